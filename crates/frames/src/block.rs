@@ -1,0 +1,65 @@
+//! What lies in one pageblock (2 MiB), counted by whether it could be moved out of the way.
+
+/// Whether a frame stands in the way of a larger block (Contiguitas, "Potential Memory
+/// Contiguity": a perfect software compaction moves all that software can move).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Mobility {
+    /// Free now.
+    Free = 0,
+    /// In use, and software can move it.
+    Movable = 1,
+    /// In use, and software cannot move it.
+    Unmovable = 2,
+    /// In use or not, movable or not: what is known does not tell.
+    Unknown = 3,
+    /// No memory: a hole, or a frame that the kernel was never given.
+    Absent = 4,
+}
+
+/// Frames of one pageblock by mobility. What is counted nowhere is [`Mobility::Absent`].
+///
+/// Eight bytes for 512 frames; the four counts never sum to more than 512.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BlockCounts {
+    /// Frames that are free.
+    pub free: u16,
+    /// Frames in use that software can move.
+    pub movable: u16,
+    /// Frames in use that software cannot move.
+    pub unmovable: u16,
+    /// Frames of which neither can be told.
+    pub unknown: u16,
+}
+
+impl BlockCounts {
+    /// Frames in a pageblock.
+    pub const FRAMES: u16 = 512;
+
+    /// Counts `frames` more of one mobility.
+    pub fn add(&mut self, mobility: Mobility, frames: u16) {
+        match mobility {
+            Mobility::Free => self.free += frames,
+            Mobility::Movable => self.movable += frames,
+            Mobility::Unmovable => self.unmovable += frames,
+            Mobility::Unknown => self.unknown += frames,
+            Mobility::Absent => {}
+        }
+        debug_assert!(self.present() <= Self::FRAMES, "more than a pageblock: {self:?}");
+    }
+
+    /// Frames that exist.
+    pub const fn present(&self) -> u16 {
+        self.free + self.movable + self.unmovable + self.unknown
+    }
+
+    /// Whether all of the block's frames exist.
+    pub const fn is_whole(&self) -> bool {
+        self.present() == Self::FRAMES
+    }
+
+    /// Whether at least one unmovable frame keeps the block from ever becoming a huge page.
+    pub const fn is_spoiled(&self) -> bool {
+        self.unmovable > 0
+    }
+}

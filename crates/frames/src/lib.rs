@@ -1,0 +1,24 @@
+//! Physical page frames: what they are called, where they lie, who may have them next.
+//!
+//! The crate knows nothing of files, clocks or processes. The types at its root are the words
+//! that all of Prairie speaks ([`Pfn`], [`Order`], [`MigrateType`], [`ZoneKind`]); above them
+//! stand the measures of fragmentation ([`indices`], [`contiguity`]), the table that holds the
+//! state of every frame ([`table`]) and the placement policies ([`placement`]).
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod block;
+pub mod contiguity;
+pub mod indices;
+mod migrate_type;
+mod units;
+mod zone;
+
+pub use block::{BlockCounts, Mobility};
+pub use migrate_type::MigrateType;
+pub use units::{Order, Pfn};
+pub use zone::ZoneKind;

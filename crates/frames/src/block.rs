@@ -45,7 +45,22 @@ impl BlockCounts {
             Mobility::Unknown => self.unknown += frames,
             Mobility::Absent => {}
         }
-        debug_assert!(self.present() <= Self::FRAMES, "more than a pageblock: {self:?}");
+        debug_assert!(
+            self.present() <= Self::FRAMES,
+            "more than a pageblock: {self:?}"
+        );
+    }
+
+    /// Moves `frames` from one mobility to another.
+    pub fn change(&mut self, from: Mobility, to: Mobility, frames: u16) {
+        match from {
+            Mobility::Free => self.free -= frames,
+            Mobility::Movable => self.movable -= frames,
+            Mobility::Unmovable => self.unmovable -= frames,
+            Mobility::Unknown => self.unknown -= frames,
+            Mobility::Absent => {}
+        }
+        self.add(to, frames);
     }
 
     /// Frames that exist.

@@ -13,12 +13,19 @@ extern crate std;
 
 pub mod block;
 pub mod contiguity;
+pub mod free_area;
+pub mod free_list;
 pub mod indices;
+pub mod layout;
 mod migrate_type;
+pub mod placement;
+pub mod table;
 mod units;
 mod zone;
 
 pub use block::{BlockCounts, Mobility};
+pub use layout::{Frame, Layout};
 pub use migrate_type::MigrateType;
+pub use table::FrameTable;
 pub use units::{Order, Pfn};
 pub use zone::ZoneKind;

@@ -1,0 +1,87 @@
+//! A list of free blocks, linked through the frame table.
+
+use crate::layout::Frame;
+use crate::table::FrameTable;
+
+/// Free blocks in the order in which they will be handed out: head first.
+#[derive(Clone, Copy, Debug)]
+pub struct FreeList {
+    head: Frame,
+    tail: Frame,
+    len: u32,
+}
+
+impl FreeList {
+    /// A list with nothing on it.
+    pub const EMPTY: FreeList = FreeList {
+        head: Frame::NONE,
+        tail: Frame::NONE,
+        len: 0,
+    };
+
+    /// Number of blocks.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    /// Whether no block is on it.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The block that would be handed out next.
+    pub fn front(&self) -> Option<Frame> {
+        (self.head != Frame::NONE).then_some(self.head)
+    }
+
+    /// Puts a block where it will be handed out next.
+    pub fn push_front(&mut self, table: &mut FrameTable, frame: Frame) {
+        table.set_prev(frame, Frame::NONE);
+        table.set_next(frame, self.head);
+        match self.head {
+            Frame::NONE => self.tail = frame,
+            head => table.set_prev(head, frame),
+        }
+        self.head = frame;
+        self.len += 1;
+    }
+
+    /// Puts a block where it will be handed out last.
+    pub fn push_back(&mut self, table: &mut FrameTable, frame: Frame) {
+        table.set_prev(frame, self.tail);
+        table.set_next(frame, Frame::NONE);
+        match self.tail {
+            Frame::NONE => self.head = frame,
+            tail => table.set_next(tail, frame),
+        }
+        self.tail = frame;
+        self.len += 1;
+    }
+
+    /// Takes a block out, wherever it stands. The block must be on this list.
+    pub fn remove(&mut self, table: &mut FrameTable, frame: Frame) {
+        let (prev, next) = (table.prev(frame), table.next(frame));
+        match prev {
+            Frame::NONE => self.head = next,
+            prev => table.set_next(prev, next),
+        }
+        match next {
+            Frame::NONE => self.tail = prev,
+            next => table.set_prev(next, prev),
+        }
+        self.len -= 1;
+    }
+
+    /// The blocks from head to tail.
+    pub fn iter<'a>(&self, table: &'a FrameTable) -> impl Iterator<Item = Frame> + 'a {
+        let mut at = self.head;
+        core::iter::from_fn(move || {
+            let frame = at;
+            if frame == Frame::NONE {
+                return None;
+            }
+            at = table.next(frame);
+            Some(frame)
+        })
+    }
+}

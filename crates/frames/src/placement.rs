@@ -1,0 +1,91 @@
+//! Placement policies: which frame a request gets, and where a freed frame goes.
+//!
+//! A policy is a value. It acts on a [`FrameTable`] and knows neither clock nor file nor process,
+//! so that the same policy serves recorded traces and simulated machines.
+
+pub mod buddy;
+pub mod zonelist;
+
+use alloc::vec::Vec;
+
+use crate::layout::Frame;
+use crate::table::{FrameTable, Owner};
+use crate::{MigrateType, Mobility, Order, ZoneKind};
+
+/// One request for memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Size of the block.
+    pub order: Order,
+    /// What the caller says of its use.
+    pub migrate_type: MigrateType,
+    /// Whether it could be moved once allocated. Usually [`crate::table::mobility_of`] the type.
+    pub mobility: Mobility,
+    /// The highest zone that will do.
+    pub highest_zone: ZoneKind,
+    /// The node it should come from.
+    pub node: u16,
+    /// The CPU that asks.
+    pub cpu: u16,
+}
+
+/// A number that a policy kept while it worked, for reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counter {
+    /// A short name in snake case.
+    pub name: &'static str,
+    /// What it counts, in one sentence.
+    pub meaning: &'static str,
+    /// The count.
+    pub value: u64,
+}
+
+/// A system's way to place memory.
+///
+/// # Life
+/// Memory is handed over with [`seed`](Placement::seed), then [`start`](Placement::start) is
+/// called once, then [`allocate`](Placement::allocate) and [`free`](Placement::free) in any order.
+pub trait Placement {
+    /// Says what type a pageblock had when the machine was found. Policies without types ignore it.
+    fn mark_pageblock(&mut self, _pageblock: usize, _migrate_type: MigrateType) {}
+
+    /// Hands over a free block, which the table counts as free and which is on no list. It lies
+    /// within one zone and is aligned to its order, which is at most [`Order::LARGEST_FREE`].
+    fn seed(&mut self, table: &mut FrameTable, frame: Frame, order: Order);
+
+    /// Says that all memory has been handed over.
+    fn start(&mut self, _table: &mut FrameTable) {}
+
+    /// Allocates a block for `owner` and the owners after it; `None` if nothing will do.
+    fn allocate(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+    ) -> Option<Frame>;
+
+    /// Frees the allocated block that starts at `frame`, on `cpu`.
+    fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16);
+
+    /// Adds the free blocks by order and migrate type of one zone of the layout, as
+    /// `/proc/pagetypeinfo` shows them: frames on per-CPU lists are not among them. Policies
+    /// without types report all of it under one.
+    fn free_blocks(&self, zone: usize) -> Vec<(MigrateType, Vec<u64>)>;
+
+    /// Pageblocks of one zone by the type they are marked with, where the policy has types.
+    fn pageblocks(&self, _zone: usize) -> Option<[u64; MigrateType::ALL.len()]> {
+        None
+    }
+
+    /// Free frames that per-CPU lists hold.
+    fn cached_frames(&self) -> u64;
+
+    /// What the policy counted.
+    fn counters(&self) -> Vec<Counter>;
+
+    /// Compares everything the policy knows with the table.
+    ///
+    /// # Panics
+    /// If they contradict each other.
+    fn validate(&self, table: &FrameTable);
+}

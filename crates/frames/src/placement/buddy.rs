@@ -1,0 +1,242 @@
+//! `buddy`: one free list per order, as Linux had it before it knew of mobility (2.6.16).
+//!
+//! The baseline of the 2006 paper (section 5, Figure 1, left). A zone has one list for each
+//! order; every freed block goes to the head; single frames pass through a per-CPU list
+//! (`free_hot_cold_page` and `buffered_rmqueue`, `mm/page_alloc.c` of 2.6.16).
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use super::zonelist::{Depth, Zonelists};
+use super::{Counter, Placement, Request};
+use crate::free_area::{End, FreeArea};
+use crate::layout::{Frame, Layout, Zone};
+use crate::table::{FrameTable, Owner};
+use crate::{MigrateType, Order};
+
+/// The binary buddy allocator of Linux 2.6.16.
+#[derive(Clone, Debug)]
+pub struct Buddy {
+    zones: Vec<BuddyZone>,
+    zonelists: Zonelists,
+    counts: Counts,
+}
+
+#[derive(Clone, Debug)]
+struct BuddyZone {
+    zone: Zone,
+    area: FreeArea<1>,
+    /// The hot list of each CPU, head first. It grows as CPUs show up.
+    per_cpu: Vec<VecDeque<Frame>>,
+    /// Frames moved between a per-CPU list and the free lists at once.
+    batch: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    below_low: u64,
+    below_min: u64,
+    failed: u64,
+}
+
+impl Buddy {
+    /// An allocator for `layout` that has no memory yet. Blocks are at most of order `largest`.
+    pub fn new(layout: &Layout, largest: Order) -> Buddy {
+        let zones = layout
+            .zones()
+            .iter()
+            .map(|zone| BuddyZone::new(zone, largest))
+            .collect();
+        Buddy {
+            zones,
+            zonelists: Zonelists::new(layout),
+            counts: Counts::default(),
+        }
+    }
+}
+
+impl BuddyZone {
+    fn new(zone: &Zone, largest: Order) -> BuddyZone {
+        BuddyZone {
+            area: FreeArea::new(zone.start..zone.end, largest),
+            per_cpu: Vec::new(),
+            batch: batch(zone.span.managed),
+            zone: zone.clone(),
+        }
+    }
+
+    /// Whether the zone may give a block (`zone_watermark_ok`, 2.6.16): enough must be free above
+    /// the mark, and at each higher order half as much again.
+    fn allows(&self, request: &Request, depth: Depth) -> bool {
+        let mark = match depth {
+            Depth::Low => self.zone.span.watermarks.low,
+            Depth::Min => self.zone.span.watermarks.min,
+            Depth::All => return true,
+        };
+        let reserve = self.zone.span.lowmem_reserve[request.highest_zone as usize];
+        let free = self.area.free_frames();
+        let wanted = request.order.frames() - 1;
+        if free <= mark + reserve + wanted {
+            return false;
+        }
+        let mut free = free - wanted;
+        let mut mark = mark;
+        for order in Order::up_to(request.order).take(request.order.index()) {
+            free = free.saturating_sub(u64::from(self.area.list(order, 0).len()) << order.get());
+            mark /= 2;
+            if free <= mark {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn take(&mut self, table: &mut FrameTable, order: Order, cpu: u16) -> Option<Frame> {
+        if order != Order::BASE {
+            return self.area.take_smallest(table, order, 0);
+        }
+        let batch = self.batch;
+        let list = list_of(&mut self.per_cpu, cpu);
+        if list.is_empty() {
+            for _ in 0..batch {
+                let Some(frame) = self.area.take_smallest(table, Order::BASE, 0) else {
+                    break;
+                };
+                table.set_cached(frame, Order::BASE, 0);
+                list.push_back(frame);
+            }
+        }
+        list.pop_front()
+    }
+
+    fn give(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
+        let (frame, order) = self.area.merge(table, frame, order, |_, _, _| true);
+        self.area.insert(table, frame, order, 0, End::Head);
+    }
+
+    fn give_through_cpu(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16) {
+        let (batch, high) = (self.batch, self.batch * 6);
+        table.set_cached(frame, Order::BASE, 0);
+        let list = list_of(&mut self.per_cpu, cpu);
+        list.push_front(frame);
+        if list.len() >= high {
+            let kept = list.len() - batch;
+            let drained = list.split_off(kept);
+            for frame in drained.into_iter().rev() {
+                table.set_inside(frame);
+                self.give(table, frame, Order::BASE);
+            }
+        }
+    }
+}
+
+/// Frames that go to or from a per-CPU list at once: a quarter of a thousandth of the zone or of
+/// half a MiB, rounded to one less than a power of two (`zone_batchsize`, 2.6.16).
+fn batch(managed: u64) -> usize {
+    let quarter = (managed / 1024).min((512 << 10) / 4096) as usize / 4;
+    let quarter = quarter.max(1);
+    let rounded = quarter + quarter / 2;
+    ((1 << rounded.ilog2()) - 1).max(1)
+}
+
+fn list_of(per_cpu: &mut Vec<VecDeque<Frame>>, cpu: u16) -> &mut VecDeque<Frame> {
+    let cpu = usize::from(cpu);
+    if cpu >= per_cpu.len() {
+        per_cpu.resize_with(cpu + 1, VecDeque::new);
+    }
+    &mut per_cpu[cpu]
+}
+
+impl Placement for Buddy {
+    fn seed(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
+        let zone = self.zones.iter_mut().find(|zone| zone.zone.contains(frame));
+        zone.expect("memory outside every zone")
+            .give(table, frame, order);
+    }
+
+    fn allocate(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+    ) -> Option<Frame> {
+        for depth in Depth::EACH {
+            for &zone in self.zonelists.get(request.node, request.highest_zone) {
+                let zone = &mut self.zones[zone];
+                if !zone.allows(request, depth) {
+                    continue;
+                }
+                let Some(frame) = zone.take(table, request.order, request.cpu) else {
+                    continue;
+                };
+                self.counts.below_low += u64::from(depth == Depth::Min);
+                self.counts.below_min += u64::from(depth == Depth::All);
+                table.allocate(frame, request.order, request.mobility, owner);
+                return Some(frame);
+            }
+        }
+        self.counts.failed += 1;
+        None
+    }
+
+    fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16) {
+        let zone = self.zones.iter_mut().find(|zone| zone.zone.contains(frame));
+        let zone = zone.expect("a frame outside every zone");
+        match table.release(frame) {
+            Order::BASE => zone.give_through_cpu(table, frame, cpu),
+            order => zone.give(table, frame, order),
+        }
+    }
+
+    fn free_blocks(&self, zone: usize) -> Vec<(MigrateType, Vec<u64>)> {
+        let area = &self.zones[zone].area;
+        vec![(
+            MigrateType::Movable,
+            area.counts()[..=area.largest().index()].to_vec(),
+        )]
+    }
+
+    fn cached_frames(&self) -> u64 {
+        self.zones
+            .iter()
+            .flat_map(|zone| &zone.per_cpu)
+            .map(|list| list.len() as u64)
+            .sum()
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let Counts {
+            below_low,
+            below_min,
+            failed,
+        } = self.counts;
+        vec![
+            Counter {
+                name: "below_low",
+                meaning: "allocations that no zone could serve above its low watermark",
+                value: below_low,
+            },
+            Counter {
+                name: "below_min",
+                meaning: "allocations that no zone could serve above its min watermark",
+                value: below_min,
+            },
+            Counter {
+                name: "failed",
+                meaning: "allocations that nothing fitted",
+                value: failed,
+            },
+        ]
+    }
+
+    fn validate(&self, table: &FrameTable) {
+        table.validate();
+        for zone in &self.zones {
+            zone.area.validate(table);
+            for &frame in zone.per_cpu.iter().flatten() {
+                assert_eq!(table.state(frame), crate::table::State::Cached, "{frame:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! The state of every frame, in eight bytes each, and where each owner's memory lies, in four.
+//!
+//! Two neighbouring frames `2i` and `2i + 1` are buddies at order 0 and share an entry:
+//!
+//! ```text
+//!             word[0]   word[1]    prev     meta[0] meta[1]
+//! bytes          4         4         4         2       2       = 16 a pair
+//! ```
+//!
+//! `word` of a block's first frame is its owner while it is allocated and the next block of its
+//! list while it is free. The list's backward link can be shared by the pair, since two buddies
+//! are never both on a free list: they would have merged. With the owners' locations a machine so
+//! takes 12 bytes a frame, and a merge at order 0 touches a single entry.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::layout::{Frame, Layout};
+use crate::{BlockCounts, MigrateType, Mobility, Order};
+
+/// What a frame is to the allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum State {
+    /// There is no memory here.
+    Absent = 0,
+    /// Memory that was never the allocator's: firmware, the kernel's image.
+    Reserved = 1,
+    /// Not the first frame of its block; the block's first frame tells the rest.
+    Inside = 2,
+    /// The first frame of a block on a free list.
+    Free = 3,
+    /// The first frame of an allocated block.
+    Allocated = 4,
+    /// The first frame of a free block that a per-CPU list holds.
+    Cached = 5,
+}
+
+/// State, order, list and mobility of a frame in 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+struct Meta(u16);
+
+impl Meta {
+    const fn new(state: State, order: Order, list: u8, mobility: Mobility) -> Meta {
+        Meta(
+            state as u16 | (order.get() as u16) << 3 | (list as u16) << 8 | (mobility as u16) << 11,
+        )
+    }
+
+    const fn state(self) -> State {
+        match self.0 & 7 {
+            0 => State::Absent,
+            1 => State::Reserved,
+            2 => State::Inside,
+            3 => State::Free,
+            4 => State::Allocated,
+            _ => State::Cached,
+        }
+    }
+
+    const fn order(self) -> Order {
+        match Order::new((self.0 >> 3 & 31) as u8) {
+            Some(order) => order,
+            None => Order::BASE,
+        }
+    }
+
+    const fn list(self) -> u8 {
+        (self.0 >> 8 & 7) as u8
+    }
+
+    const fn mobility(self) -> Mobility {
+        match self.0 >> 11 & 7 {
+            0 => Mobility::Free,
+            1 => Mobility::Movable,
+            2 => Mobility::Unmovable,
+            3 => Mobility::Unknown,
+            _ => Mobility::Absent,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+#[repr(C, align(16))]
+struct Pair {
+    word: [u32; 2],
+    prev: u32,
+    meta: [Meta; 2],
+}
+
+const _: () = assert!(size_of::<Pair>() == 16);
+
+/// Who holds an allocated block: a number of the caller's choosing below
+/// [`FrameTable::owners`]. A block of `2^j` frames is held by `2^j` consecutive owners, frame by
+/// frame, so that parts of it can be freed.
+pub type Owner = u32;
+
+/// The state of every frame of a machine.
+#[derive(Clone)]
+pub struct FrameTable {
+    pairs: Vec<Pair>,
+    blocks: Vec<BlockCounts>,
+    location: Vec<u32>,
+}
+
+impl FrameTable {
+    /// A table for `layout` with every frame absent, for as many owners as there are frames.
+    pub fn new(layout: &Layout) -> FrameTable {
+        FrameTable::with_frames(layout.frames())
+    }
+
+    /// A table for the frames below `frames`, all absent.
+    ///
+    /// # Panics
+    /// If `frames` is no multiple of a pageblock's 512, or does not fit 32 bits.
+    pub fn with_frames(frames: u64) -> FrameTable {
+        assert!(
+            frames.is_multiple_of(u64::from(BlockCounts::FRAMES)),
+            "{frames} frames"
+        );
+        assert!(frames < u64::from(u32::MAX), "{frames} frames");
+        let absent = Pair {
+            word: [0; 2],
+            prev: 0,
+            meta: [Meta::default(); 2],
+        };
+        FrameTable {
+            pairs: vec![absent; frames as usize / 2],
+            blocks: vec![BlockCounts::default(); frames as usize / BlockCounts::FRAMES as usize],
+            location: vec![Frame::NONE.0; frames as usize],
+        }
+    }
+
+    /// Number of frames, absent ones included.
+    pub fn frames(&self) -> u64 {
+        self.pairs.len() as u64 * 2
+    }
+
+    /// Number of owners: each is below it.
+    pub fn owners(&self) -> u64 {
+        self.location.len() as u64
+    }
+
+    /// Bytes that the table takes for each frame, counted from its allocations.
+    pub fn bytes_per_frame(&self) -> f64 {
+        let bytes = self.pairs.capacity() * size_of::<Pair>()
+            + self.blocks.capacity() * size_of::<BlockCounts>()
+            + self.location.capacity() * size_of::<u32>();
+        bytes as f64 / self.frames() as f64
+    }
+
+    fn meta(&self, frame: Frame) -> Meta {
+        self.pairs[frame.index() / 2].meta[frame.index() % 2]
+    }
+
+    fn set_meta(&mut self, frame: Frame, meta: Meta) {
+        self.pairs[frame.index() / 2].meta[frame.index() % 2] = meta;
+    }
+
+    /// What `frame` is.
+    pub fn state(&self, frame: Frame) -> State {
+        self.meta(frame).state()
+    }
+
+    /// The order of the block that starts at `frame`.
+    pub fn order(&self, frame: Frame) -> Order {
+        self.meta(frame).order()
+    }
+
+    /// The list that a free or cached block is on, or went to last: its meaning is the policy's.
+    pub fn list(&self, frame: Frame) -> u8 {
+        self.meta(frame).list()
+    }
+
+    /// Whether the block that starts at `frame` can be moved.
+    pub fn mobility(&self, frame: Frame) -> Mobility {
+        self.meta(frame).mobility()
+    }
+
+    /// Whether a free block of exactly `order` on a free list starts at `frame`; false beyond the
+    /// table's end.
+    pub fn is_free_block(&self, frame: Frame, order: Order) -> bool {
+        let Some(pair) = self.pairs.get(frame.index() / 2) else {
+            return false;
+        };
+        let meta = pair.meta[frame.index() % 2];
+        meta.state() == State::Free && meta.order() == order
+    }
+
+    /// The owner of the allocated block that starts at `frame`.
+    pub fn owner(&self, frame: Frame) -> Owner {
+        debug_assert_eq!(self.state(frame), State::Allocated, "{frame:?}");
+        self.pairs[frame.index() / 2].word[frame.index() % 2]
+    }
+
+    /// Counts by pageblock. Frames on per-CPU lists count as free.
+    pub fn blocks(&self) -> &[BlockCounts] {
+        &self.blocks
+    }
+
+    /// The pageblock of `frame`.
+    pub fn block(&self, frame: Frame) -> &BlockCounts {
+        &self.blocks[frame.pageblock()]
+    }
+
+    // --- Links of free blocks, for `FreeList` alone. -------------------------------------------
+
+    pub(crate) fn next(&self, frame: Frame) -> Frame {
+        Frame(self.pairs[frame.index() / 2].word[frame.index() % 2])
+    }
+
+    pub(crate) fn set_next(&mut self, frame: Frame, next: Frame) {
+        self.pairs[frame.index() / 2].word[frame.index() % 2] = next.0;
+    }
+
+    pub(crate) fn prev(&self, frame: Frame) -> Frame {
+        Frame(self.pairs[frame.index() / 2].prev)
+    }
+
+    pub(crate) fn set_prev(&mut self, frame: Frame, prev: Frame) {
+        self.pairs[frame.index() / 2].prev = prev.0;
+    }
+
+    pub(crate) fn set_free(&mut self, frame: Frame, order: Order, list: u8) {
+        self.set_meta(frame, Meta::new(State::Free, order, list, Mobility::Free));
+    }
+
+    pub(crate) fn set_inside(&mut self, frame: Frame) {
+        self.set_meta(
+            frame,
+            Meta::new(State::Inside, Order::BASE, 0, Mobility::Free),
+        );
+    }
+
+    /// Marks a free block that left its free list as held by a per-CPU list.
+    pub(crate) fn set_cached(&mut self, frame: Frame, order: Order, list: u8) {
+        self.set_meta(frame, Meta::new(State::Cached, order, list, Mobility::Free));
+    }
+
+    // --- Transitions that change what a frame is used for. -------------------------------------
+
+    /// Makes `frame` memory that is present and never the allocator's.
+    ///
+    /// # Panics
+    /// If the frame is not absent.
+    pub fn reserve(&mut self, frame: Frame, mobility: Mobility) {
+        assert_eq!(self.state(frame), State::Absent, "{frame:?}");
+        self.set_meta(frame, Meta::new(State::Reserved, Order::BASE, 0, mobility));
+        self.blocks[frame.pageblock()].add(mobility, 1);
+    }
+
+    /// Gives an absent block to the allocator: its frames count as free and belong to no list yet.
+    pub fn add_memory(&mut self, start: Frame, order: Order) {
+        for frame in start.0..start.0 + order.frames() as u32 {
+            let frame = Frame(frame);
+            debug_assert_eq!(self.state(frame), State::Absent, "{frame:?}");
+            self.set_inside(frame);
+            self.blocks[frame.pageblock()].add(Mobility::Free, 1);
+        }
+    }
+
+    /// Allocates a block that is on no list to `owner` and the owners after it.
+    pub fn allocate(&mut self, frame: Frame, order: Order, mobility: Mobility, owner: Owner) {
+        debug_assert!(
+            matches!(self.state(frame), State::Inside | State::Cached),
+            "{frame:?}"
+        );
+        self.set_meta(frame, Meta::new(State::Allocated, order, 0, mobility));
+        self.pairs[frame.index() / 2].word[frame.index() % 2] = owner;
+        self.location[owner as usize] = frame.0;
+        self.recount(frame, order, Mobility::Free, mobility);
+    }
+
+    /// Takes an allocated block from its owner and returns its order: its frames count as free
+    /// and are on no list yet.
+    pub fn release(&mut self, frame: Frame) -> Order {
+        let meta = self.meta(frame);
+        debug_assert_eq!(meta.state(), State::Allocated, "{frame:?}");
+        self.set_inside(frame);
+        self.recount(frame, meta.order(), meta.mobility(), Mobility::Free);
+        meta.order()
+    }
+
+    /// Moves the counts of a block's frames from one mobility to another.
+    fn recount(&mut self, frame: Frame, order: Order, from: Mobility, to: Mobility) {
+        let blocks = 1usize << order.get().saturating_sub(Order::HUGE.get());
+        let frames = order.frames().min(u64::from(BlockCounts::FRAMES)) as u16;
+        for counts in &mut self.blocks[frame.pageblock()..frame.pageblock() + blocks] {
+            counts.change(from, to, frames);
+        }
+    }
+
+    /// Splits an allocated block into two of half its size, with one owner after the other.
+    ///
+    /// # Panics
+    /// If the block is a single frame.
+    pub fn split_allocated(&mut self, frame: Frame) {
+        let meta = self.meta(frame);
+        debug_assert_eq!(meta.state(), State::Allocated, "{frame:?}");
+        let half = Order::new(meta.order().get().wrapping_sub(1)).expect("a single frame");
+        let upper = frame.offset(half.frames());
+        let owner = self.owner(frame) + half.frames() as u32;
+        for part in [frame, upper] {
+            self.set_meta(part, Meta::new(State::Allocated, half, 0, meta.mobility()));
+        }
+        self.pairs[upper.index() / 2].word[upper.index() % 2] = owner;
+        self.location[owner as usize] = upper.0;
+    }
+
+    /// The allocated block that starts with `owner`'s frame, if there is one. Constant time.
+    pub fn block_of(&self, owner: Owner) -> Option<Frame> {
+        let frame = Frame(*self.location.get(owner as usize)?);
+        // A location outlives its block; the block itself tells whether it is still this owner's.
+        let live = frame != Frame::NONE
+            && self.state(frame) == State::Allocated
+            && self.owner(frame) == owner;
+        live.then_some(frame)
+    }
+
+    /// The allocated block that contains `owner`'s frame: its first owner and its first frame.
+    /// One probe for each order.
+    pub fn block_containing(&self, owner: Owner) -> Option<(Owner, Frame)> {
+        for order in Order::up_to(Order::GIGANTIC) {
+            let first = owner & !((1u32 << order.get()) - 1);
+            if let Some(frame) = self.block_of(first) {
+                let covers = u64::from(owner - first) < self.order(frame).frames();
+                return covers.then_some((first, frame));
+            }
+        }
+        None
+    }
+
+    /// Compares every count with the frames themselves.
+    ///
+    /// # Panics
+    /// If a pageblock's counts are not what its frames add up to, or an owner's location does
+    /// not lead back to it.
+    pub fn validate(&self) {
+        let mut counted = vec![BlockCounts::default(); self.blocks.len()];
+        let mut frame = Frame(0);
+        while u64::from(frame.0) < self.frames() {
+            let meta = self.meta(frame);
+            let (mobility, order) = match meta.state() {
+                State::Absent => (Mobility::Absent, Order::BASE),
+                State::Reserved => (meta.mobility(), Order::BASE),
+                State::Free | State::Cached => (Mobility::Free, meta.order()),
+                State::Allocated => {
+                    assert_eq!(self.block_of(self.owner(frame)), Some(frame), "{frame:?}");
+                    (meta.mobility(), meta.order())
+                }
+                State::Inside => panic!("{frame:?} is inside a block that does not reach it"),
+            };
+            assert_eq!(
+                frame.align_down(order),
+                frame,
+                "{frame:?} of order {order} is misaligned"
+            );
+            for inside in 0..order.frames() {
+                let here = frame.offset(inside);
+                assert!(
+                    inside == 0 || self.state(here) == State::Inside,
+                    "{here:?} in {frame:?}"
+                );
+                counted[here.pageblock()].add(mobility, 1);
+            }
+            frame = frame.offset(order.frames());
+        }
+        assert_eq!(counted, self.blocks, "counts by pageblock");
+    }
+}
+
+/// Whether memory of `migrate_type` can be moved, as the request for it says. Reclaimable kernel
+/// memory can be freed but not moved, so perfect compaction cannot count on it.
+pub fn mobility_of(migrate_type: MigrateType) -> Mobility {
+    match migrate_type {
+        MigrateType::Movable | MigrateType::Cma => Mobility::Movable,
+        _ => Mobility::Unmovable,
+    }
+}

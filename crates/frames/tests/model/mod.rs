@@ -1,0 +1,237 @@
+//! A plain model of memory, and any placement held against it.
+//!
+//! The model is a list of frames, each with the owner it belongs to. It knows no orders, lists or
+//! zones; whatever a placement does, the two must agree on who has what.
+
+// Each test program uses its own part of this module.
+#![allow(dead_code)]
+
+use frames::layout::{Watermarks, ZoneSpan};
+use frames::placement::{Placement, Request};
+use frames::table::{Owner, State, mobility_of};
+use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
+use proptest::prelude::*;
+
+/// What a caller may do.
+#[derive(Clone, Debug)]
+pub enum Step {
+    Allocate {
+        order: u8,
+        migrate_type: MigrateType,
+        highest_zone: ZoneKind,
+        cpu: u16,
+    },
+    /// Frees a live block: which one, and from which CPU.
+    Free {
+        which: prop::sample::Index,
+        cpu: u16,
+    },
+    /// Splits a live block in two.
+    Split { which: prop::sample::Index },
+}
+
+pub fn step(largest: u8) -> impl Strategy<Value = Step> {
+    let types = prop::sample::select(&[
+        MigrateType::Unmovable,
+        MigrateType::Movable,
+        MigrateType::Reclaimable,
+    ]);
+    let kinds = prop::sample::select(&[ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal]);
+    // Small orders are common, as in life; large ones are seen often enough to use memory up.
+    let order = prop_oneof![4 => 0..=1u8, 2 => 0..=4u8, 1 => 0..=largest];
+    prop_oneof![
+        6 => (order, types, kinds, 0..3u16).prop_map(|(order, migrate_type, highest_zone, cpu)| {
+            Step::Allocate { order, migrate_type, highest_zone, cpu }
+        }),
+        5 => (any::<prop::sample::Index>(), 0..3u16)
+            .prop_map(|(which, cpu)| Step::Free { which, cpu }),
+        1 => any::<prop::sample::Index>().prop_map(|which| Step::Split { which }),
+    ]
+}
+
+/// A small machine: a DMA zone that starts at frame 1, a DMA32 zone that ends inside a pageblock,
+/// a Normal zone behind a hole, 16 MiB each or so, and watermarks that matter.
+pub fn layout() -> Layout {
+    let zone = |kind, start: u64, end: u64, reserve: u64| ZoneSpan {
+        node: 0,
+        kind,
+        start: Pfn(start),
+        spanned: end - start,
+        managed: end - start,
+        watermarks: Watermarks {
+            min: 32,
+            low: 40,
+            high: 48,
+        },
+        lowmem_reserve: std::array::from_fn(|k| if k > kind as usize { reserve } else { 0 }),
+    };
+    Layout::new(vec![
+        zone(ZoneKind::Dma, 1, 4096, 200),
+        zone(ZoneKind::Dma32, 4096, 8192 + 100, 100),
+        zone(ZoneKind::Normal, 1 << 17, (1 << 17) + 8192, 0),
+    ])
+    .unwrap()
+}
+
+/// Hands all memory of `layout` over in the largest aligned blocks, ascending.
+pub fn seed_all(placement: &mut impl Placement, table: &mut FrameTable, layout: &Layout) {
+    for zone in layout.zones() {
+        let mut at = zone.start;
+        while at < zone.end {
+            let order = (0..=Order::LARGEST_FREE.get())
+                .rev()
+                .filter_map(Order::new)
+                .find(|&o| at.align_down(o) == at && at.offset(o.frames()) <= zone.end)
+                .unwrap();
+            table.add_memory(at, order);
+            placement.seed(table, at, order);
+            at = at.offset(order.frames());
+        }
+    }
+    placement.start(table);
+}
+
+/// Runs `steps` and compares with the model after each. `check` adds what only one placement
+/// promises. Returns the number of allocations that failed.
+pub fn exercise<P: Placement>(
+    placement: &mut P,
+    layout: &Layout,
+    steps: &[Step],
+    check: impl Fn(&P, &FrameTable),
+) -> usize {
+    let mut table = FrameTable::new(layout);
+    seed_all(placement, &mut table, layout);
+    placement.validate(&table);
+    let memory: u64 = layout
+        .zones()
+        .iter()
+        .map(|z| u64::from(z.end.0 - z.start.0))
+        .sum();
+    let mut live: Vec<(Owner, Order, Mobility)> = Vec::new();
+    let mut next_owner: Owner = 0;
+    let mut failures = 0;
+    for step in steps {
+        match step.clone() {
+            Step::Allocate {
+                order,
+                migrate_type,
+                highest_zone,
+                cpu,
+            } => {
+                let order = Order::new(order).unwrap();
+                let mobility = mobility_of(migrate_type);
+                let request = Request {
+                    order,
+                    migrate_type,
+                    mobility,
+                    highest_zone,
+                    node: 0,
+                    cpu,
+                };
+                // Owners of a block must be aligned as frames are; they are plentiful here.
+                next_owner = next_owner.next_multiple_of(order.frames() as u32);
+                if u64::from(next_owner) + order.frames() > table.owners() {
+                    break;
+                }
+                match placement.allocate(&mut table, &request, next_owner) {
+                    Some(frame) => {
+                        let zone = &layout.zones()[layout.zone_of(frame).expect("in a zone")];
+                        assert!(
+                            zone.span.kind <= highest_zone,
+                            "{frame:?} in {}",
+                            zone.span.kind
+                        );
+                        live.push((next_owner, order, mobility));
+                        next_owner += order.frames() as u32;
+                    }
+                    None => failures += 1,
+                }
+            }
+            Step::Free { which, cpu } if !live.is_empty() => {
+                let (owner, order, _) = live.swap_remove(which.index(live.len()));
+                let frame = table.block_of(owner).expect("a live block");
+                assert_eq!(table.order(frame), order);
+                placement.free(&mut table, frame, cpu);
+                assert_eq!(table.block_of(owner), None, "freed");
+            }
+            Step::Split { which } if !live.is_empty() => {
+                let at = which.index(live.len());
+                let (owner, order, mobility) = live[at];
+                if order > Order::BASE {
+                    let half = Order::new(order.get() - 1).unwrap();
+                    table.split_allocated(table.block_of(owner).unwrap());
+                    live[at].1 = half;
+                    live.push((owner + half.frames() as u32, half, mobility));
+                }
+            }
+            Step::Free { .. } | Step::Split { .. } => {}
+        }
+        placement.validate(&table);
+        compare(&table, layout, placement, &live, memory);
+        check(placement, &table);
+    }
+    // Everything freed merges back: no frame is lost, whatever was done.
+    for (owner, ..) in live.drain(..) {
+        let frame = table.block_of(owner).unwrap();
+        placement.free(&mut table, frame, 0);
+    }
+    placement.validate(&table);
+    compare(&table, layout, placement, &[], memory);
+    failures
+}
+
+/// No frame belongs to two owners, every owner has what it was given, all else is free.
+fn compare(
+    table: &FrameTable,
+    layout: &Layout,
+    placement: &impl Placement,
+    live: &[(Owner, Order, Mobility)],
+    memory: u64,
+) {
+    let mut taken = vec![false; table.frames() as usize];
+    let mut used = 0;
+    for &(owner, order, mobility) in live {
+        let frame = table.block_of(owner).expect("a live block");
+        assert_eq!(
+            (table.order(frame), table.mobility(frame)),
+            (order, mobility)
+        );
+        for inside in 0..order.frames() {
+            let at = frame.offset(inside);
+            assert!(
+                !std::mem::replace(&mut taken[at.index()], true),
+                "{at:?} given twice"
+            );
+            let (first, head) = table
+                .block_containing(owner + inside as u32)
+                .expect("owned");
+            assert_eq!((first, head), (owner, frame));
+        }
+        used += order.frames();
+    }
+    let listed: u64 = (0..layout.zones().len())
+        .flat_map(|zone| placement.free_blocks(zone))
+        .flat_map(|(_, counts)| counts.into_iter().enumerate())
+        .map(|(j, count)| count << j)
+        .sum();
+    assert_eq!(
+        used + listed + placement.cached_frames(),
+        memory,
+        "frames lost or made up"
+    );
+    let free: u64 = table
+        .blocks()
+        .iter()
+        .map(|block| u64::from(block.free))
+        .sum();
+    assert_eq!(free, listed + placement.cached_frames());
+    for frame in (0..taken.len())
+        .filter(|&at| taken[at])
+        .map(|at| Frame(at as u32))
+    {
+        assert!(
+            !matches!(table.state(frame), State::Free | State::Cached),
+            "{frame:?} is free"
+        );
+    }
+}

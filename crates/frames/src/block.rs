@@ -45,10 +45,7 @@ impl BlockCounts {
             Mobility::Unknown => self.unknown += frames,
             Mobility::Absent => {}
         }
-        debug_assert!(
-            self.present() <= Self::FRAMES,
-            "more than a pageblock: {self:?}"
-        );
+        debug_assert!(self.present() <= Self::FRAMES, "more than a pageblock: {self:?}");
     }
 
     /// Moves `frames` from one mobility to another.

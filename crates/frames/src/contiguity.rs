@@ -45,10 +45,7 @@ pub fn free_blocks(blocks: Blocks<'_>, order: Order) -> u64 {
 
 /// Counts aligned groups of pageblocks of which every one satisfies `good`.
 fn count_aligned(blocks: Blocks<'_>, order: Order, good: impl Fn(&BlockCounts) -> bool) -> u64 {
-    assert!(
-        order >= Order::HUGE,
-        "order {order} is smaller than a pageblock"
-    );
+    assert!(order >= Order::HUGE, "order {order} is smaller than a pageblock");
     assert!(
         blocks.start.is_aligned(Order::HUGE),
         "run starts inside a pageblock: {}",
@@ -58,10 +55,7 @@ fn count_aligned(blocks: Blocks<'_>, order: Order, good: impl Fn(&BlockCounts) -
     let misalignment = (blocks.start.0 / Order::HUGE.frames()) as usize % group;
     let skip = (group - misalignment) % group;
     let aligned = blocks.counts.get(skip..).unwrap_or_default();
-    aligned
-        .chunks_exact(group)
-        .filter(|chunk| chunk.iter().all(&good))
-        .count() as u64
+    aligned.chunks_exact(group).filter(|chunk| chunk.iter().all(&good)).count() as u64
 }
 
 #[cfg(test)]
@@ -97,25 +91,13 @@ mod tests {
     #[test]
     fn one_unmovable_frame_spoils_its_block_and_every_larger_one() {
         let counts = drawn("mm.m mU.. .... ...?".replace(' ', "").as_str());
-        let blocks = Blocks {
-            start: Pfn(0),
-            counts: &counts,
-        };
+        let blocks = Blocks { start: Pfn(0), counts: &counts };
         let order_11 = Order::new(11).unwrap();
-        assert_eq!(
-            potential_blocks(blocks, Order::HUGE, Unknown::AsMovable),
-            15
-        );
-        assert_eq!(
-            potential_blocks(blocks, Order::HUGE, Unknown::AsUnmovable),
-            14
-        );
+        assert_eq!(potential_blocks(blocks, Order::HUGE, Unknown::AsMovable), 15);
+        assert_eq!(potential_blocks(blocks, Order::HUGE, Unknown::AsUnmovable), 14);
         assert_eq!(potential_blocks(blocks, order_11, Unknown::AsMovable), 3);
         assert_eq!(potential_blocks(blocks, order_11, Unknown::AsUnmovable), 2);
-        assert_eq!(
-            potential_blocks(blocks, Order::MIB_32, Unknown::AsMovable),
-            0
-        );
+        assert_eq!(potential_blocks(blocks, Order::MIB_32, Unknown::AsMovable), 0);
         assert_eq!(free_blocks(blocks, Order::HUGE), 10);
         assert_eq!(free_blocks(blocks, order_11), 1);
     }
@@ -124,26 +106,11 @@ mod tests {
     fn only_aligned_whole_blocks_count() {
         let counts = drawn("....h...");
         let order_10 = Order::LARGEST_FREE;
-        let from_even = Blocks {
-            start: Pfn(0),
-            counts: &counts,
-        };
+        let from_even = Blocks { start: Pfn(0), counts: &counts };
         assert_eq!(free_blocks(from_even, order_10), 3);
         // Starting one pageblock later, the pairs fall differently: .[..][.h][..]. -> 2.
-        let from_odd = Blocks {
-            start: Pfn(512),
-            counts: &counts,
-        };
+        let from_odd = Blocks { start: Pfn(512), counts: &counts };
         assert_eq!(free_blocks(from_odd, order_10), 2);
-        assert_eq!(
-            free_blocks(
-                Blocks {
-                    start: Pfn(512),
-                    counts: &counts[..1]
-                },
-                order_10
-            ),
-            0
-        );
+        assert_eq!(free_blocks(Blocks { start: Pfn(512), counts: &counts[..1] }, order_10), 0);
     }
 }

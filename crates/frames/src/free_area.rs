@@ -43,10 +43,7 @@ impl<const LISTS: usize> FreeArea<LISTS> {
     /// # Panics
     /// If `largest` is not below [`ORDERS`].
     pub fn new(range: Range<Frame>, largest: Order) -> Self {
-        assert!(
-            largest.index() < ORDERS,
-            "order {largest} is more than an area can have"
-        );
+        assert!(largest.index() < ORDERS, "order {largest} is more than an area can have");
         FreeArea {
             range: range.start.0..range.end.0,
             largest,
@@ -84,11 +81,7 @@ impl<const LISTS: usize> FreeArea<LISTS> {
     /// The smallest order from `order` up at which `list` holds a block.
     pub fn smallest(&self, order: Order, list: usize) -> Option<Order> {
         let bits = u32::from(self.nonempty[list]) & (u32::MAX << order.get());
-        if bits == 0 {
-            None
-        } else {
-            Order::new(bits.trailing_zeros() as u8)
-        }
+        if bits == 0 { None } else { Order::new(bits.trailing_zeros() as u8) }
     }
 
     /// Free blocks by order over all kinds of list.
@@ -156,11 +149,7 @@ impl<const LISTS: usize> FreeArea<LISTS> {
         to: Order,
         list: usize,
     ) {
-        for order in Order::up_to(from)
-            .rev()
-            .skip(1)
-            .take_while(|&order| order >= to)
-        {
+        for order in Order::up_to(from).rev().skip(1).take_while(|&order| order >= to) {
             self.insert(table, frame.offset(order.frames()), order, list, End::Head);
         }
     }
@@ -203,23 +192,12 @@ impl<const LISTS: usize> FreeArea<LISTS> {
                 let mut len = 0;
                 for frame in list.iter(table) {
                     assert!(self.contains(frame), "{frame:?} is of another area");
-                    assert!(
-                        table.is_free_block(frame, order),
-                        "{frame:?} on the list of {order}"
-                    );
-                    assert_eq!(
-                        usize::from(table.list(frame)),
-                        kind,
-                        "{frame:?} on a foreign list"
-                    );
+                    assert!(table.is_free_block(frame, order), "{frame:?} on the list of {order}");
+                    assert_eq!(usize::from(table.list(frame)), kind, "{frame:?} on a foreign list");
                     len += 1;
                 }
                 assert_eq!(len, list.len(), "length of list {kind} of order {order}");
-                assert_eq!(
-                    self.nonempty[kind] >> j & 1 == 1,
-                    len > 0,
-                    "bit of order {order}"
-                );
+                assert_eq!(self.nonempty[kind] >> j & 1 == 1, len > 0, "bit of order {order}");
                 free_frames += u64::from(len) << j;
             }
         }

@@ -13,11 +13,7 @@ pub struct FreeList {
 
 impl FreeList {
     /// A list with nothing on it.
-    pub const EMPTY: FreeList = FreeList {
-        head: Frame::NONE,
-        tail: Frame::NONE,
-        len: 0,
-    };
+    pub const EMPTY: FreeList = FreeList { head: Frame::NONE, tail: Frame::NONE, len: 0 };
 
     /// Number of blocks.
     pub fn len(&self) -> u32 {

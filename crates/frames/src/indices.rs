@@ -17,12 +17,7 @@ impl FreeBlocks<'_> {
 
     /// Free frames in blocks of `order` and larger.
     pub fn frames_from(&self, order: Order) -> u64 {
-        self.counts
-            .iter()
-            .enumerate()
-            .skip(order.index())
-            .map(|(j, k)| k << j)
-            .sum()
+        self.counts.iter().enumerate().skip(order.index()).map(|(j, k)| k << j).sum()
     }
 
     /// Free blocks of any order.
@@ -45,10 +40,7 @@ pub fn unusable_free_space(free: FreeBlocks<'_>, order: Order) -> f64 {
 /// index is extended beyond the free lists: the second number then counts aligned, wholly free
 /// blocks of the wanted size, found by looking at the frames.
 pub fn unusable_by_blocks(free_frames: u64, usable_frames: u64) -> f64 {
-    debug_assert!(
-        usable_frames <= free_frames,
-        "{usable_frames} usable of {free_frames} free"
-    );
+    debug_assert!(usable_frames <= free_frames, "{usable_frames} usable of {free_frames} free");
     if free_frames == 0 {
         return 1.0;
     }
@@ -95,9 +87,7 @@ mod tests {
     }
 
     /// 4 single frames, 2 pairs, 1 block of eight: 16 frames in 7 blocks.
-    const WORKED: FreeBlocks<'static> = FreeBlocks {
-        counts: &[4, 2, 0, 1],
-    };
+    const WORKED: FreeBlocks<'static> = FreeBlocks { counts: &[4, 2, 0, 1] };
 
     #[test]
     fn unusable_on_a_worked_example() {
@@ -116,10 +106,7 @@ mod tests {
         let singles = FreeBlocks { counts: &[16] };
         assert_eq!(fragmentation_index(singles, order(2)), 0.75);
         // One frame free, four wanted: mostly lack of memory would be 0; 1 - (1/4)/1.
-        assert_eq!(
-            fragmentation_index(FreeBlocks { counts: &[1] }, order(2)),
-            0.75
-        );
+        assert_eq!(fragmentation_index(FreeBlocks { counts: &[1] }, order(2)), 0.75);
         // A satisfiable request is negative: 1 - (16/1)/7.
         assert!(fragmentation_index(WORKED, order(0)) < 0.0);
     }
@@ -141,9 +128,6 @@ mod tests {
         // 16 frames, order 4: ideal 1000, (1000 + 1000) / 7 = 285.
         assert_eq!(kernel_fragmentation_index(WORKED, order(4)), 715);
         // Far more memory than needed in single frames: 1 - (4096/512 + 1)/4096.
-        assert_eq!(
-            kernel_fragmentation_index(FreeBlocks { counts: &[4096] }, order(9)),
-            998
-        );
+        assert_eq!(kernel_fragmentation_index(FreeBlocks { counts: &[4096] }, order(9)), 998);
     }
 }

@@ -124,11 +124,7 @@ impl fmt::Display for LayoutError {
             LayoutError::Empty => f.write_str("no zone has any memory"),
             LayoutError::Overlap(pfn) => write!(f, "two zones claim the frame {pfn}"),
             LayoutError::TooLarge(frames) => {
-                write!(
-                    f,
-                    "the zones span {frames} frames; at most {} (16 TiB) fit",
-                    u32::MAX
-                )
+                write!(f, "the zones span {frames} frames; at most {} (16 TiB) fit", u32::MAX)
             }
         }
     }
@@ -147,10 +143,7 @@ impl Layout {
         if zones.is_empty() {
             return Err(LayoutError::Empty);
         }
-        let mut layout = Layout {
-            segments: Vec::new(),
-            zones: Vec::with_capacity(zones.len()),
-        };
+        let mut layout = Layout { segments: Vec::new(), zones: Vec::with_capacity(zones.len()) };
         let mut end = 0;
         for span in zones {
             if span.start.0 < end {
@@ -158,9 +151,7 @@ impl Layout {
             }
             end = span.start.0.saturating_add(span.spanned);
             layout.cover(span.start.0, end)?;
-            let start = layout
-                .frame(span.start)
-                .ok_or(LayoutError::TooLarge(span.spanned))?;
+            let start = layout.frame(span.start).ok_or(LayoutError::TooLarge(span.spanned))?;
             let end = start.offset(span.spanned);
             layout.zones.push(Zone { span, start, end });
         }
@@ -171,9 +162,7 @@ impl Layout {
     fn cover(&mut self, start: u64, end: u64) -> Result<(), LayoutError> {
         let gigantic = Order::GIGANTIC.frames();
         let start = Pfn(start).align_down(Order::GIGANTIC).0;
-        let end = end
-            .checked_next_multiple_of(gigantic)
-            .ok_or(LayoutError::TooLarge(end))?;
+        let end = end.checked_next_multiple_of(gigantic).ok_or(LayoutError::TooLarge(end))?;
         let numbered = self.frames();
         let (from, joins) = match self.segments.last() {
             Some(last) if start <= last.pfn + u64::from(last.frames) => {
@@ -199,9 +188,7 @@ impl Layout {
 
     /// Number of dense frame numbers: every [`Frame`] below it may be used as an index.
     pub fn frames(&self) -> u64 {
-        self.segments
-            .last()
-            .map_or(0, |last| u64::from(last.frame) + u64::from(last.frames))
+        self.segments.last().map_or(0, |last| u64::from(last.frame) + u64::from(last.frames))
     }
 
     /// The zones, by ascending address.
@@ -211,9 +198,7 @@ impl Layout {
 
     /// The dense number of `pfn`, if it lies within a gigantic page of some zone's span.
     pub fn frame(&self, pfn: Pfn) -> Option<Frame> {
-        let after = self
-            .segments
-            .partition_point(|segment| segment.pfn <= pfn.0);
+        let after = self.segments.partition_point(|segment| segment.pfn <= pfn.0);
         let segment = self.segments.get(after.checked_sub(1)?)?;
         let offset = pfn.0 - segment.pfn;
         (offset < u64::from(segment.frames)).then(|| Frame(segment.frame + offset as u32))
@@ -224,13 +209,8 @@ impl Layout {
     /// # Panics
     /// If `frame` is not of this layout.
     pub fn pfn(&self, frame: Frame) -> Pfn {
-        assert!(
-            u64::from(frame.0) < self.frames(),
-            "{frame:?} is outside the layout"
-        );
-        let after = self
-            .segments
-            .partition_point(|segment| segment.frame <= frame.0);
+        assert!(u64::from(frame.0) < self.frames(), "{frame:?} is outside the layout");
+        let after = self.segments.partition_point(|segment| segment.frame <= frame.0);
         let segment = self.segments[after - 1];
         Pfn(segment.pfn + u64::from(frame.0 - segment.frame))
     }
@@ -244,16 +224,11 @@ impl Layout {
     /// permitted kind down, then the other nodes' by distance in number
     /// (`build_zonelists`, `mm/page_alloc.c`; the kernel's distances are not recorded).
     pub fn zonelist(&self, node: u16, highest: ZoneKind) -> Vec<usize> {
-        let mut list: Vec<usize> = (0..self.zones.len())
-            .filter(|&zone| self.zones[zone].span.kind <= highest)
-            .collect();
+        let mut list: Vec<usize> =
+            (0..self.zones.len()).filter(|&zone| self.zones[zone].span.kind <= highest).collect();
         list.sort_by_key(|&zone| {
             let span = &self.zones[zone].span;
-            (
-                span.node.abs_diff(node),
-                span.node,
-                core::cmp::Reverse(span.kind),
-            )
+            (span.node.abs_diff(node), span.node, core::cmp::Reverse(span.kind))
         });
         list
     }
@@ -325,21 +300,11 @@ mod tests {
                 let span = &layout.zones()[zone].span;
                 (span.node, span.kind)
             };
-            layout
-                .zonelist(node, highest)
-                .into_iter()
-                .map(kind_of)
-                .collect()
+            layout.zonelist(node, highest).into_iter().map(kind_of).collect()
         };
         let (dma, dma32) = ((0, ZoneKind::Dma), (0, ZoneKind::Dma32));
-        assert_eq!(
-            kinds(0, ZoneKind::Normal),
-            [dma32, dma, (1, ZoneKind::Normal)]
-        );
-        assert_eq!(
-            kinds(1, ZoneKind::Normal),
-            [(1, ZoneKind::Normal), dma32, dma]
-        );
+        assert_eq!(kinds(0, ZoneKind::Normal), [dma32, dma, (1, ZoneKind::Normal)]);
+        assert_eq!(kinds(1, ZoneKind::Normal), [(1, ZoneKind::Normal), dma32, dma]);
         assert_eq!(kinds(1, ZoneKind::Dma), [dma]);
     }
 
@@ -347,21 +312,12 @@ mod tests {
     fn impossible_layouts_are_refused() {
         assert_eq!(Layout::new(vec![]), Err(LayoutError::Empty));
         assert_eq!(
-            Layout::new(vec![
-                zone(0, ZoneKind::Dma, 0, 10),
-                zone(0, ZoneKind::Normal, 9, 10)
-            ]),
+            Layout::new(vec![zone(0, ZoneKind::Dma, 0, 10), zone(0, ZoneKind::Normal, 9, 10)]),
             Err(LayoutError::Overlap(Pfn(9)))
         );
         let huge = zone(0, ZoneKind::Normal, 0, 1 << 33);
-        assert!(matches!(
-            Layout::new(vec![huge]),
-            Err(LayoutError::TooLarge(_))
-        ));
+        assert!(matches!(Layout::new(vec![huge]), Err(LayoutError::TooLarge(_))));
         let last = zone(0, ZoneKind::Normal, u64::MAX - 5, 100);
-        assert!(matches!(
-            Layout::new(vec![last]),
-            Err(LayoutError::TooLarge(_))
-        ));
+        assert!(matches!(Layout::new(vec![last]), Err(LayoutError::TooLarge(_))));
     }
 }

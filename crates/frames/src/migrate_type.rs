@@ -34,11 +34,7 @@ impl MigrateType {
 
     /// The type with this number in Prairie's own numbering.
     pub const fn from_index(index: u8) -> Option<MigrateType> {
-        if index < 6 {
-            Some(MigrateType::ALL[index as usize])
-        } else {
-            None
-        }
+        if index < 6 { Some(MigrateType::ALL[index as usize]) } else { None }
     }
 
     /// This type as an index into per-type arrays.

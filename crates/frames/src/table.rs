@@ -1,16 +1,17 @@
-//! The state of every frame, in eight bytes each, and where each owner's memory lies, in four.
+//! The state of every frame, in seven bytes each, and where each owner's memory lies, in four.
 //!
-//! Two neighbouring frames `2i` and `2i + 1` are buddies at order 0 and share an entry:
+//! Two neighbouring frames `2i` and `2i + 1` are buddies at order 0 and share their links:
 //!
 //! ```text
-//!             word[0]   word[1]    prev     meta[0] meta[1]
-//! bytes          4         4         4         2       2       = 16 a pair
+//! links   word[0] word[1] prev    4 bytes each, 12 a pair
+//! marks   mark[0] mark[1]         1 byte each, in an array of their own
 //! ```
 //!
 //! `word` of a block's first frame is its owner while it is allocated and the next block of its
 //! list while it is free. The list's backward link can be shared by the pair, since two buddies
-//! are never both on a free list: they would have merged. With the owners' locations a machine so
-//! takes 12 bytes a frame, and a merge at order 0 touches a single entry.
+//! are never both on a free list: they would have merged. A block of two frames or more keeps its
+//! order in the mark of its second frame. With the owners' locations a machine so takes 11 bytes
+//! a frame, and looking for a free buddy touches only the marks, 64 frames a cache line.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -36,19 +37,9 @@ pub enum State {
     Cached = 5,
 }
 
-/// State, order, list and mobility of a frame in 16 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-struct Meta(u16);
-
-impl Meta {
-    const fn new(state: State, order: Order, list: u8, mobility: Mobility) -> Meta {
-        Meta(
-            state as u16 | (order.get() as u16) << 3 | (list as u16) << 8 | (mobility as u16) << 11,
-        )
-    }
-
-    const fn state(self) -> State {
-        match self.0 & 7 {
+impl State {
+    const fn from_bits(bits: u8) -> State {
+        match bits & 7 {
             0 => State::Absent,
             1 => State::Reserved,
             2 => State::Inside,
@@ -57,38 +48,48 @@ impl Meta {
             _ => State::Cached,
         }
     }
+}
 
-    const fn order(self) -> Order {
-        match Order::new((self.0 >> 3 & 31) as u8) {
-            Some(order) => order,
-            None => Order::BASE,
-        }
+/// A frame's state in bits 0 to 2. For the first frame of a block, bits 3 to 5 hold its list (free,
+/// cached) or its mobility (allocated, reserved), and bit 6 tells that the block is larger than
+/// one frame. For the second frame of a larger block, bits 3 to 7 hold the block's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark(u8);
+
+impl Mark {
+    const ABSENT: Mark = Mark(State::Absent as u8);
+    const INSIDE: Mark = Mark(State::Inside as u8);
+    const LARGER: u8 = 1 << 6;
+
+    const fn head(state: State, detail: u8, order: Order) -> Mark {
+        let larger = if order.get() > 0 { Mark::LARGER } else { 0 };
+        Mark(state as u8 | detail << 3 | larger)
     }
 
-    const fn list(self) -> u8 {
-        (self.0 >> 8 & 7) as u8
+    const fn second(order: Order) -> Mark {
+        Mark(State::Inside as u8 | order.get() << 3)
     }
 
-    const fn mobility(self) -> Mobility {
-        match self.0 >> 11 & 7 {
-            0 => Mobility::Free,
-            1 => Mobility::Movable,
-            2 => Mobility::Unmovable,
-            3 => Mobility::Unknown,
-            _ => Mobility::Absent,
-        }
+    const fn state(self) -> State {
+        State::from_bits(self.0)
+    }
+
+    const fn detail(self) -> u8 {
+        self.0 >> 3 & 7
+    }
+
+    const fn is_larger(self) -> bool {
+        self.0 & Mark::LARGER != 0
     }
 }
 
 #[derive(Clone, Copy)]
-#[repr(C, align(16))]
-struct Pair {
+struct Links {
     word: [u32; 2],
     prev: u32,
-    meta: [Meta; 2],
 }
 
-const _: () = assert!(size_of::<Pair>() == 16);
+const _: () = assert!(size_of::<Links>() == 12 && size_of::<Mark>() == 1);
 
 /// Who holds an allocated block: a number of the caller's choosing below
 /// [`FrameTable::owners`]. A block of `2^j` frames is held by `2^j` consecutive owners, frame by
@@ -98,7 +99,8 @@ pub type Owner = u32;
 /// The state of every frame of a machine.
 #[derive(Clone)]
 pub struct FrameTable {
-    pairs: Vec<Pair>,
+    links: Vec<Links>,
+    marks: Vec<Mark>,
     blocks: Vec<BlockCounts>,
     location: Vec<u32>,
 }
@@ -114,18 +116,11 @@ impl FrameTable {
     /// # Panics
     /// If `frames` is no multiple of a pageblock's 512, or does not fit 32 bits.
     pub fn with_frames(frames: u64) -> FrameTable {
-        assert!(
-            frames.is_multiple_of(u64::from(BlockCounts::FRAMES)),
-            "{frames} frames"
-        );
+        assert!(frames.is_multiple_of(u64::from(BlockCounts::FRAMES)), "{frames} frames");
         assert!(frames < u64::from(u32::MAX), "{frames} frames");
-        let absent = Pair {
-            word: [0; 2],
-            prev: 0,
-            meta: [Meta::default(); 2],
-        };
         FrameTable {
-            pairs: vec![absent; frames as usize / 2],
+            links: vec![Links { word: [0; 2], prev: 0 }; frames as usize / 2],
+            marks: vec![Mark::ABSENT; frames as usize],
             blocks: vec![BlockCounts::default(); frames as usize / BlockCounts::FRAMES as usize],
             location: vec![Frame::NONE.0; frames as usize],
         }
@@ -133,7 +128,7 @@ impl FrameTable {
 
     /// Number of frames, absent ones included.
     pub fn frames(&self) -> u64 {
-        self.pairs.len() as u64 * 2
+        self.marks.len() as u64
     }
 
     /// Number of owners: each is below it.
@@ -143,54 +138,74 @@ impl FrameTable {
 
     /// Bytes that the table takes for each frame, counted from its allocations.
     pub fn bytes_per_frame(&self) -> f64 {
-        let bytes = self.pairs.capacity() * size_of::<Pair>()
+        let bytes = self.links.capacity() * size_of::<Links>()
+            + self.marks.capacity() * size_of::<Mark>()
             + self.blocks.capacity() * size_of::<BlockCounts>()
             + self.location.capacity() * size_of::<u32>();
         bytes as f64 / self.frames() as f64
     }
 
-    fn meta(&self, frame: Frame) -> Meta {
-        self.pairs[frame.index() / 2].meta[frame.index() % 2]
+    fn mark(&self, frame: Frame) -> Mark {
+        self.marks[frame.index()]
     }
 
-    fn set_meta(&mut self, frame: Frame, meta: Meta) {
-        self.pairs[frame.index() / 2].meta[frame.index() % 2] = meta;
+    fn set_head(&mut self, frame: Frame, state: State, detail: u8, order: Order) {
+        self.marks[frame.index()] = Mark::head(state, detail, order);
+        if order > Order::BASE {
+            self.marks[frame.index() + 1] = Mark::second(order);
+        }
+    }
+
+    fn word(&self, frame: Frame) -> u32 {
+        self.links[frame.index() / 2].word[frame.index() % 2]
+    }
+
+    fn set_word(&mut self, frame: Frame, word: u32) {
+        self.links[frame.index() / 2].word[frame.index() % 2] = word;
     }
 
     /// What `frame` is.
     pub fn state(&self, frame: Frame) -> State {
-        self.meta(frame).state()
+        self.mark(frame).state()
     }
 
     /// The order of the block that starts at `frame`.
     pub fn order(&self, frame: Frame) -> Order {
-        self.meta(frame).order()
+        if !self.mark(frame).is_larger() {
+            return Order::BASE;
+        }
+        Order::new(self.marks[frame.index() + 1].0 >> 3).unwrap_or(Order::BASE)
     }
 
-    /// The list that a free or cached block is on, or went to last: its meaning is the policy's.
+    /// The list that the free or cached block that starts at `frame` is on: its meaning is the
+    /// policy's.
     pub fn list(&self, frame: Frame) -> u8 {
-        self.meta(frame).list()
+        self.mark(frame).detail()
     }
 
     /// Whether the block that starts at `frame` can be moved.
     pub fn mobility(&self, frame: Frame) -> Mobility {
-        self.meta(frame).mobility()
+        let mark = self.mark(frame);
+        match (mark.state(), mark.detail()) {
+            (State::Absent, _) => Mobility::Absent,
+            (State::Allocated | State::Reserved, 1) => Mobility::Movable,
+            (State::Allocated | State::Reserved, 2) => Mobility::Unmovable,
+            (State::Allocated | State::Reserved, _) => Mobility::Unknown,
+            _ => Mobility::Free,
+        }
     }
 
     /// Whether a free block of exactly `order` on a free list starts at `frame`; false beyond the
     /// table's end.
     pub fn is_free_block(&self, frame: Frame, order: Order) -> bool {
-        let Some(pair) = self.pairs.get(frame.index() / 2) else {
-            return false;
-        };
-        let meta = pair.meta[frame.index() % 2];
-        meta.state() == State::Free && meta.order() == order
+        let free = |mark: &Mark| mark.state() == State::Free;
+        self.marks.get(frame.index()).is_some_and(free) && self.order(frame) == order
     }
 
     /// The owner of the allocated block that starts at `frame`.
     pub fn owner(&self, frame: Frame) -> Owner {
         debug_assert_eq!(self.state(frame), State::Allocated, "{frame:?}");
-        self.pairs[frame.index() / 2].word[frame.index() % 2]
+        self.word(frame)
     }
 
     /// Counts by pageblock. Frames on per-CPU lists count as free.
@@ -206,35 +221,32 @@ impl FrameTable {
     // --- Links of free blocks, for `FreeList` alone. -------------------------------------------
 
     pub(crate) fn next(&self, frame: Frame) -> Frame {
-        Frame(self.pairs[frame.index() / 2].word[frame.index() % 2])
+        Frame(self.word(frame))
     }
 
     pub(crate) fn set_next(&mut self, frame: Frame, next: Frame) {
-        self.pairs[frame.index() / 2].word[frame.index() % 2] = next.0;
+        self.set_word(frame, next.0);
     }
 
     pub(crate) fn prev(&self, frame: Frame) -> Frame {
-        Frame(self.pairs[frame.index() / 2].prev)
+        Frame(self.links[frame.index() / 2].prev)
     }
 
     pub(crate) fn set_prev(&mut self, frame: Frame, prev: Frame) {
-        self.pairs[frame.index() / 2].prev = prev.0;
+        self.links[frame.index() / 2].prev = prev.0;
     }
 
     pub(crate) fn set_free(&mut self, frame: Frame, order: Order, list: u8) {
-        self.set_meta(frame, Meta::new(State::Free, order, list, Mobility::Free));
+        self.set_head(frame, State::Free, list, order);
     }
 
     pub(crate) fn set_inside(&mut self, frame: Frame) {
-        self.set_meta(
-            frame,
-            Meta::new(State::Inside, Order::BASE, 0, Mobility::Free),
-        );
+        self.marks[frame.index()] = Mark::INSIDE;
     }
 
     /// Marks a free block that left its free list as held by a per-CPU list.
     pub(crate) fn set_cached(&mut self, frame: Frame, order: Order, list: u8) {
-        self.set_meta(frame, Meta::new(State::Cached, order, list, Mobility::Free));
+        self.set_head(frame, State::Cached, list, order);
     }
 
     // --- Transitions that change what a frame is used for. -------------------------------------
@@ -245,7 +257,7 @@ impl FrameTable {
     /// If the frame is not absent.
     pub fn reserve(&mut self, frame: Frame, mobility: Mobility) {
         assert_eq!(self.state(frame), State::Absent, "{frame:?}");
-        self.set_meta(frame, Meta::new(State::Reserved, Order::BASE, 0, mobility));
+        self.set_head(frame, State::Reserved, mobility as u8, Order::BASE);
         self.blocks[frame.pageblock()].add(mobility, 1);
     }
 
@@ -261,12 +273,9 @@ impl FrameTable {
 
     /// Allocates a block that is on no list to `owner` and the owners after it.
     pub fn allocate(&mut self, frame: Frame, order: Order, mobility: Mobility, owner: Owner) {
-        debug_assert!(
-            matches!(self.state(frame), State::Inside | State::Cached),
-            "{frame:?}"
-        );
-        self.set_meta(frame, Meta::new(State::Allocated, order, 0, mobility));
-        self.pairs[frame.index() / 2].word[frame.index() % 2] = owner;
+        debug_assert!(matches!(self.state(frame), State::Inside | State::Cached), "{frame:?}");
+        self.set_head(frame, State::Allocated, mobility as u8, order);
+        self.set_word(frame, owner);
         self.location[owner as usize] = frame.0;
         self.recount(frame, order, Mobility::Free, mobility);
     }
@@ -274,11 +283,11 @@ impl FrameTable {
     /// Takes an allocated block from its owner and returns its order: its frames count as free
     /// and are on no list yet.
     pub fn release(&mut self, frame: Frame) -> Order {
-        let meta = self.meta(frame);
-        debug_assert_eq!(meta.state(), State::Allocated, "{frame:?}");
+        debug_assert_eq!(self.state(frame), State::Allocated, "{frame:?}");
+        let (order, mobility) = (self.order(frame), self.mobility(frame));
         self.set_inside(frame);
-        self.recount(frame, meta.order(), meta.mobility(), Mobility::Free);
-        meta.order()
+        self.recount(frame, order, mobility, Mobility::Free);
+        order
     }
 
     /// Moves the counts of a block's frames from one mobility to another.
@@ -295,15 +304,15 @@ impl FrameTable {
     /// # Panics
     /// If the block is a single frame.
     pub fn split_allocated(&mut self, frame: Frame) {
-        let meta = self.meta(frame);
-        debug_assert_eq!(meta.state(), State::Allocated, "{frame:?}");
-        let half = Order::new(meta.order().get().wrapping_sub(1)).expect("a single frame");
+        debug_assert_eq!(self.state(frame), State::Allocated, "{frame:?}");
+        let mobility = self.mobility(frame);
+        let half = Order::new(self.order(frame).get().wrapping_sub(1)).expect("a single frame");
         let upper = frame.offset(half.frames());
         let owner = self.owner(frame) + half.frames() as u32;
         for part in [frame, upper] {
-            self.set_meta(part, Meta::new(State::Allocated, half, 0, meta.mobility()));
+            self.set_head(part, State::Allocated, mobility as u8, half);
         }
-        self.pairs[upper.index() / 2].word[upper.index() % 2] = owner;
+        self.set_word(upper, owner);
         self.location[owner as usize] = upper.0;
     }
 
@@ -339,28 +348,18 @@ impl FrameTable {
         let mut counted = vec![BlockCounts::default(); self.blocks.len()];
         let mut frame = Frame(0);
         while u64::from(frame.0) < self.frames() {
-            let meta = self.meta(frame);
-            let (mobility, order) = match meta.state() {
-                State::Absent => (Mobility::Absent, Order::BASE),
-                State::Reserved => (meta.mobility(), Order::BASE),
-                State::Free | State::Cached => (Mobility::Free, meta.order()),
+            let (mobility, order) = (self.mobility(frame), self.order(frame));
+            match self.state(frame) {
+                State::Inside => panic!("{frame:?} is inside a block that does not reach it"),
                 State::Allocated => {
                     assert_eq!(self.block_of(self.owner(frame)), Some(frame), "{frame:?}");
-                    (meta.mobility(), meta.order())
                 }
-                State::Inside => panic!("{frame:?} is inside a block that does not reach it"),
-            };
-            assert_eq!(
-                frame.align_down(order),
-                frame,
-                "{frame:?} of order {order} is misaligned"
-            );
+                State::Absent | State::Reserved | State::Free | State::Cached => {}
+            }
+            assert_eq!(frame.align_down(order), frame, "{frame:?} of order {order} is misaligned");
             for inside in 0..order.frames() {
                 let here = frame.offset(inside);
-                assert!(
-                    inside == 0 || self.state(here) == State::Inside,
-                    "{here:?} in {frame:?}"
-                );
+                assert!(inside == 0 || self.state(here) == State::Inside, "{here:?} in {frame:?}");
                 counted[here.pageblock()].add(mobility, 1);
             }
             frame = frame.offset(order.frames());

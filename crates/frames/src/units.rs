@@ -46,11 +46,7 @@ impl Order {
 
     /// The order `value`, or `None` above [`Order::LIMIT`].
     pub const fn new(value: u8) -> Option<Order> {
-        if value <= Order::LIMIT.0 {
-            Some(Order(value))
-        } else {
-            None
-        }
+        if value <= Order::LIMIT.0 { Some(Order(value)) } else { None }
     }
 
     /// The order as a bare number.

@@ -43,16 +43,8 @@ struct Counts {
 impl Buddy {
     /// An allocator for `layout` that has no memory yet. Blocks are at most of order `largest`.
     pub fn new(layout: &Layout, largest: Order) -> Buddy {
-        let zones = layout
-            .zones()
-            .iter()
-            .map(|zone| BuddyZone::new(zone, largest))
-            .collect();
-        Buddy {
-            zones,
-            zonelists: Zonelists::new(layout),
-            counts: Counts::default(),
-        }
+        let zones = layout.zones().iter().map(|zone| BuddyZone::new(zone, largest)).collect();
+        Buddy { zones, zonelists: Zonelists::new(layout), counts: Counts::default() }
     }
 }
 
@@ -151,8 +143,7 @@ fn list_of(per_cpu: &mut Vec<VecDeque<Frame>>, cpu: u16) -> &mut VecDeque<Frame>
 impl Placement for Buddy {
     fn seed(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
         let zone = self.zones.iter_mut().find(|zone| zone.zone.contains(frame));
-        zone.expect("memory outside every zone")
-            .give(table, frame, order);
+        zone.expect("memory outside every zone").give(table, frame, order);
     }
 
     fn allocate(
@@ -191,26 +182,15 @@ impl Placement for Buddy {
 
     fn free_blocks(&self, zone: usize) -> Vec<(MigrateType, Vec<u64>)> {
         let area = &self.zones[zone].area;
-        vec![(
-            MigrateType::Movable,
-            area.counts()[..=area.largest().index()].to_vec(),
-        )]
+        vec![(MigrateType::Movable, area.counts()[..=area.largest().index()].to_vec())]
     }
 
     fn cached_frames(&self) -> u64 {
-        self.zones
-            .iter()
-            .flat_map(|zone| &zone.per_cpu)
-            .map(|list| list.len() as u64)
-            .sum()
+        self.zones.iter().flat_map(|zone| &zone.per_cpu).map(|list| list.len() as u64).sum()
     }
 
     fn counters(&self) -> Vec<Counter> {
-        let Counts {
-            below_low,
-            below_min,
-            failed,
-        } = self.counts;
+        let Counts { below_low, below_min, failed } = self.counts;
         vec![
             Counter {
                 name: "below_low",
@@ -222,11 +202,7 @@ impl Placement for Buddy {
                 meaning: "allocations that no zone could serve above its min watermark",
                 value: below_min,
             },
-            Counter {
-                name: "failed",
-                meaning: "allocations that nothing fitted",
-                value: failed,
-            },
+            Counter { name: "failed", meaning: "allocations that nothing fitted", value: failed },
         ]
     }
 

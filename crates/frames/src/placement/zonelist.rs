@@ -32,12 +32,7 @@ pub struct Zonelists {
 impl Zonelists {
     /// Builds all lists of `layout`.
     pub fn new(layout: &Layout) -> Zonelists {
-        let nodes = layout
-            .zones()
-            .iter()
-            .map(|z| usize::from(z.span.node) + 1)
-            .max()
-            .unwrap_or(1);
+        let nodes = layout.zones().iter().map(|z| usize::from(z.span.node) + 1).max().unwrap_or(1);
         let lists = (0..nodes)
             .flat_map(|node| ZoneKind::ALL.map(|kind| layout.zonelist(node as u16, kind)))
             .collect();

@@ -27,7 +27,9 @@ pub enum Step {
         cpu: u16,
     },
     /// Splits a live block in two.
-    Split { which: prop::sample::Index },
+    Split {
+        which: prop::sample::Index,
+    },
 }
 
 pub fn step(largest: u8) -> impl Strategy<Value = Step> {
@@ -58,11 +60,7 @@ pub fn layout() -> Layout {
         start: Pfn(start),
         spanned: end - start,
         managed: end - start,
-        watermarks: Watermarks {
-            min: 32,
-            low: 40,
-            high: 48,
-        },
+        watermarks: Watermarks { min: 32, low: 40, high: 48 },
         lowmem_reserve: std::array::from_fn(|k| if k > kind as usize { reserve } else { 0 }),
     };
     Layout::new(vec![
@@ -102,32 +100,16 @@ pub fn exercise<P: Placement>(
     let mut table = FrameTable::new(layout);
     seed_all(placement, &mut table, layout);
     placement.validate(&table);
-    let memory: u64 = layout
-        .zones()
-        .iter()
-        .map(|z| u64::from(z.end.0 - z.start.0))
-        .sum();
+    let memory: u64 = layout.zones().iter().map(|z| u64::from(z.end.0 - z.start.0)).sum();
     let mut live: Vec<(Owner, Order, Mobility)> = Vec::new();
     let mut next_owner: Owner = 0;
     let mut failures = 0;
     for step in steps {
         match step.clone() {
-            Step::Allocate {
-                order,
-                migrate_type,
-                highest_zone,
-                cpu,
-            } => {
+            Step::Allocate { order, migrate_type, highest_zone, cpu } => {
                 let order = Order::new(order).unwrap();
                 let mobility = mobility_of(migrate_type);
-                let request = Request {
-                    order,
-                    migrate_type,
-                    mobility,
-                    highest_zone,
-                    node: 0,
-                    cpu,
-                };
+                let request = Request { order, migrate_type, mobility, highest_zone, node: 0, cpu };
                 // Owners of a block must be aligned as frames are; they are plentiful here.
                 next_owner = next_owner.next_multiple_of(order.frames() as u32);
                 if u64::from(next_owner) + order.frames() > table.owners() {
@@ -136,11 +118,7 @@ pub fn exercise<P: Placement>(
                 match placement.allocate(&mut table, &request, next_owner) {
                     Some(frame) => {
                         let zone = &layout.zones()[layout.zone_of(frame).expect("in a zone")];
-                        assert!(
-                            zone.span.kind <= highest_zone,
-                            "{frame:?} in {}",
-                            zone.span.kind
-                        );
+                        assert!(zone.span.kind <= highest_zone, "{frame:?} in {}", zone.span.kind);
                         live.push((next_owner, order, mobility));
                         next_owner += order.frames() as u32;
                     }
@@ -192,19 +170,11 @@ fn compare(
     let mut used = 0;
     for &(owner, order, mobility) in live {
         let frame = table.block_of(owner).expect("a live block");
-        assert_eq!(
-            (table.order(frame), table.mobility(frame)),
-            (order, mobility)
-        );
+        assert_eq!((table.order(frame), table.mobility(frame)), (order, mobility));
         for inside in 0..order.frames() {
             let at = frame.offset(inside);
-            assert!(
-                !std::mem::replace(&mut taken[at.index()], true),
-                "{at:?} given twice"
-            );
-            let (first, head) = table
-                .block_containing(owner + inside as u32)
-                .expect("owned");
+            assert!(!std::mem::replace(&mut taken[at.index()], true), "{at:?} given twice");
+            let (first, head) = table.block_containing(owner + inside as u32).expect("owned");
             assert_eq!((first, head), (owner, frame));
         }
         used += order.frames();
@@ -214,24 +184,10 @@ fn compare(
         .flat_map(|(_, counts)| counts.into_iter().enumerate())
         .map(|(j, count)| count << j)
         .sum();
-    assert_eq!(
-        used + listed + placement.cached_frames(),
-        memory,
-        "frames lost or made up"
-    );
-    let free: u64 = table
-        .blocks()
-        .iter()
-        .map(|block| u64::from(block.free))
-        .sum();
+    assert_eq!(used + listed + placement.cached_frames(), memory, "frames lost or made up");
+    let free: u64 = table.blocks().iter().map(|block| u64::from(block.free)).sum();
     assert_eq!(free, listed + placement.cached_frames());
-    for frame in (0..taken.len())
-        .filter(|&at| taken[at])
-        .map(|at| Frame(at as u32))
-    {
-        assert!(
-            !matches!(table.state(frame), State::Free | State::Cached),
-            "{frame:?} is free"
-        );
+    for frame in (0..taken.len()).filter(|&at| taken[at]).map(|at| Frame(at as u32)) {
+        assert!(!matches!(table.state(frame), State::Free | State::Cached), "{frame:?} is free");
     }
 }

@@ -4,6 +4,7 @@
 //! so that the same policy serves recorded traces and simulated machines.
 
 pub mod buddy;
+pub mod gfp;
 pub mod zonelist;
 
 use alloc::vec::Vec;
@@ -27,6 +28,24 @@ pub struct Request {
     pub node: u16,
     /// The CPU that asks.
     pub cpu: u16,
+    /// How urgently it asks: the GFP flags, of which policies read the bits in [`gfp`].
+    pub gfp_flags: u32,
+}
+
+impl Default for Request {
+    /// One frame for the kernel's own use, which may wait for memory to be reclaimed
+    /// (`GFP_KERNEL`).
+    fn default() -> Request {
+        Request {
+            order: Order::BASE,
+            migrate_type: MigrateType::Unmovable,
+            mobility: Mobility::Unmovable,
+            highest_zone: ZoneKind::Normal,
+            node: 0,
+            cpu: 0,
+            gfp_flags: gfp::KERNEL,
+        }
+    }
 }
 
 /// A number that a policy kept while it worked, for reports.

@@ -7,7 +7,7 @@
 #![allow(dead_code)]
 
 use frames::layout::{Watermarks, ZoneSpan};
-use frames::placement::{Placement, Request};
+use frames::placement::{Placement, Request, gfp};
 use frames::table::{Owner, State, mobility_of};
 use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
 use proptest::prelude::*;
@@ -20,16 +20,12 @@ pub enum Step {
         migrate_type: MigrateType,
         highest_zone: ZoneKind,
         cpu: u16,
+        gfp_flags: u32,
     },
     /// Frees a live block: which one, and from which CPU.
-    Free {
-        which: prop::sample::Index,
-        cpu: u16,
-    },
+    Free { which: prop::sample::Index, cpu: u16 },
     /// Splits a live block in two.
-    Split {
-        which: prop::sample::Index,
-    },
+    Split { which: prop::sample::Index },
 }
 
 pub fn step(largest: u8) -> impl Strategy<Value = Step> {
@@ -39,12 +35,20 @@ pub fn step(largest: u8) -> impl Strategy<Value = Step> {
         MigrateType::Reclaimable,
     ]);
     let kinds = prop::sample::select(&[ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal]);
+    let urgency = prop::sample::select(&[
+        gfp::KERNEL,
+        gfp::ATOMIC_REQUEST,
+        gfp::KERNEL | gfp::NORETRY,
+        gfp::KERNEL | gfp::MEMALLOC,
+    ]);
     // Small orders are common, as in life; large ones are seen often enough to use memory up.
     let order = prop_oneof![4 => 0..=1u8, 2 => 0..=4u8, 1 => 0..=largest];
     prop_oneof![
-        6 => (order, types, kinds, 0..3u16).prop_map(|(order, migrate_type, highest_zone, cpu)| {
-            Step::Allocate { order, migrate_type, highest_zone, cpu }
-        }),
+        6 => (order, types, kinds, 0..3u16, urgency).prop_map(
+            |(order, migrate_type, highest_zone, cpu, gfp_flags)| {
+                Step::Allocate { order, migrate_type, highest_zone, cpu, gfp_flags }
+            },
+        ),
         5 => (any::<prop::sample::Index>(), 0..3u16)
             .prop_map(|(which, cpu)| Step::Free { which, cpu }),
         1 => any::<prop::sample::Index>().prop_map(|which| Step::Split { which }),
@@ -106,10 +110,18 @@ pub fn exercise<P: Placement>(
     let mut failures = 0;
     for step in steps {
         match step.clone() {
-            Step::Allocate { order, migrate_type, highest_zone, cpu } => {
+            Step::Allocate { order, migrate_type, highest_zone, cpu, gfp_flags } => {
                 let order = Order::new(order).unwrap();
                 let mobility = mobility_of(migrate_type);
-                let request = Request { order, migrate_type, mobility, highest_zone, node: 0, cpu };
+                let request = Request {
+                    order,
+                    migrate_type,
+                    mobility,
+                    highest_zone,
+                    cpu,
+                    gfp_flags,
+                    ..Request::default()
+                };
                 // Owners of a block must be aligned as frames are; they are plentiful here.
                 next_owner = next_owner.next_multiple_of(order.frames() as u32);
                 if u64::from(next_owner) + order.frames() > table.owners() {

@@ -1,1 +1,26 @@
-//! To be written.
+//! Page-allocator events: what happened to which frames of a machine's memory, and when.
+//!
+//! An [`Event`] is one line of the page allocator's history. Events come in streams
+//! ([`EventSource`]): from a file ([`Reader`]), from other tools' traces, from a generator; and go
+//! to a file ([`Writer`]). A file also holds what the frames were when the events began, so that a
+//! replay starts from what was there.
+#![deny(unsafe_code)]
+
+mod error;
+mod event;
+mod event_source;
+mod format;
+pub mod generate;
+mod gfp;
+mod metadata;
+pub mod snapshot;
+
+pub use error::{Error, Result};
+pub use event::{Event, StackId, Text, Texts, What};
+pub use event_source::EventSource;
+pub use format::{
+    Column, Columns, Events, FrameRuns, Kind, ROWS_IN_GROUP, Reader, SCHEMA_VERSION, Summary,
+    Writer,
+};
+pub use gfp::GfpFlags;
+pub use metadata::{Metadata, Origin, Recording};

@@ -1,0 +1,115 @@
+//! What can go wrong with a trace, each in one line that says what, where and what would be right.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// An error of reading, writing or recording a trace.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file could not be opened or read.
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The file could not be created, written or moved into place. Nothing of it remains.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// The file is no Parquet file, or not a whole one.
+    #[error(
+        "{}: not a complete Parquet file ({reason}); a trace is written by `prairie record`, \
+         `prairie survey --save` or an import",
+        path.display()
+    )]
+    NotParquet {
+        /// The file.
+        path: PathBuf,
+        /// What was wrong with it.
+        reason: String,
+    },
+    /// A Parquet file that Prairie has not written.
+    #[error("{}: a Parquet file, but not a Prairie trace ({reason})", path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What is missing.
+        reason: String,
+    },
+    /// Written by a newer Prairie.
+    #[error(
+        "{}: its format is version {version} and this Prairie reads up to version {supported}; \
+         read it with a newer Prairie",
+        path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u32,
+        /// The newest version that is understood.
+        supported: u32,
+    },
+    /// Recorded on a machine with other base pages.
+    #[error(
+        "{}: its machine has base pages of {page_bytes} bytes; Prairie handles 4096",
+        path.display()
+    )]
+    PageSize {
+        /// The file.
+        path: PathBuf,
+        /// Its page size.
+        page_bytes: u64,
+    },
+    /// Bytes or values that no writer has written.
+    #[error("{}: damaged: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What, and where.
+        what: String,
+    },
+    /// A line or record of an imported trace that makes no sense.
+    #[error("{}, {place}: {what}", path.display())]
+    Import {
+        /// The file.
+        path: PathBuf,
+        /// The line or byte.
+        place: String,
+        /// What is wrong, and what was expected.
+        what: String,
+    },
+    /// The machine does not let itself be recorded.
+    #[error("{what}: {why}; {remedy}")]
+    Record {
+        /// What was attempted.
+        what: String,
+        /// The system's reason.
+        why: String,
+        /// What would help.
+        remedy: String,
+    },
+}
+
+/// A result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+impl Error {
+    pub(crate) fn read(path: &Path) -> impl FnOnce(io::Error) -> Error {
+        move |source| Error::Read { path: path.into(), source }
+    }
+
+    pub(crate) fn write(path: &Path) -> impl Fn(io::Error) -> Error {
+        move |source| Error::Write { path: path.into(), source }
+    }
+
+    pub(crate) fn damaged(path: &Path, what: impl Into<String>) -> Error {
+        Error::Damaged { path: path.into(), what: what.into() }
+    }
+}

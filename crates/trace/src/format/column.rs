@@ -1,0 +1,196 @@
+//! The columns of a trace: names, types, encodings.
+
+use std::sync::Arc;
+
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical, ZstdLevel};
+use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterVersion};
+use parquet::schema::types::{ColumnPath, Type};
+
+/// Rows in a row group. A reader holds one compressed chunk of each column that it reads, a
+/// writer one row group of values: some 40 MB, whatever the trace's length.
+pub const ROWS_IN_GROUP: usize = 1 << 19;
+
+/// A column, in the order in which they stand in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Column {
+    /// `time_ns`
+    Time,
+    /// `kind`
+    Kind,
+    /// `cpu`
+    Cpu,
+    /// `pid`
+    Pid,
+    /// `pfn`
+    Pfn,
+    /// `order`
+    Order,
+    /// `migrate_type`
+    MigrateType,
+    /// `gfp_flags`
+    Gfp,
+    /// `stack`
+    Stack,
+    /// `fallback_order`
+    FallbackOrder,
+    /// `fallback_type`
+    FallbackType,
+    /// `change_ownership`
+    ChangeOwnership,
+    /// `count`
+    Count,
+    /// `flags`
+    Flags,
+    /// `text`
+    Text,
+}
+
+/// How a column's values are laid out before zstd compresses them. Chosen by measurement on
+/// recordings of file-system work; `docs/trace-format.md` has the figures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Layout {
+    /// Differences of neighbours, bit-packed: for what mostly ascends.
+    Deltas,
+    /// Few distinct values: their numbers in a dictionary, in runs.
+    Dictionary,
+}
+
+impl Column {
+    /// Every column, in file order.
+    pub const ALL: [Column; 15] = [
+        Column::Time,
+        Column::Kind,
+        Column::Cpu,
+        Column::Pid,
+        Column::Pfn,
+        Column::Order,
+        Column::MigrateType,
+        Column::Gfp,
+        Column::Stack,
+        Column::FallbackOrder,
+        Column::FallbackType,
+        Column::ChangeOwnership,
+        Column::Count,
+        Column::Flags,
+        Column::Text,
+    ];
+
+    /// The column's name in the file.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Column::Time => "time_ns",
+            Column::Kind => "kind",
+            Column::Cpu => "cpu",
+            Column::Pid => "pid",
+            Column::Pfn => "pfn",
+            Column::Order => "order",
+            Column::MigrateType => "migrate_type",
+            Column::Gfp => "gfp_flags",
+            Column::Stack => "stack",
+            Column::FallbackOrder => "fallback_order",
+            Column::FallbackType => "fallback_type",
+            Column::ChangeOwnership => "change_ownership",
+            Column::Count => "count",
+            Column::Flags => "flags",
+            Column::Text => "text",
+        }
+    }
+
+    /// Physical type, bits and sign.
+    const fn width(self) -> (Physical, i8, bool) {
+        match self {
+            Column::Time => (Physical::INT64, 64, true),
+            Column::Pfn | Column::Count | Column::Flags => (Physical::INT64, 64, false),
+            Column::Pid => (Physical::INT32, 32, true),
+            Column::Gfp | Column::Stack => (Physical::INT32, 32, false),
+            Column::Cpu => (Physical::INT32, 16, false),
+            Column::Text => (Physical::BYTE_ARRAY, 0, false),
+            _ => (Physical::INT32, 8, false),
+        }
+    }
+
+    const fn layout(self) -> Layout {
+        match self {
+            Column::Time | Column::Pfn => Layout::Deltas,
+            _ => Layout::Dictionary,
+        }
+    }
+
+    fn parquet_type(self) -> Type {
+        let (physical, bits, signed) = self.width();
+        let (repetition, logical) = if self == Column::Text {
+            (Repetition::OPTIONAL, LogicalType::String)
+        } else {
+            (Repetition::REQUIRED, LogicalType::integer(bits, signed))
+        };
+        Type::primitive_type_builder(self.name(), physical)
+            .with_repetition(repetition)
+            .with_logical_type(Some(logical))
+            .build()
+            .expect("the columns' types are consistent")
+    }
+}
+
+/// The schema of version 1.
+pub fn schema() -> Arc<Type> {
+    let fields = Column::ALL.iter().map(|c| Arc::new(c.parquet_type())).collect();
+    let group = Type::group_type_builder("prairie_trace").with_fields(fields);
+    Arc::new(group.build().expect("the schema is consistent"))
+}
+
+/// How the columns are written.
+pub fn properties() -> WriterProperties {
+    let level = ZstdLevel::try_new(3).expect("zstd has a level 3");
+    let mut properties = WriterProperties::builder()
+        .set_created_by(concat!("prairie ", env!("CARGO_PKG_VERSION")).into())
+        .set_writer_version(WriterVersion::PARQUET_1_0)
+        .set_compression(Compression::ZSTD(level))
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        .set_offset_index_disabled(true)
+        .set_max_row_group_row_count(Some(ROWS_IN_GROUP));
+    for column in Column::ALL {
+        let path = ColumnPath::from(column.name());
+        properties = match column.layout() {
+            Layout::Dictionary => properties.set_column_dictionary_enabled(path, true),
+            Layout::Deltas => properties
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
+        };
+    }
+    properties.build()
+}
+
+/// A set of columns to read; the others read as zero, none or empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Columns(u16);
+
+impl Columns {
+    /// Everything.
+    pub const ALL: Columns = Columns((1 << Column::ALL.len()) - 1);
+
+    /// What every reading needs to tell events apart.
+    const LEAST: Columns = Columns(0).with(Column::Time).with(Column::Kind).with(Column::Cpu);
+
+    /// What a replay needs: time, kind, CPU, process, frame, order, migrate type, flags.
+    pub const REPLAY: Columns = Columns::LEAST
+        .with(Column::Pid)
+        .with(Column::Pfn)
+        .with(Column::Order)
+        .with(Column::MigrateType)
+        .with(Column::Gfp);
+
+    /// What the snapshot's rows need.
+    pub(crate) const FRAMES: Columns =
+        Columns::LEAST.with(Column::Pfn).with(Column::Count).with(Column::Flags);
+
+    /// These columns and one more.
+    pub const fn with(self, column: Column) -> Columns {
+        Columns(self.0 | 1 << column as u16)
+    }
+
+    /// Whether `column` is among them.
+    pub const fn contains(self, column: Column) -> bool {
+        self.0 & 1 << column as u16 != 0
+    }
+}

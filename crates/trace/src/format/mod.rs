@@ -1,0 +1,35 @@
+//! The container: one Parquet file with a snapshot of frames and the events after it.
+//!
+//! `docs/trace-format.md` describes it for those who read it with other tools. What matters in
+//! here: snapshot rows and event rows never share a row group, so that either can be read alone;
+//! every column chunk has a checksum in the metadata, so that a damaged file is told from a sound
+//! one before its bytes are decoded.
+
+mod chunk;
+mod column;
+mod kind;
+mod reader;
+mod row;
+mod writer;
+
+pub use column::{Column, Columns, ROWS_IN_GROUP};
+pub use kind::Kind;
+pub use reader::{Events, FrameRuns, Reader};
+pub use writer::{Summary, Writer};
+
+/// The version that this crate writes, and the newest that it reads.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// The keys of the file's metadata.
+mod key {
+    /// The schema's version, a decimal number.
+    pub const VERSION: &str = "prairie.schema_version";
+    /// [`Metadata`](crate::Metadata) as JSON.
+    pub const METADATA: &str = "prairie.metadata";
+    /// CRC-32 of each column chunk as JSON: a list per row group, in the order of the columns.
+    pub const CHECKSUMS: &str = "prairie.checksums";
+    /// The names of the numbers in `kind`, as JSON.
+    pub const KINDS: &str = "prairie.kinds";
+    /// The names of the numbers in `migrate_type` and `fallback_type`, as JSON.
+    pub const MIGRATE_TYPES: &str = "prairie.migrate_types";
+}

@@ -1,0 +1,311 @@
+//! Rows of a trace, column by column, and how events and frame runs become rows and back.
+
+use frames::{MigrateType, Order, Pfn};
+use host::{FrameRun, PageFlags};
+
+use super::{Column, Kind};
+use crate::{Event, GfpFlags, StackId, Text, What};
+
+/// What the type columns hold where a row has no migrate type.
+pub const NO_TYPE: i32 = 255;
+
+/// One row without its text, in the physical types of the columns. Unsigned numbers keep their
+/// bits: that is how Parquet stores them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    pub time: i64,
+    pub kind: i32,
+    pub cpu: i32,
+    pub pid: i32,
+    pub pfn: i64,
+    pub order: i32,
+    pub migrate_type: i32,
+    pub gfp: i32,
+    pub stack: i32,
+    pub fallback_order: i32,
+    pub fallback_type: i32,
+    pub change_ownership: i32,
+    pub count: i64,
+    pub flags: i64,
+}
+
+/// A value that no writer has written: the column and what it held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadValue {
+    pub column: Column,
+    pub value: i64,
+}
+
+impl Row {
+    const EMPTY: Row = Row {
+        time: 0,
+        kind: 0,
+        cpu: 0,
+        pid: 0,
+        pfn: 0,
+        order: 0,
+        migrate_type: NO_TYPE,
+        gfp: 0,
+        stack: 0,
+        fallback_order: 0,
+        fallback_type: NO_TYPE,
+        change_ownership: 0,
+        count: 0,
+        flags: 0,
+    };
+
+    /// The row of a run of frames.
+    pub fn of_run(run: &FrameRun) -> Row {
+        Row {
+            time: run.read_at_ns as i64,
+            kind: Kind::Frames as i32,
+            pfn: run.start.0 as i64,
+            count: run.frames as i64,
+            flags: run.flags.0 as i64,
+            ..Row::EMPTY
+        }
+    }
+
+    /// The run of frames of a row.
+    pub fn to_run(self) -> Result<FrameRun, BadValue> {
+        if self.kind != Kind::Frames as i32 {
+            return Err(BadValue { column: Column::Kind, value: self.kind.into() });
+        }
+        Ok(FrameRun {
+            start: Pfn(self.pfn as u64),
+            frames: self.count as u64,
+            flags: PageFlags(self.flags as u64),
+            read_at_ns: self.time as u64,
+        })
+    }
+
+    /// The row of an event; its text goes beside it.
+    pub fn of_event(event: &Event) -> Row {
+        let row = Row {
+            time: event.time_ns as i64,
+            kind: Kind::of(&event.what) as i32,
+            cpu: event.cpu.into(),
+            pid: event.pid,
+            ..Row::EMPTY
+        };
+        match event.what {
+            What::Alloc { pfn, order, migrate_type, gfp, stack } => {
+                Row { gfp: gfp.0 as i32, stack: stack.0 as i32, ..row }
+                    .with_block(pfn, order)
+                    .with_type(migrate_type)
+            }
+            What::AllocFailed { order, migrate_type, gfp, stack } => {
+                Row { gfp: gfp.0 as i32, stack: stack.0 as i32, ..row }
+                    .with_block(Pfn(0), order)
+                    .with_type(migrate_type)
+            }
+            What::Free { pfn, order } => row.with_block(pfn, order),
+            What::FreeBatched { pfn } => row.with_block(pfn, Order::BASE),
+            What::Extfrag {
+                pfn,
+                order,
+                fallback_order,
+                migrate_type,
+                fallback_type,
+                change_ownership,
+            } => Row {
+                fallback_order: fallback_order.get().into(),
+                fallback_type: fallback_type.index() as i32,
+                change_ownership: change_ownership.into(),
+                ..row.with_block(pfn, order).with_type(migrate_type)
+            },
+            What::ZoneLocked { pfn, order, migrate_type }
+            | What::PcpuDrain { pfn, order, migrate_type } => {
+                row.with_block(pfn, order).with_type(migrate_type)
+            }
+            What::Stack { id, .. } => Row { stack: id.0 as i32, ..row },
+            What::Lost { count } => Row { count: count as i64, ..row },
+            What::Process { .. } | What::Marker { .. } => row,
+        }
+    }
+
+    fn with_block(self, pfn: Pfn, order: Order) -> Row {
+        Row { pfn: pfn.0 as i64, order: order.get().into(), ..self }
+    }
+
+    fn with_type(self, migrate_type: MigrateType) -> Row {
+        Row { migrate_type: migrate_type.index() as i32, ..self }
+    }
+
+    /// The event of a row, with the number of its text.
+    #[inline]
+    pub fn to_event(self, text: Text) -> Result<Event, BadValue> {
+        let bad_kind = BadValue { column: Column::Kind, value: self.kind.into() };
+        let kind = Kind::from_number(self.kind).ok_or(bad_kind)?;
+        let pfn = Pfn(self.pfn as u64);
+        let gfp = GfpFlags(self.gfp as u32);
+        let stack = StackId(self.stack as u32);
+        let what = match kind {
+            Kind::Frames => return Err(bad_kind),
+            Kind::Alloc => What::Alloc {
+                pfn,
+                order: self.order()?,
+                migrate_type: self.migrate_type()?,
+                gfp,
+                stack,
+            },
+            Kind::AllocFailed => What::AllocFailed {
+                order: self.order()?,
+                migrate_type: self.migrate_type()?,
+                gfp,
+                stack,
+            },
+            Kind::Free => What::Free { pfn, order: self.order()? },
+            Kind::FreeBatched => What::FreeBatched { pfn },
+            Kind::Extfrag => What::Extfrag {
+                pfn,
+                order: self.order()?,
+                fallback_order: order(Column::FallbackOrder, self.fallback_order)?,
+                migrate_type: self.migrate_type()?,
+                fallback_type: migrate_type(Column::FallbackType, self.fallback_type)?,
+                change_ownership: self.change_ownership != 0,
+            },
+            Kind::ZoneLocked => {
+                What::ZoneLocked { pfn, order: self.order()?, migrate_type: self.migrate_type()? }
+            }
+            Kind::PcpuDrain => {
+                What::PcpuDrain { pfn, order: self.order()?, migrate_type: self.migrate_type()? }
+            }
+            Kind::Process => What::Process { name: text },
+            Kind::Stack => What::Stack { id: stack, folded: text },
+            Kind::Lost => What::Lost { count: self.count as u64 },
+            Kind::Marker => What::Marker { text },
+        };
+        Ok(Event { time_ns: self.time as u64, pid: self.pid, cpu: self.cpu as u16, what })
+    }
+
+    fn order(&self) -> Result<Order, BadValue> {
+        order(Column::Order, self.order)
+    }
+
+    fn migrate_type(&self) -> Result<MigrateType, BadValue> {
+        migrate_type(Column::MigrateType, self.migrate_type)
+    }
+}
+
+fn order(column: Column, value: i32) -> Result<Order, BadValue> {
+    let order = u8::try_from(value).ok().and_then(Order::new);
+    order.ok_or(BadValue { column, value: value.into() })
+}
+
+fn migrate_type(column: Column, value: i32) -> Result<MigrateType, BadValue> {
+    let found = u8::try_from(value).ok().and_then(MigrateType::from_index);
+    found.ok_or(BadValue { column, value: value.into() })
+}
+
+/// Many rows, a vector per column: what a row group is made of.
+#[derive(Debug, Default)]
+pub struct Rows {
+    pub time: Vec<i64>,
+    pub kind: Vec<i32>,
+    pub cpu: Vec<i32>,
+    pub pid: Vec<i32>,
+    pub pfn: Vec<i64>,
+    pub order: Vec<i32>,
+    pub migrate_type: Vec<i32>,
+    pub gfp: Vec<i32>,
+    pub stack: Vec<i32>,
+    pub fallback_order: Vec<i32>,
+    pub fallback_type: Vec<i32>,
+    pub change_ownership: Vec<i32>,
+    pub count: Vec<i64>,
+    pub flags: Vec<i64>,
+}
+
+/// A column's values, to be written or filled.
+pub enum Values<'a> {
+    I32(&'a mut Vec<i32>),
+    I64(&'a mut Vec<i64>),
+}
+
+impl Rows {
+    /// Number of rows.
+    pub fn len(&self) -> usize {
+        self.time.len()
+    }
+
+    /// Appends a row.
+    pub fn push(&mut self, row: &Row) {
+        self.time.push(row.time);
+        self.kind.push(row.kind);
+        self.cpu.push(row.cpu);
+        self.pid.push(row.pid);
+        self.pfn.push(row.pfn);
+        self.order.push(row.order);
+        self.migrate_type.push(row.migrate_type);
+        self.gfp.push(row.gfp);
+        self.stack.push(row.stack);
+        self.fallback_order.push(row.fallback_order);
+        self.fallback_type.push(row.fallback_type);
+        self.change_ownership.push(row.change_ownership);
+        self.count.push(row.count);
+        self.flags.push(row.flags);
+    }
+
+    /// The row at `i`.
+    #[inline]
+    pub fn get(&self, i: usize) -> Row {
+        Row {
+            time: self.time[i],
+            kind: self.kind[i],
+            cpu: self.cpu[i],
+            pid: self.pid[i],
+            pfn: self.pfn[i],
+            order: self.order[i],
+            migrate_type: self.migrate_type[i],
+            gfp: self.gfp[i],
+            stack: self.stack[i],
+            fallback_order: self.fallback_order[i],
+            fallback_type: self.fallback_type[i],
+            change_ownership: self.change_ownership[i],
+            count: self.count[i],
+            flags: self.flags[i],
+        }
+    }
+
+    /// The vector of a column; `None` for the texts, which stand apart.
+    pub fn column(&mut self, column: Column) -> Option<Values<'_>> {
+        Some(match column {
+            Column::Time => Values::I64(&mut self.time),
+            Column::Kind => Values::I32(&mut self.kind),
+            Column::Cpu => Values::I32(&mut self.cpu),
+            Column::Pid => Values::I32(&mut self.pid),
+            Column::Pfn => Values::I64(&mut self.pfn),
+            Column::Order => Values::I32(&mut self.order),
+            Column::MigrateType => Values::I32(&mut self.migrate_type),
+            Column::Gfp => Values::I32(&mut self.gfp),
+            Column::Stack => Values::I32(&mut self.stack),
+            Column::FallbackOrder => Values::I32(&mut self.fallback_order),
+            Column::FallbackType => Values::I32(&mut self.fallback_type),
+            Column::ChangeOwnership => Values::I32(&mut self.change_ownership),
+            Column::Count => Values::I64(&mut self.count),
+            Column::Flags => Values::I64(&mut self.flags),
+            Column::Text => return None,
+        })
+    }
+
+    /// Empties every column; its memory stays.
+    pub fn clear(&mut self) {
+        for column in Column::ALL {
+            match self.column(column) {
+                Some(Values::I32(values)) => values.clear(),
+                Some(Values::I64(values)) => values.clear(),
+                None => {}
+            }
+        }
+    }
+
+    /// Gives a column that is not read `len` values that mean nothing.
+    pub fn fill(&mut self, column: Column, len: usize) {
+        match self.column(column) {
+            Some(Values::I32(values)) => values.resize(len, 0),
+            Some(Values::I64(values)) => values.resize(len, 0),
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Writing a trace: streamed, row group by row group, beside its place until it is whole.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use frames::MigrateType;
+use host::FrameRun;
+use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use tempfile::NamedTempFile;
+
+use super::row::{Row, Rows, Values};
+use super::{Kind, ROWS_IN_GROUP, SCHEMA_VERSION, chunk, column, key};
+use crate::{Error, Event, Metadata, Result, Texts, What};
+
+/// Writes one trace file.
+///
+/// The rows go to a file beside the wanted one, which takes its place in [`Writer::finish`]; a
+/// writer that is dropped before leaves nothing behind.
+pub struct Writer {
+    path: PathBuf,
+    beside: NamedTempFile,
+    parquet: SerializedFileWriter<File>,
+    rows: Rows,
+    texts: TextColumn,
+    checksums: Vec<Vec<u32>>,
+    frame_runs: u64,
+    events: u64,
+    frames_named: u64,
+}
+
+/// The column `text`: a level per row (1 where there is a text), and the texts.
+#[derive(Default)]
+struct TextColumn {
+    levels: Vec<i16>,
+    values: Vec<ByteArray>,
+}
+
+/// What a finished file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// Size of the file.
+    pub bytes: u64,
+    /// Rows of the snapshot.
+    pub frame_runs: u64,
+    /// Rows after it.
+    pub events: u64,
+}
+
+impl Writer {
+    /// Begins a trace that will be at `path`.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if no file can be created in that directory.
+    pub fn create(path: &Path) -> Result<Writer> {
+        let directory = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let beside = tempfile::Builder::new()
+            .prefix(".prairie-")
+            .suffix(".partial")
+            .permissions(default_permissions())
+            .tempfile_in(directory)
+            .map_err(Error::write(path))?;
+        let file = beside.as_file().try_clone().map_err(Error::write(path))?;
+        let properties = Arc::new(column::properties());
+        let parquet = SerializedFileWriter::new(file, column::schema(), properties)
+            .map_err(|e| write_error(path, e))?;
+        Ok(Writer {
+            path: path.into(),
+            beside,
+            parquet,
+            rows: Rows::default(),
+            texts: TextColumn::default(),
+            checksums: Vec::new(),
+            frame_runs: 0,
+            events: 0,
+            frames_named: 0,
+        })
+    }
+
+    /// Adds a run of frames to the snapshot.
+    ///
+    /// # Panics
+    /// If an event was written before: the snapshot comes first.
+    ///
+    /// # Errors
+    /// [`Error::Write`], for instance when the disk is full.
+    pub fn frames(&mut self, run: &FrameRun) -> Result<()> {
+        assert_eq!(self.events, 0, "the snapshot precedes the events");
+        self.frame_runs += 1;
+        self.frames_named = self.frames_named.max(run.start.0.saturating_add(run.frames));
+        self.push(&Row::of_run(run), None)
+    }
+
+    /// Adds an event; `texts` is the table that its text, if it has one, is in.
+    ///
+    /// # Errors
+    /// [`Error::Write`], for instance when the disk is full.
+    pub fn event(&mut self, event: &Event, texts: &Texts) -> Result<()> {
+        if self.events == 0 {
+            self.flush_group()?;
+        }
+        self.events += 1;
+        let (text, block) = match event.what {
+            What::Process { name: text }
+            | What::Stack { folded: text, .. }
+            | What::Marker { text } => (Some(texts.get(text)), None),
+            What::Alloc { pfn, order, .. }
+            | What::Free { pfn, order }
+            | What::ZoneLocked { pfn, order, .. }
+            | What::PcpuDrain { pfn, order, .. } => (None, Some((pfn, order.frames()))),
+            What::Extfrag { pfn, fallback_order, .. } => {
+                (None, Some((pfn, fallback_order.frames())))
+            }
+            What::FreeBatched { pfn } => (None, Some((pfn, 1))),
+            What::AllocFailed { .. } | What::Lost { .. } => (None, None),
+        };
+        if let Some((pfn, frames)) = block {
+            self.frames_named = self.frames_named.max(pfn.0.saturating_add(frames));
+        }
+        self.push(&Row::of_event(event), text)
+    }
+
+    /// Completes the file and puts it in its place. `metadata`'s counts are the writer's.
+    ///
+    /// # Errors
+    /// [`Error::Write`]; nothing is left behind then.
+    pub fn finish(mut self, mut metadata: Metadata) -> Result<Summary> {
+        self.flush_group()?;
+        metadata.frame_runs = self.frame_runs;
+        metadata.events = self.events;
+        metadata.frames_named = self.frames_named;
+        for (key, value) in self.key_values(&metadata) {
+            self.parquet.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
+        }
+        let Writer { path, beside, parquet, frame_runs, events, .. } = self;
+        let file = parquet.into_inner().map_err(|e| write_error(&path, e))?;
+        file.sync_all().map_err(Error::write(&path))?;
+        let bytes = file.metadata().map_err(Error::write(&path))?.len();
+        beside.persist(&path).map_err(|e| Error::Write { path, source: e.error })?;
+        Ok(Summary { bytes, frame_runs, events })
+    }
+
+    fn key_values(&self, metadata: &Metadata) -> [(&'static str, String); 5] {
+        let kinds: BTreeMap<_, _> = Kind::ALL.iter().map(|&k| (k.name(), k as u8)).collect();
+        let types: BTreeMap<_, _> =
+            MigrateType::ALL.iter().map(|t| (t.name(), t.index())).collect();
+        let json = |value: serde_json::Result<String>| value.expect("plain data becomes JSON");
+        [
+            (key::VERSION, SCHEMA_VERSION.to_string()),
+            (key::METADATA, json(serde_json::to_string(metadata))),
+            (key::CHECKSUMS, json(serde_json::to_string(&self.checksums))),
+            (key::KINDS, json(serde_json::to_string(&kinds))),
+            (key::MIGRATE_TYPES, json(serde_json::to_string(&types))),
+        ]
+    }
+
+    fn push(&mut self, row: &Row, text: Option<&str>) -> Result<()> {
+        self.rows.push(row);
+        self.texts.levels.push(text.is_some().into());
+        self.texts.values.extend(text.map(ByteArray::from));
+        if self.rows.len() == ROWS_IN_GROUP { self.flush_group() } else { Ok(()) }
+    }
+
+    /// Writes the rows gathered so far as a row group and takes the checksums of its columns.
+    fn flush_group(&mut self) -> Result<()> {
+        if self.rows.len() == 0 {
+            return Ok(());
+        }
+        let path = &self.path;
+        write_group(&mut self.parquet, &mut self.rows, &mut self.texts)
+            .map_err(|e| write_error(path, e))?;
+        self.parquet.flush().map_err(Error::write(path))?;
+        // The Parquet library keeps its position to itself, so what was just written is read
+        // back; it is still in the page cache.
+        let file = self.beside.as_file();
+        let length = file.metadata().map_err(Error::write(path))?.len();
+        let group = self.parquet.flushed_row_groups().last().expect("a group was written");
+        let checksum =
+            |chunk| chunk::read(file, length, chunk).map(|bytes| crc32fast::hash(&bytes));
+        let checksums: io::Result<Vec<u32>> = group.columns().iter().map(checksum).collect();
+        self.checksums.push(checksums.map_err(Error::write(path))?);
+        Ok(())
+    }
+}
+
+fn write_group(
+    parquet: &mut SerializedFileWriter<File>,
+    rows: &mut Rows,
+    texts: &mut TextColumn,
+) -> parquet::errors::Result<()> {
+    let mut group = parquet.next_row_group()?;
+    for column in column::Column::ALL {
+        match rows.column(column) {
+            Some(Values::I32(values)) => write_column::<Int32Type>(&mut group, values, None)?,
+            Some(Values::I64(values)) => write_column::<Int64Type>(&mut group, values, None)?,
+            None => {
+                let levels = Some(texts.levels.as_slice());
+                write_column::<ByteArrayType>(&mut group, &texts.values, levels)?;
+            }
+        }
+    }
+    group.close()?;
+    rows.clear();
+    texts.levels.clear();
+    texts.values.clear();
+    Ok(())
+}
+
+fn write_column<T: parquet::data_type::DataType>(
+    group: &mut SerializedRowGroupWriter<'_, File>,
+    values: &[T::T],
+    levels: Option<&[i16]>,
+) -> parquet::errors::Result<()> {
+    let mut column = group.next_column()?.expect("as many columns as the schema has");
+    column.typed::<T>().write_batch(values, levels, None)?;
+    column.close()
+}
+
+/// A temporary file is private by default; a trace is a file like any other.
+fn default_permissions() -> std::fs::Permissions {
+    std::os::unix::fs::PermissionsExt::from_mode(0o666)
+}
+
+fn write_error(path: &Path, error: ParquetError) -> Error {
+    let source = match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(source) => *source,
+            Err(other) => io::Error::other(other),
+        },
+        other => io::Error::other(other),
+    };
+    Error::Write { path: path.into(), source }
+}

@@ -1,0 +1,89 @@
+//! The flags of a request for pages (`gfp_t`), as far as placement depends on them.
+
+use std::fmt;
+
+use frames::{MigrateType, ZoneKind};
+
+/// `gfp_t`, as the recorded kernel numbered its bits.
+///
+/// Bits 0 to 4 (zones and mobility) have had the same meaning in every kernel since 2.6.24
+/// (`include/linux/gfp.h`, later `gfp_types.h`); those above move between releases, which is why
+/// only these five have names here. What the others meant on the recorded kernel stands in the
+/// trace's metadata, in the text of the tracepoint's format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct GfpFlags(pub u32);
+
+impl GfpFlags {
+    /// `__GFP_DMA`: only the lowest zone will do.
+    pub const DMA: GfpFlags = GfpFlags(1 << 0);
+    /// `__GFP_HIGHMEM`: memory that a 32-bit kernel must map first will do.
+    pub const HIGHMEM: GfpFlags = GfpFlags(1 << 1);
+    /// `__GFP_DMA32`: only memory below 4 GiB will do.
+    pub const DMA32: GfpFlags = GfpFlags(1 << 2);
+    /// `__GFP_MOVABLE`: migration can move the page, or reclaim can free it.
+    pub const MOVABLE: GfpFlags = GfpFlags(1 << 3);
+    /// `__GFP_RECLAIMABLE`: a shrinker can free the page.
+    pub const RECLAIMABLE: GfpFlags = GfpFlags(1 << 4);
+
+    /// Whether all of `flags` are set.
+    pub const fn contains(self, flags: GfpFlags) -> bool {
+        self.0 & flags.0 == flags.0
+    }
+
+    /// These flags and `other`.
+    pub const fn with(self, other: GfpFlags) -> GfpFlags {
+        GfpFlags(self.0 | other.0)
+    }
+
+    /// The highest zone that may serve the request (`gfp_zone`, `include/linux/gfp.h`); lower ones
+    /// may serve it too. On 64-bit machines, which have no high memory, [`ZoneKind::HighMem`]
+    /// means [`ZoneKind::Normal`].
+    ///
+    /// Where the kernel forbids a combination the narrower zone counts.
+    pub const fn highest_zone(self) -> ZoneKind {
+        if self.contains(GfpFlags::DMA) {
+            ZoneKind::Dma
+        } else if self.contains(GfpFlags::DMA32) {
+            ZoneKind::Dma32
+        } else if self.contains(GfpFlags::HIGHMEM.with(GfpFlags::MOVABLE)) {
+            ZoneKind::Movable
+        } else if self.contains(GfpFlags::HIGHMEM) {
+            ZoneKind::HighMem
+        } else {
+            ZoneKind::Normal
+        }
+    }
+
+    /// The mobility that the flags ask for (`gfp_migratetype`, `include/linux/gfp.h`). Both bits at
+    /// once are a bug that the kernel warns of; they count as unmovable.
+    pub const fn migrate_type(self) -> MigrateType {
+        match (self.contains(GfpFlags::MOVABLE), self.contains(GfpFlags::RECLAIMABLE)) {
+            (true, false) => MigrateType::Movable,
+            (false, true) => MigrateType::Reclaimable,
+            _ => MigrateType::Unmovable,
+        }
+    }
+}
+
+impl fmt::Display for GfpFlags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zones_and_mobility_follow_the_flags() {
+        let user = GfpFlags::HIGHMEM.with(GfpFlags::MOVABLE);
+        assert_eq!(user.highest_zone(), ZoneKind::Movable);
+        assert_eq!(user.migrate_type(), MigrateType::Movable);
+        assert_eq!(GfpFlags(0).highest_zone(), ZoneKind::Normal);
+        assert_eq!(GfpFlags(0).migrate_type(), MigrateType::Unmovable);
+        assert_eq!(GfpFlags::MOVABLE.highest_zone(), ZoneKind::Normal);
+        assert_eq!(GfpFlags::DMA32.with(user).highest_zone(), ZoneKind::Dma32);
+        assert_eq!(GfpFlags::RECLAIMABLE.migrate_type(), MigrateType::Reclaimable);
+    }
+}

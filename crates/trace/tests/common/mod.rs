@@ -1,0 +1,117 @@
+//! Events of any kind, and small files made of them.
+#![allow(dead_code)]
+
+use std::path::Path;
+
+use frames::{MigrateType, Order, Pfn};
+use proptest::prelude::*;
+use trace::{
+    Columns, Event, EventSource, GfpFlags, Metadata, Reader, StackId, Texts, What, Writer,
+};
+
+/// An event whose text, if it has one, is spelled out.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spelled(pub Event, pub String);
+
+pub fn any_order() -> impl Strategy<Value = Order> {
+    (0..=Order::LIMIT.get()).prop_map(|j| Order::new(j).unwrap())
+}
+
+pub fn any_type() -> impl Strategy<Value = MigrateType> {
+    (0..6u8).prop_map(|i| MigrateType::from_index(i).unwrap())
+}
+
+fn any_what() -> impl Strategy<Value = What> {
+    let pfn = (any::<u64>(), 0..64u32).prop_map(|(bits, shift)| Pfn(bits >> shift));
+    let numbers = (pfn, any_order(), any_order(), any_type(), any_type());
+    let more = (any::<u32>(), any::<u32>(), any::<bool>(), any::<u64>(), 1..12usize);
+    (numbers, more).prop_map(|(numbers, more)| {
+        let (pfn, order, fallback_order, migrate_type, fallback_type) = numbers;
+        let (gfp, stack, change_ownership, count, kind) = more;
+        let (gfp, stack) = (GfpFlags(gfp), StackId(stack));
+        let text = trace::Text::EMPTY;
+        match kind {
+            1 => What::Alloc { pfn, order, migrate_type, gfp, stack },
+            2 => What::AllocFailed { order, migrate_type, gfp, stack },
+            3 => What::Free { pfn, order },
+            4 => What::FreeBatched { pfn },
+            5 => What::Extfrag {
+                pfn,
+                order,
+                fallback_order,
+                migrate_type,
+                fallback_type,
+                change_ownership,
+            },
+            6 => What::ZoneLocked { pfn, order, migrate_type },
+            7 => What::PcpuDrain { pfn, order, migrate_type },
+            8 => What::Process { name: text },
+            9 => What::Stack { id: stack, folded: text },
+            10 => What::Lost { count },
+            _ => What::Marker { text },
+        }
+    })
+}
+
+/// Any event at all, in the range of every field.
+pub fn any_event() -> impl Strategy<Value = Spelled> {
+    let place = (any::<u64>(), any::<i32>(), any::<u16>());
+    (place, any_what(), ".{0,12}").prop_map(|((time_ns, pid, cpu), what, text)| {
+        let has_text =
+            matches!(what, What::Process { .. } | What::Stack { .. } | What::Marker { .. });
+        Spelled(Event { time_ns, pid, cpu, what }, if has_text { text } else { String::new() })
+    })
+}
+
+/// The event with its text's number in `texts`.
+pub fn with_text(spelled: &Spelled, texts: &mut Texts) -> Event {
+    let text = texts.intern(&spelled.1);
+    set_text(spelled.0, text)
+}
+
+fn set_text(event: Event, text: trace::Text) -> Event {
+    let what = match event.what {
+        What::Process { .. } => What::Process { name: text },
+        What::Stack { id, .. } => What::Stack { id, folded: text },
+        What::Marker { .. } => What::Marker { text },
+        other => other,
+    };
+    Event { what, ..event }
+}
+
+pub fn write(path: &Path, events: &[Spelled]) -> trace::Summary {
+    let mut writer = Writer::create(path).unwrap();
+    let mut texts = Texts::default();
+    for spelled in events {
+        let event = with_text(spelled, &mut texts);
+        writer.event(&event, &texts).unwrap();
+    }
+    writer.finish(metadata()).unwrap()
+}
+
+pub fn metadata() -> Metadata {
+    Metadata { page_bytes: 4096, kernel_release: "6.1.0-test".into(), ..Metadata::default() }
+}
+
+/// All events of a source, spelled out.
+pub fn collect(source: &mut impl EventSource) -> trace::Result<Vec<Spelled>> {
+    let mut all = Vec::new();
+    while let Some(batch) = source.next_batch()? {
+        let batch = batch.to_vec();
+        for event in batch {
+            let text = match event.what {
+                What::Process { name: text }
+                | What::Stack { folded: text, .. }
+                | What::Marker { text } => source.texts().get(text).to_owned(),
+                _ => String::new(),
+            };
+            all.push(Spelled(set_text(event, trace::Text::EMPTY), text));
+        }
+    }
+    Ok(all)
+}
+
+pub fn read(path: &Path) -> trace::Result<Vec<Spelled>> {
+    let reader = Reader::open(path)?;
+    collect(&mut reader.events(Columns::ALL))
+}

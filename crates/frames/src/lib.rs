@@ -11,6 +11,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+pub mod bit_tree;
 pub mod block;
 pub mod contiguity;
 pub mod free_area;

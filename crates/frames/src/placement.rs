@@ -5,6 +5,7 @@
 
 pub mod buddy;
 pub mod gfp;
+pub mod regions;
 pub mod zonelist;
 
 use alloc::vec::Vec;
@@ -63,7 +64,12 @@ pub struct Counter {
 ///
 /// # Life
 /// Memory is handed over with [`seed`](Placement::seed), then [`start`](Placement::start) is
-/// called once, then [`allocate`](Placement::allocate) and [`free`](Placement::free) in any order.
+/// called once, then [`allocate`](Placement::allocate) and [`free`](Placement::free) in any order,
+/// with [`maintain`](Placement::maintain) every now and then.
+///
+/// A placement may migrate movable blocks whenever it is called, whole or in pieces. Their owners
+/// keep them: who allocated a block asks the table where its parts are
+/// ([`FrameTable::block_of`]), and never remembers a frame.
 pub trait Placement {
     /// Says what type a pageblock had when the machine was found. Policies without types ignore it.
     fn mark_pageblock(&mut self, _pageblock: usize, _migrate_type: MigrateType) {}
@@ -85,6 +91,10 @@ pub trait Placement {
 
     /// Frees the allocated block that starts at `frame`, on `cpu`.
     fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16);
+
+    /// What the kernel does when periodic reclaim wakes up, off the path of any allocation.
+    /// Policies that do nothing then ignore it.
+    fn maintain(&mut self, _table: &mut FrameTable) {}
 
     /// Adds the free blocks by order and migrate type of one zone of the layout, as
     /// `/proc/pagetypeinfo` shows them: frames on per-CPU lists are not among them. Policies

@@ -139,9 +139,7 @@ pub fn exercise<P: Placement>(
             }
             Step::Free { which, cpu } if !live.is_empty() => {
                 let (owner, order, _) = live.swap_remove(which.index(live.len()));
-                let frame = table.block_of(owner).expect("a live block");
-                assert_eq!(table.order(frame), order);
-                placement.free(&mut table, frame, cpu);
+                free(placement, &mut table, owner, order, cpu);
                 assert_eq!(table.block_of(owner), None, "freed");
             }
             Step::Split { which } if !live.is_empty() => {
@@ -149,7 +147,10 @@ pub fn exercise<P: Placement>(
                 let (owner, order, mobility) = live[at];
                 if order > Order::BASE {
                     let half = Order::new(order.get() - 1).unwrap();
-                    table.split_allocated(table.block_of(owner).unwrap());
+                    let frame = table.block_of(owner).unwrap();
+                    if table.order(frame) == order {
+                        table.split_allocated(frame);
+                    }
                     live[at].1 = half;
                     live.push((owner + half.frames() as u32, half, mobility));
                 }
@@ -161,13 +162,39 @@ pub fn exercise<P: Placement>(
         check(placement, &table);
     }
     // Everything freed merges back: no frame is lost, whatever was done.
-    for (owner, ..) in live.drain(..) {
-        let frame = table.block_of(owner).unwrap();
-        placement.free(&mut table, frame, 0);
+    for (owner, order, _) in live.drain(..) {
+        free(placement, &mut table, owner, order, 0);
     }
     placement.validate(&table);
     compare(&table, layout, placement, &[], memory);
     failures
+}
+
+/// The blocks that hold what `owner` was given, as first owner, first frame and order: one, unless
+/// the placement migrated it in pieces.
+pub fn pieces(table: &FrameTable, owner: Owner, order: Order) -> Vec<(Owner, Frame, Order)> {
+    let mut pieces = Vec::new();
+    let (mut at, end) = (owner, owner + order.frames() as u32);
+    while at < end {
+        let frame = table.block_of(at).expect("a live block");
+        pieces.push((at, frame, table.order(frame)));
+        at += table.order(frame).frames() as u32;
+    }
+    assert_eq!(at, end, "more than owner {owner} was given");
+    pieces
+}
+
+/// Frees what `owner` was given.
+pub fn free(
+    placement: &mut impl Placement,
+    table: &mut FrameTable,
+    owner: Owner,
+    order: Order,
+    cpu: u16,
+) {
+    for (_, frame, _) in pieces(table, owner, order) {
+        placement.free(table, frame, cpu);
+    }
 }
 
 /// No frame belongs to two owners, every owner has what it was given, all else is free.
@@ -181,13 +208,14 @@ fn compare(
     let mut taken = vec![false; table.frames() as usize];
     let mut used = 0;
     for &(owner, order, mobility) in live {
-        let frame = table.block_of(owner).expect("a live block");
-        assert_eq!((table.order(frame), table.mobility(frame)), (order, mobility));
-        for inside in 0..order.frames() {
-            let at = frame.offset(inside);
-            assert!(!std::mem::replace(&mut taken[at.index()], true), "{at:?} given twice");
-            let (first, head) = table.block_containing(owner + inside as u32).expect("owned");
-            assert_eq!((first, head), (owner, frame));
+        for (first, frame, order) in pieces(table, owner, order) {
+            assert_eq!(table.mobility(frame), mobility);
+            for inside in 0..order.frames() {
+                let at = frame.offset(inside);
+                assert!(!std::mem::replace(&mut taken[at.index()], true), "{at:?} given twice");
+                let found = table.block_containing(first + inside as u32).expect("owned");
+                assert_eq!(found, (first, frame));
+            }
         }
         used += order.frames();
     }

@@ -1,0 +1,468 @@
+//! `contiguitas`: two regions with a moving border between them, after Contiguitas (2023),
+//! "Unmovable Confinement".
+//!
+//! ```text
+//! one node   low addresses                       border                    high addresses
+//!            |  unmovable region                 |             movable region          |
+//!            |  fills from here ---->            |            <---- fills from here    |
+//! zones      |  DMA  |  DMA32                               |  Normal                  |
+//! ```
+//!
+//! - **Confinement.** A frame's address tells its region. Unmovable and reclaimable memory comes
+//!   from below the border alone, movable memory from above it alone, and a freed block goes back
+//!   to where it lies. The unmovable region is the low one because kernel memory that must lie
+//!   below 16 MiB or 4 GiB lies there. Zones are limits and nothing more: a request takes from
+//!   every zone up to its highest, above that zone's watermark and lowmem reserve, each in
+//!   proportion to the zone's share in the region.
+//! - **Bias.** Both regions fill from the end that is away from the border, so that the border can
+//!   move with little copying (`space.rs`; `config::Bias` says which rule and why).
+//! - **Resizing.** The border moves by whole pageblocks (`border.rs`): on
+//!   [`maintain`](Placement::maintain), which stands for the wake-up of periodic reclaim, when a
+//!   region is short of free memory or the unmovable one has too much; and at once when an
+//!   allocation finds its region exhausted, which the paper keeps off the critical path and which
+//!   is therefore counted apart.
+//! - **Memory as found.** Blocks that were allocated before [`start`](Placement::start) may lie on
+//!   the wrong side. They are counted as strays until they are freed or the border passes them;
+//!   nothing else may be on the wrong side at any time (`confinement.rs`).
+//!
+//! There are no per-CPU lists: taking from a region costs a handful of word operations already,
+//! and a frame that a per-CPU list holds would be lost to the emptying of its pageblock.
+
+mod border;
+mod config;
+mod confinement;
+mod space;
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+pub use config::{Bias, Config};
+
+use self::confinement::Outsiders;
+use self::space::Space;
+use super::zonelist::Depth;
+use super::{Counter, Placement, Request, gfp};
+use crate::layout::{Frame, Layout, Zone};
+use crate::table::{FrameTable, Owner};
+use crate::{MigrateType, Mobility, Order, ZoneKind};
+
+/// Regions of a node.
+const PER_REGION: usize = 2;
+
+/// The two kinds of memory that never mix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Region {
+    /// Below the border: what software cannot move.
+    Unmovable = 0,
+    /// From the border up: what it can.
+    Movable = 1,
+}
+
+impl Region {
+    /// Both.
+    pub const ALL: [Region; PER_REGION] = [Region::Unmovable, Region::Movable];
+
+    /// The region of `frame` in a node with this `border`.
+    fn at(frame: Frame, border: Frame) -> Region {
+        if frame < border { Region::Unmovable } else { Region::Movable }
+    }
+
+    /// The region where memory of this mobility belongs. What may turn out to be unmovable counts
+    /// as unmovable.
+    pub fn of(mobility: Mobility) -> Region {
+        match mobility {
+            Mobility::Movable => Region::Movable,
+            _ => Region::Unmovable,
+        }
+    }
+}
+
+/// The placement of Contiguitas's operating-system part.
+#[derive(Clone, Debug)]
+pub struct Regions {
+    config: Config,
+    zones: Vec<RegionZone>,
+    nodes: Vec<Node>,
+    outsiders: Outsiders,
+    counts: Counts,
+}
+
+/// A zone and what is free in it.
+#[derive(Clone, Debug)]
+struct RegionZone {
+    zone: Zone,
+    /// Index into [`Regions::nodes`].
+    node: usize,
+    space: Space,
+    /// What each region may give out of this zone; it changes with the border.
+    limits: [Limits; PER_REGION],
+}
+
+/// One region's share of a zone's marks, in frames.
+#[derive(Clone, Copy, Debug, Default)]
+struct Limits {
+    min: u64,
+    low: u64,
+    high: u64,
+    /// By the highest zone of the request.
+    reserve: [u64; ZoneKind::ALL.len()],
+}
+
+/// A NUMA node.
+#[derive(Clone, Debug)]
+struct Node {
+    /// The kernel's number.
+    number: u16,
+    /// Its zones, by ascending address.
+    zones: Vec<usize>,
+    /// Frames that its zones manage.
+    frames: u64,
+    /// First frame of the movable region; a multiple of a pageblock.
+    border: Frame,
+    /// All nodes, as indices, nearest first.
+    nearest: Vec<usize>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    growths: u64,
+    shrinks: u64,
+    grown_on_failure: u64,
+    shrunk_on_failure: u64,
+    blocks_emptied: u64,
+    pages_moved: u64,
+    moved_blocks_split: u64,
+    below_low: u64,
+    below_min: u64,
+    failed: [u64; PER_REGION],
+}
+
+impl Regions {
+    /// A machine of `layout` that has no memory yet, each node's border in its initial place.
+    pub fn new(layout: &Layout, config: Config) -> Regions {
+        let zones: Vec<Zone> = layout.zones().to_vec();
+        let mut numbers: Vec<u16> = zones.iter().map(|zone| zone.span.node).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let nodes = numbers.iter().map(|&number| Node::new(number, &numbers, &zones, &config));
+        let nodes: Vec<Node> = nodes.collect();
+        let zones = zones.into_iter().map(|zone| RegionZone {
+            node: numbers.iter().position(|&n| n == zone.span.node).expect("a listed node"),
+            space: Space::new(zone.start..zone.end, Order::LARGEST_FREE),
+            limits: Default::default(),
+            zone,
+        });
+        let mut regions = Regions {
+            zones: zones.collect(),
+            outsiders: Outsiders::new(layout.frames()),
+            counts: Counts::default(),
+            nodes,
+            config,
+        };
+        for node in 0..regions.nodes.len() {
+            regions.set_limits(node);
+        }
+        regions
+    }
+
+    /// The first frame of the movable region of a node, by the kernel's number for the node.
+    pub fn border(&self, node: u16) -> Option<Frame> {
+        self.nodes.iter().find(|n| n.number == node).map(|n| n.border)
+    }
+
+    /// The region that `frame` lies in, if it lies in a zone.
+    pub fn region(&self, frame: Frame) -> Option<Region> {
+        let zone = self.zone_of(frame)?;
+        Some(Region::at(frame, self.nodes[self.zones[zone].node].border))
+    }
+
+    /// Free frames of one region of a node, by the kernel's number for the node.
+    pub fn free_frames(&self, node: u16, region: Region) -> u64 {
+        let found = self.nodes.iter().find(|n| n.number == node);
+        found.map_or(0, |n| n.zones.iter().map(|&z| self.zones[z].space.frames(region)).sum())
+    }
+
+    /// Bytes that the policy takes beside the frame table.
+    pub fn bytes(&self) -> usize {
+        let spaces: usize = self.zones.iter().map(|zone| zone.space.bytes()).sum();
+        spaces + self.outsiders.bytes()
+    }
+
+    /// What of Contiguitas is in, and what is not yet: short sentences for reports.
+    pub fn parts() -> (&'static [&'static str], &'static [&'static str]) {
+        (
+            &[
+                "unmovable and movable memory confined to two regions of each node, by address",
+                "separate free lists for each region",
+                "allocation biased away from the border",
+                "a border that moves by whole pageblocks, emptying them by migration",
+                "resizing off the allocation path when free memory falls below a low mark",
+            ],
+            &[
+                "sizing by per-region memory pressure (PSI)",
+                "migration of movable pages that become pinned",
+                "compaction of the movable region",
+                "hardware migration of unmovable pages in use",
+            ],
+        )
+    }
+
+    fn zone_of(&self, frame: Frame) -> Option<usize> {
+        self.zones.iter().position(|zone| zone.zone.contains(frame))
+    }
+
+    /// Frees a block that is on no list: each part of it to its own region.
+    fn give(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
+        let zone = self.zone_of(frame).expect("a frame outside every zone");
+        let border = self.nodes[self.zones[zone].node].border;
+        let end = frame.offset(order.frames());
+        if order > Order::LARGEST_FREE || (frame < border && border < end) {
+            let half = Order::new(order.get() - 1).expect("smaller than an order");
+            self.give(table, frame, half);
+            self.give(table, frame.offset(half.frames()), half);
+            return;
+        }
+        let region = Region::at(frame, border);
+        self.zones[zone].space.give(table, frame, order, region, border);
+    }
+
+    /// The zones of `node` that a request may take from, furthest from the border first.
+    fn eligible(
+        &self,
+        node: usize,
+        region: Region,
+        highest: ZoneKind,
+    ) -> impl Iterator<Item = usize> {
+        let zones = &self.nodes[node].zones;
+        let count = zones.len();
+        (0..count)
+            .map(move |at| match region {
+                Region::Unmovable => zones[at],
+                Region::Movable => zones[count - 1 - at],
+            })
+            .filter(move |&zone| self.zones[zone].zone.span.kind <= highest)
+    }
+
+    /// The node of a request, as an index. A node that does not exist is taken as the last one.
+    fn node_index(&self, number: u16) -> usize {
+        self.nodes.iter().position(|n| n.number == number).unwrap_or(self.nodes.len() - 1)
+    }
+
+    /// A block for `request` from whichever node is near enough and allows it.
+    fn take(&mut self, table: &mut FrameTable, request: &Request, depth: Depth) -> Option<Frame> {
+        let (region, bias) = (Region::of(request.mobility), self.config.bias);
+        let here = self.node_index(request.node);
+        for near in 0..self.nodes.len() {
+            let node = self.nodes[here].nearest[near];
+            let allows = |&zone: &usize| self.zones[zone].allows(request, region, depth);
+            let found = self.eligible(node, region, request.highest_zone).find(allows);
+            if let Some(zone) = found {
+                return self.zones[zone].space.take(table, region, request.order, bias);
+            }
+        }
+        None
+    }
+
+    /// Tries within the marks, then resizes, then takes what there is. Only a request that may
+    /// wait can have pages moved for it.
+    fn find(&mut self, table: &mut FrameTable, request: &Request) -> Option<Frame> {
+        if let Some(frame) = self.take(table, request, Depth::Low) {
+            return Some(frame);
+        }
+        let mut found = self.take(table, request, Depth::Min);
+        if found.is_none() {
+            let may_move = request.gfp_flags & gfp::DIRECT_RECLAIM != 0;
+            if self.resize_on_failure(table, request, may_move) {
+                found = self.take(table, request, Depth::Min);
+            }
+        }
+        if found.is_some() {
+            self.counts.below_low += 1;
+            return found;
+        }
+        let found = self.take(table, request, Depth::All);
+        self.counts.below_min += u64::from(found.is_some());
+        found
+    }
+}
+
+impl Node {
+    fn new(number: u16, numbers: &[u16], zones: &[Zone], config: &Config) -> Node {
+        let mine = |&zone: &usize| zones[zone].span.node == number;
+        let own: Vec<usize> = (0..zones.len()).filter(mine).collect();
+        let frames = own.iter().map(|&zone| zones[zone].span.managed).sum();
+        let mut nearest: Vec<usize> = (0..numbers.len()).collect();
+        nearest.sort_by_key(|&other| (numbers[other].abs_diff(number), other));
+        let hint = config.initial_frames.iter().find(|(node, _)| *node == number);
+        let initial = hint.map_or(frames * config.initial_per_1024 / 1024, |&(_, frames)| frames);
+        let border = border::initial(own.iter().map(|&zone| &zones[zone]), initial);
+        Node { number, zones: own, frames, border, nearest }
+    }
+}
+
+impl RegionZone {
+    /// Whether a region may give a block out of this zone: it has one, and enough stays free
+    /// above the region's share of the mark and of the reserve (`__zone_watermark_ok`,
+    /// `mm/page_alloc.c`).
+    fn allows(&self, request: &Request, region: Region, depth: Depth) -> bool {
+        if !self.space.has_block(region, request.order) {
+            return false;
+        }
+        let limits = &self.limits[region as usize];
+        let mark = match depth {
+            Depth::Low => limits.low,
+            Depth::Min => limits.min,
+            Depth::All => return true,
+        };
+        let kept = mark + limits.reserve[request.highest_zone as usize];
+        self.space.frames(region) > kept + request.order.frames() - 1
+    }
+}
+
+impl Placement for Regions {
+    fn seed(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
+        self.give(table, frame, order);
+    }
+
+    fn start(&mut self, table: &mut FrameTable) {
+        for node in 0..self.nodes.len() {
+            border::split_allocated_at(table, self.nodes[node].border);
+        }
+        self.find_outsiders(table);
+    }
+
+    fn allocate(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+    ) -> Option<Frame> {
+        let Some(frame) = self.find(table, request) else {
+            self.counts.failed[Region::of(request.mobility) as usize] += 1;
+            return None;
+        };
+        table.allocate(frame, request.order, request.mobility, owner);
+        Some(frame)
+    }
+
+    fn free(&mut self, table: &mut FrameTable, frame: Frame, _cpu: u16) {
+        self.forget_outsider(table, frame);
+        let order = table.release(frame);
+        self.give(table, frame, order);
+    }
+
+    fn maintain(&mut self, table: &mut FrameTable) {
+        self.resize(table);
+    }
+
+    fn free_blocks(&self, zone: usize) -> Vec<(MigrateType, Vec<u64>)> {
+        let space = &self.zones[zone].space;
+        vec![
+            (MigrateType::Unmovable, space.counts(Region::Unmovable)),
+            (MigrateType::Movable, space.counts(Region::Movable)),
+        ]
+    }
+
+    fn pageblocks(&self, zone: usize) -> Option<[u64; MigrateType::ALL.len()]> {
+        let RegionZone { zone, node, .. } = &self.zones[zone];
+        let border = self.nodes[*node].border.clamp(zone.start, zone.end);
+        let blocks = |from: Frame, to: Frame| {
+            if from == to { 0 } else { (Frame(to.0 - 1).pageblock() - from.pageblock() + 1) as u64 }
+        };
+        let mut counts = [0; MigrateType::ALL.len()];
+        counts[MigrateType::Unmovable.index()] = blocks(zone.start, border);
+        counts[MigrateType::Movable.index()] = blocks(border, zone.end);
+        Some(counts)
+    }
+
+    fn cached_frames(&self) -> u64 {
+        0
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let counts = &self.counts;
+        let counter = |name, meaning, value| Counter { name, meaning, value };
+        let mut counters = vec![
+            counter("growths", "pageblocks the unmovable region gained", counts.growths),
+            counter("shrinks", "pageblocks the unmovable region gave back", counts.shrinks),
+            counter(
+                "grown_on_failure",
+                "of the growths, those on the path of an allocation that would have failed",
+                counts.grown_on_failure,
+            ),
+            counter(
+                "shrunk_on_failure",
+                "of the shrinks, those on the path of an allocation that would have failed",
+                counts.shrunk_on_failure,
+            ),
+            counter(
+                "blocks_emptied",
+                "pageblocks that changed sides and held movable pages",
+                counts.blocks_emptied,
+            ),
+            counter("pages_moved", "pages migrated out of the border's way", counts.pages_moved),
+            counter(
+                "bytes_copied",
+                "bytes copied to migrate them",
+                counts.pages_moved * Order::BASE.bytes(),
+            ),
+            counter(
+                "moved_blocks_split",
+                "times a block was halved because no free one of its size was left",
+                counts.moved_blocks_split,
+            ),
+            counter(
+                "inherited_strays",
+                "frames allocated before the start that still lie in the wrong region",
+                self.outsiders.strays(),
+            ),
+            counter(
+                "below_low",
+                "allocations that no zone could serve above its low watermark",
+                counts.below_low,
+            ),
+            counter(
+                "below_min",
+                "allocations that no zone could serve above its min watermark",
+                counts.below_min,
+            ),
+            counter(
+                "failed_unmovable",
+                "unmovable and reclaimable allocations that nothing fitted",
+                counts.failed[Region::Unmovable as usize],
+            ),
+            counter(
+                "failed_movable",
+                "movable allocations that nothing fitted",
+                counts.failed[Region::Movable as usize],
+            ),
+        ];
+        counters.extend(self.nodes.iter().filter_map(|node| {
+            let name = BORDERS.get(usize::from(node.number))?;
+            let meaning = "dense number of the first frame of the node's movable region";
+            Some(counter(*name, meaning, u64::from(node.border.0)))
+        }));
+        counters
+    }
+
+    fn validate(&self, table: &FrameTable) {
+        table.validate();
+        for zone in &self.zones {
+            zone.space.validate(table, self.nodes[zone.node].border);
+        }
+        self.check_confinement(table);
+        self.check_every_block(table);
+    }
+}
+
+/// Names of the borders' counters. [`Regions::border`] answers for nodes beyond.
+const BORDERS: [&str; 8] = [
+    "border_node_0",
+    "border_node_1",
+    "border_node_2",
+    "border_node_3",
+    "border_node_4",
+    "border_node_5",
+    "border_node_6",
+    "border_node_7",
+];

@@ -1,0 +1,482 @@
+//! Where the border stands, when it moves, and how a pageblock changes sides.
+//!
+//! Growing takes the pageblock above the border. Its free blocks change sides first, so that
+//! nothing can be migrated into it; then its movable blocks are migrated to the far end of the
+//! movable region. What cannot be moved stays, and now lies where it belongs. Shrinking gives the
+//! pageblock below the border back, if nothing is allocated in it. Both take time linear in the
+//! blocks of that one pageblock.
+
+use alloc::vec::Vec;
+
+use super::{Limits, Region, Regions};
+use crate::layout::{Frame, Zone};
+use crate::placement::Request;
+use crate::table::{FrameTable, State};
+use crate::{Mobility, Order, ZoneKind};
+
+/// Frames in a pageblock.
+const PAGEBLOCK: u64 = Order::HUGE.frames();
+
+/// The first frame of the pageblock after the one that contains `frame`'s predecessor.
+fn align_up(frame: Frame) -> Frame {
+    Frame(frame.0.next_multiple_of(PAGEBLOCK as u32))
+}
+
+/// Whether the border may enter a zone. No unmovable request may use the others.
+fn may_hold_unmovable(zone: &Zone) -> bool {
+    !matches!(zone.span.kind, ZoneKind::Movable | ZoneKind::Device)
+}
+
+/// The lowest border below which a node, given by its zones in ascending order, has `frames`.
+pub(super) fn initial<'a>(zones: impl Iterator<Item = &'a Zone>, frames: u64) -> Frame {
+    let mut border = Frame(0);
+    let mut left = frames;
+    for (at, zone) in zones.enumerate() {
+        if at == 0 {
+            border = zone.start.align_down(Order::HUGE);
+        }
+        if left == 0 || !may_hold_unmovable(zone) {
+            break;
+        }
+        let here = left.min(u64::from(zone.end.0 - zone.start.0));
+        border = align_up(zone.start.offset(here));
+        left -= here;
+    }
+    border
+}
+
+/// The allocated block that reaches across `at` from below, if there is one.
+fn allocated_across(table: &FrameTable, at: Frame) -> Option<Frame> {
+    if u64::from(at.0) >= table.frames() || table.state(at) != State::Inside {
+        return None;
+    }
+    let heads = Order::up_to(Order::GIGANTIC).map(|order| at.align_down(order));
+    let mut allocated = heads.filter(|&head| table.state(head) == State::Allocated);
+    let head = allocated.next()?;
+    (head.offset(table.order(head).frames()) > at).then_some(head)
+}
+
+/// Splits the allocated block that reaches across `at`, so that none does.
+pub(super) fn split_allocated_at(table: &mut FrameTable, at: Frame) {
+    while let Some(head) = allocated_across(table, at) {
+        table.split_allocated(head);
+    }
+}
+
+/// What a pageblock next to the border holds of its node.
+#[derive(Clone, Copy, Debug, Default)]
+struct Contents {
+    free: u64,
+    movable: u64,
+    /// In use, and cannot be moved: above the border, all of it is inherited.
+    fixed: u64,
+    /// Whether a block of the wanted order would be free if the movable frames were gone.
+    fits: bool,
+    /// Whether every frame is free or can be moved.
+    clear: bool,
+}
+
+/// How much a region has and wants, in frames.
+#[derive(Clone, Copy, Debug)]
+struct Stock {
+    available: u64,
+    low: u64,
+    target: u64,
+    high: u64,
+}
+
+/// What `maintain` does with a border.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Move {
+    Stay,
+    /// Until the unmovable region has its target, or the movable one is at its low mark.
+    Grow,
+    /// Until the unmovable region is down to its target.
+    Shrink,
+    /// Until the movable region has its target, or the unmovable one is at its low mark.
+    Yield,
+}
+
+/// Decides from what the regions have.
+fn decide(unmovable: Stock, movable: Stock) -> Move {
+    if unmovable.available < unmovable.low {
+        Move::Grow
+    } else if unmovable.available > unmovable.high {
+        Move::Shrink
+    } else if movable.available < movable.low {
+        Move::Yield
+    } else {
+        Move::Stay
+    }
+}
+
+/// Whether to go on with `this` for one pageblock more.
+fn goes_on(this: Move, unmovable: Stock, movable: Stock) -> bool {
+    match this {
+        Move::Stay => false,
+        Move::Grow => {
+            unmovable.available < unmovable.target && movable.available >= movable.low + PAGEBLOCK
+        }
+        Move::Shrink => unmovable.available >= unmovable.target + PAGEBLOCK,
+        Move::Yield => {
+            movable.available < movable.target && unmovable.available >= unmovable.low + PAGEBLOCK
+        }
+    }
+}
+
+impl Regions {
+    /// Moves each node's border towards what its regions need, off the path of any allocation.
+    pub(super) fn resize(&mut self, table: &mut FrameTable) {
+        for node in 0..self.nodes.len() {
+            let this =
+                decide(self.stock(node, Region::Unmovable), self.stock(node, Region::Movable));
+            let mut left = self.config.step_pageblocks;
+            while left > 0
+                && goes_on(
+                    this,
+                    self.stock(node, Region::Unmovable),
+                    self.stock(node, Region::Movable),
+                )
+            {
+                let moved = match this {
+                    Move::Stay => None,
+                    Move::Grow => self.grow(table, node),
+                    Move::Shrink | Move::Yield => self.shrink(table, node),
+                };
+                match moved {
+                    None => break,
+                    // Passing a hole is no step.
+                    Some(frames) => left -= u64::from(frames > 0),
+                }
+            }
+        }
+    }
+
+    /// Makes room at once for a request that nothing could serve. Pages are moved only if
+    /// `may_move`. Returns whether a block that is large enough came free.
+    pub(super) fn resize_on_failure(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        may_move: bool,
+    ) -> bool {
+        let here = self.node_index(request.node);
+        for near in 0..self.nodes.len() {
+            let node = self.nodes[here].nearest[near];
+            let done = match Region::of(request.mobility) {
+                Region::Unmovable => {
+                    let border = self.plan_growth(table, node, request, may_move);
+                    border.is_some_and(|border| self.grow_to(table, node, border))
+                }
+                Region::Movable => self.shrink_for(table, node, request),
+            };
+            if done {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// How much a region of a node has for ordinary requests, and what it should have. Memory
+    /// that lowmem reserves keep from ordinary requests does not count.
+    fn stock(&self, node: usize, region: Region) -> Stock {
+        let (mut available, mut low, mut high) = (0, 0, 0);
+        for &zone in &self.nodes[node].zones {
+            let zone = &self.zones[zone];
+            let limits = &zone.limits[region as usize];
+            let ordinary = match region {
+                Region::Unmovable => ZoneKind::Normal,
+                Region::Movable => ZoneKind::Movable,
+            };
+            let free = zone.space.frames(region);
+            available += free.saturating_sub(limits.reserve[ordinary as usize]);
+            low += limits.low;
+            high += limits.high;
+        }
+        match region {
+            Region::Unmovable => {
+                let share = self.nodes[node].frames * self.config.low_per_1024 / 1024;
+                let low = low.max(share).max(PAGEBLOCK);
+                Stock {
+                    available,
+                    low,
+                    target: low * self.config.target_lows,
+                    high: low * self.config.high_lows,
+                }
+            }
+            Region::Movable => Stock { available, low, target: high.max(low) + PAGEBLOCK, high },
+        }
+    }
+
+    /// Sets what each region may give out of each zone of `node`, by its share of the zone.
+    pub(super) fn set_limits(&mut self, node: usize) {
+        let border = self.nodes[node].border;
+        for &zone in &self.nodes[node].zones {
+            let zone = &mut self.zones[zone];
+            let (start, end) = (zone.zone.start, zone.zone.end);
+            let frames = u64::from(end.0 - start.0);
+            let below = u64::from(border.clamp(start, end).0 - start.0);
+            zone.limits = [below, frames - below].map(|part| {
+                let share =
+                    |mark: u64| (u128::from(mark) * u128::from(part) / u128::from(frames)) as u64;
+                let marks = &zone.zone.span.watermarks;
+                Limits {
+                    min: share(marks.min),
+                    low: share(marks.low),
+                    high: share(marks.high),
+                    reserve: zone.zone.span.lowmem_reserve.map(share),
+                }
+            });
+        }
+    }
+
+    fn set_border(&mut self, node: usize, border: Frame) {
+        self.nodes[node].border = border;
+        self.set_limits(node);
+    }
+
+    /// The pageblock that growing would take next when the border is at `border`, and its zone.
+    fn next_pageblock(&self, node: usize, border: Frame) -> Option<(Frame, &Zone)> {
+        let zones = self.nodes[node].zones.iter().map(|&zone| &self.zones[zone].zone);
+        let zone = zones.filter(|zone| may_hold_unmovable(zone)).find(|zone| border < zone.end)?;
+        Some((border.max(zone.start.align_down(Order::HUGE)), zone))
+    }
+
+    /// The pageblock that shrinking would give back next, and its zone.
+    fn last_pageblock(&self, node: usize) -> Option<(Frame, &Zone)> {
+        let border = self.nodes[node].border;
+        let zones = self.nodes[node].zones.iter().rev().map(|&zone| &self.zones[zone].zone);
+        let zone = zones.into_iter().find(|zone| zone.start < border)?;
+        let end = border.min(align_up(zone.end));
+        Some((Frame(end.0 - PAGEBLOCK as u32), zone))
+    }
+
+    /// The heads of what lies in a pageblock, of this node's memory: free and allocated blocks.
+    fn heads<'a>(
+        &'a self,
+        table: &'a FrameTable,
+        node: usize,
+        pageblock: Frame,
+    ) -> impl Iterator<Item = Frame> + 'a {
+        let end = pageblock.offset(PAGEBLOCK);
+        let mut at = pageblock;
+        core::iter::from_fn(move || {
+            let head = at;
+            if head >= end {
+                return None;
+            }
+            at = at.offset(table.order(head).frames());
+            Some(head)
+        })
+        .filter(move |&head| self.zone_of(head).is_some_and(|zone| self.zones[zone].node == node))
+    }
+
+    /// Looks at a pageblock above the border, for a request of `order`.
+    fn contents(
+        &self,
+        table: &FrameTable,
+        node: usize,
+        pageblock: Frame,
+        order: Order,
+    ) -> Contents {
+        let end = pageblock.offset(PAGEBLOCK);
+        let mut contents = Contents::default();
+        // The usable frames so far without a gap.
+        let mut run = pageblock..pageblock;
+        let fits = |run: &core::ops::Range<Frame>| {
+            let first = run.start.0.next_multiple_of(order.frames().min(PAGEBLOCK) as u32);
+            order <= Order::HUGE && u64::from(first) + order.frames() <= u64::from(run.end.0)
+        };
+        for head in self.heads(table, node, pageblock) {
+            let stop = head.offset(table.order(head).frames()).min(end);
+            let frames = u64::from(stop.0 - head.0);
+            match (table.state(head), table.mobility(head)) {
+                (State::Free, _) => contents.free += frames,
+                (State::Allocated, Mobility::Movable) => contents.movable += frames,
+                (State::Allocated, _) => {
+                    contents.fixed += frames;
+                    continue;
+                }
+                _ => continue,
+            }
+            if run.end != head {
+                contents.fits |= fits(&run);
+                run.start = head;
+            }
+            run.end = stop;
+        }
+        contents.fits |= fits(&run);
+        contents.clear = contents.free + contents.movable == PAGEBLOCK;
+        contents
+    }
+
+    /// The border at which a block for `request` would be free, if it is near enough and the
+    /// pages in the way have somewhere to go.
+    fn plan_growth(
+        &self,
+        table: &FrameTable,
+        node: usize,
+        request: &Request,
+        may_move: bool,
+    ) -> Option<Frame> {
+        let mut border = self.nodes[node].border;
+        let mut room = self.free_in(node, Region::Movable);
+        let mut lower_is_clear = false;
+        let mut left = self.config.failure_pageblocks;
+        while left > 0 {
+            let (start, zone) = self.next_pageblock(node, border)?;
+            if zone.span.kind > request.highest_zone {
+                return None;
+            }
+            let contents = self.contents(table, node, start, request.order);
+            room = room.checked_sub(contents.free)?.checked_sub(contents.movable)?;
+            if contents.movable > 0 && !may_move {
+                return None;
+            }
+            border = start.offset(PAGEBLOCK);
+            let lower = start.buddy(Order::HUGE);
+            let completes_pair = contents.clear
+                && lower < start
+                && zone.contains(lower)
+                && (lower_is_clear || table.is_free_block(lower, Order::HUGE));
+            if contents.fits || (request.order == Order::LARGEST_FREE && completes_pair) {
+                return Some(border);
+            }
+            lower_is_clear = contents.clear;
+            left -= u64::from(contents.free + contents.movable > 0);
+        }
+        None
+    }
+
+    fn grow_to(&mut self, table: &mut FrameTable, node: usize, border: Frame) -> bool {
+        while self.nodes[node].border < border {
+            if self.grow(table, node).is_none() {
+                return false;
+            }
+            self.counts.grown_on_failure += 1;
+        }
+        true
+    }
+
+    /// Gives back pageblocks until a zone that `request` may use has a block for it, as long as
+    /// the unmovable region stays above its low mark.
+    fn shrink_for(&mut self, table: &mut FrameTable, node: usize, request: &Request) -> bool {
+        if request.order > Order::LARGEST_FREE {
+            return false;
+        }
+        let mut left = self.config.failure_pageblocks;
+        while left > 0 {
+            let stock = self.stock(node, Region::Unmovable);
+            let allowed = |(_, zone): (Frame, &Zone)| zone.span.kind <= request.highest_zone;
+            if stock.available < stock.low + PAGEBLOCK
+                || !self.last_pageblock(node).is_some_and(allowed)
+            {
+                return false;
+            }
+            let Some(frames) = self.shrink(table, node) else { return false };
+            self.counts.shrunk_on_failure += 1;
+            left -= u64::from(frames > 0);
+            let mut zones = self.eligible(node, Region::Movable, request.highest_zone);
+            if zones.any(|zone| self.zones[zone].space.has_block(Region::Movable, request.order)) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn free_in(&self, node: usize, region: Region) -> u64 {
+        self.nodes[node].zones.iter().map(|&zone| self.zones[zone].space.frames(region)).sum()
+    }
+
+    /// Moves the border up over one pageblock, whose movable pages are migrated. Returns the
+    /// frames that the unmovable region gained, free or in use for it; `None` if there is no
+    /// pageblock left or the movable region has no room for the pages in the way.
+    fn grow(&mut self, table: &mut FrameTable, node: usize) -> Option<u64> {
+        let (start, _) = self.next_pageblock(node, self.nodes[node].border)?;
+        let contents = self.contents(table, node, start, Order::BASE);
+        let room = self.free_in(node, Region::Movable) - contents.free;
+        if contents.movable > room {
+            return None;
+        }
+        let border = start.offset(PAGEBLOCK);
+        self.change_sides(table, node, start, border);
+        let movable: Vec<Frame> = self
+            .heads(table, node, start)
+            .filter(|&head| table.state(head) == State::Allocated)
+            .filter(|&head| table.mobility(head) == Mobility::Movable)
+            .collect();
+        for &head in &movable {
+            self.migrate(table, node, head);
+        }
+        split_allocated_at(table, border);
+        self.outsiders.settle(start.pageblock(), contents.fixed as u16);
+        self.counts.growths += 1;
+        self.counts.blocks_emptied += u64::from(!movable.is_empty());
+        Some(contents.free + contents.movable)
+    }
+
+    /// Moves the border down over one pageblock. Returns the frames that the movable region
+    /// gained; `None` if something is allocated in it.
+    fn shrink(&mut self, table: &mut FrameTable, node: usize) -> Option<u64> {
+        let (start, _) = self.last_pageblock(node)?;
+        let counts = table.block(start);
+        if !self.outsiders.is_empty(start.pageblock(), counts) {
+            return None;
+        }
+        let frames = u64::from(counts.free);
+        self.change_sides(table, node, start, start);
+        self.counts.shrinks += 1;
+        Some(frames)
+    }
+
+    /// Sets the border, and hands the free blocks of the pageblock that it passes to the region
+    /// where they now lie.
+    fn change_sides(&mut self, table: &mut FrameTable, node: usize, start: Frame, border: Frame) {
+        let end = start.offset(PAGEBLOCK);
+        let larger = start.align_down(Order::LARGEST_FREE);
+        let mut free: Vec<(Frame, Order)> = Vec::new();
+        if table.is_free_block(larger, Order::LARGEST_FREE) {
+            // A free block that reaches out of the pageblock: `give` will cut it at the border.
+            free.push((larger, Order::LARGEST_FREE));
+        } else {
+            let heads = self.heads(table, node, start).take_while(|&head| head < end);
+            let heads = heads.filter(|&head| table.state(head) == State::Free);
+            free.extend(heads.map(|head| (head, table.order(head))));
+        }
+        for &(head, _) in &free {
+            let zone = self.zone_of(head).expect("memory of this node");
+            self.zones[zone].space.remove(table, head);
+        }
+        self.set_border(node, border);
+        for (head, order) in free {
+            self.give(table, head, order);
+        }
+    }
+
+    /// Moves an allocated block out of the unmovable region to the far end of the movable one,
+    /// as a whole if there is a free block of its size, in halves if not. Its owners keep it.
+    fn migrate(&mut self, table: &mut FrameTable, node: usize, from: Frame) {
+        let order = table.order(from);
+        let bias = self.config.bias;
+        // A movable page has no zone limit of its own; the kernel's migration knows of none.
+        let zones: Vec<usize> = self.eligible(node, Region::Movable, ZoneKind::Device).collect();
+        let to = zones
+            .into_iter()
+            .find_map(|zone| self.zones[zone].space.take(table, Region::Movable, order, bias));
+        let Some(to) = to else {
+            table.split_allocated(from);
+            self.counts.moved_blocks_split += 1;
+            let upper = from.offset(order.frames() / 2);
+            self.migrate(table, node, from);
+            if upper < self.nodes[node].border {
+                self.migrate(table, node, upper);
+            }
+            return;
+        };
+        let owner = table.owner(from);
+        table.release(from);
+        table.allocate(to, order, Mobility::Movable, owner);
+        self.give(table, from, order);
+        self.counts.pages_moved += order.frames();
+    }
+}

@@ -1,0 +1,207 @@
+//! The free blocks of one zone, by address, in two parts: one for each region.
+//!
+//! Each order has one [`BitTree`] over the whole zone. The border cuts it into the free lists of
+//! the two regions: what lies below is the unmovable region's, what lies above the movable one's.
+//! The end of a list that the bias asks for is then simply the tree's first or last member, and
+//! moving the border over a pageblock re-labels that pageblock's free blocks and nothing else.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::config::Bias;
+use super::{PER_REGION, Region};
+use crate::bit_tree::BitTree;
+use crate::free_area::ORDERS;
+use crate::layout::Frame;
+use crate::table::{FrameTable, State};
+use crate::{Mobility, Order};
+
+/// Free blocks of one zone.
+#[derive(Clone, Debug)]
+pub(super) struct Space {
+    range: Range<Frame>,
+    /// The frame of bit 0 of every tree.
+    base: Frame,
+    largest: Order,
+    trees: Vec<BitTree>,
+    parts: [Part; PER_REGION],
+}
+
+/// What one region has free in this zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Part {
+    counts: [u32; ORDERS],
+    /// Bit `j` tells that there are blocks of order `j`.
+    nonempty: u16,
+    frames: u64,
+}
+
+impl Space {
+    /// A zone over `range` with nothing free.
+    pub(super) fn new(range: Range<Frame>, largest: Order) -> Space {
+        let base = range.start.align_down(largest);
+        let frames = (range.end.0 - base.0) as usize;
+        let tree = |order: Order| BitTree::new(frames.div_ceil(1 << order.get()));
+        let trees = Order::up_to(largest).map(tree).collect();
+        Space { range, base, largest, trees, parts: [Part::default(); PER_REGION] }
+    }
+
+    /// Free frames of `region`.
+    pub(super) fn frames(&self, region: Region) -> u64 {
+        self.parts[region as usize].frames
+    }
+
+    /// Free blocks of `region` by order.
+    pub(super) fn counts(&self, region: Region) -> Vec<u64> {
+        let counts = &self.parts[region as usize].counts[..=self.largest.index()];
+        counts.iter().map(|&count| u64::from(count)).collect()
+    }
+
+    /// Whether `region` has a free block of `order` or larger.
+    pub(super) fn has_block(&self, region: Region, order: Order) -> bool {
+        order <= self.largest && self.parts[region as usize].nonempty >> order.get() != 0
+    }
+
+    /// Bytes that the trees take.
+    pub(super) fn bytes(&self) -> usize {
+        self.trees.iter().map(BitTree::bytes).sum()
+    }
+
+    fn bit(&self, frame: Frame, order: Order) -> usize {
+        (frame.0 - self.base.0) as usize >> order.get()
+    }
+
+    fn insert(&mut self, table: &mut FrameTable, frame: Frame, order: Order, region: Region) {
+        debug_assert_eq!(frame.align_down(order), frame, "order {order}");
+        table.set_free(frame, order, region as u8);
+        let bit = self.bit(frame, order);
+        self.trees[order.index()].insert(bit);
+        let part = &mut self.parts[region as usize];
+        part.counts[order.index()] += 1;
+        part.nonempty |= 1 << order.get();
+        part.frames += order.frames();
+    }
+
+    /// Takes a free block off the list it is on; its first frame is then [`State::Inside`].
+    pub(super) fn remove(&mut self, table: &mut FrameTable, frame: Frame) -> Order {
+        debug_assert_eq!(table.state(frame), State::Free, "{frame:?}");
+        let (order, region) = (table.order(frame), usize::from(table.list(frame)));
+        let bit = self.bit(frame, order);
+        self.trees[order.index()].remove(bit);
+        let part = &mut self.parts[region];
+        part.counts[order.index()] -= 1;
+        if part.counts[order.index()] == 0 {
+            part.nonempty &= !(1 << order.get());
+        }
+        part.frames -= order.frames();
+        table.set_inside(frame);
+        order
+    }
+
+    /// The block furthest from the border among those of exactly `order`, which `region` has.
+    fn furthest(&self, region: Region, order: Order) -> Frame {
+        let tree = &self.trees[order.index()];
+        let bit = match region {
+            Region::Unmovable => tree.first(),
+            Region::Movable => tree.last(),
+        };
+        let bit = bit.expect("the list is not empty");
+        self.base.offset((bit as u64) << order.get())
+    }
+
+    /// The free block that a request for `order` is cut from.
+    fn choose(&self, region: Region, order: Order, bias: Bias) -> Option<Frame> {
+        if !self.has_block(region, order) {
+            return None;
+        }
+        let mut orders = self.parts[region as usize].nonempty >> order.get() << order.get();
+        let mut next = || {
+            let found = Order::new(orders.trailing_zeros() as u8).filter(|_| orders != 0)?;
+            orders &= orders - 1;
+            Some(self.furthest(region, found))
+        };
+        match (bias, region) {
+            (Bias::SmallestBlock, _) => next(),
+            (Bias::Furthest, Region::Unmovable) => core::iter::from_fn(next).min(),
+            (Bias::Furthest, Region::Movable) => core::iter::from_fn(next).max(),
+        }
+    }
+
+    /// Takes a block of `order` and leaves the rest of what it is cut from, on the side of the
+    /// border.
+    pub(super) fn take(
+        &mut self,
+        table: &mut FrameTable,
+        region: Region,
+        order: Order,
+        bias: Bias,
+    ) -> Option<Frame> {
+        let mut frame = self.choose(region, order, bias)?;
+        let found = self.remove(table, frame);
+        for half in Order::up_to(found).rev().skip(1).take_while(|&half| half >= order) {
+            let upper = frame.offset(half.frames());
+            match region {
+                Region::Unmovable => self.insert(table, upper, half, region),
+                Region::Movable => {
+                    self.insert(table, frame, half, region);
+                    frame = upper;
+                }
+            }
+        }
+        Some(frame)
+    }
+
+    /// Frees a block that is on no list and lies wholly in `region`, merging it with its free
+    /// buddies as long as the result does not reach across `border`.
+    pub(super) fn give(
+        &mut self,
+        table: &mut FrameTable,
+        mut frame: Frame,
+        mut order: Order,
+        region: Region,
+        border: Frame,
+    ) {
+        while order < self.largest {
+            let buddy = frame.buddy(order);
+            let meets_border = frame.max(buddy) == border;
+            if meets_border || !self.range.contains(&buddy) || !table.is_free_block(buddy, order) {
+                break;
+            }
+            self.remove(table, buddy);
+            frame = frame.min(buddy);
+            order = Order::new(order.get() + 1).expect("below the largest order");
+        }
+        self.insert(table, frame, order, region);
+    }
+
+    /// Compares trees, counts and totals with the table.
+    ///
+    /// # Panics
+    /// If any of them contradict each other, or a block lies on the list of the other region.
+    pub(super) fn validate(&self, table: &FrameTable, border: Frame) {
+        let mut found = [Part::default(); PER_REGION];
+        let mut at = self.range.start;
+        while at < self.range.end {
+            let order = table.order(at);
+            if table.mobility(at) == Mobility::Free {
+                assert_eq!(table.state(at), State::Free, "{at:?} is free and on no list");
+                let region = Region::at(at, border);
+                assert_eq!(table.list(at), region as u8, "{at:?} is on the other region's list");
+                let end = at.offset(order.frames());
+                assert!(end <= border || border <= at, "{at:?} of order {order} at {border:?}");
+                assert!(self.trees[order.index()].contains(self.bit(at, order)), "{at:?} is lost");
+                let part = &mut found[region as usize];
+                part.counts[order.index()] += 1;
+                part.nonempty |= 1 << order.get();
+                part.frames += order.frames();
+            }
+            at = at.offset(order.frames());
+        }
+        assert_eq!(found, self.parts, "free blocks by region");
+        for order in Order::up_to(self.largest) {
+            let counted: u32 = found.iter().map(|part| part.counts[order.index()]).sum();
+            let members = self.trees[order.index()].count();
+            assert_eq!(members, counted as usize, "members of the tree of order {order}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Where each cell of a map lies.
+
+use super::curve::curve;
+
+/// A rectangle with cells laid along the curve. Its last few places may be empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub columns: usize,
+    pub rows: usize,
+    /// (column, row) of each cell.
+    pub places: Vec<(u32, u32)>,
+}
+
+impl Layout {
+    /// Lays `cells` (at least one) into a rectangle about `aspect` times as wide as high.
+    pub fn new(cells: usize, aspect: f64) -> Layout {
+        let (columns, rows) = rectangle(cells, aspect);
+        let mut places = curve(columns, rows).steps;
+        places.truncate(cells);
+        Layout { columns, rows, places }
+    }
+
+    /// The rectangle by rows, each place holding what `value` says of its cell.
+    pub fn grid<T: Clone>(&self, empty: T, mut value: impl FnMut(usize) -> T) -> Vec<T> {
+        let mut grid = vec![empty; self.columns * self.rows];
+        for (cell, &(x, y)) in self.places.iter().enumerate() {
+            grid[y as usize * self.columns + x as usize] = value(cell);
+        }
+        grid
+    }
+}
+
+/// The width and height that hold `cells` with few places left over, near `aspect`.
+///
+/// The width is even, so that no step of the curve is diagonal (a single column excepted).
+fn rectangle(cells: usize, aspect: f64) -> (usize, usize) {
+    let ideal = (cells as f64 * aspect).sqrt();
+    let first = ((ideal * 0.82) as usize / 2 * 2).max(2);
+    let last = ((ideal * 1.22) as usize).max(2);
+    let cost = |columns: usize| {
+        let rows = cells.div_ceil(columns);
+        let left_over = (columns * rows - cells) as f64 / cells as f64;
+        let skew = (columns as f64 / rows as f64 / aspect).ln().abs();
+        // A hundredth of the places empty is as bad as sides a tenth off.
+        10.0 * left_over + skew
+    };
+    let columns = (first..=last)
+        .step_by(2)
+        .filter(|columns| cells.div_ceil(*columns) <= *columns || aspect < 1.0)
+        .min_by(|a, b| cost(*a).total_cmp(&cost(*b)))
+        .unwrap_or(last / 2 * 2);
+    match cells {
+        1 => (1, 1),
+        _ => (columns, cells.div_ceil(columns)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn common_sizes_of_memory_fit_without_waste() {
+        assert_eq!(rectangle(524_288, 2.0), (1024, 512));
+        assert_eq!(rectangle(8_192, 2.0), (128, 64));
+        // 12,288 has no divisors near 2 : 1, so a part of one row stays empty.
+        assert_eq!(rectangle(12_288, 2.0), (156, 79));
+    }
+
+    proptest! {
+        #[test]
+        fn any_number_of_cells_has_a_place_each(cells in 1usize..30_000, wide in 0usize..2) {
+            let aspect = [1.0, 2.0][wide];
+            let layout = Layout::new(cells, aspect);
+            prop_assert_eq!(layout.places.len(), cells);
+            let left_over = layout.columns * layout.rows - cells;
+            prop_assert!(left_over < layout.columns.max(2));
+            if cells > 200 {
+                let skew = layout.columns as f64 / layout.rows as f64 / aspect;
+                prop_assert!((0.6..1.7).contains(&skew), "{} x {}", layout.columns, layout.rows);
+            }
+            let filled: usize = layout.grid(0, |_| 1).iter().sum();
+            prop_assert_eq!(filled, cells);
+        }
+    }
+}

@@ -1,0 +1,307 @@
+//! Tables, for the terminal and for a page.
+
+use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, LineStyle, TableStyle};
+use unicode_width::UnicodeWidthStr;
+
+use crate::terminal::{Colours, Terminal};
+
+/// No frame: a rule under the header is all that a table needs.
+const RULED: TableStyle =
+    TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+
+/// Rows under named columns.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Table {
+    /// What the table shows; may be empty.
+    pub title: String,
+    /// The columns, from the left.
+    pub columns: Vec<Column>,
+    /// The rows. A row shorter than the columns is filled up with empty cells; what is beyond the
+    /// last column is not shown.
+    pub rows: Vec<Vec<Cell>>,
+    /// Remarks below the table.
+    pub notes: Vec<String>,
+}
+
+/// One column.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Column {
+    /// What stands above it.
+    pub heading: String,
+    /// The unit of its numbers, if the cells do not say it themselves; else empty.
+    pub unit: String,
+    /// Where its cells are aligned.
+    pub align: Align,
+}
+
+/// Where text is aligned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Align {
+    /// Text: at the left.
+    #[default]
+    Left,
+    /// Numbers: at the right.
+    Right,
+}
+
+/// One cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cell {
+    /// What it says.
+    pub text: String,
+    /// How it is said.
+    pub tone: Tone,
+}
+
+/// The weight of a text. Colour never stands alone: the text says the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tone {
+    /// As all others.
+    #[default]
+    Plain,
+    /// Bold: totals, and what the reader looks for.
+    Strong,
+    /// Better than the others.
+    Good,
+    /// Worse than the others.
+    Bad,
+    /// Of less weight.
+    Muted,
+}
+
+impl Column {
+    /// A column of words, at the left.
+    pub fn text(heading: impl Into<String>) -> Column {
+        Column { heading: heading.into(), ..Column::default() }
+    }
+
+    /// A column of numbers, at the right.
+    pub fn number(heading: impl Into<String>) -> Column {
+        Column { heading: heading.into(), align: Align::Right, ..Column::default() }
+    }
+
+    /// The same column with a unit under its heading.
+    pub fn with_unit(self, unit: impl Into<String>) -> Column {
+        Column { unit: unit.into(), ..self }
+    }
+}
+
+impl Cell {
+    /// A cell with a tone.
+    pub fn toned(text: impl Into<String>, tone: Tone) -> Cell {
+        Cell { text: text.into(), tone }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Cell {
+        Cell { text, tone: Tone::Plain }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Cell {
+        Cell::from(text.to_owned())
+    }
+}
+
+impl Table {
+    /// The cells of `row`, one for each column.
+    pub(crate) fn cells<'a>(&'a self, row: &'a [Cell]) -> impl Iterator<Item = (&'a Column, Cell)> {
+        self.columns
+            .iter()
+            .enumerate()
+            .map(|(i, column)| (column, row.get(i).cloned().unwrap_or_default()))
+    }
+
+    /// The table as lines of text, at most `terminal.width` wide; long texts wrap.
+    ///
+    /// Ends with a line feed. Control characters in cells are shown, never sent to the terminal.
+    pub fn terminal(&self, terminal: Terminal) -> String {
+        let mut out = String::new();
+        if !self.title.is_empty() {
+            out.push_str(&emphasis(&wrap(&visible(&self.title), terminal.width, ""), terminal));
+            out.push('\n');
+        }
+        if !self.columns.is_empty() {
+            for line in self.grid(terminal).lines() {
+                out.push_str(line.trim_end());
+                out.push('\n');
+            }
+        }
+        for note in &self.notes {
+            out.push_str(&muted(&wrap(&visible(note), terminal.width, "  "), terminal));
+            out.push('\n');
+        }
+        out
+    }
+
+    fn grid(&self, terminal: Terminal) -> String {
+        let mut grid = comfy_table::Table::new();
+        grid.load_style(RULED);
+        grid.set_content_arrangement(ContentArrangement::Dynamic);
+        grid.set_width(terminal.width.min(usize::from(u16::MAX)) as u16);
+        match terminal.colours {
+            Colours::None => grid.force_no_tty(),
+            Colours::Indexed | Colours::True => grid.enforce_styling(),
+        };
+        let header = self.columns.iter().map(|column| {
+            let text = match column.unit.is_empty() {
+                true => visible(&column.heading),
+                false => format!("{}\n{}", visible(&column.heading), visible(&column.unit)),
+            };
+            comfy_table::Cell::new(text).add_attribute(Attribute::Bold)
+        });
+        grid.set_header(header);
+        for row in &self.rows {
+            grid.add_row(self.cells(row).map(|(_, cell)| styled(&cell)));
+        }
+        for (column, shown) in self.columns.iter().zip(grid.column_iter_mut()) {
+            // The column of the rule's junctions is the second space.
+            shown.set_padding((0, 1));
+            shown.set_cell_alignment(match column.align {
+                Align::Left => CellAlignment::Left,
+                Align::Right => CellAlignment::Right,
+            });
+        }
+        grid.to_string()
+    }
+}
+
+fn styled(cell: &Cell) -> comfy_table::Cell {
+    let shown = comfy_table::Cell::new(visible(&cell.text));
+    match cell.tone {
+        Tone::Plain => shown,
+        Tone::Strong => shown.add_attribute(Attribute::Bold),
+        Tone::Good => shown.fg(Color::Green),
+        Tone::Bad => shown.fg(Color::Red),
+        Tone::Muted => shown.fg(Color::DarkGrey),
+    }
+}
+
+/// The text with control characters replaced by a visible sign, so that a process's name cannot
+/// steer the reader's terminal. Line feeds stay.
+pub(crate) fn visible(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c })
+        .collect()
+}
+
+pub(crate) fn emphasis(text: &str, terminal: Terminal) -> String {
+    paint(text, "1", terminal)
+}
+
+pub(crate) fn muted(text: &str, terminal: Terminal) -> String {
+    paint(text, "2", terminal)
+}
+
+fn paint(text: &str, sgr: &str, terminal: Terminal) -> String {
+    match terminal.colours {
+        Colours::None => text.to_owned(),
+        Colours::Indexed | Colours::True => format!("\x1b[{sgr}m{text}\x1b[0m"),
+    }
+}
+
+/// Breaks `text` at spaces into lines of at most `width` columns, each begun with `indent`.
+/// A single word longer than a line stays whole.
+pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
+    let mut out = String::new();
+    for (i, paragraph) in text.lines().enumerate() {
+        if i > 0 {
+            out.push('\n');
+        }
+        let mut column = 0;
+        for word in paragraph.split(' ').filter(|word| !word.is_empty()) {
+            let needed = word.width() + usize::from(column > 0);
+            if column > 0 && column + needed > width {
+                out.push('\n');
+                column = 0;
+            }
+            if column == 0 {
+                out.push_str(indent);
+                column = indent.width();
+            } else {
+                out.push(' ');
+                column += 1;
+            }
+            out.push_str(word);
+            column += word.width();
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Table {
+        Table {
+            title: "Free blocks".into(),
+            columns: vec![
+                Column::text("zone"),
+                Column::number("free").with_unit("GiB"),
+                Column::text("remark"),
+            ],
+            rows: vec![
+                vec!["DMA32".into(), "2.9".into(), "whole".into()],
+                vec![
+                    Cell::toned("Normal", Tone::Strong),
+                    "17.42".into(),
+                    Cell::toned("broken", Tone::Bad),
+                ],
+                vec!["Movable".into()],
+            ],
+            notes: vec!["Counted once.".into()],
+        }
+    }
+
+    #[test]
+    fn plain_tables_align_numbers_at_the_right_and_hold_no_escapes() {
+        let expected = "\
+Free blocks
+zone      free  remark
+           GiB
+───────────────────────
+DMA32      2.9  whole
+Normal   17.42  broken
+Movable
+  Counted once.
+";
+        assert_eq!(sample().terminal(Terminal::PLAIN), expected);
+    }
+
+    #[test]
+    fn colour_is_used_where_the_terminal_has_it() {
+        let coloured = sample().terminal(Terminal { width: 80, colours: Colours::Indexed });
+        assert!(coloured.contains("\x1b["));
+    }
+
+    #[test]
+    fn long_texts_wrap_within_the_width() {
+        let mut table = sample();
+        table.rows[0][2] = "a remark that goes on for longer than a narrow window is wide".into();
+        table.notes = vec!["a note that also goes on beyond the edge of a narrow window".into()];
+        let text = table.terminal(Terminal { width: 40, colours: Colours::None });
+        assert!(text.lines().all(|line| line.width() <= 40), "{text}");
+        assert!(text.contains("window"));
+    }
+
+    #[test]
+    fn control_characters_are_shown_not_sent() {
+        let mut table = sample();
+        table.rows[0][0] = "evil\x1b[2J".into();
+        let text = table.terminal(Terminal { width: 80, colours: Colours::None });
+        assert!(!text.contains('\x1b'), "{text:?}");
+    }
+
+    #[test]
+    fn a_row_too_long_or_too_short_is_no_harm() {
+        let mut table = sample();
+        table.rows.push(vec!["x".into(); 9]);
+        table.rows.push(vec![]);
+        assert_eq!(table.terminal(Terminal::PLAIN).lines().count(), 10);
+        table.columns.clear();
+        table.terminal(Terminal::PLAIN);
+    }
+}

@@ -245,7 +245,7 @@ mod tests {
     fn a_large_file_is_the_same_on_any_number_of_threads() {
         // Three stretches and a bit, with runs of all lengths.
         let frames = 3 * READ_FRAMES * STRETCH_READS + 12_345;
-        let words: Vec<u64> = (0..frames).map(|pfn| (pfn * pfn >> 20) % 3).collect();
+        let words: Vec<u64> = (0..frames).map(|pfn| ((pfn * pfn) >> 20) % 3).collect();
         let bytes = bytes_of(&words);
         let expected: Vec<(u64, u64)> = (0..).zip(words).collect();
         let one = read_words(&bytes, 1, &[0..u64::MAX]).unwrap();

@@ -1,20 +1,31 @@
 //! A Linux host as values: what its kernel says about its memory, read once and kept.
 //!
-//! [`capture`] reads the raw material and holds it, [`texts`] parses it, [`class`] and
-//! [`classify`] say what the flags of frames mean.
+//! [`reader`] takes a [`Capture`] of the raw material, [`texts`] parses it, [`class`] and
+//! [`classify`] say what the flags of frames mean, [`layout`] where they are, [`survey`] what it
+//! all comes to, and [`block_map`] what a picture of it shows.
 #![forbid(unsafe_code)]
+// Lists of frame ranges are meant where they have one entry.
+#![allow(clippy::single_range_in_vec_init)]
 
+pub mod block_map;
 pub mod capture;
 pub mod class;
 pub mod classify;
 pub mod error;
 pub mod kpageflags;
+pub mod layout;
 pub mod page_flags;
+pub mod reader;
+pub mod survey;
 pub mod texts;
+mod wanted;
 
+pub use block_map::{BlockMap, Cell, ZoneCells};
 pub use capture::{Capture, FrameRun, LeftOut};
 pub use class::FrameClass;
 pub use classify::{ClassRun, Classifier};
 pub use error::{Error, ParseError};
 pub use page_flags::PageFlags;
+pub use reader::{Options, Roots, capture, capture_to};
+pub use survey::{FrameTally, Survey};
 pub use texts::ZoneId;

@@ -6,7 +6,7 @@ use super::lines;
 use crate::error::ParseError;
 
 /// Parses the sizes in a text of `Name:   17 kB` lines that was read from `file`, as bytes by
-/// name. Lines with values of another form (`Name:	systemd`, `HugePages_Total: 0`) and lines
+/// name. Lines with values of another form (`Name: systemd`, `HugePages_Total: 0`) and lines
 /// without a colon before their first space (the address range that heads `smaps_rollup`) are
 /// passed over.
 ///

@@ -1,0 +1,292 @@
+//! Takes a [`Capture`] of a host: reads its `/proc` and `/sys`, or copies of them elsewhere.
+//!
+//! Nothing here is written to, and nothing but permission is needed: what cannot be read is noted
+//! in [`Capture::left_out`] with the way to get it, and the rest is taken.
+
+use std::fs;
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::SystemTime;
+
+use frames::Pfn;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::classify::SECTION;
+use crate::texts::{iomem, zoneinfo};
+use crate::{Capture, Error, FrameRun, LeftOut, PageFlags, kpageflags, wanted};
+
+/// Where a host's files are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roots {
+    /// Its `/proc`.
+    pub proc: PathBuf,
+    /// Its `/sys`.
+    pub sys: PathBuf,
+}
+
+impl Roots {
+    /// This host.
+    pub fn live() -> Roots {
+        Roots { proc: "/proc".into(), sys: "/sys".into() }
+    }
+
+    /// Another `/proc` tree; its `/sys` is looked for beside it, in `../sys`.
+    pub fn at(proc: &Path) -> Roots {
+        let beside = proc.parent().filter(|dir| !dir.as_os_str().is_empty());
+        let sys = beside.unwrap_or(Path::new(if proc.is_absolute() { "/" } else { "." }));
+        Roots { proc: proc.to_owned(), sys: sys.join("sys") }
+    }
+
+    /// Whether this is the machine that runs the program.
+    pub fn is_live(&self) -> bool {
+        self.proc == Path::new("/proc")
+    }
+
+    /// The file that a capture calls `name` (`proc/…` or `sys/…`).
+    fn path(&self, name: &str) -> PathBuf {
+        let (root, rest) = name.split_once('/').unwrap_or((name, ""));
+        match root {
+            "proc" => self.proc.join(rest),
+            "sys" => self.sys.join(rest),
+            _ => unreachable!("captures name files below proc/ and sys/ only: {name}"),
+        }
+    }
+}
+
+/// What to take and how.
+pub struct Options<'a> {
+    /// Whether to read the frames (`kpageflags`): the longest part, some 70 ns a frame.
+    pub frames: bool,
+    /// Threads that read them, at least 1.
+    pub threads: usize,
+    /// How many processes, those with the most anonymous memory, to look into. The kernel walks
+    /// a process's page tables for that.
+    pub largest_processes: usize,
+    /// Set by anyone to stop: the capture then returns [`Error::Interrupted`].
+    pub interrupted: &'a AtomicBool,
+    /// Called with the frames read so far, and their number as far as zones tell it (0: unknown).
+    pub progress: &'a mut dyn FnMut(u64, u64),
+}
+
+/// Takes a capture and keeps its frames.
+///
+/// # Errors
+/// [`Error::Io`] where `proc` is no directory, or the frames' file breaks off with an error;
+/// [`Error::Parse`] where `zoneinfo` or `iomem`, which tell where frames are, are malformed;
+/// [`Error::PartialWord`]; [`Error::Interrupted`].
+pub fn capture(roots: &Roots, options: Options<'_>) -> Result<Capture, Error> {
+    let mut frames = Vec::new();
+    let mut capture = capture_to(roots, options, &mut |runs| frames.extend_from_slice(runs))?;
+    capture.frames = (!frames.is_empty()).then_some(frames);
+    Ok(capture)
+}
+
+/// Takes a capture and hands its frames to `sink` as they come, ascending, so that memory does
+/// not grow with the machine; [`Capture::frames`] stays `None`.
+///
+/// # Errors
+/// As [`capture`].
+pub fn capture_to(
+    roots: &Roots,
+    options: Options<'_>,
+    sink: &mut dyn FnMut(&[FrameRun]),
+) -> Result<Capture, Error> {
+    fs::read_dir(&roots.proc).map_err(|source| Error::Io { path: roots.proc.clone(), source })?;
+    let mut capture = Capture {
+        taken_at_unix_ns: unix_ns(),
+        taken_at_monotonic_ns: monotonic_ns(),
+        page_bytes: rustix::param::page_size() as u64,
+        ..Capture::default()
+    };
+    name_kernel(roots, &mut capture);
+    // The free lists first and the frames right after them, so that the two tell of one moment.
+    wanted::read_texts(roots, &mut capture);
+    if options.frames {
+        read_frames(
+            roots,
+            &mut capture,
+            options.interrupted,
+            options.threads,
+            options.progress,
+            sink,
+        )?;
+    }
+    wanted::read_processes(roots, options.largest_processes, &mut capture);
+    Ok(capture)
+}
+
+/// Nanoseconds of `CLOCK_MONOTONIC`, the clock that `read_at_ns` and recorded events share.
+pub fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// Nanoseconds since 1970.
+fn unix_ns() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |elapsed| elapsed.as_nanos() as u64)
+}
+
+/// Release and architecture: from the tree, and for this host from `uname` otherwise.
+fn name_kernel(roots: &Roots, capture: &mut Capture) {
+    let uname = rustix::system::uname();
+    let live = |word: &std::ffi::CStr| {
+        if roots.is_live() { word.to_string_lossy().into_owned() } else { "unknown".to_owned() }
+    };
+    let read = |name| read_text(roots, name).map(|text: String| text.trim().to_owned());
+    capture.kernel_release =
+        read("proc/sys/kernel/osrelease").unwrap_or_else(|_| live(uname.release()));
+    capture.machine = read("proc/sys/kernel/arch").unwrap_or_else(|_| live(uname.machine()));
+}
+
+/// The text of a file; bytes that are no UTF-8 (a process may call itself anything) replaced.
+pub(crate) fn read_text(roots: &Roots, name: &str) -> io::Result<String> {
+    fs::read(roots.path(name)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The names in a directory, sorted; none where it is not there.
+pub(crate) fn list(roots: &Roots, name: &str) -> Vec<String> {
+    let entries = fs::read_dir(roots.path(name)).into_iter().flatten().flatten();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.sort();
+    names
+}
+
+/// Reads `proc/kpageflags`, or notes why not.
+fn read_frames(
+    roots: &Roots,
+    capture: &mut Capture,
+    interrupted: &AtomicBool,
+    threads: usize,
+    progress: &mut dyn FnMut(u64, u64),
+    sink: &mut dyn FnMut(&[FrameRun]),
+) -> Result<(), Error> {
+    let zones = match capture.files.get(zoneinfo::FILE) {
+        Some(text) => zoneinfo::parse(text)?,
+        None => Vec::new(),
+    };
+    note_hidden_memory_map(capture)?;
+    let ranges = ranges_to_read(&zones);
+    let total = zones.iter().map(|zone| zone.end().0).max().unwrap_or(0);
+    let mut skipped = 0;
+    let mut reach = 0;
+    let mut in_order = |runs: &[FrameRun]| {
+        if let Some(first) = runs.first() {
+            if first.start.0 > reach {
+                // Too far from every zone to be asked for: nothing is there.
+                let frames = first.start.0 - reach;
+                let (start, flags) = (Pfn(reach), PageFlags::NOPAGE);
+                sink(&[FrameRun { start, frames, flags, read_at_ns: first.read_at_ns }]);
+                skipped += frames;
+            }
+            reach = runs.last().map_or(reach, |run| run.start.0 + run.frames);
+        }
+        sink(runs);
+    };
+    let options = kpageflags::Options {
+        threads,
+        clock: &monotonic_ns,
+        interrupted,
+        progress: &mut |frames| progress(frames, total),
+    };
+    match kpageflags::read(&roots.path(wanted::KPAGEFLAGS), &ranges, options, &mut in_order) {
+        Ok(_) => Ok(()),
+        Err(Error::Io { source, .. }) if reach == 0 => {
+            capture.left_out.push(frames_left_out(&source));
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Notes a memory map whose addresses the kernel hides.
+fn note_hidden_memory_map(capture: &mut Capture) -> Result<(), Error> {
+    let Some(text) = capture.files.get(iomem::FILE) else { return Ok(()) };
+    if iomem::system_ram(text)?.is_empty() {
+        capture.left_out.push(LeftOut {
+            what: "the memory map, which tells holes from frames without flags".to_owned(),
+            why: format!("/{}: no address of \"System RAM\" in it", iomem::FILE),
+            remedy: wanted::AS_ROOT.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Why there are no frames and how to get them.
+fn frames_left_out(error: &io::Error) -> LeftOut {
+    let remedy = match error.kind() {
+        io::ErrorKind::NotFound => "a kernel with CONFIG_PROC_PAGE_MONITOR",
+        _ => wanted::AS_ROOT,
+    };
+    LeftOut {
+        what: "what fills each frame: potential contiguity, unmovable memory, the map".to_owned(),
+        why: format!("/{}: {error}", wanted::KPAGEFLAGS),
+        remedy: remedy.to_owned(),
+    }
+}
+
+/// The frames to ask for: everything, but for gaps between zones so wide that reading them would
+/// take longer than a second. Machines that put each node's memory at a far address have them.
+fn ranges_to_read(zones: &[zoneinfo::ZoneInfo]) -> Vec<Range<u64>> {
+    const WIDE_FRAMES: u64 = 1 << 24;
+    let mut spans: Vec<Range<u64>> = zones
+        .iter()
+        .filter(|zone| zone.spanned_frames > 0)
+        .map(|zone| {
+            let end = zone.end().0.next_multiple_of(SECTION.frames());
+            zone.start.align_down(SECTION).0..end
+        })
+        .collect();
+    spans.sort_by_key(|span| span.start);
+    let mut ranges = vec![0..0u64];
+    for span in spans {
+        let last = ranges.last_mut().expect("starts with one range");
+        if span.start <= last.end.saturating_add(WIDE_FRAMES) {
+            last.end = last.end.max(span.end);
+        } else {
+            ranges.push(span);
+        }
+    }
+    // Whatever the kernel knows beyond the last zone: the file's end says how much.
+    ranges.last_mut().expect("starts with one range").end = u64::MAX;
+    ranges
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::texts::ZoneId;
+
+    fn zones(spans: &[(u64, u64)]) -> Vec<zoneinfo::ZoneInfo> {
+        let text: String = spans
+            .iter()
+            .enumerate()
+            .map(|(node, (start, frames))| {
+                format!("Node {node}, zone Normal\n spanned {frames}\n start_pfn: {start}\n")
+            })
+            .collect();
+        zoneinfo::parse(&text).unwrap()
+    }
+
+    #[test]
+    fn only_wide_gaps_are_passed_over() {
+        assert_eq!(ranges_to_read(&[]), [0..u64::MAX]);
+        assert_eq!(ranges_to_read(&zones(&[(1, 4095), (4096, 1 << 20)])), [0..u64::MAX]);
+        let far = 1 << 33;
+        let ranges = ranges_to_read(&zones(&[(far + 5, 1000), (0, 1 << 20), (1 << 21, 5)]));
+        assert_eq!(ranges, [0..(1 << 21) + SECTION.frames(), far..u64::MAX]);
+        let id = ZoneId { node: 0, kind: frames::ZoneKind::Normal };
+        assert_eq!(zones(&[(far, 1)])[0].id, id);
+    }
+
+    #[test]
+    fn a_tree_has_its_sys_beside_it() {
+        assert_eq!(Roots::at(Path::new("/a/proc")).sys, Path::new("/a/sys"));
+        assert_eq!(Roots::at(Path::new("/proc")).sys, Path::new("/sys"));
+        assert_eq!(Roots::at(Path::new("proc")).sys, Path::new("./sys"));
+        assert!(Roots::at(Path::new("/proc")).is_live());
+    }
+}

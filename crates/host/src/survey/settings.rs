@@ -1,0 +1,155 @@
+//! The settings that shape fragmentation and huge pages, each with a plain word.
+
+use serde::Serialize;
+
+use crate::texts::setting::{self, Setting};
+use crate::{Capture, ParseError};
+
+/// One setting of the kernel.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct HostSetting {
+    /// Its file: `/sys/kernel/mm/transparent_hugepage/enabled`.
+    pub path: String,
+    /// What holds.
+    pub value: String,
+    /// What could hold, where the kernel lists it.
+    pub choices: Vec<String>,
+    /// What the setting, or its present value, means.
+    pub meaning: &'static str,
+}
+
+/// Settings by path below `/`, in the order of reports, with what they mean whatever their value.
+const MEANINGS: [(&str, &str); 22] = [
+    ("sys/kernel/mm/transparent_hugepage/enabled", "who gets huge pages for anonymous memory"),
+    ("sys/kernel/mm/transparent_hugepage/defrag", "who stops to make a huge page free"),
+    ("sys/kernel/mm/transparent_hugepage/shmem_enabled", "who gets huge pages for shared memory"),
+    (
+        "sys/kernel/mm/transparent_hugepage/use_zero_page",
+        "1: reading untouched memory maps one shared huge page of zeros",
+    ),
+    (
+        "sys/kernel/mm/transparent_hugepage/shrink_underused",
+        "1: huge pages that are mostly zeros are split under pressure",
+    ),
+    (
+        "sys/kernel/mm/transparent_hugepage/khugepaged/defrag",
+        "1: khugepaged may compact memory to get a huge page",
+    ),
+    (
+        "sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none",
+        "up to so many of 512 untouched pages are filled with zeros to gather a huge page",
+    ),
+    (
+        "sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan",
+        "pages khugepaged looks at in one go",
+    ),
+    (
+        "sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs",
+        "milliseconds khugepaged sleeps between goes",
+    ),
+    ("proc/sys/vm/nr_hugepages", "hugetlb pages of the default size kept in the pool"),
+    (
+        "proc/sys/vm/nr_overcommit_hugepages",
+        "hugetlb pages that may be taken from free memory beyond the pool",
+    ),
+    (
+        "proc/sys/vm/compaction_proactiveness",
+        "0 to 100: how eagerly kcompactd compacts before anyone asks; 0 never",
+    ),
+    (
+        "proc/sys/vm/compact_unevictable_allowed",
+        "1: compaction moves unevictable and mlocked pages; 0: they count as movable here, but \
+         compaction leaves them",
+    ),
+    (
+        "proc/sys/vm/extfrag_threshold",
+        "thousandths: a large request that fails with a lower fragmentation index reclaims instead \
+         of compacting",
+    ),
+    (
+        "proc/sys/vm/defrag_mode",
+        "1: the allocator avoids mixing movable and unmovable pages in a pageblock, and reclaims \
+         and compacts for whole ones",
+    ),
+    ("proc/sys/vm/min_free_kbytes", "free memory that only urgent requests may use"),
+    (
+        "proc/sys/vm/watermark_boost_factor",
+        "ten-thousandths of the high watermark: how far mixing types in a pageblock raises the \
+         watermarks; 0 turns this off",
+    ),
+    (
+        "proc/sys/vm/watermark_scale_factor",
+        "ten-thousandths of memory between the watermarks: how early kswapd starts",
+    ),
+    (
+        "proc/sys/vm/percpu_pagelist_high_fraction",
+        "0: the kernel sizes the per-CPU lists itself; otherwise they hold 1/N of a zone",
+    ),
+    (
+        "proc/sys/vm/lowmem_reserve_ratio",
+        "how much of the lower zones is kept from others' requests",
+    ),
+    ("proc/sys/vm/swappiness", "0 to 200: anonymous memory against page cache when reclaiming"),
+    (
+        "proc/sys/vm/overcommit_memory",
+        "0: obvious excess is refused; 1: nothing is; 2: strict accounting",
+    ),
+];
+
+/// The settings that the capture has.
+///
+/// # Errors
+/// [`ParseError`] where one is malformed.
+pub fn settings(capture: &Capture) -> Result<Vec<HostSetting>, ParseError> {
+    let mut found = Vec::new();
+    for (path, meaning) in MEANINGS {
+        let Some(text) = capture.files.get(path) else { continue };
+        found.push(host_setting(path, text, meaning)?);
+    }
+    // Sizes of transparent huge pages that have a switch of their own (Linux 6.8).
+    for (path, text) in &capture.files {
+        let size = path.strip_prefix("sys/kernel/mm/transparent_hugepage/hugepages-");
+        if size.is_some_and(|rest| rest.ends_with("kB/enabled")) {
+            found.push(host_setting(path, text, "who gets anonymous large folios of this size")?);
+        }
+    }
+    Ok(found)
+}
+
+fn host_setting(path: &str, text: &str, meaning: &'static str) -> Result<HostSetting, ParseError> {
+    let parsed = setting::parse(path, text)?;
+    let value = parsed.value().replace('\t', " ");
+    let meaning = of_value(path, &value).unwrap_or(meaning);
+    let choices = match parsed {
+        Setting::Choice { choices, .. } => choices,
+        Setting::Plain(_) => Vec::new(),
+    };
+    Ok(HostSetting { path: format!("/{path}"), value, choices, meaning })
+}
+
+/// What one value of a choice means.
+fn of_value(path: &str, value: &str) -> Option<&'static str> {
+    let name = path.rsplit('/').next()?;
+    let meaning = match (name, value) {
+        ("enabled", "always") => "huge pages for all anonymous memory that has room for one",
+        ("enabled", "madvise") => {
+            "huge pages only where a program asks with madvise(MADV_HUGEPAGE)"
+        }
+        ("enabled", "never") => "no transparent huge pages",
+        ("enabled", "inherit") => "as the switch for all sizes says",
+        ("defrag", "always") => "every fault that wants a huge page reclaims and compacts for it",
+        ("defrag", "defer") => "faults take what is free and wake kswapd and kcompactd",
+        ("defrag", "defer+madvise") => {
+            "faults wake kswapd and kcompactd; those in madvised memory reclaim and compact"
+        }
+        ("defrag", "madvise") => "only faults in madvised memory reclaim and compact",
+        ("defrag", "never") => "faults take a huge page only if one is free",
+        ("shmem_enabled", "always") => "huge pages for all shared memory mappings",
+        ("shmem_enabled", "within_size") => "huge pages for shared memory up to the file's size",
+        ("shmem_enabled", "advise") => "huge pages for shared memory that is madvised",
+        ("shmem_enabled", "never" | "deny") => "no huge pages for shared memory",
+        ("shmem_enabled", "force") => "huge pages for all shared memory, for testing",
+        _ => return None,
+    };
+    Some(meaning)
+}

@@ -1,0 +1,158 @@
+//! Which files a capture wants, and what a report lacks without them.
+
+use std::io;
+
+use crate::reader::{Roots, list, read_text};
+use crate::texts::{buddyinfo, iomem, pagetypeinfo, vmstat, zoneinfo};
+use crate::{Capture, LeftOut};
+
+/// The page flags, as a capture names them.
+pub(crate) const KPAGEFLAGS: &str = "proc/kpageflags";
+
+/// The remedy for everything that the kernel shows to root alone.
+pub(crate) const AS_ROOT: &str = "run as root (sudo), outside a container";
+
+/// Files without which a report lacks something, and what.
+const REPORTED: [(&str, &str); 6] = [
+    (buddyinfo::FILE, "free blocks by order"),
+    (pagetypeinfo::FILE, "free blocks and pageblocks by migrate type"),
+    (zoneinfo::FILE, "zones, their extents and watermarks"),
+    (vmstat::FILE, "counters of compaction, reclaim and huge pages"),
+    ("proc/meminfo", "totals of anonymous memory and huge pages"),
+    (iomem::FILE, "the memory map, which tells holes from frames without flags"),
+];
+
+/// Files that are taken where they are.
+const OPTIONAL: [&str; 3] = ["proc/uptime", "proc/loadavg", "proc/pressure/memory"];
+
+/// Settings below `proc/sys/vm` that shape fragmentation.
+const SYSCTLS: [&str; 15] = [
+    "compact_unevictable_allowed",
+    "compaction_proactiveness",
+    "defrag_mode",
+    "extfrag_threshold",
+    "lowmem_reserve_ratio",
+    "min_free_kbytes",
+    "nr_hugepages",
+    "nr_overcommit_hugepages",
+    "overcommit_memory",
+    "percpu_pagelist_high_fraction",
+    "swappiness",
+    "vfs_cache_pressure",
+    "watermark_boost_factor",
+    "watermark_scale_factor",
+    "zone_reclaim_mode",
+];
+
+/// Directories of `/sys` whose plain files are all taken, and for the last two those one and two
+/// levels down.
+const THP: &str = "sys/kernel/mm/transparent_hugepage";
+const HUGETLB: &str = "sys/kernel/mm/hugepages";
+const NODES: &str = "sys/devices/system/node";
+
+/// Reads every text into the capture; what a report would lack and cannot be read is noted.
+pub(crate) fn read_texts(roots: &Roots, capture: &mut Capture) {
+    for (name, what) in REPORTED {
+        match read_text(roots, name) {
+            Ok(text) => drop(capture.files.insert(name.to_owned(), text)),
+            Err(error) => capture.left_out.push(left_out(name, what, &error)),
+        }
+    }
+    for name in OPTIONAL {
+        take(roots, name.to_owned(), capture);
+    }
+    for name in SYSCTLS {
+        take(roots, format!("proc/sys/vm/{name}"), capture);
+    }
+    take_directory(roots, THP, capture);
+    take_directory(roots, &format!("{THP}/khugepaged"), capture);
+    for size in sized(roots, THP) {
+        take_directory(roots, &size, capture);
+        take_directory(roots, &format!("{size}/stats"), capture);
+    }
+    take_pools(roots, HUGETLB, capture);
+    for node in list(roots, NODES).iter().filter(|name| is_numbered(name, "node")) {
+        take_pools(roots, &format!("{NODES}/{node}/hugepages"), capture);
+    }
+}
+
+/// The hugetlb pools below `directory`.
+fn take_pools(roots: &Roots, directory: &str, capture: &mut Capture) {
+    for size in sized(roots, directory) {
+        take_directory(roots, &size, capture);
+    }
+}
+
+/// The directories `hugepages-…kB` in a directory.
+fn sized(roots: &Roots, directory: &str) -> Vec<String> {
+    let names = list(roots, directory).into_iter().filter(|name| name.starts_with("hugepages-"));
+    names.map(|name| format!("{directory}/{name}")).collect()
+}
+
+/// Whether `name` is `prefix` and a number.
+fn is_numbered(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix).is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
+/// Takes every file of a directory that can be read as a text.
+fn take_directory(roots: &Roots, directory: &str, capture: &mut Capture) {
+    for name in list(roots, directory) {
+        take(roots, format!("{directory}/{name}"), capture);
+    }
+}
+
+/// Takes a file if it is there, is a file and may be read.
+fn take(roots: &Roots, name: String, capture: &mut Capture) {
+    if let Ok(text) = read_text(roots, &name) {
+        capture.files.insert(name, text);
+    }
+}
+
+/// Why a file is missing and how to get it.
+fn left_out(name: &str, what: &str, error: &io::Error) -> LeftOut {
+    let remedy = match error.kind() {
+        io::ErrorKind::NotFound => "a whole copy of /proc, or a kernel that has the file",
+        _ => AS_ROOT,
+    };
+    LeftOut { what: what.to_owned(), why: format!("/{name}: {error}"), remedy: remedy.to_owned() }
+}
+
+/// Takes `smaps_rollup` and `comm` of the `wanted` processes that have the most anonymous memory
+/// by `statm` (resident less shared). A process that ends meanwhile is passed over.
+pub(crate) fn read_processes(roots: &Roots, wanted: usize, capture: &mut Capture) {
+    let anonymous_pages = |pid: &String| {
+        let text = read_text(roots, &format!("proc/{pid}/statm")).ok()?;
+        let mut pages = text.split_ascii_whitespace().skip(1).map_while(|word| word.parse().ok());
+        let (resident, shared): (u64, u64) = (pages.next()?, pages.next()?);
+        resident.checked_sub(shared).filter(|&pages| pages > 0)
+    };
+    if wanted == 0 {
+        return;
+    }
+    let pids = list(roots, "proc").into_iter().filter(|name| is_numbered(name, ""));
+    let mut processes: Vec<(u64, String)> =
+        pids.filter_map(|pid| Some((anonymous_pages(&pid)?, pid))).collect();
+    processes.sort_by_key(|(pages, pid)| (std::cmp::Reverse(*pages), pid.parse().unwrap_or(0u32)));
+    processes.truncate(wanted);
+    let mut refused: Option<(usize, String, io::Error)> = None;
+    for (_, pid) in &processes {
+        let name = format!("proc/{pid}/smaps_rollup");
+        match read_text(roots, &name) {
+            Ok(text) if !text.is_empty() => {
+                capture.files.insert(name, text);
+                take(roots, format!("proc/{pid}/comm"), capture);
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                let before = refused.map_or(0, |(count, ..)| count);
+                refused = Some((before + 1, name, error));
+            }
+            // Ended meanwhile.
+            Ok(_) | Err(_) => {}
+        }
+    }
+    if let Some((count, name, error)) = refused {
+        let of = processes.len();
+        let what = format!("huge pages of {count} of the {of} largest processes");
+        capture.left_out.push(left_out(&name, &what, &error));
+    }
+}

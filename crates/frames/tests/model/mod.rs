@@ -7,7 +7,7 @@
 #![allow(dead_code)]
 
 use frames::layout::{Watermarks, ZoneSpan};
-use frames::placement::{Placement, Request, gfp};
+use frames::placement::{Counter, Placement, Request, gfp};
 use frames::table::{Owner, State, mobility_of};
 use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
 use proptest::prelude::*;
@@ -207,8 +207,13 @@ fn compare(
 ) {
     let mut taken = vec![false; table.frames() as usize];
     let mut used = 0;
+    // Only a placement that says that it migrates in pieces may do so.
+    let split = |counter: &Counter| counter.name == "moved_blocks_split" && counter.value > 0;
+    let whole = !placement.counters().iter().any(split);
     for &(owner, order, mobility) in live {
-        for (first, frame, order) in pieces(table, owner, order) {
+        let pieces = pieces(table, owner, order);
+        assert!(!whole || pieces.len() == 1, "owner {owner} has its block in pieces");
+        for (first, frame, order) in pieces {
             assert_eq!(table.mobility(frame), mobility);
             for inside in 0..order.frames() {
                 let at = frame.offset(inside);

@@ -45,21 +45,22 @@ pub(super) fn initial<'a>(zones: impl Iterator<Item = &'a Zone>, frames: u64) ->
     border
 }
 
-/// The allocated block that reaches across `at` from below, if there is one.
-fn allocated_across(table: &FrameTable, at: Frame) -> Option<Frame> {
-    if u64::from(at.0) >= table.frames() || table.state(at) != State::Inside {
-        return None;
+/// The first frame of the free or allocated block that contains `frame`, or `frame` itself.
+fn head_of(table: &FrameTable, frame: Frame) -> Frame {
+    if u64::from(frame.0) >= table.frames() || table.state(frame) != State::Inside {
+        return frame;
     }
-    let heads = Order::up_to(Order::GIGANTIC).map(|order| at.align_down(order));
-    let mut allocated = heads.filter(|&head| table.state(head) == State::Allocated);
-    let head = allocated.next()?;
-    (head.offset(table.order(head).frames()) > at).then_some(head)
+    // A frame that is not inside a block is the first of one, and no block contains another.
+    let mut starts = Order::up_to(Order::GIGANTIC).map(|order| frame.align_down(order));
+    starts.find(|&start| table.state(start) != State::Inside).unwrap_or(frame)
 }
 
 /// Splits the allocated block that reaches across `at`, so that none does.
 pub(super) fn split_allocated_at(table: &mut FrameTable, at: Frame) {
-    while let Some(head) = allocated_across(table, at) {
+    let mut head = head_of(table, at);
+    while head < at && table.state(head) == State::Allocated {
         table.split_allocated(head);
+        head = head_of(table, at);
     }
 }
 
@@ -251,7 +252,8 @@ impl Regions {
         Some((Frame(end.0 - PAGEBLOCK as u32), zone))
     }
 
-    /// The heads of what lies in a pageblock, of this node's memory: free and allocated blocks.
+    /// The first frames of the blocks that have a frame in a pageblock, of this node's memory. The
+    /// first block may start, and the last may end, outside.
     fn heads<'a>(
         &'a self,
         table: &'a FrameTable,
@@ -259,7 +261,7 @@ impl Regions {
         pageblock: Frame,
     ) -> impl Iterator<Item = Frame> + 'a {
         let end = pageblock.offset(PAGEBLOCK);
-        let mut at = pageblock;
+        let mut at = head_of(table, pageblock);
         core::iter::from_fn(move || {
             let head = at;
             if head >= end {
@@ -288,8 +290,9 @@ impl Regions {
             order <= Order::HUGE && u64::from(first) + order.frames() <= u64::from(run.end.0)
         };
         for head in self.heads(table, node, pageblock) {
+            let start = head.max(pageblock);
             let stop = head.offset(table.order(head).frames()).min(end);
-            let frames = u64::from(stop.0 - head.0);
+            let frames = u64::from(stop.0 - start.0);
             match (table.state(head), table.mobility(head)) {
                 (State::Free, _) => contents.free += frames,
                 (State::Allocated, Mobility::Movable) => contents.movable += frames,
@@ -299,9 +302,9 @@ impl Regions {
                 }
                 _ => continue,
             }
-            if run.end != head {
+            if run.end != start {
                 contents.fits |= fits(&run);
-                run.start = head;
+                run.start = start;
             }
             run.end = stop;
         }
@@ -432,17 +435,9 @@ impl Regions {
     /// Sets the border, and hands the free blocks of the pageblock that it passes to the region
     /// where they now lie.
     fn change_sides(&mut self, table: &mut FrameTable, node: usize, start: Frame, border: Frame) {
-        let end = start.offset(PAGEBLOCK);
-        let larger = start.align_down(Order::LARGEST_FREE);
-        let mut free: Vec<(Frame, Order)> = Vec::new();
-        if table.is_free_block(larger, Order::LARGEST_FREE) {
-            // A free block that reaches out of the pageblock: `give` will cut it at the border.
-            free.push((larger, Order::LARGEST_FREE));
-        } else {
-            let heads = self.heads(table, node, start).take_while(|&head| head < end);
-            let heads = heads.filter(|&head| table.state(head) == State::Free);
-            free.extend(heads.map(|head| (head, table.order(head))));
-        }
+        let free = self.heads(table, node, start);
+        let free = free.filter(|&head| table.state(head) == State::Free);
+        let free: Vec<(Frame, Order)> = free.map(|head| (head, table.order(head))).collect();
         for &(head, _) in &free {
             let zone = self.zone_of(head).expect("memory of this node");
             self.zones[zone].space.remove(table, head);

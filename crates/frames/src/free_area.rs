@@ -73,6 +73,19 @@ impl<const LISTS: usize> FreeArea<LISTS> {
         &self.lists[list][order.index()]
     }
 
+    /// Orders at which `list` holds a block: bit `j` stands for order `j`.
+    pub fn occupied(&self, list: usize) -> u16 {
+        self.nonempty[list]
+    }
+
+    /// Free frames on `list`, over all orders. Takes a step for each order, none if there are none.
+    pub fn frames_on(&self, list: usize) -> u64 {
+        if self.nonempty[list] == 0 {
+            return 0;
+        }
+        self.lists[list].iter().enumerate().map(|(j, list)| u64::from(list.len()) << j).sum()
+    }
+
     /// Whether any list holds a block of `order` or larger.
     pub fn has_block(&self, order: Order) -> bool {
         self.nonempty.iter().any(|bits| bits >> order.get() != 0)

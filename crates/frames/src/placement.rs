@@ -5,6 +5,7 @@
 
 pub mod buddy;
 pub mod gfp;
+pub mod linux;
 pub mod regions;
 pub mod zonelist;
 

@@ -348,6 +348,10 @@ impl FrameTable {
         let mut counted = vec![BlockCounts::default(); self.blocks.len()];
         let mut frame = Frame(0);
         while u64::from(frame.0) < self.frames() {
+            if self.is_absent_pageblock(frame) {
+                frame = frame.offset(u64::from(BlockCounts::FRAMES));
+                continue;
+            }
             let (mobility, order) = (self.mobility(frame), self.order(frame));
             match self.state(frame) {
                 State::Inside => panic!("{frame:?} is inside a block that does not reach it"),
@@ -365,6 +369,14 @@ impl FrameTable {
             frame = frame.offset(order.frames());
         }
         assert_eq!(counted, self.blocks, "counts by pageblock");
+    }
+
+    /// Whether a pageblock starts at `frame` and all of it is absent: holes are large, and looking
+    /// at each of their frames would take most of the time.
+    fn is_absent_pageblock(&self, frame: Frame) -> bool {
+        let end = frame.index() + usize::from(BlockCounts::FRAMES);
+        frame.align_down(Order::HUGE) == frame
+            && self.marks[frame.index()..end].iter().all(|&mark| mark == Mark::ABSENT)
     }
 }
 

@@ -11,6 +11,8 @@ pub const ATOMIC: u32 = 0x200;
 pub const DIRECT_RECLAIM: u32 = 0x400;
 /// May wake kswapd (`__GFP_KSWAPD_RECLAIM`).
 pub const KSWAPD_RECLAIM: u32 = 0x800;
+/// May fail, but only after trying hard (`__GFP_RETRY_MAYFAIL`).
+pub const RETRY_MAYFAIL: u32 = 0x4000;
 /// Must not loop: better fail than try again (`__GFP_NORETRY`).
 pub const NORETRY: u32 = 0x1_0000;
 /// May use all memory, because it will free more (`__GFP_MEMALLOC`).

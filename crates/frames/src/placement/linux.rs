@@ -1,0 +1,403 @@
+//! `linux`: the page allocator of Linux 6.1, down to the order within its free lists.
+//!
+//! What stands here follows `mm/page_alloc.c` of 6.1.192, function by function: the buddy system
+//! with a list for each order and migrate type ([`mod@buddy`]), fallback to foreign types and the
+//! claiming of their pageblocks ([`mod@fallback`]), the reserve for atomic requests
+//! ([`mod@highatomic`]), per-CPU lists ([`pcp`]), watermarks ([`mod@watermark`]) and the passes
+//! over the zonelist (this file).
+//!
+//! **Reclaim and compaction are not simulated.** Where the kernel would have freed memory first, a
+//! request goes on to the last frame ([`Depth::All`]) and is counted; a boosted watermark, which
+//! kswapd would bring down again, ends when kswapd would be woken (see [`Config::keep_boost`]).
+//! Page isolation is not simulated either, but blocks found isolated are left alone.
+
+mod buddy;
+mod config;
+mod counts;
+mod fallback;
+mod flags;
+mod highatomic;
+mod pageblocks;
+pub mod pcp;
+mod watermark;
+mod zone;
+
+use alloc::vec::Vec;
+
+pub use config::Config;
+pub use pcp::Pageset;
+
+use super::zonelist::{Depth, Zonelists};
+use super::{Counter, Placement, Request, gfp};
+use crate::free_area::End;
+use crate::layout::{Frame, Layout};
+use crate::table::{FrameTable, Owner};
+use crate::{MigrateType, Order};
+use counts::Counts;
+use flags::AllocFlags;
+use pageblocks::Pageblocks;
+use zone::LinuxZone;
+
+/// Orders above this one are costly: the kernel tries less hard for them
+/// (`PAGE_ALLOC_COSTLY_ORDER`).
+const COSTLY: Order = Order::new(3).unwrap();
+
+/// The page allocator of Linux 6.1.
+#[derive(Clone, Debug)]
+pub struct Linux {
+    zones: Vec<LinuxZone>,
+    zonelists: Zonelists,
+    blocks: Pageblocks,
+    config: Config,
+    counts: Counts,
+    several_nodes: bool,
+}
+
+/// What every step of an allocation or a free works on, beside its zone.
+struct Context<'a> {
+    table: &'a mut FrameTable,
+    blocks: &'a mut Pageblocks,
+    config: &'a Config,
+    counts: &'a mut Counts,
+}
+
+impl Linux {
+    /// An allocator for `layout` that has no memory yet and whose pageblocks are all movable.
+    pub fn new(layout: &Layout, config: Config) -> Linux {
+        let several_nodes =
+            layout.zones().windows(2).any(|pair| pair[0].span.node != pair[1].span.node);
+        Linux {
+            zones: layout
+                .zones()
+                .iter()
+                .map(|zone| LinuxZone::new(layout, zone, several_nodes, &config))
+                .collect(),
+            zonelists: Zonelists::new(layout),
+            blocks: Pageblocks::new(layout, config.grouping),
+            config,
+            counts: Counts::default(),
+            several_nodes,
+        }
+    }
+
+    /// Sets the limits of the per-CPU lists of one zone of the layout, which
+    /// [`Pageset::of_zone`] computed at first. `/proc/zoneinfo` shows them (`pagesets`).
+    pub fn set_pageset(&mut self, zone: usize, pageset: Pageset) {
+        self.zones[zone].pageset = pageset;
+    }
+
+    /// The limits of the per-CPU lists of one zone of the layout.
+    pub fn pageset(&self, zone: usize) -> Pageset {
+        self.zones[zone].pageset
+    }
+
+    /// Says whether a zone is being reclaimed, which keeps its per-CPU lists short
+    /// (`ZONE_RECLAIM_ACTIVE`).
+    pub fn set_reclaim_active(&mut self, zone: usize, active: bool) {
+        self.zones[zone].reclaim_active = active;
+    }
+
+    /// Takes a zone's watermark boost back, as kswapd does once it has reclaimed enough.
+    pub fn end_boost(&mut self, zone: usize) {
+        self.zones[zone].watermark_boost = 0;
+    }
+
+    /// Frames by which a zone's watermarks are boosted.
+    pub fn boost(&self, zone: usize) -> u64 {
+        self.zones[zone].watermark_boost
+    }
+
+    /// The type of the pageblock that contains `frame`.
+    pub fn pageblock_type(&self, frame: Frame) -> MigrateType {
+        self.blocks.get(frame)
+    }
+
+    /// The blocks on one free list of a zone of the layout, in the order in which they would be
+    /// handed out.
+    pub fn free_list<'a>(
+        &self,
+        table: &'a FrameTable,
+        zone: usize,
+        order: Order,
+        migrate_type: MigrateType,
+    ) -> impl Iterator<Item = Frame> + 'a {
+        self.zones[zone].area.list(order, migrate_type.index()).iter(table)
+    }
+
+    /// Gives everything on the per-CPU lists of all CPUs back (`drain_all_pages`).
+    pub fn drain_all(&mut self, table: &mut FrameTable) {
+        for cpu in 0..self.zones.iter().map(LinuxZone::cpus).max().unwrap_or(0) {
+            self.drain_cpu(table, cpu);
+        }
+    }
+
+    /// Gives everything on the lists of one CPU back, zone by zone (`drain_pages`).
+    pub fn drain_cpu(&mut self, table: &mut FrameTable, cpu: u16) {
+        let mut context = Context {
+            table,
+            blocks: &mut self.blocks,
+            config: &self.config,
+            counts: &mut self.counts,
+        };
+        for zone in &mut self.zones {
+            zone.drain(&mut context, cpu);
+        }
+    }
+
+    /// Frees an allocated block straight to the free lists, past the per-CPU list. The kernel does
+    /// so where it gives back the tail of an exact allocation (to the list's end: `make_alloc_exact`)
+    /// and where an interrupt finds the per-CPU list locked (`end` is `None`: the usual rule).
+    pub fn free_to_buddy(&mut self, table: &mut FrameTable, frame: Frame, end: Option<End>) {
+        let order = table.release(frame);
+        let (zone, migrate_type) = (self.zone_of(frame), self.blocks.get(frame));
+        let (zone, mut context) = self.at(table, zone);
+        zone.free_one(&mut context, frame, order, migrate_type, end);
+    }
+
+    #[inline]
+    fn zone_of(&self, frame: Frame) -> usize {
+        self.blocks.zone_of(frame, |zone| self.zones[zone].zone.contains(frame))
+    }
+
+    #[inline]
+    fn at<'a>(
+        &'a mut self,
+        table: &'a mut FrameTable,
+        zone: usize,
+    ) -> (&'a mut LinuxZone, Context<'a>) {
+        let context = Context {
+            table,
+            blocks: &mut self.blocks,
+            config: &self.config,
+            counts: &mut self.counts,
+        };
+        (&mut self.zones[zone], context)
+    }
+
+    /// Goes through the zones of a request (`get_page_from_freelist`): first without breaking up
+    /// foreign pageblocks, if the flags say so, then with.
+    #[inline]
+    fn get_page(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        migrate_type: MigrateType,
+        mut flags: AllocFlags,
+    ) -> Option<Frame> {
+        let zonelist = self.zonelists.get(request.node, request.highest_zone);
+        let preferred = *zonelist.first()?;
+        let node = self.zones[preferred].zone.span.node;
+        let mut context = Context {
+            table,
+            blocks: &mut self.blocks,
+            config: &self.config,
+            counts: &mut self.counts,
+        };
+        loop {
+            for &index in zonelist {
+                let zone = &mut self.zones[index];
+                if flags.nofragment && self.several_nodes && zone.zone.span.node != node {
+                    // Nearness counts more than whole blocks: over again, with fallbacks.
+                    break;
+                }
+                if flags.depth != Depth::All
+                    && !zone.watermark_fast(request.order, request.highest_zone, flags)
+                {
+                    continue;
+                }
+                let taken = zone.take(&mut context, request, migrate_type, flags);
+                if let Some(frame) = taken {
+                    if flags.highatomic {
+                        zone.reserve_highatomic(&mut context, frame);
+                    }
+                    return Some(frame);
+                }
+            }
+            if !flags.nofragment {
+                return None;
+            }
+            flags.nofragment = false;
+            context.counts.nofragment_retries += 1;
+        }
+    }
+
+    /// What the kernel does when no zone is above its low watermark (`__alloc_pages_slowpath`),
+    /// without the reclaim and compaction in it.
+    #[cold]
+    fn slow_path(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        migrate_type: MigrateType,
+    ) -> Option<Frame> {
+        let mut flags = AllocFlags::slow(request, migrate_type, &self.config);
+        if flags.kswapd {
+            self.wake_kswapds(request);
+        }
+        if let Some(frame) = self.get_page(table, request, migrate_type, flags) {
+            self.counts.below_low += 1;
+            return Some(frame);
+        }
+        let entitled = flags::is_memalloc(request);
+        flags = flags.without_watermarks(entitled);
+        let frame = self
+            .get_page(table, request, migrate_type, flags)
+            .or_else(|| self.scrape(table, request, migrate_type, flags));
+        match frame {
+            None => self.counts.failed += 1,
+            Some(_) if entitled => self.counts.below_low += 1,
+            Some(_) if request.gfp_flags & gfp::DIRECT_RECLAIM != 0 => self.counts.below_min += 1,
+            Some(_) => self.counts.below_min_atomic += 1,
+        }
+        frame
+    }
+
+    /// Gives back what per-CPU lists and the atomic reserve hold, and tries again
+    /// (`__alloc_pages_direct_reclaim`, `should_reclaim_retry`).
+    fn scrape(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        migrate_type: MigrateType,
+        flags: AllocFlags,
+    ) -> Option<Frame> {
+        let has = |bits| request.gfp_flags & bits != 0;
+        let costly = request.order > COSTLY;
+        if !has(gfp::DIRECT_RECLAIM) || (costly && has(gfp::NORETRY)) {
+            return None;
+        }
+        self.unreserve_highatomic(table, request, migrate_type, false);
+        self.drain_all(table);
+        if let Some(frame) = self.get_page(table, request, migrate_type, flags) {
+            return Some(frame);
+        }
+        let persistent = !has(gfp::NORETRY) && (!costly || has(gfp::RETRY_MAYFAIL));
+        if persistent && self.unreserve_highatomic(table, request, migrate_type, true) {
+            return self.get_page(table, request, migrate_type, flags);
+        }
+        None
+    }
+
+    /// Wakes kswapd on the nodes of a request (`wake_all_kswapds`).
+    fn wake_kswapds(&mut self, request: &Request) {
+        self.counts.kswapd_wakeups += 1;
+        if !self.config.keep_boost {
+            for &zone in self.zonelists.get(request.node, request.highest_zone) {
+                self.zones[zone].watermark_boost = 0;
+            }
+        }
+    }
+
+    /// The type whose lists serve a request (`gfp_migratetype`).
+    fn type_of(&self, request: &Request) -> MigrateType {
+        match request.migrate_type {
+            _ if !self.config.grouping => MigrateType::Unmovable,
+            MigrateType::Cma | MigrateType::Isolate => MigrateType::Movable,
+            MigrateType::HighAtomic => MigrateType::Unmovable,
+            usual => usual,
+        }
+    }
+}
+
+impl Placement for Linux {
+    /// To be called before the block's memory is handed over: what is on a list stays there.
+    fn mark_pageblock(&mut self, pageblock: usize, migrate_type: MigrateType) {
+        let frame = Frame((pageblock << Order::HUGE.get()) as u32);
+        if let Some(zone) = self.blocks.mark(frame, migrate_type) {
+            self.zones[zone].found(migrate_type);
+        }
+    }
+
+    /// Puts the block at the end of its list, as memory that boot hands over
+    /// (`__free_pages_core`). A block over pageblocks of different types comes in parts, which
+    /// merge if they may.
+    fn seed(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
+        if order > Order::HUGE {
+            let half = Order::new(order.get() - 1).expect("a smaller order");
+            let upper = frame.offset(half.frames());
+            if self.blocks.get(frame) != self.blocks.get(upper) {
+                self.seed(table, frame, half);
+                return self.seed(table, upper, half);
+            }
+        }
+        let (zone, migrate_type) = (self.zone_of(frame), self.blocks.get(frame));
+        let (zone, mut context) = self.at(table, zone);
+        zone.free_one(&mut context, frame, order, migrate_type, Some(End::Tail));
+    }
+
+    fn start(&mut self, table: &mut FrameTable) {
+        self.blocks.see(table);
+    }
+
+    #[inline]
+    fn allocate(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+    ) -> Option<Frame> {
+        if request.order > Order::LARGEST_FREE {
+            self.counts.failed += 1;
+            return None;
+        }
+        let migrate_type = self.type_of(request);
+        let preferred = self.zonelists.get(request.node, request.highest_zone).first()?;
+        let nofragment = self.zones[*preferred].nofragment;
+        let flags = AllocFlags::fast(request, migrate_type, nofragment, &self.config);
+        let frame = self
+            .get_page(table, request, migrate_type, flags)
+            .or_else(|| self.slow_path(table, request, migrate_type))?;
+        table.allocate(frame, request.order, request.mobility, owner);
+        Some(frame)
+    }
+
+    #[inline]
+    fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16) {
+        let order = table.release(frame);
+        let zone = self.zone_of(frame);
+        let (zone, mut context) = self.at(table, zone);
+        if order <= Order::LARGEST_FREE {
+            zone.free(&mut context, frame, order, cpu);
+            return;
+        }
+        // Not from these lists; the kernel gives such memory back frame by frame.
+        for inside in 0..order.frames() {
+            zone.free(&mut context, frame.offset(inside), Order::BASE, cpu);
+        }
+    }
+
+    fn free_blocks(&self, zone: usize) -> Vec<(MigrateType, Vec<u64>)> {
+        let area = &self.zones[zone].area;
+        let count = |order, migrate_type: MigrateType| {
+            u64::from(area.list(order, migrate_type.index()).len())
+        };
+        MigrateType::ALL
+            .map(|migrate_type| {
+                let orders = Order::up_to(area.largest());
+                (migrate_type, orders.map(|order| count(order, migrate_type)).collect())
+            })
+            .into()
+    }
+
+    fn pageblocks(&self, zone: usize) -> Option<[u64; MigrateType::ALL.len()]> {
+        Some(self.blocks.count(&self.zones[zone].zone))
+    }
+
+    fn cached_frames(&self) -> u64 {
+        self.zones.iter().map(LinuxZone::cached_frames).sum()
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        self.counts.list()
+    }
+
+    fn validate(&self, table: &FrameTable) {
+        table.validate();
+        for zone in &self.zones {
+            zone.validate(table, &self.blocks);
+        }
+        let free: u64 = table.blocks().iter().map(|block| u64::from(block.free)).sum();
+        let listed: u64 = self.zones.iter().map(|zone| zone.area.free_frames()).sum();
+        assert_eq!(free, listed + self.cached_frames(), "free frames on no list or on two");
+    }
+}

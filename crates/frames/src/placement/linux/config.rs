@@ -1,0 +1,53 @@
+//! What can be set, and what can be taken away to see what it was worth.
+
+/// Settings of [`Linux`](super::Linux). The default is the kernel's with transparent huge pages
+/// and without the contiguous memory allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// CPUs of each node, which share what per-CPU lists may hold.
+    pub cpus_per_node: u16,
+    /// Whether huge pages go through per-CPU lists (`CONFIG_TRANSPARENT_HUGEPAGE`).
+    pub huge_pages: bool,
+    /// Whether movable requests may use areas of the contiguous memory allocator (`CONFIG_CMA`).
+    pub cma: bool,
+    /// How far a fragmenting fallback raises a zone's watermarks at most, in ten-thousandths of
+    /// the high watermark; 0 turns boosting off (`vm.watermark_boost_factor`).
+    pub watermark_boost_factor: u64,
+    /// Whether a boost stays until [`Linux::end_boost`](super::Linux::end_boost). Otherwise kswapd
+    /// is taken to have finished as soon as it is woken.
+    pub keep_boost: bool,
+    /// Whether blocks and requests have types at all (`page_group_by_mobility_disabled`).
+    pub grouping: bool,
+    /// Whether frames pass through per-CPU lists.
+    pub per_cpu_lists: bool,
+    /// Whether a fallback takes the rest of a pageblock along and claims it; without, it takes a
+    /// single block, unless that is a whole pageblock.
+    pub claiming: bool,
+    /// Whether a request first looks into lower zones before it breaks up a foreign pageblock
+    /// (`ALLOC_NOFRAGMENT`).
+    pub nofragment: bool,
+    /// Whether pageblocks are reserved for atomic requests of more than one frame
+    /// (`MIGRATE_HIGHATOMIC`).
+    pub highatomic: bool,
+    /// Whether a freed block that may soon merge goes to the tail of its list
+    /// (`buddy_merge_likely`).
+    pub merge_likely_to_tail: bool,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config {
+            cpus_per_node: 1,
+            huge_pages: true,
+            cma: false,
+            watermark_boost_factor: 15_000,
+            keep_boost: false,
+            grouping: true,
+            per_cpu_lists: true,
+            claiming: true,
+            nofragment: true,
+            highatomic: true,
+            merge_likely_to_tail: true,
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Taking memory of a foreign type when one's own lists are empty.
+
+use super::Context;
+use super::flags::AllocFlags;
+use super::zone::LinuxZone;
+use crate::free_area::End;
+use crate::layout::Frame;
+use crate::table::{FrameTable, State};
+use crate::{BlockCounts, MigrateType, Order};
+
+/// Whose lists a type turns to, best first (`fallbacks`).
+const FALLBACKS: [[MigrateType; 2]; 3] = [
+    [MigrateType::Reclaimable, MigrateType::Movable],
+    [MigrateType::Reclaimable, MigrateType::Unmovable],
+    [MigrateType::Unmovable, MigrateType::Movable],
+];
+
+/// From this order on, even a movable request takes the rest of the pageblock along.
+const HALF_HUGE: Order = Order::new(Order::HUGE.get() / 2).unwrap();
+
+impl LinuxZone {
+    /// Takes a block for `migrate_type`, from foreign lists if need be (`__rmqueue`). Also returns
+    /// the type whose list it came from in the end.
+    pub(super) fn take_typed(
+        &mut self,
+        context: &mut Context<'_>,
+        order: Order,
+        migrate_type: MigrateType,
+        flags: AllocFlags,
+    ) -> Option<(Frame, MigrateType)> {
+        const CMA: MigrateType = MigrateType::Cma;
+        if flags.cma && self.area.frames_on(CMA.index()) > self.area.free_frames() / 2 {
+            // More than half of what is free lies in the areas: fill these first.
+            if let Some(frame) = self.area.take_smallest(context.table, order, CMA.index()) {
+                return Some((frame, CMA));
+            }
+        }
+        loop {
+            let own = self.area.take_smallest(context.table, order, migrate_type.index());
+            if let Some(frame) = own {
+                return Some((frame, migrate_type));
+            }
+            if flags.cma
+                && let Some(frame) = self.area.take_smallest(context.table, order, CMA.index())
+            {
+                return Some((frame, CMA));
+            }
+            if !self.fall_back(context, order, migrate_type, flags) {
+                return None;
+            }
+        }
+    }
+
+    /// Moves at least one fitting block from a foreign list to the lists of `migrate_type`
+    /// (`__rmqueue_fallback`); false if there is none.
+    ///
+    /// The largest block is taken, since its pageblock is likely to be the emptiest. A movable
+    /// request that cannot claim takes the smallest instead, for it does no lasting harm anywhere.
+    #[cold]
+    fn fall_back(
+        &mut self,
+        context: &mut Context<'_>,
+        order: Order,
+        migrate_type: MigrateType,
+        flags: AllocFlags,
+    ) -> bool {
+        let min = if flags.nofragment { order.max(Order::HUGE) } else { order };
+        let foreign = FALLBACKS[migrate_type.index()];
+        let occupied = foreign.map(|kind| u32::from(self.area.occupied(kind.index())));
+        let bits = occupied[0] | occupied[1];
+        let Some(mut found) = bits.checked_ilog2().filter(|&o| o >= u32::from(min.get())) else {
+            return false;
+        };
+        let can_claim = |order: u32| {
+            order >= u32::from(HALF_HUGE.get()) || migrate_type != MigrateType::Movable
+        };
+        if !can_claim(found) && found > u32::from(order.get()) {
+            found = (bits & (u32::MAX << order.get())).trailing_zeros();
+        }
+        let first = usize::from(occupied[0] >> found & 1 == 0);
+        let found_order = Order::new(found as u8).expect("an order of the area");
+        let frame = self.area.list(found_order, foreign[first].index()).front();
+        let frame = frame.expect("an occupied list");
+
+        self.steal(context, frame, migrate_type, flags, can_claim(found));
+        let owns = context.blocks.get(frame) == migrate_type;
+        context.counts.extfrag(found_order, migrate_type, foreign[first], owns);
+        true
+    }
+
+    /// Decides how much of a foreign pageblock goes along with the block found in it
+    /// (`steal_suitable_fallback`).
+    fn steal(
+        &mut self,
+        context: &mut Context<'_>,
+        frame: Frame,
+        migrate_type: MigrateType,
+        flags: AllocFlags,
+        whole_block: bool,
+    ) {
+        let order = context.table.order(frame);
+        let old = context.blocks.get(frame);
+        if old == MigrateType::HighAtomic {
+            // The reserve's size counts these pageblocks; none may leave it here.
+            self.move_to_tail(context.table, frame, migrate_type);
+        } else if order >= Order::HUGE {
+            let pageblocks = order.frames() / Order::HUGE.frames();
+            for block in 0..pageblocks {
+                context.blocks.set(frame.offset(block << Order::HUGE.get()), migrate_type);
+            }
+            self.move_to_tail(context.table, frame, migrate_type);
+        } else {
+            self.boost_watermark(context, flags);
+            let whole_block = whole_block && context.config.claiming;
+            if !whole_block || !self.claim(context, frame, migrate_type, old) {
+                context.counts.single_steals += 1;
+                self.move_to_tail(context.table, frame, migrate_type);
+            }
+        }
+    }
+
+    /// Takes all free blocks of a pageblock along, and the pageblock itself if at least half of it
+    /// is free or in a use akin to the request's. False if the zone's borders forbid it.
+    ///
+    /// The kernel looks at every frame in use and takes those for movable that are on an LRU list
+    /// or belong to a driver that can move them. Here the table's counts tell what was requested
+    /// as movable, in constant time: the same but for movable memory on its way between lists.
+    fn claim(
+        &mut self,
+        context: &mut Context<'_>,
+        frame: Frame,
+        migrate_type: MigrateType,
+        old: MigrateType,
+    ) -> bool {
+        let movable = u64::from(context.table.block(frame).movable);
+        let free = self.move_free_blocks(context, frame, migrate_type);
+        if free == 0 {
+            return false;
+        }
+        let alike = match (migrate_type, old) {
+            (MigrateType::Movable, _) => movable,
+            // Neither free nor movable: as good as unmovable.
+            (_, MigrateType::Movable) => {
+                u64::from(BlockCounts::FRAMES).saturating_sub(free + movable)
+            }
+            // Unmovable and reclaimable cannot be told apart.
+            _ => 0,
+        };
+        context.counts.block_steals += 1;
+        if free + alike >= u64::from(BlockCounts::FRAMES) / 2 || !context.config.grouping {
+            context.blocks.set(frame, migrate_type);
+            context.counts.claims += 1;
+        }
+        true
+    }
+
+    /// Moves all free blocks of the pageblock of `frame` to the tails of the lists of
+    /// `migrate_type`, in ascending order (`move_freepages_block`). Returns how many frames moved:
+    /// none if the pageblock reaches beyond the zone's end.
+    pub(super) fn move_free_blocks(
+        &mut self,
+        context: &mut Context<'_>,
+        frame: Frame,
+        migrate_type: MigrateType,
+    ) -> u64 {
+        let start = frame.align_down(Order::HUGE);
+        let end = start.offset(Order::HUGE.frames());
+        if end > self.zone.end {
+            return 0;
+        }
+        let mut at = if self.zone.contains(start) { start } else { frame };
+        let mut moved = 0;
+        while at < end {
+            at = match context.table.state(at) {
+                State::Free => {
+                    let order = self.move_to_tail(context.table, at, migrate_type);
+                    moved += order.frames();
+                    at.offset(order.frames())
+                }
+                State::Allocated | State::Cached => at.offset(context.table.order(at).frames()),
+                State::Absent | State::Reserved | State::Inside => at.offset(1),
+            };
+        }
+        moved
+    }
+
+    /// Moves a free block to the tail of another list (`move_to_free_list`).
+    fn move_to_tail(&mut self, table: &mut FrameTable, frame: Frame, to: MigrateType) -> Order {
+        let order = self.area.remove(table, frame);
+        self.area.insert(table, frame, order, to.index(), End::Tail);
+        order
+    }
+}

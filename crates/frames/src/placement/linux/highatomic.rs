@@ -1,0 +1,78 @@
+//! Pageblocks kept for atomic requests of more than one frame.
+
+use super::pageblocks::is_mergeable;
+use super::zone::LinuxZone;
+use super::{Context, Linux};
+use crate::layout::Frame;
+use crate::placement::Request;
+use crate::table::FrameTable;
+use crate::{BlockCounts, MigrateType, Order};
+
+const FRAMES: u64 = BlockCounts::FRAMES as u64;
+
+impl LinuxZone {
+    /// Reserves the pageblock that an atomic request was just served from
+    /// (`reserve_highatomic_pageblock`), up to a hundredth of the zone and one block more.
+    pub(super) fn reserve_highatomic(&mut self, context: &mut Context<'_>, frame: Frame) {
+        let limit = self.zone.span.managed / 100 + FRAMES;
+        if self.reserved_highatomic >= limit || !is_mergeable(context.blocks.get(frame)) {
+            return;
+        }
+        self.reserved_highatomic += FRAMES;
+        context.blocks.set(frame, MigrateType::HighAtomic);
+        self.move_free_blocks(context, frame, MigrateType::HighAtomic);
+        context.counts.highatomic_reserves += 1;
+    }
+
+    /// Gives one reserved pageblock to `migrate_type`; false if none has a free block that can
+    /// be moved. Unless forced, the last reserved pageblock stays.
+    fn unreserve_highatomic(
+        &mut self,
+        context: &mut Context<'_>,
+        migrate_type: MigrateType,
+        force: bool,
+    ) -> bool {
+        if !force && self.reserved_highatomic <= FRAMES {
+            return false;
+        }
+        for order in Order::up_to(self.area.largest()) {
+            let list = self.area.list(order, MigrateType::HighAtomic.index());
+            let Some(frame) = list.front() else {
+                continue;
+            };
+            // A frame may have come back to this list after its pageblock left the reserve.
+            if context.blocks.get(frame) == MigrateType::HighAtomic {
+                self.reserved_highatomic = self.reserved_highatomic.saturating_sub(FRAMES);
+            }
+            context.blocks.set(frame, migrate_type);
+            if self.move_free_blocks(context, frame, migrate_type) > 0 {
+                context.counts.highatomic_unreserves += 1;
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl Linux {
+    /// Takes one pageblock from the atomic reserve of the zones that a request may use
+    /// (`unreserve_highatomic_pageblock`).
+    pub(super) fn unreserve_highatomic(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        migrate_type: MigrateType,
+        force: bool,
+    ) -> bool {
+        let mut context = Context {
+            table,
+            blocks: &mut self.blocks,
+            config: &self.config,
+            counts: &mut self.counts,
+        };
+        let zonelist = self.zonelists.get(request.node, request.highest_zone);
+        zonelist
+            .iter()
+            .any(|&zone| self.zones[zone].unreserve_highatomic(&mut context, migrate_type, force))
+    }
+}

@@ -1,0 +1,277 @@
+//! Per-CPU lists: a few free blocks in front of the zone's free lists.
+
+use alloc::collections::VecDeque;
+
+use super::flags::AllocFlags;
+use super::zone::LinuxZone;
+use super::{COSTLY, Config, Context};
+use crate::layout::{Frame, ZoneSpan};
+use crate::table::{FrameTable, State};
+use crate::{MigrateType, Order};
+
+/// Types that have lists of their own (`MIGRATE_PCPTYPES`).
+const TYPES: usize = 3;
+/// Lists of the orders that are not costly.
+const LOW_LISTS: usize = TYPES * (COSTLY.index() + 1);
+/// Those and two for huge pages (`NR_PCP_LISTS`).
+const LISTS: usize = LOW_LISTS + 2;
+/// How often the number of frames freed at once may double (`CONFIG_PCP_BATCH_SCALE_MAX`).
+const BATCH_SCALE_MAX: u32 = 5;
+
+/// The limits of the per-CPU lists of a zone, in frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pageset {
+    /// Frames moved between the per-CPU lists and the free lists at once.
+    pub batch: u32,
+    /// Frames on one CPU's lists at which some are given back.
+    pub high: u32,
+}
+
+impl Pageset {
+    /// The lists before the kernel knows its CPUs: nothing stays on them
+    /// (`BOOT_PAGESET_HIGH`, `BOOT_PAGESET_BATCH`).
+    pub const BOOT: Pageset = Pageset { batch: 1, high: 0 };
+
+    /// The limits that the kernel computes (`zone_batchsize`, `zone_highsize`): a batch of about
+    /// a thousandth of the zone up to 1 MiB, a quarter of that, one less than a power of two; and
+    /// as much as lies below the low watermark, shared by the node's CPUs.
+    pub fn of_zone(span: &ZoneSpan, cpus: u16) -> Pageset {
+        let quarter = ((span.managed >> 10).min((1 << 20) / Order::BASE.bytes()) / 4).max(1);
+        let rounded = quarter + quarter / 2;
+        let batch = ((1u64 << rounded.ilog2()) - 1).max(1);
+        let high = (span.watermarks.low / u64::from(cpus.max(1))).max(batch * 4);
+        Pageset { batch: batch as u32, high: high.min(u64::from(u32::MAX)) as u32 }
+    }
+}
+
+impl Config {
+    /// Whether blocks of an order go through per-CPU lists (`pcp_allowed_order`).
+    #[inline]
+    pub(super) fn goes_through_cpu(&self, order: Order) -> bool {
+        order <= COSTLY || (order == Order::HUGE && self.huge_pages)
+    }
+}
+
+/// The lists of one CPU for one zone (`struct per_cpu_pages`).
+#[derive(Clone, Debug, Default)]
+pub(super) struct PerCpuPages {
+    /// Frames on all lists.
+    count: u32,
+    /// How often the number of frames freed at once has doubled.
+    free_factor: u32,
+    lists: [VecDeque<Frame>; LISTS],
+}
+
+/// Which list a block goes to (`order_to_pindex`). Atomic reserves and areas of the contiguous
+/// memory allocator count as movable.
+#[inline]
+fn list_of(migrate_type: MigrateType, order: Order) -> usize {
+    let column = match migrate_type {
+        MigrateType::Unmovable => 0,
+        MigrateType::Reclaimable => 2,
+        _ => 1,
+    };
+    if order <= COSTLY {
+        TYPES * order.index() + column
+    } else {
+        LOW_LISTS + usize::from(column == 1)
+    }
+}
+
+/// The order of the blocks on a list (`pindex_to_order`).
+fn order_of(list: usize) -> Order {
+    if list >= LOW_LISTS {
+        Order::HUGE
+    } else {
+        Order::new((list / TYPES) as u8).expect("a small order")
+    }
+}
+
+impl LinuxZone {
+    /// CPUs seen so far.
+    pub(super) fn cpus(&self) -> u16 {
+        self.per_cpu.len() as u16
+    }
+
+    /// Free frames on the lists of all CPUs.
+    pub(super) fn cached_frames(&self) -> u64 {
+        self.per_cpu.iter().map(|pages| u64::from(pages.count)).sum()
+    }
+
+    #[inline]
+    fn meet(&mut self, cpu: u16) {
+        let cpu = usize::from(cpu);
+        if cpu >= self.per_cpu.len() {
+            self.per_cpu.resize_with(cpu + 1, PerCpuPages::default);
+        }
+    }
+
+    /// Takes the first block of a list, which is refilled if empty (`rmqueue_pcplist`). Even a
+    /// failed attempt halves what is freed at once.
+    #[inline]
+    pub(super) fn take_through_cpu(
+        &mut self,
+        context: &mut Context<'_>,
+        order: Order,
+        migrate_type: MigrateType,
+        flags: AllocFlags,
+        cpu: u16,
+    ) -> Option<Frame> {
+        self.meet(cpu);
+        let list = list_of(migrate_type, order);
+        let pages = &mut self.per_cpu[usize::from(cpu)];
+        pages.free_factor >>= 1;
+        if pages.lists[list].is_empty() {
+            self.refill(context, order, migrate_type, flags, cpu);
+        }
+        let pages = &mut self.per_cpu[usize::from(cpu)];
+        let frame = pages.lists[list].pop_front()?;
+        pages.count -= order.frames() as u32;
+        Some(frame)
+    }
+
+    /// Appends blocks to a list in the order in which they come (`rmqueue_bulk`): a batch of
+    /// frames, at least two blocks.
+    fn refill(
+        &mut self,
+        context: &mut Context<'_>,
+        order: Order,
+        migrate_type: MigrateType,
+        flags: AllocFlags,
+        cpu: u16,
+    ) {
+        let wanted = match self.pageset.batch {
+            0 | 1 => 1,
+            batch => (batch >> order.get()).max(2),
+        };
+        let list = list_of(migrate_type, order);
+        let mut blocks = core::mem::take(&mut self.per_cpu[usize::from(cpu)].lists[list]);
+        for _ in 0..wanted {
+            let Some((frame, from)) = self.take_typed(context, order, migrate_type, flags) else {
+                break;
+            };
+            context.table.set_cached(frame, order, from as u8);
+            blocks.push_back(frame);
+        }
+        context.counts.pcp_refills += 1;
+        let pages = &mut self.per_cpu[usize::from(cpu)];
+        pages.count += (blocks.len() as u32) << order.get();
+        pages.lists[list] = blocks;
+    }
+
+    /// Puts a freed block first on its list and gives some back once there are too many
+    /// (`free_unref_page_commit`). The type of its pageblock goes with it.
+    #[inline]
+    pub(super) fn free_through_cpu(
+        &mut self,
+        context: &mut Context<'_>,
+        frame: Frame,
+        order: Order,
+        migrate_type: MigrateType,
+        cpu: u16,
+    ) {
+        self.meet(cpu);
+        context.table.set_cached(frame, order, migrate_type as u8);
+        let list = list_of(migrate_type, order);
+        let pages = &mut self.per_cpu[usize::from(cpu)];
+        pages.lists[list].push_front(frame);
+        pages.count += order.frames() as u32;
+
+        // Larger blocks that are only freed, never allocated, would fragment memory here.
+        let flush = pages.free_factor > 0 && order > Order::BASE && order <= COSTLY;
+        let batch = self.pageset.batch;
+        let high = match self.reclaim_active {
+            false => self.pageset.high,
+            true => self.pageset.high.min(batch << 2),
+        };
+        if flush || pages.count >= high {
+            let frames = if flush { pages.count } else { pages.frames_to_free(high, batch) };
+            self.drain_frames(context, frames, cpu, list);
+        }
+    }
+
+    /// Gives everything on a CPU's lists back, some batches at a time (`drain_pages_zone`).
+    pub(super) fn drain(&mut self, context: &mut Context<'_>, cpu: u16) {
+        let at_once = (self.pageset.batch << BATCH_SCALE_MAX).max(1);
+        while let Some(pages) = self.per_cpu.get(usize::from(cpu))
+            && pages.count > 0
+        {
+            self.drain_frames(context, at_once, cpu, 0);
+        }
+    }
+
+    /// Frees at least `frames` frames from the tails of the lists, or all there are: starting with
+    /// `list`, each list that is reached until it is empty (`free_pcppages_bulk`). Lists found
+    /// empty at either end of the range are left out of the next round.
+    fn drain_frames(&mut self, context: &mut Context<'_>, frames: u32, cpu: u16, list: usize) {
+        let cpu = usize::from(cpu);
+        let mut left = i64::from(frames.min(self.per_cpu[cpu].count));
+        let (mut first, mut last) = (0, LISTS - 1);
+        let mut list = list;
+        while left > 0 {
+            while self.per_cpu[cpu].lists[list].is_empty() {
+                last -= usize::from(list == last);
+                first += usize::from(list == first);
+                list = if list < last { list + 1 } else { first };
+            }
+            let order = order_of(list);
+            while left > 0
+                && let Some(frame) = self.per_cpu[cpu].lists[list].pop_back()
+            {
+                left -= order.frames() as i64;
+                self.per_cpu[cpu].count -= order.frames() as u32;
+                self.free_cached(context, frame, order);
+            }
+            list = if list < last { list + 1 } else { first };
+        }
+    }
+
+    /// Frees a block that left a per-CPU list, to the list of the type it had when it came there.
+    #[inline]
+    fn free_cached(&mut self, context: &mut Context<'_>, frame: Frame, order: Order) {
+        let stored = MigrateType::ALL[usize::from(context.table.list(frame))];
+        let migrate_type = if self.has_isolated { context.blocks.get(frame) } else { stored };
+        context.table.set_inside(frame);
+        self.free_one(context, frame, order, migrate_type, None);
+        context.counts.pcp_drained += 1;
+    }
+
+    /// Compares the lists with their counts and with the table.
+    ///
+    /// # Panics
+    /// If they contradict each other.
+    pub(super) fn validate_per_cpu(&self, table: &FrameTable) {
+        for pages in &self.per_cpu {
+            let mut count = 0;
+            for (list, blocks) in pages.lists.iter().enumerate() {
+                for &frame in blocks {
+                    assert!(self.zone.contains(frame), "{frame:?} is of another zone");
+                    assert_eq!(table.state(frame), State::Cached, "{frame:?}");
+                    assert_eq!(table.order(frame), order_of(list), "{frame:?}");
+                    let stored = MigrateType::ALL[usize::from(table.list(frame))];
+                    let alike = list_of(stored, order_of(list)) == list;
+                    // What a movable request takes from an area keeps the area's type.
+                    assert!(alike, "{frame:?} of type {stored} on list {list}");
+                    count += table.order(frame).frames();
+                }
+            }
+            assert_eq!(count, u64::from(pages.count), "frames on a per-CPU list");
+        }
+    }
+}
+
+impl PerCpuPages {
+    /// How many frames to give back (`nr_pcp_free`): a batch, twice as many each time nothing was
+    /// allocated in between, and always leaving a batch.
+    fn frames_to_free(&mut self, high: u32, batch: u32) -> u32 {
+        if high < batch {
+            return 1;
+        }
+        let most = high - batch;
+        let scaled = batch << self.free_factor;
+        if scaled < most && self.free_factor < BATCH_SCALE_MAX {
+            self.free_factor += 1;
+        }
+        scaled.max(batch).min(most)
+    }
+}

@@ -1,0 +1,109 @@
+//! When a zone is too low to give, and how fallbacks raise the bar.
+
+use super::Context;
+use super::flags::AllocFlags;
+use super::zone::LinuxZone;
+use crate::placement::zonelist::Depth;
+use crate::{BlockCounts, MigrateType, Order, ZoneKind};
+
+impl LinuxZone {
+    /// Whether a request may take from this zone (`zone_watermark_fast`).
+    #[inline]
+    pub(super) fn watermark_fast(
+        &self,
+        order: Order,
+        highest: ZoneKind,
+        flags: AllocFlags,
+    ) -> bool {
+        let mark = self.mark(flags.depth) + self.watermark_boost;
+        if order == Order::BASE {
+            let reserve = self.zone.span.lowmem_reserve[highest as usize];
+            let usable = self.free_frames().saturating_sub(self.unusable_free(order, flags));
+            if usable > mark + reserve {
+                return true;
+            }
+        }
+        self.watermark_ok(order, mark, highest, flags)
+            || (flags.ignores_boost
+                && self.watermark_boost > 0
+                && flags.depth == Depth::Min
+                && self.watermark_ok(order, self.mark(Depth::Min), highest, flags))
+    }
+
+    /// Whether enough would be left above `mark`, and a block of the size is there
+    /// (`__zone_watermark_ok`).
+    fn watermark_ok(&self, order: Order, mark: u64, highest: ZoneKind, flags: AllocFlags) -> bool {
+        let mut min = mark;
+        if flags.min_reserve {
+            min -= min / 2;
+            if flags.non_block {
+                min -= min / 4;
+            }
+        }
+        let reserve = self.zone.span.lowmem_reserve[highest as usize];
+        let unusable = self.unusable_free(order, flags);
+        if self.free_frames() <= unusable + min + reserve {
+            return false;
+        }
+        order == Order::BASE || self.has_usable_block(order, flags)
+    }
+
+    /// Whether a block of at least `order` is on a list that the request may use.
+    fn has_usable_block(&self, order: Order, flags: AllocFlags) -> bool {
+        let occupied = |migrate_type: MigrateType| self.area.occupied(migrate_type.index());
+        let mut usable = occupied(MigrateType::Unmovable)
+            | occupied(MigrateType::Movable)
+            | occupied(MigrateType::Reclaimable);
+        if flags.cma {
+            usable |= occupied(MigrateType::Cma);
+        }
+        if flags.highatomic {
+            usable |= occupied(MigrateType::HighAtomic);
+        }
+        usable >> order.get() != 0
+    }
+
+    /// Frames that are free but not for this request (`__zone_watermark_unusable_free`).
+    #[inline]
+    fn unusable_free(&self, order: Order, flags: AllocFlags) -> u64 {
+        let mut unusable = order.frames() - 1;
+        if !flags.uses_reserves() {
+            unusable += self.reserved_highatomic;
+        }
+        if !flags.cma {
+            unusable += self.area.frames_on(MigrateType::Cma.index());
+        }
+        unusable
+    }
+
+    /// Free frames on the free lists (`NR_FREE_PAGES`); isolated ones do not count.
+    #[inline]
+    fn free_frames(&self) -> u64 {
+        self.area.free_frames() - self.area.frames_on(MigrateType::Isolate.index())
+    }
+
+    fn mark(&self, depth: Depth) -> u64 {
+        match depth {
+            Depth::Low => self.zone.span.watermarks.low,
+            Depth::Min => self.zone.span.watermarks.min,
+            Depth::All => 0,
+        }
+    }
+
+    /// Raises the watermarks by a pageblock, so that kswapd frees memory before the next fallback
+    /// (`boost_watermark`). Not in zones of fewer than four pageblocks.
+    pub(super) fn boost_watermark(&mut self, context: &mut Context<'_>, flags: AllocFlags) {
+        let pageblock = u64::from(BlockCounts::FRAMES);
+        let factor = context.config.watermark_boost_factor;
+        if factor == 0 || pageblock * 4 > self.zone.span.managed {
+            return;
+        }
+        let limit = self.zone.span.watermarks.high * factor / 10_000;
+        if limit == 0 {
+            return;
+        }
+        self.watermark_boost = (self.watermark_boost + pageblock).min(limit.max(pageblock));
+        context.counts.boosts += 1;
+        self.boosted |= flags.kswapd;
+    }
+}

@@ -1,0 +1,159 @@
+//! Watermarks and the reserve for atomic requests of Linux 6.1, worked out by hand.
+
+mod machine;
+
+use frames::MigrateType::{HighAtomic, Movable, Unmovable};
+use frames::layout::{Watermarks, ZoneSpan};
+use frames::placement::linux::Config;
+use frames::placement::{Request, gfp};
+use frames::{Order, ZoneKind};
+use machine::{BARE, Machine, order, zone};
+
+fn with_marks(kind: ZoneKind, start: u64, frames: u64, min: u64, low: u64) -> ZoneSpan {
+    let watermarks = Watermarks { min, low, high: low + low / 4 };
+    ZoneSpan { watermarks, ..zone(kind, start, frames) }
+}
+
+/// One zone of four pageblocks, filled with movable frames but for `free` at its end.
+fn nearly_full(min: u64, low: u64, free: u32, config: Config) -> Machine {
+    let zones = vec![with_marks(ZoneKind::Normal, 0, 2048, min, low)];
+    let mut machine = Machine::with_zones(zones, config, &[]);
+    machine.fill(0..2048 - free, Movable);
+    machine
+}
+
+#[test]
+fn the_low_watermark_sends_requests_to_the_next_zone() {
+    let zones = vec![
+        with_marks(ZoneKind::Dma32, 0, 2048, 0, 0),
+        with_marks(ZoneKind::Normal, 2048, 2048, 50, 100),
+    ];
+    let mut machine = Machine::with_zones(zones, BARE, &[]);
+    // At 101 free frames the last is given; at 100 no more.
+    machine.fill(2048..4096 - 100, Movable);
+    assert_eq!(machine.allocate(0, Movable), 0);
+    assert_eq!(machine.counter("below_low"), 0);
+}
+
+#[test]
+fn a_lower_zone_keeps_its_reserve_from_those_with_a_choice() {
+    let mut dma32 = with_marks(ZoneKind::Dma32, 0, 2048, 0, 0);
+    dma32.lowmem_reserve = [0, 0, 2040, 2040, 2040, 0];
+    let zones = vec![dma32, with_marks(ZoneKind::Normal, 2048, 2048, 0, 0)];
+    let mut machine = Machine::with_zones(zones, BARE, &[]);
+    machine.fill(2048..4096, Movable);
+    machine.fill(0..8, Movable);
+    assert_eq!(machine.counter("below_min"), 0);
+    machine.allocate(0, Movable);
+    assert_eq!(machine.counter("below_min"), 1, "the reserve is all that is left");
+    let request = Request { highest_zone: ZoneKind::Dma32, ..Request::default() };
+    assert!(machine.request(request).is_some());
+    assert_eq!(machine.counter("below_min"), 1, "without a choice there is no reserve");
+}
+
+#[test]
+fn requests_dig_as_deep_as_they_may() {
+    // 40 frames are free: below low, above min for an ordinary request.
+    let mut machine = nearly_full(32, 64, 40, BARE);
+    machine.allocate(0, Movable);
+    assert_eq!((machine.counter("below_low"), machine.counter("kswapd_wake_low")), (25, 25));
+    for _ in 0..7 {
+        machine.allocate(0, Movable);
+    }
+    assert_eq!((machine.counter("below_low"), machine.counter("below_min")), (32, 0));
+    // At 32 it would have to reclaim, while an atomic request may take until 32/2 − 16/4 = 12.
+    machine.allocate(0, Movable);
+    assert_eq!(machine.counter("below_min"), 1);
+    for _ in 12..31 {
+        assert!(machine.atomic(0).is_some());
+    }
+    assert_eq!(machine.counter("below_min_atomic"), 0);
+    assert!(machine.atomic(0).is_some());
+    assert_eq!(machine.counter("below_min_atomic"), 1);
+}
+
+#[test]
+fn larger_requests_need_a_block_that_fits() {
+    let mut machine = Machine::new(4, BARE);
+    machine.fill(0..2048, Movable);
+    machine.free_all((0..2048).step_by(2));
+    let request = Request { order: order(1), migrate_type: Movable, ..Request::default() };
+    assert_eq!(machine.request(request), None);
+    assert_eq!(machine.counter("failed"), 1);
+    machine.free(1);
+    assert_eq!(machine.request(request), Some(0));
+    assert_eq!(machine.request(Request { order: Order::MIB_32, ..request }), None);
+}
+
+#[test]
+fn a_large_atomic_request_reserves_its_pageblock() {
+    let mut machine = nearly_full(200, 1000, 700, BARE);
+    let before = machine.counter("highatomic_reserve");
+    let frame = machine.atomic(1).unwrap();
+    assert_eq!((before, machine.counter("highatomic_reserve")), (0, 1));
+    assert_eq!(machine.type_of(frame), HighAtomic);
+    // The next such request is served from it, and it is not reserved twice.
+    let next = machine.atomic(1).unwrap();
+    assert_eq!(machine.type_of(next), HighAtomic);
+    assert_eq!(next / 512, frame / 512);
+    assert_eq!(machine.counter("highatomic_reserve"), 1);
+    // Others do not touch it, not even by fallback.
+    let other = machine.allocate(0, Unmovable);
+    assert_ne!(other / 512, frame / 512);
+    let machine = nearly_full(200, 1000, 700, Config { highatomic: false, ..BARE });
+    assert_eq!(machine.counter("highatomic_reserve"), 0);
+}
+
+#[test]
+fn a_request_above_the_low_watermark_reserves_nothing() {
+    let mut machine = nearly_full(200, 300, 700, BARE);
+    assert!(machine.atomic(1).is_some());
+    assert_eq!(machine.counter("highatomic_reserve"), 0);
+}
+
+/// A hundredth of 2,048 frames and one pageblock: the second reservation is the last.
+#[test]
+fn the_reserve_is_limited() {
+    let mut machine = nearly_full(0, 2048, 2048, BARE);
+    // Blocks larger than half a pageblock, so that each comes from another one.
+    for _ in 0..4 {
+        machine.atomic(9).unwrap();
+    }
+    assert_eq!(machine.counter("highatomic_reserve"), 2);
+}
+
+#[test]
+fn the_reserve_is_given_back_before_a_request_fails() {
+    let mut machine = nearly_full(0, 2048, 512, BARE);
+    let atomic = machine.atomic(1).unwrap();
+    assert_eq!(machine.type_of(atomic), HighAtomic);
+    // All that is free is reserved: 510 frames.
+    assert!(machine.list(8, Movable).is_empty() && machine.list(8, Unmovable).is_empty());
+    let timid = Request { gfp_flags: gfp::KERNEL | gfp::NORETRY, ..Request::default() };
+    assert_eq!(machine.request(timid), None, "the last reserved pageblock stays");
+    assert!(machine.request(Request::default()).is_some());
+    assert_eq!(machine.counter("highatomic_unreserve"), 1);
+    assert_eq!(machine.type_of(atomic), Unmovable);
+}
+
+#[test]
+fn an_atomic_frame_comes_from_the_reserve_in_the_end() {
+    let mut machine = nearly_full(0, 2048, 512, BARE);
+    let atomic = machine.atomic(1).unwrap();
+    let single = machine.atomic(0).unwrap();
+    assert_eq!(single / 512, atomic / 512);
+    assert_eq!(machine.type_of(atomic), HighAtomic);
+}
+
+#[test]
+fn frames_on_per_cpu_lists_are_had_before_a_request_fails() {
+    let config = Config { per_cpu_lists: true, ..BARE };
+    let mut machine = Machine::new(4, config);
+    machine.set_pageset(1, 0);
+    machine.fill(0..2048, Movable);
+    machine.set_pageset(63, 1000);
+    machine.free_all(0..16);
+    let request = Request { order: order(4), migrate_type: Movable, ..Request::default() };
+    assert_eq!(machine.request(Request { gfp_flags: gfp::ATOMIC_REQUEST, ..request }), None);
+    assert_eq!(machine.request(request), Some(0));
+}

@@ -58,7 +58,7 @@ impl BlockMap {
     /// Linear in the runs and the cells; 16 bytes a cell.
     ///
     /// # Errors
-    /// As [`Layout::of`].
+    /// As [`Layout::of`] and [`Classifier::push`].
     pub fn of(capture: &Capture, cell: Order) -> Result<Option<BlockMap>, Error> {
         let Some(frames) = &capture.frames else { return Ok(None) };
         let layout = Layout::of(capture)?;
@@ -67,7 +67,7 @@ impl BlockMap {
         let mut cursor = 0;
         let mut take = |run| layout.split(run, &mut cursor, &mut |part| builder.push(part));
         for run in frames {
-            classifier.push(*run, &mut take);
+            classifier.push(*run, &mut take)?;
         }
         classifier.finish(&mut take);
         Ok(Some(builder.finish()))

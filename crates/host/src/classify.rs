@@ -3,7 +3,7 @@
 
 use frames::{Mobility, Order, Pfn};
 
-use crate::{FrameClass, FrameRun, PageFlags};
+use crate::{Error, FrameClass, FrameRun, PageFlags};
 
 /// Consecutive frames of one class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +55,8 @@ pub struct Classifier {
     pending: Option<ClassRun>,
     /// Class of the compound page that the last frame belongs to, and where it may go on.
     compound: Option<(Pfn, FrameClass)>,
+    /// One past the last frame taken.
+    end: u64,
 }
 
 impl Classifier {
@@ -64,9 +66,23 @@ impl Classifier {
     }
 
     /// Takes the next run; calls `out` with what is certain by now.
-    pub fn push(&mut self, run: FrameRun, out: &mut impl FnMut(ClassRun)) {
+    ///
+    /// # Errors
+    /// [`Error::RunOrder`] where it starts before the end of the one before,
+    /// [`Error::FrameLimit`] where it reaches beyond any machine's last frame (2^40).
+    pub fn push(&mut self, run: FrameRun, out: &mut impl FnMut(ClassRun)) -> Result<(), Error> {
+        if run.start.0 < self.end {
+            return Err(Error::RunOrder { start: run.start.0, end: self.end });
+        }
+        let limit = Order::LIMIT.frames();
+        let end = run.start.0.saturating_add(run.frames);
+        if end > limit {
+            let what = format!("the run of frames that starts at {}", run.start);
+            return Err(Error::FrameLimit { what, frame: end, limit });
+        }
+        self.end = end;
         if run.frames == 0 {
-            return;
+            return Ok(());
         }
         let class = self.class_of(run);
         let unevictable = run.flags.intersects(PageFlags::UNEVICTABLE | PageFlags::MLOCKED);
@@ -79,6 +95,7 @@ impl Classifier {
                 self.pending = Some(next);
             }
         }
+        Ok(())
     }
 
     /// The stream ended: calls `out` with what was kept back.
@@ -158,7 +175,7 @@ mod tests {
         let mut classifier = Classifier::new();
         for &(start, frames, flags) in runs {
             let run = FrameRun { start: Pfn(start), frames, flags, read_at_ns: 0 };
-            classifier.push(run, &mut out);
+            classifier.push(run, &mut out).unwrap();
         }
         classifier.finish(&mut out);
         found

@@ -12,8 +12,6 @@ pub struct FrameTally {
     layout: Layout,
     classifier: Classifier,
     counts: Counts,
-    /// One past the last frame taken.
-    end: u64,
 }
 
 /// What is counted; apart from the classifier, which calls it.
@@ -58,34 +56,21 @@ impl FrameTally {
             layout,
             classifier: Classifier::new(),
             counts: Counts { zones, map, cursor: 0 },
-            end: 0,
         }
     }
 
     /// Counts the next run.
     ///
     /// # Errors
-    /// [`Error::RunOrder`] where it starts before the end of the one before,
-    /// [`Error::FrameLimit`] where it reaches beyond any machine's last frame (2^40).
+    /// As [`Classifier::push`].
     pub fn push(&mut self, run: FrameRun) -> Result<(), Error> {
-        if run.start.0 < self.end {
-            return Err(Error::RunOrder { start: run.start.0, end: self.end });
-        }
-        let limit = Order::LIMIT.frames();
-        let end = run.start.0.saturating_add(run.frames);
-        if end > limit {
-            let what = format!("the run that starts at {}", run.start);
-            return Err(Error::FrameLimit { what, frame: end, limit });
-        }
-        self.end = end;
-        let FrameTally { layout, classifier, counts, .. } = self;
-        classifier.push(run, &mut |run| counts.take(layout, run));
-        Ok(())
+        let FrameTally { layout, classifier, counts } = self;
+        classifier.push(run, &mut |run| counts.take(layout, run))
     }
 
     /// What was counted.
     pub fn finish(mut self) -> FrameCounts {
-        let FrameTally { layout, classifier, counts, .. } = &mut self;
+        let FrameTally { layout, classifier, counts } = &mut self;
         classifier.finish(&mut |run| counts.take(layout, run));
         FrameCounts { zones: self.counts.zones, map: self.counts.map.finish() }
     }

@@ -15,7 +15,7 @@
 //!   every zone up to its highest, above that zone's watermark and lowmem reserve, each in
 //!   proportion to the zone's share in the region.
 //! - **Bias.** Both regions fill from the end that is away from the border, so that the border can
-//!   move with little copying (`space.rs`; `config::Bias` says which rule and why).
+//!   move with little copying (`space.rs`; [`Config::band_per_1024`] says how and why).
 //! - **Resizing.** The border moves by whole pageblocks (`border.rs`): on
 //!   [`maintain`](Placement::maintain), which stands for the wake-up of periodic reclaim, when a
 //!   region is short of free memory or the unmovable one has too much; and at once when an
@@ -31,14 +31,17 @@
 mod border;
 mod config;
 mod confinement;
+mod counts;
+mod sizing;
 mod space;
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-pub use config::{Bias, Config};
+pub use config::Config;
 
 use self::confinement::Outsiders;
+use self::counts::Counts;
 use self::space::Space;
 use super::zonelist::Depth;
 use super::{Counter, Placement, Request, gfp};
@@ -119,22 +122,10 @@ struct Node {
     frames: u64,
     /// First frame of the movable region; a multiple of a pageblock.
     border: Frame,
+    /// Where the band beside the border ends on either side: blocks beyond are taken first.
+    near: [Frame; PER_REGION],
     /// All nodes, as indices, nearest first.
     nearest: Vec<usize>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    growths: u64,
-    shrinks: u64,
-    grown_on_failure: u64,
-    shrunk_on_failure: u64,
-    blocks_emptied: u64,
-    pages_moved: u64,
-    moved_blocks_split: u64,
-    below_low: u64,
-    below_min: u64,
-    failed: [u64; PER_REGION],
 }
 
 impl Regions {
@@ -250,14 +241,15 @@ impl Regions {
 
     /// A block for `request` from whichever node is near enough and allows it.
     fn take(&mut self, table: &mut FrameTable, request: &Request, depth: Depth) -> Option<Frame> {
-        let (region, bias) = (Region::of(request.mobility), self.config.bias);
+        let region = Region::of(request.mobility);
         let here = self.node_index(request.node);
         for near in 0..self.nodes.len() {
             let node = self.nodes[here].nearest[near];
             let allows = |&zone: &usize| self.zones[zone].allows(request, region, depth);
             let found = self.eligible(node, region, request.highest_zone).find(allows);
             if let Some(zone) = found {
-                return self.zones[zone].space.take(table, region, request.order, bias);
+                let near = self.nodes[node].near[region as usize];
+                return self.zones[zone].space.take(table, region, request.order, near);
             }
         }
         None
@@ -296,7 +288,7 @@ impl Node {
         let hint = config.initial_frames.iter().find(|(node, _)| *node == number);
         let initial = hint.map_or(frames * config.initial_per_1024 / 1024, |&(_, frames)| frames);
         let border = border::initial(own.iter().map(|&zone| &zones[zone]), initial);
-        Node { number, zones: own, frames, border, nearest }
+        Node { number, zones: own, frames, border, near: [border; PER_REGION], nearest }
     }
 }
 
@@ -380,69 +372,7 @@ impl Placement for Regions {
     }
 
     fn counters(&self) -> Vec<Counter> {
-        let counts = &self.counts;
-        let counter = |name, meaning, value| Counter { name, meaning, value };
-        let mut counters = vec![
-            counter("growths", "pageblocks the unmovable region gained", counts.growths),
-            counter("shrinks", "pageblocks the unmovable region gave back", counts.shrinks),
-            counter(
-                "grown_on_failure",
-                "of the growths, those on the path of an allocation that would have failed",
-                counts.grown_on_failure,
-            ),
-            counter(
-                "shrunk_on_failure",
-                "of the shrinks, those on the path of an allocation that would have failed",
-                counts.shrunk_on_failure,
-            ),
-            counter(
-                "blocks_emptied",
-                "pageblocks that changed sides and held movable pages",
-                counts.blocks_emptied,
-            ),
-            counter("pages_moved", "pages migrated out of the border's way", counts.pages_moved),
-            counter(
-                "bytes_copied",
-                "bytes copied to migrate them",
-                counts.pages_moved * Order::BASE.bytes(),
-            ),
-            counter(
-                "moved_blocks_split",
-                "times a block was halved because no free one of its size was left",
-                counts.moved_blocks_split,
-            ),
-            counter(
-                "inherited_strays",
-                "frames allocated before the start that still lie in the wrong region",
-                self.outsiders.strays(),
-            ),
-            counter(
-                "below_low",
-                "allocations that no zone could serve above its low watermark",
-                counts.below_low,
-            ),
-            counter(
-                "below_min",
-                "allocations that no zone could serve above its min watermark",
-                counts.below_min,
-            ),
-            counter(
-                "failed_unmovable",
-                "unmovable and reclaimable allocations that nothing fitted",
-                counts.failed[Region::Unmovable as usize],
-            ),
-            counter(
-                "failed_movable",
-                "movable allocations that nothing fitted",
-                counts.failed[Region::Movable as usize],
-            ),
-        ];
-        counters.extend(self.nodes.iter().filter_map(|node| {
-            let name = BORDERS.get(usize::from(node.number))?;
-            let meaning = "dense number of the first frame of the node's movable region";
-            Some(counter(*name, meaning, u64::from(node.border.0)))
-        }));
-        counters
+        self.all_counters()
     }
 
     fn validate(&self, table: &FrameTable) {
@@ -454,15 +384,3 @@ impl Placement for Regions {
         self.check_every_block(table);
     }
 }
-
-/// Names of the borders' counters. [`Regions::border`] answers for nodes beyond.
-const BORDERS: [&str; 8] = [
-    "border_node_0",
-    "border_node_1",
-    "border_node_2",
-    "border_node_3",
-    "border_node_4",
-    "border_node_5",
-    "border_node_6",
-    "border_node_7",
-];

@@ -1,4 +1,4 @@
-//! Where the border stands, when it moves, and how a pageblock changes sides.
+//! Where the border stands, and how a pageblock changes sides.
 //!
 //! Growing takes the pageblock above the border. Its free blocks change sides first, so that
 //! nothing can be migrated into it; then its movable blocks are migrated to the far end of the
@@ -8,14 +8,13 @@
 
 use alloc::vec::Vec;
 
-use super::{Limits, Region, Regions};
+use super::{Limits, Node, PER_REGION, Region, Regions};
 use crate::layout::{Frame, Zone};
-use crate::placement::Request;
 use crate::table::{FrameTable, State};
 use crate::{Mobility, Order, ZoneKind};
 
 /// Frames in a pageblock.
-const PAGEBLOCK: u64 = Order::HUGE.frames();
+pub(super) const PAGEBLOCK: u64 = Order::HUGE.frames();
 
 /// The first frame of the pageblock after the one that contains `frame`'s predecessor.
 fn align_up(frame: Frame) -> Frame {
@@ -66,152 +65,22 @@ pub(super) fn split_allocated_at(table: &mut FrameTable, at: Frame) {
 
 /// What a pageblock next to the border holds of its node.
 #[derive(Clone, Copy, Debug, Default)]
-struct Contents {
-    free: u64,
-    movable: u64,
+pub(super) struct Contents {
+    pub(super) free: u64,
+    pub(super) movable: u64,
     /// In use, and cannot be moved: above the border, all of it is inherited.
     fixed: u64,
     /// Whether a block of the wanted order would be free if the movable frames were gone.
-    fits: bool,
+    pub(super) fits: bool,
     /// Whether every frame is free or can be moved.
-    clear: bool,
-}
-
-/// How much a region has and wants, in frames.
-#[derive(Clone, Copy, Debug)]
-struct Stock {
-    available: u64,
-    low: u64,
-    target: u64,
-    high: u64,
-}
-
-/// What `maintain` does with a border.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Move {
-    Stay,
-    /// Until the unmovable region has its target, or the movable one is at its low mark.
-    Grow,
-    /// Until the unmovable region is down to its target.
-    Shrink,
-    /// Until the movable region has its target, or the unmovable one is at its low mark.
-    Yield,
-}
-
-/// Decides from what the regions have.
-fn decide(unmovable: Stock, movable: Stock) -> Move {
-    if unmovable.available < unmovable.low {
-        Move::Grow
-    } else if unmovable.available > unmovable.high {
-        Move::Shrink
-    } else if movable.available < movable.low {
-        Move::Yield
-    } else {
-        Move::Stay
-    }
-}
-
-/// Whether to go on with `this` for one pageblock more.
-fn goes_on(this: Move, unmovable: Stock, movable: Stock) -> bool {
-    match this {
-        Move::Stay => false,
-        Move::Grow => {
-            unmovable.available < unmovable.target && movable.available >= movable.low + PAGEBLOCK
-        }
-        Move::Shrink => unmovable.available >= unmovable.target + PAGEBLOCK,
-        Move::Yield => {
-            movable.available < movable.target && unmovable.available >= unmovable.low + PAGEBLOCK
-        }
-    }
+    pub(super) clear: bool,
 }
 
 impl Regions {
-    /// Moves each node's border towards what its regions need, off the path of any allocation.
-    pub(super) fn resize(&mut self, table: &mut FrameTable) {
-        for node in 0..self.nodes.len() {
-            let this =
-                decide(self.stock(node, Region::Unmovable), self.stock(node, Region::Movable));
-            let mut left = self.config.step_pageblocks;
-            while left > 0
-                && goes_on(
-                    this,
-                    self.stock(node, Region::Unmovable),
-                    self.stock(node, Region::Movable),
-                )
-            {
-                let moved = match this {
-                    Move::Stay => None,
-                    Move::Grow => self.grow(table, node),
-                    Move::Shrink | Move::Yield => self.shrink(table, node),
-                };
-                match moved {
-                    None => break,
-                    // Passing a hole is no step.
-                    Some(frames) => left -= u64::from(frames > 0),
-                }
-            }
-        }
-    }
-
-    /// Makes room at once for a request that nothing could serve. Pages are moved only if
-    /// `may_move`. Returns whether a block that is large enough came free.
-    pub(super) fn resize_on_failure(
-        &mut self,
-        table: &mut FrameTable,
-        request: &Request,
-        may_move: bool,
-    ) -> bool {
-        let here = self.node_index(request.node);
-        for near in 0..self.nodes.len() {
-            let node = self.nodes[here].nearest[near];
-            let done = match Region::of(request.mobility) {
-                Region::Unmovable => {
-                    let border = self.plan_growth(table, node, request, may_move);
-                    border.is_some_and(|border| self.grow_to(table, node, border))
-                }
-                Region::Movable => self.shrink_for(table, node, request),
-            };
-            if done {
-                return true;
-            }
-        }
-        false
-    }
-
-    /// How much a region of a node has for ordinary requests, and what it should have. Memory
-    /// that lowmem reserves keep from ordinary requests does not count.
-    fn stock(&self, node: usize, region: Region) -> Stock {
-        let (mut available, mut low, mut high) = (0, 0, 0);
-        for &zone in &self.nodes[node].zones {
-            let zone = &self.zones[zone];
-            let limits = &zone.limits[region as usize];
-            let ordinary = match region {
-                Region::Unmovable => ZoneKind::Normal,
-                Region::Movable => ZoneKind::Movable,
-            };
-            let free = zone.space.frames(region);
-            available += free.saturating_sub(limits.reserve[ordinary as usize]);
-            low += limits.low;
-            high += limits.high;
-        }
-        match region {
-            Region::Unmovable => {
-                let share = self.nodes[node].frames * self.config.low_per_1024 / 1024;
-                let low = low.max(share).max(PAGEBLOCK);
-                Stock {
-                    available,
-                    low,
-                    target: low * self.config.target_lows,
-                    high: low * self.config.high_lows,
-                }
-            }
-            Region::Movable => Stock { available, low, target: high.max(low) + PAGEBLOCK, high },
-        }
-    }
-
     /// Sets what each region may give out of each zone of `node`, by its share of the zone.
     pub(super) fn set_limits(&mut self, node: usize) {
         let border = self.nodes[node].border;
+        self.nodes[node].near = self.band(node);
         for &zone in &self.nodes[node].zones {
             let zone = &mut self.zones[zone];
             let (start, end) = (zone.zone.start, zone.zone.end);
@@ -231,20 +100,36 @@ impl Regions {
         }
     }
 
+    /// The two ends of the band around a node's border.
+    fn band(&self, node: usize) -> [Frame; PER_REGION] {
+        let Node { zones, border, .. } = &self.nodes[node];
+        let start = zones.first().map_or(*border, |&zone| self.zones[zone].zone.start);
+        let end = zones.last().map_or(*border, |&zone| self.zones[zone].zone.end);
+        let widths = [border.0.saturating_sub(start.0), end.0.saturating_sub(border.0)];
+        let share = |region: Region| {
+            let share = self.config.band_per_1024[region as usize].min(1024);
+            (u64::from(widths[region as usize]) * share / 1024) as u32
+        };
+        [
+            Frame(border.0 - share(Region::Unmovable)),
+            border.offset(u64::from(share(Region::Movable))),
+        ]
+    }
+
     fn set_border(&mut self, node: usize, border: Frame) {
         self.nodes[node].border = border;
         self.set_limits(node);
     }
 
     /// The pageblock that growing would take next when the border is at `border`, and its zone.
-    fn next_pageblock(&self, node: usize, border: Frame) -> Option<(Frame, &Zone)> {
+    pub(super) fn next_pageblock(&self, node: usize, border: Frame) -> Option<(Frame, &Zone)> {
         let zones = self.nodes[node].zones.iter().map(|&zone| &self.zones[zone].zone);
         let zone = zones.filter(|zone| may_hold_unmovable(zone)).find(|zone| border < zone.end)?;
         Some((border.max(zone.start.align_down(Order::HUGE)), zone))
     }
 
     /// The pageblock that shrinking would give back next, and its zone.
-    fn last_pageblock(&self, node: usize) -> Option<(Frame, &Zone)> {
+    pub(super) fn last_pageblock(&self, node: usize) -> Option<(Frame, &Zone)> {
         let border = self.nodes[node].border;
         let zones = self.nodes[node].zones.iter().rev().map(|&zone| &self.zones[zone].zone);
         let zone = zones.into_iter().find(|zone| zone.start < border)?;
@@ -274,7 +159,7 @@ impl Regions {
     }
 
     /// Looks at a pageblock above the border, for a request of `order`.
-    fn contents(
+    pub(super) fn contents(
         &self,
         table: &FrameTable,
         node: usize,
@@ -313,88 +198,19 @@ impl Regions {
         contents
     }
 
-    /// The border at which a block for `request` would be free, if it is near enough and the
-    /// pages in the way have somewhere to go.
-    fn plan_growth(
-        &self,
-        table: &FrameTable,
-        node: usize,
-        request: &Request,
-        may_move: bool,
-    ) -> Option<Frame> {
-        let mut border = self.nodes[node].border;
-        let mut room = self.free_in(node, Region::Movable);
-        let mut lower_is_clear = false;
-        let mut left = self.config.failure_pageblocks;
-        while left > 0 {
-            let (start, zone) = self.next_pageblock(node, border)?;
-            if zone.span.kind > request.highest_zone {
-                return None;
-            }
-            let contents = self.contents(table, node, start, request.order);
-            room = room.checked_sub(contents.free)?.checked_sub(contents.movable)?;
-            if contents.movable > 0 && !may_move {
-                return None;
-            }
-            border = start.offset(PAGEBLOCK);
-            let lower = start.buddy(Order::HUGE);
-            let completes_pair = contents.clear
-                && lower < start
-                && zone.contains(lower)
-                && (lower_is_clear || table.is_free_block(lower, Order::HUGE));
-            if contents.fits || (request.order == Order::LARGEST_FREE && completes_pair) {
-                return Some(border);
-            }
-            lower_is_clear = contents.clear;
-            left -= u64::from(contents.free + contents.movable > 0);
-        }
-        None
-    }
-
-    fn grow_to(&mut self, table: &mut FrameTable, node: usize, border: Frame) -> bool {
-        while self.nodes[node].border < border {
-            if self.grow(table, node).is_none() {
-                return false;
-            }
-            self.counts.grown_on_failure += 1;
-        }
-        true
-    }
-
-    /// Gives back pageblocks until a zone that `request` may use has a block for it, as long as
-    /// the unmovable region stays above its low mark.
-    fn shrink_for(&mut self, table: &mut FrameTable, node: usize, request: &Request) -> bool {
-        if request.order > Order::LARGEST_FREE {
-            return false;
-        }
-        let mut left = self.config.failure_pageblocks;
-        while left > 0 {
-            let stock = self.stock(node, Region::Unmovable);
-            let allowed = |(_, zone): (Frame, &Zone)| zone.span.kind <= request.highest_zone;
-            if stock.available < stock.low + PAGEBLOCK
-                || !self.last_pageblock(node).is_some_and(allowed)
-            {
-                return false;
-            }
-            let Some(frames) = self.shrink(table, node) else { return false };
-            self.counts.shrunk_on_failure += 1;
-            left -= u64::from(frames > 0);
-            let mut zones = self.eligible(node, Region::Movable, request.highest_zone);
-            if zones.any(|zone| self.zones[zone].space.has_block(Region::Movable, request.order)) {
-                return true;
-            }
-        }
-        false
-    }
-
-    fn free_in(&self, node: usize, region: Region) -> u64 {
+    pub(super) fn free_in(&self, node: usize, region: Region) -> u64 {
         self.nodes[node].zones.iter().map(|&zone| self.zones[zone].space.frames(region)).sum()
     }
 
-    /// Moves the border up over one pageblock, whose movable pages are migrated. Returns the
-    /// frames that the unmovable region gained, free or in use for it; `None` if there is no
+    /// Moves the border up over one pageblock, whose movable pages are migrated: beyond `until` if
+    /// there is room, where growth is going to stop. Returns the frames that the unmovable region gained, free or in use for it; `None` if there is no
     /// pageblock left or the movable region has no room for the pages in the way.
-    fn grow(&mut self, table: &mut FrameTable, node: usize) -> Option<u64> {
+    pub(super) fn grow(
+        &mut self,
+        table: &mut FrameTable,
+        node: usize,
+        until: Frame,
+    ) -> Option<u64> {
         let (start, _) = self.next_pageblock(node, self.nodes[node].border)?;
         let contents = self.contents(table, node, start, Order::BASE);
         let room = self.free_in(node, Region::Movable) - contents.free;
@@ -409,7 +225,7 @@ impl Regions {
             .filter(|&head| table.mobility(head) == Mobility::Movable)
             .collect();
         for &head in &movable {
-            self.migrate(table, node, head);
+            self.migrate(table, node, head, until);
         }
         split_allocated_at(table, border);
         self.outsiders.settle(start.pageblock(), contents.fixed as u16);
@@ -420,7 +236,7 @@ impl Regions {
 
     /// Moves the border down over one pageblock. Returns the frames that the movable region
     /// gained; `None` if something is allocated in it.
-    fn shrink(&mut self, table: &mut FrameTable, node: usize) -> Option<u64> {
+    pub(super) fn shrink(&mut self, table: &mut FrameTable, node: usize) -> Option<u64> {
         let (start, _) = self.last_pageblock(node)?;
         let counts = table.block(start);
         if !self.outsiders.is_empty(start.pageblock(), counts) {
@@ -450,21 +266,21 @@ impl Regions {
 
     /// Moves an allocated block out of the unmovable region to the far end of the movable one,
     /// as a whole if there is a free block of its size, in halves if not. Its owners keep it.
-    fn migrate(&mut self, table: &mut FrameTable, node: usize, from: Frame) {
+    fn migrate(&mut self, table: &mut FrameTable, node: usize, from: Frame, until: Frame) {
         let order = table.order(from);
-        let bias = self.config.bias;
+        let near = self.nodes[node].near[Region::Movable as usize].max(until);
         // A movable page has no zone limit of its own; the kernel's migration knows of none.
         let zones: Vec<usize> = self.eligible(node, Region::Movable, ZoneKind::Device).collect();
         let to = zones
             .into_iter()
-            .find_map(|zone| self.zones[zone].space.take(table, Region::Movable, order, bias));
+            .find_map(|zone| self.zones[zone].space.take(table, Region::Movable, order, near));
         let Some(to) = to else {
             table.split_allocated(from);
             self.counts.moved_blocks_split += 1;
             let upper = from.offset(order.frames() / 2);
-            self.migrate(table, node, from);
+            self.migrate(table, node, from, until);
             if upper < self.nodes[node].border {
-                self.migrate(table, node, upper);
+                self.migrate(table, node, upper, until);
             }
             return;
         };

@@ -8,7 +8,6 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::config::Bias;
 use super::{PER_REGION, Region};
 use crate::bit_tree::BitTree;
 use crate::free_area::ORDERS;
@@ -109,34 +108,41 @@ impl Space {
         self.base.offset((bit as u64) << order.get())
     }
 
-    /// The free block that a request for `order` is cut from.
-    fn choose(&self, region: Region, order: Order, bias: Bias) -> Option<Frame> {
+    /// The free block that a request for `order` is cut from: the smallest of those that are
+    /// further from the border than `near`, or the furthest if all are nearer.
+    fn choose(&self, region: Region, order: Order, near: Frame) -> Option<Frame> {
         if !self.has_block(region, order) {
             return None;
         }
         let mut orders = self.parts[region as usize].nonempty >> order.get() << order.get();
-        let mut next = || {
-            let found = Order::new(orders.trailing_zeros() as u8).filter(|_| orders != 0)?;
+        let mut furthest = None;
+        while orders != 0 {
+            let found = self.furthest(region, Order::new(orders.trailing_zeros() as u8)?);
             orders &= orders - 1;
-            Some(self.furthest(region, found))
-        };
-        match (bias, region) {
-            (Bias::SmallestBlock, _) => next(),
-            (Bias::Furthest, Region::Unmovable) => core::iter::from_fn(next).min(),
-            (Bias::Furthest, Region::Movable) => core::iter::from_fn(next).max(),
+            let (is_far, further) = match region {
+                Region::Unmovable => (found < near, furthest.is_none_or(|best| found < best)),
+                Region::Movable => (found >= near, furthest.is_none_or(|best| found > best)),
+            };
+            if is_far {
+                return Some(found);
+            }
+            if further {
+                furthest = Some(found);
+            }
         }
+        furthest
     }
 
     /// Takes a block of `order` and leaves the rest of what it is cut from, on the side of the
-    /// border.
+    /// border. Blocks beyond `near`, seen from the border, are preferred.
     pub(super) fn take(
         &mut self,
         table: &mut FrameTable,
         region: Region,
         order: Order,
-        bias: Bias,
+        near: Frame,
     ) -> Option<Frame> {
-        let mut frame = self.choose(region, order, bias)?;
+        let mut frame = self.choose(region, order, near)?;
         let found = self.remove(table, frame);
         for half in Order::up_to(found).rev().skip(1).take_while(|&half| half >= order) {
             let upper = frame.offset(half.frames());

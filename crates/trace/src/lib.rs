@@ -13,6 +13,7 @@ mod format;
 pub mod generate;
 mod gfp;
 mod metadata;
+pub mod record;
 pub mod snapshot;
 
 pub use error::{Error, Result};

@@ -206,15 +206,26 @@ struct RowStream<'a> {
     i32s: Vec<(Column, ColumnReaderImpl<Int32Type>)>,
     i64s: Vec<(Column, ColumnReaderImpl<Int64Type>)>,
     text: Option<ColumnReaderImpl<ByteArrayType>>,
+    /// At least `decoded` rows. Columns that are not wanted hold zeros.
     rows: Rows,
     levels: Vec<i16>,
     texts: Vec<ByteArray>,
+    /// Rows of the batch.
+    decoded: usize,
     /// Number of the first row of the batch, counted from the first of these row groups.
     row: u64,
 }
 
 impl<'a> RowStream<'a> {
     fn new(reader: &'a Reader, columns: Columns, groups: std::ops::Range<usize>) -> Self {
+        let mut rows = Rows::default();
+        for column in Column::ALL.into_iter().filter(|&column| !columns.contains(column)) {
+            match rows.column(column) {
+                Some(Values::I32(values)) => values.resize(BATCH, 0),
+                Some(Values::I64(values)) => values.resize(BATCH, 0),
+                None => {}
+            }
+        }
         RowStream {
             reader,
             columns,
@@ -223,19 +234,18 @@ impl<'a> RowStream<'a> {
             i32s: Vec::new(),
             i64s: Vec::new(),
             text: None,
-            rows: Rows::default(),
+            rows,
             levels: Vec::new(),
             texts: Vec::new(),
+            decoded: 0,
             row: 0,
         }
     }
 
     /// Decodes the next rows; returns how many, 0 at the end.
     fn advance(&mut self) -> Result<usize> {
-        self.row += self.rows.len() as u64;
-        self.rows.clear();
-        self.levels.clear();
-        self.texts.clear();
+        self.row += self.decoded as u64;
+        self.decoded = 0;
         while self.left == 0 {
             let Some(group) = self.groups.next() else {
                 return Ok(0);
@@ -250,6 +260,7 @@ impl<'a> RowStream<'a> {
             return Err(Error::damaged(&self.reader.path, place));
         }
         self.left -= wanted;
+        self.decoded = wanted;
         Ok(wanted)
     }
 
@@ -290,12 +301,8 @@ impl<'a> RowStream<'a> {
             }
         }
         if let Some(reader) = &mut self.text {
+            self.levels.clear();
             read_column(reader, wanted, Some(&mut self.levels), &mut self.texts)?;
-        }
-        for column in Column::ALL {
-            if !self.columns.contains(column) {
-                self.rows.fill(column, wanted);
-            }
         }
         Ok(())
     }
@@ -313,6 +320,7 @@ fn read_column<T: DataType>(
     levels: Option<&mut Vec<i16>>,
     values: &mut Vec<T::T>,
 ) -> ParquetResult<()> {
+    values.clear();
     let (rows, _, _) = reader.read_records(wanted, levels, None, values)?;
     if rows != wanted {
         return Err(ParquetError::EOF(format!("{rows} of {wanted} rows")));
@@ -334,16 +342,16 @@ impl EventSource for Events<'_> {
         if count == 0 {
             return Ok(None);
         }
-        let with_text = self.rows.columns.contains(Column::Text);
+        let view = self.rows.rows.view(count);
         let mut texts = self.rows.texts.iter();
         for i in 0..count {
-            let text = if with_text && self.rows.levels[i] != 0 {
+            let text = if self.rows.levels.get(i).is_some_and(|&level| level != 0) {
                 let bytes = texts.next().map_or(&[][..], ByteArray::data);
                 self.texts.intern(&String::from_utf8_lossy(bytes))
             } else {
                 Text::EMPTY
             };
-            match self.rows.rows.get(i).to_event(text) {
+            match view.get(i).to_event(text) {
                 Ok(event) => self.batch.push(event),
                 Err(bad) => return Err(self.rows.damaged(i, bad)),
             }
@@ -366,7 +374,7 @@ pub struct FrameRuns<'a> {
 
 impl FrameRuns<'_> {
     fn read(&mut self) -> Result<Option<FrameRun>> {
-        if self.at == self.rows.rows.len() {
+        if self.at == self.rows.decoded {
             self.at = 0;
             if self.rows.advance()? == 0 {
                 return Ok(None);
@@ -374,7 +382,13 @@ impl FrameRuns<'_> {
         }
         let i = self.at;
         self.at += 1;
-        let run = self.rows.rows.get(i).to_run().map_err(|bad| self.rows.damaged(i, bad))?;
+        let run = self
+            .rows
+            .rows
+            .view(self.rows.decoded)
+            .get(i)
+            .to_run()
+            .map_err(|bad| self.rows.damaged(i, bad))?;
         let end = run.start.0.checked_add(run.frames).filter(|&end| end < 1 << 52);
         match end {
             Some(end) if run.start.0 >= self.next_frame && run.frames > 0 => {

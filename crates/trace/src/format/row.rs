@@ -133,7 +133,7 @@ impl Row {
     }
 
     /// The event of a row, with the number of its text.
-    #[inline]
+    #[inline(always)]
     pub fn to_event(self, text: Text) -> Result<Event, BadValue> {
         let bad_kind = BadValue { column: Column::Kind, value: self.kind.into() };
         let kind = Kind::from_number(self.kind).ok_or(bad_kind)?;
@@ -247,24 +247,25 @@ impl Rows {
         self.flags.push(row.flags);
     }
 
-    /// The row at `i`.
-    #[inline]
-    pub fn get(&self, i: usize) -> Row {
-        Row {
-            time: self.time[i],
-            kind: self.kind[i],
-            cpu: self.cpu[i],
-            pid: self.pid[i],
-            pfn: self.pfn[i],
-            order: self.order[i],
-            migrate_type: self.migrate_type[i],
-            gfp: self.gfp[i],
-            stack: self.stack[i],
-            fallback_order: self.fallback_order[i],
-            fallback_type: self.fallback_type[i],
-            change_ownership: self.change_ownership[i],
-            count: self.count[i],
-            flags: self.flags[i],
+    /// The first `len` rows, to be read one after the other.
+    ///
+    /// Slices of one length, so that the compiler checks it once and not for every value.
+    pub fn view(&self, len: usize) -> View<'_> {
+        View {
+            time: &self.time[..len],
+            kind: &self.kind[..len],
+            cpu: &self.cpu[..len],
+            pid: &self.pid[..len],
+            pfn: &self.pfn[..len],
+            order: &self.order[..len],
+            migrate_type: &self.migrate_type[..len],
+            gfp: &self.gfp[..len],
+            stack: &self.stack[..len],
+            fallback_order: &self.fallback_order[..len],
+            fallback_type: &self.fallback_type[..len],
+            change_ownership: &self.change_ownership[..len],
+            count: &self.count[..len],
+            flags: &self.flags[..len],
         }
     }
 
@@ -299,13 +300,45 @@ impl Rows {
             }
         }
     }
+}
 
-    /// Gives a column that is not read `len` values that mean nothing.
-    pub fn fill(&mut self, column: Column, len: usize) {
-        match self.column(column) {
-            Some(Values::I32(values)) => values.resize(len, 0),
-            Some(Values::I64(values)) => values.resize(len, 0),
-            None => {}
+/// Some rows of [`Rows`], column by column.
+pub struct View<'a> {
+    time: &'a [i64],
+    kind: &'a [i32],
+    cpu: &'a [i32],
+    pid: &'a [i32],
+    pfn: &'a [i64],
+    order: &'a [i32],
+    migrate_type: &'a [i32],
+    gfp: &'a [i32],
+    stack: &'a [i32],
+    fallback_order: &'a [i32],
+    fallback_type: &'a [i32],
+    change_ownership: &'a [i32],
+    count: &'a [i64],
+    flags: &'a [i64],
+}
+
+impl View<'_> {
+    /// The row at `i`.
+    #[inline(always)]
+    pub fn get(&self, i: usize) -> Row {
+        Row {
+            time: self.time[i],
+            kind: self.kind[i],
+            cpu: self.cpu[i],
+            pid: self.pid[i],
+            pfn: self.pfn[i],
+            order: self.order[i],
+            migrate_type: self.migrate_type[i],
+            gfp: self.gfp[i],
+            stack: self.stack[i],
+            fallback_order: self.fallback_order[i],
+            fallback_type: self.fallback_type[i],
+            change_ownership: self.change_ownership[i],
+            count: self.count[i],
+            flags: self.flags[i],
         }
     }
 }

@@ -1,0 +1,229 @@
+//! Reads the rings of all CPUs and brings what they tell into one order.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::decode::Decoder;
+use super::merge::{Merge, Timed};
+use super::perf_record::{Body, Record};
+use super::ring::Ring;
+use crate::{Error, Event, Result, StackId, What};
+
+/// How long events are held back to be put in order. Virtual CPUs are taken off their real ones
+/// for milliseconds, also between taking an event's time and writing it.
+const WINDOW_NS: u64 = 50_000_000;
+
+/// One step of a machine's history.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    pub time_ns: u64,
+    pub pid: i32,
+    pub cpu: u16,
+    pub tells: Tells,
+}
+
+/// What a step tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tells {
+    /// The page allocator did something, or records were lost.
+    What(What),
+    /// A process got a name, padded with zeros.
+    Named { pid: i32, name: [u8; 16] },
+    /// A process was forked and has its parent's name.
+    Forked { pid: i32, parent: i32 },
+}
+
+impl Timed for Step {
+    fn time_ns(&self) -> u64 {
+        self.time_ns
+    }
+    fn cpu(&self) -> u16 {
+        self.cpu
+    }
+}
+
+impl Step {
+    /// The event of a step of the page allocator.
+    pub fn event(&self, what: What) -> Event {
+        Event { time_ns: self.time_ns, pid: self.pid, cpu: self.cpu, what }
+    }
+}
+
+/// A part of the history, in order, and the call chains that it is the first to refer to.
+#[derive(Debug, Default)]
+pub struct Batch {
+    pub chains: Vec<(StackId, Box<[u64]>)>,
+    pub steps: Vec<Step>,
+}
+
+/// Reads rings and keeps what is needed to make sense of them.
+pub struct Collector {
+    rings: Vec<Ring>,
+    state: State,
+}
+
+/// Everything but the rings, which are borrowed while a record is handled.
+struct State {
+    /// By the perf numbers of events.
+    decoders: HashMap<u64, Decoder>,
+    chains: HashMap<Box<[u64]>, StackId>,
+    new_chains: Vec<(StackId, Box<[u64]>)>,
+    merge: Merge<Step>,
+    lost_by_cpu: BTreeMap<u16, u64>,
+    events: u64,
+    failure: Option<Error>,
+}
+
+impl Collector {
+    /// A collector for `rings`, whose tracepoints are decoded by `decoders`, in the order in
+    /// which each ring's tracepoints were wanted.
+    pub fn new(rings: Vec<Ring>, decoders: &[Decoder]) -> Collector {
+        let pair = |ring: &Ring| ring.ids().zip(decoders.iter().cloned()).collect::<Vec<_>>();
+        let decoders = rings.iter().flat_map(pair).collect();
+        let state = State {
+            decoders,
+            chains: HashMap::new(),
+            new_chains: Vec::new(),
+            merge: Merge::default(),
+            lost_by_cpu: BTreeMap::new(),
+            events: 0,
+            failure: None,
+        };
+        Collector { rings, state }
+    }
+
+    /// Switches the events on.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn enable(&mut self) -> std::io::Result<()> {
+        self.rings.iter_mut().try_for_each(Ring::enable)
+    }
+
+    /// Switches the events off.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn disable(&mut self) -> std::io::Result<()> {
+        self.rings.iter_mut().try_for_each(Ring::disable)
+    }
+
+    /// Reads every ring and returns what can be put in order by now; `now_ns` is the time before
+    /// the reading began.
+    ///
+    /// # Errors
+    /// [`Error::Record`] if a record cannot be understood.
+    pub fn collect(&mut self, now_ns: u64) -> Result<Batch> {
+        self.read()?;
+        Ok(self.state.release(now_ns.saturating_sub(WINDOW_NS)))
+    }
+
+    /// Reads what is left once the events are off, and returns all that was held back.
+    ///
+    /// # Errors
+    /// [`Error::Record`] if a record cannot be understood.
+    pub fn finish(&mut self, now_ns: u64) -> Result<Batch> {
+        self.read()?;
+        for ring in &mut self.rings {
+            // The ring tells of a loss when it has room again; after the last loss it never did.
+            let told = self.state.lost_by_cpu.get(&ring.cpu).copied().unwrap_or(0);
+            let untold = ring.lost().unwrap_or(0).saturating_sub(told);
+            if untold > 0 {
+                self.state.lose(now_ns, ring.cpu, untold);
+            }
+        }
+        Ok(self.state.release(u64::MAX))
+    }
+
+    /// Events read so far, without what was lost.
+    pub fn events(&self) -> u64 {
+        self.state.events
+    }
+
+    /// Events lost so far, by CPU.
+    pub fn lost_by_cpu(&self) -> &BTreeMap<u16, u64> {
+        &self.state.lost_by_cpu
+    }
+
+    /// Events that came too late to be put in their place.
+    pub fn out_of_order(&self) -> u64 {
+        self.state.merge.out_of_order()
+    }
+
+    fn read(&mut self) -> Result<()> {
+        for ring in &mut self.rings {
+            let cpu = ring.cpu;
+            ring.drain(&mut |record| self.state.take(cpu, record));
+        }
+        self.state.failure.take().map_or(Ok(()), Err)
+    }
+}
+
+impl State {
+    fn release(&mut self, bound_ns: u64) -> Batch {
+        let mut batch = Batch::default();
+        self.merge.release(bound_ns, &mut batch.steps);
+        if !batch.steps.is_empty() {
+            batch.chains = std::mem::take(&mut self.new_chains);
+        }
+        batch
+    }
+
+    fn take(&mut self, cpu: u16, record: Option<Record<'_>>) {
+        let Some(Record { time_ns, pid, body, .. }) = record else {
+            self.failure.get_or_insert_with(|| not_understood(cpu));
+            return;
+        };
+        let tells = match body {
+            Body::Sample { id, chain, raw } => {
+                let stack = self.intern(chain);
+                let Some(decoder) = self.decoders.get(&id) else {
+                    self.failure.get_or_insert_with(|| not_understood(cpu));
+                    return;
+                };
+                match decoder.decode(raw, stack) {
+                    Ok(what) => Tells::What(what),
+                    Err(error) => {
+                        self.failure.get_or_insert(error);
+                        return;
+                    }
+                }
+            }
+            Body::Named { pid, name } => Tells::Named { pid, name },
+            Body::Forked { pid, parent } => Tells::Forked { pid, parent },
+            Body::Lost { count } => return self.lose(time_ns, cpu, count),
+            Body::Other => return,
+        };
+        self.events += u64::from(matches!(tells, Tells::What(_)));
+        self.merge.push(Step { time_ns, pid, cpu, tells });
+    }
+
+    fn lose(&mut self, time_ns: u64, cpu: u16, count: u64) {
+        *self.lost_by_cpu.entry(cpu).or_default() += count;
+        let tells = Tells::What(What::Lost { count });
+        self.merge.push(Step { time_ns, pid: -1, cpu, tells });
+    }
+
+    /// The number of a call chain, given as the bytes of its addresses.
+    fn intern(&mut self, chain: &[u8]) -> StackId {
+        if chain.is_empty() {
+            return StackId::NONE;
+        }
+        let words = chain.chunks_exact(8).map(|b| u64::from_ne_bytes(b.try_into().unwrap()));
+        let chain: Box<[u64]> = words.collect();
+        if let Some(&id) = self.chains.get(&chain) {
+            return id;
+        }
+        let id = StackId(self.chains.len() as u32 + 1);
+        self.new_chains.push((id, chain.clone()));
+        self.chains.insert(chain, id);
+        id
+    }
+}
+
+fn not_understood(cpu: u16) -> Error {
+    Error::Record {
+        what: format!("the ring of CPU {cpu}"),
+        why: "it holds a record of unknown form".into(),
+        remedy: "this kernel's events are not understood; please report its release".into(),
+    }
+}

@@ -1,0 +1,385 @@
+//! Records a Linux machine's page allocator: tracepoints through `perf_event_open`, into a trace.
+//!
+//! One thread looks at the rings of all CPUs fifty times a second, decodes what is in them and
+//! brings it into order; another takes the snapshot and writes. Events are switched on before the
+//! snapshot begins, so that no change is missed: each run of frames carries the time at which it
+//! was read, and a replay knows which events it already shows.
+//!
+//! Needs root: the kernel shows tracepoints, physical frame numbers and page flags to nobody else.
+
+mod collect;
+mod command;
+mod decode;
+mod kallsyms;
+mod merge;
+mod perf_record;
+mod ring;
+mod store;
+mod tracefs;
+mod tracepoint;
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use host::{Capture, Roots, reader::monotonic_ns};
+
+use self::collect::{Batch, Collector};
+use self::command::Command;
+use self::decode::{Decoder, Tracepoint, kernel_types};
+use self::kallsyms::Kallsyms;
+use self::ring::{Ring, Wanted};
+use self::store::{Shared, Store};
+use self::tracepoint::Format;
+use crate::{Error, Metadata, Origin, Recording, Result, Summary};
+
+/// The remedy for everything that the kernel refuses.
+const AS_ROOT: &str =
+    "run as root (sudo), or with CAP_PERFMON, CAP_SYS_ADMIN and CAP_IPC_LOCK, outside a container";
+
+/// Between two looks at the rings. A ring of 16 MiB takes 190,000 events meanwhile.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Steps that may wait to be written, some 48 bytes each. Beyond them the rings are left alone, so
+/// that events are lost and counted rather than memory exhausted.
+const MOST_WAITING: u64 = 1 << 24;
+
+/// The size of a CPU's ring unless told otherwise.
+pub const RING_BYTES: usize = 16 << 20;
+
+/// When a recording ends; an interruption ends it in any case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// After this time, counted from the end of the snapshot.
+    Elapsed(Duration),
+    /// When this command, started after the snapshot, ends.
+    Ended(Vec<OsString>),
+    /// Only when interrupted.
+    Interrupted,
+}
+
+/// What to record and how.
+pub struct Options<'a> {
+    /// When to stop.
+    pub until: Until,
+    /// Bytes of each CPU's ring; rounded up to a power of two.
+    pub ring_bytes: usize,
+    /// Whether to record the call chains of allocations that are not movable.
+    pub stacks: bool,
+    /// Whether to record also what moves between the per-CPU lists and the zones.
+    pub per_cpu_lists: bool,
+    /// Threads that read the snapshot.
+    pub threads: usize,
+    /// The host's files: [`Roots::live`], unless a test has others.
+    pub roots: Roots,
+    /// Set by anyone to stop.
+    pub interrupted: &'a AtomicBool,
+    /// Called at every look at the rings.
+    pub progress: &'a mut dyn FnMut(Progress),
+}
+
+/// How far a recording is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Events read so far.
+    pub events: u64,
+    /// Events that the kernel had no room for.
+    pub lost: u64,
+    /// Since the end of the snapshot; `None` while it is being taken.
+    pub elapsed: Option<Duration>,
+}
+
+/// A finished recording.
+#[derive(Debug)]
+pub struct Recorded {
+    /// The file's size and rows.
+    pub summary: Summary,
+    /// Events that the kernel had no room for.
+    pub lost_events: u64,
+    /// How the command ended; `None` if there was none, or it outlived an interruption.
+    pub status: Option<ExitStatus>,
+}
+
+/// Records into the file `path`. The file appears only when it is complete.
+///
+/// # Errors
+/// [`Error::Record`] where the machine does not let itself be recorded, the command cannot be
+/// started, or the snapshot was interrupted; [`Error::Write`]. No file is left then.
+pub fn record(path: &Path, mut options: Options<'_>) -> Result<Recorded> {
+    let symbols = if options.stacks { read_symbols(&options.roots)? } else { Kallsyms::default() };
+    let pagetypeinfo = std::fs::read_to_string(options.roots.proc.join("pagetypeinfo")).ok();
+    let types = kernel_types(pagetypeinfo.as_deref());
+    let tracepoints = wanted_tracepoints(&options);
+    let paths: Vec<&str> = tracepoints.iter().map(|t| t.path()).collect();
+    let formats = tracefs::formats(&options.roots.proc.join("self/mounts"), &paths)?;
+    let cpus = online_cpus(&options.roots)?;
+    let mut recording = Recording {
+        cpus: cpus.clone(),
+        ring_bytes: options.ring_bytes.next_power_of_two() as u64,
+        stacks: options.stacks,
+        per_cpu_lists: options.per_cpu_lists,
+        kernel_migrate_types: types.iter().map(|t| t.name().to_owned()).collect(),
+        tracepoint_formats: formats.clone(),
+        ..Recording::default()
+    };
+    if let Until::Ended(command) = &options.until {
+        recording.command =
+            Some(command.iter().map(|word| word.to_string_lossy().into_owned()).collect());
+    }
+    let (wanted, decoders) = plan(&tracepoints, &formats, &types, options.stacks)?;
+    let store = Store::create(path, symbols)?;
+    let rings = open_rings(&cpus, options.ring_bytes.next_power_of_two(), &wanted)?;
+    let mut collector = Collector::new(rings, &decoders);
+    recording.started_ns = monotonic_ns();
+    collector.enable().map_err(refused("switching the kernel's tracepoints on"))?;
+    run(store, collector, &mut options, recording)
+}
+
+/// The recording proper: the writing thread beside the collecting one, until it ends.
+fn run(
+    store: Store,
+    mut collector: Collector,
+    options: &mut Options<'_>,
+    mut recording: Recording,
+) -> Result<Recorded> {
+    let shared = Shared::default();
+    let roots = options.roots.clone();
+    let threads = options.threads.max(1);
+    thread::scope(|scope| {
+        let (sender, batches) = channel();
+        let shared = &shared;
+        let roots = &roots;
+        let storing = scope.spawn(move || store.run(roots, threads, &batches, shared));
+        let collected = collect(&mut collector, options, &mut recording, shared, &sender);
+        drop(sender);
+        let stored = storing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        // What stopped the writing is the reason why collecting stopped, too.
+        let (writer, before) = stored?;
+        let (after, status) = collected?;
+        recording.out_of_order = collector.out_of_order();
+        let lost_by_cpu = collector.lost_by_cpu().clone();
+        let lost_events = lost_by_cpu.values().sum();
+        let summary = writer.finish(Metadata {
+            origin: Origin::Recorded,
+            kernel_release: before.kernel_release.clone(),
+            page_bytes: before.page_bytes,
+            before: Some(before),
+            after: Some(after),
+            recording: Some(recording),
+            lost_by_cpu,
+            ..Metadata::default()
+        })?;
+        Ok(Recorded { summary, lost_events, status })
+    })
+}
+
+/// Looks at the rings until the recording ends; returns the machine's texts at that moment and
+/// how the command ended.
+fn collect(
+    collector: &mut Collector,
+    options: &mut Options<'_>,
+    recording: &mut Recording,
+    shared: &Shared,
+    sender: &Sender<Batch>,
+) -> Result<(Capture, Option<ExitStatus>)> {
+    let mut command = None;
+    let mut began_ns = None;
+    let mut ended = false;
+    while !ended && !options.interrupted.load(Ordering::Relaxed) {
+        let now_ns = monotonic_ns();
+        if shared.waiting.load(Ordering::Relaxed) < MOST_WAITING
+            && !hand_over(collector.collect(now_ns)?, shared, sender)
+        {
+            break;
+        }
+        if began_ns.is_none() && shared.snapshot_taken.load(Ordering::Acquire) {
+            began_ns = Some(monotonic_ns());
+            if let Until::Ended(words) = &options.until {
+                command = Some(Command::start(words)?);
+            }
+        }
+        let elapsed = began_ns.map(|began| Duration::from_nanos(now_ns.saturating_sub(began)));
+        let lost = collector.lost_by_cpu().values().sum();
+        (options.progress)(Progress { events: collector.events(), lost, elapsed });
+        ended = match (&options.until, &mut command) {
+            (Until::Elapsed(time), _) => elapsed.is_some_and(|elapsed| elapsed >= *time),
+            (_, Some(command)) => command.has_ended(),
+            _ => false,
+        };
+        if !ended {
+            thread::sleep(LOOK);
+        }
+    }
+    let after = texts(&options.roots)?;
+    collector.disable().map_err(refused("switching the kernel's tracepoints off"))?;
+    recording.ended_ns = monotonic_ns();
+    if began_ns.is_none() {
+        shared.interrupted.store(true, Ordering::Relaxed);
+    }
+    hand_over(collector.finish(recording.ended_ns)?, shared, sender);
+    Ok((after, command.and_then(Command::finish)))
+}
+
+/// Gives a batch to the writing thread; false if that has ended.
+fn hand_over(batch: Batch, shared: &Shared, sender: &Sender<Batch>) -> bool {
+    shared.waiting.fetch_add(batch.steps.len() as u64, Ordering::Relaxed);
+    sender.send(batch).is_ok()
+}
+
+/// The machine's texts, without its frames.
+fn texts(roots: &Roots) -> Result<Capture> {
+    let options = host::Options {
+        frames: false,
+        threads: 1,
+        largest_processes: 0,
+        interrupted: &AtomicBool::new(false),
+        progress: &mut |_, _| {},
+    };
+    host::capture(roots, options).map_err(|error| Error::Record {
+        what: "the state of memory at the end".into(),
+        why: error.to_string(),
+        remedy: AS_ROOT.into(),
+    })
+}
+
+fn wanted_tracepoints(options: &Options<'_>) -> Vec<Tracepoint> {
+    let mut tracepoints = Tracepoint::ALWAYS.to_vec();
+    if options.per_cpu_lists {
+        tracepoints.extend(Tracepoint::PER_CPU_LISTS);
+    }
+    tracepoints
+}
+
+/// What each ring is to hold, and how it is decoded. With stacks, allocations come as two events:
+/// movable ones (number 1 in every kernel) as ever, the others with their call chains.
+fn plan(
+    tracepoints: &[Tracepoint],
+    formats: &BTreeMap<String, String>,
+    types: &[frames::MigrateType],
+    stacks: bool,
+) -> Result<(Vec<Wanted>, Vec<Decoder>)> {
+    let (mut wanted, mut decoders) = (Vec::new(), Vec::new());
+    for &tracepoint in tracepoints {
+        let format = Format::parse(&formats[tracepoint.path()])?;
+        let decoder = Decoder::new(tracepoint, &format, types.to_vec())?;
+        let one = |filter: Option<&str>, chain| Wanted {
+            id: format.id,
+            filter: filter.map(str::to_owned),
+            chain,
+        };
+        if tracepoint == Tracepoint::Alloc && stacks {
+            wanted.push(one(Some("migratetype == 1"), false));
+            wanted.push(one(Some("migratetype != 1"), true));
+            decoders.extend([decoder.clone(), decoder]);
+        } else {
+            wanted.push(one(None, false));
+            decoders.push(decoder);
+        }
+    }
+    Ok((wanted, decoders))
+}
+
+fn open_rings(cpus: &[u16], bytes: usize, wanted: &[Wanted]) -> Result<Vec<Ring>> {
+    allow_many_files();
+    let open = |&cpu: &u16| match Ring::open(cpu, bytes, wanted) {
+        Ok(ring) => Ok(Some(ring)),
+        // Taken offline between being listed and now.
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(None),
+        Err(error) => Err(refused("watching the kernel's tracepoints")(error)),
+    };
+    cpus.iter().filter_map(|cpu| open(cpu).transpose()).collect()
+}
+
+/// A CPU takes half a dozen descriptors, and a process may have 1,024 by default.
+fn allow_many_files() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    // If it is refused, opening the events will say what is missing.
+    let _ = setrlimit(Resource::Nofile, limit);
+}
+
+fn refused(what: &'static str) -> impl Fn(io::Error) -> Error {
+    move |error| Error::Record {
+        what: what.into(),
+        remedy: match error.raw_os_error() {
+            Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (ulimit -n)".into(),
+            Some(libc::ENOMEM | libc::EINVAL) => "try a smaller ring".into(),
+            _ => AS_ROOT.into(),
+        },
+        why: error.to_string(),
+    }
+}
+
+fn read_symbols(roots: &Roots) -> Result<Kallsyms> {
+    Kallsyms::read(&roots.proc.join("kallsyms")).map_err(|error| Error::Record {
+        what: "the kernel's symbols (/proc/kallsyms), which stacks need".into(),
+        why: error.to_string(),
+        remedy: "run as root, with the sysctl kernel.kptr_restrict below 2".into(),
+    })
+}
+
+/// The CPUs that are online: `0-3,5`.
+fn online_cpus(roots: &Roots) -> Result<Vec<u16>> {
+    let path = roots.sys.join("devices/system/cpu/online");
+    let text = std::fs::read_to_string(&path).map_err(Error::read(&path))?;
+    parse_cpus(text.trim()).ok_or_else(|| Error::Record {
+        what: path.display().to_string(),
+        why: format!("{:?} is no list of CPUs", text.trim()),
+        remedy: "expected something like 0-3,5".into(),
+    })
+}
+
+fn parse_cpus(list: &str) -> Option<Vec<u16>> {
+    let mut cpus = Vec::new();
+    for range in list.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        cpus.extend(first.parse::<u16>().ok()?..=last.parse().ok()?);
+    }
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus() {
+        assert_eq!(parse_cpus("0").unwrap(), [0]);
+        assert_eq!(parse_cpus("0-2,5").unwrap(), [0, 1, 2, 5]);
+        assert_eq!(parse_cpus(""), None);
+        assert_eq!(parse_cpus("0-x"), None);
+    }
+
+    #[test]
+    fn stacks_split_allocations_in_two() {
+        let formats: BTreeMap<String, String> = [
+            ("kmem/mm_page_alloc", include_str!("../../tests/fixtures/formats/mm_page_alloc-6.18")),
+            ("kmem/mm_page_free", include_str!("../../tests/fixtures/formats/mm_page_free-6.18")),
+        ]
+        .map(|(path, text)| (path.to_owned(), text.to_owned()))
+        .into();
+        let tracepoints = [Tracepoint::Alloc, Tracepoint::Free];
+        let filters = |stacks| {
+            let (wanted, decoders) =
+                plan(&tracepoints, &formats, &kernel_types(None), stacks).unwrap();
+            assert_eq!(wanted.len(), decoders.len());
+            wanted.into_iter().map(|w| (w.id, w.filter, w.chain)).collect::<Vec<_>>()
+        };
+        assert_eq!(filters(false), [(653, None, false), (655, None, false)]);
+        assert_eq!(
+            filters(true),
+            [
+                (653, Some("migratetype == 1".into()), false),
+                (653, Some("migratetype != 1".into()), true),
+                (655, None, false),
+            ]
+        );
+    }
+}

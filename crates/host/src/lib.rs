@@ -28,6 +28,6 @@ pub use classify::{ClassRun, Classifier};
 pub use error::{Error, ParseError};
 pub use kallsyms::Kallsyms;
 pub use page_flags::PageFlags;
-pub use reader::{Options, Roots, capture, capture_to};
+pub use reader::{FrameOptions, Options, Roots, capture, capture_texts, capture_to, read_frames};
 pub use survey::{FrameTally, Survey};
 pub use texts::ZoneId;

@@ -70,12 +70,20 @@ pub struct Options<'a> {
     pub progress: &'a mut dyn FnMut(u64, u64),
 }
 
-/// Takes a capture and keeps its frames.
+/// How to read the frames alone; the fields are those of [`Options`].
+pub struct FrameOptions<'a> {
+    /// Threads that read, at least 1.
+    pub threads: usize,
+    /// Set by anyone to stop.
+    pub interrupted: &'a AtomicBool,
+    /// Called with the frames read so far and their number.
+    pub progress: &'a mut dyn FnMut(u64, u64),
+}
+
+/// Takes a capture and keeps its frames in memory, 32 bytes a run.
 ///
 /// # Errors
-/// [`Error::Io`] where `proc` is no directory, or the frames' file breaks off with an error;
-/// [`Error::Parse`] where `zoneinfo` or `iomem`, which tell where frames are, are malformed;
-/// [`Error::PartialWord`]; [`Error::Interrupted`].
+/// As [`capture_texts`] and [`read_frames`].
 pub fn capture(roots: &Roots, options: Options<'_>) -> Result<Capture, Error> {
     let mut frames = Vec::new();
     let mut capture = capture_to(roots, options, &mut |runs| frames.extend_from_slice(runs))?;
@@ -83,38 +91,95 @@ pub fn capture(roots: &Roots, options: Options<'_>) -> Result<Capture, Error> {
     Ok(capture)
 }
 
-/// Takes a capture and hands its frames to `sink` as they come, ascending, so that memory does
-/// not grow with the machine; [`Capture::frames`] stays `None`.
+/// Takes a capture and hands its frames to `sink`; [`Capture::frames`] stays `None`. Who needs
+/// the texts to make sense of the frames calls [`capture_texts`] and [`read_frames`] instead.
 ///
 /// # Errors
-/// As [`capture`].
+/// As [`capture_texts`] and [`read_frames`].
 pub fn capture_to(
     roots: &Roots,
     options: Options<'_>,
     sink: &mut dyn FnMut(&[FrameRun]),
 ) -> Result<Capture, Error> {
-    fs::read_dir(&roots.proc).map_err(|source| Error::Io { path: roots.proc.clone(), source })?;
-    let mut capture = Capture {
-        taken_at_unix_ns: unix_ns(),
-        taken_at_monotonic_ns: monotonic_ns(),
-        page_bytes: rustix::param::page_size() as u64,
-        ..Capture::default()
-    };
-    name_kernel(roots, &mut capture);
-    // The free lists first and the frames right after them, so that the two tell of one moment.
-    wanted::read_texts(roots, &mut capture);
+    let mut capture = capture_texts(roots, options.largest_processes)?;
+    let Options { threads, interrupted, progress, .. } = options;
     if options.frames {
-        read_frames(
-            roots,
-            &mut capture,
-            options.interrupted,
-            options.threads,
-            options.progress,
-            sink,
-        )?;
+        let options = FrameOptions { threads, interrupted, progress };
+        read_frames(roots, &mut capture, options, sink)?;
     }
-    wanted::read_processes(roots, options.largest_processes, &mut capture);
     Ok(capture)
+}
+
+/// Takes everything but the frames.
+///
+/// # Errors
+/// [`Error::Io`] where `proc` is no directory.
+pub fn capture_texts(roots: &Roots, largest_processes: usize) -> Result<Capture, Error> {
+    fs::read_dir(&roots.proc).map_err(|source| Error::Io { path: roots.proc.clone(), source })?;
+    let mut capture =
+        Capture { page_bytes: rustix::param::page_size() as u64, ..Capture::default() };
+    name_kernel(roots, &mut capture);
+    // Processes first: they may take seconds, and the free lists should be of the same moment as
+    // the frames that are read next.
+    wanted::read_processes(roots, largest_processes, &mut capture);
+    capture.taken_at_unix_ns = unix_ns();
+    capture.taken_at_monotonic_ns = monotonic_ns();
+    wanted::read_texts(roots, &mut capture);
+    Ok(capture)
+}
+
+/// Reads `proc/kpageflags` and hands the frames to `sink` as they come, ascending, so that memory
+/// does not grow with the machine; [`Capture::frames`] stays as it is. Where the file cannot be
+/// opened, that is noted in [`Capture::left_out`] and nothing is handed over.
+///
+/// # Errors
+/// [`Error::Io`] where the file breaks off with an error; [`Error::PartialWord`];
+/// [`Error::Parse`] where `zoneinfo` or `iomem`, which tell where frames are, are malformed;
+/// [`Error::Interrupted`].
+pub fn read_frames(
+    roots: &Roots,
+    capture: &mut Capture,
+    options: FrameOptions<'_>,
+    sink: &mut dyn FnMut(&[FrameRun]),
+) -> Result<(), Error> {
+    let zones = match capture.files.get(zoneinfo::FILE) {
+        Some(text) => zoneinfo::parse(text)?,
+        None => Vec::new(),
+    };
+    note_hidden_memory_map(capture)?;
+    let ranges = ranges_to_read(&zones);
+    let total = zones.iter().map(|zone| zone.end().0).max().unwrap_or(0);
+    // One past the last frame handed over, told or passed over.
+    let mut reach = 0;
+    let mut in_order = |runs: &[FrameRun]| {
+        if let Some(gap) = gap_before(runs, reach) {
+            sink(&[gap]);
+        }
+        reach = runs.last().map_or(reach, |run| run.start.0 + run.frames);
+        sink(runs);
+    };
+    let reading = kpageflags::Options {
+        threads: options.threads,
+        clock: &monotonic_ns,
+        interrupted: options.interrupted,
+        progress: &mut |frames| (options.progress)(frames, total),
+    };
+    match kpageflags::read(&roots.path(wanted::KPAGEFLAGS), &ranges, reading, &mut in_order) {
+        Ok(_) => Ok(()),
+        Err(Error::Io { source, .. }) if reach == 0 => {
+            capture.left_out.push(frames_left_out(&source));
+            Ok(())
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The frames before `runs` that were too far from every zone to be asked for: none exists.
+fn gap_before(runs: &[FrameRun], reach: u64) -> Option<FrameRun> {
+    let first = runs.first()?;
+    let frames = first.start.0.checked_sub(reach).filter(|&frames| frames > 0)?;
+    let (start, flags) = (Pfn(reach), PageFlags::NOPAGE);
+    Some(FrameRun { start, frames, flags, read_at_ns: first.read_at_ns })
 }
 
 /// Nanoseconds of `CLOCK_MONOTONIC`, the clock that `read_at_ns` and recorded events share.
@@ -153,53 +218,6 @@ pub(crate) fn list(roots: &Roots, name: &str) -> Vec<String> {
         entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort();
     names
-}
-
-/// Reads `proc/kpageflags`, or notes why not.
-fn read_frames(
-    roots: &Roots,
-    capture: &mut Capture,
-    interrupted: &AtomicBool,
-    threads: usize,
-    progress: &mut dyn FnMut(u64, u64),
-    sink: &mut dyn FnMut(&[FrameRun]),
-) -> Result<(), Error> {
-    let zones = match capture.files.get(zoneinfo::FILE) {
-        Some(text) => zoneinfo::parse(text)?,
-        None => Vec::new(),
-    };
-    note_hidden_memory_map(capture)?;
-    let ranges = ranges_to_read(&zones);
-    let total = zones.iter().map(|zone| zone.end().0).max().unwrap_or(0);
-    let mut skipped = 0;
-    let mut reach = 0;
-    let mut in_order = |runs: &[FrameRun]| {
-        if let Some(first) = runs.first() {
-            if first.start.0 > reach {
-                // Too far from every zone to be asked for: nothing is there.
-                let frames = first.start.0 - reach;
-                let (start, flags) = (Pfn(reach), PageFlags::NOPAGE);
-                sink(&[FrameRun { start, frames, flags, read_at_ns: first.read_at_ns }]);
-                skipped += frames;
-            }
-            reach = runs.last().map_or(reach, |run| run.start.0 + run.frames);
-        }
-        sink(runs);
-    };
-    let options = kpageflags::Options {
-        threads,
-        clock: &monotonic_ns,
-        interrupted,
-        progress: &mut |frames| progress(frames, total),
-    };
-    match kpageflags::read(&roots.path(wanted::KPAGEFLAGS), &ranges, options, &mut in_order) {
-        Ok(_) => Ok(()),
-        Err(Error::Io { source, .. }) if reach == 0 => {
-            capture.left_out.push(frames_left_out(&source));
-            Ok(())
-        }
-        Err(error) => Err(error),
-    }
 }
 
 /// Notes a memory map whose addresses the kernel hides.

@@ -6,8 +6,9 @@ mod common;
 
 use common::{fixture, take};
 use frames::Order;
+use host::layout::Layout;
 use host::texts::{buddyinfo, iomem, pagetypeinfo, zoneinfo};
-use host::{Capture, FrameClass, Roots, Survey};
+use host::{Capture, FrameClass, FrameOptions, FrameTally, Roots, Survey};
 
 fn captured() -> Capture {
     take(&Roots::at(&fixture("linux-6.18/proc"))).unwrap()
@@ -70,7 +71,7 @@ fn zones_and_the_memory_map_tell_the_same() {
     let memory = iomem::system_ram(&capture.files[iomem::FILE]).unwrap();
     let present: u64 = zones.iter().map(|zone| zone.present_frames).sum();
     assert_eq!(memory.iter().map(|range| range.end - range.start).sum::<u64>(), present);
-    let layout = host::layout::Layout::of(&capture).unwrap();
+    let layout = Layout::of(&capture).unwrap();
     let populated = zones.iter().filter(|zone| zone.present_frames > 0);
     assert_eq!(layout.frames_by_zone(), populated.map(|z| z.present_frames).collect::<Vec<_>>());
 }
@@ -110,18 +111,19 @@ fn what_is_missing_is_said_with_its_remedy() {
 fn streaming_gives_the_same_survey() {
     let roots = Roots::at(&fixture("linux-6.18/proc"));
     let kept = captured();
-    let mut tally = host::FrameTally::new(host::layout::Layout::of(&kept).unwrap(), Order::HUGE);
-    let options = host::Options {
-        frames: true,
+    let mut streamed = host::capture_texts(&roots, 5).unwrap();
+    let mut tally = FrameTally::new(Layout::of(&streamed).unwrap(), Order::HUGE);
+    let (mut seen, mut told) = (0, 0);
+    let options = FrameOptions {
         threads: 3,
-        largest_processes: 5,
         interrupted: &std::sync::atomic::AtomicBool::new(false),
-        progress: &mut |_, _| {},
+        progress: &mut |frames, of| (seen, told) = (frames, of),
     };
-    let mut streamed = host::capture_to(&roots, options, &mut |runs| {
+    host::read_frames(&roots, &mut streamed, options, &mut |runs| {
         runs.iter().for_each(|run| tally.push(*run).unwrap());
     })
     .unwrap();
+    assert_eq!((seen, told), (8192, 0x64_0000));
     streamed.taken_at_unix_ns = kept.taken_at_unix_ns;
     assert!(streamed.frames.is_none());
     let counts = tally.finish();

@@ -364,6 +364,42 @@ fn growth_passes_what_cannot_be_moved() {
 }
 
 #[test]
+fn growth_passes_a_large_inherited_block() {
+    let zones = vec![zone(0, ZoneKind::Normal, 0, 16 * 512)];
+    let config = Config { initial_frames: vec![(0, 1024)], ..Config::default() };
+    let mut m = Machine::bare(zones, config);
+    let stray = m.inherit(4 * 512, order(11), Unmovable);
+    let mut m = m.started();
+    assert_eq!(m.counter("inherited_strays"), 4 * 512);
+    let held: Vec<Owner> = (0..4).map(|_| m.allocate(Order::HUGE, Unmovable).unwrap()).collect();
+    assert_eq!((m.border(), m.counter("inherited_strays")), (4, 4 * 512));
+    // The next free pageblock is behind the four that cannot be emptied.
+    let next = m.allocate(Order::HUGE, Unmovable).unwrap();
+    assert_eq!((m.at(next), m.border()), (8 * 512, 9));
+    assert_eq!(m.counter("inherited_strays"), 0);
+    m.validate();
+    // The border split it on its way.
+    m.free_all(stray, order(11));
+    for owner in held {
+        m.free(owner);
+    }
+    m.validate();
+    assert_eq!(m.regions.free_frames(0, Region::Unmovable), 8 * 512);
+}
+
+#[test]
+fn the_border_does_not_move_for_who_could_not_use_what_it_gains() {
+    let zones = vec![zone(0, ZoneKind::Dma, 0, 4 * 512), zone(0, ZoneKind::Normal, 2048, 8192)];
+    let config = Config { initial_frames: vec![(0, 6 * 512)], ..Config::default() };
+    let mut m = Machine::bare(zones, config).started();
+    let dma = |m: &mut Machine| {
+        m.request(Order::HUGE, Unmovable, |request| request.highest_zone = ZoneKind::Dma)
+    };
+    let got = (0..5).filter(|_| dma(&mut m).is_some()).count();
+    assert_eq!((got, m.border(), m.counter("failed_unmovable")), (4, 6, 1));
+}
+
+#[test]
 #[should_panic(expected = "frames in the wrong region, of which 1 inherited")]
 fn a_new_violation_is_caught_beside_an_inherited_one() {
     let zones = vec![zone(0, ZoneKind::Normal, 0, 8 * 512)];

@@ -66,18 +66,23 @@ fn shares(frame: Frame, order: Order) -> impl Iterator<Item = (usize, u16)> {
 impl Regions {
     /// Calls `see(head, order)` for every allocated block that lies in the wrong region, in time
     /// linear in the frames.
+    ///
+    /// # Panics
+    /// If an allocated block reaches across a border.
     fn each_stray(&self, table: &FrameTable, mut see: impl FnMut(Frame, Order)) {
         for zone in &self.zones {
             let border = self.nodes[zone.node].border;
             let mut at = zone.zone.start;
             while at < zone.zone.end {
                 let order = table.order(at);
-                if table.state(at) == State::Allocated
-                    && Region::at(at, border) != Region::of(table.mobility(at))
-                {
-                    see(at, order);
+                let end = at.offset(order.frames());
+                if table.state(at) == State::Allocated {
+                    assert!(end <= border || border <= at, "{at:?} of order {order} at {border:?}");
+                    if Region::at(at, border) != Region::of(table.mobility(at)) {
+                        see(at, order);
+                    }
                 }
-                at = at.offset(order.frames());
+                at = end;
             }
         }
     }

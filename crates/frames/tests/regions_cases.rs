@@ -313,6 +313,42 @@ fn inherited_strays_are_excused_until_they_are_freed() {
 }
 
 #[test]
+fn movable_strays_make_room_before_the_border_moves() {
+    let zones = vec![zone(0, ZoneKind::Normal, 0, 16 * 512)];
+    let config = Config { initial_frames: vec![(0, 4 * 512)], ..Config::default() };
+    let mut m = Machine::bare(zones, config);
+    // The unmovable region is full of what belongs above it, but for a few frames.
+    let large = m.inherit(0, Order::LARGEST_FREE, Movable);
+    for frame in 1024..2000 {
+        m.inherit(frame, SINGLE, Movable);
+    }
+    let mut m = m.started();
+    assert_eq!(m.counter("inherited_strays"), 2000);
+    // 48 frames are free, the target is two pageblocks: the large block alone is enough.
+    m.maintain();
+    assert_eq!((m.border(), m.counter("strays_evicted")), (4, 1024));
+    assert_eq!((m.counter("pages_moved"), m.counter("inherited_strays")), (1024, 976));
+    assert_eq!(m.at(large), 7 * 1024);
+    assert_eq!(m.regions.free_frames(0, Region::Unmovable), 48 + 1024);
+    m.validate();
+    m.allocate(Order::LARGEST_FREE, Unmovable).unwrap();
+    m.maintain();
+    assert_eq!((m.border(), m.counter("inherited_strays")), (4, 0));
+    // 48 + 976 frames are two pageblocks again, without the border having moved.
+    assert_eq!(m.regions.free_frames(0, Region::Unmovable), 1024);
+    assert_eq!(m.counter("growths"), 0);
+    m.validate();
+}
+
+#[test]
+fn the_policy_takes_little_beside_the_table() {
+    let m = Machine::bare(vec![zone(0, ZoneKind::Normal, 0, 1 << 20)], Config::default());
+    // Two bits a frame for the trees, and six bytes a pageblock for strays and reserved frames.
+    let per_frame = m.regions.bytes() as f64 / f64::from(1 << 20);
+    assert!((0.25..0.27).contains(&per_frame), "{per_frame}");
+}
+
+#[test]
 fn an_inherited_block_across_the_border_is_a_stray_by_half() {
     for kind in [Movable, Unmovable] {
         let zones = vec![zone(0, ZoneKind::Normal, 0, 16 * 512)];

@@ -22,7 +22,7 @@
 //!   allocation finds its region exhausted, which the paper keeps off the critical path and which
 //!   is therefore counted apart.
 //! - **Memory as found.** Blocks that were allocated before [`start`](Placement::start) may lie on
-//!   the wrong side. They are counted as strays until they are freed or the border passes them;
+//!   the wrong side. They are counted as strays until they are freed or moved, or the border passes them;
 //!   nothing else may be on the wrong side at any time (`confinement.rs`).
 //!
 //! There are no per-CPU lists: taking from a region costs a handful of word operations already,
@@ -122,6 +122,8 @@ struct Node {
     frames: u64,
     /// First frame of the movable region; a multiple of a pageblock.
     border: Frame,
+    /// No pageblock below this one has movable strays.
+    stray_search: Frame,
     /// Where the band beside the border ends on either side: blocks beyond are taken first.
     near: [Frame; PER_REGION],
     /// All nodes, as indices, nearest first.
@@ -288,7 +290,9 @@ impl Node {
         let hint = config.initial_frames.iter().find(|(node, _)| *node == number);
         let initial = hint.map_or(frames * config.initial_per_1024 / 1024, |&(_, frames)| frames);
         let border = border::initial(own.iter().map(|&zone| &zones[zone]), initial);
-        Node { number, zones: own, frames, border, near: [border; PER_REGION], nearest }
+        let stray_search = zones[own[0]].start.align_down(Order::HUGE);
+        let near = [border; PER_REGION];
+        Node { number, zones: own, frames, border, stray_search, near, nearest }
     }
 }
 

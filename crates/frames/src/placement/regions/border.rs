@@ -219,11 +219,7 @@ impl Regions {
         }
         let border = start.offset(PAGEBLOCK);
         self.change_sides(table, node, start, border);
-        let movable: Vec<Frame> = self
-            .heads(table, node, start)
-            .filter(|&head| table.state(head) == State::Allocated)
-            .filter(|&head| table.mobility(head) == Mobility::Movable)
-            .collect();
+        let movable = self.movable_in(table, node, start);
         for &head in &movable {
             self.migrate(table, node, head, until);
         }
@@ -232,6 +228,45 @@ impl Regions {
         self.counts.growths += 1;
         self.counts.blocks_emptied += u64::from(!movable.is_empty());
         Some(contents.free + contents.movable)
+    }
+
+    /// Migrates the movable strays out of one pageblock of the unmovable region, the one furthest
+    /// from the border that has any: as good as growth, and the border stays. Returns the frames
+    /// gained; `None` if there are no strays or no room for them. Looking for strays takes time
+    /// linear in the region over the whole life of the machine, since none are ever added.
+    pub(super) fn evict_strays(
+        &mut self,
+        table: &mut FrameTable,
+        node: usize,
+        until: Frame,
+    ) -> Option<u64> {
+        let Node { border, mut stray_search, .. } = self.nodes[node];
+        while stray_search < border && self.outsiders.strays_in(stray_search.pageblock()) == 0 {
+            stray_search = stray_search.offset(PAGEBLOCK);
+        }
+        self.nodes[node].stray_search = stray_search;
+        if stray_search >= border {
+            return None;
+        }
+        let before = self.outsiders.strays();
+        for head in self.movable_in(table, node, stray_search) {
+            if table.order(head).frames() > self.free_in(node, Region::Movable) {
+                break;
+            }
+            self.forget_outsider(table, head);
+            self.migrate(table, node, head, until);
+        }
+        let gained = before - self.outsiders.strays();
+        self.counts.strays_evicted += gained;
+        (gained > 0).then_some(gained)
+    }
+
+    /// The movable blocks in a pageblock.
+    fn movable_in(&self, table: &FrameTable, node: usize, pageblock: Frame) -> Vec<Frame> {
+        self.heads(table, node, pageblock)
+            .filter(|&head| table.state(head) == State::Allocated)
+            .filter(|&head| table.mobility(head) == Mobility::Movable)
+            .collect()
     }
 
     /// Moves the border down over one pageblock. Returns the frames that the movable region

@@ -38,6 +38,11 @@ impl Outsiders {
         self.total_strays
     }
 
+    /// Those of one pageblock.
+    pub(super) fn strays_in(&self, pageblock: usize) -> u16 {
+        self.strays[pageblock]
+    }
+
     /// Whether a pageblock has no frame in use but reserved ones.
     pub(super) fn is_empty(&self, pageblock: usize, counts: &BlockCounts) -> bool {
         let reserved: u16 = self.reserved[pageblock].iter().sum();
@@ -107,7 +112,7 @@ impl Regions {
         self.outsiders = outsiders;
     }
 
-    /// The allocated block at `frame` is about to be freed.
+    /// The allocated block at `frame` is about to leave its place.
     pub(super) fn forget_outsider(&mut self, table: &FrameTable, frame: Frame) {
         let here = self.region(frame).expect("a frame outside every zone");
         if here == Region::of(table.mobility(frame)) {

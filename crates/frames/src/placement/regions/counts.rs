@@ -15,6 +15,7 @@ pub(super) struct Counts {
     pub(super) shrunk_on_failure: u64,
     pub(super) blocks_emptied: u64,
     pub(super) pages_moved: u64,
+    pub(super) strays_evicted: u64,
     pub(super) moved_blocks_split: u64,
     pub(super) below_low: u64,
     pub(super) below_min: u64,
@@ -71,6 +72,11 @@ impl Regions {
                 "inherited_strays",
                 "frames allocated before the start that still lie in the wrong region",
                 self.outsiders.strays(),
+            ),
+            counter(
+                "strays_evicted",
+                "of the pages moved, inherited movable ones that lay in the unmovable region",
+                counts.strays_evicted,
             ),
             counter(
                 "below_low",

@@ -77,7 +77,10 @@ impl Regions {
                 }
                 let passed = match this {
                     Move::Stay => None,
-                    Move::Grow => self.grow(table, node, until),
+                    Move::Grow => match self.evict_strays(table, node, until) {
+                        Some(frames) => Some(frames),
+                        None => self.grow(table, node, until),
+                    },
                     Move::Shrink | Move::Yield => self.shrink(table, node),
                 };
                 let Some(frames) = passed else { break };

@@ -131,8 +131,8 @@ impl Regions {
     /// The pageblock that shrinking would give back next, and its zone.
     pub(super) fn last_pageblock(&self, node: usize) -> Option<(Frame, &Zone)> {
         let border = self.nodes[node].border;
-        let zones = self.nodes[node].zones.iter().rev().map(|&zone| &self.zones[zone].zone);
-        let zone = zones.into_iter().find(|zone| zone.start < border)?;
+        let mut zones = self.nodes[node].zones.iter().rev().map(|&zone| &self.zones[zone].zone);
+        let zone = zones.find(|zone| zone.start < border)?;
         let end = border.min(align_up(zone.end));
         Some((Frame(end.0 - PAGEBLOCK as u32), zone))
     }
@@ -168,6 +168,9 @@ impl Regions {
     ) -> Contents {
         let end = pageblock.offset(PAGEBLOCK);
         let mut contents = Contents::default();
+        if table.block(pageblock).present() == 0 {
+            return contents;
+        }
         // The usable frames so far without a gap.
         let mut run = pageblock..pageblock;
         let fits = |run: &core::ops::Range<Frame>| {
@@ -202,9 +205,10 @@ impl Regions {
         self.nodes[node].zones.iter().map(|&zone| self.zones[zone].space.frames(region)).sum()
     }
 
-    /// Moves the border up over one pageblock, whose movable pages are migrated: beyond `until` if
-    /// there is room, where growth is going to stop. Returns the frames that the unmovable region gained, free or in use for it; `None` if there is no
-    /// pageblock left or the movable region has no room for the pages in the way.
+    /// Moves the border up over one pageblock, whose movable pages are migrated: beyond `until`,
+    /// where growth is going to stop, if there is room. Returns the frames that the unmovable
+    /// region can now use; `None` if there is no pageblock left or the movable region has no room
+    /// for the pages in the way.
     pub(super) fn grow(
         &mut self,
         table: &mut FrameTable,
@@ -223,6 +227,7 @@ impl Regions {
         for &head in &movable {
             self.migrate(table, node, head, until);
         }
+        // What is fixed and larger than the pageblock stays, each part in its region.
         split_allocated_at(table, border);
         self.outsiders.settle(start.pageblock(), contents.fixed as u16);
         self.counts.growths += 1;

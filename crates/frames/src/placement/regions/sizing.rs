@@ -179,7 +179,8 @@ impl Regions {
                 return Some(border);
             }
             lower_is_clear = contents.clear;
-            left -= u64::from(contents.free + contents.movable > 0);
+            // A hole is passed for nothing.
+            left -= u64::from(table.block(start).present() > 0);
         }
         None
     }

@@ -103,6 +103,7 @@ impl<const LISTS: usize> FreeArea<LISTS> {
     }
 
     /// Puts a block on a list. It must be on none.
+    #[inline]
     pub fn insert(
         &mut self,
         table: &mut FrameTable,
@@ -126,7 +127,14 @@ impl<const LISTS: usize> FreeArea<LISTS> {
     /// [`State::Inside`].
     pub fn remove(&mut self, table: &mut FrameTable, frame: Frame) -> Order {
         debug_assert_eq!(table.state(frame), State::Free, "{frame:?}");
-        let (order, list) = (table.order(frame), usize::from(table.list(frame)));
+        let (order, list) = (table.order(frame), table.list(frame));
+        self.detach(table, frame, order, usize::from(list));
+        order
+    }
+
+    /// Takes a block off a list that it is known to be on.
+    #[inline]
+    fn detach(&mut self, table: &mut FrameTable, frame: Frame, order: Order, list: usize) {
         let entry = &mut self.lists[list][order.index()];
         entry.remove(table, frame);
         if entry.is_empty() {
@@ -134,11 +142,11 @@ impl<const LISTS: usize> FreeArea<LISTS> {
         }
         table.set_inside(frame);
         self.free_frames -= order.frames();
-        order
     }
 
     /// Takes the first block of the smallest sufficient order from `list` and splits it down to
     /// `order` (`__rmqueue_smallest`). The remainders stay on `list`.
+    #[inline]
     pub fn take_smallest(
         &mut self,
         table: &mut FrameTable,
@@ -147,13 +155,50 @@ impl<const LISTS: usize> FreeArea<LISTS> {
     ) -> Option<Frame> {
         let found = self.smallest(order, list)?;
         let frame = self.lists[list][found.index()].front()?;
-        self.remove(table, frame);
+        self.detach(table, frame, found, list);
         self.expand(table, frame, found, order, list);
         Some(frame)
     }
 
+    /// Does what [`take_smallest`](FreeArea::take_smallest) does again and again, up to `wanted`
+    /// times and within the first block that it finds, and hands each block of `order` to `give`.
+    /// Returns how many there were.
+    ///
+    /// All lists between `order` and the order found are empty, so that a block is used up from its
+    /// start and the rest stays in the largest blocks that fit: there is no need to split and take
+    /// one by one.
+    #[inline]
+    pub fn take_run(
+        &mut self,
+        table: &mut FrameTable,
+        order: Order,
+        list: usize,
+        wanted: u32,
+        mut give: impl FnMut(&mut FrameTable, Frame),
+    ) -> u32 {
+        let Some(found) = self.smallest(order, list) else {
+            return 0;
+        };
+        let Some(start) = self.lists[list][found.index()].front() else {
+            return 0;
+        };
+        self.detach(table, start, found, list);
+        let taken = wanted.min(1 << (found.get() - order.get()));
+        for block in 0..taken {
+            give(table, start.offset(u64::from(block) << order.get()));
+        }
+        let mut offset = u64::from(taken) << order.get();
+        while offset < found.frames() {
+            let rest = Order::new(offset.trailing_zeros() as u8).expect("below the order found");
+            self.insert(table, start.offset(offset), rest, list, End::Head);
+            offset += rest.frames();
+        }
+        taken
+    }
+
     /// Gives back the upper halves of a block of order `from` until order `to` is left
     /// (`expand`).
+    #[inline]
     pub fn expand(
         &mut self,
         table: &mut FrameTable,
@@ -162,13 +207,16 @@ impl<const LISTS: usize> FreeArea<LISTS> {
         to: Order,
         list: usize,
     ) {
-        for order in Order::up_to(from).rev().skip(1).take_while(|&order| order >= to) {
+        let mut order = from;
+        while order > to {
+            order = order.halved();
             self.insert(table, frame.offset(order.frames()), order, list, End::Head);
         }
     }
 
     /// Merges a block that is on no list with its free buddies, as far up as `may_merge(buddy,
     /// order)` allows, and returns the resulting block, which is on no list either.
+    #[inline]
     pub fn merge(
         &mut self,
         table: &mut FrameTable,
@@ -181,14 +229,16 @@ impl<const LISTS: usize> FreeArea<LISTS> {
             if !self.is_free_here(table, buddy, order) || !may_merge(table, buddy, order) {
                 break;
             }
-            self.remove(table, buddy);
+            let list = table.list(buddy);
+            self.detach(table, buddy, order, usize::from(list));
             frame = Frame(frame.0 & buddy.0);
-            order = Order::new(order.get() + 1).expect("below the largest order");
+            order = order.doubled();
         }
         (frame, order)
     }
 
     /// Whether a free block of exactly `order` starts at `frame`, in this area.
+    #[inline]
     pub fn is_free_here(&self, table: &FrameTable, frame: Frame, order: Order) -> bool {
         self.contains(frame) && table.is_free_block(frame, order)
     }

@@ -31,6 +31,7 @@ impl FreeList {
     }
 
     /// Puts a block where it will be handed out next.
+    #[inline]
     pub fn push_front(&mut self, table: &mut FrameTable, frame: Frame) {
         table.set_prev(frame, Frame::NONE);
         table.set_next(frame, self.head);
@@ -43,6 +44,7 @@ impl FreeList {
     }
 
     /// Puts a block where it will be handed out last.
+    #[inline]
     pub fn push_back(&mut self, table: &mut FrameTable, frame: Frame) {
         table.set_prev(frame, self.tail);
         table.set_next(frame, Frame::NONE);
@@ -55,6 +57,7 @@ impl FreeList {
     }
 
     /// Takes a block out, wherever it stands. The block must be on this list.
+    #[inline]
     pub fn remove(&mut self, table: &mut FrameTable, frame: Frame) {
         let (prev, next) = (table.prev(frame), table.next(frame));
         match prev {

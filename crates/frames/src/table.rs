@@ -78,6 +78,11 @@ impl Mark {
         self.0 >> 3 & 7
     }
 
+    /// Whether two marks of first frames differ in their detail at most.
+    const fn is_like(self, other: Mark) -> bool {
+        (self.0 ^ other.0) & !(7 << 3) == 0
+    }
+
     const fn is_larger(self) -> bool {
         self.0 & Mark::LARGER != 0
     }
@@ -149,6 +154,7 @@ impl FrameTable {
         self.marks[frame.index()]
     }
 
+    #[inline]
     fn set_head(&mut self, frame: Frame, state: State, detail: u8, order: Order) {
         self.marks[frame.index()] = Mark::head(state, detail, order);
         if order > Order::BASE {
@@ -165,11 +171,13 @@ impl FrameTable {
     }
 
     /// What `frame` is.
+    #[inline]
     pub fn state(&self, frame: Frame) -> State {
         self.mark(frame).state()
     }
 
     /// The order of the block that starts at `frame`.
+    #[inline]
     pub fn order(&self, frame: Frame) -> Order {
         if !self.mark(frame).is_larger() {
             return Order::BASE;
@@ -179,11 +187,13 @@ impl FrameTable {
 
     /// The list that the free or cached block that starts at `frame` is on: its meaning is the
     /// policy's.
+    #[inline]
     pub fn list(&self, frame: Frame) -> u8 {
         self.mark(frame).detail()
     }
 
     /// Whether the block that starts at `frame` can be moved.
+    #[inline]
     pub fn mobility(&self, frame: Frame) -> Mobility {
         let mark = self.mark(frame);
         match (mark.state(), mark.detail()) {
@@ -197,9 +207,12 @@ impl FrameTable {
 
     /// Whether a free block of exactly `order` on a free list starts at `frame`; false beyond the
     /// table's end.
+    #[inline]
     pub fn is_free_block(&self, frame: Frame, order: Order) -> bool {
-        let free = |mark: &Mark| mark.state() == State::Free;
-        self.marks.get(frame.index()).is_some_and(free) && self.order(frame) == order
+        let free = Mark::head(State::Free, 0, order);
+        // A second mark is there wherever the first says that the block is larger.
+        self.marks.get(frame.index()).is_some_and(|mark| mark.is_like(free))
+            && (order == Order::BASE || self.marks[frame.index() + 1] == Mark::second(order))
     }
 
     /// The owner of the allocated block that starts at `frame`.
@@ -236,15 +249,18 @@ impl FrameTable {
         self.links[frame.index() / 2].prev = prev.0;
     }
 
+    #[inline]
     pub(crate) fn set_free(&mut self, frame: Frame, order: Order, list: u8) {
         self.set_head(frame, State::Free, list, order);
     }
 
+    #[inline]
     pub(crate) fn set_inside(&mut self, frame: Frame) {
         self.marks[frame.index()] = Mark::INSIDE;
     }
 
     /// Marks a free block that left its free list as held by a per-CPU list.
+    #[inline]
     pub(crate) fn set_cached(&mut self, frame: Frame, order: Order, list: u8) {
         self.set_head(frame, State::Cached, list, order);
     }
@@ -272,6 +288,7 @@ impl FrameTable {
     }
 
     /// Allocates a block that is on no list to `owner` and the owners after it.
+    #[inline]
     pub fn allocate(&mut self, frame: Frame, order: Order, mobility: Mobility, owner: Owner) {
         debug_assert!(matches!(self.state(frame), State::Inside | State::Cached), "{frame:?}");
         self.set_head(frame, State::Allocated, mobility as u8, order);
@@ -282,6 +299,7 @@ impl FrameTable {
 
     /// Takes an allocated block from its owner and returns its order: its frames count as free
     /// and are on no list yet.
+    #[inline]
     pub fn release(&mut self, frame: Frame) -> Order {
         debug_assert_eq!(self.state(frame), State::Allocated, "{frame:?}");
         let (order, mobility) = (self.order(frame), self.mobility(frame));
@@ -291,11 +309,14 @@ impl FrameTable {
     }
 
     /// Moves the counts of a block's frames from one mobility to another.
+    #[inline]
     fn recount(&mut self, frame: Frame, order: Order, from: Mobility, to: Mobility) {
-        let blocks = 1usize << order.get().saturating_sub(Order::HUGE.get());
-        let frames = order.frames().min(u64::from(BlockCounts::FRAMES)) as u16;
+        if order < Order::HUGE {
+            return self.blocks[frame.pageblock()].change(from, to, order.frames() as u16);
+        }
+        let blocks = 1usize << (order.get() - Order::HUGE.get());
         for counts in &mut self.blocks[frame.pageblock()..frame.pageblock() + blocks] {
-            counts.change(from, to, frames);
+            counts.change(from, to, BlockCounts::FRAMES);
         }
     }
 
@@ -317,6 +338,7 @@ impl FrameTable {
     }
 
     /// The allocated block that starts with `owner`'s frame, if there is one. Constant time.
+    #[inline]
     pub fn block_of(&self, owner: Owner) -> Option<Frame> {
         let frame = Frame(*self.location.get(owner as usize)?);
         // A location outlives its block; the block itself tells whether it is still this owner's.

@@ -69,6 +69,18 @@ impl Order {
         self.frames() << 12
     }
 
+    /// The order of twice the size. Not for [`Order::LIMIT`].
+    pub(crate) const fn doubled(self) -> Order {
+        debug_assert!(self.0 < Order::LIMIT.0);
+        Order(self.0 + 1)
+    }
+
+    /// The order of half the size. Not for [`Order::BASE`].
+    pub(crate) const fn halved(self) -> Order {
+        debug_assert!(self.0 > 0);
+        Order(self.0 - 1)
+    }
+
     /// All orders from `0` to `last`, ascending.
     pub fn up_to(last: Order) -> impl DoubleEndedIterator<Item = Order> + Clone {
         (0..=last.0).map(Order)

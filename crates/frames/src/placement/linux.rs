@@ -174,19 +174,23 @@ impl Linux {
         (&mut self.zones[zone], context)
     }
 
-    /// Goes through the zones of a request (`get_page_from_freelist`): first without breaking up
-    /// foreign pageblocks, if the flags say so, then with.
+    /// Goes through the zones of a request (`get_page_from_freelist`). The first attempt spares
+    /// foreign pageblocks, if the preferred zone calls for it, and then breaks them up
+    /// (`alloc_flags_nofragment`).
     #[inline]
     fn get_page(
         &mut self,
         table: &mut FrameTable,
         request: &Request,
         migrate_type: MigrateType,
+        depth: Depth,
         mut flags: AllocFlags,
     ) -> Option<Frame> {
         let zonelist = self.zonelists.get(request.node, request.highest_zone);
         let preferred = *zonelist.first()?;
-        let node = self.zones[preferred].zone.span.node;
+        if depth == Depth::Low && self.zones[preferred].nofragment {
+            flags = flags.with(AllocFlags::NOFRAGMENT);
+        }
         let mut context = Context {
             table,
             blocks: &mut self.blocks,
@@ -195,28 +199,30 @@ impl Linux {
         };
         loop {
             for &index in zonelist {
-                let zone = &mut self.zones[index];
-                if flags.nofragment && self.several_nodes && zone.zone.span.node != node {
+                if self.several_nodes
+                    && flags.has(AllocFlags::NOFRAGMENT)
+                    && self.zones[index].zone.span.node != self.zones[preferred].zone.span.node
+                {
                     // Nearness counts more than whole blocks: over again, with fallbacks.
                     break;
                 }
-                if flags.depth != Depth::All
-                    && !zone.watermark_fast(request.order, request.highest_zone, flags)
-                {
+                let zone = &mut self.zones[index];
+                let (order, highest) = (request.order, request.highest_zone);
+                if depth != Depth::All && !zone.watermark_fast(order, highest, depth, flags) {
                     continue;
                 }
                 let taken = zone.take(&mut context, request, migrate_type, flags);
                 if let Some(frame) = taken {
-                    if flags.highatomic {
+                    if flags.has(AllocFlags::HIGHATOMIC) {
                         zone.reserve_highatomic(&mut context, frame);
                     }
                     return Some(frame);
                 }
             }
-            if !flags.nofragment {
+            if !flags.has(AllocFlags::NOFRAGMENT) {
                 return None;
             }
-            flags.nofragment = false;
+            flags = flags.without(AllocFlags::NOFRAGMENT);
             context.counts.nofragment_retries += 1;
         }
     }
@@ -231,17 +237,20 @@ impl Linux {
         migrate_type: MigrateType,
     ) -> Option<Frame> {
         let mut flags = AllocFlags::slow(request, migrate_type, &self.config);
-        if flags.kswapd {
+        if flags.has(AllocFlags::KSWAPD) {
             self.wake_kswapds(request);
         }
-        if let Some(frame) = self.get_page(table, request, migrate_type, flags) {
+        if let Some(frame) = self.get_page(table, request, migrate_type, Depth::Min, flags) {
             self.counts.below_low += 1;
             return Some(frame);
         }
         let entitled = flags::is_memalloc(request);
-        flags = flags.without_watermarks(entitled);
+        if entitled {
+            // No need of the other reserves.
+            flags = flags.without(AllocFlags::RESERVES);
+        }
         let frame = self
-            .get_page(table, request, migrate_type, flags)
+            .get_page(table, request, migrate_type, Depth::All, flags)
             .or_else(|| self.scrape(table, request, migrate_type, flags));
         match frame {
             None => self.counts.failed += 1,
@@ -268,12 +277,12 @@ impl Linux {
         }
         self.unreserve_highatomic(table, request, migrate_type, false);
         self.drain_all(table);
-        if let Some(frame) = self.get_page(table, request, migrate_type, flags) {
+        if let Some(frame) = self.get_page(table, request, migrate_type, Depth::All, flags) {
             return Some(frame);
         }
         let persistent = !has(gfp::NORETRY) && (!costly || has(gfp::RETRY_MAYFAIL));
         if persistent && self.unreserve_highatomic(table, request, migrate_type, true) {
-            return self.get_page(table, request, migrate_type, flags);
+            return self.get_page(table, request, migrate_type, Depth::All, flags);
         }
         None
     }
@@ -341,11 +350,9 @@ impl Placement for Linux {
             return None;
         }
         let migrate_type = self.type_of(request);
-        let preferred = self.zonelists.get(request.node, request.highest_zone).first()?;
-        let nofragment = self.zones[*preferred].nofragment;
-        let flags = AllocFlags::fast(request, migrate_type, nofragment, &self.config);
+        let flags = AllocFlags::fast(request, migrate_type, &self.config);
         let frame = self
-            .get_page(table, request, migrate_type, flags)
+            .get_page(table, request, migrate_type, Depth::Low, flags)
             .or_else(|| self.slow_path(table, request, migrate_type))?;
         table.allocate(frame, request.order, request.mobility, owner);
         Some(frame)

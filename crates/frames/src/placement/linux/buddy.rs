@@ -36,10 +36,10 @@ impl LinuxZone {
     /// buddy, once that is free too, would find their own buddy free.
     #[inline]
     fn is_merge_likely(&self, context: &Context<'_>, frame: Frame, order: Order) -> bool {
-        if order.get() + 1 >= self.area.largest().get() {
+        let above = order.doubled();
+        if above >= self.area.largest() {
             return false;
         }
-        let above = Order::new(order.get() + 1).expect("below the largest order");
         let pair = frame.align_down(above);
         self.area.is_free_here(context.table, pair.buddy(above), above)
     }

@@ -29,7 +29,9 @@ impl LinuxZone {
         flags: AllocFlags,
     ) -> Option<(Frame, MigrateType)> {
         const CMA: MigrateType = MigrateType::Cma;
-        if flags.cma && self.area.frames_on(CMA.index()) > self.area.free_frames() / 2 {
+        if flags.has(AllocFlags::CMA)
+            && self.area.frames_on(CMA.index()) > self.area.free_frames() / 2
+        {
             // More than half of what is free lies in the areas: fill these first.
             if let Some(frame) = self.area.take_smallest(context.table, order, CMA.index()) {
                 return Some((frame, CMA));
@@ -40,7 +42,7 @@ impl LinuxZone {
             if let Some(frame) = own {
                 return Some((frame, migrate_type));
             }
-            if flags.cma
+            if flags.has(AllocFlags::CMA)
                 && let Some(frame) = self.area.take_smallest(context.table, order, CMA.index())
             {
                 return Some((frame, CMA));
@@ -64,7 +66,7 @@ impl LinuxZone {
         migrate_type: MigrateType,
         flags: AllocFlags,
     ) -> bool {
-        let min = if flags.nofragment { order.max(Order::HUGE) } else { order };
+        let min = if flags.has(AllocFlags::NOFRAGMENT) { order.max(Order::HUGE) } else { order };
         let foreign = FALLBACKS[migrate_type.index()];
         let occupied = foreign.map(|kind| u32::from(self.area.occupied(kind.index())));
         let bits = occupied[0] | occupied[1];

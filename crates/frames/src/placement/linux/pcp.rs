@@ -146,12 +146,26 @@ impl LinuxZone {
         };
         let list = list_of(migrate_type, order);
         let mut blocks = core::mem::take(&mut self.per_cpu[usize::from(cpu)].lists[list]);
-        for _ in 0..wanted {
+        let mut left = wanted;
+        while left > 0 {
+            // Balancing with the contiguous memory allocator's areas is decided block by block.
+            if !flags.has(AllocFlags::CMA) {
+                let (table, list) = (&mut *context.table, migrate_type.index());
+                let taken = self.area.take_run(table, order, list, left, |table, frame| {
+                    table.set_cached(frame, order, list as u8);
+                    blocks.push_back(frame);
+                });
+                if taken > 0 {
+                    left -= taken;
+                    continue;
+                }
+            }
             let Some((frame, from)) = self.take_typed(context, order, migrate_type, flags) else {
                 break;
             };
             context.table.set_cached(frame, order, from as u8);
             blocks.push_back(frame);
+            left -= 1;
         }
         context.counts.pcp_refills += 1;
         let pages = &mut self.per_cpu[usize::from(cpu)];

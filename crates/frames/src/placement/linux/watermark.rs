@@ -13,9 +13,10 @@ impl LinuxZone {
         &self,
         order: Order,
         highest: ZoneKind,
+        depth: Depth,
         flags: AllocFlags,
     ) -> bool {
-        let mark = self.mark(flags.depth) + self.watermark_boost;
+        let mark = self.mark(depth) + self.watermark_boost;
         if order == Order::BASE {
             let reserve = self.zone.span.lowmem_reserve[highest as usize];
             let usable = self.free_frames().saturating_sub(self.unusable_free(order, flags));
@@ -24,9 +25,9 @@ impl LinuxZone {
             }
         }
         self.watermark_ok(order, mark, highest, flags)
-            || (flags.ignores_boost
+            || (flags.has(AllocFlags::IGNORES_BOOST)
                 && self.watermark_boost > 0
-                && flags.depth == Depth::Min
+                && depth == Depth::Min
                 && self.watermark_ok(order, self.mark(Depth::Min), highest, flags))
     }
 
@@ -34,9 +35,9 @@ impl LinuxZone {
     /// (`__zone_watermark_ok`).
     fn watermark_ok(&self, order: Order, mark: u64, highest: ZoneKind, flags: AllocFlags) -> bool {
         let mut min = mark;
-        if flags.min_reserve {
+        if flags.has(AllocFlags::MIN_RESERVE) {
             min -= min / 2;
-            if flags.non_block {
+            if flags.has(AllocFlags::NON_BLOCK) {
                 min -= min / 4;
             }
         }
@@ -54,10 +55,10 @@ impl LinuxZone {
         let mut usable = occupied(MigrateType::Unmovable)
             | occupied(MigrateType::Movable)
             | occupied(MigrateType::Reclaimable);
-        if flags.cma {
+        if flags.has(AllocFlags::CMA) {
             usable |= occupied(MigrateType::Cma);
         }
-        if flags.highatomic {
+        if flags.has(AllocFlags::HIGHATOMIC) {
             usable |= occupied(MigrateType::HighAtomic);
         }
         usable >> order.get() != 0
@@ -67,10 +68,10 @@ impl LinuxZone {
     #[inline]
     fn unusable_free(&self, order: Order, flags: AllocFlags) -> u64 {
         let mut unusable = order.frames() - 1;
-        if !flags.uses_reserves() {
+        if !flags.has(AllocFlags::RESERVES) {
             unusable += self.reserved_highatomic;
         }
-        if !flags.cma {
+        if !flags.has(AllocFlags::CMA) {
             unusable += self.area.frames_on(MigrateType::Cma.index());
         }
         unusable
@@ -104,6 +105,6 @@ impl LinuxZone {
         }
         self.watermark_boost = (self.watermark_boost + pageblock).min(limit.max(pageblock));
         context.counts.boosts += 1;
-        self.boosted |= flags.kswapd;
+        self.boosted |= flags.has(AllocFlags::KSWAPD);
     }
 }

@@ -99,7 +99,7 @@ impl LinuxZone {
         flags: AllocFlags,
     ) -> Option<Frame> {
         let reserve = MigrateType::HighAtomic.index();
-        if flags.highatomic
+        if flags.has(AllocFlags::HIGHATOMIC)
             && let Some(frame) = self.area.take_smallest(context.table, order, reserve)
         {
             return Some(frame);
@@ -107,7 +107,7 @@ impl LinuxZone {
         if let Some((frame, _)) = self.take_typed(context, order, migrate_type, flags) {
             return Some(frame);
         }
-        if flags.non_block {
+        if flags.has(AllocFlags::NON_BLOCK) {
             return self.area.take_smallest(context.table, order, reserve);
         }
         None

@@ -1,0 +1,175 @@
+//! How long a placement takes for an allocation and the free that follows, in nanoseconds.
+//!
+//! One zone of 4 GiB, one CPU, movable requests. Three patterns at orders 0 and 9:
+//!
+//! - `bulk`: allocate three quarters of memory, then free it in the same order;
+//! - `random`: the same, freed in shuffled order;
+//! - `repeat`: allocate and free a single block again and again.
+//!
+//! ```text
+//! cargo run --release -p prairie-frames --example placement_rate [POLICY] [ROUNDS]
+//! ```
+//!
+//! Each figure is the median of several rounds on the same machine, the first of which is left
+//! out; the table's own work is part of it. Time is the thread's own, so that other programs on
+//! the machine disturb little.
+
+use std::hint::black_box;
+use std::time::Duration;
+
+use frames::layout::{Watermarks, ZoneSpan};
+use frames::placement::buddy::Buddy;
+use frames::placement::linux::{Config, Linux};
+use frames::placement::{Placement, Request};
+use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
+use rustix::time::{ClockId, clock_gettime};
+
+const FRAMES: u64 = (4 << 30) / 4096;
+const ORDERS: [Order; 2] = [Order::BASE, Order::HUGE];
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let policy = arguments.next().unwrap_or_default();
+    let rounds = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(15);
+    let layout = layout();
+    println!(
+        "policy        order pattern   allocate      free      pair   (ns, median of {rounds})"
+    );
+    let bare = Config { per_cpu_lists: false, ..Config::default() };
+    run("buddy", &policy, rounds, || Buddy::new(&layout, Order::LARGEST_FREE));
+    run("linux", &policy, rounds, || Linux::new(&layout, Config::default()));
+    run("linux-no-pcp", &policy, rounds, || Linux::new(&layout, bare));
+}
+
+/// One Normal zone with the watermarks that Linux would compute for it on a machine with huge
+/// pages enabled (`set_recommended_min_free_kbytes`, `__setup_per_zone_wmarks`).
+fn layout() -> Layout {
+    let min = 11 * 512;
+    let step = (min / 4).max(FRAMES / 1000);
+    Layout::new(vec![ZoneSpan {
+        node: 0,
+        kind: ZoneKind::Normal,
+        start: Pfn(0),
+        spanned: FRAMES,
+        managed: FRAMES,
+        watermarks: Watermarks { min, low: min + step, high: min + 2 * step },
+        lowmem_reserve: [0; 6],
+    }])
+    .expect("a zone with memory")
+}
+
+struct Machine<P> {
+    placement: P,
+    table: FrameTable,
+}
+
+fn run<P: Placement>(name: &str, wanted: &str, rounds: usize, new: impl Fn() -> P) {
+    if !wanted.is_empty() && wanted != name {
+        return;
+    }
+    for order in ORDERS {
+        for pattern in ["bulk", "random", "repeat"] {
+            let mut machine = Machine::new(new());
+            let mut times: Vec<(f64, f64)> =
+                (0..=rounds).map(|_| machine.round(order, pattern)).skip(1).collect();
+            machine.placement.validate(&machine.table);
+            let allocate = median(times.iter().map(|time| time.0));
+            let free = median(times.iter().map(|time| time.1));
+            let pair = median(times.drain(..).map(|time| time.0 + time.1));
+            let order = order.get();
+            match pattern {
+                "repeat" => {
+                    println!("{name:12} {order:6} {pattern:7} {:>10} {:>9} {pair:9.1}", "", "")
+                }
+                _ => println!(
+                    "{name:12} {order:6} {pattern:7} {allocate:10.1} {free:9.1} {pair:9.1}"
+                ),
+            }
+        }
+    }
+}
+
+impl<P: Placement> Machine<P> {
+    fn new(mut placement: P) -> Machine<P> {
+        let mut table = FrameTable::with_frames(FRAMES);
+        for start in (0..FRAMES as u32).step_by(Order::LARGEST_FREE.frames() as usize) {
+            table.add_memory(Frame(start), Order::LARGEST_FREE);
+            placement.seed(&mut table, Frame(start), Order::LARGEST_FREE);
+        }
+        placement.start(&mut table);
+        Machine { placement, table }
+    }
+
+    fn allocate(&mut self, order: Order, owner: u32) -> Frame {
+        let request = Request {
+            order,
+            migrate_type: MigrateType::Movable,
+            mobility: Mobility::Movable,
+            ..Request::default()
+        };
+        let frame = self.placement.allocate(&mut self.table, black_box(&request), owner);
+        frame.expect("a quarter of memory is free")
+    }
+
+    fn free(&mut self, frame: Frame) {
+        self.placement.free(&mut self.table, black_box(frame), 0);
+    }
+
+    /// One round: nanoseconds of an allocation and of a free.
+    fn round(&mut self, order: Order, pattern: &str) -> (f64, f64) {
+        let blocks = (FRAMES / 4 * 3) >> order.get();
+        if pattern == "repeat" {
+            let pairs = 1_000_000;
+            let start = now();
+            for _ in 0..pairs {
+                let frame = self.allocate(order, 0);
+                self.free(frame);
+            }
+            return ((now() - start).as_nanos() as f64 / f64::from(pairs), 0.0);
+        }
+        let mut frames = vec![Frame::NONE; blocks as usize];
+        let (mut allocating, mut freeing) = (Duration::ZERO, Duration::ZERO);
+        // Memory has few huge pages: go over it several times, for the clock's sake.
+        let passes = if order < Order::HUGE { 1 } else { 64 };
+        for _ in 0..passes {
+            let start = now();
+            for (block, frame) in frames.iter_mut().enumerate() {
+                *frame = self.allocate(order, (block << order.get()) as u32);
+            }
+            allocating += now() - start;
+            if pattern == "random" {
+                shuffle(&mut frames);
+            }
+            let start = now();
+            for &frame in &frames {
+                self.free(frame);
+            }
+            freeing += now() - start;
+        }
+        let per_block = |time: Duration| time.as_nanos() as f64 / (passes * blocks) as f64;
+        (per_block(allocating), per_block(freeing))
+    }
+}
+
+/// Time that this thread has run.
+fn now() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// Fisher and Yates, on a xorshift generator with a fixed seed: every run does the same.
+fn shuffle(frames: &mut [Frame]) {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    for last in (1..frames.len()).rev() {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        frames.swap(last, (state % (last as u64 + 1)) as usize);
+    }
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}

@@ -139,7 +139,7 @@ impl Life {
         let mut random = Random::new(seed);
         let mut machine = Machine::bare(two_nodes(), config);
         let mut live = Vec::new();
-        for _ in 0..random.below(24) {
+        for _ in 0..random.below(96) {
             let size = order(random.pick(&[0, 0, 1, 4, 9, 10, 11]));
             let zone = machine.layout.zones()[random.below(4) as usize].clone();
             let at =

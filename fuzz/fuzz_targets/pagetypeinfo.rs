@@ -1,0 +1,8 @@
+//! `/proc/pagetypeinfo`: any text gives values or an error.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let _ = host::texts::pagetypeinfo::parse(text);
+});

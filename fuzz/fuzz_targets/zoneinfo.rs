@@ -1,0 +1,8 @@
+//! `/proc/zoneinfo`: any text gives values or an error.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let _ = host::texts::zoneinfo::parse(text);
+});

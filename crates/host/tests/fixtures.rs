@@ -130,3 +130,20 @@ fn streaming_gives_the_same_survey() {
     assert_eq!(Survey::with_counts(&streamed, Some(&counts)).unwrap(), Survey::of(&kept).unwrap());
     assert_eq!(counts.map, host::BlockMap::of(&kept, Order::HUGE).unwrap().unwrap());
 }
+
+#[test]
+fn the_page_on_definitions_says_what_the_code_does() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/definitions.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let rows: Vec<Vec<&str>> = page
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect();
+    for class in FrameClass::ALL {
+        let mobility = host::survey::frame_report::mobility_name(class.mobility());
+        let told =
+            rows.iter().any(|row| row.len() == 4 && row[1] == class.label() && row[2] == mobility);
+        assert!(told, "no row for {class:?}: {} and {mobility}", class.label());
+    }
+}

@@ -3,9 +3,54 @@
 mod machine;
 
 use frames::MigrateType::{HighAtomic, Movable, Unmovable};
+use frames::free_area::{End, FreeArea};
 use frames::placement::linux::Config;
-use frames::{Frame, ZoneKind, free_area::End};
-use machine::{BARE, Machine, zone};
+use frames::{Frame, FrameTable, Order, ZoneKind};
+use machine::{BARE, Machine, order, zone};
+use proptest::prelude::*;
+
+/// Four pageblocks of which the frames given are taken, and the rest is free.
+fn area_without(taken: &[u32]) -> (FreeArea<1>, FrameTable) {
+    let mut table = FrameTable::with_frames(2048);
+    let mut area = FreeArea::new(Frame(0)..Frame(2048), Order::LARGEST_FREE);
+    for frame in (0..2048).filter(|frame| !taken.contains(frame)).map(Frame) {
+        table.add_memory(frame, Order::BASE);
+        let (frame, order) = area.merge(&mut table, frame, Order::BASE, |_, _, _| true);
+        area.insert(&mut table, frame, order, 0, End::Head);
+    }
+    (area, table)
+}
+
+fn lists(area: &FreeArea<1>, table: &FrameTable) -> Vec<Vec<u32>> {
+    let of = |order| area.list(order, 0).iter(table).map(|frame| frame.0).collect();
+    Order::up_to(area.largest()).map(of).collect()
+}
+
+proptest! {
+    /// A run hands out what taking block after block would, and leaves the same lists.
+    #[test]
+    fn a_run_is_one_block_after_another(
+        taken in prop::collection::vec(0..2048_u32, 0..40),
+        requests in prop::collection::vec((0..=10_u8, 1..70_u32), 1..8),
+    ) {
+        let (mut area, mut table) = area_without(&taken);
+        let (mut plain, mut plain_table) = (area.clone(), table.clone());
+        for (of_order, wanted) in requests {
+            let of_order = order(of_order);
+            let mut run = Vec::new();
+            let count = area.take_run(&mut table, of_order, 0, wanted, |_, frame| run.push(frame));
+            prop_assert_eq!(count as usize, run.len());
+            let mut singles = Vec::new();
+            for _ in 0..count {
+                singles.extend(plain.take_smallest(&mut plain_table, of_order, 0));
+            }
+            prop_assert_eq!(run, singles);
+            prop_assert_eq!(lists(&area, &table), lists(&plain, &plain_table));
+            prop_assert!(count > 0 || !plain.has_block(of_order));
+            area.validate(&table);
+        }
+    }
+}
 
 #[test]
 fn a_split_keeps_the_low_half() {

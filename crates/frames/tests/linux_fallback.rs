@@ -2,10 +2,11 @@
 
 mod machine;
 
-use frames::MigrateType::{Movable, Reclaimable, Unmovable};
+use frames::MigrateType::{Cma, Movable, Reclaimable, Unmovable};
+use frames::layout::{Watermarks, ZoneSpan};
 use frames::placement::Request;
 use frames::placement::linux::Config;
-use frames::{MigrateType, ZoneKind, layout::Watermarks};
+use frames::{MigrateType, ZoneKind};
 use machine::{BARE, Machine, order, zone};
 
 #[test]
@@ -219,6 +220,56 @@ fn pageblocks_are_broken_up_once_no_zone_can_spare_them() {
     assert_eq!(machine.allocate(0, Unmovable), 3072 + 256);
     assert_eq!(machine.counter("nofragment_retry"), 1);
     assert_eq!(machine.counter("steal_claim"), 1);
+}
+
+/// Two nodes: rather than go to the other, a request breaks up a pageblock on its own.
+#[test]
+fn nearness_counts_more_than_whole_pageblocks() {
+    let on_node = |node, zone| ZoneSpan { node, ..zone };
+    let zones = vec![
+        on_node(0, zone(ZoneKind::Dma32, 0, 1024)),
+        on_node(0, zone(ZoneKind::Normal, 1024, 2048)),
+        on_node(1, zone(ZoneKind::Normal, 3072, 2048)),
+    ];
+    let mut machine = Machine::with_zones(zones, BARE, &[]);
+    machine.fill(1024..3072, Movable);
+    machine.fill(0..1024, Movable);
+    machine.free_all(2048 + 256..2560);
+    assert_eq!(machine.allocate(0, Unmovable), 2048 + 256);
+    assert_eq!(machine.counter("nofragment_retry"), 1);
+    // A full node leaves no choice.
+    for _ in 1..256 {
+        machine.allocate(0, Unmovable);
+    }
+    assert_eq!(machine.allocate(0, Unmovable), 3072);
+}
+
+/// Areas of the contiguous memory allocator serve movable requests: once these have nothing else,
+/// and while more than half of what is free lies there.
+#[test]
+fn contiguous_areas_are_for_movable_memory() {
+    let zones = || vec![zone(ZoneKind::Normal, 0, 2048)];
+    let with_cma = Config { cma: true, ..BARE };
+    let mut machine = Machine::with_zones(zones(), with_cma, &[Cma, Movable, Movable, Movable]);
+    machine.fill(512..1536, Movable);
+    assert_eq!(machine.allocate(0, Movable), 1536, "half is not more than half");
+    assert_eq!(machine.allocate(0, Movable), 0);
+    assert_eq!(machine.allocate(0, Movable), 1537, "511 frames in 1,022");
+    machine.fill(1..2, Movable);
+    // Frames freed there go back there.
+    machine.free(1);
+    assert_eq!(machine.list(0, Cma), [1]);
+    for _ in 0..510 {
+        machine.allocate(0, Unmovable);
+    }
+    let unmovable = Request { order: order(0), ..Request::default() };
+    assert_eq!(machine.request(unmovable), None, "511 free frames are not for it");
+    assert_eq!(machine.allocate(0, Movable), 1);
+
+    let mut machine = Machine::with_zones(zones(), BARE, &[Cma, Movable, Movable, Movable]);
+    machine.fill(512..2048, Movable);
+    let movable = Request { migrate_type: Movable, ..Request::default() };
+    assert_eq!(machine.request(movable), None);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 mod machine;
 
-use frames::MigrateType::{HighAtomic, Movable, Unmovable};
+use frames::MigrateType::{HighAtomic, Isolate, Movable, Unmovable};
 use frames::layout::Watermarks;
 use frames::placement::Placement;
 use frames::placement::linux::{Config, Linux, Pageset};
@@ -212,4 +212,35 @@ fn a_drain_goes_by_the_type_of_then() {
     assert!(!machine.is_cached(frame));
     let stale = (0..=10).any(|order| machine.list(order, Unmovable).contains(&(frame & !511)));
     assert!(stale, "the whole pageblock merged onto the unmovable list");
+}
+
+/// What lies in an isolated pageblock is freed past the per-CPU lists, and what they hold of it
+/// goes to the isolated list in the end, from where nothing is allocated.
+#[test]
+fn isolated_pageblocks_are_left_alone() {
+    let mut machine = machine(4);
+    machine.set_pageset(1, 0);
+    machine.fill(0..512, Movable);
+    machine.set_pageset(4, 100);
+    machine.free(0);
+    machine.linux.mark_pageblock(0, Isolate);
+    machine.free(2);
+    assert!(machine.is_cached(0));
+    assert_eq!(machine.list(0, Isolate), [2]);
+    machine.linux.drain_all(&mut machine.table);
+    assert_eq!(machine.list(0, Isolate), [0, 2]);
+}
+
+/// Frames of a reserved pageblock share the movable list, and keep their type there.
+#[test]
+fn reserved_frames_pass_through_the_movable_list() {
+    let mut machine = machine(4);
+    machine.set_pageset(1, 0);
+    machine.fill(0..4, Movable);
+    machine.set_pageset(4, 100);
+    machine.linux.mark_pageblock(0, HighAtomic);
+    machine.free_all([0, 2]);
+    assert_eq!(machine.allocate(0, Movable), 2, "as in the kernel, any movable request gets it");
+    machine.linux.drain_all(&mut machine.table);
+    assert_eq!(machine.list(0, HighAtomic), [0]);
 }

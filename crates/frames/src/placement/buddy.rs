@@ -91,12 +91,16 @@ impl BuddyZone {
         let batch = self.batch;
         let list = list_of(&mut self.per_cpu, cpu);
         if list.is_empty() {
-            for _ in 0..batch {
-                let Some(frame) = self.area.take_smallest(table, Order::BASE, 0) else {
+            let mut left = batch as u32;
+            while left > 0 {
+                let taken = self.area.take_run(table, Order::BASE, 0, left, |table, frame| {
+                    table.set_cached(frame, Order::BASE, 0);
+                    list.push_back(frame);
+                });
+                if taken == 0 {
                     break;
-                };
-                table.set_cached(frame, Order::BASE, 0);
-                list.push_back(frame);
+                }
+                left -= taken;
             }
         }
         list.pop_front()

@@ -1,9 +1,9 @@
 //! `linux`: the page allocator of Linux 6.1, down to the order within its free lists.
 //!
 //! What stands here follows `mm/page_alloc.c` of 6.1.192, function by function: the buddy system
-//! with a list for each order and migrate type ([`mod@buddy`]), fallback to foreign types and the
-//! claiming of their pageblocks ([`mod@fallback`]), the reserve for atomic requests
-//! ([`mod@highatomic`]), per-CPU lists ([`pcp`]), watermarks ([`mod@watermark`]) and the passes
+//! with a list for each order and migrate type (`buddy`), fallback to foreign types and the
+//! claiming of their pageblocks (`fallback`), the reserve for atomic requests
+//! (`highatomic`), per-CPU lists (`pcp`), watermarks (`watermark`) and the passes
 //! over the zonelist (this file).
 //!
 //! **Reclaim and compaction are not simulated.** Where the kernel would have freed memory first, a
@@ -18,7 +18,7 @@ mod fallback;
 mod flags;
 mod highatomic;
 mod pageblocks;
-pub mod pcp;
+mod pcp;
 mod watermark;
 mod zone;
 

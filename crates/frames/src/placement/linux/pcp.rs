@@ -3,8 +3,9 @@
 use alloc::collections::VecDeque;
 
 use super::flags::AllocFlags;
+use super::slow_path::COSTLY;
 use super::zone::LinuxZone;
-use super::{COSTLY, Config, Context};
+use super::{Config, Context};
 use crate::layout::{Frame, ZoneSpan};
 use crate::table::{FrameTable, State};
 use crate::{MigrateType, Order};
@@ -196,7 +197,7 @@ impl LinuxZone {
         let batch = self.pageset.batch;
         let high = match self.reclaim_active {
             false => self.pageset.high,
-            true => self.pageset.high.min(batch << 2),
+            true => self.pageset.high.min(batch.saturating_mul(4)),
         };
         if flush || pages.count >= high {
             let frames = if flush { pages.count } else { pages.frames_to_free(high, batch) };
@@ -206,7 +207,7 @@ impl LinuxZone {
 
     /// Gives everything on a CPU's lists back, some batches at a time (`drain_pages_zone`).
     pub(super) fn drain(&mut self, context: &mut Context<'_>, cpu: u16) {
-        let at_once = (self.pageset.batch << BATCH_SCALE_MAX).max(1);
+        let at_once = self.pageset.batch.saturating_mul(1 << BATCH_SCALE_MAX).max(1);
         while let Some(pages) = self.per_cpu.get(usize::from(cpu))
             && pages.count > 0
         {
@@ -282,7 +283,7 @@ impl PerCpuPages {
             return 1;
         }
         let most = high - batch;
-        let scaled = batch << self.free_factor;
+        let scaled = batch.saturating_mul(1 << self.free_factor);
         if scaled < most && self.free_factor < BATCH_SCALE_MAX {
             self.free_factor += 1;
         }

@@ -44,8 +44,7 @@ const SYSCTLS: [&str; 15] = [
     "zone_reclaim_mode",
 ];
 
-/// Directories of `/sys` whose plain files are all taken, and for the last two those one and two
-/// levels down.
+/// Directories of `/sys` whose files are taken, by function below.
 const THP: &str = "sys/kernel/mm/transparent_hugepage";
 const HUGETLB: &str = "sys/kernel/mm/hugepages";
 const NODES: &str = "sys/devices/system/node";
@@ -117,42 +116,48 @@ fn left_out(name: &str, what: &str, error: &io::Error) -> LeftOut {
     LeftOut { what: what.to_owned(), why: format!("/{name}: {error}"), remedy: remedy.to_owned() }
 }
 
-/// Takes `smaps_rollup` and `comm` of the `wanted` processes that have the most anonymous memory
-/// by `statm` (resident less shared). A process that ends meanwhile is passed over.
+/// Takes `smaps_rollup` and `comm` of up to `wanted` processes: those with the most anonymous
+/// memory, by `statm` (resident less shared), of those that may be looked into. A process that
+/// ends meanwhile is passed over.
 pub(crate) fn read_processes(roots: &Roots, wanted: usize, capture: &mut Capture) {
-    let anonymous_pages = |pid: &String| {
-        let text = read_text(roots, &format!("proc/{pid}/statm")).ok()?;
-        let mut pages = text.split_ascii_whitespace().skip(1).map_while(|word| word.parse().ok());
-        let (resident, shared): (u64, u64) = (pages.next()?, pages.next()?);
-        resident.checked_sub(shared).filter(|&pages| pages > 0)
-    };
-    if wanted == 0 {
-        return;
-    }
-    let pids = list(roots, "proc").into_iter().filter(|name| is_numbered(name, ""));
-    let mut processes: Vec<(u64, String)> =
-        pids.filter_map(|pid| Some((anonymous_pages(&pid)?, pid))).collect();
-    processes.sort_by_key(|(pages, pid)| (std::cmp::Reverse(*pages), pid.parse().unwrap_or(0u32)));
-    processes.truncate(wanted);
+    let mut taken = 0;
     let mut refused: Option<(usize, String, io::Error)> = None;
-    for (_, pid) in &processes {
+    for pid in by_anonymous_memory(roots) {
+        if taken == wanted {
+            break;
+        }
         let name = format!("proc/{pid}/smaps_rollup");
         match read_text(roots, &name) {
             Ok(text) if !text.is_empty() => {
                 capture.files.insert(name, text);
                 take(roots, format!("proc/{pid}/comm"), capture);
+                taken += 1;
             }
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 let before = refused.map_or(0, |(count, ..)| count);
                 refused = Some((before + 1, name, error));
             }
-            // Ended meanwhile.
+            // Ended meanwhile, or a kernel thread.
             Ok(_) | Err(_) => {}
         }
     }
     if let Some((count, name, error)) = refused {
-        let of = processes.len();
-        let what = format!("huge pages of {count} of the {of} largest processes");
+        let what = format!("huge pages of {count} other processes");
         capture.left_out.push(left_out(&name, &what, &error));
     }
+}
+
+/// Processes that have anonymous memory, most first.
+fn by_anonymous_memory(roots: &Roots) -> Vec<u32> {
+    let anonymous_pages = |pid: u32| {
+        let text = read_text(roots, &format!("proc/{pid}/statm")).ok()?;
+        let mut pages = text.split_ascii_whitespace().skip(1).map_while(|word| word.parse().ok());
+        let (resident, shared): (u64, u64) = (pages.next()?, pages.next()?);
+        resident.checked_sub(shared).filter(|&pages| pages > 0)
+    };
+    let pids = list(roots, "proc").into_iter().filter_map(|name| name.parse().ok());
+    let mut found: Vec<(u64, u32)> =
+        pids.filter_map(|pid| Some((anonymous_pages(pid)?, pid))).collect();
+    found.sort_by_key(|&(pages, pid)| (std::cmp::Reverse(pages), pid));
+    found.into_iter().map(|(_, pid)| pid).collect()
 }

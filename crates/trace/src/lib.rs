@@ -6,15 +6,19 @@
 //! replay starts from what was there.
 #![deny(unsafe_code)]
 
+pub mod attribution;
 mod error;
 mod event;
 mod event_source;
 mod format;
 pub mod generate;
 mod gfp;
+mod held;
+pub mod import;
 mod metadata;
 pub mod record;
 pub mod snapshot;
+pub mod sources;
 
 pub use error::{Error, Result};
 pub use event::{Event, StackId, Text, Texts, What};
@@ -25,3 +29,4 @@ pub use format::{
 };
 pub use gfp::GfpFlags;
 pub use metadata::{Metadata, Origin, Recording};
+pub use sources::Sources;

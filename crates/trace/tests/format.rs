@@ -22,7 +22,7 @@ fn entries(directory: &Path) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_events_survive(events in prop::collection::vec(any_event(), 0..300)) {

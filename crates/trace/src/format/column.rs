@@ -52,6 +52,9 @@ pub enum Column {
 enum Layout {
     /// Differences of neighbours, bit-packed: for what mostly ascends.
     Deltas,
+    /// All first bytes, then all second bytes, and so on: for numbers that recur, as a frame's does
+    /// when it is freed in a list, so that zstd finds them again.
+    Bytes,
     /// Few distinct values: their numbers in a dictionary, in runs.
     Dictionary,
 }
@@ -112,7 +115,8 @@ impl Column {
 
     const fn layout(self) -> Layout {
         match self {
-            Column::Time | Column::Pfn => Layout::Deltas,
+            Column::Time => Layout::Deltas,
+            Column::Pfn => Layout::Bytes,
             _ => Layout::Dictionary,
         }
     }
@@ -142,7 +146,12 @@ pub fn schema() -> Arc<Type> {
 /// How the columns are written.
 pub fn properties() -> WriterProperties {
     let level = ZstdLevel::try_new(3).expect("zstd has a level 3");
+    let pfn = ColumnPath::from(Column::Pfn.name());
     let mut properties = WriterProperties::builder()
+        // Each page has a compression header of its own, which costs time for the many columns
+        // that take a bit or two a row; a page of frame numbers should stay in the cache.
+        .set_data_page_row_count_limit(1 << 17)
+        .set_column_data_page_row_count_limit(pfn, 1 << 14)
         .set_created_by(concat!("prairie ", env!("CARGO_PKG_VERSION")).into())
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_compression(Compression::ZSTD(level))
@@ -151,12 +160,14 @@ pub fn properties() -> WriterProperties {
         .set_max_row_group_row_count(Some(ROWS_IN_GROUP));
     for column in Column::ALL {
         let path = ColumnPath::from(column.name());
-        properties = match column.layout() {
-            Layout::Dictionary => properties.set_column_dictionary_enabled(path, true),
-            Layout::Deltas => properties
-                .set_column_dictionary_enabled(path.clone(), false)
-                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED),
+        let encoding = match column.layout() {
+            Layout::Dictionary => continue,
+            Layout::Deltas => Encoding::DELTA_BINARY_PACKED,
+            Layout::Bytes => Encoding::BYTE_STREAM_SPLIT,
         };
+        properties = properties
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_encoding(path, encoding);
     }
     properties.build()
 }

@@ -10,10 +10,10 @@
 mod collect;
 mod command;
 mod decode;
-mod kallsyms;
 mod merge;
 mod perf_record;
 mod ring;
+mod stacks;
 mod store;
 mod tracefs;
 mod tracepoint;
@@ -28,12 +28,11 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use host::{Capture, Roots, reader::monotonic_ns};
+use host::{Capture, Kallsyms, Roots, reader::monotonic_ns};
 
 use self::collect::{Batch, Collector};
 use self::command::Command;
 use self::decode::{Decoder, Tracepoint, kernel_types};
-use self::kallsyms::Kallsyms;
 use self::ring::{Ring, Wanted};
 use self::store::{Shared, Store};
 use self::tracepoint::Format;
@@ -150,12 +149,12 @@ fn run(
 ) -> Result<Recorded> {
     let shared = Shared::default();
     let roots = options.roots.clone();
-    let threads = options.threads.max(1);
+    let (threads, started_ns) = (options.threads.max(1), recording.started_ns);
     thread::scope(|scope| {
         let (sender, batches) = channel();
         let shared = &shared;
         let roots = &roots;
-        let storing = scope.spawn(move || store.run(roots, threads, &batches, shared));
+        let storing = scope.spawn(move || store.run(roots, threads, started_ns, &batches, shared));
         let collected = collect(&mut collector, options, &mut recording, shared, &sender);
         drop(sender);
         let stored = storing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -318,10 +317,12 @@ fn refused(what: &'static str) -> impl Fn(io::Error) -> Error {
 }
 
 fn read_symbols(roots: &Roots) -> Result<Kallsyms> {
-    Kallsyms::read(&roots.proc.join("kallsyms")).map_err(|error| Error::Record {
-        what: "the kernel's symbols (/proc/kallsyms), which stacks need".into(),
+    let path = roots.proc.join("kallsyms");
+    let text = std::fs::read_to_string(&path).map_err(Error::read(&path))?;
+    Kallsyms::parse(&text).map_err(|error| Error::Record {
+        what: "the kernel's symbols, which call chains are told by".into(),
         why: error.to_string(),
-        remedy: "run as root, with the sysctl kernel.kptr_restrict below 2".into(),
+        remedy: AS_ROOT.into(),
     })
 }
 

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 
-use host::{Capture, Roots};
+use host::{Capture, Kallsyms, Roots};
 
 use super::collect::{Batch, Step, Tells};
-use super::kallsyms::Kallsyms;
+use super::stacks;
 use crate::{Error, Event, Result, Text, Texts, What, Writer};
 
 /// What the recording thread and the writing thread know of each other.
@@ -42,7 +42,8 @@ impl Store {
     }
 
     /// Takes the snapshot, then writes batches until their sender is gone. Returns the open
-    /// writer and the description of the machine that goes with the snapshot.
+    /// writer and the description of the machine that goes with the snapshot. `started_ns` is
+    /// when the events were switched on: from then on the processes that run have their names.
     ///
     /// # Errors
     /// [`Error::Write`], and those of reading the host.
@@ -50,6 +51,7 @@ impl Store {
         mut self,
         roots: &Roots,
         threads: usize,
+        started_ns: u64,
         batches: &Receiver<Batch>,
         shared: &Shared,
     ) -> Result<(Writer, Capture)> {
@@ -57,7 +59,7 @@ impl Store {
         let names = running(roots);
         shared.snapshot_taken.store(true, Ordering::Release);
         for (pid, name) in names {
-            self.name(capture.taken_at_monotonic_ns, 0, pid, &name)?;
+            self.name(started_ns, 0, pid, &name)?;
         }
         for batch in batches {
             self.write(&batch)?;
@@ -96,7 +98,7 @@ impl Store {
     fn write(&mut self, batch: &Batch) -> Result<()> {
         if let Some(first) = batch.steps.first() {
             for (id, chain) in &batch.chains {
-                let folded = self.texts.intern(&self.symbols.fold(chain));
+                let folded = self.texts.intern(&stacks::fold(&self.symbols, chain));
                 let what = What::Stack { id: *id, folded };
                 let event = Event { time_ns: first.time_ns, pid: -1, cpu: first.cpu, what };
                 self.writer.event(&event, &self.texts)?;

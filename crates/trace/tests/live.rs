@@ -1,0 +1,161 @@
+//! Records this machine, where that is allowed; says why not otherwise.
+
+mod common;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use host::Roots;
+use trace::record::{Options, Progress, RING_BYTES, Recorded, Until, record};
+use trace::{Columns, EventSource, Reader, Sources, What};
+
+/// Records; `None`, with the reason printed, if this machine does not let itself be recorded.
+fn try_record(
+    path: &Path,
+    until: Until,
+    stacks: bool,
+    interrupted: &AtomicBool,
+) -> Option<Recorded> {
+    let mut progress = |_: Progress| {};
+    let options = Options {
+        until,
+        ring_bytes: RING_BYTES,
+        stacks,
+        per_cpu_lists: stacks,
+        threads: 2,
+        roots: Roots::live(),
+        interrupted,
+        progress: &mut progress,
+    };
+    match record(path, options) {
+        Ok(recorded) => Some(recorded),
+        Err(error) => {
+            assert!(!is_root(), "{error}");
+            println!("skipped: {error}");
+            None
+        }
+    }
+}
+
+/// Whether this process may record: being root is not enough in a container.
+fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).unwrap_or(0);
+    const SYS_ADMIN: u64 = 1 << 21;
+    bits & SYS_ADMIN != 0 && Path::new("/proc/kpageflags").metadata().is_ok()
+}
+
+fn words(words: &[&str]) -> Until {
+    Until::Ended(words.iter().map(Into::into).collect())
+}
+
+#[test]
+fn a_command_is_recorded_without_loss() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("live.parquet");
+    let work = format!(
+        "mkdir {0}/w && tar cf {0}/w/a.tar -C /usr/include . && tar xf {0}/w/a.tar -C {0}/w && exit 7",
+        directory.path().display()
+    );
+    let interrupted = AtomicBool::new(false);
+    let Some(recorded) = try_record(&path, words(&["sh", "-c", &work]), true, &interrupted) else {
+        return;
+    };
+    assert_eq!(recorded.status.unwrap().code(), Some(7));
+    assert_eq!(recorded.lost_events, 0);
+    let reader = Reader::open(&path).unwrap();
+    let metadata = reader.metadata();
+    assert_eq!(metadata.recording.as_ref().unwrap().out_of_order, 0);
+    assert!(metadata.after.as_ref().unwrap().files.contains_key("proc/buddyinfo"));
+    let runs = reader.frame_runs().collect::<Result<Vec<_>, _>>().unwrap();
+    let frames = runs.last().map(|run| run.start.0 + run.frames).unwrap();
+    let (mut allocs, mut frees, mut names, mut last_ns) = (0u64, 0u64, Vec::new(), 0);
+    let mut events = reader.events(Columns::ALL);
+    while let Some(batch) = events.next_batch().unwrap() {
+        let batch = batch.to_vec();
+        for event in batch {
+            assert!(event.time_ns >= last_ns, "events are in order of time");
+            last_ns = event.time_ns;
+            match event.what {
+                What::Alloc { pfn, order, .. } => {
+                    assert!(pfn.is_aligned(order) && pfn.0 + order.frames() <= frames);
+                    allocs += 1;
+                }
+                What::Free { pfn, order } => {
+                    assert!(pfn.is_aligned(order) && pfn.0 + order.frames() <= frames);
+                    frees += 1;
+                }
+                What::Process { name } => names.push(events.texts().get(name).to_owned()),
+                _ => {}
+            }
+        }
+    }
+    assert!(allocs > 1000 && frees > 100, "{allocs} allocations, {frees} frees");
+    assert!(names.iter().any(|name| name == "tar") && names.iter().any(|name| name == "sh"));
+    let sources = Sources::of(&reader).unwrap();
+    let known = |name: &str| sources.by_source.iter().any(|usage| usage.name == name);
+    assert!(sources.has_stacks && known("slab") && known("page tables"), "{sources:#?}");
+    println!(
+        "{} events, {:.2} bytes each",
+        metadata.events,
+        reader.file_bytes() as f64 / metadata.events as f64
+    );
+}
+
+#[test]
+fn an_interruption_leaves_a_complete_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("live.parquet");
+    let interrupted = AtomicBool::new(false);
+    let recorded = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_secs(4));
+            interrupted.store(true, Ordering::Relaxed);
+        });
+        try_record(&path, words(&["sleep", "100"]), false, &interrupted)
+    });
+    let Some(recorded) = recorded else { return };
+    // The snapshot is long done by then; sleep was asked to end.
+    assert_eq!(recorded.status.and_then(|status| status.code()), None);
+    assert!(Reader::open(&path).unwrap().metadata().events > 0);
+}
+
+#[test]
+fn a_duration_ends_by_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("live.parquet");
+    let interrupted = AtomicBool::new(false);
+    let begin = Instant::now();
+    let until = Until::Elapsed(Duration::from_millis(300));
+    if try_record(&path, until, false, &interrupted).is_some() {
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        let reader = Reader::open(&path).unwrap();
+        let recording = reader.metadata().recording.clone().unwrap();
+        assert!(recording.ended_ns - recording.started_ns >= 300_000_000);
+    }
+}
+
+#[test]
+fn a_command_that_does_not_exist_leaves_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("live.parquet");
+    let interrupted = AtomicBool::new(false);
+    let mut progress = |_: Progress| {};
+    let options = Options {
+        until: words(&["/nonexistent/command"]),
+        ring_bytes: 1 << 20,
+        stacks: false,
+        per_cpu_lists: false,
+        threads: 2,
+        roots: Roots::live(),
+        interrupted: &interrupted,
+        progress: &mut progress,
+    };
+    let error = record(&path, options).unwrap_err().to_string();
+    if is_root() {
+        assert!(error.starts_with("cannot run /nonexistent/command: "), "{error}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}

@@ -1,0 +1,350 @@
+//! `prairie survey`: how fragmented a host's memory is, why, and what could be had.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+use frames::Order;
+use host::layout::Layout;
+use host::survey::FrameCounts;
+use host::{BlockMap, Capture, FrameOptions, FrameRun, FrameTally, Roots, Survey};
+use indicatif::ProgressBar;
+use report::{MapSheet, Theme};
+use serde::Serialize;
+
+use crate::view::survey as view;
+use crate::{interrupt, output, progress};
+
+/// Show how fragmented a host's memory is, why, and what could be had
+///
+/// Reads the free lists, the flags of every frame, and the settings and counters of huge pages.
+/// Nothing on the host is changed. Without root it shows what it may read and says what it left
+/// out.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Print the survey as JSON instead of the report
+    #[arg(long)]
+    json: bool,
+
+    /// Also write the report as one HTML file that opens offline
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Also write the map of memory as a picture
+    #[arg(long, value_name = "FILE.png|.svg", value_parser = picture)]
+    map: Option<PathBuf>,
+
+    /// The ground of that picture
+    #[arg(long, value_name = "THEME", value_enum, default_value_t = Ground::Light)]
+    theme: Ground,
+
+    /// Memory that one cell of the map stands for: 4K to 1T, a power of two [default: 2M; more
+    /// where one picture could not hold the cells]
+    #[arg(long, value_name = "SIZE", value_parser = cell)]
+    cell: Option<Order>,
+
+    /// Leave the map out of the report
+    #[arg(long)]
+    no_map: bool,
+
+    /// Keep what was read, every frame's flags included, to be surveyed elsewhere
+    #[arg(long, value_name = "FILE.parquet", conflicts_with = "from")]
+    save: Option<PathBuf>,
+
+    /// Survey what --save kept, or the state from which a recording starts
+    #[arg(long, value_name = "FILE.parquet", conflicts_with = "proc")]
+    from: Option<PathBuf>,
+
+    /// Read another /proc tree; its /sys is looked for beside it
+    #[arg(long, value_name = "DIR")]
+    proc: Option<PathBuf>,
+
+    /// Threads that read the frames [default: one for each CPU]
+    #[arg(long, value_name = "N", conflicts_with = "from")]
+    threads: Option<NonZeroUsize>,
+
+    /// How many of the largest processes to list
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  sudo prairie survey                          the report in the terminal
+  sudo prairie survey --html host.html         and as a page
+  sudo prairie survey --no-map --map host.png  the map as a picture only
+  sudo prairie survey --save host.parquet      keep the host's state ...
+  prairie survey --from host.parquet           ... and look at it elsewhere
+  prairie survey --json | jq .free_lists.indices
+
+Exit codes:
+  0    done, even where something had to be left out
+  1    not done; one line on standard error says what, where and what would be right
+  2    the command line was not understood
+  130  interrupted; files are written whole or not at all";
+
+/// The ground of a picture.
+#[derive(Clone, Copy, ValueEnum)]
+enum Ground {
+    Light,
+    Dark,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    /// What this is.
+    schema: &'static str,
+    /// The Prairie that wrote it.
+    prairie_version: &'static str,
+    #[serde(flatten)]
+    survey: &'a Survey,
+}
+
+/// What was read, and what it comes to.
+struct Found {
+    capture: Capture,
+    survey: Survey,
+    map: Option<BlockMap>,
+}
+
+/// Surveys, prints and writes as asked.
+pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    // Better to hear of it now than after a large machine was read.
+    for path in [&args.html, &args.map, &args.save].into_iter().flatten() {
+        directory_exists(path)?;
+    }
+    let found = match read(args, interrupted) {
+        Err(error) if is_interruption(&error) => return Ok(stopped()),
+        found => found?,
+    };
+    let sheet = found.map.as_ref().and_then(|map| view::map::sheet(&found.survey, map));
+    if let Some(sheet) = &sheet {
+        sheet.validate().context("choose a larger --cell")?;
+    }
+    let in_report = sheet.clone().filter(|_| !args.no_map);
+    let report = view::report(&found.survey, in_report, args.top, generated_by());
+    if args.json {
+        let survey = &found.survey;
+        let version = env!("CARGO_PKG_VERSION");
+        output::print_json(&Document { schema: SCHEMA, prairie_version: version, survey })?;
+    } else {
+        output::print_report(&report)?;
+    }
+    if let Some(path) = &args.save {
+        trace::snapshot::save(path, &found.capture)?;
+        eprintln!("prairie: wrote {}", path.display());
+    }
+    if let Some(path) = &args.html {
+        if interrupt::requested() {
+            return Ok(stopped());
+        }
+        report.write_html(path)?;
+        eprintln!("prairie: wrote {}", path.display());
+    }
+    if let Some(path) = &args.map {
+        if interrupt::requested() {
+            return Ok(stopped());
+        }
+        write_map(args, path, sheet.as_ref(), &found.survey)?;
+        eprintln!("prairie: wrote {}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+const SCHEMA: &str = "prairie-survey";
+
+fn read(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Found> {
+    match &args.from {
+        Some(path) => saved(args, path),
+        None => host(args, interrupted),
+    }
+}
+
+/// What a file kept.
+fn saved(args: &Args, path: &Path) -> anyhow::Result<Found> {
+    let capture = trace::snapshot::load(path)?;
+    let within = || format!("{}", path.display());
+    let layout = Layout::of(&capture).with_context(within)?;
+    let counts = match &capture.frames {
+        Some(runs) => {
+            let mut tally = FrameTally::new(layout, args.cell_for(&capture));
+            runs.iter().try_for_each(|run| tally.push(*run)).with_context(within)?;
+            Some(tally.finish())
+        }
+        None => None,
+    };
+    found(capture, counts).with_context(within)
+}
+
+/// What this host, or a copy of another's `/proc`, tells now. Frames are counted as they come and
+/// kept only to be saved.
+fn host(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Found> {
+    let roots = args.proc.as_deref().map_or_else(Roots::live, Roots::at);
+    let mut capture = host::capture_texts(&roots, args.top)?;
+    if let (Some(dir), false) = (&args.proc, capture.files.contains_key("proc/buddyinfo")) {
+        bail!(
+            "{}: no buddyinfo in it that can be read; --proc takes a /proc tree or a copy of one",
+            dir.display()
+        );
+    }
+    let mut tally = FrameTally::new(Layout::of(&capture)?, args.cell_for(&capture));
+    let mut kept: Vec<FrameRun> = Vec::new();
+    let mut counted = Ok(());
+    let mut any = false;
+    let mut bar: Option<ProgressBar> = None;
+    let frames = FrameOptions {
+        threads: args.threads(),
+        interrupted,
+        progress: &mut |done, total| show_progress(&mut bar, done, total),
+    };
+    let read = host::read_frames(&roots, &mut capture, frames, &mut |runs| {
+        any |= !runs.is_empty();
+        if counted.is_ok() {
+            counted = runs.iter().try_for_each(|run| tally.push(*run));
+        }
+        if args.save.is_some() {
+            kept.extend_from_slice(runs);
+        }
+    });
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    read.and(counted)?;
+    capture.frames = Some(kept).filter(|kept| !kept.is_empty());
+    found(capture, any.then(|| tally.finish()))
+}
+
+fn found(capture: Capture, counts: Option<FrameCounts>) -> anyhow::Result<Found> {
+    let survey = Survey::with_counts(&capture, counts.as_ref())?;
+    Ok(Found { capture, survey, map: counts.map(|counts| counts.map) })
+}
+
+impl Args {
+    /// The size of a cell: as asked for, else what fits one picture.
+    fn cell_for(&self, capture: &Capture) -> Order {
+        let text = capture.files.get("proc/zoneinfo").map(String::as_str).unwrap_or_default();
+        // A malformed text is reported where it is needed.
+        let zones = host::texts::zoneinfo::parse(text).unwrap_or_default();
+        let frames = zones.iter().map(|zone| zone.present_frames).sum();
+        self.cell.unwrap_or_else(|| view::map::default_cell(frames))
+    }
+
+    fn threads(&self) -> usize {
+        let all = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+        self.threads.unwrap_or_else(all).get()
+    }
+}
+
+fn show_progress(bar: &mut Option<ProgressBar>, done: u64, total: u64) {
+    let known = (total > 0).then_some(total);
+    let bar = bar.get_or_insert_with(|| progress::bar(known, "Reading frames"));
+    // A machine may have frames beyond its zones.
+    bar.set_position(known.map_or(done, |total| done.min(total)));
+}
+
+fn write_map(
+    args: &Args,
+    path: &Path,
+    sheet: Option<&MapSheet>,
+    survey: &Survey,
+) -> anyhow::Result<()> {
+    let Some(sheet) = sheet else {
+        let why =
+            view::answer::left_out(survey).unwrap_or_else(|| "no frames were read".to_owned());
+        bail!("{}: there is no map to write; {why}", path.display());
+    };
+    let theme = match args.theme {
+        Ground::Light => Theme::Light,
+        Ground::Dark => Theme::Dark,
+    };
+    output::write_map(sheet, path, theme)
+}
+
+/// The command as it was called.
+fn generated_by() -> String {
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    format!("Prairie {}: prairie {}", env!("CARGO_PKG_VERSION"), words.join(" "))
+}
+
+fn directory_exists(path: &Path) -> anyhow::Result<()> {
+    match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() && !dir.is_dir() => {
+            bail!("cannot write {}: there is no directory {}", path.display(), dir.display())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_interruption(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(host::Error::Interrupted))
+}
+
+/// Says that the work was stopped.
+fn stopped() -> ExitCode {
+    eprintln!("prairie: interrupted");
+    ExitCode::from(interrupt::EXIT_CODE)
+}
+
+/// A file name that says which kind of picture it is.
+fn picture(name: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(name);
+    match path.extension().and_then(|ending| ending.to_str()) {
+        Some("png" | "svg") => Ok(path),
+        _ => Err("a map is written as .png or .svg".to_owned()),
+    }
+}
+
+/// A size as people write it: `128K`, `2M`, `1GiB`, `4096`.
+fn cell(text: &str) -> Result<Order, String> {
+    let wrong = || "a power of two from 4K to 1T, as 128K, 2M or 1G".to_owned();
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at(digits);
+    let unit = unit.trim().to_ascii_uppercase();
+    let shift = match unit.trim_end_matches('B').trim_end_matches('I') {
+        "" => 0,
+        "K" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let bytes = number.checked_mul(1 << shift).filter(|bytes| bytes.is_power_of_two());
+    let order = bytes.and_then(|bytes| bytes.ilog2().checked_sub(Order::BASE.bytes().ilog2()));
+    let order = order.and_then(|order| Order::new(order as u8)).ok_or_else(wrong)?;
+    if order > BlockMap::LARGEST_CELL { Err(wrong()) } else { Ok(order) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_as_people_write_them() {
+        for (text, order) in [
+            ("4096", 0),
+            ("4K", 0),
+            ("128k", 5),
+            ("2M", 9),
+            ("2MiB", 9),
+            ("2 MB", 9),
+            ("32M", 13),
+            ("1G", 18),
+            ("1024M", 18),
+            ("1T", 28),
+        ] {
+            assert_eq!(cell(text).map(Order::get), Ok(order), "{text}");
+        }
+        for text in
+            ["", "K", "2", "3M", "2T", "1X", "-2M", "2M2", "99999999999999999999", "16777216T"]
+        {
+            assert!(cell(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Free memory: blocks by order and type, and how much of it is of use for what.
+
+use frames::Order;
+use host::Survey;
+use host::survey::free_lists::{FreeLists, Indices, TypeBlocks};
+use host::survey::{FrameReport, ZoneSurvey};
+use report::{Block, Cell, Column, Section, Table, Tone, number};
+
+use super::{size, zone_name};
+
+/// Everything that the free lists tell; `None` where nothing was read.
+pub fn section(survey: &Survey) -> Option<Section> {
+    let mut blocks = vec![Block::Table(zones(survey))];
+    blocks.extend(pageblocks(survey).map(Block::Table));
+    if let (Some(lists), true) = (&survey.free_lists, survey.zones.len() > 1) {
+        blocks.push(Block::Table(lists_table("All zones", lists, survey.frames.as_ref())));
+    }
+    for zone in &survey.zones {
+        if let Some(lists) = &zone.free_lists {
+            let title = zone_name(survey, zone.id);
+            blocks.push(Block::Table(lists_table(&title, lists, zone.frames.as_ref())));
+        }
+    }
+    let intro = "`F_u` is the share of free memory in blocks too small for a request of that \
+                 order. `F_i` stands only where no block is large enough, so that the request \
+                 would fail: near 0 for lack of memory, near 1 for fragmentation; beside it the \
+                 kernel's own index, by which it decides whether to compact.";
+    let heading = "Free memory, zone by zone".to_owned();
+    (!survey.zones.is_empty()).then(|| Section { heading, intro: intro.to_owned(), blocks })
+}
+
+/// One row for each zone.
+fn zones(survey: &Survey) -> Table {
+    let row = |zone: &ZoneSurvey| {
+        let extent = zone.extent.as_ref();
+        let frames = |of: Option<u64>| of.map_or(number::NONE.to_owned(), |f| size(survey, f));
+        let free = zone.free_lists.as_ref().map(|lists| lists.free_frames);
+        vec![
+            Cell::toned(zone_name(survey, zone.id), Tone::Strong),
+            extent.map_or(number::NONE.to_owned(), |e| number::pfn(e.start_pfn)).into(),
+            frames(extent.map(|e| e.present_frames)).into(),
+            frames(extent.map(|e| e.managed_frames)).into(),
+            frames(free).into(),
+            frames(extent.map(|e| e.per_cpu_frames)).into(),
+            frames(extent.map(|e| e.watermark_frames.min)).into(),
+            frames(extent.map(|e| e.watermark_frames.high)).into(),
+        ]
+    };
+    Table {
+        title: "Zones".to_owned(),
+        columns: vec![
+            Column::text("zone"),
+            Column::number("first frame"),
+            Column::number("memory"),
+            Column::number("managed"),
+            Column::number("free"),
+            Column::number("per CPU"),
+            Column::number("min"),
+            Column::number("high"),
+        ],
+        rows: survey.zones.iter().map(row).collect(),
+        notes: vec![
+            "Managed: given to the page allocator. Per CPU: free, but parked on lists of single \
+             CPUs. Min and high: the watermarks."
+                .to_owned(),
+        ],
+    }
+}
+
+/// Pageblocks by migrate type, zone by zone.
+fn pageblocks(survey: &Survey) -> Option<Table> {
+    let mut types: Vec<&str> = Vec::new();
+    for row in survey.zones.iter().flat_map(|zone| &zone.pageblocks) {
+        if row.blocks > 0 && !types.contains(&row.migrate_type) {
+            types.push(row.migrate_type);
+        }
+    }
+    let row = |zone: &ZoneSurvey| {
+        let blocks = |name: &&str| {
+            let found = zone.pageblocks.iter().find(|row| row.migrate_type == *name);
+            Cell::from(number::count(found.map_or(0, |row| row.blocks)))
+        };
+        let name = Cell::toned(zone_name(survey, zone.id), Tone::Strong);
+        std::iter::once(name).chain(types.iter().map(blocks)).collect()
+    };
+    let rows = survey.zones.iter().filter(|zone| !zone.pageblocks.is_empty()).map(row).collect();
+    let columns = types.iter().map(|name| Column::number(*name));
+    (!types.is_empty()).then(|| Table {
+        title: "Pageblocks by migrate type".to_owned(),
+        columns: std::iter::once(Column::text("zone")).chain(columns).collect(),
+        rows,
+        notes: Vec::new(),
+    })
+}
+
+/// Free blocks by order and type with the indices, order by order, up to 1 GiB where frames tell.
+fn lists_table(title: &str, lists: &FreeLists, frames: Option<&FrameReport>) -> Table {
+    let types: Vec<&TypeBlocks> = lists
+        .blocks_by_type
+        .iter()
+        .filter(|row| row.blocks_by_order.iter().any(|&n| n > 0))
+        .collect();
+    let fails = lists.indices.iter().any(|indices| indices.at_failure.is_some());
+    let failure_columns = ["F_i", "kernel's F_i"].map(Column::number);
+    let failure_columns = failure_columns.into_iter().filter(|_| fails);
+    let type_columns = types.iter().map(|row| Column::number(row.migrate_type));
+    let columns = [Column::number("order"), Column::number("block")]
+        .into_iter()
+        .chain(type_columns)
+        .chain([Column::number("all"), Column::number("F_u")])
+        .chain(failure_columns);
+    let on_lists = lists.indices.iter().map(|indices| list_row(lists, &types, indices));
+    let beyond = beyond_lists(lists, frames).into_iter().map(|(order, unusable)| {
+        let blank = (0..=types.len()).map(|_| Cell::default());
+        let name = [format!("{order}*"), number::bytes(order.bytes())].map(Cell::from);
+        let unusable = Cell::from(number::index(unusable));
+        name.into_iter().chain(blank).chain([unusable]).collect()
+    });
+    let rows: Vec<Vec<Cell>> = on_lists.chain(beyond).collect();
+    let mut notes = Vec::new();
+    if !fails {
+        notes.push("No F_i: a request of any order on the lists could be served.".to_owned());
+    }
+    if frames.is_some() {
+        notes.push(
+            "* beyond the free lists: counted from frames, by aligned blocks that are wholly free."
+                .to_owned(),
+        );
+    }
+    if types.iter().any(|row| row.at_least) {
+        notes.push(
+            "The kernel stops counting at 100,000: some counts by type are lower bounds."
+                .to_owned(),
+        );
+    }
+    Table { title: title.to_owned(), columns: columns.collect(), rows, notes }
+}
+
+fn list_row(lists: &FreeLists, types: &[&TypeBlocks], indices: &Indices) -> Vec<Cell> {
+    let at = |counts: &[u64]| {
+        let blocks = counts.get(usize::from(indices.order)).copied().unwrap_or(0);
+        let tone = if blocks == 0 { Tone::Muted } else { Tone::Plain };
+        Cell::toned(number::count(blocks), tone)
+    };
+    let mut row: Vec<Cell> =
+        vec![indices.order.to_string().into(), number::bytes(indices.block_bytes).into()];
+    row.extend(types.iter().map(|row| at(&row.blocks_by_order)));
+    row.push(at(&lists.blocks_by_order));
+    row.push(Cell::toned(number::index(indices.unusable_free_space_index), Tone::Strong));
+    if let Some(failure) = &indices.at_failure {
+        row.push(number::index(failure.fragmentation_index).into());
+        row.push(number::index(failure.kernel_index_thousandths as f64 / 1000.0).into());
+    }
+    row
+}
+
+/// F_u of the orders that no list holds.
+fn beyond_lists(lists: &FreeLists, frames: Option<&FrameReport>) -> Vec<(Order, f64)> {
+    let known = lists.indices.last().map(|indices| indices.order);
+    let rows = frames.into_iter().flat_map(|frames| &frames.unusable_beyond_lists);
+    rows.filter(|row| Some(row.order) > known)
+        .filter_map(|row| Some((Order::new(row.order)?, row.unusable_free_space_index)))
+        .collect()
+}

@@ -1,0 +1,150 @@
+//! The map of a surveyed host.
+
+use frames::Order;
+use host::{BlockMap, Cell, FrameClass, Survey};
+use report::{MapSegment, MapSheet, MapZone, MemoryMap, number};
+
+use crate::view::colours;
+
+/// The host's memory as a picture; `None` if there is none.
+pub fn sheet(survey: &Survey, map: &BlockMap) -> Option<MapSheet> {
+    let segments = segments(map);
+    let map = MemoryMap {
+        title: super::title(survey),
+        subtitle: subtitle(survey),
+        frame_bytes: survey.page_bytes,
+        frames_per_cell: map.cell.frames(),
+        classes: colours::map_classes(),
+        zones: zones(survey, map),
+        segments,
+    };
+    (!map.is_empty()).then(|| MapSheet::from(map))
+}
+
+/// The smallest cell, at least 2 MiB, with which memory of so many frames fits one picture.
+pub fn default_cell(frames: u64) -> Order {
+    let fits = |order: &Order| frames / order.frames() <= MemoryMap::CELLS_MAX as u64 / 2;
+    let orders = Order::up_to(BlockMap::LARGEST_CELL).skip(Order::HUGE.index());
+    orders.into_iter().find(fits).unwrap_or(BlockMap::LARGEST_CELL)
+}
+
+/// When, and the one thing to see.
+fn subtitle(survey: &Survey) -> String {
+    let mut parts = vec![super::taken_at(survey)];
+    if let Some(frames) = &survey.frames {
+        let spoiled = &frames.spoiled;
+        parts.push(format!(
+            "{} of memory is unmovable and spoils {} of its {} blocks",
+            number::percent(super::ratio(frames.by_mobility.unmovable, frames.present_frames)),
+            number::percent(spoiled.spoiled_share),
+            number::bytes(Order::HUGE.bytes()),
+        ));
+    }
+    parts.join(" · ")
+}
+
+/// Maximal ranges of cells with memory: holes take no room.
+fn segments(map: &BlockMap) -> Vec<MapSegment> {
+    let cell_frames = map.cell.frames();
+    let mut segments: Vec<MapSegment> = Vec::new();
+    let mut end = None;
+    for (start, cell) in present_cells(map) {
+        let class = colours::map_class(cell.class, cell.unmovable_frames);
+        match segments.last_mut().filter(|_| end == Some(start)) {
+            Some(segment) => segment.cells.push(class),
+            None => segments.push(MapSegment { start_pfn: start, cells: vec![class] }),
+        }
+        end = Some(start + cell_frames);
+    }
+    segments
+}
+
+/// Cells with memory by first frame. A cell that two zones share is one cell.
+fn present_cells(map: &BlockMap) -> Vec<(u64, Cell)> {
+    let of_zone = |zone: &host::ZoneCells| {
+        let starts = (zone.start.0..).step_by(map.cell.frames() as usize);
+        starts.zip(zone.cells.clone()).filter(|(_, cell)| cell.present_frames > 0).collect()
+    };
+    let mut cells: Vec<(u64, Cell)> = map.zones.iter().flat_map::<Vec<_>, _>(of_zone).collect();
+    // Zones of interleaved nodes reach across each other.
+    cells.sort_by_key(|(start, _)| *start);
+    cells.dedup_by(|(start, cell), (kept_start, kept)| {
+        let shared = start == kept_start;
+        if shared {
+            *kept = together(*kept, *cell);
+        }
+        shared
+    });
+    cells
+}
+
+/// Two zones' parts of one cell. Of what fills them only the most common is known.
+fn together(a: Cell, b: Cell) -> Cell {
+    let most = if b.class_frames > a.class_frames { b } else { a };
+    Cell {
+        present_frames: a.present_frames + b.present_frames,
+        unmovable_frames: a.unmovable_frames + b.unmovable_frames,
+        ..most
+    }
+}
+
+/// The outlines of zones, by whole cells.
+fn zones(survey: &Survey, map: &BlockMap) -> Vec<MapZone> {
+    let outline = |zone: &host::ZoneCells| MapZone {
+        label: super::zone_name(survey, zone.id),
+        start_pfn: zone.start.0,
+        end_pfn: zone.start.0 + zone.cells.len() as u64 * map.cell.frames(),
+    };
+    let with_memory =
+        |zone: &&host::ZoneCells| zone.cells.iter().any(|cell| cell.class != FrameClass::Absent);
+    map.zones.iter().filter(with_memory).map(outline).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use frames::{Pfn, ZoneKind};
+    use host::{ZoneCells, ZoneId};
+
+    use super::*;
+
+    fn cell(class: FrameClass, frames: u32) -> Cell {
+        Cell { class, class_frames: frames, present_frames: frames, unmovable_frames: 0 }
+    }
+
+    fn zone(kind: ZoneKind, start: u64, cells: &[Cell]) -> ZoneCells {
+        ZoneCells { id: ZoneId { node: 0, kind }, start: Pfn(start), cells: cells.to_vec() }
+    }
+
+    #[test]
+    fn holes_take_no_room_and_a_shared_cell_is_drawn_once() {
+        let absent = cell(FrameClass::Absent, 0);
+        let slab = Cell { unmovable_frames: 40, ..cell(FrameClass::Slab, 40) };
+        let (free, file) = (cell(FrameClass::Free, 512), cell(FrameClass::File, 100));
+        let map = BlockMap {
+            cell: Order::HUGE,
+            zones: vec![
+                zone(ZoneKind::Dma, 0, &[free, absent, free, slab]),
+                zone(ZoneKind::Normal, 1536, &[file, free]),
+            ],
+        };
+        let found = segments(&map);
+        let index = |class: FrameClass| class.index() as u8;
+        assert_eq!(
+            found,
+            [
+                MapSegment { start_pfn: 0, cells: vec![index(FrameClass::Free)] },
+                MapSegment {
+                    start_pfn: 1024,
+                    cells: vec![index(FrameClass::Free), colours::SPOILED, index(FrameClass::Free)],
+                },
+            ]
+        );
+    }
+
+    #[test]
+    fn cells_grow_with_the_machine() {
+        assert_eq!(default_cell(24 << 18), Order::HUGE);
+        assert_eq!(default_cell(1 << 28), Order::HUGE, "1 TiB");
+        assert_eq!(default_cell(1 << 31), Order::LARGEST_FREE, "8 TiB");
+    }
+}

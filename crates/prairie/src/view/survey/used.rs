@@ -1,0 +1,274 @@
+//! Memory in use: what fills it, what of it could be moved, and what spoils the rest.
+
+use frames::Order;
+use host::Survey;
+use host::survey::ZoneSurvey;
+use host::survey::frame_report::{Available, ClassFrames, FrameReport, Potential, PotentialBlocks};
+use host::survey::spoiled::{SpoiledBucket, UnmovableSource};
+use report::{Axis, BarChart, BarSeries, Block, Cell, Column, Section, Table, Tone, Unit, number};
+
+use super::{range, ratio, size, zone_name};
+
+/// Contiguity there is and could be.
+pub fn could_be_had(survey: &Survey) -> Option<Section> {
+    let frames = survey.frames.as_ref()?;
+    let mut blocks = vec![Block::Table(available(frames)), Block::Table(potential(frames))];
+    if survey.zones.len() > 1 {
+        blocks.push(Block::Table(by_zone(survey)));
+    }
+    let intro = "What is there in whole, aligned blocks, and what there would be if everything \
+                 that can be moved were moved. Frames of which flags tell nothing are taken once \
+                 as unmovable, once as movable: the truth lies between.";
+    Some(Section {
+        heading: "Contiguity: what there is, what could be had".to_owned(),
+        intro: intro.to_owned(),
+        blocks,
+    })
+}
+
+fn available(frames: &FrameReport) -> Table {
+    let row = |row: &Available| {
+        vec![
+            number::bytes(row.block_bytes).into(),
+            number::count(row.blocks).into(),
+            Cell::toned(number::percent(row.share_of_free), Tone::Strong),
+        ]
+    };
+    Table {
+        title: "Available now".to_owned(),
+        columns: vec![
+            Column::number("block"),
+            Column::number("free blocks"),
+            Column::number("share of free memory"),
+        ],
+        rows: frames.available.iter().map(row).collect(),
+        notes: Vec::new(),
+    }
+}
+
+fn potential(frames: &FrameReport) -> Table {
+    let row = |row: &Potential| {
+        let blocks = |blocks: &PotentialBlocks| Cell::from(number::count(blocks.blocks));
+        let share = |blocks: &PotentialBlocks| {
+            Cell::toned(number::percent(blocks.share_of_memory), Tone::Strong)
+        };
+        vec![
+            number::bytes(row.block_bytes).into(),
+            blocks(&row.unknown_unmovable),
+            share(&row.unknown_unmovable),
+            blocks(&row.unknown_movable),
+            share(&row.unknown_movable),
+        ]
+    };
+    Table {
+        title: "Potential, after perfect compaction".to_owned(),
+        columns: vec![
+            Column::number("block"),
+            Column::number("blocks").with_unit("at least"),
+            Column::number("share of memory").with_unit("at least"),
+            Column::number("blocks").with_unit("at most"),
+            Column::number("share of memory").with_unit("at most"),
+        ],
+        rows: frames.potential.iter().map(row).collect(),
+        notes: vec![
+            "At least: unknown frames taken as unmovable. At most: taken as movable.".to_owned(),
+        ],
+    }
+}
+
+fn by_zone(survey: &Survey) -> Table {
+    let row = |zone: &ZoneSurvey| {
+        let frames = zone.frames.as_ref()?;
+        let share = |part: u64| Cell::from(number::percent(ratio(part, frames.present_frames)));
+        let by = &frames.by_mobility;
+        let potential = frames.potential.iter().find(|row| row.order == Order::HUGE.get())?;
+        Some(vec![
+            Cell::toned(zone_name(survey, zone.id), Tone::Strong),
+            share(by.free),
+            share(by.movable),
+            share(by.unmovable),
+            share(by.unknown),
+            Cell::from(number::percent(frames.spoiled.spoiled_share)),
+            Cell::from(range(
+                potential.unknown_unmovable.share_of_memory,
+                potential.unknown_movable.share_of_memory,
+            )),
+        ])
+    };
+    Table {
+        title: "Zone by zone".to_owned(),
+        columns: vec![
+            Column::text("zone"),
+            Column::number("free"),
+            Column::number("movable"),
+            Column::number("unmovable"),
+            Column::number("unknown"),
+            Column::number("spoiled").with_unit("of 2 MiB blocks"),
+            Column::number("potential").with_unit("in 2 MiB blocks"),
+        ],
+        rows: survey.zones.iter().filter_map(row).collect(),
+        notes: Vec::new(),
+    }
+}
+
+/// Memory by class.
+pub fn what_fills(survey: &Survey) -> Option<Section> {
+    let frames = survey.frames.as_ref()?;
+    let row = |row: &ClassFrames| {
+        let tone = match row.mobility {
+            "unmovable" => Tone::Bad,
+            "movable" => Tone::Good,
+            _ => Tone::Plain,
+        };
+        vec![
+            Cell::toned(row.label, Tone::Strong),
+            size(survey, row.frames).into(),
+            number::percent(row.share_of_memory).into(),
+            Cell::toned(row.mobility, tone),
+            row.why.into(),
+        ]
+    };
+    let total = |what: &str, frames_of: u64| {
+        vec![
+            Cell::toned(what, Tone::Muted),
+            Cell::from(size(survey, frames_of)),
+            Cell::from(number::percent(ratio(frames_of, frames.present_frames))),
+        ]
+    };
+    let by = &frames.by_mobility;
+    let mut rows: Vec<Vec<Cell>> = frames.by_class.iter().map(row).collect();
+    rows.extend([
+        total("all free", by.free),
+        total("all movable", by.movable),
+        total("all unmovable", by.unmovable),
+        total("all unknown", by.unknown),
+    ]);
+    let mut notes = Vec::new();
+    if frames.unevictable_frames > 0 {
+        notes.push(format!(
+            "Of the movable memory {} is unevictable or locked, and moves only while \
+             vm.compact_unevictable_allowed is 1.",
+            size(survey, frames.unevictable_frames)
+        ));
+    }
+    let table = Table {
+        columns: vec![
+            Column::text("what"),
+            Column::number("memory"),
+            Column::number("share"),
+            Column::text("mobility"),
+            Column::text("why"),
+        ],
+        rows,
+        notes,
+        ..Table::default()
+    };
+    Some(Section {
+        heading: "What fills memory".to_owned(),
+        intro: "Every frame by its flags, and whether software could move what is in it."
+            .to_owned(),
+        blocks: vec![Block::Table(table)],
+    })
+}
+
+/// Unmovable memory by source, and how few frames spoil how much.
+pub fn what_spoils(survey: &Survey) -> Option<Section> {
+    let frames = survey.frames.as_ref()?;
+    let spoiled = &frames.spoiled;
+    let mut intro = format!(
+        "{} unmovable frames ({} of memory) spoil {} of {} blocks of 2 MiB ({}).",
+        number::count(spoiled.unmovable_frames),
+        number::percent(ratio(spoiled.unmovable_frames, frames.present_frames)),
+        number::count(spoiled.spoiled_blocks),
+        number::count(spoiled.whole_blocks),
+        number::percent(spoiled.spoiled_share),
+    );
+    let other = &frames.spoiled_if_unknown_unmovable;
+    if other.spoiled_blocks != spoiled.spoiled_blocks {
+        intro += &format!(
+            " If unknown frames cannot be moved either, {} blocks are spoiled ({}).",
+            number::count(other.spoiled_blocks),
+            number::percent(other.spoiled_share)
+        );
+    }
+    let mut blocks = vec![Block::Table(sources(survey, frames))];
+    if spoiled.spoiled_blocks > 0 {
+        blocks.push(Block::Table(histogram(frames)));
+        blocks.push(Block::BarChart(histogram_chart(frames)));
+    }
+    Some(Section { heading: "What spoils it: few frames, many blocks".to_owned(), intro, blocks })
+}
+
+fn sources(survey: &Survey, frames: &FrameReport) -> Table {
+    let row = |source: &UnmovableSource| {
+        let blocks = |n: u64| Cell::from(number::count(n));
+        vec![
+            Cell::toned(source.label, Tone::Strong),
+            size(survey, source.frames).into(),
+            number::percent(source.share_of_unmovable).into(),
+            blocks(source.blocks),
+            blocks(source.blocks_alone),
+        ]
+    };
+    Table {
+        title: "Unmovable memory by source".to_owned(),
+        columns: vec![
+            Column::text("source"),
+            Column::number("memory"),
+            Column::number("of unmovable"),
+            Column::number("blocks spoiled"),
+            Column::number("by it alone"),
+        ],
+        rows: frames.unmovable_sources.iter().map(row).collect(),
+        notes: vec![
+            "By it alone: blocks that would be whole if this source stood elsewhere.".to_owned(),
+        ],
+    }
+}
+
+/// Buckets as people say them: `1`, `2–3`, `512`.
+fn bucket_name(bucket: &SpoiledBucket) -> String {
+    match bucket.from_frames == bucket.to_frames {
+        true => bucket.from_frames.to_string(),
+        false => format!("{}–{}", bucket.from_frames, bucket.to_frames),
+    }
+}
+
+fn histogram(frames: &FrameReport) -> Table {
+    let row = |bucket: &SpoiledBucket| {
+        vec![
+            bucket_name(bucket).into(),
+            number::count(bucket.blocks).into(),
+            Cell::toned(number::percent(bucket.cumulative_share), Tone::Strong),
+            number::count(bucket.unmovable_frames).into(),
+        ]
+    };
+    Table {
+        title: "Spoiled blocks by the unmovable frames in them (of 512)".to_owned(),
+        columns: vec![
+            Column::number("unmovable frames"),
+            Column::number("blocks"),
+            Column::number("so many or fewer"),
+            Column::number("frames in all"),
+        ],
+        rows: frames.spoiled.histogram.iter().map(row).collect(),
+        notes: Vec::new(),
+    }
+}
+
+fn histogram_chart(frames: &FrameReport) -> BarChart {
+    let spoiled = &frames.spoiled;
+    let share = |bucket: &SpoiledBucket| ratio(bucket.blocks, spoiled.spoiled_blocks);
+    BarChart {
+        title: "Share of the spoiled blocks by the unmovable frames in them".to_owned(),
+        caption: "Bars at the left are blocks that a handful of frames keep from ever being whole."
+            .to_owned(),
+        x: Axis::new("unmovable frames", Unit::Number),
+        y: Axis::new("spoiled blocks", Unit::Share),
+        categories: spoiled.histogram.iter().map(bucket_name).collect(),
+        series: vec![BarSeries {
+            name: "spoiled blocks".to_owned(),
+            values: spoiled.histogram.iter().map(share).collect(),
+        }],
+    }
+}

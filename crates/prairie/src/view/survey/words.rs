@@ -1,0 +1,97 @@
+//! What to know when reading a survey: what is missing, how far figures agree, what words mean.
+
+use host::Survey;
+use report::{Block, Cell, Column, Definition, Section, Table, Tone, number};
+
+/// Everything that is missing, with the reason; `None` if nothing is.
+pub fn left_out(survey: &Survey) -> Option<Section> {
+    let row = |left_out: &host::LeftOut| {
+        vec![
+            left_out.what.as_str().into(),
+            left_out.why.as_str().into(),
+            left_out.remedy.as_str().into(),
+        ]
+    };
+    let table = Table {
+        columns: vec![Column::text("what"), Column::text("why"), Column::text("how to get it")],
+        rows: survey.left_out.iter().map(row).collect(),
+        ..Table::default()
+    };
+    let heading = "Left out".to_owned();
+    (!survey.left_out.is_empty()).then(|| Section {
+        heading,
+        blocks: vec![Block::Table(table)],
+        ..Section::default()
+    })
+}
+
+/// Figures that two sources tell.
+pub fn checks(survey: &Survey) -> Option<Section> {
+    let row = |check: &host::survey::CrossCheck| {
+        vec![
+            check.what.as_str().into(),
+            Cell::toned(number::count(check.by_flags_frames), Tone::Strong),
+            Cell::toned(number::count(check.by_kernel_frames), Tone::Strong),
+            check.relation.into(),
+        ]
+    };
+    let table = Table {
+        columns: vec![
+            Column::text("what"),
+            Column::number("by flags").with_unit("frames"),
+            Column::number("by the kernel").with_unit("frames"),
+            Column::text("where it says so, and how the two should relate"),
+        ],
+        rows: survey.cross_checks.iter().map(row).collect(),
+        ..Table::default()
+    };
+    let intro = "The frames' flags beside the kernel's own counts. Whoever doubts a figure begins \
+                 here.";
+    (!survey.cross_checks.is_empty()).then(|| Section {
+        heading: "Do the figures agree?".to_owned(),
+        intro: intro.to_owned(),
+        blocks: vec![Block::Table(table)],
+    })
+}
+
+/// The words of the report.
+pub fn definitions() -> Section {
+    let definition = |(term, meaning): (&str, &str)| Definition {
+        term: term.to_owned(),
+        meaning: meaning.to_owned(),
+    };
+    let words = [
+        ("Order", "A block of order `j` is `2^j` frames of 4 KiB, aligned to its size."),
+        (
+            "F_u(j), unusable free space index",
+            "The share of free memory that lies in blocks smaller than order `j`; 1 if nothing is \
+             free. From the free lists up to the largest order they hold, beyond that from \
+             aligned, wholly free blocks.",
+        ),
+        (
+            "F_i(j), fragmentation index",
+            "`1 − (free frames / 2^j) / free blocks`, where a request of order `j` would fail; 0 \
+             if no block is free. The kernel's own version adds one frame and rounds.",
+        ),
+        (
+            "Movable, unmovable, unknown",
+            "Movable: a compaction that may wait for locks and input/output could move it. \
+             Unmovable: no migration path of the kernel could. Unknown: its flags do not tell. \
+             `docs/definitions.md` gives the rule for every flag.",
+        ),
+        (
+            "Potential contiguity",
+            "The share of all memory in aligned blocks without an unmovable frame.",
+        ),
+        (
+            "Spoiled block",
+            "A 2 MiB block, all of whose frames exist, with at least one unmovable frame.",
+        ),
+        ("Huge-page coverage", "Anonymous memory on 2 MiB pages by all anonymous memory."),
+    ];
+    Section {
+        heading: "What the words mean".to_owned(),
+        blocks: vec![Block::Definitions(words.map(definition).to_vec())],
+        ..Section::default()
+    }
+}

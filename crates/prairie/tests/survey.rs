@@ -1,0 +1,413 @@
+//! `prairie survey` as it is run: the real command on a host worked out by hand, on a captured
+//! one, on this one, and on nonsense.
+#![allow(missing_docs)]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use host::PageFlags as F;
+use serde_json::Value;
+
+/// A command in `directory`, without the caller's terminal.
+fn prairie(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_prairie"));
+    command.current_dir(directory).args(arguments).env_remove("CLICOLOR_FORCE");
+    command
+}
+
+fn run(directory: &Path, arguments: &[&str]) -> Output {
+    prairie(directory, arguments).output().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// Standard output of a run that must succeed.
+fn succeed(directory: &Path, arguments: &[&str]) -> String {
+    let output = run(directory, arguments);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+    stdout(&output)
+}
+
+fn json(directory: &Path, arguments: &[&str]) -> Value {
+    serde_json::from_str(&succeed(directory, arguments)).unwrap()
+}
+
+/// A host of 16 pageblocks in one zone:
+///
+/// | block | what |
+/// | --- | --- |
+/// | 0 | reserved |
+/// | 1–4 | anonymous |
+/// | 5, 6 | page cache with 1 and 2 frames of slab |
+/// | 7, 8 | page cache |
+/// | 9–11 | free |
+/// | 12 | half anonymous, half free |
+/// | 13 | no flags |
+/// | 14 | page tables |
+/// | 15 | free but for its last frame, which is a driver's |
+fn worked_host(directory: &Path) {
+    let anonymous = F::UPTODATE | F::LRU | F::MMAP | F::ANON | F::SWAPBACKED;
+    let file = F::UPTODATE | F::LRU | F::OWNER_2;
+    let runs = [
+        (512, F::RESERVED),
+        (4 * 512, anonymous),
+        (511, file),
+        (1, F::SLAB),
+        (510, file),
+        (2, F::SLAB),
+        (2 * 512, file),
+        (3 * 512, F::BUDDY),
+        (256, anonymous),
+        (256, F::BUDDY),
+        (512, F::NONE),
+        (512, F::PGTABLE),
+        (511, F::BUDDY),
+        (1, F::MMAP),
+    ];
+    let words: Vec<u8> = runs
+        .iter()
+        .flat_map(|(frames, flags)| flags.0.to_ne_bytes().repeat(*frames as usize))
+        .collect();
+    assert_eq!(words.len(), 8 * 8192);
+    let proc = directory.join("proc");
+    fs::create_dir_all(proc.join("sys/kernel")).unwrap();
+    fs::write(proc.join("kpageflags"), words).unwrap();
+    fs::write(
+        proc.join("zoneinfo"),
+        "Node 0, zone   Normal\n  pages free     2303\n        min      10\n        low      20\n\
+         \x20       high     30\n        spanned  8192\n        present  8192\n        \
+         managed  7680\n  start_pfn:           0\n",
+    )
+    .unwrap();
+    // Block 9; 10 and 11; half of 12; and 15 but for its last frame: 256 + 128 + … + 1.
+    fs::write(proc.join("buddyinfo"), "Node 0, zone   Normal 1 1 1 1 1 1 1 1 2 1 1\n").unwrap();
+    fs::write(proc.join("meminfo"), "AnonPages: 9216 kB\nAnonHugePages: 2048 kB\n").unwrap();
+    fs::write(proc.join("vmstat"), "thp_fault_fallback 7\ncompact_stall 3\n").unwrap();
+    fs::write(proc.join("iomem"), "00000000-01ffffff : System RAM\n").unwrap();
+    fs::write(proc.join("sys/kernel/osrelease"), "6.1.0-test\n").unwrap();
+    fs::write(proc.join("sys/kernel/arch"), "x86_64\n").unwrap();
+    let thp = directory.join("sys/kernel/mm/transparent_hugepage");
+    fs::create_dir_all(&thp).unwrap();
+    fs::write(thp.join("enabled"), "always [madvise] never\n").unwrap();
+}
+
+fn worked() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    worked_host(directory.path());
+    directory
+}
+
+/// A captured Linux 6.18, its first 8192 frames.
+fn captured() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/tests/fixtures/linux-6.18/proc")
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn files_in(directory: &Path) -> Vec<String> {
+    let name = |entry: fs::DirEntry| entry.file_name().into_string().unwrap();
+    let mut names: Vec<String> =
+        fs::read_dir(directory).unwrap().map(|entry| name(entry.unwrap())).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_host_worked_by_hand() {
+    let host = worked();
+    let found = json(host.path(), &["survey", "--proc", "proc", "--json"]);
+    assert_eq!(found["schema"], "prairie-survey");
+    assert_eq!(found["prairie_version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(found["schema_version"], 1);
+    assert_eq!(found["kernel_release"], "6.1.0-test");
+    assert_eq!(found["left_out"].as_array().unwrap().len(), 1, "pagetypeinfo");
+
+    let lists = &found["free_lists"];
+    assert_eq!(lists["free_frames"], 2303);
+    let unusable = |order: usize| lists["indices"][order]["unusable_free_space_index"].as_f64();
+    assert_eq!(unusable(0), Some(0.0));
+    assert_eq!(unusable(9), Some(767.0 / 2303.0));
+    assert_eq!(unusable(10), Some(1279.0 / 2303.0));
+
+    let frames = &found["frames"];
+    assert_eq!(frames["present_frames"], 8192);
+    let by = &frames["by_mobility"];
+    // 512 + 1 + 2 + 512 + 1.
+    assert_eq!((&by["unmovable"], &by["unknown"]), (&1028.into(), &512.into()));
+    assert_eq!((&by["free"], &by["movable"]), (&2303.into(), &4349.into()));
+    let spoiled = &frames["spoiled"];
+    assert_eq!((&spoiled["whole_blocks"], &spoiled["spoiled_blocks"]), (&16.into(), &5.into()));
+    // 1, 1, 2, 512, 512.
+    assert_eq!(spoiled["median_unmovable_frames"], 2);
+    assert_eq!(frames["available"][0]["blocks"], 3);
+    assert_eq!(frames["available"][1]["blocks"], 1);
+    let potential = &frames["potential"][0];
+    assert_eq!(potential["unknown_movable"]["blocks"], 11);
+    assert_eq!(potential["unknown_unmovable"]["blocks"], 10);
+    assert_eq!(frames["unmovable_sources"][0]["frames"], 512);
+    let slab = frames["unmovable_sources"].as_array().unwrap();
+    let slab = slab.iter().find(|source| source["class"] == "slab").unwrap();
+    assert_eq!((&slab["frames"], &slab["blocks_alone"]), (&3.into(), &2.into()));
+    assert_eq!(found["huge_pages"]["host"]["anonymous_coverage"], 2048.0 / 9216.0);
+}
+
+#[test]
+fn the_report_begins_with_the_answer_and_keeps_to_its_width() {
+    let host = worked();
+    let text = succeed(host.path(), &["survey", "--proc", "proc"]).replace('\u{202f}', " ");
+    let answer = text.find("The answer").unwrap();
+    let map = text.find("Map of memory").unwrap();
+    let tables = text.find("Free memory, zone by zone").unwrap();
+    assert!(answer < map && map < tables, "{text}");
+    for part in [
+        "33.3 %  of free memory is in pieces smaller than 2 MiB",
+        "31.2 %  of 2 MiB blocks are spoiled",
+        "62.5 % to 68.8 %  of memory could be had in 2 MiB blocks",
+        "22.2 %  of anonymous memory is on huge pages",
+        "Free memory is broken: of 9 MiB, 66.7 % can serve a request for 2 MiB at once.",
+        "half of these blocks hold 2 or fewer of 512",
+        "1 028 unmovable frames (12.5 % of memory) spoil 5 of 16 blocks of 2 MiB (31.2 %).",
+        "Left out: free blocks and pageblocks by migrate type.",
+        "only where a program asks with madvise(MADV_HUGEPAGE)",
+        "page faults that wanted a huge page and got small ones",
+    ] {
+        // Prose is wrapped wherever a line ends.
+        let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let part = part.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flat.contains(&part), "{part:?} is not in:\n{text}");
+    }
+    assert!(!text.contains('\x1b'), "no colour in a pipe");
+    let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!(widest <= 100, "{widest} columns");
+    let without = succeed(host.path(), &["survey", "--proc", "proc", "--no-map"]);
+    assert!(!without.contains("Map of memory"));
+}
+
+#[test]
+fn colours_are_used_where_they_are_wanted() {
+    let host = worked();
+    let mut command = prairie(host.path(), &["survey", "--proc", "proc"]);
+    let output = command.env("CLICOLOR_FORCE", "1").env("COLORTERM", "truecolor").output().unwrap();
+    // The dark value of free memory, a block of it over another.
+    assert!(stdout(&output).contains("\x1b[38;2;40;49;58m"), "{}", stdout(&output));
+}
+
+#[test]
+fn what_was_saved_tells_the_same_elsewhere() {
+    let host = worked();
+    let now = ["survey", "--proc", "proc", "--save", "host.parquet", "--json"];
+    let live = json(host.path(), &now);
+    let later = json(host.path(), &["survey", "--from", "host.parquet", "--json"]);
+    assert_eq!(live, later);
+    let bytes = fs::metadata(host.path().join("host.parquet")).unwrap().len();
+    assert!(bytes < 64 << 10, "{bytes} bytes for 16 blocks");
+
+    let proc = captured();
+    let proc = proc.to_str().unwrap();
+    let live = json(host.path(), &["survey", "--proc", proc, "--save", "c.parquet", "--json"]);
+    let later = json(host.path(), &["survey", "--from", "c.parquet", "--json"]);
+    assert_eq!(live, later);
+    assert_eq!(live["zones"][0]["zone"], "DMA");
+}
+
+#[test]
+fn pages_and_pictures_are_written_whole() {
+    let host = worked();
+    let files = ["--html", "host.html", "--map", "host.svg"];
+    let text = run(host.path(), &[&["survey", "--proc", "proc"], &files[..]].concat());
+    assert_eq!(text.status.code(), Some(0), "{}", stderr(&text));
+    assert_eq!(stderr(&text), "prairie: wrote host.html\nprairie: wrote host.svg\n");
+    let html = fs::read_to_string(host.path().join("host.html")).unwrap();
+    assert!(html.contains("The answer") && html.trim_end().ends_with("</html>"));
+    let light = fs::read_to_string(host.path().join("host.svg")).unwrap();
+    assert!(light.starts_with("<svg") && light.contains("spoiled"));
+    let dark =
+        ["survey", "--proc", "proc", "--map", "dark.svg", "--theme", "dark", "--cell", "64K"];
+    succeed(host.path(), &dark);
+    let dark = fs::read_to_string(host.path().join("dark.svg")).unwrap();
+    assert!(dark.len() > light.len() && dark.contains("64\u{202f}KiB"));
+    succeed(host.path(), &["survey", "--proc", "proc", "--map", "host.png"]);
+    let png = fs::read(host.path().join("host.png")).unwrap();
+    assert!(png.starts_with(b"\x89PNG\r\n\x1a\n"));
+    let names = ["dark.svg", "host.html", "host.png", "host.svg", "proc", "sys"];
+    assert_eq!(files_in(host.path()), names, "nothing beside them");
+}
+
+#[test]
+fn bad_input_gets_one_line() {
+    let host = worked();
+    let here = host.path();
+    fs::create_dir(here.join("empty")).unwrap();
+    fs::write(here.join("text.parquet"), "not Parquet").unwrap();
+    succeed(here, &["survey", "--proc", "proc", "--save", "whole.parquet"]);
+    let whole = fs::read(here.join("whole.parquet")).unwrap();
+    fs::write(here.join("cut.parquet"), &whole[..whole.len() / 2]).unwrap();
+    for (name, file, text) in [
+        ("bad-buddy", "buddyinfo", "Node 0, zone Normal one two\n"),
+        ("bad-zone", "zoneinfo", "Node 0, zone Elsewhere\n"),
+        ("bad-flags", "kpageflags", "1234567"),
+    ] {
+        let proc = here.join(name).join("proc");
+        worked_host(&here.join(name));
+        fs::write(proc.join(file), text).unwrap();
+    }
+    let before = files_in(here);
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["--from", "missing.parquet"], 1, "cannot read missing.parquet: No such file"),
+        (&["--from", "text.parquet"], 1, "text.parquet: not a complete Parquet file"),
+        (&["--from", "cut.parquet"], 1, "cut.parquet: not a complete Parquet file"),
+        (&["--from", "proc"], 1, "proc: "),
+        (&["--proc", "nowhere"], 1, "nowhere: No such file"),
+        (&["--proc", "empty"], 1, "empty: no buddyinfo in it"),
+        (&["--proc", "proc/buddyinfo"], 1, "proc/buddyinfo: Not a directory"),
+        (&["--proc", "bad-buddy/proc"], 1, "proc/buddyinfo, line 1: expected"),
+        (&["--proc", "bad-zone/proc"], 1, "proc/zoneinfo, line 1: expected"),
+        (&["--proc", "bad-flags/proc"], 1, "kpageflags: ends at byte 7"),
+        (&["--proc", "proc", "--html", "no/where.html"], 1, "there is no directory no"),
+        (&["--proc", "proc", "--html", "empty"], 1, "cannot write empty: is a directory"),
+        (&["--proc", "proc", "--save", "empty"], 1, "cannot write empty: "),
+        (&["--proc", "proc", "--html", "/dev/full"], 1, "cannot write /dev/full: No space left"),
+        (&["--proc", "proc", "--map", "map.jpeg"], 2, "a map is written as .png or .svg"),
+        (&["--proc", "proc", "--cell", "3M"], 2, "a power of two from 4K to 1T"),
+        (&["--proc", "proc", "--threads", "0"], 2, "--threads"),
+        (&["--proc", "proc", "--from", "whole.parquet"], 2, "cannot be used with"),
+        (&["--proc"], 2, "a value is required"),
+        (&["--unheard-of"], 2, "--unheard-of"),
+    ];
+    for (arguments, code, message) in cases {
+        let output = run(here, &[&["survey"], *arguments].concat());
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(*code), "{arguments:?}: {said}");
+        assert!(said.contains(message), "{arguments:?}: {said}");
+        if *code == 1 {
+            assert!(said.starts_with("prairie: "), "{arguments:?}: {said}");
+            assert_eq!(said.lines().count(), 1, "{arguments:?}: {said}");
+        }
+        assert_eq!(files_in(here), before, "{arguments:?} left something behind");
+    }
+}
+
+#[test]
+fn a_newer_format_asks_for_a_newer_prairie() {
+    let host = worked();
+    succeed(host.path(), &["survey", "--proc", "proc", "--save", "host.parquet"]);
+    let path = host.path().join("host.parquet");
+    let mut bytes = fs::read(&path).unwrap();
+    let key = b"prairie.schema_version";
+    let Some(at) = bytes.windows(key.len()).position(|window| window == key) else {
+        panic!("the file's metadata does not tell its version");
+    };
+    // The value follows its key after two bytes of framing.
+    let digit = (at + key.len()..at + key.len() + 8).find(|&i| bytes[i].is_ascii_digit()).unwrap();
+    bytes[digit] = b'9';
+    fs::write(&path, bytes).unwrap();
+    let output = run(host.path(), &["survey", "--from", "host.parquet"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("read it with a newer Prairie"), "{}", stderr(&output));
+}
+
+#[test]
+fn an_interruption_leaves_nothing_behind() {
+    let host = worked();
+    // So large that nobody waits for its end; it takes no room on the disk.
+    let flags = fs::File::options().write(true).open(host.path().join("proc/kpageflags")).unwrap();
+    flags.set_len(1 << 40).unwrap();
+    let before = files_in(host.path());
+    let arguments =
+        ["survey", "--proc", "proc", "--save", "s.parquet", "--html", "s.html", "--map", "s.png"];
+    let mut child = prairie(host.path(), &arguments)
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    wait_for_handler(child.id());
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
+    assert_eq!(said, "prairie: interrupted\n");
+    assert_eq!(files_in(host.path()), before);
+}
+
+/// Waits until the process catches SIGINT and has begun to read frames.
+fn wait_for_handler(pid: u32) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let catches = || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap();
+        u64::from_str_radix(mask, 16).unwrap() & 2 != 0
+    };
+    while !catches() {
+        assert!(Instant::now() < deadline, "the command never caught SIGINT");
+        sleep(Duration::from_millis(5));
+    }
+    sleep(Duration::from_millis(50));
+}
+
+#[test]
+fn this_host_as_root() {
+    if !is_root() || !Path::new("/proc/kpageflags").exists() {
+        eprintln!("skipped: needs root and /proc/kpageflags");
+        return;
+    }
+    let here = tempfile::tempdir().unwrap();
+    let live = ["survey", "--save", "host.parquet", "--html", "host.html", "--map", "host.svg"];
+    let found = json(here.path(), &[&live[..], &["--json"]].concat());
+    let later = json(here.path(), &["survey", "--from", "host.parquet", "--json"]);
+    assert_eq!(found, later);
+    let present = found["cross_checks"].as_array().unwrap();
+    let present = present.iter().find(|check| check["what"] == "frames that exist").unwrap();
+    assert_eq!(present["by_flags_frames"], present["by_kernel_frames"]);
+    for zone in found["zones"].as_array().unwrap() {
+        assert_ne!(zone["extent"]["present_frames"], 0, "{}", zone["zone"]);
+    }
+}
+
+#[test]
+fn this_host_as_nobody() {
+    if !is_root() {
+        eprintln!("skipped: needs root to become another user");
+        return;
+    }
+    // Where that user can reach it.
+    let here = tempfile::tempdir().unwrap();
+    fs::set_permissions(here.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let binary = here.path().join("prairie");
+    fs::copy(env!("CARGO_BIN_EXE_prairie"), &binary).unwrap();
+    let output = Command::new(&binary)
+        .arg("survey")
+        .uid(65534)
+        .gid(65534)
+        .current_dir("/")
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("Left out: "), "{text}");
+    assert!(text.contains("To get it: run as root (sudo)"), "{text}");
+    assert!(text.contains("of free memory is in pieces smaller than"), "{text}");
+    assert!(!text.contains("Map of memory"));
+}
+
+#[test]
+fn help_has_examples_and_exit_codes() {
+    let here = tempfile::tempdir().unwrap();
+    let help = succeed(here.path(), &["survey", "--help"]);
+    for part in ["Examples:", "Exit codes:", "--save <FILE.parquet>", "--cell <SIZE>", "130"] {
+        assert!(help.contains(part), "{part:?} is not in:\n{help}");
+    }
+}

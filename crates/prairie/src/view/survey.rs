@@ -76,12 +76,16 @@ fn taken_at(survey: &Survey) -> String {
     time.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// All memory: by frames, else by what zones say is present.
+/// All memory: by frames or by what zones say is present, whichever is more.
 fn memory_bytes(survey: &Survey) -> u64 {
-    let zones = || survey.zones.iter().filter_map(|zone| zone.extent.as_ref());
-    let present = survey.frames.as_ref().map(|frames| frames.present_frames);
-    let present = present.unwrap_or_else(|| zones().map(|extent| extent.present_frames).sum());
-    bytes(survey, present)
+    let by_frames = survey.frames.as_ref().map_or(0, |frames| frames.present_frames);
+    bytes(survey, by_frames.max(zones_frames(survey)))
+}
+
+/// Frames that zones say are present.
+fn zones_frames(survey: &Survey) -> u64 {
+    let extents = survey.zones.iter().filter_map(|zone| zone.extent.as_ref());
+    extents.map(|extent| extent.present_frames).sum()
 }
 
 fn bytes(survey: &Survey, frames: u64) -> u64 {

@@ -13,6 +13,7 @@ use super::{range, ratio, size};
 pub fn section(survey: &Survey) -> Section {
     let mut blocks = vec![Block::KeyFigures(key_figures(survey)), Block::Text(verdict(survey))];
     blocks.extend(uninitialised(survey).map(Block::Note));
+    blocks.extend(not_seen(survey).map(Block::Warning));
     blocks.extend(left_out(survey).map(Block::Warning));
     Section { heading: "The answer".to_owned(), blocks, ..Section::default() }
 }
@@ -136,7 +137,7 @@ fn why(frames: &FrameReport) -> String {
     let widest = frames.unmovable_sources.iter().max_by_key(|source| source.blocks);
     let named = widest.map(|source| {
         format!(
-            " The widest spread is {}, in {} of the spoiled blocks.",
+            " The most widespread source is {}, in {} of the spoiled blocks.",
             source.label,
             number::percent(ratio(source.blocks, spoiled.spoiled_blocks))
         )
@@ -185,6 +186,19 @@ fn uninitialised(survey: &Survey) -> Option<String> {
         size(survey, found.frames),
         number::percent(found.share_of_memory)
     ))
+}
+
+/// Frames that zones have and the page-flags file does not, as when a copy of it was cut.
+fn not_seen(survey: &Survey) -> Option<String> {
+    let seen = survey.frames.as_ref()?.present_frames;
+    let there = super::zones_frames(survey);
+    (seen < there).then(|| {
+        format!(
+            "Flags were read for {} of {} only: what is said of frames is said of these.",
+            size(survey, seen),
+            size(survey, there)
+        )
+    })
 }
 
 /// One line: what is missing and how to get it.

@@ -4,7 +4,7 @@ use frames::Order;
 use host::Survey;
 use host::survey::free_lists::{FreeLists, Indices, TypeBlocks};
 use host::survey::{FrameReport, ZoneSurvey};
-use report::{Block, Cell, Column, Section, Table, Tone, number};
+use report::{Axis, Block, Cell, Column, LineChart, Section, Series, Table, Tone, Unit, number};
 
 use super::{size, zone_name};
 
@@ -12,6 +12,7 @@ use super::{size, zone_name};
 pub fn section(survey: &Survey) -> Option<Section> {
     let mut blocks = vec![Block::Table(zones(survey))];
     blocks.extend(pageblocks(survey).map(Block::Table));
+    blocks.extend(survey.free_lists.iter().map(|_| Block::LineChart(unusable_by_order(survey))));
     if let (Some(lists), true) = (&survey.free_lists, survey.zones.len() > 1) {
         blocks.push(Block::Table(lists_table("All zones", lists, survey.frames.as_ref())));
     }
@@ -93,6 +94,32 @@ fn pageblocks(survey: &Survey) -> Option<Table> {
     })
 }
 
+/// F_u of each zone over the orders.
+fn unusable_by_order(survey: &Survey) -> LineChart {
+    let line = |name: String, lists: &FreeLists, frames: Option<&FrameReport>| {
+        let on_lists =
+            lists.indices.iter().map(|row| (row.order.into(), row.unusable_free_space_index));
+        let beyond = beyond_lists(lists, frames);
+        let beyond = beyond.into_iter().map(|(order, unusable)| (order.get().into(), unusable));
+        Series { name, points: on_lists.chain(beyond).collect() }
+    };
+    let zones = survey.zones.iter().filter_map(|zone| {
+        let lists = zone.free_lists.as_ref()?;
+        Some(line(zone_name(survey, zone.id), lists, zone.frames.as_ref()))
+    });
+    let together = survey.free_lists.as_ref().filter(|_| survey.zones.len() > 1);
+    let together =
+        together.map(|lists| line("All zones".to_owned(), lists, survey.frames.as_ref()));
+    LineChart {
+        title: "F_u, the share of free memory that cannot serve a request, by its order".to_owned(),
+        caption: "Order 9 is 2 MiB, order 18 is 1 GiB.".to_owned(),
+        x: Axis::new("order", Unit::Count),
+        y: Axis::new("F_u", Unit::Share).within(0.0, 1.0),
+        series: together.into_iter().chain(zones).collect(),
+        ..LineChart::default()
+    }
+}
+
 /// Free blocks by order and type with the indices, order by order, up to 1 GiB where frames tell.
 fn lists_table(title: &str, lists: &FreeLists, frames: Option<&FrameReport>) -> Table {
     let types: Vec<&TypeBlocks> = lists
@@ -101,20 +128,14 @@ fn lists_table(title: &str, lists: &FreeLists, frames: Option<&FrameReport>) -> 
         .filter(|row| row.blocks_by_order.iter().any(|&n| n > 0))
         .collect();
     let fails = lists.indices.iter().any(|indices| indices.at_failure.is_some());
-    let failure_columns = ["F_i", "kernel's F_i"].map(Column::number);
-    let failure_columns = failure_columns.into_iter().filter(|_| fails);
-    let type_columns = types.iter().map(|row| Column::number(row.migrate_type));
-    let columns = [Column::number("order"), Column::number("block")]
-        .into_iter()
-        .chain(type_columns)
-        .chain([Column::number("all"), Column::number("F_u")])
-        .chain(failure_columns);
-    let on_lists = lists.indices.iter().map(|indices| list_row(lists, &types, indices));
+    // The indices first: a narrow page shows them without scrolling.
+    let names = ["order", "block", "F_u"].into_iter();
+    let names = names.chain(["F_i", "kernel's F_i"].into_iter().filter(|_| fails));
+    let names = names.chain(["all free blocks"]).chain(types.iter().map(|row| row.migrate_type));
+    let on_lists = lists.indices.iter().map(|indices| list_row(lists, &types, indices, fails));
     let beyond = beyond_lists(lists, frames).into_iter().map(|(order, unusable)| {
-        let blank = (0..=types.len()).map(|_| Cell::default());
-        let name = [format!("{order}*"), number::bytes(order.bytes())].map(Cell::from);
-        let unusable = Cell::from(number::index(unusable));
-        name.into_iter().chain(blank).chain([unusable]).collect()
+        let texts = [format!("{order}*"), number::bytes(order.bytes()), number::index(unusable)];
+        texts.map(Cell::from).to_vec()
     });
     let rows: Vec<Vec<Cell>> = on_lists.chain(beyond).collect();
     let mut notes = Vec::new();
@@ -133,10 +154,10 @@ fn lists_table(title: &str, lists: &FreeLists, frames: Option<&FrameReport>) -> 
                 .to_owned(),
         );
     }
-    Table { title: title.to_owned(), columns: columns.collect(), rows, notes }
+    Table { title: title.to_owned(), columns: names.map(Column::number).collect(), rows, notes }
 }
 
-fn list_row(lists: &FreeLists, types: &[&TypeBlocks], indices: &Indices) -> Vec<Cell> {
+fn list_row(lists: &FreeLists, types: &[&TypeBlocks], indices: &Indices, fails: bool) -> Vec<Cell> {
     let at = |counts: &[u64]| {
         let blocks = counts.get(usize::from(indices.order)).copied().unwrap_or(0);
         let tone = if blocks == 0 { Tone::Muted } else { Tone::Plain };
@@ -144,13 +165,15 @@ fn list_row(lists: &FreeLists, types: &[&TypeBlocks], indices: &Indices) -> Vec<
     };
     let mut row: Vec<Cell> =
         vec![indices.order.to_string().into(), number::bytes(indices.block_bytes).into()];
-    row.extend(types.iter().map(|row| at(&row.blocks_by_order)));
-    row.push(at(&lists.blocks_by_order));
     row.push(Cell::toned(number::index(indices.unusable_free_space_index), Tone::Strong));
-    if let Some(failure) = &indices.at_failure {
-        row.push(number::index(failure.fragmentation_index).into());
-        row.push(number::index(failure.kernel_index_thousandths as f64 / 1000.0).into());
+    if fails {
+        let failure = indices.at_failure.as_ref();
+        let index = |value: Option<f64>| Cell::from(value.map(number::index).unwrap_or_default());
+        row.push(index(failure.map(|failure| failure.fragmentation_index)));
+        row.push(index(failure.map(|failure| failure.kernel_index_thousandths as f64 / 1000.0)));
     }
+    row.push(at(&lists.blocks_by_order));
+    row.extend(types.iter().map(|row| at(&row.blocks_by_order)));
     row
 }
 
@@ -161,4 +184,27 @@ fn beyond_lists(lists: &FreeLists, frames: Option<&FrameReport>) -> Vec<(Order, 
     rows.filter(|row| Some(row.order) > known)
         .filter_map(|row| Some((Order::new(row.order)?, row.unusable_free_space_index)))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn indices_of_failure_stand_only_where_a_request_would_fail() {
+        let texts = |blocks: Vec<u64>| -> Vec<Vec<String>> {
+            let table = lists_table("zone", &FreeLists::new(blocks, Vec::new()), None);
+            let headings = table.columns.iter().map(|column| column.heading.clone()).collect();
+            let row = |row: &Vec<Cell>| row.iter().map(|cell| cell.text.clone()).collect();
+            std::iter::once(headings).chain(table.rows.iter().map(row)).collect()
+        };
+        let failing = texts(vec![4, 2, 0, 1, 0]);
+        assert_eq!(failing[0], ["order", "block", "F_u", "F_i", "kernel's F_i", "all free blocks"]);
+        assert_eq!(failing[2], ["1", "8\u{202f}KiB", "0.250", "", "", "2"]);
+        // 16 free frames in 7 blocks: 1 − (16 / 16) / 7; the kernel's rounds.
+        assert_eq!(failing[5], ["4", "64\u{202f}KiB", "1.000", "0.857", "0.715", "0"]);
+        let served = texts(vec![4, 2]);
+        assert_eq!(served[0], ["order", "block", "F_u", "all free blocks"]);
+        assert_eq!(served[1].len(), 4);
+    }
 }

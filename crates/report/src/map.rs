@@ -17,6 +17,7 @@ use crate::palette::Paint;
 
 pub(crate) use body::{MapBody, body};
 pub(crate) use layout::Layout;
+pub(crate) use sheet::{ClassSize, LegendEntry};
 
 /// What every frame of one machine is used for, at one instant.
 #[derive(Clone, Debug, Default, PartialEq)]

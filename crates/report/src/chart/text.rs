@@ -11,6 +11,14 @@ impl LineChart {
     /// One row for each line: first, lowest, highest and last value, and the course as a row of
     /// small bars over the x axis.
     pub fn terminal(&self, terminal: Terminal) -> String {
+        let mut table = self.table();
+        table.title = self.title.clone();
+        table.notes.extend(Some(&self.caption).filter(|caption| !caption.is_empty()).cloned());
+        table.terminal(terminal)
+    }
+
+    /// The course of each line in figures.
+    pub(crate) fn table(&self) -> Table {
         let aligned = align(self);
         let values = || aligned.ys.iter().flatten().flatten().copied();
         let (low, high) = match self.y.range {
@@ -35,8 +43,7 @@ impl LineChart {
             }
             _ => String::new(),
         };
-        let table = Table {
-            title: self.title.clone(),
+        Table {
             columns: vec![
                 Column::text(&self.y.label),
                 Column::number("first"),
@@ -46,12 +53,8 @@ impl LineChart {
                 Column::text(format!("{}, {ends}", self.x.label)),
             ],
             rows: self.series.iter().zip(&aligned.ys).map(row).collect(),
-            notes: Some(self.caption.clone())
-                .filter(|caption| !caption.is_empty())
-                .into_iter()
-                .collect(),
-        };
-        table.terminal(terminal)
+            ..Table::default()
+        }
     }
 }
 
@@ -104,7 +107,22 @@ impl BarChart {
         table.terminal(terminal)
     }
 
-    pub(crate) fn values(&self) -> impl Iterator<Item = f64> + '_ {
+    /// The value of each bar: a row per category, a column per series.
+    pub(crate) fn table(&self) -> Table {
+        let series = self.series.iter().map(|series| Column::number(&series.name));
+        let row = |(i, category): (usize, &String)| {
+            let value = |s: &super::BarSeries| s.values.get(i).copied().unwrap_or(f64::NAN);
+            let values = self.series.iter().map(|s| Cell::from(self.y.unit.text(value(s))));
+            [Cell::from(category.as_str())].into_iter().chain(values).collect()
+        };
+        Table {
+            columns: [Column::text(&self.x.label)].into_iter().chain(series).collect(),
+            rows: self.categories.iter().enumerate().map(row).collect(),
+            ..Table::default()
+        }
+    }
+
+    fn values(&self) -> impl Iterator<Item = f64> + '_ {
         self.series.iter().flat_map(|s| &s.values).copied().filter(|value| value.is_finite())
     }
 }

@@ -11,6 +11,11 @@ use crate::svg::{number, paint};
 pub(crate) struct MapBody {
     pub width: f64,
     pub height: f64,
+    /// Side of a cell.
+    pub cell: f64,
+    /// Height of the strip of labels above the cells.
+    pub top: f64,
+    pub layout: Layout,
     /// SVG elements, from (0, 0).
     pub svg: String,
 }
@@ -31,13 +36,15 @@ pub(crate) fn body(map: &MemoryMap, width: f64, aspect: f64, theme: Theme) -> Ma
     let mut svg = String::new();
     let _ = writeln!(svg, "<g transform=\"translate(0 {})\">", number(top));
     cells(&mut svg, map, &layout, cell, theme);
+    // The pointer reaches through to the cells.
+    svg.push_str("<g pointer-events=\"none\">\n");
     if cell >= 5.0 {
         grid_lines(&mut svg, &layout, cell, theme);
     }
     borders(&mut svg, &layout, &zones, cell, theme);
     draw_labels(&mut svg, &labels, theme);
-    svg.push_str("</g>\n");
-    MapBody { width: map_width, height: map_height + top, svg }
+    svg.push_str("</g>\n</g>\n");
+    MapBody { width: map_width, height: map_height + top, cell, top, layout, svg }
 }
 
 /// Which zone each cell, by rising address, belongs to.
@@ -69,9 +76,10 @@ fn cells(out: &mut String, map: &MemoryMap, layout: &Layout, cell: f64, theme: T
         "<g transform=\"scale({})\" fill=\"none\" shape-rendering=\"crispEdges\">",
         number(cell)
     );
-    for (class, pen) in map.classes.iter().zip(&pens) {
+    for (i, (class, pen)) in map.classes.iter().zip(&pens).enumerate() {
         if let (Some(colour), false) = (class.paint, pen.path.is_empty()) {
-            let _ = writeln!(out, "<path {} d=\"{}\"/>", paint("stroke", colour, theme), pen.path);
+            let colour = paint("stroke", colour, theme);
+            let _ = writeln!(out, "<path data-c=\"{i}\" {colour} d=\"{}\"/>", pen.path);
         }
     }
     out.push_str("</g>\n");

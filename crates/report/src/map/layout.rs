@@ -20,6 +20,17 @@ impl Layout {
         Layout { columns, rows, places }
     }
 
+    /// Where the curve goes after each cell: 0 right, 1 down, 2 left, 3 up; 0 after the last.
+    pub fn moves(&self) -> impl Iterator<Item = u8> + '_ {
+        let step = |pair: &[(u32, u32)]| match (pair[0], pair[1]) {
+            (from, to) if to.0 > from.0 => 0,
+            (from, to) if to.1 > from.1 => 1,
+            (from, to) if to.0 < from.0 => 2,
+            _ => 3,
+        };
+        self.places.windows(2).map(step).chain([0])
+    }
+
     /// The rectangle by rows, each place holding what `value` says of its cell.
     pub fn grid<T: Clone>(&self, empty: T, mut value: impl FnMut(usize) -> T) -> Vec<T> {
         let mut grid = vec![empty; self.columns * self.rows];
@@ -30,13 +41,13 @@ impl Layout {
     }
 }
 
-/// The width and height that hold `cells` with few places left over, near `aspect`.
+/// The width and height that hold `cells` with few places left over, near `aspect` (1 or more).
 ///
-/// The width is even, so that no step of the curve is diagonal (a single column excepted).
+/// The width is even and the longer side, so that no step of the curve is diagonal.
 fn rectangle(cells: usize, aspect: f64) -> (usize, usize) {
     let ideal = (cells as f64 * aspect).sqrt();
     let first = ((ideal * 0.82) as usize / 2 * 2).max(2);
-    let last = ((ideal * 1.22) as usize).max(2);
+    let last = ((ideal * 1.22) as usize).max(first + 2);
     let cost = |columns: usize| {
         let rows = cells.div_ceil(columns);
         let left_over = (columns * rows - cells) as f64 / cells as f64;
@@ -46,7 +57,7 @@ fn rectangle(cells: usize, aspect: f64) -> (usize, usize) {
     };
     let columns = (first..=last)
         .step_by(2)
-        .filter(|columns| cells.div_ceil(*columns) <= *columns || aspect < 1.0)
+        .filter(|columns| cells.div_ceil(*columns) <= *columns)
         .min_by(|a, b| cost(*a).total_cmp(&cost(*b)))
         .unwrap_or(last / 2 * 2);
     match cells {
@@ -79,6 +90,10 @@ mod tests {
             if cells > 200 {
                 let skew = layout.columns as f64 / layout.rows as f64 / aspect;
                 prop_assert!((0.6..1.7).contains(&skew), "{} x {}", layout.columns, layout.rows);
+            }
+            for pair in layout.places.windows(2) {
+                let apart = pair[0].0.abs_diff(pair[1].0) + pair[0].1.abs_diff(pair[1].1);
+                prop_assert_eq!(apart, 1);
             }
             let filled: usize = layout.grid(0, |_| 1).iter().sum();
             prop_assert_eq!(filled, cells);

@@ -76,7 +76,7 @@ impl MapSheet {
         self.maps.len() > 1 || !self.title.is_empty()
     }
 
-    pub(crate) fn shown_title(&self) -> String {
+    fn shown_title(&self) -> String {
         match self.maps.first() {
             Some(map) if !self.shows_map_titles() => map.title.clone(),
             _ => self.title.clone(),
@@ -90,22 +90,8 @@ impl MapSheet {
         }
     }
 
-    /// What the picture shows, for those who do not see it: the shares of each class.
-    pub(crate) fn description(&self) -> String {
-        let describe = |map: &MemoryMap| {
-            let all = map.len() as f64;
-            let shares: Vec<String> = map
-                .classes
-                .iter()
-                .zip(map.cells_by_class())
-                .filter(|(class, cells)| *cells > 0 && class.paint.is_some())
-                .map(|(class, cells)| {
-                    format!("{} {}", class.name, number::percent(cells as f64 / all))
-                })
-                .collect();
-            format!("{}: {}.", map.title, shares.join(", "))
-        };
-        let maps: Vec<String> = self.maps.iter().map(describe).collect();
+    fn description(&self) -> String {
+        let maps: Vec<String> = self.maps.iter().map(MemoryMap::description).collect();
         format!("Map of physical memory. {}", maps.join(" "))
     }
 
@@ -170,6 +156,22 @@ impl MapSheet {
             }
         };
         present.map(entry).collect()
+    }
+}
+
+impl MemoryMap {
+    /// What the map shows, for those who do not see it: the shares of each class.
+    pub(crate) fn description(&self) -> String {
+        let by_class = self.cells_by_class();
+        let all = present_cells(self, &by_class).max(1) as f64;
+        let shares: Vec<String> = self
+            .classes
+            .iter()
+            .zip(by_class)
+            .filter(|(class, cells)| *cells > 0 && class.paint.is_some())
+            .map(|(class, cells)| format!("{} {}", class.name, number::percent(cells as f64 / all)))
+            .collect();
+        format!("{}: {}.", self.title, shares.join(", "))
     }
 }
 

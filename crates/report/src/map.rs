@@ -15,7 +15,7 @@ mod text;
 
 use crate::palette::Paint;
 
-pub(crate) use body::{MapBody, body};
+pub(crate) use body::{MapBody, body, has_labels_above};
 pub(crate) use layout::Layout;
 pub(crate) use sheet::{ClassSize, LegendEntry};
 

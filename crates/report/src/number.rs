@@ -71,7 +71,8 @@ pub fn percent(share: f64) -> String {
 pub fn duration(nanoseconds: u64) -> String {
     let seconds = nanoseconds as f64 / 1e9;
     match nanoseconds {
-        0..1_000 => format!("{nanoseconds}{THIN}ns"),
+        0 => format!("0{THIN}s"),
+        1..1_000 => format!("{nanoseconds}{THIN}ns"),
         1_000..999_500 => format!("{}{THIN}µs", significant(nanoseconds as f64 / 1e3)),
         999_500..999_500_000 => format!("{}{THIN}ms", significant(nanoseconds as f64 / 1e6)),
         999_500_000..59_950_000_000 => format!("{}{THIN}s", significant(seconds)),
@@ -205,7 +206,7 @@ mod tests {
     #[test]
     fn durations_change_unit_before_they_round_up_to_it() {
         for (value, text) in [
-            (0, "0 ns"),
+            (0, "0 s"),
             (850, "850 ns"),
             (1_250, "1.25 µs"),
             (999_600, "1 ms"),

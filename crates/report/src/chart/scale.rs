@@ -34,7 +34,7 @@ impl Unit {
                 let decimals = (-(step * 100.0).log10().floor()).clamp(0.0, 6.0) as usize;
                 format!("{:.decimals$}{}%", value * 100.0, number::THIN)
             }
-            Unit::Seconds if step >= 1.0 && value < 600.0 => {
+            Unit::Seconds if step >= 1.0 && step < 60.0 => {
                 format!("{value:.0}{}s", number::THIN)
             }
             _ => self.text(value),
@@ -89,11 +89,16 @@ impl Scale {
     }
 
     /// The distance of about `wanted` round ticks: 1, 2 or 5 times a power of ten; of bytes, a
-    /// power of two.
+    /// power of two; of time, parts and multiples of minutes, hours and days.
     pub fn step(&self, wanted: usize) -> f64 {
         let rough = ((self.high - self.low) / wanted as f64).max(f64::MIN_POSITIVE);
         match self.unit {
             Unit::Bytes => 2f64.powf(rough.log2().ceil()).max(1.0),
+            Unit::Seconds if rough > 20.0 => {
+                let steps = [30.0, 60.0, 120.0, 300.0, 600.0, 1_800.0, 3_600.0, 7_200.0, 18_000.0];
+                let day = 86_400.0;
+                steps.into_iter().find(|step| *step >= rough).unwrap_or((rough / day).ceil() * day)
+            }
             Unit::Number | Unit::Count | Unit::Share | Unit::Seconds => {
                 let power = 10f64.powf(rough.log10().floor());
                 let factor =
@@ -132,6 +137,10 @@ mod tests {
         let gib = f64::from(1 << 30);
         assert_eq!(labels(0.0, 7.0 * gib, Unit::Bytes), ["0 B", "2 GiB", "4 GiB", "6 GiB"]);
         assert_eq!(labels(0.0, 30.0, Unit::Seconds), ["0 s", "10 s", "20 s", "30 s"]);
+        assert_eq!(
+            labels(0.0, 600.0, Unit::Seconds),
+            ["0 s", "2 min", "4 min", "6 min", "8 min", "10 min"]
+        );
         assert_eq!(labels(0.0, 2.0, Unit::Count), ["0", "1", "2"]);
         assert_eq!(labels(-1.0, 1.0, Unit::Number), ["−1", "−0.5", "0", "0.5", "1"]);
     }

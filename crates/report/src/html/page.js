@@ -14,7 +14,15 @@
   const darkQuery = matchMedia("(prefers-color-scheme: dark)");
   let printing = false;
   const isDark = () => darkQuery.matches && !printing;
-  const style = (name) => getComputedStyle(document.body).getPropertyValue(name);
+  // What a colour variable of the page comes to: a canvas knows nothing of variables.
+  const colourOf = (name) => {
+    const probe = document.createElement("span");
+    probe.style.cssText = `color-scheme: ${isDark() ? "dark" : "light"}; color: var(${name})`;
+    document.body.append(probe);
+    const colour = getComputedStyle(probe).color;
+    probe.remove();
+    return colour;
+  };
 
   // ---- numbers, written as the tables write them ----
   const THIN = "\u202f";
@@ -48,7 +56,14 @@
     seconds,
   };
   const show = (unit, value) => value == null ? "–" : write[unit](value);
-  const powersOfTwo = Array.from({ length: 60 }, (_, i) => 2 ** i);
+  // Round steps between ticks; of bare numbers and shares uPlot's own are right.
+  const decades = (first, last) => Array.from({ length: last - first + 1 }, (_, i) => 10 ** (first + i))
+    .flatMap((power) => [power, 2 * power, 5 * power]);
+  const INCREMENTS = {
+    bytes: Array.from({ length: 60 }, (_, i) => 2 ** i),
+    count: decades(0, 15),
+    seconds: [...decades(-9, 0), 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18000, 36000, 86400, ...decades(5, 8).map((h) => h * 3.6)],
+  };
 
   // ---- charts ----
   const charts = [];
@@ -60,13 +75,14 @@
   const FONT = "12.5px Inter, system-ui, sans-serif";
 
   const axis = (spec, extra) => ({
-    font: FONT, stroke: style("--muted"), labelSize: 0,
-    grid: { stroke: style("--line"), width: 1 }, ticks: { stroke: style("--line"), width: 1, size: 5 },
+    font: FONT, stroke: colourOf("--muted"),
+    grid: { stroke: colourOf("--line"), width: 1 }, ticks: { stroke: colourOf("--line"), width: 1, size: 5 },
     values: (u, splits) => splits.map((v) => v == null ? "" : show(spec.unit, v)),
-    ...(spec.unit === "bytes" ? { incrs: powersOfTwo } : spec.unit === "count" ? { incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 2e5, 5e5, 1e6, 2e6, 5e6, 1e7, 2e7, 5e7, 1e8, 2e8, 5e8, 1e9, 1e10, 1e11, 1e12] } : {}),
+    ...(INCREMENTS[spec.unit] && { incrs: INCREMENTS[spec.unit] }),
     ...extra,
   });
   const leftAxis = (spec) => axis(spec, {
+    space: 42,
     size: (u, values) => 14 + Math.max(20, ...(values || []).map(textWidth)),
   });
   const verticalRange = (spec) => (u, low, high) => {
@@ -81,7 +97,7 @@
       x: { time: false, ...(data.x.range ? { range: (u, a, b) => u.zoomed ? [a, b] : data.x.range } : {}) },
       y: { range: verticalRange(data.y) },
     },
-    axes: [axis(data.x, { space: 70 }), leftAxis(data.y)],
+    axes: [axis(data.x, { space: 80, size: 32 }), leftAxis(data.y)],
     series: [{}, ...data.series.map((name, i) => ({
       label: name, stroke: colour(i), width: 2, points: { show: data.xs.length < 2 },
       ...(data.shape === "steps" ? { paths: uPlot.paths.stepped({ align: 1 }) } : {}),
@@ -108,6 +124,7 @@
       y: { range: verticalRange(data.y) },
     },
     axes: [axis(data.x, {
+      size: 32,
       grid: { show: false },
       splits: (u) => data.categories.map((_, i) => i).filter((i) => i >= u.scales.x.min && i <= u.scales.x.max),
       values: (u, splits) => {
@@ -180,7 +197,7 @@
       const { scales, axes, series } = this.options;
       series.slice(1).forEach((s, i) => { s.show = !this.hidden.has(i); });
       this.u = new uPlot({
-        ...this.size, scales, axes, series, padding: [8, 12, 0, 0],
+        ...this.size, scales, axes, series, padding: [8, 26, 0, 0],
         legend: { show: false },
         cursor: { drag: { x: true, y: false, dist: 6 }, points: { show: !bars, size: 8 }, y: false },
         hooks: {
@@ -329,7 +346,7 @@
     marks.charts = `${drawn}/${document.querySelectorAll(".chart").length}`;
     marks.maps = String(document.querySelectorAll(".map").length);
     marks.fetched = String(performance.getEntriesByType("resource").length);
-    marks.width = `${root.scrollWidth}/${innerWidth}`;
+    marks.width = `${root.scrollWidth}/${root.clientWidth}`;
     marks.scheme = isDark() ? "dark" : "light";
   };
 

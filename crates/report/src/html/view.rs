@@ -125,6 +125,8 @@ struct MapView {
     subtitle: String,
     width: f64,
     height: f64,
+    /// How wide it may be stretched.
+    widest: f64,
     alt: String,
     svg: String,
     json: String,
@@ -254,14 +256,20 @@ fn table(shown: &Table) -> TableView {
 fn maps(sheet: &MapSheet) -> Result<MapsView, MapError> {
     sheet.validate()?;
     // Each map is drawn about as wide as it will stand, so that its labels keep their size.
-    let width = if sheet.maps.len() == 1 { 980.0 } else { 470.0 };
+    let width = match sheet.maps.len() {
+        1 => 980.0,
+        2 => 450.0,
+        _ => 300.0,
+    };
+    let strip = sheet.has_labels_above(width);
     let map = |map: &MemoryMap| {
-        let drawn = body(map, width, sheet.aspect(), Theme::Auto);
+        let drawn = body(map, (width, sheet.aspect()), strip, Theme::Auto);
         MapView {
             title: map.title.clone(),
             subtitle: map.subtitle.clone(),
             width: drawn.width,
             height: drawn.height,
+            widest: drawn.width * 1.35,
             alt: format!("Map of physical memory. {}", map.description()),
             json: data::map(map, &drawn),
             svg: drawn.svg,

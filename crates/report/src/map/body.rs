@@ -23,14 +23,18 @@ pub(crate) struct MapBody {
 /// No zone, or no cell.
 const NOTHING: u16 = u16::MAX;
 
-/// Draws a valid map about `width` pixels wide and `aspect` times as wide as high.
-pub(crate) fn body(map: &MemoryMap, width: f64, aspect: f64, theme: Theme) -> MapBody {
-    let layout = Layout::new(map.len(), aspect);
-    // Whole pixels, so that every cell is as large as its neighbour.
-    let cell = (width / layout.columns as f64).floor().clamp(1.0, 48.0);
+/// Draws a valid map about `width` pixels wide and `aspect` times as wide as high; `strip` leaves
+/// room above it for labels, needed or not, so that maps side by side begin at one height.
+pub(crate) fn body(
+    map: &MemoryMap,
+    (width, aspect): (f64, f64),
+    strip: bool,
+    theme: Theme,
+) -> MapBody {
+    let (layout, cell) = lay_out(map, width, aspect);
     let zones = layout.grid(NOTHING, zone_of_cells(map));
     let labels = place_labels(map, &layout, &zones, cell);
-    let top = if labels.iter().any(|label| label.above) { Label::STRIP } else { 0.0 };
+    let top = if strip { Label::STRIP } else { 0.0 };
     let (map_width, map_height) = (layout.columns as f64 * cell, layout.rows as f64 * cell);
 
     let mut svg = String::new();
@@ -45,6 +49,21 @@ pub(crate) fn body(map: &MemoryMap, width: f64, aspect: f64, theme: Theme) -> Ma
     draw_labels(&mut svg, &labels, theme);
     svg.push_str("</g>\n</g>\n");
     MapBody { width: map_width, height: map_height + top, cell, top, layout, svg }
+}
+
+/// Whether a map so drawn has labels above it.
+pub(crate) fn has_labels_above(map: &MemoryMap, (width, aspect): (f64, f64)) -> bool {
+    let (layout, cell) = lay_out(map, width, aspect);
+    let zones = layout.grid(NOTHING, zone_of_cells(map));
+    place_labels(map, &layout, &zones, cell).iter().any(|label| label.above)
+}
+
+/// The layout and the side of a cell: whole pixels, so that every cell is as large as its
+/// neighbour.
+fn lay_out(map: &MemoryMap, width: f64, aspect: f64) -> (Layout, f64) {
+    let layout = Layout::new(map.len(), aspect);
+    let cell = (width / layout.columns as f64).floor().clamp(1.0, 48.0);
+    (layout, cell)
 }
 
 /// Which zone each cell, by rising address, belongs to.

@@ -13,10 +13,9 @@ pub(crate) struct Label {
     x: f64,
     y: f64,
     width: f64,
-    /// Whether it stands above the map, tied to `(anchor_x, anchor_y)`.
+    /// Whether it stands above the map, tied to a place in the zone.
     pub above: bool,
-    anchor_x: f64,
-    anchor_y: f64,
+    anchor: (f64, f64),
 }
 
 impl Label {
@@ -37,51 +36,44 @@ pub(crate) fn place_labels(
     let mut labels = Vec::new();
     // How far the strip above is taken.
     let mut taken = 0.0;
-    for (zone, named) in map.zones.iter().enumerate() {
+    for (zone, named) in map.zones.iter().enumerate().filter(|(_, zone)| !zone.label.is_empty()) {
         let Some((column, row, radius)) = room.widest(zones, zone) else { continue };
-        if named.label.is_empty() {
-            continue;
-        }
-        let (x, y) = ((column as f64 + 0.5) * cell, (row as f64 + 0.5) * cell);
         let width = text_width(&named.label, Label::SIZE, true) + 14.0;
-        let inside = 2.0 * radius as f64 * cell >= Label::HEIGHT * 1.6 && {
-            let span = row_span(layout, zones, column, row);
-            (span.1 - span.0) as f64 * cell >= width * 0.8
-        };
-        let map_width = layout.columns as f64 * cell;
+        let roomy = 2.0 * f64::from(radius) * cell >= Label::HEIGHT * 1.6;
+        let (from, to) = row_span(layout, zones, column, row);
+        let above = !roomy || ((to - from) as f64 * cell) < width * 0.8;
         let half = width / 2.0;
-        let centre = match inside {
-            true => x.clamp(half + 4.0, (map_width - half - 4.0).max(half + 4.0)),
-            false => {
-                let centre = (x - 10.0 + half).max(taken + half);
-                taken = centre + half + 6.0;
-                centre
-            }
-        };
-        labels.push(Label {
-            text: named.label.clone(),
-            x: centre,
-            y: if inside { y } else { -Label::STRIP + Label::HEIGHT / 2.0 },
-            width,
-            above: !inside,
-            anchor_x: x,
-            anchor_y: y,
+        let (x, y) = middle(column, row, cell);
+        let label = |x, y, anchor| Label { text: named.label.clone(), x, y, width, above, anchor };
+        labels.push(if above {
+            let x = (x - 10.0 + half).max(taken + half);
+            taken = x + half + 6.0;
+            let (column, row) = room.nearest(zones, zone, x / cell);
+            label(x, -Label::STRIP + Label::HEIGHT / 2.0, middle(column, row, cell))
+        } else {
+            let map_width = layout.columns as f64 * cell;
+            label(x.clamp(half + 4.0, (map_width - half - 4.0).max(half + 4.0)), y, (x, y))
         });
     }
     labels
+}
+
+/// The middle of a cell in pixels.
+fn middle(column: usize, row: usize, cell: f64) -> (f64, f64) {
+    ((column as f64 + 0.5) * cell, (row as f64 + 0.5) * cell)
 }
 
 pub(crate) fn draw_labels(out: &mut String, labels: &[Label], theme: Theme) {
     for label in labels {
         if label.above {
             let foot =
-                label.anchor_x.clamp(label.x - label.width / 2.0, label.x + label.width / 2.0);
+                label.anchor.0.clamp(label.x - label.width / 2.0, label.x + label.width / 2.0);
             let path = format!(
                 "M{} {}L{} {}",
                 number(foot),
                 number(label.y + Label::HEIGHT / 2.0),
-                number(label.anchor_x),
-                number(label.anchor_y),
+                number(label.anchor.0),
+                number(label.anchor.1),
             );
             for (colour, width) in [(GROUND, "3.6"), (INK, "1.4")] {
                 let colour = paint("stroke", colour, theme);
@@ -167,5 +159,19 @@ impl Room {
         let alike: Vec<usize> = places.filter(|place| self.distance[*place] == best).collect();
         let place = alike[alike.len() / 2];
         Some((place % self.columns, place / self.columns, best))
+    }
+
+    /// The place in a zone that a line from above column `x` reaches first, a little inside.
+    fn nearest(&self, zones: &[u16], zone: usize, x: f64) -> (usize, usize) {
+        let inside = |place: &usize| usize::from(zones[*place]) == zone;
+        let deepest = (0..zones.len()).filter(inside).map(|p| self.distance[p]).max().unwrap_or(0);
+        let at = |place: usize| (place % self.columns, place / self.columns);
+        let far = |place: &usize| {
+            let (column, row) = at(*place);
+            (column as f64 - x).abs() + row as f64
+        };
+        let places =
+            (0..zones.len()).filter(inside).filter(|p| self.distance[*p] >= deepest.min(4));
+        places.min_by(|a, b| far(a).total_cmp(&far(b))).map_or((0, 0), at)
     }
 }

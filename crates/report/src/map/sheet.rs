@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{MapBody, MapError, MapSheet, MemoryMap, body};
+use super::{MapBody, MapError, MapSheet, MemoryMap, body, has_labels_above};
 use crate::number;
 use crate::palette::{INK, LINE, MUTED, Theme};
 use crate::raster;
@@ -27,33 +27,42 @@ impl MapSheet {
         let columns = if self.maps.len() == 4 { 2 } else { columns };
         let share = (WIDTH - GUTTER * (columns as f64 - 1.0)) / columns as f64;
         let aspect = self.aspect();
-        let bodies: Vec<MapBody> =
-            self.maps.iter().map(|map| body(map, share, aspect, theme)).collect();
+        let strip = self.has_labels_above(share);
+        let draw = |map| body(map, (share, aspect), strip, theme);
+        let bodies: Vec<MapBody> = self.maps.iter().map(draw).collect();
         let column_width = bodies.iter().map(|b| b.width).fold(0.0, f64::max);
         let inner = columns as f64 * (column_width + GUTTER) - GUTTER;
         let inner = inner.max(760.0);
 
         let mut y = self.heading(&mut out, theme);
-        for (maps, drawn) in self.maps.chunks(columns).zip(bodies.chunks(columns)) {
-            let mut height: f64 = 0.0;
-            for (column, (map, body)) in maps.iter().zip(drawn).enumerate() {
+        let entries = self.legend_entries();
+        for row in 0..self.maps.len().div_ceil(columns) {
+            let shown = row * columns..((row + 1) * columns).min(self.maps.len());
+            let mut bottom = y;
+            for (column, i) in shown.enumerate() {
                 let x = MARGIN + column as f64 * (column_width + GUTTER);
-                let head = if self.shows_map_titles() {
-                    map_heading(&mut out, map, (x, y), theme)
-                } else {
-                    0.0
-                };
-                let at = (px(x), px(y + head));
+                let (map, body) = (&self.maps[i], &bodies[i]);
+                let mut foot = y;
+                if self.shows_map_titles() {
+                    foot += map_heading(&mut out, map, (x, y), theme);
+                }
+                let at = (px(x), px(foot));
                 let _ = write!(
                     out,
                     "<g transform=\"translate({} {})\">\n{}</g>\n",
                     at.0, at.1, body.svg
                 );
-                height = height.max(head + body.height);
+                foot += body.height + 28.0;
+                let width = if columns == 1 { inner } else { column_width };
+                bottom = bottom.max(legend(&mut out, (&entries, i), (x, foot, width), theme));
             }
-            y += height + GUTTER;
+            y = bottom + GUTTER;
         }
-        y = self.legend(&mut out, y - 8.0, inner, theme);
+        y -= GUTTER;
+        let rule = paint("stroke", LINE, theme);
+        let _ = writeln!(out, "<path d=\"M{} {}h{}\" {rule}/>", px(MARGIN), px(y), px(inner));
+        y += 20.0;
+        line(&mut out, (MARGIN, y), 12.5, false, &self.scale_text(), theme);
         let size = (inner + 2.0 * MARGIN, y + MARGIN - 12.0);
         Ok(document(size, (&self.shown_title(), &self.description()), theme, &out))
     }
@@ -64,6 +73,11 @@ impl MapSheet {
     /// [`MapError`] if the sheet cannot be drawn at that scale.
     pub fn png(&self, theme: Theme, scale: f32) -> Result<Vec<u8>, MapError> {
         raster::png(&self.svg(theme)?, scale).map_err(MapError::Render)
+    }
+
+    /// Whether any map, drawn about `width` pixels wide, has labels above it.
+    pub(crate) fn has_labels_above(&self, width: f64) -> bool {
+        self.maps.iter().any(|map| has_labels_above(map, (width, self.aspect())))
     }
 
     /// Width over height of each map: one map fills a slide, several are square.
@@ -120,25 +134,6 @@ impl MapSheet {
         )
     }
 
-    fn legend(&self, out: &mut String, mut y: f64, width: f64, theme: Theme) -> f64 {
-        let entries = self.legend_entries();
-        let widest = entries.iter().map(LegendEntry::width).fold(0.0, f64::max);
-        let columns = ((width + 28.0) / (widest + 28.0)).floor().max(1.0) as usize;
-        let columns = columns.min(entries.len().max(1));
-        let rows = entries.len().div_ceil(columns);
-        let pitch = (width + 28.0) / columns as f64;
-        for (i, entry) in entries.iter().enumerate() {
-            let (column, row) = (i / rows, i % rows);
-            entry.draw(out, MARGIN + column as f64 * pitch, y + 22.0 * row as f64, theme);
-        }
-        y += 22.0 * rows as f64 + 10.0;
-        let rule = paint("stroke", LINE, theme);
-        let _ = writeln!(out, "<path d=\"M{} {}h{}\" {rule}/>", px(MARGIN), px(y), px(width));
-        y += 20.0;
-        line(out, (MARGIN, y), 12.5, false, &self.scale_text(), theme);
-        y
-    }
-
     /// The classes that occur on some map, with their size on each.
     pub(crate) fn legend_entries(&self) -> Vec<LegendEntry> {
         let counts: Vec<Vec<u64>> = self.maps.iter().map(MemoryMap::cells_by_class).collect();
@@ -175,6 +170,25 @@ impl MemoryMap {
     }
 }
 
+/// The legend of map number `map` in as many columns as fit. Returns where it ends.
+fn legend(
+    out: &mut String,
+    (entries, map): (&[LegendEntry], usize),
+    (x, y, width): (f64, f64, f64),
+    theme: Theme,
+) -> f64 {
+    const GAP: f64 = 28.0;
+    let widest = entries.iter().map(|entry| entry.width(map)).fold(0.0, f64::max);
+    let columns = ((width + GAP) / (widest + GAP)).floor().max(1.0) as usize;
+    let rows = entries.len().div_ceil(columns.min(entries.len().max(1))).max(1);
+    let pitch = (width + GAP) / entries.len().div_ceil(rows).max(1) as f64;
+    for (i, entry) in entries.iter().enumerate() {
+        let (column, row) = (i / rows, i % rows);
+        entry.draw(out, map, (x + column as f64 * pitch, y + 22.0 * row as f64), theme);
+    }
+    y + 22.0 * rows as f64 + 4.0
+}
+
 /// Cells of classes that are not blank.
 fn present_cells(map: &MemoryMap, by_class: &[u64]) -> u64 {
     map.classes.iter().zip(by_class).filter(|(c, _)| c.paint.is_some()).map(|(_, n)| n).sum()
@@ -196,23 +210,18 @@ pub(crate) struct LegendEntry {
 impl LegendEntry {
     const SIZE: f64 = 14.0;
 
-    fn figures(&self) -> String {
-        match self.sizes.as_slice() {
-            [only] => format!("{}, {}", number::bytes(only.bytes), number::percent(only.share)),
-            sizes => {
-                let shares: Vec<String> = sizes.iter().map(|s| number::percent(s.share)).collect();
-                shares.join(" | ")
-            }
-        }
+    fn figures(&self, map: usize) -> String {
+        let size = &self.sizes[map];
+        format!("{}, {}", number::bytes(size.bytes), number::percent(size.share))
     }
 
-    fn width(&self) -> f64 {
+    fn width(&self, map: usize) -> f64 {
         22.0 + text_width(&self.class.name, Self::SIZE, true)
             + 8.0
-            + text_width(&self.figures(), Self::SIZE, false)
+            + text_width(&self.figures(map), Self::SIZE, false)
     }
 
-    fn draw(&self, out: &mut String, x: f64, y: f64, theme: Theme) {
+    fn draw(&self, out: &mut String, map: usize, (x, y): (f64, f64), theme: Theme) {
         let Some(colour) = self.class.paint else { return };
         let _ = write!(
             out,
@@ -232,7 +241,7 @@ impl LegendEntry {
             paint("fill", INK, theme),
             crate::svg::escape(&self.class.name),
             paint("fill", MUTED, theme),
-            self.figures(),
+            self.figures(map),
         );
     }
 }

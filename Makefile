@@ -1,0 +1,62 @@
+# Prairie from a fresh checkout: `make demo` shows what it does, `make test` checks that it does.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.PHONY: help demo build test licences fuzz bench clean
+
+# rustup puts cargo here, and only login shells look there.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+
+CARGO ?= cargo
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+# The binary that the demo runs. Give another one to try it without a release build.
+PRAIRIE ?= $(TARGET)/release/prairie
+REPORT ?= prairie-report.html
+SECONDS_EACH ?= 20
+
+help: ## Say what can be made
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
+	    while IFS='|' read -r target what; do printf '%-16s %s\n' "$$target" "$$what"; done
+
+demo: $(if $(filter $(TARGET)/release/prairie,$(PRAIRIE)),build) ## Survey this host, replay the shipped trace under three systems, write prairie-report.html
+	@$(PRAIRIE) survey
+	@$(PRAIRIE) replay data/demo.parquet --systems buddy,linux,contiguitas --survey --html $(REPORT)
+	@echo "The report is in $(REPORT); open it in a browser."
+
+build: ## Build the command into target/release/prairie
+	@scripts/need cargo cc
+	@$(CARGO) build --release --locked --package prairie
+
+# Linting and documenting share one check of the dependencies; tests come last because they take
+# longest. Passing tests may print: why they were skipped, or how far a replay was from the real
+# kernel.
+test: ## Run every check and every test; stop at the first that fails
+	@scripts/need cargo cc rustfmt clippy chromium
+	@echo "== format"
+	@$(CARGO) fmt --all --check
+	@echo "== lint"
+	@$(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
+	@echo "== docs"
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --locked --workspace --no-deps
+	@echo "== test"
+	@$(CARGO) test --locked --workspace -- --show-output
+
+licences: ## Check the licences and sources of all dependencies (needs cargo-deny)
+	@scripts/need cargo cargo-deny
+	@$(CARGO) deny --locked --all-features check licenses bans sources
+
+fuzz: ## Fuzz each parser for SECONDS_EACH=20 seconds (needs nightly Rust and cargo-fuzz)
+	@scripts/need cargo cargo-fuzz
+	@for target in $$($(CARGO) +nightly fuzz list); do \
+	    echo "== $$target"; \
+	    $(CARGO) +nightly fuzz run "$$target" -- -max_total_time=$(SECONDS_EACH) || exit 1; \
+	done
+
+bench: ## List the benchmarks; each is one command
+	@for script in bench/*.sh; do \
+	    printf '%-28s %s\n' "$$script" "$$(sed -n '2s/^# *//p' "$$script")"; \
+	done
+
+clean: ## Remove what was built, and the report
+	@$(CARGO) clean
+	@rm -f $(REPORT)

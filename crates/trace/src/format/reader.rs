@@ -9,12 +9,9 @@ use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Typ
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 
-use super::row::{BadValue, Rows, Values};
+use super::row::{BATCH, BadValue, Rows, Values, View};
 use super::{Column, Columns, ROWS_IN_GROUP, SCHEMA_VERSION, chunk, column, key};
 use crate::{Error, Event, EventSource, Metadata, Result, Text, Texts};
-
-/// Rows decoded at a time: their columns fit in the second-level cache.
-const BATCH: usize = 4096;
 
 /// An open trace file.
 pub struct Reader {
@@ -206,7 +203,7 @@ struct RowStream<'a> {
     i32s: Vec<(Column, ColumnReaderImpl<Int32Type>)>,
     i64s: Vec<(Column, ColumnReaderImpl<Int64Type>)>,
     text: Option<ColumnReaderImpl<ByteArrayType>>,
-    /// At least `decoded` rows. Columns that are not wanted hold zeros.
+    /// The batch's rows.
     rows: Rows,
     levels: Vec<i16>,
     texts: Vec<ByteArray>,
@@ -218,14 +215,6 @@ struct RowStream<'a> {
 
 impl<'a> RowStream<'a> {
     fn new(reader: &'a Reader, columns: Columns, groups: std::ops::Range<usize>) -> Self {
-        let mut rows = Rows::default();
-        for column in Column::ALL.into_iter().filter(|&column| !columns.contains(column)) {
-            match rows.column(column) {
-                Some(Values::I32(values)) => values.resize(BATCH, 0),
-                Some(Values::I64(values)) => values.resize(BATCH, 0),
-                None => {}
-            }
-        }
         RowStream {
             reader,
             columns,
@@ -234,7 +223,7 @@ impl<'a> RowStream<'a> {
             i32s: Vec::new(),
             i64s: Vec::new(),
             text: None,
-            rows,
+            rows: Rows::default(),
             levels: Vec::new(),
             texts: Vec::new(),
             decoded: 0,
@@ -342,26 +331,41 @@ impl EventSource for Events<'_> {
         if count == 0 {
             return Ok(None);
         }
-        let view = self.rows.rows.view(count);
-        let mut texts = self.rows.texts.iter();
-        for i in 0..count {
-            let text = if self.rows.levels.get(i).is_some_and(|&level| level != 0) {
-                let bytes = texts.next().map_or(&[][..], ByteArray::data);
-                self.texts.intern(&String::from_utf8_lossy(bytes))
-            } else {
-                Text::EMPTY
+        if self.rows.levels.is_empty() {
+            assemble(self.rows.rows.view(), count, |_| Text::EMPTY, &mut self.batch)
+        } else {
+            let (levels, texts) = (&self.rows.levels, &mut self.texts);
+            let mut values = self.rows.texts.iter();
+            let text = |i: usize| match levels[i] {
+                0 => Text::EMPTY,
+                _ => {
+                    let bytes = values.next().map_or(&[][..], ByteArray::data);
+                    texts.intern(&String::from_utf8_lossy(bytes))
+                }
             };
-            match view.get(i).to_event(text) {
-                Ok(event) => self.batch.push(event),
-                Err(bad) => return Err(self.rows.damaged(i, bad)),
-            }
+            assemble(self.rows.rows.view(), count, text, &mut self.batch)
         }
+        .map_err(|(i, bad)| self.rows.damaged(i, bad))?;
         Ok(Some(&self.batch))
     }
 
     fn texts(&self) -> &Texts {
         &self.texts
     }
+}
+
+/// Turns the first `count` rows into events. `text` is asked for each row in turn.
+fn assemble(
+    view: View<'_>,
+    count: usize,
+    mut text: impl FnMut(usize) -> Text,
+    batch: &mut Vec<Event>,
+) -> std::result::Result<(), (usize, BadValue)> {
+    batch.reserve(count);
+    for i in 0..count.min(BATCH) {
+        batch.push(view.event(i, text(i)).map_err(|bad| (i, bad))?);
+    }
+    Ok(())
 }
 
 /// The runs of frames of a snapshot; see [`Reader::frame_runs`].
@@ -382,13 +386,7 @@ impl FrameRuns<'_> {
         }
         let i = self.at;
         self.at += 1;
-        let run = self
-            .rows
-            .rows
-            .view(self.rows.decoded)
-            .get(i)
-            .to_run()
-            .map_err(|bad| self.rows.damaged(i, bad))?;
+        let run = self.rows.rows.view().run(i).map_err(|bad| self.rows.damaged(i, bad))?;
         let end = run.start.0.checked_add(run.frames).filter(|&end| end < 1 << 52);
         match end {
             Some(end) if run.start.0 >= self.next_frame && run.frames > 0 => {

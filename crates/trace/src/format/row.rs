@@ -6,6 +6,9 @@ use host::{FrameRun, PageFlags};
 use super::{Column, Kind};
 use crate::{Event, GfpFlags, StackId, Text, What};
 
+/// Rows that are decoded at a time: their columns fit in the second-level cache.
+pub const BATCH: usize = 4096;
+
 /// What the type columns hold where a row has no migrate type.
 pub const NO_TYPE: i32 = 255;
 
@@ -66,19 +69,6 @@ impl Row {
         }
     }
 
-    /// The run of frames of a row.
-    pub fn to_run(self) -> Result<FrameRun, BadValue> {
-        if self.kind != Kind::Frames as i32 {
-            return Err(BadValue { column: Column::Kind, value: self.kind.into() });
-        }
-        Ok(FrameRun {
-            start: Pfn(self.pfn as u64),
-            frames: self.count as u64,
-            flags: PageFlags(self.flags as u64),
-            read_at_ns: self.time as u64,
-        })
-    }
-
     /// The row of an event; its text goes beside it.
     pub fn of_event(event: &Event) -> Row {
         let row = Row {
@@ -130,61 +120,6 @@ impl Row {
 
     fn with_type(self, migrate_type: MigrateType) -> Row {
         Row { migrate_type: migrate_type.index() as i32, ..self }
-    }
-
-    /// The event of a row, with the number of its text.
-    #[inline(always)]
-    pub fn to_event(self, text: Text) -> Result<Event, BadValue> {
-        let bad_kind = BadValue { column: Column::Kind, value: self.kind.into() };
-        let kind = Kind::from_number(self.kind).ok_or(bad_kind)?;
-        let pfn = Pfn(self.pfn as u64);
-        let gfp = GfpFlags(self.gfp as u32);
-        let stack = StackId(self.stack as u32);
-        let what = match kind {
-            Kind::Frames => return Err(bad_kind),
-            Kind::Alloc => What::Alloc {
-                pfn,
-                order: self.order()?,
-                migrate_type: self.migrate_type()?,
-                gfp,
-                stack,
-            },
-            Kind::AllocFailed => What::AllocFailed {
-                order: self.order()?,
-                migrate_type: self.migrate_type()?,
-                gfp,
-                stack,
-            },
-            Kind::Free => What::Free { pfn, order: self.order()? },
-            Kind::FreeBatched => What::FreeBatched { pfn },
-            Kind::Extfrag => What::Extfrag {
-                pfn,
-                order: self.order()?,
-                fallback_order: order(Column::FallbackOrder, self.fallback_order)?,
-                migrate_type: self.migrate_type()?,
-                fallback_type: migrate_type(Column::FallbackType, self.fallback_type)?,
-                change_ownership: self.change_ownership != 0,
-            },
-            Kind::ZoneLocked => {
-                What::ZoneLocked { pfn, order: self.order()?, migrate_type: self.migrate_type()? }
-            }
-            Kind::PcpuDrain => {
-                What::PcpuDrain { pfn, order: self.order()?, migrate_type: self.migrate_type()? }
-            }
-            Kind::Process => What::Process { name: text },
-            Kind::Stack => What::Stack { id: stack, folded: text },
-            Kind::Lost => What::Lost { count: self.count as u64 },
-            Kind::Marker => What::Marker { text },
-        };
-        Ok(Event { time_ns: self.time as u64, pid: self.pid, cpu: self.cpu as u16, what })
-    }
-
-    fn order(&self) -> Result<Order, BadValue> {
-        order(Column::Order, self.order)
-    }
-
-    fn migrate_type(&self) -> Result<MigrateType, BadValue> {
-        migrate_type(Column::MigrateType, self.migrate_type)
     }
 }
 
@@ -247,25 +182,31 @@ impl Rows {
         self.flags.push(row.flags);
     }
 
-    /// The first `len` rows, to be read one after the other.
-    ///
-    /// Slices of one length, so that the compiler checks it once and not for every value.
-    pub fn view(&self, len: usize) -> View<'_> {
+    /// The first [`BATCH`] rows, to be read one after the other; columns that have fewer are
+    /// filled up with zeros, which mean nothing.
+    pub fn view(&mut self) -> View<'_> {
+        for column in Column::ALL {
+            match self.column(column) {
+                Some(Values::I32(values)) if values.len() < BATCH => values.resize(BATCH, 0),
+                Some(Values::I64(values)) if values.len() < BATCH => values.resize(BATCH, 0),
+                _ => {}
+            }
+        }
         View {
-            time: &self.time[..len],
-            kind: &self.kind[..len],
-            cpu: &self.cpu[..len],
-            pid: &self.pid[..len],
-            pfn: &self.pfn[..len],
-            order: &self.order[..len],
-            migrate_type: &self.migrate_type[..len],
-            gfp: &self.gfp[..len],
-            stack: &self.stack[..len],
-            fallback_order: &self.fallback_order[..len],
-            fallback_type: &self.fallback_type[..len],
-            change_ownership: &self.change_ownership[..len],
-            count: &self.count[..len],
-            flags: &self.flags[..len],
+            time: array(&self.time),
+            kind: array(&self.kind),
+            cpu: array(&self.cpu),
+            pid: array(&self.pid),
+            pfn: array(&self.pfn),
+            order: array(&self.order),
+            migrate_type: array(&self.migrate_type),
+            gfp: array(&self.gfp),
+            stack: array(&self.stack),
+            fallback_order: array(&self.fallback_order),
+            fallback_type: array(&self.fallback_type),
+            change_ownership: array(&self.change_ownership),
+            count: array(&self.count),
+            flags: array(&self.flags),
         }
     }
 
@@ -302,43 +243,110 @@ impl Rows {
     }
 }
 
-/// Some rows of [`Rows`], column by column.
+fn array<T>(values: &[T]) -> &[T; BATCH] {
+    values.first_chunk().expect("columns were filled up")
+}
+
+/// [`BATCH`] rows, column by column.
+///
+/// Arrays, so that one comparison checks the bounds of all; and a value is only looked at for the
+/// kinds of rows that have it. Together this is half of what it costs to decode an event.
 pub struct View<'a> {
-    time: &'a [i64],
-    kind: &'a [i32],
-    cpu: &'a [i32],
-    pid: &'a [i32],
-    pfn: &'a [i64],
-    order: &'a [i32],
-    migrate_type: &'a [i32],
-    gfp: &'a [i32],
-    stack: &'a [i32],
-    fallback_order: &'a [i32],
-    fallback_type: &'a [i32],
-    change_ownership: &'a [i32],
-    count: &'a [i64],
-    flags: &'a [i64],
+    time: &'a [i64; BATCH],
+    kind: &'a [i32; BATCH],
+    cpu: &'a [i32; BATCH],
+    pid: &'a [i32; BATCH],
+    pfn: &'a [i64; BATCH],
+    order: &'a [i32; BATCH],
+    migrate_type: &'a [i32; BATCH],
+    gfp: &'a [i32; BATCH],
+    stack: &'a [i32; BATCH],
+    fallback_order: &'a [i32; BATCH],
+    fallback_type: &'a [i32; BATCH],
+    change_ownership: &'a [i32; BATCH],
+    count: &'a [i64; BATCH],
+    flags: &'a [i64; BATCH],
 }
 
 impl View<'_> {
-    /// The row at `i`.
-    #[inline(always)]
-    pub fn get(&self, i: usize) -> Row {
-        Row {
-            time: self.time[i],
-            kind: self.kind[i],
-            cpu: self.cpu[i],
-            pid: self.pid[i],
-            pfn: self.pfn[i],
-            order: self.order[i],
-            migrate_type: self.migrate_type[i],
-            gfp: self.gfp[i],
-            stack: self.stack[i],
-            fallback_order: self.fallback_order[i],
-            fallback_type: self.fallback_type[i],
-            change_ownership: self.change_ownership[i],
-            count: self.count[i],
-            flags: self.flags[i],
+    /// The run of frames of row `i`.
+    pub fn run(&self, i: usize) -> Result<FrameRun, BadValue> {
+        if self.kind[i] != Kind::Frames as i32 {
+            return Err(BadValue { column: Column::Kind, value: self.kind[i].into() });
         }
+        Ok(FrameRun {
+            start: self.pfn(i),
+            frames: self.count[i] as u64,
+            flags: PageFlags(self.flags[i] as u64),
+            read_at_ns: self.time[i] as u64,
+        })
+    }
+
+    /// The event of row `i`, with the number of its text.
+    #[inline(always)]
+    pub fn event(&self, i: usize, text: Text) -> Result<Event, BadValue> {
+        Ok(Event {
+            time_ns: self.time[i] as u64,
+            pid: self.pid[i],
+            cpu: self.cpu[i] as u16,
+            what: self.what(i, text)?,
+        })
+    }
+
+    #[inline(always)]
+    fn what(&self, i: usize, text: Text) -> Result<What, BadValue> {
+        let bad_kind = BadValue { column: Column::Kind, value: self.kind[i].into() };
+        Ok(match Kind::from_number(self.kind[i]).ok_or(bad_kind)? {
+            Kind::Frames => return Err(bad_kind),
+            Kind::Alloc => What::Alloc {
+                pfn: self.pfn(i),
+                order: self.order(i)?,
+                migrate_type: self.migrate_type(i)?,
+                gfp: GfpFlags(self.gfp[i] as u32),
+                stack: StackId(self.stack[i] as u32),
+            },
+            Kind::AllocFailed => What::AllocFailed {
+                order: self.order(i)?,
+                migrate_type: self.migrate_type(i)?,
+                gfp: GfpFlags(self.gfp[i] as u32),
+                stack: StackId(self.stack[i] as u32),
+            },
+            Kind::Free => What::Free { pfn: self.pfn(i), order: self.order(i)? },
+            Kind::FreeBatched => What::FreeBatched { pfn: self.pfn(i) },
+            Kind::Extfrag => What::Extfrag {
+                pfn: self.pfn(i),
+                order: self.order(i)?,
+                fallback_order: order(Column::FallbackOrder, self.fallback_order[i])?,
+                migrate_type: self.migrate_type(i)?,
+                fallback_type: migrate_type(Column::FallbackType, self.fallback_type[i])?,
+                change_ownership: self.change_ownership[i] != 0,
+            },
+            Kind::ZoneLocked => What::ZoneLocked {
+                pfn: self.pfn(i),
+                order: self.order(i)?,
+                migrate_type: self.migrate_type(i)?,
+            },
+            Kind::PcpuDrain => What::PcpuDrain {
+                pfn: self.pfn(i),
+                order: self.order(i)?,
+                migrate_type: self.migrate_type(i)?,
+            },
+            Kind::Process => What::Process { name: text },
+            Kind::Stack => What::Stack { id: StackId(self.stack[i] as u32), folded: text },
+            Kind::Lost => What::Lost { count: self.count[i] as u64 },
+            Kind::Marker => What::Marker { text },
+        })
+    }
+
+    fn pfn(&self, i: usize) -> Pfn {
+        Pfn(self.pfn[i] as u64)
+    }
+
+    fn order(&self, i: usize) -> Result<Order, BadValue> {
+        order(Column::Order, self.order[i])
+    }
+
+    fn migrate_type(&self, i: usize) -> Result<MigrateType, BadValue> {
+        migrate_type(Column::MigrateType, self.migrate_type[i])
     }
 }

@@ -1,0 +1,13 @@
+//! Text of tracing tools: whatever the bytes, events or an error.
+#![no_main]
+
+use std::path::Path;
+
+use libfuzzer_sys::fuzz_target;
+use trace::EventSource;
+use trace::import::TextTrace;
+
+fuzz_target!(|bytes: &[u8]| {
+    let mut source = TextTrace::new(Path::new("fuzzed"), bytes);
+    while let Ok(Some(_)) = source.next_batch() {}
+});

@@ -38,6 +38,7 @@ test: ## Run every check and every test; stop at the first that fails
 	@$(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
 	@echo "== docs"
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --locked --workspace --no-deps
+	@scripts/check-links
 	@echo "== test"
 	@$(CARGO) test --locked --workspace -- --show-output
 

@@ -125,7 +125,8 @@ fn maps() -> Section {
     }
 }
 
-fn single() -> MapSheet {
+/// The map of the first figure.
+pub fn single() -> MapSheet {
     let mut map = map("made-up desktop, 24 GiB", 12_288, 0.3, 3);
     map.zones = zone_spans(12_288);
     MapSheet::from(map)

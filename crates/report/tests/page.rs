@@ -46,15 +46,23 @@ fn chromium() -> Option<PathBuf> {
 
 /// Opens `page` in a frame `width` pixels wide and returns its marks once the charts are checked.
 fn open(chromium: &Path, page: &str, width: u32, scheme: Scheme) -> Marks {
+    open_and(chromium, page, width, scheme, "")
+}
+
+/// The same, after a script has used the page: it sees the page as `page`, its root as `root`.
+fn open_and(chromium: &Path, page: &str, width: u32, scheme: Scheme, act: &str) -> Marks {
     let directory = tempfile::tempdir().unwrap();
     let quoted = page.replace('&', "&amp;").replace('"', "&quot;");
     let frame = format!(
         "<!DOCTYPE html><body style='margin:0'><iframe width={width} height=900 \
          style='border:0' srcdoc=\"{quoted}\"></iframe><script>\
          const look = () => {{ const marks = frames[0].document?.documentElement?.dataset;\
-         if (marks?.width) document.body.textContent = \
-         'marks:' + JSON.stringify(marks) + ':end'; else setTimeout(look, 50); }}; look();\
-         </script>"
+         if (!marks?.width) return setTimeout(look, 50);\
+         const page = frames[0].document, root = page.documentElement;\
+         const tell = () => {{ document.body.textContent = \
+         'marks:' + JSON.stringify(root.dataset) + ':end'; }};\
+         (async () => {{ {act} }})().then(tell, (e) => {{ root.dataset.failure = String(e); tell(); }});\
+         }}; look();</script>"
     );
     let file = directory.path().join("frame.html");
     std::fs::write(&file, frame).unwrap();
@@ -95,6 +103,89 @@ fn a_report_draws_everything_and_fetches_nothing() {
         // Nothing is wider than the window (which a scroll bar may narrow).
         let (needed, available) = marks.width();
         assert!(needed == available && (width - 20..=width).contains(&available), "{at}");
+    }
+}
+
+/// What a reader does with legend, keys, buttons and pointer.
+const USE: &str = r#"
+    const figure = page.querySelector('.chart'), plot = figure.querySelector('.plot');
+    const soon = () => new Promise((done) => setTimeout(done, 100));
+    const press = async (key) => {
+        plot.dispatchEvent(new frames[0].KeyboardEvent('keydown', { key, bubbles: true, cancelable: true }));
+        await soon();
+    };
+    const whole = figure.querySelector('[data-do=whole]');
+    const mark = (name, value) => { root.dataset[name] = String(value); };
+    const colours = () => {
+        const canvas = figure.querySelector('canvas');
+        const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+        let count = 0;
+        for (let i = 0; i < data.length; i += 4) {
+            if (data[i] === 0x2a && data[i + 1] === 0x6f && data[i + 2] === 0xc9) count++;
+        }
+        return count;
+    };
+    const shown = colours();
+    mark('fixed', whole.disabled);
+    await press('ArrowRight');
+    await press('ArrowRight');
+    mark('read', figure.querySelector('.at').textContent + ': ' + figure.querySelector('output').textContent);
+    await press('+');
+    mark('zoomed', !whole.disabled);
+    await press('Escape');
+    mark('reset', whole.disabled);
+    const button = figure.querySelector('.legend button');
+    button.click();
+    await soon();
+    mark('toggled', button.getAttribute('aria-pressed') + ' ' + (shown > 100 && colours() === 0));
+    const map = page.querySelector('.map'), tip = page.getElementById('tip');
+    map.scrollIntoView({ block: 'center' });
+    const box = map.getBoundingClientRect(), seen = [];
+    const { size, top } = JSON.parse(map.nextElementSibling.textContent);
+    const scale = box.width / map.viewBox.baseVal.width;
+    // Middles of cells: at an edge a pixel belongs to both.
+    for (let i = 0; i < 400; i++) {
+        const column = Math.floor(156 * (i * 0.618 % 1)), row = Math.floor(79 * i / 400);
+        const clientX = box.left + (column + 0.5) * size * scale;
+        const clientY = box.top + (top + (row + 0.5) * size) * scale;
+        const cell = page.elementFromPoint(clientX, clientY);
+        if (!cell?.dataset.c) continue;
+        cell.dispatchEvent(new frames[0].PointerEvent('pointermove', { bubbles: true, clientX, clientY }));
+        if (!tip.hidden) seen.push(tip.textContent.split('\n'));
+    }
+    mark('seen', JSON.stringify(seen));
+"#;
+
+#[test]
+fn charts_and_maps_answer_the_reader() {
+    let Some(chromium) = chromium() else { return };
+    let page = gallery::gallery().html().unwrap();
+    let marks = open_and(&chromium, &page, 1280, Scheme::Light, USE);
+    let at = format!("{marks:?}");
+    assert_eq!(marks.get("failure"), "", "{at}");
+    assert_eq!(marks.get("errors"), "0", "{at}");
+    assert_eq!(marks.get("fixed"), "true", "{at}");
+    assert!(marks.get("read").starts_with("time since the trace began 2\u{202f}s: 0."), "{at}");
+    assert_eq!(marks.get("zoomed"), "true", "{at}");
+    assert_eq!(marks.get("reset"), "true", "{at}");
+    assert_eq!(marks.get("toggled"), "false true", "{at}");
+
+    // Under the pointer is what the map was given for the frames that the page names.
+    let map = &gallery::single().maps[0];
+    let seen: Vec<Vec<String>> = serde_json::from_str(marks.get("seen")).unwrap();
+    assert!(seen.len() > 300, "{at}");
+    for lines in seen {
+        let frame = lines[2].split(' ').nth(1).unwrap().trim_start_matches("0x");
+        let cell = usize::from_str_radix(frame, 16).unwrap() / 512;
+        let class = &map.classes[usize::from(map.segments[0].cells[cell])];
+        let zone = if cell < 8 {
+            "DMA"
+        } else if cell < 2_048 {
+            "DMA32"
+        } else {
+            "Normal"
+        };
+        assert_eq!(lines[..2], [class.name.as_str(), zone], "{lines:?}");
     }
 }
 

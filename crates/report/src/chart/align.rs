@@ -2,8 +2,9 @@
 
 use super::{LineChart, Series, Shape};
 
-/// Points per chart that are drawn at most: about two per pixel of a wide page.
-pub(crate) const POINTS_MAX: usize = 2_000;
+/// Positions per chart that are drawn at most: a few per pixel of a wide page, so that a zoom finds
+/// more than was seen.
+pub(crate) const POINTS_MAX: usize = 4_000;
 
 /// All series over the same positions.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -34,7 +34,7 @@ impl Unit {
                 let decimals = (-(step * 100.0).log10().floor()).clamp(0.0, 6.0) as usize;
                 format!("{:.decimals$}{}%", value * 100.0, number::THIN)
             }
-            Unit::Seconds if step >= 1.0 && step < 60.0 => {
+            Unit::Seconds if (1.0..60.0).contains(&step) => {
                 format!("{value:.0}{}s", number::THIN)
             }
             _ => self.text(value),

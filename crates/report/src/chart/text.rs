@@ -1,10 +1,12 @@
 //! Charts in the terminal: lines as a table of their course, bars as bars.
 
+use unicode_width::UnicodeWidthStr;
+
 use super::{BarChart, LineChart, align};
-use crate::table::{Align, Cell, Column, Table, Tone};
+use crate::table::{Cell, Column, Table, Tone};
 use crate::terminal::Terminal;
 
-/// Places that a line's course is told at.
+/// Places that a line's course is told at, where nothing limits it.
 const SAMPLES: usize = 40;
 
 impl LineChart {
@@ -12,6 +14,13 @@ impl LineChart {
     /// small bars over the x axis.
     pub fn terminal(&self, terminal: Terminal) -> String {
         let mut table = self.table();
+        let others: usize =
+            table.columns.iter().enumerate().map(|(i, _)| width(&table, i) + 2).sum();
+        let room = terminal.width.saturating_sub(others).clamp(8, SAMPLES);
+        table.columns.push(Column::text(format!("{}, {}", self.x.label, self.span())));
+        for (row, course) in table.rows.iter_mut().zip(self.courses(room)) {
+            row.push(Cell::from(course));
+        }
         table.title = self.title.clone();
         table.notes.extend(Some(&self.caption).filter(|caption| !caption.is_empty()).cloned());
         table.terminal(terminal)
@@ -20,11 +29,6 @@ impl LineChart {
     /// The course of each line in figures.
     pub(crate) fn table(&self) -> Table {
         let aligned = align(self);
-        let values = || aligned.ys.iter().flatten().flatten().copied();
-        let (low, high) = match self.y.range {
-            Some(range) => range,
-            None => (values().fold(0.0, f64::min), values().fold(0.0, f64::max)),
-        };
         let row = |(series, ys): (&super::Series, &Vec<Option<f64>>)| {
             let known: Vec<f64> = ys.iter().flatten().copied().collect();
             let text = |value: Option<f64>| Cell::from(self.y.unit.text(value.unwrap_or(f64::NAN)));
@@ -34,14 +38,7 @@ impl LineChart {
                 text(known.iter().copied().reduce(f64::min)),
                 text(known.iter().copied().reduce(f64::max)),
                 text(known.last().copied()),
-                Cell::from(course(&aligned.xs, ys, (low, high))),
             ]
-        };
-        let ends = match (aligned.xs.first(), aligned.xs.last()) {
-            (Some(first), Some(last)) => {
-                format!("{} to {}", self.x.unit.text(*first), self.x.unit.text(*last))
-            }
-            _ => String::new(),
         };
         Table {
             columns: vec![
@@ -50,7 +47,6 @@ impl LineChart {
                 Column::number("lowest"),
                 Column::number("highest"),
                 Column::number("last"),
-                Column::text(format!("{}, {ends}", self.x.label)),
             ],
             rows: self.series.iter().zip(&aligned.ys).map(row).collect(),
             ..Table::default()
@@ -58,52 +54,86 @@ impl LineChart {
     }
 }
 
+impl LineChart {
+    /// From where to where the x axis goes.
+    fn span(&self) -> String {
+        let xs = align(self).xs;
+        match (xs.first(), xs.last()) {
+            (Some(first), Some(last)) => {
+                format!("{} to {}", self.x.unit.text(*first), self.x.unit.text(*last))
+            }
+            _ => String::new(),
+        }
+    }
+
+    fn courses(&self, samples: usize) -> Vec<String> {
+        let aligned = align(self);
+        let values = || aligned.ys.iter().flatten().flatten().copied();
+        let (low, high) = match self.y.range {
+            Some(range) => range,
+            None => (values().fold(0.0, f64::min), values().fold(0.0, f64::max)),
+        };
+        let line = |ys: &Vec<Option<f64>>| course(&aligned.xs, ys, (low, high), samples);
+        aligned.ys.iter().map(line).collect()
+    }
+}
+
+/// How wide the cells of a column are, its heading included.
+fn width(table: &Table, column: usize) -> usize {
+    let cells = table.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.text.width());
+    cells.chain([table.columns[column].heading.width()]).max().unwrap_or(0)
+}
+
 /// The line at evenly spaced places, each an eighth-block of its height.
-fn course(xs: &[f64], ys: &[Option<f64>], (low, high): (f64, f64)) -> String {
+fn course(xs: &[f64], ys: &[Option<f64>], (low, high): (f64, f64), samples: usize) -> String {
     const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let (Some(first), Some(last)) = (xs.first(), xs.last()) else { return String::new() };
     let block = |sample: usize| {
-        let x = first + (last - first) * (sample as f64 + 0.5) / SAMPLES as f64;
+        let x = first + (last - first) * (sample as f64 + 0.5) / samples as f64;
         let at = xs.partition_point(|other| *other <= x).saturating_sub(1);
         let share = |y: f64| ((y - low) / (high - low)).clamp(0.0, 1.0);
         ys[at].map_or(' ', |y| BLOCKS[(share(y) * 7.0).round() as usize])
     };
-    (0..SAMPLES).map(block).collect()
+    (0..samples).map(block).collect()
 }
 
 impl BarChart {
     /// One row for each bar, its length in proportion to the largest.
     pub fn terminal(&self, terminal: Terminal) -> String {
-        let largest = self.values().map(f64::abs).fold(0.0, f64::max);
-        let room = terminal.width.saturating_sub(50).clamp(10, 50) as f64;
-        let bar = |value: f64| match largest > 0.0 && value.is_finite() {
-            true => bar(value.abs() / largest * room),
-            false => String::new(),
-        };
         let several = self.series.len() > 1;
         let mut columns = vec![Column::text(&self.x.label)];
         columns.extend(several.then(|| Column::text("")));
-        columns.extend([
-            Column::number(&self.y.label),
-            Column { align: Align::Left, ..Column::default() },
-        ]);
-        let mut rows = Vec::new();
-        for (i, category) in self.categories.iter().enumerate() {
-            for (j, series) in self.series.iter().enumerate() {
-                let value = series.values.get(i).copied().unwrap_or(f64::NAN);
-                let mut row = vec![Cell::from(if j == 0 { category.as_str() } else { "" })];
-                row.extend(several.then(|| Cell::toned(&series.name, Tone::Muted)));
-                row.extend([Cell::from(self.y.unit.text(value)), Cell::from(bar(value))]);
-                rows.push(row);
-            }
-        }
-        let caption = Some(self.caption.clone()).filter(|caption| !caption.is_empty());
-        let table = Table {
-            title: self.title.clone(),
-            columns,
-            rows,
-            notes: caption.into_iter().collect(),
+        columns.push(Column::number(&self.y.label));
+        let values = self.categories.iter().enumerate().flat_map(|(i, category)| {
+            let value = move |s: &super::BarSeries| s.values.get(i).copied().unwrap_or(f64::NAN);
+            let name = move |j| if j == 0 { category.as_str() } else { "" };
+            self.series.iter().enumerate().map(move |(j, s)| (name(j), s.name.as_str(), value(s)))
+        });
+        let values: Vec<(&str, &str, f64)> = values.collect();
+        let row = |&(category, series, value): &(&str, &str, f64)| {
+            let mut row = vec![Cell::from(category)];
+            row.extend(several.then(|| Cell::toned(series, Tone::Muted)));
+            row.push(Cell::from(self.y.unit.text(value)));
+            row
         };
+        let mut table = Table {
+            title: self.title.clone(),
+            rows: values.iter().map(row).collect(),
+            notes: Some(self.caption.clone())
+                .filter(|caption| !caption.is_empty())
+                .into_iter()
+                .collect(),
+            columns,
+        };
+        let others: usize = (0..table.columns.len()).map(|i| width(&table, i) + 2).sum();
+        let room = terminal.width.saturating_sub(others + 1).clamp(8, 50) as f64;
+        let largest = self.values().map(f64::abs).fold(0.0, f64::max);
+        table.columns.push(Column::text(""));
+        for (row, (_, _, value)) in table.rows.iter_mut().zip(&values) {
+            let length =
+                if value.is_finite() && largest > 0.0 { value.abs() / largest } else { 0.0 };
+            row.push(Cell::from(bar(length * room)));
+        }
         table.terminal(terminal)
     }
 
@@ -159,7 +189,10 @@ mod tests {
             ..BarChart::default()
         };
         let text = bars.terminal(Terminal { width: 60, ..Terminal::PLAIN });
-        assert!(text.contains("██████████\n") && text.contains("█████\n"), "{text}");
+        let bars: Vec<usize> = text.lines().map(|line| line.matches('█').count()).collect();
+        let (longest, shorter) = (bars[3], bars[4]);
+        assert!(longest >= 20 && longest.div_ceil(2) == shorter.max(longest / 2), "{text}");
+        assert!(text.lines().all(|line| line.width() <= 60) && text.lines().count() == 5, "{text}");
         let line = LineChart {
             y: Axis::new("F_u(9)", Unit::Number).within(0.0, 1.0),
             series: vec![Series { name: "buddy".into(), points: vec![(0.0, 0.0), (1.0, 1.0)] }],

@@ -128,7 +128,7 @@
       grid: { show: false },
       splits: (u) => data.categories.map((_, i) => i).filter((i) => i >= u.scales.x.min && i <= u.scales.x.max),
       values: (u, splits) => {
-        const room = u.width / Math.max(1, splits.length);
+        const room = (u.width - 90) / Math.max(1, splits.length);
         const longest = Math.max(...splits.map((i) => textWidth(data.categories[i]))) + 12;
         const every = Math.max(1, Math.ceil(longest / room));
         return splits.map((category, i) => i % every ? "" : data.categories[category]);
@@ -192,6 +192,7 @@
 
     draw() {
       this.u?.destroy();
+      this.full = undefined;
       const data = this.data, bars = data.kind === "bars";
       this.options = (bars ? barOptions : lineOptions)(data, (i) => this.colour(i));
       const { scales, axes, series } = this.options;
@@ -204,9 +205,9 @@
           setCursor: [(u) => this.follow(u)],
           setSelect: [(u) => { u.zoomed = u.select.width > 0 || u.zoomed; }],
           setScale: [(u, key) => { if (key === "x") this.showZoom(u); }],
+          ready: [(u) => { this.full = { min: u.scales.x.min, max: u.scales.x.max }; this.showZoom(u); }],
         },
       }, bars ? barPositions(data) : [data.xs, ...data.ys], this.plot);
-      this.full = { min: this.u.scales.x.min, max: this.u.scales.x.max };
       const over = this.u.over;
       over.addEventListener("dblclick", () => this.whole());
       // A finger reads values; the page still scrolls up and down.

@@ -26,6 +26,7 @@ pub struct ReportView {
     title: String,
     subtitle: Spans,
     generated_by: String,
+    made_by: Spans,
     sections: Vec<SectionView>,
 }
 
@@ -153,6 +154,7 @@ pub fn report(report: &Report) -> Result<ReportView, MapError> {
         title: report.title.clone(),
         subtitle: spans(&report.subtitle),
         generated_by: report.generated_by.clone(),
+        made_by: spans(&report.generated_by),
         sections: sections.collect::<Result<_, _>>()?,
     })
 }

@@ -121,7 +121,7 @@ impl MapSheet {
             y += 18.0;
             line(out, (MARGIN, y), 15.0, false, subtitle, theme);
         }
-        y + 22.0
+        y + if self.shows_map_titles() { 40.0 } else { 22.0 }
     }
 
     /// What one cell is, for the legend.

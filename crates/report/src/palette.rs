@@ -94,7 +94,7 @@ pub const UNMOVABLE: [Paint; 7] = [
     Paint::new(0xf5a70a, 0xffbe3d),
     Paint::new(0x96152f, 0xb81c38),
     Paint::new(0x4d1a10, 0x5c1d10),
-    Paint::new(0xc0327c, 0xe1217b),
+    Paint::new(0xb8266e, 0xe1217b),
     Paint::new(0x80580f, 0x9a6c1c),
     Paint::new(0xf2d34b, 0xf7e07a),
 ];

@@ -44,7 +44,7 @@ test: ## Run every check and every test; stop at the first that fails
 
 licences: ## Check the licences and sources of all dependencies (needs cargo-deny)
 	@scripts/need cargo cargo-deny
-	@$(CARGO) deny --locked --all-features check licenses bans sources
+	@$(CARGO) deny --locked --all-features check licenses sources
 
 fuzz: ## Fuzz each parser for SECONDS_EACH=20 seconds (needs nightly Rust and cargo-fuzz)
 	@scripts/need cargo cargo-fuzz

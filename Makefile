@@ -48,7 +48,7 @@ licences: ## Check the licences and sources of all dependencies (needs cargo-den
 
 fuzz: ## Fuzz each parser for SECONDS_EACH=20 seconds (needs nightly Rust and cargo-fuzz)
 	@scripts/need cargo cargo-fuzz
-	@for target in $$($(CARGO) +nightly fuzz list); do \
+	@targets=$$($(CARGO) +nightly fuzz list) && for target in $$targets; do \
 	    echo "== $$target"; \
 	    $(CARGO) +nightly fuzz run "$$target" -- -max_total_time=$(SECONDS_EACH) || exit 1; \
 	done

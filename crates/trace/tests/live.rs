@@ -11,13 +11,18 @@ use trace::record::{Options, Progress, RING_BYTES, Recorded, Until, record};
 use trace::{Columns, EventSource, Reader, Sources, What};
 
 /// Records; `None`, with the reason printed, if this machine does not let itself be recorded.
-fn try_record(
+fn try_record(path: &Path, until: Until, stacks: bool) -> Option<Recorded> {
+    try_record_while(path, until, stacks, &AtomicBool::new(false), &mut |_| {})
+}
+
+/// The same, to be interrupted by whoever watches its progress.
+fn try_record_while(
     path: &Path,
     until: Until,
     stacks: bool,
     interrupted: &AtomicBool,
+    progress: &mut dyn FnMut(Progress),
 ) -> Option<Recorded> {
-    let mut progress = |_: Progress| {};
     let options = Options {
         until,
         ring_bytes: RING_BYTES,
@@ -26,7 +31,7 @@ fn try_record(
         threads: 2,
         roots: Roots::live(),
         interrupted,
-        progress: &mut progress,
+        progress,
     };
     match record(path, options) {
         Ok(recorded) => Some(recorded),
@@ -59,10 +64,7 @@ fn a_command_is_recorded_without_loss() {
         "mkdir {0}/w && tar cf {0}/w/a.tar -C /usr/include . && tar xf {0}/w/a.tar -C {0}/w && exit 7",
         directory.path().display()
     );
-    let interrupted = AtomicBool::new(false);
-    let Some(recorded) = try_record(&path, words(&["sh", "-c", &work]), true, &interrupted) else {
-        return;
-    };
+    let Some(recorded) = try_record(&path, words(&["sh", "-c", &work]), true) else { return };
     assert_eq!(recorded.status.unwrap().code(), Some(7));
     assert_eq!(recorded.lost_events, 0);
     let reader = Reader::open(&path).unwrap();
@@ -109,15 +111,15 @@ fn an_interruption_leaves_a_complete_file() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("live.parquet");
     let interrupted = AtomicBool::new(false);
-    let recorded = std::thread::scope(|scope| {
-        scope.spawn(|| {
-            std::thread::sleep(Duration::from_secs(4));
-            interrupted.store(true, Ordering::Relaxed);
-        });
-        try_record(&path, words(&["sleep", "100"]), false, &interrupted)
-    });
+    // Not before the snapshot is taken and the command runs: until then there is nothing to keep.
+    let mut progress = |now: Progress| {
+        let runs = now.elapsed.is_some_and(|elapsed| elapsed > Duration::from_millis(200));
+        interrupted.fetch_or(runs, Ordering::Relaxed);
+    };
+    let until = words(&["sleep", "100"]);
+    let recorded = try_record_while(&path, until, false, &interrupted, &mut progress);
     let Some(recorded) = recorded else { return };
-    // The snapshot is long done by then; sleep was asked to end.
+    // It was asked to end, by a signal.
     assert_eq!(recorded.status.and_then(|status| status.code()), None);
     assert!(Reader::open(&path).unwrap().metadata().events > 0);
 }
@@ -126,10 +128,9 @@ fn an_interruption_leaves_a_complete_file() {
 fn a_duration_ends_by_itself() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("live.parquet");
-    let interrupted = AtomicBool::new(false);
     let begin = Instant::now();
     let until = Until::Elapsed(Duration::from_millis(300));
-    if try_record(&path, until, false, &interrupted).is_some() {
+    if try_record(&path, until, false).is_some() {
         assert!(begin.elapsed() < Duration::from_secs(60));
         let reader = Reader::open(&path).unwrap();
         let recording = reader.metadata().recording.clone().unwrap();

@@ -250,7 +250,7 @@ fn array<T>(values: &[T]) -> &[T; BATCH] {
 /// [`BATCH`] rows, column by column.
 ///
 /// Arrays, so that one comparison checks the bounds of all; and a value is only looked at for the
-/// kinds of rows that have it. Together this is half of what it costs to decode an event.
+/// kinds of rows that have it. Putting events together is the largest single cost of decoding.
 pub struct View<'a> {
     time: &'a [i64; BATCH],
     kind: &'a [i32; BATCH],

@@ -72,6 +72,8 @@ pub struct Recording {
     pub stacks: bool,
     /// Whether what moves between the per-CPU lists and the zone was recorded.
     pub per_cpu_lists: bool,
+    /// Whether processes that had no part in what was recorded go by the name `other`.
+    pub others_hidden: bool,
     /// Events that came too late to be put in their place by time.
     pub out_of_order: u64,
     /// The kernel's names of its migrate types, in the order of its own numbers.

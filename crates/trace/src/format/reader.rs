@@ -79,6 +79,12 @@ impl Reader {
         Events { rows, batch: Vec::with_capacity(BATCH), texts: Texts::default() }
     }
 
+    /// Compressed bytes of the events: the file without its snapshot and its description.
+    pub fn event_bytes(&self) -> u64 {
+        let groups = &self.parquet.row_groups()[self.first_event_group..];
+        groups.iter().map(|group| group.compressed_size() as u64).sum()
+    }
+
     /// Compressed bytes of each column over the whole file, for those who choose encodings.
     pub fn column_bytes(&self) -> Vec<(&'static str, u64)> {
         let bytes = |column: Column| {

@@ -56,8 +56,13 @@ impl Writer {
     /// Begins a trace that will be at `path`.
     ///
     /// # Errors
-    /// [`Error::Write`] if no file can be created in that directory.
+    /// [`Error::Write`] if no file can be created in that directory, or what is there is no file
+    /// that another may take the place of: a directory, a device.
     pub fn create(path: &Path) -> Result<Writer> {
+        if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+            let source = io::Error::other("what is there is not a regular file");
+            return Err(Error::Write { path: path.into(), source });
+        }
         let directory = match path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),

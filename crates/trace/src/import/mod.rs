@@ -87,10 +87,25 @@ impl EventSource for Imported {
 /// # Errors
 /// Those of [`Imported::open`] and [`Writer`]; no file is left then.
 pub fn convert(from: &Path, to: &Path) -> Result<Summary> {
+    let converted = convert_while(from, to, &mut |_| true)?;
+    Ok(converted.expect("nothing asked it to stop"))
+}
+
+/// The same, for as long as `go_on`, which is told how many events were read, says so; `None`, and
+/// no file, if it says otherwise.
+///
+/// # Errors
+/// Those of [`convert`].
+pub fn convert_while(
+    from: &Path,
+    to: &Path,
+    go_on: &mut dyn FnMut(u64) -> bool,
+) -> Result<Option<Summary>> {
     let mut imported = Imported::open(from)?;
     let mut writer = Writer::create(to)?;
     let mut batch = Vec::new();
     let mut lost_by_cpu = std::collections::BTreeMap::new();
+    let mut read = 0;
     while let Some(events) = imported.next_batch()? {
         batch.clear();
         batch.extend_from_slice(events);
@@ -100,11 +115,16 @@ pub fn convert(from: &Path, to: &Path) -> Result<Summary> {
             }
             writer.event(event, imported.texts())?;
         }
+        read += batch.len() as u64;
+        if !go_on(read) {
+            return Ok(None);
+        }
     }
-    writer.finish(Metadata {
+    let metadata = Metadata {
         origin: Origin::Imported { format: imported.format.name().into() },
         page_bytes: 4096,
         lost_by_cpu,
         ..Metadata::default()
-    })
+    };
+    writer.finish(metadata).map(Some)
 }

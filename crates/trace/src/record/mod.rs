@@ -11,6 +11,7 @@ mod collect;
 mod command;
 mod decode;
 mod merge;
+mod names;
 mod perf_record;
 mod ring;
 mod stacks;
@@ -33,6 +34,7 @@ use host::{Capture, Kallsyms, Roots, reader::monotonic_ns};
 use self::collect::{Batch, Collector};
 use self::command::Command;
 use self::decode::{Decoder, Tracepoint, kernel_types};
+use self::names::Names;
 use self::ring::{Ring, Wanted};
 use self::store::{Shared, Store};
 use self::tracepoint::Format;
@@ -73,6 +75,9 @@ pub struct Options<'a> {
     pub stacks: bool,
     /// Whether to record also what moves between the per-CPU lists and the zones.
     pub per_cpu_lists: bool,
+    /// Whether processes that are neither the kernel's nor started by this one, as the command
+    /// and what it starts are, go by the name `other`: for recordings that are passed on.
+    pub hide_others: bool,
     /// Threads that read the snapshot.
     pub threads: usize,
     /// The host's files: [`Roots::live`], unless a test has others.
@@ -123,6 +128,7 @@ pub fn record(path: &Path, mut options: Options<'_>) -> Result<Recorded> {
         ring_bytes: options.ring_bytes.next_power_of_two() as u64,
         stacks: options.stacks,
         per_cpu_lists: options.per_cpu_lists,
+        others_hidden: options.hide_others,
         kernel_migrate_types: types.iter().map(|t| t.name().to_owned()).collect(),
         tracepoint_formats: formats.clone(),
         ..Recording::default()
@@ -132,7 +138,8 @@ pub fn record(path: &Path, mut options: Options<'_>) -> Result<Recorded> {
             Some(command.iter().map(|word| word.to_string_lossy().into_owned()).collect());
     }
     let (wanted, decoders) = plan(&tracepoints, &formats, &types, options.stacks)?;
-    let store = Store::create(path, symbols)?;
+    let own = std::process::id().cast_signed();
+    let store = Store::create(path, symbols, Names::new(options.hide_others, own))?;
     let rings = open_rings(&cpus, options.ring_bytes.next_power_of_two(), &wanted)?;
     let mut collector = Collector::new(rings, &decoders);
     recording.started_ns = monotonic_ns();

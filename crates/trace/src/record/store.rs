@@ -1,7 +1,5 @@
 //! The thread that writes: first the snapshot, then the history as it comes.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
@@ -9,8 +7,9 @@ use std::sync::mpsc::Receiver;
 use host::{Capture, Kallsyms, Roots};
 
 use super::collect::{Batch, Step, Tells};
+use super::names::{Names, running};
 use super::stacks;
-use crate::{Error, Event, Result, Text, Texts, What, Writer};
+use crate::{Error, Event, Result, Text, What, Writer};
 
 /// What the recording thread and the writing thread know of each other.
 #[derive(Default)]
@@ -26,19 +25,17 @@ pub struct Shared {
 /// Writes a recording.
 pub struct Store {
     writer: Writer,
-    texts: Texts,
-    names: HashMap<i32, Text>,
+    names: Names,
     symbols: Kallsyms,
 }
 
 impl Store {
-    /// Begins a recording at `path`.
+    /// Begins a recording at `path` that calls processes by `names`.
     ///
     /// # Errors
     /// [`Error::Write`].
-    pub fn create(path: &Path, symbols: Kallsyms) -> Result<Store> {
-        let writer = Writer::create(path)?;
-        Ok(Store { writer, texts: Texts::default(), names: HashMap::new(), symbols })
+    pub fn create(path: &Path, symbols: Kallsyms, names: Names) -> Result<Store> {
+        Ok(Store { writer: Writer::create(path)?, names, symbols })
     }
 
     /// Takes the snapshot, then writes batches until their sender is gone. Returns the open
@@ -56,10 +53,11 @@ impl Store {
         shared: &Shared,
     ) -> Result<(Writer, Capture)> {
         let capture = self.snapshot(roots, threads, shared)?;
-        let names = running(roots);
+        let processes = running(roots);
         shared.snapshot_taken.store(true, Ordering::Release);
-        for (pid, name) in names {
-            self.name(started_ns, 0, pid, &name)?;
+        for process in processes {
+            let name = self.names.running(&process);
+            self.process(started_ns, 0, process.pid, name)?;
         }
         for batch in batches {
             self.write(&batch)?;
@@ -98,52 +96,32 @@ impl Store {
     fn write(&mut self, batch: &Batch) -> Result<()> {
         if let Some(first) = batch.steps.first() {
             for (id, chain) in &batch.chains {
-                let folded = self.texts.intern(&stacks::fold(&self.symbols, chain));
+                let folded = stacks::fold(&self.symbols, chain);
+                let folded = self.names.texts().intern(&folded);
                 let what = What::Stack { id: *id, folded };
                 let event = Event { time_ns: first.time_ns, pid: -1, cpu: first.cpu, what };
-                self.writer.event(&event, &self.texts)?;
+                self.writer.event(&event, self.names.texts())?;
             }
         }
         batch.steps.iter().try_for_each(|step| self.step(step))
     }
 
     fn step(&mut self, step: &Step) -> Result<()> {
-        match step.tells {
-            Tells::What(what) => self.writer.event(&step.event(what), &self.texts),
+        let (pid, name) = match step.tells {
+            Tells::What(what) => return self.writer.event(&step.event(what), self.names.texts()),
             Tells::Named { pid, name } => {
                 let length = name.iter().position(|&b| b == 0).unwrap_or(name.len());
-                let name = String::from_utf8_lossy(&name[..length]);
-                self.name(step.time_ns, step.cpu, pid, &name)
+                (pid, self.names.named(pid, &String::from_utf8_lossy(&name[..length])))
             }
-            Tells::Forked { pid, parent } => {
-                let name = self.names.get(&parent).copied().unwrap_or(Text::EMPTY);
-                let name = self.texts.get(name).to_owned();
-                self.name(step.time_ns, step.cpu, pid, &name)
-            }
-        }
-    }
-
-    fn name(&mut self, time_ns: u64, cpu: u16, pid: i32, name: &str) -> Result<()> {
-        let name = self.texts.intern(name);
-        if self.names.insert(pid, name) == Some(name) {
-            return Ok(());
-        }
-        let event = Event { time_ns, pid, cpu, what: What::Process { name } };
-        self.writer.event(&event, &self.texts)
-    }
-}
-
-/// The processes that run now, with their names; the idle task, which has no directory, is known
-/// as `swapper`.
-fn running(roots: &Roots) -> BTreeMap<i32, String> {
-    let mut names = BTreeMap::from([(0, "swapper".to_owned())]);
-    for entry in fs::read_dir(&roots.proc).into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else {
-            continue;
+            Tells::Forked { pid, parent } => (pid, self.names.forked(pid, parent)),
         };
-        if let Ok(comm) = fs::read(entry.path().join("comm")) {
-            names.insert(pid, String::from_utf8_lossy(&comm).trim_end_matches('\n').to_owned());
-        }
+        self.process(step.time_ns, step.cpu, pid, name)
     }
-    names
+
+    /// Writes that a process has a name, if that is new.
+    fn process(&mut self, time_ns: u64, cpu: u16, pid: i32, name: Option<Text>) -> Result<()> {
+        let Some(name) = name else { return Ok(()) };
+        let event = Event { time_ns, pid, cpu, what: What::Process { name } };
+        self.writer.event(&event, self.names.texts())
+    }
 }

@@ -266,13 +266,13 @@ fn write_map(
 }
 
 /// The command as it was called.
-fn generated_by() -> String {
+pub(super) fn generated_by() -> String {
     let words: Vec<String> =
         std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     format!("Prairie {}: prairie {}", env!("CARGO_PKG_VERSION"), words.join(" "))
 }
 
-fn directory_exists(path: &Path) -> anyhow::Result<()> {
+pub(super) fn directory_exists(path: &Path) -> anyhow::Result<()> {
     match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() && !dir.is_dir() => {
             bail!("cannot write {}: there is no directory {}", path.display(), dir.display())

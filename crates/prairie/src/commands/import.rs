@@ -1,0 +1,104 @@
+//! `prairie import`: other tools' traces become Prairie's.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use report::number;
+use serde::Serialize;
+use trace::Reader;
+
+use crate::{interrupt, output, progress};
+
+/// Convert another tool's trace, to be replayed
+///
+/// Reads the binary traces of LLFree's replay, and the texts that `trace-cmd report`, `perf
+/// script` and ftrace's `trace` file give; it looks which it is. None of them says what the frames
+/// were when the trace began, so a replay begins with empty memory.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// The other tool's trace
+    #[arg(value_name = "FILE")]
+    from: PathBuf,
+
+    /// Where to write Prairie's; it appears when it is complete
+    #[arg(short, long, value_name = "FILE.parquet")]
+    output: PathBuf,
+
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  trace-cmd report trace.dat > t.txt; prairie import t.txt -o t.parquet
+  perf script > t.txt; prairie import t.txt -o t.parquet
+  prairie import llfree.bin -o t.parquet
+  prairie replay t.parquet
+
+Exit codes:
+  0    done
+  1    not done; one line on standard error says what, where and what would be right
+  2    the command line was not understood
+  130  interrupted; no file is left";
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document {
+    /// What this is.
+    schema: &'static str,
+    schema_version: u32,
+    /// The Prairie that wrote it.
+    prairie_version: &'static str,
+    file: PathBuf,
+    file_bytes: u64,
+    /// What the other tool's trace was.
+    origin: trace::Origin,
+    events: u64,
+    /// Events that the other tool says it lost.
+    lost_events: u64,
+    /// One more than the largest frame number that an event names.
+    frames_named: u64,
+}
+
+/// Converts, and says what came of it.
+pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    let bar = progress::bar(None, "Reading events");
+    let converted = trace::import::convert_while(&args.from, &args.output, &mut |events| {
+        bar.set_position(events);
+        !interrupted.load(Ordering::Relaxed)
+    });
+    bar.finish_and_clear();
+    let Some(summary) = converted? else {
+        eprintln!("prairie: interrupted");
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+    };
+    let reader = Reader::open(&args.output)?;
+    let metadata = reader.metadata();
+    let lost = metadata.lost_events();
+    if args.json {
+        output::print_json(&Document {
+            schema: "prairie-import",
+            schema_version: 1,
+            prairie_version: env!("CARGO_PKG_VERSION"),
+            file: args.output.clone(),
+            file_bytes: summary.bytes,
+            origin: metadata.origin.clone(),
+            events: summary.events,
+            lost_events: lost,
+            frames_named: metadata.frames_named,
+        })?;
+    }
+    eprintln!(
+        "prairie: {} events; wrote {} ({})",
+        number::count(summary.events),
+        args.output.display(),
+        number::bytes(summary.bytes),
+    );
+    if lost > 0 {
+        eprintln!("prairie: WARNING: the trace says that {} events were lost", number::count(lost));
+    }
+    Ok(ExitCode::SUCCESS)
+}

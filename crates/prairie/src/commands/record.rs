@@ -1,0 +1,310 @@
+//! `prairie record`: the page allocator's events of the whole machine, into a trace.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use host::Roots;
+use indicatif::{ProgressBar, ProgressStyle};
+use report::number;
+use serde::Serialize;
+use trace::record::{Options, Progress, RING_BYTES, Recorded, Until};
+use trace::{Metadata, Reader};
+
+use crate::{interrupt, output, progress};
+
+/// Record the page allocator's events of the whole machine
+///
+/// First the state of every frame, then each allocation and free of every process and of the
+/// kernel, with its time, CPU, process, frame number, order, migrate type and flags. It ends after
+/// --for, with COMMAND, or at Ctrl-C, which is a normal way to end it: the file is complete.
+///
+/// Needs root. Nothing on the host is changed.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Where to write the recording; it appears when it is complete
+    #[arg(short, long, value_name = "FILE.parquet")]
+    output: PathBuf,
+
+    /// How long to record: 30s, 2m, 500ms
+    #[arg(long = "for", value_name = "TIME", value_parser = time, conflicts_with = "command")]
+    time: Option<Duration>,
+
+    /// Also record the kernel's call chains of allocations that cannot be moved; `prairie sources`
+    /// then says who made them
+    #[arg(long)]
+    stacks: bool,
+
+    /// Also record what moves between per-CPU lists and zones
+    #[arg(long)]
+    per_cpu_lists: bool,
+
+    /// Memory for each CPU's events until they are read: 64K to 1G, rounded up to a power of two
+    #[arg(long, value_name = "SIZE", value_parser = ring, default_value = "16M")]
+    ring: usize,
+
+    /// Call every process `other` that is not the kernel's and was not started by COMMAND, so that
+    /// the recording can be passed on
+    #[arg(long)]
+    hide_others: bool,
+
+    /// Print the summary as JSON, as the last thing on standard output
+    #[arg(long)]
+    json: bool,
+
+    /// Record while this command runs
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  sudo prairie record -o a.parquet --for 30s              half a minute of everything
+  sudo prairie record -o a.parquet -- make -j8            while a command runs
+  sudo prairie record -o a.parquet --stacks -- make -j8   and who allocates unmovable memory
+  sudo prairie record -o a.parquet                        until Ctrl-C
+  prairie replay a.parquet                                what systems would have made of it
+  prairie survey --from a.parquet                         the state that it starts from
+
+Exit codes:
+  0    done, also where Ctrl-C ended it
+  1    not done; one line on standard error says what, where and what would be right
+  2    the command line was not understood
+  130  interrupted before there was anything to write
+With COMMAND: its own exit code, or 128 and the number of the signal that ended it.";
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    /// What this is.
+    schema: &'static str,
+    schema_version: u32,
+    /// The Prairie that wrote it.
+    prairie_version: &'static str,
+    #[serde(flatten)]
+    summary: &'a Summary,
+}
+
+/// What was recorded.
+#[derive(Serialize)]
+struct Summary {
+    /// The file.
+    file: PathBuf,
+    /// Its size.
+    file_bytes: u64,
+    /// Rows of the state of every frame.
+    frame_runs: u64,
+    /// Rows after it: events, and names of processes and call chains.
+    events: u64,
+    /// From switching the events on to switching them off.
+    duration_ns: u64,
+    events_per_second: f64,
+    /// Without the state of every frame that they begin with.
+    bytes_per_event: f64,
+    /// Events that the kernel had no room for.
+    lost_events: u64,
+    /// Whether an interruption ended it.
+    interrupted: bool,
+    /// As a shell would tell it; null without a command, or if the command still runs.
+    command_exit_code: Option<u8>,
+}
+
+/// Records, and says what came of it.
+pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    let bar = Bar::new(args);
+    let mut began = false;
+    let options = Options {
+        until: until(args),
+        ring_bytes: args.ring,
+        stacks: args.stacks,
+        per_cpu_lists: args.per_cpu_lists,
+        hide_others: args.hide_others,
+        threads: available_parallelism().map_or(1, Into::into),
+        roots: Roots::live(),
+        interrupted,
+        progress: &mut |progress| {
+            began |= progress.elapsed.is_some();
+            bar.show(progress);
+        },
+    };
+    let recorded = trace::record::record(&args.output, options);
+    bar.clear();
+    let recorded = match recorded {
+        Err(trace::Error::Record { .. }) if interrupt::requested() && !began => {
+            eprintln!("prairie: interrupted");
+            return Ok(ExitCode::from(interrupt::EXIT_CODE));
+        }
+        recorded => recorded?,
+    };
+    let reader = Reader::open(&args.output)?;
+    let summary = summary(&args.output, &recorded, &reader, interrupted);
+    say(&summary, reader.metadata());
+    if args.json {
+        let version = env!("CARGO_PKG_VERSION");
+        let summary = &summary;
+        output::print_json(&Document {
+            schema: "prairie-record",
+            schema_version: 1,
+            prairie_version: version,
+            summary,
+        })?;
+    }
+    Ok(match (args.command.is_empty(), summary.command_exit_code) {
+        (true, _) => ExitCode::SUCCESS,
+        (false, Some(code)) => ExitCode::from(code),
+        // It outlived the interruption.
+        (false, None) => ExitCode::from(interrupt::EXIT_CODE),
+    })
+}
+
+fn until(args: &Args) -> Until {
+    match args.time {
+        Some(time) => Until::Elapsed(time),
+        None if args.command.is_empty() => Until::Interrupted,
+        None => Until::Ended(args.command.clone()),
+    }
+}
+
+fn summary(path: &Path, recorded: &Recorded, reader: &Reader, interrupted: &AtomicBool) -> Summary {
+    let recording = reader.metadata().recording.as_ref();
+    let duration_ns = recording.map_or(0, |r| r.ended_ns.saturating_sub(r.started_ns));
+    let trace::Summary { bytes, frame_runs, events } = recorded.summary;
+    Summary {
+        file: path.to_owned(),
+        file_bytes: bytes,
+        frame_runs,
+        events,
+        duration_ns,
+        events_per_second: events as f64 * 1e9 / duration_ns.max(1) as f64,
+        bytes_per_event: reader.event_bytes() as f64 / events.max(1) as f64,
+        lost_events: recorded.lost_events,
+        interrupted: interrupted.load(Ordering::Relaxed),
+        command_exit_code: recorded.status.map(exit_code),
+    }
+}
+
+/// As a shell tells it.
+fn exit_code(status: ExitStatus) -> u8 {
+    let by_signal = || 128 + status.signal().unwrap_or_default();
+    u8::try_from(status.code().unwrap_or_else(by_signal)).unwrap_or(u8::MAX)
+}
+
+/// One line on what was recorded, and a louder one on what was not.
+fn say(summary: &Summary, metadata: &Metadata) {
+    eprintln!(
+        "prairie: {} events in {}, {}/s; {:.2} bytes an event; {} lost; wrote {} ({})",
+        number::count(summary.events),
+        number::duration(summary.duration_ns),
+        number::short(summary.events_per_second),
+        summary.bytes_per_event,
+        if summary.lost_events == 0 {
+            "none".to_owned()
+        } else {
+            number::count(summary.lost_events)
+        },
+        summary.file.display(),
+        number::bytes(summary.file_bytes),
+    );
+    if summary.lost_events > 0 {
+        let ring = metadata.recording.as_ref().map_or(RING_BYTES as u64, |r| r.ring_bytes);
+        let all = summary.events + summary.lost_events;
+        eprintln!(
+            "prairie: WARNING: {} of all events were LOST, because the rings of {} were full: a \
+             replay will miss them. Record again with a larger ring: --ring {}M",
+            number::percent(summary.lost_events as f64 / all as f64),
+            number::bytes(ring),
+            (ring >> 20).max(1) * 4,
+        );
+    }
+}
+
+/// Progress on standard error, if that is a terminal; once a command runs, the terminal is the
+/// command's.
+struct Bar {
+    bar: ProgressBar,
+    shared: bool,
+}
+
+impl Bar {
+    fn new(args: &Args) -> Bar {
+        let bar = progress::bar(None, "Reading the state of every frame");
+        let template = ProgressStyle::with_template("{spinner} {msg}").expect("a fixed template");
+        bar.set_style(template);
+        Bar { bar, shared: !args.command.is_empty() && std::io::stderr().is_terminal() }
+    }
+
+    fn show(&self, progress: Progress) {
+        let Some(elapsed) = progress.elapsed else { return self.bar.tick() };
+        if self.shared {
+            return self.clear();
+        }
+        let seconds = elapsed.as_secs_f64();
+        self.bar.set_message(format!(
+            "Recording  {seconds:.1} s  {} events  {}/s  {} lost  (Ctrl-C ends it)",
+            number::count(progress.events),
+            number::short(progress.events as f64 / seconds.max(0.1)),
+            number::count(progress.lost),
+        ));
+        self.bar.tick();
+    }
+
+    fn clear(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A length of time as people write it.
+fn time(text: &str) -> Result<Duration, String> {
+    let wrong = || "a time such as 30s, 2m, 1h 30m or 500ms".to_owned();
+    let time = humantime::parse_duration(text).map_err(|_| wrong())?;
+    if time.is_zero() { Err(wrong()) } else { Ok(time) }
+}
+
+/// The size of a ring as people write it.
+fn ring(text: &str) -> Result<usize, String> {
+    let sizes = 64 << 10..=1 << 30;
+    let bytes = parse_size::Config::new().with_binary().parse_size(text);
+    let bytes = bytes.ok().filter(|bytes| sizes.contains(bytes));
+    let bytes = bytes.ok_or("a size from 64K to 1G, such as 16M")?;
+    usize::try_from(bytes).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_as_people_write_them() {
+        for (text, ms) in [("30s", 30_000), ("2m", 120_000), ("500ms", 500), ("1m 30s", 90_000)] {
+            assert_eq!(time(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "30", "s", "-3s", "0s", "1e9s", "99999999999999999999s", "soon"] {
+            assert!(time(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn rings_as_people_write_them() {
+        for (text, bytes) in
+            [("64K", 64 << 10), ("16M", 16 << 20), ("1MiB", 1 << 20), ("1g", 1 << 30)]
+        {
+            assert_eq!(ring(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "M", "63K", "2G", "-1M", "16X", "99999999999999999999G"] {
+            assert!(ring(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn exit_codes_as_a_shell_tells_them() {
+        for (raw, code) in [(0, 0), (7 << 8, 7), (255 << 8, 255), (9, 137), (2, 130)] {
+            assert_eq!(exit_code(ExitStatus::from_raw(raw)), code);
+        }
+    }
+}

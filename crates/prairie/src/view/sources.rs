@@ -1,0 +1,330 @@
+//! Who allocates unmovable memory, as a report: the answer, the sources, the processes, the chains.
+
+use frames::Order;
+use report::{Block, Cell, Column, Definition, KeyFigure, Report, Section, Table, Tone, number};
+use trace::sources::{StackUsage, Usage};
+use trace::{Metadata, Sources};
+
+/// Functions of a chain that are shown, from the allocation outwards.
+const FUNCTIONS: usize = 12;
+
+/// Chains that are shown for each source.
+const CHAINS: usize = 3;
+
+/// Innermost functions that every chain has and that tell nothing: the page allocator's own.
+const ALLOCATOR: [&str; 8] = [
+    "get_page_from_freelist",
+    "__alloc_pages",
+    "__alloc_frozen_pages",
+    "alloc_pages",
+    "alloc_frozen_pages",
+    "get_free_pages",
+    "__folio_alloc",
+    "post_alloc_hook",
+];
+
+/// The report on the sources of a recording. `top` is how many sources, processes and chains of
+/// unknown source are listed.
+pub fn report(sources: &Sources, metadata: &Metadata, top: usize, generated_by: String) -> Report {
+    let page_bytes = metadata.page_bytes;
+    let view = View { sources, page_bytes, top };
+    let mut sections = vec![view.answer()];
+    if sources.has_stacks {
+        sections.push(view.by_source());
+    }
+    sections.push(view.by_process());
+    if sources.has_stacks {
+        sections.push(view.chains());
+    }
+    sections.extend(view.unknown());
+    sections.push(definitions());
+    Report {
+        title: "Who allocates memory that cannot be moved".to_owned(),
+        subtitle: subtitle(sources, metadata),
+        generated_by,
+        sections,
+    }
+}
+
+fn subtitle(sources: &Sources, metadata: &Metadata) -> String {
+    let kernel = match metadata.kernel_release.as_str() {
+        "" => String::new(),
+        release => format!("Linux {release}, "),
+    };
+    let events = number::count(metadata.events);
+    format!("{kernel}{} of events, {events} in all", number::duration(sources.duration_ns))
+}
+
+struct View<'a> {
+    sources: &'a Sources,
+    page_bytes: u64,
+    top: usize,
+}
+
+impl View<'_> {
+    fn size(&self, frames: u64) -> String {
+        number::bytes(frames.saturating_mul(self.page_bytes))
+    }
+
+    fn answer(&self) -> Section {
+        let total = &self.sources.total;
+        let figure = |value, label: &str, definition: String| {
+            Block::KeyFigures(vec![KeyFigure { value, label: label.to_owned(), definition }])
+        };
+        let mut blocks = vec![
+            figure(
+                self.size(total.frames_allocated),
+                "of unmovable and reclaimable memory was allocated",
+                format!(
+                    "In {} blocks; {} of it a shrinker can free.",
+                    number::count(total.allocations),
+                    number::percent(share(total.frames_reclaimable, total.frames_allocated)),
+                ),
+            ),
+            figure(
+                self.size(total.frames_held),
+                "of it was still in use at the end",
+                "What stays is what spoils blocks.".to_owned(),
+            ),
+            figure(
+                lifetime(total),
+                "is how long the rest lived",
+                "Mean from allocation to free, over the frames that were freed.".to_owned(),
+            ),
+        ];
+        if self.sources.has_stacks
+            && let Some(first) = self.sources.by_source.first()
+        {
+            let definition =
+                format!("{} at the end, the most of all.", self.size(first.frames_held));
+            blocks.push(figure(source(first), "holds most", definition));
+        }
+        let figures = blocks
+            .into_iter()
+            .flat_map(|block| match block {
+                Block::KeyFigures(figures) => figures,
+                _ => Vec::new(),
+            })
+            .collect();
+        let mut blocks = vec![Block::KeyFigures(figures)];
+        blocks.extend(self.cautions().into_iter().map(Block::Warning));
+        Section { heading: "The answer".to_owned(), intro: String::new(), blocks }
+    }
+
+    /// What to know before believing the figures.
+    fn cautions(&self) -> Vec<String> {
+        let sources = self.sources;
+        let mut cautions = Vec::new();
+        if !sources.has_stacks {
+            cautions.push(
+                "This recording has no call chains, so the parts of the kernel cannot be told \
+                 apart. Record with `prairie record --stacks`."
+                    .to_owned(),
+            );
+        }
+        if sources.lost_events > 0 {
+            cautions.push(format!(
+                "{} events were lost while recording: allocations are missing, and what looks \
+                 held may have been freed. Record with a larger `--ring`.",
+                number::count(sources.lost_events),
+            ));
+        }
+        if sources.frees_missing > 0 {
+            cautions.push(format!(
+                "{} blocks were allocated again although nobody saw them freed.",
+                number::count(sources.frees_missing),
+            ));
+        }
+        cautions
+    }
+
+    fn by_source(&self) -> Section {
+        let intro = "Each allocation counts to the innermost function of its call chain that says \
+                     anything. Allocators that hand memory on, as slab does, say on whose behalf.";
+        Section {
+            heading: "By source".to_owned(),
+            intro: intro.to_owned(),
+            blocks: vec![Block::Table(self.usages("source", &self.sources.by_source))],
+        }
+    }
+
+    fn by_process(&self) -> Section {
+        let intro = "By the process that ran at that moment. Interrupts run on behalf of nobody \
+                     and count to whoever they interrupted.";
+        Section {
+            heading: "By process".to_owned(),
+            intro: intro.to_owned(),
+            blocks: vec![Block::Table(self.usages("process", &self.sources.by_process))],
+        }
+    }
+
+    fn usages(&self, what: &str, usages: &[Usage]) -> Table {
+        let all_held = self.sources.total.frames_held;
+        let row = |usage: &Usage| {
+            vec![
+                Cell::toned(source(usage), Tone::Strong),
+                self.size(usage.frames_held).into(),
+                number::percent(share(usage.frames_held, all_held)).into(),
+                self.size(usage.frames_allocated).into(),
+                number::count(usage.allocations).into(),
+                number::percent(share(usage.frames_reclaimable, usage.frames_allocated)).into(),
+                lifetime(usage).into(),
+            ]
+        };
+        let (shown, rest) = usages.split_at(self.top.min(usages.len()));
+        let mut notes = Vec::new();
+        if !rest.is_empty() {
+            let held = rest.iter().map(|usage| usage.frames_held).sum();
+            notes.push(format!(
+                "Not shown (--top): {} more, with {} held at the end.",
+                number::count(rest.len() as u64),
+                self.size(held),
+            ));
+        }
+        Table {
+            title: String::new(),
+            columns: vec![
+                Column::text(what),
+                Column::number("held at the end"),
+                Column::number("share of held"),
+                Column::number("allocated"),
+                Column::number("allocations"),
+                Column::number("reclaimable").with_unit("of allocated"),
+                Column::number("mean lifetime").with_unit("of what was freed"),
+            ],
+            rows: shown.iter().map(row).collect(),
+            notes,
+        }
+    }
+
+    fn chains(&self) -> Section {
+        let shown = self.sources.by_source.iter().take(self.top);
+        let rows = shown.flat_map(|usage| {
+            usage.top_stacks.iter().take(CHAINS).map(move |stack| self.chain(source(usage), stack))
+        });
+        let intro = "The call chains of each source that hold most, from the function nearest to \
+                     the allocation outwards.";
+        Section {
+            heading: "Call chains".to_owned(),
+            intro: intro.to_owned(),
+            blocks: vec![Block::Table(chain_table(rows.collect()))],
+        }
+    }
+
+    fn chain(&self, name: String, stack: &StackUsage) -> Vec<Cell> {
+        vec![
+            Cell::toned(name, Tone::Strong),
+            self.size(stack.frames_held).into(),
+            self.size(stack.frames_allocated).into(),
+            innermost_first(&stack.folded).into(),
+        ]
+    }
+
+    fn unknown(&self) -> Option<Section> {
+        if self.sources.unknown.is_empty() {
+            return None;
+        }
+        let all = &self.sources.unknown;
+        let rows = all.iter().take(self.top);
+        let rows = rows.map(|stack| self.chain(Sources::UNKNOWN.to_owned(), stack)).collect();
+        let intro = format!(
+            "Prairie's table of sources knows no function of these {} chains.",
+            number::count(all.len() as u64)
+        );
+        Some(Section {
+            heading: "Chains of no known source".to_owned(),
+            intro,
+            blocks: vec![Block::Table(chain_table(rows))],
+        })
+    }
+}
+
+fn chain_table(rows: Vec<Vec<Cell>>) -> Table {
+    Table {
+        title: String::new(),
+        columns: vec![
+            Column::text("source"),
+            Column::number("held"),
+            Column::number("allocated"),
+            Column::text("call chain"),
+        ],
+        rows,
+        notes: Vec::new(),
+    }
+}
+
+/// `slab, for network`.
+fn source(usage: &Usage) -> String {
+    match &usage.behalf {
+        Some(behalf) => format!("{}, for {behalf}", usage.name),
+        None => usage.name.clone(),
+    }
+}
+
+fn lifetime(usage: &Usage) -> String {
+    usage.mean_lifetime_ns.map_or_else(|| number::NONE.to_owned(), number::duration)
+}
+
+/// `part / whole`, and 0 for nothing of nothing.
+fn share(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
+}
+
+/// A folded stack from the inside out, without the page allocator's own functions, cut off where
+/// it gets long.
+fn innermost_first(folded: &str) -> String {
+    let allocators_own = |function: &&str| ALLOCATOR.iter().any(|own| function.starts_with(own));
+    let functions: Vec<&str> = folded.split(';').rev().skip_while(allocators_own).collect();
+    let shown = functions.len().min(FUNCTIONS);
+    let text = functions[..shown].join(" ← ");
+    if shown < functions.len() { text + " ← …" } else { text }
+}
+
+fn definitions() -> Section {
+    let block = number::bytes(Order::HUGE.bytes());
+    let entries = [
+        (
+            "Unmovable memory",
+            format!(
+                "Allocations that are not `__GFP_MOVABLE`: the kernel's own. One frame of it \
+                 keeps the {block} block that it stands in from ever becoming a huge page."
+            ),
+        ),
+        (
+            "Reclaimable",
+            "Allocations with `__GFP_RECLAIMABLE`: caches that a shrinker may empty, such as \
+             inodes and directory entries. They cannot be moved, but may go."
+                .to_owned(),
+        ),
+        (
+            "Held at the end",
+            "Allocated during the recording and not freed in it. What was there before has no \
+             known origin and is not counted."
+                .to_owned(),
+        ),
+    ];
+    let definition =
+        |(term, meaning): (&str, String)| Definition { term: term.to_owned(), meaning };
+    Section {
+        heading: "What the words mean".to_owned(),
+        intro: String::new(),
+        blocks: vec![Block::Definitions(entries.map(definition).into())],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_from_the_allocation_outwards() {
+        assert_eq!(
+            innermost_first("entry;open;allocate_slab;alloc_pages_noprof;__alloc_pages"),
+            "allocate_slab ← open ← entry"
+        );
+        assert_eq!(innermost_first(""), "");
+        let long = (0..20).map(|i| format!("f{i}")).collect::<Vec<_>>().join(";");
+        let shown = innermost_first(&long);
+        assert!(shown.starts_with("f19 ← f18") && shown.ends_with("f8 ← …"), "{shown}");
+    }
+}

@@ -147,7 +147,7 @@ fn without_permission() {
         let output = command.output().unwrap();
         one_line(&output);
         assert!(stderr(&output).contains("root"), "{}", stderr(&output));
-        assert_eq!(files_in(here.path()), [binary.clone()]);
+        assert_eq!(files_in(here.path()), std::slice::from_ref(&binary));
     }
 }
 
@@ -164,7 +164,7 @@ fn a_command_is_recorded() {
     let text = stdout(&output);
     let json: Value = serde_json::from_str(text.strip_prefix("said\n").unwrap()).unwrap();
     let path = here.path().join("a.parquet");
-    assert_eq!(files_in(here.path()), [path.clone()]);
+    assert_eq!(files_in(here.path()), std::slice::from_ref(&path));
     let reader = Reader::open(&path).unwrap();
     let metadata = reader.metadata();
     assert_eq!(json["schema"], "prairie-record");

@@ -68,10 +68,12 @@ impl View<'_> {
 
     fn answer(&self) -> Section {
         let total = &self.sources.total;
-        let figure = |value, label: &str, definition: String| {
-            Block::KeyFigures(vec![KeyFigure { value, label: label.to_owned(), definition }])
+        let figure = |value, label: &str, definition: String| KeyFigure {
+            value,
+            label: label.to_owned(),
+            definition,
         };
-        let mut blocks = vec![
+        let mut figures = vec![
             figure(
                 self.size(total.frames_allocated),
                 "of unmovable and reclaimable memory was allocated",
@@ -97,15 +99,8 @@ impl View<'_> {
         {
             let definition =
                 format!("{} at the end, the most of all.", self.size(first.frames_held));
-            blocks.push(figure(source(first), "holds most", definition));
+            figures.push(figure(source(first), "holds most", definition));
         }
-        let figures = blocks
-            .into_iter()
-            .flat_map(|block| match block {
-                Block::KeyFigures(figures) => figures,
-                _ => Vec::new(),
-            })
-            .collect();
         let mut blocks = vec![Block::KeyFigures(figures)];
         blocks.extend(self.cautions().into_iter().map(Block::Warning));
         Section { heading: "The answer".to_owned(), intro: String::new(), blocks }

@@ -20,7 +20,7 @@ help: ## Say what can be made
 
 demo: $(if $(filter $(TARGET)/release/prairie,$(PRAIRIE)),build) ## Survey this host, replay the shipped trace under three systems, write prairie-report.html
 	@$(PRAIRIE) survey
-	@$(PRAIRIE) replay data/demo.parquet --systems buddy,linux,contiguitas --survey --html $(REPORT)
+	@$(PRAIRIE) replay data/mixed.parquet --systems buddy,linux,contiguitas --survey --html $(REPORT)
 	@echo "The report is in $(REPORT); open it in a browser."
 
 build: ## Build the command into target/release/prairie

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::{MigrateType, Order, Pfn, ZoneKind};
+use crate::{Order, Pfn, ZoneKind};
 
 /// The dense number of a frame within one [`Layout`]: 32 bits, so at most 16 TiB a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -220,6 +220,11 @@ impl Layout {
         self.zones.iter().position(|zone| zone.contains(frame))
     }
 
+    /// The node of `frame`; 0 outside every zone.
+    pub fn node_of(&self, frame: Frame) -> u16 {
+        self.zone_of(frame).map_or(0, |zone| self.zones[zone].span.node)
+    }
+
     /// The zones that a request may take from, best first: the preferred node's from the highest
     /// permitted kind down, then the other nodes' by distance in number
     /// (`build_zonelists`, `mm/page_alloc.c`; the kernel's distances are not recorded).
@@ -231,24 +236,6 @@ impl Layout {
             (span.node.abs_diff(node), span.node, core::cmp::Reverse(span.kind))
         });
         list
-    }
-}
-
-/// The highest zone that a request may take from, by its GFP flags and type (`gfp_zone`,
-/// `include/linux/gfp.h`). The bits of the zone modifiers are the same in every kernel that
-/// Prairie reads.
-pub fn highest_zone(gfp_flags: u32, migrate_type: MigrateType) -> ZoneKind {
-    const DMA: u32 = 0x1;
-    const HIGHMEM: u32 = 0x2;
-    const DMA32: u32 = 0x4;
-    if gfp_flags & DMA != 0 {
-        ZoneKind::Dma
-    } else if gfp_flags & DMA32 != 0 {
-        ZoneKind::Dma32
-    } else if gfp_flags & HIGHMEM != 0 && migrate_type == MigrateType::Movable {
-        ZoneKind::Movable
-    } else {
-        ZoneKind::Normal
     }
 }
 

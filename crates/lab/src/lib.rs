@@ -1,1 +1,15 @@
-//! To be written.
+//! The laboratory: what other systems would have made of what a machine did.
+//!
+//! It has no clock and reads no files. A machine as it was found ([`found`]) and a stream of page
+//! events go in; each [`system`] places every allocation anew ([`replay`]) and is measured at the
+//! same instants ([`sample`]); [`run`] drives several systems through one pass over the stream.
+#![forbid(unsafe_code)]
+
+pub mod compare;
+pub mod found;
+pub mod held;
+pub mod replay;
+pub mod results;
+pub mod run;
+pub mod sample;
+pub mod system;

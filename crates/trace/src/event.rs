@@ -21,6 +21,27 @@ pub struct Event {
     pub what: What,
 }
 
+impl Event {
+    /// One more than the last frame that the event names, if it names one: the least number of
+    /// frames that the machine must have.
+    pub fn frames_named(&self) -> Option<u64> {
+        let (pfn, frames) = match self.what {
+            What::Alloc { pfn, order, .. }
+            | What::Free { pfn, order }
+            | What::ZoneLocked { pfn, order, .. }
+            | What::PcpuDrain { pfn, order, .. } => (pfn, order.frames()),
+            What::Extfrag { pfn, fallback_order, .. } => (pfn, fallback_order.frames()),
+            What::FreeBatched { pfn } => (pfn, 1),
+            What::AllocFailed { .. }
+            | What::Process { .. }
+            | What::Stack { .. }
+            | What::Lost { .. }
+            | What::Marker { .. } => return None,
+        };
+        Some(pfn.0.saturating_add(frames))
+    }
+}
+
 /// What happened: the kernel's `kmem` tracepoints, and what a trace says about itself.
 ///
 /// Blocks are aligned to their size, but that is for a replay to check: a recorded number is kept

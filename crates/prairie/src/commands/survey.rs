@@ -265,6 +265,43 @@ fn write_map(
     output::write_map(sheet, path, theme)
 }
 
+/// Puts the survey of this host before what `report` says, with whatever rights there are.
+pub(super) fn prepend_live(
+    report: &mut report::Report,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<()> {
+    const PROCESSES: usize = 10;
+    let args = Args {
+        json: false,
+        html: None,
+        map: None,
+        theme: Ground::Light,
+        cell: None,
+        no_map: false,
+        save: None,
+        from: None,
+        proc: None,
+        threads: None,
+        top: PROCESSES,
+    };
+    let found = host(&args, interrupted)?;
+    let sheet = found.map.as_ref().and_then(|map| view::map::sheet(&found.survey, map));
+    let survey = view::report(&found.survey, sheet, PROCESSES, String::new());
+    // The replay's definitions close the page, so the survey's come with the rest of it.
+    let mut sections = survey.sections;
+    for section in &mut sections {
+        section.heading = format!("This host: {}", section.heading);
+    }
+    for section in &mut report.sections {
+        section.heading = format!("Replay: {}", section.heading);
+    }
+    sections.append(&mut report.sections);
+    report.sections = sections;
+    report.title = "This host, and the same activity under other systems".to_owned();
+    report.subtitle = format!("{}. Replay: {}", survey.title, report.subtitle);
+    Ok(())
+}
+
 /// The command as it was called.
 pub(super) fn generated_by() -> String {
     let words: Vec<String> =

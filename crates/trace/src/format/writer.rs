@@ -113,23 +113,13 @@ impl Writer {
             self.flush_group()?;
         }
         self.events += 1;
-        let (text, block) = match event.what {
+        let text = match event.what {
             What::Process { name: text }
             | What::Stack { folded: text, .. }
-            | What::Marker { text } => (Some(texts.get(text)), None),
-            What::Alloc { pfn, order, .. }
-            | What::Free { pfn, order }
-            | What::ZoneLocked { pfn, order, .. }
-            | What::PcpuDrain { pfn, order, .. } => (None, Some((pfn, order.frames()))),
-            What::Extfrag { pfn, fallback_order, .. } => {
-                (None, Some((pfn, fallback_order.frames())))
-            }
-            What::FreeBatched { pfn } => (None, Some((pfn, 1))),
-            What::AllocFailed { .. } | What::Lost { .. } => (None, None),
+            | What::Marker { text } => Some(texts.get(text)),
+            _ => None,
         };
-        if let Some((pfn, frames)) = block {
-            self.frames_named = self.frames_named.max(pfn.0.saturating_add(frames));
-        }
+        self.frames_named = self.frames_named.max(event.frames_named().unwrap_or(0));
         self.push(&Row::of_event(event), text)
     }
 

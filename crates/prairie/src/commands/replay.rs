@@ -1,0 +1,313 @@
+//! `prairie replay`: what other systems would have made of recorded activity.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+use frames::layout::{Watermarks, ZoneSpan};
+use frames::{Pfn, ZoneKind};
+use lab::compare::{self, ZoneDistance};
+use lab::found::Found;
+use lab::replay::Initial;
+use lab::run::{self, Results};
+use lab::system::SystemName;
+use report::write_atomically;
+use serde::Serialize;
+use trace::import::Imported;
+use trace::import::gfp_names::Renumbering;
+use trace::{Columns, EventSource, Metadata, Reader};
+
+use super::survey;
+use crate::view::replay as view;
+use crate::{interrupt, output, progress};
+
+/// Replay a trace under several systems and measure what each makes of it
+///
+/// Each recorded allocation is placed anew by each system's placement policy, and each recorded
+/// free frees that same allocation, wherever the system put it. The file is read once, in a stream.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// A recording, or a trace of LLFree's replay, `trace-cmd report` or `perf script`
+    file: PathBuf,
+
+    /// The systems, separated by commas
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "buddy,linux,contiguitas"
+    )]
+    systems: Vec<SystemName>,
+
+    /// Where the memory that was in use when the recording began is put
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Start::AsFound)]
+    initial: Start,
+
+    /// Time between two samples, as 100ms or 2s [default: about 400 over the whole trace]
+    #[arg(long, value_name = "TIME")]
+    every: Option<humantime::Duration>,
+
+    /// Memory of the machine, as 64G, where the trace has no snapshot that tells
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    memory: Option<u64>,
+
+    /// Replay the systems one after another on one thread
+    #[arg(long)]
+    in_turn: bool,
+
+    /// Put a survey of this host before the replay in the HTML page
+    #[arg(long, requires = "html")]
+    survey: bool,
+
+    /// Print the results as JSON instead of the report
+    #[arg(long)]
+    json: bool,
+
+    /// Also write every sample as a row
+    #[arg(long, value_name = "FILE.parquet")]
+    out: Option<PathBuf>,
+
+    /// Also write the report as one HTML file that opens offline
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  prairie replay trace.parquet                              all systems, in the terminal
+  prairie replay trace.parquet --systems linux,contiguitas --html replay.html
+  prairie replay trace.parquet --initial replaced --out samples.parquet
+  prairie replay trace.parquet --json | jq '.systems[].satisfiable'
+  prairie replay perf-script.txt --memory 16G               another tool's trace
+
+Systems:
+  buddy        one free list per order (Linux 2.6.16)
+  linux        pageblocks by migrate type, fallback and stealing (Linux 6.1)
+  contiguitas  two regions that never mix, with a moving border
+
+Exit codes:
+  0    done
+  1    not done; one line on standard error says what, where and what would be right
+  2    the command line was not understood
+  130  interrupted; what there was until then is printed, and no file is written";
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Start {
+    /// where it was
+    AsFound,
+    /// where the system puts it, as if it had run since boot
+    Replaced,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    schema_version: u32,
+    prairie_version: &'static str,
+    trace: &'a Path,
+    kernel_release: &'a str,
+    lost_events: u64,
+    #[serde(flatten)]
+    results: &'a Results,
+    /// How far the replay of `linux` ended up from the kernel's own state.
+    distance_to_kernel: &'a [ZoneDistance],
+}
+
+/// Replays, prints and writes as asked.
+pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    for path in [&args.html, &args.out].into_iter().flatten() {
+        survey::directory_exists(path)?;
+    }
+    let mut systems = args.systems.clone();
+    systems.dedup();
+    if (1..systems.len()).any(|i| systems[..i].contains(&systems[i])) {
+        bail!("--systems names a system twice");
+    }
+    let options = run::Options {
+        systems,
+        initial: match args.initial {
+            Start::AsFound => Initial::AsFound,
+            Start::Replaced => Initial::Replaced,
+        },
+        sample_every_ns: args.every.map(|every| every.as_nanos() as u64),
+        parallel: !args.in_turn,
+    };
+    let (found, metadata, results) = if is_parquet(&args.file)? {
+        replay_recording(args, &options, interrupted)?
+    } else {
+        replay_import(args, &options, interrupted)?
+    };
+    let distance =
+        distance(&found, &metadata, &results).with_context(|| args.file.display().to_string())?;
+    finish(args, &found, &metadata, &results, &distance, interrupted)
+}
+
+fn finish(
+    args: &Args,
+    found: &Found,
+    metadata: &Metadata,
+    results: &Results,
+    distance: &[ZoneDistance],
+    interrupted: &AtomicBool,
+) -> anyhow::Result<ExitCode> {
+    let report = view::report(&view::Subject {
+        file: &args.file,
+        found,
+        metadata,
+        results,
+        distance,
+        generated_by: survey::generated_by(),
+    });
+    if args.json {
+        output::print_json(&Document {
+            schema: "prairie-replay",
+            schema_version: 1,
+            prairie_version: env!("CARGO_PKG_VERSION"),
+            trace: &args.file,
+            kernel_release: &metadata.kernel_release,
+            lost_events: metadata.lost_events(),
+            results,
+            distance_to_kernel: distance,
+        })?;
+    } else {
+        output::print_report(&report)?;
+    }
+    if results.interrupted {
+        eprintln!("prairie: interrupted after {} events", results.events);
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+    }
+    if let Some(path) = &args.out {
+        let rows = lab::results::to_parquet(results).context("the samples as Parquet")?;
+        write_atomically(path, &rows)?;
+        eprintln!("prairie: wrote {}", path.display());
+    }
+    if let Some(path) = &args.html {
+        let mut report = report;
+        if args.survey {
+            survey::prepend_live(&mut report, interrupted)?;
+        }
+        report.write_html(path)?;
+        eprintln!("prairie: wrote {}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the file says that it is Parquet.
+fn is_parquet(path: &Path) -> anyhow::Result<bool> {
+    use std::io::Read;
+    let mut magic = [0; 4];
+    let mut file =
+        std::fs::File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    match file.read_exact(&mut magic) {
+        Ok(()) => Ok(&magic == b"PAR1"),
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
+fn replay_recording(
+    args: &Args,
+    options: &run::Options,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<(Found, Metadata, Results)> {
+    let reader = Reader::open(&args.file)?;
+    let metadata = reader.metadata().clone();
+    let mut found = match &metadata.before {
+        Some(before) if args.memory.is_none() => {
+            let frames = reader.frame_runs().collect::<trace::Result<Vec<_>>>()?;
+            let frames = (!frames.is_empty()).then_some(frames);
+            let capture = host::Capture { frames, ..before.clone() };
+            Found::of(&capture).with_context(|| args.file.display().to_string())?
+        }
+        _ => machine(args, metadata.frames_named)?,
+    };
+    let format = metadata.recording.as_ref().and_then(|recording| {
+        recording.tracepoint_formats.iter().find(|(name, _)| name.ends_with("mm_page_alloc"))
+    });
+    found.gfp_numbers = format.map(|(_, text)| Renumbering::of_format(text));
+    let mut events = reader.events(Columns::REPLAY);
+    let results = drive(&found, &mut events, options, Some(metadata.events), interrupted)?;
+    Ok((found, metadata, results))
+}
+
+fn replay_import(
+    args: &Args,
+    options: &run::Options,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<(Found, Metadata, Results)> {
+    let mut named = 0;
+    if args.memory.is_none() {
+        // Without a snapshot only the events tell how large the machine is: look at them first.
+        let mut imported = Imported::open(&args.file)?;
+        while let Some(batch) = imported.next_batch()? {
+            named = batch.iter().filter_map(|event| event.frames_named()).fold(named, u64::max);
+        }
+    }
+    let found = machine(args, named)?;
+    let mut imported = Imported::open(&args.file)?;
+    let results = drive(&found, &mut imported, options, None, interrupted)?;
+    Ok((found, Metadata::default(), results))
+}
+
+/// A machine without a snapshot: a DMA32 zone up to 4 GiB and a Normal zone above, all free.
+fn machine(args: &Args, frames_named: u64) -> anyhow::Result<Found> {
+    const FRAMES_BELOW_4_GIB: u64 = 1 << 20;
+    let told = args.memory.map(|bytes| bytes / 4096);
+    let frames = told.unwrap_or(frames_named).next_multiple_of(512);
+    let zone = |kind, start: u64, end: u64| ZoneSpan {
+        node: 0,
+        kind,
+        start: Pfn(start),
+        spanned: end.saturating_sub(start),
+        managed: end.saturating_sub(start),
+        watermarks: Watermarks::default(),
+        lowmem_reserve: Default::default(),
+    };
+    let zones = vec![
+        zone(ZoneKind::Dma32, 0, frames.min(FRAMES_BELOW_4_GIB)),
+        zone(ZoneKind::Normal, FRAMES_BELOW_4_GIB, frames),
+    ];
+    Found::empty(zones).with_context(|| format!("{}: it names no frame", args.file.display()))
+}
+
+fn drive(
+    found: &Found,
+    source: &mut dyn EventSource,
+    options: &run::Options,
+    total: Option<u64>,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<Results> {
+    let bar = progress::bar(total, "Replaying");
+    let results =
+        run::run(found, source, options, &mut |events| bar.set_position(events), interrupted);
+    bar.finish_and_clear();
+    Ok(results?)
+}
+
+/// How far `linux` ended up from the kernel, where it started as found and the trace tells.
+fn distance(
+    found: &Found,
+    metadata: &Metadata,
+    results: &Results,
+) -> Result<Vec<ZoneDistance>, host::Error> {
+    let linux = results.systems.iter().find(|system| {
+        system.system == SystemName::Linux.name() && system.initial == Initial::AsFound
+    });
+    match (linux, &metadata.after) {
+        (Some(linux), Some(after)) if !results.interrupted => {
+            compare::with_kernel(found, after, linux)
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
+/// A size as people write it, in binary units: `64G` is 64 GiB.
+fn size(text: &str) -> Result<u64, String> {
+    let config = parse_size::Config::new().with_binary();
+    let bytes = config.parse_size(text).map_err(|_| "a size such as 512M or 64G".to_owned())?;
+    if bytes < 2 << 20 { Err("at least 2M".to_owned()) } else { Ok(bytes) }
+}

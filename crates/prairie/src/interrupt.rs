@@ -1,0 +1,25 @@
+//! Ctrl-C asks long work to stop; a second one ends the program at once.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// Exit code of a program that SIGINT ended, by the shell's convention.
+pub const EXIT_CODE: u8 = 130;
+
+/// The flag that the first interruption sets.
+pub fn flag() -> &'static AtomicBool {
+    let installed = ctrlc::set_handler(|| {
+        if INTERRUPTED.swap(true, Ordering::Relaxed) {
+            std::process::exit(EXIT_CODE.into());
+        }
+    });
+    // Without a handler the signal ends the program, which leaves nothing half-written either.
+    drop(installed);
+    &INTERRUPTED
+}
+
+/// Whether the work was asked to stop.
+pub fn requested() -> bool {
+    INTERRUPTED.load(Ordering::Relaxed)
+}

@@ -1,0 +1,43 @@
+//! Where answers go: the terminal, JSON on standard output, files.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::Context;
+use report::{MapSheet, Report, Terminal, Theme, write_atomically};
+use serde::Serialize;
+
+/// Prints a report as the terminal allows.
+pub fn print_report(report: &Report) -> anyhow::Result<()> {
+    print_text(&report.terminal(Terminal::of_stdout())?)
+}
+
+/// Prints `value` as one JSON document.
+pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    print_text(&(serde_json::to_string_pretty(value)? + "\n"))
+}
+
+/// Prints text as it is.
+pub fn print_text(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
+}
+
+/// Whether the reader of our output has gone, as `head` does: not a failure.
+pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    let cause = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Writes a map as SVG or PNG, by the name's ending.
+pub fn write_map(sheet: &MapSheet, path: &Path, theme: Theme) -> anyhow::Result<()> {
+    let contents = match path.extension().and_then(|ending| ending.to_str()) {
+        Some("svg") => sheet.svg(theme)?.into_bytes(),
+        Some("png") => sheet.png(theme, PNG_SCALE)?,
+        _ => anyhow::bail!("{}: a map is written as .png or .svg", path.display()),
+    };
+    Ok(write_atomically(path, &contents)?)
+}
+
+/// Pixels of a PNG for each unit of the drawing: sharp on a projector.
+const PNG_SCALE: f32 = 2.0;

@@ -1,0 +1,6 @@
+//! Findings as reports: which figures, in which order, with which words.
+
+pub mod colours;
+pub mod replay;
+pub mod sources;
+pub mod survey;

@@ -20,6 +20,7 @@ use std::time::Duration;
 use frames::layout::{Watermarks, ZoneSpan};
 use frames::placement::buddy::Buddy;
 use frames::placement::linux::{Config, Linux};
+use frames::placement::regions::Regions;
 use frames::placement::{Placement, Request};
 use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
 use rustix::time::{ClockId, clock_gettime};
@@ -39,6 +40,7 @@ fn main() {
     run("buddy", &policy, rounds, || Buddy::new(&layout, Order::LARGEST_FREE));
     run("linux", &policy, rounds, || Linux::new(&layout, Config::default()));
     run("linux-no-pcp", &policy, rounds, || Linux::new(&layout, bare));
+    run("contiguitas", &policy, rounds, || Regions::new(&layout, Default::default()));
 }
 
 /// One Normal zone with the watermarks that Linux would compute for it on a machine with huge

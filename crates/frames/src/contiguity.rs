@@ -30,9 +30,14 @@ pub struct Blocks<'a> {
 /// # Panics
 /// If `order` is below [`Order::HUGE`], or the run does not start on a pageblock.
 pub fn potential_blocks(blocks: Blocks<'_>, order: Order, unknown: Unknown) -> u64 {
-    count_aligned(blocks, order, |b| {
-        b.is_whole() && b.unmovable == 0 && (unknown == Unknown::AsMovable || b.unknown == 0)
-    })
+    count_aligned(blocks, order, |block| could_be_emptied(block, unknown))
+}
+
+/// Whether perfect compaction could turn a whole pageblock into free memory.
+pub fn could_be_emptied(block: &BlockCounts, unknown: Unknown) -> bool {
+    block.is_whole()
+        && block.unmovable == 0
+        && (unknown == Unknown::AsMovable || block.unknown == 0)
 }
 
 /// Number of aligned blocks of `order` that are wholly free now.

@@ -1,9 +1,9 @@
 //! One measurement of a system: how broken its memory is at an instant.
 
-use frames::contiguity::{self, Blocks, Unknown};
+use frames::contiguity::{Unknown, could_be_emptied};
 use frames::indices::{self, FreeBlocks};
 use frames::placement::Placement;
-use frames::{BlockCounts, FrameTable, Layout, Order, Pfn};
+use frames::{BlockCounts, FrameTable, Layout, Order};
 use serde::Serialize;
 
 /// Free blocks of one zone by order, over all migrate types and without per-CPU lists.
@@ -81,7 +81,8 @@ impl Sample {
         let all = sum(zones.iter().map(|zone| zone.free_blocks.as_slice()));
         let free = FreeBlocks { counts: &all };
         let last = Order::new(all.len().saturating_sub(1) as u8).unwrap_or(Order::LARGEST_FREE);
-        let total = table.blocks().iter().fold([0u64; 4], |sum, block| {
+        let blocks = table.blocks();
+        let total = blocks.iter().fold([0u64; 4], |sum, block| {
             let of = [block.free, block.movable, block.unmovable, block.unknown];
             std::array::from_fn(|i| sum[i] + u64::from(of[i]))
         });
@@ -97,14 +98,12 @@ impl Sample {
                 .map(|order| indices::unusable_free_space(free, order))
                 .collect(),
             zones,
-            free_blocks: by_size(table, contiguity::free_blocks),
-            potential_blocks: by_size(table, |blocks, order| {
-                contiguity::potential_blocks(blocks, order, Unknown::AsMovable)
+            free_blocks: by_size(blocks, |block| block.free == BlockCounts::FRAMES),
+            potential_blocks: by_size(blocks, |b| could_be_emptied(b, Unknown::AsMovable)),
+            potential_blocks_at_least: by_size(blocks, |b| {
+                could_be_emptied(b, Unknown::AsUnmovable)
             }),
-            potential_blocks_at_least: by_size(table, |blocks, order| {
-                contiguity::potential_blocks(blocks, order, Unknown::AsUnmovable)
-            }),
-            spoiled_blocks: table.blocks().iter().filter(|block| block.is_spoiled()).count() as u64,
+            spoiled_blocks: blocks.iter().filter(|block| block.is_spoiled()).count() as u64,
             failed_allocations,
         }
     }
@@ -132,11 +131,23 @@ impl Sample {
     }
 }
 
-/// Dense frame numbers keep alignment up to a gigantic page, so the whole table is one run.
-fn by_size(table: &FrameTable, count: impl Fn(Blocks<'_>, Order) -> u64) -> BlocksBySize {
-    let counts: &[BlockCounts] = table.blocks();
-    let at = |order| count(Blocks { start: Pfn(0), counts }, order);
-    BlocksBySize { mib_2: at(Order::HUGE), mib_32: at(Order::MIB_32), gib_1: at(Order::GIGANTIC) }
+/// Counts aligned blocks of all three sizes of which every pageblock is `good`, in one pass. Dense
+/// frame numbers keep alignment up to a gigantic page, so the whole table is one run.
+fn by_size(blocks: &[BlockCounts], good: impl Fn(&BlockCounts) -> bool) -> BlocksBySize {
+    const PER_32_MIB: usize = 16;
+    const PER_GIB: usize = 512;
+    let mut counts = BlocksBySize::default();
+    for gib in blocks.chunks(PER_GIB) {
+        let mut whole = 0;
+        for mib_32 in gib.chunks(PER_32_MIB) {
+            let found = mib_32.iter().filter(|block| good(block)).count();
+            counts.mib_2 += found as u64;
+            whole += usize::from(found == PER_32_MIB);
+        }
+        counts.mib_32 += whole as u64;
+        counts.gib_1 += u64::from(whole == PER_GIB / PER_32_MIB);
+    }
+    counts
 }
 
 fn sum_types(by_type: &[(frames::MigrateType, Vec<u64>)]) -> Vec<u64> {
@@ -153,4 +164,29 @@ fn sum<'a>(rows: impl Iterator<Item = &'a [u64]>) -> Vec<u64> {
         }
     }
     total
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use frames::Pfn;
+    use frames::contiguity::{Blocks, potential_blocks};
+    use proptest::prelude::*;
+
+    proptest! {
+        /// One pass over all sizes counts what a pass for each size counts.
+        #[test]
+        fn sizes_are_counted_as_one_by_one(spoiled in prop::collection::btree_set(0..1536usize, 0..40)) {
+            let mut blocks = vec![BlockCounts { free: BlockCounts::FRAMES, ..Default::default() }; 1536];
+            for &at in &spoiled {
+                blocks[at] = BlockCounts { free: 511, unmovable: 1, ..Default::default() };
+            }
+            let counts = by_size(&blocks, |b| could_be_emptied(b, Unknown::AsMovable));
+            let run = Blocks { start: Pfn(0), counts: &blocks };
+            let one = |order| potential_blocks(run, order, Unknown::AsMovable);
+            prop_assert_eq!(counts.mib_2, one(Order::HUGE));
+            prop_assert_eq!(counts.mib_32, one(Order::MIB_32));
+            prop_assert_eq!(counts.gib_1, one(Order::GIGANTIC));
+        }
+    }
 }

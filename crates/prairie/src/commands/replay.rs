@@ -122,8 +122,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     for path in [&args.html, &args.out].into_iter().flatten() {
         survey::directory_exists(path)?;
     }
-    let mut systems = args.systems.clone();
-    systems.dedup();
+    let systems = args.systems.clone();
     if (1..systems.len()).any(|i| systems[..i].contains(&systems[i])) {
         bail!("--systems names a system twice");
     }

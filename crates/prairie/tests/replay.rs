@@ -1,0 +1,254 @@
+//! `prairie replay` as it is run: on the recording in `data/`, on activity recorded here and now
+//! where this machine lets itself be recorded, on another tool's trace, and on nonsense.
+#![allow(missing_docs)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use serde_json::Value;
+
+const RECORDING: &str = "../../data/mixed.parquet";
+
+fn run(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_prairie"));
+    command.current_dir(directory).args(arguments).env_remove("CLICOLOR_FORCE");
+    command.output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// What a replay with `--json` printed.
+fn replayed(directory: &Path, arguments: &[&str]) -> Value {
+    let output = run(directory, &[&["replay", "--json"], arguments].concat());
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn project(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    path.canonicalize().unwrap().to_str().unwrap().to_owned()
+}
+
+fn files_in(directory: &Path) -> Vec<PathBuf> {
+    let mut names: Vec<PathBuf> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    names
+}
+
+fn systems(replay: &Value) -> &[Value] {
+    replay["systems"].as_array().unwrap()
+}
+
+fn end(system: &Value) -> &Value {
+    system["samples"].as_array().unwrap().last().unwrap()
+}
+
+fn potential_1_gib(replay: &Value, name: &str) -> u64 {
+    let system = systems(replay).iter().find(|system| system["system"] == name).unwrap();
+    end(system)["potential_blocks"]["gib_1"].as_u64().unwrap()
+}
+
+#[test]
+fn the_recording_that_ships_under_three_systems() {
+    let here = tempfile::tempdir().unwrap();
+    let recording = project(RECORDING);
+    let replay = replayed(here.path(), &[&recording, "--out", "samples.parquet"]);
+    assert_eq!(
+        (&replay["schema"], &replay["interrupted"]),
+        (&"prairie-replay".into(), &false.into())
+    );
+    let names: Vec<&Value> = systems(&replay).iter().map(|system| &system["system"]).collect();
+    assert_eq!(names, ["buddy", "linux", "contiguitas"]);
+    let first = &systems(&replay)[0];
+    let instants = |system: &Value| -> Vec<(u64, u64)> {
+        let samples = system["samples"].as_array().unwrap().iter();
+        samples.map(|s| (s["time_ns"].as_u64().unwrap(), s["events"].as_u64().unwrap())).collect()
+    };
+    for system in systems(&replay) {
+        for count in ["allocations", "allocated_frames", "frees", "frees_of_unknown"] {
+            assert_eq!(system["counts"][count], first["counts"][count], "{count}");
+        }
+        // data/README.md names these figures.
+        assert_eq!(system["counts"]["allocations"], 521_776);
+        assert_eq!(system["counts"]["frees"], 606_865);
+        assert_eq!(system["counts"]["failed_allocations"], 0);
+        assert_eq!(instants(system), instants(first));
+        assert_eq!(end(system)["events"], replay["events"]);
+        for figure in ["frames", "free_frames", "unmovable_frames"] {
+            assert_eq!(end(system)[figure], end(first)[figure], "{figure}");
+        }
+    }
+    let zones = replay["distance_to_kernel"].as_array().unwrap();
+    assert_eq!(zones.len(), 3);
+
+    let rows: usize = systems(&replay).iter().map(|system| instants(system).len()).sum();
+    let file = fs::File::open(here.path().join("samples.parquet")).unwrap();
+    let samples = SerializedFileReader::new(file).unwrap();
+    assert_eq!(samples.metadata().file_metadata().num_rows(), rows as i64);
+    assert_eq!(samples.get_row_iter(None).unwrap().count(), rows);
+
+    // Neither threads nor chance decide anything.
+    assert!(replay == replayed(here.path(), &[&recording, "--in-turn"]), "in turn it differs");
+    assert!(replay == replayed(here.path(), &[&recording]), "a second time it differs");
+}
+
+#[test]
+fn without_a_burdened_past_contiguitas_keeps_more_gigantic_pages() {
+    let here = tempfile::tempdir().unwrap();
+    let recording = project(RECORDING);
+    let arguments = [&recording, "--initial", "replaced", "--systems", "linux,contiguitas"];
+    let replay = replayed(here.path(), &arguments);
+    assert_eq!(replay["systems"][0]["initial"], "replaced");
+    assert_eq!(replay["systems"][0]["counts"]["initial_without_place"], 0);
+    assert!(potential_1_gib(&replay, "contiguitas") > potential_1_gib(&replay, "linux"));
+    // The kernel's state says nothing about memory that was placed anew.
+    assert_eq!(replay["distance_to_kernel"], Value::Array(Vec::new()));
+}
+
+/// Runs what must fail with one line and leave no file behind.
+fn refused(directory: &Path, arguments: &[&str], why: &str) {
+    let before = files_in(directory);
+    let output = run(directory, &[&["replay"], arguments].concat());
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+    assert!(output.stdout.is_empty(), "{arguments:?}");
+    assert!(said.starts_with("prairie: ") && said.lines().count() == 1, "{arguments:?}: {said}");
+    assert!(said.contains(why), "{arguments:?}: {said}");
+    assert_eq!(files_in(directory), before, "{arguments:?}");
+}
+
+#[test]
+fn what_cannot_be_replayed() {
+    let here = tempfile::tempdir().unwrap();
+    let directory = here.path();
+    let recording = project(RECORDING);
+    let whole = fs::read(&recording).unwrap();
+    for (name, length) in
+        [("cut-4", 4), ("cut-5", 5), ("cut-half", whole.len() / 2), ("cut-1", whole.len() - 1)]
+    {
+        fs::write(directory.join(name), &whole[..length]).unwrap();
+        refused(directory, &[name, "--out", "samples.parquet"], "not a complete Parquet file");
+    }
+    fs::write(directory.join("prose"), "It was a dark and stormy night.\n").unwrap();
+    fs::write(directory.join("empty"), "").unwrap();
+    for (arguments, why) in [
+        (&["missing"][..], "cannot read missing: No such file or directory (os error 2)\n"),
+        (&["prose"], "no event of the page allocator"),
+        (&["empty"], "empty"),
+        (&["."], "cannot read ."),
+        (&[&recording, "--systems", "linux,buddy,linux"], "names a system twice"),
+        (&[&recording, "--systems", "linux,linux"], "names a system twice"),
+        (&[&recording, "--out", "no/such/a.parquet"], "no/such"),
+        (&[&recording, "--html", "no/such/a.html"], "no/such"),
+    ] {
+        refused(directory, arguments, why);
+    }
+}
+
+#[test]
+fn command_lines_that_are_not_understood() {
+    let here = tempfile::tempdir().unwrap();
+    for (arguments, said) in [
+        (&["a", "--systems", "best"][..], "the systems are buddy, linux and contiguitas"),
+        (&["a", "--memory", "nonsense"], "a size such as 512M or 64G"),
+        (&["a", "--memory", "0"], "at least 2M"),
+        (&["a", "--initial", "empty"], "as-found, replaced"),
+        (&["a", "--every", "often"], "--every"),
+        (&["a", "--survey"], "--html"),
+        (&[], "<FILE>"),
+    ] {
+        let output = run(here.path(), &[&["replay"], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(stderr(&output).contains(said), "{arguments:?}: {}", stderr(&output));
+    }
+    assert!(files_in(here.path()).is_empty());
+}
+
+#[test]
+fn another_tools_trace() {
+    let here = tempfile::tempdir().unwrap();
+    let event = |at: u32, what: &str| format!("cc 7 [000] 10.{at:06}: kmem:{what}\n");
+    let alloc = |at, pfn: &str, order| {
+        let fields = "migratetype=1 gfp_flags=GFP_HIGHUSER_MOVABLE";
+        event(at, &format!("mm_page_alloc: page={pfn} pfn={pfn} order={order} {fields}"))
+    };
+    let free = |at, pfn: &str, order| {
+        event(at, &format!("mm_page_free: page={pfn} pfn={pfn} order={order}"))
+    };
+    let text = [
+        alloc(1, "0x233832", 0),
+        alloc(2, "0x234000", 9),
+        free(3, "0x233832", 0),
+        alloc(4, "0x233832", 0),
+        free(5, "0x234001", 0),
+        free(6, "0x150000", 0),
+    ];
+    fs::write(here.path().join("perf.txt"), text.concat()).unwrap();
+    let replay = replayed(here.path(), &["perf.txt", "--memory", "16G"]);
+    // The name of the process is a row of its own.
+    assert_eq!((&replay["events"], &replay["duration_ns"]), (&7.into(), &5_000.into()));
+    for system in systems(&replay) {
+        let counts = &system["counts"];
+        assert_eq!((&counts["allocations"], &counts["frees"]), (&3.into(), &3.into()));
+        // One frame of the huge page is given back by itself; nobody held 0x150000.
+        assert_eq!(counts["frees_of_unknown"], 1);
+        assert_eq!(end(system)["frames"], 4_u64 << 20);
+        assert_eq!(end(system)["free_frames"], (4_u64 << 20) - 512);
+    }
+    // Without a size the machine ends where the trace does, above which nothing is outside.
+    let replay = replayed(here.path(), &["perf.txt", "--systems", "linux"]);
+    assert_eq!(end(&systems(&replay)[0])["frames"], 0x234200);
+    assert_eq!(systems(&replay)[0]["counts"]["outside_zones"], 0);
+    let replay = replayed(here.path(), &["perf.txt", "--systems", "linux", "--memory", "8G"]);
+    assert_eq!(systems(&replay)[0]["counts"]["outside_zones"], 5);
+}
+
+#[test]
+fn recorded_here_and_replayed() {
+    let here = tempfile::tempdir().unwrap();
+    let work =
+        "i=0; while [ $i -lt 300 ]; do head -c 200000 /dev/zero >f; sh -c :; i=$((i+1)); done";
+    let record = ["record", "-o", "a.parquet", "--", "sh", "-c", work];
+    let output = run(here.path(), &record);
+    if !output.status.success() {
+        // To be root is not enough in a container.
+        eprintln!("skipped: {}", stderr(&output).trim_end());
+        return;
+    }
+    let replay = replayed(here.path(), &["a.parquet", "--systems", "linux"]);
+    let counts = &systems(&replay)[0]["counts"];
+    assert!(counts["allocations"].as_u64() > Some(1000), "{counts}");
+    eprintln!("{} of {} on the same frame", counts["same_frame"], counts["allocations"]);
+    let zones = replay["distance_to_kernel"].as_array().unwrap();
+    let buddyinfo = fs::read_to_string("/proc/buddyinfo").unwrap();
+    assert_eq!(zones.len(), buddyinfo.lines().count());
+    for zone in zones {
+        let of = |figure: &str| zone[figure].as_f64().unwrap();
+        let (kernel, replay) = (of("kernel_free_frames"), of("replay_free_frames"));
+        eprintln!(
+            "{}: free frames {kernel} and {replay}, F_u(9) {:.3} and {:.3}",
+            zone["zone"],
+            of("kernel_unusable_2_mib"),
+            of("replay_unusable_2_mib")
+        );
+        // Others allocate while the two are read.
+        let most = managed_frames(zone["node"].as_u64().unwrap(), zone["zone"].as_str().unwrap());
+        assert!((kernel - replay).abs() < 0.05 * most, "{zone}");
+    }
+}
+
+/// Frames that the kernel manages in a zone of this machine.
+fn managed_frames(node: u64, zone: &str) -> f64 {
+    let text = fs::read_to_string("/proc/zoneinfo").unwrap();
+    let is_head = |line: &&str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        words == ["Node", &format!("{node},"), "zone", zone]
+    };
+    let mut lines = text.lines().skip_while(|line| !is_head(line));
+    lines.find_map(|line| line.trim().strip_prefix("managed ")?.trim().parse().ok()).unwrap()
+}

@@ -34,8 +34,45 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("prairie: {error:#}");
+            eprintln!("prairie: {}", told_once(&error));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// An error and its causes in one line. Some errors end with the text of their cause: it is not
+/// said again.
+fn told_once(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |line, cause| {
+        let text = cause.to_string();
+        match line.as_str() {
+            "" => text,
+            told if told.ends_with(&text) => line,
+            told => format!("{told}: {text}"),
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::told_once;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let error = anyhow!("no such file").context("cannot read x: no such file");
+        assert_eq!(told_once(&error), "cannot read x: no such file");
+        let error = anyhow!("no such file").context("cannot read x").context("the trace");
+        assert_eq!(told_once(&error), "the trace: cannot read x: no such file");
+        let error = anyhow!("no such file").context("no such file: x");
+        assert_eq!(told_once(&error), "no such file: x: no such file");
+        let error = read_error().context("a.parquet");
+        assert_eq!(told_once(&error), "a.parquet: cannot read b: gone");
+    }
+
+    fn read_error() -> anyhow::Error {
+        let source = std::io::Error::other("gone");
+        trace::Error::Read { path: "b".into(), source }.into()
     }
 }

@@ -371,7 +371,9 @@ fn distance(subject: &Subject<'_>) -> Section {
         heading: "How far `linux` is from the kernel".to_owned(),
         intro: "The kernel's own free lists when the recording ended, beside the replay's. The \
                 order of the lists at the start is not known, memory that joined late is a guess, \
-                and what the kernel moved without an event is not followed."
+                and what the kernel moved without an event is not followed. Kernels since 6.7 let \
+                their per-CPU lists grow and shrink; the replay keeps them at the size they had \
+                at the start, which shows in the free frames."
             .to_owned(),
         blocks: vec![
             Block::Table(Table { title: String::new(), columns, rows, notes: Vec::new() }),

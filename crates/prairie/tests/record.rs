@@ -2,36 +2,21 @@
 //! be recorded, on the recording in `data/`, on other tools' traces, and on nonsense.
 #![allow(missing_docs)]
 
+mod common;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+
+use common::{files_in, is_root, prairie, run, stderr, stdout};
 use trace::{Columns, EventSource, Reader, What};
-
-/// A command in `directory`, without the caller's terminal.
-fn prairie(directory: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_prairie"));
-    command.current_dir(directory).args(arguments).env_remove("CLICOLOR_FORCE");
-    command
-}
-
-fn run(directory: &Path, arguments: &[&str]) -> Output {
-    prairie(directory, arguments).output().unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
 
 /// Runs what must fail with one line on standard error and leave nothing behind; returns the line.
 fn refused(directory: &Path, arguments: &[&str]) -> String {
@@ -49,20 +34,9 @@ fn one_line(output: &Output) {
     assert!(said.starts_with("prairie: ") && said.lines().count() == 1, "{said}");
 }
 
-fn files_in(directory: &Path) -> Vec<PathBuf> {
-    let mut names: Vec<PathBuf> =
-        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    names.sort();
-    names
-}
-
 fn project(path: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     root.join(path).to_str().unwrap().to_owned()
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 /// Whether this machine lets itself be recorded; says so if not. To be root is not enough in a

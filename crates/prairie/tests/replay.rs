@@ -2,24 +2,17 @@
 //! where this machine lets itself be recorded, on another tool's trace, and on nonsense.
 #![allow(missing_docs)]
 
+mod common;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use serde_json::Value;
 
+use common::{files_in, run, stderr};
+
 const RECORDING: &str = "../../data/mixed.parquet";
-
-fn run(directory: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_prairie"));
-    command.current_dir(directory).args(arguments).env_remove("CLICOLOR_FORCE");
-    command.output().unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
 
 /// What a replay with `--json` printed.
 fn replayed(directory: &Path, arguments: &[&str]) -> Value {
@@ -31,13 +24,6 @@ fn replayed(directory: &Path, arguments: &[&str]) -> Value {
 fn project(path: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     path.canonicalize().unwrap().to_str().unwrap().to_owned()
-}
-
-fn files_in(directory: &Path) -> Vec<PathBuf> {
-    let mut names: Vec<PathBuf> =
-        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
-    names.sort();
-    names
 }
 
 fn systems(replay: &Value) -> &[Value] {

@@ -2,35 +2,20 @@
 //! one, on this one, and on nonsense.
 #![allow(missing_docs)]
 
+mod common;
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use host::PageFlags as F;
 use serde_json::Value;
 
-/// A command in `directory`, without the caller's terminal.
-fn prairie(directory: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_prairie"));
-    command.current_dir(directory).args(arguments).env_remove("CLICOLOR_FORCE");
-    command
-}
-
-fn run(directory: &Path, arguments: &[&str]) -> Output {
-    prairie(directory, arguments).output().unwrap()
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
+use common::{is_root, prairie, run, stderr, stdout};
 
 /// Standard output of a run that must succeed.
 fn succeed(directory: &Path, arguments: &[&str]) -> String {
@@ -111,10 +96,6 @@ fn worked() -> tempfile::TempDir {
 /// A captured Linux 6.18, its first 8192 frames.
 fn captured() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/tests/fixtures/linux-6.18/proc")
-}
-
-fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
 }
 
 fn files_in(directory: &Path) -> Vec<String> {

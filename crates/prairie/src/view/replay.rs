@@ -97,6 +97,11 @@ fn answer(subject: &Subject<'_>) -> Section {
                 .to_owned(),
         ));
     }
+    if subject.results.events == 0 {
+        blocks.push(Block::Warning(
+            "The trace has no events: this is the machine as it was found, and no more.".to_owned(),
+        ));
+    }
     if subject.results.interrupted {
         blocks.push(Block::Warning("The replay was stopped before the trace ended.".to_owned()));
     }

@@ -1,0 +1,38 @@
+//! Running the real command, for all of its tests.
+
+// Each test program uses its own part of this module.
+#![allow(dead_code)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A command in `directory`, without the caller's terminal.
+pub fn prairie(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_prairie"));
+    command.current_dir(directory).args(arguments).env_remove("CLICOLOR_FORCE");
+    command
+}
+
+pub fn run(directory: &Path, arguments: &[&str]) -> Output {
+    prairie(directory, arguments).output().unwrap()
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+pub fn files_in(directory: &Path) -> Vec<PathBuf> {
+    let mut names: Vec<PathBuf> =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    names
+}
+
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

@@ -142,7 +142,8 @@ pub(crate) fn read_processes(roots: &Roots, wanted: usize, capture: &mut Capture
         }
     }
     if let Some((count, name, error)) = refused {
-        let what = format!("huge pages of {count} other processes");
+        let processes = if count == 1 { "process" } else { "processes" };
+        let what = format!("huge pages of {count} other {processes}");
         capture.left_out.push(left_out(&name, &what, &error));
     }
 }

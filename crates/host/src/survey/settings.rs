@@ -130,13 +130,20 @@ fn host_setting(path: &str, text: &str, meaning: &'static str) -> Result<HostSet
 /// What one value of a choice means.
 fn of_value(path: &str, value: &str) -> Option<&'static str> {
     let name = path.rsplit('/').next()?;
+    // A switch for one size speaks of that size alone.
+    let name = if path.contains("/hugepages-") { "enabled for one size" } else { name };
     let meaning = match (name, value) {
+        ("enabled for one size", "always") => "folios of this size for all anonymous memory",
+        ("enabled for one size", "madvise") => {
+            "folios of this size only where a program asks with madvise(MADV_HUGEPAGE)"
+        }
+        ("enabled for one size", "never") => "no folios of this size at a fault",
+        ("enabled for one size", "inherit") => "as the switch for all sizes says",
         ("enabled", "always") => "huge pages for all anonymous memory that has room for one",
         ("enabled", "madvise") => {
             "huge pages only where a program asks with madvise(MADV_HUGEPAGE)"
         }
         ("enabled", "never") => "no transparent huge pages",
-        ("enabled", "inherit") => "as the switch for all sizes says",
         ("defrag", "always") => "every fault that wants a huge page reclaims and compacts for it",
         ("defrag", "defer") => "faults take what is free and wake kswapd and kcompactd",
         ("defrag", "defer+madvise") => {
@@ -152,4 +159,18 @@ fn of_value(path: &str, value: &str) -> Option<&'static str> {
         _ => return None,
     };
     Some(meaning)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_switch_of_one_size_speaks_of_that_size() {
+        const THP: &str = "sys/kernel/mm/transparent_hugepage";
+        let all = of_value(&format!("{THP}/enabled"), "never").unwrap();
+        let one = of_value(&format!("{THP}/hugepages-64kB/enabled"), "never").unwrap();
+        assert!(all.contains("no transparent huge pages") && one.contains("this size"));
+        assert!(of_value(&format!("{THP}/hugepages-64kB/enabled"), "inherit").is_some());
+    }
 }

@@ -220,11 +220,6 @@ impl Layout {
         self.zones.iter().position(|zone| zone.contains(frame))
     }
 
-    /// The node of `frame`; 0 outside every zone.
-    pub fn node_of(&self, frame: Frame) -> u16 {
-        self.zone_of(frame).map_or(0, |zone| self.zones[zone].span.node)
-    }
-
     /// The zones that a request may take from, best first: the preferred node's from the highest
     /// permitted kind down, then the other nodes' by distance in number
     /// (`build_zonelists`, `mm/page_alloc.c`; the kernel's distances are not recorded).

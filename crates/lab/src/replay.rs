@@ -141,14 +141,13 @@ impl<P: Placement> Replay<P> {
         }
         // Memory in use has to lie in the table before the policy learns of what is free around.
         for stretch in &found.stretches {
-            let in_place = initial == Initial::AsFound;
             match stretch.content {
                 Content::Fixed(mobility) => {
                     for frame in each(stretch.start, stretch.frames) {
                         self.table.reserve(frame, mobility);
                     }
                 }
-                Content::Held(mobility) if in_place => {
+                Content::Held(mobility) if initial == Initial::AsFound => {
                     self.hold(found, stretch.start, stretch.frames, mobility);
                 }
                 Content::Untouched => self.leave_untouched(stretch.start, stretch.frames),
@@ -370,11 +369,10 @@ impl<P: Placement> Replay<P> {
                 at = at.offset(1);
                 continue;
             }
-            let (owner, block) =
+            let (mut owner, mut block) =
                 self.table.block_containing(at.0).expect("a held frame lies somewhere");
             // Cut the block until it starts here and ends where the free does.
             let remaining = Order::new((end.0 - at.0).ilog2() as u8).expect("fewer than a machine");
-            let (mut owner, mut block) = (owner, block);
             while owner != at.0 || self.table.order(block) > remaining {
                 self.table.split_allocated(block);
                 let half = self.table.order(block).frames();

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use common::{files_in, is_root, prairie, run, stderr, stdout};
+use common::{files_in, is_root, prairie, run, stderr, stdout, wait_for_handler};
 use trace::{Columns, EventSource, Reader, What};
 
 /// Runs what must fail with one line on standard error and leave nothing behind; returns the line.
@@ -293,20 +293,6 @@ fn interrupted_before_there_is_anything_to_write() {
         code => {
             drop((assert_eq!(code, Some(0)), Reader::open(&here.path().join("a.parquet")).unwrap()))
         }
-    }
-}
-
-/// Waits until the process catches SIGINT.
-fn wait_for_handler(pid: u32) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let catches = || {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap();
-        u64::from_str_radix(mask, 16).unwrap() & 2 != 0
-    };
-    while !catches() {
-        assert!(Instant::now() < deadline, "the command never caught SIGINT");
-        sleep(Duration::from_millis(1));
     }
 }
 

@@ -10,12 +10,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use host::PageFlags as F;
 use serde_json::Value;
 
-use common::{is_root, prairie, run, stderr, stdout};
+use common::{is_root, prairie, run, stderr, stdout, wait_for_handler};
 
 /// Standard output of a run that must succeed.
 fn succeed(directory: &Path, arguments: &[&str]) -> String {
@@ -315,6 +315,8 @@ fn an_interruption_leaves_nothing_behind() {
         .spawn()
         .unwrap();
     wait_for_handler(child.id());
+    // By now it reads frames.
+    sleep(Duration::from_millis(50));
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
@@ -322,21 +324,6 @@ fn an_interruption_leaves_nothing_behind() {
     std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut said).unwrap();
     assert_eq!(said, "prairie: interrupted\n");
     assert_eq!(files_in(host.path()), before);
-}
-
-/// Waits until the process catches SIGINT and has begun to read frames.
-fn wait_for_handler(pid: u32) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    let catches = || {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap();
-        u64::from_str_radix(mask, 16).unwrap() & 2 != 0
-    };
-    while !catches() {
-        assert!(Instant::now() < deadline, "the command never caught SIGINT");
-        sleep(Duration::from_millis(5));
-    }
-    sleep(Duration::from_millis(50));
 }
 
 #[test]

@@ -6,6 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 /// A command in `directory`, without the caller's terminal.
 pub fn prairie(directory: &Path, arguments: &[&str]) -> Command {
@@ -35,4 +37,18 @@ pub fn files_in(directory: &Path) -> Vec<PathBuf> {
 
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
+}
+
+/// Waits until the process catches SIGINT.
+pub fn wait_for_handler(pid: u32) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    let catches = || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap();
+        u64::from_str_radix(mask, 16).unwrap() & 2 != 0
+    };
+    while !catches() {
+        assert!(Instant::now() < deadline, "the command never caught SIGINT");
+        sleep(Duration::from_millis(1));
+    }
 }

@@ -1,0 +1,33 @@
+//! What the page heap asks of the system that it stands on.
+
+mod system;
+
+pub use system::SystemMemory;
+
+use crate::storage::Storage;
+use crate::units::{HugePages, HugeRange, PageRange};
+
+/// The system below the page heap: address space, and physical memory behind it.
+///
+/// The page heap never reads or writes what it hands out. So it runs on the real system
+/// ([`SystemMemory`]) and on one that only counts, in playback and tests.
+pub trait Memory {
+    /// Where the page heap's notes are kept.
+    type Storage: Storage;
+
+    /// Reserves address space of at least `len` huge pages, aligned to a huge page, with no
+    /// physical memory behind it yet. It reads as zeros. `None` if the system refuses.
+    ///
+    /// Address space once reserved stays so.
+    fn reserve(&mut self, len: HugePages) -> Option<HugeRange>;
+
+    /// Says that the range is about to be used as whole huge pages. None of it has memory behind
+    /// it. This is advice: the system may back it late, or by small pages.
+    fn back(&mut self, range: HugeRange);
+
+    /// Gives the physical memory behind the pages back; they read as zeros afterwards. Whether the
+    /// system did: if not, all is as it was.
+    ///
+    /// A range that covers part of a huge page breaks that huge page.
+    fn release(&mut self, range: PageRange) -> bool;
+}

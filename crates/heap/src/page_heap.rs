@@ -1,0 +1,50 @@
+//! The page heap: hands out spans of whole pages, and gives memory back to the system.
+
+mod stats;
+
+pub use stats::{Backing, PageHeapStats};
+
+use crate::units::{PageRange, Pages};
+
+/// The interface of a page heap (section 3 of the paper): New, Delete, Release.
+///
+/// A page heap is a plain value: the caller serialises calls.
+pub trait PageHeap {
+    /// A span of `pages` pages whose first page number is a multiple of `align`.
+    ///
+    /// `pages` is at least one and `align` a power of two, up to 1 GiB and beyond. `None` if the
+    /// system gives no memory; the page heap is as it was then.
+    fn new_span(&mut self, pages: Pages, align: Pages) -> Option<NewSpan>;
+
+    /// Takes a span back, whole and as [`PageHeap::new_span`] gave it.
+    fn delete(&mut self, span: PageRange);
+
+    /// Gives memory of at least `pages` unused pages back to the system, if there is so much.
+    /// Returns how much it was: it may be more, as whole huge pages are better released than parts.
+    fn release(&mut self, pages: Pages) -> Pages;
+
+    /// What the page heap holds and has done.
+    fn stats(&self) -> PageHeapStats;
+
+    /// Recomputes all that the page heap knows twice and compares. O(everything).
+    ///
+    /// # Errors
+    /// A sentence that names the first thing that does not agree.
+    fn validate(&self) -> Result<(), String>;
+}
+
+/// A span that a page heap has handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewSpan {
+    /// Its pages.
+    pub pages: PageRange,
+    /// Whether all of it is known to read as zeros: nobody has written to it since the system gave
+    /// it.
+    pub zeroed: bool,
+}
+
+/// Time, as the page heap sees it.
+pub trait Clock {
+    /// Nanoseconds since some fixed moment. Never goes backwards.
+    fn now_ns(&self) -> u64;
+}

@@ -1,0 +1,49 @@
+//! Where the heap keeps what it notes about memory, without allocating through itself.
+//!
+//! A [`Slab`] is a growing table of records, addressed by [`Key`]s. It takes memory in chunks of
+//! doubling size from a [`Storage`] and never moves a record, so that growing costs no copy and a
+//! key is found with one count of leading zeros.
+
+mod mapped;
+mod slab;
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+pub use mapped::Mapped;
+pub use slab::{Key, Slab};
+
+/// A source of storage for the heap's notes.
+///
+/// # Safety
+/// What `take` returns is valid for reads and writes of `layout`, zeroed, and nobody else's, until
+/// it is given back.
+pub unsafe trait Storage {
+    /// Zeroed storage of a layout, or `None` if there is no more. Never called with size 0.
+    fn take(layout: Layout) -> Option<NonNull<u8>>;
+
+    /// Gives storage back.
+    ///
+    /// # Safety
+    /// `place` came from `take` with the same `layout`, and nothing uses it any more.
+    unsafe fn give_back(place: NonNull<u8>, layout: Layout);
+}
+
+/// Storage from Rust's global allocator: for playback and tests, never for a heap that is that
+/// allocator.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Allocated;
+
+// SAFETY: the global allocator makes the same promise for `alloc_zeroed`.
+unsafe impl Storage for Allocated {
+    fn take(layout: Layout) -> Option<NonNull<u8>> {
+        debug_assert_ne!(layout.size(), 0);
+        // SAFETY: the layout's size is not nought, by the trait's promise.
+        NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })
+    }
+
+    unsafe fn give_back(place: NonNull<u8>, layout: Layout) {
+        // SAFETY: `place` came from `alloc_zeroed` with this layout, by the caller's promise.
+        unsafe { std::alloc::dealloc(place.as_ptr(), layout) }
+    }
+}

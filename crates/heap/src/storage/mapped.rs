@@ -1,0 +1,60 @@
+//! Storage mapped from the kernel, page by page untouched until it is used.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+
+use super::Storage;
+
+/// Storage that is mapped from the kernel: what a heap that is the program's malloc needs.
+///
+/// Every piece is a mapping of its own, so it suits few and large pieces, such as the chunks of a
+/// [`Slab`](super::Slab).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Mapped;
+
+/// Mappings are aligned to the smallest page of any Linux, which is more than any record needs.
+const ALIGNMENT: usize = 4096;
+
+// SAFETY: an anonymous private mapping is zeroed, readable, writable, and given to nobody else
+// until it is unmapped.
+unsafe impl Storage for Mapped {
+    fn take(layout: Layout) -> Option<NonNull<u8>> {
+        assert!(layout.align() <= ALIGNMENT, "no record asks for {} bytes", layout.align());
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: without an address the kernel picks a place that nothing else occupies.
+        let mapped = unsafe {
+            mmap_anonymous(core::ptr::null_mut(), layout.size(), protection, MapFlags::PRIVATE)
+        };
+        NonNull::new(mapped.ok()?.cast())
+    }
+
+    unsafe fn give_back(place: NonNull<u8>, layout: Layout) {
+        // SAFETY: this is a whole mapping that `take` made and nothing uses any more.
+        let unmapped = unsafe { munmap(place.as_ptr().cast(), layout.size()) };
+        debug_assert!(unmapped.is_ok(), "a mapping of the heap's own can be unmapped");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_zeroed_aligned_and_apart() {
+        let layout = Layout::from_size_align(10_000, 64).unwrap();
+        let [one, two] = [Mapped::take(layout).unwrap(), Mapped::take(layout).unwrap()];
+        for place in [one, two] {
+            assert_eq!(place.as_ptr() as usize % 64, 0);
+            // SAFETY: `take` gave 10,000 bytes that are ours until they are given back.
+            let bytes = unsafe { core::slice::from_raw_parts_mut(place.as_ptr(), 10_000) };
+            assert!(bytes.iter().all(|&byte| byte == 0));
+            bytes.fill(1);
+        }
+        for place in [one, two] {
+            // SAFETY: both came from `take` with this layout and are not used any more.
+            unsafe { Mapped::give_back(place, layout) };
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo build test licences fuzz bench clean
+.PHONY: help demo build test vm-test licences fuzz bench clean
 
 # rustup puts cargo here, and only login shells look there.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -15,7 +15,7 @@ REPORT ?= prairie-report.html
 SECONDS_EACH ?= 20
 
 help: ## Say what can be made
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
 	    while IFS='|' read -r target what; do printf '%-16s %s\n' "$$target" "$$what"; done
 
 demo: $(if $(filter $(TARGET)/release/prairie,$(PRAIRIE)),build) ## Survey this host, replay the shipped trace under three systems, write prairie-report.html
@@ -41,6 +41,10 @@ test: ## Run every check and every test; stop at the first that fails
 	@scripts/check-links
 	@echo "== test"
 	@$(CARGO) test --locked --workspace -- --show-output
+
+vm-test: ## Run the tests that need a real kernel, in emulated machines
+	@scripts/need qemu
+	@for test in vm/tests/*.sh; do echo "== $$test"; $$test || exit 1; done
 
 licences: ## Check the licences and sources of all dependencies (needs cargo-deny)
 	@scripts/need cargo cargo-deny

@@ -7,6 +7,7 @@ pub mod buddy;
 pub mod gfp;
 pub mod linux;
 pub mod regions;
+pub mod stepwise;
 pub mod zonelist;
 
 use alloc::vec::Vec;

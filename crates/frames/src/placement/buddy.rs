@@ -8,12 +8,13 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::stepwise::Stepwise;
 use super::zonelist::{Depth, Zonelists};
 use super::{Counter, Placement, Request};
-use crate::free_area::{End, FreeArea};
+use crate::free_area::{End, FreeArea, ORDERS};
 use crate::layout::{Frame, Layout, Zone};
 use crate::table::{FrameTable, Owner};
-use crate::{MigrateType, Order};
+use crate::{MigrateType, Order, ZoneKind};
 
 /// The binary buddy allocator of Linux 2.6.16.
 #[derive(Clone, Debug)]
@@ -58,24 +59,30 @@ impl BuddyZone {
         }
     }
 
-    /// Whether the zone may give a block (`zone_watermark_ok`, 2.6.16): enough must be free above
-    /// the mark, and at each higher order half as much again.
+    /// Whether the zone may give a block to a request that reaches down to `depth`.
     fn allows(&self, request: &Request, depth: Depth) -> bool {
         let mark = match depth {
             Depth::Low => self.zone.span.watermarks.low,
             Depth::Min => self.zone.span.watermarks.min,
             Depth::All => return true,
         };
-        let reserve = self.zone.span.lowmem_reserve[request.highest_zone as usize];
+        self.is_above(request.order, mark, request.highest_zone)
+    }
+
+    /// Whether enough is free above `mark` for a block (`zone_watermark_ok`, 2.6.16): at each
+    /// higher order half as much again.
+    fn is_above(&self, order: Order, mark: u64, highest: ZoneKind) -> bool {
+        let reserve = self.zone.span.lowmem_reserve[highest as usize];
         let free = self.area.free_frames();
-        let wanted = request.order.frames() - 1;
+        let wanted = order.frames() - 1;
         if free <= mark + reserve + wanted {
             return false;
         }
         let mut free = free - wanted;
         let mut mark = mark;
-        for order in Order::up_to(request.order).take(request.order.index()) {
-            free = free.saturating_sub(u64::from(self.area.list(order, 0).len()) << order.get());
+        for smaller in Order::up_to(order).take(order.index()) {
+            free =
+                free.saturating_sub(u64::from(self.area.list(smaller, 0).len()) << smaller.get());
             mark /= 2;
             if free <= mark {
                 return false;
@@ -157,17 +164,9 @@ impl Placement for Buddy {
         owner: Owner,
     ) -> Option<Frame> {
         for depth in Depth::EACH {
-            for &zone in self.zonelists.get(request.node, request.highest_zone) {
-                let zone = &mut self.zones[zone];
-                if !zone.allows(request, depth) {
-                    continue;
-                }
-                let Some(frame) = zone.take(table, request.order, request.cpu) else {
-                    continue;
-                };
+            if let Some(frame) = self.attempt(table, request, owner, depth) {
                 self.counts.below_low += u64::from(depth == Depth::Min);
                 self.counts.below_min += u64::from(depth == Depth::All);
-                table.allocate(frame, request.order, request.mobility, owner);
                 return Some(frame);
             }
         }
@@ -218,5 +217,59 @@ impl Placement for Buddy {
                 assert_eq!(table.state(frame), crate::table::State::Cached, "{frame:?}");
             }
         }
+    }
+}
+
+impl Stepwise for Buddy {
+    fn attempt(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+        depth: Depth,
+    ) -> Option<Frame> {
+        for &zone in self.zonelists.get(request.node, request.highest_zone) {
+            let zone = &mut self.zones[zone];
+            if !zone.allows(request, depth) {
+                continue;
+            }
+            if let Some(frame) = zone.take(table, request.order, request.cpu) {
+                table.allocate(frame, request.order, request.mobility, owner);
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    fn free_frames(&self, zone: usize) -> u64 {
+        self.zones[zone].area.free_frames()
+    }
+
+    fn free_counts(&self, zone: usize) -> [u64; ORDERS] {
+        self.zones[zone].area.counts()
+    }
+
+    fn watermark_ok(&self, zone: usize, order: Order, mark: u64, highest: ZoneKind) -> bool {
+        self.zones[zone].is_above(order, mark, highest)
+    }
+
+    fn drain(&mut self, table: &mut FrameTable) {
+        for zone in &mut self.zones {
+            for cpu in 0..zone.per_cpu.len() {
+                while let Some(frame) = zone.per_cpu[cpu].pop_back() {
+                    table.set_inside(frame);
+                    zone.give(table, frame, Order::BASE);
+                }
+            }
+        }
+    }
+
+    fn take_block(&mut self, table: &mut FrameTable, frame: Frame) -> Order {
+        let zone = self.zones.iter_mut().find(|zone| zone.zone.contains(frame));
+        zone.expect("a frame outside every zone").area.remove(table, frame)
+    }
+
+    fn give_block(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
+        self.seed(table, frame, order);
     }
 }

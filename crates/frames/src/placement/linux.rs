@@ -6,9 +6,11 @@
 //! (`highatomic`), per-CPU lists (`pcp`), watermarks (`watermark`) and the passes
 //! over the zonelist (this file and `slow_path`).
 //!
-//! **Reclaim and compaction are not simulated.** Where the kernel would have freed memory first, a
+//! **Reclaim and compaction are not here.** Where the kernel would have freed memory first, a
 //! request goes on to the last frame ([`Depth::All`]) and is counted; a boosted watermark, which
 //! kswapd would bring down again, ends when kswapd would be woken (see [`Config::keep_boost`]).
+//! A machine that reclaims drives the same allocator one attempt at a time
+//! ([`Stepwise`](super::stepwise::Stepwise)).
 //! Page isolation is not simulated either, but blocks found isolated are left alone.
 
 mod buddy;
@@ -20,6 +22,7 @@ mod highatomic;
 mod pageblocks;
 mod pcp;
 mod slow_path;
+mod stepwise;
 mod watermark;
 mod zone;
 

@@ -12,6 +12,8 @@ use crate::{MigrateType, Order};
 pub(super) struct AllocFlags(u8);
 
 impl AllocFlags {
+    /// Nothing beyond the ordinary.
+    pub(super) const NONE: AllocFlags = AllocFlags(0);
     /// May use half of what the min watermark keeps back (`ALLOC_MIN_RESERVE`).
     pub(super) const MIN_RESERVE: AllocFlags = AllocFlags(1 << 0);
     /// Cannot wait (`ALLOC_NON_BLOCK`).

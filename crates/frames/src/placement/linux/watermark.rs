@@ -33,7 +33,13 @@ impl LinuxZone {
 
     /// Whether enough would be left above `mark`, and a block of the size is there
     /// (`__zone_watermark_ok`).
-    fn watermark_ok(&self, order: Order, mark: u64, highest: ZoneKind, flags: AllocFlags) -> bool {
+    pub(super) fn watermark_ok(
+        &self,
+        order: Order,
+        mark: u64,
+        highest: ZoneKind,
+        flags: AllocFlags,
+    ) -> bool {
         let mut min = mark;
         if flags.has(AllocFlags::MIN_RESERVE) {
             min -= min / 2;
@@ -79,7 +85,7 @@ impl LinuxZone {
 
     /// Free frames on the free lists (`NR_FREE_PAGES`); isolated ones do not count.
     #[inline]
-    fn free_frames(&self) -> u64 {
+    pub(super) fn free_frames(&self) -> u64 {
         self.area.free_frames() - self.area.frames_on(MigrateType::Isolate.index())
     }
 

@@ -28,7 +28,7 @@ use lab::system::SystemName;
 use rustix::time::{ClockId, clock_gettime};
 use trace::generate::{Batches, Workload};
 use trace::import::gfp_names::Renumbering;
-use trace::{Columns, Event, EventSource, Reader, Texts};
+use trace::{Columns, Event, EventSource, Reader, Recording, Texts};
 
 /// Events after which memory in use is noted first, to be compared with the end.
 const WARM: u64 = 10_000_000;
@@ -113,7 +113,8 @@ fn recorded(path: &Path, system: SystemName) -> Result<Round, Box<dyn Error>> {
         recording.tracepoint_formats.iter().find(|(name, _)| name.ends_with("mm_page_alloc"))
     });
     found.gfp_numbers = format.map(|(_, text)| Renumbering::of_format(text));
-    round(&found, reader.events(Columns::REPLAY), system)
+    let expected_ns = metadata.recording.as_ref().map(Recording::duration_ns);
+    round(&found, reader.events(Columns::REPLAY), expected_ns, system)
 }
 
 fn generated(arguments: &Arguments, system: SystemName) -> Result<Round, Box<dyn Error>> {
@@ -122,7 +123,8 @@ fn generated(arguments: &Arguments, system: SystemName) -> Result<Round, Box<dyn
     let mut found = machine(arguments.frames)?;
     found.cpus = workload.cpus;
     let events = workload.events().take(arguments.events as usize);
-    round(&found, Batches::new(events, Texts::default()), system)
+    let expected_ns = arguments.events * workload.interval_ns;
+    round(&found, Batches::new(events, Texts::default()), Some(expected_ns), system)
 }
 
 /// One zone, all of it free.
@@ -142,6 +144,7 @@ fn machine(frames: u64) -> Result<Found, Box<dyn Error>> {
 fn round(
     found: &Found,
     source: impl EventSource,
+    expected_ns: Option<u64>,
     system: SystemName,
 ) -> Result<Round, Box<dyn Error>> {
     let mut timed = Timed { source, began: None, inside: 0.0, all: 0.0 };
@@ -149,6 +152,7 @@ fn round(
         systems: vec![system],
         initial: Initial::AsFound,
         sample_every_ns: None,
+        expected_ns,
         parallel: false,
     };
     let (mut warm, mut end) = (None, 0);

@@ -84,6 +84,10 @@ pub struct Replay<P> {
 /// reclaim: a hundredth of a second of a busy machine.
 const MAINTENANCE_EVERY: u32 = 1024;
 
+/// Events for which memory is fetched ahead at once: more than a core waits for at a time, and
+/// few enough for its nearest cache. Of 16, 32 and 64, this one was the fastest.
+pub const AHEAD: usize = 64;
+
 /// Memory joins in sections, as the kernel grows a zone whose struct pages are not all
 /// initialised yet (`deferred_grow_zone`, `mm/page_alloc.c`): 128 MiB.
 const SECTION: u32 = 1 << 15;
@@ -283,6 +287,21 @@ impl<P: Placement> Replay<P> {
             What::AllocFailed { .. } => self.counts.failed_in_kernel += 1,
             _ => {}
         }
+    }
+
+    /// Fetches what the next few events will need into the cache, all at once; see
+    /// [`FrameTable::touch`]. Changes nothing. [`AHEAD`] events at a time are best.
+    pub fn touch(&self, events: &[Event]) {
+        let (mut owners, mut count) = ([0; AHEAD], 0);
+        for event in events.iter().take(AHEAD) {
+            if let What::Alloc { pfn, .. } | What::Free { pfn, .. } = event.what
+                && let Some(frame) = self.layout.frame(pfn)
+            {
+                owners[count] = frame.0;
+                count += 1;
+            }
+        }
+        self.table.touch(&owners[..count]);
     }
 
     /// Counts an event, and lets the policy do its upkeep from time to time.

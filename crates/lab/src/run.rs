@@ -13,7 +13,7 @@ use serde::Serialize;
 use trace::{Event, EventSource};
 
 use crate::found::Found;
-use crate::replay::{Counts, Initial, Replay};
+use crate::replay::{AHEAD, Counts, Initial, Replay};
 use crate::sample::Sample;
 use crate::system::SystemName;
 
@@ -26,6 +26,9 @@ pub struct Options {
     pub initial: Initial,
     /// Time between samples in nanoseconds; `None` for about [`SAMPLES`] over the whole trace.
     pub sample_every_ns: Option<u64>,
+    /// How long the trace lasts in nanoseconds, if that is known before it is read: sampling then
+    /// starts with an interval that fits, and saves measurements that would be dropped again.
+    pub expected_ns: Option<u64>,
     /// Whether each system has a thread of its own. The result is the same.
     pub parallel: bool,
 }
@@ -269,7 +272,7 @@ impl<P: Placement> Run<P> {
             initial: options.initial,
             blocks_at_start: replay.table().blocks().to_vec(),
             replay,
-            sampler: Sampler::new(options.sample_every_ns),
+            sampler: Sampler::new(options.sample_every_ns, options.expected_ns),
             events: 0,
         };
         let first = run.measure(0);
@@ -287,15 +290,18 @@ impl<P: Placement> Run<P> {
 
 impl<P: Placement + Send> Runner for Run<P> {
     fn apply(&mut self, batch: &[Event], origin_ns: u64) {
-        for event in batch {
-            let now = event.time_ns.saturating_sub(origin_ns);
-            if now >= self.sampler.due_ns {
-                let sample = self.measure(self.sampler.due_ns);
-                self.sampler.keep(sample, now);
+        for group in batch.chunks(AHEAD) {
+            self.replay.touch(group);
+            for event in group {
+                let now = event.time_ns.saturating_sub(origin_ns);
+                if now >= self.sampler.due_ns {
+                    let sample = self.measure(self.sampler.due_ns);
+                    self.sampler.keep(sample, now);
+                }
+                self.replay.apply(event);
+                self.events += 1;
+                self.sampler.latest_ns = self.sampler.latest_ns.max(now);
             }
-            self.replay.apply(event);
-            self.events += 1;
-            self.sampler.latest_ns = self.sampler.latest_ns.max(now);
         }
     }
 
@@ -344,12 +350,15 @@ struct Sampler {
     samples: Vec<Sample>,
 }
 
-/// The interval that sampling starts with when none is given.
+/// The interval that sampling starts with when nothing is known.
 const FIRST_INTERVAL_NS: u64 = 1_000_000;
 
 impl Sampler {
-    fn new(every_ns: Option<u64>) -> Sampler {
-        let interval_ns = every_ns.unwrap_or(FIRST_INTERVAL_NS).max(1);
+    fn new(every_ns: Option<u64>, expected_ns: Option<u64>) -> Sampler {
+        // No more than doubling comes to in a trace that is never idle.
+        let fits = expected_ns.unwrap_or(0) / SAMPLES as u64 / FIRST_INTERVAL_NS;
+        let first = FIRST_INTERVAL_NS << fits.checked_ilog2().unwrap_or(0);
+        let interval_ns = every_ns.unwrap_or(first).max(1);
         Sampler {
             interval_ns,
             is_fixed: every_ns.is_some(),

@@ -28,7 +28,7 @@ fn machine() -> Found {
 
 fn options(parallel: bool) -> Options {
     let (systems, initial) = (SystemName::ALL.to_vec(), Initial::AsFound);
-    Options { systems, initial, sample_every_ns: None, parallel }
+    Options { systems, initial, sample_every_ns: None, expected_ns: None, parallel }
 }
 
 fn replay(events: &[Event], options: &Options) -> Results {

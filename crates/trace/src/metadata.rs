@@ -83,6 +83,13 @@ pub struct Recording {
     pub tracepoint_formats: BTreeMap<String, String>,
 }
 
+impl Recording {
+    /// Nanoseconds that were recorded.
+    pub fn duration_ns(&self) -> u64 {
+        self.ended_ns.saturating_sub(self.started_ns)
+    }
+}
+
 impl Metadata {
     /// Events that the kernel had no room for.
     pub fn lost_events(&self) -> u64 {

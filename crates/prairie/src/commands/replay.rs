@@ -17,7 +17,7 @@ use report::write_atomically;
 use serde::Serialize;
 use trace::import::Imported;
 use trace::import::gfp_names::Renumbering;
-use trace::{Columns, EventSource, Metadata, Reader};
+use trace::{Columns, EventSource, Metadata, Reader, Recording};
 
 use super::survey;
 use crate::view::replay as view;
@@ -133,6 +133,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
             Start::Replaced => Initial::Replaced,
         },
         sample_every_ns: args.every.map(|every| every.as_nanos() as u64),
+        expected_ns: None,
         parallel: !args.in_turn,
     };
     let (found, metadata, results) = if is_parquet(&args.file)? {
@@ -228,6 +229,8 @@ fn replay_recording(
         recording.tracepoint_formats.iter().find(|(name, _)| name.ends_with("mm_page_alloc"))
     });
     found.gfp_numbers = format.map(|(_, text)| Renumbering::of_format(text));
+    let expected_ns = metadata.recording.as_ref().map(Recording::duration_ns);
+    let options = &run::Options { expected_ns, ..options.clone() };
     let mut events = reader.events(Columns::REPLAY);
     let results = drive(&found, &mut events, options, Some(metadata.events), interrupted)?;
     Ok((found, metadata, results))

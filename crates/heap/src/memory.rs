@@ -1,7 +1,11 @@
 //! What the page heap asks of the system that it stands on.
 
+mod counting;
+mod shared;
 mod system;
 
+pub use counting::{Calls, CountingMemory, Resident};
+pub use shared::Shared;
 pub use system::SystemMemory;
 
 use crate::storage::Storage;

@@ -1,8 +1,25 @@
 //! The page heap: hands out spans of whole pages, and gives memory back to the system.
 
+pub mod demand;
+pub mod huge_allocator;
+pub mod huge_cache;
+pub mod huge_filler;
+mod huge_page_map;
+pub mod huge_region;
+pub mod legacy;
+pub(crate) mod page_bits;
+mod page_space;
+pub mod range_tree;
+mod ranked_lists;
+pub mod ranking;
+mod region;
 mod stats;
+pub mod temeraire;
+pub mod tracker;
 
-pub use stats::{Backing, PageHeapStats};
+pub use legacy::Legacy;
+pub use stats::{Backing, Components, PageHeapStats, TemeraireStats};
+pub use temeraire::Temeraire;
 
 use crate::units::{PageRange, Pages};
 

@@ -6,19 +6,21 @@
 
 mod mapped;
 mod slab;
+mod zeroed;
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
 pub use mapped::Mapped;
 pub use slab::{Key, Slab};
+pub use zeroed::{Zeroable, Zeroed};
 
 /// A source of storage for the heap's notes.
 ///
 /// # Safety
 /// What `take` returns is valid for reads and writes of `layout`, zeroed, and nobody else's, until
 /// it is given back.
-pub unsafe trait Storage {
+pub unsafe trait Storage: core::fmt::Debug {
     /// Zeroed storage of a layout, or `None` if there is no more. Never called with size 0.
     fn take(layout: Layout) -> Option<NonNull<u8>>;
 

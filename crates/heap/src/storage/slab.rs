@@ -105,6 +105,15 @@ impl<T: Copy, S: Storage> Slab<T, S> {
             .sum()
     }
 
+    /// Takes storage for `records` in all, so that inserting up to so many cannot fail. Whether there
+    /// was enough.
+    #[must_use]
+    pub fn ensure_capacity(&mut self, records: u32) -> bool {
+        let Some(last) = records.checked_sub(1) else { return true };
+        let (chunk, _) = Self::position(last);
+        chunk < CHUNKS && (0..=chunk).all(|chunk| self.take_chunk(chunk).is_some())
+    }
+
     /// Adds a record. `None` if there is no storage for it; nothing has changed then.
     pub fn insert(&mut self, record: T) -> Option<Key<T>> {
         let key = match self.free.some() {
@@ -182,19 +191,21 @@ impl<T: Copy, S: Storage> Slab<T, S> {
     /// One more place, free and first on the free list.
     fn add_place(&mut self) -> Option<Key<T>> {
         let (chunk, offset) = Self::position(self.places);
-        let start = match *self.chunks.get(chunk)? {
-            Some(start) => start,
-            None => {
-                let start = S::take(Self::layout(chunk)?)?.cast();
-                self.chunks[chunk] = Some(start);
-                start
-            }
-        };
+        let start = self.take_chunk(chunk)?;
         // SAFETY: `position` stays within the chunk, whose layout holds all of its places.
         unsafe { start.add(offset).write(Place::Free { next: self.free }) };
         self.free = Key::of(self.places);
         self.places += 1;
         Some(self.free)
+    }
+
+    fn take_chunk(&mut self, chunk: usize) -> Option<NonNull<Place<T>>> {
+        if let Some(start) = *self.chunks.get(chunk)? {
+            return Some(start);
+        }
+        let start = S::take(Self::layout(chunk)?)?.cast();
+        self.chunks[chunk] = Some(start);
+        Some(start)
     }
 
     #[inline]

@@ -1,0 +1,104 @@
+//! HugeAllocator (section 4.2): the address space. All mappings are made here.
+
+use serde::Serialize;
+
+use super::range_tree::RangeTree;
+use crate::memory::Memory;
+use crate::storage::Storage;
+use crate::units::{HugePages, HugeRange};
+
+/// Unbacked ranges of huge pages: address space that was reserved, without memory behind it.
+#[derive(Debug)]
+pub struct HugeAllocator<S: Storage> {
+    unbacked: RangeTree<S>,
+    reserved: HugePages,
+    lost: HugePages,
+}
+
+/// What a [`HugeAllocator`] holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HugeAllocatorStats {
+    /// Address space reserved from the system.
+    pub reserved_huge_pages: HugePages,
+    /// Address space that is unbacked and free.
+    pub unbacked_huge_pages: HugePages,
+    /// Number of ranges that it lies in.
+    pub unbacked_ranges: u32,
+    /// The longest of them.
+    pub longest_unbacked_range: HugePages,
+    /// Unbacked address space of which nothing can be noted for want of storage.
+    pub lost_huge_pages: HugePages,
+}
+
+impl<S: Storage> HugeAllocator<S> {
+    /// An allocator that has reserved nothing.
+    pub const fn new() -> HugeAllocator<S> {
+        HugeAllocator {
+            unbacked: RangeTree::new(),
+            reserved: HugePages::ZERO,
+            lost: HugePages::ZERO,
+        }
+    }
+
+    /// An unbacked range whose start is a multiple of `align` huge pages, a power of two. `None` if
+    /// neither the allocator nor the system has one.
+    pub fn get(
+        &mut self,
+        len: HugePages,
+        align: HugePages,
+        memory: &mut impl Memory,
+    ) -> Option<HugeRange> {
+        if let Some(range) = self.take(len, align) {
+            return Some(range);
+        }
+        let ample = HugePages(len.0.checked_add(align.0 - 1)?);
+        let reserved = memory.reserve(ample)?;
+        self.reserved += reserved.len;
+        self.put(reserved);
+        self.take(len, align)
+    }
+
+    /// Takes a range back; it must be unbacked.
+    pub fn put(&mut self, range: HugeRange) {
+        if !self.unbacked.insert(range) {
+            self.lost += range.len;
+        }
+    }
+
+    /// What it holds.
+    pub fn stats(&self) -> HugeAllocatorStats {
+        HugeAllocatorStats {
+            reserved_huge_pages: self.reserved,
+            unbacked_huge_pages: self.unbacked.total(),
+            unbacked_ranges: self.unbacked.len(),
+            longest_unbacked_range: self.unbacked.largest(),
+            lost_huge_pages: self.lost,
+        }
+    }
+
+    /// Whether it holds a huge page of the range.
+    pub fn overlaps(&self, range: HugeRange) -> bool {
+        self.unbacked.overlaps(range)
+    }
+
+    /// Checks its tree.
+    ///
+    /// # Errors
+    /// A sentence that names what does not agree.
+    pub fn validate(&self) -> Result<(), String> {
+        self.unbacked.validate().map_err(|error| format!("HugeAllocator: {error}"))
+    }
+
+    fn take(&mut self, len: HugePages, align: HugePages) -> Option<HugeRange> {
+        match align {
+            HugePages::ONE => self.unbacked.take(len),
+            _ => self.unbacked.take_aligned(len, align),
+        }
+    }
+}
+
+impl<S: Storage> Default for HugeAllocator<S> {
+    fn default() -> Self {
+        HugeAllocator::new()
+    }
+}

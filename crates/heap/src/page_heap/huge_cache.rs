@@ -1,0 +1,215 @@
+//! HugeCache (section 4.3): backed, empty huge pages, and when to let them go.
+
+use serde::Serialize;
+
+use super::demand::DemandWindow;
+use super::huge_allocator::HugeAllocator;
+use super::range_tree::RangeTree;
+use crate::memory::Memory;
+use crate::storage::Storage;
+use crate::units::{HugePages, HugeRange};
+
+/// Backed ranges that nothing uses, kept as long as demand in the last two seconds has shown a need
+/// for so many.
+#[derive(Debug)]
+pub struct HugeCache<S: Storage> {
+    ranges: RangeTree<S>,
+    window: DemandWindow,
+    /// Huge pages that were taken and not put back.
+    demand: HugePages,
+    counters: Counters,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    hits: u64,
+    misses: u64,
+    released_by_limit: HugePages,
+    released_on_request: HugePages,
+}
+
+/// What a [`HugeCache`] holds and has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HugeCacheStats {
+    /// Backed, empty huge pages.
+    pub cached_huge_pages: HugePages,
+    /// Number of ranges that they lie in.
+    pub cached_ranges: u32,
+    /// Huge pages in use: the demand.
+    pub demand_huge_pages: HugePages,
+    /// How many the cache may keep, by the demand up to its last change.
+    pub limit_huge_pages: HugePages,
+    /// Requests served from the cache, and those that took unbacked memory.
+    pub hits: u64,
+    /// Requests that took unbacked memory.
+    pub misses: u64,
+    /// Given back to the system because the cache would have exceeded its limit.
+    pub released_by_limit_huge_pages: HugePages,
+    /// Given back to the system on request.
+    pub released_on_request_huge_pages: HugePages,
+}
+
+/// Huge pages from the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FromCache {
+    /// The huge pages.
+    pub range: HugeRange,
+    /// Whether they came unbacked from the allocator, and so read as zeros.
+    pub zeroed: bool,
+}
+
+impl<S: Storage> HugeCache<S> {
+    /// A cache without huge pages, and no demand.
+    pub const fn new() -> HugeCache<S> {
+        HugeCache {
+            ranges: RangeTree::new(),
+            window: DemandWindow::new(),
+            demand: HugePages::ZERO,
+            counters: Counters {
+                hits: 0,
+                misses: 0,
+                released_by_limit: HugePages::ZERO,
+                released_on_request: HugePages::ZERO,
+            },
+        }
+    }
+
+    /// Huge pages in the cache.
+    pub const fn size(&self) -> HugePages {
+        self.ranges.total()
+    }
+
+    /// A range to use, from the cache if it has one so long, else from the allocator. `None` if the
+    /// system has none.
+    pub fn get(
+        &mut self,
+        len: HugePages,
+        now_ns: u64,
+        allocator: &mut HugeAllocator<S>,
+        memory: &mut impl Memory,
+    ) -> Option<FromCache> {
+        let got = match self.ranges.take(len) {
+            Some(range) => {
+                self.counters.hits += 1;
+                FromCache { range, zeroed: false }
+            }
+            None => {
+                let range = allocator.get(len, HugePages::ONE, memory)?;
+                memory.back(range);
+                self.counters.misses += 1;
+                FromCache { range, zeroed: true }
+            }
+        };
+        self.demand_rises(len, now_ns);
+        Some(got)
+    }
+
+    /// Takes a backed range back, and gives as much to the system as exceeds the limit.
+    pub fn put(
+        &mut self,
+        range: HugeRange,
+        now_ns: u64,
+        allocator: &mut HugeAllocator<S>,
+        memory: &mut impl Memory,
+    ) {
+        self.demand_falls(range.len, now_ns);
+        if !self.ranges.insert(range) {
+            // Without storage to note it, the range is better gone than forgotten.
+            memory.release(range.pages());
+            allocator.put(range);
+            return;
+        }
+        let excess = self.ranges.total().saturating_sub(self.limit(now_ns));
+        let released = self.shrink(excess, allocator, memory);
+        self.counters.released_by_limit += released;
+    }
+
+    /// Gives at least `len` cached huge pages to the system, or all there are. Returns how many.
+    pub fn release(
+        &mut self,
+        len: HugePages,
+        allocator: &mut HugeAllocator<S>,
+        memory: &mut impl Memory,
+    ) -> HugePages {
+        let released = self.shrink(len, allocator, memory);
+        self.counters.released_on_request += released;
+        released
+    }
+
+    /// How many huge pages the cache may keep now.
+    pub fn limit(&mut self, now_ns: u64) -> HugePages {
+        self.window.rise(now_ns)
+    }
+
+    /// Notes that huge pages that did not come from the cache are in use.
+    pub fn demand_rises(&mut self, len: HugePages, now_ns: u64) {
+        self.demand += len;
+        self.window.record(self.demand, now_ns);
+    }
+
+    /// Notes that huge pages that do not go to the cache are no longer in use.
+    pub fn demand_falls(&mut self, len: HugePages, now_ns: u64) {
+        self.demand -= len;
+        self.window.record(self.demand, now_ns);
+    }
+
+    /// What it holds and has done.
+    pub fn stats(&self) -> HugeCacheStats {
+        HugeCacheStats {
+            cached_huge_pages: self.ranges.total(),
+            cached_ranges: self.ranges.len(),
+            demand_huge_pages: self.demand,
+            limit_huge_pages: self.window.clone().rise(0),
+            hits: self.counters.hits,
+            misses: self.counters.misses,
+            released_by_limit_huge_pages: self.counters.released_by_limit,
+            released_on_request_huge_pages: self.counters.released_on_request,
+        }
+    }
+
+    /// The cached ranges.
+    pub fn ranges(&self) -> impl Iterator<Item = HugeRange> {
+        self.ranges.iter()
+    }
+
+    /// Whether it holds a huge page of the range.
+    pub fn overlaps(&self, range: HugeRange) -> bool {
+        self.ranges.overlaps(range)
+    }
+
+    /// Checks its tree.
+    ///
+    /// # Errors
+    /// A sentence that names what does not agree.
+    pub fn validate(&self) -> Result<(), String> {
+        self.ranges.validate().map_err(|error| format!("HugeCache: {error}"))
+    }
+
+    /// Smallest ranges first, as the long ones serve more requests.
+    fn shrink(
+        &mut self,
+        len: HugePages,
+        allocator: &mut HugeAllocator<S>,
+        memory: &mut impl Memory,
+    ) -> HugePages {
+        let mut released = HugePages::ZERO;
+        while released < len {
+            let Some(range) = self.ranges.take_at_most(len - released) else { break };
+            if !memory.release(range.pages()) {
+                // The node that was just removed is there to note it again.
+                let noted = self.ranges.insert(range);
+                debug_assert!(noted);
+                break;
+            }
+            allocator.put(range);
+            released += range.len;
+        }
+        released
+    }
+}
+
+impl<S: Storage> Default for HugeCache<S> {
+    fn default() -> Self {
+        HugeCache::new()
+    }
+}

@@ -6,9 +6,11 @@
 pub mod buddy;
 pub mod gfp;
 pub mod linux;
+pub mod lists;
 pub mod regions;
 pub mod stepwise;
 pub mod zonelist;
+pub mod zones;
 
 use alloc::vec::Vec;
 

@@ -5,9 +5,11 @@
 use frames::layout::{Watermarks, ZoneSpan};
 use frames::placement::buddy::Buddy;
 use frames::placement::linux::Linux;
+use frames::placement::lists::{Division, Lists};
 use frames::placement::regions::Regions;
 use frames::placement::stepwise::Stepwise;
 use frames::placement::zonelist::Depth;
+use frames::placement::zones::{Kernelcore, Zones};
 use frames::placement::{Placement, Request, gfp};
 use frames::table::State;
 use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
@@ -72,6 +74,8 @@ fn stops_at_its_mark<P: Stepwise>(make: impl Fn(&Layout) -> P, slack: u64) {
 fn attempts_stop_at_their_marks() {
     stops_at_its_mark(|layout| Buddy::new(layout, Order::LARGEST_FREE), 63);
     stops_at_its_mark(|layout| Linux::new(layout, Default::default()), 63);
+    stops_at_its_mark(|layout| Lists::new(layout, Order::LARGEST_FREE, Division::TwoWay), 63);
+    stops_at_its_mark(|layout| Zones::new(layout, Order::LARGEST_FREE, None), 63);
 }
 
 /// The movable region has its share of the marks, and the rest of memory is not its own.
@@ -110,6 +114,9 @@ fn blocks_taken_by_address_come_back_whole() {
     taken_blocks_come_back(|layout| Buddy::new(layout, Order::LARGEST_FREE));
     taken_blocks_come_back(|layout| Linux::new(layout, Default::default()));
     taken_blocks_come_back(|layout| Regions::new(layout, Default::default()));
+    taken_blocks_come_back(|layout| Lists::new(layout, Order::LARGEST_FREE, Division::TwoWay));
+    let halves = Some(Kernelcore::Percent(50));
+    taken_blocks_come_back(|layout| Zones::new(layout, Order::LARGEST_FREE, halves));
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! cargo run --release -p prairie-lab --example replay_rate [OPTIONS] [FILE.parquet]
-//!   --system NAME       buddy, linux or contiguitas [default: all in turn]
+//!   --system NAME       buddy, lists, lists-three-way, zones (half of memory the kernel's),
+//!                       linux or contiguitas [default: all in turn]
 //!   --rounds N          median of so many [default: 5]
 //! without FILE, events are generated:
 //!   --frames N          frames of the machine [default: 4194304, 16 GiB]
@@ -20,6 +21,7 @@ use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 use frames::layout::{Watermarks, ZoneSpan};
+use frames::placement::zones::Kernelcore;
 use frames::{Pfn, ZoneKind};
 use lab::found::Found;
 use lab::replay::Initial;
@@ -153,6 +155,7 @@ fn round(
         initial: Initial::AsFound,
         sample_every_ns: None,
         expected_ns,
+        kernelcore: Some(Kernelcore::Percent(50)),
         parallel: false,
     };
     let (mut warm, mut end) = (None, 0);

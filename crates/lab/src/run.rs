@@ -6,7 +6,9 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 
 use frames::placement::buddy::Buddy;
 use frames::placement::linux::{self, Linux};
+use frames::placement::lists::{Division, Lists};
 use frames::placement::regions::Regions;
+use frames::placement::zones::{Kernelcore, Zones};
 use frames::placement::{Counter, Placement};
 use frames::{BlockCounts, MigrateType, Order};
 use serde::Serialize;
@@ -29,6 +31,8 @@ pub struct Options {
     /// How long the trace lasts in nanoseconds, if that is known before it is read: sampling then
     /// starts with an interval that fits, and saves measurements that would be dropped again.
     pub expected_ns: Option<u64>,
+    /// Memory that `zones` keeps for the kernel; `None` leaves its ZONE_EASYRCLM empty.
+    pub kernelcore: Option<Kernelcore>,
     /// Whether each system has a thread of its own. The result is the same.
     pub parallel: bool,
 }
@@ -230,14 +234,26 @@ trait Runner: Send {
 }
 
 fn runner(system: SystemName, found: &Found, options: &Options) -> Box<dyn Runner> {
+    let (layout, largest) = (&found.layout, Order::LARGEST_FREE);
     match system {
         SystemName::Buddy => {
-            let buddy = Buddy::new(&found.layout, Order::LARGEST_FREE);
-            Box::new(Run::new(system, found, buddy, options))
+            Box::new(Run::new(system, found, Buddy::new(layout, largest), options))
+        }
+        SystemName::Lists => {
+            let lists = Lists::new(layout, largest, Division::TwoWay);
+            Box::new(Run::new(system, found, lists, options))
+        }
+        SystemName::ListsThreeWay => {
+            let lists = Lists::new(layout, largest, Division::ThreeWay);
+            Box::new(Run::new(system, found, lists, options))
+        }
+        SystemName::Zones => {
+            let zones = Zones::new(layout, largest, options.kernelcore);
+            Box::new(Run::new(system, found, zones, options))
         }
         SystemName::Linux => Box::new(Run::new(system, found, linux(found), options)),
         SystemName::Contiguitas => {
-            let regions = Regions::new(&found.layout, Default::default());
+            let regions = Regions::new(layout, Default::default());
             Box::new(Run::new(system, found, regions, options))
         }
     }

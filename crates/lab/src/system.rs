@@ -8,6 +8,12 @@ use std::str::FromStr;
 pub enum SystemName {
     /// One free list per order (Linux 2.6.16).
     Buddy,
+    /// Two lists per order by reclaimability (the 2006 paper, section 5).
+    Lists,
+    /// The same with three: EasyRclm, KernRclm, KernNoRclm.
+    ListsThreeWay,
+    /// A zone for easily reclaimed pages (the 2006 paper, section 6).
+    Zones,
     /// Pageblocks by migrate type with fallback and stealing (Linux 6.1).
     Linux,
     /// Two regions with a moving border (Contiguitas).
@@ -16,13 +22,22 @@ pub enum SystemName {
 
 impl SystemName {
     /// All systems, baseline first.
-    pub const ALL: [SystemName; 3] =
-        [SystemName::Buddy, SystemName::Linux, SystemName::Contiguitas];
+    pub const ALL: [SystemName; 6] = [
+        SystemName::Buddy,
+        SystemName::Lists,
+        SystemName::ListsThreeWay,
+        SystemName::Zones,
+        SystemName::Linux,
+        SystemName::Contiguitas,
+    ];
 
     /// The name by which commands and files know the system.
     pub const fn name(self) -> &'static str {
         match self {
             SystemName::Buddy => "buddy",
+            SystemName::Lists => "lists",
+            SystemName::ListsThreeWay => "lists-three-way",
+            SystemName::Zones => "zones",
             SystemName::Linux => "linux",
             SystemName::Contiguitas => "contiguitas",
         }
@@ -33,6 +48,17 @@ impl SystemName {
         match self {
             SystemName::Buddy => {
                 "placement of Linux 2.6.16: one free list per order, a per-CPU list of single frames"
+            }
+            SystemName::Lists => {
+                "buddy with two lists per order and CPU, for easily reclaimed pages and all others, \
+                 which steal from each other; without reclaim"
+            }
+            SystemName::ListsThreeWay => {
+                "lists with kernel caches on a third list; without reclaim"
+            }
+            SystemName::Zones => {
+                "buddy with a zone for easily reclaimed pages above kernelcore, empty where that is \
+                 not given; fallback one way; without reclaim"
             }
             SystemName::Linux => {
                 "placement of Linux 6.1: pageblocks by migrate type, fallback and stealing, per-CPU \
@@ -54,8 +80,15 @@ impl fmt::Display for SystemName {
 
 /// A name that no system has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no system `{0}`; the systems are buddy, linux and contiguitas")]
+#[error("there is no system `{0}`; the systems are {systems}", systems = names())]
 pub struct UnknownSystem(String);
+
+/// The names of all systems, in a sentence.
+fn names() -> String {
+    let names = SystemName::ALL.map(SystemName::name);
+    let (last, others) = names.split_last().expect("systems");
+    format!("{} and {last}", others.join(", "))
+}
 
 impl FromStr for SystemName {
     type Err = UnknownSystem;

@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use frames::layout::{Watermarks, ZoneSpan};
+use frames::placement::zones::Kernelcore;
 use frames::{Pfn, ZoneKind};
 use lab::found::Found;
 use lab::replay::Initial;
@@ -28,7 +29,8 @@ fn machine() -> Found {
 
 fn options(parallel: bool) -> Options {
     let (systems, initial) = (SystemName::ALL.to_vec(), Initial::AsFound);
-    Options { systems, initial, sample_every_ns: None, expected_ns: None, parallel }
+    let (kernelcore, expected_ns) = (Some(Kernelcore::Percent(50)), None);
+    Options { systems, initial, sample_every_ns: None, expected_ns, kernelcore, parallel }
 }
 
 fn replay(events: &[Event], options: &Options) -> Results {

@@ -140,7 +140,9 @@ fn what_cannot_be_replayed() {
 fn command_lines_that_are_not_understood() {
     let here = tempfile::tempdir().unwrap();
     for (arguments, said) in [
-        (&["a", "--systems", "best"][..], "the systems are buddy, linux and contiguitas"),
+        (&["a", "--kernelcore", "101%"][..], "a share from 1% to 100%"),
+        (&["a", "--kernelcore", "much"][..], "a size such as"),
+        (&["a", "--systems", "best"][..], "the systems are buddy, lists, "),
         (&["a", "--memory", "nonsense"], "a size such as 512M or 64G"),
         (&["a", "--memory", "0"], "at least 2M"),
         (&["a", "--initial", "empty"], "as-found, replaced"),
@@ -250,4 +252,25 @@ fn managed_frames(text: &str, node: u64, zone: &str) -> f64 {
     };
     let mut lines = text.lines().skip_while(|line| !is_head(line));
     lines.find_map(|line| line.trim().strip_prefix("managed ")?.trim().parse().ok()).unwrap()
+}
+
+/// Without `--kernelcore` the zone for easily reclaimed pages is empty, and `zones` is `buddy`; with
+/// it, the recording's movable memory leaves the rest of the machine to the kernel.
+#[test]
+fn the_2006_strategies_on_the_recording_that_ships() {
+    let here = tempfile::tempdir().unwrap();
+    let recording = project(RECORDING);
+    let arguments = [&recording, "--initial", "replaced", "--systems", "buddy,lists,zones"];
+    let replay = replayed(here.path(), &arguments);
+    let [buddy, lists, zones] = systems(&replay) else { panic!("three systems") };
+    assert_eq!(end(zones), end(buddy));
+    assert_eq!(lists["counts"]["failed_allocations"], 0);
+    let spoiled = |system: &Value| end(system)["spoiled_blocks"].as_u64().unwrap();
+    assert!(spoiled(lists) < spoiled(buddy), "{} and {}", spoiled(lists), spoiled(buddy));
+    let arguments =
+        [&recording, "--initial", "replaced", "--systems", "zones", "--kernelcore", "50%"];
+    let replay = replayed(here.path(), &arguments);
+    let [zones] = systems(&replay) else { panic!("one system") };
+    assert_eq!(zones["counts"]["failed_allocations"], 0);
+    assert!(spoiled(zones) < spoiled(buddy), "{} and {}", spoiled(zones), spoiled(buddy));
 }

@@ -9,7 +9,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use super::stepwise::Stepwise;
-use super::zonelist::{Depth, Zonelists};
+use super::zonelist::{Depth, Zonelists, allows, is_above};
 use super::{Counter, Placement, Request};
 use crate::free_area::{End, FreeArea, ORDERS};
 use crate::layout::{Frame, Layout, Zone};
@@ -59,38 +59,6 @@ impl BuddyZone {
         }
     }
 
-    /// Whether the zone may give a block to a request that reaches down to `depth`.
-    fn allows(&self, request: &Request, depth: Depth) -> bool {
-        let mark = match depth {
-            Depth::Low => self.zone.span.watermarks.low,
-            Depth::Min => self.zone.span.watermarks.min,
-            Depth::All => return true,
-        };
-        self.is_above(request.order, mark, request.highest_zone)
-    }
-
-    /// Whether enough is free above `mark` for a block (`zone_watermark_ok`, 2.6.16): at each
-    /// higher order half as much again.
-    fn is_above(&self, order: Order, mark: u64, highest: ZoneKind) -> bool {
-        let reserve = self.zone.span.lowmem_reserve[highest as usize];
-        let free = self.area.free_frames();
-        let wanted = order.frames() - 1;
-        if free <= mark + reserve + wanted {
-            return false;
-        }
-        let mut free = free - wanted;
-        let mut mark = mark;
-        for smaller in Order::up_to(order).take(order.index()) {
-            free =
-                free.saturating_sub(u64::from(self.area.list(smaller, 0).len()) << smaller.get());
-            mark /= 2;
-            if free <= mark {
-                return false;
-            }
-        }
-        true
-    }
-
     fn take(&mut self, table: &mut FrameTable, order: Order, cpu: u16) -> Option<Frame> {
         if order != Order::BASE {
             return self.area.take_smallest(table, order, 0);
@@ -136,7 +104,7 @@ impl BuddyZone {
 
 /// Frames that go to or from a per-CPU list at once: a quarter of a thousandth of the zone or of
 /// half a MiB, rounded to one less than a power of two (`zone_batchsize`, 2.6.16).
-fn batch(managed: u64) -> usize {
+pub(super) fn batch(managed: u64) -> usize {
     let quarter = (managed / 1024).min((512 << 10) / 4096) as usize / 4;
     let quarter = quarter.max(1);
     let rounded = quarter + quarter / 2;
@@ -230,7 +198,7 @@ impl Stepwise for Buddy {
     ) -> Option<Frame> {
         for &zone in self.zonelists.get(request.node, request.highest_zone) {
             let zone = &mut self.zones[zone];
-            if !zone.allows(request, depth) {
+            if !allows(&zone.zone, &zone.area, request, depth) {
                 continue;
             }
             if let Some(frame) = zone.take(table, request.order, request.cpu) {
@@ -250,7 +218,8 @@ impl Stepwise for Buddy {
     }
 
     fn watermark_ok(&self, zone: usize, order: Order, mark: u64, highest: ZoneKind) -> bool {
-        self.zones[zone].is_above(order, mark, highest)
+        let zone = &self.zones[zone];
+        is_above(&zone.zone, &zone.area, order, mark, highest)
     }
 
     fn drain(&mut self, table: &mut FrameTable) {

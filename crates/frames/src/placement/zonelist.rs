@@ -2,8 +2,10 @@
 
 use alloc::vec::Vec;
 
-use crate::ZoneKind;
-use crate::layout::Layout;
+use super::Request;
+use crate::free_area::FreeArea;
+use crate::layout::{Layout, Zone};
+use crate::{Order, ZoneKind};
 
 /// How deep a request may reach into a zone. Without reclaim, which would have refilled the zone,
 /// a request tries each in turn and the policy counts how deep it had to go.
@@ -45,4 +47,47 @@ impl Zonelists {
         let node = usize::from(node).min(self.nodes - 1);
         &self.lists[node * ZoneKind::ALL.len() + highest as usize]
     }
+}
+
+/// Whether a zone of Linux 2.6.16 may give a block to a request that reaches down to `depth`.
+#[inline]
+pub(super) fn allows<const LISTS: usize>(
+    zone: &Zone,
+    area: &FreeArea<LISTS>,
+    request: &Request,
+    depth: Depth,
+) -> bool {
+    let mark = match depth {
+        Depth::Low => zone.span.watermarks.low,
+        Depth::Min => zone.span.watermarks.min,
+        Depth::All => return true,
+    };
+    is_above(zone, area, request.order, mark, request.highest_zone)
+}
+
+/// Whether enough is free above `mark` for a block (`zone_watermark_ok`, 2.6.16): at each higher
+/// order half as much again.
+#[inline]
+pub(super) fn is_above<const LISTS: usize>(
+    zone: &Zone,
+    area: &FreeArea<LISTS>,
+    order: Order,
+    mut mark: u64,
+    highest: ZoneKind,
+) -> bool {
+    let reserve = zone.span.lowmem_reserve[highest as usize];
+    let wanted = order.frames() - 1;
+    if area.free_frames() <= mark + reserve + wanted {
+        return false;
+    }
+    let mut free = area.free_frames() - wanted;
+    for smaller in Order::up_to(order).take(order.index()) {
+        let blocks: u64 = (0..LISTS).map(|list| u64::from(area.list(smaller, list).len())).sum();
+        free = free.saturating_sub(blocks << smaller.get());
+        mark /= 2;
+        if free <= mark {
+            return false;
+        }
+    }
+    true
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use frames::layout::{Watermarks, ZoneSpan};
+use frames::placement::zones::Kernelcore;
 use frames::{Pfn, ZoneKind};
 use lab::compare::{self, ZoneDistance};
 use lab::found::Found;
@@ -50,6 +51,10 @@ pub struct Args {
     #[arg(long, value_name = "TIME")]
     every: Option<humantime::Duration>,
 
+    /// Memory that `zones` keeps for the kernel, as 2G or 50%; without it `zones` acts as `buddy`
+    #[arg(long, value_name = "SIZE", value_parser = kernelcore)]
+    kernelcore: Option<Kernelcore>,
+
     /// Memory of the machine, as 64G, where the trace has no snapshot that tells
     #[arg(long, value_name = "SIZE", value_parser = size)]
     memory: Option<u64>,
@@ -84,9 +89,12 @@ Examples:
   prairie replay perf-script.txt --memory 16G               another tool's trace
 
 Systems:
-  buddy        one free list per order (Linux 2.6.16)
-  linux        pageblocks by migrate type, fallback and stealing (Linux 6.1)
-  contiguitas  two regions that never mix, with a moving border
+  buddy            one free list per order (Linux 2.6.16)
+  lists            buddy with lists for easily reclaimed pages and for all others
+  lists-three-way  lists with kernel caches on a third
+  zones            buddy with a zone for easily reclaimed pages above --kernelcore
+  linux            pageblocks by migrate type, fallback and stealing (Linux 6.1)
+  contiguitas      two regions that never mix, with a moving border
 
 Exit codes:
   0    done
@@ -132,6 +140,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
             Start::AsFound => Initial::AsFound,
             Start::Replaced => Initial::Replaced,
         },
+        kernelcore: args.kernelcore,
         sample_every_ns: args.every.map(|every| every.as_nanos() as u64),
         expected_ns: None,
         parallel: !args.in_turn,
@@ -312,4 +321,15 @@ fn size(text: &str) -> Result<u64, String> {
     let config = parse_size::Config::new().with_binary();
     let bytes = config.parse_size(text).map_err(|_| "a size such as 512M or 64G".to_owned())?;
     if bytes < 2 << 20 { Err("at least 2M".to_owned()) } else { Ok(bytes) }
+}
+
+/// What the kernel's `kernelcore=` takes: a size or a share of memory.
+fn kernelcore(text: &str) -> Result<Kernelcore, String> {
+    let Some(percent) = text.strip_suffix('%') else {
+        return size(text).map(|bytes| Kernelcore::Frames(bytes / 4096));
+    };
+    match percent.parse() {
+        Ok(percent @ 1..=100) => Ok(Kernelcore::Percent(percent)),
+        _ => Err("a size such as 2G, or a share from 1% to 100%".to_owned()),
+    }
 }

@@ -13,6 +13,7 @@ extern crate std;
 
 pub mod bit_tree;
 pub mod block;
+pub mod compaction;
 pub mod contiguity;
 pub mod free_area;
 pub mod free_list;

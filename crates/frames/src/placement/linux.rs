@@ -14,6 +14,7 @@
 //! Page isolation is not simulated either, but blocks found isolated are left alone.
 
 mod buddy;
+mod compact;
 mod config;
 mod counts;
 mod fallback;

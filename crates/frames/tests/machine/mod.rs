@@ -27,6 +27,7 @@ pub const BARE: Config = Config {
 pub struct Machine {
     pub table: FrameTable,
     pub linux: Linux,
+    layout: Layout,
     next_owner: Owner,
 }
 
@@ -44,6 +45,12 @@ pub fn zone(kind: ZoneKind, start: u64, frames: u64) -> ZoneSpan {
         watermarks: Watermarks::default(),
         lowmem_reserve: [0; 6],
     }
+}
+
+/// A request for a single movable page.
+pub fn movable_single() -> Request {
+    let migrate_type = MigrateType::Movable;
+    Request { migrate_type, mobility: mobility_of(migrate_type), ..Request::default() }
 }
 
 impl Machine {
@@ -67,7 +74,11 @@ impl Machine {
             }
         }
         linux.start(&mut table);
-        Machine { table, linux, next_owner: 0 }
+        Machine { table, linux, layout, next_owner: 0 }
+    }
+
+    pub fn layout(&self) -> Layout {
+        self.layout.clone()
     }
 
     pub fn request(&mut self, request: Request) -> Option<u32> {

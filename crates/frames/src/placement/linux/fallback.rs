@@ -90,6 +90,17 @@ impl LinuxZone {
         true
     }
 
+    /// Whether a fallback for `order` would take the rest of the pageblock along
+    /// (`find_suitable_fallback` with `only_stealable`).
+    pub(super) fn could_claim(&self, order: Order, migrate_type: MigrateType) -> bool {
+        let from = match migrate_type {
+            MigrateType::Movable => order.max(HALF_HUGE),
+            _ => order,
+        };
+        let foreign = FALLBACKS.get(migrate_type.index()).into_iter().flatten();
+        foreign.into_iter().any(|kind| self.area.smallest(from, kind.index()).is_some())
+    }
+
     /// Decides how much of a foreign pageblock goes along with the block found in it
     /// (`steal_suitable_fallback`).
     fn steal(

@@ -77,7 +77,8 @@ impl ListsZone {
 
     /// From this order on, a thief keeps the whole block: half the number of orders.
     fn claiming_order(&self) -> usize {
-        (self.area.largest().index() + 1) / 2
+        let orders = self.area.largest().index() + 1;
+        orders / 2
     }
 
     /// A block for an allocation on `cpu`; single frames come from that CPU's list

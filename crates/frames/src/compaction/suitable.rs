@@ -1,0 +1,53 @@
+//! Whether a zone is worth compacting for a request (`compaction_suitable`).
+
+use super::{COSTLY, Compactable};
+use crate::indices::{FreeBlocks, kernel_fragmentation_index};
+use crate::{Order, ZoneKind};
+
+/// What to do in a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Suitable {
+    /// Nothing: the request can be satisfied as it is.
+    Satisfied,
+    /// Nothing: too little is free to move pages into, or lack of memory is why it fails.
+    Skip,
+    /// Compact.
+    Compact,
+}
+
+/// Up to this fragmentation index, in thousandths, a failure counts as lack of memory
+/// (`vm.extfrag_threshold`).
+pub const EXTFRAG_THRESHOLD: i64 = 500;
+
+/// Frames that must be free above the watermark: twice what is wanted (`compact_gap`).
+pub const fn gap(order: Order) -> u64 {
+    2 * order.frames()
+}
+
+/// Decides for one zone (`compaction_suitable`). The fragmentation index counts for costly orders
+/// only; smaller requests that fail would end in killing a process.
+pub fn suitable(
+    placement: &impl Compactable,
+    zone: usize,
+    order: Order,
+    highest: ZoneKind,
+    threshold: i64,
+) -> Suitable {
+    let boost = placement.boost(zone);
+    let marks = placement.zone(zone).span.watermarks;
+    if placement.watermark_ok(zone, order, marks.min + boost, highest) {
+        return Suitable::Satisfied;
+    }
+    let mark = if order > COSTLY { marks.low } else { marks.min };
+    if !placement.watermark_ok(zone, Order::BASE, mark + boost + gap(order), highest) {
+        return Suitable::Skip;
+    }
+    if order > COSTLY {
+        let counts = placement.free_counts(zone);
+        let index = kernel_fragmentation_index(FreeBlocks { counts: &counts }, order);
+        if (0..=threshold).contains(&index) {
+            return Suitable::Skip;
+        }
+    }
+    Suitable::Compact
+}

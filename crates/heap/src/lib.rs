@@ -6,6 +6,7 @@
 //! the page heap ([`page_heap`]), which hands out whole pages and decides which huge pages fill
 //! up and which drain.
 
+pub mod front;
 pub mod memory;
 pub mod page_heap;
 pub mod storage;

@@ -1,0 +1,30 @@
+//! The front of the heap: everything between a program's malloc and the page heap.
+
+pub mod abi;
+pub mod cache;
+pub mod central;
+pub mod choice;
+pub mod control;
+pub mod cpu;
+pub mod cxx;
+pub mod emergency;
+pub mod entry;
+mod export;
+pub mod fatal;
+pub mod fork;
+pub mod heap;
+pub mod malloc;
+pub mod page_map;
+pub mod pages;
+pub mod possible_cpus;
+pub mod rseq;
+pub mod settings;
+pub mod setup;
+pub mod size_class;
+pub mod slab;
+pub mod span;
+pub mod sync;
+pub mod thread;
+pub mod tls;
+pub mod transfer;
+mod weak;

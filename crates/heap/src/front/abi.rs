@@ -1,0 +1,154 @@
+//! The functions of malloc's family with the behaviour that POSIX, C23 and glibc promise, to be
+//! exported under their C names by [`export_malloc_family`](crate::export_malloc_family).
+//!
+//! Failures set `errno` to `ENOMEM`, or to `EINVAL` for an alignment that is no power of two; what
+//! succeeds, and `free`, leaves it alone.
+
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+
+use super::malloc;
+use super::size_class::GRANULE;
+use crate::units::Pages;
+
+/// Bytes in a page of the system, as `valloc` and `pvalloc` mean it.
+fn system_page() -> usize {
+    rustix::param::page_size()
+}
+
+fn fail(errno: c_int) -> *mut c_void {
+    // SAFETY: the place of the thread's `errno`.
+    unsafe { *libc::__errno_location() = errno };
+    null_mut()
+}
+
+#[inline]
+fn or_enomem(object: *mut u8) -> *mut c_void {
+    if object.is_null() { fail(libc::ENOMEM) } else { object.cast() }
+}
+
+/// `malloc`, behind its fast path.
+pub extern "C" fn malloc_slow(size: usize) -> *mut c_void {
+    or_enomem(malloc::allocate(size))
+}
+
+/// `calloc`: the product is checked, and memory that is known to be nought is not touched.
+pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
+    match count.checked_mul(size) {
+        Some(bytes) => or_enomem(malloc::allocate_zeroed(bytes)),
+        None => fail(libc::ENOMEM),
+    }
+}
+
+/// `realloc`: size 0 frees and returns null, as glibc does.
+///
+/// # Safety
+/// `object` is null or came from this family and was not freed.
+pub unsafe extern "C" fn realloc(object: *mut c_void, size: usize) -> *mut c_void {
+    if object.is_null() {
+        return or_enomem(malloc::allocate(size));
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        if size == 0 {
+            malloc::free(object.cast());
+            return null_mut();
+        }
+        or_enomem(malloc::reallocate(object.cast(), size))
+    }
+}
+
+/// `reallocarray`: `realloc` of a product that is checked.
+///
+/// # Safety
+/// As for [`realloc`].
+pub unsafe extern "C" fn reallocarray(
+    object: *mut c_void,
+    count: usize,
+    size: usize,
+) -> *mut c_void {
+    match count.checked_mul(size) {
+        // SAFETY: the caller's promise.
+        Some(bytes) => unsafe { realloc(object, bytes) },
+        None => fail(libc::ENOMEM),
+    }
+}
+
+/// `memalign`: an alignment that is no power of two is rounded up to one, as glibc does.
+pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
+    match align.max(GRANULE).checked_next_power_of_two() {
+        Some(align) => or_enomem(malloc::allocate_aligned(size, align)),
+        None => fail(libc::EINVAL),
+    }
+}
+
+/// `aligned_alloc`: any size will do (C17), an alignment that is no power of two will not.
+pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
+    if align.is_power_of_two() { memalign(align, size) } else { fail(libc::EINVAL) }
+}
+
+/// `posix_memalign`: returns the error and leaves `errno` and, if it fails, `*place` alone.
+///
+/// # Safety
+/// `place` is valid for a write.
+pub unsafe extern "C" fn posix_memalign(
+    place: *mut *mut c_void,
+    align: usize,
+    size: usize,
+) -> c_int {
+    if !align.is_power_of_two() || !align.is_multiple_of(size_of::<*mut c_void>()) {
+        return libc::EINVAL;
+    }
+    let object = malloc::allocate_aligned(size, align.max(GRANULE));
+    if object.is_null() {
+        return libc::ENOMEM;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { place.write(object.cast()) };
+    0
+}
+
+/// `valloc`: aligned to a page of the system.
+pub extern "C" fn valloc(size: usize) -> *mut c_void {
+    memalign(system_page(), size)
+}
+
+/// `pvalloc`: whole pages of the system.
+pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
+    match size.max(1).checked_next_multiple_of(system_page()) {
+        Some(bytes) => memalign(system_page(), bytes),
+        None => fail(libc::ENOMEM),
+    }
+}
+
+/// `malloc_usable_size`: nought for null.
+///
+/// # Safety
+/// As for [`realloc`].
+pub unsafe extern "C" fn malloc_usable_size(object: *mut c_void) -> usize {
+    // SAFETY: the caller's promise.
+    unsafe { malloc::usable_size(object.cast()) }
+}
+
+/// `free`, behind its fast path.
+///
+/// # Safety
+/// As for [`realloc`].
+pub unsafe extern "C" fn free_slow(object: *mut c_void) {
+    // SAFETY: the caller's promise.
+    unsafe { malloc::free(object.cast()) };
+}
+
+/// `free`, where the fast path has marked the object and found its cache full.
+///
+/// # Safety
+/// As for [`realloc`].
+pub unsafe extern "C" fn free_full(object: *mut c_void) {
+    // SAFETY: the caller's promise.
+    unsafe { malloc::free_marked(object.cast()) };
+}
+
+/// `malloc_trim`: gives back what can be spared, but `pad` bytes. 1 if something was, else 0.
+pub extern "C" fn malloc_trim(_pad: usize) -> c_int {
+    c_int::from(malloc::release(Pages(u64::MAX >> Pages::SHIFT)) > Pages::ZERO)
+}

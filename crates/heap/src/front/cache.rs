@@ -1,0 +1,222 @@
+//! A cache of objects in front of the shared levels, whoever it belongs to: a CPU or a thread.
+//!
+//! Each class has a stack. What a stack may hold follows the misses: a stack that runs dry or over
+//! gets room for a batch more, within the budget of its cache; when the budget is spent, the room
+//! comes from a class that has not missed for the longest time (a clock with a second chance).
+
+use core::ptr::null_mut;
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::size_class::{CLASSES, MAX_BATCH, SizeClass};
+use super::slab::{Header, Learnt, Slab, begin};
+
+/// The stacks of a cache. The thread may be moved to another CPU, and so to other stacks, between
+/// any two calls.
+pub trait Stacks {
+    /// Takes the object on top of a stack, or null if it is empty.
+    fn pop(&self, class: SizeClass) -> *mut u8;
+    /// Puts an object on top of a stack. False if there is no room.
+    fn push(&self, class: SizeClass, object: *mut u8) -> bool;
+    /// Puts objects on top of a stack, the last one topmost, as many as there is room for.
+    fn push_batch(&self, class: SizeClass, objects: &[*mut u8]) -> usize;
+    /// Takes objects from the top of a stack, as many as there are and `objects` holds.
+    fn pop_batch(&self, class: SizeClass, objects: &mut [*mut u8]) -> usize;
+    /// The memory of the stacks, if there is some.
+    fn slab(&self) -> Option<&Slab>;
+    /// Replaces a stack's header if `slab` still is the memory of the stacks, and `old` the header.
+    fn replace_header(&self, slab: &Slab, class: SizeClass, old: Header, new: Header) -> bool;
+}
+
+impl<S: Stacks> Stacks for &S {
+    fn pop(&self, class: SizeClass) -> *mut u8 {
+        S::pop(self, class)
+    }
+    fn push(&self, class: SizeClass, object: *mut u8) -> bool {
+        S::push(self, class, object)
+    }
+    fn push_batch(&self, class: SizeClass, objects: &[*mut u8]) -> usize {
+        S::push_batch(self, class, objects)
+    }
+    fn pop_batch(&self, class: SizeClass, objects: &mut [*mut u8]) -> usize {
+        S::pop_batch(self, class, objects)
+    }
+    fn slab(&self) -> Option<&Slab> {
+        S::slab(self)
+    }
+    fn replace_header(&self, slab: &Slab, class: SizeClass, old: Header, new: Header) -> bool {
+        S::replace_header(self, slab, class, old, new)
+    }
+}
+
+/// The shared levels below a cache.
+pub trait Lower {
+    /// Takes objects of a class. Fewer than `objects` holds, or none, when memory is short.
+    fn take(&self, class: SizeClass, objects: &mut [*mut u8]) -> usize;
+    /// Takes objects back.
+    fn give(&self, class: SizeClass, objects: &[*mut u8]);
+}
+
+/// A cache: stacks, what is below them, and how many bytes they may have room for.
+pub struct Cache<'a, S, L> {
+    /// The stacks.
+    pub stacks: S,
+    /// What is below.
+    pub lower: &'a L,
+    /// Bytes of objects that the stacks may have room for.
+    pub budget: usize,
+}
+
+impl<S: Stacks, L: Lower> Cache<'_, S, L> {
+    /// An object of a class, or null when memory is short.
+    pub fn allocate(&self, class: SizeClass) -> *mut u8 {
+        let object = self.stacks.pop(class);
+        if !object.is_null() { object } else { self.refill(class) }
+    }
+
+    /// Takes a batch from below, and an object of it.
+    #[cold]
+    fn refill(&self, class: SizeClass) -> *mut u8 {
+        let room = self.after_miss(class, |learnt| &learnt.underflows);
+        let mut objects = [null_mut(); MAX_BATCH];
+        let wanted = (room + 1).min(class.info().batch.into());
+        let got = self.lower.take(class, &mut objects[..wanted]);
+        let Some((&mut first, rest)) = objects[..got].split_first_mut() else { return null_mut() };
+        // Objects come in the order of their addresses: so they are handed out, too.
+        rest.reverse();
+        let kept = self.stacks.push_batch(class, rest);
+        if kept < rest.len() {
+            self.lower.give(class, &rest[kept..]);
+        }
+        first
+    }
+
+    /// Takes an object back.
+    pub fn free(&self, class: SizeClass, object: *mut u8) {
+        if !self.stacks.push(class, object) {
+            self.overflow(class, object);
+        }
+    }
+
+    /// Makes room on a full stack, by more room or by a batch that goes below.
+    #[cold]
+    fn overflow(&self, class: SizeClass, object: *mut u8) {
+        let room = self.after_miss(class, |learnt| &learnt.overflows);
+        if self.stacks.push(class, object) {
+            return;
+        }
+        let mut objects = [null_mut(); MAX_BATCH];
+        let batch = usize::from(class.info().batch).min(room.div_ceil(2));
+        let popped = self.stacks.pop_batch(class, &mut objects[..batch]);
+        if popped > 0 {
+            self.lower.give(class, &objects[..popped]);
+        }
+        if !self.stacks.push(class, object) {
+            self.lower.give(class, &[object]);
+        }
+    }
+
+    /// Notes a miss and lets the stack grow. Returns the room that it has now.
+    fn after_miss(
+        &self,
+        class: SizeClass,
+        counter: impl Fn(&Learnt) -> &core::sync::atomic::AtomicU32,
+    ) -> usize {
+        let Some(slab) = self.stacks.slab() else { return 0 };
+        counter(&slab.learnt).fetch_add(1, Relaxed);
+        let (word, bit) = missed_bit(class);
+        slab.learnt.missed[word].fetch_or(bit, Relaxed);
+        self.grow(slab, class);
+        slab.room(class)
+    }
+
+    /// Gives a stack room for a batch more, if its class and the budget allow it.
+    fn grow(&self, slab: &Slab, class: SizeClass) {
+        let old = slab.header(class);
+        let first = begin(class);
+        let (top, end) = (old.top.max(first), old.end.max(first));
+        let info = class.info();
+        let step = u32::from(info.batch).min(u32::from(info.max_cached) - (end - first));
+        let bytes = step as usize * class.size();
+        if step == 0 || !self.reserve(slab, class, bytes) {
+            return;
+        }
+        if !self.stacks.replace_header(slab, class, old, Header { top, end: end + step }) {
+            slab.learnt.room_bytes.fetch_sub(bytes, Relaxed);
+        }
+    }
+
+    /// Reserves bytes of the budget, at other classes' cost if it is spent.
+    fn reserve(&self, slab: &Slab, class: SizeClass, bytes: usize) -> bool {
+        let room = &slab.learnt.room_bytes;
+        if room.load(Relaxed) + bytes > self.budget {
+            self.steal(slab, class, bytes);
+        }
+        // Threads that share the CPU may pass this together; the budget is exceeded by little then.
+        let fits = room.load(Relaxed) + bytes <= self.budget;
+        if fits {
+            room.fetch_add(bytes, Relaxed);
+        }
+        fits
+    }
+
+    /// Takes room of at least `bytes` from classes that have not missed lately.
+    fn steal(&self, slab: &Slab, class: SizeClass, bytes: usize) {
+        let mut stolen = 0;
+        for _ in 0..2 * CLASSES {
+            if stolen >= bytes {
+                break;
+            }
+            let hand = slab.learnt.hand.fetch_add(1, Relaxed) as usize % CLASSES + 1;
+            let Some(victim) = SizeClass::new(hand as u8).filter(|&victim| victim != class) else {
+                continue;
+            };
+            let (word, bit) = missed_bit(victim);
+            if slab.learnt.missed[word].fetch_and(!bit, Relaxed) & bit == 0 {
+                stolen += self.shrink(slab, victim);
+            }
+        }
+    }
+
+    /// Takes room for a batch from a stack, and the objects that are in it. Returns its bytes.
+    fn shrink(&self, slab: &Slab, class: SizeClass) -> usize {
+        let room = slab.room(class) as u32;
+        let step = u32::from(class.info().batch).min(room);
+        if step == 0 {
+            return 0;
+        }
+        let end = begin(class) + room - step;
+        let above = slab.header(class).top.saturating_sub(end) as usize;
+        let mut objects = [null_mut(); MAX_BATCH];
+        let popped = self.stacks.pop_batch(class, &mut objects[..above.min(MAX_BATCH)]);
+        if popped > 0 {
+            self.lower.give(class, &objects[..popped]);
+        }
+        let old = slab.header(class);
+        let shrinks = old.top <= end && old.end == end + step;
+        if !shrinks || !self.stacks.replace_header(slab, class, old, Header { end, ..old }) {
+            return 0;
+        }
+        let bytes = step as usize * class.size();
+        slab.learnt.room_bytes.fetch_sub(bytes, Relaxed);
+        slab.learnt.stolen.fetch_add(1, Relaxed);
+        bytes
+    }
+
+    /// Gives all objects of all stacks below.
+    pub fn drain(&self) {
+        for class in SizeClass::all() {
+            let mut objects = [null_mut(); MAX_BATCH];
+            loop {
+                let popped = self.stacks.pop_batch(class, &mut objects);
+                if popped == 0 {
+                    break;
+                }
+                self.lower.give(class, &objects[..popped]);
+            }
+        }
+    }
+}
+
+fn missed_bit(class: SizeClass) -> (usize, u64) {
+    (class.number() / 64, 1 << (class.number() % 64))
+}

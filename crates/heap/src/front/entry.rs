@@ -1,0 +1,176 @@
+//! The fast paths of `malloc` and `free`, and what exports the family under its C names.
+//!
+//! The functions are written for the library that exports them, not here: whoever merely links this
+//! crate keeps the malloc that it has.
+
+#[doc(hidden)]
+pub use core::arch::naked_asm;
+#[doc(hidden)]
+pub use core::mem::offset_of;
+
+#[doc(hidden)]
+pub use super::control::{CONTROL, Control};
+#[doc(hidden)]
+pub use super::cpu::{CPU_ZERO, TABLE};
+#[doc(hidden)]
+pub use super::rseq::{CPU_ID, RSEQ_CS};
+
+/// Instructions of a malloc: `$slow` gets the size where it was.
+///
+/// A size of 1 to 1,024 bytes is of class `(size − 1) / 16 + 1`; size 0 wraps to more than any
+/// limit. The section is [`rseq::Area::pop`](super::rseq); then the object loses its mark.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! malloc_text {
+    () => {
+        concat!(
+            ".cfi_startproc\n",
+            "lea rcx, [rdi - 1]\n",
+            "cmp rcx, [rip + {control} + {fast_limit}]\n",
+            "jae 90f\n",
+            "shr rcx, 4\n",
+            "mov r8, [rip + {control} + {rseq_offset}]\n",
+            "lea r9, [rip + {table} + {cpu_zero}]\n",
+            "91:\n",
+            "lea rdx, [rip + 95f]\n",
+            "mov fs:[r8 + {RSEQ_CS}], rdx\n",
+            "92:\n",
+            "movsxd rdx, dword ptr fs:[r8 + {CPU_ID}]\n",
+            "mov rdx, [r9 + rdx * 8]\n",
+            "mov esi, [rdx + rcx * 8 + 8]\n",
+            "mov rax, [rdx + rsi * 8]\n",
+            "test rax, rax\n",
+            "jz 90f\n",
+            "dec dword ptr [rdx + rcx * 8 + 8]\n",
+            "93:\n",
+            "mov qword ptr [rax + 8], 0\n",
+            "ret\n",
+            "90:\n",
+            $crate::rseq_describe!(),
+        )
+    };
+}
+
+/// Instructions of a free: `$slow` and `$full` get the object where it was.
+///
+/// The class comes from the page map's window. An object that carries the mark of a free one goes
+/// the slow way, which ends the process; else it gets the mark, before the section
+/// ([`rseq::Area::push`](super::rseq)) makes it another thread's.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! free_text {
+    () => {
+        concat!(
+            ".cfi_startproc\n",
+            "mov rax, rdi\n",
+            "shr rax, 13\n",
+            "sub rax, [rip + {control} + {window_start}]\n",
+            "cmp rax, [rip + {control} + {window_pages}]\n",
+            "jae 90f\n",
+            "mov rcx, [rip + {control} + {window_classes}]\n",
+            "movzx ecx, byte ptr [rcx + rax]\n",
+            "test ecx, ecx\n",
+            "jz 90f\n",
+            "mov rdx, [rip + {control} + {free_mark}]\n",
+            "xor rdx, rdi\n",
+            "cmp [rdi + 8], rdx\n",
+            "je 90f\n",
+            "mov [rdi + 8], rdx\n",
+            "mov r8, [rip + {control} + {rseq_offset}]\n",
+            "lea r9, [rip + {table} + {cpu_zero}]\n",
+            "91:\n",
+            "lea rdx, [rip + 95f]\n",
+            "mov fs:[r8 + {RSEQ_CS}], rdx\n",
+            "92:\n",
+            "movsxd rax, dword ptr fs:[r8 + {CPU_ID}]\n",
+            "mov rax, [r9 + rax * 8]\n",
+            "mov edx, [rax + rcx * 8]\n",
+            "cmp edx, [rax + rcx * 8 + 4]\n",
+            "jae 96f\n",
+            "mov [rax + rdx * 8 + 8], rdi\n",
+            "inc dword ptr [rax + rcx * 8]\n",
+            "93:\n",
+            "ret\n",
+            $crate::rseq_describe!(),
+            "96: jmp {full}\n",
+            "90: jmp {slow}\n",
+            ".cfi_endproc\n",
+        )
+    };
+}
+
+/// Instructions of operator new after its fast path: tries, calls the new-handler and tries again
+/// as long as there is one, then throws. `rdi` is the size, `rsi` the alignment if there is one.
+///
+/// The frame is described for the unwinder, as the handler may throw through it.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! new_slow_text {
+    () => {
+        concat!(
+            "push rdi\n",
+            ".cfi_adjust_cfa_offset 8\n",
+            "push rsi\n",
+            ".cfi_adjust_cfa_offset 8\n",
+            "sub rsp, 8\n",
+            ".cfi_adjust_cfa_offset 8\n",
+            "81:\n",
+            "mov rdi, [rsp + 16]\n",
+            "mov rsi, [rsp + 8]\n",
+            "call {attempt}\n",
+            "test rax, rax\n",
+            "jnz 89f\n",
+            "call {handler}\n",
+            "test rax, rax\n",
+            "jz 82f\n",
+            "call rax\n",
+            "jmp 81b\n",
+            "82:\n",
+            "call {thrower}\n",
+            "call rax\n",
+            "ud2\n",
+            "89:\n",
+            "add rsp, 24\n",
+            ".cfi_adjust_cfa_offset -24\n",
+            "ret\n",
+            ".cfi_endproc\n",
+        )
+    };
+}
+
+/// Instructions of the nothrow operator new after its fast path: tries, then leaves the handler to
+/// the C++ library's own operator, which can catch. `{aligned}` is 0 or 1.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! new_nothrow_slow_text {
+    () => {
+        concat!(
+            "push rdi\n",
+            ".cfi_adjust_cfa_offset 8\n",
+            "push rsi\n",
+            ".cfi_adjust_cfa_offset 8\n",
+            "push rdx\n",
+            ".cfi_adjust_cfa_offset 8\n",
+            "call {attempt}\n",
+            "test rax, rax\n",
+            "jnz 89f\n",
+            "mov edi, {aligned}\n",
+            "call {library}\n",
+            "test rax, rax\n",
+            "jz 89f\n",
+            "pop rdx\n",
+            ".cfi_adjust_cfa_offset -8\n",
+            "pop rsi\n",
+            ".cfi_adjust_cfa_offset -8\n",
+            "pop rdi\n",
+            ".cfi_adjust_cfa_offset -8\n",
+            "jmp rax\n",
+            ".cfi_adjust_cfa_offset 24\n",
+            "89:\n",
+            "add rsp, 24\n",
+            ".cfi_adjust_cfa_offset -24\n",
+            "ret\n",
+            ".cfi_endproc\n",
+        )
+    };
+}

@@ -1,0 +1,220 @@
+//! Exports malloc's family and C++'s operators under their C names.
+
+/// Defines all of malloc's family, and every C++ operator new and delete, in the crate that calls
+/// this macro: a shared library to preload, or a static one to link.
+///
+/// On x86-64 `malloc`, `free` and the operators begin with the fast path; elsewhere they call the
+/// heap at once.
+#[macro_export]
+macro_rules! export_malloc_family {
+    () => {
+        mod exported {
+            use core::ffi::{c_int, c_void};
+            use $crate::front::abi;
+
+            $crate::export_plain! {
+                fn calloc(count: usize, size: usize) -> *mut c_void;
+                fn realloc(object: *mut c_void, size: usize) -> *mut c_void;
+                fn reallocarray(object: *mut c_void, count: usize, size: usize) -> *mut c_void;
+                fn memalign(align: usize, size: usize) -> *mut c_void;
+                fn aligned_alloc(align: usize, size: usize) -> *mut c_void;
+                fn posix_memalign(place: *mut *mut c_void, align: usize, size: usize) -> c_int;
+                fn valloc(size: usize) -> *mut c_void;
+                fn pvalloc(size: usize) -> *mut c_void;
+                fn malloc_usable_size(object: *mut c_void) -> usize;
+                fn malloc_trim(pad: usize) -> c_int;
+            }
+
+            $crate::export_as! {
+                __libc_calloc = calloc(count: usize, size: usize) -> *mut c_void;
+                __libc_realloc = realloc(object: *mut c_void, size: usize) -> *mut c_void;
+                __libc_memalign = memalign(align: usize, size: usize) -> *mut c_void;
+                __libc_valloc = valloc(size: usize) -> *mut c_void;
+                __libc_pvalloc = pvalloc(size: usize) -> *mut c_void;
+                __posix_memalign =
+                    posix_memalign(place: *mut *mut c_void, align: usize, size: usize) -> c_int;
+            }
+
+            $crate::export_malloc!(malloc __libc_malloc);
+            $crate::export_free!(
+                free cfree __libc_free free_sized free_aligned_sized
+                _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm _ZdlPvRKSt9nothrow_t _ZdaPvRKSt9nothrow_t
+                _ZdlPvSt11align_val_t _ZdaPvSt11align_val_t
+                _ZdlPvmSt11align_val_t _ZdaPvmSt11align_val_t
+                _ZdlPvSt11align_val_tRKSt9nothrow_t _ZdaPvSt11align_val_tRKSt9nothrow_t
+            );
+            $crate::export_new!(_Znwm _Znam);
+            $crate::export_new_nothrow!(_ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t);
+            $crate::export_new_aligned!(_ZnwmSt11align_val_t _ZnamSt11align_val_t);
+            $crate::export_new_aligned_nothrow!(
+                _ZnwmSt11align_val_tRKSt9nothrow_t _ZnamSt11align_val_tRKSt9nothrow_t
+            );
+        }
+    };
+}
+
+/// Functions that are the heap's own of the same name.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! export_plain {
+    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        $crate::export_as! { $($name = $name($($argument: $type),*) -> $result;)* }
+    };
+}
+
+/// Functions that are the heap's own of another name.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! export_as {
+    ($($name:ident = $own:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {$(
+        #[unsafe(no_mangle)]
+        #[allow(unused_unsafe, reason = "some of them are safe")]
+        unsafe extern "C" fn $name($($argument: $type),*) -> $result {
+            // SAFETY: the caller makes the promises of the C function.
+            unsafe { abi::$own($($argument),*) }
+        }
+    )*};
+}
+
+#[macro_export]
+#[doc(hidden)]
+#[cfg(target_arch = "x86_64")]
+macro_rules! export_malloc {
+    ($($name:ident)*) => {$(
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(size: usize) -> *mut c_void {
+            $crate::malloc_naked!("jmp {slow}\n.cfi_endproc\n", slow = sym abi::malloc_slow)
+        }
+    )*};
+}
+
+#[macro_export]
+#[doc(hidden)]
+#[cfg(target_arch = "x86_64")]
+macro_rules! malloc_naked {
+    ($slow:expr, $($operand:tt)*) => {
+        $crate::front::entry::naked_asm!(
+            $crate::malloc_text!(),
+            $slow,
+            control = sym $crate::front::entry::CONTROL,
+            table = sym $crate::front::entry::TABLE,
+            cpu_zero = const $crate::front::entry::CPU_ZERO,
+            fast_limit = const $crate::front::entry::offset_of!(
+                $crate::front::entry::Control, fast_limit),
+            rseq_offset = const $crate::front::entry::offset_of!(
+                $crate::front::entry::Control, rseq_offset),
+            CPU_ID = const $crate::front::entry::CPU_ID,
+            RSEQ_CS = const $crate::front::entry::RSEQ_CS,
+            $($operand)*
+        )
+    };
+}
+
+#[macro_export]
+#[doc(hidden)]
+#[cfg(target_arch = "x86_64")]
+macro_rules! export_free {
+    ($($name:ident)*) => {$(
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn $name(object: *mut c_void) {
+            $crate::front::entry::naked_asm!(
+                $crate::free_text!(),
+                slow = sym abi::free_slow,
+                full = sym abi::free_full,
+                control = sym $crate::front::entry::CONTROL,
+                table = sym $crate::front::entry::TABLE,
+                cpu_zero = const $crate::front::entry::CPU_ZERO,
+                window_start = const $crate::front::entry::offset_of!(
+                    $crate::front::entry::Control, window_start),
+                window_pages = const $crate::front::entry::offset_of!(
+                    $crate::front::entry::Control, window_pages),
+                window_classes = const $crate::front::entry::offset_of!(
+                    $crate::front::entry::Control, window_classes),
+                free_mark = const $crate::front::entry::offset_of!(
+                    $crate::front::entry::Control, free_mark),
+                rseq_offset = const $crate::front::entry::offset_of!(
+                    $crate::front::entry::Control, rseq_offset),
+                CPU_ID = const $crate::front::entry::CPU_ID,
+                RSEQ_CS = const $crate::front::entry::RSEQ_CS,
+            )
+        }
+    )*};
+}
+
+#[macro_export]
+#[doc(hidden)]
+#[cfg(target_arch = "x86_64")]
+macro_rules! export_new {
+    ($($name:ident)*) => {$(
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(size: usize) -> *mut c_void {
+            $crate::malloc_naked!(
+                $crate::new_slow_text!(),
+                attempt = sym $crate::front::cxx::attempt,
+                handler = sym $crate::front::cxx::handler,
+                thrower = sym $crate::front::cxx::thrower,
+            )
+        }
+    )*};
+}
+
+#[macro_export]
+#[doc(hidden)]
+#[cfg(target_arch = "x86_64")]
+macro_rules! export_new_nothrow {
+    ($($name:ident)*) => {$(
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(size: usize, nothrow: *const c_void) -> *mut c_void {
+            $crate::malloc_naked!(
+                $crate::new_nothrow_slow_text!(),
+                aligned = const 0,
+                attempt = sym $crate::front::cxx::attempt,
+                library = sym $crate::front::cxx::nothrow_of_library,
+            )
+        }
+    )*};
+}
+
+#[macro_export]
+#[doc(hidden)]
+#[cfg(target_arch = "x86_64")]
+macro_rules! export_new_aligned {
+    ($($name:ident)*) => {$(
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(size: usize, align: usize) -> *mut c_void {
+            $crate::front::entry::naked_asm!(
+                ".cfi_startproc",
+                $crate::new_slow_text!(),
+                attempt = sym $crate::front::cxx::attempt_aligned,
+                handler = sym $crate::front::cxx::handler,
+                thrower = sym $crate::front::cxx::thrower,
+            )
+        }
+    )*};
+}
+
+#[macro_export]
+#[doc(hidden)]
+#[cfg(target_arch = "x86_64")]
+macro_rules! export_new_aligned_nothrow {
+    ($($name:ident)*) => {$(
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        unsafe extern "C-unwind" fn $name(
+            size: usize, align: usize, nothrow: *const c_void,
+        ) -> *mut c_void {
+            $crate::front::entry::naked_asm!(
+                ".cfi_startproc",
+                $crate::new_nothrow_slow_text!(),
+                aligned = const 1,
+                attempt = sym $crate::front::cxx::attempt_aligned,
+                library = sym $crate::front::cxx::nothrow_of_library,
+            )
+        }
+    )*};
+}

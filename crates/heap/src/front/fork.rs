@@ -1,0 +1,105 @@
+//! Fork: the child finds every level whole, whatever the parent's other threads were doing.
+//!
+//! The caches of the CPUs need nothing: their sections commit with one store, so any moment's copy
+//! of them is whole. The locks of the shared levels are taken before the fork and given up after
+//! it; as no thread waits while it holds one, they are all to be had soon, and a signal handler
+//! that forks inside the heap keeps the one that its own thread holds. `vfork` and `posix_spawn`
+//! run none of this and find nothing changed.
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+
+use super::malloc::HEAP;
+use super::sync::{ForkLock, Taken, me, set_forking};
+use super::thread;
+
+const WORDS: usize = 8;
+/// A bit for each lock.
+type LockSet = [u64; WORDS];
+
+/// The locks that the fork under way has taken. It has all of them, so there is one such fork.
+static TAKEN: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
+/// The thread whose fork is under way, or nought.
+static FORKER: AtomicUsize = AtomicUsize::new(0);
+/// Forks within that fork: of signal handlers that interrupted it.
+static NESTED: AtomicUsize = AtomicUsize::new(0);
+
+/// Registers the three handlers. Called once, when the library is loaded.
+pub fn register() {
+    // SAFETY: the handlers live as long as the library, which is never unloaded.
+    unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
+}
+
+fn locks() -> impl Iterator<Item = (usize, &'static dyn ForkLock)> {
+    core::iter::once(thread::fork_lock()).chain(HEAP.locks()).enumerate()
+}
+
+unsafe extern "C" fn prepare() {
+    if FORKER.load(Relaxed) == me() {
+        NESTED.fetch_add(1, Relaxed);
+        return;
+    }
+    let taken = loop {
+        match take_all() {
+            Some(taken) => break taken,
+            None => rustix::thread::sched_yield(),
+        }
+    };
+    for (word, bits) in TAKEN.iter().zip(taken) {
+        word.store(bits, Relaxed);
+    }
+    FORKER.store(me(), Relaxed);
+    set_forking(true);
+}
+
+/// Takes all locks, but those that the thread has already. If another thread keeps one, gives up
+/// those taken, so that two threads that fork never wait for each other.
+fn take_all() -> Option<LockSet> {
+    let mut taken = [0; WORDS];
+    for (number, lock) in locks() {
+        match take_patiently(lock) {
+            Taken::Now => taken[number / 64] |= 1 << (number % 64),
+            Taken::Before => {}
+            Taken::Not => {
+                each_of(taken, |lock| lock.give_up());
+                return None;
+            }
+        }
+    }
+    Some(taken)
+}
+
+fn take_patiently(lock: &dyn ForkLock) -> Taken {
+    const LOOKS: u32 = 1000;
+    for _ in 0..LOOKS {
+        match lock.take_for_fork() {
+            Taken::Not => core::hint::spin_loop(),
+            taken => return taken,
+        }
+    }
+    Taken::Not
+}
+
+fn each_of(set: LockSet, act: impl Fn(&dyn ForkLock)) {
+    for (number, lock) in locks() {
+        if set[number / 64] >> (number % 64) & 1 == 1 {
+            act(lock);
+        }
+    }
+}
+
+unsafe extern "C" fn in_parent() {
+    end(|lock| lock.give_up());
+}
+
+unsafe extern "C" fn in_child() {
+    end(|lock| lock.reset());
+}
+
+fn end(act: impl Fn(&dyn ForkLock)) {
+    if NESTED.fetch_update(Relaxed, Relaxed, |nested| nested.checked_sub(1)).is_ok() {
+        return;
+    }
+    FORKER.store(0, Relaxed);
+    set_forking(false);
+    each_of(TAKEN.each_ref().map(|word| word.load(Relaxed)), act);
+}

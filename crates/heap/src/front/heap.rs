@@ -1,0 +1,354 @@
+//! The heap: its levels in one value, and what passes between them.
+//!
+//! ```text
+//! caches of the CPUs (or threads)   one stack for each class          no lock
+//! transfer caches                   one array for each class          a lock each
+//! central free lists                spans with free objects           a lock each
+//! page level                        a page heap, notes of spans       one lock
+//! ```
+//! No thread holds two of the locks at once (see [`super::sync`]).
+
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use super::cache::Lower;
+use super::central::{CentralFreeList, CentralState};
+use super::emergency;
+use super::fatal::fatal;
+use super::page_map::{PageMap, Reach};
+use super::pages::{LiveSpans, PageLevel};
+use super::size_class::{CLASSES, MAX_BATCH, SizeClass};
+use super::span::{Refused, Span};
+use super::sync::{ForkLock, Lock};
+use super::transfer::TransferCache;
+use crate::page_heap::PageHeap;
+use crate::storage::{Mapped, Storage};
+use crate::units::{PageId, Pages};
+
+/// The shared levels of a heap over a page heap `P`.
+pub struct Heap<P> {
+    /// From pages to spans.
+    pub page_map: PageMap,
+    transfer: [Lock<TransferCache>; CLASSES + 1],
+    central: [Lock<CentralFreeList>; CLASSES + 1],
+    pages: Lock<PageLevel<P>>,
+    /// Pages in spans, as the last change left them: what budgets of caches follow.
+    live_pages: AtomicUsize,
+    /// How far the page map's window reaches, packed: GiB down, GiB up.
+    reach: AtomicUsize,
+}
+
+/// A large object as it was allocated.
+#[derive(Clone, Copy, Debug)]
+pub struct LargeObject {
+    /// Its first byte.
+    pub start: *mut u8,
+    /// Whether all of it reads as zeros.
+    pub zeroed: bool,
+}
+
+impl<P: PageHeap> Heap<P> {
+    /// A heap without page heap, which hands out nothing.
+    pub const fn new() -> Heap<P> {
+        Heap {
+            page_map: PageMap::new(),
+            transfer: [const { Lock::new(TransferCache::new()) }; CLASSES + 1],
+            central: [const { Lock::new(CentralFreeList::new()) }; CLASSES + 1],
+            pages: Lock::new(PageLevel::new()),
+            live_pages: AtomicUsize::new(0),
+            reach: AtomicUsize::new(0),
+        }
+    }
+
+    /// Gives the heap its page heap, and its transfer caches storage; without storage the heap
+    /// does without them. Called once, before anything is allocated.
+    pub fn set_up(&self, page_heap: P, reach: Reach) {
+        self.reach.store((reach.down << 32 | reach.up) as usize, Relaxed);
+        if let Some(mut pages) = self.pages.lock() {
+            pages.set_page_heap(page_heap);
+        }
+        let objects: usize = SizeClass::all().map(TransferCache::capacity_of).sum();
+        let Ok(layout) = core::alloc::Layout::array::<*mut u8>(objects) else { return };
+        let Some(storage) = Mapped::take(layout) else { return };
+        let mut next = storage.as_ptr().cast::<*mut u8>();
+        for class in SizeClass::all() {
+            let capacity = TransferCache::capacity_of(class);
+            if let Some(mut cache) = self.transfer[class.number()].lock() {
+                // SAFETY: the storage is ours for ever, and has room for all classes in turn.
+                unsafe {
+                    cache.set_storage(next, capacity);
+                    next = next.add(capacity);
+                }
+            }
+        }
+    }
+
+    fn reach(&self) -> Reach {
+        let packed = self.reach.load(Relaxed) as u64;
+        Reach { down: packed >> 32, up: packed & u64::from(u32::MAX) }
+    }
+
+    /// Pages in spans at this moment.
+    pub fn live_pages(&self) -> Pages {
+        Pages(self.live_pages.load(Relaxed) as u64)
+    }
+
+    /// A large object of `size` bytes whose address is a multiple of `align`, a power of two.
+    /// `None` when memory is short.
+    pub fn allocate_large(&self, size: usize, align: usize) -> Option<LargeObject> {
+        // Address spaces end far below: sums of sizes cannot overflow afterwards.
+        if size > isize::MAX as usize / 2 || align > isize::MAX as usize / 2 {
+            return None;
+        }
+        let pages = Pages::holding(size.max(1) as u64);
+        let align = Pages((align as u64 / Pages::SIZE).max(1));
+        let (span, zeroed) = self.new_span(pages, align, |range| Span::large(range, size))?;
+        // SAFETY: the span is alive until its object is freed.
+        let start = unsafe { (*span).start() }.address() as *mut u8;
+        Some(LargeObject { start, zeroed })
+    }
+
+    fn new_span(
+        &self,
+        pages: Pages,
+        align: Pages,
+        describe: impl FnOnce(crate::PageRange) -> Span,
+    ) -> Option<(*mut Span, bool)> {
+        let mut level = self.pages.lock()?;
+        let (span, new) = level.new_span::<Mapped>(pages, align, |new| describe(new.pages))?;
+        if !self.page_map.make_room::<Mapped>(new.pages, self.reach()) {
+            // SAFETY: just made, and known to nobody.
+            unsafe { level.delete(span) };
+            return None;
+        }
+        self.live_pages.store(level.live().pages.0 as usize, Relaxed);
+        drop(level);
+        // SAFETY: the span is forgotten before it is deleted.
+        unsafe { self.page_map.note(span) };
+        Some((span, new.zeroed))
+    }
+
+    /// Gives spans back that nobody uses any more.
+    ///
+    /// # Safety
+    /// They came from this heap, and no object of them is live or in a cache.
+    unsafe fn delete_spans(&self, spans: &[*mut Span]) {
+        for &span in spans {
+            // SAFETY: alive until it is deleted below.
+            self.page_map.forget(unsafe { &*span });
+        }
+        let Some(mut level) = self.pages.lock() else {
+            for &span in spans {
+                // SAFETY: as above.
+                unsafe { self.keep_for_later(span) };
+            }
+            return;
+        };
+        for &span in spans {
+            // SAFETY: forgotten, and by the caller's promise nobody uses it.
+            unsafe { level.delete(span) };
+        }
+        self.live_pages.store(level.live().pages.0 as usize, Relaxed);
+    }
+
+    /// Keeps a span whose pages cannot be taken back now: a signal handler frees while its own
+    /// thread holds the page level. Small objects are handed out again, a large one is freed later.
+    ///
+    /// # Safety
+    /// As for [`Heap::delete_spans`], and the page map has forgotten the span.
+    #[cold]
+    unsafe fn keep_for_later(&self, span: *mut Span) {
+        // SAFETY: the span is alive, and stays so.
+        let (class, start) = unsafe {
+            self.page_map.note(span);
+            ((*span).class(), (*span).start().address())
+        };
+        let Some(class) = class else {
+            // SAFETY: the object is nobody's.
+            return unsafe { emergency::defer(start as *mut u8) };
+        };
+        if let Some(mut central) = self.central[class.number()].lock() {
+            // SAFETY: the span is in no list, and alive until it is empty again.
+            unsafe { central.add(span) };
+        }
+    }
+
+    /// Frees a large object.
+    ///
+    /// # Safety
+    /// `span` is that object's, and nobody uses the object any more.
+    pub unsafe fn free_large(&self, span: *mut Span) {
+        // SAFETY: the caller's promise.
+        unsafe { self.delete_spans(&[span]) };
+    }
+
+    /// Takes objects from the central free list, from fresh spans if it has not enough.
+    fn take_central(&self, class: SizeClass, objects: &mut [*mut u8]) -> usize {
+        let mut taken = 0;
+        while taken < objects.len() {
+            let Some(mut central) = self.central[class.number()].lock() else { break };
+            taken += central.take(&mut objects[taken..]);
+            drop(central);
+            // One fresh span at most: what it has is enough for now.
+            if taken > 0 || !self.add_span(class) {
+                break;
+            }
+        }
+        taken
+    }
+
+    fn add_span(&self, class: SizeClass) -> bool {
+        let pages = Pages(class.info().pages.into());
+        let Some((span, _)) = self.new_span(pages, Pages::ONE, |range| Span::small(range, class))
+        else {
+            return false;
+        };
+        match self.central[class.number()].lock() {
+            Some(mut central) => {
+                // SAFETY: the span lives until `give` says that it is empty.
+                unsafe { central.add(span) };
+                true
+            }
+            None => {
+                // SAFETY: no object of the span was handed out.
+                unsafe { self.delete_spans(&[span]) };
+                false
+            }
+        }
+    }
+
+    /// Gives objects to their spans, and spans that become empty to the page heap.
+    fn give_central(&self, class: SizeClass, objects: &[*mut u8]) {
+        for batch in objects.chunks(MAX_BATCH) {
+            let mut empty = [null_mut(); MAX_BATCH];
+            let mut count = 0;
+            let Some(mut central) = self.central[class.number()].lock() else {
+                for &object in batch {
+                    // SAFETY: the object is free, and this level's from now on.
+                    unsafe { emergency::defer(object) };
+                }
+                continue;
+            };
+            for &object in batch {
+                let span = self.page_map.span(PageId::containing(object as u64));
+                if span.is_null() {
+                    not_an_object(object);
+                }
+                // SAFETY: a span with an object that is not free has been added and is not empty.
+                match unsafe { central.give(span, object as usize) } {
+                    Ok(false) => {}
+                    Ok(true) => {
+                        empty[count] = span;
+                        count += 1;
+                    }
+                    Err(Refused::Free) => freed_twice(object, class.size()),
+                    Err(Refused::Interior) => interior(object, class.size()),
+                }
+            }
+            drop(central);
+            if count > 0 {
+                // SAFETY: all objects of the spans are free and in no cache.
+                unsafe { self.delete_spans(&empty[..count]) };
+            }
+        }
+    }
+
+    /// Gives memory of at least `pages` back to the system: what the page heap can spare, after
+    /// the transfer caches have given up what they hold.
+    pub fn release(&self, pages: Pages) -> Pages {
+        for class in SizeClass::all() {
+            self.empty_transfer(class, |cache| cache.len());
+        }
+        let Some(mut level) = self.pages.lock() else { return Pages::ZERO };
+        level.page_heap().map_or(Pages::ZERO, |heap| heap.release(pages))
+    }
+
+    /// Gives objects of a transfer cache to the central free list, as many as `count` says.
+    pub fn empty_transfer(&self, class: SizeClass, count: impl Fn(&mut TransferCache) -> usize) {
+        let mut left = None;
+        loop {
+            let mut objects = [null_mut(); MAX_BATCH];
+            let Some(mut cache) = self.transfer[class.number()].lock() else { return };
+            let remaining = left.unwrap_or_else(|| count(&mut cache));
+            let taken = cache.take(&mut objects[..remaining.min(MAX_BATCH)]);
+            drop(cache);
+            if taken == 0 {
+                return;
+            }
+            left = Some(remaining - taken);
+            self.give_central(class, &objects[..taken]);
+        }
+    }
+
+    /// The state of a class's central free list, and the objects in its transfer cache.
+    pub fn class_state(&self, class: SizeClass) -> (CentralState, usize) {
+        let central = self.central[class.number()].lock().map(|list| list.state());
+        let transfer = self.transfer[class.number()].lock().map(|cache| cache.len());
+        (central.unwrap_or_default(), transfer.unwrap_or_default())
+    }
+
+    /// What the page level has handed out, and what `look` makes of its page heap.
+    pub fn page_state<R>(&self, look: impl FnOnce(&mut P) -> R) -> Option<(LiveSpans, R)> {
+        let mut level = self.pages.lock()?;
+        let live = level.live();
+        level.page_heap().map(|heap| (live, look(heap)))
+    }
+
+    /// Whether the running thread is kept from a level because it holds it itself (a signal handler
+    /// runs inside the heap), or because a fork does.
+    #[cold]
+    pub fn is_barred(&self) -> bool {
+        self.locks().any(|lock| lock.bars())
+    }
+
+    /// All locks, for fork.
+    pub fn locks(&self) -> impl Iterator<Item = &dyn ForkLock> {
+        let transfer = self.transfer.iter().map(|lock| lock as &dyn ForkLock);
+        let central = self.central.iter().map(|lock| lock as &dyn ForkLock);
+        transfer.chain(central).chain(core::iter::once(&self.pages as &dyn ForkLock))
+    }
+}
+
+impl<P: PageHeap> Default for Heap<P> {
+    fn default() -> Self {
+        Heap::new()
+    }
+}
+
+impl<P: PageHeap> Lower for Heap<P> {
+    fn take(&self, class: SizeClass, objects: &mut [*mut u8]) -> usize {
+        let from_transfer =
+            self.transfer[class.number()].lock().map_or(0, |mut cache| cache.take(objects));
+        if from_transfer > 0 { from_transfer } else { self.take_central(class, objects) }
+    }
+
+    fn give(&self, class: SizeClass, objects: &[*mut u8]) {
+        let kept = self.transfer[class.number()].lock().map_or(0, |mut cache| cache.give(objects));
+        if kept < objects.len() {
+            self.give_central(class, &objects[kept..]);
+        }
+    }
+}
+
+/// Ends the process: an object is freed that is free already.
+#[cold]
+pub fn freed_twice(object: *mut u8, size: usize) -> ! {
+    fatal(format_args!("{object:p}, an object of {size} bytes, is freed twice"))
+}
+
+/// Ends the process: a pointer into an object is freed.
+#[cold]
+pub fn interior(object: *mut u8, size: usize) -> ! {
+    fatal(format_args!(
+        "{object:p} is freed, which points into an object of {size} bytes and not at its start"
+    ))
+}
+
+/// Ends the process: a pointer is freed that no object begins at.
+#[cold]
+pub fn not_an_object(object: *mut u8) -> ! {
+    fatal(format_args!(
+        "{object:p} is freed, which this heap has not allocated, or has taken back already \
+         (if a plugin was opened with RTLD_DEEPBIND, it uses another malloc than the program)"
+    ))
+}

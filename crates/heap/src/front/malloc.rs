@@ -1,0 +1,343 @@
+//! The process's heap: what the functions of malloc's family do, behind their C names.
+//!
+//! The fast paths (`entry.rs`) serve small objects from the cache of the CPU. All else comes here:
+//! large objects, misses, threads without caches of CPUs, the first call of all.
+
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicUsize, Ordering::*};
+
+use super::cache::{Cache, Lower, Stacks};
+use super::choice::{ChosenPageHeap, PageHeapChoice};
+use super::control::CONTROL;
+use super::cpu::CpuCaches;
+use super::heap::{Heap, freed_twice, interior, not_an_object};
+use super::size_class::{GRANULE, MAX_DIRECT, MAX_SMALL, SizeClass};
+use super::thread::ThreadStacks;
+use super::{emergency, rseq, setup};
+use crate::storage::Mapped;
+use crate::units::{PageId, Pages};
+
+/// The shared levels of the process's heap.
+pub static HEAP: Heap<ChosenPageHeap> = Heap::new();
+
+/// Where the set-up stands: nought before, then the thread that does it, then [`DONE`].
+static SET_UP: AtomicUsize = AtomicUsize::new(0);
+const DONE: usize = usize::MAX;
+
+/// Smallest and largest budget of a cache, in bytes; between them it is a sixteenth of the heap.
+const SMALLEST_BUDGET: usize = 512 << 10;
+const LARGEST_BUDGET: usize = 3 << 20;
+
+/// Whether the heap is set up; if not, sets it up. False if that is going on: the thread itself is
+/// at it (a function that it called allocates).
+#[inline]
+fn ready() -> bool {
+    SET_UP.load(Acquire) == DONE || set_up()
+}
+
+#[cold]
+fn set_up() -> bool {
+    let me = super::sync::me();
+    match SET_UP.compare_exchange(0, me, Acquire, Acquire) {
+        Ok(_) => {
+            setup::run();
+            SET_UP.store(DONE, Release);
+            setup::finish();
+            true
+        }
+        Err(DONE) => true,
+        Err(other) if other == me => false,
+        Err(_) => {
+            while SET_UP.load(Acquire) != DONE {
+                rustix::thread::sched_yield();
+            }
+            true
+        }
+    }
+}
+
+/// Gives the heap its page heap and opens the fast paths. Called once, by the set-up.
+pub(super) fn open(choice: PageHeapChoice, settings: setup::Openings) {
+    if let Some(page_heap) = choice.make() {
+        HEAP.set_up(page_heap, settings.reach);
+    }
+    CpuCaches::set_up(settings.possible_cpus);
+    CONTROL.free_mark.store(settings.free_mark, Relaxed);
+    if let Some(offset) = rseq::registered_offset() {
+        CONTROL.rseq_offset.store(offset, Release);
+        CONTROL.fast_limit.store(MAX_DIRECT, Release);
+    }
+}
+
+/// Makes the page map's window known to the fast path, once it is open.
+fn publish_window() {
+    let window = HEAP.page_map.window();
+    if CONTROL.window_pages.load(Relaxed) != 0 || CONTROL.rseq_offset.load(Relaxed) == 0 {
+        return;
+    }
+    CONTROL.window_classes.store(window.classes.load(Acquire), Relaxed);
+    CONTROL.window_start.store(window.start.load(Relaxed), Release);
+    CONTROL.window_pages.store(window.pages.load(Acquire), Release);
+}
+
+fn budget() -> usize {
+    (HEAP.live_pages().bytes() as usize / 16).clamp(SMALLEST_BUDGET, LARGEST_BUDGET)
+}
+
+/// The caches of the CPUs, if the thread can use them.
+#[inline]
+fn cpu_caches() -> Option<CpuCaches> {
+    if CONTROL.rseq_offset.load(Relaxed) == 0 {
+        return None;
+    }
+    // SAFETY: an offset is noted only where an area is registered, after the caches were set up.
+    let caches = unsafe { CpuCaches::at(&CONTROL.rseq_offset) };
+    caches.make_slab::<Mapped>().then_some(caches)
+}
+
+fn cache_of<S: Stacks>(stacks: S) -> Cache<'static, S, Heap<ChosenPageHeap>> {
+    Cache { stacks, lower: &HEAP, budget: budget() }
+}
+
+fn drain_thread(stacks: &ThreadStacks) {
+    cache_of(stacks).drain();
+}
+
+/// The word of a free object that tells that it is free.
+///
+/// # Safety
+/// `object` is an object of at least 16 bytes.
+#[inline]
+unsafe fn mark_of(object: *mut u8) -> (*mut u64, u64) {
+    let mark = object as u64 ^ CONTROL.free_mark.load(Relaxed);
+    // SAFETY: the second word of the object.
+    (unsafe { object.cast::<u64>().add(1) }, mark)
+}
+
+/// An object of a class, or null when memory is short.
+fn allocate_class(class: SizeClass) -> *mut u8 {
+    take_back_deferred();
+    let object = if let Some(caches) = cpu_caches() {
+        cache_of(caches).allocate(class)
+    } else if let Some(stacks) = ThreadStacks::of_thread::<Mapped>(drain_thread) {
+        cache_of(&stacks).allocate(class)
+    } else {
+        let mut object = [null_mut()];
+        HEAP.take(class, &mut object);
+        object[0]
+    };
+    if object.is_null() {
+        return null_mut();
+    }
+    publish_window();
+    // SAFETY: the object is the caller's.
+    unsafe { mark_of(object).0.write(0) };
+    object
+}
+
+/// Memory of `size` bytes, aligned to 16 bytes, or null when there is none.
+#[cold]
+#[inline(never)]
+pub fn allocate(size: usize) -> *mut u8 {
+    if !ready() {
+        return emergency::allocate::<Mapped>(size, GRANULE);
+    }
+    let object = match SizeClass::of_size(size) {
+        Some(class) => allocate_class(class),
+        None => allocate_large(size, GRANULE).0,
+    };
+    if object.is_null() { last_resort(size, GRANULE) } else { object }
+}
+
+/// Memory of `size` bytes, aligned to `align`, a power of two, or null when there is none.
+pub fn allocate_aligned(size: usize, align: usize) -> *mut u8 {
+    if !ready() {
+        return emergency::allocate::<Mapped>(size, align);
+    }
+    let class = match align as u64 <= Pages::SIZE {
+        true => SizeClass::of_layout(size, align.max(GRANULE)),
+        false => None,
+    };
+    let object = match class {
+        Some(class) => allocate_class(class),
+        None => allocate_large(size, align).0,
+    };
+    if object.is_null() { last_resort(size, align) } else { object }
+}
+
+/// Memory of `size` bytes that reads as zeros, or null when there is none.
+pub fn allocate_zeroed(size: usize) -> *mut u8 {
+    if size <= MAX_SMALL || !ready() {
+        let object = allocate(size);
+        if !object.is_null() {
+            // SAFETY: the object is ours and holds `size` bytes.
+            unsafe { object.write_bytes(0, size) };
+        }
+        return object;
+    }
+    let (object, zeroed) = allocate_large(size, GRANULE);
+    if !object.is_null() && !zeroed {
+        // SAFETY: as above.
+        unsafe { object.write_bytes(0, size) };
+    }
+    // What the last resort gives was never written to.
+    if object.is_null() { last_resort(size, GRANULE) } else { object }
+}
+
+/// A large object and whether it reads as zeros, or null.
+fn allocate_large(size: usize, align: usize) -> (*mut u8, bool) {
+    take_back_deferred();
+    let object = HEAP.allocate_large(size, align);
+    publish_window();
+    object.map_or((null_mut(), false), |object| (object.start, object.zeroed))
+}
+
+/// Memory for a thread whose way is barred by a lock that it holds itself, or by a fork.
+#[cold]
+fn last_resort(size: usize, align: usize) -> *mut u8 {
+    if HEAP.is_barred() { emergency::allocate::<Mapped>(size, align) } else { null_mut() }
+}
+
+fn take_back_deferred() {
+    // SAFETY: the objects were freed by their owners.
+    emergency::take_deferred(|object| unsafe { free_unmarked(object) });
+}
+
+/// Frees what any function of the family has allocated; null is nothing.
+///
+/// # Safety
+/// `object` came from this heap, and nobody uses it any more. What does not is noticed mostly.
+#[cold]
+#[inline(never)]
+pub unsafe fn free(object: *mut u8) {
+    if object.is_null() {
+        return;
+    }
+    if SET_UP.load(Acquire) == DONE {
+        take_back_deferred();
+    }
+    if let Some(class) = HEAP.page_map.class(PageId::containing(object as u64)) {
+        check_small(object, class);
+        // SAFETY: an object of the class begins there.
+        let (word, mark) = unsafe { mark_of(object) };
+        // SAFETY: the second word of the object, which nobody else uses.
+        unsafe {
+            if word.read() == mark {
+                freed_twice(object, class.size());
+            }
+            word.write(mark);
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { free_unmarked(object) };
+}
+
+fn check_small(object: *mut u8, class: SizeClass) {
+    let span = HEAP.page_map.span(PageId::containing(object as u64));
+    // SAFETY: the span of a page that has a class is alive while an object of it is.
+    let begins =
+        unsafe { span.as_ref() }.is_some_and(|span| span.index_of(object as usize).is_ok());
+    if !begins {
+        interior(object, class.size());
+    }
+}
+
+/// Frees an object that carries the mark of a free one already, or is too large to carry one.
+///
+/// # Safety
+/// As for [`free`].
+unsafe fn free_unmarked(object: *mut u8) {
+    let page = PageId::containing(object as u64);
+    if let Some(class) = HEAP.page_map.class(page) {
+        if let Some(caches) = cpu_caches() {
+            cache_of(caches).free(class, object);
+        } else if let Some(stacks) = ThreadStacks::of_thread::<Mapped>(drain_thread) {
+            cache_of(&stacks).free(class, object);
+        } else {
+            HEAP.give(class, &[object]);
+        }
+        return;
+    }
+    let span = HEAP.page_map.span(page);
+    // SAFETY: the span of a live large object is alive.
+    match unsafe { span.as_ref() } {
+        Some(known) if known.start().address() == object as u64 => {
+            // SAFETY: the object is the caller's to free.
+            unsafe { HEAP.free_large(span) }
+        }
+        Some(known) => interior(object, known.pages().len.bytes() as usize),
+        None if emergency::owns(object as usize) => {}
+        None => not_an_object(object),
+    }
+}
+
+/// Frees an object for which the fast path found that its cache is full. It is marked already.
+///
+/// # Safety
+/// As for [`free`].
+#[cold]
+#[inline(never)]
+pub unsafe fn free_marked(object: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe { free_unmarked(object) };
+}
+
+/// Bytes that an object holds; nought for null.
+///
+/// # Safety
+/// `object` came from this heap and was not freed.
+pub unsafe fn usable_size(object: *mut u8) -> usize {
+    let page = PageId::containing(object as u64);
+    if let Some(class) = HEAP.page_map.class(page) {
+        return class.size();
+    }
+    // SAFETY: the span of a live large object is alive.
+    match unsafe { HEAP.page_map.span(page).as_ref() } {
+        Some(span) => span.pages().len.bytes() as usize,
+        None if object.is_null() => 0,
+        // SAFETY: the region's own.
+        None if emergency::owns(object as usize) => unsafe { emergency::usable_size(object) },
+        None => not_an_object(object),
+    }
+}
+
+/// Memory of `size` bytes, more than nought, that begins with what `object` holds. The object is
+/// freed then. Null when there is no memory; the object is as it was then.
+///
+/// It stays in place while it fits and would waste less than half.
+///
+/// # Safety
+/// As for [`usable_size`].
+pub unsafe fn reallocate(object: *mut u8, size: usize) -> *mut u8 {
+    // SAFETY: the caller's promise.
+    let held = unsafe { usable_size(object) };
+    if size <= held && (size >= held / 2 || held <= 64) {
+        return object;
+    }
+    // What grows once will grow again: a large object gets a quarter more than it had.
+    let ample = if size > held && size > MAX_SMALL { size.max(held + held / 4) } else { size };
+    let mut fresh = allocate(ample);
+    if fresh.is_null() && ample != size {
+        fresh = allocate(size);
+    }
+    if !fresh.is_null() {
+        // SAFETY: two objects that hold as many bytes; the old one is the caller's to free.
+        unsafe {
+            fresh.copy_from_nonoverlapping(object, held.min(size));
+            free(object);
+        }
+    }
+    fresh
+}
+
+/// Gives at least `pages` back to the system, if so much can be spared. Returns how much it was.
+pub fn release(pages: Pages) -> Pages {
+    if !ready() {
+        return Pages::ZERO;
+    }
+    take_back_deferred();
+    if let Some(caches) = cpu_caches() {
+        cache_of(caches).drain();
+    }
+    HEAP.release(pages)
+}

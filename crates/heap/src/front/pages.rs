@@ -1,0 +1,173 @@
+//! The page level: a page heap, the notes of its spans, and counts of what is live.
+
+use core::alloc::Layout;
+use core::ptr::null_mut;
+
+use super::span::Span;
+use crate::page_heap::{NewSpan, PageHeap};
+use crate::storage::Storage;
+use crate::units::Pages;
+
+/// Notes of spans are taken from storage in pieces of this many bytes.
+const PIECE: usize = 64 << 10;
+
+/// Places for the notes of spans, which never move and are used again.
+#[derive(Debug)]
+pub struct SpanNotes {
+    /// Places that were used before, linked by `next`.
+    spare: *mut Span,
+    /// The rest of the last piece.
+    fresh: *mut Span,
+    fresh_left: usize,
+    /// Bytes of all pieces.
+    bytes: usize,
+}
+
+// SAFETY: the notes that it keeps are nobody else's.
+unsafe impl Send for SpanNotes {}
+
+impl SpanNotes {
+    /// No places, and no storage taken.
+    pub const fn new() -> SpanNotes {
+        SpanNotes { spare: null_mut(), fresh: null_mut(), fresh_left: 0, bytes: 0 }
+    }
+
+    /// A place for a span, uninitialised or used before. `None` if there is no storage.
+    fn place<S: Storage>(&mut self) -> Option<*mut Span> {
+        // SAFETY: spare places are notes that nobody uses.
+        if let Some(spare) = unsafe { self.spare.as_mut() } {
+            self.spare = spare.next;
+            return Some(spare);
+        }
+        if self.fresh_left == 0 {
+            let layout = Layout::from_size_align(PIECE, align_of::<Span>()).ok()?;
+            self.fresh = S::take(layout)?.as_ptr().cast();
+            self.fresh_left = PIECE / size_of::<Span>();
+            self.bytes += PIECE;
+        }
+        let place = self.fresh;
+        // SAFETY: the piece has room for as many spans as are left, and one behind the last.
+        self.fresh = unsafe { place.add(1) };
+        self.fresh_left -= 1;
+        Some(place)
+    }
+
+    fn give_back(&mut self, place: *mut Span) {
+        // SAFETY: the span is gone; its place is ours.
+        unsafe { (*place).next = self.spare };
+        self.spare = place;
+    }
+}
+
+impl Default for SpanNotes {
+    fn default() -> Self {
+        SpanNotes::new()
+    }
+}
+
+/// The page level of a heap.
+#[derive(Debug)]
+pub struct PageLevel<P> {
+    heap: Option<P>,
+    notes: SpanNotes,
+    /// Pages of all spans.
+    live: Pages,
+    /// Spans of one large object each.
+    large_spans: u64,
+    /// Pages of those.
+    large: Pages,
+}
+
+/// What the page level has handed out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LiveSpans {
+    /// Pages of all spans.
+    pub pages: Pages,
+    /// Spans of one large object each.
+    pub large_spans: u64,
+    /// Pages of those.
+    pub large: Pages,
+    /// Bytes for notes of spans.
+    pub notes_bytes: usize,
+}
+
+impl<P: PageHeap> PageLevel<P> {
+    /// A level without page heap, which hands out nothing.
+    pub const fn new() -> PageLevel<P> {
+        PageLevel {
+            heap: None,
+            notes: SpanNotes::new(),
+            live: Pages::ZERO,
+            large_spans: 0,
+            large: Pages::ZERO,
+        }
+    }
+
+    /// Gives the level its page heap.
+    pub fn set_page_heap(&mut self, heap: P) {
+        self.heap = Some(heap);
+    }
+
+    /// The page heap, once it is set.
+    pub fn page_heap(&mut self) -> Option<&mut P> {
+        self.heap.as_mut()
+    }
+
+    /// A span of pages and its notes, made by `describe`. `None` when memory is short; nothing has
+    /// changed then.
+    pub fn new_span<S: Storage>(
+        &mut self,
+        pages: Pages,
+        align: Pages,
+        describe: impl FnOnce(NewSpan) -> Span,
+    ) -> Option<(*mut Span, NewSpan)> {
+        let place = self.notes.place::<S>()?;
+        let Some(new) = self.heap.as_mut().and_then(|heap| heap.new_span(pages, align)) else {
+            self.notes.give_back(place);
+            return None;
+        };
+        let span = describe(new);
+        self.live += pages;
+        if span.class().is_none() {
+            self.large_spans += 1;
+            self.large += pages;
+        }
+        // SAFETY: a place for a span that nobody uses.
+        unsafe { place.write(span) };
+        Some((place, new))
+    }
+
+    /// Takes a span back.
+    ///
+    /// # Safety
+    /// It came from [`PageLevel::new_span`], and nobody knows of it any more.
+    pub unsafe fn delete(&mut self, span: *mut Span) {
+        // SAFETY: alive, by the caller's promise.
+        let (pages, class) = unsafe { ((*span).pages(), (*span).class()) };
+        self.live -= pages.len;
+        if class.is_none() {
+            self.large_spans -= 1;
+            self.large -= pages.len;
+        }
+        self.notes.give_back(span);
+        if let Some(heap) = self.heap.as_mut() {
+            heap.delete(pages);
+        }
+    }
+
+    /// What is handed out.
+    pub fn live(&self) -> LiveSpans {
+        LiveSpans {
+            pages: self.live,
+            large_spans: self.large_spans,
+            large: self.large,
+            notes_bytes: self.notes.bytes,
+        }
+    }
+}
+
+impl<P: PageHeap> Default for PageLevel<P> {
+    fn default() -> Self {
+        PageLevel::new()
+    }
+}

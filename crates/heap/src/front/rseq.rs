@@ -1,0 +1,357 @@
+//! Restartable sequences: critical sections that the kernel restarts when the thread is preempted,
+//! moved to another CPU, or interrupted by a signal.
+//!
+//! The area that the kernel and a thread share is the one that glibc (2.35 and later) has
+//! registered, `__rseq_offset` bytes from the thread pointer. Of it only two documented fields are
+//! used: `cpu_id` is read, `rseq_cs` is written. Both stay as they are documented on kernels
+//! (6.19 and later) that no longer refresh the area at each preemption.
+//!
+//! A section has a descriptor in the ELF section `__rseq_cs`: its first instruction, its length,
+//! and the abort handler, which glibc's signature precedes. All sections here have the same form:
+//! they read the CPU's slab through [`super::cpu`]'s table, prepare, and end with one store that
+//! commits. A thread without registration has a negative `cpu_id`; the table maps it to a slab
+//! that is empty and full at once, so no section has to ask.
+
+#[cfg(target_arch = "x86_64")]
+use core::arch::asm;
+
+use super::slab::Slab;
+use super::weak::weak_address;
+
+/// Offset of `rseq_cs` in the registered area (`struct rseq` in `linux/rseq.h`).
+pub const RSEQ_CS: usize = 8;
+/// Offset of `cpu_id` in the registered area.
+pub const CPU_ID: usize = 4;
+
+/// What ends a section: its descriptor, and its abort handler behind glibc's signature (on x86 the
+/// end of an undefined instruction, `ud1 0x53053053(%rip), %edi`).
+///
+/// Labels: 91 where the section is entered again, 92 its first instruction, 93 behind its last,
+/// 94 the abort handler, 95 the descriptor.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! rseq_describe {
+    () => {
+        concat!(
+            ".pushsection __rseq_cs, \"aw\"\n",
+            ".balign 32\n",
+            "95:\n",
+            ".long 0, 0\n",
+            ".quad 92b, 93b - 92b, 94f\n",
+            ".popsection\n",
+            ".pushsection __rseq_cs_ptr_array, \"aw\"\n",
+            ".quad 95b\n",
+            ".popsection\n",
+            ".pushsection .text.prairie_rseq_abort, \"ax\", @progbits\n",
+            ".byte 0x0f, 0xb9, 0x3d\n",
+            ".long 0x53053053\n",
+            "94:\n",
+            "jmp 91b\n",
+            ".popsection\n",
+        )
+    };
+}
+
+/// Where the thread's registered area is: the offset from the thread pointer, or `None` if the C
+/// library has registered none.
+#[cfg(target_arch = "x86_64")]
+pub fn registered_offset() -> Option<isize> {
+    let offset = weak_address!("__rseq_offset").cast::<isize>();
+    let size = weak_address!("__rseq_size").cast::<u32>();
+    if offset.is_null() || size.is_null() {
+        return None;
+    }
+    // SAFETY: both are constants of the C library, set before any code of a program runs. The size
+    // is nought where the registration is switched off.
+    unsafe { (*size != 0).then_some(*offset) }
+}
+
+/// No sections are written for this architecture: threads have caches of their own.
+#[cfg(not(target_arch = "x86_64"))]
+pub fn registered_offset() -> Option<isize> {
+    None
+}
+
+/// The place of the registered area and of the table of slabs: what every section needs.
+#[derive(Clone, Copy)]
+pub struct Area {
+    /// Offset of the registered area from the thread pointer.
+    pub offset: isize,
+    /// Entry of CPU 0 in the table of slabs; the two entries before it stand for threads without
+    /// registration.
+    pub table: *const *mut Slab,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Area {
+    /// The slab of the CPU that the thread runs on; it may run on another one at any time.
+    ///
+    /// # Safety
+    /// The area is registered, and the table has an entry for each possible CPU.
+    #[inline]
+    pub unsafe fn slab(self) -> *mut Slab {
+        let slab;
+        // SAFETY: reads `cpu_id`, and the table's entry for it, which exists by the caller's promise.
+        unsafe {
+            asm!(
+                "movsxd {t}, dword ptr fs:[{rseq} + {CPU_ID}]",
+                "mov {t}, [{table} + {t} * 8]",
+                t = out(reg) slab,
+                rseq = in(reg) self.offset,
+                table = in(reg) self.table,
+                CPU_ID = const CPU_ID,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        slab
+    }
+
+    /// The CPU that the thread runs on, negative if it has no registration.
+    ///
+    /// # Safety
+    /// As for [`Area::slab`].
+    pub unsafe fn cpu(self) -> i32 {
+        let cpu;
+        // SAFETY: reads `cpu_id`.
+        unsafe {
+            asm!(
+                "mov {cpu:e}, fs:[{rseq} + {CPU_ID}]",
+                cpu = out(reg) cpu,
+                rseq = in(reg) self.offset,
+                CPU_ID = const CPU_ID,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+        cpu
+    }
+
+    /// Takes the top object of stack `class`, or null if it is empty.
+    ///
+    /// # Safety
+    /// As for [`Area::slab`], and `class` names a stack.
+    #[inline]
+    pub unsafe fn pop(self, class: usize) -> *mut u8 {
+        let object;
+        // SAFETY: the section reads within the CPU's slab and commits with the decrement.
+        unsafe {
+            asm!(
+                "91:",
+                "lea {t}, [rip + 95f]",
+                "mov fs:[{rseq} + {RSEQ_CS}], {t}",
+                "92:",
+                "movsxd {t}, dword ptr fs:[{rseq} + {CPU_ID}]",
+                "mov {t}, [{table} + {t} * 8]",
+                "mov {n:e}, [{t} + {class} * 8]",
+                "mov {object}, [{t} + {n} * 8]",
+                "test {object}, {object}",
+                "jz 93f",
+                "dec dword ptr [{t} + {class} * 8]",
+                "93:",
+                rseq_describe!(),
+                t = out(reg) _,
+                n = out(reg) _,
+                object = out(reg) object,
+                class = in(reg) class,
+                rseq = in(reg) self.offset,
+                table = in(reg) self.table,
+                CPU_ID = const CPU_ID,
+                RSEQ_CS = const RSEQ_CS,
+                options(nostack),
+            );
+        }
+        object
+    }
+
+    /// Puts an object on stack `class`. Whether there was room.
+    ///
+    /// # Safety
+    /// As for [`Area::pop`]; the object is the stack's from now on.
+    #[inline]
+    pub unsafe fn push(self, class: usize, object: *mut u8) -> bool {
+        let done: u32;
+        // SAFETY: the section writes one slot above the top, within the stack's room, and commits
+        // with the increment.
+        unsafe {
+            asm!(
+                "91:",
+                "lea {t}, [rip + 95f]",
+                "xor {done:e}, {done:e}",
+                "mov fs:[{rseq} + {RSEQ_CS}], {t}",
+                "92:",
+                "movsxd {t}, dword ptr fs:[{rseq} + {CPU_ID}]",
+                "mov {t}, [{table} + {t} * 8]",
+                "mov {n:e}, [{t} + {class} * 8]",
+                "cmp {n:e}, [{t} + {class} * 8 + 4]",
+                "jae 96f",
+                "mov [{t} + {n} * 8 + 8], {object}",
+                "inc dword ptr [{t} + {class} * 8]",
+                "93:",
+                "mov {done:e}, 1",
+                "96:",
+                rseq_describe!(),
+                t = out(reg) _,
+                n = out(reg) _,
+                done = out(reg) done,
+                object = in(reg) object,
+                class = in(reg) class,
+                rseq = in(reg) self.offset,
+                table = in(reg) self.table,
+                CPU_ID = const CPU_ID,
+                RSEQ_CS = const RSEQ_CS,
+                options(nostack),
+            );
+        }
+        done != 0
+    }
+
+    /// Puts objects on stack `class`, the last one on top, as many as there is room for. Returns
+    /// how many.
+    ///
+    /// # Safety
+    /// As for [`Area::push`].
+    pub unsafe fn push_batch(self, class: usize, objects: &[*mut u8]) -> usize {
+        let pushed: usize;
+        // SAFETY: the section writes slots above the top, within the stack's room, reads within
+        // `objects`, and commits with the addition.
+        unsafe {
+            asm!(
+                "91:",
+                "lea {t}, [rip + 95f]",
+                "mov fs:[{rseq} + {RSEQ_CS}], {t}",
+                "92:",
+                "movsxd {t}, dword ptr fs:[{rseq} + {CPU_ID}]",
+                "mov {t}, [{table} + {t} * 8]",
+                "mov {n:e}, [{t} + {class} * 8]",
+                "mov {pushed:e}, [{t} + {class} * 8 + 4]",
+                "sub {pushed}, {n}",
+                "cmp {pushed}, {count}",
+                "cmova {pushed}, {count}",
+                "test {pushed}, {pushed}",
+                "jz 93f",
+                "lea {n}, [{t} + {n} * 8]",
+                "xor {i:e}, {i:e}",
+                "97:",
+                "mov {object}, [{objects} + {i} * 8]",
+                "mov [{n} + {i} * 8 + 8], {object}",
+                "inc {i}",
+                "cmp {i}, {pushed}",
+                "jb 97b",
+                "add dword ptr [{t} + {class} * 8], {pushed:e}",
+                "93:",
+                rseq_describe!(),
+                t = out(reg) _,
+                n = out(reg) _,
+                i = out(reg) _,
+                object = out(reg) _,
+                pushed = out(reg) pushed,
+                objects = in(reg) objects.as_ptr(),
+                count = in(reg) objects.len(),
+                class = in(reg) class,
+                rseq = in(reg) self.offset,
+                table = in(reg) self.table,
+                CPU_ID = const CPU_ID,
+                RSEQ_CS = const RSEQ_CS,
+                options(nostack),
+            );
+        }
+        pushed
+    }
+
+    /// Takes the top objects of stack `class`, whose lowest slot is number `begin`, into `objects`.
+    /// Returns how many.
+    ///
+    /// # Safety
+    /// As for [`Area::pop`].
+    pub unsafe fn pop_batch(self, class: usize, begin: usize, objects: &mut [*mut u8]) -> usize {
+        let popped: usize;
+        // SAFETY: the section reads slots of the stack, writes within `objects`, which is written
+        // again if it restarts, and commits with the subtraction.
+        unsafe {
+            asm!(
+                "91:",
+                "lea {t}, [rip + 95f]",
+                "mov fs:[{rseq} + {RSEQ_CS}], {t}",
+                "92:",
+                "movsxd {t}, dword ptr fs:[{rseq} + {CPU_ID}]",
+                "mov {t}, [{table} + {t} * 8]",
+                "mov {n:e}, [{t} + {class} * 8]",
+                "mov {popped}, {n}",
+                "sub {popped}, {begin}",
+                "mov {object:e}, 0",
+                "cmovb {popped}, {object}",
+                "cmp {popped}, {count}",
+                "cmova {popped}, {count}",
+                "test {popped}, {popped}",
+                "jz 93f",
+                "lea {n}, [{t} + {n} * 8]",
+                "xor {i:e}, {i:e}",
+                "97:",
+                "mov {object}, [{n}]",
+                "mov [{objects} + {i} * 8], {object}",
+                "sub {n}, 8",
+                "inc {i}",
+                "cmp {i}, {popped}",
+                "jb 97b",
+                "sub dword ptr [{t} + {class} * 8], {popped:e}",
+                "93:",
+                rseq_describe!(),
+                t = out(reg) _,
+                n = out(reg) _,
+                i = out(reg) _,
+                object = out(reg) _,
+                popped = out(reg) popped,
+                begin = in(reg) begin,
+                objects = in(reg) objects.as_mut_ptr(),
+                count = in(reg) objects.len(),
+                class = in(reg) class,
+                rseq = in(reg) self.offset,
+                table = in(reg) self.table,
+                CPU_ID = const CPU_ID,
+                RSEQ_CS = const RSEQ_CS,
+                options(nostack),
+            );
+        }
+        popped
+    }
+
+    /// Replaces the header of stack `class` of `slab`, if the thread runs on the slab's CPU and the
+    /// header still is `old`. Whether it did.
+    ///
+    /// # Safety
+    /// As for [`Area::pop`], and `new` describes objects that are in the stack.
+    pub unsafe fn replace_header(self, slab: *mut Slab, class: usize, old: u64, new: u64) -> bool {
+        let done: u32;
+        // SAFETY: the section writes a header of the CPU's own slab, with one store.
+        unsafe {
+            asm!(
+                "91:",
+                "lea {t}, [rip + 95f]",
+                "xor {done:e}, {done:e}",
+                "mov fs:[{rseq} + {RSEQ_CS}], {t}",
+                "92:",
+                "movsxd {t}, dword ptr fs:[{rseq} + {CPU_ID}]",
+                "cmp {slab}, [{table} + {t} * 8]",
+                "jne 96f",
+                "cmp {old}, [{slab} + {class} * 8]",
+                "jne 96f",
+                "mov [{slab} + {class} * 8], {new}",
+                "93:",
+                "mov {done:e}, 1",
+                "96:",
+                rseq_describe!(),
+                t = out(reg) _,
+                done = out(reg) done,
+                slab = in(reg) slab,
+                old = in(reg) old,
+                new = in(reg) new,
+                class = in(reg) class,
+                rseq = in(reg) self.offset,
+                table = in(reg) self.table,
+                CPU_ID = const CPU_ID,
+                RSEQ_CS = const RSEQ_CS,
+                options(nostack),
+            );
+        }
+        done != 0
+    }
+}

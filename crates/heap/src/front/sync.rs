@@ -1,0 +1,257 @@
+//! Locks for a malloc: they allocate nothing, know who holds them, and can be taken apart by fork.
+//!
+//! A thread never waits for a lock while it holds another one. So nobody who waits keeps others
+//! waiting, and a signal handler that runs inside malloc can take every lock but the one its own
+//! thread holds; that one it is refused, and makes do without (see [`super::emergency`]).
+
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::*};
+use core::time::Duration;
+
+use rustix::thread::futex;
+
+/// Set in a lock's word when somebody sleeps on it. Thread pointers are even.
+const WAITERS: usize = 1;
+/// Looks before a thread goes to sleep.
+const SPINS: u32 = 100;
+/// How long a thread waits for a lock that a fork holds, before it makes do without. A fork takes
+/// its locks before it takes those of stdio; a thread inside stdio that allocates takes them the
+/// other way round, and one of them must give way.
+const PATIENCE_WITH_FORK: Duration = Duration::from_millis(200);
+const NAP: Duration = Duration::from_millis(20);
+
+/// Whether this process is between the preparation and the end of a fork.
+static FORKING: AtomicBool = AtomicBool::new(false);
+
+/// A lock around a value.
+#[derive(Debug)]
+pub struct Lock<T> {
+    /// Nought, or the thread pointer of the owner, and [`WAITERS`].
+    word: AtomicUsize,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached by the owner of the lock alone.
+unsafe impl<T: Send> Sync for Lock<T> {}
+
+/// A lock that is held.
+pub struct Guard<'a, T> {
+    lock: &'a Lock<T>,
+}
+
+/// What a lock does for fork, whatever it guards.
+pub trait ForkLock {
+    /// Takes the lock if it is free.
+    fn take_for_fork(&self) -> Taken;
+    /// Whether this thread holds the lock, or a fork does.
+    fn bars(&self) -> bool;
+    /// Gives up a lock that was taken for a fork, in the parent.
+    fn give_up(&self);
+    /// Frees a lock that was taken for a fork, in the child, where nobody waits.
+    fn reset(&self);
+}
+
+/// Whether a fork could take a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It is taken now.
+    Now,
+    /// The forking thread held it before: a signal handler forks.
+    Before,
+    /// Another thread holds it.
+    Not,
+}
+
+/// The thread pointer: different for each thread, the same in a forked child.
+#[inline]
+pub(super) fn me() -> usize {
+    let pointer: usize;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reads the thread control block's pointer to itself, which the ABI demands.
+    unsafe {
+        core::arch::asm!("mov {}, fs:[0]", out(reg) pointer, options(nostack, pure, readonly));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: reads the thread pointer register.
+    unsafe {
+        core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, pure, nomem));
+    }
+    pointer
+}
+
+impl<T> Lock<T> {
+    /// A free lock around a value.
+    pub const fn new(value: T) -> Lock<T> {
+        Lock { word: AtomicUsize::new(0), value: UnsafeCell::new(value) }
+    }
+
+    /// Takes the lock. `None` if this thread holds it already (a signal handler runs inside the
+    /// heap), or if a fork holds it for longer than is bearable.
+    #[inline]
+    pub fn lock(&self) -> Option<Guard<'_, T>> {
+        match self.word.compare_exchange(0, me(), Acquire, Relaxed) {
+            Ok(_) => Some(Guard { lock: self }),
+            Err(_) => self.wait(),
+        }
+    }
+
+    #[cold]
+    fn wait(&self) -> Option<Guard<'_, T>> {
+        let me = me();
+        let mut waited = Duration::ZERO;
+        let mut spins = 0;
+        // Once asleep, a thread cannot know who else sleeps, and takes the lock with the mark.
+        let mut mark = 0;
+        loop {
+            let word = self.word.load(Relaxed);
+            if word & !WAITERS == me {
+                return None;
+            }
+            if word & !WAITERS == 0 {
+                if self.word.compare_exchange(word, me | mark, Acquire, Relaxed).is_ok() {
+                    return Some(Guard { lock: self });
+                }
+            } else if spins < SPINS {
+                spins += 1;
+                core::hint::spin_loop();
+            } else if FORKING.load(Relaxed) && waited >= PATIENCE_WITH_FORK {
+                return None;
+            } else {
+                mark = WAITERS;
+                self.sleep(word);
+                waited += NAP;
+            }
+        }
+    }
+
+    /// Sleeps until the lock is given up, or for a nap.
+    fn sleep(&self, word: usize) {
+        let marked = word | WAITERS;
+        if word != marked && self.word.compare_exchange(word, marked, Relaxed, Relaxed).is_err() {
+            return;
+        }
+        let nap = futex::Timespec { tv_sec: 0, tv_nsec: NAP.as_nanos() as i64 };
+        let _ = futex::wait(self.futex(), futex::Flags::PRIVATE, marked as u32, Some(&nap));
+    }
+
+    /// The half of the word that holds the mark, which is what the kernel compares.
+    fn futex(&self) -> &AtomicU32 {
+        let low_half = usize::from(cfg!(target_endian = "big"));
+        // SAFETY: an aligned half of an atomic word that lives as long as the lock.
+        unsafe { &*(&raw const self.word).cast::<AtomicU32>().add(low_half) }
+    }
+
+    /// Whether this thread holds the lock, or a fork does.
+    pub fn is_barred(&self) -> bool {
+        let word = self.word.load(Relaxed);
+        word & !WAITERS == me() || (word != 0 && FORKING.load(Relaxed))
+    }
+
+    fn unlock(&self) {
+        if self.word.swap(0, Release) & WAITERS != 0 {
+            let _ = futex::wake(self.futex(), futex::Flags::PRIVATE, 1);
+        }
+    }
+}
+
+impl<T> ForkLock for Lock<T> {
+    fn take_for_fork(&self) -> Taken {
+        match self.word.compare_exchange(0, me(), Acquire, Relaxed) {
+            Ok(_) => Taken::Now,
+            Err(word) if word & !WAITERS == me() => Taken::Before,
+            Err(_) => Taken::Not,
+        }
+    }
+
+    fn bars(&self) -> bool {
+        self.is_barred()
+    }
+
+    fn give_up(&self) {
+        self.unlock();
+    }
+
+    fn reset(&self) {
+        self.word.store(0, Release);
+    }
+}
+
+/// Says that a fork begins or has ended.
+pub fn set_forking(forking: bool) {
+    FORKING.store(forking, SeqCst);
+}
+
+impl<T> Deref for Guard<'_, T> {
+    type Target = T;
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the guard's thread holds the lock.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for Guard<'_, T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: the guard's thread holds the lock, and the guard is borrowed mutably.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for Guard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        self.lock.unlock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_from_many_threads_are_not_lost() {
+        let lock = Lock::new(0u64);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50_000 {
+                        *lock.lock().unwrap() += 1;
+                    }
+                });
+            }
+        });
+        assert_eq!(*lock.lock().unwrap(), 200_000);
+    }
+
+    #[test]
+    fn a_sleeper_is_woken() {
+        let lock = Lock::new(());
+        let held = lock.lock().unwrap();
+        std::thread::scope(|scope| {
+            let waiter = scope.spawn(|| drop(lock.lock().unwrap()));
+            while lock.word.load(Relaxed) & WAITERS == 0 {
+                std::thread::yield_now();
+            }
+            drop(held);
+            waiter.join().unwrap();
+        });
+        assert!(lock.lock().is_some());
+    }
+
+    #[test]
+    fn the_owner_is_refused_and_not_deadlocked() {
+        let lock = Lock::new(());
+        let held = lock.lock().unwrap();
+        assert!(lock.lock().is_none());
+        assert_eq!(lock.take_for_fork(), Taken::Before);
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert_eq!(lock.take_for_fork(), Taken::Not));
+        });
+        drop(held);
+        assert_eq!(lock.take_for_fork(), Taken::Now);
+        lock.reset();
+        assert!(lock.lock().is_some());
+    }
+}

@@ -15,6 +15,7 @@ pub mod generate;
 mod gfp;
 mod held;
 pub mod import;
+mod in_use;
 mod metadata;
 pub mod record;
 pub mod snapshot;

@@ -24,6 +24,9 @@ pub struct Metadata {
     pub recording: Option<Recording>,
     /// Events that the kernel had no room for, by CPU; CPUs that lost none are not named.
     pub lost_by_cpu: BTreeMap<u16, u64>,
+    /// Frames that were allocated again without an event that frees them, though the kernel did
+    /// not report it lost. Counted by the writer.
+    pub frees_missing: u64,
     /// Rows of the snapshot. Counted by the writer.
     pub frame_runs: u64,
     /// Rows after it. Counted by the writer.

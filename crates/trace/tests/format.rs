@@ -170,7 +170,7 @@ fn a_dropped_writer_leaves_nothing() {
     let directory = scratch();
     let mut writer = Writer::create(&directory.path().join("t.parquet")).unwrap();
     writer.event(&free(1), &Texts::default()).unwrap();
-    assert_eq!(entries(directory.path()), 1);
+    assert!(!directory.path().join("t.parquet").exists());
     drop(writer);
     assert_eq!(entries(directory.path()), 0);
 }

@@ -109,6 +109,7 @@ struct Summary {
     bytes_per_event: f64,
     /// Events that the kernel had no room for.
     lost_events: u64,
+    frees_missing: u64,
     /// Whether an interruption ended it.
     interrupted: bool,
     /// As a shell would tell it; null without a command, or if the command still runs.
@@ -184,6 +185,7 @@ fn summary(path: &Path, recorded: &Recorded, reader: &Reader, interrupted: &Atom
         events_per_second: events as f64 * 1e9 / duration_ns.max(1) as f64,
         bytes_per_event: reader.event_bytes() as f64 / events.max(1) as f64,
         lost_events: recorded.lost_events,
+        frees_missing: reader.metadata().frees_missing,
         interrupted: interrupted.load(Ordering::Relaxed),
         command_exit_code: recorded.status.map(exit_code),
     }
@@ -220,6 +222,13 @@ fn say(summary: &Summary, metadata: &Metadata) {
             number::percent(summary.lost_events as f64 / all as f64),
             number::bytes(ring),
             (ring >> 20).max(1) * 4,
+        );
+    }
+    if summary.frees_missing > 0 {
+        eprintln!(
+            "prairie: {} frames were allocated twice without a free between: the kernel kept some \
+             frees from perf and did not count them (see \"Missing frees\" in docs/record.md)",
+            number::count(summary.frees_missing),
         );
     }
 }

@@ -10,6 +10,7 @@ mod column;
 mod kind;
 mod reader;
 mod row;
+mod unnamed;
 mod writer;
 
 pub use column::{Column, Columns, ROWS_IN_GROUP};

@@ -12,19 +12,20 @@ use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use tempfile::NamedTempFile;
 
 use super::row::{Row, Rows, Values};
+use super::unnamed::Unnamed;
 use super::{Kind, ROWS_IN_GROUP, SCHEMA_VERSION, chunk, column, key};
+use crate::in_use::InUse;
 use crate::{Error, Event, Metadata, Result, Texts, What};
 
 /// Writes one trace file.
 ///
-/// The rows go to a file beside the wanted one, which takes its place in [`Writer::finish`]; a
-/// writer that is dropped before leaves nothing behind.
+/// The rows go to a file without a name, which takes the wanted one's place in
+/// [`Writer::finish`]; a writer that is dropped before leaves nothing behind.
 pub struct Writer {
     path: PathBuf,
-    beside: NamedTempFile,
+    file: Unnamed,
     parquet: SerializedFileWriter<File>,
     rows: Rows,
     texts: TextColumn,
@@ -32,6 +33,7 @@ pub struct Writer {
     frame_runs: u64,
     events: u64,
     frames_named: u64,
+    in_use: InUse,
 }
 
 /// The column `text`: a level per row (1 where there is a text), and the texts.
@@ -67,19 +69,14 @@ impl Writer {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        let beside = tempfile::Builder::new()
-            .prefix(".prairie-")
-            .suffix(".partial")
-            .permissions(default_permissions())
-            .tempfile_in(directory)
-            .map_err(Error::write(path))?;
-        let file = beside.as_file().try_clone().map_err(Error::write(path))?;
+        let file = Unnamed::create_in(directory).map_err(Error::write(path))?;
+        let rows = file.as_file().try_clone().map_err(Error::write(path))?;
         let properties = Arc::new(column::properties());
-        let parquet = SerializedFileWriter::new(file, column::schema(), properties)
+        let parquet = SerializedFileWriter::new(rows, column::schema(), properties)
             .map_err(|e| write_error(path, e))?;
         Ok(Writer {
             path: path.into(),
-            beside,
+            file,
             parquet,
             rows: Rows::default(),
             texts: TextColumn::default(),
@@ -87,6 +84,7 @@ impl Writer {
             frame_runs: 0,
             events: 0,
             frames_named: 0,
+            in_use: InUse::default(),
         })
     }
 
@@ -120,6 +118,7 @@ impl Writer {
             _ => None,
         };
         self.frames_named = self.frames_named.max(event.frames_named().unwrap_or(0));
+        self.in_use.see(event);
         self.push(&Row::of_event(event), text)
     }
 
@@ -132,14 +131,15 @@ impl Writer {
         metadata.frame_runs = self.frame_runs;
         metadata.events = self.events;
         metadata.frames_named = self.frames_named;
+        metadata.frees_missing = self.in_use.frees_missing();
         for (key, value) in self.key_values(&metadata) {
             self.parquet.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
         }
-        let Writer { path, beside, parquet, frame_runs, events, .. } = self;
-        let file = parquet.into_inner().map_err(|e| write_error(&path, e))?;
-        file.sync_all().map_err(Error::write(&path))?;
-        let bytes = file.metadata().map_err(Error::write(&path))?.len();
-        beside.persist(&path).map_err(|e| Error::Write { path, source: e.error })?;
+        let Writer { path, file, parquet, frame_runs, events, .. } = self;
+        let written = parquet.into_inner().map_err(|e| write_error(&path, e))?;
+        written.sync_all().map_err(Error::write(&path))?;
+        let bytes = written.metadata().map_err(Error::write(&path))?.len();
+        file.persist(&path).map_err(Error::write(&path))?;
         Ok(Summary { bytes, frame_runs, events })
     }
 
@@ -175,7 +175,7 @@ impl Writer {
         self.parquet.flush().map_err(Error::write(path))?;
         // The Parquet library keeps its position to itself, so what was just written is read
         // back; it is still in the page cache.
-        let file = self.beside.as_file();
+        let file = self.file.as_file();
         let length = file.metadata().map_err(Error::write(path))?.len();
         let group = self.parquet.flushed_row_groups().last().expect("a group was written");
         let checksum =
@@ -217,11 +217,6 @@ fn write_column<T: parquet::data_type::DataType>(
     let mut column = group.next_column()?.expect("as many columns as the schema has");
     column.typed::<T>().write_batch(values, levels, None)?;
     column.close()
-}
-
-/// A temporary file is private by default; a trace is a file like any other.
-fn default_permissions() -> std::fs::Permissions {
-    std::os::unix::fs::PermissionsExt::from_mode(0o666)
 }
 
 fn write_error(path: &Path, error: ParquetError) -> Error {

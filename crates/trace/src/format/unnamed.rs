@@ -1,0 +1,119 @@
+//! A file that has no name until it is complete.
+
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use tempfile::NamedTempFile;
+
+/// A file being written in the directory of the place that it will have.
+///
+/// Where the file system can do it (`O_TMPFILE`: ext4, XFS, Btrfs, tmpfs and others), it has no
+/// name, so that nothing stays behind whatever ends the program, `kill -9` included. Elsewhere it
+/// has a name beginning with `.prairie-`, and is removed when this value is dropped.
+#[derive(Debug)]
+pub enum Unnamed {
+    WithoutName(File),
+    Hidden(NamedTempFile),
+}
+
+impl Unnamed {
+    /// Creates a file in `directory`, with the permissions of any new file.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn create_in(directory: &Path) -> io::Result<Unnamed> {
+        let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+        match rustix::fs::open(directory, flags, Mode::from_raw_mode(0o666)) {
+            Ok(file) => Ok(Unnamed::WithoutName(file.into())),
+            // What is wrong with the directory itself, the second way will say as well.
+            Err(_) => Unnamed::hidden_in(directory),
+        }
+    }
+
+    fn hidden_in(directory: &Path) -> io::Result<Unnamed> {
+        use std::os::unix::fs::PermissionsExt;
+        tempfile::Builder::new()
+            .prefix(".prairie-")
+            .suffix(".partial")
+            .permissions(Permissions::from_mode(0o666))
+            .tempfile_in(directory)
+            .map(Unnamed::Hidden)
+    }
+
+    /// The file.
+    pub fn as_file(&self) -> &File {
+        match self {
+            Unnamed::WithoutName(file) => file,
+            Unnamed::Hidden(file) => file.as_file(),
+        }
+    }
+
+    /// Gives the file its name; what had it before is replaced.
+    ///
+    /// # Errors
+    /// The system's; then nothing is left behind.
+    pub fn persist(self, path: &Path) -> io::Result<()> {
+        match self {
+            Unnamed::WithoutName(file) => name(&file, path),
+            Unnamed::Hidden(file) => file.persist(path).map(drop).map_err(|e| e.error),
+        }
+    }
+}
+
+/// Links a file without a name to `path`. A link cannot replace a file, a rename can: so the file
+/// gets a passing name first.
+fn name(file: &File, path: &Path) -> io::Result<()> {
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new("."));
+    let descriptor = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let linked = tempfile::Builder::new().prefix(".prairie-").suffix(".partial").make_in(
+        directory,
+        |passing| {
+            rustix::fs::linkat(CWD, &descriptor, CWD, passing, AtFlags::SYMLINK_FOLLOW)
+                .map_err(io::Error::from)
+        },
+    )?;
+    linked.into_temp_path().persist(path).map_err(|e| e.error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    /// Both kinds: nothing is seen before the end, and the end replaces what was there.
+    #[test]
+    fn is_seen_when_it_is_complete() {
+        for create in [Unnamed::create_in, Unnamed::hidden_in] {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("trace");
+            std::fs::write(&path, "old").unwrap();
+            let file = create(directory.path()).unwrap();
+            file.as_file().write_all(b"new").unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), b"old");
+            file.persist(&path).unwrap();
+            assert_eq!(std::fs::read(&path).unwrap(), b"new");
+            assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+        }
+    }
+
+    #[test]
+    fn leaves_nothing_when_it_is_given_up() {
+        for create in [Unnamed::create_in, Unnamed::hidden_in] {
+            let directory = tempfile::tempdir().unwrap();
+            drop(create(directory.path()).unwrap());
+            assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+        }
+    }
+
+    #[test]
+    fn without_a_name_nothing_is_seen_at_all() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = Unnamed::create_in(directory.path()).unwrap();
+        let entries = std::fs::read_dir(directory.path()).unwrap().count();
+        assert_eq!(entries, usize::from(matches!(file, Unnamed::Hidden(_))));
+    }
+}

@@ -34,6 +34,7 @@ pub mod kcompactd;
 mod migrate_scanner;
 pub mod score;
 pub mod suitable;
+pub mod two_finger;
 mod zone;
 
 pub use compactor::{Compactor, Direct, Priority};

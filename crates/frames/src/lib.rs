@@ -18,6 +18,7 @@ pub mod contiguity;
 pub mod free_area;
 pub mod free_list;
 pub mod indices;
+pub mod kstack;
 pub mod layout;
 mod migrate_type;
 pub mod placement;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use frames::placement::buddy::Buddy;
+use frames::placement::freebsd::FreeBsd;
 use frames::placement::linux::{self, Linux};
 use frames::placement::lists::{Division, Lists};
 use frames::placement::regions::Regions;
@@ -250,6 +251,10 @@ fn runner(system: SystemName, found: &Found, options: &Options) -> Box<dyn Runne
         SystemName::Zones => {
             let zones = Zones::new(layout, largest, options.kernelcore);
             Box::new(Run::new(system, found, zones, options))
+        }
+        SystemName::FreeBsd => {
+            let freebsd = FreeBsd::new(layout, Default::default());
+            Box::new(Run::new(system, found, freebsd, options))
         }
         SystemName::Linux => Box::new(Run::new(system, found, linux(found), options)),
         SystemName::Contiguitas => {

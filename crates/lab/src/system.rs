@@ -14,6 +14,8 @@ pub enum SystemName {
     ListsThreeWay,
     /// A zone for easily reclaimed pages (the 2006 paper, section 6).
     Zones,
+    /// FreeBSD's physical memory allocator.
+    FreeBsd,
     /// Pageblocks by migrate type with fallback and stealing (Linux 6.1).
     Linux,
     /// Two regions with a moving border (Contiguitas).
@@ -22,11 +24,12 @@ pub enum SystemName {
 
 impl SystemName {
     /// All systems, baseline first.
-    pub const ALL: [SystemName; 6] = [
+    pub const ALL: [SystemName; 7] = [
         SystemName::Buddy,
         SystemName::Lists,
         SystemName::ListsThreeWay,
         SystemName::Zones,
+        SystemName::FreeBsd,
         SystemName::Linux,
         SystemName::Contiguitas,
     ];
@@ -38,6 +41,7 @@ impl SystemName {
             SystemName::Lists => "lists",
             SystemName::ListsThreeWay => "lists-three-way",
             SystemName::Zones => "zones",
+            SystemName::FreeBsd => "freebsd",
             SystemName::Linux => "linux",
             SystemName::Contiguitas => "contiguitas",
         }
@@ -59,6 +63,10 @@ impl SystemName {
             SystemName::Zones => {
                 "buddy with a zone for easily reclaimed pages above kernelcore, empty where that is \
                  not given; fallback one way; without reclaim"
+            }
+            SystemName::FreeBsd => {
+                "FreeBSD's vm_phys: free lists of orders 0 to 12 in two pools, first in, first out, \
+                 a cache of single frames per CPU; without reservations, reclaim and compaction"
             }
             SystemName::Linux => {
                 "placement of Linux 6.1: pageblocks by migrate type, fallback and stealing, per-CPU \

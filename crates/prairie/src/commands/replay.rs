@@ -93,6 +93,7 @@ Systems:
   lists            buddy with lists for easily reclaimed pages and for all others
   lists-three-way  lists with kernel caches on a third
   zones            buddy with a zone for easily reclaimed pages above --kernelcore
+  freebsd          free lists of orders 0 to 12 in two pools (FreeBSD)
   linux            pageblocks by migrate type, fallback and stealing (Linux 6.1)
   contiguitas      two regions that never mix, with a moving border
 

@@ -1,0 +1,8 @@
+#!/bin/sh
+# Times batches of single frames against the same frames one by one, for N = 1 to 65,536, on one
+# core (docs/reproduction/freebsd.md, Figure 10).
+# Usage: bench/batch.sh [ROUNDS]
+set -eu
+cd "$(dirname "$0")/.."
+cargo build --release --quiet -p prairie-frames --example batch_rate
+taskset -c "${CORE:-0}" "${CARGO_TARGET_DIR:-target}/release/examples/batch_rate" "${1:-9}"

@@ -1,0 +1,300 @@
+//! `freebsd`: the physical memory allocator of FreeBSD (`sys/vm/vm_phys.c`, `vm_page.c`).
+//!
+//! A buddy allocator with orders 0 to 12, so that its largest block is 16 MiB. What differs from
+//! Linux's:
+//!
+//! - **Two pools** of free lists, for pages of objects (`VM_FREEPOOL_DEFAULT`) and for memory that
+//!   the kernel uses through its direct map (`VM_FREEPOOL_DIRECT`). A request whose pool is empty
+//!   takes the largest block of the other, and the whole block changes pools; a freed block takes
+//!   along to its pool the buddies that it merges with. It is a best effort: pools mix freely.
+//! - **First in, first out**: freed blocks and remainders go to the end of their list, which leaves
+//!   a freed block the longest time to merge.
+//! - **Batches** ([`FreeBsd::alloc_batch`]): many single frames at once, as contiguous as can be.
+//! - **Pages that are never freed** come one after the other from a superpage of their own
+//!   ([`FreeBsd::alloc_nofree`]).
+//! - **Regions worth compacting** are known at any time, by hooks where blocks enter and leave the
+//!   free lists ([`FreeBsd::compactd`]).
+//!
+//! Zones of the layout stand for the free lists by address (`VM_FREELIST_DEFAULT`, `_DMA32`,
+//! `_LOWMEM`), highest first. What is left out: reservations (`vm_reserv.c`), which hold 2 MiB for
+//! an object from its first page on.
+
+mod batch;
+mod counts;
+mod daemon;
+mod domain;
+mod nofree;
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use self::counts::Counts;
+pub use self::daemon::Ran;
+use self::domain::{Domain, FreeLists};
+use super::stepwise::Stepwise;
+use super::zonelist::{Depth, Zonelists};
+use super::{Counter, Placement, Request};
+use crate::free_area::ORDERS;
+use crate::layout::{Frame, Layout};
+use crate::table::{FrameTable, Owner, State};
+use crate::{MigrateType, Order, ZoneKind};
+
+/// 16 MiB (`VM_NFREEORDER` is 13).
+pub const LARGEST: Order = Order::new(12).unwrap();
+
+/// A pool of free lists (`enum vm_freepool`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pool {
+    /// Pages of objects.
+    Default = 0,
+    /// Memory that the kernel reaches through its direct map.
+    Direct = 1,
+}
+
+impl Pool {
+    /// Both.
+    pub const ALL: [Pool; 2] = [Pool::Default, Pool::Direct];
+
+    /// The pool of a request: what can move belongs to an object.
+    pub const fn of(migrate_type: MigrateType) -> Pool {
+        match migrate_type {
+            MigrateType::Movable | MigrateType::Cma => Pool::Default,
+            _ => Pool::Direct,
+        }
+    }
+
+    const fn other(self) -> Pool {
+        match self {
+            Pool::Default => Pool::Direct,
+            Pool::Direct => Pool::Default,
+        }
+    }
+}
+
+/// The tunable part of [`FreeBsd`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Frames that go to or from a per-CPU cache at once; 0 for no caches. FreeBSD's caches
+    /// (`vm_pgcache`) size their buckets by themselves; 64 is in their range.
+    pub cache_batch: u32,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        Config { cache_batch: 64 }
+    }
+}
+
+/// The physical memory allocator of FreeBSD.
+#[derive(Clone, Debug)]
+pub struct FreeBsd {
+    lists: Vec<FreeLists>,
+    zonelists: Zonelists,
+    domains: Vec<Domain>,
+    config: Config,
+    counts: Counts,
+}
+
+impl FreeBsd {
+    /// An allocator for `layout` that has no memory yet.
+    pub fn new(layout: &Layout, config: Config) -> FreeBsd {
+        let mut nodes: Vec<u16> = layout.zones().iter().map(|zone| zone.span.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        let domain_of = |node| nodes.iter().position(|&n| n == node).expect("a listed node");
+        let lists = layout.zones().iter();
+        FreeBsd {
+            lists: lists.map(|zone| FreeLists::new(zone, domain_of(zone.span.node))).collect(),
+            zonelists: Zonelists::new(layout),
+            domains: nodes.iter().map(|&node| Domain::new(layout, node)).collect(),
+            config,
+            counts: Counts::default(),
+        }
+    }
+
+    /// The blocks on one free list of a zone, in the order in which they would be handed out.
+    pub fn free_list<'a>(
+        &self,
+        table: &'a FrameTable,
+        zone: usize,
+        order: Order,
+        pool: Pool,
+    ) -> impl Iterator<Item = Frame> + 'a {
+        self.lists[zone].area.list(order, pool as usize).iter(table)
+    }
+
+    /// Bytes that the policy takes beside the frame table.
+    pub fn bytes(&self) -> usize {
+        self.domains.iter().map(|domain| domain.regions.bytes()).sum()
+    }
+
+    fn zone_of(&self, frame: Frame) -> usize {
+        let zone = self.lists.iter().position(|lists| lists.zone.contains(frame));
+        zone.expect("a frame outside every zone")
+    }
+
+    /// The zone's free lists, with the domain that they belong to.
+    fn at(&mut self, zone: usize) -> (&mut FreeLists, &mut Domain) {
+        let lists = &mut self.lists[zone];
+        let domain = &mut self.domains[lists.domain];
+        (lists, domain)
+    }
+
+    /// Whether a zone may give: its domain keeps a reserve, of which the layout's watermarks tell.
+    fn allows(&self, zone: usize, order: Order, depth: Depth) -> bool {
+        let lists = &self.lists[zone];
+        let mark = match depth {
+            Depth::Low => lists.zone.span.watermarks.low,
+            Depth::Min => lists.zone.span.watermarks.min,
+            Depth::All => return true,
+        };
+        lists.area.free_frames() >= mark + order.frames()
+    }
+
+    /// A block of one zone, a single frame through the cache of `cpu`.
+    fn take(&mut self, table: &mut FrameTable, zone: usize, request: &Request) -> Option<Frame> {
+        let (batch, pool) = (self.config.cache_batch, Pool::of(request.migrate_type));
+        let (lists, domain) = self.at(zone);
+        if request.order == Order::BASE && batch > 0 {
+            return lists.take_cached(table, domain, pool, request.cpu, batch);
+        }
+        lists.take(table, domain, request.order, pool)
+    }
+}
+
+impl Placement for FreeBsd {
+    fn seed(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
+        let zone = self.zone_of(frame);
+        let (lists, domain) = self.at(zone);
+        lists.give(table, domain, frame, order, Pool::Default);
+    }
+
+    fn start(&mut self, _table: &mut FrameTable) {
+        for domain in &mut self.domains {
+            domain.regions.begin();
+        }
+    }
+
+    fn allocate(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+    ) -> Option<Frame> {
+        for depth in Depth::EACH {
+            if let Some(frame) = self.attempt(table, request, owner, depth) {
+                self.counts.below_low += u64::from(depth == Depth::Min);
+                self.counts.below_min += u64::from(depth == Depth::All);
+                return Some(frame);
+            }
+        }
+        self.counts.failed += 1;
+        None
+    }
+
+    /// A page goes back to the pool that it was last in, of which its mobility tells.
+    fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16) {
+        let pool = match table.mobility(frame) {
+            crate::Mobility::Movable => Pool::Default,
+            _ => Pool::Direct,
+        };
+        let order = table.release(frame);
+        let (zone, batch) = (self.zone_of(frame), self.config.cache_batch);
+        let (lists, domain) = self.at(zone);
+        if order == Order::BASE && batch > 0 {
+            lists.give_cached(table, domain, frame, pool, cpu, batch);
+        } else {
+            lists.give(table, domain, frame, order, pool);
+        }
+    }
+
+    fn free_blocks(&self, zone: usize) -> Vec<(MigrateType, Vec<u64>)> {
+        let area = &self.lists[zone].area;
+        let of = |pool: Pool| {
+            let blocks = |order| u64::from(area.list(order, pool as usize).len());
+            Order::up_to(LARGEST).map(blocks).collect()
+        };
+        vec![(MigrateType::Movable, of(Pool::Default)), (MigrateType::Unmovable, of(Pool::Direct))]
+    }
+
+    fn cached_frames(&self) -> u64 {
+        let caches: u64 = self.lists.iter().map(FreeLists::cached_frames).sum();
+        caches + self.domains.iter().map(|domain| domain.nofree.left()).sum::<u64>()
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        self.counts.list()
+    }
+
+    fn validate(&self, table: &FrameTable) {
+        table.validate();
+        for lists in &self.lists {
+            lists.validate(table);
+        }
+        self.validate_regions(table);
+        let cached = |domain: &Domain| domain.nofree.frames().collect::<Vec<_>>();
+        for frame in self.domains.iter().flat_map(cached) {
+            assert!(
+                matches!(table.state(frame), State::Cached | State::Inside),
+                "{frame:?} is to be handed out and in use"
+            );
+        }
+    }
+}
+
+impl Stepwise for FreeBsd {
+    fn attempt(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+        depth: Depth,
+    ) -> Option<Frame> {
+        if request.order > LARGEST {
+            return None;
+        }
+        let zones = self.zonelists.get(request.node, request.highest_zone).len();
+        for at in 0..zones {
+            let zone = self.zonelists.get(request.node, request.highest_zone)[at];
+            if !self.allows(zone, request.order, depth) {
+                continue;
+            }
+            if let Some(frame) = self.take(table, zone, request) {
+                table.allocate(frame, request.order, request.mobility, owner);
+                return Some(frame);
+            }
+        }
+        None
+    }
+
+    fn free_frames(&self, zone: usize) -> u64 {
+        self.lists[zone].area.free_frames()
+    }
+
+    fn free_counts(&self, zone: usize) -> [u64; ORDERS] {
+        self.lists[zone].area.counts()
+    }
+
+    fn watermark_ok(&self, zone: usize, order: Order, mark: u64, _highest: ZoneKind) -> bool {
+        let area = &self.lists[zone].area;
+        area.free_frames() >= mark + order.frames() && area.has_block(order)
+    }
+
+    fn drain(&mut self, table: &mut FrameTable) {
+        for zone in 0..self.lists.len() {
+            let (lists, domain) = self.at(zone);
+            lists.drain(table, domain);
+        }
+    }
+
+    fn take_block(&mut self, table: &mut FrameTable, frame: Frame) -> Order {
+        let zone = self.zone_of(frame);
+        let (lists, domain) = self.at(zone);
+        lists.remove(table, domain, frame)
+    }
+
+    /// To the pool of pages of objects, from which it was most likely taken.
+    fn give_block(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
+        self.seed(table, frame, order);
+    }
+}

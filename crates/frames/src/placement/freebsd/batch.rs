@@ -1,0 +1,94 @@
+//! Many single frames at once: contiguous as far as memory is, and without a list operation for
+//! each (`vm_page_alloc_pages`, "Batched page allocations").
+//!
+//! A batch is cut from the smallest block that holds all of it. Where there is none, the largest
+//! there is is used up whole, and the rest of the batch looks again. So a batch takes as few blocks
+//! as can be, its frames ascend within each, and what it costs beside is the marking of each frame.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use super::{FreeBsd, LARGEST, Pool};
+use crate::Order;
+use crate::free_area::End;
+use crate::layout::Frame;
+use crate::placement::Request;
+use crate::table::{FrameTable, Owner};
+
+impl FreeBsd {
+    /// Allocates up to `count` single frames for `owner` and the owners after it, from the zones of
+    /// `request`, whose order does not count. Adds the contiguous runs that they came in to `runs`,
+    /// in the order of the owners, and returns how many frames there were: fewer than asked for
+    /// only if memory has run out. Each can be freed by itself.
+    ///
+    /// # Panics
+    /// If there are fewer owners than that.
+    pub fn alloc_batch(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+        count: u32,
+        runs: &mut Vec<Range<Frame>>,
+    ) -> u32 {
+        assert!(u64::from(owner) + u64::from(count) <= table.owners(), "{count} from {owner}");
+        let (before, mut done) = (runs.len(), 0);
+        let zones = self.zonelists.get(request.node, request.highest_zone).len();
+        for at in 0..zones {
+            let zone = self.zonelists.get(request.node, request.highest_zone)[at];
+            while done < count {
+                let pool = Pool::of(request.migrate_type);
+                let Some(run) = self.take_run(table, zone, count - done, pool) else { break };
+                let frames = run.end.0 - run.start.0;
+                table.allocate_singles(run.start, frames, request.mobility, owner + done);
+                done += frames;
+                match runs[before..].last() {
+                    // Blocks that happen to follow one another are one run.
+                    Some(last) if last.end == run.start => {
+                        let last = runs.last_mut().expect("a run");
+                        last.end = run.end;
+                    }
+                    _ => runs.push(run),
+                }
+            }
+        }
+        self.counts.batches += 1;
+        self.counts.batched_frames += u64::from(done);
+        self.counts.batch_runs += (runs.len() - before) as u64;
+        done
+    }
+
+    /// Up to `wanted` frames of one block: the smallest that has as many, else the largest.
+    fn take_run(
+        &mut self,
+        table: &mut FrameTable,
+        zone: usize,
+        wanted: u32,
+        pool: Pool,
+    ) -> Option<Range<Frame>> {
+        let (lists, domain) = self.at(zone);
+        let fits = Order::new(wanted.next_power_of_two().ilog2() as u8)?.min(LARGEST);
+        let pools = [pool, pool.other()];
+        let smallest = |from: Pool| Some((lists.area.smallest(fits, from as usize)?, from));
+        let largest = |from: Pool| {
+            let found = lists.area.occupied(from as usize).checked_ilog2()?;
+            Some((Order::new(found as u8)?, from))
+        };
+        let (found, from) = pools
+            .into_iter()
+            .find_map(smallest)
+            .or_else(|| pools.into_iter().filter_map(largest).max_by_key(|&(found, _)| found))?;
+        let start = lists.area.list(found, from as usize).front()?;
+        lists.area.remove(table, start);
+        let taken = wanted.min(found.frames() as u32);
+        domain.regions.allocated_singles(start, taken);
+        // The rest, in the largest blocks that fit (`vm_phys_enq_range`).
+        let mut offset = u64::from(taken);
+        while offset < found.frames() {
+            let rest = Order::new(offset.trailing_zeros() as u8)?;
+            lists.area.insert(table, start.offset(offset), rest, pool as usize, End::Tail);
+            offset += rest.frames();
+        }
+        Some(start..start.offset(u64::from(taken)))
+    }
+}

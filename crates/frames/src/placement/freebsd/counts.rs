@@ -1,0 +1,44 @@
+//! What the placement counts, for reports.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::placement::Counter;
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) below_low: u64,
+    pub(super) below_min: u64,
+    pub(super) failed: u64,
+    pub(super) batches: u64,
+    pub(super) batched_frames: u64,
+    pub(super) batch_runs: u64,
+    pub(super) nofree_frames: u64,
+    pub(super) compactd_runs: u64,
+    pub(super) pages_moved: u64,
+}
+
+impl Counts {
+    pub(super) fn list(&self) -> Vec<Counter> {
+        let counter = |name, meaning, value| Counter { name, meaning, value };
+        vec![
+            counter(
+                "below_low",
+                "allocations that no zone could serve above its low watermark",
+                self.below_low,
+            ),
+            counter(
+                "below_min",
+                "allocations that no zone could serve above its min watermark",
+                self.below_min,
+            ),
+            counter("failed", "allocations that nothing fitted", self.failed),
+            counter("batches", "requests for many single frames at once", self.batches),
+            counter("batched_frames", "frames that they were given", self.batched_frames),
+            counter("batch_runs", "contiguous runs that those frames came in", self.batch_runs),
+            counter("nofree_frames", "frames handed out never to be freed", self.nofree_frames),
+            counter("compactd_runs", "times that compactd compacted a domain", self.compactd_runs),
+            counter("pages_moved", "pages that compaction moved", self.pages_moved),
+        ]
+    }
+}

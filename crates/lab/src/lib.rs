@@ -8,6 +8,7 @@
 pub mod compare;
 pub mod found;
 pub mod held;
+pub mod psi;
 pub mod replay;
 pub mod results;
 pub mod run;

@@ -1,28 +1,35 @@
 //! The front of the heap: everything between a program's malloc and the page heap.
 
 pub mod abi;
+pub mod at_exit;
+pub mod background;
 pub mod cache;
 pub mod central;
 pub mod choice;
 pub mod control;
 pub mod cpu;
 pub mod cxx;
+pub mod deepbind;
 pub mod emergency;
 pub mod entry;
 mod export;
 pub mod fatal;
 pub mod fork;
+pub mod global;
 pub mod heap;
+pub mod huge_page_mode;
 pub mod malloc;
 pub mod page_map;
 pub mod pages;
 pub mod possible_cpus;
+pub mod publish;
 pub mod rseq;
 pub mod settings;
 pub mod setup;
 pub mod size_class;
 pub mod slab;
 pub mod span;
+pub mod statistics;
 pub mod sync;
 pub mod thread;
 pub mod tls;

@@ -12,4 +12,5 @@ pub mod page_heap;
 pub mod storage;
 mod units;
 
+pub use front::global::PrairieHeap;
 pub use units::{HugePageId, HugePages, HugeRange, PageId, PageRange, Pages};

@@ -7,9 +7,13 @@
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
-use super::malloc;
 use super::size_class::GRANULE;
+use super::statistics::Statistics;
+use super::{at_exit, malloc};
 use crate::units::Pages;
+
+/// What [`mallinfo2`] returns.
+pub use libc::mallinfo2 as MallInfo2;
 
 /// Bytes in a page of the system, as `valloc` and `pvalloc` mean it.
 fn system_page() -> usize {
@@ -151,4 +155,24 @@ pub unsafe extern "C" fn free_full(object: *mut c_void) {
 /// `malloc_trim`: gives back what can be spared, but `pad` bytes. 1 if something was, else 0.
 pub extern "C" fn malloc_trim(_pad: usize) -> c_int {
     c_int::from(malloc::release(Pages(u64::MAX >> Pages::SHIFT)) > Pages::ZERO)
+}
+
+/// `malloc_stats`: the statistics as text on standard error.
+pub extern "C" fn malloc_stats() {
+    at_exit::to_standard_error();
+}
+
+/// `mallinfo2`: what of its fields has a meaning here.
+pub extern "C" fn mallinfo2() -> MallInfo2 {
+    // SAFETY: a struct of integers, for which nought is a value.
+    let mut info: MallInfo2 = unsafe { core::mem::zeroed() };
+    let Some(statistics) = Statistics::of_process() else { return info };
+    let backing = statistics.page_heap.backing;
+    info.arena = backing.backed().bytes() as usize;
+    info.hblks = statistics.large.objects as usize;
+    info.hblkhd = statistics.large.bytes as usize;
+    info.uordblks = statistics.live_bytes();
+    info.fordblks = info.arena.saturating_sub(info.uordblks);
+    info.keepcost = backing.free.bytes() as usize;
+    info
 }

@@ -10,8 +10,11 @@ use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering::*};
 
 use super::cache::Stacks;
 use super::rseq::Area;
-use super::size_class::{CLASSES, SizeClass};
+use rustix::thread::{Cpuid, MembarrierCommand, membarrier, membarrier_cpu};
+
+use super::size_class::{CLASSES, MAX_BATCH, SizeClass};
 use super::slab::{Header, Slab, begin};
+use super::sync::Lock;
 use crate::storage::Storage;
 
 /// CPUs of the largest Linux (`CONFIG_NR_CPUS`).
@@ -36,6 +39,18 @@ static NOBODYS: Headers = Headers([0; CLASSES + 1]);
 
 fn nobodys() -> *mut Slab {
     (&raw const NOBODYS).cast::<Slab>().cast_mut()
+}
+
+/// The slab of a CPU whose own one is being emptied: as [`NOBODYS`], but not to be replaced.
+static EMPTIED: Headers = Headers([0; CLASSES + 1]);
+static EMPTYING: Lock<()> = Lock::new(());
+
+fn emptied() -> *mut Slab {
+    (&raw const EMPTIED).cast::<Slab>().cast_mut()
+}
+
+fn is_shared(slab: *mut Slab) -> bool {
+    slab == nobodys() || slab == emptied()
 }
 
 /// The caches of the CPUs.
@@ -91,14 +106,57 @@ impl CpuCaches {
         TABLE[UNREGISTERED..].get(usize::try_from(cpu).ok()?)
     }
 
+    /// Gives all objects of all CPUs' caches to `give`.
+    ///
+    /// The CPU's entry is replaced by a slab that is empty and full at once, and a barrier
+    /// (`membarrier` for restartable sequences, Linux 5.10) restarts whoever has read the old one;
+    /// from then on the slab is nobody's. Without that barrier the caches are left alone.
+    pub fn drain_all(mut give: impl FnMut(SizeClass, &[*mut u8])) {
+        if membarrier(MembarrierCommand::RegisterPrivateExpeditedRseq).is_err() {
+            return;
+        }
+        let Some(_emptying) = EMPTYING.lock() else { return };
+        for (cpu, slab) in CpuCaches::slabs() {
+            let entry = &TABLE[UNREGISTERED + cpu];
+            entry.store(emptied(), SeqCst);
+            // SAFETY: the number of a CPU is a plain number.
+            let number = unsafe { Cpuid::from_raw(cpu as u32) };
+            let fence = membarrier_cpu(MembarrierCommand::PrivateExpeditedRseq, number);
+            if fence.is_ok() {
+                drain(slab, &mut give);
+            }
+            entry.store((&raw const *slab).cast_mut(), Release);
+        }
+    }
+
     /// The slabs of CPUs that have one.
     pub fn slabs() -> impl Iterator<Item = (usize, &'static Slab)> {
         let cpus = CPUS.load(Acquire);
         TABLE[UNREGISTERED..UNREGISTERED + cpus].iter().enumerate().filter_map(|(cpu, entry)| {
             let slab = entry.load(Acquire);
             // SAFETY: slabs of CPUs live as long as the process.
-            (slab != nobodys()).then(|| unsafe { (cpu, &*slab) })
+            (!is_shared(slab)).then(|| unsafe { (cpu, &*slab) })
         })
+    }
+}
+
+/// Empties a slab that nobody uses.
+fn drain(slab: &Slab, give: &mut impl FnMut(SizeClass, &[*mut u8])) {
+    for class in SizeClass::all() {
+        let first = begin(class);
+        loop {
+            let Header { top, end } = slab.header(class);
+            let mut objects = [null_mut(); MAX_BATCH];
+            let count = (top.saturating_sub(first) as usize).min(MAX_BATCH);
+            if count == 0 {
+                break;
+            }
+            for (back, object) in objects[..count].iter_mut().enumerate() {
+                *object = slab.slot(top - back as u32).load(Relaxed) as *mut u8;
+            }
+            slab.set_header(class, Header { top: top - count as u32, end });
+            give(class, &objects[..count]);
+        }
     }
 }
 
@@ -130,7 +188,7 @@ impl Stacks for CpuCaches {
         // SAFETY: as above; slabs of CPUs live as long as the process.
         unsafe {
             let slab = self.area.slab();
-            (slab != nobodys()).then(|| &*slab)
+            (!is_shared(slab)).then(|| &*slab)
         }
     }
 

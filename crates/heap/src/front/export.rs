@@ -23,6 +23,8 @@ macro_rules! export_malloc_family {
                 fn pvalloc(size: usize) -> *mut c_void;
                 fn malloc_usable_size(object: *mut c_void) -> usize;
                 fn malloc_trim(pad: usize) -> c_int;
+                fn malloc_stats() -> ();
+                fn mallinfo2() -> $crate::front::abi::MallInfo2;
             }
 
             $crate::export_as! {
@@ -35,6 +37,7 @@ macro_rules! export_malloc_family {
                     posix_memalign(place: *mut *mut c_void, align: usize, size: usize) -> c_int;
             }
 
+            $crate::export_dlopen!();
             $crate::export_malloc!(malloc __libc_malloc);
             $crate::export_free!(
                 free cfree __libc_free free_sized free_aligned_sized
@@ -217,4 +220,39 @@ macro_rules! export_new_aligned_nothrow {
             )
         }
     )*};
+}
+
+/// `dlopen` without `RTLD_DEEPBIND`: asks for the flags and for the C library's own, and jumps.
+#[macro_export]
+#[doc(hidden)]
+#[cfg(target_arch = "x86_64")]
+macro_rules! export_dlopen {
+    () => {
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        unsafe extern "C" fn dlopen(name: *const core::ffi::c_char, flags: c_int) -> *mut c_void {
+            $crate::front::entry::naked_asm!(
+                ".cfi_startproc",
+                "push rdi",
+                ".cfi_adjust_cfa_offset 8",
+                "mov edi, esi",
+                "call {flags}",
+                "push rax",
+                ".cfi_adjust_cfa_offset 8",
+                "sub rsp, 8",
+                ".cfi_adjust_cfa_offset 8",
+                "call {next}",
+                "add rsp, 8",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rsi",
+                ".cfi_adjust_cfa_offset -8",
+                "pop rdi",
+                ".cfi_adjust_cfa_offset -8",
+                "jmp rax",
+                ".cfi_endproc",
+                flags = sym $crate::front::deepbind::flags,
+                next = sym $crate::front::deepbind::next_dlopen,
+            )
+        }
+    };
 }

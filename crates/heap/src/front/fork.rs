@@ -8,6 +8,7 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use super::background;
 use super::malloc::HEAP;
 use super::sync::{ForkLock, Taken, me, set_forking};
 use super::thread;
@@ -93,6 +94,7 @@ unsafe extern "C" fn in_parent() {
 
 unsafe extern "C" fn in_child() {
     end(|lock| lock.reset());
+    background::start();
 }
 
 fn end(act: impl Fn(&dyn ForkLock)) {

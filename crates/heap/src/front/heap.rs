@@ -123,6 +123,7 @@ impl<P: PageHeap> Heap<P> {
         }
         self.live_pages.store(level.live().pages.0 as usize, Relaxed);
         drop(level);
+        super::publish::tick();
         // SAFETY: the span is forgotten before it is deleted.
         unsafe { self.page_map.note(span) };
         Some((span, new.zeroed))
@@ -149,6 +150,8 @@ impl<P: PageHeap> Heap<P> {
             unsafe { level.delete(span) };
         }
         self.live_pages.store(level.live().pages.0 as usize, Relaxed);
+        drop(level);
+        super::publish::tick();
     }
 
     /// Keeps a span whose pages cannot be taken back now: a signal handler frees while its own
@@ -218,7 +221,7 @@ impl<P: PageHeap> Heap<P> {
     }
 
     /// Gives objects to their spans, and spans that become empty to the page heap.
-    fn give_central(&self, class: SizeClass, objects: &[*mut u8]) {
+    pub fn give_central(&self, class: SizeClass, objects: &[*mut u8]) {
         for batch in objects.chunks(MAX_BATCH) {
             let mut empty = [null_mut(); MAX_BATCH];
             let mut count = 0;
@@ -253,18 +256,18 @@ impl<P: PageHeap> Heap<P> {
         }
     }
 
-    /// Gives memory of at least `pages` back to the system: what the page heap can spare, after
-    /// the transfer caches have given up what they hold.
+    /// Gives memory of at least `pages` back to the system, if the page heap can spare so much.
     pub fn release(&self, pages: Pages) -> Pages {
-        for class in SizeClass::all() {
-            self.empty_transfer(class, |cache| cache.len());
-        }
         let Some(mut level) = self.pages.lock() else { return Pages::ZERO };
         level.page_heap().map_or(Pages::ZERO, |heap| heap.release(pages))
     }
 
-    /// Gives objects of a transfer cache to the central free list, as many as `count` says.
-    pub fn empty_transfer(&self, class: SizeClass, count: impl Fn(&mut TransferCache) -> usize) {
+    /// Gives objects of all transfer caches to the central free lists, as many as `count` says.
+    pub fn empty_transfers(&self, count: impl Fn(&mut TransferCache) -> usize) {
+        SizeClass::all().for_each(|class| self.empty_transfer(class, &count));
+    }
+
+    fn empty_transfer(&self, class: SizeClass, count: impl Fn(&mut TransferCache) -> usize) {
         let mut left = None;
         loop {
             let mut objects = [null_mut(); MAX_BATCH];
@@ -323,7 +326,11 @@ impl<P: PageHeap> Lower for Heap<P> {
     }
 
     fn give(&self, class: SizeClass, objects: &[*mut u8]) {
-        let kept = self.transfer[class.number()].lock().map_or(0, |mut cache| cache.give(objects));
+        // A small heap keeps little: of each class a thirty-second part of itself, and two batches.
+        let share = self.live_pages().bytes() as usize / 32 / class.size();
+        let most = share.max(2 * usize::from(class.info().batch));
+        let cache = self.transfer[class.number()].lock();
+        let kept = cache.map_or(0, |mut cache| cache.give(objects, most));
         if kept < objects.len() {
             self.give_central(class, &objects[kept..]);
         }

@@ -4,7 +4,7 @@
 //! large objects, misses, threads without caches of CPUs, the first call of all.
 
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
 
 use super::cache::{Cache, Lower, Stacks};
 use super::choice::{ChosenPageHeap, PageHeapChoice};
@@ -24,6 +24,9 @@ pub static HEAP: Heap<ChosenPageHeap> = Heap::new();
 static SET_UP: AtomicUsize = AtomicUsize::new(0);
 const DONE: usize = usize::MAX;
 
+/// Whether every free takes the slow path, which checks fully.
+static CHECK: AtomicBool = AtomicBool::new(false);
+
 /// Smallest and largest budget of a cache, in bytes; between them it is a sixteenth of the heap.
 const SMALLEST_BUDGET: usize = 512 << 10;
 const LARGEST_BUDGET: usize = 3 << 20;
@@ -35,6 +38,11 @@ fn ready() -> bool {
     SET_UP.load(Acquire) == DONE || set_up()
 }
 
+/// Sets the heap up if no call did so far.
+pub fn ensure_ready() {
+    ready();
+}
+
 #[cold]
 fn set_up() -> bool {
     let me = super::sync::me();
@@ -42,7 +50,6 @@ fn set_up() -> bool {
         Ok(_) => {
             setup::run();
             SET_UP.store(DONE, Release);
-            setup::finish();
             true
         }
         Err(DONE) => true,
@@ -63,6 +70,7 @@ pub(super) fn open(choice: PageHeapChoice, settings: setup::Openings) {
     }
     CpuCaches::set_up(settings.possible_cpus);
     CONTROL.free_mark.store(settings.free_mark, Relaxed);
+    CHECK.store(settings.check, Relaxed);
     if let Some(offset) = rseq::registered_offset() {
         CONTROL.rseq_offset.store(offset, Release);
         CONTROL.fast_limit.store(MAX_DIRECT, Release);
@@ -72,7 +80,8 @@ pub(super) fn open(choice: PageHeapChoice, settings: setup::Openings) {
 /// Makes the page map's window known to the fast path, once it is open.
 fn publish_window() {
     let window = HEAP.page_map.window();
-    if CONTROL.window_pages.load(Relaxed) != 0 || CONTROL.rseq_offset.load(Relaxed) == 0 {
+    let done = CONTROL.window_pages.load(Relaxed) != 0;
+    if done || CONTROL.rseq_offset.load(Relaxed) == 0 || CHECK.load(Relaxed) {
         return;
     }
     CONTROL.window_classes.store(window.classes.load(Acquire), Relaxed);
@@ -330,14 +339,75 @@ pub unsafe fn reallocate(object: *mut u8, size: usize) -> *mut u8 {
     fresh
 }
 
-/// Gives at least `pages` back to the system, if so much can be spared. Returns how much it was.
+/// Gives at least `pages` back to the system, if so much can be spared: what the caches of the CPUs
+/// and the transfer caches hold goes to its spans first. Returns how much it was.
 pub fn release(pages: Pages) -> Pages {
     if !ready() {
         return Pages::ZERO;
     }
     take_back_deferred();
-    if let Some(caches) = cpu_caches() {
-        cache_of(caches).drain();
-    }
+    CpuCaches::drain_all(|class, objects| HEAP.give_central(class, objects));
+    HEAP.empty_transfers(|cache| cache.len());
     HEAP.release(pages)
+}
+
+/// What the background thread does every second: gives up what the transfer caches have not needed
+/// since, and up to `pages` of the page heap.
+pub fn release_steadily(pages: Pages) {
+    take_back_deferred();
+    HEAP.empty_transfers(|cache| cache.idle());
+    HEAP.release(pages);
+}
+
+/// [`allocate`], from the CPU's cache if it can be: the fast path for Rust.
+#[inline]
+pub fn allocate_quickly(size: usize) -> *mut u8 {
+    #[cfg(target_arch = "x86_64")]
+    if size.wrapping_sub(1) < CONTROL.fast_limit.load(Relaxed) {
+        let class = size.div_ceil(GRANULE) as u8;
+        // SAFETY: the limit is not nought, so the heap is set up and an area is registered.
+        let caches = unsafe { CpuCaches::at(&CONTROL.rseq_offset) };
+        let object = SizeClass::new(class).map_or(null_mut(), |class| caches.pop(class));
+        if !object.is_null() {
+            // SAFETY: the object is ours.
+            unsafe { mark_of(object).0.write(0) };
+            return object;
+        }
+    }
+    allocate(size)
+}
+
+/// [`free`], into the CPU's cache if it can be: the fast path for Rust.
+///
+/// # Safety
+/// As for [`free`].
+#[inline]
+pub unsafe fn free_quickly(object: *mut u8) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let page = PageId::containing(object as u64).0;
+        let index = page.wrapping_sub(CONTROL.window_start.load(Relaxed));
+        if index < CONTROL.window_pages.load(Relaxed) {
+            // SAFETY: the window has a class for each of its pages.
+            let number = unsafe { &*CONTROL.window_classes.load(Relaxed).add(index as usize) };
+            if let Some(class) = SizeClass::new(number.load(Relaxed)) {
+                // SAFETY: the caller's promise: an object of the class begins there.
+                let (word, mark) = unsafe { mark_of(object) };
+                // SAFETY: the second word of the object, and an area that is registered, as the
+                // window is open.
+                unsafe {
+                    if word.read() == mark {
+                        freed_twice(object, class.size());
+                    }
+                    word.write(mark);
+                    if CpuCaches::at(&CONTROL.rseq_offset).push(class, object) {
+                        return;
+                    }
+                    return free_marked(object);
+                }
+            }
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { free(object) };
 }

@@ -14,6 +14,59 @@ use crate::storage::{Mapped, Storage};
 pub struct Settings {
     /// Which page heap (`PRAIRIE_PAGE_HEAP`).
     pub page_heap: PageHeapChoice,
+    /// The share of processes that run the experiment's arm, the legacy page heap, in per mille
+    /// (`PRAIRIE_HEAP_EXPERIMENT`); nought if there is no experiment.
+    pub experiment_per_mille: u64,
+    /// Bytes to give back in a second by a thread of the heap's own (`PRAIRIE_HEAP_RELEASE`).
+    pub release_rate: u64,
+    /// Whether all frees are checked as fully as can be (`PRAIRIE_HEAP_CHECK`).
+    pub check: bool,
+    /// Whether plugins are opened with `RTLD_DEEPBIND` if the program says so.
+    pub keep_deepbind: bool,
+    /// Statistics at exit (`PRAIRIE_HEAP_STATS`).
+    pub statistics: Option<ExitStatistics>,
+}
+
+/// Text or JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Statistics at exit: how, and where.
+#[derive(Clone, Copy, Debug)]
+pub struct ExitStatistics {
+    /// Text or JSON.
+    pub format: Format,
+    path: [u8; MAX_PATH],
+}
+
+const MAX_PATH: usize = 512;
+
+impl ExitStatistics {
+    /// Of `text`, `json`, `text:PATH` or `json:PATH`.
+    fn of_value(value: &[u8]) -> Option<ExitStatistics> {
+        let (name, path) = match value.iter().position(|&byte| byte == b':') {
+            Some(colon) => (&value[..colon], &value[colon + 1..]),
+            None => (value, &[][..]),
+        };
+        let format = match name {
+            b"text" => Format::Text,
+            b"json" => Format::Json,
+            _ => return None,
+        };
+        let mut kept = [0; MAX_PATH];
+        kept[..MAX_PATH - 1].get_mut(..path.len())?.copy_from_slice(path);
+        Some(ExitStatistics { format, path: kept })
+    }
+
+    /// The file to write to; standard error if `None`.
+    pub fn path(&self) -> Option<&CStr> {
+        CStr::from_bytes_until_nul(&self.path).ok().filter(|path| !path.is_empty())
+    }
 }
 
 impl Settings {
@@ -26,18 +79,80 @@ impl Settings {
     }
 
     fn set(&mut self, name: &[u8], value: &[u8]) {
-        if name == b"PRAIRIE_PAGE_HEAP" {
-            match PageHeapChoice::named(value) {
-                Some(choice) => self.page_heap = choice,
-                None => misunderstood("PRAIRIE_PAGE_HEAP", value, PageHeapChoice::NAMES),
+        let understood = match name {
+            b"PRAIRIE_PAGE_HEAP" => put(&mut self.page_heap, PageHeapChoice::named(value)),
+            b"PRAIRIE_HEAP_EXPERIMENT" => {
+                let share = number(value).filter(|&per_mille| per_mille <= 1000);
+                put(&mut self.experiment_per_mille, share)
             }
+            b"PRAIRIE_HEAP_RELEASE" => put(&mut self.release_rate, size(value)),
+            b"PRAIRIE_HEAP_CHECK" => put(&mut self.check, switch(value)),
+            b"PRAIRIE_HEAP_DEEPBIND" => {
+                put(&mut self.keep_deepbind, (value == b"keep").then_some(true))
+            }
+            b"PRAIRIE_HEAP_STATS" => {
+                put(&mut self.statistics, ExitStatistics::of_value(value).map(Some))
+            }
+            _ => true,
+        };
+        if !understood {
+            misunderstood(name, value);
         }
     }
 }
 
-fn misunderstood(name: &str, value: &[u8], right: &str) {
+fn put<T>(place: &mut T, value: Option<T>) -> bool {
+    match value {
+        Some(value) => {
+            *place = value;
+            true
+        }
+        None => false,
+    }
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    core::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// A size in bytes: a number, and `K`, `M` or `G` for powers of 1,024.
+fn size(text: &[u8]) -> Option<u64> {
+    let shift = match text.last()? {
+        b'K' => 10,
+        b'M' => 20,
+        b'G' => 30,
+        _ => return number(text),
+    };
+    number(&text[..text.len() - 1])?.checked_mul(1 << shift)
+}
+
+fn switch(text: &[u8]) -> Option<bool> {
+    match text {
+        b"1" => Some(true),
+        b"0" => Some(false),
+        _ => None,
+    }
+}
+
+/// Names of the settings, and the values that are right.
+const RIGHT: [(&str, &str); 6] = [
+    ("PRAIRIE_PAGE_HEAP", PageHeapChoice::NAMES),
+    ("PRAIRIE_HEAP_EXPERIMENT", "0 to 1000 (per mille of processes)"),
+    ("PRAIRIE_HEAP_RELEASE", "bytes in a second, such as 10M"),
+    ("PRAIRIE_HEAP_CHECK", "0 or 1"),
+    ("PRAIRIE_HEAP_DEEPBIND", "keep"),
+    ("PRAIRIE_HEAP_STATS", "text, json, text:PATH or json:PATH"),
+];
+
+fn misunderstood(name: &[u8], value: &[u8]) {
     let value = core::str::from_utf8(value).unwrap_or("…");
-    say(format_args!("{name}={value} is not understood, the default holds; right is {right}"));
+    for (known, right) in RIGHT {
+        if known.as_bytes() == name {
+            say(format_args!(
+                "{known}={value} is not understood, the default holds; right is {right}"
+            ));
+        }
+    }
 }
 
 /// Calls `act` with the name and the value of each variable.
@@ -81,5 +196,35 @@ fn each_variable_of_kernel(mut act: impl FnMut(&[u8], &[u8])) {
 fn split(variable: &[u8], act: &mut impl FnMut(&[u8], &[u8])) {
     if let Some(equals) = variable.iter().position(|&byte| byte == b'=') {
         act(&variable[..equals], &variable[equals + 1..]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_understood_or_refused() {
+        assert_eq!(size(b"10M"), Some(10 << 20));
+        assert_eq!(size(b"4096"), Some(4096));
+        for nonsense in [&b""[..], b"M", b"-1", b"10T", b"18446744073709551615K"] {
+            assert_eq!(size(nonsense), None, "{nonsense:?}");
+        }
+        let asked = ExitStatistics::of_value(b"json:/tmp/a:b").unwrap();
+        assert_eq!((asked.format, asked.path()), (Format::Json, Some(c"/tmp/a:b")));
+        assert_eq!(ExitStatistics::of_value(b"text").unwrap().path(), None);
+        assert!(ExitStatistics::of_value(b"xml").is_none());
+        assert!(ExitStatistics::of_value(&[b"text:".as_slice(), &[b'a'; 600]].concat()).is_none());
+    }
+
+    #[test]
+    fn a_bad_value_leaves_the_default() {
+        let mut settings = Settings::default();
+        settings.set(b"PRAIRIE_PAGE_HEAP", b"none");
+        settings.set(b"PRAIRIE_HEAP_EXPERIMENT", b"1001");
+        assert_eq!(settings.page_heap, PageHeapChoice::Temeraire);
+        assert_eq!(settings.experiment_per_mille, 0);
+        settings.set(b"PRAIRIE_PAGE_HEAP", b"legacy");
+        assert_eq!(settings.page_heap, PageHeapChoice::Legacy);
     }
 }

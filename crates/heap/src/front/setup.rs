@@ -3,9 +3,10 @@
 
 use rustix::process::{Resource, getrlimit};
 
+use super::choice::PageHeapChoice;
 use super::page_map::Reach;
 use super::settings::Settings;
-use super::{fork, malloc, possible_cpus};
+use super::{at_exit, background, deepbind, fork, malloc, possible_cpus};
 
 /// What the set-up has found out about the process.
 #[derive(Clone, Copy, Debug)]
@@ -16,38 +17,85 @@ pub struct Openings {
     pub possible_cpus: Option<usize>,
     /// The key of the marks of free objects.
     pub free_mark: u64,
+    /// Whether every free takes the slow path, which checks fully.
+    pub check: bool,
 }
 
 /// Reads the settings and opens the heap.
 pub fn run() {
     let settings = Settings::of_process();
+    let random = random_words();
     let openings = Openings {
         reach: Reach::for_limit(getrlimit(Resource::As).current),
         possible_cpus: possible_cpus::read(),
-        free_mark: random_word(),
+        // Never an aligned pointer exclusive-or its own address, which is what programs may hold.
+        free_mark: random[1] | 1,
+        check: settings.check,
     };
-    malloc::open(settings.page_heap, openings);
+    if settings.keep_deepbind {
+        deepbind::keep();
+    }
+    background::set_rate(settings.release_rate);
+    malloc::open(page_heap_of(&settings, random[0]), openings);
 }
 
-/// A word that differs from process to process: the one that the kernel gives each program.
-fn random_word() -> u64 {
+/// The page heap of the settings, or of the arm of the experiment that the process falls into by a
+/// hash of a random word (section 6.4).
+fn page_heap_of(settings: &Settings, random: u64) -> PageHeapChoice {
+    // Fibonacci hashing: the product's high bits are even spread.
+    let arm = ((random.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) * 1000) >> 32;
+    if arm < settings.experiment_per_mille { PageHeapChoice::Legacy } else { settings.page_heap }
+}
+
+/// Words that differ from process to process: those that the kernel gives each program.
+fn random_words() -> [u64; 2] {
     // SAFETY: asks for a value of the auxiliary vector, which is there from the start.
     let place = unsafe { libc::getauxval(libc::AT_RANDOM) } as *const [u64; 2];
-    // SAFETY: the kernel puts 16 bytes there. The first of them guard the stack; the second half
-    // is used here.
-    let words = unsafe { if place.is_null() { [0; 2] } else { place.read_unaligned() } };
-    // Never an aligned pointer exclusive-or its own address, which is what programs may hold.
-    words[1] | 1
+    // SAFETY: the kernel puts 16 bytes there.
+    unsafe { if place.is_null() { [0; 2] } else { place.read_unaligned() } }
 }
-
-/// Runs once the heap is open: what may allocate.
-pub fn finish() {}
 
 /// Runs when the library or the program is loaded, before any of its own code.
 extern "C" fn on_load() {
     fork::register();
+    malloc::ensure_ready();
+    background::start();
+}
+
+/// Runs when the process ends, after the program's own handlers.
+extern "C" fn on_exit() {
+    if let Some(asked) = Settings::of_process().statistics {
+        at_exit::write_as_asked(&asked);
+    }
 }
 
 #[used]
 #[unsafe(link_section = ".init_array")]
 static ON_LOAD: extern "C" fn() = on_load;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static ON_EXIT: extern "C" fn() = on_exit;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_experiment_takes_its_share() {
+        let settings =
+            |experiment_per_mille| Settings { experiment_per_mille, ..Settings::default() };
+        let mut word = 1u64;
+        let legacy =
+            |settings: Settings, word| page_heap_of(&settings, word) == PageHeapChoice::Legacy;
+        let mut taken = 0;
+        for _ in 0..10_000 {
+            word = word
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            assert!(!legacy(settings(0), word) && legacy(settings(1000), word));
+            taken += u32::from(legacy(settings(100), word));
+        }
+        assert!((900..1100).contains(&taken), "{taken} of 10,000 at 100 per mille");
+    }
+}

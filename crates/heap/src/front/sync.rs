@@ -18,7 +18,7 @@ const SPINS: u32 = 100;
 /// How long a thread waits for a lock that a fork holds, before it makes do without. A fork takes
 /// its locks before it takes those of stdio; a thread inside stdio that allocates takes them the
 /// other way round, and one of them must give way.
-const PATIENCE_WITH_FORK: Duration = Duration::from_millis(200);
+const PATIENCE_WITH_FORK: Duration = Duration::from_millis(60);
 const NAP: Duration = Duration::from_millis(20);
 
 /// Whether this process is between the preparation and the end of a fork.

@@ -1,0 +1,398 @@
+/* What users of preloaded allocators ran into, a case for each argument. A case that goes well ends
+ * with status 0; one that fails says why and ends with 1. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Known to no C library of today, but to the heap. */
+#define WEAK __attribute__((weak))
+WEAK void free_sized(void *, size_t);
+WEAK void free_aligned_sized(void *, size_t, size_t);
+WEAK void cfree(void *);
+extern char **environ;
+
+#define CHECK(condition)                                                             \
+    do {                                                                             \
+        if (!(condition)) {                                                          \
+            fprintf(stderr, "line %d: not so: %s (errno %d)\n", __LINE__, #condition, errno); \
+            _exit(1);                                                                \
+        }                                                                            \
+    } while (0)
+
+/* Keeps the compiler from knowing what a pointer or a size is. */
+static void *hidden(void *p) { __asm__ volatile("" : "+r"(p)); return p; }
+static size_t unknown(size_t n) { __asm__ volatile("" : "+r"(n)); return n; }
+static int aligned(void *p, size_t to) { return p && (uintptr_t)p % to == 0; }
+
+static void family(void) {
+    for (size_t size = 0; size < 300000; size += size < 2000 ? 1 : 1777) {
+        char *p = malloc(size);
+        CHECK(aligned(p, 16) && malloc_usable_size(p) >= size);
+        memset(p, 0xa5, malloc_usable_size(p));
+        char *q = realloc(p, size * 2 + 1);
+        CHECK(aligned(q, 16));
+        for (size_t i = 0; i < size; i++) CHECK((unsigned char)q[i] == 0xa5);
+        free(q);
+        char *zeros = calloc(size, 1);
+        for (size_t i = 0; i < size; i++) CHECK(zeros[i] == 0);
+        memset(zeros, 1, size);
+        free_sized(zeros, size);
+    }
+    char *big = calloc(3, 10 << 20);
+    for (size_t i = 0; i < 30 << 20; i += 1000) CHECK(big[i] == 0);
+    memset(big, 1, 30 << 20);
+    free(big);
+    big = calloc(3, 10 << 20);
+    for (size_t i = 0; i < 30 << 20; i += 1000) CHECK(big[i] == 0);
+    free(big);
+    CHECK(malloc_usable_size(NULL) == 0);
+    void *p = reallocarray(NULL, 10, 10);
+    CHECK(p && malloc_usable_size(p) >= 100);
+    cfree(p);
+    p = valloc(10);
+    CHECK(aligned(p, 4096));
+    free(p);
+    p = pvalloc(4097);
+    CHECK(aligned(p, 4096) && malloc_usable_size(p) >= 8192);
+    free(p);
+    /* Size 0 frees, as glibc has it; a fitting size stays in place, which _FORTIFY_SOURCE users
+     * need before they use the slack. */
+    CHECK(realloc(malloc(10), 0) == NULL);
+    p = malloc(100);
+    CHECK(realloc(p, malloc_usable_size(p)) == p);
+    free(p);
+    malloc_trim(0);
+}
+
+static void alignment(void) {
+    CHECK(aligned(malloc(1), 16) && aligned(malloc(8), 16));
+    for (size_t align = 8; align <= 1 << 30; align *= 2)
+        for (size_t size = 0; size <= 70000; size = size * 3 + (size == 0)) {
+            void *p = NULL;
+            CHECK(posix_memalign(&p, align, size) == 0 && aligned(p, align));
+            CHECK(malloc_usable_size(p) >= size);
+            memset(p, 1, size);
+            free_aligned_sized(p, align, size);
+            void *q = memalign(align, size);
+            CHECK(aligned(q, align));
+            q = realloc(q, size + 1);
+            CHECK(q);
+            free(q);
+        }
+    free(aligned_alloc(64, 100)); /* not a multiple: C17 allows it */
+    errno = 0;
+    CHECK(aligned_alloc(unknown(48), 96) == NULL && errno == EINVAL);
+    void *untouched = &untouched;
+    CHECK(posix_memalign(&untouched, unknown(24), 8) == EINVAL && untouched == &untouched);
+    CHECK(posix_memalign(&untouched, unknown(4), 8) == EINVAL);
+    errno = 0;
+    CHECK(posix_memalign(&untouched, 64, unknown(SIZE_MAX)) == ENOMEM && errno == 0);
+}
+
+#define FAILS(call) do { errno = 0; CHECK((call) == NULL && errno == ENOMEM); } while (0)
+
+static void errors(void) {
+    void *kept = malloc(100);
+    size_t sizes[] = {SIZE_MAX, SIZE_MAX - 1, SIZE_MAX - 15, SIZE_MAX - 4095, SIZE_MAX / 2 + 1,
+                      (size_t)PTRDIFF_MAX, (size_t)1 << 62, (size_t)1 << 48};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t n = unknown(sizes[i]);
+        FAILS(malloc(n));
+        FAILS(calloc(n, 1));
+        FAILS(calloc(1, n));
+        FAILS(calloc(n, n));
+        FAILS(realloc(kept, n));
+        FAILS(reallocarray(kept, n, 2));
+        FAILS(memalign(4096, n));
+        FAILS(memalign(1 << 30, n));
+        FAILS(aligned_alloc(64, n));
+        FAILS(valloc(n));
+        FAILS(pvalloc(n));
+    }
+    FAILS(calloc(unknown((size_t)1 << 33), (size_t)1 << 33));
+    memset(kept, 1, 100);
+    errno = 77;
+    free(kept);
+    free(malloc(10 << 20));
+    free(NULL);
+    CHECK(errno == 77);
+    free(malloc(3));
+    CHECK(errno == 77);
+}
+
+/* A signal handler that allocates, or forks, whatever its thread was at. */
+static volatile int handled;
+static void *held[64];
+static void allocates(int signal) {
+    (void)signal;
+    for (int i = 0; i < 64; i++) held[i] = malloc(16 + 997 * i);
+    for (int i = 0; i < 64; i++) free(held[i]);
+    handled++;
+}
+static void forks(int signal) {
+    (void)signal;
+    int kept = errno;
+    pid_t child = fork();
+    if (child == 0) {
+        for (int i = 0; i < 200; i++) free(malloc(10 + 1500 * i));
+        handled = 1000; /* the child goes on with what was interrupted, and ends soon */
+    } else if (child > 0)
+        handled++;
+    errno = kept;
+}
+static void work(int rounds) {
+    static void *slots[3000];
+    for (int i = 0; i < rounds; i++) {
+        int slot = rand() % 3000;
+        free(slots[slot]);
+        slots[slot] = malloc(rand() % (i % 16 ? 600 : 400000));
+        if (slots[slot]) *(char *)slots[slot] = 1;
+    }
+}
+static void by_timer(void (*handler)(int), int micros, int times) {
+    signal(SIGALRM, handler);
+    struct itimerval every = {{0, micros}, {0, micros}};
+    pid_t self = getpid();
+    setitimer(ITIMER_REAL, &every, NULL);
+    while (handled < times) work(2000);
+    struct itimerval never = {{0, 0}, {0, 0}};
+    setitimer(ITIMER_REAL, &never, NULL);
+    if (getpid() != self) _exit(0);
+    int status;
+    while (wait(&status) > 0) CHECK(status == 0);
+}
+static void signal_allocates(void) { by_timer(allocates, 200, 800); }
+static void signal_forks(void) { by_timer(forks, 2000, 40); }
+
+static volatile int stop;
+static void *worker(void *argument) {
+    unsigned seed = (unsigned)(uintptr_t)argument;
+    unsigned char *slots[500] = {0};
+    size_t sizes[500] = {0};
+    while (!stop) {
+        int i = rand_r(&seed) % 500;
+        if (slots[i]) {
+            for (size_t b = 0; b < sizes[i]; b += 61) CHECK(slots[i][b] == (unsigned char)i);
+            free(slots[i]);
+        }
+        sizes[i] = rand_r(&seed) % (rand_r(&seed) % 20 ? 900 : 300000);
+        slots[i] = malloc(sizes[i]);
+        CHECK(slots[i]);
+        memset(slots[i], i, sizes[i]);
+    }
+    for (int i = 0; i < 500; i++) free(slots[i]);
+    return NULL;
+}
+static void with_workers(void (*meanwhile)(void)) {
+    pthread_t threads[4];
+    for (uintptr_t i = 0; i < 4; i++) pthread_create(&threads[i], NULL, worker, (void *)(i + 1));
+    meanwhile();
+    stop = 1;
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+}
+static void fork_many(void) {
+    for (int i = 0; i < 25; i++) {
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            work(3000);
+            pthread_t thread;
+            pthread_create(&thread, NULL, (void *(*)(void *))malloc, (void *)100);
+            pthread_join(thread, NULL);
+            if (i % 10 == 0) { /* a child forks as well */
+                pid_t grandchild = fork();
+                if (grandchild == 0) _exit(0);
+                int status;
+                CHECK(waitpid(grandchild, &status, 0) == grandchild && status == 0);
+            }
+            _exit(0);
+        }
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+    }
+}
+static void fork_threads(void) { with_workers(fork_many); }
+
+/* A thread inside fflush holds stdio's list and allocates; fork takes the two the other way round. */
+static ssize_t writes(void *cookie, const char *text, size_t length) {
+    (void)cookie, (void)text;
+    for (int i = 0; i < 300; i++) free(malloc(3000 + 5000 * i));
+    return length;
+}
+static void *flusher(void *argument) {
+    (void)argument;
+    FILE *stream = fopencookie(NULL, "w", (cookie_io_functions_t){.write = writes});
+    while (!stop) {
+        fputs("text", stream);
+        fflush(NULL);
+    }
+    return NULL;
+}
+static void fork_fflush(void) {
+    pthread_t thread;
+    pthread_create(&thread, NULL, flusher, NULL);
+    fork_many();
+    stop = 1;
+    pthread_join(thread, NULL);
+}
+
+static void spawn(void) {
+    char *arguments[] = {"true", NULL};
+    for (int i = 0; i < 50; i++) {
+        pid_t child;
+        CHECK(posix_spawnp(&child, "true", NULL, NULL, arguments, environ) == 0);
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+        if ((child = vfork()) == 0) _exit(0);
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+        free(malloc(1000));
+    }
+}
+static void spawn_threads(void) { with_workers(spawn); }
+
+/* Keys: as many as without a preload. Destructors may allocate, in any round. */
+static pthread_key_t keys[2000];
+static void allocates_at_end(void *value) {
+    void *p = malloc(500);
+    CHECK(p);
+    free(value);
+    static _Thread_local int rounds;
+    pthread_setspecific(keys[0], rounds++ < 3 ? p : (free(p), NULL));
+}
+static void *dies(void *argument) {
+    (void)argument;
+    pthread_setspecific(keys[0], malloc(100));
+    for (int i = 0; i < 100; i++) free(malloc(i * 50));
+    return malloc(200);
+}
+static void threads_die(void) {
+    CHECK(pthread_key_create(&keys[0], allocates_at_end) == 0);
+    for (int round = 0; round < 300; round++) {
+        pthread_t threads[4];
+        for (int i = 0; i < 4; i++) CHECK(pthread_create(&threads[i], NULL, dies, NULL) == 0);
+        for (int i = 0; i < 4; i++) {
+            void *left;
+            pthread_join(threads[i], &left);
+            free(left);
+        }
+    }
+    struct mallinfo2 info = mallinfo2();
+    CHECK(info.uordblks < 64 << 20);
+}
+static void count_keys(void) {
+    int count = 0;
+    free(malloc(1));
+    while (pthread_key_create(&keys[count], NULL) == 0) count++;
+    printf("%d\n", count);
+}
+
+static void memory_limit(void) {
+    struct rlimit limit = {500 << 20, 500 << 20};
+    CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+    static void *blocks[10000];
+    for (int round = 0; round < 3; round++) {
+        size_t size = round == 0 ? 1 << 20 : round == 1 ? 100000 : 3 << 20;
+        int count = 0;
+        errno = 0;
+        while (count < 10000 && (blocks[count] = malloc(size))) memset(blocks[count++], 1, 100);
+        CHECK(errno == ENOMEM && count * size > 150u << 20);
+        void *small = malloc(10);
+        free(small);
+        FAILS(malloc(400 << 20));
+        while (count) free(blocks[--count]);
+        void *large = malloc(100 << 20);
+        CHECK(large);
+        free(large);
+    }
+    /* A thread may find no room for its stack, but nothing breaks. */
+    pthread_t thread;
+    int error = pthread_create(&thread, NULL, dies, NULL);
+    CHECK(error == 0 || error == EAGAIN);
+    void *left = NULL;
+    if (error == 0) pthread_join(thread, &left);
+    free(left);
+    free(malloc(100));
+}
+
+static void plugin(void) {
+    void *library = dlopen(getenv("PLUGIN"), RTLD_NOW | RTLD_DEEPBIND);
+    if (!library) fprintf(stderr, "%s\n", dlerror());
+    CHECK(library);
+    char *(*make)(void) = (char *(*)(void))dlsym(library, "make");
+    void (*take)(char *) = (void (*)(char *))dlsym(library, "take");
+    for (int i = 0; i < 1000; i++) {
+        free(make());
+        take(malloc(10));
+    }
+}
+
+/* What must end the process with one line. */
+static void *other_thread_frees(void *p) { free(p); return NULL; }
+static void twice(size_t size) {
+    char *p = hidden(malloc(size));
+    free(p);
+    free(hidden(p));
+}
+static void twice_apart(size_t size) {
+    char *p = hidden(malloc(size)), *q = malloc(size);
+    free(p);
+    free(q);
+    free(hidden(p));
+}
+static void twice_elsewhere(size_t size) {
+    char *p = hidden(malloc(size));
+    free(p);
+    pthread_t thread;
+    pthread_create(&thread, NULL, other_thread_frees, hidden(p));
+    pthread_join(thread, NULL);
+}
+static void foreign(size_t size) {
+    static char unallocated[1 << 20];
+    free(malloc(10));
+    free(hidden(size ? unallocated + 4096 : (char *)&size));
+}
+static void interior(size_t size) {
+    char *p = hidden(malloc(size));
+    free(hidden(p + (size > 300000 ? 8192 : 8)));
+}
+static void interior_by_an_object(size_t size) {
+    /* Passes as an object until its cache is full. */
+    static char *blocks[5000];
+    for (int i = 0; i < 5000; i++) blocks[i] = malloc(size);
+    free(hidden(blocks[0] + 16));
+    for (int i = 1; i < 5000; i++) free(blocks[i]);
+}
+
+int main(int count, char **arguments) {
+    static const struct { const char *name; void (*run)(void); } cases[] = {
+        {"family", family}, {"alignment", alignment}, {"errors", errors},
+        {"signal_allocates", signal_allocates}, {"signal_forks", signal_forks},
+        {"fork_threads", fork_threads}, {"fork_fflush", fork_fflush},
+        {"spawn_threads", spawn_threads}, {"threads_die", threads_die},
+        {"count_keys", count_keys}, {"memory_limit", memory_limit}, {"plugin", plugin},
+    };
+    static const struct { const char *name; void (*run)(size_t); } faults[] = {
+        {"twice", twice}, {"twice_apart", twice_apart}, {"twice_elsewhere", twice_elsewhere},
+        {"foreign", foreign}, {"interior", interior},
+        {"interior_by_an_object", interior_by_an_object},
+    };
+    const char *name = count > 1 ? arguments[1] : "";
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (!strcmp(name, cases[i].name)) return cases[i].run(), 0;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        if (!strcmp(name, faults[i].name)) return faults[i].run(atol(arguments[2])), 0;
+    fprintf(stderr, "no case is called %s\n", name);
+    return 2;
+}

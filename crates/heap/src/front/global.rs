@@ -1,0 +1,66 @@
+//! The heap as a Rust program's global allocator.
+
+use core::alloc::{GlobalAlloc, Layout};
+
+use super::malloc;
+use super::size_class::GRANULE;
+
+/// Prairie's heap for a Rust program: what Rust allocates comes from it, what C libraries in the
+/// program allocate does not.
+///
+/// ```
+/// #[global_allocator]
+/// static HEAP: heap::PrairieHeap = heap::PrairieHeap;
+///
+/// let numbers: Vec<u32> = (0..1000).collect();
+/// assert_eq!(numbers.iter().sum::<u32>(), 499_500);
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PrairieHeap;
+
+// SAFETY: objects are as large and as aligned as asked for, are nobody else's until they are freed,
+// and stay where they are.
+unsafe impl GlobalAlloc for PrairieHeap {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.align() <= GRANULE {
+            malloc::allocate_quickly(layout.size())
+        } else {
+            malloc::allocate_aligned(layout.size(), layout.align())
+        }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, object: *mut u8, _: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { malloc::free_quickly(object) };
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if layout.align() <= GRANULE {
+            return malloc::allocate_zeroed(layout.size());
+        }
+        let object = malloc::allocate_aligned(layout.size(), layout.align());
+        if !object.is_null() {
+            // SAFETY: the object is ours and holds the layout's size.
+            unsafe { object.write_bytes(0, layout.size()) };
+        }
+        object
+    }
+
+    unsafe fn realloc(&self, object: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        if layout.align() <= GRANULE {
+            // SAFETY: the caller's promise; Rust's sizes are not nought here.
+            return unsafe { malloc::reallocate(object, size) };
+        }
+        let fresh = malloc::allocate_aligned(size, layout.align());
+        if !fresh.is_null() {
+            // SAFETY: two objects of at least as many bytes; the old one is the caller's to free.
+            unsafe {
+                fresh.copy_from_nonoverlapping(object, layout.size().min(size));
+                malloc::free(object);
+            }
+        }
+        fresh
+    }
+}

@@ -1,0 +1,216 @@
+//! What the heap tells about itself, as text and as JSON.
+
+use core::fmt;
+
+use serde::ser::SerializeSeq;
+use serde::{Serialize, Serializer};
+
+use super::cpu::CpuCaches;
+use super::emergency;
+use super::huge_page_mode::{self, HugePageMode};
+use super::malloc::HEAP;
+use super::size_class::SizeClass;
+use super::slab::Slab;
+use super::thread::ThreadStacks;
+use crate::page_heap::{PageHeap, PageHeapStats};
+use crate::units::Pages;
+
+/// The heap at one moment. Levels are looked at one after the other, so sums can be off by what
+/// other threads do meanwhile.
+#[derive(Clone, Debug, Serialize)]
+pub struct Statistics {
+    /// The kernel's setting of transparent huge pages.
+    pub transparent_huge_pages: HugePageMode,
+    /// Where small objects' memory is lost, in bytes.
+    pub small: SmallObjects,
+    /// Large objects.
+    pub large: LargeObjects,
+    /// Bytes of the heap's own notes of spans.
+    pub span_notes_bytes: usize,
+    /// Bytes handed out where a lock barred the way: in signal handlers inside the heap.
+    pub emergency_bytes: usize,
+    /// The page heap.
+    pub page_heap: PageHeapStats,
+    /// The size classes in use.
+    pub classes: Classes,
+}
+
+/// Bytes of small objects by where they are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SmallObjects {
+    /// In the program's hands, rounded up to their classes.
+    pub live_bytes: usize,
+    /// In caches of CPUs and threads.
+    pub cached_bytes: usize,
+    /// In transfer caches.
+    pub transfer_bytes: usize,
+    /// Free in spans that have live or cached objects: external fragmentation.
+    pub free_in_spans_bytes: usize,
+    /// What spans cannot cut into objects.
+    pub span_rest_bytes: usize,
+}
+
+/// Large objects.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LargeObjects {
+    /// How many there are.
+    pub objects: u64,
+    /// Bytes of their pages.
+    pub bytes: u64,
+}
+
+/// A size class in use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ClassStatistics {
+    /// Bytes of an object.
+    pub size: usize,
+    /// Spans of the class.
+    pub spans: usize,
+    /// Objects in the program's hands.
+    pub live: usize,
+    /// Objects in caches of CPUs and threads.
+    pub cached: usize,
+    /// Objects that those caches have room for.
+    pub room: usize,
+    /// Objects in the transfer cache.
+    pub transfer: usize,
+    /// Objects free in spans.
+    pub free: usize,
+}
+
+impl ClassStatistics {
+    fn of(class: SizeClass) -> ClassStatistics {
+        let (central, transfer) = HEAP.class_state(class);
+        let sum = |of_slab: fn(&Slab, SizeClass) -> usize| {
+            let cpus = CpuCaches::slabs().map(|(_, slab)| slab);
+            cpus.chain(ThreadStacks::slabs()).map(|slab| of_slab(slab, class)).sum::<usize>()
+        };
+        let (cached, room) = (sum(Slab::len), sum(Slab::room));
+        let objects = central.spans * usize::from(class.info().objects);
+        let elsewhere = cached + transfer + central.free_objects;
+        ClassStatistics {
+            size: class.size(),
+            spans: central.spans,
+            live: objects.saturating_sub(elsewhere),
+            cached,
+            room,
+            transfer,
+            free: central.free_objects,
+        }
+    }
+}
+
+/// The size classes in use; looked at when they are written out.
+#[derive(Clone, Copy, Debug)]
+pub struct Classes;
+
+impl Classes {
+    /// Each class that has spans.
+    pub fn iter(self) -> impl Iterator<Item = (SizeClass, ClassStatistics)> {
+        SizeClass::all()
+            .map(|class| (class, ClassStatistics::of(class)))
+            .filter(|(_, statistics)| statistics.spans > 0)
+    }
+}
+
+impl Serialize for Classes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut list = serializer.serialize_seq(None)?;
+        for (_, class) in self.iter() {
+            list.serialize_element(&class)?;
+        }
+        list.end()
+    }
+}
+
+impl SmallObjects {
+    fn of_process() -> SmallObjects {
+        Classes.iter().fold(SmallObjects::default(), |sum, (class, statistics)| {
+            let info = class.info();
+            let span = Pages(info.pages.into()).bytes() as usize;
+            let rest = span - usize::from(info.objects) * class.size();
+            SmallObjects {
+                live_bytes: sum.live_bytes + statistics.live * class.size(),
+                cached_bytes: sum.cached_bytes + statistics.cached * class.size(),
+                transfer_bytes: sum.transfer_bytes + statistics.transfer * class.size(),
+                free_in_spans_bytes: sum.free_in_spans_bytes + statistics.free * class.size(),
+                span_rest_bytes: sum.span_rest_bytes + statistics.spans * rest,
+            }
+        })
+    }
+}
+
+impl Statistics {
+    /// Those of this process. `None` before anything was allocated, and from a signal handler that
+    /// interrupted the heap.
+    pub fn of_process() -> Option<Statistics> {
+        let (live, page_heap) = HEAP.page_state(|page_heap| page_heap.stats())?;
+        Some(Statistics {
+            transparent_huge_pages: huge_page_mode::of_system(),
+            small: SmallObjects::of_process(),
+            large: LargeObjects { objects: live.large_spans, bytes: live.large.bytes() },
+            span_notes_bytes: live.notes_bytes,
+            emergency_bytes: emergency::used(),
+            page_heap,
+            classes: Classes,
+        })
+    }
+
+    /// Bytes in the program's hands.
+    pub fn live_bytes(&self) -> usize {
+        self.small.live_bytes + self.large.bytes as usize
+    }
+}
+
+struct Mib(usize);
+
+impl fmt::Display for Mib {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} MiB", self.0 as f64 / f64::from(1 << 20))
+    }
+}
+
+impl fmt::Display for Statistics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.transparent_huge_pages == HugePageMode::Never {
+            writeln!(f, "transparent huge pages are off (never): there is no huge page to be had")?;
+        }
+        let small = &self.small;
+        writeln!(
+            f,
+            "live {}: small objects {}, {} large {}",
+            Mib(self.live_bytes()),
+            Mib(small.live_bytes),
+            self.large.objects,
+            Mib(self.large.bytes as usize)
+        )?;
+        writeln!(
+            f,
+            "free small objects: in caches {}, transfer caches {}, spans {}; rests of spans {}",
+            Mib(small.cached_bytes),
+            Mib(small.transfer_bytes),
+            Mib(small.free_in_spans_bytes),
+            Mib(small.span_rest_bytes)
+        )?;
+        writeln!(
+            f,
+            "notes of spans {}, handed out in emergency {}",
+            Mib(self.span_notes_bytes),
+            Mib(self.emergency_bytes)
+        )?;
+        write!(f, "{}", self.page_heap)?;
+        writeln!(
+            f,
+            "{:>8} {:>8} {:>10} {:>8} {:>8} {:>8} {:>8}",
+            "size", "spans", "live", "cached", "room", "transfer", "free"
+        )?;
+        for (_, class) in self.classes.iter() {
+            let ClassStatistics { size, spans, live, cached, room, transfer, free } = class;
+            writeln!(
+                f,
+                "{size:>8} {spans:>8} {live:>10} {cached:>8} {room:>8} {transfer:>8} {free:>8}"
+            )?;
+        }
+        Ok(())
+    }
+}

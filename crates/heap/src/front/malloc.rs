@@ -151,11 +151,12 @@ pub fn allocate(size: usize) -> *mut u8 {
     if !ready() {
         return emergency::allocate::<Mapped>(size, GRANULE);
     }
-    let object = match SizeClass::of_size(size) {
+    let attempt = || match SizeClass::of_size(size) {
         Some(class) => allocate_class(class),
         None => allocate_large(size, GRANULE).0,
     };
-    if object.is_null() { last_resort(size, GRANULE) } else { object }
+    let object = attempt();
+    if object.is_null() { last_resort(size, GRANULE, attempt) } else { object }
 }
 
 /// Memory of `size` bytes, aligned to `align`, a power of two, or null when there is none.
@@ -167,11 +168,12 @@ pub fn allocate_aligned(size: usize, align: usize) -> *mut u8 {
         true => SizeClass::of_layout(size, align.max(GRANULE)),
         false => None,
     };
-    let object = match class {
+    let attempt = || match class {
         Some(class) => allocate_class(class),
         None => allocate_large(size, align).0,
     };
-    if object.is_null() { last_resort(size, align) } else { object }
+    let object = attempt();
+    if object.is_null() { last_resort(size, align, attempt) } else { object }
 }
 
 /// Memory of `size` bytes that reads as zeros, or null when there is none.
@@ -184,13 +186,17 @@ pub fn allocate_zeroed(size: usize) -> *mut u8 {
         }
         return object;
     }
-    let (object, zeroed) = allocate_large(size, GRANULE);
-    if !object.is_null() && !zeroed {
-        // SAFETY: as above.
-        unsafe { object.write_bytes(0, size) };
-    }
-    // What the last resort gives was never written to.
-    if object.is_null() { last_resort(size, GRANULE) } else { object }
+    let attempt = || {
+        let (object, zeroed) = allocate_large(size, GRANULE);
+        if !object.is_null() && !zeroed {
+            // SAFETY: as above.
+            unsafe { object.write_bytes(0, size) };
+        }
+        object
+    };
+    let object = attempt();
+    // What comes from the emergency region was never written to.
+    if object.is_null() { last_resort(size, GRANULE, attempt) } else { object }
 }
 
 /// A large object and whether it reads as zeros, or null.
@@ -201,10 +207,27 @@ fn allocate_large(size: usize, align: usize) -> (*mut u8, bool) {
     object.map_or((null_mut(), false), |object| (object.start, object.zeroed))
 }
 
-/// Memory for a thread whose way is barred by a lock that it holds itself, or by a fork.
+/// What is left when memory is short: another attempt after all caches have given up what they
+/// hold, which may free whole huge pages; or, where a lock bars the way that the thread itself or a
+/// fork holds, the emergency region.
 #[cold]
-fn last_resort(size: usize, align: usize) -> *mut u8 {
-    if HEAP.is_barred() { emergency::allocate::<Mapped>(size, align) } else { null_mut() }
+fn last_resort(size: usize, align: usize, attempt: impl Fn() -> *mut u8) -> *mut u8 {
+    if HEAP.is_barred() {
+        return emergency::allocate::<Mapped>(size, align);
+    }
+    // More than there is address space will not be there afterwards, either.
+    if size >> 47 != 0 || align >> 47 != 0 {
+        return null_mut();
+    }
+    empty_caches();
+    attempt()
+}
+
+/// Gives what the caches of the CPUs and the transfer caches hold to its spans, and spans that
+/// become empty to the page heap.
+fn empty_caches() {
+    CpuCaches::drain_all(|class, objects| HEAP.give_central(class, objects));
+    HEAP.empty_transfers(|cache| cache.len());
 }
 
 fn take_back_deferred() {
@@ -339,15 +362,14 @@ pub unsafe fn reallocate(object: *mut u8, size: usize) -> *mut u8 {
     fresh
 }
 
-/// Gives at least `pages` back to the system, if so much can be spared: what the caches of the CPUs
-/// and the transfer caches hold goes to its spans first. Returns how much it was.
+/// Gives at least `pages` back to the system, if so much can be spared; all caches give up what they
+/// hold first. Returns how much it was.
 pub fn release(pages: Pages) -> Pages {
     if !ready() {
         return Pages::ZERO;
     }
     take_back_deferred();
-    CpuCaches::drain_all(|class, objects| HEAP.give_central(class, objects));
-    HEAP.empty_transfers(|cache| cache.len());
+    empty_caches();
     HEAP.release(pages)
 }
 

@@ -3,6 +3,29 @@
 //!
 //! - [`protocol`] is the protocol as data and pure transition functions. The checker proves it and
 //!   the timing simulator times it: both call the same functions for every decision.
+//! - The timing simulator: [`params`] describe a machine; [`lru`] sets make up [`cache`]s and
+//!   [`tlb`]s; [`hierarchy`] is what an access to a physical line costs, with [`mesh`] and
+//!   [`contention`]; [`machine`] adds translation, the [`iommu`] and the page table ([`pages`]);
+//!   [`workload`]s are what cores do; [`engine`] moves pages by hardware, [`software`] has the
+//!   steps and costs of moving them without; [`sim`] runs it all, and [`paper`] is the paper's
+//!   evaluation, run again.
 #![forbid(unsafe_code)]
 
+pub mod address;
+pub mod cache;
+pub mod contention;
+pub mod engine;
+pub mod hierarchy;
+pub mod iommu;
+pub mod lru;
+pub mod machine;
+pub mod mesh;
+pub mod pages;
+pub mod paper;
+pub mod params;
 pub mod protocol;
+pub mod random;
+pub mod sim;
+pub mod software;
+pub mod tlb;
+pub mod workload;

@@ -1,0 +1,405 @@
+//! Caches: the private L1 and L2 of a core, and the sliced last-level cache with its directory.
+//!
+//! They know lines and states, not time. Names of states are those of the MESI protocol.
+//!
+//! The L1 is a filter in front of the L2: it holds a subset of its lines, and whether a line may be
+//! written without asking. (Intel's L2 does not enforce that subset; with 32 times the size the
+//! difference is small.) The L2 therefore always knows the true state, and evicting from the L1
+//! costs nothing.
+
+use crate::address::Line;
+use crate::lru::{Evicted, Sets};
+use crate::params::Params;
+
+/// Held by this and perhaps other cores, clean.
+pub const SHARED: u32 = 1;
+/// Held by this core alone, clean.
+pub const EXCLUSIVE: u32 = 2;
+/// Held by this core alone, changed.
+pub const MODIFIED: u32 = 3;
+
+/// Sets indexed by the low bits of the line, in one or several slices.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    sets: Sets,
+    bits: u32,
+}
+
+impl Cache {
+    /// `slices` slices, each of a power of two of sets.
+    pub fn new(slices: usize, sets: usize, ways: usize) -> Cache {
+        assert!(sets.is_power_of_two() && sets >= 4);
+        Cache { sets: Sets::new(slices * sets, ways), bits: sets.trailing_zeros() }
+    }
+
+    #[inline]
+    fn place(&self, slice: usize, line: Line) -> (usize, u32) {
+        let set = line.0 & ((1 << self.bits) - 1);
+        ((slice << self.bits) + set as usize, line.0 >> self.bits)
+    }
+
+    fn line(&self, set: usize, key: u32) -> Line {
+        Line(key << self.bits | set as u32 & ((1 << self.bits) - 1))
+    }
+
+    #[inline]
+    fn touch(&mut self, slice: usize, line: Line) -> Option<usize> {
+        let (set, key) = self.place(slice, line);
+        self.sets.touch(set, key)
+    }
+
+    #[inline]
+    fn find(&self, slice: usize, line: Line) -> Option<usize> {
+        let (set, key) = self.place(slice, line);
+        self.sets.find(set, key)
+    }
+
+    #[inline]
+    fn insert(&mut self, slice: usize, line: Line, state: u32) -> (usize, Option<(Line, u32)>) {
+        let (set, key) = self.place(slice, line);
+        let (slot, evicted) = self.sets.insert(set, key, state);
+        (slot, evicted.map(|Evicted { key, state }| (self.line(set, key), state)))
+    }
+
+    /// See [`Sets::peek`].
+    #[inline]
+    fn peek(&self, slice: usize, line: Line) -> u32 {
+        self.sets.peek(self.place(slice, line).0)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (usize, Line, u32)> + '_ {
+        self.sets.iter().map(|(set, slot, key, state)| (slot, self.line(set, key), state))
+    }
+}
+
+/// Where a private access ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// Served by the L1.
+    L1,
+    /// Served by the L2; the L1 has it now.
+    L2,
+    /// A store to a line that others may share: the directory has to be asked.
+    Upgrade,
+    /// In neither.
+    Nowhere,
+}
+
+/// The private caches of one core.
+#[derive(Clone, Debug)]
+pub struct Private {
+    l1: Cache,
+    l2: Cache,
+}
+
+impl Private {
+    /// Empty caches.
+    pub fn new(params: &Params) -> Private {
+        let cache = |kib: u64, ways: u64| Cache::new(1, (kib * 16 / ways) as usize, ways as usize);
+        Private {
+            l1: cache(params.l1.kib, params.l1.ways),
+            l2: cache(params.l2.kib, params.l2.ways),
+        }
+    }
+
+    /// A load or store.
+    #[inline]
+    pub fn access(&mut self, line: Line, write: bool) -> Found {
+        match self.l1.touch(0, line) {
+            Some(slot) if !write || self.l1.sets.state(slot) == MODIFIED => Found::L1,
+            l1_slot => self.access_l2(line, write, l1_slot),
+        }
+    }
+
+    fn access_l2(&mut self, line: Line, write: bool, l1_slot: Option<usize>) -> Found {
+        let Some(slot) = self.l2.touch(0, line) else { return Found::Nowhere };
+        if write {
+            if self.l2.sets.state(slot) == SHARED {
+                return Found::Upgrade;
+            }
+            self.l2.sets.set_state(slot, MODIFIED);
+        }
+        // The L1 knows only whether a store has to ask.
+        let state = if self.l2.sets.state(slot) == MODIFIED { MODIFIED } else { SHARED };
+        match l1_slot {
+            Some(l1_slot) => {
+                self.l1.sets.set_state(l1_slot, state);
+                Found::L1
+            }
+            None => {
+                self.l1.insert(0, line, state);
+                Found::L2
+            }
+        }
+    }
+
+    /// Takes a line that the directory granted in `state`. Returns the line that had to go and
+    /// whether it was changed.
+    pub fn fill(&mut self, line: Line, state: u32) -> Option<(Line, bool)> {
+        let (_, evicted) = self.l2.insert(0, line, state);
+        let evicted = evicted.map(|(line, state)| {
+            self.drop_l1(line);
+            (line, state == MODIFIED)
+        });
+        self.l1.insert(0, line, if state == MODIFIED { MODIFIED } else { SHARED });
+        evicted
+    }
+
+    /// The directory grants ownership of a line that is held shared.
+    pub fn upgrade(&mut self, line: Line) {
+        let slot = self.l2.find(0, line).expect("an upgrade is of a line that is held");
+        self.l2.sets.set_state(slot, MODIFIED);
+        match self.l1.touch(0, line) {
+            Some(slot) => self.l1.sets.set_state(slot, MODIFIED),
+            None => drop(self.l1.insert(0, line, MODIFIED)),
+        }
+    }
+
+    /// Gives up a line. Returns whether it was changed.
+    pub fn invalidate(&mut self, line: Line) -> bool {
+        let Some(slot) = self.l2.find(0, line) else { return false };
+        let modified = self.l2.sets.state(slot) == MODIFIED;
+        self.l2.sets.remove(slot);
+        self.drop_l1(line);
+        modified
+    }
+
+    /// Keeps a line, clean and shared. Returns whether it was changed.
+    pub fn downgrade(&mut self, line: Line) -> bool {
+        let Some(slot) = self.l2.find(0, line) else { return false };
+        let modified = self.l2.sets.state(slot) == MODIFIED;
+        self.l2.sets.set_state(slot, SHARED);
+        if let Some(slot) = self.l1.find(0, line) {
+            self.l1.sets.set_state(slot, SHARED);
+        }
+        modified
+    }
+
+    /// The state of a line; `None` if it is not held.
+    pub fn state(&self, line: Line) -> Option<u32> {
+        self.l2.find(0, line).map(|slot| self.l2.sets.state(slot))
+    }
+
+    /// Brings what an access to a line would look at into the host's cache.
+    #[inline]
+    pub fn peek(&self, line: Line) -> u32 {
+        self.l2.peek(0, line)
+    }
+
+    /// The line that would be put out if `line` were fetched.
+    #[inline]
+    pub fn next_out(&self, line: Line) -> Option<Line> {
+        let (set, _) = self.l2.place(0, line);
+        self.l2.sets.next_out(set).map(|key| self.l2.line(set, key))
+    }
+
+    fn drop_l1(&mut self, line: Line) {
+        if let Some(slot) = self.l1.find(0, line) {
+            self.l1.sets.remove(slot);
+        }
+    }
+
+    /// All lines held, with their states.
+    pub fn lines(&self) -> impl Iterator<Item = (Line, u32)> + '_ {
+        self.l2.iter().map(|(_, line, state)| (line, state))
+    }
+
+    /// Checks that the L1 holds a subset of the L2 and may write only what is modified.
+    pub fn validate(&self) {
+        self.l1.sets.validate();
+        self.l2.sets.validate();
+        for (_, line, state) in self.l1.iter() {
+            let l2 = self.state(line).unwrap_or_else(|| panic!("{line:?} is in the L1 alone"));
+            assert_eq!(state == MODIFIED, l2 == MODIFIED, "{line:?} is {state} in L1, {l2} in L2");
+        }
+    }
+
+    /// Bytes of host memory.
+    pub fn bytes(&self) -> usize {
+        self.l1.sets.bytes() + self.l2.sets.bytes()
+    }
+}
+
+/// Data of the last-level cache: as in memory.
+const CLEAN: u32 = 1;
+/// Data of the last-level cache: newer than memory.
+const DIRTY: u32 = 2;
+/// Directory: several cores may hold the line, all clean.
+const SHARERS: u32 = 1;
+/// Directory: one core holds it, and may have changed it.
+const OWNER: u32 = 2;
+
+/// The last-level cache and the directory, in slices. A line's slice is a hash of its number.
+///
+/// Data and directory are apart: a line that a core fetches from memory is tracked in the directory
+/// and not kept in the data array, which lines enter when the last core gives them up (the
+/// non-inclusive cache with inclusive directory of Skylake-SP).
+#[derive(Clone, Debug)]
+pub struct Llc {
+    slices: u64,
+    data: Cache,
+    directory: Cache,
+    /// Cores that hold the line of a slot of the directory: `words` words each, a bit a core.
+    sharers: Vec<u64>,
+    words: usize,
+}
+
+/// A line that a slice had to drop from its data, and whether memory has to be written.
+pub type Dropped = Option<(Line, bool)>;
+
+/// A slot of the directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tracked(usize);
+
+impl Llc {
+    /// An empty cache.
+    pub fn new(params: &Params) -> Llc {
+        let (slices, ways) = (params.llc.slices as usize, params.llc.ways);
+        let sets = (params.llc.kib_per_slice * 16 / ways) as usize;
+        let d = &params.directory;
+        let directory = Cache::new(slices, d.sets_per_slice as usize, d.ways as usize);
+        let words = params.cores.count.div_ceil(64) as usize;
+        Llc {
+            slices: params.llc.slices,
+            data: Cache::new(slices, sets, ways as usize),
+            sharers: vec![0; directory.sets.slots() * words],
+            directory,
+            words,
+        }
+    }
+
+    /// The slice of a line.
+    #[inline]
+    pub fn slice(&self, line: Line) -> usize {
+        let mixed = line.0.wrapping_mul(0x9E37_79B1);
+        ((u64::from(mixed ^ mixed >> 15) * self.slices) >> 32) as usize
+    }
+
+    /// Brings what a request for a line would look at into the host's cache.
+    #[inline]
+    pub fn peek(&self, line: Line) -> u32 {
+        let slice = self.slice(line);
+        self.directory.peek(slice, line) ^ self.data.peek(slice, line)
+    }
+
+    /// Whether the data of a line is here, which counts as a use.
+    #[inline]
+    pub fn has(&mut self, line: Line) -> bool {
+        self.data.touch(self.slice(line), line).is_some()
+    }
+
+    /// Keeps the data of a line.
+    pub fn keep(&mut self, line: Line, dirty: bool) -> Dropped {
+        let slice = self.slice(line);
+        match self.data.touch(slice, line) {
+            Some(slot) if dirty => self.data.sets.set_state(slot, DIRTY),
+            Some(_) => {}
+            None => {
+                let state = if dirty { DIRTY } else { CLEAN };
+                let (_, evicted) = self.data.insert(slice, line, state);
+                return evicted.map(|(line, state)| (line, state == DIRTY));
+            }
+        }
+        None
+    }
+
+    /// Drops the data of a line; whoever asked has it. Returns whether it was newer than memory.
+    pub fn discard(&mut self, line: Line) -> bool {
+        let Some(slot) = self.data.find(self.slice(line), line) else { return false };
+        let dirty = self.data.sets.state(slot) == DIRTY;
+        self.data.sets.remove(slot);
+        dirty
+    }
+
+    /// The directory's record of a line, if cores hold it.
+    #[inline]
+    pub fn tracked(&mut self, line: Line) -> Option<Tracked> {
+        self.directory.touch(self.slice(line), line).map(Tracked)
+    }
+
+    /// Begins to track a line, as owned by `core`. Returns a line that had to go and its holders
+    /// through `released`.
+    pub fn track(&mut self, line: Line, core: usize, released: &mut Vec<usize>) -> Option<Line> {
+        let (slot, evicted) = self.directory.insert(self.slice(line), line, OWNER);
+        released.clear();
+        if evicted.is_some() {
+            self.holders(Tracked(slot), released);
+        }
+        let sharers = &mut self.sharers[slot * self.words..][..self.words];
+        sharers.fill(0);
+        sharers[core / 64] |= 1 << (core % 64);
+        evicted.map(|(line, _)| line)
+    }
+
+    /// Whether one core alone holds the line, and may have changed it.
+    pub fn is_owned(&self, at: Tracked) -> bool {
+        self.directory.sets.state(at.0) == OWNER
+    }
+
+    /// The cores that hold a line, appended in order.
+    pub fn holders(&self, at: Tracked, into: &mut Vec<usize>) {
+        for (word, bits) in self.sharers[at.0 * self.words..][..self.words].iter().enumerate() {
+            let mut bits = *bits;
+            while bits != 0 {
+                into.push(word * 64 + bits.trailing_zeros() as usize);
+                bits &= bits - 1;
+            }
+        }
+    }
+
+    /// One more core holds the line; all hold it clean.
+    pub fn share(&mut self, at: Tracked, core: usize) {
+        self.directory.sets.set_state(at.0, SHARERS);
+        self.sharers[at.0 * self.words + core / 64] |= 1 << (core % 64);
+    }
+
+    /// `core` alone holds the line.
+    pub fn own(&mut self, at: Tracked, core: usize) {
+        self.directory.sets.set_state(at.0, OWNER);
+        let sharers = &mut self.sharers[at.0 * self.words..][..self.words];
+        sharers.fill(0);
+        sharers[core / 64] |= 1 << (core % 64);
+    }
+
+    /// `core` gave the line up. Returns whether it was the last to hold it.
+    pub fn release(&mut self, at: Tracked, core: usize) -> bool {
+        self.sharers[at.0 * self.words + core / 64] &= !(1 << (core % 64));
+        let last = self.sharers[at.0 * self.words..][..self.words].iter().all(|word| *word == 0);
+        if last {
+            self.untrack(at);
+        }
+        last
+    }
+
+    /// No core holds the line any more.
+    pub fn untrack(&mut self, at: Tracked) {
+        self.sharers[at.0 * self.words..][..self.words].fill(0);
+        self.directory.sets.remove(at.0);
+    }
+
+    /// All tracked lines: where, which, and whether owned.
+    pub fn all_tracked(&self) -> impl Iterator<Item = (Tracked, Line, bool)> + '_ {
+        self.directory.iter().map(|(slot, line, state)| (Tracked(slot), line, state == OWNER))
+    }
+
+    /// Whether the data of a line is here; no use.
+    pub fn holds(&self, line: Line) -> bool {
+        self.data.find(self.slice(line), line).is_some()
+    }
+
+    /// Whether any core holds a line; no use.
+    pub fn is_tracked(&self, line: Line) -> bool {
+        self.directory.find(self.slice(line), line).is_some()
+    }
+
+    /// Checks both arrays.
+    pub fn validate(&self) {
+        self.data.sets.validate();
+        self.directory.sets.validate();
+    }
+
+    /// Bytes of host memory.
+    pub fn bytes(&self) -> usize {
+        self.data.sets.bytes() + self.directory.sets.bytes() + self.sharers.len() * 8
+    }
+}

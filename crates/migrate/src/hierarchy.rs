@@ -1,0 +1,399 @@
+//! The memory hierarchy in time: what an access to a physical line costs once the caches, the
+//! directory, the mesh, memory and the metadata table of Contiguitas-HW have had their say.
+//!
+//! Every request that a private cache cannot serve is one transaction at the last-level cache, as
+//! in the transaction layer of the checked protocol; [`Table::route`] decides where its data is at
+//! home and under which opposite name private copies have to go first.
+
+mod redirect;
+
+use serde::Serialize;
+
+use crate::address::{Frame, Line};
+use crate::cache::{EXCLUSIVE, Found, Llc, MODIFIED, Private, SHARED};
+use crate::contention::Queue;
+use crate::mesh::Mesh;
+use crate::params::{LINE_BYTES, Params};
+use crate::protocol::table::Table;
+
+/// Most entries that the metadata table can have.
+pub const MAX_ENTRIES: usize = 64;
+
+/// What happened, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Loads and stores of the cores, page walks included.
+    pub accesses: u64,
+    /// Served by the L2.
+    pub l2_hits: u64,
+    /// Transactions at the last-level cache, of cores.
+    pub llc_requests: u64,
+    /// Of these, the data was in the last-level cache.
+    pub llc_hits: u64,
+    /// Of these, another core had the data.
+    pub forwards: u64,
+    /// Stores that had to ask for ownership of a line they held.
+    pub upgrades: u64,
+    /// Lines read from memory.
+    pub memory_reads: u64,
+    /// Lines written to memory.
+    pub memory_writes: u64,
+    /// Private copies invalidated by others.
+    pub invalidations: u64,
+    /// Lines that the directory had no room for.
+    pub directory_evictions: u64,
+    /// Hops of messages through the mesh.
+    pub hops: u64,
+    /// Lines written or read by devices.
+    pub device_lines: u64,
+    /// Requests to a migrating page at the last-level cache.
+    pub redirected: u64,
+    /// Private copies invalidated because a request came by the opposite name.
+    pub opposite_recalls: u64,
+    /// Requests that had to go on to another slice.
+    pub crossings: u64,
+    /// Lines copied by the migration engine.
+    pub lines_copied: u64,
+}
+
+impl Counts {
+    /// What happened between `earlier` and now.
+    #[must_use]
+    pub fn since(&self, earlier: &Counts) -> Counts {
+        Counts {
+            accesses: self.accesses - earlier.accesses,
+            l2_hits: self.l2_hits - earlier.l2_hits,
+            llc_requests: self.llc_requests - earlier.llc_requests,
+            llc_hits: self.llc_hits - earlier.llc_hits,
+            forwards: self.forwards - earlier.forwards,
+            upgrades: self.upgrades - earlier.upgrades,
+            memory_reads: self.memory_reads - earlier.memory_reads,
+            memory_writes: self.memory_writes - earlier.memory_writes,
+            invalidations: self.invalidations - earlier.invalidations,
+            directory_evictions: self.directory_evictions - earlier.directory_evictions,
+            hops: self.hops - earlier.hops,
+            device_lines: self.device_lines - earlier.device_lines,
+            redirected: self.redirected - earlier.redirected,
+            opposite_recalls: self.opposite_recalls - earlier.opposite_recalls,
+            crossings: self.crossings - earlier.crossings,
+            lines_copied: self.lines_copied - earlier.lines_copied,
+        }
+    }
+}
+
+/// Latencies in picoseconds, worked out once.
+#[derive(Clone, Copy, Debug)]
+struct Latencies {
+    l2: u64,
+    llc: u64,
+    /// What memory adds to a look-up in the last-level cache.
+    memory: u64,
+    lookup: u64,
+    crossing: u64,
+}
+
+/// Caches, directory, mesh and memory of a machine.
+#[derive(Clone, Debug)]
+pub struct Hierarchy {
+    private: Vec<Private>,
+    llc: Llc,
+    mesh: Mesh,
+    ports: Vec<Queue>,
+    memory: Queue,
+    latencies: Latencies,
+    /// Migrations under way.
+    table: Table<Frame, MAX_ENTRIES>,
+    live: usize,
+    /// What happened.
+    pub counts: Counts,
+    /// Holders of a line, while it is recalled.
+    holders: Vec<usize>,
+}
+
+impl Hierarchy {
+    /// An empty hierarchy.
+    pub fn new(params: &Params) -> Hierarchy {
+        let mesh = Mesh::new(params);
+        let llc = params.cycles(params.llc.cycles);
+        let idle = params.memory.load_ns * 1000;
+        let latencies = Latencies {
+            l2: params.cycles(params.l2.cycles),
+            llc,
+            memory: idle.saturating_sub(llc + mesh.mean_round_trip_ps()),
+            lookup: params.cycles(params.migration.lookup_cycles),
+            crossing: params.migration.crossing_ps,
+        };
+        Hierarchy {
+            private: vec![Private::new(params); params.cores.count as usize],
+            llc: Llc::new(params),
+            mesh,
+            ports: vec![Queue::new(params.llc.port_ps); params.llc.slices as usize],
+            memory: Queue::new(LINE_BYTES * 1_000_000 / params.memory.mb_per_second),
+            latencies,
+            table: Table::new(params.migration.entries as usize),
+            live: 0,
+            counts: Counts::default(),
+            holders: Vec::new(),
+        }
+    }
+
+    /// Ends a window of time for everything that is queued for.
+    pub fn turn(&mut self, window_ps: u64) {
+        self.ports.iter_mut().for_each(|port| port.turn(window_ps));
+        self.memory.turn(window_ps);
+    }
+
+    /// A load or store of `core`. Returns the picoseconds beyond an L1 hit until it is served.
+    #[inline]
+    pub fn access(&mut self, core: usize, line: Line, write: bool) -> u64 {
+        self.counts.accesses += 1;
+        match self.private[core].access(line, write) {
+            Found::L1 => 0,
+            Found::L2 => {
+                self.counts.l2_hits += 1;
+                self.latencies.l2
+            }
+            Found::Upgrade => {
+                self.counts.upgrades += 1;
+                self.request(core, line, true, true)
+            }
+            Found::Nowhere => self.request(core, line, write, false),
+        }
+    }
+
+    /// Brings what an access of `core` to a line would look at into the host's cache. Many of these
+    /// wait for the host's memory together, accesses would one after the other.
+    #[inline]
+    pub fn peek(&self, core: usize, line: Line) -> u32 {
+        self.private[core].peek(line) ^ self.llc.peek(line)
+    }
+
+    /// The same for the line that would have to go.
+    #[inline]
+    pub fn peek_next_out(&self, core: usize, line: Line) -> u32 {
+        self.private[core].next_out(line).map_or(0, |out| self.llc.peek(out))
+    }
+
+    /// A transaction at the last-level cache for a core that holds the line shared (`held`) or not
+    /// at all.
+    fn request(&mut self, core: usize, line: Line, write: bool, held: bool) -> u64 {
+        self.counts.llc_requests += 1;
+        let tile = self.mesh.core_tile(core);
+        let slice = self.llc.slice(line);
+        let mut ps = self.latencies.llc;
+        ps += 2 * self.travel(tile, self.mesh.slice_tile(slice));
+        ps += self.ports[slice].take();
+        let mut home = line;
+        if self.live > 0 {
+            let redirection = self.redirect(line);
+            ps += redirection.ps;
+            home = redirection.home;
+            if !redirection.fill {
+                return ps + self.serve_uncached(line, home, write);
+            }
+        }
+        let (granted, wait) = self.claim(core, line, home, write, held);
+        ps += wait;
+        if held && self.private[core].state(line).is_some() {
+            self.private[core].upgrade(line);
+        } else if let Some((victim, dirty)) = self.private[core].fill(line, granted) {
+            self.give_up(core, victim, dirty);
+        }
+        ps
+    }
+
+    /// Asks the directory for a line, invalidates or downgrades the copies of others, and brings
+    /// the data. Returns the state granted and what it took.
+    fn claim(
+        &mut self,
+        core: usize,
+        line: Line,
+        home: Line,
+        write: bool,
+        held: bool,
+    ) -> (u32, u64) {
+        let Some(at) = self.llc.tracked(line) else {
+            let ps = self.data(home, write);
+            self.track(line, core);
+            return (if write { MODIFIED } else { EXCLUSIVE }, ps);
+        };
+        let slice_tile = self.mesh.slice_tile(self.llc.slice(line));
+        let mut holders = std::mem::take(&mut self.holders);
+        holders.clear();
+        self.llc.holders(at, &mut holders);
+        let owned = self.llc.is_owned(at);
+        let mut ps = 0;
+        if write {
+            let mut forwarded = false;
+            for &holder in holders.iter().filter(|holder| **holder != core) {
+                self.counts.invalidations += 1;
+                forwarded |= self.private[holder].invalidate(line);
+                // Invalidations go out together: the farthest counts.
+                ps = ps.max(2 * self.travel(slice_tile, self.mesh.core_tile(holder)));
+            }
+            ps += if ps > 0 { self.latencies.l2 } else { 0 };
+            self.llc.own(at, core);
+            if forwarded {
+                self.counts.forwards += 1;
+                self.llc.discard(home);
+            } else if !held {
+                ps = ps.max(self.data(home, true));
+            } else {
+                self.llc.discard(home);
+            }
+        } else {
+            let from = holders[0];
+            if owned || !self.llc.has(home) {
+                ps = 2 * self.travel(slice_tile, self.mesh.core_tile(from)) + self.latencies.l2;
+                self.counts.forwards += 1;
+                if owned && self.private[from].downgrade(line) {
+                    self.keep(home, true);
+                }
+            } else {
+                self.counts.llc_hits += 1;
+            }
+            self.llc.share(at, core);
+        }
+        self.holders = holders;
+        (if write { MODIFIED } else { SHARED }, ps)
+    }
+
+    /// The data of a line that no core has: from the last-level cache or from memory.
+    fn data(&mut self, home: Line, take: bool) -> u64 {
+        let found = if take { self.take_data(home) } else { self.llc.has(home) };
+        if found {
+            self.counts.llc_hits += 1;
+            return 0;
+        }
+        self.counts.memory_reads += 1;
+        self.latencies.memory + self.memory.take()
+    }
+
+    /// Takes data out of the last-level cache for a core that will change it.
+    fn take_data(&mut self, home: Line) -> bool {
+        let found = self.llc.has(home);
+        self.llc.discard(home);
+        found
+    }
+
+    /// Tracks a line for its first holder; the line that the directory drops for it is called back
+    /// from all who hold it.
+    fn track(&mut self, line: Line, core: usize) {
+        let mut holders = std::mem::take(&mut self.holders);
+        if let Some(dropped) = self.llc.track(line, core, &mut holders) {
+            self.counts.directory_evictions += 1;
+            let mut dirty = false;
+            for &holder in &holders {
+                self.counts.invalidations += 1;
+                dirty |= self.private[holder].invalidate(dropped);
+            }
+            let home = self.home(dropped);
+            self.keep(home, dirty);
+        }
+        self.holders = holders;
+    }
+
+    /// A core's L2 had no room for a line: the last one to give it up leaves it in the last-level
+    /// cache.
+    fn give_up(&mut self, core: usize, line: Line, dirty: bool) {
+        let at = self.llc.tracked(line).expect("the directory tracks every line that cores hold");
+        if self.llc.release(at, core) {
+            let home = self.home(line);
+            self.keep(home, dirty);
+        }
+    }
+
+    /// Keeps data in the last-level cache.
+    fn keep(&mut self, home: Line, dirty: bool) {
+        if let Some((_, true)) = self.llc.keep(home, dirty) {
+            self.counts.memory_writes += 1;
+            self.memory.take();
+        }
+    }
+
+    /// Calls all private copies of a line back into the last-level cache, at `home`. Returns what
+    /// it took.
+    fn recall(&mut self, line: Line, home: Line) -> u64 {
+        let Some(at) = self.llc.tracked(line) else { return 0 };
+        let slice_tile = self.mesh.slice_tile(self.llc.slice(line));
+        let mut holders = std::mem::take(&mut self.holders);
+        holders.clear();
+        self.llc.holders(at, &mut holders);
+        let (mut dirty, mut ps) = (false, 0);
+        for &holder in &holders {
+            self.counts.invalidations += 1;
+            dirty |= self.private[holder].invalidate(line);
+            ps = ps.max(2 * self.travel(slice_tile, self.mesh.core_tile(holder)));
+        }
+        self.holders = holders;
+        self.llc.untrack(at);
+        self.keep(home, dirty);
+        ps + self.latencies.l2
+    }
+
+    /// A device writes or reads a whole line. Returns the picoseconds from the root complex on.
+    pub fn device(&mut self, line: Line, write: bool) -> u64 {
+        self.counts.device_lines += 1;
+        let slice = self.llc.slice(line);
+        let mut ps = self.latencies.llc + self.ports[slice].take();
+        // The root complex sits at tile 0.
+        ps += 2 * self.travel(0, self.mesh.slice_tile(slice));
+        let mut home = line;
+        if self.live > 0 {
+            let redirection = self.redirect(line);
+            ps += redirection.ps;
+            home = redirection.home;
+        }
+        ps += self.recall(line, home);
+        if write {
+            self.keep(home, true);
+        } else if self.llc.has(home) {
+            self.counts.llc_hits += 1;
+        } else {
+            self.counts.memory_reads += 1;
+            ps += self.latencies.memory + self.memory.take();
+        }
+        ps
+    }
+
+    /// Picoseconds of a message from tile to tile, whose hops are counted.
+    #[inline]
+    fn travel(&mut self, from: usize, to: usize) -> u64 {
+        let (hops, ps) = self.mesh.way(from, to);
+        self.counts.hops += hops;
+        ps
+    }
+
+    /// Bytes of host memory that caches and directory take.
+    pub fn bytes(&self) -> usize {
+        self.private.iter().map(Private::bytes).sum::<usize>() + self.llc.bytes()
+    }
+
+    /// Checks that directory and private caches agree: a line is tracked exactly for those who hold
+    /// it, and one who may change it holds it alone; and that no line is held under both names of
+    /// a migration.
+    pub fn validate(&self) {
+        self.llc.validate();
+        let mut held = 0;
+        for private in &self.private {
+            private.validate();
+            held += private.lines().count();
+        }
+        for (at, line, owned) in self.llc.all_tracked() {
+            let mut holders = Vec::new();
+            self.llc.holders(at, &mut holders);
+            assert!(!holders.is_empty(), "{line:?} is tracked and nobody holds it");
+            assert!(!owned || holders.len() == 1, "{line:?} is owned and {holders:?} hold it");
+            for &holder in &holders {
+                let state = self.private[holder].state(line);
+                let state = state.unwrap_or_else(|| panic!("core {holder} has no {line:?}"));
+                assert!(owned || state == SHARED, "{line:?} is shared, {state} in core {holder}");
+            }
+            held -= holders.len();
+            if let Some(opposite) = self.opposite(line) {
+                assert!(!self.llc.is_tracked(opposite), "{line:?} and {opposite:?} are both held");
+            }
+        }
+        assert_eq!(held, 0, "lines are held that the directory does not track");
+    }
+}

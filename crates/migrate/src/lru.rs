@@ -1,0 +1,327 @@
+//! Associative sets with exact least-recently-used replacement, packed for speed.
+//!
+//! Caches, directories, TLBs and walk caches are all [`Sets`]. A way is one 32-bit word, and the
+//! order of use of up to sixteen ways is one 64-bit word of four-bit way numbers, most recent
+//! lowest, so that a use rotates a few bits instead of shifting entries. The order lies beside the
+//! ways: a set of eleven or twelve ways is exactly one 64-byte line of the host's cache.
+//!
+//! ```text
+//! word    key (30 bits, never 0)                                   state (2 bits, 0 = empty)
+//! order   way used longest ago | … | second | way used last (4 bits each)
+//! set     word of way 0 | word of way 1 | … | (padding) | order, low half | order, high half
+//! ```
+//!
+//! What else an entry carries (a frame, a set of sharers) lies in an array of the owner, indexed by
+//! slot: `set * stride + way`.
+
+/// The most ways that a set can have: sixteen four-bit numbers fill the order word.
+pub const MAX_WAYS: usize = 16;
+
+/// The largest key: 30 bits, less the one value that would look empty.
+pub const MAX_KEY: u32 = (1 << 30) - 2;
+
+const STATE: u32 = 3;
+const ONES: u64 = 0x1111_1111_1111_1111;
+const IDENTITY: u64 = 0xFEDC_BA98_7654_3210;
+
+/// The sets of one cache or TLB, all empty at first.
+#[derive(Clone, Debug)]
+pub struct Sets {
+    ways: usize,
+    /// Ways rounded up to whole comparisons of four.
+    lanes: usize,
+    stride: usize,
+    /// Where the first set begins, so that sets begin with lines of the host's cache.
+    origin: usize,
+    words: Vec<u32>,
+}
+
+/// Words of a line of the host's cache.
+const HOST_LINE: usize = 16;
+
+/// What an insertion put out of a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Evicted {
+    /// Its key.
+    pub key: u32,
+    /// Its state, 1 to 3.
+    pub state: u32,
+}
+
+impl Sets {
+    /// `sets` empty sets of `ways` ways, at most [`MAX_WAYS`].
+    pub fn new(sets: usize, ways: usize) -> Sets {
+        assert!((1..=MAX_WAYS).contains(&ways), "{ways} ways");
+        let lanes = ways.next_multiple_of(4);
+        let stride = (lanes + 2).next_multiple_of(4);
+        let words = vec![0; sets * stride + HOST_LINE];
+        let origin = words.as_ptr().align_offset(HOST_LINE * 4).min(HOST_LINE);
+        let mut all = Sets { ways, lanes, stride, origin, words };
+        all.clear();
+        all
+    }
+
+    /// How many slots there are, for arrays indexed by slot: somewhat more than entries.
+    pub fn slots(&self) -> usize {
+        self.words.len() - HOST_LINE
+    }
+
+    fn sets(&self) -> usize {
+        self.slots() / self.stride
+    }
+
+    /// Bytes of host memory that the sets take.
+    pub fn bytes(&self) -> usize {
+        self.words.len() * 4
+    }
+
+    #[inline]
+    fn order(&self, set: usize) -> u64 {
+        let end = self.origin + (set + 1) * self.stride;
+        let halves = &self.words[end - 2..end];
+        u64::from(halves[0]) | u64::from(halves[1]) << 32
+    }
+
+    #[inline]
+    fn set_order(&mut self, set: usize, order: u64) {
+        let end = self.origin + (set + 1) * self.stride;
+        let halves = &mut self.words[end - 2..end];
+        halves[0] = order as u32;
+        halves[1] = (order >> 32) as u32;
+    }
+
+    /// The slot of `key` in `set`, its place in the order of use unchanged.
+    #[inline]
+    pub fn find(&self, set: usize, key: u32) -> Option<usize> {
+        let wanted = word(key, 0);
+        let base = set * self.stride;
+        let words = &self.words[self.origin + base..][..self.lanes];
+        for (at, four) in words.chunks_exact(4).enumerate() {
+            let mut hits = 0;
+            for (way, word) in four.iter().enumerate() {
+                hits |= u32::from(word & !STATE == wanted) << way;
+            }
+            if hits != 0 {
+                return Some(base + at * 4 + hits.trailing_zeros() as usize);
+            }
+        }
+        None
+    }
+
+    /// The slot of `key` in `set`, which becomes the one used last.
+    #[inline]
+    pub fn touch(&mut self, set: usize, key: u32) -> Option<usize> {
+        let slot = self.find(set, key)?;
+        let (order, way) = (self.order(set), (slot - set * self.stride) as u64);
+        if order & 15 != way {
+            self.set_order(set, used_last(order, way));
+        }
+        Some(slot)
+    }
+
+    /// Brings the set into the host's cache, and says something of it that is of no use otherwise.
+    #[inline]
+    pub fn peek(&self, set: usize) -> u32 {
+        self.words[self.origin + set * self.stride]
+    }
+
+    /// The key that the next insertion into `set` would put out, if any.
+    #[inline]
+    pub fn next_out(&self, set: usize) -> Option<u32> {
+        let way = self.order(set) >> (4 * (self.ways - 1)) & 15;
+        let word = self.words[self.origin + set * self.stride + way as usize];
+        (word != 0).then(|| (word >> 2) - 1)
+    }
+
+    /// The state of the entry in `slot`; 0 if there is none.
+    #[inline]
+    pub fn state(&self, slot: usize) -> u32 {
+        self.words[self.origin + slot] & STATE
+    }
+
+    /// The key of the entry in `slot`.
+    pub fn key(&self, slot: usize) -> u32 {
+        debug_assert_ne!(self.state(slot), 0, "slot {slot} is empty");
+        (self.words[self.origin + slot] >> 2) - 1
+    }
+
+    /// Changes the state (1 to 3) of the entry in `slot`.
+    #[inline]
+    pub fn set_state(&mut self, slot: usize, state: u32) {
+        debug_assert!(self.state(slot) != 0 && (1..=3).contains(&state));
+        self.words[self.origin + slot] = self.words[self.origin + slot] & !STATE | state;
+    }
+
+    /// Puts `key`, which is not there, in the place of the entry of `set` used longest ago, as the
+    /// one used last. Returns its slot and what had to go.
+    #[inline]
+    pub fn insert(&mut self, set: usize, key: u32, state: u32) -> (usize, Option<Evicted>) {
+        debug_assert!(key <= MAX_KEY && (1..=3).contains(&state));
+        debug_assert!(self.find(set, key).is_none(), "key {key} twice in set {set}");
+        let order = self.order(set);
+        let way = order >> (4 * (self.ways - 1)) & 15;
+        let slot = set * self.stride + way as usize;
+        let old = self.words[self.origin + slot];
+        self.words[self.origin + slot] = word(key, state);
+        self.set_order(set, used_last(order, way));
+        let evicted = (old != 0).then(|| Evicted { key: (old >> 2) - 1, state: old & STATE });
+        (slot, evicted)
+    }
+
+    /// Empties `slot`, which the next insertion into its set then takes.
+    pub fn remove(&mut self, slot: usize) {
+        self.words[self.origin + slot] = 0;
+        // 32-bit division is the quicker one.
+        let set = slot as u32 / self.stride as u32;
+        let way = u64::from(slot as u32 % self.stride as u32);
+        let order = used_longest_ago(self.order(set as usize), way, self.ways);
+        self.set_order(set as usize, order);
+    }
+
+    /// Empties all.
+    pub fn clear(&mut self) {
+        self.words.fill(0);
+        for set in 0..self.sets() {
+            self.set_order(set, IDENTITY);
+        }
+    }
+
+    /// All entries: set, slot, key and state.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, usize, u32, u32)> + '_ {
+        let slots = (0..self.slots()).filter(|slot| slot % self.stride < self.lanes);
+        let full = slots.filter(|slot| self.state(*slot) != 0);
+        full.map(|slot| (slot / self.stride, slot, self.key(slot), self.state(slot)))
+    }
+
+    /// Checks that every order word names each way once and that no key is twice in a set.
+    pub fn validate(&self) {
+        for set in 0..self.sets() {
+            let order = self.order(set);
+            let named = (0..16).fold(0u32, |named, at| named | 1 << (order >> (4 * at) & 15));
+            assert_eq!(named, 0xFFFF, "the order of set {set} is {order:#x}");
+            let words = &self.words[self.origin + set * self.stride..][..self.lanes];
+            for (way, word) in words.iter().enumerate().filter(|(_, word)| **word != 0) {
+                assert!(way < self.ways && word & STATE != 0, "set {set} way {way}: {word:#x}");
+                let same = words.iter().filter(|other| *other & !STATE == word & !STATE);
+                assert_eq!(same.count(), 1, "set {set} holds {word:#x} more than once");
+            }
+        }
+    }
+}
+
+#[inline]
+fn word(key: u32, state: u32) -> u32 {
+    ((key + 1) << 2) | state
+}
+
+/// Bit position of `way` in an order word: the lowest nibble that equals it.
+#[inline]
+fn position(order: u64, way: u64) -> u32 {
+    let differs = order ^ (way * ONES);
+    let zero = differs.wrapping_sub(ONES) & !differs & (8 * ONES);
+    zero.trailing_zeros() & !3
+}
+
+#[inline]
+fn used_last(order: u64, way: u64) -> u64 {
+    let at = position(order, way);
+    let more_recent = order & !(u64::MAX << at);
+    let older = order & (u64::MAX << at) << 4;
+    older | more_recent << 4 | way
+}
+
+fn used_longest_ago(order: u64, way: u64, ways: usize) -> u64 {
+    let at = position(order, way);
+    let end = 4 * (ways as u32 - 1);
+    let unused = order & (u64::MAX << end) << 4;
+    let more_recent = order & !(u64::MAX << at);
+    let older = (order & !unused) >> at >> 4 << at;
+    unused | way << end | older | more_recent
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_entry_used_longest_ago_goes() {
+        let mut sets = Sets::new(1, 3);
+        for key in [10, 11, 12] {
+            assert_eq!(sets.insert(0, key, 1).1, None);
+        }
+        assert!(sets.touch(0, 10).is_some());
+        assert_eq!(sets.insert(0, 13, 2).1, Some(Evicted { key: 11, state: 1 }));
+        let slot = sets.find(0, 10).unwrap();
+        sets.remove(slot);
+        assert_eq!(sets.insert(0, 14, 1).1, None, "the emptied way is taken first");
+        assert_eq!(sets.insert(0, 15, 1).1, Some(Evicted { key: 12, state: 1 }));
+    }
+
+    #[test]
+    fn a_key_of_zero_is_not_an_empty_way() {
+        let mut sets = Sets::new(2, 4);
+        assert_eq!(sets.find(0, 0), None);
+        sets.insert(0, 0, 1);
+        assert_eq!(sets.find(0, 0), sets.touch(0, 0));
+        assert_eq!(sets.iter().count(), 1);
+        assert_eq!(sets.find(1, 0), None);
+        assert_eq!(sets.find(0, MAX_KEY), None);
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Touch(u32),
+        Insert(u32),
+        Remove(u32),
+    }
+
+    proptest! {
+        /// Against a list of keys in order of use.
+        #[test]
+        fn sets_do_as_a_list_in_order_of_use(
+            ways in 1usize..=16,
+            steps in prop::collection::vec((0u32..24, 0u8..4).prop_map(|(key, what)| match what {
+                0 => Step::Touch(key),
+                1 => Step::Remove(key),
+                _ => Step::Insert(key),
+            }), 0..200),
+        ) {
+            let mut sets = Sets::new(2, ways);
+            let mut model: Vec<u32> = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Touch(key) => {
+                        let there = model.contains(&key);
+                        prop_assert_eq!(sets.touch(1, key).is_some(), there);
+                        if there {
+                            model.retain(|other| *other != key);
+                            model.insert(0, key);
+                        }
+                    }
+                    Step::Insert(key) if !model.contains(&key) => {
+                        model.insert(0, key);
+                        let gone = if model.len() > ways { model.pop() } else { None };
+                        let (slot, evicted) = sets.insert(1, key, 1 + key % 3);
+                        prop_assert_eq!(sets.key(slot), key);
+                        prop_assert_eq!(evicted, gone.map(|key| Evicted { key, state: 1 + key % 3 }));
+                    }
+                    Step::Insert(_) => {}
+                    Step::Remove(key) => {
+                        if let Some(slot) = sets.find(1, key) {
+                            sets.remove(slot);
+                        }
+                        model.retain(|other| *other != key);
+                    }
+                }
+                sets.validate();
+                let mut held: Vec<u32> = sets.iter().map(|(_, _, key, _)| key).collect();
+                held.sort();
+                let mut expected = model.clone();
+                expected.sort();
+                prop_assert_eq!(held, expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! A run: a machine serves requests while pages move.
+//!
+//! Cores take turns, each for a window of simulated time; what one does to caches, directory and
+//! tables is seen by the next at once, and queues by [`crate::contention`]. The same plan gives the
+//! same result, bit for bit.
+
+mod core;
+
+use serde::Serialize;
+
+use self::core::Core;
+use crate::address::{LINES, PageSize, Vpn};
+use crate::engine::{Engine, Stats};
+use crate::hierarchy::Counts;
+use crate::machine::{Machine, Translations};
+use crate::pages::TooSmall;
+use crate::params::Params;
+use crate::protocol::table::Caching;
+use crate::random::Random;
+use crate::software::{Baseline, totals};
+use crate::workload::{Kind, Workload};
+
+/// Picoseconds for which each core runs before the next has its turn.
+const WINDOW_PS: u64 = 1_000_000;
+
+/// How pages move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Method {
+    /// By Contiguitas-HW.
+    Hardware(Caching),
+    /// By the operating system.
+    Software(Baseline),
+}
+
+/// Which pages move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// Network buffers, which a device uses.
+    Buffers,
+    /// The program's heap.
+    Heap,
+}
+
+/// Migrations during a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Migrations {
+    /// How many begin in a second.
+    pub per_second: f64,
+    /// How.
+    pub method: Method,
+    /// Of which pages, in a random order.
+    pub target: Target,
+}
+
+/// What to run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// What the cores do.
+    pub workload: Kind,
+    /// Seed of all that is random.
+    pub seed: u64,
+    /// Size of the pages of the program's heap.
+    pub heap: PageSize,
+    /// Requests of each core that count.
+    pub requests: u64,
+    /// Requests of each core before, to fill caches.
+    pub warm_up: u64,
+    /// Mean nanoseconds between requests to one core, which come at random; `None` for one after
+    /// the other.
+    pub interarrival_ns: Option<f64>,
+    /// Migrations; none if `None`.
+    pub migrations: Option<Migrations>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Outcome {
+    /// Requests a second that all cores served together.
+    pub throughput: f64,
+    /// Picoseconds of each request that counts, by core and number: the same request at the same
+    /// place in every run of one seed.
+    #[serde(skip)]
+    pub latencies_ps: Vec<Vec<u64>>,
+    /// Simulated picoseconds from the first to the last request that counts.
+    pub span_ps: u64,
+    /// What happened in the hierarchy.
+    pub counts: Counts,
+    /// What happened in address translation.
+    pub translations: Translations,
+    /// What the migrations did.
+    pub migrations: Stats,
+    /// Bytes of host memory for caches and directory.
+    pub host_bytes: usize,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Requests served by all cores, those before counting included.
+    pub served: u64,
+    /// Accesses of all cores.
+    pub accesses: u64,
+}
+
+/// A run in progress.
+pub struct Simulation {
+    params: Params,
+    plan: Plan,
+    machine: Machine,
+    stream: Box<dyn Workload>,
+    cores: Vec<Core>,
+    engine: Engine,
+    now_ps: u64,
+    /// When migrations began, and the counts then.
+    counted_from: Option<(u64, Counts, Translations)>,
+    begun: u64,
+    targets: Random,
+    software: Stats,
+    /// Until when the one thread that migrates by software is busy.
+    software_until_ps: u64,
+}
+
+impl Simulation {
+    /// A machine about to run `plan`.
+    ///
+    /// # Errors
+    /// [`TooSmall`] if the workload does not fit its memory.
+    pub fn new(params: &Params, plan: &Plan) -> Result<Simulation, TooSmall> {
+        let cores = params.cores.count as usize;
+        let stream = plan.workload.stream(cores, plan.seed, plan.heap);
+        let machine = Machine::new(params, stream.bytes())?;
+        let caching = match plan.migrations.map(|migrations| migrations.method) {
+            Some(Method::Hardware(caching)) => caching,
+            _ => Caching::Cacheable,
+        };
+        Ok(Simulation {
+            engine: Engine::new(params, caching),
+            cores: (0..cores).map(|core| Core::new(plan, core)).collect(),
+            params: params.clone(),
+            plan: plan.clone(),
+            machine,
+            stream,
+            now_ps: 0,
+            counted_from: None,
+            begun: 0,
+            targets: Random::new(plan.seed, u64::MAX),
+            software: Stats::default(),
+            software_until_ps: 0,
+        })
+    }
+
+    /// Runs to the end. `progress` is told how far it is, every now and then, and says whether to
+    /// go on; if not, there is no outcome.
+    pub fn run(mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Option<Outcome> {
+        let mut windows = 0u64;
+        while self.cores.iter().any(|core| !core.is_done(&self.plan)) {
+            self.window();
+            windows += 1;
+            if windows.is_multiple_of(64) && !progress(self.progress()) {
+                return None;
+            }
+            if cfg!(debug_assertions) && windows.is_power_of_two() {
+                self.machine.validate();
+            }
+        }
+        self.settle();
+        if cfg!(debug_assertions) {
+            self.machine.validate();
+        }
+        Some(self.outcome())
+    }
+
+    /// One turn of every core.
+    fn window(&mut self) {
+        let end_ps = self.now_ps + WINDOW_PS;
+        if self.counted_from.is_none() && self.cores.iter().all(|core| core.is_warm(&self.plan)) {
+            let (counts, translations) = (self.machine.hierarchy.counts, self.machine.translations);
+            self.counted_from = Some((self.now_ps, counts, translations));
+        }
+        self.begin_migrations(end_ps);
+        self.engine.advance(&mut self.machine, end_ps);
+        for number in 0..self.cores.len() {
+            self.run_core(number, end_ps);
+        }
+        self.machine.unblock_before(self.now_ps);
+        self.machine.hierarchy.turn(WINDOW_PS);
+        self.now_ps = end_ps;
+    }
+
+    /// Begins the migrations that are due before `end_ps`.
+    fn begin_migrations(&mut self, end_ps: u64) {
+        let (Some(migrations), Some((from_ps, ..))) = (self.plan.migrations, self.counted_from)
+        else {
+            return;
+        };
+        let elapsed_s = (end_ps - from_ps) as f64 / 1e12;
+        let due = (elapsed_s * migrations.per_second) as u64;
+        while self.begun < due {
+            self.begun += 1;
+            let region = match migrations.target {
+                Target::Buffers => self.stream.buffers(),
+                Target::Heap => self.stream.heap(),
+            };
+            let pages = region.bytes >> (12 + region.start.size().order());
+            let index = self.targets.below(pages);
+            let page = region.page(index);
+            match migrations.method {
+                Method::Hardware(_) => self.engine.ask(page),
+                Method::Software(baseline) => {
+                    let queue = index as usize * self.cores.len() / pages as usize;
+                    self.migrate_by_software(baseline, page, queue);
+                }
+            }
+        }
+        self.engine.begin(&mut self.machine, self.now_ps);
+    }
+
+    /// The operating system moves a page on one core; the others are interrupted. As by Linux's
+    /// kcompactd, one page moves at a time: a page asked for meanwhile is left where it is. `queue` is the
+    /// core whose device queue the page belongs to, if it is a buffer.
+    fn migrate_by_software(&mut self, baseline: Baseline, page: Vpn, queue: usize) {
+        let victims = self.cores.len() as u64 - 1;
+        let size = page.size();
+        self.software.asked += 1;
+        if self.software_until_ps >= self.now_ps + WINDOW_PS {
+            self.software.given_up += 1;
+            return;
+        }
+        let Ok(destination) = self.machine.pages_mut().destination(size) else {
+            self.software.given_up += 1;
+            return;
+        };
+        let initiator = self.begun as usize % self.cores.len();
+        let (all_ns, unavailable_ns) = totals(&baseline.steps(&self.params, victims, size));
+        let stolen_ps = baseline.victim_ns(&self.params) * 1000;
+        let source = self.machine.pages().frame(page);
+        self.machine.pages_mut().remap(page, destination);
+        self.machine.invalidate_device(page);
+        for (number, core) in self.cores.iter_mut().enumerate() {
+            self.machine.invalidate(number, page);
+            if number != initiator {
+                core.clock_ps += stolen_ps;
+            }
+        }
+        // The copy goes through the initiator's caches.
+        for at in 0..size.pages() * LINES {
+            self.machine.hierarchy.access(initiator, source.line(at), false);
+            self.machine.hierarchy.access(initiator, destination.line(at), true);
+        }
+        for at in 0..size.pages() * LINES {
+            self.machine.hierarchy.forget(source.line(at));
+        }
+        let core = &mut self.cores[initiator];
+        core.clock_ps = core.clock_ps.max(self.now_ps) + all_ns * 1000;
+        let until_ps = core.clock_ps;
+        self.software_until_ps = until_ps;
+        // The page is blocked at the end of the migration, for as long as it is unavailable; a
+        // device's queue stands still for all of it.
+        self.machine.block(page, until_ps, initiator);
+        if baseline == Baseline::StopMoveRestart {
+            self.cores[queue].device_until_ps = until_ps;
+        }
+        self.machine.pages_mut().give_back(size, source);
+        self.software.moved += 1;
+        self.software.unavailable_ps += unavailable_ns * 1000;
+        self.software.initiator_ps += all_ns * 1000;
+        self.software.stolen_ps += stolen_ps * victims;
+    }
+
+    /// Lets a core run until `end_ps`.
+    fn run_core(&mut self, number: usize, end_ps: u64) {
+        let Simulation { cores, machine, engine, stream, plan, params, .. } = self;
+        let core = &mut cores[number];
+        let per_instruction = params.cores.ps_per_instruction;
+        while core.clock_ps < end_ps {
+            if core.is_between_requests() {
+                if engine.has_work(number) {
+                    core.clock_ps += engine.kernel_entry(machine, number, core.clock_ps);
+                }
+                if !core.next_request(plan, end_ps) {
+                    core.clock_ps = core.clock_ps.max(end_ps);
+                    return;
+                }
+                stream.request(number, &mut core.request);
+                core.received(machine);
+            }
+            core.serve(machine, number, per_instruction, end_ps);
+            core.finish_if_done(machine, plan);
+        }
+    }
+
+    /// After the last request: lets migrations under way end, on idle cores.
+    fn settle(&mut self) {
+        for _ in 0..100_000 {
+            if self.engine.unfinished() == 0 {
+                return;
+            }
+            for number in 0..self.cores.len() {
+                self.engine.kernel_entry(&mut self.machine, number, self.now_ps);
+            }
+            self.engine.begin(&mut self.machine, self.now_ps);
+            self.now_ps += WINDOW_PS;
+            self.engine.advance(&mut self.machine, self.now_ps);
+            self.machine.hierarchy.turn(WINDOW_PS);
+        }
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            served: self.cores.iter().map(|core| core.served).sum(),
+            accesses: self.machine.hierarchy.counts.accesses,
+        }
+    }
+
+    fn outcome(self) -> Outcome {
+        let hardware =
+            matches!(self.plan.migrations, Some(Migrations { method: Method::Hardware(_), .. }));
+        let zero = (0, Counts::default(), Translations::default());
+        let (_, counts, translations) = self.counted_from.unwrap_or(zero);
+        let spans = || self.cores.iter().map(Core::span_ps);
+        let served = self.plan.requests as f64;
+        Outcome {
+            throughput: spans().map(|ps| served / (ps.max(1) as f64 / 1e12)).sum(),
+            span_ps: spans().max().unwrap_or(0),
+            counts: self.machine.hierarchy.counts.since(&counts),
+            translations: self.machine.translations.since(&translations),
+            migrations: if hardware { self.engine.stats } else { self.software },
+            host_bytes: self.machine.hierarchy.bytes(),
+            latencies_ps: self.cores.into_iter().map(|core| core.latencies_ps).collect(),
+        }
+    }
+}
+
+/// A request's latency below which a share of all lie, in picoseconds.
+pub fn quantile(latencies_ps: &[Vec<u64>], share: f64) -> u64 {
+    let mut all: Vec<u64> = latencies_ps.iter().flatten().copied().collect();
+    if all.is_empty() {
+        return 0;
+    }
+    let at = ((all.len() - 1) as f64 * share) as usize;
+    *all.select_nth_unstable(at).1
+}

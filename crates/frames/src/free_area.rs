@@ -78,6 +78,18 @@ impl<const LISTS: usize> FreeArea<LISTS> {
         self.nonempty[list]
     }
 
+    /// Orders at which any list holds a block.
+    #[inline]
+    pub fn occupied_by_any(&self) -> u16 {
+        self.nonempty.iter().fold(0, |all, bits| all | bits)
+    }
+
+    /// Blocks of one order on all lists.
+    #[inline]
+    pub fn blocks(&self, order: usize) -> u64 {
+        self.lists.iter().map(|kind| u64::from(kind[order].len())).sum()
+    }
+
     /// Free frames on `list`, over all orders. Takes a step for each order, none if there are none.
     pub fn frames_on(&self, list: usize) -> u64 {
         if self.nonempty[list] == 0 {
@@ -88,7 +100,7 @@ impl<const LISTS: usize> FreeArea<LISTS> {
 
     /// Whether any list holds a block of `order` or larger.
     pub fn has_block(&self, order: Order) -> bool {
-        self.nonempty.iter().any(|bits| bits >> order.get() != 0)
+        self.occupied_by_any() >> order.get() != 0
     }
 
     /// The smallest order from `order` up at which `list` holds a block.
@@ -99,7 +111,7 @@ impl<const LISTS: usize> FreeArea<LISTS> {
 
     /// Free blocks by order over all kinds of list.
     pub fn counts(&self) -> [u64; ORDERS] {
-        core::array::from_fn(|j| self.lists.iter().map(|kind| u64::from(kind[j].len())).sum())
+        core::array::from_fn(|order| self.blocks(order))
     }
 
     /// Puts a block on a list. It must be on none.

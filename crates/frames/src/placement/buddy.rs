@@ -82,8 +82,7 @@ impl BuddyZone {
     }
 
     fn give(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
-        let (frame, order) = self.area.merge(table, frame, order, |_, _, _| true);
-        self.area.insert(table, frame, order, 0, End::Head);
+        give(&mut self.area, table, frame, order);
     }
 
     fn give_through_cpu(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16) {
@@ -93,13 +92,18 @@ impl BuddyZone {
         list.push_front(frame);
         if list.len() >= high {
             let kept = list.len() - batch;
-            let drained = list.split_off(kept);
-            for frame in drained.into_iter().rev() {
+            for frame in list.drain(kept..).rev() {
                 table.set_inside(frame);
-                self.give(table, frame, Order::BASE);
+                give(&mut self.area, table, frame, Order::BASE);
             }
         }
     }
+}
+
+/// Merges a block with its buddies and puts it first on its list (`__free_one_page`, 2.6.16).
+fn give(area: &mut FreeArea<1>, table: &mut FrameTable, frame: Frame, order: Order) {
+    let (frame, order) = area.merge(table, frame, order, |_, _, _| true);
+    area.insert(table, frame, order, 0, End::Head);
 }
 
 /// Frames that go to or from a per-CPU list at once: a quarter of a thousandth of the zone or of

@@ -72,7 +72,7 @@ pub(super) fn is_above<const LISTS: usize>(
     zone: &Zone,
     area: &FreeArea<LISTS>,
     order: Order,
-    mut mark: u64,
+    mark: u64,
     highest: ZoneKind,
 ) -> bool {
     let reserve = zone.span.lowmem_reserve[highest as usize];
@@ -81,11 +81,14 @@ pub(super) fn is_above<const LISTS: usize>(
         return false;
     }
     let mut free = area.free_frames() - wanted;
-    for smaller in Order::up_to(order).take(order.index()) {
-        let blocks: u64 = (0..LISTS).map(|list| u64::from(area.list(smaller, list).len())).sum();
-        free = free.saturating_sub(blocks << smaller.get());
-        mark /= 2;
-        if free <= mark {
+    // An order without a block leaves `free` as it is and asks for less than the one before, so
+    // only those that have one are looked at.
+    let mut smaller = area.occupied_by_any() & ((1 << order.get()) - 1);
+    while smaller != 0 {
+        let order = smaller.trailing_zeros();
+        smaller &= smaller - 1;
+        free = free.saturating_sub(area.blocks(order as usize) << order);
+        if free <= mark >> (order + 1) {
             return false;
         }
     }

@@ -82,6 +82,26 @@ impl BitTree {
         self.descend(|word| 63 - word.leading_zeros())
     }
 
+    /// The greatest member below `bound`.
+    pub fn last_before(&self, bound: usize) -> Option<usize> {
+        if bound / 64 >= self.levels[0].len() {
+            return self.last();
+        }
+        let mut at = bound;
+        for (height, level) in self.levels.iter().enumerate() {
+            let below = level.get(at / 64).map_or(0, |word| word & (bit(at) - 1));
+            if below != 0 {
+                let mut found = at / 64 * 64 + below.ilog2() as usize;
+                for lower in self.levels[..height].iter().rev() {
+                    found = found * 64 + lower[found].ilog2() as usize;
+                }
+                return Some(found);
+            }
+            at /= 64;
+        }
+        None
+    }
+
     /// Follows one bit of each word from the top down.
     fn descend(&self, choose: impl Fn(u64) -> u32) -> Option<usize> {
         let mut at = 0;
@@ -135,6 +155,9 @@ mod tests {
                 }
                 prop_assert_eq!(tree.first(), set.first().copied());
                 prop_assert_eq!(tree.last(), set.last().copied());
+                for at in [which.index(bound), which.index(bound) + 1, 0, bound, bound + 5_000] {
+                    prop_assert_eq!(tree.last_before(at), set.range(..at).next_back().copied());
+                }
                 prop_assert_eq!(tree.count(), set.len());
                 prop_assert_eq!(tree.contains(which.index(bound)), set.contains(&which.index(bound)));
             }

@@ -132,6 +132,9 @@ pub trait Compactable: Stepwise {
     /// [`take_block`](Stepwise::take_block) does. `None` if too little would stay free
     /// (`__isolate_free_page`).
     fn isolate_free(&mut self, table: &mut FrameTable, zone: usize, frame: Frame) -> Option<Order>;
+
+    /// The allocated page at `frame` is about to leave its place.
+    fn leaves(&mut self, _table: &FrameTable, _frame: Frame) {}
 }
 
 /// What the pages in use are, as far as the frame table does not tell.
@@ -177,6 +180,7 @@ impl<P: Compactable, S: Pages> Memory<'_, P, S> {
             return false;
         }
         let mobility = self.table.mobility(from);
+        self.placement.leaves(self.table, from);
         self.table.release(from);
         self.table.allocate(to, Order::BASE, mobility, owner);
         self.placement.give_block(self.table, from, Order::BASE);

@@ -10,6 +10,7 @@ pub mod linux;
 pub mod lists;
 pub mod regions;
 pub mod stepwise;
+pub mod superpageblocks;
 pub mod zonelist;
 pub mod zones;
 

@@ -478,14 +478,6 @@ fn each_node_has_its_own_border() {
 }
 
 #[test]
-fn the_parts_that_are_in_and_not_in_are_told() {
-    let (parts, not_yet) = frames::placement::regions::Regions::parts();
-    assert!(parts.iter().any(|part| part.contains("bias")));
-    assert!(not_yet.iter().any(|part| part.contains("PSI")));
-}
-
-/// A day in short: memory of all kinds comes and goes for long, and the movable region stays whole.
-#[test]
 fn churn_never_spoils_the_movable_region() {
     // 4 GiB, so that gigantic pages can be told.
     let gigabytes = 4u64;

@@ -8,7 +8,8 @@ use frames::placement::buddy::Buddy;
 use frames::placement::freebsd::FreeBsd;
 use frames::placement::linux::{self, Linux};
 use frames::placement::lists::{Division, Lists};
-use frames::placement::regions::Regions;
+use frames::placement::regions::{self, Hardware, Regions};
+use frames::placement::superpageblocks::Superpageblocks;
 use frames::placement::zones::{Kernelcore, Zones};
 use frames::placement::{Counter, Placement};
 use frames::{BlockCounts, MigrateType, Order};
@@ -260,6 +261,15 @@ fn runner(system: SystemName, found: &Found, options: &Options) -> Box<dyn Runne
         SystemName::Contiguitas => {
             let regions = Regions::new(layout, Default::default());
             Box::new(Run::new(system, found, regions, options))
+        }
+        SystemName::ContiguitasHw => {
+            let hardware = Some(Hardware::default());
+            let config = regions::Config { hardware, ..Default::default() };
+            Box::new(Run::new(system, found, Regions::new(layout, config), options))
+        }
+        SystemName::Superpageblocks => {
+            let placement = Superpageblocks::new(layout, Default::default());
+            Box::new(Run::new(system, found, placement, options))
         }
     }
 }

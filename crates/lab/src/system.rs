@@ -20,11 +20,15 @@ pub enum SystemName {
     Linux,
     /// Two regions with a moving border (Contiguitas).
     Contiguitas,
+    /// The same with hardware that migrates unmovable pages in use.
+    ContiguitasHw,
+    /// Gigabytes kept clean of unmovable memory (proposed to Linux in 2026).
+    Superpageblocks,
 }
 
 impl SystemName {
     /// All systems, baseline first.
-    pub const ALL: [SystemName; 7] = [
+    pub const ALL: [SystemName; 9] = [
         SystemName::Buddy,
         SystemName::Lists,
         SystemName::ListsThreeWay,
@@ -32,6 +36,8 @@ impl SystemName {
         SystemName::FreeBsd,
         SystemName::Linux,
         SystemName::Contiguitas,
+        SystemName::ContiguitasHw,
+        SystemName::Superpageblocks,
     ];
 
     /// The name by which commands and files know the system.
@@ -44,6 +50,8 @@ impl SystemName {
             SystemName::FreeBsd => "freebsd",
             SystemName::Linux => "linux",
             SystemName::Contiguitas => "contiguitas",
+            SystemName::ContiguitasHw => "contiguitas-hw",
+            SystemName::Superpageblocks => "superpageblocks",
         }
     }
 
@@ -73,8 +81,15 @@ impl SystemName {
                  lists, watermarks, high-atomic reserve; without reclaim and compaction"
             }
             SystemName::Contiguitas => {
-                "two regions never mixed, a border that moves by whole pageblocks on demand, bias \
-                 away from the border; without pressure-driven resizing and migration on pin"
+                "two regions never mixed, a border that moves by whole pageblocks as free memory \
+                 and pressure call for, bias away from the border; pins are in no trace"
+            }
+            SystemName::ContiguitasHw => {
+                "contiguitas with hardware that migrates unmovable pages out of the border's way"
+            }
+            SystemName::Superpageblocks => {
+                "gigabytes clean or tainted, free lists for each, a worker that frees pageblocks in \
+                 tainted ones; as proposed to Linux in 2026, without per-CPU lists and reclaim"
             }
         }
     }

@@ -17,10 +17,15 @@
 //! - **Bias.** Both regions fill from the end that is away from the border, so that the border can
 //!   move with little copying (`space.rs`; [`Config::band_per_1024`] says how and why).
 //! - **Resizing.** The border moves by whole pageblocks (`border.rs`): on
-//!   [`maintain`](Placement::maintain), which stands for the wake-up of periodic reclaim, when a
-//!   region is short of free memory or the unmovable one has too much; and at once when an
-//!   allocation finds its region exhausted, which the paper keeps off the critical path and which
-//!   is therefore counted apart.
+//!   [`maintain`](Placement::maintain), which stands for the wake-up of periodic reclaim, as free
+//!   memory and the pressure on each region call for ([`resizer`]); and at once when an allocation
+//!   finds its region exhausted, which the paper keeps off the critical path and which is therefore
+//!   counted apart.
+//! - **Becoming unmovable.** A page is migrated into the unmovable region before it is pinned, and
+//!   back when that helps the border (`pin.rs`). Kinds of unmovable memory are told apart by place:
+//!   what is held for good at the far end, pinned pages beside the border, all else between.
+//! - **Hardware** ([`Config::hardware`], `contiguitas-hw`) migrates unmovable pages too, so that a
+//!   pageblock that only holds such is no obstacle to the border.
 //! - **Memory as found.** Blocks that were allocated before [`start`](Placement::start) may lie on
 //!   the wrong side. They are counted as strays until they are freed or moved, or the border passes them;
 //!   nothing else may be on the wrong side at any time (`confinement.rs`).
@@ -29,24 +34,32 @@
 //! and a frame that a per-CPU list holds would be lost to the emptying of its pageblock.
 
 mod border;
+mod compact;
 mod config;
 mod confinement;
 mod counts;
+mod moves;
+mod pin;
+mod pressure;
+pub mod resizer;
 mod sizing;
 mod space;
+mod stepwise;
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 pub use config::Config;
+pub use moves::{Hardware, Move};
+pub use pin::NoRoom;
 
 use self::confinement::Outsiders;
 use self::counts::Counts;
+use self::pressure::Pressure;
+use self::resizer::Resizer;
 use self::space::Space;
-use super::stepwise::Stepwise;
 use super::zonelist::Depth;
 use super::{Counter, Placement, Request, gfp};
-use crate::free_area::ORDERS;
 use crate::layout::{Frame, Layout, Zone};
 use crate::table::{FrameTable, Owner};
 use crate::{MigrateType, Mobility, Order, ZoneKind};
@@ -90,6 +103,8 @@ pub struct Regions {
     nodes: Vec<Node>,
     outsiders: Outsiders,
     counts: Counts,
+    /// Moves since they were last asked for, if they are to be noted.
+    moves: Option<Vec<Move>>,
 }
 
 /// A zone and what is free in it.
@@ -130,6 +145,8 @@ struct Node {
     near: [Frame; PER_REGION],
     /// All nodes, as indices, nearest first.
     nearest: Vec<usize>,
+    pressure: [Pressure; PER_REGION],
+    resizer: Resizer,
 }
 
 impl Regions {
@@ -151,6 +168,7 @@ impl Regions {
             zones: zones.collect(),
             outsiders: Outsiders::new(layout.frames()),
             counts: Counts::default(),
+            moves: None,
             nodes,
             config,
         };
@@ -181,25 +199,6 @@ impl Regions {
     pub fn bytes(&self) -> usize {
         let spaces: usize = self.zones.iter().map(|zone| zone.space.bytes()).sum();
         spaces + self.outsiders.bytes()
-    }
-
-    /// What of Contiguitas is in, and what is not yet: short sentences for reports.
-    pub fn parts() -> (&'static [&'static str], &'static [&'static str]) {
-        (
-            &[
-                "unmovable and movable memory confined to two regions of each node, by address",
-                "separate free lists for each region",
-                "allocation biased away from the border",
-                "a border that moves by whole pageblocks, emptying them by migration",
-                "resizing off the allocation path when free memory falls below a low mark",
-            ],
-            &[
-                "sizing by per-region memory pressure (PSI)",
-                "migration of movable pages that become pinned",
-                "compaction of the movable region",
-                "hardware migration of unmovable pages in use",
-            ],
-        )
     }
 
     fn zone_of(&self, frame: Frame) -> Option<usize> {
@@ -247,6 +246,12 @@ impl Regions {
     fn take(&mut self, table: &mut FrameTable, request: &Request, depth: Depth) -> Option<Frame> {
         let region = Region::of(request.mobility);
         let here = self.node_index(request.node);
+        let pressure = &mut self.nodes[here].pressure[region as usize];
+        match depth {
+            Depth::Low => pressure.requests += 1,
+            Depth::Min => pressure.stalled += 1,
+            Depth::All => {}
+        }
         for near in 0..self.nodes.len() {
             let node = self.nodes[here].nearest[near];
             let allows = |&zone: &usize| self.zones[zone].allows(request, region, depth);
@@ -294,7 +299,17 @@ impl Node {
         let border = border::initial(own.iter().map(|&zone| &zones[zone]), initial);
         let stray_search = zones[own[0]].start.align_down(Order::HUGE);
         let near = [border; PER_REGION];
-        Node { number, zones: own, frames, border, stray_search, near, nearest }
+        Node {
+            number,
+            zones: own,
+            frames,
+            border,
+            stray_search,
+            near,
+            nearest,
+            pressure: Default::default(),
+            resizer: Resizer::new(config.tuning),
+        }
     }
 }
 
@@ -388,69 +403,5 @@ impl Placement for Regions {
         }
         self.check_confinement(table);
         self.check_every_block(table);
-    }
-}
-
-impl Stepwise for Regions {
-    /// Below the low mark the border moves first, as far as the request may wait for it.
-    fn attempt(
-        &mut self,
-        table: &mut FrameTable,
-        request: &Request,
-        owner: Owner,
-        depth: Depth,
-    ) -> Option<Frame> {
-        let mut found = self.take(table, request, depth);
-        if found.is_none() && depth != Depth::Low {
-            let may_move = request.gfp_flags & gfp::DIRECT_RECLAIM != 0;
-            if self.resize_on_failure(table, request, may_move) {
-                found = self.take(table, request, depth);
-            }
-        }
-        table.allocate(found?, request.order, request.mobility, owner);
-        found
-    }
-
-    fn free_frames(&self, zone: usize) -> u64 {
-        Region::ALL.into_iter().map(|region| self.zones[zone].space.frames(region)).sum()
-    }
-
-    fn free_counts(&self, zone: usize) -> [u64; ORDERS] {
-        let space = &self.zones[zone].space;
-        let mut counts = [0; ORDERS];
-        for region in Region::ALL {
-            for (count, blocks) in counts.iter_mut().zip(space.counts(region)) {
-                *count += blocks;
-            }
-        }
-        counts
-    }
-
-    /// The mark is for the zone as a whole.
-    fn watermark_ok(&self, zone: usize, order: Order, mark: u64, highest: ZoneKind) -> bool {
-        let zone = &self.zones[zone];
-        let has_block = |region| zone.space.has_block(region, order);
-        let free: u64 = Region::ALL.into_iter().map(|region| zone.space.frames(region)).sum();
-        let kept = mark + zone.zone.span.lowmem_reserve[highest as usize];
-        free > kept + order.frames() - 1 && Region::ALL.into_iter().any(has_block)
-    }
-
-    /// There are no per-CPU lists.
-    fn drain(&mut self, _table: &mut FrameTable) {}
-
-    fn take_block(&mut self, table: &mut FrameTable, frame: Frame) -> Order {
-        let zone = self.zone_of(frame).expect("a frame outside every zone");
-        self.zones[zone].space.remove(table, frame)
-    }
-
-    fn give_block(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
-        self.give(table, frame, order);
-    }
-
-    fn pageblock_type(&self, frame: Frame) -> MigrateType {
-        match self.region(frame) {
-            Some(Region::Unmovable) => MigrateType::Unmovable,
-            _ => MigrateType::Movable,
-        }
     }
 }

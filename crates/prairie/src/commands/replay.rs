@@ -96,6 +96,8 @@ Systems:
   freebsd          free lists of orders 0 to 12 in two pools (FreeBSD)
   linux            pageblocks by migrate type, fallback and stealing (Linux 6.1)
   contiguitas      two regions that never mix, with a moving border
+  contiguitas-hw   the same with hardware that migrates unmovable pages
+  superpageblocks  gigabytes kept clean of unmovable memory (proposed to Linux)
 
 Exit codes:
   0    done

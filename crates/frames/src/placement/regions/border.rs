@@ -275,17 +275,38 @@ impl Regions {
     }
 
     /// Moves the border down over one pageblock. Returns the frames that the movable region
-    /// gained; `None` if something is allocated in it.
+    /// gained; `None` if something is allocated in it that cannot be moved.
     pub(super) fn shrink(&mut self, table: &mut FrameTable, node: usize) -> Option<u64> {
         let (start, _) = self.last_pageblock(node)?;
-        let counts = table.block(start);
-        if !self.outsiders.is_empty(start.pageblock(), counts) {
+        let counts = *table.block(start);
+        if self.outsiders.is_empty(start.pageblock(), &counts) {
+            self.change_sides(table, node, start, start);
+            self.counts.shrinks += 1;
+            return Some(u64::from(counts.free));
+        }
+        if !self.moves_unmovable() {
             return None;
         }
-        let frames = u64::from(counts.free);
+        // By hardware: all of it but what stays truly fixed, if the region has room below.
+        let reserved = self.outsiders.reserved_in(start.pageblock());
+        let in_use = u64::from(counts.present() - counts.free - reserved);
+        let room = self.free_in(node, Region::Unmovable) - u64::from(counts.free);
+        let fixed = self.heads(table, node, start).any(|head| {
+            table.state(head) == State::Allocated && table.mobility(head) != Mobility::Unmovable
+        });
+        if fixed || in_use > room {
+            return None;
+        }
+        split_allocated_at(table, start);
         self.change_sides(table, node, start, start);
+        let heads = self.heads(table, node, start);
+        let heads = heads.filter(|&head| table.state(head) == State::Allocated);
+        for head in heads.collect::<Vec<_>>() {
+            self.migrate_by_hardware(table, node, head);
+        }
         self.counts.shrinks += 1;
-        Some(frames)
+        self.counts.blocks_emptied += 1;
+        Some(u64::from(counts.free) + in_use)
     }
 
     /// Sets the border, and hands the free blocks of the pageblock that it passes to the region
@@ -324,10 +345,6 @@ impl Regions {
             }
             return;
         };
-        let owner = table.owner(from);
-        table.release(from);
-        table.allocate(to, order, Mobility::Movable, owner);
-        self.give(table, from, order);
-        self.counts.pages_moved += order.frames();
+        self.relocate(table, from, to, Mobility::Movable);
     }
 }

@@ -2,6 +2,9 @@
 
 use alloc::vec::Vec;
 
+use super::moves::Hardware;
+use super::resizer::Tuning;
+
 /// The tunable part of [`Regions`](super::Regions).
 ///
 /// The free memory that a region should keep is told in shares of its node and not of the
@@ -49,6 +52,11 @@ pub struct Config {
     /// that too, hence the narrow one above; below the border there is always more free memory,
     /// and a 16th costs nothing and saves some growth.
     pub band_per_1024: [u64; 2],
+    /// How pressure moves the border.
+    pub tuning: Tuning,
+    /// The hardware that migrates unmovable pages in use, if the machine has it: `contiguitas-hw`.
+    /// Memory of which it is not known whether it can move stays even so.
+    pub hardware: Option<Hardware>,
 }
 
 impl Default for Config {
@@ -62,6 +70,8 @@ impl Default for Config {
             step_pageblocks: 64,
             failure_pageblocks: 16,
             band_per_1024: [64, 16],
+            tuning: Tuning::default(),
+            hardware: None,
         }
     }
 }

@@ -43,10 +43,14 @@ impl Outsiders {
         self.strays[pageblock]
     }
 
+    /// Reserved frames of one pageblock.
+    pub(super) fn reserved_in(&self, pageblock: usize) -> u16 {
+        self.reserved[pageblock].iter().sum()
+    }
+
     /// Whether a pageblock has no frame in use but reserved ones.
     pub(super) fn is_empty(&self, pageblock: usize, counts: &BlockCounts) -> bool {
-        let reserved: u16 = self.reserved[pageblock].iter().sum();
-        counts.free + reserved == counts.present()
+        counts.free + self.reserved_in(pageblock) == counts.present()
     }
 
     /// The border passed `frames` strays of a pageblock, which now lie where they belong.

@@ -20,6 +20,16 @@ pub(super) struct Counts {
     pub(super) below_low: u64,
     pub(super) below_min: u64,
     pub(super) failed: [u64; PER_REGION],
+    pub(super) wake_ups: u64,
+    pub(super) resizes: u64,
+    pub(super) shootdowns: u64,
+    pub(super) pages_moved_by_hardware: u64,
+    pub(super) pinned: u64,
+    pub(super) pinned_in_place: u64,
+    pub(super) pins_refused: u64,
+    pub(super) unpinned: u64,
+    pub(super) unpinned_in_place: u64,
+    pub(super) long_lived: u64,
 }
 
 /// Names of the borders' counters. [`Regions::border`] answers for nodes beyond.
@@ -63,6 +73,51 @@ impl Regions {
                 "bytes copied to migrate them",
                 counts.pages_moved * Order::BASE.bytes(),
             ),
+            counter(
+                "shootdowns",
+                "of the blocks moved, those that every CPU had to be told of",
+                counts.shootdowns,
+            ),
+            counter(
+                "pages_moved_by_hardware",
+                "of the pages moved, unmovable ones that hardware migrated in use",
+                counts.pages_moved_by_hardware,
+            ),
+            counter(
+                "hardware_ns",
+                "what hardware migration cost, in nanoseconds",
+                counts.pages_moved_by_hardware
+                    * self.config.hardware.map_or(0, |hardware| hardware.ns_per_page),
+            ),
+            counter(
+                "wake_ups",
+                "times that the resizer looked at the regions, off the allocation path",
+                counts.wake_ups,
+            ),
+            counter("resizes", "times that it moved a border", counts.resizes),
+            counter(
+                "turns_refused",
+                "times that a border had to wait before it turned round",
+                self.nodes.iter().map(|node| node.resizer.turns_refused()).sum(),
+            ),
+            counter(
+                "pinned",
+                "blocks migrated to the unmovable region to be pinned",
+                counts.pinned,
+            ),
+            counter(
+                "pinned_in_place",
+                "inherited blocks that lay in the unmovable region when they were pinned",
+                counts.pinned_in_place,
+            ),
+            counter("pins_refused", "pins that found no room", counts.pins_refused),
+            counter("unpinned", "blocks that went back when they were unpinned", counts.unpinned),
+            counter(
+                "unpinned_in_place",
+                "blocks that stayed in the unmovable region when they were unpinned",
+                counts.unpinned_in_place,
+            ),
+            counter("long_lived", "blocks placed at the far end for good", counts.long_lived),
             counter(
                 "moved_blocks_split",
                 "times a block was halved because no free one of its size was left",

@@ -1,9 +1,10 @@
-//! How large the regions should be: when the border should move, and how far.
-//!
-//! [`decide`] and [`goes_on`] look at nothing but what the regions have; `border.rs` acts.
+//! What the regions have, and carrying out what the resizer decides: `resizer.rs` decides from what
+//! is observed here, `border.rs` moves the border by one pageblock.
 
 use super::border::PAGEBLOCK;
-use super::{Region, Regions};
+use super::pressure::Pressure;
+use super::resizer::{Resize, View};
+use super::{Node, Region, Regions};
 use crate::layout::{Frame, Zone};
 use crate::placement::Request;
 use crate::table::FrameTable;
@@ -11,83 +12,99 @@ use crate::{Order, ZoneKind};
 
 /// How much a region has and wants, in frames.
 #[derive(Clone, Copy, Debug)]
-struct Stock {
-    available: u64,
-    low: u64,
-    target: u64,
+pub(super) struct Stock {
+    pub(super) available: u64,
+    pub(super) low: u64,
+    pub(super) target: u64,
     high: u64,
 }
 
-/// What `maintain` does with a border.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Move {
-    Stay,
-    /// Until the unmovable region has its target, or the movable one is at its low mark.
-    Grow,
-    /// Until the unmovable region is down to its target.
-    Shrink,
-    /// Until the movable region has its target, or the unmovable one is at its low mark.
-    Yield,
-}
-
-/// Decides from what the regions have.
-fn decide(unmovable: Stock, movable: Stock) -> Move {
-    if unmovable.available < unmovable.low {
-        Move::Grow
-    } else if unmovable.available > unmovable.high {
-        Move::Shrink
-    } else if movable.available < movable.low {
-        Move::Yield
-    } else {
-        Move::Stay
-    }
-}
-
-/// Whether to go on with `this` for one pageblock more.
-fn goes_on(this: Move, unmovable: Stock, movable: Stock) -> bool {
+/// Whether to go on with a resize for one pageblock more.
+fn goes_on(this: Resize, unmovable: Stock, movable: Stock) -> bool {
     match this {
-        Move::Stay => false,
-        Move::Grow => {
-            unmovable.available < unmovable.target && movable.available >= movable.low + PAGEBLOCK
+        Resize::Stay => false,
+        Resize::Grow { beyond } => {
+            unmovable.available < unmovable.target.saturating_add(beyond)
+                && movable.available >= movable.low + PAGEBLOCK
         }
-        Move::Shrink => unmovable.available >= unmovable.target.saturating_add(PAGEBLOCK),
-        Move::Yield => {
-            movable.available < movable.target && unmovable.available >= unmovable.low + PAGEBLOCK
+        Resize::Shrink => unmovable.available >= unmovable.target.saturating_add(PAGEBLOCK),
+        Resize::Yield { beyond } => {
+            movable.available < movable.target.saturating_add(beyond)
+                && unmovable.available >= unmovable.low + PAGEBLOCK
         }
     }
 }
 
 impl Regions {
-    /// Moves each node's border towards what its regions need, off the path of any allocation.
+    /// Wakes the resizer up, as periodic reclaim does: it moves each node's border towards what its
+    /// regions need, off the path of any allocation.
     pub(super) fn resize(&mut self, table: &mut FrameTable) {
+        self.counts.wake_ups += 1;
         for node in 0..self.nodes.len() {
-            let stocks = |regions: &Regions| Region::ALL.map(|region| regions.stock(node, region));
-            let [unmovable, movable] = stocks(self);
-            let this = decide(unmovable, movable);
-            let mut left = self.config.step_pageblocks;
-            let wanted = unmovable.target.saturating_sub(unmovable.available).div_ceil(PAGEBLOCK);
-            let border = u64::from(self.nodes[node].border.0);
-            let until =
-                border + wanted.min(left).saturating_mul(PAGEBLOCK).min(self.nodes[node].frames);
-            let until = Frame(until.min(u64::from(u32::MAX)) as u32);
-            while left > 0 {
-                let [unmovable, movable] = stocks(self);
-                if !goes_on(this, unmovable, movable) {
-                    break;
-                }
-                let passed = match this {
-                    Move::Stay => None,
-                    Move::Grow => match self.evict_strays(table, node, until) {
-                        Some(frames) => Some(frames),
-                        None => self.grow(table, node, until),
-                    },
-                    Move::Shrink | Move::Yield => self.shrink(table, node),
-                };
-                let Some(frames) = passed else { break };
-                // Passing a hole is no step.
-                left -= u64::from(frames > 0);
+            self.nodes[node].pressure.iter_mut().for_each(Pressure::wake_up);
+            let view = self.view(node);
+            let this = self.nodes[node].resizer.decide(&view);
+            if this != Resize::Stay && self.carry_out(table, node, this) > 0 {
+                self.nodes[node].resizer.moved(this);
+                self.counts.resizes += 1;
             }
         }
+    }
+
+    /// Whether a node's resizer has anything to do, by the kernel's number for the node.
+    pub fn is_resize_due(&self, node: u16) -> bool {
+        let node = self.nodes.iter().position(|n| n.number == node);
+        node.is_some_and(|node| self.nodes[node].resizer.is_due(&self.view(node)))
+    }
+
+    /// What the resizer of a node looks at.
+    fn view(&self, node: usize) -> View {
+        let [unmovable, movable] = Region::ALL.map(|region| self.stock(node, region));
+        let Node { border, ref zones, ref pressure, .. } = self.nodes[node];
+        let below = |&zone: &usize| {
+            let zone = &self.zones[zone].zone;
+            u64::from(border.clamp(zone.start, zone.end).0 - zone.start.0)
+        };
+        View {
+            size: zones.iter().map(below).sum(),
+            available: [unmovable.available, movable.available],
+            low: [unmovable.low, movable.low],
+            high: unmovable.high,
+            pressure: [pressure[0].share(), pressure[1].share()],
+        }
+    }
+
+    /// Moves a node's border pageblock by pageblock as decided, a bounded number of them. Returns
+    /// how many steps it came.
+    fn carry_out(&mut self, table: &mut FrameTable, node: usize, this: Resize) -> u64 {
+        let stocks = |regions: &Regions| Region::ALL.map(|region| regions.stock(node, region));
+        let [unmovable, _] = stocks(self);
+        let mut left = self.config.step_pageblocks;
+        let beyond = if let Resize::Grow { beyond } = this { beyond } else { 0 };
+        let target = unmovable.target.saturating_add(beyond);
+        let wanted = target.saturating_sub(unmovable.available).div_ceil(PAGEBLOCK);
+        let border = u64::from(self.nodes[node].border.0);
+        let until =
+            border + wanted.min(left).saturating_mul(PAGEBLOCK).min(self.nodes[node].frames);
+        let until = Frame(until.min(u64::from(u32::MAX)) as u32);
+        while left > 0 {
+            let [unmovable, movable] = stocks(self);
+            if !goes_on(this, unmovable, movable) {
+                break;
+            }
+            let passed = match this {
+                Resize::Stay => None,
+                Resize::Grow { .. } => match self.evict_strays(table, node, until) {
+                    Some(frames) => Some(frames),
+                    None => self.grow(table, node, until),
+                },
+                Resize::Shrink | Resize::Yield { .. } => self.shrink(table, node),
+            };
+            let Some(frames) = passed else { break };
+            // Passing a hole is no step.
+            left -= u64::from(frames > 0);
+        }
+        self.config.step_pageblocks - left
     }
 
     /// Makes room at once for a request that nothing could serve. Pages are moved only if
@@ -117,7 +134,7 @@ impl Regions {
 
     /// How much a region of a node has for ordinary requests, and what it should have. Memory
     /// that lowmem reserves keep from ordinary requests does not count.
-    fn stock(&self, node: usize, region: Region) -> Stock {
+    pub(super) fn stock(&self, node: usize, region: Region) -> Stock {
         let (mut available, mut low, mut high) = (0, 0, 0);
         for &zone in &self.nodes[node].zones {
             let zone = &self.zones[zone];

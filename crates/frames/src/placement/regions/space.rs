@@ -157,6 +157,31 @@ impl Space {
         Some(frame)
     }
 
+    /// Takes a block of `order` from the unmovable region, as near to the border as the smallest
+    /// blocks that suffice lie, and leaves the rest of what it is cut from on the far side.
+    pub(super) fn take_nearest(
+        &mut self,
+        table: &mut FrameTable,
+        order: Order,
+        border: Frame,
+    ) -> Option<Frame> {
+        let region = Region::Unmovable;
+        if !self.has_block(region, order) {
+            return None;
+        }
+        let orders = self.parts[region as usize].nonempty >> order.get() << order.get();
+        let found = Order::new(orders.trailing_zeros() as u8)?;
+        let bound = border.0.saturating_sub(self.base.0) as usize >> found.get();
+        let bit = self.trees[found.index()].last_before(bound).expect("the list is not empty");
+        let mut frame = self.base.offset((bit as u64) << found.get());
+        self.remove(table, frame);
+        for half in Order::up_to(found).rev().skip(1).take_while(|&half| half >= order) {
+            self.insert(table, frame, half, region);
+            frame = frame.offset(half.frames());
+        }
+        Some(frame)
+    }
+
     /// Frees a block that is on no list and lies wholly in `region`, merging it with its free
     /// buddies as long as the result does not reach across `border`.
     pub(super) fn give(

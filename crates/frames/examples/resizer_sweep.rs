@@ -1,0 +1,282 @@
+//! What each parameter of Contiguitas's resizer is worth: the experiment that its defaults come
+//! from (`docs/contiguitas.md`).
+//!
+//! ```text
+//! cargo run --release -p prairie-frames --example resizer_sweep [SEEDS]
+//! ```
+//!
+//! A node of 2 GiB, nine tenths full. Every wake-up, a sixtieth of its movable memory is freed and
+//! asked for anew, and the demand for unmovable memory goes its way: `calm` wanders by some MiB,
+//! `bursts` asks for 32 MiB at once now and then and gives them back later, `day` swings between 2
+//! and 14 per cent of memory over the 400 wake-ups of a run, `swing` takes and returns 32 MiB with every wake-up,
+//! and `pins` pins 16 MiB of user pages for some tens of wake-ups. Each parameter in turn takes a
+//! quarter of its default and four times as much. Sums over the demands and seeds:
+//!
+//! - `at once`: pageblocks that changed sides on the path of an allocation, which is what the paper
+//!   wants to avoid;
+//! - `failed`: allocations and pins refused to the unmovable region;
+//! - `below low`: requests that found their region below its low mark;
+//! - `moved`: pages copied, in thousands;
+//! - `border`: pageblocks that the border passed;
+//! - `idle`: free memory of the unmovable region, mean share of the node in thousandths.
+
+use frames::layout::{Layout, Watermarks, ZoneSpan};
+use frames::placement::regions::{Config, Hardware, Region, Regions};
+use frames::placement::{Placement, Request};
+use frames::table::{Owner, mobility_of};
+use frames::{Frame, FrameTable, MigrateType, Order, Pfn, ZoneKind};
+
+const FRAMES: u32 = 1 << 19;
+const MIB: u32 = 256;
+const WAKE_UPS: u32 = 400;
+const DEMANDS: [&str; 5] = ["calm", "bursts", "day", "swing", "pins"];
+
+/// A parameter's name, and how it is scaled, in quarters of its default.
+type Parameter = (&'static str, fn(&mut Config, u32));
+
+const PARAMETERS: [Parameter; 8] = [
+    ("low_per_1024", |c, q| c.low_per_1024 = c.low_per_1024 * u64::from(q) / 4),
+    ("target_lows", |c, q| c.target_lows = (c.target_lows * u64::from(q) / 4).max(1)),
+    ("high_lows", |c, q| {
+        c.high_lows = (c.high_lows * u64::from(q) / 4).max(c.target_lows + 1);
+    }),
+    ("step_pageblocks", |c, q| c.step_pageblocks = c.step_pageblocks * u64::from(q) / 4),
+    ("threshold", |c, q| c.tuning.threshold = c.tuning.threshold.map(|t| (t * q / 4).max(1))),
+    ("weight", |c, q| c.tuning.weight = c.tuning.weight.map(|w| w * q / 4)),
+    ("largest_step", |c, q| c.tuning.largest_step = c.tuning.largest_step * q / 4),
+    ("hold", |c, q| c.tuning.hold = c.tuning.hold * q / 4),
+];
+
+fn main() {
+    let seeds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(3);
+    println!("parameter          times    at once   failed  below low      moved   border   idle");
+    print("defaults", "", &run_all(&Config::default(), seeds));
+    let mut config = Config::default();
+    config.tuning.weight = [0, 0];
+    print("without pressure", "", &run_all(&config, seeds));
+    let hardware = Some(Hardware::default());
+    print("hardware", "", &run_all(&Config { hardware, ..Config::default() }, seeds));
+    print("  without pressure", "", &run_all(&Config { hardware, ..config }, seeds));
+    println!("by demand, at the defaults");
+    for demand in DEMANDS {
+        let mut sum = Outcome::default();
+        (0..seeds).for_each(|seed| sum.add(&Run::new(&Config::default(), seed).play(demand)));
+        print(demand, "", &sum);
+    }
+    println!("by parameter, all demands");
+    for (name, scale) in PARAMETERS {
+        for (quarters, times) in [(1, "1/4"), (16, "4")] {
+            let mut config = Config::default();
+            scale(&mut config, quarters);
+            print(name, times, &run_all(&config, seeds));
+        }
+    }
+}
+
+fn run_all(config: &Config, seeds: u64) -> Outcome {
+    let mut sum = Outcome::default();
+    for demand in DEMANDS {
+        for seed in 0..seeds {
+            sum.add(&Run::new(config, seed).play(demand));
+        }
+    }
+    sum
+}
+
+fn print(name: &str, times: &str, outcome: &Outcome) {
+    println!(
+        "{name:18} {times:>5} {:10} {:8} {:10} {:10.1} {:8} {:6.1}",
+        outcome.at_once,
+        outcome.failed,
+        outcome.below_low,
+        outcome.moved as f64 / 1000.0,
+        outcome.border,
+        outcome.idle / f64::from(outcome.runs.max(1)),
+    );
+}
+
+#[derive(Default)]
+struct Outcome {
+    at_once: u64,
+    failed: u64,
+    below_low: u64,
+    moved: u64,
+    border: u64,
+    idle: f64,
+    runs: u32,
+}
+
+impl Outcome {
+    fn add(&mut self, other: &Outcome) {
+        self.at_once += other.at_once;
+        self.failed += other.failed;
+        self.below_low += other.below_low;
+        self.moved += other.moved;
+        self.border += other.border;
+        self.idle += other.idle;
+        self.runs += other.runs;
+    }
+}
+
+struct Run {
+    table: FrameTable,
+    regions: Regions,
+    random: u64,
+    owners: Vec<Owner>,
+    movable: Vec<Owner>,
+    unmovable: Vec<Owner>,
+}
+
+impl Run {
+    fn new(config: &Config, seed: u64) -> Run {
+        let min = 11 * 512;
+        let zone = ZoneSpan {
+            node: 0,
+            kind: ZoneKind::Normal,
+            start: Pfn(0),
+            spanned: u64::from(FRAMES),
+            managed: u64::from(FRAMES),
+            watermarks: Watermarks { min, low: min + min / 4, high: min + min / 2 },
+            lowmem_reserve: [0; 6],
+        };
+        let layout = Layout::new(vec![zone]).expect("a zone with memory");
+        let mut run = Run {
+            table: FrameTable::new(&layout),
+            regions: Regions::new(&layout, config.clone()),
+            random: seed * 2 + 1,
+            owners: (0..FRAMES).rev().collect(),
+            movable: Vec::new(),
+            unmovable: Vec::new(),
+        };
+        for start in (0..FRAMES).step_by(1024) {
+            run.table.add_memory(Frame(start), Order::LARGEST_FREE);
+            run.regions.seed(&mut run.table, Frame(start), Order::LARGEST_FREE);
+        }
+        run.regions.start(&mut run.table);
+        run
+    }
+
+    fn below(&mut self, limit: u32) -> u32 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11) as u32 % limit.max(1)
+    }
+
+    fn allocate(&mut self, migrate_type: MigrateType) {
+        let Some(owner) = self.owners.pop() else { return };
+        let mobility = mobility_of(migrate_type);
+        let request = Request { migrate_type, mobility, ..Request::default() };
+        match self.regions.allocate(&mut self.table, &request, owner) {
+            None => self.owners.push(owner),
+            Some(_) if migrate_type == MigrateType::Movable => self.movable.push(owner),
+            Some(_) => self.unmovable.push(owner),
+        }
+    }
+
+    fn free(&mut self, owner: Owner) {
+        let frame = self.table.block_of(owner).expect("a live page");
+        self.regions.free(&mut self.table, frame, 0);
+        self.owners.push(owner);
+    }
+
+    /// Brings the number of unmovable pages to `wanted`; those freed are any.
+    fn demand(&mut self, wanted: u32) {
+        while (self.unmovable.len() as u32) < wanted {
+            let before = self.unmovable.len();
+            self.allocate(MigrateType::Unmovable);
+            if self.unmovable.len() == before {
+                break;
+            }
+        }
+        while self.unmovable.len() as u32 > wanted {
+            let at = self.below(self.unmovable.len() as u32) as usize;
+            let owner = self.unmovable.swap_remove(at);
+            self.free(owner);
+        }
+    }
+
+    fn pin(&mut self, pages: u32) -> Vec<Owner> {
+        let mut pinned = Vec::new();
+        for _ in 0..pages {
+            if self.movable.is_empty() {
+                break;
+            }
+            let at = self.below(self.movable.len() as u32) as usize;
+            let owner = self.movable.swap_remove(at);
+            match self.regions.pin(&mut self.table, owner) {
+                Ok(()) => pinned.push(owner),
+                Err(_) => self.movable.push(owner),
+            }
+        }
+        pinned
+    }
+
+    fn play(mut self, demand: &str) -> Outcome {
+        let mut base = FRAMES / 20;
+        let mut pins: Vec<(u32, Vec<Owner>)> = Vec::new();
+        let mut idle = 0.0;
+        for now in 0..WAKE_UPS {
+            let (phase, quarter) = (now % 400, FRAMES / 100);
+            let wanted = match demand {
+                "calm" => {
+                    base = (base + self.below(4 * MIB)).saturating_sub(2 * MIB).max(32 * MIB);
+                    base
+                }
+                "bursts" => base + if now % 60 < 20 && now >= 60 { 32 * MIB } else { 0 },
+                "day" => 2 * quarter + 12 * quarter * phase.min(400 - phase) / 200,
+                "swing" => base + now % 2 * 32 * MIB,
+                _ => base,
+            };
+            self.demand(wanted);
+            if demand == "pins" {
+                if now % 10 == 0 {
+                    let pinned = self.pin(16 * MIB);
+                    let until = now + 10 + self.below(40);
+                    pins.push((until, pinned));
+                }
+                let (due, kept) = pins.into_iter().partition(|&(until, _)| until <= now);
+                pins = kept;
+                let due: Vec<(u32, Vec<Owner>)> = due;
+                for owner in due.into_iter().flat_map(|(_, owners)| owners) {
+                    self.regions.unpin(&mut self.table, owner);
+                    self.free(owner);
+                }
+            }
+            self.churn();
+            self.regions.maintain(&mut self.table);
+            idle += self.regions.free_frames(0, Region::Unmovable) as f64;
+        }
+        self.regions.validate(&self.table);
+        let counters = self.regions.counters();
+        let count = |name: &str| {
+            counters.iter().find(|counter| counter.name == name).expect("a counter").value
+        };
+        Outcome {
+            at_once: count("grown_on_failure") + count("shrunk_on_failure"),
+            failed: count("failed_unmovable") + count("pins_refused"),
+            below_low: count("below_low") + count("below_min"),
+            moved: count("pages_moved"),
+            border: count("growths") + count("shrinks"),
+            idle: idle / f64::from(WAKE_UPS) / f64::from(FRAMES) * 1000.0,
+            runs: 1,
+        }
+    }
+
+    /// Users free a sixtieth of what they have, and then ask for memory until nine tenths of the
+    /// node are in use, as they can as long as reclaim keeps up.
+    fn churn(&mut self) {
+        for _ in 0..self.movable.len() / 60 {
+            let at = self.below(self.movable.len() as u32) as usize;
+            let owner = self.movable.swap_remove(at);
+            self.free(owner);
+        }
+        while self.owners.len() as u32 > FRAMES / 10 {
+            let before = self.movable.len();
+            self.allocate(MigrateType::Movable);
+            if self.movable.len() == before {
+                break;
+            }
+        }
+    }
+}

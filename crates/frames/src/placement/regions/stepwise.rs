@@ -1,0 +1,74 @@
+//! One attempt at a time, for a machine that reclaims between them.
+
+use super::{Region, Regions};
+use crate::free_area::ORDERS;
+use crate::layout::Frame;
+use crate::placement::stepwise::Stepwise;
+use crate::placement::zonelist::Depth;
+use crate::placement::{Request, gfp};
+use crate::table::{FrameTable, Owner};
+use crate::{MigrateType, Order, ZoneKind};
+
+impl Stepwise for Regions {
+    /// Below the low mark the border moves first, as far as the request may wait for it.
+    fn attempt(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+        depth: Depth,
+    ) -> Option<Frame> {
+        let mut found = self.take(table, request, depth);
+        if found.is_none() && depth != Depth::Low {
+            let may_move = request.gfp_flags & gfp::DIRECT_RECLAIM != 0;
+            if self.resize_on_failure(table, request, may_move) {
+                found = self.take(table, request, depth);
+            }
+        }
+        table.allocate(found?, request.order, request.mobility, owner);
+        found
+    }
+
+    fn free_frames(&self, zone: usize) -> u64 {
+        Region::ALL.into_iter().map(|region| self.zones[zone].space.frames(region)).sum()
+    }
+
+    fn free_counts(&self, zone: usize) -> [u64; ORDERS] {
+        let space = &self.zones[zone].space;
+        let mut counts = [0; ORDERS];
+        for region in Region::ALL {
+            for (count, blocks) in counts.iter_mut().zip(space.counts(region)) {
+                *count += blocks;
+            }
+        }
+        counts
+    }
+
+    /// The mark is for the zone as a whole.
+    fn watermark_ok(&self, zone: usize, order: Order, mark: u64, highest: ZoneKind) -> bool {
+        let zone = &self.zones[zone];
+        let has_block = |region| zone.space.has_block(region, order);
+        let free: u64 = Region::ALL.into_iter().map(|region| zone.space.frames(region)).sum();
+        let kept = mark + zone.zone.span.lowmem_reserve[highest as usize];
+        free > kept + order.frames() - 1 && Region::ALL.into_iter().any(has_block)
+    }
+
+    /// There are no per-CPU lists.
+    fn drain(&mut self, _table: &mut FrameTable) {}
+
+    fn take_block(&mut self, table: &mut FrameTable, frame: Frame) -> Order {
+        let zone = self.zone_of(frame).expect("a frame outside every zone");
+        self.zones[zone].space.remove(table, frame)
+    }
+
+    fn give_block(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
+        self.give(table, frame, order);
+    }
+
+    fn pageblock_type(&self, frame: Frame) -> MigrateType {
+        match self.region(frame) {
+            Some(Region::Unmovable) => MigrateType::Unmovable,
+            _ => MigrateType::Movable,
+        }
+    }
+}

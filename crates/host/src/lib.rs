@@ -2,13 +2,15 @@
 //!
 //! [`reader`] takes a [`Capture`] of the raw material, [`texts`] parses it, [`class`] and
 //! [`classify`] say what the flags of frames mean, [`layout`] where they are, [`survey`] what it
-//! all comes to, and [`block_map`] what a picture of it shows.
+//! all comes to, and [`block_map`] what a picture of it shows. [`psi`] and [`cgroup`] parse what
+//! the offloader reads again and again.
 #![forbid(unsafe_code)]
 // Lists of frame ranges are meant where they have one entry.
 #![allow(clippy::single_range_in_vec_init)]
 
 pub mod block_map;
 pub mod capture;
+pub mod cgroup;
 pub mod class;
 pub mod classify;
 pub mod error;
@@ -16,6 +18,7 @@ pub mod kallsyms;
 pub mod kpageflags;
 pub mod layout;
 pub mod page_flags;
+pub mod psi;
 pub mod reader;
 pub mod survey;
 pub mod texts;

@@ -81,6 +81,25 @@ fn use_up(capture: &Capture) {
     let _ = BlockMap::of(capture, frames::Order::HUGE);
 }
 
+/// What the offloader reads again and again.
+fn offload_texts(text: &str) {
+    use host::cgroup::{limit, lru_gen, memory_stat, mounts, swaps};
+    let _ = host::psi::parse("memory.pressure", text);
+    let _ = limit::parse("memory.high", text);
+    let _ = memory_stat::parse("memory.stat", text);
+    let _ = swaps::parse(text);
+    let _ = mounts::find(text, "cgroup2");
+    let _ = lru_gen::parse(text, &mut |_, node| assert!(node.idle(0).len() <= 2));
+}
+
+/// Texts as the kernel writes them.
+const OFFLOAD_TEXTS: [&str; 4] = [
+    "some avg10=0.22 avg60=0.97 avg300=3.45 total=4668872930\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
+    "anon 471859200\nfile 4096\nworkingset_refault_anon 729\npgscan 30000\npgsteal 20000\nzswpin 7\n",
+    "Filename Type Size Used Priority\n/dev/vda partition 1048572 34816 -2\n",
+    "memcg    14 /w\n node     0\n  5  180250  65606  0\n  6 120100 0 0\n  7 60050 49211 12\n",
+];
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -97,6 +116,12 @@ proptest! {
     }
 
     #[test]
+    fn damaged_texts_of_the_offloader(which in 0..OFFLOAD_TEXTS.len(), damages in prop::collection::vec(damage(), 1..4)) {
+        let text = damages.iter().fold(OFFLOAD_TEXTS[which].to_owned(), |text, damage| spoil(&text, damage));
+        offload_texts(&text);
+    }
+
+    #[test]
     fn garbage_instead_of_a_text(which in any::<prop::sample::Index>(), text in "\\PC{0,200}|[0-9a-zN \n:,()>\\[\\]-]{0,400}") {
         let mut capture = CAPTURED.clone();
         let name = which.get(&capture.files.keys().cloned().collect::<Vec<_>>()).clone();
@@ -105,6 +130,7 @@ proptest! {
         let _ = host::Kallsyms::parse(&text);
         let _ = host::texts::setting::parse("x", &text);
         let _ = host::texts::fields::sizes("x", &text);
+        offload_texts(&text);
     }
 
     #[test]

@@ -1,0 +1,16 @@
+//! The files of a memory cgroup, `/proc/swaps` and mounts: any text gives values or an error.
+#![no_main]
+
+use host::cgroup::{limit, lru_gen, memory_stat, mounts, swaps};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let _ = limit::parse("memory.high", text);
+    let _ = limit::number("memory.current", text);
+    let _ = memory_stat::parse("memory.stat", text);
+    let _ = swaps::parse(text);
+    let _ = mounts::find(text, "cgroup2");
+    let _ = lru_gen::parse(text, &mut |_, node| {
+        let _ = (node.idle(1_000), node.youngest());
+    });
+});

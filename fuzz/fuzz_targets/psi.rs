@@ -1,0 +1,8 @@
+//! `*.pressure`: any text gives values or an error.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|text: &str| {
+    let _ = host::psi::parse("memory.pressure", text);
+});

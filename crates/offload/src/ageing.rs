@@ -1,0 +1,208 @@
+//! Ageing before the first bite: when to mark, when to measure, when to wait.
+//!
+//! All pages of a fresh container carry the accessed bit from being filled. The kernel then picks
+//! its first victims blindly: more than half of them came back where this was measured. Two means
+//! tell what is idle; which one a host offers is probed, the decision what to do next is here.
+//!
+//! - **Generations** (MGLRU): an ageing step every half of `min_age` keeps four generations, the
+//!   oldest of which have been idle for `min_age` and more. Eviction by age needs no further care.
+//! - **Accessed bits** (the classic lists): clear them, wait `min_age`, sum up what is still
+//!   unmarked: so much, and no more, may be taken before the next round. During the wait nothing
+//!   may be reclaimed, because with the bits cleared everything looks idle.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::observation::Idle;
+
+/// How a host tells age.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Means {
+    /// `lru_gen` in debugfs: ageing and eviction by generation.
+    Generations,
+    /// `clear_refs` and `smaps_rollup` of each process.
+    AccessedBits,
+    /// None; the kernel's order of its lists must do.
+    None,
+}
+
+/// What the world is to do now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Nothing.
+    Wait,
+    /// Begin a generation, or clear the accessed bits.
+    Mark,
+    /// Sum up what has stayed idle since the mark and tell [`Ageing::measured`].
+    Measure,
+}
+
+/// Where a container stands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ageing {
+    means: Means,
+    min_age: Duration,
+    state: State,
+    /// The first mark that still holds.
+    first: Option<Duration>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum State {
+    /// No mark is valid.
+    Unmarked,
+    /// Marked at that time; bits only: not yet measured.
+    Marked { at: Duration },
+    /// Measured at that time: what may still be taken.
+    Known { at: Duration, bytes: u64 },
+}
+
+/// Share of what was measured as idle that is taken. The kernel does not keep to the amount, and
+/// what it takes beyond is no longer idle memory.
+const MARGIN: f64 = 0.9;
+
+/// A measurement holds for so many times the age it tells. What is used meanwhile carries its bit
+/// again, and the kernel passes it over; the sum alone grows stale.
+const HOLDS: u32 = 20;
+
+impl Ageing {
+    /// A container of which nothing is known.
+    pub fn new(means: Means, min_age: Duration) -> Ageing {
+        Ageing { means, min_age, state: State::Unmarked, first: None }
+    }
+
+    /// The age that memory must have.
+    pub fn min_age(&self) -> Duration {
+        self.min_age
+    }
+
+    /// By what the host tells age.
+    pub fn means(&self) -> Means {
+        self.means
+    }
+
+    /// What to do at that time. [`Step::Mark`] counts as done.
+    pub fn step(&mut self, now: Duration) -> Step {
+        match (self.means, self.state) {
+            (Means::None, _) => Step::Wait,
+            (_, State::Unmarked) => self.mark(now),
+            (Means::Generations, State::Marked { at }) if now >= at + self.min_age / 2 => {
+                self.mark(now)
+            }
+            (Means::AccessedBits, State::Marked { at }) if now >= at + self.min_age => {
+                Step::Measure
+            }
+            (Means::AccessedBits, State::Known { at, bytes }) => {
+                let spent = bytes < 4096;
+                let stale = now >= at + self.min_age * HOLDS;
+                if stale || spent && now >= at + self.min_age { self.mark(now) } else { Step::Wait }
+            }
+            _ => Step::Wait,
+        }
+    }
+
+    fn mark(&mut self, now: Duration) -> Step {
+        self.state = State::Marked { at: now };
+        self.first.get_or_insert(now);
+        Step::Mark
+    }
+
+    /// Whether ages can be told at all: pages that look idle have been looked at for `min_age`.
+    /// Before, a generation's pages may carry accessed bits that nobody has collected yet.
+    pub fn is_ripe(&self, now: Duration) -> bool {
+        self.first.is_some_and(|first| now >= first + self.min_age)
+    }
+
+    /// The world summed up `idle_bytes` at that time.
+    pub fn measured(&mut self, now: Duration, idle_bytes: u64) {
+        self.state = State::Known { at: now, bytes: (idle_bytes as f64 * MARGIN) as u64 };
+    }
+
+    /// So many bytes left the container; they are no longer there to take.
+    pub fn taken(&mut self, taken_bytes: u64) {
+        if let State::Known { bytes, .. } = &mut self.state {
+            *bytes = bytes.saturating_sub(taken_bytes);
+        }
+    }
+
+    /// The mark is worthless (the processes are others, or memory came back): begin again, and
+    /// ask for an age of `min_age` from now on.
+    pub fn renew(&mut self, min_age: Duration) {
+        *self = Ageing::new(self.means, min_age);
+    }
+
+    /// What is known, where the accessed bits tell it. Generations are read by the world itself.
+    pub fn idle(&self) -> Idle {
+        match (self.means, self.state) {
+            (Means::None, _) => Idle::Unknown,
+            (_, State::Known { bytes, .. }) => Idle::Bytes(bytes),
+            _ => Idle::Measuring,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn accessed_bits_are_cleared_left_alone_and_summed_up() {
+        let mut ageing = Ageing::new(Means::AccessedBits, seconds(120));
+        assert_eq!(ageing.step(seconds(10)), Step::Mark);
+        assert_eq!(ageing.idle(), Idle::Measuring);
+        assert_eq!(ageing.step(seconds(129)), Step::Wait);
+        assert_eq!(ageing.step(seconds(130)), Step::Measure);
+        ageing.measured(seconds(130), 1_000_000);
+        assert_eq!(ageing.idle(), Idle::Bytes(900_000));
+        ageing.taken(400_000);
+        assert_eq!(ageing.idle(), Idle::Bytes(500_000));
+        assert_eq!(ageing.step(seconds(200)), Step::Wait);
+        ageing.taken(600_000);
+        assert_eq!(ageing.idle(), Idle::Bytes(0));
+        assert_eq!(ageing.step(seconds(249)), Step::Wait, "not marked again at once");
+        assert_eq!(ageing.step(seconds(250)), Step::Mark);
+        assert_eq!(ageing.idle(), Idle::Measuring);
+    }
+
+    #[test]
+    fn a_measurement_grows_stale() {
+        let mut ageing = Ageing::new(Means::AccessedBits, seconds(120));
+        ageing.step(seconds(0));
+        ageing.measured(seconds(120), 1 << 30);
+        assert_eq!(ageing.step(seconds(2_519)), Step::Wait);
+        assert_eq!(ageing.step(seconds(2_520)), Step::Mark);
+    }
+
+    #[test]
+    fn generations_begin_every_half_age() {
+        let mut ageing = Ageing::new(Means::Generations, seconds(120));
+        let marks: Vec<u64> = (0..400).filter(|&s| ageing.step(seconds(s)) == Step::Mark).collect();
+        assert_eq!(marks, [0, 60, 120, 180, 240, 300, 360]);
+        assert!(!ageing.is_ripe(seconds(119)) && ageing.is_ripe(seconds(120)));
+        ageing.renew(seconds(240));
+        assert!(!ageing.is_ripe(seconds(500)));
+    }
+
+    #[test]
+    fn without_means_nothing_is_known() {
+        let mut ageing = Ageing::new(Means::None, seconds(120));
+        assert_eq!((ageing.step(seconds(500)), ageing.idle()), (Step::Wait, Idle::Unknown));
+    }
+
+    #[test]
+    fn memory_that_came_back_asks_for_more_age() {
+        let mut ageing = Ageing::new(Means::AccessedBits, seconds(120));
+        ageing.step(seconds(0));
+        ageing.measured(seconds(120), 1 << 30);
+        ageing.renew(seconds(240));
+        assert_eq!(ageing.step(seconds(126)), Step::Mark);
+        assert_eq!(ageing.step(seconds(365)), Step::Wait);
+        assert_eq!(ageing.step(seconds(366)), Step::Measure);
+    }
+}

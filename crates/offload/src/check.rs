@@ -1,0 +1,274 @@
+//! Whether a host is ready for offloading: a line for each thing that matters, with its cure.
+
+use std::fs;
+use std::path::Path;
+
+use host::cgroup::{mounts, swaps};
+use host::texts::setting;
+use serde::Serialize;
+
+use crate::ageing::Means;
+use crate::config::Config;
+use crate::world::discover::{CgroupPattern, discover};
+use crate::world::probe::{Host, is_writable};
+
+/// How it stands with one thing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// As it should be.
+    Good,
+    /// Worth knowing; offloading works.
+    Note,
+    /// Offloading works, but less well or with a risk.
+    Warning,
+    /// Offloading does not work.
+    Missing,
+}
+
+/// One thing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What it is about.
+    pub about: &'static str,
+    /// How it stands.
+    pub verdict: Verdict,
+    /// What was found.
+    pub found: String,
+    /// What to do about it; empty where nothing is to be done.
+    pub cure: String,
+}
+
+fn finding(about: &'static str, verdict: Verdict, found: impl Into<String>, cure: &str) -> Finding {
+    Finding { about, verdict, found: found.into(), cure: cure.to_owned() }
+}
+
+/// Looks at everything; with a configuration at its cgroups, too. Nothing is written: control
+/// files are opened for writing and closed again.
+pub fn check(host: &Host, config: Option<&Config>) -> Vec<Finding> {
+    let mut findings = vec![cgroup_v2(host), psi(host)];
+    findings.extend(swap(host));
+    findings.extend(zswap(host));
+    findings.push(age(host));
+    findings.extend(oomd(host));
+    if let Some(config) = config {
+        findings.extend(cgroups(host, config));
+    }
+    findings
+}
+
+fn read(path: &Path) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+fn cgroup_v2(host: &Host) -> Finding {
+    let about = "cgroup v2";
+    let root = &host.paths.cgroup;
+    if !root.join("cgroup.controllers").exists() {
+        let cure = "boot with systemd.unified_cgroup_hierarchy=1, or mount cgroup2";
+        return finding(about, Verdict::Missing, "not mounted", cure);
+    }
+    if !host.has_memory_controller {
+        let cure = "boot with cgroup_no_v1=memory: version 1 holds the memory controller";
+        let found = format!("{}: without the memory controller", root.display());
+        return finding(about, Verdict::Missing, found, cure);
+    }
+    let mountinfo = read(&host.paths.proc.join("self/mountinfo")).unwrap_or_default();
+    if mounts::find(&mountinfo, "cgroup2").is_some_and(|mount| mount.read_only) {
+        let cure = "run on the host, or mount it rw into the container";
+        return finding(about, Verdict::Missing, "mounted read-only", cure);
+    }
+    finding(about, Verdict::Good, format!("{} with the memory controller", root.display()), "")
+}
+
+fn psi(host: &Host) -> Finding {
+    match host.has_psi {
+        true => finding("pressure", Verdict::Good, "PSI is on", ""),
+        false => finding("pressure", Verdict::Missing, "no PSI", "boot with psi=1 (CONFIG_PSI)"),
+    }
+}
+
+fn swap(host: &Host) -> Vec<Finding> {
+    let about = "swap";
+    let text = read(&host.paths.proc.join("swaps")).unwrap_or_default();
+    let swaps = match swaps::parse(&text) {
+        Ok(swaps) => swaps,
+        Err(error) => return vec![finding(about, Verdict::Warning, error.to_string(), "")],
+    };
+    if swaps.is_empty() {
+        let cure = "add swap (swapon), or zram: without it only page cache can be taken";
+        return vec![finding(about, Verdict::Warning, "none", cure)];
+    }
+    let mut findings = Vec::new();
+    for swap in &swaps {
+        let mib = swap.size_bytes >> 20;
+        let free = swap.size_bytes.saturating_sub(swap.used_bytes);
+        let (verdict, cure) = match free.saturating_mul(10) < swap.size_bytes {
+            true => {
+                (Verdict::Warning, "add swap: nothing is taken into a swap that is nearly full")
+            }
+            false => (Verdict::Good, ""),
+        };
+        let found = format!("{}: {mib} MiB, {} MiB free", swap.path, free >> 20);
+        findings.push(finding(about, verdict, found, cure));
+        findings.extend(huge_pages(host, swap));
+    }
+    findings
+}
+
+/// Huge pages go past zswap up to 6.12: to a device that is not rotational in whole, and come back
+/// page by page.
+fn huge_pages(host: &Host, swap: &swaps::Swap) -> Option<Finding> {
+    let name = swap.path.rsplit('/').next()?;
+    let block = host.paths.sys.join("class/block").join(name);
+    let rotational = read(&block.join("queue/rotational"))
+        .or_else(|| read(&block.join("../queue/rotational")))?;
+    let thp = read(&host.paths.sys.join("kernel/mm/transparent_hugepage/enabled"))?;
+    let thp = setting::parse("enabled", &thp).ok()?;
+    let zswap = read(&host.paths.sys.join("module/zswap/parameters/enabled"))?;
+    if thp.value() != "always" || zswap != "Y" || rotational != "0" {
+        return None;
+    }
+    let vmstat = read(&host.paths.proc.join("vmstat")).unwrap_or_default();
+    let whole = vmstat.lines().find_map(|line| line.strip_prefix("thp_swpout "));
+    let found = format!(
+        "{}: huge pages may go past zswap, in whole (thp_swpout {})",
+        swap.path,
+        whole.unwrap_or("unknown")
+    );
+    let cure = "echo 1 > /sys/block/DEVICE/queue/rotational has them split first (kernels to 6.12)";
+    Some(finding("huge pages", Verdict::Warning, found, cure))
+}
+
+fn zswap(host: &Host) -> Vec<Finding> {
+    let about = "zswap";
+    let parameter = |name: &str| read(&host.paths.sys.join("module/zswap/parameters").join(name));
+    match parameter("enabled").as_deref() {
+        Some("Y") => {}
+        Some(_) => {
+            let cure =
+                "echo 1 > /sys/module/zswap/parameters/enabled, if CPU is cheaper than IO here";
+            return vec![finding(about, Verdict::Note, "off: memory goes to the device", cure)];
+        }
+        None => return vec![finding(about, Verdict::Note, "not in this kernel", "")],
+    }
+    let pool = parameter("zpool").unwrap_or_else(|| "zsmalloc".to_owned());
+    let compressor = parameter("compressor").unwrap_or_default();
+    let found = format!("on, {compressor} in {pool}");
+    let first = match pool.as_str() {
+        "zbud" => finding(
+            about,
+            Verdict::Warning,
+            format!("{found}: two pages to a page at best, often nothing is gained"),
+            "echo zsmalloc > /sys/module/zswap/parameters/zpool",
+        ),
+        _ => finding(about, Verdict::Good, found, ""),
+    };
+    let mut findings = vec![first];
+    let counters = host.paths.debugfs.join("zswap");
+    for name in
+        ["reject_compress_fail", "reject_compress_poor", "reject_alloc_fail", "pool_limit_hit"]
+    {
+        let count = read(&counters.join(name)).and_then(|text| text.parse::<u64>().ok());
+        if let Some(count) = count.filter(|count| *count > 0) {
+            let found = format!("{name} {count}");
+            let cure = "pages that compress badly belong on a device: backend = \"device\"";
+            findings.push(finding(about, Verdict::Note, found, cure));
+        }
+    }
+    findings
+}
+
+fn age(host: &Host) -> Finding {
+    let about = "age";
+    match host.means() {
+        Means::Generations => {
+            finding(about, Verdict::Good, "by MGLRU's generations (lru_gen in debugfs)", "")
+        }
+        Means::AccessedBits => {
+            finding(about, Verdict::Good, "by accessed bits (clear_refs, smaps_rollup)", "")
+        }
+        Means::None if host.mglru => finding(
+            about,
+            Verdict::Warning,
+            "unknown: MGLRU is on, lru_gen cannot be written",
+            "as root, mount -t debugfs none /sys/kernel/debug; kernel lockdown forbids it for good",
+        ),
+        Means::None => {
+            let cure = "run as root, on a kernel with CONFIG_PROC_PAGE_MONITOR";
+            finding(about, Verdict::Warning, "unknown: the first requests will be blind", cure)
+        }
+    }
+}
+
+fn oomd(host: &Host) -> Option<Finding> {
+    let entries = fs::read_dir(&host.paths.proc).ok()?.flatten();
+    let is_oomd = |entry: &fs::DirEntry| {
+        read(&entry.path().join("comm")).is_some_and(|comm| comm.starts_with("systemd-oomd"))
+    };
+    entries
+        .filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit())
+        .find(is_oomd)?;
+    let found = "systemd-oomd runs: it ranks its victims by pages scanned, which offloading raises";
+    let cure =
+        "ManagedOOMPreference=avoid for the units, or ManagedOOMMemoryPressure=auto above them";
+    Some(finding("systemd-oomd", Verdict::Warning, found, cure))
+}
+
+fn cgroups(host: &Host, config: &Config) -> Vec<Finding> {
+    let about = "cgroups";
+    let rules: Vec<&[CgroupPattern]> =
+        config.rules.iter().map(|rule| rule.patterns.as_slice()).collect();
+    let named = discover(&host.paths.cgroup, &rules);
+    let mut findings = Vec::new();
+    for (at, rule) in config.rules.iter().enumerate() {
+        for pattern in &rule.patterns {
+            if !named.iter().any(|named| pattern.matches(&named.path)) {
+                let found = format!("rule {}: no cgroup matches {:?}", at + 1, pattern.as_str());
+                let cure =
+                    "a pattern is a path below the root of cgroup v2; * stays within a level";
+                findings.push(finding(about, Verdict::Warning, found, cure));
+            }
+        }
+    }
+    for named in &named {
+        let rule = named.rule + 1;
+        let mut found = format!("{}: rule {rule}", named.path);
+        if !named.also.is_empty() {
+            let also: Vec<String> = named.also.iter().map(|at| (at + 1).to_string()).collect();
+            found += &format!(" wins over rule {}", also.join(", "));
+        }
+        if named.covered {
+            found += ", left alone: a cgroup below it is named";
+            findings.push(finding(about, Verdict::Note, found, ""));
+            continue;
+        }
+        findings.push(control_file(&host.paths.cgroup.join(&named.path), found));
+    }
+    findings
+}
+
+/// Whether a named cgroup can be acted upon.
+fn control_file(directory: &Path, found: String) -> Finding {
+    let about = "cgroups";
+    let (reclaim, high) = (directory.join("memory.reclaim"), directory.join("memory.high"));
+    let missing = Verdict::Missing;
+    match (reclaim.exists(), high.exists()) {
+        (true, _) if is_writable(&reclaim) => {
+            finding(about, Verdict::Good, format!("{found}, by memory.reclaim"), "")
+        }
+        (false, true) if is_writable(&high) => {
+            let cure = "a kernel from 5.19 on has memory.reclaim";
+            let found = format!("{found}, by memory.high, put back at once");
+            finding(about, Verdict::Note, found, cure)
+        }
+        (false, false) => {
+            let cure = "echo +memory > cgroup.subtree_control of the cgroup above";
+            finding(about, missing, format!("{found}: the memory controller is off for it"), cure)
+        }
+        _ => {
+            let cure = "run as root, outside containers whose cgroupfs is read-only";
+            finding(about, missing, format!("{found}: its control file cannot be written"), cure)
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! The daemon's configuration: TOML, with unknown keys refused and the nearest known one named.
+//!
+//! ```toml
+//! [daemon]
+//! metrics = "127.0.0.1:9750"
+//!
+//! [[rule]]
+//! cgroups = ["workload.slice/*.service"]
+//! profile = "default"
+//!
+//! [[rule]]
+//! cgroups = ["sidecar.slice/**"]
+//! profile = "sidecar"
+//! threshold_percent = 0.5
+//! ```
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
+
+use crate::profile::Profile;
+use crate::world::discover::CgroupPattern;
+
+/// What the daemon is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// How it runs.
+    pub daemon: DaemonConfig,
+    /// For whom, first match first.
+    pub rules: Vec<Rule>,
+}
+
+/// How the daemon runs.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DaemonConfig {
+    /// Where `status` asks.
+    pub socket: PathBuf,
+    /// What is on lease, for who cleans up if daemon and guardian are both killed.
+    pub leases: PathBuf,
+    /// Where Prometheus asks; only a loopback address is taken.
+    pub metrics: Option<SocketAddr>,
+    /// Threads that wait for the kernel.
+    pub workers: usize,
+    /// How long one request may take before it is interrupted.
+    #[serde(deserialize_with = "duration")]
+    pub deadline: Duration,
+    /// How often cgroups are looked for.
+    #[serde(deserialize_with = "duration")]
+    pub discover: Duration,
+    /// Bytes that may be written to swap devices in a day.
+    #[serde(deserialize_with = "maybe_size")]
+    pub swap_writes_per_day: Option<u64>,
+    /// What one page's return costs, where it is not to be measured.
+    #[serde(deserialize_with = "maybe_duration")]
+    pub return_cost: Option<Duration>,
+    /// Whether to arm PSI triggers.
+    pub triggers: bool,
+    /// Where to write time series of each cgroup, as Parquet.
+    pub series: Option<PathBuf>,
+}
+
+impl Default for DaemonConfig {
+    fn default() -> DaemonConfig {
+        DaemonConfig {
+            socket: "/run/prairie/offload.sock".into(),
+            leases: "/run/prairie/offload.leases".into(),
+            metrics: None,
+            workers: 4,
+            deadline: Duration::from_secs(2),
+            discover: Duration::from_secs(10),
+            swap_writes_per_day: None,
+            return_cost: None,
+            triggers: true,
+            series: None,
+        }
+    }
+}
+
+/// Some cgroups, and how they are treated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rule {
+    /// Their patterns.
+    pub patterns: Vec<CgroupPattern>,
+    /// The profile's name, for `status`.
+    pub profile_name: String,
+    /// The profile with the rule's own values.
+    pub profile: Profile,
+    /// Where their memory goes.
+    pub backend: Backend,
+}
+
+/// Where offloaded memory goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Backend {
+    /// As the host is set up; a container whose pages compress badly is sent past zswap to a
+    /// device, where there is one.
+    #[default]
+    Auto,
+    /// zswap, and never on to a device (`memory.zswap.writeback` 0, kernels from 6.8 on).
+    Zswap,
+    /// Past zswap to a device (`memory.zswap.max` 0).
+    Device,
+    /// zswap, and from it to a device (what the host does by itself).
+    Hierarchy,
+    /// Page cache alone: no anonymous memory is taken.
+    FileOnly,
+}
+
+/// A rule as written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RuleText {
+    cgroups: Vec<String>,
+    profile: Option<String>,
+    #[serde(default)]
+    backend: Backend,
+    reclaim_ratio: Option<f64>,
+    threshold_percent: Option<f64>,
+    max_step_percent: Option<f64>,
+    #[serde(default, deserialize_with = "maybe_duration")]
+    period: Option<Duration>,
+    #[serde(default, deserialize_with = "maybe_duration")]
+    min_age: Option<Duration>,
+    #[serde(default, deserialize_with = "maybe_duration")]
+    warm_up: Option<Duration>,
+    #[serde(default, deserialize_with = "maybe_duration")]
+    hold: Option<Duration>,
+    #[serde(default, deserialize_with = "maybe_size")]
+    min_size: Option<u64>,
+    swap_reserve_percent: Option<f64>,
+    return_limit_percent: Option<f64>,
+}
+
+/// The file as written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ConfigText {
+    #[serde(default)]
+    daemon: DaemonConfig,
+    #[serde(default)]
+    rule: Vec<toml::Spanned<RuleText>>,
+}
+
+/// What is wrong with a configuration: one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The file could not be read.
+    #[error("cannot read {}: {reason}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        reason: String,
+    },
+    /// Something in it is not right.
+    #[error("{}, line {line}: {reason}", path.display())]
+    Wrong {
+        /// Which file.
+        path: PathBuf,
+        /// Which line, from 1.
+        line: usize,
+        /// What, and what would be right.
+        reason: String,
+    },
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn load(path: &Path) -> Result<Config, ConfigError> {
+        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Read {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
+        Config::parse(path, &text)
+    }
+
+    /// Parses a text that was read from `path`.
+    ///
+    /// # Errors
+    /// [`ConfigError::Wrong`].
+    pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
+        let wrong = |at: usize, reason: String| {
+            let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
+            ConfigError::Wrong { path: path.to_owned(), line, reason }
+        };
+        let read: ConfigText = toml::from_str(text).map_err(|error| {
+            wrong(error.span().map_or(0, |span| span.start), with_nearest(error.message()))
+        })?;
+        if let Err(reason) = check_daemon(&read.daemon) {
+            return Err(wrong(text.find("[daemon]").unwrap_or(0), reason));
+        }
+        if read.rule.is_empty() {
+            return Err(wrong(0, "no [[rule]]: nothing would be offloaded".to_owned()));
+        }
+        let rule = |rule: toml::Spanned<RuleText>| {
+            let at = rule.span().start;
+            Rule::of(rule.into_inner()).map_err(|reason| wrong(at, reason))
+        };
+        let rules = read.rule.into_iter().map(rule).collect::<Result<_, _>>()?;
+        Ok(Config { daemon: read.daemon, rules })
+    }
+}
+
+fn check_daemon(daemon: &DaemonConfig) -> Result<(), String> {
+    if let Some(address) = daemon.metrics.filter(|address| !address.ip().is_loopback()) {
+        return Err(format!(
+            "metrics = \"{address}\": only a loopback address is taken (127.0.0.1:9750)"
+        ));
+    }
+    if !(1..=64).contains(&daemon.workers) {
+        return Err(format!("workers = {}: 1 to 64", daemon.workers));
+    }
+    within("discover", daemon.discover, Duration::from_secs(1), Duration::from_secs(3600))?;
+    within("deadline", daemon.deadline, Duration::from_millis(10), Duration::from_secs(60))
+}
+
+impl Rule {
+    fn of(text: RuleText) -> Result<Rule, String> {
+        let name = text.profile.as_deref().unwrap_or("default");
+        let mut profile = Profile::named(name).ok_or_else(|| {
+            let nearest = nearest(name, &Profile::NAMES);
+            format!(
+                "profile = \"{name}\" is none of {}; did you mean \"{nearest}\"?",
+                Profile::NAMES.join(", ")
+            )
+        })?;
+        if text.cgroups.is_empty() {
+            return Err("cgroups = []: name at least one".to_owned());
+        }
+        let patterns = text.cgroups.iter().map(|text| CgroupPattern::new(text));
+        let patterns = patterns.collect::<Result<_, _>>()?;
+        let senpai = &mut profile.senpai;
+        if let Some(ratio) = text.reclaim_ratio {
+            if !(ratio > 0.0 && ratio <= 1.0) {
+                return Err(format!("reclaim_ratio = {ratio}: more than 0, at most 1"));
+            }
+            senpai.reclaim_ratio = ratio;
+        }
+        percent("threshold_percent", text.threshold_percent, &mut senpai.threshold)?;
+        percent("max_step_percent", text.max_step_percent, &mut senpai.max_step)?;
+        percent("swap_reserve_percent", text.swap_reserve_percent, &mut profile.swap_reserve)?;
+        percent("return_limit_percent", text.return_limit_percent, &mut profile.return_limit)?;
+        let second = Duration::from_secs(1);
+        for (name, value, field) in [
+            ("period", text.period, &mut profile.period),
+            ("min_age", text.min_age, &mut profile.min_age),
+            ("warm_up", text.warm_up, &mut profile.warm_up),
+            ("hold", text.hold, &mut profile.hold),
+        ] {
+            if let Some(value) = value {
+                let least = if name == "warm_up" { Duration::ZERO } else { second };
+                within(name, value, least, second * 86_400)?;
+                *field = value;
+            }
+        }
+        profile.min_size_bytes = text.min_size.unwrap_or(profile.min_size_bytes);
+        Ok(Rule { patterns, profile_name: name.to_owned(), profile, backend: text.backend })
+    }
+}
+
+/// A share given in per cent, more than 0 and at most 100.
+fn percent(name: &str, value: Option<f64>, share: &mut f64) -> Result<(), String> {
+    match value {
+        Some(value) if value > 0.0 && value <= 100.0 => *share = value / 100.0,
+        Some(value) => return Err(format!("{name} = {value}: more than 0, at most 100")),
+        None => {}
+    }
+    Ok(())
+}
+
+fn within(name: &str, value: Duration, least: Duration, most: Duration) -> Result<(), String> {
+    let show = humantime::format_duration;
+    match value >= least && value <= most {
+        true => Ok(()),
+        false => Err(format!("{name} = \"{}\": {} to {}", show(value), show(least), show(most))),
+    }
+}
+
+/// serde names an unknown key and all known ones; of those the nearest helps most.
+fn with_nearest(message: &str) -> String {
+    let message = message.lines().next().unwrap_or_default();
+    let mut quoted = message.split('`').skip(1).step_by(2);
+    match (message.starts_with("unknown "), quoted.next()) {
+        (true, Some(unknown)) => {
+            let known: Vec<&str> = quoted.collect();
+            match known.is_empty() {
+                true => message.to_owned(),
+                false => format!("{message}; did you mean `{}`?", nearest(unknown, &known)),
+            }
+        }
+        _ => message.to_owned(),
+    }
+}
+
+fn nearest<'a>(word: &str, known: &[&'a str]) -> &'a str {
+    let near = |name: &&&str| strsim::damerau_levenshtein(word, name);
+    known.iter().min_by_key(near).copied().unwrap_or("")
+}
+
+fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    let text = String::deserialize(from)?;
+    humantime::parse_duration(&text)
+        .map_err(|error| serde::de::Error::custom(format!("{text:?}: {error}; such as \"6s\"")))
+}
+
+fn maybe_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
+    duration(from).map(Some)
+}
+
+fn maybe_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let text = String::deserialize(from)?;
+    let size = parse_size::Config::new().with_binary().parse_size(&text);
+    size.map(Some)
+        .map_err(|error| serde::de::Error::custom(format!("{text:?}: {error}; such as \"100M\"")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse(Path::new("offload.toml"), text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_rule_begins_with_its_profile() {
+        let config = parse(
+            "[daemon]\nmetrics = \"127.0.0.1:9750\"\nswap_writes_per_day = \"50G\"\n\
+             [[rule]]\ncgroups = [\"workload/*\"]\nthreshold_percent = 0.2\nmin_size = \"64M\"\n\
+             [[rule]]\ncgroups = [\"batch/**\"]\nprofile = \"aggressive\"\nbackend = \"device\"\nperiod = \"3s\"\n",
+        )
+        .unwrap();
+        assert_eq!(config.daemon.swap_writes_per_day, Some(50 << 30));
+        let [web, batch] = &config.rules[..] else { panic!("two rules") };
+        assert_eq!(web.profile.senpai.threshold, 0.002);
+        assert_eq!(web.profile.senpai.reclaim_ratio, 0.0005);
+        assert_eq!(web.profile.min_size_bytes, 64 << 20);
+        assert_eq!(
+            (batch.backend, batch.profile.period),
+            (Backend::Device, Duration::from_secs(3))
+        );
+        assert_eq!(batch.profile.senpai, Profile::aggressive().senpai);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_one_line_with_its_place() {
+        let rule = "[[rule]]\ncgroups = [\"a\"]\n";
+        let table = [
+            ("", "line 1: no [[rule]]"),
+            ("[[rule]]\n", "line 1: missing field `cgroups`"),
+            ("[[rule]]\ncgroups = []\n", "line 1: cgroups = []"),
+            ("[[rule]]\ncgroups = [\"a\"]\nreclaim_ration = 1\n", "did you mean `reclaim_ratio`?"),
+            ("[deamon]\n", "did you mean `daemon`?"),
+            (
+                "[[rule]]\ncgroups = [\"a\"]\nprofile = \"agressive\"\n",
+                "did you mean \"aggressive\"?",
+            ),
+            ("[[rule]]\ncgroups = [\"a\"]\nbackend = \"devise\"\n", "did you mean `device`?"),
+            ("[[rule]]\ncgroups = [\"a\"]\nthreshold_percent = 0\n", "more than 0, at most 100"),
+            ("[[rule]]\ncgroups = [\"a\"]\nthreshold_percent = 101\n", "more than 0, at most 100"),
+            ("[[rule]]\ncgroups = [\"a\"]\nthreshold_percent = nan\n", "more than 0, at most 100"),
+            ("[[rule]]\ncgroups = [\"a\"]\nreclaim_ratio = -0.1\n", "more than 0, at most 1"),
+            ("[[rule]]\ncgroups = [\"a\"]\nperiod = \"0s\"\n", "period = \"0s\": 1s to 1day"),
+            ("[[rule]]\ncgroups = [\"a\"]\nmin_age = \"soon\"\n", "such as \"6s\""),
+            ("[[rule]]\ncgroups = [\"a\"]\nmin_size = \"big\"\n", "such as \"100M\""),
+            ("[[rule]]\ncgroups = [\"/\"]\n", "not the root itself"),
+            ("[[rule]]\ncgroups = [\"../etc\"]\n", "\"..\""),
+            ("[daemon]\nmetrics = \"0.0.0.0:9750\"\n", "only a loopback address"),
+            ("[daemon]\nworkers = 0\n", "1 to 64"),
+            ("[[rule]\n", "line 1"),
+            ("\u{0}", "line 1"),
+        ];
+        for (text, expected) in table {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(expected), "{text:?}: {error}");
+            assert!(error.starts_with("offload.toml, line ") && !error.contains('\n'), "{error}");
+        }
+        let second = format!("{rule}\n[[rule]]\ncgroups = [\"b\"]\nmax_step_percent = 200\n");
+        assert!(parse(&second).unwrap_err().contains("line 4"), "{:?}", parse(&second));
+    }
+}

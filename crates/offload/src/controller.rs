@@ -1,0 +1,309 @@
+//! One container's controller: observations in, decisions out.
+//!
+//! It joins the paper's formula ([`crate::senpai`]) with what keeps it honest: a pressure of three
+//! terms, guards, ageing before the first bite, and debt for what was taken too much. It has no
+//! clock and touches nothing, so a daemon and a simulation run the same.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::ageing::{Ageing, Means, Step};
+use crate::debt::Debt;
+use crate::guard::{self, Guard, Past};
+use crate::observation::{Idle, Observation};
+use crate::pressure::{Pressure, Term, returned_pages};
+use crate::profile::Profile;
+use crate::returns::Returns;
+
+/// Bytes of a page, in the kernel's counters.
+const PAGE: u64 = 4096;
+
+/// A container that lies about its age is asked for at most so many times the profile's.
+const MOST_PATIENCE: u32 = 8;
+
+/// What a controller says about one period.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Decision {
+    /// What to take.
+    pub reclaim: Option<Reclaim>,
+    /// What to do about age.
+    #[serde(skip)]
+    pub ageing: Step,
+    /// Why nothing is taken.
+    pub guard: Option<Guard>,
+    /// The three terms.
+    pub pressure: Pressure,
+    /// Which of them governs, and its value.
+    pub governing: (Term, f64),
+    /// What the formula allows in this period, in bytes.
+    pub allowance_bytes: u64,
+    /// What left since the last observation, in bytes.
+    pub taken_bytes: u64,
+    /// What came back since the last observation, in pages.
+    pub returned_pages: u64,
+    /// What is still owed, in bytes.
+    pub owed_bytes: u64,
+    /// Memory must have been idle for so long.
+    pub min_age: Duration,
+    /// Idle page cache, more than the kernel takes before it turns to anonymous memory: until it
+    /// is gone a request takes no anonymous page, whatever the swappiness.
+    pub cache_hides_anon: bool,
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Reclaim {
+    /// So many bytes.
+    pub bytes: u64,
+    /// Only of the page cache: there is no place for anonymous memory.
+    pub file_only: bool,
+}
+
+/// The controller of one container.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    profile: Profile,
+    /// What one page's return costs.
+    return_cost: Duration,
+    /// Whether the world can take page cache alone.
+    file_only: bool,
+    ageing: Ageing,
+    debt: Debt,
+    returns: Returns,
+    past: Option<Past>,
+    asked_bytes: u64,
+    min_age: Duration,
+}
+
+impl Controller {
+    /// A controller for a container that was first seen now.
+    pub fn new(profile: Profile, means: Means, file_only: bool, cost: Duration) -> Controller {
+        Controller {
+            profile,
+            return_cost: cost,
+            file_only,
+            ageing: Ageing::new(means, profile.min_age),
+            debt: Debt::default(),
+            returns: Returns::default(),
+            past: None,
+            asked_bytes: 0,
+            min_age: profile.min_age,
+        }
+    }
+
+    /// Takes another profile; what is known of the container stays.
+    pub fn set_profile(&mut self, profile: Profile) {
+        if profile.min_age != self.profile.min_age {
+            self.min_age = profile.min_age;
+            self.ageing.renew(profile.min_age);
+        }
+        self.profile = profile;
+    }
+
+    /// What one page's return costs, measured anew.
+    pub fn set_return_cost(&mut self, cost: Duration) {
+        self.return_cost = cost;
+    }
+
+    /// Whether the world can take page cache alone now.
+    pub fn set_file_only(&mut self, file_only: bool) {
+        self.file_only = file_only;
+    }
+
+    /// The world could not mark or measure age after all: begin again.
+    pub fn ageing_failed(&mut self) {
+        self.ageing.renew(self.min_age);
+    }
+
+    /// The profile.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The age that memory must have now.
+    pub fn min_age(&self) -> Duration {
+        self.min_age
+    }
+
+    /// By what age is told.
+    pub fn means(&self) -> Means {
+        self.ageing.means()
+    }
+
+    /// What the accessed bits tell. A world that reads generations has its own answer.
+    pub fn idle(&self) -> Idle {
+        self.ageing.idle()
+    }
+
+    /// The world followed [`Step::Measure`].
+    pub fn measured(&mut self, now: Duration, idle_bytes: u64) {
+        self.ageing.measured(now, idle_bytes);
+    }
+
+    /// Decides on the period that ends with `now`.
+    pub fn decide(&mut self, now: &Observation) -> Decision {
+        let Some(mut past) = self.past else { return self.first(now) };
+        let before = past.before;
+        if now.at < before.at {
+            // Times of a clock that went back mean nothing any more.
+            self.ageing.renew(self.min_age);
+            past = Past { first_seen: now.at, hold_until: Duration::ZERO, returning: None, ..past };
+        }
+        let taken_pages = now.stat.pgsteal.saturating_sub(before.stat.pgsteal);
+        let returned = returned_pages(&before, now);
+        let pressure = Pressure::between(&before, now, self.return_cost);
+        past.taken_pages = taken_pages;
+        past.scanned_per_page = self.scanned(&past, now, taken_pages);
+        if now.burst {
+            past.hold_until = now.at + self.profile.hold;
+        }
+        self.count(&mut past, now, taken_pages, returned);
+
+        let idle_at = Observation { idle: self.idle_of(now), ..*now };
+        let mut decision = Decision {
+            taken_bytes: taken_pages.saturating_mul(PAGE),
+            returned_pages: returned,
+            pressure,
+            governing: pressure.governing(),
+            ..Decision::nothing(&self.profile)
+        };
+        decision.guard = guard::closed(&self.profile, &past, &idle_at);
+        decision.ageing = self.age(&decision.guard, now.at);
+        if decision.guard.is_none() {
+            self.allow(&past, &idle_at, &mut decision);
+        }
+        decision.owed_bytes = self.debt.owed_bytes();
+        decision.min_age = self.min_age;
+        decision.cache_hides_anon = cache_hides_anon(now);
+        self.asked_bytes = decision.reclaim.map_or(0, |reclaim| reclaim.bytes);
+        self.past = Some(Past { before: *now, ..past });
+        decision
+    }
+
+    /// A request was not carried out after all (the cgroup is gone, the workers are busy).
+    pub fn not_carried_out(&mut self) {
+        self.asked_bytes = 0;
+    }
+
+    fn first(&mut self, now: &Observation) -> Decision {
+        self.past = Some(Past {
+            before: *now,
+            first_seen: now.at,
+            hold_until: Duration::ZERO,
+            taken_pages: 0,
+            scanned_per_page: 0.0,
+            returning: None,
+        });
+        let nothing = Decision::nothing(&self.profile);
+        Decision { guard: Some(Guard::FirstLook), ..nothing }
+    }
+
+    /// Pages scanned for each page taken, smoothed over periods in which something was asked for.
+    fn scanned(&self, past: &Past, now: &Observation, taken_pages: u64) -> f64 {
+        let scanned = now.stat.pgscan.saturating_sub(past.before.stat.pgscan);
+        if self.asked_bytes == 0 {
+            // Decays, so that a container that was left alone for scanning gets another try.
+            return past.scanned_per_page * 0.9;
+        }
+        0.5 * past.scanned_per_page + 0.5 * scanned as f64 / taken_pages.max(1) as f64
+    }
+
+    /// Debt, idle memory and returns, brought up to date.
+    fn count(&mut self, past: &mut Past, now: &Observation, taken_pages: u64, returned: u64) {
+        let taken_bytes = taken_pages.saturating_mul(PAGE);
+        self.debt = self.debt.after(self.asked_bytes, taken_bytes);
+        self.ageing.taken(taken_bytes);
+        self.returns.count(now.at, taken_pages, returned);
+        if !self.returns.exceed(self.profile.return_limit) {
+            return;
+        }
+        let (taken, returned) = self.returns.totals();
+        past.returning = Some((returned, taken, now.at + self.profile.hold));
+        self.returns.clear();
+        self.min_age = (self.min_age * 2).min(self.profile.min_age * MOST_PATIENCE);
+        self.ageing.renew(self.min_age);
+    }
+
+    /// What is known of idle memory: the bits' measurement, or the generations as observed.
+    fn idle_of(&self, now: &Observation) -> Idle {
+        match self.ageing.means() {
+            Means::AccessedBits => self.ageing.idle(),
+            Means::Generations if !self.ageing.is_ripe(now.at) => Idle::Measuring,
+            Means::Generations | Means::None => now.idle,
+        }
+    }
+
+    /// Marks age while the container is left alone, too, but not while it starts or is pressed:
+    /// clearing bits costs it faults of the walk, and tells nothing about a start.
+    fn age(&mut self, guard: &Option<Guard>, now: Duration) -> Step {
+        match guard {
+            None | Some(Guard::Expanding { .. } | Guard::Contracting { .. }) => {
+                self.ageing.step(now)
+            }
+            Some(Guard::WarmUp { .. }) if self.ageing.means() == Means::Generations => {
+                self.ageing.step(now)
+            }
+            Some(_) => Step::Wait,
+        }
+    }
+
+    /// What may be taken.
+    fn allow(&mut self, past: &Past, now: &Observation, decision: &mut Decision) {
+        let profile = &self.profile;
+        let pressure = decision.governing.1;
+        let allowance = profile.senpai.reclaim_bytes(now.current_bytes, pressure);
+        decision.allowance_bytes = allowance;
+        let (debt, ask) = self.debt.pay(allowance);
+        self.debt = debt;
+        decision.guard = guard::no_target(profile, now, self.file_only, past.scanned_per_page);
+        if decision.guard.is_some() {
+            return;
+        }
+        let blocked = guard::anon_blocked(profile, now);
+        let file_only = blocked.is_some();
+        let floor = profile.min_size_bytes.max(now.protected_bytes);
+        let bytes = ask
+            .min(now.current_bytes - floor)
+            .min(if let Idle::Bytes(idle) = now.idle { idle } else { u64::MAX })
+            .min(if file_only { now.stat.inactive_file } else { u64::MAX });
+        decision.guard = match bytes {
+            PAGE.. => None,
+            // There is no page cache to take in its stead.
+            _ if file_only => blocked,
+            _ if allowance == 0 => Some(Guard::Pressure),
+            _ if ask == 0 => Some(Guard::Debt { owed_bytes: debt.owed_bytes() }),
+            _ => Some(Guard::Tiny),
+        };
+        if decision.guard.is_none() {
+            // A round number of pages: what is below one would be rounded up by the kernel.
+            decision.reclaim = Some(Reclaim { bytes: bytes / PAGE * PAGE, file_only });
+        }
+    }
+}
+
+impl Decision {
+    fn nothing(profile: &Profile) -> Decision {
+        Decision {
+            reclaim: None,
+            ageing: Step::Wait,
+            guard: None,
+            pressure: Pressure::default(),
+            governing: Pressure::default().governing(),
+            allowance_bytes: 0,
+            taken_bytes: 0,
+            returned_pages: 0,
+            owed_bytes: 0,
+            min_age: profile.min_age,
+            cache_hides_anon: false,
+        }
+    }
+}
+
+/// While more than this is on the inactive file list, small requests take nothing but page cache
+/// (`get_scan_count`: the list shifted by the first priority, 12, is not empty).
+const HIDING_BYTES: u64 = PAGE << 12;
+
+fn cache_hides_anon(now: &Observation) -> bool {
+    now.stat.inactive_file > HIDING_BYTES && now.stat.anon > now.stat.inactive_file
+}

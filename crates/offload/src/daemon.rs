@@ -1,0 +1,583 @@
+//! The daemon: looks at each container once a period, lets its controller decide, acts.
+//!
+//! [`Daemon::tick`] does whatever is due at a given time and says when it wants to be called
+//! again; it has no clock of its own, so a test can let it jump. [`run`] drives it with the
+//! system's, with signals, triggers and the service manager.
+
+pub mod container;
+pub mod lines;
+pub mod run;
+
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::ageing::{Means, Step};
+use crate::budget::WriteBudget;
+use crate::config::Config;
+use crate::controller::Decision;
+use crate::guard::Guard;
+use crate::log::{Log, Verbosity};
+use crate::observation::{Idle, Room};
+use crate::series::Series;
+use crate::status::{CgroupStatus, Shared};
+use crate::world::cgroup::Trouble;
+use crate::world::discover::{CgroupPattern, Named, discover};
+use crate::world::file::{Buffer, is_gone};
+use crate::world::generations::Generations;
+use crate::world::host_memory::{HostFigures, HostMemory, Savings, Share};
+use crate::world::lease::Leases;
+use crate::world::probe::Host;
+use crate::world::reclaim::{Outcome, Work};
+use crate::world::return_cost;
+use crate::world::workers::{Done, Job, Workers};
+use container::{Container, Hands};
+use lines::Decided;
+
+/// The host's own files are read no more often than this.
+const HOST_EVERY: Duration = Duration::from_secs(5);
+
+/// Generations that were read within this are fresh.
+const GENERATIONS_FRESH: Duration = Duration::from_secs(1);
+
+/// Limits of cgroups are read anew with every so many looks for cgroups.
+const LIMITS_EVERY: u32 = 6;
+
+/// Containers are looked at in so many groups, spread over the period.
+const GROUPS: u32 = 8;
+
+/// A container whose kernel refuses is left alone for so many periods.
+const REFUSED_PERIODS: u32 = 10;
+
+/// What does not change while the daemon runs.
+pub struct Setting {
+    /// What the host can do.
+    pub host: Host,
+    /// Nothing is written anywhere.
+    pub dry_run: bool,
+    /// Threads that wait for the kernel; 0 has the caller wait.
+    pub workers: usize,
+    /// Where decisions are told.
+    pub log: Log,
+}
+
+/// The daemon.
+pub struct Daemon {
+    config: Config,
+    setting: Setting,
+    containers: Vec<Container>,
+    /// What the last look for cgroups found.
+    named: Vec<Named>,
+    /// Troubles that were told already, by path.
+    told: Vec<(String, String)>,
+    workers: Workers,
+    leases: Arc<Mutex<Leases>>,
+    generations: Option<Generations>,
+    host_memory: HostMemory,
+    figures: HostFigures,
+    figures_at: Option<Duration>,
+    budget: Option<WriteBudget>,
+    return_cost: Duration,
+    buffer: Buffer,
+    done: Vec<Done>,
+    status: Shared,
+    series: Option<Series>,
+    next_id: u64,
+    next_discovery: Duration,
+    discoveries: u32,
+}
+
+impl Daemon {
+    /// A daemon that has not looked at anything yet. `leases` puts back what is borrowed.
+    ///
+    /// # Errors
+    /// The system's: files of `/proc` missing, no threads, no place for the series.
+    pub fn new(config: Config, setting: Setting, leases: Leases) -> io::Result<Daemon> {
+        let paths = &setting.host.paths;
+        let generations = match setting.host.means() {
+            Means::Generations if !setting.dry_run => Generations::open(&paths.debugfs).ok(),
+            _ => None,
+        };
+        let measured = match config.daemon.return_cost {
+            Some(_) => None,
+            None => return_cost::measure(),
+        };
+        let return_cost = config.daemon.return_cost.or(measured).unwrap_or(return_cost::FALLBACK);
+        let status = Shared::default();
+        {
+            let mut status = status.lock();
+            status.schema = "prairie-offload-status".into();
+            status.version = env!("CARGO_PKG_VERSION").into();
+            status.dry_run = setting.dry_run;
+            status.age_means = match (setting.dry_run, setting.host.means()) {
+                (true, _) => "none (dry run)",
+                (_, Means::Generations) => "generations (lru_gen)",
+                (_, Means::AccessedBits) => "accessed bits (clear_refs, smaps_rollup)",
+                (_, Means::None) => "none: the kernel's own order",
+            }
+            .into();
+            status.return_cost_us = return_cost.as_secs_f64() * 1e6;
+            status.return_cost_measured = measured.is_some();
+        }
+        Ok(Daemon {
+            workers: Workers::new(setting.workers)?,
+            host_memory: HostMemory::open(&paths.proc)?,
+            budget: config.daemon.swap_writes_per_day.map(WriteBudget::new),
+            series: config.daemon.series.as_deref().map(Series::create).transpose()?,
+            config,
+            setting,
+            containers: Vec::new(),
+            named: Vec::new(),
+            told: Vec::new(),
+            leases: Arc::new(Mutex::new(leases)),
+            generations,
+            figures: HostFigures::default(),
+            figures_at: None,
+            return_cost,
+            buffer: Buffer::default(),
+            done: Vec::new(),
+            status,
+            next_id: 0,
+            next_discovery: Duration::ZERO,
+            discoveries: 0,
+        })
+    }
+
+    /// What it tells of itself.
+    pub fn status(&self) -> Shared {
+        self.status.clone()
+    }
+
+    /// The containers.
+    pub fn containers(&self) -> &[Container] {
+        &self.containers
+    }
+
+    /// The threads that wait for the kernel.
+    pub fn workers(&self) -> &Workers {
+        &self.workers
+    }
+
+    /// The log.
+    pub fn log(&self) -> &Log {
+        &self.setting.log
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Takes another configuration. What concerns the process itself (socket, metrics, workers,
+    /// series) stays as it was until the next start.
+    pub fn reload(&mut self, config: Config) {
+        self.budget = match (config.daemon.swap_writes_per_day, self.budget) {
+            (Some(bytes), Some(budget)) => Some(budget.with_limit(bytes)),
+            (bytes, _) => bytes.map(WriteBudget::new),
+        };
+        self.config = config;
+        self.next_discovery = Duration::ZERO;
+        self.named.clear();
+        self.told.clear();
+    }
+
+    /// The trigger of the container with that number fired.
+    pub fn burst(&mut self, id: u64) {
+        let Some(container) = self.containers.iter_mut().find(|container| container.id == id)
+        else {
+            return;
+        };
+        if !std::mem::replace(&mut container.burst, true) {
+            let path = &container.cgroup.path;
+            self.setting
+                .log
+                .note("burst", format_args!("{path}: a burst of pressure; nothing is taken"));
+        }
+    }
+
+    /// Does what is due at `now`, and returns when the next thing is.
+    pub fn tick(&mut self, now: Duration) -> Duration {
+        self.finish_jobs(now);
+        // Also after a clock that went back, by more than the interval.
+        if now >= self.next_discovery || now + self.config.daemon.discover < self.next_discovery {
+            self.look_for_cgroups(now);
+            self.next_discovery = now + self.config.daemon.discover;
+        }
+        let mut next = self.next_discovery;
+        for at in 0..self.containers.len() {
+            let container = &self.containers[at];
+            let period = container.controller.profile().period;
+            // Overdue, or so far ahead that the clock must have gone back.
+            if now >= container.due || container.due > now + period * 2 {
+                self.step(at, now);
+                let due = &mut self.containers[at].due;
+                // From the due time on, not from now: groups stay together, lateness does not add up.
+                let from = if now < *due { now } else { *due };
+                *due = (from + period).max(now + period / 2);
+            }
+            next = next.min(self.containers[at].due);
+        }
+        // Jobs that were done in this very call, where the caller is the worker.
+        self.finish_jobs(now);
+        next
+    }
+
+    /// Puts everything back and ends.
+    ///
+    /// # Errors
+    /// If the series cannot be written to its end.
+    pub fn stop(mut self) -> io::Result<()> {
+        // First the requests under way, which may hold a lease.
+        drop(std::mem::replace(&mut self.workers, Workers::new(0)?));
+        self.leases.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).give_back_all();
+        self.series.take().map_or(Ok(()), Series::finish)
+    }
+
+    fn look_for_cgroups(&mut self, now: Duration) {
+        let rules: Vec<&[CgroupPattern]> =
+            self.config.rules.iter().map(|rule| rule.patterns.as_slice()).collect();
+        let root = self.setting.host.paths.cgroup.clone();
+        let named = discover(&root, &rules);
+        self.discoveries = self.discoveries.wrapping_add(1);
+        if self.discoveries.is_multiple_of(LIMITS_EVERY) {
+            self.containers.iter_mut().for_each(|container| container.cgroup.refresh(&root));
+        }
+        let complete = named.iter().filter(|named| !named.covered).count() == self.containers.len();
+        if complete && named == self.named && self.containers.iter().all(is_same) {
+            return;
+        }
+        let is_named = |container: &Container| {
+            let find = |named: &Named| named.path.as_str().cmp(&container.cgroup.path);
+            // The names are sorted by levels, not bytes: search, do not bisect.
+            let found = named.iter().find(|named| find(named).is_eq() && !named.covered);
+            found.is_some() && is_same(container)
+        };
+        let (kept, gone): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.containers).into_iter().partition(is_named);
+        self.containers = kept;
+        for container in gone {
+            let mut leases = self.leases.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            leases.give_back_below(&container.cgroup.directory);
+            self.setting.log.note("gone", format_args!("{}", container.cgroup.path));
+        }
+        for named in named.iter().filter(|named| !named.covered) {
+            let rule = &self.config.rules[named.rule];
+            let known = self.containers.iter_mut().find(|known| known.cgroup.path == named.path);
+            match known {
+                Some(container) => container.set_rule(named.rule, rule),
+                None => self.open(named, now),
+            }
+        }
+        self.warn_of_rules(&named);
+        self.list_containers();
+        self.named = named;
+    }
+
+    fn open(&mut self, named: &Named, now: Duration) {
+        let hands = Hands {
+            host: &self.setting.host,
+            leases: &self.leases,
+            dry_run: self.setting.dry_run,
+            triggers: self.config.daemon.triggers,
+            return_cost: self.return_cost,
+        };
+        let rule = (named.rule, &self.config.rules[named.rule]);
+        match Container::open(self.next_id, &named.path, rule, &hands) {
+            Ok(mut container) => {
+                let group = (self.next_id % u64::from(GROUPS)) as u32;
+                container.due = now + rule.1.profile.period / GROUPS * group;
+                self.next_id += 1;
+                let means = container.means();
+                let name = &rule.1.profile_name;
+                let which = named.rule + 1;
+                self.setting.log.note(
+                    "found",
+                    format_args!("{}: rule {which}, profile {name}, by {means}", named.path),
+                );
+                self.containers.push(container);
+            }
+            Err(Trouble::Gone) => {}
+            Err(trouble) => self.tell_once(&named.path, format!("left alone: {trouble}")),
+        }
+    }
+
+    /// Patterns that match nothing, and cgroups that several rules name.
+    fn warn_of_rules(&mut self, named: &[Named]) {
+        for at in 0..self.config.rules.len() {
+            let unmatched: Vec<String> = self.config.rules[at]
+                .patterns
+                .iter()
+                .filter(|pattern| !named.iter().any(|named| pattern.matches(&named.path)))
+                .map(|pattern| format!("{:?}", pattern.as_str()))
+                .collect();
+            if !unmatched.is_empty() {
+                let patterns = unmatched.join(", ");
+                self.tell_once(
+                    &format!("rule {}", at + 1),
+                    format!("no cgroup matches {patterns}"),
+                );
+            }
+        }
+        for named in named.iter().filter(|named| !named.also.is_empty()) {
+            let also: Vec<String> = named.also.iter().map(|at| (at + 1).to_string()).collect();
+            let (wins, also) = (named.rule + 1, also.join(", "));
+            self.tell_once(&named.path, format!("rule {wins} wins over rule {also}"));
+        }
+    }
+
+    /// Says something about a cgroup or rule unless it was the last thing said about it.
+    fn tell_once(&mut self, about: &str, what: String) {
+        match self.told.iter_mut().find(|(known, _)| known == about) {
+            Some((_, last)) if *last == what => return,
+            Some((_, last)) => last.clone_from(&what),
+            None => self.told.push((about.to_owned(), what.clone())),
+        }
+        self.setting.log.note("warning", format_args!("{about}: {what}"));
+    }
+
+    /// Brings the list in the status in line with the containers; figures of those that stay are
+    /// kept.
+    fn list_containers(&mut self) {
+        self.containers.sort_by(|a, b| a.cgroup.path.cmp(&b.cgroup.path));
+        let mut status = self.status.lock();
+        let mut old = std::mem::take(&mut status.cgroups);
+        for container in &self.containers {
+            let path = &container.cgroup.path;
+            let known = old.iter().position(|known| known.path == *path);
+            let mut entry = known.map_or_else(CgroupStatus::default, |at| old.swap_remove(at));
+            let rule = &self.config.rules[container.rule];
+            entry.path.clone_from(path);
+            entry.rule = container.rule + 1;
+            entry.profile.clone_from(&rule.profile_name);
+            container.means().clone_into(&mut entry.means);
+            container.backend().clone_into(&mut entry.backend);
+            status.cgroups.push(entry);
+        }
+    }
+
+    /// One container's period.
+    fn step(&mut self, at: usize, now: Duration) {
+        let Some(room) = self.room(now) else {
+            self.status.lock().cgroups[at].trouble = "the host's swap cannot be read".into();
+            return;
+        };
+        if self.containers[at].controller.means() == Means::Generations {
+            self.refresh_generations(now);
+        }
+        let container = &mut self.containers[at];
+        let seen = match container.observe(now, room, self.generations.as_ref(), &mut self.buffer) {
+            Ok(seen) => seen,
+            Err(Trouble::Gone) => {
+                self.next_discovery = Duration::ZERO;
+                return;
+            }
+            Err(trouble) => {
+                let path = container.cgroup.path.clone();
+                self.status.lock().cgroups[at].trouble = trouble.to_string();
+                return self.tell_once(&path, trouble.to_string());
+            }
+        };
+        let mut decision = container.controller.decide(&seen);
+        if decision.reclaim.is_some() && (container.jobs > 0 || now < container.refused_until) {
+            container.controller.not_carried_out();
+            (decision.reclaim, decision.guard) = (None, Some(Guard::Busy));
+        }
+        let asked = self.act(at, &decision);
+        self.tell(at, &decision, asked);
+        if !self.setting.dry_run {
+            self.lend(at, decision.returned_pages);
+        }
+    }
+
+    /// What a container needs beyond requests, on lease.
+    fn lend(&mut self, at: usize, returned_pages: u64) {
+        let container = &mut self.containers[at];
+        let root = &self.setting.host.paths.cgroup;
+        let said = [
+            container.route(&self.figures, &self.leases),
+            container.free_slots(root, returned_pages, &self.leases),
+        ];
+        if said.iter().any(Option::is_some) {
+            let path = container.cgroup.path.clone();
+            said.into_iter().flatten().for_each(|text| self.tell_once(&path, text));
+        }
+    }
+
+    /// Hands in the jobs of a decision; returns the bytes that are asked for.
+    fn act(&mut self, at: usize, decision: &Decision) -> u64 {
+        let container = &mut self.containers[at];
+        let proc = &self.setting.host.paths.proc;
+        let submit = |container: &mut Container, work: Option<Work>| {
+            let Some(work) = work else { return false };
+            container.jobs += 1;
+            let deadline = self.config.daemon.deadline;
+            self.workers.submit(Job { id: container.id, work, deadline });
+            true
+        };
+        match decision.ageing {
+            Step::Wait => {}
+            Step::Mark => {
+                let work = container.mark(proc, self.generations.as_ref());
+                if !submit(container, work) {
+                    container.controller.ageing_failed();
+                }
+            }
+            Step::Measure => {
+                let work = container.measure(proc);
+                submit(container, Some(work));
+            }
+        }
+        let Some(reclaim) = decision.reclaim else { return 0 };
+        if self.setting.dry_run {
+            return reclaim.bytes;
+        }
+        let work = container.take(reclaim, self.generations.as_ref(), &self.leases);
+        match submit(container, work) {
+            true => reclaim.bytes,
+            false => {
+                container.controller.not_carried_out();
+                0
+            }
+        }
+    }
+
+    /// Tells a decision to the log, the status and the series.
+    fn tell(&mut self, at: usize, decision: &Decision, asked_bytes: u64) {
+        let container = &self.containers[at];
+        let seen = &container.seen;
+        let mut status = self.status.lock();
+        let entry = &mut status.cgroups[at];
+        let changed = entry.guard != decision.guard.as_ref().map_or("", Guard::name);
+        let verbosity = match changed || decision.reclaim.is_some() {
+            true => Verbosity::Changes,
+            false => Verbosity::All,
+        };
+        let line = Decided { container, decision, dry_run: self.setting.dry_run };
+        self.setting.log.say(verbosity, &line);
+        lines::update(entry, container, decision, asked_bytes);
+        if matches!(seen.idle, Idle::Unknown) {
+            entry.idle_bytes = match container.controller.idle() {
+                Idle::Bytes(bytes) => Some(bytes),
+                _ => None,
+            };
+        }
+        drop(status);
+        if let Some(series) = &mut self.series
+            && let Err(error) = series.push(&container.cgroup.path, seen, decision, asked_bytes)
+        {
+            self.setting.log.note("warning", format_args!("the series ends here: {error}"));
+            self.series = None;
+        }
+    }
+
+    /// The host's room, read at most every few seconds.
+    fn room(&mut self, now: Duration) -> Option<Room> {
+        let fresh = self.figures_at.is_some_and(|at| at <= now && now - at < HOST_EVERY);
+        if !fresh {
+            match self.host_memory.read(self.budget.is_some(), &mut self.buffer) {
+                Ok(figures) => self.take_figures(now, figures),
+                Err(error) => {
+                    self.figures_at = None;
+                    self.tell_once("the host", format!("its swap cannot be read: {error}"));
+                    return None;
+                }
+            }
+        }
+        Some(self.figures.room(self.budget.map(|budget| budget.left_bytes())))
+    }
+
+    fn take_figures(&mut self, now: Duration, figures: HostFigures) {
+        let before = std::mem::replace(&mut self.figures, figures);
+        if let (Some(budget), Some(_)) = (&mut self.budget, self.figures_at) {
+            budget.count(now, figures.swapped_out_bytes.saturating_sub(before.swapped_out_bytes));
+        }
+        self.figures_at = Some(now);
+        let mut status = self.status.lock();
+        let shares = status.cgroups.iter().map(|cgroup| Share {
+            swap_bytes: cgroup.swap_bytes,
+            zswap_bytes: cgroup.zswap_bytes,
+            zswapped_bytes: cgroup.zswapped_bytes,
+            swap_cached_bytes: cgroup.swap_cached_bytes,
+        });
+        let savings = Savings::of(shares, &figures);
+        status.swap_bytes = figures.swap_bytes;
+        status.swap_used_bytes = figures.swap_used_bytes;
+        status.pool_bytes = figures.pool_bytes;
+        status.pooled_bytes = figures.pooled_bytes;
+        status.write_budget_bytes = self.budget.map(|budget| budget.left_bytes());
+        status.claimed_bytes = savings.claimed_bytes;
+        status.gained_bytes = savings.gained_bytes;
+        let newly = savings.disagree && !status.disagree;
+        status.disagree = savings.disagree;
+        drop(status);
+        if newly {
+            let mib = |bytes: f64| bytes / f64::from(1 << 20);
+            self.setting.log.note(
+                "savings",
+                format_args!(
+                    "the cgroups' figures claim {:.1} MiB, the host gained {:.1} MiB",
+                    mib(savings.claimed_bytes as f64),
+                    mib(savings.gained_bytes as f64)
+                ),
+            );
+        }
+    }
+
+    fn refresh_generations(&mut self, now: Duration) {
+        let Some(generations) = &mut self.generations else { return };
+        if let Err(error) = generations.refresh(now, GENERATIONS_FRESH, &mut self.buffer) {
+            self.tell_once("lru_gen", error.to_string());
+        }
+    }
+
+    /// What the workers have done since the last look.
+    fn finish_jobs(&mut self, now: Duration) {
+        let mut done = std::mem::take(&mut self.done);
+        self.workers.collect(&mut done);
+        for each in done.drain(..) {
+            self.finish(each, now);
+        }
+        self.done = done;
+    }
+
+    fn finish(&mut self, done: Done, now: Duration) {
+        let Some(at) = self.containers.iter().position(|container| container.id == done.id) else {
+            return;
+        };
+        let container = &mut self.containers[at];
+        container.jobs = container.jobs.saturating_sub(1);
+        match done.outcome {
+            Outcome::Asked { .. } => {}
+            Outcome::Marked => {
+                if let Some(generations) = &mut self.generations {
+                    generations.stale();
+                }
+            }
+            Outcome::Idle(Some(bytes)) => {
+                let bytes = bytes.saturating_add(container.unmapped_cache_bytes());
+                container.controller.measured(now, bytes);
+            }
+            Outcome::Idle(None) => container.controller.ageing_failed(),
+            Outcome::Failed(error) if is_gone(&error) => self.next_discovery = Duration::ZERO,
+            Outcome::Failed(error) => {
+                container.refused_until =
+                    now + container.controller.profile().period * REFUSED_PERIODS;
+                container.controller.ageing_failed();
+                let (path, means) = (container.cgroup.path.clone(), container.means());
+                let trouble = format!("{means} was refused: {error}");
+                let mut status = self.status.lock();
+                status.cgroups[at].refused += 1;
+                status.cgroups[at].trouble.clone_from(&trouble);
+                drop(status);
+                self.tell_once(&path, trouble);
+            }
+        }
+    }
+}
+
+/// Whether the path still leads to the cgroup that is held open.
+fn is_same(container: &Container) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let meta = std::fs::metadata(&container.cgroup.directory);
+    meta.is_ok_and(|meta| meta.ino() == container.cgroup.inode)
+}

@@ -1,0 +1,360 @@
+//! One container of the daemon: its cgroup, its controller, and the means to take its memory.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::ageing::Means;
+use crate::config::{Backend, Rule};
+use crate::controller::{Controller, Reclaim};
+use crate::observation::{Idle, Observation, Room};
+use crate::world::cgroup::{Cgroup, Trouble};
+use crate::world::file::{Buffer, Held, Words};
+use crate::world::generations::Generations;
+use crate::world::host_memory::HostFigures;
+use crate::world::lease::Leases;
+use crate::world::probe::Host;
+use crate::world::reclaim::{Work, takes_swappiness};
+use crate::world::trigger::Trigger;
+
+/// Share of a second that some task must stall before the trigger fires: far above the threshold
+/// of any profile, so that only bursts wake the daemon.
+const BURST: f64 = 0.1;
+
+/// A container whose pages do not shrink below this share of themselves is sent past zswap.
+const BADLY_COMPRESSED: f64 = 0.7;
+
+/// Less in the pool than this says nothing about how a container's pages compress.
+const JUDGED_BYTES: u64 = 8 << 20;
+
+/// A container.
+#[derive(Debug)]
+pub struct Container {
+    /// Its number; another cgroup of the same path has another.
+    pub id: u64,
+    /// The rule that names it.
+    pub rule: usize,
+    /// Its files.
+    pub cgroup: Cgroup,
+    /// Who decides.
+    pub controller: Controller,
+    /// Tells of bursts, where the kernel does.
+    pub trigger: Option<Trigger>,
+    /// It told of one since the last decision.
+    pub burst: bool,
+    /// When it is next looked at.
+    pub due: Duration,
+    /// Jobs under way for it.
+    pub jobs: u32,
+    /// Left alone until then, because the kernel refused.
+    pub refused_until: Duration,
+    /// The last observation.
+    pub seen: Observation,
+    how: How,
+    backend: Backend,
+    routed: bool,
+}
+
+/// By what its memory is taken.
+#[derive(Debug)]
+enum How {
+    /// `memory.reclaim`.
+    Reclaim { file: Arc<Held>, current: Arc<Held>, swappiness: bool },
+    /// `memory.high`, lowered and put back at once.
+    Poke,
+    /// Nothing may be written: a dry run.
+    Nothing,
+}
+
+/// What a container may write through.
+pub struct Hands<'a> {
+    /// What the host can do.
+    pub host: &'a Host,
+    /// What is on lease.
+    pub leases: &'a Arc<Mutex<Leases>>,
+    /// Nothing is written.
+    pub dry_run: bool,
+    /// PSI triggers are wanted.
+    pub triggers: bool,
+    /// What a page's return costs.
+    pub return_cost: Duration,
+}
+
+impl Container {
+    /// Opens the cgroup at `path` and prepares to take its memory.
+    ///
+    /// # Errors
+    /// [`Trouble`]: files missing, or its control files read-only.
+    pub fn open(
+        id: u64,
+        path: &str,
+        rule: (usize, &Rule),
+        hands: &Hands<'_>,
+    ) -> Result<Container, Trouble> {
+        let (number, rule) = rule;
+        let cgroup = Cgroup::open(&hands.host.paths.cgroup, path)?;
+        let means = if hands.dry_run { Means::None } else { hands.host.means() };
+        let how = match hands.dry_run {
+            true => How::Nothing,
+            false => How::of(&cgroup.directory)?,
+        };
+        let arm = || Trigger::arm(&cgroup.directory, BURST).ok();
+        let trigger = if hands.triggers && !hands.dry_run { arm() } else { None };
+        let controller = Controller::new(rule.profile, means, false, hands.return_cost);
+        Ok(Container {
+            id,
+            rule: number,
+            cgroup,
+            controller,
+            trigger,
+            burst: false,
+            due: Duration::ZERO,
+            jobs: 0,
+            refused_until: Duration::ZERO,
+            seen: Observation::default(),
+            how,
+            backend: rule.backend,
+            routed: false,
+        })
+    }
+
+    /// Another rule names it now, or the rule has changed.
+    pub fn set_rule(&mut self, number: usize, rule: &Rule) {
+        self.rule = number;
+        self.controller.set_profile(rule.profile);
+        self.backend = rule.backend;
+    }
+
+    /// The name of the means by which its memory is taken.
+    pub fn means(&self) -> &'static str {
+        match (&self.how, self.controller.means()) {
+            (How::Nothing, _) => "none (dry run)",
+            (_, Means::Generations) => "lru_gen",
+            (How::Reclaim { .. }, Means::AccessedBits) => "memory.reclaim after accessed bits",
+            (How::Reclaim { .. }, Means::None) => "memory.reclaim",
+            (How::Poke, _) => "memory.high, put back at once",
+        }
+    }
+
+    /// What became of its back end.
+    pub fn backend(&self) -> &'static str {
+        match (self.backend, self.routed) {
+            (Backend::Auto, true) => "device: its pages compress badly",
+            (Backend::Auto, false) => "auto",
+            (Backend::Zswap, _) => "zswap",
+            (Backend::Device, _) => "device",
+            (Backend::Hierarchy, _) => "hierarchy",
+            (Backend::FileOnly, _) => "file-only",
+        }
+    }
+
+    /// Looks at it.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    pub fn observe(
+        &mut self,
+        now: Duration,
+        room: Room,
+        generations: Option<&Generations>,
+        buffer: &mut Buffer,
+    ) -> Result<Observation, Trouble> {
+        let mut seen = self.cgroup.observe(now, room, buffer)?;
+        seen.burst = std::mem::take(&mut self.burst);
+        // Without any swap the kernel takes page cache alone, whatever it is told.
+        let file_only = self.takes_file_only() || seen.room.swap_bytes == 0;
+        self.controller.set_file_only(file_only);
+        if self.backend == Backend::FileOnly {
+            seen.room = Room::default();
+        }
+        if self.controller.means() == Means::Generations {
+            let idle = generations.and_then(|generations| {
+                generations.idle_bytes(&self.cgroup.path, self.controller.min_age(), false)
+            });
+            seen.idle = idle.map_or(Idle::Measuring, Idle::Bytes);
+        }
+        self.seen = seen;
+        Ok(seen)
+    }
+
+    fn takes_file_only(&self) -> bool {
+        let swappiness = matches!(self.how, How::Reclaim { swappiness: true, .. });
+        swappiness || self.controller.means() == Means::Generations
+    }
+
+    /// The job that takes what was decided, if there is a way.
+    pub fn take(
+        &self,
+        reclaim: Reclaim,
+        generations: Option<&Generations>,
+        leases: &Arc<Mutex<Leases>>,
+    ) -> Option<Work> {
+        let Reclaim { bytes, file_only } = reclaim;
+        if let (Means::Generations, Some(generations)) = (self.controller.means(), generations) {
+            let age = self.controller.min_age();
+            let path = &self.cgroup.path;
+            let evictions = generations.evictions(path, age, bytes, file_only);
+            let file = generations.command();
+            return (!evictions.is_empty()).then_some(Work::Evict { file, evictions });
+        }
+        match &self.how {
+            How::Reclaim { file, current, swappiness } => Some(Work::Reclaim {
+                file: file.clone(),
+                current: current.clone(),
+                bytes,
+                swappiness: (*swappiness && file_only).then_some(0),
+            }),
+            How::Poke => Some(Work::Poke {
+                leases: leases.clone(),
+                directory: self.cgroup.directory.clone(),
+                bytes,
+            }),
+            How::Nothing => None,
+        }
+    }
+
+    /// The job that marks age.
+    pub fn mark(&self, proc: &Path, generations: Option<&Generations>) -> Option<Work> {
+        match self.controller.means() {
+            Means::Generations => {
+                let generations = generations?;
+                let commands: Vec<Words> = generations.beginnings(&self.cgroup.path);
+                let file = generations.command();
+                (!commands.is_empty()).then_some(Work::Begin { file, commands })
+            }
+            Means::AccessedBits => {
+                Some(Work::Clear { proc: proc.to_owned(), directory: self.directory() })
+            }
+            Means::None => None,
+        }
+    }
+
+    /// The job that measures age.
+    pub fn measure(&self, proc: &Path) -> Work {
+        Work::Measure { proc: proc.to_owned(), directory: self.directory() }
+    }
+
+    fn directory(&self) -> PathBuf {
+        self.cgroup.directory.clone()
+    }
+
+    /// Page cache that no process has mapped: accessed bits say nothing of it, and the kernel
+    /// keeps what is read again on the active list.
+    pub fn unmapped_cache_bytes(&self) -> u64 {
+        let stat = &self.seen.stat;
+        stat.inactive_file.min(stat.file.saturating_sub(stat.file_mapped))
+    }
+
+    /// Sends its memory where the configuration wants it, on lease. Returns what there is to say.
+    pub fn route(&mut self, host: &HostFigures, leases: &Mutex<Leases>) -> Option<String> {
+        let stat = &self.seen.stat;
+        let badly = stat.zswapped >= JUDGED_BYTES
+            && stat.zswap as f64 > stat.zswapped as f64 * BADLY_COMPRESSED;
+        let has_device = host.device_bytes > 0 && self.seen.room.write_budget_bytes != Some(0);
+        let wanted = match self.backend {
+            Backend::Device if has_device => Some(("memory.zswap.max", "0")),
+            Backend::Auto if has_device && (badly || self.routed) => {
+                Some(("memory.zswap.max", "0"))
+            }
+            Backend::Zswap => Some(("memory.zswap.writeback", "0")),
+            _ => None,
+        };
+        let mut leases = leases.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if wanted.is_none() && leases.is_empty() {
+            return None;
+        }
+        let directory = &self.cgroup.directory;
+        for file in ["memory.zswap.max", "memory.zswap.writeback"] {
+            if wanted.is_none_or(|wanted| wanted.0 != file) {
+                let _ = leases.give_back(directory, file);
+            }
+        }
+        let (file, value) = wanted?;
+        if leases.value(directory, file).is_some() || !directory.join(file).exists() {
+            return None;
+        }
+        let newly = self.backend == Backend::Auto && !self.routed;
+        self.routed = true;
+        match leases.take(directory, file, value) {
+            Ok(()) if newly => {
+                let ratio = stat.zswapped as f64 / stat.zswap.max(1) as f64;
+                Some(format!("{file} = {value}: its pages compress by {ratio:.2} only"))
+            }
+            Ok(()) => Some(format!("{file} = {value}")),
+            Err(error) => Some(format!("{file} cannot be set to {value}: {error}")),
+        }
+    }
+}
+
+/// Pages that are back and keep their slots, from which on it is worth doing something about it.
+const KEPT_SLOTS_BYTES: u64 = 8 << 20;
+
+/// Pages that came back in a period, from which on slots are given back.
+const COMING_BACK_PAGES: u64 = 64;
+
+/// Room above what is used that a limit on swap leaves: half of it and some more.
+const SLACK_BYTES: u64 = 16 << 20;
+
+impl Container {
+    /// While much comes back, has the kernel give up the slots and compressed copies of what is
+    /// back. Kernels before 6.9 keep both until a page is written, so that a phase change leaves
+    /// the container larger than it was; they free a slot at swap-in once swap is half full
+    /// (`mem_cgroup_swap_full`). A limit a little above what is used makes it so. It leaves room
+    /// for emergencies, and is on lease.
+    ///
+    /// Returns what there is to say.
+    pub fn free_slots(
+        &mut self,
+        root: &Path,
+        returned_pages: u64,
+        leases: &Mutex<Leases>,
+    ) -> Option<String> {
+        const FILE: &str = "memory.swap.max";
+        let directory = &self.cgroup.directory;
+        let mut leases = leases.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let keeps = self.seen.stat.swapcached > KEPT_SLOTS_BYTES;
+        if !keeps && leases.is_empty() {
+            return None;
+        }
+        let held = leases.value(directory, FILE).and_then(|value| value.parse::<u64>().ok());
+        if !keeps || returned_pages < COMING_BACK_PAGES {
+            held?;
+            let _ = leases.give_back(directory, FILE);
+            self.cgroup.refresh(root);
+            return Some(format!("{FILE} is as it was"));
+        }
+        let used = self.seen.swap_bytes;
+        let limit = (used + used / 2 + SLACK_BYTES) / 4096 * 4096;
+        // Only ever lower: while held, and below what somebody else has set.
+        let lower = held.is_none_or(|held| limit < held) && limit < self.cgroup.swap_max_bytes();
+        if !lower {
+            return None;
+        }
+        match leases.take(directory, FILE, &limit.to_string()) {
+            Ok(()) if held.is_some() => None,
+            Ok(()) => Some(format!("{FILE} = {limit} until nothing comes back any more")),
+            Err(error) => Some(format!("{FILE} cannot be set to {limit}: {error}")),
+        }
+    }
+}
+
+impl How {
+    fn of(directory: &Path) -> Result<How, Trouble> {
+        let open = |file: &'static str| {
+            Held::open_for_writing(&directory.join(file))
+                .map_err(|source| Trouble::Io { file, source })
+        };
+        match open("memory.reclaim") {
+            Ok(file) => {
+                let current = Held::open(&directory.join("memory.current"))
+                    .map_err(|source| Trouble::Io { file: "memory.current", source })?;
+                let swappiness = takes_swappiness(&file);
+                Ok(How::Reclaim { file: Arc::new(file), current: Arc::new(current), swappiness })
+            }
+            Err(Trouble::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                open("memory.high").map(|_| How::Poke)
+            }
+            Err(trouble) => Err(trouble),
+        }
+    }
+}

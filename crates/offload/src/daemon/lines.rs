@@ -1,0 +1,123 @@
+//! A decision as a line of the log and as figures of the status.
+
+use std::io::{self, Write};
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use super::container::Container;
+use crate::controller::Decision;
+use crate::guard::Guard;
+use crate::log::Line;
+use crate::observation::Idle;
+use crate::status::CgroupStatus;
+
+/// A decision, and for whom.
+pub struct Decided<'a> {
+    /// For whom.
+    pub container: &'a Container,
+    /// What.
+    pub decision: &'a Decision,
+    /// Nothing is done about it.
+    pub dry_run: bool,
+}
+
+/// In one line: what, and the numbers behind it.
+impl Line for Decided<'_> {
+    fn text(&self, out: &mut dyn Write) -> io::Result<()> {
+        let Decided { container, decision, dry_run } = self;
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let seen = &container.seen;
+        write!(out, "{}: ", container.cgroup.path)?;
+        match (&decision.reclaim, &decision.guard) {
+            (Some(reclaim), _) => {
+                let verb = if *dry_run { "would take" } else { "take" };
+                let what = if reclaim.file_only { " of page cache" } else { "" };
+                write!(out, "{verb} {:.2} MiB{what}", mib(reclaim.bytes))?;
+            }
+            (None, Some(guard)) => write!(out, "nothing, {guard}")?,
+            (None, None) => write!(out, "nothing")?,
+        }
+        let (term, value) = decision.governing;
+        write!(
+            out,
+            " [current {:.1} MiB, pressure {:.4} % by {}, threshold {:.2} %, allowed {:.2}, left {:.2}, \
+             back {:.2}, owed {:.2} MiB",
+            mib(seen.current_bytes),
+            value * 100.0,
+            term.name(),
+            container.controller.profile().senpai.threshold * 100.0,
+            mib(decision.allowance_bytes),
+            mib(decision.taken_bytes),
+            mib(decision.returned_pages.saturating_mul(4096)),
+            mib(decision.owed_bytes),
+        )?;
+        if let Idle::Bytes(bytes) = seen.idle {
+            write!(out, ", idle {:.1} MiB for {} s", mib(bytes), decision.min_age.as_secs())?;
+        }
+        if decision.cache_hides_anon {
+            write!(out, ", quiet page cache hides anonymous memory")?;
+        }
+        out.write_all(b"]")
+    }
+}
+
+impl Serialize for Decided<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Decided { container, decision, dry_run } = self;
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("event", "decision")?;
+        map.serialize_entry("cgroup", &container.cgroup.path)?;
+        map.serialize_entry("dry_run", dry_run)?;
+        map.serialize_entry("at_ns", &(container.seen.at.as_nanos() as u64))?;
+        map.serialize_entry("current_bytes", &container.seen.current_bytes)?;
+        map.serialize_entry("swap_bytes", &container.seen.swap_bytes)?;
+        map.serialize_entry("idle", &container.seen.idle)?;
+        map.serialize_entry("governing", decision.governing.0.name())?;
+        map.serialize_entry("decision", decision)?;
+        map.end()
+    }
+}
+
+/// Brings a container's figures up to date, in place.
+pub fn update(
+    entry: &mut CgroupStatus,
+    container: &Container,
+    decision: &Decision,
+    asked_bytes: u64,
+) {
+    use std::fmt::Write;
+    let seen = &container.seen;
+    entry.current_bytes = seen.current_bytes;
+    entry.anon_bytes = seen.stat.anon;
+    entry.file_bytes = seen.stat.file;
+    entry.swap_bytes = seen.swap_bytes;
+    entry.zswap_bytes = seen.stat.zswap;
+    entry.zswapped_bytes = seen.stat.zswapped;
+    entry.swap_cached_bytes = seen.stat.swapcached;
+    entry.idle_bytes = if let Idle::Bytes(bytes) = seen.idle { Some(bytes) } else { None };
+    entry.memory_pressure = decision.pressure.memory;
+    entry.io_pressure = decision.pressure.io;
+    entry.returned_pressure = decision.pressure.returned;
+    replace(&mut entry.governing, decision.governing.0.name());
+    replace(&mut entry.backend, container.backend());
+    replace(&mut entry.guard, decision.guard.as_ref().map_or("", Guard::name));
+    entry.reason.clear();
+    if let Some(guard) = &decision.guard {
+        let _ = write!(entry.reason, "{guard}");
+    }
+    entry.asked_bytes = entry.asked_bytes.saturating_add(asked_bytes);
+    entry.taken_bytes = entry.taken_bytes.saturating_add(decision.taken_bytes);
+    let returned = decision.returned_pages.saturating_mul(4096);
+    entry.returned_bytes = entry.returned_bytes.saturating_add(returned);
+    entry.owed_bytes = decision.owed_bytes;
+    entry.requests += u64::from(asked_bytes > 0);
+    if container.refused_until <= seen.at {
+        entry.trouble.clear();
+    }
+}
+
+/// Into the memory that is there.
+fn replace(text: &mut String, with: &str) {
+    text.clear();
+    text.push_str(with);
+}

@@ -1,0 +1,176 @@
+//! The loop: sleeps until something is due, a job is done, a trigger fires or a signal comes.
+
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{ClockId, clock_gettime};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use super::Daemon;
+use crate::config::Config;
+use crate::notify::Notify;
+use crate::status::serve_metrics;
+
+/// Descriptors that a container holds open.
+const DESCRIPTORS_EACH: u64 = 9;
+
+/// Signals, as flags and as a stream that wakes the loop.
+pub struct Signals {
+    stop: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+    woken: UnixStream,
+}
+
+impl Signals {
+    /// Catches SIGTERM, SIGINT (stop) and SIGHUP (read the configuration anew).
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn catch() -> io::Result<Signals> {
+        let (woken, waker) = UnixStream::pair()?;
+        woken.set_nonblocking(true)?;
+        let (stop, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        for (signal, flag) in [(SIGTERM, &stop), (SIGINT, &stop), (SIGHUP, &reload)] {
+            signal_hook::flag::register(signal, flag.clone())?;
+            signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
+        }
+        Ok(Signals { stop, reload, woken })
+    }
+
+    fn drain(&self) {
+        let mut bytes = [0; 64];
+        while (&self.woken).read(&mut bytes).is_ok_and(|read| read == bytes.len()) {}
+    }
+}
+
+/// Runs until a signal ends it. `path` is the configuration, for SIGHUP.
+///
+/// # Errors
+/// The system's: sockets taken, polling refused, a series that cannot be finished.
+pub fn run(mut daemon: Daemon, path: &Path, signals: &Signals, notify: &Notify) -> io::Result<()> {
+    raise_descriptor_limit();
+    let status = daemon.status();
+    let settings = &daemon.config().daemon;
+    let socket = settings.socket.clone();
+    let at = |what: String| move |error| io::Error::other(format!("{what}: {error}"));
+    status.serve(&socket).map_err(at(socket.display().to_string()))?;
+    if let Some(address) = settings.metrics {
+        serve_metrics(&status, address).map_err(at(format!("metrics at {address}")))?;
+    }
+    daemon.tick(monotonic());
+    notify.tell("READY=1");
+    let mut heard = Instant::now();
+    while !signals.stop.load(Ordering::Relaxed) {
+        if signals.reload.swap(false, Ordering::Relaxed) {
+            notify.tell("RELOADING=1");
+            reload(&mut daemon, path);
+            notify.tell("READY=1");
+        }
+        let now = monotonic();
+        let next = daemon.tick(now);
+        daemon.workers().interrupt_overdue(Instant::now());
+        account(&daemon);
+        if let Some(every) = notify.watchdog
+            && heard.elapsed() >= every
+        {
+            notify.tell("WATCHDOG=1");
+            heard = Instant::now();
+        }
+        // Woken in time for the watchdog and for overdue jobs, too.
+        let most = notify.watchdog.unwrap_or(Duration::from_secs(10)).min(Duration::from_secs(10));
+        let busy = daemon.containers().iter().any(|container| container.jobs > 0);
+        let most = if busy { most.min(daemon.config().daemon.deadline) } else { most };
+        let wait = next.saturating_sub(now).clamp(Duration::from_millis(10), most);
+        wait_for(&mut daemon, signals, wait)?;
+    }
+    notify.tell("STOPPING=1");
+    daemon.log().note("stop", format_args!("putting back what is on lease"));
+    let _ = std::fs::remove_file(&socket);
+    daemon.stop()
+}
+
+fn reload(daemon: &mut Daemon, path: &Path) {
+    match Config::load(path) {
+        Ok(config) => {
+            daemon.reload(config);
+            daemon.log().note("reload", format_args!("{}", path.display()));
+        }
+        Err(error) => {
+            daemon
+                .log()
+                .note("warning", format_args!("the configuration stays as it was: {error}"));
+        }
+    }
+}
+
+/// Sleeps, and hands triggers that fired to the daemon.
+fn wait_for(daemon: &mut Daemon, signals: &Signals, wait: Duration) -> io::Result<()> {
+    let mut fired = Vec::new();
+    {
+        let triggers = daemon.containers().iter().filter_map(|container| {
+            let is_quiet = !container.burst;
+            container.trigger.as_ref().filter(|_| is_quiet).map(|trigger| (container.id, trigger))
+        });
+        let (mut ids, mut fds) = (Vec::new(), Vec::new());
+        fds.push(PollFd::from_borrowed_fd(signals.woken.as_fd(), PollFlags::IN));
+        fds.push(PollFd::from_borrowed_fd(daemon.workers().event(), PollFlags::IN));
+        for (id, trigger) in triggers {
+            ids.push(id);
+            fds.push(PollFd::from_borrowed_fd(trigger.as_fd(), PollFlags::PRI));
+        }
+        let timeout = Timespec::try_from(wait).ok();
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        for (fd, id) in fds[2..].iter().zip(&ids) {
+            // An error alone says that the cgroup is gone.
+            if fd.revents().contains(PollFlags::PRI) && !fd.revents().contains(PollFlags::ERR) {
+                fired.push(*id);
+            }
+        }
+        let errors = fds[2..].iter().any(|fd| fd.revents().contains(PollFlags::ERR));
+        if errors && fired.is_empty() {
+            // It is noticed by the next look for cgroups; do not spin until then.
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+    signals.drain();
+    fired.into_iter().for_each(|id| daemon.burst(id));
+    Ok(())
+}
+
+/// `CLOCK_MONOTONIC`, which no clock that is set makes jump.
+fn monotonic() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// Every container holds several files open; the usual limit of 1024 is soon reached.
+fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.unwrap_or(1 << 20).min(1 << 20);
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum });
+    debug_assert!(wanted >= DESCRIPTORS_EACH);
+}
+
+/// The daemon's own CPU time: this thread's. What the process used beyond is the workers', which
+/// is the cost of reclaim itself.
+fn account(daemon: &Daemon) {
+    let us = |clock| {
+        let time = clock_gettime(clock);
+        time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
+    };
+    let (own, all) = (us(ClockId::ThreadCPUTime), us(ClockId::ProcessCPUTime));
+    let status = daemon.status();
+    let mut status = status.lock();
+    status.own_cpu_us = own;
+    status.reclaim_cpu_us = all.saturating_sub(own);
+}

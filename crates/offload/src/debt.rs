@@ -1,0 +1,86 @@
+//! Control on what left, not on what was asked.
+//!
+//! Kernels take more than they are told to: 6.1 up to 1.6 times as much, and 6.12 with MGLRU was
+//! seen to take 35 MiB for 128 KiB. What was taken above the allowance is owed, and is worked off
+//! in silence: each period's allowance pays the debt before anything is asked for again. Taking
+//! *less* earns no credit, because a kernel that found little will not find more for being asked
+//! harder.
+
+use serde::Serialize;
+
+/// Bytes that were taken and not yet allowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Debt {
+    owed_bytes: u64,
+}
+
+impl Debt {
+    /// What is owed.
+    pub fn owed_bytes(self) -> u64 {
+        self.owed_bytes
+    }
+
+    /// A period passed in which `taken_bytes` left, whoever took them, after `asked_bytes` had
+    /// been allowed.
+    #[must_use]
+    pub fn after(self, asked_bytes: u64, taken_bytes: u64) -> Debt {
+        let surplus = taken_bytes.saturating_sub(asked_bytes);
+        Debt { owed_bytes: self.owed_bytes.saturating_add(surplus) }
+    }
+
+    /// Pays with a period's allowance; returns the debt that remains and what may be asked for.
+    #[must_use]
+    pub fn pay(self, allowance_bytes: u64) -> (Debt, u64) {
+        let rest = self.owed_bytes.saturating_sub(allowance_bytes);
+        (Debt { owed_bytes: rest }, allowance_bytes.saturating_sub(self.owed_bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MIB: u64 = 1 << 20;
+
+    #[test]
+    fn an_overshoot_is_worked_off_in_silence() {
+        // Three requests of 2.2 MiB took 77 MiB on 6.12: the next 32 periods ask for nothing.
+        let mut debt = Debt::default().after(3 * 22 * MIB / 10, 77 * MIB);
+        let mut silent = 0;
+        loop {
+            let (rest, ask) = debt.pay(22 * MIB / 10);
+            debt = rest;
+            if ask > 0 {
+                break;
+            }
+            silent += 1;
+        }
+        assert_eq!((silent, debt.owed_bytes()), (32, 0));
+    }
+
+    #[test]
+    fn taking_less_earns_nothing() {
+        assert_eq!(Debt::default().after(10 * MIB, MIB), Debt::default());
+        assert_eq!(Debt::default().pay(MIB), (Debt::default(), MIB));
+    }
+
+    proptest! {
+        /// However a kernel overshoots, in the long run no more is taken than was allowed, but
+        /// for what the last overshoot still owes.
+        #[test]
+        fn what_left_is_what_was_allowed(
+            periods in prop::collection::vec((0u64..10 * MIB, 0u64..40), 1..200),
+        ) {
+            let (mut debt, mut allowed, mut taken) = (Debt::default(), 0, 0);
+            for (allowance, factor) in periods {
+                allowed += allowance;
+                let (rest, ask) = debt.pay(allowance);
+                let took = ask * factor / 10;
+                taken += took;
+                debt = rest.after(ask, took);
+            }
+            prop_assert!(taken <= allowed + debt.owed_bytes());
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! What a controller is told.
+
+use std::time::Duration;
+
+use host::cgroup::MemoryStat;
+use serde::Serialize;
+
+/// What a container showed at one instant. Counters only ever grow; controllers look at what they
+/// grew by since the last observation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Observation {
+    /// When, by a clock that counts time asleep as no time (`CLOCK_MONOTONIC`).
+    pub at: Duration,
+    /// `memory.current`, in bytes.
+    pub current_bytes: u64,
+    /// What `memory.min` and `memory.low` protect, in bytes: the kernel would not, or not first,
+    /// reclaim it.
+    pub protected_bytes: u64,
+    /// `memory.stat`.
+    pub stat: MemoryStat,
+    /// `memory.pressure`, `some`, `total=`.
+    pub memory_some_us: u64,
+    /// `memory.pressure`, `full`, `total=`.
+    pub memory_full_us: u64,
+    /// `io.pressure`, `some`, `total=`.
+    pub io_some_us: u64,
+    /// `memory.swap.current`, in bytes.
+    pub swap_bytes: u64,
+    /// Where offloaded memory could go.
+    pub room: Room,
+    /// What is known of the age of its pages.
+    pub idle: Idle,
+    /// A trigger told of a burst of pressure since the last observation.
+    pub burst: bool,
+}
+
+/// Room for offloaded memory, of the container and all its ancestors, and of the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Room {
+    /// Swap that the container could have in all, in bytes: the least of the host's and of every
+    /// `memory.swap.max` above it.
+    pub swap_bytes: u64,
+    /// What of it is free.
+    pub swap_free_bytes: u64,
+    /// What may still be written to swap devices today, in bytes; `None` where there is no limit.
+    pub write_budget_bytes: Option<u64>,
+    /// The pool gains the host nothing: it takes (almost) as much as the pages in it did.
+    pub pool_gains_nothing: bool,
+}
+
+/// What is known of the age of a container's pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Idle {
+    /// The host has no means to tell. The kernel's own order must do.
+    #[default]
+    Unknown,
+    /// Ages are being measured; nothing can be said yet.
+    Measuring,
+    /// So many bytes have not been touched for the profile's `min_age`.
+    Bytes(u64),
+}

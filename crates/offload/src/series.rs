@@ -1,0 +1,213 @@
+//! Time series of every container: Parquet, one row for each decision.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::schema::types::Type;
+use tempfile::NamedTempFile;
+
+use crate::controller::Decision;
+use crate::guard::Guard;
+use crate::observation::{Idle, Observation};
+
+/// Version of the columns, in the file's metadata.
+pub const SCHEMA_VERSION: &str = "1";
+
+/// Rows that are written at once: 200 containers for two minutes.
+const ROWS_IN_GROUP: usize = 4096;
+
+/// A column's name, and its value in a row.
+type IntegerColumn = (&'static str, fn(&Observation, &Decision, u64) -> i64);
+
+/// The same for a share.
+type ShareColumn = (&'static str, fn(&Decision) -> f64);
+
+/// Integer columns, in bytes, pages and nanoseconds.
+const INTEGERS: [IntegerColumn; 17] = [
+    ("at_ns", |seen, _, _| seen.at.as_nanos() as i64),
+    ("current_bytes", |seen, _, _| seen.current_bytes as i64),
+    ("anon_bytes", |seen, _, _| seen.stat.anon as i64),
+    ("file_bytes", |seen, _, _| seen.stat.file as i64),
+    ("swap_bytes", |seen, _, _| seen.swap_bytes as i64),
+    ("zswap_bytes", |seen, _, _| seen.stat.zswap as i64),
+    ("zswapped_bytes", |seen, _, _| seen.stat.zswapped as i64),
+    ("idle_bytes", |seen, _, _| if let Idle::Bytes(b) = seen.idle { b as i64 } else { -1 }),
+    ("memory_some_us", |seen, _, _| seen.memory_some_us as i64),
+    ("memory_full_us", |seen, _, _| seen.memory_full_us as i64),
+    ("io_some_us", |seen, _, _| seen.io_some_us as i64),
+    ("allowance_bytes", |_, decision, _| decision.allowance_bytes as i64),
+    ("asked_bytes", |_, _, asked| asked as i64),
+    ("taken_bytes", |_, decision, _| decision.taken_bytes as i64),
+    ("returned_pages", |_, decision, _| decision.returned_pages as i64),
+    ("owed_bytes", |_, decision, _| decision.owed_bytes as i64),
+    ("scanned_pages", |seen, _, _| seen.stat.pgscan as i64),
+];
+
+/// Pressures, as shares of the period.
+const SHARES: [ShareColumn; 3] = [
+    ("memory_pressure", |decision| decision.pressure.memory),
+    ("io_pressure", |decision| decision.pressure.io),
+    ("returned_pressure", |decision| decision.pressure.returned),
+];
+
+/// Names.
+const NAMES: [&str; 3] = ["cgroup", "governing", "guard"];
+
+/// A file that is being written, beside its place until [`Series::finish`].
+pub struct Series {
+    path: PathBuf,
+    beside: NamedTempFile,
+    writer: SerializedFileWriter<File>,
+    integers: Vec<Vec<i64>>,
+    shares: Vec<Vec<f64>>,
+    names: Vec<Vec<ByteArray>>,
+}
+
+impl Series {
+    /// Begins a file that will be at `path`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn create(path: &Path) -> io::Result<Series> {
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let beside = NamedTempFile::new_in(parent.unwrap_or(Path::new(".")))?;
+        let version =
+            KeyValue::new("prairie.offload.schema_version".into(), SCHEMA_VERSION.to_owned());
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(Default::default()))
+            .set_key_value_metadata(Some(vec![version]))
+            .build();
+        let file = beside.as_file().try_clone()?;
+        let writer = SerializedFileWriter::new(file, schema(), Arc::new(properties));
+        Ok(Series {
+            path: path.to_owned(),
+            beside,
+            writer: writer.map_err(other)?,
+            integers: vec![Vec::new(); INTEGERS.len()],
+            shares: vec![Vec::new(); SHARES.len()],
+            names: vec![Vec::new(); NAMES.len()],
+        })
+    }
+
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// The system's: the disk is full.
+    pub fn push(
+        &mut self,
+        path: &str,
+        seen: &Observation,
+        decision: &Decision,
+        asked_bytes: u64,
+    ) -> io::Result<()> {
+        for ((_, of), column) in INTEGERS.iter().zip(&mut self.integers) {
+            column.push(of(seen, decision, asked_bytes));
+        }
+        for ((_, of), column) in SHARES.iter().zip(&mut self.shares) {
+            column.push(of(decision));
+        }
+        let guard = decision.guard.as_ref().map_or("", Guard::name);
+        let names = [path, decision.governing.0.name(), guard];
+        for (name, column) in names.into_iter().zip(&mut self.names) {
+            column.push(ByteArray::from(name));
+        }
+        if self.integers[0].len() >= ROWS_IN_GROUP { self.flush().map_err(other) } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), ParquetError> {
+        if self.integers[0].is_empty() {
+            return Ok(());
+        }
+        let mut group = self.writer.next_row_group()?;
+        let mut next = |write: &mut dyn FnMut(
+            &mut SerializedColumnWriter<'_>,
+        ) -> Result<usize, ParquetError>| {
+            let mut column = group.next_column()?.expect("a column of the schema");
+            write(&mut column)?;
+            column.close()
+        };
+        for values in &mut self.names {
+            next(&mut |column| column.typed::<ByteArrayType>().write_batch(values, None, None))?;
+            values.clear();
+        }
+        for values in &mut self.integers {
+            next(&mut |column| column.typed::<Int64Type>().write_batch(values, None, None))?;
+            values.clear();
+        }
+        for values in &mut self.shares {
+            next(&mut |column| column.typed::<DoubleType>().write_batch(values, None, None))?;
+            values.clear();
+        }
+        group.close().map(drop)
+    }
+
+    /// Writes what is left and puts the file in its place.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.flush().map_err(other)?;
+        self.writer.close().map_err(other)?;
+        self.beside.as_file().sync_all()?;
+        self.beside.persist(&self.path).map(drop).map_err(|error| error.error)
+    }
+}
+
+fn schema() -> Arc<Type> {
+    let column = |name: &str, physical: Physical, logical: Option<LogicalType>| {
+        let column = Type::primitive_type_builder(name, physical)
+            .with_repetition(Repetition::REQUIRED)
+            .with_logical_type(logical)
+            .build();
+        Arc::new(column.expect("a column that is fixed"))
+    };
+    let names =
+        NAMES.iter().map(|name| column(name, Physical::BYTE_ARRAY, Some(LogicalType::String)));
+    let integers = INTEGERS.iter().map(|(name, _)| column(name, Physical::INT64, None));
+    let shares = SHARES.iter().map(|(name, _)| column(name, Physical::DOUBLE, None));
+    let fields = names.chain(integers).chain(shares).collect();
+    let schema = Type::group_type_builder("prairie_offload").with_fields(fields).build();
+    Arc::new(schema.expect("a schema that is fixed"))
+}
+
+fn other(error: ParquetError) -> io::Error {
+    io::Error::other(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ageing::Means;
+    use crate::{Controller, Profile};
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use std::time::Duration;
+
+    #[test]
+    fn rows_are_read_back() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("series.parquet");
+        let mut series = Series::create(&path).unwrap();
+        let mut controller =
+            Controller::new(Profile::default(), Means::None, false, Duration::ZERO);
+        let mut seen = Observation { current_bytes: 4096, ..Observation::default() };
+        for second in 0..5_000 {
+            seen.at = Duration::from_secs(second);
+            let decision = controller.decide(&seen);
+            series.push("a/b", &seen, &decision, second).unwrap();
+        }
+        assert!(!path.exists(), "it appears when it is whole");
+        series.finish().unwrap();
+        let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        assert_eq!(reader.metadata().num_row_groups(), 2);
+        let last = reader.get_row_iter(None).unwrap().last().unwrap().unwrap().to_string();
+        assert!(last.contains("cgroup: \"a/b\"") && last.contains("asked_bytes: 4999"), "{last}");
+    }
+}

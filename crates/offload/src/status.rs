@@ -1,0 +1,318 @@
+//! What the daemon tells of itself: kept up to date in place, copied out when somebody asks.
+
+use std::fmt::Write;
+use std::io::{self, BufRead, BufReader, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// One container.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CgroupStatus {
+    /// Its path below the root of cgroup v2.
+    pub path: String,
+    /// The rule that names it, from 1 in the file's order.
+    pub rule: usize,
+    /// The rule's profile.
+    pub profile: String,
+    /// By what means its memory is taken: `lru_gen`, `memory.reclaim`, `memory.high`.
+    pub means: String,
+    /// Where its memory goes: the configured back end, or what became of it.
+    pub backend: String,
+    /// `memory.current`, in bytes.
+    pub current_bytes: u64,
+    /// Anonymous memory, in bytes.
+    pub anon_bytes: u64,
+    /// Page cache, in bytes.
+    pub file_bytes: u64,
+    /// `memory.swap.current`, in bytes.
+    pub swap_bytes: u64,
+    /// Compressed lengths that it is charged for.
+    pub zswap_bytes: u64,
+    /// The pages in zswap, uncompressed.
+    pub zswapped_bytes: u64,
+    /// Pages in RAM that still have a slot in swap.
+    pub swap_cached_bytes: u64,
+    /// Bytes that have been idle for long enough, where that is known.
+    pub idle_bytes: Option<u64>,
+    /// Pressure of the last period, as shares of time.
+    pub memory_pressure: f64,
+    /// The same for IO.
+    pub io_pressure: f64,
+    /// The third term.
+    pub returned_pressure: f64,
+    /// Which governs.
+    pub governing: String,
+    /// Why nothing was taken in the last period: a guard's name, empty where something was.
+    pub guard: String,
+    /// The same as a sentence, with the numbers behind it.
+    pub reason: String,
+    /// Bytes asked for so far.
+    pub asked_bytes: u64,
+    /// Bytes that left so far, whoever took them.
+    pub taken_bytes: u64,
+    /// Bytes that came back so far.
+    pub returned_bytes: u64,
+    /// Bytes taken beyond what was asked for, not yet worked off.
+    pub owed_bytes: u64,
+    /// Requests made so far.
+    pub requests: u64,
+    /// Requests that the kernel refused.
+    pub refused: u64,
+    /// What is wrong with it, if anything.
+    pub trouble: String,
+}
+
+/// The daemon.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    /// What this is.
+    pub schema: String,
+    /// The Prairie that runs.
+    pub version: String,
+    /// Nothing is written anywhere.
+    pub dry_run: bool,
+    /// By what the host tells age.
+    pub age_means: String,
+    /// What one page's return costs, in microseconds, and whether that was measured.
+    pub return_cost_us: f64,
+    /// It was measured on this host rather than taken from the paper or the configuration.
+    pub return_cost_measured: bool,
+    /// Swap of the host.
+    pub swap_bytes: u64,
+    /// What of it is given out.
+    pub swap_used_bytes: u64,
+    /// What zswap's pool takes.
+    pub pool_bytes: u64,
+    /// What the pages in it would take.
+    pub pooled_bytes: u64,
+    /// What may still be written to swap devices today.
+    pub write_budget_bytes: Option<u64>,
+    /// Saved by the cgroups' own figures.
+    pub claimed_bytes: u64,
+    /// Gained by the host.
+    pub gained_bytes: i64,
+    /// The two disagree.
+    pub disagree: bool,
+    /// CPU time of the daemon's own part, in microseconds.
+    pub own_cpu_us: u64,
+    /// CPU time of the threads that wait for the kernel, which is reclaim's own cost.
+    pub reclaim_cpu_us: u64,
+    /// The containers, by path.
+    pub cgroups: Vec<CgroupStatus>,
+}
+
+/// A status that several threads see.
+#[derive(Clone, Debug, Default)]
+pub struct Shared(Arc<Mutex<Status>>);
+
+impl Shared {
+    /// Locks it.
+    pub fn lock(&self) -> MutexGuard<'_, Status> {
+        // Whoever panicked has left plain figures behind.
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Answers at `path` from now on, in a thread of its own: one JSON document a connection.
+    ///
+    /// # Errors
+    /// The system's: no such directory, or another daemon answers there.
+    pub fn serve(&self, path: &Path) -> io::Result<()> {
+        if UnixStream::connect(path).is_ok() {
+            return Err(io::Error::other("another daemon answers there"));
+        }
+        // What a daemon that was killed has left.
+        let _ = std::fs::remove_file(path);
+        let listener = UnixListener::bind(path)?;
+        let shared = self.clone();
+        thread::Builder::new().name("status".into()).stack_size(256 << 10).spawn(move || {
+            for stream in listener.incoming().flatten() {
+                // Somebody who does not read must not hold the next one up for long.
+                let _ = stream.set_write_timeout(Some(Duration::from_secs(2)));
+                let text = serde_json::to_string(&*shared.lock()).unwrap_or_default();
+                let _ = (&stream).write_all(text.as_bytes());
+            }
+        })?;
+        Ok(())
+    }
+}
+
+/// Asks the daemon that answers at `path`.
+///
+/// # Errors
+/// The system's where none does; `InvalidData` where the answer is none of a daemon's.
+pub fn ask(path: &Path) -> io::Result<Status> {
+    let stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut text = String::new();
+    BufReader::new(stream).read_line(&mut text)?;
+    serde_json::from_str(&text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// Figures of a container for Prometheus: name, help, kind, value.
+type Metric = (&'static str, &'static str, &'static str, fn(&CgroupStatus) -> f64);
+
+const METRICS: [Metric; 17] = [
+    ("current_bytes", "memory.current", "gauge", |c| c.current_bytes as f64),
+    ("anon_bytes", "Anonymous memory in RAM", "gauge", |c| c.anon_bytes as f64),
+    ("file_bytes", "Page cache", "gauge", |c| c.file_bytes as f64),
+    ("swap_bytes", "memory.swap.current", "gauge", |c| c.swap_bytes as f64),
+    ("zswap_bytes", "Compressed lengths charged", "gauge", |c| c.zswap_bytes as f64),
+    ("zswapped_bytes", "Pages in zswap, uncompressed", "gauge", |c| c.zswapped_bytes as f64),
+    ("idle_bytes", "Idle for the profile's age; NaN if unknown", "gauge", |c| {
+        c.idle_bytes.map_or(f64::NAN, |bytes| bytes as f64)
+    }),
+    ("memory_pressure_ratio", "Share of the last period", "gauge", |c| c.memory_pressure),
+    ("io_pressure_ratio", "Share of the last period", "gauge", |c| c.io_pressure),
+    ("returned_pressure_ratio", "Returns times their cost", "gauge", |c| c.returned_pressure),
+    ("asked_bytes_total", "Bytes asked for", "counter", |c| c.asked_bytes as f64),
+    ("taken_bytes_total", "Bytes that left", "counter", |c| c.taken_bytes as f64),
+    ("returned_bytes_total", "Bytes that came back", "counter", |c| c.returned_bytes as f64),
+    ("owed_bytes", "Bytes to work off", "gauge", |c| c.owed_bytes as f64),
+    ("requests_total", "Requests made", "counter", |c| c.requests as f64),
+    ("refused_total", "Requests refused by the kernel", "counter", |c| c.refused as f64),
+    ("open", "1 where nothing stood against taking memory", "gauge", |c| {
+        f64::from(u8::from(c.guard.is_empty() && c.trouble.is_empty()))
+    }),
+];
+
+impl Status {
+    /// In Prometheus' text format.
+    pub fn prometheus(&self) -> String {
+        let mut out = String::new();
+        let mut host = |name: &str, help: &str, kind: &str, value: f64| {
+            let _ = write!(
+                out,
+                "# HELP prairie_offload_{name} {help}\n# TYPE prairie_offload_{name} {kind}\n\
+                 prairie_offload_{name} {value}\n"
+            );
+        };
+        host("claimed_bytes", "Saved by the cgroups' figures", "gauge", self.claimed_bytes as f64);
+        host("gained_bytes", "Gained by the host", "gauge", self.gained_bytes as f64);
+        host("pool_bytes", "zswap's pool", "gauge", self.pool_bytes as f64);
+        host("pooled_bytes", "Pages in the pool, uncompressed", "gauge", self.pooled_bytes as f64);
+        host("swap_total_bytes", "Swap", "gauge", self.swap_bytes as f64);
+        host("swap_used_bytes", "Swap given out", "gauge", self.swap_used_bytes as f64);
+        host("return_cost_seconds", "Cost of a return", "gauge", self.return_cost_us / 1e6);
+        host("cpu_seconds_total", "The daemon's own part", "counter", self.own_cpu_us as f64 / 1e6);
+        for (name, help, kind, value) in METRICS {
+            let _ = write!(
+                out,
+                "# HELP prairie_offload_cgroup_{name} {help}\n\
+                 # TYPE prairie_offload_cgroup_{name} {kind}\n"
+            );
+            for cgroup in &self.cgroups {
+                let path = label(&cgroup.path);
+                let value = value(cgroup);
+                let _ = writeln!(out, "prairie_offload_cgroup_{name}{{cgroup=\"{path}\"}} {value}");
+            }
+        }
+        let help = "The guard that stood against taking memory in the last period";
+        let _ = write!(
+            out,
+            "# HELP prairie_offload_cgroup_guard {help}\n# TYPE prairie_offload_cgroup_guard gauge\n"
+        );
+        for cgroup in self.cgroups.iter().filter(|cgroup| !cgroup.guard.is_empty()) {
+            let (path, guard) = (label(&cgroup.path), &cgroup.guard);
+            let _ = writeln!(
+                out,
+                "prairie_offload_cgroup_guard{{cgroup=\"{path}\",guard=\"{guard}\"}} 1"
+            );
+        }
+        out
+    }
+}
+
+/// A label's value: backslash, quote and line feed escaped.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// Answers Prometheus at `address` from now on, in a thread of its own.
+///
+/// # Errors
+/// The system's: the port is taken.
+pub fn serve_metrics(shared: &Shared, address: std::net::SocketAddr) -> io::Result<()> {
+    let server = tiny_http::Server::http(address).map_err(io::Error::other)?;
+    let shared = shared.clone();
+    let header = tiny_http::Header::from_bytes("Content-Type", "text/plain; version=0.0.4");
+    let header = header.map_err(|()| io::Error::other("the content type is no header"))?;
+    thread::Builder::new().name("metrics".into()).stack_size(256 << 10).spawn(move || {
+        for request in server.incoming_requests() {
+            let _ = match request.url() {
+                "/metrics" => {
+                    let text = shared.lock().prometheus();
+                    let response = tiny_http::Response::from_string(text);
+                    request.respond(response.with_header(header.clone()))
+                }
+                _ => request.respond(tiny_http::Response::empty(404)),
+            };
+        }
+    })?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shared() -> Shared {
+        let shared = Shared::default();
+        let cgroup = CgroupStatus {
+            path: "a/\"odd\\name\"".into(),
+            guard: "pressure".into(),
+            taken_bytes: 4096,
+            ..CgroupStatus::default()
+        };
+        shared.lock().cgroups.push(cgroup);
+        shared
+    }
+
+    #[test]
+    fn who_asks_gets_the_whole_status() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("socket");
+        let shared = shared();
+        std::fs::write(&path, "left by another").unwrap();
+        shared.serve(&path).unwrap();
+        assert_eq!(ask(&path).unwrap(), *shared.lock());
+        assert!(Shared::default().serve(&path).is_err(), "it is taken");
+        assert!(ask(&root.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn prometheus_gets_what_it_understands() {
+        let text = shared().lock().prometheus();
+        let line = r#"prairie_offload_cgroup_taken_bytes_total{cgroup="a/\"odd\\name\""} 4096"#;
+        assert!(text.lines().any(|found| found == line), "{text}");
+        assert!(text.contains(r#"guard="pressure"} 1"#));
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let value = line.rsplit_once(' ').unwrap().1;
+            assert!(value.parse::<f64>().is_ok(), "{line}");
+        }
+    }
+
+    #[test]
+    fn metrics_are_served_on_request() {
+        use std::io::Read;
+        let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = probe.local_addr().unwrap();
+        drop(probe);
+        serve_metrics(&shared(), address).unwrap();
+        let get = |path: &str| {
+            let mut stream = std::net::TcpStream::connect(address).unwrap();
+            write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
+            let mut text = String::new();
+            stream.read_to_string(&mut text).unwrap();
+            text
+        };
+        assert!(get("/metrics").contains("prairie_offload_gained_bytes 0"));
+        assert!(get("/other").contains("404"));
+    }
+}

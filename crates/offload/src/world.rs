@@ -1,0 +1,22 @@
+//! The world around the controllers: cgroup v2 files, the kernel's means, leases on what must not
+//! outlive the daemon.
+//!
+//! Only [`reclaim`], [`lease`] and [`trigger`] write to a cgroup's files, and only to those of
+//! cgroups that [`discover`] found under a configured pattern.
+
+pub mod accessed_bits;
+pub mod cgroup;
+pub mod discover;
+pub mod file;
+pub mod generations;
+pub mod guardian;
+pub mod host_memory;
+pub mod lease;
+pub mod probe;
+pub mod reclaim;
+pub mod return_cost;
+pub mod trigger;
+pub mod workers;
+
+pub use cgroup::Cgroup;
+pub use probe::Host;

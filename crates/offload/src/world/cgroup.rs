@@ -1,0 +1,186 @@
+//! One container: a memory cgroup whose files are held open.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use host::ParseError;
+use host::cgroup::{Limit, limit, memory_stat};
+use host::psi;
+
+use super::file::{Buffer, Held, is_gone};
+use crate::observation::{Idle, Observation, Room};
+
+/// A memory cgroup.
+#[derive(Debug)]
+pub struct Cgroup {
+    /// Its path below the root of cgroup v2, without a leading slash.
+    pub path: String,
+    /// Its directory.
+    pub directory: PathBuf,
+    /// The inode of its directory: another cgroup of the same name has another.
+    pub inode: u64,
+    current: Held,
+    stat: Held,
+    memory_pressure: Held,
+    io_pressure: Option<Held>,
+    swap_current: Option<Held>,
+    protected_bytes: u64,
+    swap: Vec<SwapLimit>,
+}
+
+/// A limit on swap, of the cgroup or one above it.
+#[derive(Debug)]
+struct SwapLimit {
+    max_bytes: u64,
+    current: Held,
+}
+
+/// Why a cgroup could not be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum Trouble {
+    /// It is no more.
+    #[error("the cgroup is gone")]
+    Gone,
+    /// A file could not be read.
+    #[error("{file}: {source}")]
+    Io {
+        /// Which.
+        file: &'static str,
+        /// The system's reason.
+        source: io::Error,
+    },
+    /// A file is not what the kernel writes.
+    #[error(transparent)]
+    Parse(#[from] ParseError),
+}
+
+impl Trouble {
+    fn of(file: &'static str) -> impl Fn(io::Error) -> Trouble {
+        move |source| if is_gone(&source) { Trouble::Gone } else { Trouble::Io { file, source } }
+    }
+}
+
+impl Cgroup {
+    /// Opens the cgroup at `path` below `root`. `io.pressure` and `memory.swap.current` may be
+    /// missing: not every kernel has them.
+    ///
+    /// # Errors
+    /// [`Trouble`] where any other file is missing.
+    pub fn open(root: &Path, path: &str) -> Result<Cgroup, Trouble> {
+        let directory = root.join(path);
+        let meta = fs::metadata(&directory).map_err(Trouble::of("its directory"))?;
+        let held = |file: &'static str| {
+            Held::open(&directory.join(file)).map_err(|source| Trouble::Io { file, source })
+        };
+        let mut cgroup = Cgroup {
+            path: path.to_owned(),
+            inode: meta.ino(),
+            current: held("memory.current")?,
+            stat: held("memory.stat")?,
+            memory_pressure: held("memory.pressure")?,
+            io_pressure: held("io.pressure").ok(),
+            swap_current: held("memory.swap.current").ok(),
+            protected_bytes: 0,
+            swap: Vec::new(),
+            directory,
+        };
+        cgroup.refresh(root);
+        Ok(cgroup)
+    }
+
+    /// Reads limits anew, its own and those above it; they change rarely. What cannot be read is
+    /// taken for no limit on what may be protected, and for no swap at all.
+    pub fn refresh(&mut self, root: &Path) {
+        let read = |file: &str| {
+            let text = fs::read_to_string(self.directory.join(file)).ok()?;
+            limit::parse(file, &text).ok()
+        };
+        let protected = ["memory.min", "memory.low"].into_iter().filter_map(read);
+        let protected = protected.map(Limit::bytes).max().unwrap_or(0);
+        let above = self.directory.ancestors().take_while(|dir| *dir != root);
+        let swap = above.filter_map(|dir| {
+            let text = fs::read_to_string(dir.join("memory.swap.max")).ok()?;
+            let Ok(Limit::Bytes(max_bytes)) = limit::parse("memory.swap.max", &text) else {
+                return None;
+            };
+            let current = Held::open(&dir.join("memory.swap.current")).ok()?;
+            Some(SwapLimit { max_bytes, current })
+        });
+        let swap = swap.collect();
+        (self.protected_bytes, self.swap) = (protected, swap);
+    }
+
+    /// The least `memory.swap.max` of the cgroup and all above it when limits were last read.
+    pub fn swap_max_bytes(&self) -> u64 {
+        self.swap.iter().map(|limit| limit.max_bytes).min().unwrap_or(u64::MAX)
+    }
+
+    /// Reads what a controller is told. `room` is the host's; the cgroup's own limits are applied.
+    /// Each file is read once, because reading `memory.pressure` often makes the kernel lose
+    /// stalls shorter than its clock tick.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    pub fn observe(
+        &self,
+        at: Duration,
+        room: Room,
+        buffer: &mut Buffer,
+    ) -> Result<Observation, Trouble> {
+        let memory = pressure(&self.memory_pressure, "memory.pressure", buffer)?;
+        let io = match &self.io_pressure {
+            Some(file) => pressure(file, "io.pressure", buffer)?,
+            None => psi::Pressure::default(),
+        };
+        let current_bytes = number(&self.current, "memory.current", buffer)?;
+        let text = self.stat.read_piece(buffer).map_err(Trouble::of("memory.stat"))?;
+        let stat = memory_stat::parse("memory.stat", text)?;
+        let swap_bytes = match &self.swap_current {
+            Some(file) => number(file, "memory.swap.current", buffer)?,
+            None => stat.zswapped,
+        };
+        Ok(Observation {
+            at,
+            current_bytes,
+            protected_bytes: self.protected_bytes,
+            stat,
+            memory_some_us: memory.some.total_us,
+            memory_full_us: memory.full.map_or(0, |full| full.total_us),
+            io_some_us: io.some.total_us,
+            swap_bytes,
+            room: self.room(room, buffer)?,
+            idle: Idle::Unknown,
+            burst: false,
+        })
+    }
+
+    /// The host's room, cut by the limits of the cgroup and all above it.
+    fn room(&self, host: Room, buffer: &mut Buffer) -> Result<Room, Trouble> {
+        self.swap.iter().try_fold(host, |room, limit| {
+            let used = number(&limit.current, "memory.swap.current", buffer)?;
+            let free = limit.max_bytes.saturating_sub(used);
+            Ok(Room {
+                swap_bytes: room.swap_bytes.min(limit.max_bytes),
+                swap_free_bytes: room.swap_free_bytes.min(free),
+                ..room
+            })
+        })
+    }
+}
+
+fn pressure(
+    file: &Held,
+    name: &'static str,
+    buffer: &mut Buffer,
+) -> Result<psi::Pressure, Trouble> {
+    let text = file.read_piece(buffer).map_err(Trouble::of(name))?;
+    Ok(psi::parse(name, text)?)
+}
+
+fn number(file: &Held, name: &'static str, buffer: &mut Buffer) -> Result<u64, Trouble> {
+    let text = file.read_piece(buffer).map_err(Trouble::of(name))?;
+    Ok(limit::number(name, text)?)
+}

@@ -1,0 +1,222 @@
+//! Which cgroups the configuration names: a walk of the hierarchy, level by level, along the
+//! patterns.
+//!
+//! A pattern is a path below the root of cgroup v2, with `*`, `?` and `[…]` within a level and
+//! `**` for any number of levels. The first rule whose pattern matches wins. Where a cgroup and
+//! one below it both match, the one below is taken and the one above left alone, so that no page
+//! is asked for twice.
+
+use std::fs;
+use std::path::Path;
+
+use glob::{MatchOptions, Pattern};
+
+/// How a level is matched: `*` stays within it, and hidden names are names.
+const OPTIONS: MatchOptions = MatchOptions {
+    case_sensitive: true,
+    require_literal_separator: true,
+    require_literal_leading_dot: false,
+};
+
+/// Directories that a walk looks into at most: a runaway hierarchy must not stop the daemon.
+const MOST_DIRECTORIES: usize = 100_000;
+
+/// A pattern of the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CgroupPattern {
+    whole: Pattern,
+    levels: Vec<Pattern>,
+    /// The first level that is `**`: from there on everything may match.
+    any_depth_from: Option<usize>,
+}
+
+impl CgroupPattern {
+    /// Takes a pattern as written.
+    ///
+    /// # Errors
+    /// One line that says what is wrong with it.
+    pub fn new(text: &str) -> Result<CgroupPattern, String> {
+        let text = text.trim_matches('/');
+        if text.is_empty() {
+            return Err("a pattern names a cgroup below the root, not the root itself".into());
+        }
+        if text.split('/').any(|level| matches!(level, "" | "." | "..")) {
+            return Err(format!("{text:?} has an empty level, \".\" or \"..\""));
+        }
+        let pattern = |text| Pattern::new(text).map_err(|error| format!("{text:?}: {error}"));
+        Ok(CgroupPattern {
+            whole: pattern(text)?,
+            levels: text.split('/').map(pattern).collect::<Result<_, _>>()?,
+            any_depth_from: text.split('/').position(|level| level == "**"),
+        })
+    }
+
+    /// The pattern as written, without slashes at its ends.
+    pub fn as_str(&self) -> &str {
+        self.whole.as_str()
+    }
+
+    /// Whether it names the cgroup at `path`.
+    pub fn matches(&self, path: &str) -> bool {
+        self.whole.matches_with(path, OPTIONS)
+    }
+
+    /// Whether it could name a cgroup below `path`, which has `depth` levels.
+    fn leads_through(&self, path: &str, depth: usize) -> bool {
+        let sure = self.any_depth_from.unwrap_or(usize::MAX);
+        let fits = |(at, name): (usize, &str)| {
+            at >= sure || self.levels.get(at).is_some_and(|level| level.matches_with(name, OPTIONS))
+        };
+        (depth < self.levels.len() || self.any_depth_from.is_some())
+            && path.split('/').enumerate().all(fits)
+    }
+}
+
+/// A cgroup that a rule names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Its path below the root.
+    pub path: String,
+    /// The rule that wins.
+    pub rule: usize,
+    /// Further rules that match.
+    pub also: Vec<usize>,
+    /// A cgroup below it matches, too, and is taken in its stead.
+    pub covered: bool,
+}
+
+/// All cgroups below `root` that one of `rules` names, each rule a list of patterns, sorted by
+/// path. Directories that vanish meanwhile, or cannot be read, are passed over.
+pub fn discover(root: &Path, rules: &[&[CgroupPattern]]) -> Vec<Named> {
+    let mut found = Vec::new();
+    let mut pending = vec![(String::new(), 0)];
+    let mut looked_into = 0;
+    while let Some((parent, depth)) = pending.pop() {
+        looked_into += 1;
+        if looked_into > MOST_DIRECTORIES {
+            break;
+        }
+        for name in directories(&root.join(&parent)) {
+            let path = if parent.is_empty() { name } else { format!("{parent}/{name}") };
+            if let Some(named) = name_of(&path, rules) {
+                found.push(named);
+            }
+            let mut patterns = rules.iter().flat_map(|rule| rule.iter());
+            if patterns.any(|pattern| pattern.leads_through(&path, depth + 1)) {
+                pending.push((path, depth + 1));
+            }
+        }
+    }
+    // By levels rather than bytes, so that what is below a cgroup follows it at once.
+    found.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
+    mark_covered(&mut found);
+    found
+}
+
+/// Marks those that have another below them. Sorted by levels, a cgroup is followed by all that
+/// are below it, so those above the present one are on a stack.
+fn mark_covered(found: &mut [Named]) {
+    let mut above: Vec<usize> = Vec::new();
+    for at in 0..found.len() {
+        let is_above = |above: usize, found: &[Named]| {
+            let rest = found[at].path.strip_prefix(found[above].path.as_str());
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        };
+        while above.last().is_some_and(|last| !is_above(*last, found)) {
+            above.pop();
+        }
+        if let Some(last) = above.last() {
+            found[*last].covered = true;
+        }
+        above.push(at);
+    }
+}
+
+/// The rules that name `path`: the first wins.
+fn name_of(path: &str, rules: &[&[CgroupPattern]]) -> Option<Named> {
+    let matches = |(at, rule): (usize, &&[CgroupPattern])| {
+        rule.iter().any(|pattern| pattern.matches(path)).then_some(at)
+    };
+    let mut matching = rules.iter().enumerate().filter_map(matches);
+    let rule = matching.next()?;
+    Some(Named { path: path.to_owned(), rule, also: matching.collect(), covered: false })
+}
+
+/// Names of the directories in `directory`.
+fn directories(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    entries.filter(is_directory).filter_map(|entry| entry.file_name().into_string().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(paths: &[&str]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for path in paths {
+            fs::create_dir_all(root.path().join(path)).unwrap();
+        }
+        root
+    }
+
+    fn paths(root: &Path, rules: &[&[&str]]) -> Vec<(String, usize, Vec<usize>, bool)> {
+        let rules: Vec<Vec<CgroupPattern>> = rules
+            .iter()
+            .map(|rule| rule.iter().map(|text| CgroupPattern::new(text).unwrap()).collect())
+            .collect();
+        let rules: Vec<&[CgroupPattern]> = rules.iter().map(Vec::as_slice).collect();
+        let found = discover(root, &rules).into_iter();
+        found.map(|named| (named.path, named.rule, named.also, named.covered)).collect()
+    }
+
+    #[test]
+    fn stars_stay_within_a_level() {
+        let root = tree(&["workload/web/main", "workload/db", "system.slice/a.service", "user"]);
+        let found = paths(root.path(), &[&["workload/*"]]);
+        assert_eq!(
+            found.iter().map(|f| f.0.as_str()).collect::<Vec<_>>(),
+            ["workload/db", "workload/web"]
+        );
+        let found = paths(root.path(), &[&["/workload/**/main/"]]);
+        assert_eq!(found, [("workload/web/main".into(), 0, vec![], false)]);
+        assert_eq!(paths(root.path(), &[&["*.service"]]), []);
+    }
+
+    #[test]
+    fn the_first_rule_wins_and_the_others_are_told() {
+        let root = tree(&["a/x", "a/y"]);
+        let found = paths(root.path(), &[&["a/x"], &["a/*"]]);
+        assert_eq!(found, [("a/x".into(), 0, vec![1], false), ("a/y".into(), 1, vec![], false)]);
+    }
+
+    #[test]
+    fn what_is_below_is_taken_instead() {
+        let root = tree(&["a/x/deep", "a-b", "a/y"]);
+        let covered = |rules: &[&[&str]]| {
+            let found = paths(root.path(), rules).into_iter();
+            found.filter(|f| f.3).map(|f| f.0).collect::<Vec<_>>()
+        };
+        assert_eq!(covered(&[&["a", "a-b"]]), Vec::<String>::new());
+        assert_eq!(covered(&[&["a", "a/x/deep"]]), ["a"]);
+        assert_eq!(covered(&[&["**"]]), ["a", "a/x"]);
+    }
+
+    #[test]
+    fn a_walk_enters_only_where_a_pattern_leads() {
+        let pattern = CgroupPattern::new("workload/web*/main").unwrap();
+        assert!(pattern.leads_through("workload", 1) && pattern.leads_through("workload/web1", 2));
+        assert!(!pattern.leads_through("system", 1) && !pattern.leads_through("workload/db", 2));
+        assert!(!pattern.leads_through("workload/web1/main", 3));
+        let deep = CgroupPattern::new("k8s/**/app").unwrap();
+        assert!(deep.leads_through("k8s/a/b/c", 4) && !deep.leads_through("other", 1));
+    }
+
+    #[test]
+    fn patterns_that_name_nothing_are_refused() {
+        for bad in ["", "/", "a//b", "../etc", "a/./b", "a[", "a**b"] {
+            assert!(CgroupPattern::new(bad).is_err(), "{bad:?}");
+        }
+    }
+}

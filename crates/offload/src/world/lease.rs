@@ -1,0 +1,204 @@
+//! Leases: a limit of a cgroup that is changed for a while, and put back whatever happens.
+//!
+//! Everything else that the daemon does leaves nothing behind. Where a limit must be moved
+//! (`memory.high` on kernels without `memory.reclaim`, the choice of a back end), the guardian is
+//! told first, then the file is written.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use host::cgroup::limit;
+
+use super::file::Held;
+use super::guardian::{Hold, LIMITS};
+
+/// All leases, and who is told of them.
+#[derive(Debug, Default)]
+pub struct Leases {
+    held: Vec<Hold>,
+    next_id: u64,
+    guardian: Option<Child>,
+    record: Option<File>,
+}
+
+impl Leases {
+    /// Starts the guardian, `program arguments…` with the pipe as its standard input, and keeps
+    /// the record at `record`.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn guarded(program: &Path, arguments: &[&str], record: &Path) -> io::Result<Leases> {
+        let guardian = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            // A group of its own: Ctrl-C at a terminal is for the daemon, which then ends the pipe.
+            .process_group(0)
+            .spawn()?;
+        let record = File::options().create(true).append(true).open(record)?;
+        let (held, next_id) = (Vec::new(), 0);
+        Ok(Leases { held, next_id, guardian: Some(guardian), record: Some(record) })
+    }
+
+    /// Writes `value` into `file` of the cgroup in `directory`, after it is sure that what is
+    /// there now will be put back. A second lease of the same file keeps the first's old value.
+    ///
+    /// # Errors
+    /// The system's; nothing has been written then. Without a guardian nothing is ever written.
+    pub fn take(&mut self, directory: &Path, file: &str, value: &str) -> io::Result<()> {
+        let written = self.announce(directory, file, value)?.write(&format!("{value}\n"));
+        if written.is_err() {
+            // It may have been written and reported late all the same (a signal): put it back.
+            let _ = self.give_back(directory, file);
+        }
+        written
+    }
+
+    /// The first half of [`Leases::take`]: sees to it that what is there now will be put back, and
+    /// hands out the file that is to be written. For a write that may block, during which nobody
+    /// should have to wait for these leases.
+    ///
+    /// # Errors
+    /// As [`Leases::take`].
+    pub fn announce(&mut self, directory: &Path, file: &str, value: &str) -> io::Result<Held> {
+        assert!(LIMITS.contains(&file), "{file} is none of the files that may be borrowed");
+        let path = directory.join(file);
+        let inode = fs::metadata(directory)?.ino();
+        let now = fs::read_to_string(&path)?;
+        let now = limit::parse(file, &now)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+        let writing = Held::open_for_writing(&path)?;
+        let earlier = self.held.iter().position(|hold| hold.path == path && hold.inode == inode);
+        let before = earlier.map_or(now.to_string(), |at| self.held[at].before.clone());
+        let id = self.next_id;
+        let hold = Hold { id, inode, ours: value.to_owned(), before, path };
+        self.tell(&hold.line())?;
+        self.next_id += 1;
+        self.held.push(hold);
+        if let Some(at) = earlier {
+            let old = self.held.remove(at);
+            self.tell(&format!("free {}\n", old.id))?;
+        }
+        Ok(writing)
+    }
+
+    /// Puts back what `file` said before.
+    ///
+    /// # Errors
+    /// The system's; the guardian will try again.
+    pub fn give_back(&mut self, directory: &Path, file: &str) -> io::Result<()> {
+        let path = directory.join(file);
+        let Some(at) = self.held.iter().position(|hold| hold.path == path) else { return Ok(()) };
+        match self.held[at].restore() {
+            Err(error) if !super::file::is_gone(&error) => return Err(error),
+            _ => {}
+        }
+        let hold = self.held.remove(at);
+        self.tell(&format!("free {}\n", hold.id))
+    }
+
+    /// Whether the file is on lease, and with what value.
+    pub fn value(&self, directory: &Path, file: &str) -> Option<&str> {
+        let path = directory.join(file);
+        self.held.iter().find(|hold| hold.path == path).map(|hold| hold.ours.as_str())
+    }
+
+    /// How many are held.
+    pub fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Whether none is held.
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Puts back everything of the cgroup in `directory`; it is no longer named, or gone.
+    pub fn give_back_below(&mut self, directory: &Path) {
+        let files: Vec<PathBuf> = self.held.iter().map(|hold| hold.path.clone()).collect();
+        for path in files.iter().filter(|path| path.parent() == Some(directory)) {
+            if let Some(file) = path.file_name().and_then(|name| name.to_str()) {
+                let _ = self.give_back(directory, file);
+            }
+        }
+    }
+
+    /// Puts back everything and lets the guardian go.
+    pub fn give_back_all(&mut self) {
+        for hold in std::mem::take(&mut self.held).iter().rev() {
+            if hold.restore().is_ok() {
+                let _ = self.tell(&format!("free {}\n", hold.id));
+            }
+        }
+        if let Some(mut guardian) = self.guardian.take() {
+            drop(guardian.stdin.take());
+            let _ = guardian.wait();
+        }
+        if let Some(record) = &self.record {
+            let _ = record.set_len(0);
+        }
+    }
+
+    fn tell(&mut self, line: &str) -> io::Result<()> {
+        let none = || io::Error::other("no guardian is there to put it back");
+        let pipe =
+            self.guardian.as_mut().and_then(|child| child.stdin.as_mut()).ok_or_else(none)?;
+        if let Some(record) = &mut self.record {
+            record.write_all(line.as_bytes())?;
+        }
+        pipe.write_all(line.as_bytes())
+    }
+}
+
+impl Drop for Leases {
+    fn drop(&mut self) {
+        self.give_back_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leases(root: &Path) -> Leases {
+        Leases::guarded(Path::new("cat"), &[], &root.join("record")).unwrap()
+    }
+
+    fn high(root: &Path) -> String {
+        let text = fs::read_to_string(root.join("memory.high")).unwrap();
+        text.lines().next().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_lease_ends_with_what_was_there_before() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("memory.high"), "max\n").unwrap();
+        let mut leases = leases(root.path());
+        leases.take(root.path(), "memory.high", "4096").unwrap();
+        assert_eq!((high(root.path()).as_str(), leases.len()), ("4096", 1));
+        fs::write(root.path().join("memory.high"), "4096\n").unwrap();
+        leases.take(root.path(), "memory.high", "8192").unwrap();
+        fs::write(root.path().join("memory.high"), "8192\n").unwrap();
+        assert_eq!((leases.value(root.path(), "memory.high"), leases.len()), (Some("8192"), 1));
+        drop(leases);
+        assert_eq!(high(root.path()), "max");
+        assert_eq!(fs::read_to_string(root.path().join("record")).unwrap(), "");
+    }
+
+    #[test]
+    fn without_a_guardian_nothing_is_written() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("memory.high"), "max\n").unwrap();
+        assert!(Leases::default().take(root.path(), "memory.high", "4096").is_err());
+        assert_eq!(high(root.path()), "max");
+        // Nor with one that has died.
+        let mut leases = Leases::guarded(Path::new("true"), &[], &root.path().join("r")).unwrap();
+        leases.guardian.as_mut().unwrap().wait().unwrap();
+        assert!(leases.take(root.path(), "memory.high", "4096").is_err());
+        assert_eq!(high(root.path()), "max");
+    }
+}

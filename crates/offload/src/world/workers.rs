@@ -1,0 +1,257 @@
+//! Threads that wait for the kernel, so that the daemon does not.
+//!
+//! Taking memory blocks for as long as the writes to a swap device do. A few threads do it; a
+//! cgroup has at most one request under way, and one that exceeds its deadline is interrupted by a
+//! signal, upon which the kernel ends its reclaim early. So one slow cgroup holds up nobody.
+#![allow(unsafe_code)]
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::thread::JoinHandleExt;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use rustix::event::{EventfdFlags, eventfd};
+
+use super::reclaim::{Outcome, Work};
+
+/// Something to be done, for whom, and until when.
+#[derive(Debug)]
+pub struct Job {
+    /// Who asked.
+    pub id: u64,
+    /// What for.
+    pub work: Work,
+    /// How long it may take.
+    pub deadline: Duration,
+}
+
+/// A job that was done.
+#[derive(Debug)]
+pub struct Done {
+    /// Who asked.
+    pub id: u64,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// How long it took.
+    pub took: Duration,
+}
+
+/// The threads, or, for tests and dry thinking, the caller's own.
+#[derive(Debug)]
+pub struct Workers {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    work: Condvar,
+    /// Readable when something is done.
+    event: OwnedFd,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pending: VecDeque<Job>,
+    done: Vec<Done>,
+    /// When each thread's job is overdue.
+    overdue_at: Vec<Option<Instant>>,
+    stop: bool,
+}
+
+/// The signal that interrupts an overdue job. Its handler does nothing; that it came is enough.
+const INTERRUPT: i32 = libc::SIGUSR2;
+
+/// An overdue job is interrupted again after this, should the signal have come between two calls.
+const AGAIN: Duration = Duration::from_millis(250);
+
+impl Workers {
+    /// So many threads; with none, jobs are done by who hands them in, before `submit` returns.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn new(threads: usize) -> io::Result<Workers> {
+        let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        let state = State { overdue_at: vec![None; threads], ..State::default() };
+        let shared = Arc::new(Shared { state: Mutex::new(state), work: Condvar::new(), event });
+        if threads > 0 {
+            signal_hook::flag::register(INTERRUPT, Arc::new(AtomicBool::new(false)))?;
+        }
+        let spawn = |at: usize| {
+            let shared = shared.clone();
+            // Reclaim runs on the kernel's stack; ours needs little.
+            let builder = thread::Builder::new().name(format!("reclaim-{at}"));
+            builder.stack_size(128 << 10).spawn(move || work(&shared, at))
+        };
+        let threads = (0..threads).map(spawn).collect::<io::Result<_>>()?;
+        Ok(Workers { shared, threads })
+    }
+
+    /// Hands in a job.
+    pub fn submit(&self, job: Job) {
+        if self.threads.is_empty() {
+            let done = perform(&job);
+            self.lock().done.push(done);
+            return;
+        }
+        self.lock().pending.push_back(job);
+        self.shared.work.notify_one();
+    }
+
+    /// Moves what is done to the end of `done`.
+    pub fn collect(&self, done: &mut Vec<Done>) {
+        let mut count = [0; 8];
+        let _ = rustix::io::read(&self.shared.event, &mut count);
+        done.append(&mut self.lock().done);
+    }
+
+    /// Interrupts jobs that take longer than they may.
+    pub fn interrupt_overdue(&self, now: Instant) {
+        let mut state = self.lock();
+        for (thread, overdue_at) in self.threads.iter().zip(&mut state.overdue_at) {
+            if overdue_at.is_some_and(|at| at <= now) {
+                *overdue_at = Some(now + AGAIN);
+                // SAFETY: the thread has not been joined, since that takes `self` whole, so its
+                // handle is valid; the signal has a handler, installed before any thread began.
+                let _ = unsafe { libc::pthread_kill(thread.as_pthread_t(), INTERRUPT) };
+            }
+        }
+    }
+
+    /// Readable when a job is done.
+    pub fn event(&self) -> BorrowedFd<'_> {
+        self.shared.event.as_fd()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.lock()
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A worker that panicked has left the lists whole: they are changed by single calls.
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Drop for Workers {
+    /// Waits for what is under way, which is interrupted; what has not begun is dropped.
+    fn drop(&mut self) {
+        {
+            let mut state = self.lock();
+            state.stop = true;
+            state.pending.clear();
+            let now = Instant::now();
+            state.overdue_at.iter_mut().flatten().for_each(|at| *at = (*at).min(now));
+        }
+        self.shared.work.notify_all();
+        while self.threads.iter().any(|thread| !thread.is_finished()) {
+            self.interrupt_overdue(Instant::now());
+            thread::sleep(Duration::from_millis(5));
+        }
+        self.threads.drain(..).for_each(|thread| drop(thread.join()));
+    }
+}
+
+fn perform(job: &Job) -> Done {
+    let started = Instant::now();
+    let outcome = job.work.perform(job.deadline);
+    Done { id: job.id, outcome, took: started.elapsed() }
+}
+
+fn work(shared: &Shared, at: usize) {
+    let mut state = shared.lock();
+    loop {
+        if state.stop {
+            return;
+        }
+        let Some(job) = state.pending.pop_front() else {
+            state = shared.work.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            continue;
+        };
+        state.overdue_at[at] = Some(Instant::now() + job.deadline);
+        drop(state);
+        let done = perform(&job);
+        state = shared.lock();
+        state.overdue_at[at] = None;
+        state.done.push(done);
+        let _ = rustix::io::write(&shared.event, &1u64.to_ne_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::file::Held;
+    use std::path::Path;
+
+    fn reclaim(directory: &Path, id: u64, bytes: u64) -> Job {
+        let file = Arc::new(Held::open_for_writing(&directory.join("memory.reclaim")).unwrap());
+        let current = Arc::new(Held::open(&directory.join("memory.current")).unwrap());
+        let work = Work::Reclaim { file, current, bytes, swappiness: None };
+        Job { id, work, deadline: Duration::from_secs(1) }
+    }
+
+    fn tree() -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join("memory.reclaim"), "").unwrap();
+        std::fs::write(root.path().join("memory.current"), "4096000\n").unwrap();
+        root
+    }
+
+    #[test]
+    fn jobs_are_done_and_told() {
+        let root = tree();
+        for threads in [0, 2] {
+            let workers = Workers::new(threads).unwrap();
+            workers.submit(reclaim(root.path(), 7, 8192));
+            let mut done = Vec::new();
+            while done.is_empty() {
+                workers.collect(&mut done);
+            }
+            assert_eq!(done[0].id, 7);
+            assert!(matches!(done[0].outcome, Outcome::Asked { bytes: 8192, partial: false }));
+            assert_eq!(
+                std::fs::read_to_string(root.path().join("memory.reclaim")).unwrap(),
+                "8192\n"
+            );
+        }
+    }
+
+    #[test]
+    fn a_job_that_hangs_is_interrupted_and_holds_up_nobody() {
+        let root = tree();
+        // Opening a FIFO for reading hangs until somebody writes: a kernel that does not answer.
+        let fifo = root.path().join("cgroup.procs");
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &fifo,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        let workers = Workers::new(2).unwrap();
+        let hang = Work::Measure { proc: "/proc".into(), directory: root.path().to_owned() };
+        workers.submit(Job { id: 1, work: hang, deadline: Duration::from_millis(20) });
+        workers.submit(reclaim(root.path(), 2, 4096));
+        let mut done = Vec::new();
+        while done.is_empty() {
+            workers.collect(&mut done);
+        }
+        assert_eq!(done[0].id, 2);
+        // Only now may the first one end.
+        let writer = std::fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+        drop(writer);
+        while done.len() < 2 {
+            workers.collect(&mut done);
+        }
+        assert_eq!(done[1].id, 1);
+    }
+}

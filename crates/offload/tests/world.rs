@@ -1,0 +1,392 @@
+//! The daemon on a tree of files that looks like cgroup v2: cgroups come and go, files vanish,
+//! clocks jump, and every file may hold garbage.
+#![allow(missing_docs)]
+
+mod tree;
+
+use std::fs;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use offload::log::{Format, Log, Verbosity};
+use proptest::prelude::*;
+use tree::{MIB, Tree};
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+const RULE: &str = "[daemon]\nreturn_cost = \"27us\"\ntriggers = false\n\
+                    [[rule]]\ncgroups = [\"work/*\"]\nwarm_up = \"0s\"\n";
+
+#[test]
+fn a_quiet_container_is_asked_for_the_papers_share() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    let mut daemon = tree.daemon(RULE);
+    daemon.tick(seconds(100));
+    assert_eq!(tree.asked("work/a"), None, "the first look has nothing to compare with");
+    daemon.tick(seconds(106));
+    assert_eq!(tree.asked("work/a"), Some(51 * 4096));
+    let status = daemon.status();
+    let status = status.lock();
+    assert_eq!(status.cgroups[0].asked_bytes, 51 * 4096);
+    assert_eq!(status.cgroups[0].requests, 1);
+    assert_eq!(status.cgroups[0].guard, "");
+}
+
+#[test]
+fn nothing_but_what_is_named_is_ever_written() {
+    let tree = Tree::new();
+    for name in ["work/a", "work/b", "other/c", "d"] {
+        tree.cgroup(name, 400 * MIB);
+    }
+    let before = tree.snapshot();
+    let mut daemon = tree.daemon(RULE);
+    for step in 0..200 {
+        daemon.tick(seconds(6 * step));
+    }
+    daemon.stop().unwrap();
+    let changed: Vec<String> = tree.changed_since(&before);
+    assert_eq!(changed, ["work/a/memory.reclaim", "work/b/memory.reclaim"]);
+}
+
+#[test]
+fn a_dry_run_writes_nothing() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    let before = tree.snapshot();
+    let mut daemon = tree.dry_daemon(RULE);
+    for step in 0..10 {
+        daemon.tick(seconds(6 * step));
+    }
+    let status = daemon.status().lock().clone();
+    assert!(status.cgroups[0].asked_bytes > 0, "it says what it would have asked for");
+    daemon.stop().unwrap();
+    assert_eq!(tree.changed_since(&before), Vec::<String>::new());
+}
+
+#[test]
+fn cgroups_come_and_go_and_come_again() {
+    let tree = Tree::new();
+    let mut daemon = tree.daemon(RULE);
+    daemon.tick(seconds(0));
+    assert_eq!(daemon.containers().len(), 0);
+    tree.cgroup("work/a", 400 * MIB);
+    daemon.tick(seconds(10));
+    let first = daemon.containers()[0].id;
+    tree.remove("work/a");
+    tree.cgroup("work/a", 400 * MIB);
+    daemon.tick(seconds(20));
+    let second = daemon.containers()[0].id;
+    assert_ne!(first, second, "another cgroup of the same name starts anew");
+    tree.remove("work/a");
+    // Its files are still open, and still readable here; the next look for cgroups misses it.
+    daemon.tick(seconds(30));
+    assert_eq!(daemon.containers().len(), 0);
+    assert!(daemon.status().lock().cgroups.is_empty());
+}
+
+#[test]
+fn a_jumping_clock_takes_nothing_and_stops_nothing() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    let mut daemon = tree.daemon(RULE);
+    for now in [1_000, 1_006, 500, 506, 100_000, 3, 9] {
+        daemon.tick(seconds(now));
+    }
+    tree.forget("work/a");
+    daemon.tick(seconds(15));
+    assert_eq!(tree.asked("work/a"), Some(51 * 4096), "two looks six seconds apart suffice");
+    tree.forget("work/a");
+    daemon.tick(seconds(400));
+    assert_eq!(tree.asked("work/a"), None, "a machine that slept");
+}
+
+#[test]
+fn a_kernel_without_io_pressure_or_swap_figures_is_served_too() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    for file in ["io.pressure", "memory.swap.current", "memory.swap.max", "memory.min"] {
+        fs::remove_file(tree.path("work/a").join(file)).unwrap();
+    }
+    let mut daemon = tree.daemon(RULE);
+    daemon.tick(seconds(0));
+    daemon.tick(seconds(6));
+    assert_eq!(tree.asked("work/a"), Some(51 * 4096));
+}
+
+#[test]
+fn a_cgroup_without_its_files_is_left_alone_and_told_once() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    tree.cgroup("work/b", 400 * MIB);
+    fs::remove_file(tree.path("work/a/memory.stat")).unwrap();
+    let (log, told) = told(Format::Text);
+    let mut daemon = tree.daemon_with(RULE, log, false);
+    for step in 0..20 {
+        daemon.tick(seconds(6 * step));
+    }
+    assert_eq!(tree.asked("work/a"), None);
+    assert!(tree.asked("work/b").is_some());
+    let told = told.text();
+    let lines = told.lines().filter(|line| line.contains("work/a: left alone: memory.stat"));
+    assert_eq!(lines.count(), 1, "{told}");
+}
+
+#[test]
+fn swap_that_is_added_late_is_seen() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    tree.write_proc("swaps", "Filename Type Size Used Priority\n");
+    let mut daemon = tree.daemon(RULE);
+    let guard = |daemon: &offload::daemon::Daemon| daemon.status().lock().cgroups[0].guard.clone();
+    for step in 0..5 {
+        daemon.tick(seconds(6 * step));
+    }
+    assert_eq!(tree.asked("work/a"), None, "there is no page cache either");
+    assert_eq!(guard(&daemon), "no-room");
+    tree.write_proc("swaps", "/dev/vda partition 1048576 0 -2\n");
+    daemon.tick(seconds(30));
+    assert_eq!(tree.asked("work/a"), Some(51 * 4096));
+    tree.forget("work/a");
+    tree.write_proc("swaps", "/dev/vda partition 1048576 1048000 -2\n");
+    daemon.tick(seconds(36));
+    assert_eq!((tree.asked("work/a"), guard(&daemon).as_str()), (None, "no-room"));
+}
+
+#[test]
+fn limits_of_swap_above_a_container_hold() {
+    let tree = Tree::new();
+    tree.cgroup("work", 800 * MIB);
+    tree.cgroup("work/a", 400 * MIB);
+    tree.write("work/memory.swap.max", "104857600\n");
+    tree.write("work/memory.swap.current", "104000000\n");
+    let mut daemon = tree.daemon(RULE);
+    daemon.tick(seconds(0));
+    daemon.tick(seconds(6));
+    assert_eq!(tree.asked("work/a"), None);
+    assert_eq!(daemon.status().lock().cgroups[0].guard, "no-room");
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_with_a_reason() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    // A directory in its place: opening it for writing fails even for root.
+    fs::remove_file(tree.path("work/a/memory.reclaim")).unwrap();
+    fs::create_dir(tree.path("work/a/memory.reclaim")).unwrap();
+    let (log, told) = told(Format::Text);
+    let mut daemon = tree.daemon_with(RULE, log, false);
+    daemon.tick(seconds(0));
+    daemon.tick(seconds(6));
+    assert_eq!(daemon.containers().len(), 0);
+    let told = told.text();
+    assert!(told.contains("work/a: left alone: memory.reclaim: "), "{told}");
+}
+
+#[test]
+fn without_memory_reclaim_memory_high_is_lowered_and_put_back() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    fs::remove_file(tree.path("work/a/memory.reclaim")).unwrap();
+    let mut daemon = tree.guarded_daemon(RULE);
+    daemon.tick(seconds(0));
+    daemon.tick(seconds(6));
+    // What the file says now is what was there; the record tells what was written in between.
+    assert_eq!(tree.first_line("work/a/memory.high"), "max");
+    let record = fs::read_to_string(tree.record()).unwrap();
+    let ours = 400 * MIB - 51 * 4096;
+    assert!(record.contains(&format!(" {ours} max ")), "{record}");
+    daemon.stop().unwrap();
+}
+
+#[test]
+fn a_container_that_compresses_badly_is_sent_to_the_device_until_the_end() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    tree.stat("work/a", 400 * MIB, &format!("zswap {}\nzswapped {}\n", 90 * MIB, 100 * MIB));
+    tree.write("work/a/memory.swap.current", &(100 * MIB).to_string());
+    let mut daemon = tree.guarded_daemon(RULE);
+    daemon.tick(seconds(0));
+    daemon.tick(seconds(6));
+    assert_eq!(tree.first_line("work/a/memory.zswap.max"), "0");
+    tree.write("work/a/memory.zswap.max", "0\n");
+    daemon.stop().unwrap();
+    assert_eq!(tree.first_line("work/a/memory.zswap.max"), "max");
+}
+
+#[test]
+fn slots_of_what_is_back_are_given_up_while_it_comes_back() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    tree.write("work/a/memory.swap.current", &(200 * MIB).to_string());
+    let mut daemon = tree.guarded_daemon(RULE);
+    daemon.tick(seconds(0));
+    let back = |pages: u64| {
+        let more = format!("swapcached {}\nworkingset_refault_anon {pages}\n", 50 * MIB);
+        tree.stat("work/a", 400 * MIB, &more);
+    };
+    back(5_000);
+    daemon.tick(seconds(6));
+    let limit = (300 + 16) * MIB;
+    assert_eq!(tree.first_line("work/a/memory.swap.max"), limit.to_string());
+    tree.write("work/a/memory.swap.max", &format!("{limit}\n"));
+    tree.write("work/a/memory.swap.current", &(100 * MIB).to_string());
+    back(10_000);
+    daemon.tick(seconds(12));
+    let limit = (150 + 16) * MIB;
+    assert_eq!(tree.first_line("work/a/memory.swap.max"), limit.to_string());
+    tree.write("work/a/memory.swap.max", &format!("{limit}\n"));
+    daemon.tick(seconds(18));
+    assert_eq!(tree.first_line("work/a/memory.swap.max"), "max", "nothing came back any more");
+}
+
+#[test]
+fn a_new_configuration_takes_hold_and_lets_go() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    tree.cgroup("batch/b", 400 * MIB);
+    let mut daemon = tree.daemon(RULE);
+    daemon.tick(seconds(0));
+    assert_eq!(daemon.containers()[0].cgroup.path, "work/a");
+    daemon.reload(tree.config(&RULE.replace("work/*", "batch/*")));
+    daemon.tick(seconds(1));
+    assert_eq!(daemon.containers().len(), 1);
+    assert_eq!(daemon.containers()[0].cgroup.path, "batch/b");
+    daemon.stop().unwrap();
+}
+
+#[test]
+fn hundreds_of_cgroups_are_spread_over_the_period() {
+    let tree = Tree::new();
+    for at in 0..240 {
+        tree.cgroup(&format!("work/c{at}"), 400 * MIB);
+    }
+    let mut daemon = tree.daemon(RULE);
+    let mut now = Duration::from_secs(1);
+    let mut wakes = 0;
+    while now < seconds(61) {
+        now = daemon.tick(now).max(now + Duration::from_millis(10));
+        wakes += 1;
+    }
+    assert!((0..240).all(|at| tree.asked(&format!("work/c{at}")).is_some()));
+    assert!(wakes <= 10 * 8 + 12, "{wakes} wakes in ten periods");
+}
+
+#[test]
+fn what_a_rule_does_not_match_is_told() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    let (log, told) = told(Format::Text);
+    let two = format!("{RULE}[[rule]]\ncgroups = [\"work/a\", \"nowhere/*\"]\n");
+    let mut daemon = tree.daemon_with(&two, log, false);
+    daemon.tick(seconds(0));
+    daemon.tick(seconds(10));
+    let told = told.text();
+    assert!(told.contains("rule 2: no cgroup matches \"nowhere/*\""), "{told}");
+    assert!(told.contains("work/a: rule 1 wins over rule 2"), "{told}");
+    assert_eq!(told.matches("wins over").count(), 1, "{told}");
+}
+
+/// Where a log's lines can be read.
+#[derive(Clone, Default)]
+struct Told(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Told {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Told {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+fn told(format: Format) -> (Log, Told) {
+    let told = Told::default();
+    (Log::new(format, Verbosity::All, Box::new(told.clone())), told)
+}
+
+#[test]
+fn every_line_of_a_json_log_is_json() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    let (log, told) = told(Format::Json);
+    let mut daemon = tree.daemon_with(RULE, log, false);
+    for step in 0..4 {
+        daemon.tick(seconds(6 * step));
+    }
+    let text = told.text();
+    let lines: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let decided = lines.iter().find(|line| line["decision"]["reclaim"]["bytes"] == 51 * 4096);
+    assert!(decided.is_some(), "{text}");
+}
+
+/// A container's control files, and what may stand in any of them.
+fn garbage() -> impl Strategy<Value = (usize, String)> {
+    let texts = prop_oneof![
+        "\\PC{0,80}",
+        "[0-9a-z =.\n-]{0,200}",
+        Just("18446744073709551615\n".to_owned()),
+        Just("max\n".to_owned()),
+        Just("-1\n".to_owned()),
+        Just("some avg10=0.00 avg60=0.00 avg300=0.00 total=18446744073709551615\n".to_owned()),
+        Just("anon 18446744073709551615\npgsteal 18446744073709551615\nzswpin 1\n".to_owned()),
+    ];
+    (any::<usize>(), texts)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever stands in whatever file: no panic, no write elsewhere, and the neighbour is served.
+    #[test]
+    fn garbage_in_every_file(spoils in prop::collection::vec(garbage(), 1..12), vanish in any::<bool>()) {
+        let tree = Tree::new();
+        tree.cgroup("work/spoilt", 400 * MIB);
+        tree.cgroup("work/whole", 400 * MIB);
+        tree.cgroup("other/c", 400 * MIB);
+        let before = tree.snapshot();
+        let mut daemon = tree.daemon(RULE);
+        daemon.tick(seconds(0));
+        let mut now = 0;
+        for (which, text) in spoils {
+            let names = tree::FILES;
+            let name = names[which % names.len()];
+            tree.write(&format!("work/spoilt/{name}"), &text);
+            if vanish {
+                let _ = fs::remove_file(tree.path("work/spoilt").join(name));
+            }
+            now += 6;
+            daemon.tick(seconds(now));
+            now += 6;
+            daemon.tick(seconds(now));
+        }
+        prop_assert!(tree.asked("work/whole").is_some());
+        daemon.stop().unwrap();
+        let changed = tree.changed_since(&before);
+        prop_assert!(changed.iter().all(|path| path.starts_with("work/spoilt/") || path == "work/whole/memory.reclaim"), "{changed:?}");
+    }
+
+    /// The same for the host's files.
+    #[test]
+    fn garbage_in_the_hosts_files(spoils in prop::collection::vec(garbage(), 1..6)) {
+        let tree = Tree::new();
+        tree.cgroup("work/a", 400 * MIB);
+        let mut daemon = tree.daemon(RULE);
+        daemon.tick(seconds(0));
+        for (at, (which, text)) in spoils.into_iter().enumerate() {
+            tree.write_proc(["swaps", "meminfo", "vmstat"][which % 3], &text);
+            daemon.tick(seconds(6 * (at as u64 + 1)));
+        }
+        daemon.stop().unwrap();
+    }
+}

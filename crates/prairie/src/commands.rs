@@ -1,6 +1,8 @@
 //! The subcommands, one file each.
 
 mod import;
+mod offload;
+mod psi;
 mod record;
 mod replay;
 mod sources;
@@ -11,6 +13,8 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Subcommand;
 
+pub use offload::Profiled;
+
 /// What to do.
 #[derive(Subcommand)]
 pub enum Command {
@@ -19,9 +23,16 @@ pub enum Command {
     Replay(replay::Args),
     Sources(sources::Args),
     Import(import::Args),
+    Offload(offload::Args),
+    Psi(psi::Args),
 }
 
 impl Command {
+    /// Whether it sees to signals itself: a daemon has its own ways to end.
+    pub fn handles_signals(&self) -> bool {
+        matches!(self, Command::Offload(args) if args.handles_signals())
+    }
+
     /// Does it. `interrupted` asks it to stop.
     pub fn run(self, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
         match self {
@@ -29,6 +40,8 @@ impl Command {
             Command::Record(args) => record::run(&args, interrupted),
             Command::Sources(args) => sources::run(&args, interrupted),
             Command::Import(args) => import::run(&args, interrupted),
+            Command::Offload(args) => offload::run(&args, interrupted),
+            Command::Psi(args) => psi::run(&args, interrupted),
             Command::Replay(args) => replay::run(&args, interrupted),
         }
     }

@@ -7,8 +7,11 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// Exit code of a program that SIGINT ended, by the shell's convention.
 pub const EXIT_CODE: u8 = 130;
 
-/// The flag that the first interruption sets.
-pub fn flag() -> &'static AtomicBool {
+/// The flag that the first interruption sets, if signals are to be `caught` here.
+pub fn flag(caught: bool) -> &'static AtomicBool {
+    if !caught {
+        return &INTERRUPTED;
+    }
     let installed = ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
             std::process::exit(EXIT_CODE.into());

@@ -29,7 +29,7 @@ Exit codes:
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let interrupted = interrupt::flag();
+    let interrupted = interrupt::flag(!cli.command.handles_signals());
     match cli.command.run(interrupted) {
         Ok(code) => code,
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,

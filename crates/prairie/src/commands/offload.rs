@@ -1,0 +1,98 @@
+//! `prairie offload`: cold memory of containers to swap, under measured pressure.
+
+mod check;
+mod profile;
+mod run;
+mod status;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use clap::Subcommand;
+
+pub use profile::Profiled;
+
+/// Offload cold memory of containers to swap, under measured pressure
+///
+/// A daemon that looks at each container once a period and has the kernel take a little of what
+/// has long been idle, as long as the container does not notice: the controller of TMO (ASPLOS
+/// 2022), with guards against what it would do wrong.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  prairie offload check --config offload.toml          is this host ready, and what it would do
+  sudo prairie offload run --config offload.toml --dry-run
+  sudo prairie offload run --config offload.toml
+  prairie offload status
+  sudo prairie offload profile workload.slice/web.service
+
+Exit codes:
+  0    done; `check`: the host is ready
+  1    not done; one line on standard error says what, where and what would be right
+  2    the command line was not understood
+  130  interrupted";
+
+#[derive(Subcommand)]
+enum What {
+    Run(run::Args),
+    Status(status::Args),
+    Check(check::Args),
+    Profile(profile::Args),
+    Restore(RestoreArgs),
+    /// Wait for the daemon to end, then put back what it held (the daemon starts this itself)
+    #[command(hide = true)]
+    Guard,
+}
+
+/// Put back what a daemon that was killed has left on lease
+///
+/// The daemon's guardian does so by itself; this serves where both were killed. The systemd unit
+/// runs it after each stop.
+#[derive(clap::Args)]
+struct RestoreArgs {
+    /// The record of what is on lease
+    #[arg(long, value_name = "FILE", default_value = "/run/prairie/offload.leases")]
+    leases: PathBuf,
+}
+
+/// Does what was asked for.
+pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    match &args.what {
+        What::Run(args) => run::run(args),
+        What::Status(args) => status::run(args),
+        What::Check(args) => check::run(args),
+        What::Profile(args) => profile::run(args, interrupted),
+        What::Restore(args) => restore(args),
+        What::Guard => guard(),
+    }
+}
+
+impl Args {
+    /// Whether the command sees to signals itself.
+    pub fn handles_signals(&self) -> bool {
+        matches!(self.what, What::Run(_) | What::Guard)
+    }
+}
+
+fn restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
+    use anyhow::Context;
+    let restored = offload::world::guardian::restore_record(&args.leases)
+        .with_context(|| args.leases.display().to_string())?;
+    if restored.restored > 0 {
+        eprintln!("prairie: {} limits put back", restored.restored);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The guardian: the daemon starts it with a pipe as its standard input.
+fn guard() -> anyhow::Result<ExitCode> {
+    offload::world::guardian::watch(std::io::stdin().lock());
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,55 @@
+//! `prairie offload check`: is this host ready?
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use offload::check::{Finding, Verdict, check};
+use offload::config::Config;
+use offload::world::probe::{Host, Paths};
+use serde::Serialize;
+
+use crate::output;
+use crate::view::offload as view;
+
+/// Say whether this host is ready for offloading, with a cure for each thing that is not
+#[derive(clap::Args)]
+pub struct Args {
+    /// Check the cgroups that this configuration names, too
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Print the findings as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document {
+    /// What this is.
+    schema: &'static str,
+    /// The Prairie that wrote it.
+    prairie_version: &'static str,
+    /// Nothing is missing.
+    ready: bool,
+    findings: Vec<Finding>,
+}
+
+/// Looks and prints; exit code 1 where offloading would not work.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let config = args.config.as_deref().map(Config::load).transpose()?;
+    let findings = check(&Host::probe(Paths::live()), config.as_ref());
+    let ready = findings.iter().all(|finding| finding.verdict < Verdict::Missing);
+    if args.json {
+        let prairie_version = env!("CARGO_PKG_VERSION");
+        output::print_json(&Document {
+            schema: "prairie-offload-check",
+            prairie_version,
+            ready,
+            findings,
+        })?;
+    } else {
+        output::print_text(&view::findings(&findings))?;
+    }
+    Ok(if ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

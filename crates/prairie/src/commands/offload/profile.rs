@@ -1,0 +1,190 @@
+//! `prairie offload profile`: how much of each container is cold.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use host::cgroup::{MemoryStat, memory_stat};
+use offload::ageing::Means;
+use offload::coldness::{Coldness, GENERATIONS_AT, MEASURED_AT};
+use offload::world::accessed_bits;
+use offload::world::discover::{CgroupPattern, discover};
+use offload::world::file::{Buffer, Held};
+use offload::world::generations::Generations;
+use offload::world::probe::{Host, Paths};
+use serde::Serialize;
+
+use crate::view::offload as view;
+use crate::{interrupt, output, progress};
+
+/// Show how much of each container is cold: touched within 1, 2, 5 minutes, or not
+///
+/// Takes five minutes by accessed bits, six by MGLRU's generations. It changes no memory, but it
+/// clears accessed bits or begins generations: do not run it beside the daemon, whose ages it
+/// would disturb.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Patterns of cgroups, below the root of cgroup v2
+    #[arg(value_name = "CGROUP", required = true)]
+    cgroups: Vec<String>,
+
+    /// Print the figures as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    /// What this is.
+    schema: &'static str,
+    /// The Prairie that wrote it.
+    prairie_version: &'static str,
+    /// By what ages were told.
+    source: &'static str,
+    cgroups: &'a [Profiled],
+}
+
+/// One container.
+#[derive(Serialize)]
+pub struct Profiled {
+    /// Its path.
+    pub cgroup: String,
+    /// How cold its memory is.
+    #[serde(flatten)]
+    pub coldness: Coldness,
+    /// Anonymous memory.
+    pub anon_bytes: u64,
+    /// Page cache.
+    pub file_bytes: u64,
+}
+
+/// Marks, waits, reads, prints.
+pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    let patterns: Vec<CgroupPattern> = args
+        .cgroups
+        .iter()
+        .map(|text| CgroupPattern::new(text).map_err(anyhow::Error::msg))
+        .collect::<Result<_, _>>()?;
+    let host = Host::probe(Paths::live());
+    let named = discover(&host.paths.cgroup, &[&patterns]);
+    let paths: Vec<String> =
+        named.into_iter().filter(|named| !named.covered).map(|named| named.path).collect();
+    if paths.is_empty() {
+        bail!("no cgroup below {} matches", host.paths.cgroup.display());
+    }
+    let run = Run { host: &host, paths: &paths, interrupted };
+    let (source, coldness) = match host.means() {
+        Means::Generations => ("MGLRU's generations", run.by_generations()?),
+        Means::AccessedBits => ("accessed bits of mapped memory", run.by_accessed_bits()?),
+        Means::None => bail!("this host cannot tell ages; `prairie offload check` says why"),
+    };
+    let Some(coldness) = coldness else {
+        eprintln!("prairie: interrupted");
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+    };
+    let profiled: Vec<Profiled> = paths
+        .iter()
+        .zip(coldness)
+        .map(|(path, coldness)| {
+            let stat = stat(&host.paths.cgroup.join(path)).unwrap_or_default();
+            let (anon_bytes, file_bytes) = (stat.anon, stat.file);
+            Profiled { cgroup: path.clone(), coldness, anon_bytes, file_bytes }
+        })
+        .collect();
+    if args.json {
+        let prairie_version = env!("CARGO_PKG_VERSION");
+        let schema = "prairie-offload-profile";
+        output::print_json(&Document { schema, prairie_version, source, cgroups: &profiled })?;
+    } else {
+        output::print_report(&view::profile(source, &profiled))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Run<'a> {
+    host: &'a Host,
+    paths: &'a [String],
+    interrupted: &'static AtomicBool,
+}
+
+impl Run<'_> {
+    /// Nothing where it was interrupted.
+    fn by_generations(&self) -> anyhow::Result<Option<Vec<Coldness>>> {
+        let mut generations = Generations::open(&self.host.paths.debugfs).context("lru_gen")?;
+        let mut buffer = Buffer::default();
+        let mut after_five = Vec::new();
+        let started = Instant::now();
+        for (at, when) in GENERATIONS_AT.into_iter().enumerate() {
+            if !self.wait(started, when, GENERATIONS_AT[GENERATIONS_AT.len() - 1]) {
+                return Ok(None);
+            }
+            generations.stale();
+            generations.refresh(Duration::ZERO, Duration::ZERO, &mut buffer)?;
+            for path in self.paths {
+                for command in generations.beginnings(path) {
+                    generations.command().write(command.as_str()).context("lru_gen")?;
+                }
+            }
+            generations.stale();
+            generations.refresh(Duration::ZERO, Duration::ZERO, &mut buffer)?;
+            if at == 2 {
+                after_five = self.paths.iter().map(|path| generations.of(path).to_vec()).collect();
+            }
+        }
+        let of =
+            |(path, five): (&String, &Vec<_>)| Coldness::of_generations(five, generations.of(path));
+        Ok(Some(self.paths.iter().zip(&after_five).map(of).collect()))
+    }
+
+    /// Nothing where it was interrupted.
+    fn by_accessed_bits(&self) -> anyhow::Result<Option<Vec<Coldness>>> {
+        let proc = &self.host.paths.proc;
+        let directories: Vec<PathBuf> =
+            self.paths.iter().map(|path| self.host.paths.cgroup.join(path)).collect();
+        for (directory, path) in directories.iter().zip(self.paths) {
+            if accessed_bits::clear(proc, directory) == 0 {
+                bail!(
+                    "{path}: of none of its processes could the accessed bits be cleared; run as root"
+                );
+            }
+        }
+        let started = Instant::now();
+        let mut mapped = vec![(0, [0; 3]); directories.len()];
+        for (at, when) in MEASURED_AT.into_iter().enumerate() {
+            if !self.wait(started, when, MEASURED_AT[MEASURED_AT.len() - 1]) {
+                return Ok(None);
+            }
+            for (directory, (total, referenced)) in directories.iter().zip(&mut mapped) {
+                let idle = accessed_bits::idle_bytes(proc, directory).unwrap_or(0);
+                let stat = stat(directory).unwrap_or_default();
+                *total = stat.anon.saturating_add(stat.file_mapped).max(idle);
+                referenced[at] = *total - idle;
+            }
+        }
+        let of = |(total, referenced): (u64, [u64; 3])| Coldness::of_referenced(total, referenced);
+        Ok(Some(mapped.into_iter().map(of).collect()))
+    }
+
+    /// Waits until `when` after the start; false where it was interrupted.
+    fn wait(&self, started: Instant, when: Duration, all: Duration) -> bool {
+        let bar = progress::bar(Some(all.as_secs()), "Waiting for memory to grow old");
+        while started.elapsed() < when {
+            if self.interrupted.load(Ordering::Relaxed) {
+                return false;
+            }
+            bar.set_position(started.elapsed().as_secs());
+            sleep((when - started.elapsed().min(when)).min(Duration::from_millis(200)));
+        }
+        bar.finish_and_clear();
+        !self.interrupted.load(Ordering::Relaxed)
+    }
+}
+
+fn stat(directory: &Path) -> Option<MemoryStat> {
+    let held = Held::open(&directory.join("memory.stat")).ok()?;
+    memory_stat::parse("memory.stat", held.read(&mut Buffer::default()).ok()?).ok()
+}

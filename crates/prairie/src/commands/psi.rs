@@ -1,0 +1,196 @@
+//! `prairie psi`: a live view of pressure stall information.
+
+use std::fs;
+use std::io::{IsTerminal, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use host::psi::{self, Pressure};
+use offload::world::probe::Paths;
+use serde::Serialize;
+
+use crate::{interrupt, output};
+
+/// Show how much time is lost waiting for CPU, memory and IO
+///
+/// Some: at least one task waited. Full: all did. Shares are taken from the kernel's totals over
+/// each interval; its running averages, shown beside them, cannot show less than 1 %.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// A cgroup, below the root of cgroup v2 [default: the whole system]
+    #[arg(value_name = "CGROUP")]
+    cgroup: Option<String>,
+
+    /// Time between two readings. Reading often makes the kernel lose short stalls
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
+    interval: Duration,
+
+    /// Stop after so many readings [default: go on]
+    #[arg(long, value_name = "N")]
+    count: Option<u64>,
+
+    /// Print each reading as one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  prairie psi                                 the system, every two seconds
+  prairie psi workload.slice/web.service      a container
+  prairie psi --count 1 --interval 10s --json one figure for the next ten seconds
+
+Exit codes:
+  0    done
+  1    not done; one line on standard error says what, where and what would be right
+  2    the command line was not understood
+  130  interrupted";
+
+const RESOURCES: [&str; 3] = ["cpu", "memory", "io"];
+
+/// One reading, as `--json` prints it.
+#[derive(Serialize)]
+struct Reading {
+    /// Seconds since the reading before.
+    seconds: f64,
+    cpu: Shares,
+    memory: Shares,
+    io: Shares,
+}
+
+/// Shares of the interval, and what the kernel's files say.
+#[derive(Clone, Copy, Serialize)]
+struct Shares {
+    some: f64,
+    full: f64,
+    some_avg10_percent: f64,
+    full_avg10_percent: f64,
+    some_total_us: u64,
+    full_total_us: u64,
+}
+
+/// Reads and prints until told to stop.
+pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    if args.interval < Duration::from_millis(10) {
+        bail!("--interval {:?}: at least 10ms", args.interval);
+    }
+    let files = files(args)?;
+    let mut before = (Instant::now(), read(&files)?);
+    let mut printed = 0;
+    while args.count.is_none_or(|count| printed < count) {
+        let due = before.0 + args.interval;
+        while let Some(rest) = due.checked_duration_since(Instant::now()) {
+            if interrupted.load(Ordering::Relaxed) {
+                return Ok(ExitCode::from(interrupt::EXIT_CODE));
+            }
+            sleep(rest.min(Duration::from_millis(100)));
+        }
+        let now = (Instant::now(), read(&files)?);
+        let seconds = (now.0 - before.0).as_secs_f64();
+        let shares = |at: usize| Shares::between(&before.1[at], &now.1[at], seconds);
+        let reading = Reading { seconds, cpu: shares(0), memory: shares(1), io: shares(2) };
+        if args.json {
+            output::print_text(&(serde_json::to_string(&reading)? + "\n"))?;
+        } else {
+            print_table(&reading, printed)?;
+        }
+        printed += 1;
+        before = now;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The three files, of a cgroup or of the system.
+fn files(args: &Args) -> anyhow::Result<[PathBuf; 3]> {
+    let Some(cgroup) = &args.cgroup else {
+        let directory = Path::new("/proc/pressure");
+        if !directory.is_dir() {
+            bail!("/proc/pressure: not there; boot with psi=1 (CONFIG_PSI)");
+        }
+        return Ok(RESOURCES.map(|name| directory.join(name)));
+    };
+    let directory = Paths::live().cgroup.join(cgroup.trim_matches('/'));
+    if !directory.is_dir() {
+        bail!("{}: no such cgroup", directory.display());
+    }
+    Ok(RESOURCES.map(|name| directory.join(format!("{name}.pressure"))))
+}
+
+/// A resource whose controller is off for a cgroup has no file: its pressure is not kept.
+fn read(files: &[PathBuf; 3]) -> anyhow::Result<[Pressure; 3]> {
+    let one = |path: &PathBuf| match fs::read_to_string(path) {
+        Ok(text) => Ok(psi::parse(&path.display().to_string(), &text)?),
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
+    };
+    Ok([one(&files[0])?, one(&files[1])?, one(&files[2])?])
+}
+
+impl Shares {
+    fn between(before: &Pressure, now: &Pressure, seconds: f64) -> Shares {
+        let share = |before: u64, now: u64| now.saturating_sub(before) as f64 / 1e6 / seconds;
+        let (full_before, full) = (before.full.unwrap_or_default(), now.full.unwrap_or_default());
+        Shares {
+            some: share(before.some.total_us, now.some.total_us),
+            full: share(full_before.total_us, full.total_us),
+            some_avg10_percent: f64::from(now.some.avg10) / 100.0,
+            full_avg10_percent: f64::from(full.avg10) / 100.0,
+            some_total_us: now.some.total_us,
+            full_total_us: full.total_us,
+        }
+    }
+}
+
+/// A line for each resource on a terminal, in place; elsewhere one after the other.
+fn print_table(reading: &Reading, printed: u64) -> anyhow::Result<()> {
+    let mut text = String::new();
+    if printed > 0 && stdout().is_terminal() {
+        text += "\x1b[4A";
+    }
+    if printed == 0 || stdout().is_terminal() {
+        text += "           some               full               (kernel's avg10: some, full)\n";
+    }
+    for (name, shares) in RESOURCES.iter().zip([reading.cpu, reading.memory, reading.io]) {
+        text += &format!(
+            "{name:<7} {:>8.3} % {:<7} {:>8.3} % {:<7} {:>8.2} % {:>7.2} %\n",
+            shares.some * 100.0,
+            bar(shares.some),
+            shares.full * 100.0,
+            bar(shares.full),
+            shares.some_avg10_percent,
+            shares.full_avg10_percent,
+        );
+    }
+    output::print_text(&text)
+}
+
+/// Seven places, each ten times the one before: from 0.0001 % to all.
+fn bar(share: f64) -> String {
+    let decades = if share > 0.0 { (share.log10() + 6.0).clamp(0.0, 6.0) as usize + 1 } else { 0 };
+    "#".repeat(decades)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_come_from_totals() {
+        let at = |some, full| Pressure {
+            some: psi::Stall { total_us: some, ..Default::default() },
+            full: Some(psi::Stall { total_us: full, ..Default::default() }),
+        };
+        let shares = Shares::between(&at(1_000, 0), &at(7_000, 3_000), 6.0);
+        assert!((shares.some - 0.001).abs() < 1e-12 && (shares.full - 0.0005).abs() < 1e-12);
+        assert_eq!(Shares::between(&at(7_000, 0), &at(0, 0), 6.0).some, 0.0);
+    }
+
+    #[test]
+    fn bars_are_logarithmic() {
+        assert_eq!([0.0, 1e-9, 1e-3, 1.0, 2.0].map(|share| bar(share).len()), [0, 1, 4, 7, 7]);
+    }
+}

@@ -1,0 +1,199 @@
+//! Offloading: the daemon's status, the findings of a check, the coldness of containers.
+
+use std::fmt::Write;
+
+use offload::check::{Finding, Verdict};
+use offload::status::{CgroupStatus, Status};
+use report::{Block, Cell, Column, KeyFigure, Report, Section, Table, Tone, number};
+
+use crate::commands::Profiled;
+
+/// What the daemon does.
+pub fn status(status: &Status) -> Report {
+    let mut blocks = vec![Block::KeyFigures(figures(status))];
+    if status.disagree {
+        blocks.push(Block::Warning(
+            "The cgroups' figures and the host's disagree: the pool takes whole pages, cgroups are \
+             charged compressed lengths. Believe the host."
+                .to_owned(),
+        ));
+    }
+    if status.dry_run {
+        blocks.push(Block::Note("A dry run: nothing is taken.".to_owned()));
+    }
+    Report {
+        title: "Offloading".to_owned(),
+        subtitle: format!("ages by {}", status.age_means),
+        generated_by: format!("prairie {}", status.version),
+        sections: vec![
+            Section { heading: "Savings".to_owned(), intro: String::new(), blocks },
+            Section {
+                heading: "Containers".to_owned(),
+                intro: String::new(),
+                blocks: vec![Block::Table(containers(status))],
+            },
+        ],
+    }
+}
+
+fn figures(status: &Status) -> Vec<KeyFigure> {
+    let figure = |value, label: &str, definition: String| KeyFigure {
+        value,
+        label: label.to_owned(),
+        definition,
+    };
+    let measured = if status.return_cost_measured { "measured here" } else { "not measured" };
+    vec![
+        figure(
+            signed_bytes(status.gained_bytes),
+            "gained by the host",
+            "Swapped out, less the pool's share, less what is back and keeps its slot.".to_owned(),
+        ),
+        figure(
+            number::bytes(status.claimed_bytes),
+            "claimed by the cgroups' figures",
+            "Swapped out, less the compressed lengths that they are charged.".to_owned(),
+        ),
+        figure(
+            format!(
+                "{} of {}",
+                number::bytes(status.swap_used_bytes),
+                number::bytes(status.swap_bytes)
+            ),
+            "of swap given out",
+            match status.write_budget_bytes {
+                Some(bytes) => format!("{} may still be written today.", number::bytes(bytes)),
+                None => String::new(),
+            },
+        ),
+        figure(
+            format!("{:.1} µs", status.return_cost_us),
+            "for a page to come back",
+            measured.to_owned(),
+        ),
+        figure(
+            format!("{:.2} s", status.own_cpu_us as f64 / 1e6),
+            "of CPU time so far",
+            format!("Reclaim itself, in the kernel: {:.2} s.", status.reclaim_cpu_us as f64 / 1e6),
+        ),
+    ]
+}
+
+fn signed_bytes(bytes: i64) -> String {
+    let sign = if bytes < 0 { "−" } else { "" };
+    format!("{sign}{}", number::bytes(bytes.unsigned_abs()))
+}
+
+fn containers(status: &Status) -> Table {
+    let columns = vec![
+        Column::text("cgroup"),
+        Column::text("profile"),
+        Column::text("by"),
+        Column::number("current"),
+        Column::number("in swap"),
+        Column::number("idle"),
+        Column::number("taken"),
+        Column::number("back"),
+        Column::number("pressure"),
+        Column::text("now"),
+    ];
+    Table {
+        columns,
+        rows: status.cgroups.iter().map(row).collect(),
+        notes: vec![
+            "Pressure: the largest of memory, io and returned (pages that came back times their \
+             cost), as a share of the last period."
+                .to_owned(),
+        ],
+        ..Table::default()
+    }
+}
+
+fn row(cgroup: &CgroupStatus) -> Vec<Cell> {
+    let pressure = cgroup.memory_pressure.max(cgroup.io_pressure).max(cgroup.returned_pressure);
+    let now = match (cgroup.trouble.as_str(), cgroup.reason.as_str()) {
+        ("", "") => "taking".to_owned(),
+        ("", reason) => reason.to_owned(),
+        (trouble, _) => trouble.to_owned(),
+    };
+    vec![
+        cgroup.path.clone().into(),
+        format!("{} (rule {})", cgroup.profile, cgroup.rule).into(),
+        cgroup.means.clone().into(),
+        number::bytes(cgroup.current_bytes).into(),
+        number::bytes(cgroup.swap_bytes).into(),
+        cgroup.idle_bytes.map_or("unknown".to_owned(), number::bytes).into(),
+        number::bytes(cgroup.taken_bytes).into(),
+        number::bytes(cgroup.returned_bytes).into(),
+        format!("{:.3} % {}", pressure * 100.0, cgroup.governing).into(),
+        Cell::toned(now, if cgroup.trouble.is_empty() { Tone::Plain } else { Tone::Bad }),
+    ]
+}
+
+/// The findings of a check, one line each and the cure below.
+pub fn findings(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for finding in findings {
+        let word = match finding.verdict {
+            Verdict::Good => "good",
+            Verdict::Note => "note",
+            Verdict::Warning => "warning",
+            Verdict::Missing => "MISSING",
+        };
+        let _ = write!(text, "{word:<8} {:<13} {}", finding.about, finding.found);
+        if !finding.cure.is_empty() {
+            let _ = write!(text, "\n{:23}→ {}", "", finding.cure);
+        }
+        text.push('\n');
+    }
+    text
+}
+
+/// Figure 2 of the TMO paper, for these containers.
+pub fn profile(source: &str, profiled: &[Profiled]) -> Report {
+    let columns = vec![
+        Column::text("cgroup"),
+        Column::number("1 minute"),
+        Column::number("2 minutes"),
+        Column::number("5 minutes"),
+        Column::number("cold"),
+        Column::number("cold").with_unit("%"),
+        Column::number("working set"),
+        Column::number("anonymous"),
+        Column::number("page cache"),
+    ];
+    let row = |each: &Profiled| {
+        let coldness = &each.coldness;
+        let total = coldness.total_bytes();
+        let share = coldness.cold_bytes as f64 / total.max(1) as f64 * 100.0;
+        vec![
+            each.cgroup.clone().into(),
+            number::bytes(coldness.one_minute_bytes).into(),
+            number::bytes(coldness.two_minutes_bytes).into(),
+            number::bytes(coldness.five_minutes_bytes).into(),
+            number::bytes(coldness.cold_bytes).into(),
+            format!("{share:.1}").into(),
+            number::bytes(total - coldness.cold_bytes).into(),
+            number::bytes(each.anon_bytes).into(),
+            number::bytes(each.file_bytes).into(),
+        ]
+    };
+    let note = "When memory was last touched: within the last minute, before that within two, \
+                before that within five, or not within five (cold). The working set is all but the cold.";
+    let table = Table {
+        columns,
+        rows: profiled.iter().map(row).collect(),
+        notes: vec![note.to_owned()],
+        ..Table::default()
+    };
+    Report {
+        title: "How cold memory is".to_owned(),
+        subtitle: format!("by {source}"),
+        generated_by: format!("prairie {}", env!("CARGO_PKG_VERSION")),
+        sections: vec![Section {
+            heading: "Coldness".to_owned(),
+            intro: String::new(),
+            blocks: vec![Block::Table(table)],
+        }],
+    }
+}

@@ -1,0 +1,124 @@
+//! `prairie offload` and `prairie psi` as they are run.
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use common::{prairie, run, stderr, stdout};
+
+/// What a command said that was not to succeed: one line.
+fn refusal(output: &Output) -> String {
+    let text = stderr(output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(output.stdout.is_empty() && text.lines().count() == 1, "{text}");
+    text
+}
+
+#[test]
+fn a_wrong_configuration_is_refused_in_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("offload.toml");
+    fs::write(&file, "[[rule]]\ncgroups = [\"a\"]\nreclaim_ration = 0.1\n").unwrap();
+    for command in ["run", "check"] {
+        let output = run(directory.path(), &["offload", command, "--config", "offload.toml"]);
+        let text = refusal(&output);
+        assert!(text.contains("offload.toml, line 3"), "{text}");
+        assert!(text.contains("did you mean `reclaim_ratio`?"), "{text}");
+    }
+    let output = run(directory.path(), &["offload", "run", "--config", "missing.toml"]);
+    assert!(refusal(&output).contains("cannot read missing.toml"));
+}
+
+#[test]
+fn without_a_daemon_status_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = run(directory.path(), &["offload", "status", "--socket", "nobody.sock"]);
+    assert!(refusal(&output).contains("nobody.sock: no daemon answers"));
+}
+
+#[test]
+fn a_check_names_a_cure_for_all_that_is_not_good() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("o.toml"), "[[rule]]\ncgroups = [\"none/such\"]\n").unwrap();
+    let output = run(directory.path(), &["offload", "check", "--config", "o.toml", "--json"]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let ready = document["ready"].as_bool().unwrap();
+    assert_eq!(output.status.code(), Some(if ready { 0 } else { 1 }));
+    let findings = document["findings"].as_array().unwrap();
+    for finding in findings {
+        let harmless = finding["verdict"] == "good" || finding["verdict"] == "note";
+        assert!(harmless || finding["cure"] != "", "{finding}");
+    }
+    let unmatched = "rule 1: no cgroup matches \"none/such\"";
+    assert!(findings.iter().any(|finding| finding["found"] == unmatched), "{document}");
+    let text = stdout(&run(directory.path(), &["offload", "check", "--config", "o.toml"]));
+    assert!(text.contains(unmatched) && text.contains("cgroup v2"), "{text}");
+}
+
+#[test]
+fn the_guardian_puts_back_what_its_pipe_held_when_the_daemon_is_killed() {
+    let directory = tempfile::tempdir().unwrap();
+    let limit = directory.path().join("memory.high");
+    fs::write(&limit, "4096").unwrap();
+    let inode = fs::metadata(directory.path()).unwrap().ino();
+    // A shell in the daemon's place: it borrows, and is killed with the pipe open.
+    let script = format!(
+        "{{ echo 'hold 0 {inode} 4096 max {}'; kill -9 $$; }} | {} offload guard",
+        limit.display(),
+        env!("CARGO_BIN_EXE_prairie"),
+    );
+    let status = std::process::Command::new("sh").arg("-c").arg(script).status().unwrap();
+    assert!(!status.success(), "the shell was killed");
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while !fs::read_to_string(&limit).unwrap().starts_with("max") {
+        assert!(std::time::Instant::now() < deadline, "the limit was not put back");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn restore_reads_the_record_and_empties_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let limit = directory.path().join("memory.high");
+    fs::write(&limit, "4096").unwrap();
+    let inode = fs::metadata(directory.path()).unwrap().ino();
+    let record = directory.path().join("leases");
+    let mut file = fs::File::create(&record).unwrap();
+    writeln!(file, "hold 0 {inode} 4096 8192 {}", limit.display()).unwrap();
+    write!(file, "hold 1 {inode} 40").unwrap();
+    let output = run(directory.path(), &["offload", "restore", "--leases", "leases"]);
+    assert!(output.status.success() && stderr(&output).contains("1 limits put back"));
+    assert!(fs::read_to_string(&limit).unwrap().starts_with("8192"));
+    assert_eq!(fs::read_to_string(&record).unwrap(), "");
+    let again = run(directory.path(), &["offload", "restore", "--leases", "leases"]);
+    assert!(again.status.success() && again.stderr.is_empty());
+}
+
+#[test]
+fn psi_prints_what_was_asked_for() {
+    let directory = tempfile::tempdir().unwrap();
+    if !Path::new("/proc/pressure").is_dir() {
+        eprintln!("skipped: no pressure stall information");
+        return;
+    }
+    let arguments = ["psi", "--count", "2", "--interval", "50ms", "--json"];
+    let output = prairie(directory.path(), &arguments).stdin(Stdio::null()).output().unwrap();
+    let text = stdout(&output);
+    assert_eq!(text.lines().count(), 2, "{text}{}", stderr(&output));
+    for line in text.lines() {
+        let reading: serde_json::Value = serde_json::from_str(line).unwrap();
+        for resource in ["cpu", "memory", "io"] {
+            let some = reading[resource]["some"].as_f64().unwrap();
+            assert!((0.0..=2.0).contains(&some), "{line}");
+            assert!(reading[resource]["full"].as_f64().unwrap() <= some + 0.1, "{line}");
+        }
+    }
+    let output = run(directory.path(), &["psi", "no/such/cgroup"]);
+    assert!(refusal(&output).contains("no such cgroup"));
+    let output = run(directory.path(), &["psi", "--interval", "1us"]);
+    assert!(refusal(&output).contains("at least 10ms"));
+}

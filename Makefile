@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo build test vm-test licences fuzz bench clean
+.PHONY: help demo build test heap-test vm-test licences fuzz bench clean
 
 # rustup puts cargo here, and only login shells look there.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -41,6 +41,10 @@ test: ## Run every check and every test; stop at the first that fails
 	@scripts/check-links
 	@echo "== test"
 	@$(CARGO) test --locked --workspace -- --show-output
+
+heap-test: ## Run the heap under real programs for minutes, with and without restartable sequences
+	@scripts/need cargo cc
+	@scripts/heap-test
 
 vm-test: ## Run the tests that need a real kernel, in emulated machines
 	@scripts/need qemu

@@ -9,6 +9,7 @@ pub mod choice;
 pub mod control;
 pub mod cpu;
 pub mod cxx;
+pub mod decline;
 pub mod deepbind;
 pub mod emergency;
 pub mod entry;

@@ -7,6 +7,7 @@
 //! up and which drain.
 
 pub mod front;
+pub mod inspect;
 pub mod memory;
 pub mod page_heap;
 pub mod storage;

@@ -1,5 +1,6 @@
 //! The subcommands, one file each.
 
+mod heap;
 mod import;
 mod offload;
 mod psi;
@@ -25,6 +26,7 @@ pub enum Command {
     Import(import::Args),
     Offload(offload::Args),
     Psi(psi::Args),
+    Heap(heap::Args),
 }
 
 impl Command {
@@ -39,6 +41,7 @@ impl Command {
             Command::Survey(args) => survey::run(&args, interrupted),
             Command::Record(args) => record::run(&args, interrupted),
             Command::Sources(args) => sources::run(&args, interrupted),
+            Command::Heap(args) => heap::run(&args),
             Command::Import(args) => import::run(&args, interrupted),
             Command::Offload(args) => offload::run(&args, interrupted),
             Command::Psi(args) => psi::run(&args, interrupted),

@@ -202,8 +202,9 @@ static void with_workers(void (*meanwhile)(void)) {
     stop = 1;
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
 }
+static int forks_wanted = 25;
 static void fork_many(void) {
-    for (int i = 0; i < 25; i++) {
+    for (int i = 0; i < forks_wanted; i++) {
         pid_t child = fork();
         CHECK(child >= 0);
         if (child == 0) {
@@ -241,6 +242,7 @@ static void *flusher(void *argument) {
     return NULL;
 }
 static void fork_fflush(void) {
+    forks_wanted = 6; /* each waits until the flusher gives way */
     pthread_t thread;
     pthread_create(&thread, NULL, flusher, NULL);
     fork_many();

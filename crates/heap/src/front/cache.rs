@@ -10,6 +10,10 @@ use core::sync::atomic::Ordering::Relaxed;
 use super::size_class::{CLASSES, MAX_BATCH, SizeClass};
 use super::slab::{Header, Learnt, Slab, begin};
 
+/// Classes that a miss looks at for room to take. More would make misses dear where all classes are
+/// in use, and the hand comes round all the same.
+const STEAL_LOOKS: usize = 8;
+
 /// The stacks of a cache. The thread may be moved to another CPU, and so to other stacks, between
 /// any two calls.
 pub trait Stacks {
@@ -162,7 +166,7 @@ impl<S: Stacks, L: Lower> Cache<'_, S, L> {
     /// Takes room of at least `bytes` from classes that have not missed lately.
     fn steal(&self, slab: &Slab, class: SizeClass, bytes: usize) {
         let mut stolen = 0;
-        for _ in 0..2 * CLASSES {
+        for _ in 0..STEAL_LOOKS {
             if stolen >= bytes {
                 break;
             }

@@ -14,7 +14,7 @@ use rustix::thread::{Cpuid, MembarrierCommand, membarrier, membarrier_cpu};
 
 use super::size_class::{CLASSES, MAX_BATCH, SizeClass};
 use super::slab::{Header, Slab, begin};
-use super::sync::Lock;
+use super::sync::{ForkLock, Lock};
 use crate::storage::Storage;
 
 /// CPUs of the largest Linux (`CONFIG_NR_CPUS`).
@@ -43,7 +43,14 @@ fn nobodys() -> *mut Slab {
 
 /// The slab of a CPU whose own one is being emptied: as [`NOBODYS`], but not to be replaced.
 static EMPTIED: Headers = Headers([0; CLASSES + 1]);
+/// Held by who empties the caches. That thread takes other locks while it holds this one, alone of
+/// all; nobody takes this one while he holds another, and a fork gives up and tries again.
 static EMPTYING: Lock<()> = Lock::new(());
+
+/// The lock of who empties the caches, for fork.
+pub fn fork_lock() -> &'static dyn ForkLock {
+    &EMPTYING
+}
 
 fn emptied() -> *mut Slab {
     (&raw const EMPTIED).cast::<Slab>().cast_mut()

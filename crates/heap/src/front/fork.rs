@@ -8,10 +8,9 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use super::background;
 use super::malloc::HEAP;
 use super::sync::{ForkLock, Taken, me, set_forking};
-use super::thread;
+use super::{background, cpu, publish, thread};
 
 const WORDS: usize = 8;
 /// A bit for each lock.
@@ -31,7 +30,7 @@ pub fn register() {
 }
 
 fn locks() -> impl Iterator<Item = (usize, &'static dyn ForkLock)> {
-    core::iter::once(thread::fork_lock()).chain(HEAP.locks()).enumerate()
+    [cpu::fork_lock(), thread::fork_lock()].into_iter().chain(HEAP.locks()).enumerate()
 }
 
 unsafe extern "C" fn prepare() {
@@ -94,6 +93,7 @@ unsafe extern "C" fn in_parent() {
 
 unsafe extern "C" fn in_child() {
     end(|lock| lock.reset());
+    publish::after_fork();
     background::start();
 }
 

@@ -9,10 +9,11 @@
 //! No thread holds two of the locks at once (see [`super::sync`]).
 
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 
 use super::cache::Lower;
 use super::central::{CentralFreeList, CentralState};
+use super::decline::Shrunk;
 use super::emergency;
 use super::fatal::fatal;
 use super::page_map::{PageMap, Reach};
@@ -25,6 +26,9 @@ use crate::page_heap::PageHeap;
 use crate::storage::{Mapped, Storage};
 use crate::units::{PageId, Pages};
 
+const EMPTY_CACHES: u8 = 1;
+const GIVE_BACK: u8 = 2;
+
 /// The shared levels of a heap over a page heap `P`.
 pub struct Heap<P> {
     /// From pages to spans.
@@ -34,6 +38,8 @@ pub struct Heap<P> {
     pages: Lock<PageLevel<P>>,
     /// Pages in spans, as the last change left them: what budgets of caches follow.
     live_pages: AtomicUsize,
+    /// What a decline of the heap asks for: nothing, [`EMPTY_CACHES`] or [`GIVE_BACK`].
+    asked: AtomicU8,
     /// How far the page map's window reaches, packed: GiB down, GiB up.
     reach: AtomicUsize,
 }
@@ -56,6 +62,7 @@ impl<P: PageHeap> Heap<P> {
             central: [const { Lock::new(CentralFreeList::new()) }; CLASSES + 1],
             pages: Lock::new(PageLevel::new()),
             live_pages: AtomicUsize::new(0),
+            asked: AtomicU8::new(0),
             reach: AtomicUsize::new(0),
         }
     }
@@ -150,8 +157,34 @@ impl<P: PageHeap> Heap<P> {
             unsafe { level.delete(span) };
         }
         self.live_pages.store(level.live().pages.0 as usize, Relaxed);
+        match level.shrunk() {
+            Some(Shrunk::EmptyCaches) => self.asked.store(EMPTY_CACHES, Relaxed),
+            Some(Shrunk::GiveBack) => self.asked.store(GIVE_BACK, Relaxed),
+            None => {}
+        }
         drop(level);
         super::publish::tick();
+    }
+
+    /// What a decline of the heap asks for, once: to empty the caches, and then whether to give
+    /// memory back. The caller holds no lock.
+    #[inline]
+    pub fn asked(&self) -> Option<Shrunk> {
+        if self.asked.load(Relaxed) == 0 {
+            return None;
+        }
+        match self.asked.swap(0, Relaxed) {
+            EMPTY_CACHES => Some(Shrunk::EmptyCaches),
+            GIVE_BACK => Some(Shrunk::GiveBack),
+            _ => None,
+        }
+    }
+
+    /// Gives back what is free beyond half of what is live.
+    pub fn release_excess(&self) {
+        if let Some(mut level) = self.pages.lock() {
+            level.release_excess();
+        }
     }
 
     /// Keeps a span whose pages cannot be taken back now: a signal handler frees while its own
@@ -326,9 +359,9 @@ impl<P: PageHeap> Lower for Heap<P> {
     }
 
     fn give(&self, class: SizeClass, objects: &[*mut u8]) {
-        // A small heap keeps little: of each class a thirty-second part of itself, and two batches.
-        let share = self.live_pages().bytes() as usize / 32 / class.size();
-        let most = share.max(2 * usize::from(class.info().batch));
+        // A small heap keeps little: of each class an eighth of itself, or four batches.
+        let share = self.live_pages().bytes() as usize / 8 / class.size();
+        let most = share.max(4 * usize::from(class.info().batch));
         let cache = self.transfer[class.number()].lock();
         let kept = cache.map_or(0, |mut cache| cache.give(objects, most));
         if kept < objects.len() {

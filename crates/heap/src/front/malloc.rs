@@ -10,6 +10,7 @@ use super::cache::{Cache, Lower, Stacks};
 use super::choice::{ChosenPageHeap, PageHeapChoice};
 use super::control::CONTROL;
 use super::cpu::CpuCaches;
+use super::decline::Shrunk;
 use super::heap::{Heap, freed_twice, interior, not_an_object};
 use super::size_class::{GRANULE, MAX_DIRECT, MAX_SMALL, SizeClass};
 use super::thread::ThreadStacks;
@@ -27,9 +28,9 @@ const DONE: usize = usize::MAX;
 /// Whether every free takes the slow path, which checks fully.
 static CHECK: AtomicBool = AtomicBool::new(false);
 
-/// Smallest and largest budget of a cache, in bytes; between them it is a sixteenth of the heap.
-const SMALLEST_BUDGET: usize = 512 << 10;
-const LARGEST_BUDGET: usize = 3 << 20;
+/// Smallest and largest budget of a cache, in bytes; between them it is an eighth of the heap.
+const SMALLEST_BUDGET: usize = 1 << 20;
+const LARGEST_BUDGET: usize = 4 << 20;
 
 /// Whether the heap is set up; if not, sets it up. False if that is going on: the thread itself is
 /// at it (a function that it called allocates).
@@ -90,7 +91,7 @@ fn publish_window() {
 }
 
 fn budget() -> usize {
-    (HEAP.live_pages().bytes() as usize / 16).clamp(SMALLEST_BUDGET, LARGEST_BUDGET)
+    (HEAP.live_pages().bytes() as usize / 8).clamp(SMALLEST_BUDGET, LARGEST_BUDGET)
 }
 
 /// The caches of the CPUs, if the thread can use them.
@@ -230,6 +231,17 @@ fn empty_caches() {
     HEAP.empty_transfers(|cache| cache.len());
 }
 
+/// Does what a decline of the heap asks for.
+#[inline]
+fn after_decline() {
+    if let Some(shrunk) = HEAP.asked() {
+        empty_caches();
+        if shrunk == Shrunk::GiveBack {
+            HEAP.release_excess();
+        }
+    }
+}
+
 fn take_back_deferred() {
     // SAFETY: the objects were freed by their owners.
     emergency::take_deferred(|object| unsafe { free_unmarked(object) });
@@ -288,14 +300,15 @@ unsafe fn free_unmarked(object: *mut u8) {
         } else {
             HEAP.give(class, &[object]);
         }
-        return;
+        return after_decline();
     }
     let span = HEAP.page_map.span(page);
     // SAFETY: the span of a live large object is alive.
     match unsafe { span.as_ref() } {
         Some(known) if known.start().address() == object as u64 => {
             // SAFETY: the object is the caller's to free.
-            unsafe { HEAP.free_large(span) }
+            unsafe { HEAP.free_large(span) };
+            after_decline();
         }
         Some(known) => interior(object, known.pages().len.bytes() as usize),
         None if emergency::owns(object as usize) => {}

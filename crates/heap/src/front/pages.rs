@@ -3,8 +3,10 @@
 use core::alloc::Layout;
 use core::ptr::null_mut;
 
+use super::choice::SystemClock;
+use super::decline::{Decline, Shrunk};
 use super::span::Span;
-use crate::page_heap::{NewSpan, PageHeap};
+use crate::page_heap::{Clock, NewSpan, PageHeap};
 use crate::storage::Storage;
 use crate::units::Pages;
 
@@ -76,6 +78,7 @@ pub struct PageLevel<P> {
     large_spans: u64,
     /// Pages of those.
     large: Pages,
+    decline: Decline,
 }
 
 /// What the page level has handed out.
@@ -100,6 +103,7 @@ impl<P: PageHeap> PageLevel<P> {
             live: Pages::ZERO,
             large_spans: 0,
             large: Pages::ZERO,
+            decline: Decline::new(),
         }
     }
 
@@ -128,6 +132,7 @@ impl<P: PageHeap> PageLevel<P> {
         };
         let span = describe(new);
         self.live += pages;
+        self.decline.grown(self.live);
         if span.class().is_none() {
             self.large_spans += 1;
             self.large += pages;
@@ -152,6 +157,21 @@ impl<P: PageHeap> PageLevel<P> {
         self.notes.give_back(span);
         if let Some(heap) = self.heap.as_mut() {
             heap.delete(pages);
+        }
+    }
+
+    /// What to do if the heap has shrunk much.
+    pub fn shrunk(&mut self) -> Option<Shrunk> {
+        self.decline.shrunk(self.live, || SystemClock.now_ns())
+    }
+
+    /// Gives back what is free beyond half of what is live.
+    pub fn release_excess(&mut self) {
+        let Some(heap) = self.heap.as_mut() else { return };
+        let free = heap.stats().backing.free;
+        let excess = free.saturating_sub(Pages(self.live.0 / 2));
+        if !excess.is_zero() {
+            heap.release(excess);
         }
     }
 

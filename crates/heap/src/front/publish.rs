@@ -15,7 +15,7 @@ use crate::page_heap::Clock;
 pub const JSON_BYTES: usize = 48 << 10;
 /// Bytes of the plain text.
 pub const TEXT_BYTES: usize = 16 << 10;
-/// What a reader looks for, in two halves so that only the published value has it in one.
+/// What a reader looks for at the start of each page of a process's data.
 pub const MAGIC: [u8; 8] = *b"PrHeap\x01\x7f";
 /// Published at most so often.
 const EVERY_NS: u64 = 250_000_000;
@@ -37,6 +37,13 @@ pub struct Published {
     pub written_ns: AtomicU64,
     json: UnsafeCell<[u8; JSON_BYTES]>,
     text: UnsafeCell<[u8; TEXT_BYTES]>,
+}
+
+impl Published {
+    /// Where the JSON text lies in it.
+    pub const JSON_OFFSET: usize = core::mem::offset_of!(Published, json);
+    /// Where the plain text lies in it.
+    pub const TEXT_OFFSET: usize = core::mem::offset_of!(Published, text);
 }
 
 // SAFETY: the texts are written by the thread that has set `WRITING` alone, and are read by other
@@ -95,6 +102,16 @@ fn write(now: u64) {
         published.sequence.fetch_add(1, Release);
     }
     WRITING.store(false, Release);
+}
+
+/// Forgets, in a forked child, that another thread was about to publish.
+pub fn after_fork() {
+    let published = &PRAIRIE_HEAP_PUBLISHED;
+    if WRITING.swap(false, Relaxed) && published.sequence.load(Relaxed) % 2 == 1 {
+        published.json_len.store(0, Relaxed);
+        published.text_len.store(0, Relaxed);
+        published.sequence.fetch_add(1, Relaxed);
+    }
 }
 
 /// A text in a piece of memory; writing past its end fails.

@@ -9,7 +9,7 @@ use super::size_class::SizeClass;
 /// Objects that the transfer cache of a class may hold at most.
 pub const MAX_TRANSFER: usize = 1024;
 /// Bytes of objects that it may hold at most.
-const MAX_BYTES: usize = 256 << 10;
+const MAX_BYTES: usize = 1 << 20;
 
 /// The transfer cache of one class: a stack in a flat array.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl TransferCache {
         TransferCache { objects: core::ptr::null_mut(), capacity: 0, len: 0, low: 0 }
     }
 
-    /// Objects that the cache of a class may hold: 256 KiB, and 1,024 objects at most.
+    /// Objects that the cache of a class may hold: 1 MiB, and 1,024 objects at most.
     pub const fn capacity_of(class: SizeClass) -> usize {
         let fit = MAX_BYTES / SizeClass::info_of(class.number()).size as usize;
         if fit < MAX_TRANSFER { fit } else { MAX_TRANSFER }

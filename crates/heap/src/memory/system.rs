@@ -12,9 +12,25 @@ use crate::units::{HugePageId, HugePages, HugeRange, PageRange};
 ///
 /// Reservations grow with the heap, so that few calls serve a large heap and a small one does not
 /// fill an address-space limit.
+///
+/// The first huge page that is used stays on small pages until a second one is needed: most
+/// programs need less than a huge page holds, and should not pay for a whole one.
 #[derive(Debug, Default)]
 pub struct SystemMemory {
     reserved: HugePages,
+    first: First,
+}
+
+/// The first huge page that is used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum First {
+    /// None is used so far.
+    #[default]
+    Unused,
+    /// It is on small pages.
+    Small(HugeRange),
+    /// It is on a huge page as all others.
+    Huge,
 }
 
 /// The first reservation: 64 MiB.
@@ -25,7 +41,7 @@ const LARGEST_RESERVATION: HugePages = HugePages(512);
 impl SystemMemory {
     /// Memory of which nothing is reserved yet.
     pub const fn new() -> SystemMemory {
-        SystemMemory { reserved: HugePages::ZERO }
+        SystemMemory { reserved: HugePages::ZERO, first: First::Unused }
     }
 
     /// Address space reserved so far.
@@ -47,7 +63,21 @@ impl Memory for SystemMemory {
         Some(range)
     }
 
-    fn back(&mut self, _range: HugeRange) {}
+    fn back(&mut self, range: HugeRange) {
+        match self.first {
+            First::Unused if range.len == HugePages::ONE => {
+                advise(range.pages(), Advice::LinuxNoHugepage);
+                self.first = First::Small(range);
+            }
+            First::Small(first) => {
+                advise(first.pages(), Advice::LinuxHugepage);
+                collapse(first);
+                self.first = First::Huge;
+            }
+            First::Unused => self.first = First::Huge,
+            First::Huge => {}
+        }
+    }
 
     fn release(&mut self, range: PageRange) -> bool {
         advise(range, Advice::LinuxDontNeed)
@@ -74,6 +104,20 @@ fn unmap(start: usize, size: usize) {
     if size > 0 {
         // SAFETY: the end of a mapping that was just made and that nothing refers to.
         let _ = unsafe { munmap(start as *mut c_void, size) };
+    }
+}
+
+/// Puts a range that is in use on huge pages at once, where the kernel can (`MADV_COLLAPSE`, 6.1);
+/// elsewhere its daemon does so in time.
+fn collapse(range: HugeRange) {
+    const MADV_COLLAPSE: i32 = 25;
+    let (start, size) = (range.start.address() as *mut c_void, range.len.bytes() as usize);
+    // SAFETY: the range lies in a mapping that `reserve` made, and keeps its contents. The C
+    // library's call, unlike rustix's, sets `errno`, which malloc must not.
+    unsafe {
+        let errno = *libc::__errno_location();
+        libc::madvise(start, size, MADV_COLLAPSE);
+        *libc::__errno_location() = errno;
     }
 }
 
@@ -106,6 +150,22 @@ mod tests {
         assert!(memory.release(second_page));
         assert_eq!(read(range.start.first_page()), 7);
         assert_eq!(read(second_page.start), 0);
+    }
+
+    #[test]
+    fn the_first_huge_page_stays_small_until_a_second_is_needed() {
+        let mut memory = SystemMemory::new();
+        let range = memory.reserve(HugePages(2)).unwrap();
+        let (first, second) = range.split(HugePages::ONE);
+        memory.back(first);
+        assert_eq!(memory.first, First::Small(first));
+        let byte = first.start.address() as *mut u8;
+        // SAFETY: the first byte of the reservation.
+        unsafe { byte.write(7) };
+        memory.back(HugeRange { len: HugePages::ONE, ..second });
+        assert_eq!(memory.first, First::Huge);
+        // SAFETY: as above.
+        assert_eq!(unsafe { byte.read() }, 7);
     }
 
     #[test]

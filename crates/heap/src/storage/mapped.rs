@@ -3,7 +3,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::Storage;
 
@@ -17,6 +17,10 @@ pub struct Mapped;
 /// Mappings are aligned to the smallest page of any Linux, which is more than any record needs.
 const ALIGNMENT: usize = 4096;
 
+/// Pieces of this size are used here and there: with THP set to `always`, each place would cost a
+/// huge page.
+const SPARSE: usize = 1 << 20;
+
 // SAFETY: an anonymous private mapping is zeroed, readable, writable, and given to nobody else
 // until it is unmapped.
 unsafe impl Storage for Mapped {
@@ -27,7 +31,13 @@ unsafe impl Storage for Mapped {
         let mapped = unsafe {
             mmap_anonymous(core::ptr::null_mut(), layout.size(), protection, MapFlags::PRIVATE)
         };
-        NonNull::new(mapped.ok()?.cast())
+        let place = mapped.ok()?;
+        if layout.size() >= SPARSE {
+            // SAFETY: a whole mapping that was just made. Where the kernel has no huge pages the
+            // advice fails and is not needed.
+            let _ = unsafe { madvise(place, layout.size(), Advice::LinuxNoHugepage) };
+        }
+        NonNull::new(place.cast())
     }
 
     unsafe fn give_back(place: NonNull<u8>, layout: Layout) {

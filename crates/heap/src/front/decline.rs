@@ -1,0 +1,89 @@
+//! When a heap has shrunk so much that its caches should give up what they hold.
+//!
+//! A few objects in caches keep a great many spans, and so huge pages, from becoming empty. That is
+//! nothing in a heap that stays as large as it is, and much in one that has shrunk.
+
+use crate::units::Pages;
+
+/// Less than this is not worth a word: 8 MiB.
+const LEAST: Pages = Pages((8 << 20) / Pages::SIZE);
+/// A heap that has grown to its old size within this time will do so again: 2 seconds, as for the
+/// HugeCache (section 4.3).
+const WINDOW_NS: u64 = 2_000_000_000;
+
+/// What to do when a heap has shrunk to less than half.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shrunk {
+    /// It goes up and down: empty the caches.
+    EmptyCaches,
+    /// It goes down: empty the caches, and give memory back that is free.
+    GiveBack,
+}
+
+/// Watches the live pages of a heap.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Decline {
+    peak: Pages,
+    live_at_last: Pages,
+    last_ns: u64,
+}
+
+impl Decline {
+    /// A heap without pages.
+    pub const fn new() -> Decline {
+        Decline { peak: Pages::ZERO, live_at_last: Pages::ZERO, last_ns: 0 }
+    }
+
+    /// Notes that the heap has grown to `live` pages.
+    pub fn grown(&mut self, live: Pages) {
+        self.peak = self.peak.max(live);
+    }
+
+    /// Notes that the heap has shrunk to `live` pages. Says what to do each time that they are less
+    /// than half of the most since it said so last. `now_ns` is asked for then only.
+    pub fn shrunk(&mut self, live: Pages, now_ns: impl FnOnce() -> u64) -> Option<Shrunk> {
+        if live.0 * 2 >= self.peak.0 || self.peak - live < LEAST {
+            return None;
+        }
+        let now_ns = now_ns();
+        let lately = now_ns.saturating_sub(self.last_ns) < WINDOW_NS;
+        let grown_since = self.peak.0 > 2 * self.live_at_last.0;
+        *self = Decline { peak: live, live_at_last: live, last_ns: now_ns };
+        Some(if lately && grown_since { Shrunk::EmptyCaches } else { Shrunk::GiveBack })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = (1 << 20) / Pages::SIZE;
+    const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_decline_is_noticed_at_each_halving() {
+        let mut decline = Decline::new();
+        decline.grown(Pages(200 * MIB));
+        let mut said = Vec::new();
+        for live in (0..200).rev() {
+            let answer = decline.shrunk(Pages(live * MIB), || 100 * SECOND);
+            said.extend(answer.map(|answer| (live, answer)));
+        }
+        // From 11 to 3 it is 8 MiB still; below, a halving is less and it is silent.
+        assert_eq!(said, [99, 49, 24, 11, 3].map(|live| (live, Shrunk::GiveBack)));
+    }
+
+    #[test]
+    fn what_goes_up_and_down_keeps_its_memory() {
+        let mut decline = Decline::new();
+        let mut answers = Vec::new();
+        for round in 0..4 {
+            decline.grown(Pages(200 * MIB));
+            answers.push(decline.shrunk(Pages(50 * MIB), || 100 * SECOND + round * SECOND / 10));
+        }
+        assert_eq!(answers[0], Some(Shrunk::GiveBack));
+        assert!(answers[1..].iter().all(|&answer| answer == Some(Shrunk::EmptyCaches)));
+        decline.grown(Pages(200 * MIB));
+        assert_eq!(decline.shrunk(Pages(50 * MIB), || 110 * SECOND), Some(Shrunk::GiveBack));
+    }
+}

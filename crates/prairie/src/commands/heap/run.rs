@@ -1,0 +1,103 @@
+//! `prairie heap run`: starts a program on the heap.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+
+/// Start a program on Prairie's heap
+///
+/// The program runs in place of this command, with the heap's library preloaded and its settings in
+/// the environment; its children inherit both.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The page heap below the caches
+    #[arg(long, value_enum)]
+    page_heap: Option<PageHeap>,
+    /// Put so many processes of a thousand, chosen by a hash, on the legacy page heap
+    #[arg(long, value_name = "PER_MILLE", value_parser = clap::value_parser!(u16).range(..=1000))]
+    experiment: Option<u16>,
+    /// Give so many bytes back to the system each second, such as 10M
+    #[arg(long, value_name = "BYTES")]
+    release: Option<String>,
+    /// Check each free as fully as can be, pointers into objects included
+    #[arg(long)]
+    check: bool,
+    /// Write statistics when the program ends: text or json, and :PATH to write to a file
+    #[arg(long, value_name = "FORMAT[:PATH]")]
+    stats: Option<String>,
+    /// The library to preload [default: libprairie_heap.so beside this command, or in ../lib]
+    #[arg(long, value_name = "PATH")]
+    library: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(last = true, required = true)]
+    program: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PageHeap {
+    /// Hugepage-aware: the filler, the cache and the regions of the paper
+    Temeraire,
+    /// Best fit, without regard to huge pages
+    Legacy,
+}
+
+const LIBRARY: &str = "libprairie_heap.so";
+
+/// Becomes the program; returns only if that fails.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let library = match &args.library {
+        Some(path) => path.canonicalize().with_context(|| path.display().to_string())?,
+        None => beside_this_command()?,
+    };
+    let mut command = Command::new(&args.program[0]);
+    command.args(&args.program[1..]).env("LD_PRELOAD", preloads(&library)).envs(settings(args));
+    let error = command.exec();
+    Err(error).with_context(|| args.program[0].to_string_lossy().into_owned())
+}
+
+fn settings(args: &Args) -> Vec<(&'static str, String)> {
+    let page_heap = args.page_heap.map(|page_heap| match page_heap {
+        PageHeap::Temeraire => "temeraire".to_owned(),
+        PageHeap::Legacy => "legacy".to_owned(),
+    });
+    [
+        ("PRAIRIE_PAGE_HEAP", page_heap),
+        ("PRAIRIE_HEAP_EXPERIMENT", args.experiment.map(|share| share.to_string())),
+        ("PRAIRIE_HEAP_RELEASE", args.release.clone()),
+        ("PRAIRIE_HEAP_CHECK", args.check.then(|| "1".to_owned())),
+        ("PRAIRIE_HEAP_STATS", args.stats.clone()),
+    ]
+    .into_iter()
+    .filter_map(|(name, value)| Some((name, value?)))
+    .collect()
+}
+
+/// The heap's library before whatever else is preloaded.
+fn preloads(library: &Path) -> OsString {
+    let mut preloads = library.as_os_str().to_owned();
+    if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
+        preloads.push(OsStr::new(":"));
+        preloads.push(others);
+    }
+    preloads
+}
+
+fn beside_this_command() -> anyhow::Result<PathBuf> {
+    let command = env::current_exe().context("where this command lies")?;
+    let folder = command.parent().unwrap_or(Path::new("/"));
+    for place in [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)] {
+        if place.exists() {
+            return place.canonicalize().with_context(|| place.display().to_string());
+        }
+    }
+    bail!(
+        "{LIBRARY} is neither in {} nor in ../lib: build it with \
+         `cargo build --release -p prairie-heap-preload`, or name it with --library",
+        folder.display()
+    )
+}

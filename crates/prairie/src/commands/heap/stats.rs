@@ -1,0 +1,38 @@
+//! `prairie heap stats`: what the heap of a running process tells.
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::output;
+
+/// Show the heap of a running process that was started on it
+///
+/// The process is not disturbed: it publishes its statistics in its own memory while it works, at
+/// most four times a second, and they are read from there. That takes the right to trace it.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The process
+    pid: u32,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the statistics.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let reading = heap::inspect::read(args.pid).with_context(|| format!("process {}", args.pid))?;
+    if args.json {
+        output::print_text(&format!("{}\n", reading.json))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let now = clock_gettime(ClockId::MonotonicCoarse);
+    let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+    let age = now_ns.saturating_sub(reading.written_ns) as f64 / 1e9;
+    output::print_text(&format!(
+        "as of {age:.1} s ago, {} operations of the page level since\n{}",
+        reading.operations_since, reading.text
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}

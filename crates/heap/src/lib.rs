@@ -5,11 +5,18 @@
 //! system goes through one trait ([`memory`]). Below the caches that serve single objects stands
 //! the page heap ([`page_heap`]), which hands out whole pages and decides which huge pages fill
 //! up and which drain.
+//!
+//! The feature `tools` adds the bench: an empirical driver (`driver`) and the playback of page-heap
+//! traces with no memory behind them (`playback`).
 
+#[cfg(feature = "tools")]
+pub mod driver;
 pub mod front;
 pub mod inspect;
 pub mod memory;
 pub mod page_heap;
+#[cfg(feature = "tools")]
+pub mod playback;
 pub mod storage;
 mod units;
 

@@ -41,7 +41,7 @@ impl Command {
             Command::Survey(args) => survey::run(&args, interrupted),
             Command::Record(args) => record::run(&args, interrupted),
             Command::Sources(args) => sources::run(&args, interrupted),
-            Command::Heap(args) => heap::run(&args),
+            Command::Heap(args) => heap::run(&args, interrupted),
             Command::Import(args) => import::run(&args, interrupted),
             Command::Offload(args) => offload::run(&args, interrupted),
             Command::Psi(args) => psi::run(&args, interrupted),

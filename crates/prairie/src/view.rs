@@ -1,6 +1,7 @@
 //! Findings as reports: which figures, in which order, with which words.
 
 pub mod colours;
+pub mod heap;
 pub mod offload;
 pub mod replay;
 pub mod sources;

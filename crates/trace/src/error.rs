@@ -25,7 +25,7 @@ pub enum Error {
     /// The file is no Parquet file, or not a whole one.
     #[error(
         "{}: not a complete Parquet file ({reason}); a trace is written by `prairie record`, \
-         `prairie survey --save` or an import",
+         `prairie survey --save`, `prairie heap driver` or an import",
         path.display()
     )]
     NotParquet {

@@ -17,6 +17,8 @@ mod held;
 pub mod import;
 mod in_use;
 mod metadata;
+pub mod page_heap;
+pub mod random;
 pub mod record;
 pub mod snapshot;
 pub mod sources;

@@ -1,13 +1,17 @@
 //! `prairie heap`: the hugepage-aware heap and its bench.
 
+mod driver;
+mod playback;
+mod played;
 mod run;
 mod stats;
 
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use clap::Subcommand;
 
-/// Run programs on the hugepage-aware heap, and look at it
+/// Run programs on the hugepage-aware heap, look at it, and drive its page heaps without memory
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -18,12 +22,16 @@ pub struct Args {
 enum HeapCommand {
     Run(run::Args),
     Stats(stats::Args),
+    Driver(driver::Args),
+    Playback(playback::Args),
 }
 
-/// Does it.
-pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+/// Does it. `interrupted` asks it to stop.
+pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     match &args.command {
         HeapCommand::Run(args) => run::run(args),
         HeapCommand::Stats(args) => stats::run(args),
+        HeapCommand::Driver(args) => driver::run(args, interrupted),
+        HeapCommand::Playback(args) => playback::run(args, interrupted),
     }
 }

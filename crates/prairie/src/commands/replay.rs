@@ -320,9 +320,8 @@ fn distance(
 }
 
 /// A size as people write it, in binary units: `64G` is 64 GiB.
-fn size(text: &str) -> Result<u64, String> {
-    let config = parse_size::Config::new().with_binary();
-    let bytes = config.parse_size(text).map_err(|_| "a size such as 512M or 64G".to_owned())?;
+pub fn size(text: &str) -> Result<u64, String> {
+    let bytes = bytes(text).ok_or_else(|| "a size such as 512M or 64G".to_owned())?;
     if bytes < 2 << 20 { Err("at least 2M".to_owned()) } else { Ok(bytes) }
 }
 
@@ -335,4 +334,9 @@ fn kernelcore(text: &str) -> Result<Kernelcore, String> {
         Ok(percent @ 1..=100) => Ok(Kernelcore::Percent(percent)),
         _ => Err("a size such as 2G, or a share from 1% to 100%".to_owned()),
     }
+}
+
+/// A number of bytes as people write it, in binary units.
+pub fn bytes(text: &str) -> Option<u64> {
+    parse_size::Config::new().with_binary().parse_size(text).ok()
 }

@@ -5,7 +5,7 @@
 //! every column chunk has a checksum in the metadata, so that a damaged file is told from a sound
 //! one before its bytes are decoded.
 
-mod chunk;
+pub(crate) mod chunk;
 mod column;
 mod kind;
 mod reader;
@@ -16,7 +16,10 @@ mod writer;
 pub use column::{Column, Columns, ROWS_IN_GROUP};
 pub use kind::Kind;
 pub use reader::{Events, FrameRuns, Reader};
+pub(crate) use reader::{json, metadata_value, reason};
+pub(crate) use unnamed::Unnamed;
 pub use writer::{Summary, Writer};
+pub(crate) use writer::{begin, write_error};
 
 /// The version that this crate writes, and the newest that it reads.
 pub const SCHEMA_VERSION: u32 = 1;

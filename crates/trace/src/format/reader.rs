@@ -118,7 +118,7 @@ impl Reader {
     }
 }
 
-fn reason(error: ParquetError) -> String {
+pub(crate) fn reason(error: ParquetError) -> String {
     let text = match error {
         ParquetError::General(text) | ParquetError::EOF(text) => text,
         other => other.to_string(),
@@ -126,22 +126,22 @@ fn reason(error: ParquetError) -> String {
     text.replace('\n', " ")
 }
 
-fn value<'a>(parquet: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
+pub(crate) fn metadata_value<'a>(parquet: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
     let pairs = parquet.file_metadata().key_value_metadata()?;
     pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
 }
 
-fn json<T: serde::de::DeserializeOwned>(
+pub(crate) fn json<T: serde::de::DeserializeOwned>(
     path: &Path,
     parquet: &ParquetMetaData,
     key: &str,
 ) -> Result<T> {
-    let text = value(parquet, key).unwrap_or_default();
+    let text = metadata_value(parquet, key).unwrap_or_default();
     serde_json::from_str(text).map_err(|e| Error::damaged(path, format!("metadata {key}: {e}")))
 }
 
 fn check_version(path: &Path, parquet: &ParquetMetaData) -> Result<()> {
-    let Some(text) = value(parquet, key::VERSION) else {
+    let Some(text) = metadata_value(parquet, key::VERSION) else {
         let reason = format!("it has no {} in its metadata", key::VERSION);
         return Err(Error::Foreign { path: path.into(), reason });
     };

@@ -61,15 +61,7 @@ impl Writer {
     /// [`Error::Write`] if no file can be created in that directory, or what is there is no file
     /// that another may take the place of: a directory, a device.
     pub fn create(path: &Path) -> Result<Writer> {
-        if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
-            let source = io::Error::other("what is there is not a regular file");
-            return Err(Error::Write { path: path.into(), source });
-        }
-        let directory = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let file = Unnamed::create_in(directory).map_err(Error::write(path))?;
+        let file = begin(path)?;
         let rows = file.as_file().try_clone().map_err(Error::write(path))?;
         let properties = Arc::new(column::properties());
         let parquet = SerializedFileWriter::new(rows, column::schema(), properties)
@@ -219,7 +211,24 @@ fn write_column<T: parquet::data_type::DataType>(
     column.close()
 }
 
-fn write_error(path: &Path, error: ParquetError) -> Error {
+/// A file that may become the one at `path` when it is whole.
+///
+/// # Errors
+/// [`Error::Write`] if no file can be created in that directory, or what is there is no file that
+/// another may take the place of: a directory, a device.
+pub(crate) fn begin(path: &Path) -> Result<Unnamed> {
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        let source = io::Error::other("what is there is not a regular file");
+        return Err(Error::Write { path: path.into(), source });
+    }
+    let directory = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    Unnamed::create_in(directory).map_err(Error::write(path))
+}
+
+pub(crate) fn write_error(path: &Path, error: ParquetError) -> Error {
     let source = match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {
             Ok(source) => *source,

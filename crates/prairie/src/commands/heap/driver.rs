@@ -1,0 +1,175 @@
+//! `prairie heap driver`: a program made of random numbers, for page heaps.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use heap::driver::{Driver, Load, Settings, Sizes, load, sizes};
+use heap::playback::Playback;
+use trace::page_heap::{Event, Writer};
+
+use super::playback::EXIT_CODES;
+use super::played::{PAGE_HEAPS, PlayedArgs, Rate};
+use crate::commands::survey::directory_exists;
+use crate::progress;
+
+/// Drive page heaps with an endless program made of random numbers
+///
+/// Objects of a given distribution of sizes are born and die as Poisson processes around a target
+/// heap size that changes over time. What that asks of a page heap is played back at once on page
+/// heaps with no memory behind them, and written as a trace if asked for. Time is the driver's own.
+#[derive(clap::Args)]
+#[command(after_help = format!("{EXAMPLES}\n\n{LOADS}\n\n{PAGE_HEAPS}\n\n{EXIT_CODES}"))]
+pub struct Args {
+    /// The distribution of sizes: figure-4 (objects), figure-5, -10, -11 (spans), or a TOML file
+    #[arg(long, value_name = "NAME|FILE", default_value = "figure-4")]
+    sizes: String,
+
+    /// Target heap size where the load is 1, as 256M
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = crate::commands::replay::size)]
+    heap: u64,
+
+    /// The target over time: a name from the list below, or a TOML file
+    #[arg(long, value_name = "NAME|FILE", default_value = "steady")]
+    load: String,
+
+    /// How much is allocated in a second, as a share of the heap size
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = positive)]
+    turnover: f64,
+
+    /// For how long, in the driver's own time
+    #[arg(long, value_name = "TIME", default_value = "60s")]
+    time: humantime::Duration,
+
+    /// Seed of the random numbers: the same settings and seed give the same trace
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// Memory given back in a second by a background thread, as 10M, or `off`
+    #[arg(long, value_name = "RATE", default_value = "off")]
+    release: Rate,
+
+    /// Also write the calls of the page heap as a trace
+    #[arg(short, long, value_name = "FILE.parquet")]
+    out: Option<PathBuf>,
+
+    #[command(flatten)]
+    played: PlayedArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  prairie heap driver                                       256 MiB of objects for a minute
+  prairie heap driver --load diurnal --release 10M --html day.html
+  prairie heap driver --sizes figure-5 --heap 64G --time 20s --out large.parquet
+  prairie heap driver --load drop --page-heap temeraire,temeraire:fullness,temeraire:best-fit";
+
+const LOADS: &str = "\
+Loads:
+  steady     the heap size all the time
+  diurnal    two days, from two fifths at night to all at noon
+  spikes     half, with eight short spikes to all of it
+  start-up   all for the first tenth of the time, then a third
+  drop       all of it, then, at once, two fifths
+  saw-tooth  from a half to all and back once a second";
+
+/// Events that are played back at once.
+const BATCH: usize = 1 << 13;
+
+/// Drives, prints and writes as asked.
+pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    let options = args.played.options(args.release.0)?;
+    if let Some(path) = &args.out {
+        directory_exists(path)?;
+    }
+    let settings = args.settings()?;
+    let source = args.source(&settings);
+    let mut writer = args.out.as_deref().map(Writer::create).transpose()?;
+    let bar = progress::bar(Some(args.time.as_millis() as u64), "Driving (ms)");
+    let mut driver = Driver::new(settings);
+    let mut playback = Playback::new(&options);
+    let mut batch: Vec<Event> = Vec::with_capacity(BATCH);
+    while !interrupted.load(Ordering::Relaxed) {
+        batch.clear();
+        batch.extend(driver.by_ref().take(BATCH));
+        let Some(last) = batch.last() else { break };
+        bar.set_position(last.time_ns / 1_000_000);
+        playback.play(&batch);
+        if let Some(writer) = &mut writer {
+            batch.iter().try_for_each(|event| writer.event(event))?;
+        }
+    }
+    bar.finish_and_clear();
+    let results =
+        playback.finish().map_err(|e| anyhow!(e)).context("a page heap disagrees with itself")?;
+    let stopped = interrupted.load(Ordering::Relaxed);
+    let code = args.played.finish(&source, &results, stopped)?;
+    if let (Some(writer), Some(path), false) = (writer, &args.out, stopped) {
+        writer.finish(&source)?;
+        eprintln!("prairie: wrote {}", path.display());
+    }
+    Ok(code)
+}
+
+impl Args {
+    fn settings(&self) -> anyhow::Result<Settings> {
+        let seconds = Duration::from(self.time).as_secs_f64();
+        if seconds < 0.001 {
+            anyhow::bail!("--time is {}; at least 1ms would be right", self.time);
+        }
+        Ok(Settings {
+            sizes: self.sizes()?,
+            heap_bytes: self.heap as f64,
+            load: self.load(seconds)?,
+            turnover: self.turnover,
+            seconds,
+            seed: self.seed,
+        })
+    }
+
+    fn sizes(&self) -> anyhow::Result<Sizes> {
+        match Sizes::named(&self.sizes) {
+            Some(sizes) => Ok(sizes),
+            None => {
+                let text = read(&self.sizes, &sizes::NAMES)?;
+                Sizes::parse(&text).map_err(|error| anyhow!("{}: {error}", self.sizes))
+            }
+        }
+    }
+
+    fn load(&self, seconds: f64) -> anyhow::Result<Load> {
+        match Load::named(&self.load, seconds) {
+            Some(load) => Ok(load),
+            None => {
+                let text = read(&self.load, &load::NAMES)?;
+                Load::parse(&text).map_err(|error| anyhow!("{}: {error}", self.load))
+            }
+        }
+    }
+
+    /// The settings in one line, for the trace and the report.
+    fn source(&self, settings: &Settings) -> String {
+        format!(
+            "driver: sizes {}, heap {} bytes, load {}, turnover {} a second, {}, seed {}",
+            settings.sizes.name(),
+            self.heap,
+            self.load,
+            self.turnover,
+            self.time,
+            self.seed
+        )
+    }
+}
+
+/// The text of a file that was given instead of a name.
+fn read(path: &str, names: &[&str]) -> anyhow::Result<String> {
+    std::fs::read_to_string(Path::new(path))
+        .with_context(|| format!("{path:?} is none of {}, and no file", names.join(", ")))
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "a number above 0".to_owned())?;
+    if number.is_finite() && number > 0.0 { Ok(number) } else { Err("a number above 0".to_owned()) }
+}

@@ -1,0 +1,76 @@
+//! `prairie heap playback`: what page heaps make of a recorded program.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, anyhow, bail};
+use heap::playback::Playback;
+use trace::page_heap::Reader;
+
+use super::played::{PAGE_HEAPS, PlayedArgs, Rate};
+use crate::progress;
+
+/// Play a page-heap trace back on page heaps with no memory behind them
+///
+/// Each span that the recorded program asked for is placed anew by each page heap; what the kernel
+/// would put behind it is kept account of, and nothing is allocated.
+#[derive(clap::Args)]
+#[command(after_help = format!("{EXAMPLES}\n\n{PAGE_HEAPS}\n\n{EXIT_CODES}"))]
+pub struct Args {
+    /// The trace
+    #[arg(value_name = "TRACE.parquet")]
+    trace: PathBuf,
+
+    /// Memory given back in a second by a background thread, as 10M; `off`; or `recorded`: by the
+    /// calls of the trace
+    #[arg(long, value_name = "RATE", default_value = "recorded")]
+    release: Rate,
+
+    #[command(flatten)]
+    played: PlayedArgs,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  prairie heap driver --out heap.parquet
+  prairie heap playback heap.parquet
+  prairie heap playback heap.parquet --release 10M --html heap.html
+  prairie heap playback heap.parquet --page-heap temeraire,temeraire:fullness,temeraire:best-fit
+  prairie heap playback heap.parquet --json | jq '.systems[] | {system, means}'";
+
+pub(super) const EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    not done; one line on standard error says what, where and what would be right
+  2    the command line was not understood
+  130  interrupted; what there was until then is printed, and no file is written";
+
+/// Plays back, prints and writes as asked.
+pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    let options = args.played.options(args.release.0)?;
+    let reader = Reader::open(&args.trace)?;
+    let metadata = reader.metadata();
+    if metadata.events == 0 {
+        bail!("{}: it holds no events", args.trace.display());
+    }
+    let bar = progress::bar(Some(metadata.events), "Playing back");
+    let mut playback = Playback::new(&options);
+    let mut events = reader.events();
+    let mut played = 0;
+    while let Some(batch) = events.next_batch()? {
+        playback.play(batch);
+        played += batch.len() as u64;
+        bar.set_position(played);
+        if interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    let results = playback
+        .finish()
+        .map_err(|error| anyhow!(error))
+        .with_context(|| format!("{}: a page heap disagrees with itself", args.trace.display()))?;
+    let source = format!("{}: {}", args.trace.display(), metadata.source);
+    args.played.finish(&source, &results, interrupted.load(Ordering::Relaxed))
+}

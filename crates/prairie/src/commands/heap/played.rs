@@ -1,0 +1,113 @@
+//! What the driver and playback share: which page heaps, who releases, and where results go.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::str::FromStr;
+
+use anyhow::bail;
+use heap::playback::{Options, Release, Results, System};
+use serde::Serialize;
+
+use crate::commands::survey::{directory_exists, generated_by};
+use crate::view::heap as view;
+use crate::{interrupt, output};
+
+/// On which page heaps, and where the results go.
+#[derive(clap::Args)]
+pub struct PlayedArgs {
+    /// The page heaps, separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "legacy,temeraire")]
+    page_heap: Vec<System>,
+
+    /// Print the results as JSON instead of the report
+    #[arg(long)]
+    json: bool,
+
+    /// Also write the report as one HTML file that opens offline
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// The names of the page heaps, for the help of both commands.
+pub const PAGE_HEAPS: &str = "\
+Page heaps:
+  legacy                     best fit over pages, oblivious of huge pages
+  temeraire                  TEMERAIRE; its filler keeps the longest free ranges
+  temeraire:fullness         the same with a filler that takes the fullest huge page first
+  temeraire:fullness-chunks  the same by eight chunks of fullness
+  temeraire:best-fit         the same with a filler that takes the best fit of all huge pages";
+
+/// A rate of release, or `off`.
+#[derive(Clone, Copy)]
+pub struct Rate(pub Release);
+
+impl FromStr for Rate {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Rate, String> {
+        match text {
+            "off" => Ok(Rate(Release::Off)),
+            "recorded" => Ok(Rate(Release::Recorded)),
+            _ => super::super::replay::bytes(text)
+                .filter(|&rate| rate >= heap::Pages::SIZE)
+                .map(|rate| Rate(Release::BytesPerSecond(rate)))
+                .ok_or_else(|| "a rate a second such as 10M, or off, or recorded".to_owned()),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    schema_version: u32,
+    prairie_version: &'static str,
+    source: &'a str,
+    page_bytes: u64,
+    #[serde(flatten)]
+    results: &'a Results,
+}
+
+impl PlayedArgs {
+    /// What to play back on. Fails on what could not be written to, before the work.
+    pub fn options(&self, release: Release) -> anyhow::Result<Options> {
+        if let Some(path) = &self.html {
+            directory_exists(path)?;
+        }
+        let systems = self.page_heap.clone();
+        if (1..systems.len()).any(|i| systems[..i].contains(&systems[i])) {
+            bail!("--page-heap names a page heap twice");
+        }
+        Ok(Options { systems, release })
+    }
+
+    /// Prints and writes as asked.
+    pub fn finish(
+        &self,
+        source: &str,
+        results: &Results,
+        interrupted: bool,
+    ) -> anyhow::Result<ExitCode> {
+        let report = view::report(source, results, generated_by());
+        if self.json {
+            output::print_json(&Document {
+                schema: "prairie-heap-playback",
+                schema_version: 1,
+                prairie_version: env!("CARGO_PKG_VERSION"),
+                source,
+                page_bytes: heap::Pages::SIZE,
+                results,
+            })?;
+        } else {
+            output::print_report(&report)?;
+        }
+        if interrupted {
+            eprintln!("prairie: interrupted after {} events", results.events);
+            return Ok(ExitCode::from(interrupt::EXIT_CODE));
+        }
+        if let Some(path) = &self.html {
+            report.write_html(path)?;
+            eprintln!("prairie: wrote {}", path.display());
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

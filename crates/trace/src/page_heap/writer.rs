@@ -1,0 +1,131 @@
+//! Writing a page-heap trace, row group by row group, without a name until it is whole.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use parquet::data_type::{DataType, Int32Type, Int64Type};
+use parquet::file::metadata::KeyValue;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+
+use super::columns::{self, Rows};
+use super::{Event, Metadata, PAGE_BYTES, SCHEMA_VERSION, key};
+use crate::format::{Unnamed, begin, chunk, write_error};
+use crate::{Error, ROWS_IN_GROUP, Result};
+
+/// Writes one page-heap trace.
+///
+/// The rows go to a file without a name, which takes the wanted one's place in
+/// [`Writer::finish`]; a writer that is dropped before leaves nothing behind.
+pub struct Writer {
+    path: PathBuf,
+    file: Unnamed,
+    parquet: SerializedFileWriter<File>,
+    rows: Rows,
+    checksums: Vec<Vec<u32>>,
+    events: u64,
+}
+
+impl Writer {
+    /// Begins a trace that will be at `path`.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if no file can be created there.
+    pub fn create(path: &Path) -> Result<Writer> {
+        let file = begin(path)?;
+        let rows = file.as_file().try_clone().map_err(Error::write(path))?;
+        let properties = Arc::new(columns::properties());
+        let parquet = SerializedFileWriter::new(rows, columns::schema(), properties)
+            .map_err(|e| write_error(path, e))?;
+        let (rows, checksums) = (Rows::default(), Vec::new());
+        Ok(Writer { path: path.into(), file, parquet, rows, checksums, events: 0 })
+    }
+
+    /// Adds an event.
+    ///
+    /// # Errors
+    /// [`Error::Write`], for instance when the disk is full.
+    pub fn event(&mut self, event: &Event) -> Result<()> {
+        self.rows.push(event);
+        self.events += 1;
+        if self.rows.len() == ROWS_IN_GROUP { self.flush_group() } else { Ok(()) }
+    }
+
+    /// Completes the file and puts it in its place; `source` says where the events come from.
+    /// Returns its size in bytes.
+    ///
+    /// # Errors
+    /// [`Error::Write`]; nothing is left behind then.
+    pub fn finish(mut self, source: &str) -> Result<u64> {
+        self.flush_group()?;
+        for (key, value) in self.key_values(source) {
+            self.parquet.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
+        }
+        let Writer { path, file, parquet, .. } = self;
+        let written = parquet.into_inner().map_err(|e| write_error(&path, e))?;
+        written.sync_all().map_err(Error::write(&path))?;
+        let bytes = written.metadata().map_err(Error::write(&path))?.len();
+        file.persist(&path).map_err(Error::write(&path))?;
+        Ok(bytes)
+    }
+
+    fn key_values(&self, source: &str) -> [(&'static str, String); 4] {
+        let json = |value: serde_json::Result<String>| value.expect("plain data becomes JSON");
+        let metadata =
+            Metadata { source: source.to_owned(), page_bytes: PAGE_BYTES, events: self.events };
+        let calls: BTreeMap<_, _> =
+            columns::CALLS.iter().enumerate().map(|(i, name)| (name, i)).collect();
+        [
+            (key::VERSION, SCHEMA_VERSION.to_string()),
+            (key::METADATA, json(serde_json::to_string(&metadata))),
+            (key::CHECKSUMS, json(serde_json::to_string(&self.checksums))),
+            (key::CALLS, json(serde_json::to_string(&calls))),
+        ]
+    }
+
+    /// Writes the rows gathered so far as a row group and takes the checksums of its columns.
+    fn flush_group(&mut self) -> Result<()> {
+        if self.rows.len() == 0 {
+            return Ok(());
+        }
+        let path = &self.path;
+        write_group(&mut self.parquet, &self.rows).map_err(|e| write_error(path, e))?;
+        self.rows.clear();
+        self.parquet.flush().map_err(Error::write(path))?;
+        // The Parquet library keeps its position to itself, so what was just written is read back.
+        let file = self.file.as_file();
+        let length = file.metadata().map_err(Error::write(path))?.len();
+        let group = self.parquet.flushed_row_groups().last().expect("a group was written");
+        let checksum =
+            |chunk| chunk::read(file, length, chunk).map(|bytes| crc32fast::hash(&bytes));
+        let checksums: io::Result<Vec<u32>> = group.columns().iter().map(checksum).collect();
+        self.checksums.push(checksums.map_err(Error::write(path))?);
+        Ok(())
+    }
+}
+
+fn write_group(
+    parquet: &mut SerializedFileWriter<File>,
+    rows: &Rows,
+) -> parquet::errors::Result<()> {
+    let mut group = parquet.next_row_group()?;
+    for values in &rows.wide {
+        write_column::<Int64Type>(&mut group, values)?;
+    }
+    for values in &rows.narrow {
+        write_column::<Int32Type>(&mut group, values)?;
+    }
+    group.close()?;
+    Ok(())
+}
+
+fn write_column<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, File>,
+    values: &[T::T],
+) -> parquet::errors::Result<()> {
+    let mut column = group.next_column()?.expect("as many columns as the schema has");
+    column.typed::<T>().write_batch(values, None, None)?;
+    column.close()
+}

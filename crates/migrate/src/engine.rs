@@ -227,6 +227,12 @@ impl Engine {
         true
     }
 
+    /// Leaves what still waits for an entry where it is.
+    pub fn give_up_waiting(&mut self) {
+        self.stats.given_up += self.queue.len() as u64;
+        self.queue.clear();
+    }
+
     /// Migrations under way or waiting.
     pub fn unfinished(&self) -> usize {
         self.moving.len() + self.queue.len()

@@ -13,6 +13,7 @@ use crate::tlb::{Found, Tlb};
 #[derive(Clone, Copy, Debug)]
 struct Blocked {
     page: Vpn,
+    from_ps: u64,
     until_ps: u64,
     by: usize,
 }
@@ -183,7 +184,7 @@ impl Machine {
     fn fault(&mut self, core: usize, page: Vpn, now_ps: u64) -> u64 {
         let here = |blocked: &&Blocked| blocked.page == page && blocked.by != core;
         let Some(blocked) = self.blocked.iter().find(here) else { return 0 };
-        if now_ps >= blocked.until_ps {
+        if !(blocked.from_ps..blocked.until_ps).contains(&now_ps) {
             return 0;
         }
         let ps = (blocked.until_ps - now_ps).max(self.costs.fault) + self.costs.wake;
@@ -227,9 +228,10 @@ impl Machine {
         (frame, ps + self.hierarchy.device(line, false))
     }
 
-    /// Keeps everybody but core `by` from the page of `vpn` until `until_ps`.
-    pub fn block(&mut self, vpn: Vpn, until_ps: u64, by: usize) {
-        self.blocked.push(Blocked { page: vpn.first(), until_ps, by });
+    /// Keeps everybody but core `by` from the page of `vpn`, for a time.
+    pub fn block(&mut self, vpn: Vpn, time_ps: std::ops::Range<u64>, by: usize) {
+        let (from_ps, until_ps) = (time_ps.start, time_ps.end);
+        self.blocked.push(Blocked { page: vpn.first(), from_ps, until_ps, by });
     }
 
     /// Forgets blocks that every core is past.

@@ -1,6 +1,8 @@
 //! Where virtual pages lie: the page table of the one program that runs, as the walkers and the
 //! operating system see it.
 
+use std::collections::VecDeque;
+
 use crate::address::{Frame, Line, PageSize, Virtual, Vpn};
 
 /// The page table, flat for a quick look-up, and the lines that a walk of it reads.
@@ -12,9 +14,12 @@ pub struct Pages {
     tables: [[Line; 4]; 3],
     next: u32,
     limit: u32,
-    /// Frames that nobody uses, for destinations of migrations of base pages.
-    free: std::collections::VecDeque<Frame>,
+    /// Pages that migrations left, by size.
+    free: [VecDeque<Frame>; 3],
 }
+
+/// Pages of each size that are left free while there is memory that nobody has had.
+const RESTING: [usize; 3] = [64, 1, 0];
 
 /// Memory is too small for what was to be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,7 +40,7 @@ impl Pages {
             tables: [[Line(0); 4]; 3],
             next: 1,
             limit: frames,
-            free: std::collections::VecDeque::new(),
+            free: Default::default(),
         };
         for size in PageSize::ALL {
             let count = bytes[size as usize].div_ceil(u64::from(size.pages()) << 12);
@@ -94,18 +99,18 @@ impl Pages {
     /// # Errors
     /// [`TooSmall`] if there are none.
     pub fn destination(&mut self, size: PageSize) -> Result<Frame, TooSmall> {
-        // What was freed last is taken last, so that destinations are not still in caches.
-        match size {
-            PageSize::Base if self.free.len() > 64 => Ok(self.free.pop_front().unwrap_or(Frame(0))),
-            _ => self.take(size.pages(), size.pages()),
+        let free = &mut self.free[size as usize];
+        // Some rest before they are used again: destinations are not what caches still hold.
+        if free.len() > RESTING[size as usize] {
+            return Ok(free.pop_front().expect("there are more than none"));
         }
+        let new = self.take(size.pages(), size.pages());
+        new.or_else(|error| self.free[size as usize].pop_front().ok_or(error))
     }
 
     /// Gives the frames of a page back.
     pub fn give_back(&mut self, size: PageSize, frame: Frame) {
-        if size == PageSize::Base {
-            self.free.push_back(frame);
-        }
+        self.free[size as usize].push_back(frame);
     }
 
     /// Whether `address` is mapped.
@@ -147,6 +152,19 @@ mod tests {
         assert_eq!(line(0, 4), line(32_767, 4));
         let lines: std::collections::BTreeSet<_> = (1..=4).map(|level| line(0, level)).collect();
         assert_eq!(lines.len(), 4);
+    }
+
+    #[test]
+    fn what_migrations_left_is_used_again() {
+        let mut pages = Pages::new(600, [4 << 12, 0, 0]).unwrap();
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..2000 {
+            let frame = pages.destination(PageSize::Base).unwrap();
+            pages.give_back(PageSize::Base, frame);
+            seen.insert(frame);
+        }
+        assert_eq!(seen.len(), 65);
+        assert!(pages.destination(PageSize::Giant).is_err());
     }
 
     #[test]

@@ -84,7 +84,9 @@ pub struct Rate {
     pub target: Target,
     /// Migrations asked for a second.
     pub per_second: f64,
-    /// Migrations done a second.
+    /// Migrations done while requests were served.
+    pub moved: u64,
+    /// The same, a second.
     pub done_per_second: f64,
     /// Requests a second.
     pub throughput: f64,
@@ -103,7 +105,7 @@ pub struct HugePages {
     pub workload: Kind,
     /// Change of the time per request from 4 KiB to 2 MiB pages.
     pub alone: Effect,
-    /// The same with a thousand migrations a second by hardware.
+    /// The same with ten thousand migrations a second by hardware.
     pub with_migrations: Effect,
     /// Page walks per request with 4 KiB and with 2 MiB pages.
     pub walks_per_request: (f64, f64),
@@ -140,7 +142,7 @@ pub struct Cost {
     /// Nanoseconds of these for the copy.
     pub copy_ns: f64,
     /// Lines read from and written to memory, and hops of messages, that would not have been
-    /// without it. Of software, `None`: its costs are published sums.
+    /// without it. Of base pages by hardware; else `None`.
     pub traffic: Option<Traffic>,
 }
 
@@ -176,9 +178,15 @@ pub const APPLICATIONS: [Kind; 2] = [Kind::Memcached, Kind::Nginx];
 
 const HARDWARE: Method = Method::Hardware(Caching::Cacheable);
 
+/// A run that tells what a migration costs: its number, how pages move, and their size.
+type CostJob = (usize, Method, PageSize);
+
 /// Rates at which tables are compared, and costs measured.
 const TABLE_RATE: f64 = 1e6;
 const COST_RATE: f64 = 1e5;
+
+/// Rate beside huge pages: ten times the paper's, so that short runs have some.
+const HUGE_RATE: f64 = 1e4;
 
 impl Settings {
     /// The paper's measurements on a machine.
@@ -199,7 +207,8 @@ impl Settings {
             seed: self.seed,
             heap,
             requests: self.requests,
-            warm_up: (self.requests / 4).max(1),
+            // A ring of buffers has 256: every one of them was used once.
+            warm_up: self.requests.min(256),
             interarrival_ns: None,
             migrations,
         }
@@ -216,7 +225,7 @@ impl Settings {
             APPLICATIONS.map(|app| jobs.add(&self.params, self.plan(app, PageSize::Base, None)));
         let rates = self.rate_jobs(&mut jobs);
         let huge = APPLICATIONS.map(|app| {
-            let calm = migrations(HARDWARE, Target::Buffers, 1e3);
+            let calm = migrations(HARDWARE, Target::Buffers, HUGE_RATE);
             let alone = jobs.add(&self.params, self.plan(app, PageSize::Huge, None));
             (alone, jobs.add(&self.params, self.plan(app, PageSize::Huge, Some(calm))))
         });
@@ -294,6 +303,7 @@ impl Settings {
             method: wanted.method,
             target: wanted.target,
             per_second: wanted.per_second,
+            moved: outcome.moved_while_serving,
             done_per_second: per_second(outcome),
             throughput: outcome.throughput,
             effect: Effect::of(outcome, base),
@@ -332,7 +342,7 @@ impl Settings {
             let mut params = self.params.clone();
             params.cores.count = victims;
             params.llc.slices = params.llc.slices.min(victims);
-            let wanted = migrations(HARDWARE, Target::Buffers, 2e4);
+            let wanted = migrations(HARDWARE, Target::Buffers, COST_RATE);
             let plan = Plan {
                 requests: 40,
                 warm_up: 4,
@@ -363,30 +373,37 @@ impl Settings {
         jobs.iter().map(row).collect()
     }
 
-    fn cost_jobs(&self, jobs: &mut jobs::Jobs) -> Vec<(usize, Method)> {
-        [Caching::Cacheable, Caching::Noncacheable]
-            .map(|caching| {
-                let method = Method::Hardware(caching);
-                let wanted = migrations(method, Target::Buffers, COST_RATE);
-                let plan = self.plan(Kind::Memcached, PageSize::Base, Some(wanted));
-                (jobs.add(&self.params, plan), method)
-            })
-            .to_vec()
+    fn cost_jobs(&self, jobs: &mut jobs::Jobs) -> Vec<CostJob> {
+        let noncacheable = Method::Hardware(Caching::Noncacheable);
+        [
+            (HARDWARE, PageSize::Base, Target::Buffers, COST_RATE),
+            (noncacheable, PageSize::Base, Target::Buffers, COST_RATE),
+            (HARDWARE, PageSize::Huge, Target::Heap, COST_RATE / 512.0),
+        ]
+        .map(|(method, size, target, rate)| {
+            let wanted = migrations(method, target, rate);
+            let plan = self.plan(Kind::Memcached, size, Some(wanted));
+            (jobs.add(&self.params, plan), method, size)
+        })
+        .to_vec()
     }
 
-    fn costs(&self, jobs: &[(usize, Method)], outcomes: &[Outcome], base: &Outcome) -> Vec<Cost> {
-        let hardware = jobs.iter().map(|(job, method)| {
+    fn costs(&self, jobs: &[CostJob], outcomes: &[Outcome], base: &Outcome) -> Vec<Cost> {
+        // A run too short for a page to move tells nothing of its cost.
+        let told = jobs.iter().filter(|(job, ..)| outcomes[*job].migrations.moved > 0);
+        let hardware = told.map(|(job, method, size)| {
             let outcome = &outcomes[*job];
             let moved = outcome.migrations.moved.max(1) as f64;
             let each = |ps: u64| ps as f64 / 1e3 / moved;
             Cost {
                 method: *method,
-                page_bytes: 4096,
+                page_bytes: u64::from(size.pages()) << 12,
                 unavailable_ns: self.params.migration.invalidate_page_ns as f64,
                 cpu_ns: each(outcome.migrations.local_ps),
                 whole_ns: each(outcome.migrations.whole_ps),
                 copy_ns: each(outcome.migrations.copy_ps),
-                traffic: Some(Traffic::of(&outcome.counts, &base.counts, moved)),
+                traffic: (*size == PageSize::Base)
+                    .then(|| Traffic::of(&outcome.counts, &base.counts, moved)),
             }
         });
         let victims = self.params.cores.count - 1;
@@ -429,5 +446,5 @@ fn migrations(method: Method, target: Target, per_second: f64) -> Migrations {
 }
 
 fn per_second(outcome: &Outcome) -> f64 {
-    outcome.migrations.moved as f64 / (outcome.span_ps.max(1) as f64 / 1e12)
+    outcome.moved_while_serving as f64 / (outcome.span_ps.max(1) as f64 / 1e12)
 }

@@ -91,6 +91,8 @@ pub struct Outcome {
     pub translations: Translations,
     /// What the migrations did.
     pub migrations: Stats,
+    /// Pages that had moved when the last request was served.
+    pub moved_while_serving: u64,
     /// Bytes of host memory for caches and directory.
     pub host_bytes: usize,
 }
@@ -165,11 +167,13 @@ impl Simulation {
                 self.machine.validate();
             }
         }
+        let moved = self.engine.stats.moved + self.software.moved;
+        self.engine.give_up_waiting();
         self.settle();
         if cfg!(debug_assertions) {
             self.machine.validate();
         }
-        Some(self.outcome())
+        Some(self.outcome(moved))
     }
 
     /// One turn of every core.
@@ -258,7 +262,8 @@ impl Simulation {
         self.software_until_ps = until_ps;
         // The page is blocked at the end of the migration, for as long as it is unavailable; a
         // device's queue stands still for all of it.
-        self.machine.block(page, until_ps, initiator);
+        let from_ps = until_ps - unavailable_ns * 1000;
+        self.machine.block(page, from_ps..until_ps, initiator);
         if baseline == Baseline::StopMoveRestart {
             self.cores[queue].device_until_ps = until_ps;
         }
@@ -314,7 +319,7 @@ impl Simulation {
         }
     }
 
-    fn outcome(self) -> Outcome {
+    fn outcome(self, moved_while_serving: u64) -> Outcome {
         let hardware =
             matches!(self.plan.migrations, Some(Migrations { method: Method::Hardware(_), .. }));
         let zero = (0, Counts::default(), Translations::default());
@@ -327,6 +332,7 @@ impl Simulation {
             counts: self.machine.hierarchy.counts.since(&counts),
             translations: self.machine.translations.since(&translations),
             migrations: if hardware { self.engine.stats } else { self.software },
+            moved_while_serving,
             host_bytes: self.machine.hierarchy.bytes(),
             latencies_ps: self.cores.into_iter().map(|core| core.latencies_ps).collect(),
         }

@@ -170,13 +170,14 @@ fn an_access_to_a_blocked_page_waits_and_is_woken() {
         machine.access(core, load, 0);
         machine.invalidate(core, address.vpn());
     }
-    machine.block(address.vpn(), 9_000_000, 0);
+    machine.block(address.vpn(), 500_000..9_000_000, 0);
     let calm = machine.clone().access(0, load, 1_000_000);
     let held_up = machine.clone().access(1, load, 1_000_000);
     assert!(calm < 1_000_000, "the core that migrates is not kept out");
     // 8 µs until it is over, 2.5 µs until woken.
     assert!((10_500_000..10_700_000).contains(&held_up), "{held_up}");
     assert!(machine.clone().access(1, load, 9_000_000) < 1_000_000, "it is over");
+    assert!(machine.clone().access(1, load, 499_999) < 1_000_000, "it has not begun");
     machine.unblock_before(9_000_000);
     assert!(machine.access(1, load, 0) < 1_000_000);
 }

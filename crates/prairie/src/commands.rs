@@ -2,6 +2,7 @@
 
 mod heap;
 mod import;
+mod migrate;
 mod offload;
 mod psi;
 mod record;
@@ -27,6 +28,7 @@ pub enum Command {
     Offload(offload::Args),
     Psi(psi::Args),
     Heap(heap::Args),
+    Migrate(migrate::Args),
 }
 
 impl Command {
@@ -45,6 +47,7 @@ impl Command {
             Command::Import(args) => import::run(&args, interrupted),
             Command::Offload(args) => offload::run(&args, interrupted),
             Command::Psi(args) => psi::run(&args, interrupted),
+            Command::Migrate(args) => migrate::run(&args, interrupted),
             Command::Replay(args) => replay::run(&args, interrupted),
         }
     }

@@ -2,6 +2,8 @@
 
 pub mod colours;
 pub mod heap;
+pub mod migrate_paper;
+pub mod migrate_sim;
 pub mod offload;
 pub mod replay;
 pub mod sources;

@@ -1,0 +1,31 @@
+//! `prairie migrate`: hardware that moves pages while they are in use.
+
+mod paper;
+mod sim;
+
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use clap::Subcommand;
+
+/// Pages that hardware moves while they are in use (Contiguitas-HW)
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What to do.
+#[derive(Subcommand)]
+enum Command {
+    Sim(sim::Args),
+    Paper(paper::Args),
+}
+
+/// Does it.
+pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Command::Sim(args) => sim::run(args, interrupted),
+        Command::Paper(args) => paper::run(args, interrupted),
+    }
+}

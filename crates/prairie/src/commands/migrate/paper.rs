@@ -1,0 +1,101 @@
+//! `prairie migrate paper`: the paper's hardware evaluation, run again.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use migrate::paper::{Paper, Settings, Stopped};
+use serde::Serialize;
+
+use super::sim::machine;
+use crate::commands::survey;
+use crate::view::migrate_paper as view;
+use crate::{interrupt, output, progress};
+
+/// Run the hardware evaluation of the Contiguitas paper again
+///
+/// Time for which a page is unavailable against the number of TLBs; throughput and tail latency
+/// against migrations a second; 2 MiB pages; the metadata table; what one migration costs.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// What differs from the default machine (one socket of a Skylake-SP server)
+    machine: Option<PathBuf>,
+
+    /// Requests of each core in each run; more make bounds tighter and take longer
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    requests: u64,
+
+    /// Seed of all runs
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Print the results as JSON instead of the report
+    #[arg(long)]
+    json: bool,
+
+    /// Also write the report as one HTML file that opens offline
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  prairie migrate paper --html contiguitas-hw.html
+  prairie migrate paper --requests 100                        a first look
+  prairie migrate paper machine.toml --json | jq '.costs'     what the laboratory takes
+
+Runs go on all cores of the host; the results do not depend on how many there are.";
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    schema_version: u32,
+    prairie_version: &'static str,
+    #[serde(flatten)]
+    paper: &'a Paper,
+}
+
+/// Runs, prints and writes as asked.
+pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    if let Some(path) = &args.html {
+        survey::directory_exists(path)?;
+    }
+    let settings = Settings {
+        requests: args.requests,
+        seed: args.seed,
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        ..Settings::new(machine(args.machine.as_deref())?)
+    };
+    let bar = progress::bar(Some(1), "Runs");
+    let paper = settings.run(&|done, all| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+        !interrupted.load(Ordering::Relaxed)
+    });
+    bar.finish_and_clear();
+    let paper = match paper {
+        Err(Stopped::Interrupted) => {
+            eprintln!("prairie: interrupted");
+            return Ok(ExitCode::from(interrupt::EXIT_CODE));
+        }
+        other => other?,
+    };
+    let report = view::report(&paper, survey::generated_by());
+    if args.json {
+        output::print_json(&Document {
+            schema: "prairie-migrate-paper",
+            schema_version: 1,
+            prairie_version: env!("CARGO_PKG_VERSION"),
+            paper: &paper,
+        })?;
+    } else {
+        output::print_report(&report)?;
+    }
+    if let Some(path) = &args.html {
+        report.write_html(path)?;
+        eprintln!("prairie: wrote {}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}

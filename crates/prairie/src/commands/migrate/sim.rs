@@ -1,0 +1,300 @@
+//! `prairie migrate sim`: one machine, one stream of requests, pages that move meanwhile.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::Context;
+use clap::ValueEnum;
+use migrate::address::PageSize;
+use migrate::paper::Effect;
+use migrate::params::{Params, Sourced};
+use migrate::protocol::table::Caching;
+use migrate::sim::{Method, Migrations, Outcome, Plan, Simulation, Target};
+use migrate::software::Baseline;
+use migrate::workload::Kind;
+use serde::Serialize;
+
+use crate::commands::survey;
+use crate::view::migrate_sim as view;
+use crate::{interrupt, output, progress};
+
+/// Time a machine that serves requests while pages move
+///
+/// With migrations, the same requests are first served without any, and the two runs are compared
+/// request by request.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// What differs from the default machine (one socket of a Skylake-SP server)
+    machine: Option<PathBuf>,
+
+    /// What the cores do
+    #[arg(long, value_enum, default_value_t = WorkloadArg::Memcached)]
+    workload: WorkloadArg,
+
+    /// Migrations that begin in a second
+    #[arg(long, value_name = "PER_SECOND", default_value_t = 0.0, value_parser = rate)]
+    rate: f64,
+
+    /// How pages move
+    #[arg(long, value_enum, default_value_t = MethodArg::Hardware)]
+    method: MethodArg,
+
+    /// Which pages move [default: buffers by hardware and stop-move-restart, else heap]
+    #[arg(long, value_enum)]
+    pages: Option<PagesArg>,
+
+    /// Pages of the program's heap: 4K or 2M
+    #[arg(long, value_enum, value_name = "SIZE", default_value_t = HeapArg::Base)]
+    heap: HeapArg,
+
+    /// Requests of each core that count
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
+    requests: u64,
+
+    /// Requests of each core before, to fill caches
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
+    warm_up: u64,
+
+    /// Mean time between requests to a core, as 10us, if they come at random
+    #[arg(long, value_name = "TIME")]
+    every: Option<humantime::Duration>,
+
+    /// Seed of all that is random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Show every parameter of the machine with its source, and run nothing
+    #[arg(long)]
+    parameters: bool,
+
+    /// Print the results as JSON instead of the report
+    #[arg(long)]
+    json: bool,
+
+    /// Also write the report as one HTML file that opens offline
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  prairie migrate sim --workload memcached --rate 1000
+  prairie migrate sim machine.toml --workload nginx --rate 100000 --method noncacheable
+  prairie migrate sim --rate 10000 --method ipi               Linux's software migration
+  prairie migrate sim machine.toml --parameters               what the machine is, and why
+
+A machine file states what differs from the default:
+  [cores]
+  count = 16
+  [migration]
+  entries = { value = 8, source = \"my design\" }";
+
+#[derive(Clone, Copy, ValueEnum)]
+enum WorkloadArg {
+    /// a key-value cache
+    Memcached,
+    /// a web server that sends files
+    Nginx,
+    /// nine accesses in ten to 16 KiB of the core's own
+    Hot,
+    /// nine accesses in ten anywhere in 128 MiB
+    Random,
+    /// one access in sixteen to a page that all cores and a device use
+    Sharing,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum MethodArg {
+    /// Contiguitas-HW; private caches keep lines of a migrating page
+    Hardware,
+    /// Contiguitas-HW; they do not
+    Noncacheable,
+    /// Linux: interrupts to all cores
+    Ipi,
+    /// Linux, victims acknowledge before they flush
+    EarlyAcknowledgement,
+    /// Linux with broadcast invalidation (AMD INVLPGB, ARM TLBI)
+    Broadcast,
+    /// Nomad: copy while mapped, commit if not written
+    Nomad,
+    /// stop the device, move, start it
+    StopMoveRestart,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum PagesArg {
+    /// network buffers, which a device uses
+    Buffers,
+    /// the program's heap
+    Heap,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum HeapArg {
+    /// 4 KiB
+    #[value(name = "4K")]
+    Base,
+    /// 2 MiB
+    #[value(name = "2M")]
+    Huge,
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    schema_version: u32,
+    prairie_version: &'static str,
+    machine: &'a Params,
+    plan: &'a Plan,
+    outcome: &'a Outcome,
+    /// Change of the time per request against the run without migrations, if there were any.
+    effect: Option<Effect>,
+}
+
+/// What `--parameters --json` prints.
+#[derive(Serialize)]
+struct Parameters<'a> {
+    schema: &'static str,
+    schema_version: u32,
+    machine: &'a str,
+    parameters: &'a [Sourced],
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(rate) if (0.0..=1e9).contains(&rate) => Ok(rate),
+        _ => Err("a number from 0 to 1e9".to_owned()),
+    }
+}
+
+/// The text of a machine file; of the default machine nothing differs.
+pub(super) fn machine_text(path: Option<&Path>) -> anyhow::Result<String> {
+    let Some(path) = path else { return Ok(String::new()) };
+    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// The machine of a file.
+pub(super) fn machine(path: Option<&Path>) -> anyhow::Result<Params> {
+    let name = path.map_or("the default machine".to_owned(), |path| path.display().to_string());
+    Params::read(&machine_text(path)?).context(name)
+}
+
+/// Runs, prints and writes as asked.
+pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    if let Some(path) = &args.html {
+        survey::directory_exists(path)?;
+    }
+    let params = machine(args.machine.as_deref())?;
+    if args.parameters {
+        return show_parameters(args, &params);
+    }
+    let plan = plan(args);
+    let base = Plan { migrations: None, ..plan.clone() };
+    let Some(without) = simulate(&params, &base, "Without migrations", interrupted)? else {
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+    };
+    let with = match plan.migrations {
+        None => None,
+        Some(_) => match simulate(&params, &plan, "With migrations", interrupted)? {
+            None => return Ok(ExitCode::from(interrupt::EXIT_CODE)),
+            outcome => outcome,
+        },
+    };
+    let report = view::report(&params, &plan, &without, with.as_ref(), survey::generated_by());
+    if args.json {
+        output::print_json(&Document {
+            schema: "prairie-migrate-sim",
+            schema_version: 1,
+            prairie_version: env!("CARGO_PKG_VERSION"),
+            machine: &params,
+            plan: &plan,
+            outcome: with.as_ref().unwrap_or(&without),
+            effect: with.as_ref().map(|with| Effect::of(with, &without)),
+        })?;
+    } else {
+        output::print_report(&report)?;
+    }
+    if let Some(path) = &args.html {
+        report.write_html(path)?;
+        eprintln!("prairie: wrote {}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show_parameters(args: &Args, params: &Params) -> anyhow::Result<ExitCode> {
+    let parameters = Params::sources(&machine_text(args.machine.as_deref())?)?;
+    if args.json {
+        output::print_json(&Parameters {
+            schema: "prairie-migrate-machine",
+            schema_version: 1,
+            machine: &params.name,
+            parameters: &parameters,
+        })?;
+    } else {
+        output::print_report(&view::parameters(params, &parameters, survey::generated_by()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn plan(args: &Args) -> Plan {
+    let method = match args.method {
+        MethodArg::Hardware => Method::Hardware(Caching::Cacheable),
+        MethodArg::Noncacheable => Method::Hardware(Caching::Noncacheable),
+        MethodArg::Ipi => Method::Software(Baseline::Ipi),
+        MethodArg::EarlyAcknowledgement => Method::Software(Baseline::EarlyAcknowledgement),
+        MethodArg::Broadcast => Method::Software(Baseline::Broadcast),
+        MethodArg::Nomad => Method::Software(Baseline::Nomad),
+        MethodArg::StopMoveRestart => Method::Software(Baseline::StopMoveRestart),
+    };
+    let movable_only = matches!(method, Method::Software(by) if !by.moves_device_pages());
+    let target = match args.pages {
+        Some(PagesArg::Buffers) => Target::Buffers,
+        Some(PagesArg::Heap) => Target::Heap,
+        None if movable_only => Target::Heap,
+        None => Target::Buffers,
+    };
+    Plan {
+        workload: match args.workload {
+            WorkloadArg::Memcached => Kind::Memcached,
+            WorkloadArg::Nginx => Kind::Nginx,
+            WorkloadArg::Hot => Kind::Hot,
+            WorkloadArg::Random => Kind::Random,
+            WorkloadArg::Sharing => Kind::Sharing,
+        },
+        seed: args.seed,
+        heap: match args.heap {
+            HeapArg::Base => PageSize::Base,
+            HeapArg::Huge => PageSize::Huge,
+        },
+        requests: args.requests,
+        warm_up: args.warm_up,
+        interarrival_ns: args.every.map(|every| every.as_nanos() as f64),
+        migrations: (args.rate > 0.0).then_some(Migrations {
+            per_second: args.rate,
+            method,
+            target,
+        }),
+    }
+}
+
+/// One run, with a bar; `None` if it was interrupted.
+fn simulate(
+    params: &Params,
+    plan: &Plan,
+    what: &'static str,
+    interrupted: &'static AtomicBool,
+) -> anyhow::Result<Option<Outcome>> {
+    let bar = progress::bar(Some((plan.requests + plan.warm_up) * params.cores.count), what);
+    let outcome = Simulation::new(params, plan)?.run(&mut |progress| {
+        bar.set_position(progress.served);
+        !interrupted.load(Ordering::Relaxed)
+    });
+    bar.finish_and_clear();
+    if outcome.is_none() {
+        eprintln!("prairie: interrupted");
+    }
+    Ok(outcome)
+}

@@ -1,0 +1,370 @@
+//! The paper's hardware evaluation as a report.
+
+use migrate::paper::{APPLICATIONS, Cost, METHODS, Paper, Rate};
+use migrate::protocol::table::Caching;
+use migrate::sim::{Method, Target};
+use migrate::software::Baseline;
+use migrate::workload::Kind;
+use report::{
+    Axis, BarChart, BarSeries, Block, Cell, Column, KeyFigure, LineChart, Report, Section, Series,
+    Table, Tone, Unit, number,
+};
+
+use super::migrate_sim::{change, method_name};
+
+/// Migrations from which on their effect is told.
+const ENOUGH: u64 = 10;
+
+const HARDWARE: Method = Method::Hardware(Caching::Cacheable);
+
+/// The report.
+pub fn report(paper: &Paper, generated_by: String) -> Report {
+    Report {
+        title: "Hardware migration of pages in use: the evaluation run again".to_owned(),
+        subtitle: format!(
+            "{}, {} cores, {} requests each per run; simulated, with in-order cores",
+            paper.machine,
+            paper.cores,
+            number::count(paper.requests)
+        ),
+        generated_by,
+        sections: vec![
+            answer(paper),
+            unavailable(paper),
+            rates(paper, Kind::Memcached),
+            rates(paper, Kind::Nginx),
+            huge_pages(paper),
+            table(paper),
+            costs(paper),
+        ],
+    }
+}
+
+fn section(heading: &str, intro: &str, blocks: Vec<Block>) -> Section {
+    Section { heading: heading.to_owned(), intro: intro.to_owned(), blocks }
+}
+
+fn nanoseconds(ns: f64) -> String {
+    number::duration(ns.round() as u64)
+}
+
+fn pages_name(target: Target) -> &'static str {
+    match target {
+        Target::Buffers => "network buffers",
+        Target::Heap => "heap",
+    }
+}
+
+fn series_name(method: Method, target: Target) -> String {
+    format!("{}, {}", method_name(method), pages_name(target))
+}
+
+fn answer(paper: &Paper) -> Section {
+    let mut figures = Vec::new();
+    let mut figure = |value: String, label: String, definition: &str| {
+        figures.push(KeyFigure { value, label, definition: definition.to_owned() });
+    };
+    if let (Some(few), Some(many)) = (paper.unavailable.first(), paper.unavailable.last()) {
+        let by_interrupts = |row: &migrate::paper::Unavailable| {
+            let found = row.software_ns.iter().find(|(by, _)| *by == Baseline::Ipi);
+            found.map_or(0.0, |(_, ns)| *ns as f64)
+        };
+        figure(
+            format!("{} to {}", nanoseconds(few.hardware_ns), nanoseconds(many.hardware_ns)),
+            format!("unavailable by hardware, {} to {} TLBs", few.victims, many.victims),
+            "One local invalidation and the walk after it.",
+        );
+        figure(
+            format!("{} to {}", nanoseconds(by_interrupts(few)), nanoseconds(by_interrupts(many))),
+            "by Linux with interrupts".to_owned(),
+            "Linear in the number of TLBs.",
+        );
+    }
+    for app in APPLICATIONS {
+        let many = paper.rates.iter().find(|rate| {
+            rate.workload == app
+                && (rate.method, rate.target) == (HARDWARE, Target::Buffers)
+                && rate.per_second == 1e5
+        });
+        if let Some(rate) = many.filter(|rate| rate.moved >= ENOUGH) {
+            figure(
+                format!("≤ {:.3} %", rate.effect.bound()),
+                format!("change of {} at 1,000 migrations a second", app.name()),
+                "A hundredth of the most that 100,000 a second change the time per request, by \
+                 pairs of runs.",
+            );
+        }
+    }
+    for row in &paper.huge_pages {
+        figure(
+            format!("{:+.1} %", 100.0 * row.alone.throughput()),
+            format!("throughput of {} with 2 MiB pages", row.workload.name()),
+            "Against 4 KiB pages, without migrations.",
+        );
+    }
+    section("The answer", "", vec![Block::KeyFigures(figures)])
+}
+
+fn unavailable(paper: &Paper) -> Section {
+    let mut columns = vec![
+        Column::number("TLBs"),
+        Column::number("Contiguitas-HW"),
+        Column::number("all have forgotten"),
+    ];
+    columns.extend(Baseline::ALL.iter().map(|baseline| Column::number(baseline.name())));
+    let rows = paper.unavailable.iter().map(|row| {
+        let mut cells: Vec<Cell> = vec![
+            number::count(row.victims).into(),
+            nanoseconds(row.hardware_ns).into(),
+            nanoseconds(row.hardware_whole_ns).into(),
+        ];
+        cells.extend(row.software_ns.iter().map(|(_, ns)| number::duration(*ns).into()));
+        cells
+    });
+    let hardware = Series {
+        name: "Contiguitas-HW".to_owned(),
+        points: paper
+            .unavailable
+            .iter()
+            .map(|row| (row.victims as f64, row.hardware_ns / 1e9))
+            .collect(),
+    };
+    let software = Baseline::ALL.iter().enumerate().map(|(at, baseline)| Series {
+        name: baseline.name().to_owned(),
+        points: paper
+            .unavailable
+            .iter()
+            .map(|row| (row.victims as f64, row.software_ns[at].1 as f64 / 1e9))
+            .collect(),
+    });
+    let chart = LineChart {
+        title: "Time for which a 4 KiB page is unavailable".to_owned(),
+        caption: "A page that a device uses has no software baseline: Linux refuses to move it. \
+                  Stop, move, restart is what is left, with generous costs."
+            .to_owned(),
+        x: Axis::new("TLBs that hold the page", Unit::Count),
+        y: Axis::new("unavailable", Unit::Seconds),
+        series: std::iter::once(hardware).chain(software).collect(),
+        ..LineChart::default()
+    };
+    let table = Table {
+        columns,
+        rows: rows.collect(),
+        notes: vec![
+            "Software: the sum of the steps with published costs. Hardware: simulated; nobody \
+             waits until all have forgotten."
+                .to_owned(),
+            "Nomad: its best case, a page that nobody writes during the copy.".to_owned(),
+        ],
+        ..Table::default()
+    };
+    section(
+        "How long a page is unavailable",
+        "The paper: constant with hardware and equal to one local TLB invalidation; linear in the \
+         number of TLBs as things are.",
+        vec![Block::LineChart(chart), Block::Table(table)],
+    )
+}
+
+fn rates(paper: &Paper, app: Kind) -> Section {
+    let of = |method: Method, target: Target| {
+        let mine = move |rate: &&Rate| {
+            rate.workload == app && rate.method == method && rate.target == target
+        };
+        paper.rates.iter().filter(mine)
+    };
+    let asked: Vec<f64> = of(HARDWARE, Target::Buffers).map(|rate| rate.per_second).collect();
+    let chart = |title: &str, axis: Axis, value: &dyn Fn(&Rate) -> f64| BarChart {
+        title: format!("{}: {title}", app.name()),
+        x: Axis::new("migrations asked for a second", Unit::Count),
+        y: axis,
+        categories: asked.iter().map(|rate| number::short(*rate)).collect(),
+        series: METHODS
+            .iter()
+            .map(|&(method, target)| BarSeries {
+                name: series_name(method, target),
+                values: of(method, target).map(value).collect(),
+            })
+            .collect(),
+        ..BarChart::default()
+    };
+    let rows = METHODS.iter().flat_map(|&(method, target)| of(method, target)).map(|rate| {
+        vec![
+            series_name(rate.method, rate.target).into(),
+            number::short(rate.per_second).into(),
+            number::short(rate.done_per_second).into(),
+            number::short(rate.throughput).into(),
+            effect(rate),
+            nanoseconds(rate.tail.median_ns).into(),
+            nanoseconds(rate.tail.p99_ns).into(),
+            nanoseconds(rate.tail.p999_ns).into(),
+            number::percent(rate.memory_share).into(),
+        ]
+    });
+    let table = Table {
+        columns: vec![
+            Column::text("pages move by"),
+            Column::number("asked/s"),
+            Column::number("done/s"),
+            Column::number("requests/s"),
+            Column::number("time per request"),
+            Column::number("median"),
+            Column::number("99 %"),
+            Column::number("99.9 %"),
+            Column::number("memory"),
+        ],
+        rows: rows.collect(),
+        notes: vec![
+            "Time per request: change against the same requests without migrations, mean over \
+             cores and twice its error. Latencies: at 70 % load."
+                .to_owned(),
+            "Software moves one page at a time; what it is asked for meanwhile stays where it is."
+                .to_owned(),
+        ],
+        ..Table::default()
+    };
+    let throughput = Axis::new("requests a second", Unit::Number);
+    let tail = Axis::new("latency, 99.9 %", Unit::Seconds);
+    section(
+        &format!("{}: throughput and tail latency", app.name()),
+        "The paper: no impact at 1,000 migrations a second. Beyond it, what gives first.",
+        vec![
+            Block::BarChart(chart("throughput", throughput, &|rate| rate.throughput)),
+            Block::BarChart(chart("tail latency at 70 % load", tail, &|rate| {
+                rate.tail.p999_ns / 1e9
+            })),
+            Block::Table(table),
+        ],
+    )
+}
+
+/// The change of the time per request, if there were migrations enough to see it.
+fn effect(rate: &Rate) -> Cell {
+    match rate.moved {
+        moved if moved >= ENOUGH => change(&rate.effect).into(),
+        moved => Cell::toned(format!("{moved} moved: too few"), Tone::Muted),
+    }
+}
+
+fn huge_pages(paper: &Paper) -> Section {
+    let rows = paper.huge_pages.iter().map(|row| {
+        vec![
+            row.workload.name().into(),
+            format!("{:+.2} %", 100.0 * row.alone.throughput()).into(),
+            format!("{:+.2} %", 100.0 * row.with_migrations.throughput()).into(),
+            format!("{:.2}", row.walks_per_request.0).into(),
+            format!("{:.2}", row.walks_per_request.1).into(),
+        ]
+    });
+    let table = Table {
+        columns: vec![
+            Column::text("application"),
+            Column::number("2 MiB pages"),
+            Column::number("and 10,000 migrations/s"),
+            Column::number("walks per request, 4 KiB"),
+            Column::number("2 MiB"),
+        ],
+        rows: rows.collect(),
+        notes: vec!["Change of throughput.".to_owned()],
+        ..Table::default()
+    };
+    section(
+        "Huge pages",
+        "The paper: Memcached gains 7 % with 2 MiB pages, NGINX nothing.",
+        vec![Block::Table(table)],
+    )
+}
+
+fn table(paper: &Paper) -> Section {
+    let rows = paper.table.iter().map(|row| {
+        vec![
+            row.parameter.into(),
+            number::count(row.value).into(),
+            number::short(row.done_per_second).into(),
+            nanoseconds(row.copy_ns).into(),
+            change(&row.effect).into(),
+        ]
+    });
+    let table = Table {
+        columns: vec![
+            Column::text("migration."),
+            Column::number("value"),
+            Column::number("done/s"),
+            Column::number("copy of a page"),
+            Column::number("time per request"),
+        ],
+        rows: rows.collect(),
+        notes: vec![
+            "A million migrations of memcached's buffers are asked for in a second.".to_owned(),
+        ],
+        ..Table::default()
+    };
+    section(
+        "The metadata table, slices and the engine",
+        "How many migrations at once, what a look-up and the way to another slice cost, and how \
+         many lines the engine copies at a time.",
+        vec![Block::Table(table)],
+    )
+}
+
+fn costs(paper: &Paper) -> Section {
+    let row = |cost: &Cost| -> Vec<Cell> {
+        vec![
+            method_name(cost.method).into(),
+            number::bytes(cost.page_bytes).into(),
+            nanoseconds(cost.unavailable_ns).into(),
+            nanoseconds(cost.cpu_ns).into(),
+            nanoseconds(cost.copy_ns).into(),
+            nanoseconds(cost.whole_ns).into(),
+        ]
+    };
+    let time = Table {
+        title: "Time of one migration".to_owned(),
+        columns: vec![
+            Column::text("by"),
+            Column::number("page"),
+            Column::number("unavailable"),
+            Column::number("CPU, all cores"),
+            Column::number("copy"),
+            Column::number("until the source is free"),
+        ],
+        rows: paper.costs.iter().map(row).collect(),
+        ..Table::default()
+    };
+    let rows = paper.costs.iter().filter_map(|cost| {
+        let traffic = cost.traffic?;
+        let each = |value: f64| Cell::from(format!("{value:.1}"));
+        Some(vec![
+            method_name(cost.method).into(),
+            each(traffic.memory_reads),
+            each(traffic.memory_writes),
+            each(traffic.llc_requests),
+            each(traffic.hops),
+            each(traffic.invalidations),
+            each(traffic.crossings),
+        ])
+    });
+    let traffic = Table {
+        title: "Traffic that one migration of a 4 KiB page adds".to_owned(),
+        columns: vec![
+            Column::text("by"),
+            Column::number("lines read"),
+            Column::number("lines written"),
+            Column::number("requests at the LLC"),
+            Column::number("hops"),
+            Column::number("copies invalidated"),
+            Column::number("crossings"),
+        ],
+        rows: rows.collect(),
+        notes: vec![
+            "Differences of two runs of the same requests: lines read may fall, since copied lines \
+             are in the last-level cache afterwards."
+                .to_owned(),
+        ],
+    };
+    section(
+        "What a migration costs",
+        "The values that the laboratory takes for `contiguitas-hw` and for software.",
+        vec![Block::Table(time), Block::Table(traffic)],
+    )
+}

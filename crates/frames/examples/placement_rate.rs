@@ -19,8 +19,12 @@ use std::time::Duration;
 
 use frames::layout::{Watermarks, ZoneSpan};
 use frames::placement::buddy::Buddy;
+use frames::placement::freebsd::FreeBsd;
 use frames::placement::linux::{Config, Linux};
+use frames::placement::lists::{Division, Lists};
 use frames::placement::regions::Regions;
+use frames::placement::superpageblocks::Superpageblocks;
+use frames::placement::zones::{Kernelcore, Zones};
 use frames::placement::{Placement, Request};
 use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
 use rustix::time::{ClockId, clock_gettime};
@@ -40,6 +44,12 @@ fn main() {
     run("buddy", &policy, rounds, || Buddy::new(&layout, Order::LARGEST_FREE));
     run("linux", &policy, rounds, || Linux::new(&layout, Config::default()));
     run("linux-no-pcp", &policy, rounds, || Linux::new(&layout, bare));
+    let largest = Order::LARGEST_FREE;
+    run("lists", &policy, rounds, || Lists::new(&layout, largest, Division::TwoWay));
+    let core = Some(Kernelcore::Percent(50));
+    run("zones", &policy, rounds, || Zones::new(&layout, largest, core));
+    run("freebsd", &policy, rounds, || FreeBsd::new(&layout, Default::default()));
+    run("superpageblocks", &policy, rounds, || Superpageblocks::new(&layout, Default::default()));
     run("contiguitas", &policy, rounds, || Regions::new(&layout, Default::default()));
 }
 
@@ -81,10 +91,10 @@ fn run<P: Placement>(name: &str, wanted: &str, rounds: usize, new: impl Fn() -> 
             let order = order.get();
             match pattern {
                 "repeat" => {
-                    println!("{name:12} {order:6} {pattern:7} {:>10} {:>9} {pair:9.1}", "", "")
+                    println!("{name:15} {order:6} {pattern:7} {:>10} {:>9} {pair:9.1}", "", "")
                 }
                 _ => println!(
-                    "{name:12} {order:6} {pattern:7} {allocate:10.1} {free:9.1} {pair:9.1}"
+                    "{name:15} {order:6} {pattern:7} {allocate:10.1} {free:9.1} {pair:9.1}"
                 ),
             }
         }

@@ -349,10 +349,11 @@ proptest! {
 #[test]
 fn a_swinging_demand_does_not_shake_the_border() {
     let mut results = Vec::new();
-    for hold in [0, 8] {
+    for (hold, weight) in [(0, 0), (8, 0), (8, 50)] {
         let mut m = machine(128, 16, |config| {
             config.low_per_1024 = 32;
             config.tuning.hold = hold;
+            config.tuning.weight = [weight, weight];
         });
         // The movable region is nearly full, so that each side always wants what the other has.
         let room = (128 - 16 - 8) * PAGEBLOCK;
@@ -373,12 +374,13 @@ fn a_swinging_demand_does_not_shake_the_border() {
         let (resizes, moved) = (m.counter("resizes"), m.counter("growths") + m.counter("shrinks"));
         results.push((resizes, moved));
     }
-    let [(free, far), (held, near)] = results[..] else { panic!("two runs") };
+    let [(free, far), (held, near), (pressed, ..)] = results[..] else { panic!("three runs") };
     assert_eq!(free, 400, "without a hold it follows each swing");
     assert!(
         held * 4 <= free && near * 4 <= far,
         "{held} of {free} resizes, {near} of {far} blocks"
     );
+    assert!(pressed <= held, "{pressed} with pressure, {held} without");
 }
 
 /// Pressure moves the border where free memory alone would not.
@@ -406,4 +408,27 @@ fn pressure_moves_the_border_by_the_formula() {
     m.maintain();
     assert_eq!(m.border(), now);
     m.validate();
+}
+
+/// Where nobody measures stalls, requests that found their region low stand for them.
+#[test]
+fn a_burst_counts_as_pressure_and_moves_the_border_beyond_its_target() {
+    let border_after = |weight: u32| {
+        let mut m = machine(256, 16, |config| config.tuning.weight = [weight, weight]);
+        for _ in 0..12 * PAGEBLOCK {
+            m.allocate(SINGLE, Unmovable).unwrap();
+        }
+        m.maintain();
+        // Twice what is left, between two wake-ups.
+        for _ in 0..8 * PAGEBLOCK {
+            m.allocate(SINGLE, Unmovable).unwrap();
+        }
+        m.maintain();
+        m.validate();
+        (m.border(), m.regions.pressure(0, Region::Unmovable), m.counter("grown_on_failure"))
+    };
+    let (calm, pressure, at_once) = border_after(0);
+    assert!(pressure >= 10 && at_once >= 3, "{pressure} thousandths, {at_once} at once");
+    let (pressed, ..) = border_after(50);
+    assert!(pressed > calm, "{calm} without pressure and {pressed} with it");
 }

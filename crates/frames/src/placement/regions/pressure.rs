@@ -3,9 +3,10 @@
 //! The paper extends PSI to tell stalls for lack of unmovable from those for lack of movable
 //! memory. A machine that has a clock measures those and reports them
 //! ([`Regions::report_pressure`]). A replayed trace has no stalls, since its programs do not react.
-//! There, the share of requests that found their region below its low mark stands for the share of
-//! time: these are the requests that would have gone on to reclaim. It is averaged over some eight
-//! wake-ups, as PSI averages over ten seconds.
+//! There, the share of requests that found their region too low stands for the share of time: those
+//! that no zone could serve above its low watermark, which would have gone on to reclaim, and for
+//! each time that the border moved on the path of an allocation as many as a pageblock has frames.
+//! It is averaged over some eight wake-ups, as PSI averages over ten seconds.
 
 use super::{PER_REGION, Region, Regions};
 

@@ -126,6 +126,9 @@ impl Regions {
                 Region::Movable => self.shrink_for(table, node, request),
             };
             if done {
+                // All the requests that this pageblock will serve found nothing.
+                let region = Region::of(request.mobility) as usize;
+                self.nodes[here].pressure[region].stalled += PAGEBLOCK as u32;
                 return true;
             }
         }

@@ -3,6 +3,7 @@
 //!
 //! - [`protocol`] is the protocol as data and pure transition functions. The checker proves it and
 //!   the timing simulator times it: both call the same functions for every decision.
+//! - [`checker`] visits every state of a protocol; [`check`] runs the checks that have a name.
 //! - The timing simulator: [`params`] describe a machine; [`lru`] sets make up [`cache`]s and
 //!   [`tlb`]s; [`hierarchy`] is what an access to a physical line costs, with [`mesh`] and
 //!   [`contention`]; [`machine`] adds translation, the [`iommu`] and the page table ([`pages`]);
@@ -13,6 +14,8 @@
 
 pub mod address;
 pub mod cache;
+pub mod check;
+pub mod checker;
 pub mod contention;
 pub mod engine;
 pub mod hierarchy;

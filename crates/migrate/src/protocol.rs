@@ -1,6 +1,22 @@
 //! The protocol as data and pure transition functions, shared by the checker and the simulator.
 //!
-//! [`table`] is the metadata table in the last-level cache: which pages migrate, how far each copy
-//! has come, and hence where the data of a line is at this moment.
+//! - [`table`] is the metadata table in the last-level cache: which pages migrate, how far each
+//!   copy has come, and hence where the data of a line is at this moment.
+//! - [`machine`] puts it into a machine whose every step the checker can take: [`state`],
+//!   requests at the last-level cache in `llc`, and what cores, devices, the engine and the
+//!   operating system do in a file each.
+//! - [`design`] says what is modelled, [`variant`] which mistake is built in, [`property`] what
+//!   must hold, [`action`] how a step reads.
 
+pub mod action;
+mod core_steps;
+pub mod design;
+mod device_steps;
+pub mod liveness;
+mod llc;
+pub mod machine;
+pub mod property;
+pub mod state;
+mod system_steps;
 pub mod table;
+pub mod variant;

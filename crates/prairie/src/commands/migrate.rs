@@ -1,7 +1,8 @@
 //! `prairie migrate`: hardware that moves pages while they are in use.
 
-mod paper;
-mod sim;
+mod check;
+
+pub use check::Check;
 
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -18,14 +19,12 @@ pub struct Args {
 /// What to do.
 #[derive(Subcommand)]
 enum Command {
-    Sim(sim::Args),
-    Paper(paper::Args),
+    Check(check::Args),
 }
 
 /// Does it.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     match &args.command {
-        Command::Sim(args) => sim::run(args, interrupted),
-        Command::Paper(args) => paper::run(args, interrupted),
+        Command::Check(args) => check::run(args, interrupted),
     }
 }

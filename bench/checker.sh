@@ -1,0 +1,45 @@
+#!/bin/sh
+# Times the checker on German's protocol beside Rumur and SPIN, where they are installed; rounds
+# are interleaved, so that a busy machine slows all alike. Stateright, a library, is timed by an
+# example with the same model. User CPU time of the search, states, peak memory.
+# Usage: bench/checker.sh [ROUNDS]
+set -eu
+cd "$(dirname "$0")/.."
+rounds="${1:-3}"
+target="${CARGO_TARGET_DIR:-target}/release/examples"
+cargo build --release --quiet -p prairie-migrate --examples
+directory=$(mktemp -d)
+trap 'rm -rf "$directory"' EXIT
+
+if command -v rumur >/dev/null; then
+    rumur --deadlock-detection off --threads 1 --output "$directory/rumur.c" bench/checker/german.m
+    cc -O3 -march=native -std=c11 -mcx16 -o "$directory/rumur" "$directory/rumur.c" -lpthread
+fi
+if command -v spin >/dev/null; then
+    cp bench/checker/german.pml "$directory"
+    (cd "$directory" && spin -a german.pml >spin.log && cc -O3 -DSAFETY -DNOREDUCE -o pan pan.c)
+fi
+
+# Name, then the command; its output is searched for the number of states.
+timed() {
+    name=$1
+    shift
+    /usr/bin/time -f '%U %M' -o "$directory/time" "$@" >"$directory/out" 2>&1 ||
+        { tail -n 3 "$directory/out" >&2; return; }
+    states=$(grep -v matched "$directory/out" | grep -oE '[0-9]+ states' |
+        grep -oE '^[0-9]+' | sort -n | tail -n 1)
+    read -r seconds kilobytes <"$directory/time"
+    awk -v name="$name" -v states="$states" -v seconds="$seconds" -v kilobytes="$kilobytes" 'BEGIN {
+        printf "%-12s %8d states %6.2f s %6.2f M/s %7.1f MB %6.1f bytes a state\n",
+            name, states, seconds, states / seconds / 1e6, kilobytes / 1e3,
+            kilobytes * 1024 / states
+    }'
+}
+
+for round in $(seq "$rounds"); do
+    echo "== round $round"
+    timed prairie "$target/checker_rate" 1
+    timed stateright "$target/stateright_rate"
+    [ ! -x "$directory/rumur" ] || timed rumur "$directory/rumur"
+    [ ! -x "$directory/pan" ] || timed spin "$directory/pan" -m100000
+done

@@ -1,0 +1,319 @@
+//! Checks, by name and size: what `prairie migrate check` runs.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::checker::german::German;
+use crate::checker::graph::{self, Graph};
+use crate::checker::model::Model;
+use crate::checker::search::{self, Limits, Progress, Verdict};
+use crate::checker::trace::Step;
+use crate::protocol::action::{Action, Agent};
+use crate::protocol::design::Design;
+use crate::protocol::machine::Machine;
+use crate::protocol::property::Property;
+
+/// How large a machine is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Shape {
+    /// Cores.
+    pub cores: u8,
+    /// Devices behind the IOMMU.
+    pub devices: u8,
+    /// Lines of a page.
+    pub lines: u8,
+}
+
+/// What cannot be checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Unsupported {
+    /// No machine of this size is built in.
+    #[error(
+        "no machine of {} cores, {} devices and {} lines: there are 1 to 3 cores, 0 or 1 device, \
+         1 or 2 lines",
+        .0.cores, .0.devices, .0.lines
+    )]
+    Shape(Shape),
+    /// German's protocol for so many caches.
+    #[error("German's protocol is built in for 2 to 5 caches, not {0}")]
+    Caches(u8),
+}
+
+/// One line of a counterexample.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Line {
+    /// Who does it.
+    pub from: String,
+    /// To whom; the same if to nobody.
+    pub to: String,
+    /// What.
+    pub words: String,
+}
+
+/// How it comes to what must not be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Counterexample {
+    /// What it breaks.
+    pub property: String,
+    /// The number of the property, if it has one.
+    pub number: Option<u8>,
+    /// Step by step.
+    pub steps: Vec<Line>,
+    /// For what never ends: how many steps come before those that repeat for ever.
+    pub repeats_from: Option<usize>,
+    /// What is wrong in the end, in a sentence.
+    pub ending: String,
+}
+
+/// How a check ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Result {
+    /// Every reachable state was visited and no property is broken.
+    Holds,
+    /// A property is broken.
+    Broken(Counterexample),
+    /// There were more states than allowed.
+    TooMany,
+    /// It was asked to stop.
+    Stopped,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, Serialize)]
+pub struct Finding {
+    /// How it ended.
+    pub result: Result,
+    /// Different states.
+    pub states: u64,
+    /// Steps between them.
+    pub transitions: u64,
+    /// Steps from a start to the last level.
+    pub depth: u32,
+    /// States in the widest level.
+    pub widest: u64,
+    /// Most memory held at once.
+    pub bytes: u64,
+    /// How long it took.
+    #[serde(rename = "elapsed_ns", serialize_with = "nanoseconds")]
+    pub elapsed: Duration,
+    /// The chance that two states had one fingerprint, so that some state was not seen.
+    pub collision_chance: f64,
+}
+
+fn nanoseconds<S: serde::Serializer>(
+    time: &Duration,
+    serializer: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// Calls a generic function with the machine of a shape.
+macro_rules! with_shape {
+    ($shape:expr, $design:expr, $run:ident($($rest:expr),*)) => {{
+        let Shape { cores, devices, lines } = $shape;
+        let design = $design;
+        match (cores, devices, lines) {
+            (1, 0, 1) => Ok($run(&Machine::<1, 0, 1> { design }, $($rest),*)),
+            (1, 0, 2) => Ok($run(&Machine::<1, 0, 2> { design }, $($rest),*)),
+            (1, 1, 1) => Ok($run(&Machine::<1, 1, 1> { design }, $($rest),*)),
+            (1, 1, 2) => Ok($run(&Machine::<1, 1, 2> { design }, $($rest),*)),
+            (2, 0, 1) => Ok($run(&Machine::<2, 0, 1> { design }, $($rest),*)),
+            (2, 0, 2) => Ok($run(&Machine::<2, 0, 2> { design }, $($rest),*)),
+            (2, 1, 1) => Ok($run(&Machine::<2, 1, 1> { design }, $($rest),*)),
+            (2, 1, 2) => Ok($run(&Machine::<2, 1, 2> { design }, $($rest),*)),
+            (3, 0, 1) => Ok($run(&Machine::<3, 0, 1> { design }, $($rest),*)),
+            (3, 0, 2) => Ok($run(&Machine::<3, 0, 2> { design }, $($rest),*)),
+            (3, 1, 1) => Ok($run(&Machine::<3, 1, 1> { design }, $($rest),*)),
+            (3, 1, 2) => Ok($run(&Machine::<3, 1, 2> { design }, $($rest),*)),
+            _ => Err(Unsupported::Shape($shape)),
+        }
+    }};
+}
+
+/// Properties 1 to 3: no reachable state breaks them.
+///
+/// # Errors
+///
+/// If no machine of this shape is built in.
+pub fn safety(
+    shape: Shape,
+    design: Design,
+    limits: Limits,
+    watch: &mut dyn FnMut(&Progress) -> bool,
+) -> std::result::Result<Finding, Unsupported> {
+    with_shape!(shape, design, found(limits, watch))
+}
+
+fn found<M>(model: &M, limits: Limits, watch: &mut dyn FnMut(&Progress) -> bool) -> Finding
+where
+    M: Model<Action = Action, Property = Property>,
+{
+    let outcome = search::search(model, limits, watch);
+    let collision_chance = outcome.collision_chance();
+    let result = match outcome.verdict {
+        Verdict::Holds => Result::Holds,
+        Verdict::TooMany => Result::TooMany,
+        Verdict::Stopped => Result::Stopped,
+        Verdict::Violated(trace) => {
+            let property = trace.property.unwrap_or(Property::LastValue);
+            let ending = ending(property).to_owned();
+            Result::Broken(counterexample(property, &trace.steps, None, ending))
+        }
+    };
+    Finding {
+        result,
+        states: outcome.states,
+        transitions: outcome.transitions,
+        depth: outcome.depth,
+        widest: outcome.widest,
+        bytes: outcome.bytes,
+        elapsed: outcome.elapsed,
+        collision_chance,
+    }
+}
+
+fn ending(broken: Property) -> &'static str {
+    match broken {
+        Property::LastValue => "a value is used that is not the last one written",
+        Property::OneName => "a line is cached privately under both names",
+        Property::SourceGone => "the source is free, and something can still reach it",
+        Property::NobodyWaits => "somebody waits whom caches, network and memory cannot help",
+        Property::MigrationsEnd => "the migration never ends",
+    }
+}
+
+fn counterexample<M: Model<Action = Action>>(
+    property: Property,
+    steps: &[Step<M>],
+    repeats_from: Option<usize>,
+    ending: String,
+) -> Counterexample {
+    let line = |step: &Step<M>| {
+        let (from, to) = step.action.ends();
+        Line { from: from.to_string(), to: to.to_string(), words: step.action.words() }
+    };
+    Counterexample {
+        property: property.to_string(),
+        number: Some(property.number()),
+        steps: steps.iter().map(line).collect(),
+        repeats_from,
+        ending,
+    }
+}
+
+/// What the graph of all states says of what must happen some day.
+#[derive(Clone, Debug, Serialize)]
+pub struct Liveness {
+    /// States of the graph: without symmetry.
+    pub states: u64,
+    /// Steps between them.
+    pub transitions: u64,
+    /// Property 4; nothing if it holds.
+    pub waits_in_vain: Option<Counterexample>,
+    /// Property 5; nothing if it holds.
+    pub never_ends: Option<Counterexample>,
+}
+
+/// Properties 4 and 5, over the graph of all states; nothing if there are more than `limits`.
+///
+/// # Errors
+///
+/// If no machine of this shape is built in.
+pub fn liveness(
+    shape: Shape,
+    design: Design,
+    limits: Limits,
+) -> std::result::Result<Option<Liveness>, Unsupported> {
+    let design = Design { symmetry: false, ..design };
+    with_shape!(shape, design, lives(shape, limits))
+}
+
+fn lives<const C: usize, const D: usize, const L: usize>(
+    model: &Machine<C, D, L>,
+    shape: Shape,
+    limits: Limits,
+) -> Option<Liveness> {
+    let graph = Graph::build(model, limits)?;
+    let waits_in_vain = graph::stuck(model, &graph).map(|stuck| {
+        let agent = match stuck.waiter.checked_sub(usize::from(shape.cores)) {
+            None => Agent::Core(stuck.waiter as u8),
+            Some(device) => Agent::Device(device as u8 / 2),
+        };
+        let ending = format!("{agent} waits, and caches, network and memory alone cannot help it");
+        counterexample(Property::NobodyWaits, &stuck.trace.steps, None, ending)
+    });
+    let never_ends = graph::starvation(model, &graph).map(|way| {
+        let ending = match way.stem == way.trace.steps.len() {
+            true => "nobody who is to be fair can do anything more",
+            false => "this may repeat for ever, and the migration never ends",
+        };
+        let property = Property::MigrationsEnd;
+        counterexample(property, &way.trace.steps, Some(way.stem), ending.to_owned())
+    });
+    Some(Liveness {
+        states: graph.len() as u64,
+        transitions: graph.transitions() as u64,
+        waits_in_vain,
+        never_ends,
+    })
+}
+
+/// German's protocol with data, whose counts are known.
+///
+/// # Errors
+///
+/// For a number of caches that is not built in.
+pub fn german(
+    caches: u8,
+    symmetry: bool,
+    limits: Limits,
+    watch: &mut dyn FnMut(&Progress) -> bool,
+) -> std::result::Result<Finding, Unsupported> {
+    fn run<const N: usize>(
+        symmetry: bool,
+        limits: Limits,
+        watch: &mut dyn FnMut(&Progress) -> bool,
+    ) -> Finding {
+        let outcome = search::search(&German::<N> { symmetry }, limits, watch);
+        let collision_chance = outcome.collision_chance();
+        let result = match &outcome.verdict {
+            Verdict::Holds => Result::Holds,
+            Verdict::TooMany => Result::TooMany,
+            Verdict::Stopped => Result::Stopped,
+            Verdict::Violated(trace) => {
+                let line = |step: &Step<German<N>>| {
+                    let all = "caches".to_owned();
+                    Line { from: all.clone(), to: all, words: step.action.to_string() }
+                };
+                let property = trace.property.map(|p| p.to_string()).unwrap_or_default();
+                Result::Broken(Counterexample {
+                    ending: property.clone(),
+                    property,
+                    number: None,
+                    steps: trace.steps.iter().map(line).collect(),
+                    repeats_from: None,
+                })
+            }
+        };
+        Finding {
+            result,
+            states: outcome.states,
+            transitions: outcome.transitions,
+            depth: outcome.depth,
+            widest: outcome.widest,
+            bytes: outcome.bytes,
+            elapsed: outcome.elapsed,
+            collision_chance,
+        }
+    }
+    match caches {
+        2 => Ok(run::<2>(symmetry, limits, watch)),
+        3 => Ok(run::<3>(symmetry, limits, watch)),
+        4 => Ok(run::<4>(symmetry, limits, watch)),
+        5 => Ok(run::<5>(symmetry, limits, watch)),
+        other => Err(Unsupported::Caches(other)),
+    }
+}

@@ -1,0 +1,18 @@
+//! A model checker that visits every state of a protocol, level by level.
+//!
+//! - [`model`]: what a protocol has to tell: its states, its steps, what must never be.
+//! - [`fingerprint`]: 8 bytes stand for a visited state; the chance that this hid one is told.
+//! - [`search`]: breadth first, so that a counterexample is as short as any.
+//! - [`trace`]: the counterexample as a sequence of steps.
+//! - [`graph`]: the states kept with their edges, for what must happen some day.
+//! - [`walk`]: random walks, for machines too large for all that.
+//! - [`german`]: the protocol that model checkers are compared by. Its counts are known from
+//!   independent checkers; they are what makes this one believable.
+
+pub mod fingerprint;
+pub mod german;
+pub mod graph;
+pub mod model;
+pub mod search;
+pub mod trace;
+pub mod walk;

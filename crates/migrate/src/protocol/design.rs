@@ -1,0 +1,96 @@
+//! What is modelled: which agents can do what, and which mistake, if any, is built in.
+
+use super::property::Property;
+use super::table::Caching;
+use super::variant::Variant;
+
+/// What a machine and its operating system can do.
+#[derive(Clone, Copy, Debug)]
+pub struct Design {
+    /// Which of the two protocols.
+    pub caching: Caching,
+    /// The mistake, for a broken protocol.
+    pub variant: Option<Variant>,
+    /// Pages, 1 or 2. One page migrates again and again, into the frame that it left before. Two
+    /// migrate in turn: the first stops its traffic when it is done, and its frame is the
+    /// second's destination.
+    pub pages: u8,
+    /// Whether both pages are in use at once, and migrate whenever they like.
+    pub together: bool,
+    /// Whether a page that was migrated may migrate again.
+    pub again: bool,
+    /// Whether the operating system may take a migration back.
+    pub aborts: bool,
+    /// Whether prefetchers fetch lines by a physical name that translations no longer have.
+    pub prefetch: bool,
+    /// Whether devices write parts of lines.
+    pub partial: bool,
+    /// Whether cores execute locked instructions.
+    pub locks: bool,
+    /// Whether a page walk takes two steps: reading the table, filling the TLB.
+    pub split_walks: bool,
+    /// Whether devices have TLBs of their own (ATS).
+    pub ats: bool,
+    /// Whether the last-level cache is modelled apart from memory.
+    pub llc: bool,
+    /// Whether a cache may hold the destination's lines modified when a migration starts.
+    pub dirty_destination: bool,
+    /// Whether an empty TLB entry is a state of its own, and not what a walk would find.
+    pub empty_tlb: bool,
+    /// Values of data: 0 for one bit that says whether a copy is the last write, or 2 to 63.
+    pub values: u8,
+    /// Whether states that differ in the cores' names count as one.
+    pub symmetry: bool,
+    /// The one property of states that is looked at, or all.
+    pub only: Option<Property>,
+    /// Whether a finished page keeps its copies, translations and requests.
+    pub keep_finished: bool,
+}
+
+impl Default for Design {
+    /// One page, one migration, everything that all machines have.
+    fn default() -> Self {
+        Design {
+            caching: Caching::Cacheable,
+            variant: None,
+            pages: 1,
+            together: false,
+            again: false,
+            aborts: false,
+            prefetch: false,
+            partial: false,
+            locks: false,
+            split_walks: false,
+            ats: false,
+            llc: false,
+            dirty_destination: false,
+            empty_tlb: false,
+            values: 0,
+            symmetry: true,
+            only: None,
+            keep_finished: false,
+        }
+    }
+}
+
+impl Design {
+    /// Whether this mistake is built in.
+    #[inline]
+    #[must_use]
+    pub fn breaks(&self, variant: Variant) -> bool {
+        self.variant == Some(variant)
+    }
+
+    /// Whether a page may be part of two migrations.
+    #[must_use]
+    pub(super) fn chains(&self) -> bool {
+        self.breaks(Variant::ChainAccepted)
+    }
+
+    /// What a copy holds that is not the last write, or not of this page.
+    #[inline]
+    #[must_use]
+    pub fn stale(&self) -> u8 {
+        if self.values == 0 { 0 } else { 63 }
+    }
+}

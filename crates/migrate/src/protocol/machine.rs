@@ -1,0 +1,190 @@
+//! The protocol as a model to be checked.
+
+use crate::checker::model::Model;
+use crate::checker::walk::{Random, Walked, walk};
+
+use super::action::Action;
+use super::design::Design;
+use super::property::Property;
+use super::state::{
+    Access, Cell, Core, Device, FRAMES, Fault, Held, Invalidation, NONE, Owner, PAGES, Page,
+    Request, Stage, State, WriteBack,
+};
+use super::table::Table;
+
+/// A machine of `C` cores and `D` devices, whose pages have `L` lines.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine<const C: usize, const D: usize, const L: usize> {
+    /// What is modelled.
+    pub design: Design,
+}
+
+impl<const C: usize, const D: usize, const L: usize> Machine<C, D, L> {
+    fn start(&self) -> State<C, D, L> {
+        let design = &self.design;
+        let last = u8::from(design.values == 0);
+        let mut owners = [Owner::Unused; FRAMES];
+        let mut memory = [[Cell::new(Access::Shared, design.stale()); L]; FRAMES];
+        let mut pages = [unused_page(); PAGES];
+        let mut tlb = [NONE; PAGES];
+        for page in 0..usize::from(design.pages) {
+            let home = page as u8;
+            owners[page] = Owner::page(page);
+            memory[page] = [Cell::new(Access::Shared, last); L];
+            let first = page == 0 || design.together;
+            let stage = if first { Stage::Idle } else { Stage::Waiting };
+            pages[page] = Page { stage, home, target: NONE, table: home, io_table: home };
+            tlb[page] = home;
+        }
+        let core = Core {
+            copies: [[Cell::EMPTY; L]; FRAMES],
+            tlb: if design.empty_tlb { [NONE; PAGES] } else { tlb },
+            walk: [NONE; PAGES],
+            request: Request::NONE,
+            write_back: WriteBack::NONE,
+            invalidation: [Invalidation::None; PAGES],
+        };
+        let device = Device {
+            tlb,
+            own_tlb: if design.ats { tlb } else { [NONE; PAGES] },
+            read: Request::NONE,
+            posted: Request::NONE,
+            invalidation: [Invalidation::None; PAGES],
+        };
+        State {
+            cores: [core; C],
+            devices: [device; D],
+            memory,
+            llc: [[Cell::EMPTY; L]; FRAMES],
+            table: Table::new(if design.together { 2 } else { 1 + usize::from(design.chains()) }),
+            held: [Held::NONE; 2],
+            asked: [false; 2],
+            lagging: false,
+            pages,
+            owners,
+            last: [[last; L]; PAGES],
+            fault: Fault::None,
+        }
+    }
+}
+
+impl<const C: usize, const D: usize, const L: usize> Machine<C, D, L> {
+    /// A random walk of `steps` steps. Each looks at one line, and at one agent: a core, a device,
+    /// the engine or the operating system.
+    #[must_use]
+    pub fn walk(&self, steps: u64, seed: u64) -> Walked<Action, Property> {
+        let mut random = Random::new(seed);
+        let design = &self.design;
+        let offers = |state: &State<C, D, L>,
+                      random: &mut Random,
+                      mut emit: &mut dyn FnMut(Action, State<C, D, L>)| {
+            let line = random.below(L);
+            let lines = line..line + 1;
+            // The engine and the operating system have more to do than their number.
+            match random.below(2 * C + 2 * D + 4) {
+                core if core < 2 * C => state.core_steps(design, core / 2, lines, &mut emit),
+                device if device < 2 * C + 2 * D => {
+                    state.device_steps(design, (device - 2 * C) / 2, lines, &mut emit);
+                }
+                other if other < 2 * C + 2 * D + 2 => {
+                    state.engine_steps(design, lines, &mut emit);
+                }
+                _ => state.system_steps(design, random.below(PAGES), &mut emit),
+            }
+        };
+        let violated = |state: &State<C, D, L>| self.violated(state);
+        walk(self.start(), steps, &mut random, offers, violated)
+    }
+}
+
+fn unused_page() -> Page {
+    Page { stage: Stage::Done, home: NONE, target: NONE, table: NONE, io_table: NONE }
+}
+
+impl<const C: usize, const D: usize, const L: usize> Model for Machine<C, D, L> {
+    type State = State<C, D, L>;
+    type Action = Action;
+    type Property = Property;
+
+    /// Nothing is cached. With dirty destinations, also: a core holds a line of the free frame,
+    /// modified, from the time when it was somebody's.
+    fn initial(&self) -> Vec<State<C, D, L>> {
+        let start = self.start();
+        let mut all = vec![start];
+        if self.design.dirty_destination {
+            let free = usize::from(self.design.pages);
+            let mut dirty = start;
+            dirty.cores[0].copies[free][0] = Cell::new(Access::Modified, self.design.stale());
+            all.push(dirty);
+        }
+        all
+    }
+
+    #[inline]
+    fn successors(&self, state: &State<C, D, L>, emit: &mut impl FnMut(Action, State<C, D, L>)) {
+        if state.fault != Fault::None {
+            return;
+        }
+        for core in 0..C {
+            state.core_steps(&self.design, core, 0..L, emit);
+        }
+        for device in 0..D {
+            state.device_steps(&self.design, device, 0..L, emit);
+        }
+        state.engine_steps(&self.design, 0..L, emit);
+        for page in 0..PAGES {
+            state.system_steps(&self.design, page, emit);
+        }
+    }
+
+    #[inline]
+    fn violated(&self, state: &State<C, D, L>) -> Option<Property> {
+        match self.design.only {
+            None => state.violated(),
+            Some(only) => state.breaks(only).then_some(only),
+        }
+    }
+
+    #[inline]
+    fn canonical(&self, mut state: State<C, D, L>) -> State<C, D, L> {
+        if !self.design.keep_finished {
+            state.forget_finished();
+        }
+        if self.design.symmetry {
+            state.cores.sort_unstable();
+        }
+        state
+    }
+}
+
+impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
+    /// A page whose traffic has ended: what is left of it under its final name can no longer
+    /// meet anything. What is left under another name stays.
+    fn forget_finished(&mut self) {
+        for page in 0..PAGES {
+            let Page { stage, home, .. } = self.pages[page];
+            if stage != Stage::Done || home == NONE {
+                continue;
+            }
+            let at = usize::from(home);
+            for core in &mut self.cores {
+                core.copies[at] = [Cell::EMPTY; L];
+                if core.request.frame == home {
+                    core.request = Request::NONE;
+                }
+                if core.write_back.frame == home {
+                    core.write_back = WriteBack::NONE;
+                }
+            }
+            for device in &mut self.devices {
+                for request in [&mut device.read, &mut device.posted] {
+                    if request.frame == home {
+                        *request = Request::NONE;
+                    }
+                }
+            }
+            self.llc[at] = [Cell::EMPTY; L];
+            self.memory[at] = [Cell::EMPTY; L];
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Broken protocols, each with one mistake. A checker is worth what it can find.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::design::Design;
+use super::table::Caching;
+
+macro_rules! variants {
+    ($($(#[doc = $words:literal])+ $name:ident = $kebab:literal,)+) => {
+        /// One mistake.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Variant {
+            $($(#[doc = $words])+ $name,)+
+        }
+
+        impl Variant {
+            /// All of them.
+            pub const ALL: &[Variant] = &[$(Variant::$name),+];
+
+            /// Its name on the command line.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Variant::$name => $kebab,)+ }
+            }
+
+            /// The mistake of that name.
+            #[must_use]
+            pub fn named(name: &str) -> Option<Variant> {
+                Variant::ALL.iter().copied().find(|variant| variant.name() == name)
+            }
+
+            /// The mistake, in a sentence.
+            #[must_use]
+            pub fn words(self) -> &'static str {
+                match self { $(Variant::$name => concat!($($words),+).trim_ascii(),)+ }
+            }
+        }
+    };
+}
+
+variants! {
+    /// A miss is served without a look for the line under the opposite name.
+    NoOppositeCheck = "no-opposite-check",
+    /// Requests go where they are addressed, whatever Ptr says.
+    NoRedirection = "no-redirection",
+    /// Ptr moves when the line is read, before it is written to the destination.
+    PtrBeforeWrite = "ptr-before-write",
+    /// The engine reads a line without recalling private copies of it.
+    NoRecall = "no-recall",
+    /// The engine's line is written although the line was written in between.
+    WrittenWhileHeld = "written-while-held",
+    /// A victim is written back under the name it was cached by, and not redirected.
+    WriteBackUnderOwnName = "write-back-under-own-name",
+    /// The engine reads a line while a victim of it is on its way.
+    CopyPastVictim = "copy-past-victim",
+    /// A core acknowledges its invalidation with a miss under the old name under way.
+    CoreAcksWithMiss = "core-acks-with-miss",
+    /// A device's invalidation is acknowledged with a read under the old name under way.
+    DeviceAcksWithRead = "device-acks-with-read",
+    /// A device's invalidation is acknowledged with a posted write under the old name under way.
+    PostedNotDrained = "posted-not-drained",
+    /// The invalidations count as complete without the IOMMU's.
+    IommuNotWaited = "iommu-not-waited",
+    /// A device's own translation survives the IOMMU's invalidation (ATS).
+    DeviceTlbKept = "device-tlb-kept",
+    /// A core invalidates before the page table has changed, and refills the old translation.
+    FlushBeforeTable = "flush-before-table",
+    /// A page walk that has read the old translation survives the invalidation.
+    WalkSurvives = "walk-survives",
+    /// A prefetch by the source's physical name is served while its lines are copied.
+    PrefetchServed = "prefetch-served",
+    /// Readers may share a line under both names; a store to a shared copy, which is no miss,
+    /// looks for copies of its own name only.
+    UpgradeUnchecked = "upgrade-unchecked",
+    /// A device's write of part of a line is merged with the line of the name it was posted to.
+    PartialMergesOwnName = "partial-merges-own-name",
+    /// A page that is being migrated starts a second migration before the first is cleared.
+    ChainAccepted = "chain-accepted",
+    /// The destination's old lines are left in private caches when a migration starts.
+    DirtyDestination = "dirty-destination",
+    /// The engine reads memory, past a newer line in the last-level cache.
+    CopyReadsMemory = "copy-reads-memory",
+    /// The look for the opposite name sees only lines that the last-level cache holds itself.
+    CheckNeedsTag = "check-needs-tag",
+    /// The engine takes a line from the middle of a locked instruction.
+    LockIgnored = "lock-ignored",
+    /// A migration is given up half-way, and what was written below Ptr with it.
+    AbortHalfWay = "abort-half-way",
+    /// A migration is given up while translations to its destination are left.
+    AbortKeepsTranslations = "abort-keeps-translations",
+    /// The slices of the two names keep a Ptr each, and one hears of a move later.
+    TwoPtrs = "two-ptrs",
+    /// For the destination's name, Ptr is compared with a hashed line number.
+    PtrByHashedIndex = "ptr-by-hashed-index",
+    /// Ptr cannot hold the number of lines: at the last line it wraps to zero.
+    PtrWraps = "ptr-wraps",
+    /// The line at Ptr counts as copied.
+    PtrInclusive = "ptr-inclusive",
+    /// The table of the destination's slice was full: only the source's slice has the entry.
+    EntryInOneSlice = "entry-in-one-slice",
+    /// The copy begins while translations to the source are left (cacheable).
+    CopyStartsEarly = "copy-starts-early",
+    /// Clear is accepted while lines are still to be copied.
+    ClearUnfinished = "clear-unfinished",
+    /// An acknowledgement of an earlier change of a translation counts for a later one.
+    LateAcknowledgement = "late-acknowledgement",
+    /// Lines that were cached before a noncacheable migration began are not recalled.
+    NoncacheableKeepsCopies = "noncacheable-keeps-copies",
+    /// A noncacheable migration is cleared once it is copied, with old translations left.
+    NoncacheableClearsEarly = "noncacheable-clears-early",
+    /// Requests for the line that the engine has read wait until it is written.
+    HeldLineWaits = "held-line-waits",
+    /// Requests for a page that migrates wait until it is copied.
+    PageWaits = "page-waits",
+    /// A line that is asked for while the engine holds it is copied again.
+    CopyAgain = "copy-again",
+    /// The engine waits until no private cache holds the line modified.
+    CopyWaitsForOwner = "copy-waits-for-owner",
+}
+
+impl fmt::Display for Variant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Variant {
+    /// The smallest machine that shows it: cores, devices, lines of a page.
+    #[must_use]
+    pub fn shape(self) -> (u8, u8, u8) {
+        match self {
+            Variant::PtrByHashedIndex | Variant::AbortHalfWay => (1, 0, 2),
+            _ => (2, 1, 1),
+        }
+    }
+
+    /// Whether it is about what must happen some day, and shows in no single state.
+    #[must_use]
+    pub fn is_about_liveness(self) -> bool {
+        matches!(
+            self,
+            Variant::HeldLineWaits
+                | Variant::PageWaits
+                | Variant::CopyAgain
+                | Variant::CopyWaitsForOwner
+        )
+    }
+
+    /// The protocol with this mistake, and with what the mistake needs to show.
+    #[must_use]
+    pub fn design(self) -> Design {
+        let mut design = Design { variant: Some(self), ..Design::default() };
+        match self {
+            Variant::PartialMergesOwnName => design.partial = true,
+            Variant::PrefetchServed => design.prefetch = true,
+            Variant::WalkSurvives => (design.split_walks, design.empty_tlb) = (true, true),
+            Variant::DeviceTlbKept => design.ats = true,
+            Variant::DirtyDestination => design.dirty_destination = true,
+            Variant::CopyReadsMemory | Variant::CheckNeedsTag => design.llc = true,
+            Variant::LockIgnored => design.locks = true,
+            Variant::AbortHalfWay
+            | Variant::AbortKeepsTranslations
+            | Variant::LateAcknowledgement => design.aborts = true,
+            Variant::NoncacheableKeepsCopies | Variant::NoncacheableClearsEarly => {
+                design.caching = Caching::Noncacheable;
+            }
+            _ => {}
+        }
+        design
+    }
+}

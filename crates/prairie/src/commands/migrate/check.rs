@@ -1,0 +1,334 @@
+//! `prairie migrate check`: every state of the protocol, and every mistake in it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+use migrate::check::{self, Counterexample, Finding, Liveness, Result as Verdict, Shape};
+use migrate::checker::search::{Limits, Progress};
+use migrate::protocol::design::Design;
+use migrate::protocol::property::Property;
+use migrate::protocol::table::Caching;
+use migrate::protocol::variant::Variant;
+use report::{Terminal, Theme, number, write_atomically};
+use serde::Serialize;
+
+use crate::view::migrate_check as view;
+use crate::{interrupt, output, progress};
+
+/// Check the protocol: every state that can be reached, with every interleaving
+///
+/// Without arguments: properties 1 to 5 for two cores, a device and pages of one line. With
+/// --variant: a protocol with one mistake, which has to be found; the shortest way to it is
+/// printed as a sequence chart.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// What is checked
+    #[arg(long, value_enum, default_value_t = Model::Transaction)]
+    model: Model,
+
+    /// Build in a mistake, or each in turn: a name, or `all`; `list` names them
+    #[arg(long, value_name = "NAME", value_parser = mistake)]
+    variant: Option<Mistake>,
+
+    /// Cores, 1 to 3; caches of `german`, 2 to 5 [default: 2; german: 4]
+    #[arg(long, value_name = "N")]
+    cores: Option<u8>,
+
+    /// Devices behind the IOMMU, 0 or 1 [default: 1]
+    #[arg(long, value_name = "N")]
+    devices: Option<u8>,
+
+    /// Lines of a page, 1 or 2 [default: 1]
+    #[arg(long, value_name = "N")]
+    lines: Option<u8>,
+
+    /// Pages that migrate in turn, 1 or 2; the second moves into the first one's frame
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
+    pages: Option<u8>,
+
+    /// How accesses to a migrating page are cached
+    #[arg(long, value_enum, default_value_t = CachingArg::Cacheable)]
+    caching: CachingArg,
+
+    /// What the machine can do beside
+    #[arg(long, value_enum, value_name = "FEATURE", value_delimiter = ',')]
+    with: Vec<Feature>,
+
+    /// Reductions to leave out; the states grow, the verdict must not change
+    #[arg(long, value_enum, value_name = "REDUCTION", value_delimiter = ',')]
+    without: Vec<Reduction>,
+
+    /// Only this property, 1 to 5 [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
+    property: Option<u8>,
+
+    /// Give up when a level begins with more states than this
+    #[arg(long, value_name = "N", default_value_t = 200_000_000)]
+    max_states: u64,
+
+    /// Check properties 4 and 5 up to so many states of their graph, which has no symmetry
+    #[arg(long, value_name = "N", default_value_t = 2_000_000)]
+    max_graph: u64,
+
+    /// Key of the fingerprints: with another, another pair of states could collide
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    key: u64,
+
+    /// Draw the counterexample as a sequence chart
+    #[arg(long, value_name = "FILE.svg")]
+    svg: Option<PathBuf>,
+
+    /// Print the findings as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Model {
+    /// The protocol, each request one transaction at the last-level cache
+    Transaction,
+    /// German's cache protocol with data, whose counts are known: trust in the checker
+    German,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum CachingArg {
+    /// Private caches keep lines; the copy begins when invalidations are complete
+    Cacheable,
+    /// Accesses are served at the last-level cache; the copy may begin at once
+    Noncacheable,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Feature {
+    /// Migrations may be taken back
+    Aborts,
+    /// A page that was migrated may migrate again, back and forth
+    Again,
+    /// Prefetches by a physical name that no translation has any more
+    Prefetch,
+    /// Devices write parts of lines
+    Partial,
+    /// Locked instructions
+    Locks,
+    /// Page walks that read the table in one step and fill the TLB in another
+    SplitWalks,
+    /// Devices with TLBs of their own
+    Ats,
+    /// The last-level cache apart from memory, with evictions
+    Llc,
+    /// A cache may hold lines of the destination when a migration starts
+    DirtyDestination,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Reduction {
+    /// Cores are alike
+    Symmetry,
+    /// An empty TLB entry is what a walk would find
+    Tlb,
+    /// A copy holds one bit, whether it is the last write; without: one of two values
+    FreshBit,
+    /// A finished page leaves nothing behind
+    Finished,
+}
+
+#[derive(Clone, Copy)]
+enum Mistake {
+    All,
+    List,
+    One(Variant),
+}
+
+fn mistake(text: &str) -> Result<Mistake, String> {
+    match text {
+        "all" => Ok(Mistake::All),
+        "list" => Ok(Mistake::List),
+        name => Variant::named(name)
+            .map(Mistake::One)
+            .ok_or_else(|| "the name of a mistake; `--variant list` prints them".to_owned()),
+    }
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  prairie migrate check                                   the protocol, small
+  prairie migrate check --lines 2 --pages 2               two pages in turn; a minute
+  prairie migrate check --caching noncacheable --with prefetch,partial
+  prairie migrate check --variant all                     every mistake has to be found
+  prairie migrate check --variant two-ptrs --svg two-ptrs.svg
+  prairie migrate check --model german                    counts that others know
+
+Exit codes:
+  0    the protocol holds, or the mistake was found
+  1    it does not, or was not; or there were more states than --max-states
+  2    the command line was not understood
+  130  interrupted";
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    schema_version: u32,
+    prairie_version: &'static str,
+    checks: Vec<Check>,
+}
+
+/// One check.
+#[derive(Serialize)]
+pub struct Check {
+    /// What was checked.
+    pub model: &'static str,
+    /// How large it was; nothing for `german`.
+    pub shape: Option<Shape>,
+    /// The mistake, if any.
+    pub variant: Option<Variant>,
+    /// What the search found.
+    pub finding: Finding,
+    /// Properties 4 and 5; nothing if they were not checked.
+    pub liveness: Option<Liveness>,
+}
+
+impl Check {
+    /// The counterexample, if any.
+    pub fn counterexample(&self) -> Option<&Counterexample> {
+        let live = self.liveness.as_ref();
+        match &self.finding.result {
+            Verdict::Broken(found) => Some(found),
+            _ => live.and_then(|live| live.waits_in_vain.as_ref().or(live.never_ends.as_ref())),
+        }
+    }
+
+    /// Whether it came out as it has to: a mistake found, or no fault in the protocol.
+    pub fn is_right(&self) -> bool {
+        let decided = !matches!(self.finding.result, Verdict::TooMany | Verdict::Stopped);
+        decided && self.variant.is_some() == self.counterexample().is_some()
+    }
+}
+
+/// Checks, and says what came of it.
+pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    if let Some(path) = &args.svg
+        && path.extension().is_none_or(|ending| ending != "svg")
+    {
+        bail!("{}: a sequence chart is written as .svg", path.display());
+    }
+    if matches!(args.variant, Some(Mistake::List)) {
+        output::print_text(&view::variants().terminal(Terminal::of_stdout()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut checks = Vec::new();
+    for variant in variants(args) {
+        checks.push(one(args, variant, interrupted)?);
+        if interrupted.load(Ordering::Relaxed) {
+            eprintln!("prairie: interrupted");
+            return Ok(ExitCode::from(interrupt::EXIT_CODE));
+        }
+    }
+    answer(args, checks)
+}
+
+/// Prints what was found, draws it if asked, and ends as it came out.
+fn answer(args: &Args, checks: Vec<Check>) -> anyhow::Result<ExitCode> {
+    let right = checks.iter().all(Check::is_right);
+    if let Some(path) = &args.svg {
+        let drawn = checks.iter().find_map(|c| Some((c, c.counterexample()?)));
+        let (check, found) = drawn.context("--svg: there is no counterexample to draw")?;
+        let svg = view::chart(check, found).svg(Theme::Auto);
+        write_atomically(path, svg.as_bytes())?;
+    }
+    let many = checks.iter().any(|check| check.finding.result == Verdict::TooMany);
+    if args.json {
+        output::print_json(&Document {
+            schema: "prairie-migrate-check",
+            schema_version: 1,
+            prairie_version: env!("CARGO_PKG_VERSION"),
+            checks,
+        })?;
+    } else {
+        output::print_text(&view::terminal(&checks, Terminal::of_stdout()))?;
+    }
+    if many {
+        bail!("more than {} states; --max-states allows more", number::count(args.max_states));
+    }
+    Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn variants(args: &Args) -> Vec<Option<Variant>> {
+    match args.variant {
+        None | Some(Mistake::List) => vec![None],
+        Some(Mistake::All) => Variant::ALL.iter().copied().map(Some).collect(),
+        Some(Mistake::One(variant)) => vec![Some(variant)],
+    }
+}
+
+fn one(
+    args: &Args,
+    variant: Option<Variant>,
+    interrupted: &'static AtomicBool,
+) -> anyhow::Result<Check> {
+    let limits = Limits { states: args.max_states, key: args.key };
+    let bar =
+        progress::bar(None, variant.map_or("Checking".to_owned(), |v| format!("Checking {v}")));
+    let mut watch = |progress: &Progress| {
+        bar.set_position(progress.states);
+        !interrupted.load(Ordering::Relaxed)
+    };
+    let symmetry = !args.without.contains(&Reduction::Symmetry);
+    if args.model == Model::German {
+        let finding = check::german(args.cores.unwrap_or(4), symmetry, limits, &mut watch)?;
+        bar.finish_and_clear();
+        let (shape, liveness) = (None, None);
+        return Ok(Check { model: "german", shape, variant: None, finding, liveness });
+    }
+    let smallest = variant.map_or((2, 1, 1), Variant::shape);
+    let shape = Shape {
+        cores: args.cores.unwrap_or(smallest.0),
+        devices: args.devices.unwrap_or(smallest.1),
+        lines: args.lines.unwrap_or(smallest.2),
+    };
+    let design = design(args, variant);
+    let finding = check::safety(shape, design, limits, &mut watch)?;
+    let asked = args.property.is_none_or(|number| number >= 4);
+    let lives = asked && variant.is_none_or(Variant::is_about_liveness);
+    let held = finding.result == Verdict::Holds && finding.states <= args.max_graph;
+    let graph = Limits { states: args.max_graph, ..limits };
+    let liveness = match lives && held {
+        true => check::liveness(shape, design, graph)?,
+        false => None,
+    };
+    bar.finish_and_clear();
+    Ok(Check { model: "transaction", shape: Some(shape), variant, finding, liveness })
+}
+
+fn design(args: &Args, variant: Option<Variant>) -> Design {
+    let base = variant.map_or_else(Design::default, Variant::design);
+    let with = |feature, before: bool| before || args.with.contains(&feature);
+    let without = |reduction| args.without.contains(&reduction);
+    let noncacheable = matches!(args.caching, CachingArg::Noncacheable);
+    let split_walks = with(Feature::SplitWalks, base.split_walks);
+    Design {
+        caching: if noncacheable { Caching::Noncacheable } else { base.caching },
+        pages: args.pages.unwrap_or(base.pages),
+        again: with(Feature::Again, base.again),
+        aborts: with(Feature::Aborts, base.aborts),
+        prefetch: with(Feature::Prefetch, base.prefetch),
+        partial: with(Feature::Partial, base.partial),
+        locks: with(Feature::Locks, base.locks),
+        split_walks,
+        ats: with(Feature::Ats, base.ats),
+        llc: with(Feature::Llc, base.llc),
+        dirty_destination: with(Feature::DirtyDestination, base.dirty_destination),
+        // A walk in two steps shows only where the entry is empty meanwhile.
+        empty_tlb: base.empty_tlb || split_walks || without(Reduction::Tlb),
+        values: if without(Reduction::FreshBit) { 2 } else { base.values },
+        symmetry: !without(Reduction::Symmetry),
+        keep_finished: without(Reduction::Finished),
+        only: args.property.and_then(|number| Property::ALL.get(usize::from(number) - 1).copied()),
+        ..base
+    }
+}

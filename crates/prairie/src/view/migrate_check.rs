@@ -1,0 +1,148 @@
+//! What a check of the protocol found.
+
+use migrate::check::{Counterexample, Finding, Result};
+use migrate::protocol::property::Property;
+use migrate::protocol::variant::Variant;
+use report::{Cell, Column, SequenceChart, SequenceStep, Table, Terminal, number};
+
+use crate::commands::migrate::Check;
+
+/// Every mistake and what it is.
+pub fn variants() -> Table {
+    let row = |variant: &Variant| vec![cell(variant.name()), cell(variant.words())];
+    Table {
+        title: "Mistakes that can be built in".to_owned(),
+        columns: vec![Column::text("name"), Column::text("what is wrong")],
+        rows: Variant::ALL.iter().map(row).collect(),
+        notes: Vec::new(),
+    }
+}
+
+/// One check in full, several as a table.
+pub fn terminal(checks: &[Check], terminal: Terminal) -> String {
+    match checks {
+        [check] => single(check),
+        many => table(many).terminal(terminal),
+    }
+}
+
+fn cell(text: impl Into<String>) -> Cell {
+    Cell { text: text.into(), ..Cell::default() }
+}
+
+fn table(checks: &[Check]) -> Table {
+    let row = |check: &Check| {
+        let Finding { states, elapsed, bytes, .. } = check.finding;
+        let found = check.counterexample();
+        let property = found.and_then(|found| found.number);
+        vec![
+            cell(check.variant.map_or("none", Variant::name)),
+            cell(property.map_or("not found".to_owned(), |number| number.to_string())),
+            cell(found.map_or(String::new(), |found| found.steps.len().to_string())),
+            cell(number::count(states)),
+            cell(number::duration(elapsed.as_nanos() as u64)),
+            cell(number::bytes(bytes)),
+        ]
+    };
+    Table {
+        title: "Mistakes, and how each shows".to_owned(),
+        columns: vec![
+            Column::text("mistake"),
+            Column::number("breaks"),
+            Column::number("steps"),
+            Column::number("states"),
+            Column::number("time"),
+            Column::number("memory"),
+        ],
+        rows: checks.iter().map(row).collect(),
+        notes: vec!["`breaks` is the number of the property; `--variant NAME` shows how.".into()],
+    }
+}
+
+fn single(check: &Check) -> String {
+    let mut out = format!("{}\n\n", subject(check));
+    let Finding { states, transitions, depth, widest, bytes, elapsed, collision_chance, .. } =
+        check.finding;
+    let seconds = elapsed.as_secs_f64();
+    let mut line = |what: &str, text: String| out.push_str(&format!("{what:>22}  {text}\n"));
+    line("states", number::count(states));
+    line("steps between them", number::count(transitions));
+    line("depth", depth.to_string());
+    line("widest level", number::count(widest));
+    let rate = number::short(states as f64 / seconds.max(1e-9));
+    line("time", format!("{} ({rate} states/s)", number::duration(elapsed.as_nanos() as u64)));
+    let each = bytes as f64 / states.max(1) as f64;
+    line("memory", format!("{} ({each:.0} bytes a state)", number::bytes(bytes)));
+    line("chance of a hidden one", format!("{collision_chance:.1e}"));
+    if let Some(live) = &check.liveness {
+        let (states, steps) = (number::count(live.states), number::count(live.transitions));
+        line("graph for 4 and 5", format!("{states} states, {steps} steps, no symmetry"));
+    }
+    out.push('\n');
+    match (&check.finding.result, check.counterexample()) {
+        (Result::TooMany, _) => out.push_str("Not decided: too many states.\n"),
+        (Result::Stopped, _) => out.push_str("Not decided: interrupted.\n"),
+        (_, Some(found)) => out.push_str(&chart(check, found).text()),
+        (_, None) => out.push_str(&held(check)),
+    }
+    out
+}
+
+fn held(check: &Check) -> String {
+    if check.shape.is_none() {
+        return "Every state was visited, and both properties hold.\n".to_owned();
+    }
+    let with = if check.liveness.is_some() { 5 } else { 3 };
+    let mut out = "Every state was visited. It holds that\n".to_owned();
+    for property in &Property::ALL[..with] {
+        out += &format!("  {}. {property}\n", property.number());
+    }
+    if with == 3 {
+        out +=
+            "Properties 4 and 5 were not looked at: --max-graph sets up to what size they are.\n";
+    }
+    out
+}
+
+fn subject(check: &Check) -> String {
+    let size = check.shape.map(|shape| {
+        format!("{} cores, {} devices, {} lines a page", shape.cores, shape.devices, shape.lines)
+    });
+    let mut subject = match size {
+        Some(size) => format!("Contiguitas-HW, {} layer: {size}", check.model),
+        None => "German's cache protocol with data".to_owned(),
+    };
+    if let Some(variant) = check.variant {
+        subject += &format!("\nwith a mistake: {}", variant.words());
+    }
+    subject
+}
+
+/// A counterexample as a sequence chart.
+pub fn chart(check: &Check, found: &Counterexample) -> SequenceChart {
+    let mut agents: Vec<String> = Vec::new();
+    for end in found.steps.iter().flat_map(|step| [&step.from, &step.to]) {
+        if !agents.contains(end) {
+            agents.push(end.clone());
+        }
+    }
+    // From programs to memory, the operating system first.
+    let order = ["OS", "core", "LLC", "engine", "device"];
+    agents.sort_by_key(|agent| {
+        (order.iter().position(|each| agent.starts_with(each)), agent.clone())
+    });
+    let place = |name: &String| agents.iter().position(|agent| agent == name).unwrap_or_default();
+    let steps = found.steps.iter().map(|step| SequenceStep {
+        from: place(&step.from),
+        to: place(&step.to),
+        text: step.words.clone(),
+    });
+    let number = found.number.map_or(String::new(), |number| format!("property {number}: "));
+    SequenceChart {
+        title: check.variant.map_or(found.property.clone(), |variant| variant.words().to_owned()),
+        steps: steps.collect(),
+        repeats_from: found.repeats_from,
+        ending: format!("Breaks {number}{}.", found.ending),
+        agents,
+    }
+}

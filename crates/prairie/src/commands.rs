@@ -2,6 +2,7 @@
 
 mod heap;
 mod import;
+pub mod migrate;
 mod migrate;
 mod offload;
 mod psi;
@@ -25,6 +26,7 @@ pub enum Command {
     Replay(replay::Args),
     Sources(sources::Args),
     Import(import::Args),
+    Migrate(migrate::Args),
     Offload(offload::Args),
     Psi(psi::Args),
     Heap(heap::Args),
@@ -45,6 +47,7 @@ impl Command {
             Command::Sources(args) => sources::run(&args, interrupted),
             Command::Heap(args) => heap::run(&args, interrupted),
             Command::Import(args) => import::run(&args, interrupted),
+            Command::Migrate(args) => migrate::run(&args, interrupted),
             Command::Offload(args) => offload::run(&args, interrupted),
             Command::Psi(args) => psi::run(&args, interrupted),
             Command::Migrate(args) => migrate::run(&args, interrupted),

@@ -2,6 +2,7 @@
 
 pub mod colours;
 pub mod heap;
+pub mod migrate_check;
 pub mod migrate_paper;
 pub mod migrate_sim;
 pub mod offload;

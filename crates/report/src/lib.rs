@@ -10,6 +10,7 @@
 //! | [`MapSheet`] (one or several [`MemoryMap`]s) | yes | yes | yes |
 //! | [`LineChart`] | yes (as a table) | yes | yes, interactive |
 //! | [`BarChart`] | yes (as bars) | | yes, interactive |
+//! | [`SequenceChart`] | yes | SVG | |
 //! | [`Report`] | yes | | yes |
 //!
 //! The same [`Report`] goes to the terminal ([`Report::terminal`]) and to a file
@@ -24,6 +25,7 @@ pub mod map;
 pub mod number;
 pub mod palette;
 mod raster;
+mod sequence;
 mod svg;
 pub mod table;
 pub mod terminal;
@@ -34,6 +36,7 @@ pub use document::{Block, Definition, KeyFigure, Report, Section};
 pub use html::HtmlError;
 pub use map::{MapClass, MapError, MapSegment, MapSheet, MapZone, MemoryMap};
 pub use palette::{Paint, Rgb, Theme};
+pub use sequence::{SequenceChart, SequenceStep};
 pub use table::{Align, Cell, Column, Table, Tone};
 pub use terminal::{Colours, Terminal};
 pub use write::{WriteError, write_atomically};

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod compare;
+pub mod exact;
 pub mod found;
 pub mod held;
 pub mod psi;

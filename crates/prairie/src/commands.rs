@@ -1,6 +1,7 @@
 //! The subcommands, one file each.
 
 mod heap;
+mod against;
 mod import;
 pub mod migrate;
 mod migrate;

@@ -1,5 +1,6 @@
 //! Findings as reports: which figures, in which order, with which words.
 
+pub mod against;
 pub mod colours;
 pub mod heap;
 pub mod migrate_check;

@@ -19,6 +19,7 @@ mod config;
 mod counts;
 mod fallback;
 mod flags;
+mod follow;
 mod highatomic;
 mod pageblocks;
 mod pcp;
@@ -30,6 +31,7 @@ mod zone;
 use alloc::vec::Vec;
 
 pub use config::Config;
+pub use fallback::Fallback;
 pub use pcp::Pageset;
 
 use super::zonelist::{Depth, Zonelists};

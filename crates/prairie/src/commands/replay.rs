@@ -20,7 +20,7 @@ use trace::import::Imported;
 use trace::import::gfp_names::Renumbering;
 use trace::{Columns, EventSource, Metadata, Reader, Recording};
 
-use super::survey;
+use super::{against, survey};
 use crate::view::replay as view;
 use crate::{interrupt, output, progress};
 
@@ -67,6 +67,11 @@ pub struct Args {
     #[arg(long, requires = "html")]
     survey: bool,
 
+    /// Hold the `linux` system against the kernel that was recorded: a folder of snapshots, as
+    /// vm/record writes beside a recording from boot
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["systems", "initial", "every", "memory", "in_turn", "survey", "out"])]
+    against: Option<PathBuf>,
+
     /// Print the results as JSON instead of the report
     #[arg(long)]
     json: bool,
@@ -87,6 +92,7 @@ Examples:
   prairie replay trace.parquet --initial replaced --out samples.parquet
   prairie replay trace.parquet --json | jq '.systems[].satisfiable'
   prairie replay perf-script.txt --memory 16G               another tool's trace
+  prairie replay boot/trace.parquet --against boot          is `linux` like that Linux?
 
 Systems:
   buddy            one free list per order (Linux 2.6.16)
@@ -132,6 +138,10 @@ struct Document<'a> {
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     for path in [&args.html, &args.out].into_iter().flatten() {
         survey::directory_exists(path)?;
+    }
+    if let Some(folder) = &args.against {
+        let (trace, html) = (&args.file, args.html.as_deref());
+        return against::run(trace, folder, is_parquet(trace)?, args.json, html);
     }
     let systems = args.systems.clone();
     if (1..systems.len()).any(|i| systems[..i].contains(&systems[i])) {

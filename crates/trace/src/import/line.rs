@@ -16,6 +16,15 @@ use frames::{MigrateType, Order, Pfn};
 use super::gfp_names;
 use crate::{GfpFlags, StackId, What};
 
+/// Events that tell when memory runs short and the kernel frees and moves by itself. They become
+/// markers, for who has to know where plain allocation ends.
+const SHORTAGE: [&str; 4] = [
+    "mm_vmscan_kswapd_wake",
+    "mm_vmscan_direct_reclaim_begin",
+    "mm_compaction_isolate_freepages",
+    "mm_compaction_end",
+];
+
 /// The parts of a line that tells of the page allocator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line<'a> {
@@ -36,7 +45,7 @@ pub struct Line<'a> {
 pub enum Tells<'a> {
     /// Something about pages.
     What(What),
-    /// A note written to `trace_marker`.
+    /// A note written to `trace_marker`, or an event of reclaim or compaction with its fields.
     Marker(&'a str),
 }
 
@@ -64,10 +73,11 @@ pub fn parse<'a>(line: &'a str, types: &[MigrateType]) -> Parsed<'a> {
         return lost;
     }
     let Some(head) = parse_head(line) else { return Parsed::Other };
-    let Head { task, cpu, time_ns, event, rest } = head;
+    let Head { task, cpu, time_ns, event, rest, told } = head;
     let tells = match event.rsplit(':').next().unwrap_or(event) {
         "tracing_mark_write" => Tells::Marker(rest.trim()),
         "print" => Tells::Marker(marker(rest)),
+        name if SHORTAGE.contains(&name) => Tells::Marker(told.trim()),
         name => match parse_event(name, rest, types) {
             None => return Parsed::Other,
             Some(Ok(what)) => Tells::What(what),
@@ -92,6 +102,8 @@ struct Head<'a> {
     time_ns: u64,
     event: &'a str,
     rest: &'a str,
+    /// The event without its subsystem, and the rest.
+    told: &'a str,
 }
 
 /// Finds the first bracketed number after which a time and an event follow.
@@ -104,7 +116,8 @@ fn parse_head(line: &str) -> Option<Head<'_>> {
         // The event's name has no space; perf puts the subsystem and a colon before it.
         let end = after.find(|c: char| c.is_whitespace()).unwrap_or(after.len());
         let event = after[..end].strip_suffix(':')?;
-        Some(Head { task: &line[..at], cpu, time_ns, event, rest: &after[end..] })
+        let told = &after[event.rfind(':').map_or(0, |colon| colon + 1)..];
+        Some(Head { task: &line[..at], cpu, time_ns, event, rest: &after[end..], told })
     })
 }
 

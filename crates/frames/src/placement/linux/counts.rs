@@ -3,6 +3,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::fallback::Fallback;
 use crate::placement::Counter;
 use crate::{MigrateType, Order};
 
@@ -27,22 +28,18 @@ pub(super) struct Counts {
     pub single_steals: u64,
     pub highatomic_reserves: u64,
     pub highatomic_unreserves: u64,
+    pub last_fallback: Option<Fallback>,
 }
 
 impl Counts {
-    /// Counts a fallback as the tracepoint `mm_page_alloc_extfrag` tells it.
-    pub(super) fn extfrag(
-        &mut self,
-        fallback_order: Order,
-        alloc: MigrateType,
-        fallback: MigrateType,
-        change_ownership: bool,
-    ) {
+    /// Counts a fallback.
+    pub(super) fn extfrag(&mut self, fallback: Fallback) {
         self.extfrag += 1;
-        self.extfrag_change_ownership += u64::from(change_ownership);
-        if fallback_order < Order::HUGE {
-            self.fragmenting[alloc.index()][fallback.index()] += 1;
+        self.extfrag_change_ownership += u64::from(fallback.change_ownership);
+        if fallback.order < Order::HUGE {
+            self.fragmenting[fallback.wanted.index()][fallback.from.index()] += 1;
         }
+        self.last_fallback = Some(fallback);
     }
 
     #[rustfmt::skip]

@@ -18,6 +18,21 @@ const FALLBACKS: [[MigrateType; 2]; 3] = [
 /// From this order on, even a movable request takes the rest of the pageblock along.
 const HALF_HUGE: Order = Order::new(Order::HUGE.get() / 2).unwrap();
 
+/// A fallback as the tracepoint `mm_page_alloc_extfrag` tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fallback {
+    /// First frame of the block found.
+    pub frame: Frame,
+    /// Its order.
+    pub order: Order,
+    /// The type wanted.
+    pub wanted: MigrateType,
+    /// The type of the list it was on.
+    pub from: MigrateType,
+    /// Whether its pageblock was of the wanted type afterwards.
+    pub change_ownership: bool,
+}
+
 impl LinuxZone {
     /// Takes a block for `migrate_type`, from foreign lists if need be (`__rmqueue`). Also returns
     /// the type whose list it came from in the end.
@@ -85,8 +100,13 @@ impl LinuxZone {
         let frame = frame.expect("an occupied list");
 
         self.steal(context, frame, migrate_type, flags, can_claim(found));
-        let owns = context.blocks.get(frame) == migrate_type;
-        context.counts.extfrag(found_order, migrate_type, foreign[first], owns);
+        context.counts.extfrag(Fallback {
+            frame,
+            order: found_order,
+            wanted: migrate_type,
+            from: foreign[first],
+            change_ownership: context.blocks.get(frame) == migrate_type,
+        });
         true
     }
 

@@ -57,16 +57,16 @@ impl Config {
 #[derive(Clone, Debug, Default)]
 pub(super) struct PerCpuPages {
     /// Frames on all lists.
-    count: u32,
+    pub(super) count: u32,
     /// How often the number of frames freed at once has doubled.
     free_factor: u32,
-    lists: [VecDeque<Frame>; LISTS],
+    pub(super) lists: [VecDeque<Frame>; LISTS],
 }
 
 /// Which list a block goes to (`order_to_pindex`). Atomic reserves and areas of the contiguous
 /// memory allocator count as movable.
 #[inline]
-fn list_of(migrate_type: MigrateType, order: Order) -> usize {
+pub(super) fn list_of(migrate_type: MigrateType, order: Order) -> usize {
     let column = match migrate_type {
         MigrateType::Unmovable => 0,
         MigrateType::Reclaimable => 2,
@@ -99,16 +99,18 @@ impl LinuxZone {
         self.per_cpu.iter().map(|pages| u64::from(pages.count)).sum()
     }
 
+    /// The lists of a CPU, which may be new.
     #[inline]
-    fn meet(&mut self, cpu: u16) {
+    pub(super) fn per_cpu_pages(&mut self, cpu: u16) -> &mut PerCpuPages {
         let cpu = usize::from(cpu);
         if cpu >= self.per_cpu.len() {
             self.per_cpu.resize_with(cpu + 1, PerCpuPages::default);
         }
+        &mut self.per_cpu[cpu]
     }
 
-    /// Takes the first block of a list, which is refilled if empty (`rmqueue_pcplist`). Even a
-    /// failed attempt halves what is freed at once.
+    /// Allocates through a CPU's list (`rmqueue_pcplist`). Even a failed attempt halves what is
+    /// freed at once.
     #[inline]
     pub(super) fn take_through_cpu(
         &mut self,
@@ -118,11 +120,22 @@ impl LinuxZone {
         flags: AllocFlags,
         cpu: u16,
     ) -> Option<Frame> {
-        self.meet(cpu);
+        self.per_cpu_pages(cpu).free_factor >>= 1;
+        self.take_first(context, order, migrate_type, flags, cpu)
+    }
+
+    /// Takes the first block of a list, which is refilled if empty (`__rmqueue_pcplist`).
+    #[inline]
+    pub(super) fn take_first(
+        &mut self,
+        context: &mut Context<'_>,
+        order: Order,
+        migrate_type: MigrateType,
+        flags: AllocFlags,
+        cpu: u16,
+    ) -> Option<Frame> {
         let list = list_of(migrate_type, order);
-        let pages = &mut self.per_cpu[usize::from(cpu)];
-        pages.free_factor >>= 1;
-        if pages.lists[list].is_empty() {
+        if self.per_cpu_pages(cpu).lists[list].is_empty() {
             self.refill(context, order, migrate_type, flags, cpu);
         }
         let pages = &mut self.per_cpu[usize::from(cpu)];
@@ -185,20 +198,16 @@ impl LinuxZone {
         migrate_type: MigrateType,
         cpu: u16,
     ) {
-        self.meet(cpu);
         context.table.set_cached(frame, order, migrate_type as u8);
-        let list = list_of(migrate_type, order);
-        let pages = &mut self.per_cpu[usize::from(cpu)];
+        let (list, reclaim_active) = (list_of(migrate_type, order), self.reclaim_active);
+        let Pageset { batch, high } = self.pageset;
+        let pages = self.per_cpu_pages(cpu);
         pages.lists[list].push_front(frame);
         pages.count += order.frames() as u32;
 
         // Larger blocks that are only freed, never allocated, would fragment memory here.
         let flush = pages.free_factor > 0 && order > Order::BASE && order <= COSTLY;
-        let batch = self.pageset.batch;
-        let high = match self.reclaim_active {
-            false => self.pageset.high,
-            true => self.pageset.high.min(batch.saturating_mul(4)),
-        };
+        let high = if reclaim_active { high.min(batch.saturating_mul(4)) } else { high };
         if flush || pages.count >= high {
             let frames = if flush { pages.count } else { pages.frames_to_free(high, batch) };
             self.drain_frames(context, frames, cpu, list);

@@ -91,7 +91,7 @@ impl LinuxZone {
 
     /// Takes a block straight from the free lists (`rmqueue_buddy`). Atomic requests turn to their
     /// reserve: first, if they are of more than one frame, else last.
-    fn take_from_buddy(
+    pub(super) fn take_from_buddy(
         &mut self,
         context: &mut Context<'_>,
         order: Order,

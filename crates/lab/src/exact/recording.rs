@@ -1,0 +1,275 @@
+//! A recording from boot as a list of what the page allocator did, frame by frame.
+
+use std::collections::HashMap;
+
+use frames::layout::LayoutError;
+use frames::{Frame, Layout, MigrateType, Order, Pfn};
+use trace::{Event, EventSource, GfpFlags, What};
+
+use super::snapshot::Snapshot;
+use crate::found::zone_spans;
+
+/// The thread that hands over memory whose initialisation was deferred (`page_alloc_init_late`).
+const DEFERRED_INIT: &str = "pgdatinit";
+
+/// One thing that the recorded kernel did.
+#[derive(Clone, Copy, Debug)]
+pub struct Act {
+    /// The CPU.
+    pub cpu: u16,
+    /// The first frame of the block; [`Frame::NONE`] for [`Did::Snapshot`].
+    pub frame: Frame,
+    /// Its order.
+    pub order: Order,
+    /// What happened to it.
+    pub did: Did,
+}
+
+/// What happened to a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Did {
+    /// It left the free lists, for a request of this type.
+    Locked(MigrateType),
+    /// It was handed out.
+    Alloc(MigrateType, GfpFlags),
+    /// It was given back.
+    Free,
+    /// It was handed over at boot, by the thread that initialises memory late.
+    HandOver,
+    /// It entered a per-CPU list as one of several; its [`Did::Free`] came before.
+    Batched,
+    /// It went from a per-CPU list to the free lists of this type.
+    Drain(MigrateType),
+    /// It was found on a foreign list, for a request of a type; whether its pageblock then had
+    /// that type.
+    Fallback {
+        /// The type wanted.
+        wanted: MigrateType,
+        /// The type of the list it was found on.
+        from: MigrateType,
+        /// Whether the pageblock changed its type, or had it.
+        change_ownership: bool,
+    },
+    /// A snapshot begins or ends: its place in [`Recording::snapshots`].
+    Snapshot(usize, Edge),
+}
+
+/// The ends of a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edge {
+    /// Before the files were read.
+    Begin,
+    /// After.
+    End,
+}
+
+/// A recording from boot.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// The machine's zones, as the first snapshot tells them.
+    pub layout: Layout,
+    /// What happened, in order.
+    pub acts: Vec<Act>,
+    /// The snapshots that the trace has markers for, in the order of their markers.
+    pub snapshots: Vec<Snapshot>,
+    /// CPUs that did anything.
+    pub cpus: u16,
+    /// Where pure allocation ends: the first act after the first sign of reclaim or compaction.
+    pub reclaim: Option<usize>,
+    /// Acts on frames of no zone, left out.
+    pub outside: u64,
+}
+
+/// Why a trace cannot be held against a kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordingError {
+    /// Reading it failed.
+    #[error(transparent)]
+    Trace(#[from] trace::Error),
+    /// A snapshot's zones are those of no machine.
+    #[error("the zones of the snapshot {name}: {source}")]
+    Layout {
+        /// The snapshot.
+        name: String,
+        /// What is wrong.
+        source: LayoutError,
+    },
+    /// No snapshot fits.
+    #[error(
+        "the trace has no marker \"snapshot NAME begin\" for any of the snapshots given ({0}); \
+         record with vm/record"
+    )]
+    NoMarkers(String),
+    /// The first snapshot does not tell the frames.
+    #[error("the first snapshot, {0}, has no kpageflags: which frames were free is not known")]
+    NoFlags(String),
+    /// The events that a replay to the frame needs are not in it.
+    #[error("the trace has no {0} events; record them from boot on, as vm/record does")]
+    NoEvents(&'static str),
+}
+
+/// Signs of reclaim and compaction among the markers of an imported trace.
+const RECLAIM: [&str; 4] = [
+    "mm_vmscan_kswapd_wake",
+    "mm_vmscan_direct_reclaim_begin",
+    "mm_compaction_isolate_freepages",
+    "mm_compaction_end",
+];
+
+impl Recording {
+    /// Reads all events of a trace beside the snapshots that were taken meanwhile. Takes memory
+    /// in proportion to both: what happened unseen is found out by looking ahead.
+    ///
+    /// # Errors
+    /// If reading fails, no snapshot has its marker in the trace, the first has no page flags, or
+    /// the trace has not the events that it takes.
+    pub fn read(
+        source: &mut dyn EventSource,
+        mut given: Vec<Snapshot>,
+    ) -> Result<Recording, RecordingError> {
+        let mut events = Vec::new();
+        let mut names = HashMap::new();
+        let mut marks = Vec::new();
+        let mut reclaim = None;
+        while let Some(batch) = source.next_batch()? {
+            let batch = batch.to_vec();
+            for event in batch {
+                match event.what {
+                    What::Process { name } => {
+                        let deferred = source.texts().get(name).starts_with(DEFERRED_INIT);
+                        names.insert(event.pid, deferred);
+                    }
+                    What::Marker { text } => {
+                        let text = source.texts().get(text);
+                        if let Some(mark) = mark_of(text, &given) {
+                            marks.push((events.len(), mark));
+                        } else if RECLAIM.iter().any(|sign| text.starts_with(sign)) {
+                            reclaim.get_or_insert(events.len());
+                        }
+                    }
+                    _ => {
+                        let deferred = names.get(&event.pid).copied().unwrap_or(false);
+                        events.push((event, deferred));
+                    }
+                }
+            }
+        }
+        let order = marks.iter().filter(|(_, (_, edge))| *edge == Edge::Begin);
+        let order: Vec<usize> = order.map(|&(_, (snapshot, _))| snapshot).collect();
+        let Some(&first) = order.first() else {
+            let names: Vec<_> = given.iter().map(|snapshot| snapshot.name.as_str()).collect();
+            return Err(RecordingError::NoMarkers(names.join(", ")));
+        };
+        if given[first].flags.is_none() {
+            return Err(RecordingError::NoFlags(given[first].name.clone()));
+        }
+        let layout = Layout::new(zone_spans(&given[first].zones))
+            .map_err(|source| RecordingError::Layout { name: given[first].name.clone(), source })?;
+        let mut recording = Recording {
+            layout,
+            acts: Vec::with_capacity(events.len()),
+            snapshots: Vec::new(),
+            cpus: 1,
+            reclaim: None,
+            outside: 0,
+        };
+        let mut marks = marks.into_iter().peekable();
+        for (index, (event, deferred)) in events.iter().enumerate() {
+            while let Some((_, (snapshot, edge))) = marks.next_if(|&(at, _)| at <= index) {
+                recording.mark(&order, snapshot, edge);
+            }
+            if reclaim == Some(index) {
+                recording.reclaim = Some(recording.acts.len());
+            }
+            recording.push(event, *deferred);
+        }
+        for (_, (snapshot, edge)) in marks {
+            recording.mark(&order, snapshot, edge);
+        }
+        let mut kept: Vec<Option<Snapshot>> = given.drain(..).map(Some).collect();
+        recording.snapshots = order.iter().filter_map(|&snapshot| kept[snapshot].take()).collect();
+        recording.check()?;
+        Ok(recording)
+    }
+
+    fn mark(&mut self, order: &[usize], snapshot: usize, edge: Edge) {
+        if let Some(place) = order.iter().position(|&given| given == snapshot) {
+            let did = Did::Snapshot(place, edge);
+            self.acts.push(Act { cpu: 0, frame: Frame::NONE, order: Order::BASE, did });
+        }
+    }
+
+    fn push(&mut self, event: &Event, deferred: bool) {
+        let (pfn, order, did) = match event.what {
+            What::Alloc { pfn, order, migrate_type, gfp, .. } => {
+                (pfn, order, Did::Alloc(migrate_type, gfp))
+            }
+            What::Free { pfn, order } if deferred => (pfn, order, Did::HandOver),
+            What::Free { pfn, order } => (pfn, order, Did::Free),
+            What::FreeBatched { pfn } => (pfn, Order::BASE, Did::Batched),
+            What::ZoneLocked { pfn, order, migrate_type } => {
+                (pfn, order, Did::Locked(migrate_type))
+            }
+            What::PcpuDrain { pfn, order, migrate_type } => (pfn, order, Did::Drain(migrate_type)),
+            What::Extfrag {
+                pfn,
+                fallback_order,
+                migrate_type,
+                fallback_type,
+                change_ownership,
+                ..
+            } => {
+                let (wanted, from) = (migrate_type, fallback_type);
+                (pfn, fallback_order, Did::Fallback { wanted, from, change_ownership })
+            }
+            _ => return,
+        };
+        match self.block(pfn, order) {
+            Some(frame) => {
+                self.cpus = self.cpus.max(event.cpu + 1);
+                self.acts.push(Act { cpu: event.cpu, frame, order, did });
+            }
+            None => self.outside += 1,
+        }
+    }
+
+    fn block(&self, pfn: Pfn, order: Order) -> Option<Frame> {
+        let frame = self.layout.frame(pfn).filter(|_| pfn.is_aligned(order))?;
+        let zone = &self.layout.zones()[self.layout.zone_of(frame)?];
+        (frame.offset(order.frames()) <= zone.end).then_some(frame)
+    }
+
+    fn check(&self) -> Result<(), RecordingError> {
+        let has = |found: fn(&Did) -> bool| self.acts.iter().any(|act| found(&act.did));
+        if !has(|did| matches!(did, Did::Locked(_))) {
+            return Err(RecordingError::NoEvents("mm_page_alloc_zone_locked"));
+        }
+        if !has(|did| matches!(did, Did::Drain(_))) {
+            return Err(RecordingError::NoEvents("mm_page_pcpu_drain"));
+        }
+        if !has(|did| matches!(did, Did::Alloc(..))) {
+            return Err(RecordingError::NoEvents("mm_page_alloc"));
+        }
+        Ok(())
+    }
+
+    /// The acts up to which pure allocation goes.
+    pub fn until_reclaim(&self) -> usize {
+        self.reclaim.unwrap_or(self.acts.len())
+    }
+}
+
+/// `snapshot NAME begin` or `snapshot NAME end`.
+fn mark_of(text: &str, given: &[Snapshot]) -> Option<(usize, Edge)> {
+    let mut words = text.split_whitespace();
+    if words.next() != Some("snapshot") {
+        return None;
+    }
+    let name = words.next()?;
+    let edge = match words.next()? {
+        "begin" => Edge::Begin,
+        "end" => Edge::End,
+        _ => return None,
+    };
+    Some((given.iter().position(|snapshot| snapshot.name == name)?, edge))
+}

@@ -1,0 +1,117 @@
+//! `prairie replay --against`: the `linux` system held against the kernel that was recorded.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use flate2::read::GzDecoder;
+use lab::exact::recording::Recording;
+use lab::exact::snapshot::Snapshot;
+use lab::exact::{self, Fidelity};
+use report::Report;
+use serde::Serialize;
+use trace::import::Imported;
+use trace::{Columns, EventSource, Reader};
+
+use super::survey;
+use crate::output;
+use crate::view::against as view;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    schema_version: u32,
+    prairie_version: &'static str,
+    trace: &'a Path,
+    #[serde(flatten)]
+    fidelity: &'a Fidelity,
+}
+
+/// Replays a recording from boot beside the snapshots in `folder`.
+pub fn run(
+    trace: &Path,
+    folder: &Path,
+    is_parquet: bool,
+    json: bool,
+    html: Option<&Path>,
+) -> anyhow::Result<ExitCode> {
+    let snapshots = snapshots(folder)?;
+    let read = |source: &mut dyn EventSource| {
+        Recording::read(source, snapshots).with_context(|| trace.display().to_string())
+    };
+    let recording = if is_parquet {
+        read(&mut Reader::open(trace)?.events(Columns::ALL))?
+    } else {
+        read(&mut Imported::open(trace)?)?
+    };
+    let fidelity = exact::compare(&recording);
+    let report: Report = view::report(trace, &recording, &fidelity, survey::generated_by());
+    if json {
+        output::print_json(&Document {
+            schema: "prairie-replay-against",
+            schema_version: 1,
+            prairie_version: env!("CARGO_PKG_VERSION"),
+            trace,
+            fidelity: &fidelity,
+        })?;
+    } else {
+        output::print_report(&report)?;
+    }
+    if let Some(path) = html {
+        report.write_html(path)?;
+        eprintln!("prairie: wrote {}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The snapshots of a folder: files `NAME.pagetypeinfo`, `NAME.zoneinfo` and, for one at
+/// least, `NAME.kpageflags` or `NAME.kpageflags.gz`.
+fn snapshots(folder: &Path) -> anyhow::Result<Vec<Snapshot>> {
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let mut names = Vec::new();
+    for entry in entries {
+        let file = entry.with_context(|| format!("cannot read {}", folder.display()))?.file_name();
+        if let Some(name) = file.to_str().and_then(|file| file.strip_suffix(".pagetypeinfo")) {
+            names.push(name.to_owned());
+        }
+    }
+    if names.is_empty() {
+        bail!("{}: no snapshot NAME.pagetypeinfo in it; record with vm/record", folder.display());
+    }
+    names.sort();
+    names.iter().map(|name| snapshot(folder, name)).collect()
+}
+
+fn snapshot(folder: &Path, name: &str) -> anyhow::Result<Snapshot> {
+    let path = |file: &str| folder.join(format!("{name}.{file}"));
+    let text = |file: &str| {
+        let path = path(file);
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
+    };
+    let (types, zones) = (text("pagetypeinfo")?, text("zoneinfo")?);
+    let flags = flags(&path("kpageflags"))?;
+    Snapshot::new(name, [&types, &zones], flags.as_deref())
+        .with_context(|| path("*").display().to_string())
+}
+
+/// Page flags, which may be packed and may be missing.
+fn flags(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
+    if path.exists() {
+        let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        return Ok(Some(bytes));
+    }
+    let path = path.with_extension("kpageflags.gz");
+    if !path.exists() {
+        return Ok(None);
+    }
+    let context = || format!("cannot read {}", path.display());
+    let mut bytes = Vec::new();
+    GzDecoder::new(fs::File::open(&path).with_context(context)?)
+        .read_to_end(&mut bytes)
+        .with_context(context)?;
+    Ok(Some(bytes))
+}

@@ -349,6 +349,7 @@ impl Follow<'_> {
                 return false;
             }
             self.result.odd.refilled_full += 1;
+            if std::env::var("DEBUG").is_ok() { eprintln!("full at {index} {act:?} {listed:x?}"); }
         }
         for frame in listed {
             if self.is_silent(frame) {
@@ -556,6 +557,7 @@ impl Follow<'_> {
         let most = if drains { high + act.order.frames() - 1 } else { high - 1 };
         if count > most {
             let missing = self.take_surplus(index, act, zone, count - most);
+            if std::env::var("DEBUG").is_ok() { eprintln!("surplus at {index}: {} missing {missing} drains {drains} {act:?}", count-most); }
             self.result.odd.undrained += u64::from(missing > 0);
         } else if drains && count < high {
             let flush = act.order > Order::BASE && act.order.get() <= 3;
@@ -566,6 +568,7 @@ impl Follow<'_> {
     fn advance(&mut self, moment: Moment) {
         if let Some(limits) = self.stages.advance() {
             self.result.hidden.limits += 1;
+            if std::env::var("DEBUG").is_ok() { eprintln!("{moment:?} {limits:?} handed over {}", self.handed_over); }
             self.script(moment, Step::Pagesets(limits));
         }
     }
@@ -630,6 +633,7 @@ impl Follow<'_> {
                 }
                 _ => {
                     self.result.odd.drained_early += 1;
+            if std::env::var("DEBUG").is_ok() { eprintln!("early {last:x?} {frame:x?}"); }
                     return;
                 }
             }

@@ -1,6 +1,6 @@
 //! A recording from boot as a list of what the page allocator did, frame by frame.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use frames::layout::LayoutError;
 use frames::{Frame, Layout, MigrateType, Order, Pfn};
@@ -9,8 +9,6 @@ use trace::{Event, EventSource, GfpFlags, What};
 use super::snapshot::Snapshot;
 use crate::found::zone_spans;
 
-/// The thread that hands over memory whose initialisation was deferred (`page_alloc_init_late`).
-const DEFERRED_INIT: &str = "pgdatinit";
 
 /// One thing that the recorded kernel did.
 #[derive(Clone, Copy, Debug)]
@@ -128,29 +126,20 @@ impl Recording {
         mut given: Vec<Snapshot>,
     ) -> Result<Recording, RecordingError> {
         let mut events = Vec::new();
-        let mut names = HashMap::new();
         let mut marks = Vec::new();
         let mut reclaim = None;
         while let Some(batch) = source.next_batch()? {
             let batch = batch.to_vec();
             for event in batch {
-                match event.what {
-                    What::Process { name } => {
-                        let deferred = source.texts().get(name).starts_with(DEFERRED_INIT);
-                        names.insert(event.pid, deferred);
-                    }
-                    What::Marker { text } => {
-                        let text = source.texts().get(text);
-                        if let Some(mark) = mark_of(text, &given) {
-                            marks.push((events.len(), mark));
-                        } else if RECLAIM.iter().any(|sign| text.starts_with(sign)) {
-                            reclaim.get_or_insert(events.len());
-                        }
-                    }
-                    _ => {
-                        let deferred = names.get(&event.pid).copied().unwrap_or(false);
-                        events.push((event, deferred));
-                    }
+                let What::Marker { text } = event.what else {
+                    events.push(event);
+                    continue;
+                };
+                let text = source.texts().get(text);
+                if let Some(mark) = mark_of(text, &given) {
+                    marks.push((events.len(), mark));
+                } else if RECLAIM.iter().any(|sign| text.starts_with(sign)) {
+                    reclaim.get_or_insert(events.len());
                 }
             }
         }
@@ -173,15 +162,16 @@ impl Recording {
             reclaim: None,
             outside: 0,
         };
+        let late = recording.handed_over(&events);
         let mut marks = marks.into_iter().peekable();
-        for (index, (event, deferred)) in events.iter().enumerate() {
+        for (index, event) in events.iter().enumerate() {
             while let Some((_, (snapshot, edge))) = marks.next_if(|&(at, _)| at <= index) {
                 recording.mark(&order, snapshot, edge);
             }
             if reclaim == Some(index) {
                 recording.reclaim = Some(recording.acts.len());
             }
-            recording.push(event, *deferred);
+            recording.push(event, late[index]);
         }
         for (_, (snapshot, edge)) in marks {
             recording.mark(&order, snapshot, edge);
@@ -190,6 +180,47 @@ impl Recording {
         recording.snapshots = order.iter().filter_map(|&snapshot| kept[snapshot].take()).collect();
         recording.check()?;
         Ok(recording)
+    }
+
+    /// Which events hand over memory whose initialisation was deferred (`page_alloc_init_late`):
+    /// threads free whole pageblocks that nothing has named before, and single frames before and
+    /// after them. Names do not tell: worker threads help, and free other memory later.
+    fn handed_over(&self, events: &[Event]) -> Vec<bool> {
+        let mut named = vec![false; self.layout.frames() as usize];
+        let mut by_thread: BTreeMap<i32, Vec<(usize, Option<Order>)>> = BTreeMap::new();
+        for (index, event) in events.iter().enumerate() {
+            let (pfn, order) = match event.what {
+                What::Alloc { pfn, order, .. }
+                | What::Free { pfn, order }
+                | What::ZoneLocked { pfn, order, .. } => (pfn, order),
+                _ => continue,
+            };
+            let Some(frame) = self.block(pfn, order) else { continue };
+            let block = frame.index()..frame.index() + order.frames() as usize;
+            let is_free = matches!(event.what, What::Free { .. });
+            let fresh = is_free && !named[block.clone()].contains(&true);
+            by_thread.entry(event.pid).or_default().push((index, fresh.then_some(order)));
+            named[block].fill(true);
+        }
+        let mut handed_over = vec![false; events.len()];
+        for did in by_thread.values() {
+            let whole = |(_, fresh): &(usize, Option<Order>)| *fresh == Some(Order::HUGE);
+            let (Some(mut first), Some(mut last)) =
+                (did.iter().position(whole), did.iter().rposition(whole))
+            else {
+                continue;
+            };
+            while first > 0 && did[first - 1].1.is_some() {
+                first -= 1;
+            }
+            while did.get(last + 1).is_some_and(|(_, fresh)| fresh.is_some()) {
+                last += 1;
+            }
+            for &(index, fresh) in &did[first..=last] {
+                handed_over[index] = fresh.is_some();
+            }
+        }
+        handed_over
     }
 
     fn mark(&mut self, order: &[usize], snapshot: usize, edge: Edge) {

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use frames::free_area::End;
+use frames::placement::linux::Pageset;
 use frames::table::State;
 use frames::{Frame, MigrateType, Order};
 use serde::Serialize;
@@ -19,6 +20,9 @@ pub use super::script::Script;
 use super::simulate::hand_over;
 use super::stages::{Stages, goes_through_cpu};
 use super::step::Step;
+
+/// How often what is freed at once may double (`CONFIG_PCP_BATCH_SCALE_MAX`).
+const SCALE_MAX: u32 = 5;
 
 /// No act.
 const NEVER: u32 = u32::MAX;
@@ -114,6 +118,8 @@ struct Follow<'a> {
     /// Types of pageblocks looked up by frees of lists of frames.
     prepared: HashMap<Frame, MigrateType>,
     cpus: Vec<Cpu>,
+    /// By zone and CPU: how often what is freed at once has doubled (`free_factor`).
+    factors: Vec<Vec<u32>>,
     handed_over: usize,
     result: Followed,
 }
@@ -132,6 +138,7 @@ pub fn follow(recording: &Recording, opening: &Opening, end: usize) -> Followed 
         entered: vec![(NEVER, MigrateType::Unmovable); frames],
         prepared: HashMap::new(),
         cpus: vec![Cpu::default(); recording.cpus.into()],
+        factors: vec![vec![0; recording.cpus.into()]; recording.layout.zones().len()],
         handed_over: recording.acts.iter().rposition(late).unwrap_or(0),
         result: Followed::default(),
     };
@@ -307,7 +314,7 @@ impl Follow<'_> {
         refill.left -= 1;
         if refill.left == 0 {
             let refill = *refill;
-            self.end_refill(index, act.cpu, refill);
+            self.end_refill(refill);
         }
     }
 
@@ -353,7 +360,7 @@ impl Follow<'_> {
         }
         for frame in listed {
             if self.is_silent(frame) {
-                self.take_silently(frame, act.cpu, Moment::before(index), false);
+                self.take_silently(frame, Moment::before(index), false);
             }
         }
         self.cpus[cpu].refill = Some(Refill {
@@ -378,9 +385,9 @@ impl Follow<'_> {
     }
 
     /// After a refill its first block is handed out. If that leaves no event, it was in bulk.
-    fn end_refill(&mut self, _index: usize, cpu: u16, refill: Refill) {
+    fn end_refill(&mut self, refill: Refill) {
         if self.machine.table.state(refill.first) == State::Cached && self.is_silent(refill.first) {
-            self.take_silently(refill.first, cpu, Moment::at(refill.began), false);
+            self.take_silently(refill.first, Moment::at(refill.began), false);
         }
     }
 
@@ -432,6 +439,7 @@ impl Follow<'_> {
             return None;
         }
         let zone = self.machine.linux.zone_index(act.frame);
+        self.factors[zone][usize::from(act.cpu)] >>= 1;
         let list = self.machine.linux.cached(zone, act.cpu, act.order, migrate_type);
         let ahead: Vec<Frame> = list.take_while(|&frame| frame != act.frame).collect();
         let head = self.machine.linux.cached(zone, act.cpu, act.order, migrate_type).next();
@@ -454,7 +462,7 @@ impl Follow<'_> {
             return Some(act.frame);
         }
         for frame in silent {
-            self.take_silently(frame, act.cpu, Moment::before(index), false);
+            self.take_silently(frame, Moment::before(index), false);
         }
         Some(act.frame)
     }
@@ -468,8 +476,9 @@ impl Follow<'_> {
     }
 
     /// Takes a frame off its per-CPU list that was taken without an event, at `moment`.
-    fn take_silently(&mut self, frame: Frame, cpu: u16, moment: Moment, by_count: bool) {
-        let (_, migrate_type) = self.entered[frame.index()];
+    fn take_silently(&mut self, frame: Frame, moment: Moment, by_count: bool) {
+        let (act, migrate_type) = self.entered[frame.index()];
+        let cpu = self.recording.acts[act as usize].cpu;
         self.uncache(frame, cpu);
         self.machine.hold(frame, Order::BASE, MigrateType::Unmovable, frame);
         self.script(moment, Step::Bulk { cpu, frame, migrate_type });
@@ -479,9 +488,10 @@ impl Follow<'_> {
 
     /// When a frame that is still on a list was taken at the latest: before what stands ahead of
     /// it came there.
-    fn latest(&self, frame: Frame, cpu: u16, index: usize) -> Moment {
+    fn latest(&self, frame: Frame, index: usize) -> Moment {
         let zone = self.machine.linux.zone_index(frame);
-        let (_, migrate_type) = self.entered[frame.index()];
+        let (act, migrate_type) = self.entered[frame.index()];
+        let cpu = self.recording.acts[act as usize].cpu;
         let mut list = self.machine.linux.cached(zone, cpu, Order::BASE, migrate_type);
         let ahead = list.by_ref().take_while(|&listed| listed != frame).last();
         ahead.map_or(Moment::before(index), |ahead| {
@@ -494,8 +504,8 @@ impl Follow<'_> {
     fn free(&mut self, index: usize, act: &Act) {
         let (frame, order) = (act.frame, act.order);
         if order == Order::BASE && self.machine.table.state(frame) == State::Cached {
-            let moment = self.latest(frame, act.cpu, index);
-            self.take_silently(frame, act.cpu, moment, false);
+            let moment = self.latest(frame, index);
+            self.take_silently(frame, moment, false);
         }
         let stored = self.machine.linux.pageblock_type(frame);
         let next = self.next_act(index).map(|next| next.did);
@@ -549,6 +559,16 @@ impl Follow<'_> {
             }
             return;
         }
+        let factor = &mut self.factors[zone][usize::from(act.cpu)];
+        if drains && *factor > 0 && act.order > Order::BASE && act.order.get() <= 3 {
+            self.clear_all(index, act.cpu, zone);
+            return;
+        }
+        if drains {
+            let Pageset { batch, high } = self.stages.pageset(zone);
+            let more = (batch << *factor) < high.saturating_sub(batch) && *factor < SCALE_MAX;
+            *factor += u32::from(more);
+        }
         let mut high = u64::from(self.stages.pageset(zone).high);
         if !drains && count >= high && self.stages.is_early() && index > self.handed_over {
             self.advance(Moment::before(index));
@@ -560,8 +580,32 @@ impl Follow<'_> {
             if std::env::var("DEBUG").is_ok() { eprintln!("surplus at {index}: {} missing {missing} drains {drains} {act:?}", count-most); }
             self.result.odd.undrained += u64::from(missing > 0);
         } else if drains && count < high {
-            let flush = act.order > Order::BASE && act.order.get() <= 3;
-            self.result.odd.drained_low += u64::from(!flush);
+            self.result.odd.drained_low += 1;
+        }
+    }
+
+    /// A free of a larger block gives back all that the lists hold: what does not go back had been
+    /// taken unseen.
+    fn clear_all(&mut self, index: usize, cpu: u16, zone: usize) {
+        let mut run = Vec::new();
+        let mut at = index;
+        while let Some(next) = self.next_act_on_cpu(at)
+            && matches!(next.did, Did::Drain(_))
+            && self.machine.linux.zone_index(next.frame) == zone
+        {
+            at = self.next_on_cpu[at] as usize;
+            run.push(next.frame);
+        }
+        run.sort_unstable();
+        for migrate_type in [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable] {
+            let listed: Vec<Frame> =
+                self.machine.linux.cached(zone, cpu, Order::BASE, migrate_type).collect();
+            for frame in listed {
+                if run.binary_search(&frame).is_err() && self.is_silent(frame) {
+                    let moment = self.latest(frame, index);
+                    self.take_silently(frame, moment, true);
+                }
+            }
         }
     }
 
@@ -596,7 +640,7 @@ impl Follow<'_> {
                 };
                 match moment.filter(|_| self.is_silent(frame)) {
                     Some(moment) => {
-                        self.take_silently(frame, act.cpu, moment, true);
+                        self.take_silently(frame, moment, true);
                         surplus -= 1;
                     }
                     None => ahead = Some(frame),
@@ -628,8 +672,8 @@ impl Follow<'_> {
             match last {
                 Some(last) if last == frame => return,
                 Some(last) if self.is_silent(last) => {
-                    let moment = self.latest(last, cpu, self.entered[last.index()].0 as usize);
-                    self.take_silently(last, cpu, moment, false);
+                    let moment = self.latest(last, self.entered[last.index()].0 as usize);
+                    self.take_silently(last, moment, false);
                 }
                 _ => {
                     self.result.odd.drained_early += 1;

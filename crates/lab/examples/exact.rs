@@ -31,9 +31,7 @@ fn main() {
         rec.reclaim,
         rec.snapshots.iter().map(|s| &s.name).collect::<Vec<_>>()
     );
-    let op = opening::Opening::of(&rec);
-    println!("free blocks {}, silent pageblocks {}", op.free.len(), op.silent_pageblocks.len());
-    let f = follow::follow(&rec, &op, rec.acts.len());
+    let f = compare(&rec);
     let show = |n: &str, s: &score::Score| {
         println!("{n}: {} of {} {:.4}%", s.right, s.total, s.share() * 100.0);
         for m in &s.misses {
@@ -42,17 +40,16 @@ fn main() {
     };
     show("zone_locked", &f.zone_locked);
     show("fallbacks", &f.fallbacks);
-    show("followed", &f.allocations);
-    println!("{:?}\n{:?}", f.hidden, f.odd);
+    show("followed", &f.followed);
+    show("corrected", &f.corrected);
+    show("free", &f.free_running);
+    println!("{:?} settled {}\n{:?}", f.hidden, f.settled_pageblocks, f.odd);
     for d in &f.snapshots {
-        println!("differences: {} {:?}", d.len(), &d[..d.len().min(12)]);
-    }
-    for mode in [simulate::Mode::Corrected, simulate::Mode::Free] {
-        let s = simulate::simulate(&rec, &op, &f.script, mode);
-        show(&format!("{mode:?}"), &s.allocations);
-        println!("unknown frees {}", s.unknown_frees);
-        for d in &s.snapshots {
-            println!("differences: {} {:?}", d.len(), &d[..d.len().min(6)]);
-        }
+        println!(
+            "{} followed {:?}\n   free {:?}",
+            d.name,
+            &d.followed[..d.followed.len().min(12)],
+            &d.free_running[..d.free_running.len().min(12)]
+        );
     }
 }

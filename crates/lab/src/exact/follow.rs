@@ -2,7 +2,7 @@
 //! and when, comes from the events; which frame it is, from the model. On the way it finds out
 //! what left no event, and writes it all down as a [`Script`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use frames::free_area::End;
 use frames::placement::linux::Pageset;
@@ -94,12 +94,19 @@ struct Refill {
     began: usize,
 }
 
+/// A block on its way from the free lists to a request, past the per-CPU lists.
+#[derive(Clone, Copy)]
+struct Direct {
+    frame: Frame,
+    guessed: Option<Frame>,
+    act: usize,
+}
+
 /// What is under way on one CPU.
 #[derive(Clone, Default)]
 struct Cpu {
     refill: Option<Refill>,
-    /// A block taken from the free lists for a request, and whether the model chose it too.
-    direct: Option<(Frame, Option<Frame>)>,
+    direct: Option<Direct>,
     /// The last allocation of several frames, and what of it went back since.
     exact: Option<(Frame, Order)>,
     last_alloc: usize,
@@ -121,11 +128,37 @@ struct Follow<'a> {
     /// By zone and CPU: how often what is freed at once has doubled (`free_factor`).
     factors: Vec<Vec<u32>>,
     handed_over: usize,
+    /// Frees that went past the per-CPU list, found out too late to follow them so.
+    past_list: &'a HashSet<usize>,
+    found_past_list: Vec<usize>,
     result: Followed,
 }
 
+/// Runs of the whole record at most: each finds frees that the one before took wrongly.
+const RUNS: usize = 8;
+
 /// Follows the record from the opening on, up to `end`.
+///
+/// A block that was freed past a per-CPU list in use, and merged and was never named again, looks
+/// like one on the list until it bars the way there. Then the record is followed once more.
 pub fn follow(recording: &Recording, opening: &Opening, end: usize) -> Followed {
+    let mut past_list = HashSet::new();
+    for _ in 1..RUNS {
+        let (followed, found) = follow_once(recording, opening, end, &past_list);
+        if found.is_empty() {
+            return followed;
+        }
+        past_list.extend(found);
+    }
+    follow_once(recording, opening, end, &past_list).0
+}
+
+fn follow_once(
+    recording: &Recording,
+    opening: &Opening,
+    end: usize,
+    past_list: &HashSet<usize>,
+) -> (Followed, Vec<usize>) {
     let machine = Machine::open(&recording.layout, recording.cpus, opening);
     let frames = recording.layout.frames() as usize;
     let late = |act: &Act| act.did == Did::HandOver;
@@ -140,13 +173,15 @@ pub fn follow(recording: &Recording, opening: &Opening, end: usize) -> Followed 
         cpus: vec![Cpu::default(); recording.cpus.into()],
         factors: vec![vec![0; recording.cpus.into()]; recording.layout.zones().len()],
         handed_over: recording.acts.iter().rposition(late).unwrap_or(0),
+        past_list,
+        found_past_list: Vec::new(),
         result: Followed::default(),
     };
     for (index, act) in recording.acts[..end].iter().enumerate() {
         follow.act(index, act);
     }
     follow.result.script.sort();
-    follow.result
+    (follow.result, follow.found_past_list)
 }
 
 /// For each act, the next one that names its first frame.
@@ -237,7 +272,7 @@ impl Follow<'_> {
         let guessed = self.take(index, act, zone, migrate_type);
         let cpu = usize::from(act.cpu);
         if !goes_through_cpu(act.order) {
-            self.cpus[cpu].direct = Some((act.frame, guessed));
+            self.cpus[cpu].direct = Some(Direct { frame: act.frame, guessed, act: index });
             return;
         }
         if let Some(refill) = self.cpus[cpu].refill
@@ -248,7 +283,7 @@ impl Follow<'_> {
             return;
         }
         if !self.begin_refill(index, act, zone, migrate_type) {
-            self.cpus[cpu].direct = Some((act.frame, guessed));
+            self.cpus[cpu].direct = Some(Direct { frame: act.frame, guessed, act: index });
             self.result.hidden.direct_allocations += 1;
         }
     }
@@ -356,7 +391,7 @@ impl Follow<'_> {
                 return false;
             }
             self.result.odd.refilled_full += 1;
-            if std::env::var("DEBUG").is_ok() { eprintln!("full at {index} {act:?} {listed:x?}"); }
+            self.suspect(&listed);
         }
         for frame in listed {
             if self.is_silent(frame) {
@@ -398,9 +433,12 @@ impl Follow<'_> {
         let cpu = usize::from(act.cpu);
         let (frame, order) = (act.frame, act.order);
         let mut moment = Moment::at(index);
-        let direct = self.cpus[cpu].direct.take_if(|(taken, _)| *taken == frame);
+        let direct = self.cpus[cpu].direct.take_if(|direct| direct.frame == frame);
         let guessed = match direct {
-            Some((_, guessed)) => guessed,
+            Some(direct) => {
+                moment = Moment::at(direct.act);
+                direct.guessed
+            }
             None => self.pop(index, act, migrate_type, &mut moment),
         };
         let layout = &self.recording.layout;
@@ -445,6 +483,13 @@ impl Follow<'_> {
         let head = self.machine.linux.cached(zone, act.cpu, act.order, migrate_type).next();
         let listed = self.machine.linux.cached(zone, act.cpu, act.order, migrate_type).count();
         if ahead.is_empty() || ahead.len() == listed {
+            // What made the refill necessary happened with it; other CPUs saw the free lists so.
+            if let Some(refill) = self.cpus[usize::from(act.cpu)].refill
+                && refill.first == act.frame
+                && self.is_unbroken(refill.began, index)
+            {
+                *moment = Moment::at(refill.began);
+            }
             return head;
         }
         let last_alloc = self.cpus[usize::from(act.cpu)].last_alloc;
@@ -517,7 +562,8 @@ impl Follow<'_> {
         let within = self.cpus[usize::from(act.cpu)].exact.is_some_and(|(start, whole)| {
             order == Order::BASE && frame > start && frame < start.offset(whole.frames())
         });
-        let direct = matches!(next, Some(Did::Locked(_) | Did::Fallback { .. }));
+        let direct = matches!(next, Some(Did::Locked(_) | Did::Fallback { .. }))
+            || self.past_list.contains(&index);
         if goes_through_cpu(order) && !within && !direct {
             self.enter(index, act, stored);
             return;
@@ -542,16 +588,24 @@ impl Follow<'_> {
         let kept = (list, stored);
         self.machine.linux.cache_block(&mut self.machine.table, act.cpu, block, kept, End::Head);
         self.entered[frame.index()] = (index as u32, list);
-        self.script(Moment::at(index), Step::Free { cpu: act.cpu, frame, order });
-        self.check_count(index, act);
+        // A drain works on the free lists when it gets their lock, not when the free is logged.
+        let drains = self.drains_after(index, act);
+        let when = if drains { self.next_on_cpu[index] as usize } else { index };
+        self.script(Moment::at(when), Step::Free { cpu: act.cpu, frame, order });
+        self.check_count(index, act, drains);
+    }
+
+    /// Whether a free leads to a drain of its zone's lists.
+    fn drains_after(&self, index: usize, act: &Act) -> bool {
+        let zone = self.machine.linux.zone_index(act.frame);
+        self.next_act_on_cpu(index).is_some_and(|next| {
+            matches!(next.did, Did::Drain(_)) && self.machine.linux.zone_index(next.frame) == zone
+        })
     }
 
     /// Holds the count of a CPU's frames against what followed: a drain or none.
-    fn check_count(&mut self, index: usize, act: &Act) {
+    fn check_count(&mut self, index: usize, act: &Act, drains: bool) {
         let zone = self.machine.linux.zone_index(act.frame);
-        let drains = self.next_act_on_cpu(index).is_some_and(|next| {
-            matches!(next.did, Did::Drain(_)) && self.machine.linux.zone_index(next.frame) == zone
-        });
         let count = self.machine.linux.cached_count(zone, act.cpu);
         if self.stages.is_boot() {
             if !drains {
@@ -577,7 +631,6 @@ impl Follow<'_> {
         let most = if drains { high + act.order.frames() - 1 } else { high - 1 };
         if count > most {
             let missing = self.take_surplus(index, act, zone, count - most);
-            if std::env::var("DEBUG").is_ok() { eprintln!("surplus at {index}: {} missing {missing} drains {drains} {act:?}", count-most); }
             self.result.odd.undrained += u64::from(missing > 0);
         } else if drains && count < high {
             self.result.odd.drained_low += 1;
@@ -597,7 +650,8 @@ impl Follow<'_> {
             run.push(next.frame);
         }
         run.sort_unstable();
-        for migrate_type in [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable] {
+        for migrate_type in [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable]
+        {
             let listed: Vec<Frame> =
                 self.machine.linux.cached(zone, cpu, Order::BASE, migrate_type).collect();
             for frame in listed {
@@ -609,10 +663,21 @@ impl Follow<'_> {
         }
     }
 
+    /// Larger blocks on a list that are never named again, and that bar the way there, never came
+    /// to it.
+    fn suspect(&mut self, listed: &[Frame]) {
+        for frame in listed {
+            let (act, _) = self.entered[frame.index()];
+            let larger = self.machine.table.order(*frame) > Order::BASE;
+            if larger && self.next[act as usize] == NEVER {
+                self.found_past_list.push(act as usize);
+            }
+        }
+    }
+
     fn advance(&mut self, moment: Moment) {
         if let Some(limits) = self.stages.advance() {
             self.result.hidden.limits += 1;
-            if std::env::var("DEBUG").is_ok() { eprintln!("{moment:?} {limits:?} handed over {}", self.handed_over); }
             self.script(moment, Step::Pagesets(limits));
         }
     }
@@ -675,9 +740,9 @@ impl Follow<'_> {
                     let moment = self.latest(last, self.entered[last.index()].0 as usize);
                     self.take_silently(last, moment, false);
                 }
-                _ => {
+                last => {
                     self.result.odd.drained_early += 1;
-            if std::env::var("DEBUG").is_ok() { eprintln!("early {last:x?} {frame:x?}"); }
+                    self.suspect(last.as_slice());
                     return;
                 }
             }

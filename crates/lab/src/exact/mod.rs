@@ -29,7 +29,7 @@ use follow::{Hidden, Odd};
 use frames::Frame;
 use machine::Machine;
 use opening::Opening;
-use recording::Recording;
+use recording::{Act, Did, Edge, Recording};
 use score::Score;
 use serde::Serialize;
 use simulate::{Mode, simulate};
@@ -53,6 +53,8 @@ pub struct Fidelity {
     pub free_running: Score,
     /// What left no event and was found out.
     pub hidden: Hidden,
+    /// Pageblocks of which no frame is ever on the free lists, whose types the first snapshot's counts gave.
+    pub settled_pageblocks: u64,
     /// What should not be.
     pub odd: Odd,
     /// Frames of memory that was in use before the first event and freed unseen, while simulating.
@@ -74,7 +76,7 @@ pub struct AtSnapshot {
 
 /// Replays a recording in all ways.
 pub fn compare(recording: &Recording) -> Fidelity {
-    let opening = Opening::of(recording);
+    let opening = open(recording);
     let end = recording.until_reclaim();
     let followed = follow::follow(recording, &opening, end);
     let corrected = simulate(recording, &opening, &followed.script, Mode::Corrected);
@@ -94,10 +96,23 @@ pub fn compare(recording: &Recording) -> Fidelity {
         corrected: corrected.allocations,
         free_running: free.allocations,
         hidden: followed.hidden,
+        settled_pageblocks: opening.settled,
         odd: followed.odd,
         unknown_frees: free.unknown_frees,
         snapshots: snapshots.collect(),
     }
+}
+
+/// Memory as it was when the trace began.
+pub fn open(recording: &Recording) -> Opening {
+    let mut opening = Opening::of(recording);
+    let first = |act: &Act| act.did == Did::Snapshot(0, Edge::End);
+    let end = recording.acts.iter().position(first).map_or(0, |act| act + 1);
+    let early = follow::follow(recording, &opening, end);
+    if let Some(differences) = early.snapshots.first() {
+        opening.settle(&recording.layout, differences);
+    }
+    opening
 }
 
 /// Where a frame is in the model, in words.

@@ -1,7 +1,9 @@
 //! The free lists at the first event, found out from what follows.
 
+use frames::layout::Zone;
 use frames::{Frame, Layout, MigrateType, Order};
 
+use super::differences::{Difference, What};
 use super::recording::{Act, Did, Edge, Recording};
 
 /// Memory as it was when the trace began.
@@ -11,9 +13,11 @@ pub struct Opening {
     pub free: Vec<(Frame, Order, MigrateType)>,
     /// The type of each pageblock, by its number.
     pub pageblocks: Vec<MigrateType>,
-    /// Pageblocks of which no frame is ever named or free: their type shows nowhere but in the
+    /// Pageblocks of which no frame is ever on the free lists: their type shows nowhere but in the
     /// counts of a snapshot.
     pub silent_pageblocks: Vec<usize>,
+    /// How many of those the first snapshot's counts gave another type.
+    pub settled: u64,
 }
 
 /// What the first event that names a frame says of it.
@@ -49,7 +53,7 @@ impl Opening {
                 continue;
             }
             for frame in start.index()..start.index() + act.order.frames() as usize {
-                named[frame] = true;
+                named[frame] |= !matches!(act.did, Did::Alloc(..) | Did::Free | Did::Batched);
                 if early && first[frame] == First::Unnamed {
                     first[frame] = match act.did {
                         Did::Locked(migrate_type) => First::Free(migrate_type),
@@ -65,7 +69,7 @@ impl Opening {
             First::Used => false,
             First::Unnamed => snapshot.is_free(layout.pfn(Frame(frame))),
         };
-        let pageblocks = pageblock_types(recording);
+        let (mut pageblocks, shown) = pageblock_types(recording);
         let mut free = Vec::new();
         for zone in layout.zones() {
             let mut at = zone.start.0;
@@ -81,11 +85,41 @@ impl Opening {
         }
         let silent = |block: &usize| {
             let range = block << Order::HUGE.get()..(block + 1) << Order::HUGE.get();
-            range.clone().all(|frame| !named[frame] && !was_free(frame as u32))
+            !shown[*block] && range.clone().all(|frame| !named[frame] && !was_free(frame as u32))
         };
-        let silent_pageblocks = (0..pageblocks.len()).filter(silent).collect();
-        Opening { free, pageblocks, silent_pageblocks }
+        // What lies on a foreign list is left of a pageblock that was claimed before.
+        for &(frame, order, migrate_type) in &free {
+            let last = Frame(frame.0 + order.frames() as u32 - 1).pageblock();
+            for block in (frame.pageblock()..=last).filter(|&block| !shown[block]) {
+                pageblocks[block] = migrate_type;
+            }
+        }
+        let within = |zone: &Zone| zone.start.pageblock()..=Frame(zone.end.0 - 1).pageblock();
+        let silent_pageblocks = layout.zones().iter().flat_map(within).filter(silent).collect();
+        Opening { free, pageblocks, silent_pageblocks, settled: 0 }
     }
+
+    /// Gives silent pageblocks the types that are missing in the counts of the first snapshot,
+    /// where `differences` is what a replay differs by. Nothing else depends on these types.
+    pub fn settle(&mut self, layout: &Layout, differences: &[Difference]) {
+        for difference in differences {
+            let What::Pageblocks { migrate_type } = difference.what else { continue };
+            let zone = &layout.zones()[difference.zone];
+            let Some(migrate_type) = MigrateType::from_index(migrate_type) else { continue };
+            let missing = difference.kernel.saturating_sub(difference.replay);
+            for _ in 0..missing {
+                let fits = |&block: &usize| zone.contains(first_frame(block, zone));
+                let Some(at) = self.silent_pageblocks.iter().position(fits) else { break };
+                self.pageblocks[self.silent_pageblocks.remove(at)] = migrate_type;
+                self.settled += 1;
+            }
+        }
+    }
+}
+
+/// The first frame of a pageblock that lies in a zone, or after its start.
+fn first_frame(block: usize, zone: &Zone) -> Frame {
+    Frame((block << Order::HUGE.get()) as u32).max(zone.start)
 }
 
 /// The largest aligned block that starts at `at`, ends by `end` and is free throughout.
@@ -127,12 +161,14 @@ fn type_of(frame: Frame, order: Order, first: &[First], pageblocks: &[MigrateTyp
 
 /// The type of every pageblock at the first event: movable where memory was initialised by then,
 /// unmovable where that was deferred, and what shows before anything can have changed it: the
-/// list a freed frame goes back to, or the request that is served with a freed frame.
-fn pageblock_types(recording: &Recording) -> Vec<MigrateType> {
+/// list a freed frame goes back to, or the request that is served with a freed frame. Also, for
+/// which blocks it shows.
+fn pageblock_types(recording: &Recording) -> (Vec<MigrateType>, Vec<bool>) {
     let layout = &recording.layout;
     let mut types = vec![MigrateType::Movable; layout.frames() as usize >> Order::HUGE.get()];
     mark_deferred(layout, &recording.acts, &mut types);
     let mut known = vec![false; types.len()];
+    let mut shown = vec![false; types.len()];
     let mut freed = vec![false; layout.frames() as usize];
     for act in &recording.acts {
         if act.frame == Frame::NONE {
@@ -150,6 +186,7 @@ fn pageblock_types(recording: &Recording) -> Vec<MigrateType> {
         {
             types[block] = migrate_type;
             known[block] = true;
+            shown[block] = true;
         }
         // From here on the type may be another than at the beginning.
         if matches!(act.did, Did::Fallback { .. } | Did::HandOver) {
@@ -157,7 +194,7 @@ fn pageblock_types(recording: &Recording) -> Vec<MigrateType> {
             known[block..block + blocks].fill(true);
         }
     }
-    types
+    (types, shown)
 }
 
 /// Marks as unmovable what was not initialised yet: from the first frame that is handed over late

@@ -9,7 +9,6 @@ use trace::{Event, EventSource, GfpFlags, What};
 use super::snapshot::Snapshot;
 use crate::found::zone_spans;
 
-
 /// One thing that the recorded kernel did.
 #[derive(Clone, Copy, Debug)]
 pub struct Act {

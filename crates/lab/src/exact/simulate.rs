@@ -39,7 +39,6 @@ struct Simulation<'a> {
     recording: &'a Recording,
     machine: Machine,
     mode: Mode,
-    last: u64,
     prepared: HashMap<Frame, MigrateType>,
     result: Simulated,
 }
@@ -56,20 +55,11 @@ pub fn simulate(
         recording,
         machine,
         mode,
-        last: 0,
         prepared: HashMap::new(),
         result: Simulated::default(),
     };
-    let mut recorded = 0u64; let mut at = 0; let mut told = 0;
-    let mut lk = 0u64;
     for (act, step) in script.steps() {
         simulation.step(act, step);
-        if std::env::var("DEBUG").is_ok() {
-            while at < act { recorded += u64::from(matches!(recording.acts[at].did, super::recording::Did::Drain(_))); lk += u64::from(matches!(recording.acts[at].did, super::recording::Did::Locked(_)));  at += 1; }
-            let drained = simulation.machine.linux.counters().iter().find(|c| c.name.contains("drain")).unwrap().value;
-            let zone = 1; if drained != simulation.last { if act > 50000 && act < 52290 && mode == Mode::Corrected { eprintln!("  sim drains {} at {act} {step:?} cached {}", drained - simulation.last, simulation.machine.linux.cached_count(zone, 1)); } simulation.last = drained; }
-            if told < 3 && matches!(step, Step::Alloc{..}) && drained != recorded { told += 1; eprintln!("{mode:?} act {act} {step:?}: drained {drained}, recorded {recorded} locked {lk}; cached {} {}", simulation.machine.linux.cached_count(zone, 0), simulation.machine.linux.cached_count(zone, 1)); }
-        }
     }
     simulation.result
 }

@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo build test heap-test vm-test licences fuzz bench clean
+.PHONY: help demo build test heap-test vm-test vm-record licences fuzz bench clean
 
 # rustup puts cargo here, and only login shells look there.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -47,8 +47,17 @@ heap-test: ## Run the heap under real programs for minutes, with and without res
 	@scripts/heap-test
 
 vm-test: ## Run the tests that need a real kernel, in emulated machines
+	@scripts/need qemu cargo
+	@$(CARGO) build --release --locked --package prairie
+	@export PRAIRIE=$(abspath $(TARGET)/release/prairie); for test in vm/tests/*.sh; do echo "== $$test"; $$test || exit 1; done
+
+vm-record: build ## Record a stock kernel from boot into target/recordings, and replay it frame by frame
 	@scripts/need qemu
-	@for test in vm/tests/*.sh; do echo "== $$test"; $$test || exit 1; done
+	@set -e; export PRAIRIE=$(abspath $(PRAIRIE)); for work in processes:1 files:1 processes:2; do \
+	    folder=$(TARGET)/recordings/$${work%:*}-$${work#*:}cpu; \
+	    vm/record --cpus $${work#*:} $${work%:*} $$folder; \
+	    $$PRAIRIE replay $$folder/trace.parquet --against $$folder; \
+	done
 
 licences: ## Check the licences and sources of all dependencies (needs cargo-deny)
 	@scripts/need cargo cargo-deny

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet};
 
 use frames::free_area::End;
-use frames::placement::linux::Pageset;
+use frames::placement::linux::{Config, Pageset};
 use frames::table::State;
 use frames::{Frame, MigrateType, Order};
 use serde::Serialize;
@@ -141,25 +141,26 @@ const RUNS: usize = 8;
 ///
 /// A block that was freed past a per-CPU list in use, and merged and was never named again, looks
 /// like one on the list until it bars the way there. Then the record is followed once more.
-pub fn follow(recording: &Recording, opening: &Opening, end: usize) -> Followed {
+pub fn follow(recording: &Recording, opening: &Opening, config: Config, end: usize) -> Followed {
     let mut past_list = HashSet::new();
     for _ in 1..RUNS {
-        let (followed, found) = follow_once(recording, opening, end, &past_list);
+        let (followed, found) = follow_once(recording, opening, config, end, &past_list);
         if found.is_empty() {
             return followed;
         }
         past_list.extend(found);
     }
-    follow_once(recording, opening, end, &past_list).0
+    follow_once(recording, opening, config, end, &past_list).0
 }
 
 fn follow_once(
     recording: &Recording,
     opening: &Opening,
+    config: Config,
     end: usize,
     past_list: &HashSet<usize>,
 ) -> (Followed, Vec<usize>) {
-    let machine = Machine::open(&recording.layout, recording.cpus, opening);
+    let machine = Machine::open(&recording.layout, config, opening);
     let frames = recording.layout.frames() as usize;
     let late = |act: &Act| act.did == Did::HandOver;
     let mut follow = Follow {

@@ -5,7 +5,7 @@ use frames::free_area::End;
 use frames::placement::Placement;
 use frames::placement::linux::{Config, Linux, Pageset};
 use frames::table::State;
-use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order};
+use frames::{Frame, FrameTable, Layout, MigrateType, Order};
 
 use super::opening::Opening;
 
@@ -21,9 +21,8 @@ pub struct Machine {
 
 impl Machine {
     /// A machine as it was when the trace began, with per-CPU lists that hold nothing yet.
-    pub fn open(layout: &Layout, cpus: u16, opening: &Opening) -> Machine {
+    pub fn open(layout: &Layout, config: Config, opening: &Opening) -> Machine {
         let mut table = FrameTable::new(layout);
-        let config = Config { cpus_per_node: cpus, keep_boost: true, ..Config::default() };
         let mut linux = Linux::new(layout, config);
         for zone in 0..layout.zones().len() {
             linux.set_pageset(zone, Pageset::BOOT);
@@ -38,7 +37,7 @@ impl Machine {
             linux.put(&mut table, frame, order, migrate_type);
         }
         linux.start(&mut table);
-        Machine { table, linux, cpus }
+        Machine { table, linux, cpus: config.cpus_per_node }
     }
 
     /// Lets `owner` hold a block that is on no list.
@@ -136,12 +135,5 @@ impl Machine {
     /// Puts a block that was just taken from the free lists by mistake back where it was.
     pub fn undo_take(&mut self, frame: Frame, order: Order, migrate_type: MigrateType) {
         self.linux.give_to_lists(&mut self.table, frame, order, migrate_type, Some(End::Head));
-    }
-
-    /// Whether a frame counts as movable where a pageblock is about to change its type.
-    pub fn is_movable(&self, frame: Frame) -> bool {
-        self.head_of(frame).is_some_and(|(head, state)| {
-            state == State::Allocated && self.table.mobility(head) == Mobility::Movable
-        })
     }
 }

@@ -27,6 +27,7 @@ pub mod step;
 use differences::Difference;
 use follow::{Hidden, Odd};
 use frames::Frame;
+use frames::placement::linux::Config;
 use machine::Machine;
 use opening::Opening;
 use recording::{Act, Did, Edge, Recording};
@@ -74,13 +75,19 @@ pub struct AtSnapshot {
     pub free_running: Vec<Difference>,
 }
 
-/// Replays a recording in all ways.
+/// Replays a recording in all ways, under the rules of Linux 6.1.
 pub fn compare(recording: &Recording) -> Fidelity {
-    let opening = open(recording);
+    compare_with(recording, Config::default())
+}
+
+/// The same with some of the rules switched off, to see whether they are needed.
+pub fn compare_with(recording: &Recording, config: Config) -> Fidelity {
+    let config = Config { cpus_per_node: recording.cpus, keep_boost: true, ..config };
+    let opening = open(recording, config);
     let end = recording.until_reclaim();
-    let followed = follow::follow(recording, &opening, end);
-    let corrected = simulate(recording, &opening, &followed.script, Mode::Corrected);
-    let free = simulate(recording, &opening, &followed.script, Mode::Free);
+    let followed = follow::follow(recording, &opening, config, end);
+    let corrected = simulate(recording, &opening, config, &followed.script, Mode::Corrected);
+    let free = simulate(recording, &opening, config, &followed.script, Mode::Free);
     let at = followed.snapshots.into_iter().zip(free.snapshots).zip(&recording.snapshots);
     let snapshots = at.map(|((followed, free_running), snapshot)| AtSnapshot {
         name: snapshot.name.clone(),
@@ -104,11 +111,11 @@ pub fn compare(recording: &Recording) -> Fidelity {
 }
 
 /// Memory as it was when the trace began.
-pub fn open(recording: &Recording) -> Opening {
+fn open(recording: &Recording, config: Config) -> Opening {
     let mut opening = Opening::of(recording);
     let first = |act: &Act| act.did == Did::Snapshot(0, Edge::End);
     let end = recording.acts.iter().position(first).map_or(0, |act| act + 1);
-    let early = follow::follow(recording, &opening, end);
+    let early = follow::follow(recording, &opening, config, end);
     if let Some(differences) = early.snapshots.first() {
         opening.settle(&recording.layout, differences);
     }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 
+use frames::placement::linux::Config;
 use frames::placement::{Placement, Request};
 use frames::table::{State, mobility_of};
 use frames::{Frame, MigrateType, Order};
@@ -47,10 +48,11 @@ struct Simulation<'a> {
 pub fn simulate(
     recording: &Recording,
     opening: &Opening,
+    config: Config,
     script: &Script,
     mode: Mode,
 ) -> Simulated {
-    let machine = Machine::open(&recording.layout, recording.cpus, opening);
+    let machine = Machine::open(&recording.layout, config, opening);
     let mut simulation = Simulation {
         recording,
         machine,

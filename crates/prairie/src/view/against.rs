@@ -246,6 +246,7 @@ fn hidden(fidelity: &Fidelity) -> Section {
         ("tails of exact allocations", hidden.exact_tails),
         ("allocations logged late", hidden.reordered),
         ("changes of the per-CPU lists' limits", hidden.limits),
+        ("pageblock types that only the first snapshot's counts show", fidelity.settled_pageblocks),
     ];
     let strange = [
         ("blocks taken from the free lists that the model had elsewhere", odd.not_free),

@@ -1,0 +1,137 @@
+//! The shipped recordings of real kernels, replayed to the very frame; and whether the replay
+//! would notice if it were wrong.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::PathBuf;
+
+use flate2::read::GzDecoder;
+use frames::placement::linux::Config;
+use frames::{Frame, Order};
+use lab::exact::follow::Odd;
+use lab::exact::recording::{Did, Recording};
+use lab::exact::snapshot::Snapshot;
+use lab::exact::{Fidelity, compare, compare_with};
+use trace::{Columns, Reader};
+
+/// Fifteen thousand files on a disk's file system, on one CPU of a machine of 512 MiB.
+const FILES: &str = "boot-files";
+/// A few hundred short processes on two CPUs.
+const PROCESSES: &str = "boot-processes-2cpu";
+
+fn recording(name: &str) -> Recording {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name);
+    let snapshot = |name: &str| {
+        let text = |file| fs::read_to_string(folder.join(format!("{name}.{file}"))).unwrap();
+        let flags = File::open(folder.join(format!("{name}.kpageflags.gz"))).ok().map(|file| {
+            let mut bytes = Vec::new();
+            GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
+            bytes
+        });
+        let texts = [&*text("pagetypeinfo"), &*text("zoneinfo")];
+        Snapshot::new(name, texts, flags.as_deref()).unwrap()
+    };
+    let snapshots = ["early", "middle", "end"].map(snapshot).into();
+    let reader = Reader::open(&folder.join("trace.parquet")).unwrap();
+    Recording::read(&mut reader.events(Columns::ALL), snapshots).unwrap()
+}
+
+fn assert_exact(fidelity: &Fidelity) {
+    for (name, score) in [
+        ("buddy level", &fidelity.zone_locked),
+        ("fallbacks", &fidelity.fallbacks),
+        ("followed", &fidelity.followed),
+        ("corrected", &fidelity.corrected),
+        ("free running", &fidelity.free_running),
+    ] {
+        assert!(
+            score.is_perfect(),
+            "{name}: {} of {}: {:#?}",
+            score.right,
+            score.total,
+            score.misses
+        );
+    }
+    assert_eq!(fidelity.odd, Odd::default());
+    assert_eq!(fidelity.unknown_frees, 0);
+    assert_eq!(fidelity.snapshots.len(), 3);
+    for at in &fidelity.snapshots {
+        assert_eq!(at.followed, [], "{} where the record is followed", at.name);
+        assert_eq!(at.free_running, [], "{} free running", at.name);
+    }
+}
+
+#[test]
+fn every_frame_is_the_kernels_on_one_cpu() {
+    let fidelity = compare(&recording(FILES));
+    assert_exact(&fidelity);
+    assert_eq!(fidelity.zone_locked.total, 44_748);
+    assert_eq!(fidelity.free_running.total, 72_401);
+    assert_eq!(fidelity.fallbacks.total, 11);
+}
+
+#[test]
+fn every_frame_is_the_kernels_on_two_cpus() {
+    let fidelity = compare(&recording(PROCESSES));
+    assert_exact(&fidelity);
+    assert_eq!(fidelity.zone_locked.total, 22_213);
+    assert_eq!(fidelity.free_running.total, 41_499);
+    assert_eq!(fidelity.fallbacks.total, 17);
+}
+
+/// Each of these rules decides some frames of the recording: without it the replay goes wrong.
+#[test]
+fn a_rule_that_is_taken_away_is_missed() {
+    let recording = recording(FILES);
+    let without = |config| compare_with(&recording, config);
+    let no_tail = without(Config { merge_likely_to_tail: false, ..Config::default() });
+    assert!(!no_tail.zone_locked.is_perfect());
+    assert!(no_tail.free_running.share() < 0.9, "{}", no_tail.free_running.share());
+    let no_lists = without(Config { per_cpu_lists: false, ..Config::default() });
+    assert!(no_lists.free_running.share() < 0.9, "{}", no_lists.free_running.share());
+    let no_types = without(Config { grouping: false, ..Config::default() });
+    assert!(no_types.snapshots.iter().any(|at| !at.followed.is_empty()));
+}
+
+/// A record that tells something else than what the kernel did is noticed.
+#[test]
+fn a_falsified_record_is_noticed() {
+    let mut recording = recording(PROCESSES);
+    let locked = |did: &Did| matches!(did, Did::Locked(_));
+    let single: Vec<usize> = (0..recording.acts.len())
+        .filter(|&act| locked(&recording.acts[act].did) && recording.acts[act].order == Order::BASE)
+        .collect();
+    let (a, b) = (single[single.len() / 2], single[single.len() / 2 + 100]);
+    let (first, second) = (recording.acts[a].frame, recording.acts[b].frame);
+    recording.acts[a].frame = second;
+    recording.acts[b].frame = first;
+    let fidelity = compare(&recording);
+    assert!(!fidelity.zone_locked.is_perfect());
+    let miss = &fidelity.zone_locked.misses[0];
+    assert_eq!(miss.act, a);
+    assert_eq!(miss.guessed, Some(recording.layout.pfn(first).0));
+    assert_eq!(miss.recorded, recording.layout.pfn(second).0);
+}
+
+/// A lost event does not pass unseen either, and is no reason to panic.
+#[test]
+fn lost_events_are_noticed() {
+    let mut recording = recording(PROCESSES);
+    let middle = recording.acts.len() / 2;
+    let lost = middle..middle + 40;
+    recording.acts.drain(lost);
+    let fidelity = compare(&recording);
+    let odd = fidelity.odd != Odd::default() || fidelity.unknown_frees > 0;
+    assert!(odd || !fidelity.free_running.is_perfect());
+    assert!(fidelity.zone_locked.share() > 0.9, "one gap does not spoil all the rest");
+}
+
+/// Frames of acts are of the machine, whatever the trace says.
+#[test]
+fn acts_lie_in_zones() {
+    let recording = recording(FILES);
+    assert_eq!(recording.outside, 0);
+    for act in recording.acts.iter().filter(|act| act.frame != Frame::NONE) {
+        assert!(recording.layout.zone_of(act.frame).is_some());
+    }
+}

@@ -1,0 +1,111 @@
+//! `prairie replay --against` as it is run: on a shipped recording of a kernel from boot on, and on
+//! what is none.
+#![allow(missing_docs)]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use common::{run, stderr, stdout};
+
+fn data(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(path);
+    path.canonicalize().unwrap().to_str().unwrap().to_owned()
+}
+
+/// The trace of two CPUs and a copy of its snapshots, to be spoiled.
+fn recording(directory: &Path) -> (String, PathBuf) {
+    let folder = directory.join("snapshots");
+    fs::create_dir(&folder).unwrap();
+    for entry in fs::read_dir(data("boot-processes-2cpu")).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, folder.join(path.file_name().unwrap())).unwrap();
+    }
+    (data("boot-processes-2cpu/trace.parquet"), folder)
+}
+
+fn refused(directory: &Path, trace: &str, folder: &Path, expected: &[&str]) {
+    let output = run(directory, &["replay", trace, "--against", folder.to_str().unwrap()]);
+    let message = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert_eq!(stdout(&output), "");
+    assert_eq!(message.lines().count(), 1, "{message}");
+    for part in expected {
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[test]
+fn a_kernel_from_boot_is_met_frame_by_frame() {
+    let here = tempfile::tempdir().unwrap();
+    let (trace, folder) = recording(here.path());
+    let folder = folder.to_str().unwrap();
+    let output = run(here.path(), &["replay", &trace, "--against", folder, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["schema"], "prairie-replay-against");
+    for way in ["zone_locked", "followed", "corrected", "free_running"] {
+        assert_eq!(answer[way]["right"], answer[way]["total"], "{way}");
+        assert!(answer[way]["total"].as_u64() > Some(20_000), "{way}");
+    }
+    assert_eq!(answer["ends_at_reclaim"], false);
+    let names: Vec<_> =
+        answer["snapshots"].as_array().unwrap().iter().map(|s| &s["name"]).collect();
+    assert_eq!(names, ["early", "middle", "end"]);
+
+    let output =
+        run(here.path(), &["replay", &trace, "--against", folder, "--html", "answer.html"]);
+    let text = stdout(&output);
+    assert!(text.contains("There are none."), "{text}");
+    assert!(here.path().join("answer.html").exists());
+}
+
+/// A snapshot that tells otherwise than the events is seen, number by number.
+#[test]
+fn a_snapshot_of_something_else_differs() {
+    let here = tempfile::tempdir().unwrap();
+    let (trace, folder) = recording(here.path());
+    for file in ["pagetypeinfo", "zoneinfo"] {
+        fs::copy(folder.join(format!("early.{file}")), folder.join(format!("end.{file}"))).unwrap();
+    }
+    let folder = folder.to_str().unwrap();
+    let output = run(here.path(), &["replay", &trace, "--against", folder, "--json"]);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let differences = |at: usize| answer["snapshots"][at]["followed"].as_array().unwrap().len();
+    assert_eq!((differences(0), differences(1)), (0, 0));
+    assert!(differences(2) > 5, "{}", answer["snapshots"][2]);
+    let output = run(here.path(), &["replay", &trace, "--against", folder]);
+    assert!(stdout(&output).contains("Differences where the record is followed"));
+}
+
+#[test]
+fn what_is_no_recording_from_boot_is_refused_in_one_line() {
+    let here = tempfile::tempdir().unwrap();
+    let (trace, folder) = recording(here.path());
+    let empty = here.path().join("empty");
+    fs::create_dir(&empty).unwrap();
+    refused(here.path(), &trace, &empty, &["empty", "NAME.pagetypeinfo", "vm/record"]);
+    refused(here.path(), &trace, &here.path().join("nowhere"), &["nowhere"]);
+    refused(here.path(), &data("mixed.parquet"), &folder, &["mixed.parquet", "marker"]);
+
+    fs::remove_file(folder.join("early.kpageflags.gz")).unwrap();
+    refused(here.path(), &trace, &folder, &["early", "kpageflags"]);
+    fs::write(folder.join("early.kpageflags.gz"), b"no gzip").unwrap();
+    refused(here.path(), &trace, &folder, &["early.kpageflags.gz"]);
+    fs::write(folder.join("early.zoneinfo"), "Node 0, zone Nonsense\n").unwrap();
+    refused(here.path(), &trace, &folder, &["early", "zoneinfo"]);
+    fs::remove_file(folder.join("early.zoneinfo")).unwrap();
+    refused(here.path(), &trace, &folder, &["early.zoneinfo"]);
+}
+
+#[test]
+fn options_of_other_replays_do_not_go_with_it() {
+    let here = tempfile::tempdir().unwrap();
+    let trace = data("boot-files/trace.parquet");
+    let folder = data("boot-files");
+    let output = run(here.path(), &["replay", &trace, "--against", &folder, "--systems", "buddy"]);
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -555,7 +555,7 @@ impl Follow<'_> {
         }
         let stored = self.machine.linux.pageblock_type(frame);
         let next = self.next_act(index).map(|next| next.did);
-        if next == Some(Did::Batched) {
+        if next == Some(Did::Batched) && order == Order::BASE {
             self.prepared.insert(frame, stored);
             self.script(Moment::at(index), Step::Prepare { frame });
             return;
@@ -621,7 +621,8 @@ impl Follow<'_> {
         }
         if drains {
             let Pageset { batch, high } = self.stages.pageset(zone);
-            let more = (batch << *factor) < high.saturating_sub(batch) && *factor < SCALE_MAX;
+            let more = batch.saturating_mul(1 << *factor) < high.saturating_sub(batch)
+                && *factor < SCALE_MAX;
             *factor += u32::from(more);
         }
         let mut high = u64::from(self.stages.pageset(zone).high);

@@ -40,8 +40,11 @@ impl Machine {
         Machine { table, linux, cpus: config.cpus_per_node }
     }
 
-    /// Lets `owner` hold a block that is on no list.
+    /// Lets `owner` hold a block, which should be on no list and nobody's.
     pub fn hold(&mut self, frame: Frame, order: Order, migrate_type: MigrateType, owner: Frame) {
+        if (0..order.frames()).any(|inside| self.head_of(frame.offset(inside)).is_some()) {
+            self.force(frame, order);
+        }
         let mobility = frames::table::mobility_of(migrate_type);
         self.table.allocate(frame, order, mobility, owner.0);
     }

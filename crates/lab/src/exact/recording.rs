@@ -124,7 +124,7 @@ impl Recording {
         source: &mut dyn EventSource,
         mut given: Vec<Snapshot>,
     ) -> Result<Recording, RecordingError> {
-        let mut events = Vec::new();
+        let mut events: Vec<Event> = Vec::new();
         let mut marks = Vec::new();
         let mut reclaim = None;
         while let Some(batch) = source.next_batch()? {
@@ -264,7 +264,8 @@ impl Recording {
     }
 
     fn block(&self, pfn: Pfn, order: Order) -> Option<Frame> {
-        let frame = self.layout.frame(pfn).filter(|_| pfn.is_aligned(order))?;
+        let fits = order <= Order::LARGEST_FREE && pfn.is_aligned(order);
+        let frame = self.layout.frame(pfn).filter(|_| fits)?;
         let zone = &self.layout.zones()[self.layout.zone_of(frame)?];
         (frame.offset(order.frames()) <= zone.end).then_some(frame)
     }

@@ -93,7 +93,7 @@ impl Simulation<'_> {
             Step::Free { cpu, frame, order } => {
                 let Some(placed) = self.held(frame, order) else { return };
                 let Machine { table, linux, .. } = &mut self.machine;
-                match self.prepared.remove(&frame) {
+                match self.prepared.remove(&frame).filter(|_| order == Order::BASE) {
                     Some(migrate_type) => linux.free_as(table, placed, cpu, migrate_type),
                     None => linux.free(table, placed, cpu),
                 }

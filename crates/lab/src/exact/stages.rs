@@ -32,7 +32,7 @@ impl Stages {
                 0 | 1 => 1,
                 _ => first_batch(&recording.acts, zone).unwrap_or(last.batch),
             };
-            Pageset { batch, high: batch * 4 }
+            Pageset { batch, high: batch.saturating_mul(4) }
         };
         let early = layout.zones().iter().zip(&told[0]).map(early).collect();
         let mut stages = vec![boot, early];

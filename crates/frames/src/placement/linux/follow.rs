@@ -4,6 +4,7 @@
 
 use super::fallback::Fallback;
 use super::flags::AllocFlags;
+use super::pageblocks::is_mergeable;
 use super::pcp::list_of;
 use super::{Linux, Pageset};
 use crate::free_area::End;
@@ -37,7 +38,8 @@ impl Linux {
     }
 
     /// Takes a block from the free lists of a zone, from those of other types if need be
-    /// (`__rmqueue`). The block is then on no list.
+    /// (`__rmqueue`); from the atomic reserve and the like only what is there. The block is then
+    /// on no list.
     pub fn take_from_lists(
         &mut self,
         table: &mut FrameTable,
@@ -46,6 +48,9 @@ impl Linux {
         migrate_type: MigrateType,
     ) -> Option<Frame> {
         let (zone, mut context) = self.at(table, zone);
+        if !is_mergeable(migrate_type) {
+            return zone.area.take_smallest(context.table, order, migrate_type.index());
+        }
         let taken = zone.take_typed(&mut context, order, migrate_type, AllocFlags::NONE);
         taken.map(|(frame, _)| frame)
     }

@@ -95,6 +95,7 @@ fn what_is_no_recording_from_boot_is_refused_in_one_line() {
     refused(here.path(), &trace, &folder, &["early", "kpageflags"]);
     fs::write(folder.join("early.kpageflags.gz"), b"no gzip").unwrap();
     refused(here.path(), &trace, &folder, &["early.kpageflags.gz"]);
+    fs::remove_file(folder.join("early.kpageflags.gz")).unwrap();
     fs::write(folder.join("early.zoneinfo"), "Node 0, zone Nonsense\n").unwrap();
     refused(here.path(), &trace, &folder, &["early", "zoneinfo"]);
     fs::remove_file(folder.join("early.zoneinfo")).unwrap();

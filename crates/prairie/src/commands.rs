@@ -1,7 +1,7 @@
 //! The subcommands, one file each.
 
-mod heap;
 mod against;
+mod heap;
 mod import;
 pub mod migrate;
 mod migrate;

@@ -4,7 +4,6 @@ mod against;
 mod heap;
 mod import;
 pub mod migrate;
-mod migrate;
 mod offload;
 mod psi;
 mod record;
@@ -31,7 +30,6 @@ pub enum Command {
     Offload(offload::Args),
     Psi(psi::Args),
     Heap(heap::Args),
-    Migrate(migrate::Args),
 }
 
 impl Command {
@@ -51,7 +49,6 @@ impl Command {
             Command::Migrate(args) => migrate::run(&args, interrupted),
             Command::Offload(args) => offload::run(&args, interrupted),
             Command::Psi(args) => psi::run(&args, interrupted),
-            Command::Migrate(args) => migrate::run(&args, interrupted),
             Command::Replay(args) => replay::run(&args, interrupted),
         }
     }

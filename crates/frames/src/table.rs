@@ -118,18 +118,27 @@ impl FrameTable {
         FrameTable::with_frames(layout.frames())
     }
 
-    /// A table for the frames below `frames`, all absent.
+    /// A table for the frames below `frames`, all absent, for as many owners.
     ///
     /// # Panics
     /// If `frames` is no multiple of a pageblock's 512, or does not fit 32 bits.
     pub fn with_frames(frames: u64) -> FrameTable {
+        FrameTable::with_owners(frames, frames)
+    }
+
+    /// A table for the frames below `frames`, all absent, for the owners below `owners`.
+    ///
+    /// # Panics
+    /// If `frames` is no multiple of a pageblock's 512, or either does not fit 32 bits.
+    pub fn with_owners(frames: u64, owners: u64) -> FrameTable {
+        assert!(owners < u64::from(u32::MAX), "{owners} owners");
         assert!(frames.is_multiple_of(u64::from(BlockCounts::FRAMES)), "{frames} frames");
         assert!(frames < u64::from(u32::MAX), "{frames} frames");
         FrameTable {
             links: vec![Links { word: [0; 2], prev: 0 }; frames as usize / 2],
             marks: vec![Mark::ABSENT; frames as usize],
             blocks: vec![BlockCounts::default(); frames as usize / BlockCounts::FRAMES as usize],
-            location: vec![Frame::NONE.0; frames as usize],
+            location: vec![Frame::NONE.0; owners as usize],
         }
     }
 

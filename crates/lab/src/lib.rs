@@ -5,13 +5,16 @@
 //! same instants ([`sample`]); [`run`] drives several systems through one pass over the stream.
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod compare;
 pub mod exact;
 pub mod found;
 pub mod held;
+pub mod machine;
 pub mod psi;
 pub mod replay;
 pub mod results;
 pub mod run;
 pub mod sample;
+pub mod simulate;
 pub mod system;

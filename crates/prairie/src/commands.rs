@@ -3,6 +3,7 @@
 mod against;
 mod heap;
 mod import;
+mod lab;
 pub mod migrate;
 mod offload;
 mod psi;
@@ -26,6 +27,7 @@ pub enum Command {
     Replay(replay::Args),
     Sources(sources::Args),
     Import(import::Args),
+    Lab(lab::Args),
     Migrate(migrate::Args),
     Offload(offload::Args),
     Psi(psi::Args),
@@ -46,6 +48,7 @@ impl Command {
             Command::Sources(args) => sources::run(&args, interrupted),
             Command::Heap(args) => heap::run(&args, interrupted),
             Command::Import(args) => import::run(&args, interrupted),
+            Command::Lab(args) => lab::run(&args, interrupted),
             Command::Migrate(args) => migrate::run(&args, interrupted),
             Command::Offload(args) => offload::run(&args, interrupted),
             Command::Psi(args) => psi::run(&args, interrupted),

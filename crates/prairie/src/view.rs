@@ -7,6 +7,7 @@ pub mod migrate_check;
 pub mod migrate_paper;
 pub mod migrate_sim;
 pub mod offload;
+pub mod lab;
 pub mod replay;
 pub mod sources;
 pub mod survey;

@@ -44,13 +44,15 @@ impl Stepwise for Regions {
         counts
     }
 
-    /// The mark is for the zone as a whole.
+    /// The mark is the zone's; what counts is that the movable region is above its share of it,
+    /// since that is what reclaim can do something about.
     fn watermark_ok(&self, zone: usize, order: Order, mark: u64, highest: ZoneKind) -> bool {
         let zone = &self.zones[zone];
-        let has_block = |region| zone.space.has_block(region, order);
-        let free: u64 = Region::ALL.into_iter().map(|region| zone.space.frames(region)).sum();
-        let kept = mark + zone.zone.span.lowmem_reserve[highest as usize];
-        free > kept + order.frames() - 1 && Region::ALL.into_iter().any(has_block)
+        let limits = &zone.limits[Region::Movable as usize];
+        let share = mark * limits.high / zone.zone.span.watermarks.high.max(1);
+        let kept = share + limits.reserve[highest as usize];
+        zone.space.frames(Region::Movable) > kept + order.frames() - 1
+            && Region::ALL.into_iter().any(|region| zone.space.has_block(region, order))
     }
 
     /// There are no per-CPU lists.

@@ -1,0 +1,132 @@
+//! `prairie lab bench`: the 2006 paper's benchmarks on simulated machines.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lab::bench::{self, Load, Outcome, Preset};
+use lab::machine::system::System;
+use serde::Serialize;
+
+use crate::commands::survey;
+use crate::view::lab as view;
+use crate::{interrupt, output, progress};
+
+/// Run the 2006 anti-fragmentation paper's five benchmarks and compare systems
+///
+/// kbuild, AIM9's page_test and brk_test, HugeTLB-Capability, Highalloc-Stress and
+/// HotRemove-Capability follow each other on a machine that boots once for each system.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// The machine: x86 and ppc64 of the paper's Figure 4, modern (64 GiB), or small
+    #[arg(long, value_name = "NAME", default_value = "x86")]
+    machine: Preset,
+
+    /// The systems, separated by commas; the first is what others are compared with [default: those
+    /// of the paper, and linux]
+    #[arg(long, value_name = "SYSTEMS", value_delimiter = ',')]
+    systems: Vec<String>,
+
+    /// One kernel compile at a time instead of one for each 250 MiB
+    #[arg(long)]
+    light: bool,
+
+    /// Where chance starts
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+
+    /// Print one JSON document instead of the report
+    #[arg(long)]
+    json: bool,
+
+    /// Also write the report as one HTML file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  prairie lab bench                                    the paper's 32-bit machine
+  prairie lab bench --machine small --systems buddy,lists
+  prairie lab bench --systems buddy,zones+kernelcore=1024M,zones+kernelcore=1024M+linear
+  prairie lab bench --systems lists --light            as configuration 1 of section 7
+
+A system may have options, joined by `+`: linear, three-way, kernelcore=SIZE,
+and for linux no-boost, no-pcp, no-compaction and others; a wrong one lists them.";
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    schema_version: u32,
+    prairie_version: &'static str,
+    machine: &'static str,
+    load: &'static str,
+    seed: u64,
+    systems: &'a [Outcome],
+}
+
+/// Runs all systems in turn, prints and writes.
+pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
+    if let Some(path) = &args.html {
+        survey::directory_exists(path)?;
+    }
+    let named = match args.systems.as_slice() {
+        [] => args.machine.systems().split(',').map(str::to_owned).collect(),
+        named => named.to_vec(),
+    };
+    let systems = systems(&named, args.machine.scenario(1).machine.memory.0)?;
+    let load = if args.light { Load::Light } else { Load::Heavy };
+    let bar = progress::bar(Some(systems.len() as u64 * 5), "Simulating");
+    let mut outcomes = Vec::new();
+    for system in &systems {
+        let mut tell = |what: &str| {
+            bar.set_message(format!("{system}: {what}"));
+            bar.inc(1);
+        };
+        let outcome = bench::run(args.machine, load, args.seed, system, &mut tell, interrupted)?;
+        let Some(outcome) = outcome else { break };
+        outcomes.push(outcome);
+    }
+    bar.finish_and_clear();
+    let report =
+        view::bench::report(args.machine, load, args.seed, &outcomes, survey::generated_by());
+    if args.json {
+        output::print_json(&Document {
+            schema: "prairie-lab-bench",
+            schema_version: 1,
+            prairie_version: env!("CARGO_PKG_VERSION"),
+            machine: args.machine.name(),
+            load: if args.light { "light" } else { "heavy" },
+            seed: args.seed,
+            systems: &outcomes,
+        })?;
+    } else if !outcomes.is_empty() {
+        output::print_report(&report)?;
+    }
+    if interrupted.load(Ordering::Relaxed) {
+        eprintln!("prairie: interrupted after {} systems", outcomes.len());
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+    }
+    if let Some(path) = &args.html {
+        report.write_html(path)?;
+        eprintln!("prairie: wrote {}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The systems by name, none twice, for a machine with so many bytes of memory.
+pub fn systems(names: &[String], memory: u64) -> anyhow::Result<Vec<System>> {
+    let mut systems: Vec<System> = Vec::new();
+    for name in names {
+        let system: System = name.parse()?;
+        system.check(memory)?;
+        anyhow::ensure!(
+            systems.iter().all(|other| other.name != system.name),
+            "--systems names `{name}` twice"
+        );
+        systems.push(system);
+    }
+    Ok(systems)
+}

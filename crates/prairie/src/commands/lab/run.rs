@@ -1,0 +1,114 @@
+//! `prairie lab run`: a scenario under several systems.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::Context;
+use lab::machine::scenario;
+use lab::simulate::{self, Results};
+use report::write_atomically;
+use serde::Serialize;
+
+use super::bench::systems;
+use crate::commands::survey;
+use crate::view::lab as view;
+use crate::{interrupt, output, progress};
+
+/// Run a workload model under several systems
+///
+/// SCENARIO is a TOML file: a machine, kinds of processes, files, kernel memory, phases.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// The scenario
+    scenario: PathBuf,
+
+    /// The systems, separated by commas; the first is what others are compared with
+    #[arg(
+        long,
+        value_name = "SYSTEMS",
+        value_delimiter = ',',
+        default_value = "buddy,linux,contiguitas"
+    )]
+    systems: Vec<String>,
+
+    /// Where chance starts, instead of the scenario's seed
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+
+    /// Print one JSON document instead of the report
+    #[arg(long)]
+    json: bool,
+
+    /// Also write the samples as Parquet
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+
+    /// Also write the report as one HTML file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  prairie lab run server.toml
+  prairie lab run server.toml --systems linux,linux+no-boost,linux+no-compaction
+  prairie lab run server.toml --json | jq '.systems[].counters'";
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    schema_version: u32,
+    prairie_version: &'static str,
+    #[serde(flatten)]
+    results: &'a Results,
+}
+
+/// Runs, prints and writes as asked.
+pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
+    for path in [&args.html, &args.out].into_iter().flatten() {
+        survey::directory_exists(path)?;
+    }
+    let path = args.scenario.display();
+    let text =
+        std::fs::read_to_string(&args.scenario).with_context(|| format!("cannot read {path}"))?;
+    let mut scenario = scenario::parse(&text).with_context(|| path.to_string())?;
+    scenario.seed = args.seed.unwrap_or(scenario.seed);
+    let systems = systems(&args.systems, scenario.machine.memory.0)?;
+    let bar = progress::bar(Some(systems.len() as u64 * 1000), "Simulating");
+    let results = simulate::run(
+        &scenario,
+        &systems,
+        &mut |system, done| bar.set_position(system as u64 * 1000 + (done * 1000.0) as u64),
+        interrupted,
+    );
+    bar.finish_and_clear();
+    let results = results.with_context(|| path.to_string())?;
+    let report = view::run::report(&args.scenario, &results, survey::generated_by());
+    if args.json {
+        output::print_json(&Document {
+            schema: "prairie-lab-run",
+            schema_version: 1,
+            prairie_version: env!("CARGO_PKG_VERSION"),
+            results: &results,
+        })?;
+    } else {
+        output::print_report(&report)?;
+    }
+    if results.interrupted {
+        eprintln!("prairie: interrupted");
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+    }
+    if let Some(path) = &args.out {
+        let rows = simulate::to_parquet(&results).context("the samples as Parquet")?;
+        write_atomically(path, &rows)?;
+        eprintln!("prairie: wrote {}", path.display());
+    }
+    if let Some(path) = &args.html {
+        report.write_html(path)?;
+        eprintln!("prairie: wrote {}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}

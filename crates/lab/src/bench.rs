@@ -79,8 +79,6 @@ impl Bench<'_> {
             run: kinds.iter().map(|&(kind, count)| (kind.to_owned(), count)).collect(),
             kernel: None,
             delete: delete.iter().map(|&set| set.to_owned()).collect(),
-            huge_pages: None,
-            gigantic_pages: None,
         };
         self.machine.begin(&phase);
         self.wait(Duration::from_secs(seconds));

@@ -3,11 +3,11 @@
 pub mod against;
 pub mod colours;
 pub mod heap;
+pub mod lab;
 pub mod migrate_check;
 pub mod migrate_paper;
 pub mod migrate_sim;
 pub mod offload;
-pub mod lab;
 pub mod replay;
 pub mod sources;
 pub mod survey;

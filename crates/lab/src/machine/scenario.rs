@@ -333,13 +333,6 @@ pub struct Phase {
     /// Sets of files that are deleted when it begins, with everything that was written.
     #[serde(default)]
     pub delete: Vec<String>,
-    /// Size of the pool of persistent huge pages from its beginning on
-    /// (`/proc/sys/vm/nr_hugepages`).
-    #[serde(default)]
-    pub huge_pages: Option<u64>,
-    /// 1 GiB pages wanted from its beginning on.
-    #[serde(default)]
-    pub gigantic_pages: Option<u64>,
 }
 
 /// A size in bytes, written as `64G`.

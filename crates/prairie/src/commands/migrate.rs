@@ -1,6 +1,8 @@
 //! `prairie migrate`: hardware that moves pages while they are in use.
 
 mod check;
+mod paper;
+mod sim;
 
 pub use check::Check;
 
@@ -20,11 +22,15 @@ pub struct Args {
 #[derive(Subcommand)]
 enum Command {
     Check(check::Args),
+    Sim(sim::Args),
+    Paper(paper::Args),
 }
 
 /// Does it.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Check(args) => check::run(args, interrupted),
+        Command::Sim(args) => sim::run(args, interrupted),
+        Command::Paper(args) => paper::run(args, interrupted),
     }
 }

@@ -275,9 +275,6 @@ impl Recording {
         if !has(|did| matches!(did, Did::Locked(_))) {
             return Err(RecordingError::NoEvents("mm_page_alloc_zone_locked"));
         }
-        if !has(|did| matches!(did, Did::Drain(_))) {
-            return Err(RecordingError::NoEvents("mm_page_pcpu_drain"));
-        }
         if !has(|did| matches!(did, Did::Alloc(..))) {
             return Err(RecordingError::NoEvents("mm_page_alloc"));
         }

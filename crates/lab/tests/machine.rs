@@ -81,7 +81,9 @@ fn everything_agrees_under_every_system() {
         let machine = run(&small(), system);
         let counters = machine.counters();
         assert!(counters.pgfault > 10_000, "{system}: {counters:?}");
-        assert!(counters.pgsteal_kswapd > 0, "{system} never ran short: {counters:?}");
+        // On so small a machine, requests are mostly faster at it than kswapd.
+        let stolen = counters.pgsteal_kswapd + counters.pgsteal_direct;
+        assert!(stolen > 1_000, "{system} never ran short: {counters:?}");
         assert!(machine.ended("compile") > 20, "{system}: {}", machine.ended("compile"));
         // Nothing runs any more, so nothing of a process is left.
         let pages = &machine.memory().pages;

@@ -51,11 +51,22 @@ fn size(random: &mut Random) -> Order {
     })
 }
 
-fn breathe(bands: [u64; 2], kept: u64, seed: u64) -> Outcome {
+/// What moves the border: free memory alone, or pressure as well. The first shows the rule by
+/// itself, since pressure answers to what the rule leaves free.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Border {
+    ByFreeMemory,
+    ByPressureToo,
+}
+
+fn breathe(bands: [u64; 2], kept: u64, seed: u64, border: Border) -> Outcome {
     let mut span = zone(0, ZoneKind::Normal, 0, FRAMES);
     span.watermarks = Watermarks { min: 700, low: 900, high: 1100 };
     let mut m =
         Machine::bare(vec![span], Config { band_per_1024: bands, ..Config::default() }).started();
+    if border == Border::ByFreeMemory {
+        m.regions.report_pressure(0, [0, 0]);
+    }
     let mut random = Random::new(seed);
     let (mut kernel, mut short, mut cache) = (Live::new(), Live::new(), Live::new());
     let (mut held, mut outcome, mut samples) = (0, Outcome::default(), 0u32);
@@ -106,7 +117,7 @@ fn breathe(bands: [u64; 2], kept: u64, seed: u64) -> Outcome {
     outcome.failed_unmovable = m.counter("failed_unmovable");
     outcome.failed_movable = m.counter("failed_movable");
     println!(
-        "{bands:?} 1/{kept}: {outcome:?} growths {} shrinks {}",
+        "{bands:?} 1/{kept} {border:?}: {outcome:?} growths {} shrinks {}",
         m.counter("growths"),
         m.counter("shrinks")
     );
@@ -116,9 +127,10 @@ fn breathe(bands: [u64; 2], kept: u64, seed: u64) -> Outcome {
 #[test]
 fn a_narrow_band_beside_the_border_keeps_it_cheap_to_move_and_blocks_large() {
     for seed in [0x9e37_79b9_7f4a_7c15, 0xd1b5_4a32_d192_ed03] {
-        let band = breathe(Config::default().band_per_1024, 20, seed);
-        let smallest = breathe([0, 0], 20, seed);
-        let furthest = breathe([1024, 1024], 20, seed);
+        let breathe = |bands| breathe(bands, 20, seed, Border::ByFreeMemory);
+        let band = breathe(Config::default().band_per_1024);
+        let smallest = breathe([0, 0]);
+        let furthest = breathe([1024, 1024]);
         assert!(band.pages_moved * 10 < smallest.pages_moved);
         assert!(band.huge > smallest.huge * 0.85);
         assert!(band.huge > furthest.huge * 10.0);
@@ -130,8 +142,23 @@ fn a_narrow_band_beside_the_border_keeps_it_cheap_to_move_and_blocks_large() {
 #[test]
 fn the_band_does_no_harm_when_memory_is_short() {
     let seed = 0x2545_f491_4f6c_dd1d;
-    let band = breathe(Config::default().band_per_1024, 50, seed);
-    let smallest = breathe([0, 0], 50, seed);
+    let band = breathe(Config::default().band_per_1024, 50, seed, Border::ByFreeMemory);
+    let smallest = breathe([0, 0], 50, seed, Border::ByFreeMemory);
     assert!(band.pages_moved * 4 < smallest.pages_moved);
     assert!(band.huge > smallest.huge * 0.85);
+}
+
+/// Pressure makes the border move more, also where the band lies; it still costs less than
+/// without one.
+#[test]
+fn under_pressure_the_band_still_saves_copies() {
+    for (kept, seed) in
+        [(20, 0x9e37_79b9_7f4a_7c15), (20, 0xd1b5_4a32_d192_ed03), (50, 0x2545_f491)]
+    {
+        let breathe = |bands| breathe(bands, kept, seed, Border::ByPressureToo);
+        let band = breathe(Config::default().band_per_1024);
+        let smallest = breathe([0, 0]);
+        assert!(band.pages_moved < smallest.pages_moved, "{band:?} {smallest:?}");
+        assert_eq!(band.failed_unmovable + band.failed_movable, 0);
+    }
 }

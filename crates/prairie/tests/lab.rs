@@ -43,7 +43,7 @@ fn what_cannot_be_is_refused_in_one_line() {
     let broken = [
         (good.replace("swap =", "swpa ="), "did you mean `swap`"),
         (good.replace("\"64M\"\ncpus", "\"1M\"\ncpus"), "machine.memory"),
-        (good.replace("seed = 3", "seed = \"three\""), "line 4"),
+        (good.replace("seed = 3", "seed = \"three\""), "line 3"),
         (good.replace("lifetime = { mean = \"200ms\" }", "lifetime = \"-1s\""), "no time"),
         (good.replace("files = \"tree\"", "files = \"forest\""), "`forest`"),
     ];

@@ -184,9 +184,9 @@ mod tests {
 A lost write
 
         OS       core 0      LLC
-  1      ─────────────────────▶       Migrate
+  1      ──────────────────────▶       Migrate
     for ever:
-  2      │          ◀──────────       grant <M>
+  2      │          ◀───────────       grant <M>
   3      │          ●          │       writes
     stale
 ";

@@ -277,7 +277,7 @@ impl Params {
     /// The machine that `text` describes, in TOML, by what differs from the default.
     ///
     /// # Errors
-    /// [`Error`] if it is not TOML, names what no machine has, or describes no machine.
+    /// [`enum@Error`] if it is not TOML, names what no machine has, or describes no machine.
     pub fn read(text: &str) -> Result<Params, Error> {
         let params: Params = Value::Table(bare(&merged(text)?))
             .try_into()

@@ -36,7 +36,7 @@ pub fn chunk(spans: usize) -> usize {
     (CHUNKS - 1).saturating_sub(spans.max(1).ilog2() as usize)
 }
 
-/// An order of huge pages as a rank below [`RANKS`].
+/// An order of huge pages as a rank below `RANKS`.
 pub trait Order: Debug {
     /// The rank of a huge page by its longest free range and its chunk.
     fn rank(longest_free_range: usize, chunk: usize) -> usize;

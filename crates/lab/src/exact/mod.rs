@@ -6,7 +6,7 @@
 //! go back to them when the events say so, and which block it is, the model says. That pass also
 //! finds out what left no event (frames allocated in bulk, frees past a locked per-CPU list, limits
 //! that changed) and writes down all that was asked for as a [`script`]. Two more passes play the
-//! script with refills, drains and steals left to the model ([`simulate`]): once with each wrong
+//! script with refills, drains and steals left to the model (`simulate`): once with each wrong
 //! guess put right, once free running.
 //!
 //! What is found out never says which frame the model would choose: it says when a frame that the

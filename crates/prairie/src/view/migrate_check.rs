@@ -92,12 +92,15 @@ fn held(check: &Check) -> String {
     if check.shape.is_none() {
         return "Every state was visited, and both properties hold.\n".to_owned();
     }
-    let with = if check.liveness.is_some() { 5 } else { 3 };
+    let lives = check.liveness.is_some();
+    let looked_at = |property: &Property| {
+        check.only.is_none_or(|only| only == property.number()) && (lives || property.number() <= 3)
+    };
     let mut out = "Every state was visited. It holds that\n".to_owned();
-    for property in &Property::ALL[..with] {
+    for property in Property::ALL.iter().filter(|property| looked_at(property)) {
         out += &format!("  {}. {property}\n", property.number());
     }
-    if with == 3 {
+    if !lives && check.only.is_none_or(|only| only > 3) {
         out +=
             "Properties 4 and 5 were not looked at: --max-graph sets up to what size they are.\n";
     }
@@ -106,7 +109,9 @@ fn held(check: &Check) -> String {
 
 fn subject(check: &Check) -> String {
     let size = check.shape.map(|shape| {
-        format!("{} cores, {} devices, {} lines a page", shape.cores, shape.devices, shape.lines)
+        let many = |n: u8, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        let (cores, devices) = (many(shape.cores, "core"), many(shape.devices, "device"));
+        format!("{cores}, {devices}, {} a page", many(shape.lines, "line"))
     });
     let mut subject = match size {
         Some(size) => format!("Contiguitas-HW, {} layer: {size}", check.model),

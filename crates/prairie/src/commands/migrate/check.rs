@@ -187,6 +187,8 @@ pub struct Check {
     pub shape: Option<Shape>,
     /// The mistake, if any.
     pub variant: Option<Variant>,
+    /// The one property that was looked at; nothing for all.
+    pub only: Option<u8>,
     /// What the search found.
     pub finding: Finding,
     /// Properties 4 and 5; nothing if they were not checked.
@@ -283,7 +285,7 @@ fn one(
         let finding = check::german(args.cores.unwrap_or(4), symmetry, limits, &mut watch)?;
         bar.finish_and_clear();
         let (shape, liveness) = (None, None);
-        return Ok(Check { model: "german", shape, variant: None, finding, liveness });
+        return Ok(Check { model: "german", shape, variant: None, only: None, finding, liveness });
     }
     let smallest = variant.map_or((2, 1, 1), Variant::shape);
     let shape = Shape {
@@ -302,7 +304,8 @@ fn one(
         false => None,
     };
     bar.finish_and_clear();
-    Ok(Check { model: "transaction", shape: Some(shape), variant, finding, liveness })
+    let (shape, only) = (Some(shape), args.property);
+    Ok(Check { model: "transaction", shape, variant, only, finding, liveness })
 }
 
 fn design(args: &Args, variant: Option<Variant>) -> Design {

@@ -25,11 +25,13 @@
 
 mod block;
 mod defrag;
+mod stepwise;
 
 use alloc::vec;
 use alloc::vec::Vec;
 
 use self::block::Superpageblock;
+use super::stepwise::Stepwise;
 use super::zonelist::{Depth, Zonelists};
 use super::{Counter, Placement, Request};
 use crate::layout::{Frame, Layout, Zone};
@@ -219,21 +221,11 @@ impl Placement for Superpageblocks {
         request: &Request,
         owner: Owner,
     ) -> Option<Frame> {
-        let list = list_of(request.migrate_type);
-        let wanted =
-            if request.order > Order::LARGEST_FREE { &Depth::EACH[..0] } else { &Depth::EACH };
-        for &depth in wanted {
-            for &zone in self.zonelists.get(request.node, request.highest_zone) {
-                let zone = &mut self.zones[zone];
-                if !zone.allows(request, depth) {
-                    continue;
-                }
-                if let Some(frame) = zone.take(table, request.order, list, &mut self.counts) {
-                    self.counts.below_low += u64::from(depth == Depth::Min);
-                    self.counts.below_min += u64::from(depth == Depth::All);
-                    table.allocate(frame, request.order, request.mobility, owner);
-                    return Some(frame);
-                }
+        for depth in Depth::EACH {
+            if let Some(frame) = self.attempt(table, request, owner, depth) {
+                self.counts.below_low += u64::from(depth == Depth::Min);
+                self.counts.below_min += u64::from(depth == Depth::All);
+                return Some(frame);
             }
         }
         self.counts.failed += 1;

@@ -49,6 +49,9 @@ proptest! {
             Config { huge_pages: false, ..Config::default() },
             Config { watermark_boost_factor: 0, ..Config::default() },
             Config { keep_boost: true, ..Config::default() },
+            Config { hygiene: true, ..Config::default() },
+            Config { hygiene: true, ..BARE },
+            Config::linux_6_15(),
         ]),
     ) {
         agrees(config, &steps, &[]);

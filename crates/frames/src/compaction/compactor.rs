@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::hints::Hints;
-use super::suitable::{EXTFRAG_THRESHOLD, Suitable, suitable};
+use super::suitable::{EXTFRAG_THRESHOLD, Suitable, suitable, suitable_in_blocks};
 use super::{Compactable, Control, Cost, Memory, Mode, Outcome, Pages, compact_zone};
 use crate::layout::Layout;
 use crate::table::FrameTable;
@@ -39,13 +39,16 @@ pub struct Compactor {
     hints: Vec<Hints>,
     /// The fragmentation index up to which a failure counts as lack of memory.
     pub extfrag_threshold: i64,
+    /// Whether kcompactd works until the high watermark is met in whole pageblocks
+    /// (`vm.defrag_mode`, 6.15).
+    pub in_blocks: bool,
 }
 
 impl Compactor {
     /// A machine where nothing was compacted yet.
     pub fn new(layout: &Layout) -> Compactor {
         let hints = layout.zones().iter().map(Hints::new).collect();
-        Compactor { hints, extfrag_threshold: EXTFRAG_THRESHOLD }
+        Compactor { hints, extfrag_threshold: EXTFRAG_THRESHOLD, in_blocks: false }
     }
 
     /// What a zone remembers.
@@ -79,6 +82,7 @@ impl Compactor {
             whole_zone: full,
             ignore_skip_hint: full,
             ignore_block_type: full,
+            until_blocks: None,
             until_score: None,
             extfrag_threshold: self.extfrag_threshold,
         };
@@ -120,11 +124,17 @@ impl Compactor {
         let (mut outcomes, mut cost) = (Vec::new(), Cost::default());
         for zone in zones {
             let hints = &mut self.hints[zone];
-            let highest_zone = placement.zone(zone).span.kind;
-            if hints.deferral.is_deferred(order)
-                || suitable(placement, zone, order, highest_zone, self.extfrag_threshold)
-                    != Suitable::Compact
-            {
+            let span = &placement.zone(zone).span;
+            let (highest_zone, threshold) = (span.kind, self.extfrag_threshold);
+            let wanted = span.watermarks.high + placement.boost(zone) + order.frames() - 1;
+            let until_blocks = self.in_blocks.then_some(wanted);
+            let verdict = || match until_blocks {
+                Some(wanted) => {
+                    suitable_in_blocks(placement, zone, order, highest_zone, threshold, wanted)
+                }
+                None => suitable(placement, zone, order, highest_zone, threshold),
+            };
+            if hints.deferral.is_deferred(order) || verdict() != Suitable::Compact {
                 continue;
             }
             let control = Control {
@@ -133,6 +143,7 @@ impl Compactor {
                 mode: Mode::SyncLight,
                 whole_zone: false,
                 ignore_skip_hint: false,
+                until_blocks,
                 extfrag_threshold: self.extfrag_threshold,
                 ..Control::default()
             };

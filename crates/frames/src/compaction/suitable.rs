@@ -38,6 +38,41 @@ pub fn suitable(
     if placement.watermark_ok(zone, order, marks.min + boost, highest) {
         return Suitable::Satisfied;
     }
+    worth_it(placement, zone, order, highest, threshold)
+}
+
+/// The same where free memory counts in whole pageblocks alone, of which there have to be more than
+/// `until_blocks` frames (`compaction_suit_allocation_order` of 6.15 for kcompactd in defrag mode).
+pub fn suitable_in_blocks(
+    placement: &impl Compactable,
+    zone: usize,
+    order: Order,
+    highest: ZoneKind,
+    threshold: i64,
+    until_blocks: u64,
+) -> Suitable {
+    if frames_in_blocks(&placement.free_counts(zone)) > until_blocks {
+        return Suitable::Satisfied;
+    }
+    worth_it(placement, zone, order, highest, threshold)
+}
+
+/// Free frames in whole pageblocks (`NR_FREE_PAGES_BLOCKS`, 6.15), of free blocks by order.
+pub fn frames_in_blocks(counts: &[u64]) -> u64 {
+    let whole = counts.iter().enumerate().skip(Order::HUGE.index());
+    whole.map(|(order, blocks)| blocks << order).sum()
+}
+
+/// Whether there is room to move pages into, and the failure is not for lack of memory.
+fn worth_it(
+    placement: &impl Compactable,
+    zone: usize,
+    order: Order,
+    highest: ZoneKind,
+    threshold: i64,
+) -> Suitable {
+    let boost = placement.boost(zone);
+    let marks = placement.zone(zone).span.watermarks;
     let mark = if order > COSTLY { marks.low } else { marks.min };
     if !placement.watermark_ok(zone, Order::BASE, mark + boost + gap(order), highest) {
         return Suitable::Skip;

@@ -8,7 +8,9 @@
 use alloc::vec::Vec;
 
 use super::hints::Hints;
-use super::suitable::{EXTFRAG_THRESHOLD, Suitable, suitable};
+use super::suitable::{
+    EXTFRAG_THRESHOLD, Suitable, frames_in_blocks, suitable, suitable_in_blocks,
+};
 use super::{Compactable, Cost, Memory, Mode, Outcome, PAGEBLOCK, Pages, score};
 use crate::indices::FreeBlocks;
 use crate::layout::Frame;
@@ -33,6 +35,8 @@ pub struct Control {
     pub ignore_skip_hint: bool,
     /// Whether pages may move into pageblocks of any type (`ignore_block_suitable`).
     pub ignore_block_type: bool,
+    /// Frames that are to be free in whole pageblocks before it stops, in defrag mode.
+    pub until_blocks: Option<u64>,
     /// The score at which to stop, when nobody asked (`proactive_compaction`).
     pub until_score: Option<u32>,
     /// The fragmentation index up to which a zone is skipped (`vm.extfrag_threshold`).
@@ -51,6 +55,7 @@ impl Default for Control {
             whole_zone: true,
             ignore_skip_hint: true,
             ignore_block_type: false,
+            until_blocks: None,
             until_score: None,
             extfrag_threshold: EXTFRAG_THRESHOLD,
         }
@@ -88,8 +93,13 @@ pub fn compact_zone<P: Compactable, S: Pages>(
     control: &Control,
 ) -> (Outcome, Cost) {
     if let Some(order) = control.order {
-        let threshold = control.extfrag_threshold;
-        match suitable(memory.placement, memory.zone, order, control.highest_zone, threshold) {
+        let (threshold, highest) = (control.extfrag_threshold, control.highest_zone);
+        let (placement, zone) = (&*memory.placement, memory.zone);
+        let verdict = match control.until_blocks {
+            Some(wanted) => suitable_in_blocks(placement, zone, order, highest, threshold, wanted),
+            None => suitable(placement, zone, order, highest, threshold),
+        };
+        match verdict {
             Suitable::Satisfied => return (Outcome::Success, Cost::default()),
             Suitable::Skip => return (Outcome::Skipped, Cost::default()),
             Suitable::Compact => {}
@@ -212,6 +222,10 @@ impl<'a, 'm, P: Compactable, S: Pages> Run<'a, 'm, P, S> {
             let free = FreeBlocks { counts: &counts };
             let score = score::external_fragmentation(free, Order::HUGE);
             return (score <= target).then_some(Outcome::Success);
+        }
+        if let Some(wanted) = self.control.until_blocks {
+            let counts = self.memory.placement.free_counts(self.memory.zone);
+            return (frames_in_blocks(&counts) > wanted).then_some(Outcome::Success);
         }
         let order = self.control.order?;
         // A pageblock is emptied to its end, so that what it was broken for has room to grow.

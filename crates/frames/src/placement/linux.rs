@@ -14,6 +14,7 @@
 //! Page isolation is not simulated either, but blocks found isolated are left alone.
 
 mod buddy;
+mod claim;
 mod compact;
 mod config;
 mod counts;
@@ -54,6 +55,9 @@ pub struct Linux {
     config: Config,
     counts: Counts,
     several_nodes: bool,
+    /// In defrag mode: reclaim and compaction have failed, so that foreign pageblocks may be broken
+    /// up.
+    may_mix: bool,
 }
 
 /// What every step of an allocation or a free works on, beside its zone.
@@ -80,6 +84,7 @@ impl Linux {
             config,
             counts: Counts::default(),
             several_nodes,
+            may_mix: false,
         }
     }
 
@@ -191,7 +196,12 @@ impl Linux {
     ) -> Option<Frame> {
         let zonelist = self.zonelists.get(request.node, request.highest_zone);
         let preferred = *zonelist.first()?;
-        if depth == Depth::Low && self.zones[preferred].nofragment {
+        let defrag_mode = self.config.defrag_mode && depth != Depth::All;
+        let spares = match defrag_mode {
+            true => !self.may_mix,
+            false => depth == Depth::Low && self.zones[preferred].nofragment,
+        };
+        if spares {
             flags = flags.with(AllocFlags::NOFRAGMENT);
         }
         let mut context = Context {
@@ -203,6 +213,7 @@ impl Linux {
         loop {
             for &index in zonelist {
                 if self.several_nodes
+                    && !defrag_mode
                     && flags.has(AllocFlags::NOFRAGMENT)
                     && self.zones[index].zone.span.node != self.zones[preferred].zone.span.node
                 {
@@ -222,7 +233,7 @@ impl Linux {
                     return Some(frame);
                 }
             }
-            if !flags.has(AllocFlags::NOFRAGMENT) {
+            if defrag_mode || !flags.has(AllocFlags::NOFRAGMENT) {
                 return None;
             }
             flags = flags.without(AllocFlags::NOFRAGMENT);
@@ -334,7 +345,7 @@ impl Placement for Linux {
     fn validate(&self, table: &FrameTable) {
         table.validate();
         for zone in &self.zones {
-            zone.validate(table, &self.blocks);
+            zone.validate(table, &self.blocks, self.config.hygiene);
         }
         let free: u64 = table.blocks().iter().map(|block| u64::from(block.free)).sum();
         let listed: u64 = self.zones.iter().map(|zone| zone.area.free_frames()).sum();

@@ -40,6 +40,10 @@ pub trait Stepwise: Placement {
     /// Gives everything on per-CPU lists back to the free lists (`drain_all_pages`).
     fn drain(&mut self, table: &mut FrameTable);
 
+    /// Whether attempts from now on may break up pageblocks of other types, where a policy spares
+    /// them until reclaim and compaction have failed (`vm.defrag_mode`).
+    fn may_mix(&mut self, _allowed: bool) {}
+
     /// Takes the free block that starts at `frame` off its list, whole, and returns its order. Its
     /// frames are then on no list ([`State::Inside`](crate::table::State::Inside)) until they are
     /// allocated in the table or given back (`__isolate_free_page`).

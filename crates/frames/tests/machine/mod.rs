@@ -22,6 +22,8 @@ pub const BARE: Config = Config {
     nofragment: true,
     highatomic: true,
     merge_likely_to_tail: true,
+    hygiene: false,
+    defrag_mode: false,
 };
 
 pub struct Machine {

@@ -24,6 +24,12 @@ impl LinuxZone {
         let (frame, order) = self.area.merge(context.table, frame, order, |_, buddy, order| {
             order < Order::HUGE || may_merge(migrate_type, blocks.get(buddy))
         });
+        if context.config.hygiene && order > Order::HUGE {
+            // What it is split into later belongs on the same lists.
+            for block in (0..order.frames()).step_by(Order::HUGE.frames() as usize) {
+                context.blocks.set(frame.offset(block), migrate_type);
+            }
+        }
         let end = end.unwrap_or_else(|| {
             let to_tail =
                 context.config.merge_likely_to_tail && self.is_merge_likely(context, frame, order);

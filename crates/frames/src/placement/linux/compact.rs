@@ -34,10 +34,21 @@ impl Compactable for Linux {
             for block in (0..order.frames()).step_by(Order::HUGE.frames() as usize) {
                 let block = frame.offset(block);
                 if is_mergeable(self.blocks.get(block)) {
-                    self.blocks.set(block, MigrateType::Movable);
+                    self.retype(table, zone, block, MigrateType::Movable);
                 }
             }
         }
         Some(order)
+    }
+}
+
+impl Linux {
+    /// Gives a pageblock another type; with free-list hygiene what is free in it goes along.
+    fn retype(&mut self, table: &mut FrameTable, zone: usize, frame: Frame, to: MigrateType) {
+        if self.config.hygiene && self.blocks.get(frame) != to {
+            let (zone, mut context) = self.at(table, zone);
+            zone.move_free_blocks(&mut context, frame, to);
+        }
+        self.blocks.set(frame, to);
     }
 }

@@ -32,6 +32,21 @@ pub struct Config {
     /// Whether a freed block that may soon merge goes to the tail of its list
     /// (`buddy_merge_likely`).
     pub merge_likely_to_tail: bool,
+    /// Whether a free block is only ever on a list of its pageblock's type (Linux 6.10), and a
+    /// fallback either claims the pageblock, with all that is free in it, or takes a single block
+    /// and leaves the rest where it is (6.15: `__rmqueue_claim`, `__rmqueue_steal`).
+    pub hygiene: bool,
+    /// Whether requests spare foreign pageblocks in every zone until reclaim and compaction have
+    /// failed (`vm.defrag_mode`, 6.15). Whoever reclaims says when they have
+    /// ([`Stepwise::may_mix`](crate::placement::stepwise::Stepwise::may_mix)).
+    pub defrag_mode: bool,
+}
+
+impl Config {
+    /// Linux 6.15 with `vm.defrag_mode=1`, as far as it differs from 6.1 in who gets which frame.
+    pub fn linux_6_15() -> Config {
+        Config { hygiene: true, defrag_mode: true, ..Config::default() }
+    }
 }
 
 impl Default for Config {
@@ -48,6 +63,8 @@ impl Default for Config {
             nofragment: true,
             highatomic: true,
             merge_likely_to_tail: true,
+            hygiene: false,
+            defrag_mode: false,
         }
     }
 }

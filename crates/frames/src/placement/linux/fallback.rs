@@ -9,14 +9,14 @@ use crate::table::{FrameTable, State};
 use crate::{BlockCounts, MigrateType, Order};
 
 /// Whose lists a type turns to, best first (`fallbacks`).
-const FALLBACKS: [[MigrateType; 2]; 3] = [
+pub(super) const FALLBACKS: [[MigrateType; 2]; 3] = [
     [MigrateType::Reclaimable, MigrateType::Movable],
     [MigrateType::Reclaimable, MigrateType::Unmovable],
     [MigrateType::Unmovable, MigrateType::Movable],
 ];
 
 /// From this order on, even a movable request takes the rest of the pageblock along.
-const HALF_HUGE: Order = Order::new(Order::HUGE.get() / 2).unwrap();
+pub(super) const HALF_HUGE: Order = Order::new(Order::HUGE.get() / 2).unwrap();
 
 /// A fallback as the tracepoint `mm_page_alloc_extfrag` tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,9 @@ impl LinuxZone {
                 && let Some(frame) = self.area.take_smallest(context.table, order, CMA.index())
             {
                 return Some((frame, CMA));
+            }
+            if context.config.hygiene {
+                return self.claim_or_steal(context, order, migrate_type, flags);
             }
             if !self.fall_back(context, order, migrate_type, flags) {
                 return None;
@@ -170,17 +173,8 @@ impl LinuxZone {
         if free == 0 {
             return false;
         }
-        let alike = match (migrate_type, old) {
-            (MigrateType::Movable, _) => movable,
-            // Neither free nor movable: as good as unmovable.
-            (_, MigrateType::Movable) => {
-                u64::from(BlockCounts::FRAMES).saturating_sub(free + movable)
-            }
-            // Unmovable and reclaimable cannot be told apart.
-            _ => 0,
-        };
         context.counts.block_steals += 1;
-        if free + alike >= u64::from(BlockCounts::FRAMES) / 2 || !context.config.grouping {
+        if is_claimable(migrate_type, old, free, movable) || !context.config.grouping {
             context.blocks.set(frame, migrate_type);
             context.counts.claims += 1;
         }
@@ -196,31 +190,71 @@ impl LinuxZone {
         frame: Frame,
         migrate_type: MigrateType,
     ) -> u64 {
-        let start = frame.align_down(Order::HUGE);
-        let end = start.offset(Order::HUGE.frames());
-        if end > self.zone.end {
-            return 0;
-        }
-        let mut at = if self.zone.contains(start) { start } else { frame };
+        let Some(mut at) = self.start_of_pageblock(frame) else { return 0 };
+        let end = frame.align_down(Order::HUGE).offset(Order::HUGE.frames());
         let mut moved = 0;
         while at < end {
-            at = match context.table.state(at) {
-                State::Free => {
-                    let order = self.move_to_tail(context.table, at, migrate_type);
-                    moved += order.frames();
-                    at.offset(order.frames())
-                }
-                State::Allocated | State::Cached => at.offset(context.table.order(at).frames()),
-                State::Absent | State::Reserved | State::Inside => at.offset(1),
-            };
+            if context.table.state(at) == State::Free {
+                moved += self.move_to_tail(context.table, at, migrate_type).frames();
+            }
+            at = next_block(context.table, at);
         }
         moved
     }
 
+    /// Frames on the free lists that lie in the pageblock of `frame`; `None` if the pageblock
+    /// reaches beyond the zone's end.
+    pub(super) fn listed_in_block(&self, table: &FrameTable, frame: Frame) -> Option<u64> {
+        let mut at = self.start_of_pageblock(frame)?;
+        let end = frame.align_down(Order::HUGE).offset(Order::HUGE.frames());
+        let mut listed = 0;
+        while at < end {
+            if table.state(at) == State::Free {
+                listed += table.order(at).frames();
+            }
+            at = next_block(table, at);
+        }
+        Some(listed)
+    }
+
+    /// Where to begin to go through the pageblock of `frame`; `None` if it reaches beyond the
+    /// zone's end (`prep_move_freepages_block`).
+    fn start_of_pageblock(&self, frame: Frame) -> Option<Frame> {
+        let start = frame.align_down(Order::HUGE);
+        let whole = start.offset(Order::HUGE.frames()) <= self.zone.end;
+        whole.then_some(if self.zone.contains(start) { start } else { frame })
+    }
+
     /// Moves a free block to the tail of another list (`move_to_free_list`).
-    fn move_to_tail(&mut self, table: &mut FrameTable, frame: Frame, to: MigrateType) -> Order {
+    pub(super) fn move_to_tail(
+        &mut self,
+        table: &mut FrameTable,
+        frame: Frame,
+        to: MigrateType,
+    ) -> Order {
         let order = self.area.remove(table, frame);
         self.area.insert(table, frame, order, to.index(), End::Tail);
         order
     }
+}
+
+/// Where the block after the one at `at` begins.
+fn next_block(table: &FrameTable, at: Frame) -> Frame {
+    match table.state(at) {
+        State::Free | State::Allocated | State::Cached => at.offset(table.order(at).frames()),
+        State::Absent | State::Reserved | State::Inside => at.offset(1),
+    }
+}
+
+/// Whether at least half of a pageblock is free or in a use akin to the request's.
+pub(super) fn is_claimable(wanted: MigrateType, old: MigrateType, free: u64, movable: u64) -> bool {
+    let pageblock = u64::from(BlockCounts::FRAMES);
+    let alike = match (wanted, old) {
+        (MigrateType::Movable, _) => movable,
+        // Neither free nor movable: as good as unmovable.
+        (_, MigrateType::Movable) => pageblock.saturating_sub(free + movable),
+        // Unmovable and reclaimable cannot be told apart.
+        _ => 0,
+    };
+    free + alike >= pageblock / 2
 }

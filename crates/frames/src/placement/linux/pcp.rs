@@ -177,7 +177,8 @@ impl LinuxZone {
             let Some((frame, from)) = self.take_typed(context, order, migrate_type, flags) else {
                 break;
             };
-            context.table.set_cached(frame, order, from as u8);
+            let stored = if context.config.hygiene { migrate_type } else { from };
+            context.table.set_cached(frame, order, stored as u8);
             blocks.push_back(frame);
             left -= 1;
         }
@@ -254,7 +255,8 @@ impl LinuxZone {
     #[inline]
     fn free_cached(&mut self, context: &mut Context<'_>, frame: Frame, order: Order) {
         let stored = MigrateType::ALL[usize::from(context.table.list(frame))];
-        let migrate_type = if self.has_isolated { context.blocks.get(frame) } else { stored };
+        let follows_block = self.has_isolated || context.config.hygiene;
+        let migrate_type = if follows_block { context.blocks.get(frame) } else { stored };
         context.table.set_inside(frame);
         self.free_one(context, frame, order, migrate_type, None);
         context.counts.pcp_drained += 1;

@@ -35,6 +35,7 @@ impl Linux {
             // No need of the other reserves.
             flags = flags.without(AllocFlags::RESERVES);
         }
+        // Here reclaim and compaction would have tried, and failed.
         let frame = self
             .get_page(table, request, migrate_type, Depth::All, flags)
             .or_else(|| self.scrape(table, request, migrate_type, flags));

@@ -53,6 +53,10 @@ impl Stepwise for Linux {
         self.drain_all(table);
     }
 
+    fn may_mix(&mut self, allowed: bool) {
+        self.may_mix = allowed;
+    }
+
     fn take_block(&mut self, table: &mut FrameTable, frame: Frame) -> Order {
         let zone = self.zone_of(frame);
         self.zones[zone].area.remove(table, frame)

@@ -127,17 +127,19 @@ impl LinuxZone {
         }
     }
 
-    /// Compares lists and counts with the table, and what is on a list with the types of 6.1.
+    /// Compares lists and counts with the table, and what is on a list with the types of 6.1, or
+    /// with `hygiene` with those of 6.10.
     ///
     /// # Panics
     /// If they contradict each other.
-    pub(super) fn validate(&self, table: &FrameTable, blocks: &Pageblocks) {
+    pub(super) fn validate(&self, table: &FrameTable, blocks: &Pageblocks, hygiene: bool) {
         self.area.validate(table);
         for migrate_type in MigrateType::ALL {
             for order in Order::up_to(self.area.largest()) {
                 for frame in self.area.list(order, migrate_type.index()).iter(table) {
+                    let here = blocks.get(frame);
                     assert!(
-                        may_lie_on(migrate_type, blocks.get(frame)),
+                        if hygiene { here == migrate_type } else { may_lie_on(migrate_type, here) },
                         "{frame:?} of a block of type {} on a list of {migrate_type}",
                         blocks.get(frame)
                     );

@@ -70,7 +70,24 @@ pub(crate) struct Bench<'a> {
     cancel: &'a AtomicBool,
 }
 
-impl Bench<'_> {
+impl<'a> Bench<'a> {
+    /// A machine that has booted. What any machine runs starts while memory is still whole.
+    fn boot(
+        preset: Preset,
+        load: Load,
+        seed: u64,
+        system: &System,
+        progress: &'a mut dyn FnMut(&str),
+        cancel: &'a AtomicBool,
+    ) -> Result<Bench<'a>, LayoutError> {
+        let scenario = preset.scenario(seed);
+        let machine = Machine::new(&scenario, system)?;
+        let jobs = preset.compiles(load);
+        let mut bench = Bench { machine, scenario, preset, jobs, progress, cancel };
+        bench.run("boot", &[("daemon", DAEMONS)], &[], 30);
+        Ok(bench)
+    }
+
     /// Lets processes of these kinds run, and no others, for `seconds`.
     pub fn run(&mut self, name: &str, kinds: &[(&str, u32)], delete: &[&str], seconds: u64) {
         let phase = Phase {
@@ -79,6 +96,8 @@ impl Bench<'_> {
             run: kinds.iter().map(|&(kind, count)| (kind.to_owned(), count)).collect(),
             kernel: None,
             delete: delete.iter().map(|&set| set.to_owned()).collect(),
+            hugetlb: None,
+            gigantic: None,
         };
         self.machine.begin(&phase);
         self.wait(Duration::from_secs(seconds));
@@ -107,6 +126,25 @@ impl Bench<'_> {
     }
 }
 
+/// Highalloc-Stress alone, after boot: what came of it, and how many allocations, frees, faults and
+/// reads it took; `None` if it was cancelled.
+///
+/// # Errors
+/// If the preset's memory makes no layout.
+pub fn stress(
+    preset: Preset,
+    load: Load,
+    seed: u64,
+    system: &System,
+    cancel: &AtomicBool,
+) -> Result<Option<(Highalloc, u64)>, LayoutError> {
+    let mut silent = |_: &str| {};
+    let mut bench = Bench::boot(preset, load, seed, system, &mut silent, cancel)?;
+    let highalloc = highalloc::run(&mut bench);
+    let finished = !bench.is_cancelled();
+    Ok(finished.then(|| (highalloc, bench.machine.operations())))
+}
+
 /// Runs all benchmarks under `system`; `None` if it was cancelled. `progress` is told what begins.
 ///
 /// # Errors
@@ -119,12 +157,7 @@ pub fn run(
     progress: &mut dyn FnMut(&str),
     cancel: &AtomicBool,
 ) -> Result<Option<Outcome>, LayoutError> {
-    let scenario = preset.scenario(seed);
-    let machine = Machine::new(&scenario, system)?;
-    let jobs = preset.compiles(load);
-    let mut bench = Bench { machine, scenario, preset, jobs, progress, cancel };
-    // What any machine runs starts while memory is still whole.
-    bench.run("boot", &[("daemon", DAEMONS)], &[], 30);
+    let mut bench = Bench::boot(preset, load, seed, system, progress, cancel)?;
     (bench.progress)("kbuild");
     let kbuild = kbuild::run(&mut bench);
     (bench.progress)("AIM9");

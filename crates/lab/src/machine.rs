@@ -21,6 +21,7 @@
 mod allocate;
 pub mod clock;
 mod compact;
+mod contig;
 pub mod costs;
 pub mod counters;
 pub mod disk;
@@ -30,9 +31,11 @@ mod hugetlb;
 mod kernel_objects;
 mod khugepaged;
 mod kswapd;
+mod kswapd_2_6;
 mod linear;
 pub mod lru;
 pub mod memory;
+mod obstacles;
 mod offline;
 mod oom;
 pub mod page;
@@ -45,6 +48,7 @@ pub mod scenario;
 mod shrinker;
 mod slab;
 pub mod system;
+mod upkeep;
 mod validate;
 mod workingset;
 mod writeback;
@@ -57,11 +61,12 @@ use clock::{Actor, Clock, Next};
 use counters::Counters;
 use disk::{Disk, Swap};
 use files::Files;
-pub use hugetlb::{Attempt, Effort};
+pub use hugetlb::{Attempt, Effort, PoolChange};
 use kswapd::Kswapd;
 pub use linear::worst_case_share;
 use lru::Lru;
 use memory::Memory;
+pub use obstacles::Obstacles;
 pub use oom::Killed;
 use process::Process;
 use random::Random;
@@ -89,10 +94,13 @@ pub struct Machine {
     kernel_objects: Vec<kernel_objects::Stream>,
     kswapd: Vec<Kswapd>,
     compaction: compact::Compaction,
+    upkeep: upkeep::Upkeep,
     /// Where khugepaged goes on: a process and a region of it.
     khugepaged_at: (u32, u32),
     writeback: Writeback,
     hugetlb: Vec<page::PageId>,
+    gigantic: Vec<page::PageId>,
+    pool_changes: Vec<PoolChange>,
     /// Where linear reclaim goes on, by zone.
     linear_cursor: Vec<u64>,
     counters: Counters,
@@ -125,6 +133,13 @@ struct Slice {
     reclaims: bool,
 }
 
+impl Slice {
+    /// What a slice that began at `now_ns` has cost so far: CPU time and waiting.
+    fn time_ns(&self, now_ns: u64) -> u64 {
+        self.spent_ns + self.wait_until_ns.saturating_sub(now_ns)
+    }
+}
+
 impl Machine {
     /// A machine that has just booted, with nothing running.
     ///
@@ -136,14 +151,15 @@ impl Machine {
         let huge = Order::new(hardware.huge_order).unwrap_or(Order::HUGE);
         // Blocks as large as the machine's huge page, where the system's lists can have them.
         let largest = huge.max(Order::LARGEST_FREE);
-        let placement = system.placement(&layout, hardware.cpus / hardware.nodes.max(1), largest);
+        let cpus = hardware.cpus / hardware.nodes.max(1);
+        let placement = system.placement(&layout, cpus, largest, &scenario.vm);
         let node_of: Vec<usize> =
             layout.zones().iter().map(|zone| usize::from(zone.span.node)).collect();
         let lists =
             if system.policies.node_lru { node_of } else { (0..layout.zones().len()).collect() };
         let memory = Memory::new(layout, placement, hardware.kernel.frames());
         let mut machine = Machine {
-            lru: Lru::new(lists),
+            lru: Lru::new(lists, system.policies.reclaims_as_2_6),
             clock: Clock::new(hardware.cpus),
             disk: Disk::new(scenario.disk.seek.0, scenario.disk.bandwidth.0),
             swap: Swap::new(hardware.swap.frames() as u32),
@@ -154,10 +170,17 @@ impl Machine {
             slabs: Slabs::new(hardware.architecture),
             kernel_objects: Vec::new(),
             kswapd: (0..hardware.nodes).map(|_| Kswapd::new()).collect(),
-            compaction: compact::Compaction::new(&memory.layout, scenario),
+            compaction: compact::Compaction::new(
+                &memory.layout,
+                scenario,
+                system.policies.defrag_mode,
+            ),
+            upkeep: upkeep::Upkeep::new(hardware.nodes),
             khugepaged_at: (0, 0),
             writeback: Writeback::default(),
             hugetlb: Vec::new(),
+            gigantic: Vec::new(),
+            pool_changes: Vec::new(),
             linear_cursor: Vec::new(),
             counters: Counters::default(),
             random: Random::new(scenario.seed),
@@ -174,6 +197,7 @@ impl Machine {
         machine.clock.wake(0, Actor::Khugepaged);
         for node in 0..hardware.nodes {
             machine.clock.wake(0, Actor::Proactive(node));
+            machine.clock.wake(0, Actor::Upkeep(node));
         }
         Ok(machine)
     }
@@ -205,6 +229,7 @@ impl Machine {
             Actor::Arrivals(kind) => self.arrive(kind),
             Actor::Kcompactd(node) => self.run_kcompactd(node),
             Actor::Proactive(node) => self.run_proactive(node),
+            Actor::Upkeep(node) => self.run_upkeep(node),
             Actor::Khugepaged => self.run_khugepaged(),
         }
     }
@@ -258,6 +283,11 @@ impl Machine {
     /// Pages of swap in use.
     pub fn swap_used(&self) -> u64 {
         self.swap.used()
+    }
+
+    /// How far pools of persistent huge pages grew when phases asked for it.
+    pub fn pool_changes(&self) -> &[PoolChange] {
+        &self.pool_changes
     }
 
     fn spend(&mut self, ns: u64) {

@@ -19,7 +19,7 @@ use crate::machine::counters::Counters;
 use crate::machine::page::Use;
 use crate::machine::scenario::Scenario;
 use crate::machine::system::System;
-use crate::machine::{Killed, Machine};
+use crate::machine::{Killed, Machine, PoolChange};
 
 /// The version of the columns of [`to_parquet`], in the file's metadata as
 /// `prairie.lab.version`.
@@ -92,6 +92,8 @@ pub struct SystemResult {
     pub ended: Vec<(String, u64)>,
     /// Processes that the OOM killer chose.
     pub killed: Vec<Killed>,
+    /// How far pools of huge pages grew when phases asked for it.
+    pub pools: Vec<PoolChange>,
     /// The machine over time.
     pub moments: Vec<Moment>,
 }
@@ -144,6 +146,7 @@ pub fn run(
             counters: *machine.counters(),
             ended: ended.map(|name| (name.clone(), machine.ended(&name))).collect(),
             killed: machine.killed().to_vec(),
+            pools: machine.pool_changes().to_vec(),
             moments,
         });
         if results.interrupted {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{Bench, DAEMONS};
-use crate::machine::{Attempt, Effort};
+use crate::machine::{Attempt, Effort, Obstacles};
 
 /// What came of it.
 #[derive(Clone, Debug, Serialize)]
@@ -31,6 +31,8 @@ pub struct Pass {
     pub failed: u64,
     /// Successes by zone.
     pub by_zone: BTreeMap<&'static str, u64>,
+    /// At the end, all blocks of the size by what lies in them, by zone.
+    pub obstacles: BTreeMap<&'static str, Obstacles>,
     /// All attempts, in order.
     pub attempts: Vec<Attempt>,
 }
@@ -61,7 +63,13 @@ const BYTES_PER_SECOND: u64 = 16 << 20;
 fn pass(bench: &mut Bench<'_>) -> Pass {
     let order = bench.order();
     let pause = Duration::from_nanos(order.bytes() * 1_000_000_000 / BYTES_PER_SECOND);
-    let mut pass = Pass { success: 0, failed: 0, by_zone: BTreeMap::new(), attempts: Vec::new() };
+    let mut pass = Pass {
+        success: 0,
+        failed: 0,
+        by_zone: BTreeMap::new(),
+        obstacles: BTreeMap::new(),
+        attempts: Vec::new(),
+    };
     for _ in 0..bench.huge_pages() {
         if bench.is_cancelled() {
             break;
@@ -77,6 +85,7 @@ fn pass(bench: &mut Bench<'_>) -> Pass {
         pass.attempts.push(attempt);
         bench.wait(pause.max(Duration::from_nanos(attempt.took_ns)));
     }
+    pass.obstacles = bench.machine.obstacles(order).into_iter().collect();
     bench.machine.free_huge();
     pass
 }

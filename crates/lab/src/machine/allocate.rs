@@ -7,8 +7,9 @@ use frames::placement::{Request, gfp};
 use frames::{MigrateType, Order, ZoneKind};
 
 use super::Machine;
+use super::kswapd_2_6::CONGESTION_NS;
 use super::page::PageId;
-use super::reclaim::{CLUSTER, Scan};
+use super::reclaim::{CLUSTER, DEF_PRIORITY, Scan};
 
 /// Orders above this one are costly: the kernel tries less hard for them
 /// (`PAGE_ALLOC_COSTLY_ORDER`).
@@ -40,7 +41,20 @@ impl Machine {
         self.operations += 1;
         self.counters.pgfree += self.memory.pages[id].frames();
         self.clean(id);
+        if self.lru.gave_up {
+            self.take_heart(id);
+        }
         self.memory.give(id, self.slice.cpu);
+    }
+
+    /// A page comes free in a zone that reclaim of 2.6.16 may have given up: it may try again.
+    #[cold]
+    fn take_heart(&mut self, id: PageId) {
+        let lists = self.lru.of_zone(self.memory.zone(id));
+        let zone = &mut self.lru.vec_mut(lists).zone;
+        (zone.unreclaimable, zone.in_vain) = (false, 0);
+        let mut all = 0..self.lru.count();
+        self.lru.gave_up = all.any(|lists| self.lru.vec(lists).zone.unreclaimable);
     }
 
     #[cold]
@@ -69,6 +83,15 @@ impl Machine {
                 return id;
             }
         }
+        let (now, begun) = (self.clock.now_ns(), self.slice.time_ns(self.clock.now_ns()));
+        let id = self.reclaim_for(request, costly, compacts);
+        self.note_stall(request.mobility, self.slice.time_ns(now) - begun);
+        id
+    }
+
+    /// Reclaims and compacts until there is a block, or there is no point in it any more.
+    fn reclaim_for(&mut self, request: &Request, costly: bool, compacts: bool) -> Option<PageId> {
+        let has = |bits| request.gfp_flags & bits != 0;
         let mut retries = 0;
         loop {
             let progress = self.make_room(request);
@@ -90,10 +113,15 @@ impl Machine {
             if has(gfp::NORETRY) || (costly && !has(gfp::RETRY_MAYFAIL)) {
                 return None;
             }
-            retries = if progress > 0 && !costly { 0 } else { retries + 1 };
+            // In defrag mode progress may go on for ever without a whole pageblock.
+            let hopeful = progress > 0 && !costly && !self.system.policies.defrag_mode;
+            retries = if hopeful { 0 } else { retries + 1 };
             if retries <= MAX_RETRIES && (progress > 0 || self.could_be_met(request)) {
                 self.throttle();
                 continue;
+            }
+            if !costly && let Some(id) = self.take_mixing(request) {
+                return Some(id);
             }
             if costly || !self.kill_someone(request.order) {
                 return None;
@@ -102,10 +130,26 @@ impl Machine {
         }
     }
 
+    /// In defrag mode, when reclaim and compaction have failed to prevent it: a block of whatever
+    /// pageblock.
+    fn take_mixing(&mut self, request: &Request) -> Option<PageId> {
+        if !self.system.policies.defrag_mode {
+            return None;
+        }
+        self.memory.placement.may_mix(true);
+        let id = self.memory.take(request, Depth::Min);
+        self.memory.placement.may_mix(false);
+        id
+    }
+
     /// Another attempt after room was made; before giving up, what per-CPU lists hold is given
-    /// back (`__alloc_pages_direct_reclaim`).
+    /// back (`__alloc_pages_direct_reclaim`), which 2.6.16 does not think of.
     fn take_drained(&mut self, request: &Request) -> Option<PageId> {
-        self.memory.take(request, Depth::Min).or_else(|| {
+        let found = self.memory.take(request, Depth::Min);
+        if self.system.policies.reclaims_as_2_6 {
+            return found;
+        }
+        found.or_else(|| {
             self.memory.placement.drain(&mut self.memory.table);
             self.memory.take(request, Depth::Min)
         })
@@ -128,6 +172,8 @@ impl Machine {
         self.slice.reclaims = true;
         let mut scan = Scan::new(highest, CLUSTER, false);
         let for_compaction = self.system.policies.compaction && order > COSTLY;
+        let lists_in_reach = self.lists_up_to(highest);
+        let old = self.system.policies.reclaims_as_2_6;
         loop {
             if for_compaction && self.is_ready_to_compact(order, highest) {
                 break;
@@ -136,17 +182,35 @@ impl Machine {
                 // Room for the block and for what moves out of its way (`compact_gap`).
                 scan.wanted = 2 * order.frames();
             }
-            for lists in self.lists_up_to(highest) {
-                self.shrink(lists, &mut scan);
+            let scanned = scan.scanned;
+            for &lists in &lists_in_reach {
+                if !(old && self.is_given_up(lists, scan.priority)) {
+                    self.shrink(lists, &mut scan);
+                }
             }
-            if scan.reclaimed >= scan.wanted || scan.priority == 0 {
+            if scan.reclaimed >= scan.wanted {
+                break;
+            }
+            if old && scan.scanned > scanned && scan.priority < DEF_PRIORITY - 2 {
+                self.nap(CONGESTION_NS);
+            }
+            if scan.priority == 0 {
                 break;
             }
             scan.priority -= 1;
         }
+        if old {
+            self.settle_priorities(lists_in_reach);
+        }
         self.slice.reclaims = false;
         self.throttle();
         scan.reclaimed
+    }
+
+    /// Whoever the slice belongs to sleeps for so long before it goes on.
+    fn nap(&mut self, ns: u64) {
+        let now = self.clock.now_ns() + self.slice.spent_ns;
+        self.slice.wait_until_ns = self.slice.wait_until_ns.max(now) + ns;
     }
 
     /// The sets of LRU lists with pages that are of use to a request, each once.

@@ -18,6 +18,8 @@ pub enum Actor {
     Kcompactd(u16),
     /// The look at a node's fragmentation score.
     Proactive(u16),
+    /// What a node's placement does off the path of allocations.
+    Upkeep(u16),
     /// The daemon that makes huge pages out of small ones.
     Khugepaged,
     /// The daemon that writes dirty pages back.

@@ -16,6 +16,7 @@ use frames::{Frame, FrameTable, Layout, Order, ZoneKind};
 use super::Machine;
 use super::clock::{Actor, Next};
 use super::page::{Flags, PageId, Pages};
+use super::placing::compactable;
 use super::scenario::Scenario;
 
 /// What a machine remembers of compaction.
@@ -35,9 +36,10 @@ struct Daemon {
 const INTERVAL_NS: u64 = 500_000_000;
 
 impl Compaction {
-    pub(super) fn new(layout: &Layout, scenario: &Scenario) -> Compaction {
+    pub(super) fn new(layout: &Layout, scenario: &Scenario, in_blocks: bool) -> Compaction {
         let mut compactor = Compactor::new(layout);
         compactor.extfrag_threshold = scenario.vm.extfrag_threshold;
+        compactor.in_blocks = in_blocks;
         let daemon = |_| Daemon {
             asked: Kcompactd::new(ZoneKind::Movable),
             awake: false,
@@ -48,8 +50,8 @@ impl Compaction {
 }
 
 /// What the machine knows of pages that compaction would move.
-struct Movable<'a> {
-    pages: &'a Pages,
+pub(super) struct Movable<'a> {
+    pub(super) pages: &'a Pages,
 }
 
 impl compaction::Pages for Movable<'_> {
@@ -88,10 +90,12 @@ impl Machine {
             priority,
         };
         let super::memory::Memory { table, placement, pages, .. } = &mut self.memory;
-        let Some(linux) = placement.linux_mut() else { return (None, Outcome::Skipped) };
         let compactor = &mut self.compaction.compactor;
-        let (outcome, cost) =
-            compactor.direct(table, linux, &mut Movable { pages }, &zonelist, direct);
+        let pages = &mut Movable { pages };
+        let ran = compactable!(placement, placement => {
+            compactor.direct(table, placement, pages, &zonelist, direct)
+        });
+        let Some((outcome, cost)) = ran else { return (None, Outcome::Skipped) };
         self.pay(cost);
         self.counters.compact_migrate_scanned += cost.migrate_scanned;
         self.counters.compact_free_scanned += cost.free_scanned;
@@ -112,7 +116,7 @@ impl Machine {
     }
 
     /// Simulated time and counters of a run.
-    fn pay(&mut self, cost: Cost) {
+    pub(super) fn pay(&mut self, cost: Cost) {
         let costs = &self.scenario.costs;
         let scanned = cost.migrate_scanned + cost.free_scanned;
         let moved = cost.moved * (costs.migrate_ns + costs.copy_frame_ns);
@@ -146,11 +150,12 @@ impl Machine {
         };
         self.counters.compact_daemon_wake += 1;
         let super::memory::Memory { table, placement, pages, .. } = &mut self.memory;
-        if let Some(linux) = placement.linux_mut() {
-            let compactor = &mut self.compaction.compactor;
-            let pages = &mut Movable { pages };
-            let (outcomes, cost) =
-                compactor.kcompactd(table, linux, pages, zones.into_iter(), order);
+        let compactor = &mut self.compaction.compactor;
+        let pages = &mut Movable { pages };
+        let ran = compactable!(placement, placement => {
+            compactor.kcompactd(table, placement, pages, zones.into_iter(), order)
+        });
+        if let Some((outcomes, cost)) = ran {
             let failed = |outcome| matches!(outcome, Outcome::Complete | Outcome::PartialSkipped);
             if outcomes.iter().any(|&(_, outcome)| failed(outcome)) {
                 self.memory.placement.drain(&mut self.memory.table);
@@ -197,10 +202,12 @@ impl Machine {
             let until = Some(daemon.proactive.low_score());
             let zones = self.zones_of(node);
             let super::memory::Memory { table, placement, pages, .. } = &mut self.memory;
-            if let Some(linux) = placement.linux_mut() {
-                let compactor = &mut self.compaction.compactor;
-                let pages = &mut Movable { pages };
-                let cost = compactor.whole(table, linux, pages, zones.into_iter(), until);
+            let compactor = &mut self.compaction.compactor;
+            let pages = &mut Movable { pages };
+            let cost = compactable!(placement, placement => {
+                compactor.whole(table, placement, pages, zones.into_iter(), until)
+            });
+            if let Some(cost) = cost {
                 self.pay_daemon(cost);
             }
             run = Some((before, self.score(node)));
@@ -224,10 +231,23 @@ impl Machine {
         use frames::compaction::suitable::{Suitable, suitable};
         let threshold = self.scenario.vm.extfrag_threshold;
         let zonelist = self.memory.layout.zonelist(0, highest);
-        let Some(linux) = self.memory.placement.linux_mut() else { return false };
-        let linux = &*linux;
-        zonelist
-            .into_iter()
-            .any(|zone| suitable(linux, zone, order, highest, threshold) != Suitable::Skip)
+        let ready = compactable!(&mut self.memory.placement, placement => {
+            zonelist
+                .into_iter()
+                .any(|zone| suitable(placement, zone, order, highest, threshold) != Suitable::Skip)
+        });
+        ready.unwrap_or(false)
+    }
+
+    /// Clears stale skip bits as kswapd of a node goes to sleep (`reset_isolation_suitable`).
+    pub(super) fn forget_skips(&mut self, node: u16) {
+        for zone in self.zones_of(node) {
+            let super::memory::Memory { table, placement, pages, .. } = &mut self.memory;
+            let hints = self.compaction.compactor.hints_mut(zone);
+            let pages = &mut Movable { pages };
+            compactable!(placement, placement => {
+                hints.forget_skips(&compaction::Memory { table, placement, pages, zone });
+            });
+        }
     }
 }

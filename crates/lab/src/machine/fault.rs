@@ -49,6 +49,7 @@ impl Machine {
         let done = self.disk.submit(self.clock.now_ns(), 1);
         self.slice.wait_until_ns = self.slice.wait_until_ns.max(done);
         self.memory.pages.set_use(id, Use::Anonymous, process, index);
+        self.begin_active(id);
         let lists = self.lru.of_zone(self.memory.zone(id));
         self.workingset_refault(lists, id, shadow, false);
         self.lru.add(&mut self.memory.pages, lists, id);
@@ -60,12 +61,21 @@ impl Machine {
     pub(super) fn own(&mut self, process: u32, index: u32, id: PageId) {
         self.memory.pages.set_use(id, Use::Anonymous, process, index);
         self.memory.pages[id].flags.set(Flags::YOUNG);
+        self.begin_active(id);
         let frames = self.memory.pages[id].frames();
         self.spend(self.scenario.costs.copy_frame_ns * frames);
         let lists = self.lru.of_zone(self.memory.zone(id));
         self.lru.add(&mut self.memory.pages, lists, id);
         for at in 0..frames as u32 {
             self.processes[process as usize].set_place(index + at, id);
+        }
+    }
+
+    /// Anonymous memory begins on the inactive list since Linux 5.9, on the active one before
+    /// (`lru_cache_add_active`).
+    fn begin_active(&mut self, id: PageId) {
+        if self.system.policies.reclaims_as_2_6 {
+            self.memory.pages[id].flags.set(Flags::ACTIVE);
         }
     }
 

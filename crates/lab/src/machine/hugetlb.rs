@@ -27,6 +27,19 @@ pub struct Attempt {
     pub took_ns: u64,
 }
 
+/// A pool of persistent huge pages that a phase resized.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PoolChange {
+    /// The phase.
+    pub phase: String,
+    /// The order of the pages.
+    pub order: u8,
+    /// Pages asked for.
+    pub wanted: u64,
+    /// Pages in the pool afterwards.
+    pub had: u64,
+}
+
 fn zone_name<S: serde::Serializer>(zone: &Option<ZoneKind>, s: S) -> Result<S::Ok, S::Error> {
     match zone {
         Some(zone) => s.serialize_some(zone.name()),
@@ -104,6 +117,32 @@ impl Machine {
             self.free(id);
         }
         pages.len() as u64
+    }
+
+    /// Resizes the pool of huge pages, as writing `nr_hugepages` does: until it has so many, or an
+    /// attempt fails.
+    pub(super) fn resize_pool(&mut self, phase: &str, wanted: u64) {
+        let order = Order::new(self.scenario.machine.huge_order).unwrap_or(Order::HUGE);
+        while (self.hugetlb.len() as u64) < wanted
+            && self.allocate_huge(order, Effort::Direct).zone.is_some()
+        {}
+        self.slice = super::Slice::default();
+        for id in self.hugetlb.split_off(self.hugetlb.len().min(wanted as usize)) {
+            self.free(id);
+        }
+        self.note_pool(phase, order, wanted, self.hugetlb.len());
+    }
+
+    /// Resizes the pool of 1 GiB pages.
+    pub(super) fn resize_gigantic_pool(&mut self, phase: &str, wanted: u64) {
+        while (self.gigantic.len() as u64) < wanted && self.allocate_gigantic() {}
+        self.free_gigantic(wanted as usize);
+        self.note_pool(phase, Order::GIGANTIC, wanted, self.gigantic.len());
+    }
+
+    fn note_pool(&mut self, phase: &str, order: Order, wanted: u64, had: usize) {
+        let (phase, order, had) = (phase.to_owned(), order.get(), had as u64);
+        self.pool_changes.push(PoolChange { phase, order, wanted, had });
     }
 
     /// Lets simulated time pass.

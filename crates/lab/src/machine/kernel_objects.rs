@@ -9,6 +9,7 @@ use frames::{MigrateType, Mobility, Order, ZoneKind};
 use super::Machine;
 use super::clock::{Actor, Next};
 use super::page::{PageId, Use};
+use super::placing::Placed;
 use super::scenario::KernelUse;
 
 /// A kind of kernel memory: what of it is in use, and until when.
@@ -57,11 +58,13 @@ impl Machine {
     fn kernel_object_arrives(&mut self, at: usize, now: u64) {
         let kind = &self.scenario.kernel[at];
         let pinned = kind.used_as == KernelUse::Pinned;
+        // Contiguitas moves a page where pins belong before it is pinned; elsewhere it stays.
+        let moves = pinned && kind.order == 0 && self.memory.migrates_on_pin();
         let request = Request {
             order: Order::new(kind.order).unwrap_or(Order::BASE),
             // What is pinned was asked for as user memory: nobody knew.
             migrate_type: if pinned { MigrateType::Movable } else { MigrateType::Unmovable },
-            mobility: Mobility::Unmovable,
+            mobility: if moves { Mobility::Movable } else { Mobility::Unmovable },
             highest_zone: if pinned { self.highest_for_users() } else { ZoneKind::Normal },
             gfp_flags: if kind.atomic { gfp::ATOMIC_REQUEST } else { gfp::KERNEL | gfp::NORETRY },
             ..Request::default()
@@ -69,7 +72,8 @@ impl Machine {
         let until =
             now + self.scenario.kernel[at].lifetime.sample(&mut self.random).max(0.0) as u64;
         self.spend(self.scenario.costs.object_ns);
-        match self.allocate(&request) {
+        let id = self.allocate(&request).filter(|&id| !moves || self.pin(id));
+        match id {
             Some(id) => {
                 let used_as = if pinned { Use::Pinned } else { Use::Kernel };
                 self.memory.pages.set_use(id, used_as, at as u32, 0);
@@ -77,5 +81,20 @@ impl Machine {
             }
             None => self.kernel_objects[at].failed += 1,
         }
+    }
+
+    /// Moves a page to the unmovable region for a pin; if there is no room for it there, the page is
+    /// freed, since it must not be pinned where it is.
+    fn pin(&mut self, id: PageId) -> bool {
+        let costs = &self.scenario.costs;
+        self.slice.spent_ns += costs.migrate_ns + costs.copy_frame_ns;
+        let owner = self.memory.pages.owner_of(id);
+        let Placed::Regions(regions) = &mut self.memory.placement else { return false };
+        let pinned = regions.pin(&mut self.memory.table, owner).is_ok();
+        if !pinned {
+            self.memory.pages.set_use(id, Use::Kernel, 0, 0);
+            self.free(id);
+        }
+        pinned
     }
 }

@@ -1,10 +1,10 @@
 //! kswapd: reclaim in the background, until the high watermarks are met (`balance_pgdat`).
 //!
-//! Two generations of the same daemon. That of 6.1 leaves contiguity to compaction: once twice the
-//! size of the request has been reclaimed, it only minds single frames. That of 2.6.16 insists: it
-//! goes on until every zone that can be reclaimed has a free block of the order that it was woken
-//! for.
+//! Two generations of the same daemon. That of 6.1, here, leaves contiguity to compaction: once
+//! twice the size of the request has been reclaimed, it only minds single frames. That of 2.6.16
+//! insists (`kswapd_2_6.rs`).
 
+use frames::compaction::suitable::frames_in_blocks;
 use frames::{Order, ZoneKind};
 
 use super::Machine;
@@ -21,18 +21,16 @@ pub(super) struct Kswapd {
     work: Option<Work>,
     /// Balancing acts that freed nothing; too many make the node hopeless (`kswapd_failures`).
     failures: u32,
-    /// Pages looked at in vain since the last one freed, by set of lists (`pages_scanned`).
-    in_vain: Vec<u64>,
 }
 
 /// A balancing act in progress.
 #[derive(Clone, Copy, Debug)]
-struct Work {
+pub(super) struct Work {
     /// What it was woken for.
     asked: Order,
     /// What it minds now.
-    order: Order,
-    scan: Scan,
+    pub order: Order,
+    pub scan: Scan,
     /// Frames that are still to be reclaimed for boosted watermarks.
     boost: u64,
     boosted: bool,
@@ -41,21 +39,19 @@ struct Work {
 /// So many failures in a row and the daemon waits for direct reclaim to succeed
 /// (`MAX_RECLAIM_RETRIES`).
 const HOPELESS: u32 = 16;
-/// A pause where the disk may be what holds reclaim up (`blk_congestion_wait(WRITE, HZ/10)`).
-const CONGESTION_NS: u64 = 100_000_000;
-
 impl Kswapd {
     pub(super) fn new() -> Kswapd {
-        Kswapd { awake: false, asked: Order::BASE, work: None, failures: 0, in_vain: Vec::new() }
+        Kswapd { awake: false, asked: Order::BASE, work: None, failures: 0 }
     }
 }
 
 impl Machine {
     /// Wakes the daemons of all nodes for a request (`wake_all_kswapds`).
     pub(super) fn wake_kswapds(&mut self, order: Order, _highest: ZoneKind) {
+        let order = if self.system.policies.defrag_mode { order.max(Order::HUGE) } else { order };
         for node in 0..self.kswapd.len() {
             self.kswapd[node].asked = self.kswapd[node].asked.max(order);
-            if self.kswapd[node].failures < HOPELESS || self.system.policies.kswapd_insists {
+            if self.kswapd[node].failures < HOPELESS || self.system.policies.reclaims_as_2_6 {
                 self.rouse(node);
             }
         }
@@ -63,9 +59,12 @@ impl Machine {
 
     /// Wakes the daemons of nodes whose watermarks were boosted (`wakeup_kswapd` from `rmqueue`).
     pub(super) fn wake_kswapds_for_boost(&mut self) {
-        for node in 0..self.kswapd.len() {
-            if !self.kswapd[node].awake && self.boost_of(node as u16) > 0 {
-                self.rouse(node);
+        // On the path of every allocation.
+        for (at, zone) in self.memory.layout.zones().iter().enumerate() {
+            let node = usize::from(zone.span.node);
+            if self.memory.placement.boost(at) > 0 && !self.kswapd[node].awake {
+                self.kswapd[node].awake = true;
+                self.clock.wake(self.clock.now_ns(), Actor::Kswapd(node as u16));
             }
         }
     }
@@ -98,6 +97,9 @@ impl Machine {
             Some(work) => work,
             None => self.begin_balancing(node),
         };
+        if self.system.policies.reclaims_as_2_6 {
+            return self.insist(node, work);
+        }
         if work.boost > 0 && !self.is_balanced(node, work.order) {
             // The node is short of memory: that comes first.
             work.boost = 0;
@@ -105,7 +107,7 @@ impl Machine {
         }
         let done = work.boost == 0 && self.is_balanced(node, work.order);
         let given_up = work.boosted && work.boost > 0 && work.scan.priority < DEF_PRIORITY - 2;
-        if done || given_up || self.is_exhausted(node, &work) {
+        if done || given_up || work.scan.priority == 0 {
             return self.end_balancing(node, &work);
         }
         let before = (work.scan.scanned, work.scan.reclaimed);
@@ -119,27 +121,6 @@ impl Machine {
             work.scan.priority = 0;
             work.boost = 0;
         }
-        let pause = self.set_priority(&mut work, scanned, reclaimed);
-        self.kswapd[at].work = Some(work);
-        self.throttle();
-        match pause {
-            true => Next::SleepUntil(self.clock.now_ns() + self.slice.spent_ns + CONGESTION_NS),
-            false => Next::Again,
-        }
-    }
-
-    /// How hard the next round looks; whether it waits first.
-    fn set_priority(&mut self, work: &mut Work, scanned: u64, reclaimed: u64) -> bool {
-        if self.system.policies.kswapd_insists {
-            if work.scan.reclaimed >= CLUSTER || work.scan.priority == 0 {
-                // Over again from the gentlest priority, as direct reclaim would.
-                let highest = work.scan.highest;
-                work.scan = Scan::new(highest, CLUSTER, true);
-                return reclaimed == 0;
-            }
-            work.scan.priority -= 1;
-            return work.scan.priority < DEF_PRIORITY - 2;
-        }
         if work.order > Order::BASE && work.scan.reclaimed >= 2 * work.order.frames() {
             // Fragmented beyond what reclaim mends: single frames must do (`compact_gap`).
             work.order = Order::BASE;
@@ -147,7 +128,23 @@ impl Machine {
         if scanned < work.scan.wanted || reclaimed == 0 {
             work.scan.priority = work.scan.priority.saturating_sub(1);
         }
-        false
+        self.kswapd[at].work = Some(work);
+        self.throttle();
+        Next::Again
+    }
+
+    /// Remembers how far the daemon of a node has come.
+    pub(super) fn set_kswapd_work(&mut self, node: u16, work: Work) {
+        self.kswapd[usize::from(node)].work = Some(work);
+    }
+
+    /// Lets the daemon of a node begin anew if somebody has asked for a larger block meanwhile, or
+    /// else sleep; whether it begins anew (`kswapd` of 2.6.16).
+    pub(super) fn take_larger_order(&mut self, node: u16) -> bool {
+        let kswapd = &mut self.kswapd[usize::from(node)];
+        let done = kswapd.work.take().map_or(Order::BASE, |work| work.asked);
+        kswapd.awake = kswapd.asked > done;
+        kswapd.awake
     }
 
     fn begin_balancing(&mut self, node: u16) -> Work {
@@ -173,26 +170,8 @@ impl Machine {
             self.zones_of(node).into_iter().map(|zone| self.lru.of_zone(zone)).collect();
         lists.dedup();
         for lists in lists {
-            if work.scan.priority < DEF_PRIORITY && self.is_unreclaimable(node, lists) {
-                continue;
-            }
-            let before = (work.scan.scanned, work.scan.reclaimed);
             self.shrink(lists, &mut work.scan);
-            let kswapd = &mut self.kswapd[usize::from(node)];
-            if kswapd.in_vain.len() <= lists {
-                kswapd.in_vain.resize(lists + 1, 0);
-            }
-            kswapd.in_vain[lists] = match work.scan.reclaimed > before.1 {
-                true => 0,
-                false => kswapd.in_vain[lists] + (work.scan.scanned - before.0).max(1),
-            };
         }
-    }
-
-    /// Whether all of a set of lists was looked at several times in vain (`all_unreclaimable`).
-    fn is_unreclaimable(&self, node: u16, lists: usize) -> bool {
-        let in_vain = self.kswapd[usize::from(node)].in_vain.get(lists).copied().unwrap_or(0);
-        in_vain > 4 * self.reclaimable(lists).max(CLUSTER)
     }
 
     /// Frames on the LRU lists that reclaim could free (`zone_reclaimable_pages`).
@@ -203,17 +182,6 @@ impl Machine {
         file + if self.may_reclaim_anonymous() { anonymous } else { 0 }
     }
 
-    /// Whether reclaim has tried its hardest.
-    fn is_exhausted(&self, node: u16, work: &Work) -> bool {
-        match self.system.policies.kswapd_insists {
-            true => self
-                .zones_of(node)
-                .into_iter()
-                .all(|zone| self.is_unreclaimable(node, self.lru.of_zone(zone))),
-            false => work.scan.priority == 0,
-        }
-    }
-
     fn end_balancing(&mut self, node: u16, work: &Work) -> Next {
         let at = usize::from(node);
         for zone in self.zones_of(node) {
@@ -222,7 +190,7 @@ impl Machine {
                 self.memory.placement.end_boost(zone);
             }
         }
-        if self.is_exhausted(node, work) && work.scan.reclaimed == 0 {
+        if work.scan.priority == 0 && work.scan.reclaimed == 0 {
             self.kswapd[at].failures += 1;
         } else {
             self.kswapd[at].failures = 0;
@@ -235,11 +203,11 @@ impl Machine {
         let asked_again = self.kswapd[at].asked > Order::BASE
             && self.kswapd[at].failures == 0
             && !self.is_balanced(node, self.kswapd[at].asked);
-        if asked_again && !self.system.policies.kswapd_insists {
+        if asked_again {
             return Next::Again;
         }
-        self.kswapd[at].in_vain.clear();
         self.kswapd[at].awake = false;
+        self.forget_skips(node);
         // There should be room now: let others make it contiguous.
         let order = if work.boosted { Order::HUGE } else { work.asked };
         self.wake_kcompactd(node, order);
@@ -247,21 +215,17 @@ impl Machine {
     }
 
     /// Whether a node has what kswapd wants: one zone above its high watermark at `order`
-    /// (`pgdat_balanced`), or, for the daemon that insists, every zone that can be reclaimed.
+    /// (`pgdat_balanced`). In defrag mode memory counts in whole pageblocks, as long as reclaim
+    /// minds more than single frames.
     pub(super) fn is_balanced(&self, node: u16, order: Order) -> bool {
-        let is_above = |&zone: &usize| {
+        let in_blocks = self.system.policies.defrag_mode && order > Order::BASE;
+        self.zones_of(node).into_iter().any(|zone| {
             let high = self.memory.layout.zones()[zone].span.watermarks.high;
+            if in_blocks {
+                let counts = self.memory.placement.free_counts(zone);
+                return frames_in_blocks(&counts) > high + order.frames() - 1;
+            }
             self.memory.placement.watermark_ok(zone, order, high, ZoneKind::Movable)
-        };
-        let zones = self.zones_of(node);
-        if !self.system.policies.kswapd_insists {
-            return zones.iter().any(is_above);
-        }
-        zones.iter().all(|zone| {
-            let high = self.memory.layout.zones()[*zone].span.watermarks.high;
-            let kind = self.memory.layout.zones()[*zone].span.kind;
-            self.memory.placement.watermark_ok(*zone, order, high, kind)
-                || self.is_unreclaimable(node, self.lru.of_zone(*zone))
         })
     }
 }

@@ -122,9 +122,9 @@ impl Kind {
         matches!(self, Kind::ActiveAnon | Kind::ActiveFile)
     }
 
-    /// The list for a page.
-    pub fn of(page: &Page) -> Kind {
-        match (page.used_as == Use::File, page.flags.has(Flags::ACTIVE)) {
+    /// The list for a page; `merged` if anonymous memory and page cache share theirs.
+    pub fn of(page: &Page, merged: bool) -> Kind {
+        match (merged || page.used_as == Use::File, page.flags.has(Flags::ACTIVE)) {
             (false, false) => Kind::InactiveAnon,
             (false, true) => Kind::ActiveAnon,
             (true, false) => Kind::InactiveFile,
@@ -146,23 +146,57 @@ pub struct LruVec {
     pub refaults_seen: [u64; 2],
     /// Such refaults so far.
     pub refaults: [u64; 2],
-    /// Pages that 2.6.16 was to scan on each list and did not, for they were too few
-    /// (`nr_scan_inactive`).
-    pub unscanned: [u64; 4],
+    /// What 2.6.16 keeps of a zone beside.
+    pub zone: ZoneScan,
+}
+
+/// What reclaim of 2.6.16 keeps of a zone (`struct zone`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneScan {
+    /// Pages that were to be scanned and were not, for they were too few: active, inactive
+    /// (`nr_scan_active`, `nr_scan_inactive`).
+    pub unscanned: [u64; 2],
+    /// The priority of the last look (`temp_priority`).
+    pub priority: u32,
+    /// The hardest that it took of late: how much reclaim is in distress (`prev_priority`).
+    pub hardest: u32,
+    /// Pages looked at since one was freed (`pages_scanned`).
+    pub in_vain: u64,
+    /// Nothing more is to be had (`all_unreclaimable`).
+    pub unreclaimable: bool,
+}
+
+impl Default for ZoneScan {
+    fn default() -> ZoneScan {
+        let priority = super::reclaim::DEF_PRIORITY;
+        ZoneScan {
+            unscanned: [0; 2],
+            priority,
+            hardest: priority,
+            in_vain: 0,
+            unreclaimable: false,
+        }
+    }
 }
 
 /// All lists of a machine.
 #[derive(Clone, Debug)]
 pub struct Lru {
     vecs: Vec<LruVec>,
+    /// Anonymous memory and page cache share their lists, those of page cache, as they did until
+    /// 2.6.28.
+    merged: bool,
     /// Which lists the pages of each zone of the layout go to.
     of_zone: Vec<usize>,
+    /// Whether some zone is unreclaimable ([`ZoneScan::unreclaimable`]).
+    pub gave_up: bool,
 }
 
 impl Lru {
     /// Lists for the zones of a layout, where `of_zone` tells which zones share theirs: all of a
-    /// node since Linux 4.8, none before.
-    pub fn new(of_zone: Vec<usize>) -> Lru {
+    /// node since Linux 4.8, none before. `merged` if anonymous memory and page cache share theirs,
+    /// as they did until 2.6.28.
+    pub fn new(of_zone: Vec<usize>, merged: bool) -> Lru {
         let count = of_zone.iter().max().map_or(0, |&last| last + 1);
         assert!(count * 4 < usize::from(Page::NO_LIST), "{count} sets of lists");
         let vec = LruVec {
@@ -171,9 +205,9 @@ impl Lru {
             cost: [0; 2],
             refaults_seen: [0; 2],
             refaults: [0; 2],
-            unscanned: [0; 4],
+            zone: ZoneScan::default(),
         };
-        Lru { vecs: vec![vec; count], of_zone }
+        Lru { vecs: vec![vec; count], merged, of_zone, gave_up: false }
     }
 
     /// Number of sets of lists.
@@ -214,14 +248,14 @@ impl Lru {
     /// Puts a page that is on no list at the head of the one its use and flags ask for.
     #[inline]
     pub fn add(&mut self, pages: &mut Pages, at: usize, id: PageId) {
-        let kind = Kind::of(&pages[id]);
+        let kind = Kind::of(&pages[id], self.merged);
         let name = (at * 4) as u8 + kind as u8;
         self.vecs[at].lists[kind as usize].push_head(pages, id, name);
     }
 
     /// Puts a page that is on no list at the tail: it is looked at next.
     pub fn add_tail(&mut self, pages: &mut Pages, at: usize, id: PageId) {
-        let kind = Kind::of(&pages[id]);
+        let kind = Kind::of(&pages[id], self.merged);
         let name = (at * 4) as u8 + kind as u8;
         self.vecs[at].lists[kind as usize].push_tail(pages, id, name);
     }
@@ -260,7 +294,7 @@ impl Lru {
                 for id in list.iter(pages) {
                     let page = &pages[id];
                     assert!(page.is_lru(), "{id:?} {page:?} on an LRU list");
-                    assert_eq!(Kind::of(page), kind, "{id:?} {page:?}");
+                    assert_eq!(Kind::of(page, self.merged), kind, "{id:?} {page:?}");
                     assert_eq!(usize::from(page.list), at * 4 + kind as usize, "{id:?} {page:?}");
                     frames += page.frames();
                 }

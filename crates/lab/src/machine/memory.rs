@@ -78,6 +78,11 @@ impl Memory {
         self.pages.end(id);
     }
 
+    /// Whether pages that are to be pinned are moved to memory of their own first.
+    pub fn migrates_on_pin(&self) -> bool {
+        matches!(self.placement, Placed::Regions(_))
+    }
+
     /// Where a page begins.
     pub fn frame(&self, id: PageId) -> Frame {
         self.table.block_of(self.pages.owner_of(id)).expect("a page in use lies somewhere")

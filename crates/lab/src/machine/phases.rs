@@ -19,6 +19,11 @@ impl Machine {
             let name = &self.scenario.kernel[at].name;
             stream.open = phase.kernel.as_ref().is_none_or(|names| names.contains(name));
         }
+        self.prepare_memory(phase);
+    }
+
+    /// Deletes what a phase says, then resizes pools of huge pages.
+    fn prepare_memory(&mut self, phase: &Phase) {
         if !phase.delete.is_empty() {
             for file in std::mem::take(&mut self.files.written) {
                 self.delete_written(file);
@@ -28,6 +33,13 @@ impl Machine {
                     self.delete_set(set);
                 }
             }
+        }
+        // A range with huge pages of a pool in it cannot be emptied.
+        if let Some(pages) = phase.gigantic {
+            self.resize_gigantic_pool(&phase.name, pages);
+        }
+        if let Some(pages) = phase.hugetlb {
+            self.resize_pool(&phase.name, pages);
         }
     }
 

@@ -3,13 +3,15 @@
 use std::ops::{Deref, DerefMut};
 
 use frames::placement::buddy::Buddy;
+use frames::placement::freebsd::FreeBsd;
 use frames::placement::linux::Linux;
 use frames::placement::lists::Lists;
 use frames::placement::regions::Regions;
 use frames::placement::stepwise::Stepwise;
+use frames::placement::superpageblocks::Superpageblocks;
 
-/// One of the placements that a machine can run. Only Linux's can be compacted by Linux's
-/// compaction, which asks more of a placement than others have to give.
+/// One of the placements that a machine can run. Linux's compaction asks more of a placement than
+/// most have to give ([`Compactable`](frames::compaction::Compactable)).
 pub enum Placed {
     /// One free list per order; with a movable zone in the layout, `zones` as well.
     Buddy(Buddy),
@@ -17,19 +19,32 @@ pub enum Placed {
     Lists(Lists),
     /// Linux 6.1.
     Linux(Box<Linux>),
+    /// FreeBSD's `vm_phys`.
+    FreeBsd(Box<FreeBsd>),
     /// Two regions.
     Regions(Box<Regions>),
+    /// Gigabytes clean or tainted.
+    Superpageblocks(Box<Superpageblocks>),
 }
 
-impl Placed {
-    /// Linux's, if it is that.
-    pub fn linux_mut(&mut self) -> Option<&mut Linux> {
-        match self {
-            Placed::Linux(linux) => Some(linux),
+/// Does something with the placement inside a [`Placed`] that Linux's compaction can work on;
+/// `None` for any other.
+macro_rules! compactable {
+    ($placed:expr, $placement:ident => $run:expr) => {
+        match $placed {
+            $crate::machine::placing::Placed::Linux($placement) => {
+                let $placement = &mut **$placement;
+                Some($run)
+            }
+            $crate::machine::placing::Placed::Regions($placement) => {
+                let $placement = &mut **$placement;
+                Some($run)
+            }
             _ => None,
         }
-    }
+    };
 }
+pub(super) use compactable;
 
 impl Deref for Placed {
     type Target = dyn Stepwise;
@@ -40,7 +55,9 @@ impl Deref for Placed {
             Placed::Buddy(buddy) => buddy,
             Placed::Lists(lists) => lists,
             Placed::Linux(linux) => &**linux,
+            Placed::FreeBsd(freebsd) => &**freebsd,
             Placed::Regions(regions) => &**regions,
+            Placed::Superpageblocks(blocks) => &**blocks,
         }
     }
 }
@@ -52,7 +69,9 @@ impl DerefMut for Placed {
             Placed::Buddy(buddy) => buddy,
             Placed::Lists(lists) => lists,
             Placed::Linux(linux) => &mut **linux,
+            Placed::FreeBsd(freebsd) => &mut **freebsd,
             Placed::Regions(regions) => &mut **regions,
+            Placed::Superpageblocks(blocks) => &mut **blocks,
         }
     }
 }

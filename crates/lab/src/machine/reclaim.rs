@@ -1,6 +1,7 @@
 //! LRU reclaim: which pages are looked at, and which of these go (`mm/vmscan.c`).
 
 mod balance;
+mod two_lists;
 mod verdict;
 
 use frames::ZoneKind;
@@ -54,10 +55,27 @@ impl Scan {
 type Batch = Vec<PageId>;
 
 impl Machine {
-    /// Reclaims from one set of lists at the priority of `scan` (`shrink_lruvec`), then from the
-    /// kernel's caches in proportion (`shrink_slab`).
+    /// Reclaims from one set of lists at the priority of `scan`, then from the kernel's caches in
+    /// proportion (`shrink_slab`).
     pub(super) fn shrink(&mut self, lists: usize, scan: &mut Scan) {
         let (scanned, reclaimed) = (scan.scanned, scan.reclaimed);
+        match self.system.policies.reclaims_as_2_6 {
+            true => self.shrink_zone(lists, scan),
+            false => self.shrink_lruvec(lists, scan),
+        }
+        self.shrink_slabs(lists, scan, scan.scanned - scanned);
+        let (scanned, reclaimed) = (scan.scanned - scanned, scan.reclaimed - reclaimed);
+        let counters = &mut self.counters;
+        let (scans, steals) = match scan.daemon {
+            true => (&mut counters.pgscan_kswapd, &mut counters.pgsteal_kswapd),
+            false => (&mut counters.pgscan_direct, &mut counters.pgsteal_direct),
+        };
+        *scans += scanned;
+        *steals += reclaimed;
+    }
+
+    /// The four lists of a node as 6.1 shrinks them (`shrink_lruvec`).
+    fn shrink_lruvec(&mut self, lists: usize, scan: &mut Scan) {
         let mut left = self.plan(lists, scan);
         while [Kind::InactiveAnon, Kind::ActiveFile, Kind::InactiveFile]
             .into_iter()
@@ -80,15 +98,6 @@ impl Machine {
         if scan.may_swap && self.may_reclaim_anonymous() && self.inactive_is_low(lists, false) {
             self.shrink_active(lists, Kind::ActiveAnon, CLUSTER, scan.highest);
         }
-        self.shrink_slabs(lists, scan);
-        let (scanned, reclaimed) = (scan.scanned - scanned, scan.reclaimed - reclaimed);
-        let counters = &mut self.counters;
-        let (scans, steals) = match scan.daemon {
-            true => (&mut counters.pgscan_kswapd, &mut counters.pgsteal_kswapd),
-            false => (&mut counters.pgscan_direct, &mut counters.pgsteal_direct),
-        };
-        *scans += scanned;
-        *steals += reclaimed;
     }
 
     /// Whether anonymous pages have anywhere to go.
@@ -97,12 +106,12 @@ impl Machine {
     }
 
     /// How many pages of each list to look at (`get_scan_count`).
-    fn plan(&mut self, lists: usize, scan: &Scan) -> [u64; 4] {
+    fn plan(&self, lists: usize, scan: &Scan) -> [u64; 4] {
         let sizes = Kind::ALL.map(|kind| self.lru.size(lists, kind));
         let (free, high) = self.free_and_high(lists);
         let file = sizes[Kind::InactiveFile as usize] + sizes[Kind::ActiveFile as usize];
         let anon_inactive = sizes[Kind::InactiveAnon as usize];
-        let counts = scan_counts(&balance::Facts {
+        scan_counts(&balance::Facts {
             sizes,
             priority: scan.priority,
             may_swap: scan.may_swap && self.may_reclaim_anonymous(),
@@ -110,20 +119,6 @@ impl Machine {
             cost: self.lru.vec(lists).cost,
             file_is_tiny: file + free <= high && anon_inactive >> scan.priority > 0,
             deactivates_file: self.deactivates_file(lists),
-        });
-        if self.system.policies.kswapd_insists { self.accumulate(lists, counts) } else { counts }
-    }
-
-    /// What 2.6.16 makes of so many: one more of each list, and nothing of a list before there is
-    /// a cluster to scan (`shrink_zone`).
-    fn accumulate(&mut self, lists: usize, counts: [u64; 4]) -> [u64; 4] {
-        let sizes = Kind::ALL.map(|kind| self.lru.size(lists, kind));
-        let unscanned = &mut self.lru.vec_mut(lists).unscanned;
-        std::array::from_fn(|kind| {
-            if counts[kind] > 0 || sizes[kind] > 0 && counts.iter().all(|&count| count == 0) {
-                unscanned[kind] += counts[kind] + 1;
-            }
-            if unscanned[kind] < CLUSTER { 0 } else { std::mem::take(&mut unscanned[kind]) }
         })
     }
 
@@ -228,6 +223,7 @@ impl Machine {
         }
         scan.scanned += scanned;
         scan.reclaimed += reclaimed;
+        self.lru.vec_mut(lists).zone.in_vain += scanned;
         self.note_cost(lists, kind.is_file(), written, scanned - reclaimed);
     }
 

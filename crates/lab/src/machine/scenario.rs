@@ -333,6 +333,12 @@ pub struct Phase {
     /// Sets of files that are deleted when it begins, with everything that was written.
     #[serde(default)]
     pub delete: Vec<String>,
+    /// Size of the pool of persistent huge pages (`machine.huge_order`) from its beginning on.
+    #[serde(default)]
+    pub hugetlb: Option<u64>,
+    /// Size of the pool of 1 GiB pages.
+    #[serde(default)]
+    pub gigantic: Option<u64>,
 }
 
 /// A size in bytes, written as `64G`.

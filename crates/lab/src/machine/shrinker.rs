@@ -17,12 +17,16 @@ const BATCH: u64 = 128;
 impl Machine {
     /// Scans as large a share of the caches as the lists are of all user memory
     /// (`do_shrink_slab`), so that lists of zones together weigh as much as those of a node.
-    pub(super) fn shrink_slabs(&mut self, lists: usize, scan: &mut Scan) {
+    /// 2.6.16 goes by the pages just scanned.
+    pub(super) fn shrink_slabs(&mut self, lists: usize, scan: &mut Scan, scanned: u64) {
         let freeable = self.slabs.objects(Cache::Dentry);
         let size =
             |lists| Kind::ALL.into_iter().map(|kind| self.lru.size(lists, kind)).sum::<u64>();
         let all: u64 = (0..self.lru.count()).map(size).sum();
-        let share = u128::from(freeable >> scan.priority) * u128::from(size(lists));
+        let share = match self.system.policies.reclaims_as_2_6 {
+            true => u128::from(freeable) * u128::from(scanned),
+            false => u128::from(freeable >> scan.priority) * u128::from(size(lists)),
+        };
         let count = (share / u128::from(all.max(1))) as u64 * 4 / SEEKS;
         self.files.shrink_debt += count;
         while self.files.shrink_debt >= BATCH {

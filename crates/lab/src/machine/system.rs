@@ -4,14 +4,16 @@ use std::fmt;
 use std::str::FromStr;
 
 use frames::placement::buddy::Buddy;
+use frames::placement::freebsd::FreeBsd;
 use frames::placement::linux::{self, Linux};
 use frames::placement::lists::{Division, Lists};
 use frames::placement::regions::Regions;
+use frames::placement::superpageblocks::Superpageblocks;
 use frames::{Layout, Order};
 
 use super::placing::Placed;
 use super::random::{Quantity, Size};
-use super::scenario::Invalid;
+use super::scenario::{Invalid, Vm};
 
 /// Who gets which frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +26,12 @@ pub enum Placing {
     Zones,
     /// Pageblocks by migrate type (Linux 6.1).
     Linux,
+    /// FreeBSD's physical memory allocator.
+    FreeBsd,
     /// Two regions with a moving border (Contiguitas).
     Contiguitas,
+    /// Gigabytes kept clean of unmovable memory (proposed to Linux in 2026).
+    Superpageblocks,
 }
 
 /// How a system reclaims and makes contiguity. Each field is one mechanism.
@@ -33,9 +39,10 @@ pub enum Placing {
 pub struct Policies {
     /// LRU lists of the whole node (Linux 4.8 and later) or of each zone.
     pub node_lru: bool,
-    /// kswapd goes on until each zone has a free block of the order that it was woken for
-    /// (2.6.16), instead of leaving the rest to compaction.
-    pub kswapd_insists: bool,
+    /// Reclaim is that of 2.6.16: anonymous memory and page cache share their lists, and kswapd goes
+    /// on until each zone has a free block of the order that it was woken for, instead of leaving
+    /// the rest to compaction.
+    pub reclaims_as_2_6: bool,
     /// Regions instead of LRU order for requests of order 3 and above (2006 paper, section 10).
     pub linear_reclaim: bool,
     /// Direct compaction.
@@ -54,7 +61,8 @@ pub struct Policies {
     pub huge_pages: bool,
     /// Small pages are collapsed into huge ones.
     pub khugepaged: bool,
-    /// Requests never break up foreign pageblocks as long as reclaim or compaction may help
+    /// Requests never break up foreign pageblocks as long as reclaim or compaction may help, and
+    /// the daemons work until there are whole pageblocks enough
     /// (`vm.defrag_mode`, 6.15).
     pub defrag_mode: bool,
 }
@@ -63,7 +71,7 @@ impl Policies {
     /// Linux 2.6.16.
     pub const LINUX_2_6: Policies = Policies {
         node_lru: false,
-        kswapd_insists: true,
+        reclaims_as_2_6: true,
         linear_reclaim: false,
         compaction: false,
         deferral: false,
@@ -79,7 +87,7 @@ impl Policies {
     /// Linux 6.1.
     pub const LINUX_6_1: Policies = Policies {
         node_lru: true,
-        kswapd_insists: false,
+        reclaims_as_2_6: false,
         linear_reclaim: false,
         compaction: true,
         deferral: true,
@@ -90,6 +98,15 @@ impl Policies {
         huge_pages: true,
         khugepaged: true,
         defrag_mode: false,
+    };
+
+    /// Reclaim of 6.1 without Linux's compaction and what leans on it.
+    const WITHOUT_COMPACTION: Policies = Policies {
+        compaction: false,
+        kcompactd: false,
+        proactive: false,
+        boost: false,
+        ..Policies::LINUX_6_1
     };
 }
 
@@ -162,7 +179,16 @@ const LINUX_SWITCHES: [Switch; 13] = [
 
 impl System {
     /// The names of all systems, without options.
-    pub const NAMES: [&str; 5] = ["buddy", "lists", "zones", "linux", "contiguitas"];
+    pub const NAMES: [&str; 8] = [
+        "buddy",
+        "lists",
+        "zones",
+        "linux",
+        "linux-defrag",
+        "freebsd",
+        "contiguitas",
+        "superpageblocks",
+    ];
 
     /// A system without options.
     fn plain(name: &str) -> Option<System> {
@@ -171,24 +197,29 @@ impl System {
             "lists" => (Placing::Lists(Division::TwoWay), Policies::LINUX_2_6),
             "zones" => (Placing::Zones, Policies::LINUX_2_6),
             "linux" => (Placing::Linux, Policies::LINUX_6_1),
-            "contiguitas" => (
-                Placing::Contiguitas,
-                Policies {
-                    compaction: false,
-                    kcompactd: false,
-                    proactive: false,
-                    ..Policies::LINUX_6_1
-                },
+            "linux-defrag" => {
+                (Placing::Linux, Policies { defrag_mode: true, ..Policies::LINUX_6_1 })
+            }
+            // Refault distances and khugepaged are Linux's own.
+            "freebsd" => (
+                Placing::FreeBsd,
+                Policies { workingset: false, khugepaged: false, ..Policies::WITHOUT_COMPACTION },
             ),
+            "contiguitas" => (Placing::Contiguitas, Policies::LINUX_6_1),
+            "superpageblocks" => (Placing::Superpageblocks, Policies::WITHOUT_COMPACTION),
             _ => return None,
         };
-        let linux = linux::Config { keep_boost: true, ..linux::Config::default() };
+        let linux = match policies.defrag_mode {
+            true => linux::Config::linux_6_15(),
+            false => linux::Config::default(),
+        };
+        let linux = linux::Config { keep_boost: true, ..linux };
         Some(System { name: name.to_owned(), placing, kernelcore: None, policies, linux })
     }
 
     /// Applies one option.
     fn apply(&mut self, option: &str) -> Result<(), UnknownSystem> {
-        let reclaims_by_lru = !self.policies.compaction && self.policies.kswapd_insists;
+        let reclaims_by_lru = !self.policies.compaction && self.policies.reclaims_as_2_6;
         if option == "linear" && reclaims_by_lru {
             self.policies.linear_reclaim = true;
             return Ok(());
@@ -204,6 +235,10 @@ impl System {
             self.kernelcore = Some(bytes as u64);
             return Ok(());
         }
+        if option == "no-defrag-mode" && self.policies.defrag_mode {
+            (self.policies.defrag_mode, self.linux.defrag_mode) = (false, false);
+            return Ok(());
+        }
         if self.placing == Placing::Linux
             && let Some((_, switch)) = LINUX_SWITCHES.iter().find(|(name, _)| *name == option)
         {
@@ -214,8 +249,11 @@ impl System {
             Placing::Buddy => vec!["linear"],
             Placing::Lists(_) => vec!["linear", "three-way"],
             Placing::Zones => vec!["linear", "kernelcore=SIZE"],
-            Placing::Linux => LINUX_SWITCHES.iter().map(|(name, _)| *name).collect(),
-            Placing::Contiguitas => vec!["none"],
+            Placing::Linux => {
+                let own = self.policies.defrag_mode.then_some("no-defrag-mode");
+                own.into_iter().chain(LINUX_SWITCHES.iter().map(|(name, _)| *name)).collect()
+            }
+            Placing::FreeBsd | Placing::Contiguitas | Placing::Superpageblocks => vec!["none"],
         };
         Err(UnknownSystem::Option {
             system: self.name.split('+').next().unwrap_or_default().to_owned(),
@@ -240,17 +278,27 @@ impl System {
     }
 
     /// Its placement for a machine of `layout`.
-    pub fn placement(&self, layout: &Layout, cpus: u16, largest: Order) -> Placed {
+    pub fn placement(&self, layout: &Layout, cpus: u16, largest: Order, vm: &Vm) -> Placed {
         match self.placing {
             // A zone for easily reclaimed pages is a matter of the layout alone.
             Placing::Buddy | Placing::Zones => Placed::Buddy(Buddy::new(layout, largest)),
             Placing::Lists(division) => Placed::Lists(Lists::new(layout, largest, division)),
             Placing::Linux => {
-                let config = linux::Config { cpus_per_node: cpus, ..self.linux };
+                let boost = self.linux.watermark_boost_factor.min(vm.watermark_boost_factor);
+                let config = linux::Config {
+                    cpus_per_node: cpus,
+                    // `no-boost` has made it 0.
+                    watermark_boost_factor: if boost == 0 { 0 } else { vm.watermark_boost_factor },
+                    ..self.linux
+                };
                 Placed::Linux(Box::new(Linux::new(layout, config)))
             }
             Placing::Contiguitas => {
                 Placed::Regions(Box::new(Regions::new(layout, Default::default())))
+            }
+            Placing::FreeBsd => Placed::FreeBsd(Box::new(FreeBsd::new(layout, Default::default()))),
+            Placing::Superpageblocks => {
+                Placed::Superpageblocks(Box::new(Superpageblocks::new(layout, Default::default())))
             }
         }
     }

@@ -158,6 +158,10 @@ impl Scenario {
         for phase in &self.phases {
             let key = |name| format!("phase `{}`: {name}", phase.name);
             within(key("duration in ns"), phase.duration.0 as f64, 0.0, YEAR)?;
+            let memory = self.machine.memory.0;
+            let huge = memory >> (12 + self.machine.huge_order);
+            within(key("hugetlb"), phase.hugetlb.unwrap_or(0), 0, huge)?;
+            within(key("gigantic"), phase.gigantic.unwrap_or(0), 0, memory >> 30)?;
             for (name, &count) in &phase.run {
                 if !self.processes.iter().any(|kind| kind.name == *name) {
                     refuse(key("run"), format!("`{name}`"), "no [[process]] has that name")?;

@@ -1,6 +1,7 @@
 //! The comparison report of the 2006 paper (Figure 11) and its graphs (Figures 5 to 8, 12, 13).
 
 use ::lab::bench::{Load, Outcome, Pass, Preset};
+use ::lab::machine::Obstacles;
 use report::{
     Axis, BarChart, BarSeries, Block, Cell, LineChart, Report, Section, Series, Shape, Table, Unit,
     number,
@@ -10,6 +11,14 @@ use super::{all_counters, columns, compared, quoted};
 
 /// Zones in the order of the paper's report. Its EasyRclm zone is the movable zone.
 const ZONES: [&str; 5] = ["DMA", "DMA32", "Normal", "HighMem", "Movable"];
+
+/// What lies in the blocks that were not had.
+const OBSTACLES: [(&str, fn(&Obstacles) -> u64); 4] = [
+    ("Not had: kernel memory in it", |o| o.kernel),
+    ("Not had: anonymous memory", |o| o.anonymous),
+    ("Not had: page cache", |o| o.file),
+    ("Not had: free, in part on per-CPU lists", |o| o.per_cpu),
+];
 
 /// The whole report.
 pub fn report(
@@ -103,6 +112,10 @@ fn highalloc(systems: &[Outcome]) -> Section {
             }
         }
         rows.push(counts("% Success", systems, |s| pass(s).percent()));
+        for (name, of) in OBSTACLES {
+            let sum = |s: &Outcome| pass(s).obstacles.values().map(of).sum();
+            rows.push(counts(name, systems, sum));
+        }
         let index = |value: Option<f64>| value.map_or("–".to_owned(), number::index);
         let cells = |value: &dyn Fn(&Pass) -> Option<f64>| -> Vec<Cell> {
             systems.iter().map(|s| index(value(pass(s))).into()).collect()

@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use ::lab::simulate::{Moment, Results, SystemResult};
-use report::{Axis, Block, Cell, LineChart, Report, Section, Series, Shape, Table, Unit, number};
+use report::{
+    Axis, Block, Cell, Column, LineChart, Report, Section, Series, Shape, Table, Unit, number,
+};
 
 use super::{all_counters, columns, quoted};
 
@@ -25,6 +27,9 @@ pub fn report(file: &Path, results: &Results, generated_by: String) -> Report {
             blocks: vec![Block::Table(all_counters(&of))],
         },
     ];
+    if systems.iter().any(|s| !s.pools.is_empty()) {
+        sections.insert(1, pools(systems));
+    }
     if systems.iter().any(|s| !s.killed.is_empty()) {
         sections.insert(1, killed(systems));
     }
@@ -71,6 +76,39 @@ fn at_the_end(systems: &[SystemResult]) -> Table {
         columns: columns(systems.iter().map(|s| s.system.as_str())),
         rows,
         notes: Vec::new(),
+    }
+}
+
+/// Pools of persistent huge pages that phases resized.
+fn pools(systems: &[SystemResult]) -> Section {
+    let rows = systems.iter().flat_map(|system| {
+        system.pools.iter().map(|pool| {
+            let size = number::bytes(4096 << pool.order);
+            let cells = [
+                system.system.clone(),
+                pool.phase.clone(),
+                size,
+                number::count(pool.wanted),
+                number::count(pool.had),
+            ];
+            cells.into_iter().map(Cell::from).collect()
+        })
+    });
+    Section {
+        heading: "Pools of huge pages".to_owned(),
+        intro: String::new(),
+        blocks: vec![Block::Table(Table {
+            title: String::new(),
+            columns: vec![
+                Column::text("system"),
+                Column::text("phase"),
+                Column::text("page size"),
+                Column::number("wanted"),
+                Column::number("had"),
+            ],
+            rows: rows.collect(),
+            notes: Vec::new(),
+        })],
     }
 }
 

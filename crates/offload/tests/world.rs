@@ -229,13 +229,13 @@ fn slots_of_what_is_back_are_given_up_while_it_comes_back() {
     };
     back(5_000);
     daemon.tick(seconds(6));
-    let limit = (300 + 16) * MIB;
+    let limit = (300 + 2) * MIB;
     assert_eq!(tree.first_line("work/a/memory.swap.max"), limit.to_string());
     tree.write("work/a/memory.swap.max", &format!("{limit}\n"));
     tree.write("work/a/memory.swap.current", &(100 * MIB).to_string());
     back(10_000);
     daemon.tick(seconds(12));
-    let limit = (150 + 16) * MIB;
+    let limit = (150 + 2) * MIB;
     assert_eq!(tree.first_line("work/a/memory.swap.max"), limit.to_string());
     tree.write("work/a/memory.swap.max", &format!("{limit}\n"));
     daemon.tick(seconds(18));

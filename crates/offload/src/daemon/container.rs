@@ -287,13 +287,14 @@ impl Container {
 }
 
 /// Pages that are back and keep their slots, from which on it is worth doing something about it.
-const KEPT_SLOTS_BYTES: u64 = 8 << 20;
+const KEPT_SLOTS_BYTES: u64 = 1 << 20;
 
 /// Pages that came back in a period, from which on slots are given back.
 const COMING_BACK_PAGES: u64 = 64;
 
-/// Room above what is used that a limit on swap leaves: half of it and some more.
-const SLACK_BYTES: u64 = 16 << 20;
+/// Room above what is used that a limit on swap leaves: half of it, and so much. No slot is freed
+/// below twice this, so it has to be small.
+const SLACK_BYTES: u64 = 2 << 20;
 
 impl Container {
     /// While much comes back, has the kernel give up the slots and compressed copies of what is

@@ -1,5 +1,7 @@
 //! Whether a host is ready for offloading: a line for each thing that matters, with its cure.
 
+mod oomd;
+
 use std::fs;
 use std::path::Path;
 
@@ -50,9 +52,12 @@ pub fn check(host: &Host, config: Option<&Config>) -> Vec<Finding> {
     findings.extend(swap(host));
     findings.extend(zswap(host));
     findings.push(age(host));
-    findings.extend(oomd(host));
+    findings.extend(oomd::running(host));
     if let Some(config) = config {
         findings.extend(cgroups(host, config));
+        if findings.iter().any(|finding| finding.about == oomd::ABOUT) {
+            findings.extend(oomd::ancestors(host, config, &oomd::dump()));
+        }
     }
     findings
 }
@@ -199,20 +204,6 @@ fn age(host: &Host) -> Finding {
             finding(about, Verdict::Warning, "unknown: the first requests will be blind", cure)
         }
     }
-}
-
-fn oomd(host: &Host) -> Option<Finding> {
-    let entries = fs::read_dir(&host.paths.proc).ok()?.flatten();
-    let is_oomd = |entry: &fs::DirEntry| {
-        read(&entry.path().join("comm")).is_some_and(|comm| comm.starts_with("systemd-oomd"))
-    };
-    entries
-        .filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit())
-        .find(is_oomd)?;
-    let found = "systemd-oomd runs: it ranks its victims by pages scanned, which offloading raises";
-    let cure =
-        "ManagedOOMPreference=avoid for the units, or ManagedOOMMemoryPressure=auto above them";
-    Some(finding("systemd-oomd", Verdict::Warning, found, cure))
 }
 
 fn cgroups(host: &Host, config: &Config) -> Vec<Finding> {

@@ -140,9 +140,9 @@ impl Savings {
         for share in shares {
             let claimed = share.swap_bytes.saturating_sub(share.zswap_bytes);
             savings.claimed_bytes = savings.claimed_bytes.saturating_add(claimed);
-            gained += share.swap_bytes as f64
-                - share.zswapped_bytes as f64 * pool
-                - share.swap_cached_bytes as f64;
+            // The host was read at another instant: a part is never more than the whole.
+            let pooled = (share.zswapped_bytes as f64 * pool).min(host.pool_bytes as f64);
+            gained += share.swap_bytes as f64 - pooled - share.swap_cached_bytes as f64;
         }
         savings.gained_bytes = gained as i64;
         let apart = (savings.claimed_bytes as f64 - gained).abs();
@@ -192,6 +192,21 @@ mod tests {
         let savings = Savings::of([disk].into_iter(), &HostFigures::default());
         assert_eq!((savings.claimed_bytes, savings.gained_bytes), (50 * MB, 50 * MB as i64));
         assert!(!savings.disagree);
+    }
+
+    /// A container of 62 MB in the pool that ended between two looks: the pool had 0.2 MB left
+    /// for 0.08 MB of pages.
+    #[test]
+    fn a_part_is_never_more_than_the_pool() {
+        let host = HostFigures { pool_bytes: 180_224, pooled_bytes: 77_824, ..Default::default() };
+        let share = Share {
+            swap_bytes: 62 * MB,
+            zswap_bytes: 31 * MB,
+            zswapped_bytes: 62 * MB,
+            swap_cached_bytes: 0,
+        };
+        let savings = Savings::of([share].into_iter(), &host);
+        assert_eq!(savings.gained_bytes, (62 * MB - 180_224) as i64);
     }
 
     #[test]

@@ -1,0 +1,59 @@
+# What the guests of vm/tests/offload.sh have in common. $SWAP is zswap or disk.
+
+set_up() {
+    mount -t debugfs debug /sys/kernel/debug
+    echo "${HUGE:-never}" >/sys/kernel/mm/transparent_hugepage/enabled
+    mkswap /dev/vdc >/dev/null && swapon /dev/vdc
+    if [ "${SWAP:-zswap}" = zswap ]; then
+        for pair in compressor=zstd zpool=zsmalloc enabled=1; do
+            echo ${pair#*=} >/sys/module/zswap/parameters/${pair%=*} 2>/dev/null
+        done
+    fi
+    cd /sys/fs/cgroup
+    echo "+memory +io +cpu" >cgroup.subtree_control
+    mkdir w agent
+}
+
+# kdamond: milliseconds of CPU time of DAMON's thread.
+kdamond() {
+    set -- $(cat /proc/[0-9]*/stat 2>/dev/null | sed -n 's/^[0-9]* (kdamond[^)]*) //p')
+    echo $(((${12:-0} + ${13:-0}) * 10))
+}
+
+# sample: a line of what the kernel says.
+sample() {
+    set -- $(grep -E "^(anon|file|zswap|zswapped|swapcached|workingset_refault_anon|workingset_refault_file|pgsteal|pgscan|pgmajfault|zswpin|zswpout) " w/memory.stat | sed "s/ /=/")
+    read up rest </proc/uptime
+    echo "at=$up current=$(cat w/memory.current) swap=$(cat w/memory.swap.current) high=$(cat w/memory.high)" \
+        "stall=$(sed -n 's/^some.*total=//p' w/memory.pressure) io=$(sed -n 's/^some.*total=//p' w/io.pressure)" \
+        "free=$(sed -n 's/^MemFree: *\([0-9]*\) kB/\1/p' /proc/meminfo)" \
+        "agent=$(sed -n 's/^usage_usec //p' agent/cpu.stat) agent_user=$(sed -n 's/^user_usec //p' agent/cpu.stat)" \
+        "kdamond=$(kdamond) $*" >>$OUT/samples
+}
+
+# limits: what the daemon might have changed, of the container and of the host.
+limits() {
+    for limit in memory.high memory.max memory.swap.max memory.zswap.max; do echo $limit $(cat w/$limit); done
+    echo swappiness $(cat /proc/sys/vm/swappiness)
+    grep -H . /sys/module/zswap/parameters/* /sys/kernel/mm/lru_gen/* 2>/dev/null
+}
+
+# start_workload HOT WARM COLD SECONDS [CHANGE_AT]: in the cgroup w; returns once memory is filled.
+start_workload() {
+    : >$OUT/paced
+    (echo 0 >w/cgroup.procs && exec /in/bin/paced "$@") >$OUT/paced &
+    paced=$!
+    while [ ! -s $OUT/paced ]; do sleep 1; done
+}
+
+# start_daemon CONFIG
+start_daemon() {
+    (echo 0 >agent/cgroup.procs && exec /in/bin/prairie offload run --config $1 --verbose) >>$OUT/agent 2>&1 &
+    agent=$!
+}
+
+# trouble: what the kernel and the cgroups complain of.
+trouble() {
+    cat w/memory.events | grep -h oom_kill >$OUT/oom
+    dmesg | grep -i -E "oom|BUG:|WARNING:" >$OUT/kernel-trouble
+}

@@ -212,7 +212,9 @@ fn redis_serves_its_benchmark() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let socket = folder.join(format!("redis-{}.sock", std::process::id()));
     let server = preloaded("redis-server", &[])
-        .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
+        .args(["--port", "0", "--save", "", "--appendonly", "no", "--dir"])
+        .arg(folder)
+        .arg("--unixsocket")
         .arg(&socket)
         .stdout(Stdio::null())
         .spawn();
@@ -263,4 +265,112 @@ fn statistics_come_at_exit_as_text_and_json() {
     assert_eq!(json["small"]["live_bytes"], live);
     let wrong = told(&run("xml"));
     assert!(wrong.contains("PRAIRIE_HEAP_STATS=xml is not understood"), "{wrong}");
+}
+
+#[test]
+fn guarded_objects_end_the_process_where_it_happens() {
+    let lines = [
+        ("guard_after_free", "is used after it was freed"),
+        ("guard_behind", "is touched behind its end"),
+        ("guard_close_behind", "was written past its end"),
+        ("guard_in_front", "is touched in front of its start"),
+        ("guard_twice", "is freed twice"),
+        ("guard_interior", "not at its start"),
+    ];
+    for (case, line) in lines {
+        for size in ["100", "1", "4095"] {
+            aborts(case, size, &[("PRAIRIE_HEAP_GUARD", "1")], line);
+        }
+    }
+    // What is done right goes on, however much is guarded.
+    for (case, one_in) in [("family", "1"), ("threads_die", "10"), ("fork_threads", "100")] {
+        let output =
+            preloaded(traps(), &[("PRAIRIE_HEAP_GUARD", one_in)]).arg(case).output().unwrap();
+        assert!(output.status.success(), "{case} {one_in}: {}", told(&output));
+    }
+}
+
+/// A protocol buffer's fields: numbers, and bytes.
+fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, &[u8])> {
+    let varint = |bytes: &mut &[u8]| {
+        let mut value = 0;
+        for shift in (0..).step_by(7) {
+            let (&byte, rest) = bytes.split_first().expect("a varint goes on");
+            *bytes = rest;
+            value |= u64::from(byte & 0x7f) << shift;
+            if byte & 0x80 == 0 {
+                break;
+            }
+        }
+        value
+    };
+    let mut found = Vec::new();
+    while !bytes.is_empty() {
+        let key = varint(&mut bytes);
+        let value = varint(&mut bytes);
+        let mut content = &[][..];
+        if key & 7 == 2 {
+            (content, bytes) = bytes.split_at(value as usize);
+        }
+        found.push((key >> 3, value, content));
+    }
+    found
+}
+
+/// The profile estimates what is live, names the program's frames, and is real gzip.
+#[test]
+fn a_profile_tells_what_is_live_and_who_holds_it() {
+    for size in ["48", "5000", "300000"] {
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("profile-{size}.pb.gz"));
+        let settings = [("PRAIRIE_HEAP_PROFILE", file.to_str().unwrap())];
+        let output = preloaded(traps(), &settings).args(["hold_64_mib", size]).output().unwrap();
+        assert!(output.status.success(), "{}", told(&output));
+        let unpacked = Command::new("gzip").args(["-dc"]).arg(&file).output().unwrap();
+        assert!(unpacked.status.success(), "{}", told(&unpacked));
+        let profile = fields(&unpacked.stdout);
+        let mut bytes = 0;
+        for (_, _, sample) in profile.iter().filter(|field| field.0 == 2) {
+            let values = fields(sample).into_iter().find(|field| field.0 == 2).unwrap().2;
+            // Two packed varints: objects and bytes.
+            let last = values.iter().rposition(|&byte| byte < 0x80).unwrap();
+            let start = values[..last].iter().rposition(|&byte| byte < 0x80).unwrap() + 1;
+            let varint = |acc: u64, &byte: &u8| acc << 7 | u64::from(byte & 0x7f);
+            bytes += values[start..].iter().rev().fold(0, varint);
+        }
+        // 128 samples on the average: five standard deviations are 44 %.
+        let mib = bytes as f64 / f64::from(1 << 20);
+        assert!((36.0..93.0).contains(&mib), "{mib} MiB of 64 in objects of {size}");
+        let strings: Vec<&[u8]> =
+            profile.iter().filter(|field| field.0 == 6).map(|field| field.2).collect();
+        assert_eq!(strings[..3], [&b""[..], b"inuse_objects", b"count"]);
+        let of_program = |string: &&[u8]| string.ends_with(b"/traps");
+        assert!(strings.iter().any(of_program), "{strings:?}");
+        // Stacks reach from the program's malloc to its start.
+        let locations = profile.iter().filter(|field| field.0 == 4).count();
+        let samples = profile.iter().filter(|field| field.0 == 2).count();
+        assert!(locations >= 4 * samples, "{locations} locations of {samples} samples");
+    }
+}
+
+/// A recording holds all that the page heap was asked, and of the program itself alone.
+#[test]
+fn the_calls_of_the_page_heap_are_recorded() {
+    use heap::front::record::{DELETE, NEW, Recorded};
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recording");
+    let _ = std::fs::remove_file(&file);
+    let settings = [("PRAIRIE_HEAP_TRACE", file.to_str().unwrap())];
+    let command = "for i in 1 2 3; do $0 hold_64_mib 300000; done";
+    let output = preloaded(traps(), &settings).args(["hold_64_mib", "300000"]).output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    let calls: Vec<Recorded> = Recorded::of_bytes(&std::fs::read(&file).unwrap()).collect();
+    let large = |call: &&Recorded| call.kind & 0xff == NEW && call.pages == 37;
+    // 64 MiB in objects of 300,000 bytes, as many freed at once.
+    assert_eq!(calls.iter().filter(large).count(), 2 * 224);
+    assert!(calls.iter().filter(|call| call.kind == DELETE).count() >= 224);
+    assert!(calls.is_sorted_by_key(|call| call.time_ns));
+    // Programs that it starts do not write into it.
+    let before = std::fs::metadata(&file).unwrap().len();
+    let output = preloaded("sh", &settings).args(["-c", command]).arg(traps()).output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    assert_eq!(std::fs::metadata(&file).unwrap().len(), before);
 }

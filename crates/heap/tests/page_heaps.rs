@@ -132,6 +132,45 @@ fn figure_9_makes_no_system_call() {
     assert_eq!((cache.hits, cache.misses), (9_999, 1));
 }
 
+/// A cached range too short for a span is made longer by the unbacked space next to it: only what
+/// lacks is backed afresh.
+#[test]
+fn a_cached_range_is_extended_rather_than_left() {
+    let (mut heap, memory, clock) = temeraire();
+    let huge = |count: u64| HugePages(count).pages();
+    // Address space of 20 huge pages, unbacked.
+    let room = new(&mut heap, huge(20));
+    heap.delete(room);
+    heap.release(huge(20));
+    let spans = [huge(4), huge(2)].map(|pages| {
+        let span = new(&mut heap, pages);
+        memory.touch(span);
+        span
+    });
+    // Demand has risen by 6 huge pages, so the first span's 4 stay in the cache.
+    heap.delete(spans[0]);
+    assert_eq!(components(&heap).huge_cache.cached_huge_pages, HugePages(4));
+    heap.delete(spans[1]);
+    let before = memory.calls().faults;
+    let longer = new(&mut heap, huge(9));
+    memory.touch(longer);
+    assert_eq!(memory.calls().faults - before, 3);
+    let cache = components(&heap).huge_cache;
+    assert_eq!((cache.extensions, cache.cached_huge_pages), (1, HugePages(0)));
+    assert_eq!(heap.validate(), Ok(()));
+    // One that is hemmed in by spans is not extended, and is taken when it fits.
+    let next = new(&mut heap, huge(2));
+    heap.delete(longer);
+    clock.advance(MS);
+    let elsewhere = new(&mut heap, huge(10));
+    assert_ne!(elsewhere.start, longer.start);
+    assert_eq!(new(&mut heap, huge(9)), longer);
+    for span in [elsewhere, next] {
+        heap.delete(span);
+    }
+    assert_eq!(heap.validate(), Ok(()));
+}
+
 /// Section 4.4: a large span and a small one in a loop, of which only the large one is deleted.
 #[test]
 fn donated_tails_do_not_collect_one_small_span_each() {

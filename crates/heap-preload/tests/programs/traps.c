@@ -157,7 +157,7 @@ static void work(int rounds) {
     for (int i = 0; i < rounds; i++) {
         int slot = rand() % 3000;
         free(slots[slot]);
-        slots[slot] = malloc(rand() % (i % 16 ? 600 : 400000));
+        slots[slot] = malloc(1 + rand() % (i % 16 ? 600 : 400000));
         if (slots[slot]) *(char *)slots[slot] = 1;
     }
 }
@@ -377,6 +377,45 @@ static void interior_by_an_object(size_t size) {
     for (int i = 1; i < 5000; i++) free(blocks[i]);
 }
 
+/* With PRAIRIE_HEAP_GUARD=1 each object has a page of its own. */
+static void guard_after_free(size_t size) {
+    volatile char *p = hidden(malloc(size));
+    p[0] = 1;
+    free((void *)p);
+    p[size - 1] = 2;
+}
+static void guard_behind(size_t size) {
+    volatile char *p = hidden(malloc(size));
+    p[size + 15] = 1;
+}
+static void guard_close_behind(size_t size) {
+    volatile char *p = hidden(malloc(size));
+    p[size] = 1;
+    free((void *)p);
+}
+static void guard_in_front(size_t size) {
+    volatile char *p = hidden(malloc(size));
+    p[-4096] = 1;
+}
+static void guard_twice(size_t size) {
+    char *p = hidden(malloc(size));
+    free(p);
+    free(hidden(p));
+}
+static void guard_interior(size_t size) {
+    char *p = hidden(malloc(size));
+    free(hidden(p + 1));
+}
+/* 64 MiB live in objects of one size, as many freed: for the profile. */
+static __attribute__((noinline)) void *hold(size_t size) {
+    void *p = malloc(size);
+    __asm__ volatile("" : : "r"(p) : "memory");
+    return p;
+}
+static void hold_64_mib(size_t size) {
+    for (size_t held = 0; held < 64 << 20; held += size) free(hold(size)), hold(size);
+}
+
 int main(int count, char **arguments) {
     static const struct { const char *name; void (*run)(void); } cases[] = {
         {"family", family}, {"alignment", alignment}, {"errors", errors},
@@ -386,6 +425,10 @@ int main(int count, char **arguments) {
         {"count_keys", count_keys}, {"memory_limit", memory_limit}, {"plugin", plugin},
     };
     static const struct { const char *name; void (*run)(size_t); } faults[] = {
+        {"guard_after_free", guard_after_free}, {"guard_behind", guard_behind},
+        {"guard_close_behind", guard_close_behind}, {"guard_in_front", guard_in_front},
+        {"guard_twice", guard_twice}, {"guard_interior", guard_interior},
+        {"hold_64_mib", hold_64_mib},
         {"twice", twice}, {"twice_apart", twice_apart}, {"twice_elsewhere", twice_elsewhere},
         {"foreign", foreign}, {"interior", interior},
         {"interior_by_an_object", interior_by_an_object},

@@ -12,7 +12,11 @@ use super::slab::{Header, Learnt, Slab, begin};
 
 /// Classes that a miss looks at for room to take. More would make misses dear where all classes are
 /// in use, and the hand comes round all the same.
-const STEAL_LOOKS: usize = 8;
+const STEAL_LOOKS: usize = 4;
+
+/// Objects above this size get what room is left, but take none from others: a few of them would
+/// empty the stacks of all small classes, and who uses so much memory hardly notices a miss.
+const LARGEST_THIEF: usize = 4 << 10;
 
 /// The stacks of a cache. The thread may be moved to another CPU, and so to other stacks, between
 /// any two calls.
@@ -126,9 +130,13 @@ impl<S: Stacks, L: Lower> Cache<'_, S, L> {
         counter: impl Fn(&Learnt) -> &core::sync::atomic::AtomicU32,
     ) -> usize {
         let Some(slab) = self.stacks.slab() else { return 0 };
-        counter(&slab.learnt).fetch_add(1, Relaxed);
+        // Plain loads and stores: a count or a bit that two threads lose between them is no harm,
+        // and a locked instruction for each would be most of a miss.
+        let counter = counter(&slab.learnt);
+        counter.store(counter.load(Relaxed).wrapping_add(1), Relaxed);
         let (word, bit) = missed_bit(class);
-        slab.learnt.missed[word].fetch_or(bit, Relaxed);
+        let missed = &slab.learnt.missed[word];
+        missed.store(missed.load(Relaxed) | bit, Relaxed);
         self.grow(slab, class);
         slab.room(class)
     }
@@ -152,7 +160,7 @@ impl<S: Stacks, L: Lower> Cache<'_, S, L> {
     /// Reserves bytes of the budget, at other classes' cost if it is spent.
     fn reserve(&self, slab: &Slab, class: SizeClass, bytes: usize) -> bool {
         let room = &slab.learnt.room_bytes;
-        if room.load(Relaxed) + bytes > self.budget {
+        if room.load(Relaxed) + bytes > self.budget && class.size() <= LARGEST_THIEF {
             self.steal(slab, class, bytes);
         }
         // Threads that share the CPU may pass this together; the budget is exceeded by little then.
@@ -170,12 +178,17 @@ impl<S: Stacks, L: Lower> Cache<'_, S, L> {
             if stolen >= bytes {
                 break;
             }
-            let hand = slab.learnt.hand.fetch_add(1, Relaxed) as usize % CLASSES + 1;
+            let hand = slab.learnt.hand.load(Relaxed) as usize % CLASSES + 1;
+            slab.learnt.hand.store(hand as u32, Relaxed);
             let Some(victim) = SizeClass::new(hand as u8).filter(|&victim| victim != class) else {
                 continue;
             };
             let (word, bit) = missed_bit(victim);
-            if slab.learnt.missed[word].fetch_and(!bit, Relaxed) & bit == 0 {
+            let missed = &slab.learnt.missed[word];
+            let bits = missed.load(Relaxed);
+            if bits & bit != 0 {
+                missed.store(bits & !bit, Relaxed);
+            } else if slab.room(victim) > 0 {
                 stolen += self.shrink(slab, victim);
             }
         }

@@ -8,6 +8,8 @@
 #[macro_export]
 macro_rules! export_malloc_family {
     () => {
+        $crate::run_at_load_and_exit!();
+
         mod exported {
             use core::ffi::{c_int, c_void};
             use $crate::front::abi;

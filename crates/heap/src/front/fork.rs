@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::malloc::HEAP;
 use super::sync::{ForkLock, Taken, me, set_forking};
-use super::{background, cpu, publish, thread};
+use super::{background, cpu, guard, profile, publish, thread};
 
 const WORDS: usize = 8;
 /// A bit for each lock.
@@ -30,7 +30,8 @@ pub fn register() {
 }
 
 fn locks() -> impl Iterator<Item = (usize, &'static dyn ForkLock)> {
-    [cpu::fork_lock(), thread::fork_lock()].into_iter().chain(HEAP.locks()).enumerate()
+    let own = [cpu::fork_lock(), thread::fork_lock(), guard::fork_lock(), profile::fork_lock()];
+    own.into_iter().chain(HEAP.locks()).enumerate()
 }
 
 unsafe extern "C" fn prepare() {
@@ -93,6 +94,8 @@ unsafe extern "C" fn in_parent() {
 
 unsafe extern "C" fn in_child() {
     end(|lock| lock.reset());
+    // The recording is the parent's.
+    HEAP.record(None);
     publish::after_fork();
     background::start();
 }

@@ -8,15 +8,30 @@ use super::size_class::GRANULE;
 /// Prairie's heap for a Rust program: what Rust allocates comes from it, what C libraries in the
 /// program allocate does not.
 ///
+/// Best made the global allocator by [`global_allocator!`](crate::global_allocator): a program that
+/// names the type itself goes without what the heap does at load and at exit (handlers for fork,
+/// the thread that gives memory back, statistics).
+///
 /// ```
-/// #[global_allocator]
-/// static HEAP: heap::PrairieHeap = heap::PrairieHeap;
+/// heap::global_allocator!();
 ///
 /// let numbers: Vec<u32> = (0..1000).collect();
 /// assert_eq!(numbers.iter().sum::<u32>(), 499_500);
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PrairieHeap;
+
+/// Makes [`PrairieHeap`] the global allocator of the program that calls this macro, at the top
+/// level of one of its modules.
+#[macro_export]
+macro_rules! global_allocator {
+    () => {
+        #[global_allocator]
+        static PRAIRIE_HEAP: $crate::PrairieHeap = $crate::PrairieHeap;
+
+        $crate::run_at_load_and_exit!();
+    };
+}
 
 // SAFETY: objects are as large and as aligned as asked for, are nobody else's until they are freed,
 // and stay where they are.

@@ -14,17 +14,21 @@ use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 use super::cache::Lower;
 use super::central::{CentralFreeList, CentralState};
 use super::decline::Shrunk;
-use super::emergency;
 use super::fatal::fatal;
 use super::page_map::{PageMap, Reach};
 use super::pages::{LiveSpans, PageLevel};
+use super::record::Recorder;
 use super::size_class::{CLASSES, MAX_BATCH, SizeClass};
 use super::span::{Refused, Span};
 use super::sync::{ForkLock, Lock};
 use super::transfer::TransferCache;
+use super::{emergency, profile};
 use crate::page_heap::PageHeap;
 use crate::storage::{Mapped, Storage};
 use crate::units::{PageId, Pages};
+
+/// What the transfer caches together may hold in a heap of any size, in bytes: 1 MiB.
+const SMALLEST_TRANSFER: usize = 1 << 20;
 
 const EMPTY_CACHES: u8 = 1;
 const GIVE_BACK: u8 = 2;
@@ -40,6 +44,10 @@ pub struct Heap<P> {
     live_pages: AtomicUsize,
     /// What a decline of the heap asks for: nothing, [`EMPTY_CACHES`] or [`GIVE_BACK`].
     asked: AtomicU8,
+    /// Bytes in all transfer caches.
+    transferred: AtomicUsize,
+    /// The last class that lost what it did not need to others' transfer caches.
+    hand: AtomicUsize,
     /// How far the page map's window reaches, packed: GiB down, GiB up.
     reach: AtomicUsize,
 }
@@ -63,6 +71,8 @@ impl<P: PageHeap> Heap<P> {
             pages: Lock::new(PageLevel::new()),
             live_pages: AtomicUsize::new(0),
             asked: AtomicU8::new(0),
+            transferred: AtomicUsize::new(0),
+            hand: AtomicUsize::new(0),
             reach: AtomicUsize::new(0),
         }
     }
@@ -90,6 +100,13 @@ impl<P: PageHeap> Heap<P> {
         }
     }
 
+    /// From now on, where the calls of the page heap are recorded; `None` ends a recording.
+    pub fn record(&self, recorder: Option<Recorder>) {
+        if let Some(mut pages) = self.pages.lock() {
+            pages.record(recorder);
+        }
+    }
+
     fn reach(&self) -> Reach {
         let packed = self.reach.load(Relaxed) as u64;
         Reach { down: packed >> 32, up: packed & u64::from(u32::MAX) }
@@ -100,16 +117,25 @@ impl<P: PageHeap> Heap<P> {
         Pages(self.live_pages.load(Relaxed) as u64)
     }
 
-    /// A large object of `size` bytes whose address is a multiple of `align`, a power of two.
-    /// `None` when memory is short.
-    pub fn allocate_large(&self, size: usize, align: usize) -> Option<LargeObject> {
+    /// A large object of `size` bytes whose address is a multiple of `align`, a power of two; a
+    /// smaller one if it is a `sample` of the profile. `None` when memory is short.
+    pub fn allocate_large(
+        &self,
+        size: usize,
+        align: usize,
+        sample: Option<u32>,
+    ) -> Option<LargeObject> {
         // Address spaces end far below: sums of sizes cannot overflow afterwards.
         if size > isize::MAX as usize / 2 || align > isize::MAX as usize / 2 {
             return None;
         }
         let pages = Pages::holding(size.max(1) as u64);
         let align = Pages((align as u64 / Pages::SIZE).max(1));
-        let (span, zeroed) = self.new_span(pages, align, |range| Span::large(range, size))?;
+        let (span, zeroed) = self.new_span(pages, align, |range| {
+            let mut span = Span::large(range, size);
+            span.sample = sample.unwrap_or(0);
+            span
+        })?;
         // SAFETY: the span is alive until its object is freed.
         let start = unsafe { (*span).start() }.address() as *mut u8;
         Some(LargeObject { start, zeroed })
@@ -214,6 +240,11 @@ impl<P: PageHeap> Heap<P> {
     /// # Safety
     /// `span` is that object's, and nobody uses the object any more.
     pub unsafe fn free_large(&self, span: *mut Span) {
+        // SAFETY: the span is alive until it is deleted.
+        let sample = unsafe { (*span).sample };
+        if sample != 0 {
+            profile::forget(sample);
+        }
         // SAFETY: the caller's promise.
         unsafe { self.delete_spans(&[span]) };
     }
@@ -291,8 +322,7 @@ impl<P: PageHeap> Heap<P> {
 
     /// Gives memory of at least `pages` back to the system, if the page heap can spare so much.
     pub fn release(&self, pages: Pages) -> Pages {
-        let Some(mut level) = self.pages.lock() else { return Pages::ZERO };
-        level.page_heap().map_or(Pages::ZERO, |heap| heap.release(pages))
+        self.pages.lock().map_or(Pages::ZERO, |mut level| level.release(pages))
     }
 
     /// Gives objects of all transfer caches to the central free lists, as many as `count` says.
@@ -308,12 +338,28 @@ impl<P: PageHeap> Heap<P> {
             let remaining = left.unwrap_or_else(|| count(&mut cache));
             let taken = cache.take(&mut objects[..remaining.min(MAX_BATCH)]);
             drop(cache);
+            self.transferred.fetch_sub(taken * class.size(), Relaxed);
             if taken == 0 {
                 return;
             }
             left = Some(remaining - taken);
             self.give_central(class, &objects[..taken]);
         }
+    }
+
+    /// Bytes that transfer caches may still take. If they are spent, the next class gives up what it
+    /// has not needed lately (a hundred classes can fill them, and then stand idle).
+    fn room_for_transfer(&self, class: SizeClass) -> usize {
+        let limit = (self.live_pages().bytes() as usize / 8).max(SMALLEST_TRANSFER);
+        let room = || limit.saturating_sub(self.transferred.load(Relaxed));
+        if room() < usize::from(class.info().batch) * class.size() {
+            let hand = self.hand.load(Relaxed) % CLASSES + 1;
+            self.hand.store(hand, Relaxed);
+            if let Some(idle) = SizeClass::new(hand as u8) {
+                self.empty_transfer(idle, |cache| cache.idle());
+            }
+        }
+        room()
     }
 
     /// The state of a class's central free list, and the objects in its transfer cache.
@@ -355,15 +401,20 @@ impl<P: PageHeap> Lower for Heap<P> {
     fn take(&self, class: SizeClass, objects: &mut [*mut u8]) -> usize {
         let from_transfer =
             self.transfer[class.number()].lock().map_or(0, |mut cache| cache.take(objects));
-        if from_transfer > 0 { from_transfer } else { self.take_central(class, objects) }
+        if from_transfer == 0 {
+            return self.take_central(class, objects);
+        }
+        self.transferred.fetch_sub(from_transfer * class.size(), Relaxed);
+        from_transfer
     }
 
     fn give(&self, class: SizeClass, objects: &[*mut u8]) {
-        // A small heap keeps little: of each class an eighth of itself, or four batches.
-        let share = self.live_pages().bytes() as usize / 8 / class.size();
-        let most = share.max(4 * usize::from(class.info().batch));
+        let most = (self.room_for_transfer(class) / class.size()).min(objects.len());
+        // Counted first, so that the sum never falls below nought.
+        self.transferred.fetch_add(most * class.size(), Relaxed);
         let cache = self.transfer[class.number()].lock();
-        let kept = cache.map_or(0, |mut cache| cache.give(objects, most));
+        let kept = cache.map_or(0, |mut cache| cache.give(&objects[..most]));
+        self.transferred.fetch_sub((most - kept) * class.size(), Relaxed);
         if kept < objects.len() {
             self.give_central(class, &objects[kept..]);
         }

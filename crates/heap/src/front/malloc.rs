@@ -14,7 +14,7 @@ use super::decline::Shrunk;
 use super::heap::{Heap, freed_twice, interior, not_an_object};
 use super::size_class::{GRANULE, MAX_DIRECT, MAX_SMALL, SizeClass};
 use super::thread::ThreadStacks;
-use super::{emergency, rseq, setup};
+use super::{emergency, guard, profile, rseq, setup};
 use crate::storage::Mapped;
 use crate::units::{PageId, Pages};
 
@@ -74,7 +74,9 @@ pub(super) fn open(choice: PageHeapChoice, settings: setup::Openings) {
     CHECK.store(settings.check, Relaxed);
     if let Some(offset) = rseq::registered_offset() {
         CONTROL.rseq_offset.store(offset, Release);
-        CONTROL.fast_limit.store(MAX_DIRECT, Release);
+        // The fast path counts nothing.
+        let counted = guard::is_on() || profile::is_on();
+        CONTROL.fast_limit.store(if counted { 0 } else { MAX_DIRECT }, Release);
     }
 }
 
@@ -152,10 +154,11 @@ pub fn allocate(size: usize) -> *mut u8 {
     if !ready() {
         return emergency::allocate::<Mapped>(size, GRANULE);
     }
-    let attempt = || match SizeClass::of_size(size) {
-        Some(class) => allocate_class(class),
-        None => allocate_large(size, GRANULE).0,
-    };
+    let guarded = guard::allocate(size);
+    if !guarded.is_null() {
+        return guarded;
+    }
+    let attempt = || allocate_in(SizeClass::of_size(size), size, GRANULE);
     let object = attempt();
     if object.is_null() { last_resort(size, GRANULE, attempt) } else { object }
 }
@@ -169,10 +172,7 @@ pub fn allocate_aligned(size: usize, align: usize) -> *mut u8 {
         true => SizeClass::of_layout(size, align.max(GRANULE)),
         false => None,
     };
-    let attempt = || match class {
-        Some(class) => allocate_class(class),
-        None => allocate_large(size, align).0,
-    };
+    let attempt = || allocate_in(class, size, align);
     let object = attempt();
     if object.is_null() { last_resort(size, align, attempt) } else { object }
 }
@@ -200,10 +200,27 @@ pub fn allocate_zeroed(size: usize) -> *mut u8 {
     if object.is_null() { last_resort(size, GRANULE, attempt) } else { object }
 }
 
+/// An object of a class; one of its own span if it has none, or is a sample. Null when memory is
+/// short.
+fn allocate_in(class: Option<SizeClass>, size: usize, align: usize) -> *mut u8 {
+    let sample = profile::count(size);
+    match class {
+        Some(class) if sample.is_none() => allocate_class(class),
+        _ => allocate_spanned(size, align, sample).0,
+    }
+}
+
 /// A large object and whether it reads as zeros, or null.
 fn allocate_large(size: usize, align: usize) -> (*mut u8, bool) {
+    allocate_spanned(size, align, profile::count(size))
+}
+
+fn allocate_spanned(size: usize, align: usize, sample: Option<u32>) -> (*mut u8, bool) {
     take_back_deferred();
-    let object = HEAP.allocate_large(size, align);
+    let object = HEAP.allocate_large(size, align, sample);
+    if let (None, Some(sample)) = (object, sample) {
+        profile::forget(sample);
+    }
     publish_window();
     object.map_or((null_mut(), false), |object| (object.start, object.zeroed))
 }
@@ -311,6 +328,7 @@ unsafe fn free_unmarked(object: *mut u8) {
             after_decline();
         }
         Some(known) => interior(object, known.pages().len.bytes() as usize),
+        None if guard::owns(object as usize) => guard::free(object),
         None if emergency::owns(object as usize) => {}
         None => not_an_object(object),
     }
@@ -340,6 +358,7 @@ pub unsafe fn usable_size(object: *mut u8) -> usize {
     match unsafe { HEAP.page_map.span(page).as_ref() } {
         Some(span) => span.pages().len.bytes() as usize,
         None if object.is_null() => 0,
+        None if guard::owns(object as usize) => guard::usable_size(object),
         // SAFETY: the region's own.
         None if emergency::owns(object as usize) => unsafe { emergency::usable_size(object) },
         None => not_an_object(object),

@@ -5,6 +5,7 @@ use core::ptr::null_mut;
 
 use super::choice::SystemClock;
 use super::decline::{Decline, Shrunk};
+use super::record::Recorder;
 use super::span::Span;
 use crate::page_heap::{Clock, NewSpan, PageHeap};
 use crate::storage::Storage;
@@ -79,6 +80,7 @@ pub struct PageLevel<P> {
     /// Pages of those.
     large: Pages,
     decline: Decline,
+    recorder: Option<Recorder>,
 }
 
 /// What the page level has handed out.
@@ -104,6 +106,20 @@ impl<P: PageHeap> PageLevel<P> {
             large_spans: 0,
             large: Pages::ZERO,
             decline: Decline::new(),
+            recorder: None,
+        }
+    }
+
+    /// From now on, where its calls are recorded; `None` ends a recording.
+    pub fn record(&mut self, recorder: Option<Recorder>) {
+        self.recorder = recorder;
+    }
+
+    fn note(&mut self, note: impl FnOnce(&mut Recorder, u64) -> bool) {
+        if let Some(recorder) = self.recorder.as_mut()
+            && !note(recorder, SystemClock.now_ns())
+        {
+            self.recorder = None;
         }
     }
 
@@ -130,6 +146,7 @@ impl<P: PageHeap> PageLevel<P> {
             self.notes.give_back(place);
             return None;
         };
+        self.note(|recorder, now| recorder.new_span(now, new.pages.start, pages, align));
         let span = describe(new);
         self.live += pages;
         self.decline.grown(self.live);
@@ -155,6 +172,7 @@ impl<P: PageHeap> PageLevel<P> {
             self.large -= pages.len;
         }
         self.notes.give_back(span);
+        self.note(|recorder, now| recorder.delete(now, pages.start));
         if let Some(heap) = self.heap.as_mut() {
             heap.delete(pages);
         }
@@ -171,8 +189,14 @@ impl<P: PageHeap> PageLevel<P> {
         let free = heap.stats().backing.free;
         let excess = free.saturating_sub(Pages(self.live.0 / 2));
         if !excess.is_zero() {
-            heap.release(excess);
+            self.release(excess);
         }
+    }
+
+    /// Gives memory of at least `pages` back to the system, if the page heap can spare so much.
+    pub fn release(&mut self, pages: Pages) -> Pages {
+        self.note(|recorder, now| recorder.release(now, pages));
+        self.heap.as_mut().map_or(Pages::ZERO, |heap| heap.release(pages))
     }
 
     /// What is handed out.

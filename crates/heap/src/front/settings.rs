@@ -7,6 +7,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::choice::PageHeapChoice;
 use super::fatal::say;
+use super::record::MAX_PATH;
 use crate::storage::{Mapped, Storage};
 
 /// The settings of a process.
@@ -25,6 +26,29 @@ pub struct Settings {
     pub keep_deepbind: bool,
     /// Statistics at exit (`PRAIRIE_HEAP_STATS`).
     pub statistics: Option<ExitStatistics>,
+    /// A file to record the calls of the page heap in (`PRAIRIE_HEAP_TRACE`).
+    pub trace: Option<Path>,
+    /// A file for the profile of the heap at exit (`PRAIRIE_HEAP_PROFILE`).
+    pub profile: Option<Path>,
+    /// One allocation in so many is guarded (`PRAIRIE_HEAP_GUARD`); nought is none.
+    pub guard_one_in: u64,
+}
+
+/// The path of a file, with room for its final nought.
+#[derive(Clone, Copy, Debug)]
+pub struct Path([u8; MAX_PATH]);
+
+impl Path {
+    fn of_value(value: &[u8]) -> Option<Path> {
+        let mut kept = [0; MAX_PATH];
+        kept[..MAX_PATH - 1].get_mut(..value.len())?.copy_from_slice(value);
+        (!value.is_empty()).then_some(Path(kept))
+    }
+
+    /// The path as a C string.
+    pub fn as_c_str(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
+    }
 }
 
 /// Text or JSON.
@@ -41,10 +65,8 @@ pub enum Format {
 pub struct ExitStatistics {
     /// Text or JSON.
     pub format: Format,
-    path: [u8; MAX_PATH],
+    path: Option<Path>,
 }
-
-const MAX_PATH: usize = 512;
 
 impl ExitStatistics {
     /// Of `text`, `json`, `text:PATH` or `json:PATH`.
@@ -58,14 +80,13 @@ impl ExitStatistics {
             b"json" => Format::Json,
             _ => return None,
         };
-        let mut kept = [0; MAX_PATH];
-        kept[..MAX_PATH - 1].get_mut(..path.len())?.copy_from_slice(path);
-        Some(ExitStatistics { format, path: kept })
+        let path = if path.is_empty() { None } else { Some(Path::of_value(path)?) };
+        Some(ExitStatistics { format, path })
     }
 
     /// The file to write to; standard error if `None`.
     pub fn path(&self) -> Option<&CStr> {
-        CStr::from_bytes_until_nul(&self.path).ok().filter(|path| !path.is_empty())
+        self.path.as_ref().map(Path::as_c_str)
     }
 }
 
@@ -93,6 +114,9 @@ impl Settings {
             b"PRAIRIE_HEAP_STATS" => {
                 put(&mut self.statistics, ExitStatistics::of_value(value).map(Some))
             }
+            b"PRAIRIE_HEAP_TRACE" => put(&mut self.trace, Path::of_value(value).map(Some)),
+            b"PRAIRIE_HEAP_PROFILE" => put(&mut self.profile, Path::of_value(value).map(Some)),
+            b"PRAIRIE_HEAP_GUARD" => put(&mut self.guard_one_in, number(value)),
             _ => true,
         };
         if !understood {
@@ -135,12 +159,15 @@ fn switch(text: &[u8]) -> Option<bool> {
 }
 
 /// Names of the settings, and the values that are right.
-const RIGHT: [(&str, &str); 6] = [
+const RIGHT: [(&str, &str); 9] = [
     ("PRAIRIE_PAGE_HEAP", PageHeapChoice::NAMES),
     ("PRAIRIE_HEAP_EXPERIMENT", "0 to 1000 (per mille of processes)"),
     ("PRAIRIE_HEAP_RELEASE", "bytes in a second, such as 10M"),
     ("PRAIRIE_HEAP_CHECK", "0 or 1"),
     ("PRAIRIE_HEAP_DEEPBIND", "keep"),
+    ("PRAIRIE_HEAP_TRACE", "a path of at most 511 bytes"),
+    ("PRAIRIE_HEAP_PROFILE", "a path of at most 511 bytes"),
+    ("PRAIRIE_HEAP_GUARD", "a number of allocations, of which one is guarded"),
     ("PRAIRIE_HEAP_STATS", "text, json, text:PATH or json:PATH"),
 ];
 

@@ -5,8 +5,10 @@ use rustix::process::{Resource, getrlimit};
 
 use super::choice::PageHeapChoice;
 use super::page_map::Reach;
+use super::record::Recorder;
 use super::settings::Settings;
-use super::{at_exit, background, deepbind, fork, malloc, possible_cpus};
+use super::{at_exit, background, deepbind, fork, guard, malloc, possible_cpus, pprof, profile};
+use crate::storage::Mapped;
 
 /// What the set-up has found out about the process.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +38,16 @@ pub fn run() {
         deepbind::keep();
     }
     background::set_rate(settings.release_rate);
+    if settings.profile.is_some() {
+        profile::set_up::<Mapped>(random[0] ^ random[1]);
+    }
+    if settings.guard_one_in > 0 {
+        guard::set_up::<Mapped>(settings.guard_one_in);
+    }
     malloc::open(page_heap_of(&settings, random[0]), openings);
+    if let Some(path) = &settings.trace {
+        malloc::HEAP.record(Recorder::begin(path.as_c_str()));
+    }
 }
 
 /// The page heap of the settings, or of the arm of the experiment that the process falls into by a
@@ -56,26 +67,40 @@ fn random_words() -> [u64; 2] {
 }
 
 /// Runs when the library or the program is loaded, before any of its own code.
-extern "C" fn on_load() {
+#[doc(hidden)]
+pub extern "C" fn on_load() {
     fork::register();
     malloc::ensure_ready();
     background::start();
 }
 
 /// Runs when the process ends, after the program's own handlers.
-extern "C" fn on_exit() {
-    if let Some(asked) = Settings::of_process().statistics {
+#[doc(hidden)]
+pub extern "C" fn on_exit() {
+    let settings = Settings::of_process();
+    if let Some(asked) = settings.statistics {
         at_exit::write_as_asked(&asked);
+    }
+    if let Some(path) = settings.profile {
+        pprof::write_to(path.as_c_str());
     }
 }
 
-#[used]
-#[unsafe(link_section = ".init_array")]
-static ON_LOAD: extern "C" fn() = on_load;
+/// Has the heap set up when the program or the library that calls this macro is loaded, and asked
+/// for its statistics at exit. Whoever merely links this crate pays for neither.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! run_at_load_and_exit {
+    () => {
+        #[used]
+        #[unsafe(link_section = ".init_array")]
+        static PRAIRIE_HEAP_ON_LOAD: extern "C" fn() = $crate::front::setup::on_load;
 
-#[used]
-#[unsafe(link_section = ".fini_array")]
-static ON_EXIT: extern "C" fn() = on_exit;
+        #[used]
+        #[unsafe(link_section = ".fini_array")]
+        static PRAIRIE_HEAP_ON_EXIT: extern "C" fn() = $crate::front::setup::on_exit;
+    };
+}
 
 #[cfg(test)]
 mod tests {

@@ -19,6 +19,8 @@ pub struct Span {
     class: Option<SizeClass>,
     /// Objects that no cache and no program has.
     free: u16,
+    /// Number of the sample that its one object is, or nought.
+    pub(super) sample: u32,
     /// Neighbours in a list of spans.
     pub(super) next: *mut Span,
     pub(super) previous: *mut Span,
@@ -41,7 +43,7 @@ impl Span {
     /// A span of one large object.
     pub const fn large(pages: PageRange, requested: usize) -> Span {
         let (next, previous) = (null_mut(), null_mut());
-        Span { pages, class: None, free: 0, next, previous, requested, bits: [0; WORDS] }
+        Span { pages, class: None, free: 0, sample: 0, next, previous, requested, bits: [0; WORDS] }
     }
 
     /// A span of small objects, all of them free.

@@ -65,9 +65,9 @@ impl TransferCache {
         taken
     }
 
-    /// Keeps objects, as many as there is room for and `most` allow in all. Returns how many.
-    pub fn give(&mut self, objects: &[*mut u8], most: usize) -> usize {
-        let kept = objects.len().min(self.capacity.min(most).saturating_sub(self.len));
+    /// Keeps objects, as many as there is room for. Returns how many.
+    pub fn give(&mut self, objects: &[*mut u8]) -> usize {
+        let kept = objects.len().min(self.capacity - self.len);
         // SAFETY: there is room for `kept` more objects in the array.
         unsafe { self.objects.add(self.len).copy_from_nonoverlapping(objects.as_ptr(), kept) };
         self.len += kept;
@@ -100,12 +100,12 @@ mod tests {
     fn what_came_last_goes_first_and_nothing_overflows() {
         let mut array = objects(0..10);
         let mut cache = TransferCache::new();
-        assert_eq!(cache.give(&objects(1..3), 99), 0);
+        assert_eq!(cache.give(&objects(1..3)), 0);
         // SAFETY: the array outlives the cache.
         unsafe { cache.set_storage(array.as_mut_ptr(), array.len()) };
-        assert_eq!(cache.give(&objects(1..8), 99), 7);
-        assert_eq!(cache.give(&objects(8..20), 8), 1);
-        assert_eq!(cache.give(&objects(9..20), 99), 2);
+        assert_eq!(cache.give(&objects(1..8)), 7);
+        assert_eq!(cache.give(&objects(8..9)), 1);
+        assert_eq!(cache.give(&objects(9..20)), 2);
         let mut taken = objects(0..4);
         assert_eq!(cache.take(&mut taken), 4);
         assert_eq!(taken, objects(7..11));
@@ -120,10 +120,10 @@ mod tests {
         let mut cache = TransferCache::new();
         // SAFETY: the array outlives the cache.
         unsafe { cache.set_storage(array.as_mut_ptr(), array.len()) };
-        cache.give(&objects(1..9), 99);
+        cache.give(&objects(1..9));
         assert_eq!(cache.idle(), 0);
         cache.take(&mut objects(0..5));
-        cache.give(&objects(1..6), 99);
+        cache.give(&objects(1..6));
         assert_eq!(cache.idle(), 3);
         assert_eq!(cache.idle(), 8);
     }

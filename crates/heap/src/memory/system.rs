@@ -13,26 +13,20 @@ use crate::units::{HugePageId, HugePages, HugeRange, PageRange};
 /// Reservations grow with the heap, so that few calls serve a large heap and a small one does not
 /// fill an address-space limit.
 ///
-/// The first huge page that is used stays on small pages until a second one is needed: most
-/// programs need less than a huge page holds, and should not pay for a whole one.
-#[derive(Debug, Default)]
+/// The first huge pages that are used, up to [`SMALL_START`], stay on small pages until more are
+/// needed: most programs need less than these hold, and should not pay for whole ones. From then on
+/// each further one puts one of them on a huge page as well.
+#[derive(Debug)]
 pub struct SystemMemory {
     reserved: HugePages,
-    first: First,
+    /// The first huge pages, those that are still on small pages.
+    small: [Option<HugeRange>; SMALL_START],
+    /// Huge pages that were used, up to [`SMALL_START`].
+    used: usize,
 }
 
-/// The first huge page that is used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum First {
-    /// None is used so far.
-    #[default]
-    Unused,
-    /// It is on small pages.
-    Small(HugeRange),
-    /// It is on a huge page as all others.
-    Huge,
-}
-
+/// So many huge pages begin on small pages: 8 MiB.
+const SMALL_START: usize = 4;
 /// The first reservation: 64 MiB.
 const SMALLEST_RESERVATION: HugePages = HugePages(32);
 /// The largest reservation that was not asked for: 1 GiB.
@@ -41,12 +35,18 @@ const LARGEST_RESERVATION: HugePages = HugePages(512);
 impl SystemMemory {
     /// Memory of which nothing is reserved yet.
     pub const fn new() -> SystemMemory {
-        SystemMemory { reserved: HugePages::ZERO, first: First::Unused }
+        SystemMemory { reserved: HugePages::ZERO, small: [None; SMALL_START], used: 0 }
     }
 
     /// Address space reserved so far.
     pub const fn reserved(&self) -> HugePages {
         self.reserved
+    }
+}
+
+impl Default for SystemMemory {
+    fn default() -> Self {
+        SystemMemory::new()
     }
 }
 
@@ -64,18 +64,16 @@ impl Memory for SystemMemory {
     }
 
     fn back(&mut self, range: HugeRange) {
-        match self.first {
-            First::Unused if range.len == HugePages::ONE => {
-                advise(range.pages(), Advice::LinuxNoHugepage);
-                self.first = First::Small(range);
-            }
-            First::Small(first) => {
-                advise(first.pages(), Advice::LinuxHugepage);
-                collapse(first);
-                self.first = First::Huge;
-            }
-            First::Unused => self.first = First::Huge,
-            First::Huge => {}
+        if range.len == HugePages::ONE && self.used < SMALL_START {
+            advise(range.pages(), Advice::LinuxNoHugepage);
+            self.small[self.used] = Some(range);
+            self.used += 1;
+            return;
+        }
+        self.used = SMALL_START;
+        if let Some(small) = self.small.iter_mut().find_map(Option::take) {
+            advise(small.pages(), Advice::LinuxHugepage);
+            collapse(small);
         }
     }
 
@@ -153,19 +151,38 @@ mod tests {
     }
 
     #[test]
-    fn the_first_huge_page_stays_small_until_a_second_is_needed() {
+    fn the_first_huge_pages_stay_small_until_more_are_needed() {
         let mut memory = SystemMemory::new();
-        let range = memory.reserve(HugePages(2)).unwrap();
-        let (first, second) = range.split(HugePages::ONE);
-        memory.back(first);
-        assert_eq!(memory.first, First::Small(first));
-        let byte = first.start.address() as *mut u8;
-        // SAFETY: the first byte of the reservation.
-        unsafe { byte.write(7) };
-        memory.back(HugeRange { len: HugePages::ONE, ..second });
-        assert_eq!(memory.first, First::Huge);
-        // SAFETY: as above.
-        assert_eq!(unsafe { byte.read() }, 7);
+        let mut rest = memory.reserve(HugePages(8)).unwrap();
+        let mut next = || {
+            let (first, after) = rest.split(HugePages::ONE);
+            rest = after;
+            first
+        };
+        let small = [(); SMALL_START].map(|()| next());
+        for range in small {
+            memory.back(range);
+            // SAFETY: the first byte of a huge page of the reservation.
+            unsafe { (range.start.address() as *mut u8).write(7) };
+        }
+        assert_eq!(memory.small, small.map(Some));
+        for still_small in (0..SMALL_START).rev() {
+            memory.back(next());
+            assert_eq!(memory.small.iter().flatten().count(), still_small);
+        }
+        for range in small {
+            // SAFETY: as above.
+            assert_eq!(unsafe { (range.start.address() as *mut u8).read() }, 7);
+        }
+    }
+
+    #[test]
+    fn a_program_that_begins_with_a_large_span_has_no_small_ones() {
+        let mut memory = SystemMemory::new();
+        let (two, rest) = memory.reserve(HugePages(3)).unwrap().split(HugePages(2));
+        memory.back(two);
+        memory.back(rest.split(HugePages::ONE).0);
+        assert_eq!(memory.small, [None; SMALL_START]);
     }
 
     #[test]

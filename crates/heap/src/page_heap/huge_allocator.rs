@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::range_tree::RangeTree;
 use crate::memory::Memory;
 use crate::storage::Storage;
-use crate::units::{HugePages, HugeRange};
+use crate::units::{HugePageId, HugePages, HugeRange};
 
 /// Unbacked ranges of huge pages: address space that was reserved, without memory behind it.
 #[derive(Debug)]
@@ -63,6 +63,24 @@ impl<S: Storage> HugeAllocator<S> {
         if !self.unbacked.insert(range) {
             self.lost += range.len;
         }
+    }
+
+    /// A way to make a range of another owner `len` huge pages long by the unbacked ones that touch
+    /// it, those behind it first: the parts before and behind it, of which one may be empty. `None`
+    /// if there are too few. Nothing is taken yet.
+    pub fn extension_of(&self, range: HugeRange, len: HugePages) -> Option<[HugeRange; 2]> {
+        let lack = len.saturating_sub(range.len);
+        let behind = self.unbacked.len_from(range.end()).min(lack);
+        let before = self.unbacked.len_up_to(range.start).min(lack - behind);
+        let start = HugePageId(range.start.0 - before.0);
+        let parts =
+            [HugeRange { start, len: before }, HugeRange { start: range.end(), len: behind }];
+        (before + behind == lack).then_some(parts)
+    }
+
+    /// Takes a part that [`HugeAllocator::extension_of`] named.
+    pub fn take_part(&mut self, part: HugeRange) {
+        self.unbacked.take_end(part);
     }
 
     /// What it holds.

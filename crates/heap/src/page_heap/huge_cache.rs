@@ -20,9 +20,13 @@ pub struct HugeCache<S: Storage> {
     counters: Counters,
 }
 
+/// Cached ranges that are looked at for one to extend.
+const MOST_LOOKS: usize = 64;
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
     hits: u64,
+    extensions: u64,
     misses: u64,
     released_by_limit: HugePages,
     released_on_request: HugePages,
@@ -39,8 +43,10 @@ pub struct HugeCacheStats {
     pub demand_huge_pages: HugePages,
     /// How many the cache may keep, by the demand up to its last change.
     pub limit_huge_pages: HugePages,
-    /// Requests served from the cache, and those that took unbacked memory.
+    /// Requests served from the cache.
     pub hits: u64,
+    /// Requests served from the cache in part, and from the unbacked memory next to that.
+    pub extensions: u64,
     /// Requests that took unbacked memory.
     pub misses: u64,
     /// Given back to the system because the cache would have exceeded its limit.
@@ -67,6 +73,7 @@ impl<S: Storage> HugeCache<S> {
             demand: HugePages::ZERO,
             counters: Counters {
                 hits: 0,
+                extensions: 0,
                 misses: 0,
                 released_by_limit: HugePages::ZERO,
                 released_on_request: HugePages::ZERO,
@@ -88,20 +95,43 @@ impl<S: Storage> HugeCache<S> {
         allocator: &mut HugeAllocator<S>,
         memory: &mut impl Memory,
     ) -> Option<FromCache> {
-        let got = match self.ranges.take(len) {
-            Some(range) => {
-                self.counters.hits += 1;
-                FromCache { range, zeroed: false }
-            }
-            None => {
-                let range = allocator.get(len, HugePages::ONE, memory)?;
-                memory.back(range);
-                self.counters.misses += 1;
-                FromCache { range, zeroed: true }
-            }
+        let got = if let Some(range) = self.ranges.take(len) {
+            self.counters.hits += 1;
+            FromCache { range, zeroed: false }
+        } else if let Some(range) = self.take_extended(len, allocator, memory) {
+            self.counters.extensions += 1;
+            FromCache { range, zeroed: false }
+        } else {
+            let range = allocator.get(len, HugePages::ONE, memory)?;
+            memory.back(range);
+            self.counters.misses += 1;
+            FromCache { range, zeroed: true }
         };
         self.demand_rises(len, now_ns);
         Some(got)
+    }
+
+    /// The longest cached range that the unbacked address space around it makes `len` huge pages
+    /// long, with that. The cache would fall into pieces otherwise that are too short for large
+    /// spans, and each of these would be backed afresh while the pieces are given back.
+    fn take_extended(
+        &mut self,
+        len: HugePages,
+        allocator: &mut HugeAllocator<S>,
+        memory: &mut impl Memory,
+    ) -> Option<HugeRange> {
+        let extensions = self
+            .ranges
+            .iter()
+            .take(MOST_LOOKS)
+            .filter_map(|range| allocator.extension_of(range, len).map(|parts| (range, parts)));
+        let (range, parts) = extensions.max_by_key(|(range, _)| range.len)?;
+        self.ranges.take_end(range);
+        for part in parts.into_iter().filter(|part| !part.len.is_zero()) {
+            allocator.take_part(part);
+            memory.back(part);
+        }
+        Some(HugeRange { start: parts[0].start, len })
     }
 
     /// Takes a backed range back, and gives as much to the system as exceeds the limit.
@@ -161,6 +191,7 @@ impl<S: Storage> HugeCache<S> {
             demand_huge_pages: self.demand,
             limit_huge_pages: self.window.clone().rise(0),
             hits: self.counters.hits,
+            extensions: self.counters.extensions,
             misses: self.counters.misses,
             released_by_limit_huge_pages: self.counters.released_by_limit,
             released_on_request_huge_pages: self.counters.released_on_request,

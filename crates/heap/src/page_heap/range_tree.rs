@@ -119,6 +119,31 @@ impl<S: Storage> RangeTree<S> {
         self.take_from(range, len.min(range.len))
     }
 
+    /// How many huge pages of the set lie next to each other from `start` on, where a range must
+    /// begin.
+    pub fn len_from(&self, start: HugePageId) -> HugePages {
+        self.at(start).map_or(HugePages::ZERO, |range| range.len)
+    }
+
+    /// How many huge pages of the set lie next to each other up to `end`, where a range must end.
+    pub fn len_up_to(&self, end: HugePageId) -> HugePages {
+        let last = self.last_before(end).filter(|range| range.end() == end);
+        last.map_or(HugePages::ZERO, |range| range.len)
+    }
+
+    /// Takes a part out that lies at an end of a range of the set.
+    ///
+    /// # Panics
+    /// If no range of the set begins or ends with it.
+    pub fn take_end(&mut self, part: HugeRange) {
+        let whole = self.last_before(part.end()).expect("the part lies in a range");
+        self.remove(whole.start);
+        let (before, rest) = whole.split(part.start - whole.start);
+        let (_, after) = rest.split(part.len);
+        assert!(before.len.is_zero() || after.len.is_zero(), "{part} splits {whole}");
+        self.insert_rest(if before.len.is_zero() { after } else { before });
+    }
+
     /// Whether a range of the set has a huge page in common with `range`.
     pub fn overlaps(&self, range: HugeRange) -> bool {
         self.last_before(range.end()).is_some_and(|before| before.end() > range.start)
@@ -372,6 +397,30 @@ mod tests {
         assert_eq!(tree.take_aligned(HugePages(4), HugePages(8)), Some(range(8, 4)));
         assert_eq!(tree.iter().collect::<Vec<_>>(), [range(3, 5), range(12, 11)]);
         assert_eq!(tree.take_aligned(HugePages(5), HugePages(8)), None);
+    }
+
+    #[test]
+    fn an_end_is_taken_and_the_rest_stays() {
+        let mut tree = tree(&[(10, 6), (20, 3)]);
+        assert_eq!(
+            (tree.len_from(HugePageId(10)), tree.len_from(HugePageId(11))),
+            (HugePages(6), HugePages(0))
+        );
+        assert_eq!(
+            (tree.len_up_to(HugePageId(16)), tree.len_up_to(HugePageId(15))),
+            (HugePages(6), HugePages(0))
+        );
+        tree.take_end(range(10, 2));
+        tree.take_end(range(15, 1));
+        tree.take_end(range(20, 3));
+        assert_eq!(tree.iter().collect::<Vec<_>>(), [range(12, 3)]);
+        assert_eq!((tree.total(), tree.validate()), (HugePages(3), Ok(())));
+    }
+
+    #[test]
+    #[should_panic(expected = "splits")]
+    fn a_middle_is_no_end() {
+        tree(&[(10, 6)]).take_end(range(12, 1));
     }
 
     proptest! {

@@ -152,12 +152,13 @@ impl fmt::Display for TemeraireStats {
         writeln!(
             f,
             "  HugeCache: {} huge pages cached in {} ranges, limit {}, demand {}; {} hits, \
-             {} misses; released {} by the limit, {} on request",
+             {} extensions, {} misses; released {} by the limit, {} on request",
             cache.cached_huge_pages.0,
             cache.cached_ranges,
             cache.limit_huge_pages.0,
             cache.demand_huge_pages.0,
             cache.hits,
+            cache.extensions,
             cache.misses,
             cache.released_by_limit_huge_pages.0,
             cache.released_on_request_huge_pages.0

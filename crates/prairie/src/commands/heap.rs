@@ -3,6 +3,7 @@
 mod driver;
 mod playback;
 mod played;
+mod recording;
 mod run;
 mod stats;
 

@@ -9,6 +9,8 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 
+use super::recording;
+
 /// Start a program on Prairie's heap
 ///
 /// The program runs in place of this command, with the heap's library preloaded and its settings in
@@ -30,6 +32,16 @@ pub struct Args {
     /// Write statistics when the program ends: text or json, and :PATH to write to a file
     #[arg(long, value_name = "FORMAT[:PATH]")]
     stats: Option<String>,
+    /// Record what the program asks of its page heap, for `prairie heap playback`; this command
+    /// waits for the program then
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Write a sampled profile of the heap when the program ends, for pprof
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+    /// Guard one allocation in so many against use after free and overflow
+    #[arg(long, value_name = "N")]
+    guard: Option<u32>,
     /// The library to preload [default: libprairie_heap.so beside this command, or in ../lib]
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
@@ -48,7 +60,7 @@ enum PageHeap {
 
 const LIBRARY: &str = "libprairie_heap.so";
 
-/// Becomes the program; returns only if that fails.
+/// Becomes the program, and returns only if that fails; or records it, and returns its exit code.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let library = match &args.library {
         Some(path) => path.canonicalize().with_context(|| path.display().to_string())?,
@@ -56,6 +68,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let mut command = Command::new(&args.program[0]);
     command.args(&args.program[1..]).env("LD_PRELOAD", preloads(&library)).envs(settings(args));
+    if let Some(trace) = &args.trace {
+        return recording::record(command, &args.program[0], trace);
+    }
     let error = command.exec();
     Err(error).with_context(|| args.program[0].to_string_lossy().into_owned())
 }
@@ -71,6 +86,8 @@ fn settings(args: &Args) -> Vec<(&'static str, String)> {
         ("PRAIRIE_HEAP_RELEASE", args.release.clone()),
         ("PRAIRIE_HEAP_CHECK", args.check.then(|| "1".to_owned())),
         ("PRAIRIE_HEAP_STATS", args.stats.clone()),
+        ("PRAIRIE_HEAP_PROFILE", args.profile.as_ref().map(|path| path.display().to_string())),
+        ("PRAIRIE_HEAP_GUARD", args.guard.map(|one_in| one_in.to_string())),
     ]
     .into_iter()
     .filter_map(|(name, value)| Some((name, value?)))

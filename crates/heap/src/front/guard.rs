@@ -1,0 +1,204 @@
+//! Guarded allocations: a few objects that have a page of their own between pages that nobody may
+//! touch, so that a use after free or an overflow ends the process where it happens.
+//!
+//! ```text
+//!  nobody's │ object of slot 0 │ nobody's │ object of slot 1 │ nobody's │ …
+//!           ▲                  ▲
+//!           what lies before   objects end at the end of their page, up to 15 bytes that are
+//!                              filled with a pattern and looked at when the object is freed
+//! ```
+//! A freed slot's page is nobody's as well, until the slot's turn comes again.
+
+use core::alloc::Layout;
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::*};
+
+use rustix::mm::{Advice, MprotectFlags, madvise, mprotect};
+
+use super::fatal::fatal;
+use super::size_class::GRANULE;
+use super::sync::{ForkLock, Lock};
+use crate::storage::Storage;
+
+/// Objects that are guarded at a time, live or freed.
+const SLOTS: usize = 256;
+/// What fills the bytes between an object and the end of its page.
+const PATTERN: u8 = 0xa5;
+
+const UNUSED: u8 = 0;
+const LIVE: u8 = 1;
+const FREED: u8 = 2;
+
+/// What is known of a slot, for the handler of a fault too.
+struct Slot {
+    object: AtomicUsize,
+    size: AtomicUsize,
+    state: AtomicU8,
+}
+
+static SLOT: [Slot; SLOTS] = [const {
+    Slot { object: AtomicUsize::new(0), size: AtomicUsize::new(0), state: AtomicU8::new(UNUSED) }
+}; SLOTS];
+
+/// Where the pages begin, or nought.
+static START: AtomicUsize = AtomicUsize::new(0);
+/// One allocation in so many is guarded; nought is none.
+static ONE_IN: AtomicU64 = AtomicU64::new(0);
+static COUNT: AtomicU64 = AtomicU64::new(0);
+/// The slot whose turn is next; who holds the lock hands slots out and takes them back.
+static NEXT: Lock<usize> = Lock::new(0);
+
+/// The lock of the slots, for fork.
+pub fn fork_lock() -> &'static dyn ForkLock {
+    &NEXT
+}
+
+/// From now on guards one allocation in `one_in`. Called once, by the set-up, which must not
+/// allocate. Without storage nothing is guarded.
+pub fn set_up<S: Storage>(one_in: u64) {
+    let page = rustix::param::page_size();
+    let Ok(layout) = Layout::from_size_align((2 * SLOTS + 1) * page, 4096) else { return };
+    let Some(place) = S::take(layout) else { return };
+    // SAFETY: fresh storage that nobody uses.
+    let closed = unsafe { mprotect(place.as_ptr().cast(), layout.size(), MprotectFlags::empty()) };
+    if closed.is_ok() && install_handler() {
+        START.store(place.as_ptr() as usize, Release);
+        ONE_IN.store(one_in, Release);
+    }
+}
+
+/// Whether allocations are counted.
+pub fn is_on() -> bool {
+    ONE_IN.load(Relaxed) != 0
+}
+
+/// A guarded object, or null: it is not its turn, it is larger than a page, or all slots are live.
+pub fn allocate(size: usize) -> *mut u8 {
+    let one_in = ONE_IN.load(Relaxed);
+    if one_in == 0 || !COUNT.fetch_add(1, Relaxed).is_multiple_of(one_in) {
+        return null_mut();
+    }
+    let page = rustix::param::page_size();
+    if size > page {
+        return null_mut();
+    }
+    let Some(mut next) = NEXT.lock() else { return null_mut() };
+    let free = (0..SLOTS)
+        .map(|step| (*next + step) % SLOTS)
+        .find(|&slot| SLOT[slot].state.load(Relaxed) != LIVE);
+    let Some(number) = free else { return null_mut() };
+    let start = page_of(number, page);
+    // SAFETY: a page of ours of which no object is live.
+    if unsafe { mprotect(start as *mut c_void, page, MprotectFlags::READ | MprotectFlags::WRITE) }
+        .is_err()
+    {
+        return null_mut();
+    }
+    *next = (number + 1) % SLOTS;
+    let object = start + page - size.max(1).next_multiple_of(GRANULE);
+    let slot = &SLOT[number];
+    slot.object.store(object, Relaxed);
+    slot.size.store(size, Relaxed);
+    slot.state.store(LIVE, Release);
+    // SAFETY: the end of the slot's page, behind the object.
+    unsafe { ((object + size) as *mut u8).write_bytes(PATTERN, start + page - object - size) };
+    object as *mut u8
+}
+
+/// Whether an address is in the guarded pages.
+pub fn owns(address: usize) -> bool {
+    let start = START.load(Relaxed);
+    start != 0 && address.wrapping_sub(start) < (2 * SLOTS + 1) * rustix::param::page_size()
+}
+
+/// Bytes of a live guarded object.
+pub fn usable_size(object: *mut u8) -> usize {
+    live_slot(object).size.load(Relaxed)
+}
+
+/// Frees a guarded object: from now on nobody may touch it.
+pub fn free(object: *mut u8) {
+    let slot = live_slot(object);
+    let page = rustix::param::page_size();
+    let (size, start) = (slot.size.load(Relaxed), object as usize & !(page - 1));
+    let behind = object as usize + size;
+    // SAFETY: the end of the live object's page.
+    let rest = unsafe { core::slice::from_raw_parts(behind as *const u8, start + page - behind) };
+    if rest.iter().any(|&byte| byte != PATTERN) {
+        fatal(format_args!("{object:p}, an object of {size} bytes, was written past its end"));
+    }
+    let Some(_next) = NEXT.lock() else { return };
+    // Gone before it is closed: when the slot's turn comes again it reads as noughts.
+    // SAFETY: the page of an object that nobody uses any more.
+    unsafe {
+        let _ = madvise(start as *mut c_void, page, Advice::LinuxDontNeed);
+        let _ = mprotect(start as *mut c_void, page, MprotectFlags::empty());
+    }
+    slot.state.store(FREED, Release);
+}
+
+/// The slot of a live object; ends the process if the pointer is no live object.
+fn live_slot(object: *mut u8) -> &'static Slot {
+    let page = rustix::param::page_size();
+    let pages = (object as usize - START.load(Relaxed)) / page;
+    let slot = &SLOT[(pages.max(1) - 1) / 2 % SLOTS];
+    let (known, size) = (slot.object.load(Relaxed), slot.size.load(Relaxed));
+    match slot.state.load(Acquire) {
+        LIVE if known == object as usize => slot,
+        FREED if known == object as usize => super::heap::freed_twice(object, size),
+        _ => super::heap::interior(object, size),
+    }
+}
+
+fn page_of(slot: usize, page: usize) -> usize {
+    START.load(Relaxed) + (2 * slot + 1) * page
+}
+
+/// What the program did that touched an address of the guarded pages, and to which slot.
+fn crime(address: usize) -> (&'static str, usize) {
+    let page = rustix::param::page_size();
+    let (pages, within) = ((address - START.load(Relaxed)) / page, address % page);
+    if pages % 2 == 1 {
+        return ("used after it was freed", pages / 2);
+    }
+    // Between two objects: behind the one, or in front of the other.
+    let used = |slot: usize| slot < SLOTS && SLOT[slot].state.load(Acquire) != UNUSED;
+    let (before, after) = (pages.wrapping_div(2).wrapping_sub(1), pages / 2);
+    if used(before) && (within < page / 2 || !used(after)) {
+        ("touched behind its end", before)
+    } else {
+        ("touched in front of its start", after.min(SLOTS - 1))
+    }
+}
+
+static mut BEFORE: core::mem::MaybeUninit<libc::sigaction> = core::mem::MaybeUninit::zeroed();
+
+fn install_handler() -> bool {
+    type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
+    let handler: Handler = on_fault;
+    // SAFETY: a handler of this signature, and a place for the one before that nobody else writes.
+    unsafe {
+        let mut action: libc::sigaction = core::mem::zeroed();
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        libc::sigaction(libc::SIGSEGV, &action, (&raw mut BEFORE).cast()) == 0
+    }
+}
+
+/// Names what the program did; any other fault goes to whoever handled it before.
+extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+    // SAFETY: the kernel gives a handler of `SA_SIGINFO` its information.
+    let address = unsafe { (*info).si_addr() } as usize;
+    if owns(address) {
+        let (what, slot) = crime(address);
+        let (object, size) = (SLOT[slot].object.load(Relaxed), SLOT[slot].size.load(Relaxed));
+        fatal(format_args!(
+            "{:p}, a guarded object of {size} bytes, is {what}, at {:p}",
+            object as *const u8, address as *const u8
+        ));
+    }
+    // The instruction is tried again, and faults under the handler that was there before.
+    // SAFETY: what `install_handler` kept.
+    unsafe { libc::sigaction(libc::SIGSEGV, (&raw const BEFORE).cast(), null_mut()) };
+}

@@ -1,0 +1,229 @@
+//! The sampled heap profile: which stacks hold the memory (TCMalloc's documentation calls it so;
+//! the mean of 512 KiB between samples is its, too).
+//!
+//! Bytes are counted down, and the object at which an exponential random interval ends is a sample,
+//! so a byte is as likely to be sampled as any other, whatever objects it comes in. A sample has a
+//! span of its own, whose notes name it: only malloc counts, free costs what it always does.
+
+use core::alloc::Layout;
+use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+
+use super::sync::{ForkLock, Lock};
+use crate::storage::Storage;
+
+/// Mean bytes between samples.
+pub const MEAN: u64 = 512 << 10;
+/// Frames of a stack that are kept, innermost first.
+pub const FRAMES: usize = 60;
+/// Live samples: 32 GiB of heap on the average. What goes beyond is not sampled.
+const SAMPLES: usize = 1 << 16;
+
+/// A sampled object.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Sample {
+    /// Bytes that were asked for, more than nought.
+    pub size: u64,
+    /// Frames kept; nought if the place is free.
+    depth: u32,
+    /// The next free place.
+    next: u32,
+    frames: [u64; FRAMES],
+}
+
+impl Sample {
+    /// Addresses within the calls that led to the allocation, innermost first.
+    pub fn frames(&self) -> &[u64] {
+        &self.frames[..self.depth as usize]
+    }
+}
+
+/// The table of samples; a sample's number is its place and one.
+struct Samples {
+    places: *mut Sample,
+    /// Places that were ever used, and the number of the first that is free again, or nought.
+    used: u32,
+    free: u32,
+}
+
+// SAFETY: the places are reached by the holder of the lock alone.
+unsafe impl Send for Samples {}
+
+static SAMPLED: Lock<Samples> = Lock::new(Samples { places: null_mut(), used: 0, free: 0 });
+static ON: AtomicBool = AtomicBool::new(false);
+/// Bytes until the next sample.
+static LEFT: AtomicI64 = AtomicI64::new(0);
+static RANDOM: AtomicU64 = AtomicU64::new(1);
+/// Held while a stack is walked: an allocation in there is no sample.
+static WALKING: AtomicBool = AtomicBool::new(false);
+
+/// The lock of the samples, for fork.
+pub fn fork_lock() -> &'static dyn ForkLock {
+    &SAMPLED
+}
+
+/// From now on samples; `seed` makes processes differ. Without storage nothing is sampled.
+pub fn set_up<S: Storage>(seed: u64) {
+    let Ok(layout) = Layout::array::<Sample>(SAMPLES) else { return };
+    let (Some(places), Some(mut samples)) = (S::take(layout), SAMPLED.lock()) else { return };
+    samples.places = places.as_ptr().cast();
+    RANDOM.store(seed | 1, Relaxed);
+    LEFT.store(interval(), Relaxed);
+    ON.store(true, Relaxed);
+}
+
+/// Whether allocations are counted.
+#[inline]
+pub fn is_on() -> bool {
+    ON.load(Relaxed)
+}
+
+/// Exponential with mean [`MEAN`].
+fn interval() -> i64 {
+    let next = RANDOM.load(Relaxed).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+    RANDOM.store(next, Relaxed);
+    let even = ((next >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
+    (-even.ln() * MEAN as f64) as i64
+}
+
+/// How many objects of a size one sample of it stands for, by the chance of being sampled.
+pub fn stands_for(size: u64) -> f64 {
+    1.0 / -(-(size as f64) / MEAN as f64).exp_m1()
+}
+
+/// Counts an allocation of `size` bytes. If it is a sample, notes its stack and gives its number,
+/// which [`forget`] takes when the object is freed.
+#[inline]
+pub fn count(size: usize) -> Option<u32> {
+    if !is_on() { None } else { count_down(size.max(1)) }
+}
+
+fn count_down(size: usize) -> Option<u32> {
+    let bytes = i64::try_from(size).ok()?;
+    if LEFT.fetch_sub(bytes, Relaxed) >= bytes {
+        return None;
+    }
+    if WALKING.swap(true, Relaxed) {
+        return None;
+    }
+    LEFT.store(interval(), Relaxed);
+    let mut sample = Sample { size: size as u64, depth: 0, next: 0, frames: [0; FRAMES] };
+    walk(&mut sample);
+    WALKING.store(false, Relaxed);
+    note(sample)
+}
+
+fn note(sample: Sample) -> Option<u32> {
+    let mut samples = SAMPLED.lock()?;
+    let number = match samples.free {
+        0 if samples.used as usize == SAMPLES => return None,
+        0 => {
+            samples.used += 1;
+            samples.used
+        }
+        free => {
+            // SAFETY: a place that was used before.
+            samples.free = unsafe { (*samples.places.add(free as usize - 1)).next };
+            free
+        }
+    };
+    // SAFETY: a place of the table that no sample is at.
+    unsafe { samples.places.add(number as usize - 1).write(sample) };
+    Some(number)
+}
+
+/// Notes that a sampled object is freed.
+pub fn forget(number: u32) {
+    let Some(mut samples) = SAMPLED.lock() else { return };
+    // SAFETY: numbers are given for places of the table.
+    let place = unsafe { &mut *samples.places.add(number as usize - 1) };
+    (place.depth, place.next) = (0, samples.free);
+    samples.free = number;
+}
+
+/// Calls `act` with each live sample.
+pub fn each(mut act: impl FnMut(&Sample)) {
+    let Some(samples) = SAMPLED.lock() else { return };
+    for place in 0..samples.used as usize {
+        // SAFETY: a place of the table that was used.
+        let sample = unsafe { &*samples.places.add(place) };
+        if sample.depth > 0 {
+            act(sample);
+        }
+    }
+}
+
+unsafe extern "C" {
+    fn _Unwind_Backtrace(
+        frame: extern "C" fn(*mut c_void, *mut c_void) -> c_int,
+        argument: *mut c_void,
+    ) -> c_int;
+    fn _Unwind_GetIP(context: *mut c_void) -> usize;
+}
+
+/// Fills in the running thread's stack, by the unwind tables that C++ and Rust throw by. Since
+/// glibc 2.35 these are found without a lock.
+fn walk(sample: &mut Sample) {
+    // SAFETY: the function is called with the sample alone, before this returns.
+    unsafe { _Unwind_Backtrace(add_frame, (&raw mut *sample).cast()) };
+    // An object without a stack is a sample all the same.
+    sample.depth = sample.depth.max(1);
+}
+
+extern "C" fn add_frame(context: *mut c_void, sample: *mut c_void) -> c_int {
+    const GO_ON: c_int = 0;
+    const STOP: c_int = 4;
+    // SAFETY: the argument is `walk`'s sample.
+    let sample = unsafe { &mut *sample.cast::<Sample>() };
+    // SAFETY: the context of the frame that is being visited.
+    let address = unsafe { _Unwind_GetIP(context) };
+    let Some(frame) = sample.frames.get_mut(sample.depth as usize) else { return STOP };
+    // The call before the place that it returns to.
+    *frame = address.saturating_sub(1) as u64;
+    sample.depth += 1;
+    GO_ON
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::Mapped;
+
+    #[test]
+    fn samples_are_as_dense_as_they_claim() {
+        set_up::<Mapped>(12345);
+        let mut live = Vec::new();
+        let objects = 400_000u64;
+        for _ in 0..objects {
+            live.extend(count(1000));
+        }
+        let mut estimate = 0.0;
+        each(|sample| {
+            if sample.size == 1000 {
+                assert!(!sample.frames().is_empty());
+                estimate += stands_for(1000);
+            }
+        });
+        ON.store(false, Relaxed);
+        // 763 samples are expected: five standard deviations are 18 %.
+        assert!((estimate / objects as f64 - 1.0).abs() < 0.18, "{estimate} of {objects}");
+        let most = live.iter().max().copied().unwrap();
+        live.iter().for_each(|&number| forget(number));
+        let mut left = 0;
+        each(|sample| left += u32::from(sample.size == 1000));
+        assert_eq!(left, 0);
+        // Places are used again.
+        let sample = Sample { size: 7, depth: 1, next: 0, frames: [0; FRAMES] };
+        let again = note(sample).unwrap();
+        assert!(again <= most);
+        forget(again);
+    }
+
+    #[test]
+    fn a_large_object_stands_for_itself_and_a_small_one_for_many() {
+        assert!((stands_for(100 << 20) - 1.0).abs() < 1e-9);
+        assert!((stands_for(1) / MEAN as f64 - 1.0).abs() < 1e-3);
+    }
+}

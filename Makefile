@@ -31,7 +31,7 @@ build: ## Build the command into target/release/prairie
 # longest. Passing tests may print: why they were skipped, or how far a replay was from the real
 # kernel.
 test: ## Run every check and every test; stop at the first that fails
-	@scripts/need cargo cc rustfmt clippy chromium
+	@scripts/need cargo cc rustfmt clippy chromium qemu
 	@echo "== format"
 	@$(CARGO) fmt --all --check
 	@echo "== lint"
@@ -41,6 +41,8 @@ test: ## Run every check and every test; stop at the first that fails
 	@scripts/check-links
 	@echo "== test"
 	@$(CARGO) test --locked --workspace -- --show-output
+	@echo "== real kernel"
+	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) PACED=$(abspath $(TARGET)/debug/examples/paced) vm/tests/offload.sh --short
 
 heap-test: ## Run the heap under real programs for minutes, with and without restartable sequences
 	@scripts/need cargo cc

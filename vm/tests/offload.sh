@@ -4,7 +4,9 @@
 #
 # The workload (crates/offload/examples/paced.rs) has hot memory, memory touched once a minute, and
 # cold memory that is written once: 128, 64 and 256 MiB, a quarter of that with --short. Time is
-# counted, so runs repeat. VM_KERNELS names the kernels, VM_KEEP a folder to keep what runs said.
+# counted, so runs repeat. VM_KERNELS names the kernels, VM_KEEP a folder to keep what runs said,
+# PRAIRIE and PACED binaries to use.
+# --short is one machine with one kernel, for `make test`: where it cannot be had, it is skipped.
 set -eu
 cd "$(dirname "$0")/../.."
 short=
@@ -22,18 +24,23 @@ for tool in qemu-system-x86_64 cpio busybox; do
     exit 1
 done
 
-# The profile of tests, since `make test` has built that already.
+# Binaries that are there already, or those of the profile of tests.
 target=${CARGO_TARGET_DIR:-target}
-${CARGO:-cargo} build --quiet --locked --profile test -p prairie --bin prairie
-${CARGO:-cargo} build --quiet --locked --profile test -p prairie-offload --example paced
-strip -o "$work/bin/prairie" "$target/debug/prairie"
-strip -o "$work/bin/paced" "$target/debug/examples/paced"
+if [ -z "${PRAIRIE:-}" ]; then
+    ${CARGO:-cargo} build --quiet --locked --profile test -p prairie --bin prairie
+    PRAIRIE=$target/debug/prairie
+fi
+if [ -z "${PACED:-}" ]; then
+    ${CARGO:-cargo} build --quiet --locked --profile test -p prairie-offload --example paced
+    PACED=$target/debug/examples/paced
+fi
+strip -o "$work/bin/prairie" "$PRAIRIE"
+strip -o "$work/bin/paced" "$PACED"
 
 if [ -n "$short" ]; then
-    kernels=${VM_KERNELS:-6.1}
-    memory=512M cold_mib=64 sizes="HOT=32 WARM=16 COLD=64"
+    memory=512M cold_mib=64
 else
-    memory=1G cold_mib=256 sizes="HOT=128 WARM=64 COLD=256"
+    memory=1G cold_mib=256
 fi
 cold=$((cold_mib * 256))
 
@@ -43,7 +50,7 @@ fail() {
     failed=1
 }
 
-# run NAME KERNEL SETTING...: a run of vm/offload/guest.sh; what it says is in $work/NAME.
+# run NAME KERNEL SCRIPT ARGUMENT...: a run of a guest; what it says is in $work/NAME.
 run() {
     name=$1 kernel=$2
     shift 2
@@ -51,9 +58,9 @@ run() {
     [ "$kernel" != 6.1 ] || modules="--module zsmalloc --module zstd"
     # shellcheck disable=SC2086 # lists of words
     vm/run --kernel "$kernel" --counted --memory "$memory" --disk "$memory" --timeout 3000 \
-        --file "$work/bin:bin" --program "$work/bin/prairie" --file vm/offload/offload.toml \
-        --file vm/offload/device.toml $modules --out "$work/$name" vm/offload/guest.sh $sizes "$@" ||
-        fail "$name: the guest ended with $?"
+        --file "$work/bin:bin" --program "$work/bin/prairie" --file vm/offload/common.sh \
+        --file vm/offload/offload.toml --file vm/offload/fast.toml --file vm/offload/device.toml \
+        $modules --out "$work/$name" "$@" || fail "$name: the guest ended with $?"
     [ "$(cat "$work/$name/oom")" = "oom_kill 0" ] || fail "$name: $(cat "$work/$name/oom")"
 }
 
@@ -105,30 +112,87 @@ precise() {
     done
 }
 
-# left_nothing NAME: limits are as they were before the daemon came, though they were others.
+# left_nothing NAME [SUFFIX]: limits are as they were before the daemon came, though they were others.
 left_nothing() {
-    grep -qx "memory.zswap.max 0" "$work/$1/limits-during" || fail "$1: nothing was on lease"
-    cmp -s "$work/$1/limits-before" "$work/$1/limits-after" ||
-        fail "$1: $(diff "$work/$1/limits-before" "$work/$1/limits-after" | tr '\n' ' ')"
+    grep -qx "memory.zswap.max 0" "$work/$1/limits-during${2:-}" || fail "$1${2:-}: nothing was on lease"
+    cmp -s "$work/$1/limits-before" "$work/$1/limits-after${2:-}" ||
+        fail "$1${2:-}: $(diff "$work/$1/limits-before" "$work/$1/limits-after${2:-}" | tr '\n' ' ')"
 }
 
+# part NAME FROM TO: makes NAME-part of the samples between two seconds of a run.
+part() {
+    mkdir -p "$work/$1-$2"
+    awk -v from="$2" -v to="$3" '{
+        split($1, pair, "=")
+        if (NR == 1) start = pair[2]
+        if (pair[2] - start >= from && pair[2] - start < to) print
+    }' "$work/$1/samples" >"$work/$1-$2/samples"
+    awk -v from="$2" -v to="$3" 'NR == 1 || $1 > from && $1 <= to' "$work/$1/paced-long" >"$work/$1-$2/paced"
+}
+
+# in_one_machine KERNEL: the short form. The daemon comes at 100 s, the cold memory is read from
+# 300 s on by the workload's clock, which is some seconds ahead, and the workload ends at 390 s.
+in_one_machine() {
+    run short "$1" vm/offload/short.sh 32 16 $cold_mib
+    here=$work/short
+    # The first minute is the workload's own, and shows nothing.
+    part short 60 100
+    part short 100 292
+    part short 306 380
+    look short-100
+    precise short-100 short-60
+    at_least "pages offloaded within 192 s" \
+        $((($(field short-100 anon first) - $(field short-100 anon last)) / 4096)) $((cold * 80 / 100))
+
+    # A period has passed since the change: nothing more is taken, though all of it comes back.
+    at_most "phase change: pages taken" "$(grown short-306 pgsteal)" 0
+    at_least "phase change: pages that came back" "$(returned short-306)" $((cold / 2))
+    before=$(field short-60 current first)
+    at_most "phase change: MiB in the end" $(($(field short-306 current last) / 1048576)) \
+        $((before * 104 / 100 / 1048576))
+    echo "phase change: $(($(field short-306 current last) / 1048576)) MiB, $((before / 1048576)) at first"
+
+    for file in alive-before alive-after limit-kept; do
+        [ -s "$here/$file" ] || fail "$file: no"
+    done
+    grep -q '"path": "w"' "$here/status-again" || fail "a cgroup that came again was not found"
+    [ ! -e "$here/not-ended" ] || fail "SIGTERM did not end the daemon"
+    cmp -s "$here/limits-before" "$here/limits-ended" ||
+        fail "after SIGTERM: $(diff "$here/limits-before" "$here/limits-ended" | tr '\n' ' ')"
+    for with in 9 15; do left_nothing short "-$with"; done
+
+    # Swap of 1 MiB: some is used, a tenth stays free but for the last request's surplus.
+    grep -q '"guard": "no-room"' "$here/status-full" || fail "swap full: $(cat "$here/status-full")"
+    at_least "swap full: bytes swapped" "$(cat "$here/swap-full")" 500000
+    at_most "swap full: bytes swapped" "$(cat "$here/swap-full")" 1048576
+}
+
+if [ -n "$short" ]; then
+    # The kernel comes from Debian's archive the first time.
+    if ! vm/kernel "${VM_KERNELS:-6.1}" >/dev/null; then
+        echo "vm/tests/offload.sh: skipped: no kernel could be fetched" >&2
+        exit 0
+    fi
+    in_one_machine "${VM_KERNELS:-6.1}"
+    [ "$failed" = 0 ]
+    exit
+fi
+
 for kernel in $kernels; do
-    run "nothing-$kernel" "$kernel" AGENT=none SECONDS=130
-    run "fast-$kernel" "$kernel" AGENT=prairie SECONDS=620
+    run "nothing-$kernel" "$kernel" vm/offload/guest.sh AGENT=none SECONDS=130
+    run "fast-$kernel" "$kernel" vm/offload/guest.sh AGENT=prairie SECONDS=620
     look "fast-$kernel"
     precise "fast-$kernel" "nothing-$kernel"
     at_least "fast-$kernel: pages offloaded" \
         $((($(field "fast-$kernel" anon first) - $(field "fast-$kernel" anon last)) / 4096)) $((cold * 80 / 100))
 
-    run "killed-$kernel" "$kernel" AGENT=prairie CONFIG=/in/device.toml SECONDS=40 EVERY=5 KILL_AT=15
+    run "killed-$kernel" "$kernel" vm/offload/guest.sh AGENT=prairie CONFIG=/in/device.toml SECONDS=40 EVERY=5 KILL_AT=15
     left_nothing "killed-$kernel"
-    [ -z "$short" ] || continue
-
-    run "ended-$kernel" "$kernel" AGENT=prairie CONFIG=/in/device.toml SECONDS=40 EVERY=5 KILL_AT=15 KILL_WITH=15
+    run "ended-$kernel" "$kernel" vm/offload/guest.sh AGENT=prairie CONFIG=/in/device.toml SECONDS=40 EVERY=5 KILL_AT=15 KILL_WITH=15
     left_nothing "ended-$kernel"
 
     # The cold memory is read within a minute, from the 420th second on.
-    run "change-$kernel" "$kernel" AGENT=prairie SECONDS=620 CHANGE_AT=420
+    run "change-$kernel" "$kernel" vm/offload/guest.sh AGENT=prairie SECONDS=620 CHANGE_AT=420
     look "change-$kernel"
     echo "change-$kernel: at most $(($(field "change-$kernel" current most) / 1048576)) MiB," \
         "$(($(field "change-$kernel" current first) / 1048576)) at first"

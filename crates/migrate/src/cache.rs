@@ -1,4 +1,4 @@
-//! Caches: the private L1 and L2 of a core, and the sliced last-level cache with its directory.
+//! Caches: the private L1 and L2 of each core, and the sliced last-level cache with its directory.
 //!
 //! They know lines and states, not time. Names of states are those of the MESI protocol.
 //!
@@ -9,6 +9,7 @@
 
 use crate::address::Line;
 use crate::lru::{Evicted, Sets};
+use crate::memory::{Words, prefetch};
 use crate::params::Params;
 
 /// Held by this and perhaps other cores, clean.
@@ -38,6 +39,7 @@ impl Cache {
         ((slice << self.bits) + set as usize, line.0 >> self.bits)
     }
 
+    #[inline]
     fn line(&self, set: usize, key: u32) -> Line {
         Line(key << self.bits | set as u32 & ((1 << self.bits) - 1))
     }
@@ -61,10 +63,10 @@ impl Cache {
         (slot, evicted.map(|Evicted { key, state }| (self.line(set, key), state)))
     }
 
-    /// See [`Sets::peek`].
+    /// See [`Sets::prefetch`].
     #[inline]
-    fn peek(&self, slice: usize, line: Line) -> u32 {
-        self.sets.peek(self.place(slice, line).0)
+    fn prefetch(&self, slice: usize, line: Line) {
+        self.sets.prefetch(self.place(slice, line).0);
     }
 
     fn iter(&self) -> impl Iterator<Item = (usize, Line, u32)> + '_ {
@@ -85,7 +87,7 @@ pub enum Found {
     Nowhere,
 }
 
-/// The private caches of one core.
+/// The private caches of all cores.
 #[derive(Clone, Debug)]
 pub struct Private {
     l1: Cache,
@@ -95,24 +97,26 @@ pub struct Private {
 impl Private {
     /// Empty caches.
     pub fn new(params: &Params) -> Private {
-        let cache = |kib: u64, ways: u64| Cache::new(1, (kib * 16 / ways) as usize, ways as usize);
+        let cores = params.cores.count as usize;
+        let cache =
+            |kib: u64, ways: u64| Cache::new(cores, (kib * 16 / ways) as usize, ways as usize);
         Private {
             l1: cache(params.l1.kib, params.l1.ways),
             l2: cache(params.l2.kib, params.l2.ways),
         }
     }
 
-    /// A load or store.
+    /// A load or store of a core.
     #[inline]
-    pub fn access(&mut self, line: Line, write: bool) -> Found {
-        match self.l1.touch(0, line) {
+    pub fn access(&mut self, core: usize, line: Line, write: bool) -> Found {
+        match self.l1.touch(core, line) {
             Some(slot) if !write || self.l1.sets.state(slot) == MODIFIED => Found::L1,
-            l1_slot => self.access_l2(line, write, l1_slot),
+            l1_slot => self.access_l2(core, line, write, l1_slot),
         }
     }
 
-    fn access_l2(&mut self, line: Line, write: bool, l1_slot: Option<usize>) -> Found {
-        let Some(slot) = self.l2.touch(0, line) else { return Found::Nowhere };
+    fn access_l2(&mut self, core: usize, line: Line, write: bool, l1_slot: Option<usize>) -> Found {
+        let Some(slot) = self.l2.touch(core, line) else { return Found::Nowhere };
         if write {
             if self.l2.sets.state(slot) == SHARED {
                 return Found::Upgrade;
@@ -127,89 +131,105 @@ impl Private {
                 Found::L1
             }
             None => {
-                self.l1.insert(0, line, state);
+                self.l1.insert(core, line, state);
                 Found::L2
             }
         }
     }
 
-    /// Takes a line that the directory granted in `state`. Returns the line that had to go and
-    /// whether it was changed.
-    pub fn fill(&mut self, line: Line, state: u32) -> Option<(Line, bool)> {
-        let (_, evicted) = self.l2.insert(0, line, state);
+    /// A core takes a line that the directory granted in `state`. Returns the line that had to go
+    /// and whether it was changed.
+    #[inline]
+    pub fn fill(&mut self, core: usize, line: Line, state: u32) -> Option<(Line, bool)> {
+        let (_, evicted) = self.l2.insert(core, line, state);
         let evicted = evicted.map(|(line, state)| {
-            self.drop_l1(line);
+            self.drop_l1(core, line);
             (line, state == MODIFIED)
         });
-        self.l1.insert(0, line, if state == MODIFIED { MODIFIED } else { SHARED });
+        self.l1.insert(core, line, if state == MODIFIED { MODIFIED } else { SHARED });
         evicted
     }
 
-    /// The directory grants ownership of a line that is held shared.
-    pub fn upgrade(&mut self, line: Line) {
-        let slot = self.l2.find(0, line).expect("an upgrade is of a line that is held");
+    /// The directory grants a core ownership of a line that it holds shared.
+    pub fn upgrade(&mut self, core: usize, line: Line) {
+        let slot = self.l2.find(core, line).expect("an upgrade is of a line that is held");
         self.l2.sets.set_state(slot, MODIFIED);
-        match self.l1.touch(0, line) {
+        match self.l1.touch(core, line) {
             Some(slot) => self.l1.sets.set_state(slot, MODIFIED),
-            None => drop(self.l1.insert(0, line, MODIFIED)),
+            None => drop(self.l1.insert(core, line, MODIFIED)),
         }
     }
 
-    /// Gives up a line. Returns whether it was changed.
-    pub fn invalidate(&mut self, line: Line) -> bool {
-        let Some(slot) = self.l2.find(0, line) else { return false };
+    /// A core gives up a line. Returns whether it was changed.
+    pub fn invalidate(&mut self, core: usize, line: Line) -> bool {
+        let Some(slot) = self.l2.find(core, line) else { return false };
         let modified = self.l2.sets.state(slot) == MODIFIED;
         self.l2.sets.remove(slot);
-        self.drop_l1(line);
+        self.drop_l1(core, line);
         modified
     }
 
-    /// Keeps a line, clean and shared. Returns whether it was changed.
-    pub fn downgrade(&mut self, line: Line) -> bool {
-        let Some(slot) = self.l2.find(0, line) else { return false };
+    /// A core keeps a line, clean and shared. Returns whether it was changed.
+    pub fn downgrade(&mut self, core: usize, line: Line) -> bool {
+        let Some(slot) = self.l2.find(core, line) else { return false };
         let modified = self.l2.sets.state(slot) == MODIFIED;
         self.l2.sets.set_state(slot, SHARED);
-        if let Some(slot) = self.l1.find(0, line) {
+        if let Some(slot) = self.l1.find(core, line) {
             self.l1.sets.set_state(slot, SHARED);
         }
         modified
     }
 
-    /// The state of a line; `None` if it is not held.
-    pub fn state(&self, line: Line) -> Option<u32> {
-        self.l2.find(0, line).map(|slot| self.l2.sets.state(slot))
+    /// The state of a line in a core's caches; `None` if it is not held.
+    pub fn state(&self, core: usize, line: Line) -> Option<u32> {
+        self.l2.find(core, line).map(|slot| self.l2.sets.state(slot))
     }
 
-    /// Brings what an access to a line would look at into the host's cache.
+    /// Whether a core's L1 holds a line; no use.
     #[inline]
-    pub fn peek(&self, line: Line) -> u32 {
-        self.l2.peek(0, line)
+    pub fn is_in_l1(&self, core: usize, line: Line) -> bool {
+        self.l1.find(core, line).is_some()
+    }
+
+    /// Has what an access to a line looks at first brought into the host's cache.
+    #[inline]
+    pub fn prefetch_l1(&self, core: usize, line: Line) {
+        self.l1.prefetch(core, line);
+    }
+
+    /// The same for an access that the L1 misses.
+    #[inline]
+    pub fn prefetch_l2(&self, core: usize, line: Line) {
+        self.l2.prefetch(core, line);
     }
 
     /// The line that would be put out if `line` were fetched.
     #[inline]
-    pub fn next_out(&self, line: Line) -> Option<Line> {
-        let (set, _) = self.l2.place(0, line);
+    pub fn next_out(&self, core: usize, line: Line) -> Option<Line> {
+        let (set, _) = self.l2.place(core, line);
         self.l2.sets.next_out(set).map(|key| self.l2.line(set, key))
     }
 
-    fn drop_l1(&mut self, line: Line) {
-        if let Some(slot) = self.l1.find(0, line) {
+    #[inline]
+    fn drop_l1(&mut self, core: usize, line: Line) {
+        if let Some(slot) = self.l1.find(core, line) {
             self.l1.sets.remove(slot);
         }
     }
 
-    /// All lines held, with their states.
-    pub fn lines(&self) -> impl Iterator<Item = (Line, u32)> + '_ {
-        self.l2.iter().map(|(_, line, state)| (line, state))
+    /// How many lines all cores hold.
+    pub fn lines(&self) -> usize {
+        self.l2.iter().count()
     }
 
-    /// Checks that the L1 holds a subset of the L2 and may write only what is modified.
+    /// Checks that each L1 holds a subset of its L2 and may write only what is modified.
     pub fn validate(&self) {
         self.l1.sets.validate();
         self.l2.sets.validate();
-        for (_, line, state) in self.l1.iter() {
-            let l2 = self.state(line).unwrap_or_else(|| panic!("{line:?} is in the L1 alone"));
+        for (set, key, state) in self.l1.sets.iter().map(|(set, _, key, state)| (set, key, state)) {
+            let (core, line) = (set >> self.l1.bits, self.l1.line(set, key));
+            let l2 = self.state(core, line);
+            let l2 = l2.unwrap_or_else(|| panic!("{line:?} is in the L1 of core {core} alone"));
             assert_eq!(state == MODIFIED, l2 == MODIFIED, "{line:?} is {state} in L1, {l2} in L2");
         }
     }
@@ -239,9 +259,10 @@ pub struct Llc {
     slices: u64,
     data: Cache,
     directory: Cache,
-    /// Cores that hold the line of a slot of the directory: `words` words each, a bit a core.
-    sharers: Vec<u64>,
-    words: usize,
+    /// Cores that hold the line of a slot of the directory, a bit each, in `halves` words of 32.
+    /// Of a slot that tracks nothing they are stale.
+    sharers: Words,
+    halves: usize,
 }
 
 /// A line that a slice had to drop from its data, and whether memory has to be written.
@@ -251,6 +272,32 @@ pub type Dropped = Option<(Line, bool)>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tracked(usize);
 
+/// The most cores that a directory can tell apart.
+pub const MAX_CORES: usize = 256;
+
+/// A set of cores, in order when iterated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CoreSet([u64; MAX_CORES / 64]);
+
+impl CoreSet {
+    /// The first of them.
+    pub fn first(mut self) -> Option<usize> {
+        self.next()
+    }
+}
+
+impl Iterator for CoreSet {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        let at = self.0.iter().position(|bits| *bits != 0)?;
+        let bit = self.0[at].trailing_zeros() as usize;
+        self.0[at] &= self.0[at] - 1;
+        Some(at * 64 + bit)
+    }
+}
+
 impl Llc {
     /// An empty cache.
     pub fn new(params: &Params) -> Llc {
@@ -258,13 +305,13 @@ impl Llc {
         let sets = (params.llc.kib_per_slice * 16 / ways) as usize;
         let d = &params.directory;
         let directory = Cache::new(slices, d.sets_per_slice as usize, d.ways as usize);
-        let words = params.cores.count.div_ceil(64) as usize;
+        let halves = params.cores.count.div_ceil(32) as usize;
         Llc {
             slices: params.llc.slices,
             data: Cache::new(slices, sets, ways as usize),
-            sharers: vec![0; directory.sets.slots() * words],
+            sharers: Words::zeroed(directory.sets.slots() * halves),
             directory,
-            words,
+            halves,
         }
     }
 
@@ -275,11 +322,14 @@ impl Llc {
         ((u64::from(mixed ^ mixed >> 15) * self.slices) >> 32) as usize
     }
 
-    /// Brings what a request for a line would look at into the host's cache.
+    /// Has what a request for a line looks at brought into the host's cache.
     #[inline]
-    pub fn peek(&self, line: Line) -> u32 {
+    pub fn prefetch(&self, line: Line) {
         let slice = self.slice(line);
-        self.directory.peek(slice, line) ^ self.data.peek(slice, line)
+        self.directory.prefetch(slice, line);
+        self.data.prefetch(slice, line);
+        let first = self.directory.sets.first_slot(self.directory.place(slice, line).0);
+        prefetch(&self.sharers, first * self.halves);
     }
 
     /// Whether the data of a line is here, which counts as a use.
@@ -289,6 +339,7 @@ impl Llc {
     }
 
     /// Keeps the data of a line.
+    #[inline]
     pub fn keep(&mut self, line: Line, dirty: bool) -> Dropped {
         let slice = self.slice(line);
         match self.data.touch(slice, line) {
@@ -303,12 +354,11 @@ impl Llc {
         None
     }
 
-    /// Drops the data of a line; whoever asked has it. Returns whether it was newer than memory.
-    pub fn discard(&mut self, line: Line) -> bool {
-        let Some(slot) = self.data.find(self.slice(line), line) else { return false };
-        let dirty = self.data.sets.state(slot) == DIRTY;
-        self.data.sets.remove(slot);
-        dirty
+    /// Drops the data of a line; whoever asked has it. Returns whether it was here.
+    #[inline]
+    pub fn take(&mut self, line: Line) -> bool {
+        let found = self.data.find(self.slice(line), line);
+        found.inspect(|slot| self.data.sets.remove(*slot)).is_some()
     }
 
     /// The directory's record of a line, if cores hold it.
@@ -317,54 +367,62 @@ impl Llc {
         self.directory.touch(self.slice(line), line).map(Tracked)
     }
 
-    /// Begins to track a line, as owned by `core`. Returns a line that had to go and its holders
-    /// through `released`.
-    pub fn track(&mut self, line: Line, core: usize, released: &mut Vec<usize>) -> Option<Line> {
+    /// Begins to track a line, as owned by `core`. Returns a line that had to go, and its holders.
+    #[inline]
+    pub fn track(&mut self, line: Line, core: usize) -> Option<(Line, CoreSet)> {
         let (slot, evicted) = self.directory.insert(self.slice(line), line, OWNER);
-        released.clear();
-        if evicted.is_some() {
-            self.holders(Tracked(slot), released);
+        let dropped = evicted.map(|(line, _)| (line, self.holders(Tracked(slot))));
+        self.name_owner(slot, core);
+        dropped
+    }
+
+    #[inline]
+    fn name_owner(&mut self, slot: usize, core: usize) {
+        let sharers = &mut self.sharers[slot * self.halves..][..self.halves];
+        for (at, half) in sharers.iter_mut().enumerate() {
+            *half = if at == core / 32 { 1 << (core % 32) } else { 0 };
         }
-        let sharers = &mut self.sharers[slot * self.words..][..self.words];
-        sharers.fill(0);
-        sharers[core / 64] |= 1 << (core % 64);
-        evicted.map(|(line, _)| line)
     }
 
     /// Whether one core alone holds the line, and may have changed it.
+    #[inline]
     pub fn is_owned(&self, at: Tracked) -> bool {
         self.directory.sets.state(at.0) == OWNER
     }
 
-    /// The cores that hold a line, appended in order.
-    pub fn holders(&self, at: Tracked, into: &mut Vec<usize>) {
-        for (word, bits) in self.sharers[at.0 * self.words..][..self.words].iter().enumerate() {
-            let mut bits = *bits;
-            while bits != 0 {
-                into.push(word * 64 + bits.trailing_zeros() as usize);
-                bits &= bits - 1;
-            }
+    /// The cores that hold a line.
+    #[inline]
+    pub fn holders(&self, at: Tracked) -> CoreSet {
+        let mut set = CoreSet::default();
+        let sharers = &self.sharers[at.0 * self.halves..][..self.halves];
+        for (number, half) in sharers.iter().enumerate() {
+            set.0[number / 2] |= u64::from(*half) << (32 * (number % 2));
         }
+        set
     }
 
     /// One more core holds the line; all hold it clean.
+    #[inline]
     pub fn share(&mut self, at: Tracked, core: usize) {
         self.directory.sets.set_state(at.0, SHARERS);
-        self.sharers[at.0 * self.words + core / 64] |= 1 << (core % 64);
+        self.sharers[at.0 * self.halves + core / 32] |= 1 << (core % 32);
     }
 
     /// `core` alone holds the line.
     pub fn own(&mut self, at: Tracked, core: usize) {
         self.directory.sets.set_state(at.0, OWNER);
-        let sharers = &mut self.sharers[at.0 * self.words..][..self.words];
-        sharers.fill(0);
-        sharers[core / 64] |= 1 << (core % 64);
+        self.name_owner(at.0, core);
     }
 
     /// `core` gave the line up. Returns whether it was the last to hold it.
+    #[inline]
     pub fn release(&mut self, at: Tracked, core: usize) -> bool {
-        self.sharers[at.0 * self.words + core / 64] &= !(1 << (core % 64));
-        let last = self.sharers[at.0 * self.words..][..self.words].iter().all(|word| *word == 0);
+        // Of an owned line its owner is who gives it up: no need to read who holds it.
+        let last = self.is_owned(at) || {
+            let sharers = &mut self.sharers[at.0 * self.halves..][..self.halves];
+            sharers[core / 32] &= !(1 << (core % 32));
+            sharers.iter().all(|half| *half == 0)
+        };
         if last {
             self.untrack(at);
         }
@@ -372,8 +430,8 @@ impl Llc {
     }
 
     /// No core holds the line any more.
+    #[inline]
     pub fn untrack(&mut self, at: Tracked) {
-        self.sharers[at.0 * self.words..][..self.words].fill(0);
         self.directory.sets.remove(at.0);
     }
 
@@ -388,6 +446,7 @@ impl Llc {
     }
 
     /// Whether any core holds a line; no use.
+    #[inline]
     pub fn is_tracked(&self, line: Line) -> bool {
         self.directory.find(self.slice(line), line).is_some()
     }
@@ -400,6 +459,6 @@ impl Llc {
 
     /// Bytes of host memory.
     pub fn bytes(&self) -> usize {
-        self.data.sets.bytes() + self.directory.sets.bytes() + self.sharers.len() * 8
+        self.data.sets.bytes() + self.directory.sets.bytes() + self.sharers.len() * 4
     }
 }

@@ -95,7 +95,7 @@ struct Latencies {
 /// Caches, directory, mesh and memory of a machine.
 #[derive(Clone, Debug)]
 pub struct Hierarchy {
-    private: Vec<Private>,
+    private: Private,
     llc: Llc,
     mesh: Mesh,
     ports: Vec<Queue>,
@@ -106,8 +106,6 @@ pub struct Hierarchy {
     live: usize,
     /// What happened.
     pub counts: Counts,
-    /// Holders of a line, while it is recalled.
-    holders: Vec<usize>,
 }
 
 impl Hierarchy {
@@ -124,7 +122,7 @@ impl Hierarchy {
             crossing: params.migration.crossing_ps,
         };
         Hierarchy {
-            private: vec![Private::new(params); params.cores.count as usize],
+            private: Private::new(params),
             llc: Llc::new(params),
             mesh,
             ports: vec![Queue::new(params.llc.port_ps); params.llc.slices as usize],
@@ -133,7 +131,6 @@ impl Hierarchy {
             table: Table::new(params.migration.entries as usize),
             live: 0,
             counts: Counts::default(),
-            holders: Vec::new(),
         }
     }
 
@@ -147,7 +144,7 @@ impl Hierarchy {
     #[inline]
     pub fn access(&mut self, core: usize, line: Line, write: bool) -> u64 {
         self.counts.accesses += 1;
-        match self.private[core].access(line, write) {
+        match self.private.access(core, line, write) {
             Found::L1 => 0,
             Found::L2 => {
                 self.counts.l2_hits += 1;
@@ -161,17 +158,32 @@ impl Hierarchy {
         }
     }
 
-    /// Brings what an access of `core` to a line would look at into the host's cache. Many of these
-    /// wait for the host's memory together, accesses would one after the other.
+    /// Whether the L1 of `core` holds a line; no use.
     #[inline]
-    pub fn peek(&self, core: usize, line: Line) -> u32 {
-        self.private[core].peek(line) ^ self.llc.peek(line)
+    pub fn is_in_l1(&self, core: usize, line: Line) -> bool {
+        self.private.is_in_l1(core, line)
+    }
+
+    /// Has what an access of `core` to a line looks at first brought into the host's cache.
+    #[inline]
+    pub fn prefetch_l1(&self, core: usize, line: Line) {
+        self.private.prefetch_l1(core, line);
+    }
+
+    /// The same for an access that the L1 misses.
+    #[inline]
+    pub fn prefetch(&self, core: usize, line: Line) {
+        self.private.prefetch_l2(core, line);
+        self.llc.prefetch(line);
     }
 
     /// The same for the line that would have to go.
     #[inline]
-    pub fn peek_next_out(&self, core: usize, line: Line) -> u32 {
-        self.private[core].next_out(line).map_or(0, |out| self.llc.peek(out))
+    pub fn prefetch_next_out(&self, core: usize, line: Line) {
+        if let Some(out) = self.private.next_out(core, line) {
+            self.private.prefetch_l1(core, out);
+            self.llc.prefetch(out);
+        }
     }
 
     /// A transaction at the last-level cache for a core that holds the line shared (`held`) or not
@@ -194,9 +206,9 @@ impl Hierarchy {
         }
         let (granted, wait) = self.claim(core, line, home, write, held);
         ps += wait;
-        if held && self.private[core].state(line).is_some() {
-            self.private[core].upgrade(line);
-        } else if let Some((victim, dirty)) = self.private[core].fill(line, granted) {
+        if held && self.private.state(core, line).is_some() {
+            self.private.upgrade(core, line);
+        } else if let Some((victim, dirty)) = self.private.fill(core, line, granted) {
             self.give_up(core, victim, dirty);
         }
         ps
@@ -218,16 +230,14 @@ impl Hierarchy {
             return (if write { MODIFIED } else { EXCLUSIVE }, ps);
         };
         let slice_tile = self.mesh.slice_tile(self.llc.slice(line));
-        let mut holders = std::mem::take(&mut self.holders);
-        holders.clear();
-        self.llc.holders(at, &mut holders);
+        let holders = self.llc.holders(at);
         let owned = self.llc.is_owned(at);
         let mut ps = 0;
         if write {
             let mut forwarded = false;
-            for &holder in holders.iter().filter(|holder| **holder != core) {
+            for holder in holders.filter(|holder| *holder != core) {
                 self.counts.invalidations += 1;
-                forwarded |= self.private[holder].invalidate(line);
+                forwarded |= self.private.invalidate(holder, line);
                 // Invalidations go out together: the farthest counts.
                 ps = ps.max(2 * self.travel(slice_tile, self.mesh.core_tile(holder)));
             }
@@ -235,18 +245,18 @@ impl Hierarchy {
             self.llc.own(at, core);
             if forwarded {
                 self.counts.forwards += 1;
-                self.llc.discard(home);
+                self.llc.take(home);
             } else if !held {
                 ps = ps.max(self.data(home, true));
             } else {
-                self.llc.discard(home);
+                self.llc.take(home);
             }
         } else {
-            let from = holders[0];
+            let from = holders.first().expect("somebody holds what is tracked");
             if owned || !self.llc.has(home) {
                 ps = 2 * self.travel(slice_tile, self.mesh.core_tile(from)) + self.latencies.l2;
                 self.counts.forwards += 1;
-                if owned && self.private[from].downgrade(line) {
+                if owned && self.private.downgrade(from, line) {
                     self.keep(home, true);
                 }
             } else {
@@ -254,13 +264,12 @@ impl Hierarchy {
             }
             self.llc.share(at, core);
         }
-        self.holders = holders;
         (if write { MODIFIED } else { SHARED }, ps)
     }
 
     /// The data of a line that no core has: from the last-level cache or from memory.
     fn data(&mut self, home: Line, take: bool) -> u64 {
-        let found = if take { self.take_data(home) } else { self.llc.has(home) };
+        let found = if take { self.llc.take(home) } else { self.llc.has(home) };
         if found {
             self.counts.llc_hits += 1;
             return 0;
@@ -269,28 +278,19 @@ impl Hierarchy {
         self.latencies.memory + self.memory.take()
     }
 
-    /// Takes data out of the last-level cache for a core that will change it.
-    fn take_data(&mut self, home: Line) -> bool {
-        let found = self.llc.has(home);
-        self.llc.discard(home);
-        found
-    }
-
     /// Tracks a line for its first holder; the line that the directory drops for it is called back
     /// from all who hold it.
     fn track(&mut self, line: Line, core: usize) {
-        let mut holders = std::mem::take(&mut self.holders);
-        if let Some(dropped) = self.llc.track(line, core, &mut holders) {
+        if let Some((dropped, holders)) = self.llc.track(line, core) {
             self.counts.directory_evictions += 1;
             let mut dirty = false;
-            for &holder in &holders {
+            for holder in holders {
                 self.counts.invalidations += 1;
-                dirty |= self.private[holder].invalidate(dropped);
+                dirty |= self.private.invalidate(holder, dropped);
             }
             let home = self.home(dropped);
             self.keep(home, dirty);
         }
-        self.holders = holders;
     }
 
     /// A core's L2 had no room for a line: the last one to give it up leaves it in the last-level
@@ -316,16 +316,13 @@ impl Hierarchy {
     fn recall(&mut self, line: Line, home: Line) -> u64 {
         let Some(at) = self.llc.tracked(line) else { return 0 };
         let slice_tile = self.mesh.slice_tile(self.llc.slice(line));
-        let mut holders = std::mem::take(&mut self.holders);
-        holders.clear();
-        self.llc.holders(at, &mut holders);
+        let holders = self.llc.holders(at);
         let (mut dirty, mut ps) = (false, 0);
-        for &holder in &holders {
+        for holder in holders {
             self.counts.invalidations += 1;
-            dirty |= self.private[holder].invalidate(line);
+            dirty |= self.private.invalidate(holder, line);
             ps = ps.max(2 * self.travel(slice_tile, self.mesh.core_tile(holder)));
         }
-        self.holders = holders;
         self.llc.untrack(at);
         self.keep(home, dirty);
         ps + self.latencies.l2
@@ -366,7 +363,7 @@ impl Hierarchy {
 
     /// Bytes of host memory that caches and directory take.
     pub fn bytes(&self) -> usize {
-        self.private.iter().map(Private::bytes).sum::<usize>() + self.llc.bytes()
+        self.private.bytes() + self.llc.bytes()
     }
 
     /// Checks that directory and private caches agree: a line is tracked exactly for those who hold
@@ -374,18 +371,14 @@ impl Hierarchy {
     /// a migration.
     pub fn validate(&self) {
         self.llc.validate();
-        let mut held = 0;
-        for private in &self.private {
-            private.validate();
-            held += private.lines().count();
-        }
+        self.private.validate();
+        let mut held = self.private.lines();
         for (at, line, owned) in self.llc.all_tracked() {
-            let mut holders = Vec::new();
-            self.llc.holders(at, &mut holders);
+            let holders: Vec<usize> = self.llc.holders(at).collect();
             assert!(!holders.is_empty(), "{line:?} is tracked and nobody holds it");
             assert!(!owned || holders.len() == 1, "{line:?} is owned and {holders:?} hold it");
             for &holder in &holders {
-                let state = self.private[holder].state(line);
+                let state = self.private.state(holder, line);
                 let state = state.unwrap_or_else(|| panic!("core {holder} has no {line:?}"));
                 assert!(owned || state == SHARED, "{line:?} is shared, {state} in core {holder}");
             }

@@ -20,7 +20,7 @@ impl Iommu {
     pub fn new(params: &Params) -> Iommu {
         let i = &params.iommu;
         Iommu {
-            entries: Level::new(i.entries, i.ways),
+            entries: Level::new(1, i.entries, i.ways),
             lookup_ps: i.lookup_ns * 1000,
             invalidate_ps: i.invalidate_ns * 1000,
         }
@@ -28,17 +28,17 @@ impl Iommu {
 
     /// The first frame of the page of `vpn`, if the IOTLB has it.
     pub fn find(&mut self, vpn: Vpn) -> Option<Frame> {
-        self.entries.find(vpn.first(), vpn.size())
+        self.entries.find(0, vpn.first(), vpn.size())
     }
 
     /// Takes the translation that a walk found.
     pub fn fill(&mut self, vpn: Vpn, frame: Frame) {
-        self.entries.insert(vpn.first(), vpn.size(), frame);
+        self.entries.insert(0, vpn.first(), vpn.size(), frame);
     }
 
     /// Forgets a page.
     pub fn invalidate(&mut self, vpn: Vpn) -> bool {
-        self.entries.invalidate(vpn.first(), vpn.size())
+        self.entries.invalidate(0, vpn.first(), vpn.size())
     }
 
     /// Picoseconds of a look-up.

@@ -10,7 +10,7 @@
 //!   [`workload`]s are what cores do; [`engine`] moves pages by hardware, [`software`] has the
 //!   steps and costs of moving them without; [`sim`] runs it all, and [`paper`] is the paper's
 //!   evaluation, run again.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod address;
 pub mod cache;
@@ -22,6 +22,7 @@ pub mod hierarchy;
 pub mod iommu;
 pub mod lru;
 pub mod machine;
+pub mod memory;
 pub mod mesh;
 pub mod pages;
 pub mod paper;

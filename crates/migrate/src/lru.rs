@@ -2,17 +2,22 @@
 //!
 //! Caches, directories, TLBs and walk caches are all [`Sets`]. A way is one 32-bit word, and the
 //! order of use of up to sixteen ways is one 64-bit word of four-bit way numbers, most recent
-//! lowest, so that a use rotates a few bits instead of shifting entries. The order lies beside the
-//! ways: a set of eleven or twelve ways is exactly one 64-byte line of the host's cache.
+//! lowest, so that a use rotates a few bits instead of shifting entries. Up to twelve ways and
+//! their order are one 64-byte line of the host's cache, which a look-up thus touches alone; of
+//! sixteen ways the order lies apart.
 //!
 //! ```text
 //! word    key (30 bits, never 0)                                   state (2 bits, 0 = empty)
 //! order   way used longest ago | … | second | way used last (4 bits each)
-//! set     word of way 0 | word of way 1 | … | (padding) | order, low half | order, high half
+//! set     words of 4 ways,  padding to 6,  order: low half, high half         half a host line
+//!         words of 12 ways, padding to 14, order: low half, high half         a host line
+//!         words of 16 ways                                                    a host line
 //! ```
 //!
 //! What else an entry carries (a frame, a set of sharers) lies in an array of the owner, indexed by
-//! slot: `set * stride + way`.
+//! slot: `set << shift | way`.
+
+use crate::memory::{Words, prefetch};
 
 /// The most ways that a set can have: sixteen four-bit numbers fill the order word.
 pub const MAX_WAYS: usize = 16;
@@ -27,17 +32,17 @@ const IDENTITY: u64 = 0xFEDC_BA98_7654_3210;
 /// The sets of one cache or TLB, all empty at first.
 #[derive(Clone, Debug)]
 pub struct Sets {
+    sets: usize,
     ways: usize,
     /// Ways rounded up to whole comparisons of four.
     lanes: usize,
-    stride: usize,
-    /// Where the first set begins, so that sets begin with lines of the host's cache.
-    origin: usize,
-    words: Vec<u32>,
+    /// Words from one set to the next, as a power of two.
+    shift: u32,
+    /// Where the first set's order is, and the way from one to the next as a power of two.
+    orders: usize,
+    order_shift: u32,
+    words: Words,
 }
-
-/// Words of a line of the host's cache.
-const HOST_LINE: usize = 16;
 
 /// What an insertion put out of a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,21 +58,19 @@ impl Sets {
     pub fn new(sets: usize, ways: usize) -> Sets {
         assert!((1..=MAX_WAYS).contains(&ways), "{ways} ways");
         let lanes = ways.next_multiple_of(4);
-        let stride = (lanes + 2).next_multiple_of(4);
-        let words = vec![0; sets * stride + HOST_LINE];
-        let origin = words.as_ptr().align_offset(HOST_LINE * 4).min(HOST_LINE);
-        let mut all = Sets { ways, lanes, stride, origin, words };
-        all.clear();
+        let shift = if lanes == 4 { 3 } else { 4 };
+        let (orders, order_shift) =
+            if lanes == 16 { (sets << shift, 1) } else { ((1 << shift) - 2, shift) };
+        let beyond = if lanes == 16 { 2 * sets } else { 0 };
+        let words = Words::zeroed((sets << shift) + beyond);
+        let mut all = Sets { sets, ways, lanes, shift, orders, order_shift, words };
+        all.clear(0..sets);
         all
     }
 
     /// How many slots there are, for arrays indexed by slot: somewhat more than entries.
     pub fn slots(&self) -> usize {
-        self.words.len() - HOST_LINE
-    }
-
-    fn sets(&self) -> usize {
-        self.slots() / self.stride
+        self.sets << self.shift
     }
 
     /// Bytes of host memory that the sets take.
@@ -77,15 +80,13 @@ impl Sets {
 
     #[inline]
     fn order(&self, set: usize) -> u64 {
-        let end = self.origin + (set + 1) * self.stride;
-        let halves = &self.words[end - 2..end];
+        let halves = &self.words[self.orders + (set << self.order_shift)..][..2];
         u64::from(halves[0]) | u64::from(halves[1]) << 32
     }
 
     #[inline]
     fn set_order(&mut self, set: usize, order: u64) {
-        let end = self.origin + (set + 1) * self.stride;
-        let halves = &mut self.words[end - 2..end];
+        let halves = &mut self.words[self.orders + (set << self.order_shift)..][..2];
         halves[0] = order as u32;
         halves[1] = (order >> 32) as u32;
     }
@@ -93,63 +94,70 @@ impl Sets {
     /// The slot of `key` in `set`, its place in the order of use unchanged.
     #[inline]
     pub fn find(&self, set: usize, key: u32) -> Option<usize> {
-        let wanted = word(key, 0);
-        let base = set * self.stride;
-        let words = &self.words[self.origin + base..][..self.lanes];
-        for (at, four) in words.chunks_exact(4).enumerate() {
-            let mut hits = 0;
-            for (way, word) in four.iter().enumerate() {
-                hits |= u32::from(word & !STATE == wanted) << way;
+        let (wanted, base) = (word(key, 0), set << self.shift);
+        let words = &self.words[base..][..self.lanes];
+        // All ways are compared before any is looked at: which of them it is cannot be predicted.
+        let hits = match self.lanes {
+            4 => hits(words, 0, wanted),
+            8 => hits(words, 0, wanted) | hits(words, 4, wanted),
+            12 => hits(words, 0, wanted) | hits(words, 4, wanted) | hits(words, 8, wanted),
+            _ => {
+                let low = hits(words, 0, wanted) | hits(words, 4, wanted);
+                low | hits(words, 8, wanted) | hits(words, 12, wanted)
             }
-            if hits != 0 {
-                return Some(base + at * 4 + hits.trailing_zeros() as usize);
-            }
-        }
-        None
+        };
+        (hits != 0).then(|| base + hits.trailing_zeros() as usize)
     }
 
     /// The slot of `key` in `set`, which becomes the one used last.
     #[inline]
     pub fn touch(&mut self, set: usize, key: u32) -> Option<usize> {
         let slot = self.find(set, key)?;
-        let (order, way) = (self.order(set), (slot - set * self.stride) as u64);
-        if order & 15 != way {
-            self.set_order(set, used_last(order, way));
-        }
+        let way = (slot - (set << self.shift)) as u64;
+        self.set_order(set, used_last(self.order(set), way));
         Some(slot)
     }
 
-    /// Brings the set into the host's cache, and says something of it that is of no use otherwise.
+    /// Has the set brought into the host's cache.
     #[inline]
-    pub fn peek(&self, set: usize) -> u32 {
-        self.words[self.origin + set * self.stride]
+    pub fn prefetch(&self, set: usize) {
+        prefetch(&self.words, set << self.shift);
+        if self.lanes == 16 {
+            prefetch(&self.words, self.orders + (set << self.order_shift));
+        }
+    }
+
+    /// The first slot of a set.
+    #[inline]
+    pub fn first_slot(&self, set: usize) -> usize {
+        set << self.shift
     }
 
     /// The key that the next insertion into `set` would put out, if any.
     #[inline]
     pub fn next_out(&self, set: usize) -> Option<u32> {
         let way = self.order(set) >> (4 * (self.ways - 1)) & 15;
-        let word = self.words[self.origin + set * self.stride + way as usize];
+        let word = self.words[(set << self.shift) + way as usize];
         (word != 0).then(|| (word >> 2) - 1)
     }
 
     /// The state of the entry in `slot`; 0 if there is none.
     #[inline]
     pub fn state(&self, slot: usize) -> u32 {
-        self.words[self.origin + slot] & STATE
+        self.words[slot] & STATE
     }
 
     /// The key of the entry in `slot`.
     pub fn key(&self, slot: usize) -> u32 {
         debug_assert_ne!(self.state(slot), 0, "slot {slot} is empty");
-        (self.words[self.origin + slot] >> 2) - 1
+        (self.words[slot] >> 2) - 1
     }
 
     /// Changes the state (1 to 3) of the entry in `slot`.
     #[inline]
     pub fn set_state(&mut self, slot: usize, state: u32) {
         debug_assert!(self.state(slot) != 0 && (1..=3).contains(&state));
-        self.words[self.origin + slot] = self.words[self.origin + slot] & !STATE | state;
+        self.words[slot] = self.words[slot] & !STATE | state;
     }
 
     /// Puts `key`, which is not there, in the place of the entry of `set` used longest ago, as the
@@ -160,46 +168,46 @@ impl Sets {
         debug_assert!(self.find(set, key).is_none(), "key {key} twice in set {set}");
         let order = self.order(set);
         let way = order >> (4 * (self.ways - 1)) & 15;
-        let slot = set * self.stride + way as usize;
-        let old = self.words[self.origin + slot];
-        self.words[self.origin + slot] = word(key, state);
+        let slot = (set << self.shift) + way as usize;
+        let old = std::mem::replace(&mut self.words[slot], word(key, state));
         self.set_order(set, used_last(order, way));
         let evicted = (old != 0).then(|| Evicted { key: (old >> 2) - 1, state: old & STATE });
         (slot, evicted)
     }
 
     /// Empties `slot`, which the next insertion into its set then takes.
+    #[inline]
     pub fn remove(&mut self, slot: usize) {
-        self.words[self.origin + slot] = 0;
-        // 32-bit division is the quicker one.
-        let set = slot as u32 / self.stride as u32;
-        let way = u64::from(slot as u32 % self.stride as u32);
-        let order = used_longest_ago(self.order(set as usize), way, self.ways);
-        self.set_order(set as usize, order);
+        self.words[slot] = 0;
+        let set = slot >> self.shift;
+        let way = (slot - (set << self.shift)) as u64;
+        let order = used_longest_ago(self.order(set), way, self.ways);
+        self.set_order(set, order);
     }
 
-    /// Empties all.
-    pub fn clear(&mut self) {
-        self.words.fill(0);
-        for set in 0..self.sets() {
+    /// Empties some sets.
+    pub fn clear(&mut self, sets: std::ops::Range<usize>) {
+        for set in sets {
+            self.words[set << self.shift..][..self.lanes].fill(0);
             self.set_order(set, IDENTITY);
         }
     }
 
     /// All entries: set, slot, key and state.
     pub fn iter(&self) -> impl Iterator<Item = (usize, usize, u32, u32)> + '_ {
-        let slots = (0..self.slots()).filter(|slot| slot % self.stride < self.lanes);
-        let full = slots.filter(|slot| self.state(*slot) != 0);
-        full.map(|slot| (slot / self.stride, slot, self.key(slot), self.state(slot)))
+        let ways = (0..self.sets)
+            .flat_map(move |set| (0..self.ways).map(move |way| (set, (set << self.shift) + way)));
+        let full = ways.filter(|(_, slot)| self.state(*slot) != 0);
+        full.map(|(set, slot)| (set, slot, self.key(slot), self.state(slot)))
     }
 
     /// Checks that every order word names each way once and that no key is twice in a set.
     pub fn validate(&self) {
-        for set in 0..self.sets() {
+        for set in 0..self.sets {
             let order = self.order(set);
             let named = (0..16).fold(0u32, |named, at| named | 1 << (order >> (4 * at) & 15));
             assert_eq!(named, 0xFFFF, "the order of set {set} is {order:#x}");
-            let words = &self.words[self.origin + set * self.stride..][..self.lanes];
+            let words = &self.words[set << self.shift..][..self.lanes];
             for (way, word) in words.iter().enumerate().filter(|(_, word)| **word != 0) {
                 assert!(way < self.ways && word & STATE != 0, "set {set} way {way}: {word:#x}");
                 let same = words.iter().filter(|other| *other & !STATE == word & !STATE);
@@ -212,6 +220,16 @@ impl Sets {
 #[inline]
 fn word(key: u32, state: u32) -> u32 {
     ((key + 1) << 2) | state
+}
+
+/// The ways from `at` to `at + 3` whose key is `wanted`, a bit each.
+#[inline]
+fn hits(words: &[u32], at: usize, wanted: u32) -> u32 {
+    let mut hits = 0;
+    for (way, word) in words[at..][..4].iter().enumerate() {
+        hits |= u32::from(word & !STATE == wanted) << way;
+    }
+    hits << at
 }
 
 /// Bit position of `way` in an order word: the lowest nibble that equals it.

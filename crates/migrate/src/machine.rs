@@ -7,7 +7,7 @@ use crate::hierarchy::Hierarchy;
 use crate::iommu::Iommu;
 use crate::pages::{Pages, TooSmall};
 use crate::params::Params;
-use crate::tlb::{Found, Tlb};
+use crate::tlb::{Found, Tlbs};
 
 /// A page that software keeps everybody from, while it moves.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +63,7 @@ pub struct Machine {
     pub hierarchy: Hierarchy,
     /// What address translation did.
     pub translations: Translations,
-    tlbs: Vec<Tlb>,
+    tlbs: Tlbs,
     pages: Pages,
     iommu: Iommu,
     blocked: Vec<Blocked>,
@@ -101,7 +101,7 @@ impl Machine {
         Ok(Machine {
             hierarchy: Hierarchy::new(params),
             translations: Translations::default(),
-            tlbs: vec![Tlb::new(params); params.cores.count as usize],
+            tlbs: Tlbs::new(params),
             pages: Pages::new(params.frames(), bytes)?,
             iommu: Iommu::new(params),
             blocked: Vec::new(),
@@ -115,7 +115,7 @@ impl Machine {
     pub fn access(&mut self, core: usize, access: Access, now_ps: u64) -> u64 {
         let address = access.address();
         let vpn = address.vpn();
-        let (frame, translation_ps) = match self.tlbs[core].find(vpn) {
+        let (frame, translation_ps) = match self.tlbs.find(core, vpn) {
             Found::First(frame) => (frame, 0),
             found => self.translate(core, vpn, found, now_ps),
         };
@@ -127,23 +127,40 @@ impl Machine {
         self.exposed(access.kind(), translation_ps, data_ps)
     }
 
-    /// Brings what the next accesses of a core will look at into the host's cache: worth it where
-    /// most of them miss.
-    pub fn look_ahead(&self, core: usize, accesses: &[Access]) {
-        let mut lines = [Line(0); LOOK_AHEAD];
-        let mut seen = 0;
-        for (line, access) in lines.iter_mut().zip(accesses) {
-            *line = line_of(self.pages.frame(access.address().vpn()), access.address());
-        }
-        for (line, access) in lines.iter().zip(accesses) {
+    /// Has what coming accesses of a core look at first brought into the host's cache: its L1 and
+    /// its first-level TLB. To be called well before them.
+    pub fn look_far_ahead(&self, core: usize, accesses: &[Access]) {
+        for access in accesses.iter().take(LOOK_AHEAD) {
             let vpn = access.address().vpn();
-            let entry = self.pages.entry_line(vpn, vpn.size() as u32 + 1);
-            seen ^= self.hierarchy.peek(core, *line) ^ self.hierarchy.peek(core, entry);
+            self.tlbs.prefetch_first(core, vpn);
+            let line = line_of(self.pages.frame(vpn), access.address());
+            self.hierarchy.prefetch_l1(core, line);
         }
-        for line in &lines[..accesses.len().min(LOOK_AHEAD)] {
-            seen ^= self.hierarchy.peek_next_out(core, *line);
+    }
+
+    /// The same for what those of the next accesses look at that the L1 does not serve, page walks
+    /// included.
+    pub fn look_ahead(&self, core: usize, accesses: &[Access]) {
+        let mut far = [(Line(0), Vpn(0)); LOOK_AHEAD];
+        let mut count = 0;
+        for access in accesses.iter().take(LOOK_AHEAD) {
+            let vpn = access.address().vpn();
+            let line = line_of(self.pages.frame(vpn), access.address());
+            far[count] = (line, vpn);
+            count += usize::from(!self.hierarchy.is_in_l1(core, line));
         }
-        std::hint::black_box(seen);
+        let far = &far[..count];
+        for (line, vpn) in far {
+            let entry = self.pages.entry_line(*vpn, vpn.size() as u32 + 1);
+            self.tlbs.prefetch_second(core, *vpn);
+            self.hierarchy.prefetch(core, *line);
+            if !self.hierarchy.is_in_l1(core, entry) {
+                self.hierarchy.prefetch(core, entry);
+            }
+        }
+        for (line, _) in far {
+            self.hierarchy.prefetch_next_out(core, *line);
+        }
     }
 
     fn exposed(&self, kind: Kind, translation_ps: u64, data_ps: u64) -> u64 {
@@ -166,7 +183,7 @@ impl Machine {
             ps += self.fault(core, vpn.first(), now_ps);
         }
         self.translations.walks += 1;
-        let top = self.tlbs[core].walk_from(vpn);
+        let top = self.tlbs.walk_from(core, vpn);
         let lowest = vpn.size() as u32 + 1;
         let mut walk_ps = 0;
         for level in (lowest..=top).rev() {
@@ -176,7 +193,7 @@ impl Machine {
         }
         self.translations.walk_ps += walk_ps;
         let frame = self.pages.frame(vpn);
-        self.tlbs[core].fill(vpn, frame);
+        self.tlbs.fill(core, vpn, frame);
         (frame, ps + walk_ps)
     }
 
@@ -241,7 +258,7 @@ impl Machine {
 
     /// A local invalidation on one core.
     pub fn invalidate(&mut self, core: usize, vpn: Vpn) -> bool {
-        self.tlbs[core].invalidate(vpn)
+        self.tlbs.invalidate(core, vpn)
     }
 
     /// Invalidates a page in the IOTLB. Returns the picoseconds until that is done and drained.
@@ -262,14 +279,14 @@ impl Machine {
 
     /// How many cores.
     pub fn cores(&self) -> usize {
-        self.tlbs.len()
+        self.tlbs.cores()
     }
 
     /// Checks caches and directory, and that every translation is what the page table says, or the
     /// source of a migration under way.
     pub fn validate(&self) {
         self.hierarchy.validate();
-        let translations = self.tlbs.iter().flat_map(Tlb::iter).chain(self.iommu.iter());
+        let translations = self.tlbs.iter().chain(self.iommu.iter());
         for (vpn, frame) in translations {
             let now = self.pages.frame(vpn);
             assert!(

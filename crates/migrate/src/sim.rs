@@ -102,7 +102,7 @@ pub struct Outcome {
 pub struct Progress {
     /// Requests served by all cores, those before counting included.
     pub served: u64,
-    /// Accesses of all cores.
+    /// Loads and stores of all cores, without what their page walks read.
     pub accesses: u64,
 }
 
@@ -186,6 +186,9 @@ impl Simulation {
         self.begin_migrations(end_ps);
         self.engine.advance(&mut self.machine, end_ps);
         for number in 0..self.cores.len() {
+            if let Some(next) = self.cores.get(number + 1) {
+                next.look_ahead(&self.machine, number + 1);
+            }
             self.run_core(number, end_ps);
         }
         self.machine.unblock_before(self.now_ps);
@@ -315,7 +318,7 @@ impl Simulation {
     fn progress(&self) -> Progress {
         Progress {
             served: self.cores.iter().map(|core| core.served).sum(),
-            accesses: self.machine.hierarchy.counts.accesses,
+            accesses: self.machine.hierarchy.counts.accesses - self.machine.translations.walk_reads,
         }
     }
 

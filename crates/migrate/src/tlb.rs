@@ -1,87 +1,108 @@
-//! The TLBs of a core in two levels, and the caches of its page walkers.
+//! The TLBs of the cores in two levels, and the caches of their page walkers.
 
 use crate::address::{Frame, PageSize, Vpn};
 use crate::lru::Sets;
+use crate::memory::{Words, prefetch};
 use crate::params::Params;
 
-/// One TLB: translations of pages, by the first base page of each.
+/// One level of TLB in several parts, one for each core: translations of pages, by the first base
+/// page of each.
 #[derive(Clone, Debug)]
 pub struct Level {
     sets: Sets,
-    frames: Vec<Frame>,
+    frames: Words,
+    /// Sets of a part, less one.
     mask: u32,
+    bits: u32,
 }
 
 impl Level {
-    /// An empty TLB.
-    pub fn new(entries: u64, ways: u64) -> Level {
-        let sets = Sets::new((entries / ways) as usize, ways as usize);
-        let frames = vec![Frame(0); sets.slots()];
-        Level { sets, frames, mask: (entries / ways) as u32 - 1 }
+    /// `parts` empty TLBs.
+    pub fn new(parts: usize, entries: u64, ways: u64) -> Level {
+        let of_part = (entries / ways) as usize;
+        let sets = Sets::new(parts * of_part, ways as usize);
+        let frames = Words::zeroed(sets.slots());
+        Level { sets, frames, mask: of_part as u32 - 1, bits: of_part.trailing_zeros() }
     }
 
     #[inline]
-    fn set(&self, first: Vpn, size: PageSize) -> usize {
-        (first.0 >> size.order() & self.mask) as usize
+    fn set(&self, part: usize, first: Vpn, size: PageSize) -> usize {
+        (part << self.bits) + (first.0 >> size.order() & self.mask) as usize
     }
 
     /// The first frame of a page, if its translation is here.
     #[inline]
-    pub fn find(&mut self, first: Vpn, size: PageSize) -> Option<Frame> {
-        let set = self.set(first, size);
-        self.sets.touch(set, first.0).map(|slot| self.frames[slot])
+    pub fn find(&mut self, part: usize, first: Vpn, size: PageSize) -> Option<Frame> {
+        let set = self.set(part, first, size);
+        self.sets.touch(set, first.0).map(|slot| Frame(self.frames[slot]))
+    }
+
+    /// Has what a look-up reads brought into the host's cache.
+    #[inline]
+    pub fn prefetch(&self, part: usize, first: Vpn, size: PageSize) {
+        let set = self.set(part, first, size);
+        self.sets.prefetch(set);
+        prefetch(&self.frames, self.sets.first_slot(set));
     }
 
     /// Takes a translation that is not here.
     #[inline]
-    pub fn insert(&mut self, first: Vpn, size: PageSize, frame: Frame) {
-        let set = self.set(first, size);
+    pub fn insert(&mut self, part: usize, first: Vpn, size: PageSize, frame: Frame) {
+        let set = self.set(part, first, size);
         let (slot, _) = self.sets.insert(set, first.0, 1);
-        self.frames[slot] = frame;
+        self.frames[slot] = frame.0;
     }
 
     /// Forgets a translation. Returns whether it was here.
-    pub fn invalidate(&mut self, first: Vpn, size: PageSize) -> bool {
-        let found = self.sets.find(self.set(first, size), first.0);
+    pub fn invalidate(&mut self, part: usize, first: Vpn, size: PageSize) -> bool {
+        let found = self.sets.find(self.set(part, first, size), first.0);
         found.inspect(|slot| self.sets.remove(*slot)).is_some()
     }
 
-    /// All translations.
+    /// All translations of all parts.
     pub fn iter(&self) -> impl Iterator<Item = (Vpn, Frame)> + '_ {
-        self.sets.iter().map(|(_, slot, key, _)| (Vpn(key), self.frames[slot]))
+        self.sets.iter().map(|(_, slot, key, _)| (Vpn(key), Frame(self.frames[slot])))
     }
 }
 
-/// Entries of one upper level of the page table, kept by the walkers.
+/// Entries of one upper level of the page table, kept by the walkers of each core.
 #[derive(Clone, Debug)]
 struct WalkCache {
     sets: Sets,
-    mask: u32,
+    /// Sets of a core.
+    of_core: usize,
     shift: u32,
 }
 
 impl WalkCache {
-    fn new(entries: u64, shift: u32) -> WalkCache {
+    fn new(cores: usize, entries: u64, shift: u32) -> WalkCache {
         let ways = entries.min(16);
-        let sets = entries / ways;
-        WalkCache { sets: Sets::new(sets as usize, ways as usize), mask: sets as u32 - 1, shift }
+        let of_core = (entries / ways) as usize;
+        WalkCache { sets: Sets::new(cores * of_core, ways as usize), of_core, shift }
     }
 
-    fn place(&self, vpn: Vpn) -> (usize, u32) {
+    #[inline]
+    fn place(&self, core: usize, vpn: Vpn) -> (usize, u32) {
         let key = vpn.0 >> self.shift;
-        ((key & self.mask) as usize, key)
+        (core * self.of_core + (key as usize & (self.of_core - 1)), key)
     }
 
-    fn has(&mut self, vpn: Vpn) -> bool {
-        let (set, key) = self.place(vpn);
+    #[inline]
+    fn has(&mut self, core: usize, vpn: Vpn) -> bool {
+        let (set, key) = self.place(core, vpn);
         self.sets.touch(set, key).is_some()
     }
 
-    fn insert(&mut self, vpn: Vpn) {
-        let (set, key) = self.place(vpn);
+    #[inline]
+    fn insert(&mut self, core: usize, vpn: Vpn) {
+        let (set, key) = self.place(core, vpn);
         if self.sets.touch(set, key).is_none() {
             self.sets.insert(set, key, 1);
         }
+    }
+
+    fn clear(&mut self, core: usize) {
+        self.sets.clear(core * self.of_core..(core + 1) * self.of_core);
     }
 }
 
@@ -96,9 +117,10 @@ pub enum Found {
     Nowhere,
 }
 
-/// The TLBs and walk caches of one core.
+/// The TLBs and walk caches of all cores.
 #[derive(Clone, Debug)]
-pub struct Tlb {
+pub struct Tlbs {
+    cores: usize,
     first: [Level; 3],
     second: Level,
     second_giant: Level,
@@ -106,40 +128,47 @@ pub struct Tlb {
     walk: [WalkCache; 3],
 }
 
-impl Tlb {
+impl Tlbs {
     /// Empty TLBs.
-    pub fn new(params: &Params) -> Tlb {
+    pub fn new(params: &Params) -> Tlbs {
         let (t, w) = (&params.tlb, &params.walker);
-        Tlb {
+        let cores = params.cores.count as usize;
+        Tlbs {
+            cores,
             first: [
-                Level::new(t.l1_4k_entries, t.l1_4k_ways),
-                Level::new(t.l1_2m_entries, t.l1_2m_ways),
-                Level::new(t.l1_1g_entries, t.l1_1g_ways),
+                Level::new(cores, t.l1_4k_entries, t.l1_4k_ways),
+                Level::new(cores, t.l1_2m_entries, t.l1_2m_ways),
+                Level::new(cores, t.l1_1g_entries, t.l1_1g_ways),
             ],
-            second: Level::new(t.l2_entries, t.l2_ways),
-            second_giant: Level::new(t.l2_1g_entries, t.l2_1g_ways),
+            second: Level::new(cores, t.l2_entries, t.l2_ways),
+            second_giant: Level::new(cores, t.l2_1g_entries, t.l2_1g_ways),
             walk: [
-                WalkCache::new(w.pde_entries, 9),
-                WalkCache::new(w.pdpte_entries, 18),
-                WalkCache::new(w.pml4_entries, 27),
+                WalkCache::new(cores, w.pde_entries, 9),
+                WalkCache::new(cores, w.pdpte_entries, 18),
+                WalkCache::new(cores, w.pml4_entries, 27),
             ],
         }
     }
 
-    /// Looks a base page up in both levels.
+    /// How many cores there are.
+    pub fn cores(&self) -> usize {
+        self.cores
+    }
+
+    /// Looks a base page up in both levels of a core.
     #[inline]
-    pub fn find(&mut self, vpn: Vpn) -> Found {
+    pub fn find(&mut self, core: usize, vpn: Vpn) -> Found {
         let (size, first) = (vpn.size(), vpn.first());
-        match self.first[size as usize].find(first, size) {
+        match self.first[size as usize].find(core, first, size) {
             Some(frame) => Found::First(frame),
-            None => self.find_second(first, size),
+            None => self.find_second(core, first, size),
         }
     }
 
-    fn find_second(&mut self, first: Vpn, size: PageSize) -> Found {
-        match self.second_of(size).find(first, size) {
+    fn find_second(&mut self, core: usize, first: Vpn, size: PageSize) -> Found {
+        match self.second_of(size).find(core, first, size) {
             Some(frame) => {
-                self.first[size as usize].insert(first, size, frame);
+                self.first[size as usize].insert(core, first, size, frame);
                 Found::Second(frame)
             }
             None => Found::Nowhere,
@@ -153,42 +182,55 @@ impl Tlb {
         }
     }
 
-    /// Takes the translation that a walk found.
-    pub fn fill(&mut self, vpn: Vpn, frame: Frame) {
+    /// Has what a look-up in the first level reads brought into the host's cache.
+    #[inline]
+    pub fn prefetch_first(&self, core: usize, vpn: Vpn) {
+        self.first[vpn.size() as usize].prefetch(core, vpn.first(), vpn.size());
+    }
+
+    /// The same for the second level.
+    #[inline]
+    pub fn prefetch_second(&self, core: usize, vpn: Vpn) {
+        self.second.prefetch(core, vpn.first(), vpn.size());
+    }
+
+    /// Takes the translation that a walk of a core found.
+    #[inline]
+    pub fn fill(&mut self, core: usize, vpn: Vpn, frame: Frame) {
         let (size, first) = (vpn.size(), vpn.first());
-        self.first[size as usize].insert(first, size, frame);
-        self.second_of(size).insert(first, size, frame);
+        self.first[size as usize].insert(core, first, size, frame);
+        self.second_of(size).insert(core, first, size, frame);
     }
 
     /// The highest level of the page table that a walk for `vpn` has to read: 1 for the lowest
     /// table of base pages alone, 4 for all. What it reads on the way is kept.
-    pub fn walk_from(&mut self, vpn: Vpn) -> u32 {
+    pub fn walk_from(&mut self, core: usize, vpn: Vpn) -> u32 {
         let leaf = vpn.size() as usize + 1;
         let mut top = 4;
         // walk[i] keeps entries of level i + 2, which spare reading that level and those above.
         for at in (leaf - 1)..3 {
-            if self.walk[at].has(vpn) {
+            if self.walk[at].has(core, vpn) {
                 top = at + 1;
                 break;
             }
         }
         for at in (leaf - 1)..3 {
-            self.walk[at].insert(vpn);
+            self.walk[at].insert(core, vpn);
         }
         top as u32
     }
 
-    /// `INVLPG`: forgets the page of `vpn`, and all that the walkers keep (Intel SDM volume 3,
-    /// 4.10.4.1). Returns whether a translation was here.
-    pub fn invalidate(&mut self, vpn: Vpn) -> bool {
+    /// `INVLPG` on a core: forgets the page of `vpn`, and all that its walkers keep (Intel SDM
+    /// volume 3, 4.10.4.1). Returns whether a translation was here.
+    pub fn invalidate(&mut self, core: usize, vpn: Vpn) -> bool {
         let (size, first) = (vpn.size(), vpn.first());
-        self.walk.iter_mut().for_each(|cache| cache.sets.clear());
-        let in_first = self.first[size as usize].invalidate(first, size);
-        let in_second = self.second_of(size).invalidate(first, size);
+        self.walk.iter_mut().for_each(|cache| cache.clear(core));
+        let in_first = self.first[size as usize].invalidate(core, first, size);
+        let in_second = self.second_of(size).invalidate(core, first, size);
         in_first || in_second
     }
 
-    /// All translations, of both levels.
+    /// All translations, of both levels and all cores.
     pub fn iter(&self) -> impl Iterator<Item = (Vpn, Frame)> + '_ {
         let second = self.second.iter().chain(self.second_giant.iter());
         self.first.iter().flat_map(Level::iter).chain(second)
@@ -204,10 +246,10 @@ mod tests {
         Virtual::new(size, number << (12 + size.order())).vpn()
     }
 
-    fn small() -> Tlb {
-        let text = "[tlb]\nl1_4k_entries = 2\nl1_4k_ways = 2\nl2_entries = 4\nl2_ways = 4\n\
+    fn small() -> Tlbs {
+        let text = "[cores]\ncount = 2\n[tlb]\nl1_4k_entries = 2\nl1_4k_ways = 2\nl2_entries = 4\nl2_ways = 4\n\
                     [walker]\npde_entries = 1\npdpte_entries = 1\npml4_entries = 1";
-        Tlb::new(&Params::read(text).unwrap())
+        Tlbs::new(&Params::read(text).unwrap())
     }
 
     #[test]
@@ -215,13 +257,13 @@ mod tests {
         let mut tlb = small();
         let pages: Vec<Vpn> = (0..5).map(|number| page(PageSize::Base, number)).collect();
         for (number, vpn) in pages.iter().enumerate() {
-            assert_eq!(tlb.find(*vpn), Found::Nowhere);
-            tlb.fill(*vpn, Frame(100 + number as u32));
+            assert_eq!(tlb.find(1, *vpn), Found::Nowhere);
+            tlb.fill(1, *vpn, Frame(100 + number as u32));
         }
-        assert_eq!(tlb.find(pages[4]), Found::First(Frame(104)));
-        assert_eq!(tlb.find(pages[1]), Found::Second(Frame(101)));
-        assert_eq!(tlb.find(pages[1]), Found::First(Frame(101)));
-        assert_eq!(tlb.find(pages[0]), Found::Nowhere, "four entries, five pages");
+        assert_eq!(tlb.find(1, pages[4]), Found::First(Frame(104)));
+        assert_eq!(tlb.find(1, pages[1]), Found::Second(Frame(101)));
+        assert_eq!(tlb.find(1, pages[1]), Found::First(Frame(101)));
+        assert_eq!(tlb.find(1, pages[0]), Found::Nowhere, "four entries, five pages");
     }
 
     #[test]
@@ -229,40 +271,51 @@ mod tests {
         let mut tlb = small();
         let vpns = PageSize::ALL.map(|size| page(size, 0));
         for (at, vpn) in vpns.iter().enumerate() {
-            tlb.fill(*vpn, Frame(at as u32));
+            tlb.fill(1, *vpn, Frame(at as u32));
         }
         for (at, vpn) in vpns.iter().enumerate() {
-            assert_eq!(tlb.find(*vpn), Found::First(Frame(at as u32)));
+            assert_eq!(tlb.find(1, *vpn), Found::First(Frame(at as u32)));
         }
         let within = Virtual::new(PageSize::Huge, 0x1F_F123).vpn();
-        assert_eq!(tlb.find(within), Found::First(Frame(1)), "any base page of a huge page");
+        assert_eq!(tlb.find(1, within), Found::First(Frame(1)), "any base page of a huge page");
     }
 
     #[test]
     fn walks_read_what_the_walkers_do_not_keep() {
         let mut tlb = small();
         let base = |number| page(PageSize::Base, number);
-        assert_eq!(tlb.walk_from(base(0)), 4, "nothing kept");
-        assert_eq!(tlb.walk_from(base(511)), 1, "same page directory entry");
-        assert_eq!(tlb.walk_from(base(512)), 2, "same entry one level up");
-        assert_eq!(tlb.walk_from(base(1 << 18)), 3);
-        assert_eq!(tlb.walk_from(base(1 << 27)), 4);
-        assert_eq!(tlb.walk_from(page(PageSize::Huge, 0)), 4, "another arena");
-        assert_eq!(tlb.walk_from(page(PageSize::Huge, 511)), 2, "its leaf is at level 2");
-        assert_eq!(tlb.walk_from(page(PageSize::Giant, 0)), 4);
-        assert_eq!(tlb.walk_from(page(PageSize::Giant, 1)), 3);
+        assert_eq!(tlb.walk_from(1, base(0)), 4, "nothing kept");
+        assert_eq!(tlb.walk_from(1, base(511)), 1, "same page directory entry");
+        assert_eq!(tlb.walk_from(1, base(512)), 2, "same entry one level up");
+        assert_eq!(tlb.walk_from(1, base(1 << 18)), 3);
+        assert_eq!(tlb.walk_from(1, base(1 << 27)), 4);
+        assert_eq!(tlb.walk_from(1, page(PageSize::Huge, 0)), 4, "another arena");
+        assert_eq!(tlb.walk_from(1, page(PageSize::Huge, 511)), 2, "its leaf is at level 2");
+        assert_eq!(tlb.walk_from(1, page(PageSize::Giant, 0)), 4);
+        assert_eq!(tlb.walk_from(1, page(PageSize::Giant, 1)), 3);
     }
 
     #[test]
     fn invalidation_empties_both_levels_and_the_walk_caches() {
         let mut tlb = small();
         let vpn = page(PageSize::Base, 3);
-        tlb.walk_from(vpn);
-        tlb.fill(vpn, Frame(9));
-        assert!(tlb.invalidate(vpn));
-        assert_eq!(tlb.find(vpn), Found::Nowhere);
-        assert_eq!(tlb.walk_from(vpn), 4);
-        assert!(!tlb.invalidate(vpn));
+        tlb.walk_from(1, vpn);
+        tlb.fill(1, vpn, Frame(9));
+        assert!(tlb.invalidate(1, vpn));
+        assert_eq!(tlb.find(1, vpn), Found::Nowhere);
+        assert_eq!(tlb.walk_from(1, vpn), 4);
+        assert!(!tlb.invalidate(1, vpn));
         assert_eq!(tlb.iter().count(), 0);
+    }
+
+    #[test]
+    fn cores_have_tlbs_and_walk_caches_of_their_own() {
+        let mut tlb = small();
+        let vpn = page(PageSize::Base, 3);
+        tlb.walk_from(0, vpn);
+        tlb.fill(0, vpn, Frame(9));
+        assert_eq!((tlb.find(1, vpn), tlb.walk_from(1, vpn)), (Found::Nowhere, 4));
+        tlb.invalidate(1, vpn);
+        assert_eq!((tlb.find(0, vpn), tlb.walk_from(0, vpn)), (Found::First(Frame(9)), 1));
     }
 }

@@ -246,11 +246,11 @@ proptest! {
         let mut caches = Private::new(&tiny());
         let mut naive = NaiveCaches::default();
         for line in lines {
-            let level = match caches.access(Line(line), false) {
+            let level = match caches.access(1, Line(line), false) {
                 Found::L1 => 0,
                 Found::L2 => 1,
                 Found::Nowhere | Found::Upgrade => {
-                    caches.fill(Line(line), migrate::cache::SHARED);
+                    caches.fill(1, Line(line), migrate::cache::SHARED);
                     2
                 }
             };

@@ -132,7 +132,7 @@ impl Hierarchy {
         if self.llc.is_tracked(line) {
             self.recall(line, line);
         }
-        self.llc.discard(line);
+        self.llc.take(line);
     }
 
     /// The migration in a slot.
@@ -180,7 +180,7 @@ impl Hierarchy {
                 ps += self.recall(name, source);
             }
         }
-        if self.take_data(source) {
+        if self.llc.take(source) {
             self.counts.llc_hits += 1;
         } else {
             self.counts.memory_reads += 1;

@@ -27,8 +27,8 @@ pub(super) struct Core {
     arrivals: Random,
     interarrival_ps: Option<f64>,
     warm_at_ps: u64,
-    /// Whether a quarter of the accesses lately went beyond the private caches.
-    misses_often: bool,
+    /// Whether any access of the last batch went beyond the private caches.
+    missed: bool,
 }
 
 impl Core {
@@ -47,7 +47,7 @@ impl Core {
             arrivals: Random::new(plan.seed ^ 0xA44, number as u64),
             interarrival_ps: plan.interarrival_ns.map(|ns| ns * 1000.0),
             warm_at_ps: 0,
-            misses_often: false,
+            missed: false,
         }
     }
 
@@ -111,7 +111,9 @@ impl Core {
             if clock_ps >= end_ps {
                 break;
             }
-            if self.misses_often {
+            if self.missed {
+                let after = self.request.accesses.get(self.next + LOOK_AHEAD..).unwrap_or(&[]);
+                machine.look_far_ahead(number, after);
                 machine.look_ahead(number, batch);
             }
             let requests = machine.hierarchy.counts.llc_requests;
@@ -119,11 +121,17 @@ impl Core {
                 clock_ps += access.instructions() * per_instruction;
                 clock_ps += machine.access(number, *access, clock_ps);
             }
-            let missed = machine.hierarchy.counts.llc_requests - requests;
-            self.misses_often = missed as usize * 4 > batch.len();
+            self.missed = machine.hierarchy.counts.llc_requests != requests;
             self.next += batch.len();
         }
         self.clock_ps = clock_ps;
+    }
+
+    /// Looks ahead at what this core does in its next turn, if it is to miss the host's caches.
+    pub fn look_ahead(&self, machine: &Machine, number: usize) {
+        if self.missed {
+            machine.look_far_ahead(number, &self.request.accesses[self.next..]);
+        }
     }
 
     pub fn finish_if_done(&mut self, machine: &mut Machine, plan: &Plan) {

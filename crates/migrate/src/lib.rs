@@ -7,11 +7,12 @@
 //! - The timing simulator: [`params`] describe a machine; [`lru`] sets make up [`cache`]s and
 //!   [`tlb`]s; [`hierarchy`] is what an access to a physical line costs, with [`mesh`] and
 //!   [`contention`]; [`machine`] adds translation, the [`iommu`] and the page table ([`pages`]);
-//!   [`workload`]s are what cores do; [`engine`] moves pages by hardware, [`software`] has the
+//!   [`workload`]s are what cores do, calibrated by the [`profile`] of an [`access_trace`]; [`engine`] moves pages by hardware, [`software`] has the
 //!   steps and costs of moving them without; [`sim`] runs it all, and [`paper`] is the paper's
 //!   evaluation, run again.
 #![deny(unsafe_code)]
 
+pub mod access_trace;
 pub mod address;
 pub mod cache;
 pub mod check;
@@ -27,6 +28,7 @@ pub mod mesh;
 pub mod pages;
 pub mod paper;
 pub mod params;
+pub mod profile;
 pub mod protocol;
 pub mod random;
 pub mod sim;

@@ -97,15 +97,10 @@ impl Sets {
         let (wanted, base) = (word(key, 0), set << self.shift);
         let words = &self.words[base..][..self.lanes];
         // All ways are compared before any is looked at: which of them it is cannot be predicted.
-        let hits = match self.lanes {
-            4 => hits(words, 0, wanted),
-            8 => hits(words, 0, wanted) | hits(words, 4, wanted),
-            12 => hits(words, 0, wanted) | hits(words, 4, wanted) | hits(words, 8, wanted),
-            _ => {
-                let low = hits(words, 0, wanted) | hits(words, 4, wanted);
-                low | hits(words, 8, wanted) | hits(words, 12, wanted)
-            }
-        };
+        let mut hits = 0;
+        for (at, four) in words.as_chunks::<4>().0.iter().enumerate() {
+            hits |= hits_of_four(four, wanted) << (4 * at);
+        }
         (hits != 0).then(|| base + hits.trailing_zeros() as usize)
     }
 
@@ -222,14 +217,14 @@ fn word(key: u32, state: u32) -> u32 {
     ((key + 1) << 2) | state
 }
 
-/// The ways from `at` to `at + 3` whose key is `wanted`, a bit each.
+/// Which of four ways have the key `wanted`, a bit each: one comparison of vectors.
 #[inline]
-fn hits(words: &[u32], at: usize, wanted: u32) -> u32 {
+fn hits_of_four(words: &[u32; 4], wanted: u32) -> u32 {
     let mut hits = 0;
-    for (way, word) in words[at..][..4].iter().enumerate() {
+    for (way, word) in words.iter().enumerate() {
         hits |= u32::from(word & !STATE == wanted) << way;
     }
-    hits << at
+    hits
 }
 
 /// Bit position of `way` in an order word: the lowest nibble that equals it.

@@ -50,6 +50,8 @@ pub struct Paper {
     pub requests: u64,
     /// Time for which a page is unavailable, by number of TLBs.
     pub unavailable: Vec<Unavailable>,
+    /// The applications without migrations.
+    pub calm: Vec<Calm>,
     /// Effect of migrations, by application, method and rate.
     pub rates: Vec<Rate>,
     /// What 2 MiB pages bring, without and with migrations.
@@ -71,6 +73,17 @@ pub struct Unavailable {
     pub hardware_ns: f64,
     /// By hardware: from the command until every TLB has forgotten the page. Nobody waits for it.
     pub hardware_whole_ns: f64,
+}
+
+/// An application that nothing disturbs.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Calm {
+    /// The application.
+    pub workload: Kind,
+    /// Requests a second.
+    pub throughput: f64,
+    /// Latency at 70 % load.
+    pub tail: Tail,
 }
 
 /// The effect of migrations at one rate.
@@ -194,7 +207,7 @@ impl Settings {
         Settings {
             params,
             seed: 1,
-            requests: 1000,
+            requests: 300,
             rates: vec![1e3, 1e4, 1e5, 1e6, 1e7],
             victims: vec![1, 2, 4, 8, 16, 32, 64, 128, 256],
             threads: 1,
@@ -239,6 +252,14 @@ impl Settings {
             cores: self.params.cores.count,
             requests: self.requests,
             unavailable: self.unavailable(&victims, &outcomes),
+            calm: APPLICATIONS
+                .iter()
+                .map(|app| Calm {
+                    workload: *app,
+                    throughput: base(*app).throughput,
+                    tail: Tail::of(base(*app), base(*app), self.seed),
+                })
+                .collect(),
             rates: rates
                 .iter()
                 .map(|(job, app, migrations)| {

@@ -129,9 +129,25 @@ impl Simulation {
     ///
     /// # Errors
     /// [`TooSmall`] if the workload does not fit its memory.
+    ///
+    /// # Panics
+    /// If the plan names a recording: that is given to [`Simulation::of`].
     pub fn new(params: &Params, plan: &Plan) -> Result<Simulation, TooSmall> {
         let cores = params.cores.count as usize;
         let stream = plan.workload.stream(cores, plan.seed, plan.heap);
+        Simulation::of(params, plan, stream.expect("a recording is given to `of`"))
+    }
+
+    /// The same, with a stream made for as many cores.
+    ///
+    /// # Errors
+    /// [`TooSmall`] if the stream does not fit the machine's memory.
+    pub fn of(
+        params: &Params,
+        plan: &Plan,
+        stream: Box<dyn Workload>,
+    ) -> Result<Simulation, TooSmall> {
+        let cores = params.cores.count as usize;
         let machine = Machine::new(params, stream.bytes())?;
         let caching = match plan.migrations.map(|migrations| migrations.method) {
             Some(Method::Hardware(caching)) => caching,

@@ -4,6 +4,7 @@ mod memcached;
 mod nginx;
 mod parts;
 mod synthetic;
+mod traced;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,7 @@ pub use memcached::Memcached;
 pub use nginx::Nginx;
 pub use parts::Region;
 pub use synthetic::Synthetic;
+pub use traced::Traced;
 
 /// One request: what the device writes before it, what a core does, what the device reads after.
 #[derive(Clone, Debug, Default)]
@@ -64,10 +66,12 @@ pub enum Kind {
     Random,
     /// One access in sixteen to a page that all cores and a device use.
     Sharing,
+    /// A recorded program: [`Traced`].
+    Trace,
 }
 
 impl Kind {
-    /// All, applications first.
+    /// All that are generated, applications first.
     pub const ALL: [Kind; 5] =
         [Kind::Memcached, Kind::Nginx, Kind::Hot, Kind::Random, Kind::Sharing];
 
@@ -79,19 +83,37 @@ impl Kind {
             Kind::Hot => "hot",
             Kind::Random => "random",
             Kind::Sharing => "sharing",
+            Kind::Trace => "trace",
         }
     }
 
-    /// The stream for `cores` cores from a seed, the program's heap in pages of `heap`.
-    pub fn stream(self, cores: usize, seed: u64, heap: PageSize) -> Box<dyn Workload> {
-        match self {
+    /// The stream for `cores` cores from a seed, the program's heap in pages of `heap`; `None` of a
+    /// recording, which is not generated.
+    pub fn stream(self, cores: usize, seed: u64, heap: PageSize) -> Option<Box<dyn Workload>> {
+        Some(match self {
             Kind::Memcached => Box::new(Memcached::new(cores, seed, heap)),
             Kind::Nginx => Box::new(Nginx::new(cores, seed, heap)),
             Kind::Hot => Box::new(Synthetic::hot(cores, seed, heap)),
             Kind::Random => Box::new(Synthetic::random(cores, seed, heap)),
             Kind::Sharing => Box::new(Synthetic::sharing(cores, seed, heap)),
-        }
+            Kind::Trace => return None,
+        })
     }
+}
+
+/// The accesses of a request that its program makes itself: not the kernel's, whose memory lies in
+/// pages of 1 GiB, nor those to network buffers. For streams whose heap is in base pages.
+pub fn of_the_program<'a>(
+    stream: &dyn Workload,
+    request: &'a Request,
+) -> impl Iterator<Item = &'a Access> + use<'a> {
+    let buffers = stream.buffers();
+    let within = buffers.start.0..buffers.start.0 + buffers.bytes;
+    let own = move |access: &&Access| {
+        let address = access.address();
+        address.size() == PageSize::Base && !within.contains(&address.0)
+    };
+    request.accesses.iter().filter(own)
 }
 
 impl Region {

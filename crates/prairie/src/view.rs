@@ -6,6 +6,7 @@ pub mod heap;
 pub mod lab;
 pub mod migrate_check;
 pub mod migrate_paper;
+pub mod migrate_profile;
 pub mod migrate_sim;
 pub mod offload;
 pub mod replay;

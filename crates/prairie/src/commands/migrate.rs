@@ -2,6 +2,7 @@
 
 mod check;
 mod paper;
+mod profile;
 mod sim;
 
 pub use check::Check;
@@ -24,6 +25,7 @@ enum Command {
     Check(check::Args),
     Sim(sim::Args),
     Paper(paper::Args),
+    Profile(profile::Args),
 }
 
 /// Does it.
@@ -32,5 +34,6 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         Command::Check(args) => check::run(args, interrupted),
         Command::Sim(args) => sim::run(args, interrupted),
         Command::Paper(args) => paper::run(args, interrupted),
+        Command::Profile(args) => profile::run(args),
     }
 }

@@ -121,32 +121,7 @@ fn unavailable(paper: &Paper) -> Section {
         cells.extend(row.software_ns.iter().map(|(_, ns)| number::duration(*ns).into()));
         cells
     });
-    let hardware = Series {
-        name: "Contiguitas-HW".to_owned(),
-        points: paper
-            .unavailable
-            .iter()
-            .map(|row| (row.victims as f64, row.hardware_ns / 1e9))
-            .collect(),
-    };
-    let software = Baseline::ALL.iter().enumerate().map(|(at, baseline)| Series {
-        name: baseline.name().to_owned(),
-        points: paper
-            .unavailable
-            .iter()
-            .map(|row| (row.victims as f64, row.software_ns[at].1 as f64 / 1e9))
-            .collect(),
-    });
-    let chart = LineChart {
-        title: "Time for which a 4 KiB page is unavailable".to_owned(),
-        caption: "A page that a device uses has no software baseline: Linux refuses to move it. \
-                  Stop, move, restart is what is left, with generous costs."
-            .to_owned(),
-        x: Axis::new("TLBs that hold the page", Unit::Count),
-        y: Axis::new("unavailable", Unit::Seconds),
-        series: std::iter::once(hardware).chain(software).collect(),
-        ..LineChart::default()
-    };
+    let chart = unavailable_chart(paper);
     let table = Table {
         columns,
         rows: rows.collect(),
@@ -164,6 +139,113 @@ fn unavailable(paper: &Paper) -> Section {
          number of TLBs as things are.",
         vec![Block::LineChart(chart), Block::Table(table)],
     )
+}
+
+/// Unavailable time by number of TLBs, of all methods.
+fn unavailable_chart(paper: &Paper) -> LineChart {
+    let hardware = Series {
+        name: "Contiguitas-HW".to_owned(),
+        points: paper
+            .unavailable
+            .iter()
+            .map(|row| (row.victims as f64, row.hardware_ns / 1e9))
+            .collect(),
+    };
+    let software = Baseline::ALL.iter().enumerate().map(|(at, baseline)| Series {
+        name: baseline.name().to_owned(),
+        points: paper
+            .unavailable
+            .iter()
+            .map(|row| (row.victims as f64, row.software_ns[at].1 as f64 / 1e9))
+            .collect(),
+    });
+    LineChart {
+        title: "Time for which a 4 KiB page is unavailable".to_owned(),
+        caption: "A page that a device uses has no software baseline: Linux refuses to move it. \
+                  Stop, move, restart is what is left, with generous costs."
+            .to_owned(),
+        x: Axis::new("TLBs that hold the page", Unit::Count),
+        y: Axis::new("unavailable", Unit::Seconds),
+        series: std::iter::once(hardware).chain(software).collect(),
+        ..LineChart::default()
+    }
+}
+
+/// The methods that do not interrupt every core, apart, since the others dwarf them.
+fn flat_chart(paper: &Paper) -> LineChart {
+    let whole = unavailable_chart(paper);
+    let flat = ["Contiguitas-HW", Baseline::Broadcast.name()];
+    let series = whole.series.into_iter().filter(|series| flat.contains(&series.name.as_str()));
+    LineChart {
+        title: "The same, of the methods that interrupt nobody".to_owned(),
+        series: series.collect(),
+        ..whole
+    }
+}
+
+/// A quantity of one application by the rate of migrations, a line a method.
+fn rate_chart(
+    paper: &Paper,
+    app: Kind,
+    title: &str,
+    y: Axis,
+    value: &dyn Fn(&Rate) -> f64,
+) -> LineChart {
+    let line = |&(method, target): &(Method, Target)| {
+        let mine = paper
+            .rates
+            .iter()
+            .filter(|rate| (rate.workload, rate.method, rate.target) == (app, method, target));
+        Series {
+            name: series_name(method, target),
+            points: mine.map(|rate| (rate.per_second.log10(), value(rate))).collect(),
+        }
+    };
+    LineChart {
+        title: format!("{}: {title}", app.name()),
+        x: Axis::new("migrations asked for a second, as a power of ten", Unit::Number),
+        y,
+        series: METHODS.iter().map(line).collect(),
+        ..LineChart::default()
+    }
+}
+
+/// Pages moved by number of entries of the metadata table.
+fn entries_chart(paper: &Paper) -> LineChart {
+    let rows = paper.table.iter().filter(|row| row.parameter == "entries");
+    LineChart {
+        title: "Pages moved a second by entries of the metadata table".to_owned(),
+        caption: "A million a second are asked for.".to_owned(),
+        x: Axis::new("entries", Unit::Count),
+        y: Axis::new("pages moved a second", Unit::Count),
+        series: vec![Series {
+            name: "Contiguitas-HW".to_owned(),
+            points: rows.map(|row| (row.value as f64, row.done_per_second)).collect(),
+        }],
+        ..LineChart::default()
+    }
+}
+
+/// All curves as pictures for documents, each with the name of its file.
+pub fn pictures(paper: &Paper) -> Vec<(String, LineChart)> {
+    let mut all = vec![
+        ("unavailable".to_owned(), unavailable_chart(paper)),
+        ("unavailable-flat".to_owned(), flat_chart(paper)),
+        ("entries".to_owned(), entries_chart(paper)),
+    ];
+    for app in APPLICATIONS {
+        let throughput = Axis::new("requests a second", Unit::Number);
+        let tail = Axis::new("latency of 99.9 % of requests at 70 % load", Unit::Seconds);
+        all.push((
+            format!("{}-throughput", app.name()),
+            rate_chart(paper, app, "throughput", throughput, &|rate| rate.throughput),
+        ));
+        all.push((
+            format!("{}-tail", app.name()),
+            rate_chart(paper, app, "tail latency", tail, &|rate| rate.tail.p999_ns / 1e9),
+        ));
+    }
+    all
 }
 
 fn rates(paper: &Paper, app: Kind) -> Section {
@@ -225,9 +307,19 @@ fn rates(paper: &Paper, app: Kind) -> Section {
     };
     let throughput = Axis::new("requests a second", Unit::Number);
     let tail = Axis::new("latency, 99.9 %", Unit::Seconds);
+    let calm =
+        paper.calm.iter().find(|calm| calm.workload == app).map_or_else(String::new, |calm| {
+            format!(
+                " Without migrations: {} requests a second, 99.9 % of them within {}.",
+                number::short(calm.throughput),
+                nanoseconds(calm.tail.p999_ns)
+            )
+        });
     section(
         &format!("{}: throughput and tail latency", app.name()),
-        "The paper: no impact at 1,000 migrations a second. Beyond it, what gives first.",
+        &format!(
+            "The paper: no impact at 1,000 migrations a second. Beyond it, what gives first.{calm}"
+        ),
         vec![
             Block::BarChart(chart("throughput", throughput, &|rate| rate.throughput)),
             Block::BarChart(chart("tail latency at 70 % load", tail, &|rate| {

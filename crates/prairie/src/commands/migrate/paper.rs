@@ -1,10 +1,12 @@
 //! `prairie migrate paper`: the paper's hardware evaluation, run again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use anyhow::Context;
 use migrate::paper::{Paper, Settings, Stopped};
+use report::{Theme, write_atomically};
 use serde::Serialize;
 
 use super::sim::machine;
@@ -23,7 +25,7 @@ pub struct Args {
     machine: Option<PathBuf>,
 
     /// Requests of each core in each run; more make bounds tighter and take longer
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..))]
     requests: u64,
 
     /// Seed of all runs
@@ -37,11 +39,19 @@ pub struct Args {
     /// Also write the report as one HTML file that opens offline
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+
+    /// Also write each curve as NAME.svg and NAME.png into a directory, which is made if missing
+    #[arg(long, value_name = "DIR")]
+    pictures: Option<PathBuf>,
 }
+
+/// Pixels of a picture for each unit of its SVG.
+const PIXELS: f32 = 1.5;
 
 const AFTER_HELP: &str = "\
 Examples:
   prairie migrate paper --html contiguitas-hw.html
+  prairie migrate paper --pictures figures --json > paper.json
   prairie migrate paper --requests 100                        a first look
   prairie migrate paper machine.toml --json | jq '.costs'     what the laboratory takes
 
@@ -61,6 +71,11 @@ struct Document<'a> {
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.html {
         survey::directory_exists(path)?;
+    }
+    if let Some(directory) = &args.pictures {
+        // Before the runs, so that a place that cannot be written to costs no time.
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
     }
     let settings = Settings {
         requests: args.requests,
@@ -97,5 +112,23 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         report.write_html(path)?;
         eprintln!("prairie: wrote {}", path.display());
     }
+    if let Some(directory) = &args.pictures {
+        draw(&paper, directory)?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes every curve, as SVG and as PNG.
+fn draw(paper: &Paper, directory: &Path) -> anyhow::Result<()> {
+    let pictures = view::pictures(paper);
+    for (name, chart) in &pictures {
+        let png = chart.png(Theme::Light, PIXELS)?;
+        write_atomically(
+            &directory.join(name).with_extension("svg"),
+            chart.svg(Theme::Auto).as_bytes(),
+        )?;
+        write_atomically(&directory.join(name).with_extension("png"), &png)?;
+    }
+    eprintln!("prairie: wrote {} pictures into {}", pictures.len(), directory.display());
+    Ok(())
 }

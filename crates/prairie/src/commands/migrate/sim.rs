@@ -1,18 +1,20 @@
 //! `prairie migrate sim`: one machine, one stream of requests, pages that move meanwhile.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use clap::ValueEnum;
+use migrate::access_trace::{self, Records};
 use migrate::address::PageSize;
 use migrate::paper::Effect;
 use migrate::params::{Params, Sourced};
 use migrate::protocol::table::Caching;
 use migrate::sim::{Method, Migrations, Outcome, Plan, Simulation, Target};
 use migrate::software::Baseline;
-use migrate::workload::Kind;
+use migrate::workload::{Kind, Traced};
 use serde::Serialize;
 
 use crate::commands::survey;
@@ -32,6 +34,10 @@ pub struct Args {
     /// What the cores do
     #[arg(long, value_enum, default_value_t = WorkloadArg::Memcached)]
     workload: WorkloadArg,
+
+    /// Run a recorded program instead, on every core: a trace that QEMU's plugin wrote
+    #[arg(long, value_name = "FILE", conflicts_with = "workload")]
+    trace: Option<PathBuf>,
 
     /// Migrations that begin in a second
     #[arg(long, value_name = "PER_SECOND", default_value_t = 0.0, value_parser = rate)]
@@ -83,6 +89,7 @@ Examples:
   prairie migrate sim --workload memcached --rate 1000
   prairie migrate sim machine.toml --workload nginx --rate 100000 --method noncacheable
   prairie migrate sim --rate 10000 --method ipi               Linux's software migration
+  prairie migrate sim --trace memcached.2 --rate 1000         a recorded program
   prairie migrate sim machine.toml --parameters               what the machine is, and why
 
 A machine file states what differs from the default:
@@ -92,7 +99,7 @@ A machine file states what differs from the default:
   entries = { value = 8, source = \"my design\" }";
 
 #[derive(Clone, Copy, ValueEnum)]
-enum WorkloadArg {
+pub(super) enum WorkloadArg {
     /// a key-value cache
     Memcached,
     /// a web server that sends files
@@ -103,6 +110,18 @@ enum WorkloadArg {
     Random,
     /// one access in sixteen to a page that all cores and a device use
     Sharing,
+}
+
+impl WorkloadArg {
+    pub(super) fn kind(self) -> Kind {
+        match self {
+            WorkloadArg::Memcached => Kind::Memcached,
+            WorkloadArg::Nginx => Kind::Nginx,
+            WorkloadArg::Hot => Kind::Hot,
+            WorkloadArg::Random => Kind::Random,
+            WorkloadArg::Sharing => Kind::Sharing,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -193,12 +212,12 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     }
     let plan = plan(args);
     let base = Plan { migrations: None, ..plan.clone() };
-    let Some(without) = simulate(&params, &base, "Without migrations", interrupted)? else {
+    let Some(without) = simulate(args, &params, &base, "Without migrations", interrupted)? else {
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     };
     let with = match plan.migrations {
         None => None,
-        Some(_) => match simulate(&params, &plan, "With migrations", interrupted)? {
+        Some(_) => match simulate(args, &params, &plan, "With migrations", interrupted)? {
             None => return Ok(ExitCode::from(interrupt::EXIT_CODE)),
             outcome => outcome,
         },
@@ -257,13 +276,7 @@ fn plan(args: &Args) -> Plan {
         None => Target::Buffers,
     };
     Plan {
-        workload: match args.workload {
-            WorkloadArg::Memcached => Kind::Memcached,
-            WorkloadArg::Nginx => Kind::Nginx,
-            WorkloadArg::Hot => Kind::Hot,
-            WorkloadArg::Random => Kind::Random,
-            WorkloadArg::Sharing => Kind::Sharing,
-        },
+        workload: if args.trace.is_some() { Kind::Trace } else { args.workload.kind() },
         seed: args.seed,
         heap: match args.heap {
             HeapArg::Base => PageSize::Base,
@@ -280,15 +293,32 @@ fn plan(args: &Args) -> Plan {
     }
 }
 
+/// The records of a trace.
+pub(super) fn records(path: &Path) -> Result<Records<File>, access_trace::Error> {
+    Records::new(File::open(path)?)
+}
+
 /// One run, with a bar; `None` if it was interrupted.
 fn simulate(
+    args: &Args,
     params: &Params,
     plan: &Plan,
     what: &'static str,
     interrupted: &'static AtomicBool,
 ) -> anyhow::Result<Option<Outcome>> {
     let bar = progress::bar(Some((plan.requests + plan.warm_up) * params.cores.count), what);
-    let outcome = Simulation::new(params, plan)?.run(&mut |progress| {
+    let simulation = match &args.trace {
+        None => Simulation::new(params, plan)?,
+        Some(path) => {
+            let cores = params.cores.count as usize;
+            let traced =
+                records(path).and_then(|records| Traced::new(records, cores, plan.seed, plan.heap));
+            let traced = traced.with_context(|| path.display().to_string())?;
+            Simulation::of(params, plan, Box::new(traced))
+                .with_context(|| path.display().to_string())?
+        }
+    };
+    let outcome = simulation.run(&mut |progress| {
         bar.set_position(progress.served);
         !interrupted.load(Ordering::Relaxed)
     });

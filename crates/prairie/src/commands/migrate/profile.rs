@@ -1,0 +1,116 @@
+//! `prairie migrate profile`: what a stream of accesses is like, recorded or generated.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use migrate::address::{Kind as AccessKind, PageSize};
+use migrate::profile::{Profile, Profiler};
+use migrate::workload::{Kind, Request, of_the_program};
+use serde::Serialize;
+
+use super::sim::{WorkloadArg, records};
+use crate::commands::survey;
+use crate::output;
+use crate::view::migrate_profile as view;
+
+/// Compare a recorded program with the stream that stands for it
+///
+/// Share of stores, lines and pages touched by a request, reuse distances: what decides how caches
+/// and TLBs do, wherever memory lies. Of a generated stream the program's half is counted, as a
+/// recording under QEMU's user mode has it.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// A trace that the plugin in crates/migrate/plugin wrote
+    trace: Option<PathBuf>,
+
+    /// A stream of the simulator's
+    #[arg(long, value_enum)]
+    stream: Option<WorkloadArg>,
+
+    /// Requests that the trace holds, and that the stream generates
+    #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+    requests: u64,
+
+    /// Seed of the stream
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// Print the profiles as JSON instead of the report
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  prairie migrate profile --stream memcached
+  prairie migrate profile memcached.2 --requests 12000 --stream memcached
+
+A trace is written by QEMU's user mode:
+  cc -O2 -shared -fPIC -o accesses.so crates/migrate/plugin/accesses.c
+  qemu-x86_64 -plugin ./accesses.so,to=memcached /usr/bin/memcached -t 1";
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    schema_version: u32,
+    prairie_version: &'static str,
+    profiles: &'a [(String, Profile)],
+}
+
+/// Measures, prints.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.trace.is_none() && args.stream.is_none() {
+        bail!("nothing to profile: name a trace, or a stream with --stream");
+    }
+    let mut profiles = Vec::new();
+    if let Some(path) = &args.trace {
+        let name = || path.display().to_string();
+        profiles.push((name(), of_trace(args, path).with_context(name)?));
+    }
+    if let Some(stream) = args.stream {
+        let kind = stream.kind();
+        profiles.push((format!("{}, generated", kind.name()), of_stream(args, kind)));
+    }
+    if args.json {
+        output::print_json(&Document {
+            schema: "prairie-migrate-profile",
+            schema_version: 1,
+            prairie_version: env!("CARGO_PKG_VERSION"),
+            profiles: &profiles,
+        })?;
+    } else {
+        output::print_report(&view::report(&profiles, args.requests, survey::generated_by()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn of_trace(args: &Args, path: &std::path::Path) -> Result<Profile, migrate::access_trace::Error> {
+    let bytes = std::fs::metadata(path)?.len();
+    let mut profiler = Profiler::new(bytes / 8 / args.requests);
+    for record in records(path)? {
+        let record = record?;
+        profiler.access(record.address, record.store, u64::from(record.instructions));
+    }
+    Ok(profiler.profile())
+}
+
+/// Of one core.
+fn of_stream(args: &Args, kind: Kind) -> Profile {
+    let stream = kind.stream(1, args.seed, PageSize::Base);
+    let mut stream = stream.expect("no command-line name of a stream stands for a recording");
+    let mut request = Request::default();
+    stream.request(0, &mut request);
+    let mut profiler = Profiler::new(of_the_program(&*stream, &request).count() as u64);
+    for _ in 0..args.requests {
+        for access in of_the_program(&*stream, &request) {
+            let store = access.kind() == AccessKind::Store;
+            profiler.access(access.address().0, store, access.instructions());
+        }
+        request.clear();
+        stream.request(0, &mut request);
+    }
+    profiler.profile()
+}

@@ -18,3 +18,4 @@ pub mod run;
 pub mod sample;
 pub mod simulate;
 pub mod system;
+pub mod tmo;

@@ -1,6 +1,6 @@
 //! LRU reclaim: which pages are looked at, and which of these go (`mm/vmscan.c`).
 
-mod balance;
+pub(crate) mod balance;
 mod two_lists;
 mod verdict;
 

@@ -1,14 +1,17 @@
-//! `prairie lab`: simulated machines under the laboratory's systems.
+//! `prairie lab`: simulated machines under the laboratory's systems, and containers under its
+//! controllers.
 
 mod bench;
 mod run;
+mod tmo;
 
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use clap::Subcommand;
 
-/// Simulate machines under other systems: workload models and the 2006 paper's benchmarks
+/// Simulate machines under other systems, and containers that are offloaded: workload models and
+/// the papers' experiments
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
@@ -19,6 +22,7 @@ pub struct Args {
 enum What {
     Run(run::Args),
     Bench(bench::Args),
+    Tmo(tmo::Args),
 }
 
 /// Runs the subcommand.
@@ -26,5 +30,6 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     match &args.what {
         What::Run(args) => run::run(args, interrupted),
         What::Bench(args) => bench::run(args, interrupted),
+        What::Tmo(args) => tmo::run(args, interrupted),
     }
 }

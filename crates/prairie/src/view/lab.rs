@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod run;
+pub mod tmo;
 
 use ::lab::machine::counters::Counters;
 use report::{Cell, Column, Table, Tone, number};

@@ -149,8 +149,39 @@ pub fn findings(findings: &[Finding]) -> String {
     text
 }
 
-/// Figure 2 of the TMO paper, for these containers.
-pub fn profile(source: &str, profiled: &[Profiled]) -> Report {
+/// Figures 2, 3 and 4 of the TMO paper, for these containers.
+pub fn profile(source: Option<&str>, host_bytes: u64, profiled: &[Profiled]) -> Report {
+    let section = |heading: &str, table: Table| Section {
+        heading: heading.to_owned(),
+        intro: String::new(),
+        blocks: vec![Block::Table(table)],
+    };
+    let mut sections = Vec::new();
+    if source.is_some() {
+        sections.push(section("Coldness", coldness(profiled)));
+    }
+    sections.push(section("Anonymous memory and page cache", kinds(host_bytes, profiled)));
+    if profiled.iter().any(|each| each.tax) {
+        sections.push(section("Memory tax", tax(host_bytes, profiled)));
+    }
+    let subtitle = match source {
+        Some(source) => format!("ages by {source}"),
+        None => "ages left out".to_owned(),
+    };
+    Report {
+        title: "What memory is used for".to_owned(),
+        subtitle,
+        generated_by: format!("prairie {}", env!("CARGO_PKG_VERSION")),
+        sections,
+    }
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    format!("{:.1}", part as f64 / whole.max(1) as f64 * 100.0)
+}
+
+/// Figure 2.
+fn coldness(profiled: &[Profiled]) -> Table {
     let columns = vec![
         Column::text("cgroup"),
         Column::number("1 minute"),
@@ -159,41 +190,84 @@ pub fn profile(source: &str, profiled: &[Profiled]) -> Report {
         Column::number("cold"),
         Column::number("cold").with_unit("%"),
         Column::number("working set"),
-        Column::number("anonymous"),
-        Column::number("page cache"),
     ];
     let row = |each: &Profiled| {
-        let coldness = &each.coldness;
+        let coldness = each.coldness?;
         let total = coldness.total_bytes();
-        let share = coldness.cold_bytes as f64 / total.max(1) as f64 * 100.0;
-        vec![
+        Some(vec![
             each.cgroup.clone().into(),
             number::bytes(coldness.one_minute_bytes).into(),
             number::bytes(coldness.two_minutes_bytes).into(),
             number::bytes(coldness.five_minutes_bytes).into(),
             number::bytes(coldness.cold_bytes).into(),
-            format!("{share:.1}").into(),
+            percent(coldness.cold_bytes, total).into(),
             number::bytes(total - coldness.cold_bytes).into(),
-            number::bytes(each.anon_bytes).into(),
-            number::bytes(each.file_bytes).into(),
-        ]
+        ])
     };
     let note = "When memory was last touched: within the last minute, before that within two, \
                 before that within five, or not within five (cold). The working set is all but the cold.";
-    let table = Table {
+    Table {
+        columns,
+        rows: profiled.iter().filter_map(row).collect(),
+        notes: vec![note.to_owned()],
+        ..Table::default()
+    }
+}
+
+/// Figure 4.
+fn kinds(host_bytes: u64, profiled: &[Profiled]) -> Table {
+    let columns = vec![
+        Column::text("cgroup"),
+        Column::number("memory"),
+        Column::number("of the host").with_unit("%"),
+        Column::number("anonymous"),
+        Column::number("anonymous").with_unit("%"),
+        Column::number("page cache"),
+        Column::number("page cache").with_unit("%"),
+    ];
+    let row = |each: &Profiled| {
+        let both = each.anon_bytes.saturating_add(each.file_bytes);
+        vec![
+            each.cgroup.clone().into(),
+            number::bytes(each.current_bytes).into(),
+            percent(each.current_bytes, host_bytes).into(),
+            number::bytes(each.anon_bytes).into(),
+            percent(each.anon_bytes, both).into(),
+            number::bytes(each.file_bytes).into(),
+            percent(each.file_bytes, both).into(),
+        ]
+    };
+    let note = "Shares of anonymous memory and page cache are of both together; a cgroup's memory \
+                is more by what the kernel keeps for it.";
+    Table {
         columns,
         rows: profiled.iter().map(row).collect(),
         notes: vec![note.to_owned()],
         ..Table::default()
+    }
+}
+
+/// Figure 3.
+fn tax(host_bytes: u64, profiled: &[Profiled]) -> Table {
+    let sum = |tax: bool| -> u64 {
+        let named = profiled.iter().filter(|each| each.tax == tax);
+        named.map(|each| each.current_bytes).fold(0, u64::saturating_add)
     };
-    Report {
-        title: "How cold memory is".to_owned(),
-        subtitle: format!("by {source}"),
-        generated_by: format!("prairie {}", env!("CARGO_PKG_VERSION")),
-        sections: vec![Section {
-            heading: "Coldness".to_owned(),
-            intro: String::new(),
-            blocks: vec![Block::Table(table)],
-        }],
+    let row = |name: &str, bytes: u64| {
+        vec![name.into(), number::bytes(bytes).into(), percent(bytes, host_bytes).into()]
+    };
+    Table {
+        columns: vec![
+            Column::text("memory"),
+            Column::number("size"),
+            Column::number("of the host").with_unit("%"),
+        ],
+        rows: vec![row("tax", sum(true)), row("the other cgroups named", sum(false))],
+        notes: vec![
+            "Tax is what `--tax` names: memory for packages, logging, profiling, routing, proxies. \
+             Meta's servers have 20 % of it."
+                .to_owned(),
+        ],
+        ..Table::default()
     }
 }

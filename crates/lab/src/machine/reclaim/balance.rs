@@ -4,7 +4,7 @@ use crate::machine::lru::Kind;
 
 /// What the decision depends on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Facts {
+pub(crate) struct Facts {
     /// Frames on each list, by [`Kind`].
     pub sizes: [u64; 4],
     /// How far sizes are shifted right.
@@ -22,7 +22,7 @@ pub(super) struct Facts {
 }
 
 /// Frames to look at on each list, by [`Kind`].
-pub(super) fn scan_counts(facts: &Facts) -> [u64; 4] {
+pub(crate) fn scan_counts(facts: &Facts) -> [u64; 4] {
     let by_size = facts.sizes.map(|size| size >> facts.priority);
     let only = |file: bool| {
         let keep = |kind: Kind| if kind.is_file() == file { by_size[kind as usize] } else { 0 };
@@ -57,7 +57,7 @@ pub(super) fn scan_counts(facts: &Facts) -> [u64; 4] {
 
 /// Whether there are too few inactive pages for the active ones: below 1 GiB as many, above one to
 /// the square root of ten times the GiB (`inactive_is_low`).
-pub(super) fn inactive_is_low(inactive: u64, active: u64) -> bool {
+pub(crate) fn inactive_is_low(inactive: u64, active: u64) -> bool {
     let gib = (inactive + active) >> 18;
     let ratio = if gib > 0 { (10 * gib).isqrt() } else { 1 };
     inactive * ratio < active

@@ -1,4 +1,4 @@
-//! `prairie offload profile`: how much of each container is cold.
+//! `prairie offload profile`: how much of each container is cold, and what its memory is.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,12 +24,21 @@ use crate::{interrupt, output, progress};
 ///
 /// Takes five minutes by accessed bits, six by MGLRU's generations. It changes no memory, but it
 /// clears accessed bits or begins generations: do not run it beside the daemon, whose ages it
-/// would disturb.
+/// would disturb. With `--no-ages` it only reads, and answers at once.
 #[derive(clap::Args)]
 pub struct Args {
     /// Patterns of cgroups, below the root of cgroup v2
-    #[arg(value_name = "CGROUP", required = true)]
+    #[arg(value_name = "CGROUP", required_unless_present = "tax")]
     cgroups: Vec<String>,
+
+    /// Patterns of cgroups that are memory tax: helpers that come with every server or service;
+    /// may be repeated
+    #[arg(long, value_name = "CGROUP")]
+    tax: Vec<String>,
+
+    /// Leave ages out: only what memory is used for
+    #[arg(long)]
+    no_ages: bool,
 
     /// Print the figures as JSON
     #[arg(long)]
@@ -43,8 +52,10 @@ struct Document<'a> {
     schema: &'static str,
     /// The Prairie that wrote it.
     prairie_version: &'static str,
-    /// By what ages were told.
-    source: &'static str,
+    /// By what ages were told; nothing where they were left out.
+    source: Option<&'static str>,
+    /// Memory of the host.
+    host_bytes: u64,
     cgroups: &'a [Profiled],
 }
 
@@ -53,9 +64,13 @@ struct Document<'a> {
 pub struct Profiled {
     /// Its path.
     pub cgroup: String,
+    /// Named as memory tax.
+    pub tax: bool,
     /// How cold its memory is.
     #[serde(flatten)]
-    pub coldness: Coldness,
+    pub coldness: Option<Coldness>,
+    /// `memory.current`: all that it is charged.
+    pub current_bytes: u64,
     /// Anonymous memory.
     pub anon_bytes: u64,
     /// Page cache.
@@ -64,23 +79,27 @@ pub struct Profiled {
 
 /// Marks, waits, reads, prints.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
-    let patterns: Vec<CgroupPattern> = args
-        .cgroups
-        .iter()
-        .map(|text| CgroupPattern::new(text).map_err(anyhow::Error::msg))
-        .collect::<Result<_, _>>()?;
+    let rules = [patterns(&args.tax)?, patterns(&args.cgroups)?];
     let host = Host::probe(Paths::live());
-    let named = discover(&host.paths.cgroup, &[&patterns]);
-    let paths: Vec<String> =
-        named.into_iter().filter(|named| !named.covered).map(|named| named.path).collect();
+    let named = discover(&host.paths.cgroup, &[&rules[0], &rules[1]]);
+    let (paths, tax): (Vec<String>, Vec<bool>) = named
+        .into_iter()
+        .filter(|named| !named.covered)
+        .map(|named| (named.path, named.rule == 0))
+        .unzip();
     if paths.is_empty() {
         bail!("no cgroup below {} matches", host.paths.cgroup.display());
     }
     let run = Run { host: &host, paths: &paths, interrupted };
     let (source, coldness) = match host.means() {
-        Means::Generations => ("MGLRU's generations", run.by_generations()?),
-        Means::AccessedBits => ("accessed bits of mapped memory", run.by_accessed_bits()?),
-        Means::None => bail!("this host cannot tell ages; `prairie offload check` says why"),
+        _ if args.no_ages => (None, Some(vec![None; paths.len()])),
+        Means::Generations => (Some("MGLRU's generations"), known(run.by_generations()?)),
+        Means::AccessedBits => {
+            (Some("accessed bits of mapped memory"), known(run.by_accessed_bits()?))
+        }
+        Means::None => bail!(
+            "this host cannot tell ages; `prairie offload check` says why, --no-ages leaves them out"
+        ),
     };
     let Some(coldness) = coldness else {
         eprintln!("prairie: interrupted");
@@ -88,21 +107,50 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     };
     let profiled: Vec<Profiled> = paths
         .iter()
+        .zip(tax)
         .zip(coldness)
-        .map(|(path, coldness)| {
-            let stat = stat(&host.paths.cgroup.join(path)).unwrap_or_default();
-            let (anon_bytes, file_bytes) = (stat.anon, stat.file);
-            Profiled { cgroup: path.clone(), coldness, anon_bytes, file_bytes }
-        })
+        .map(|((path, tax), coldness)| profiled(&host, path, tax, coldness))
         .collect();
+    let host_bytes = memory_bytes(&host.paths.proc)?;
     if args.json {
         let prairie_version = env!("CARGO_PKG_VERSION");
         let schema = "prairie-offload-profile";
-        output::print_json(&Document { schema, prairie_version, source, cgroups: &profiled })?;
+        let cgroups = &profiled;
+        output::print_json(&Document { schema, prairie_version, source, host_bytes, cgroups })?;
     } else {
-        output::print_report(&view::profile(source, &profiled))?;
+        output::print_report(&view::profile(source, host_bytes, &profiled))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn patterns(texts: &[String]) -> anyhow::Result<Vec<CgroupPattern>> {
+    texts.iter().map(|text| CgroupPattern::new(text).map_err(anyhow::Error::msg)).collect()
+}
+
+fn known(coldness: Option<Vec<Coldness>>) -> Option<Vec<Option<Coldness>>> {
+    coldness.map(|all| all.into_iter().map(Some).collect())
+}
+
+fn profiled(host: &Host, path: &str, tax: bool, coldness: Option<Coldness>) -> Profiled {
+    let directory = host.paths.cgroup.join(path);
+    let stat = stat(&directory).unwrap_or_default();
+    let current = std::fs::read_to_string(directory.join("memory.current")).unwrap_or_default();
+    Profiled {
+        cgroup: path.to_owned(),
+        tax,
+        coldness,
+        current_bytes: current.trim().parse().unwrap_or(stat.anon.saturating_add(stat.file)),
+        anon_bytes: stat.anon,
+        file_bytes: stat.file,
+    }
+}
+
+/// Memory of the host.
+fn memory_bytes(proc: &Path) -> anyhow::Result<u64> {
+    let path = proc.join("meminfo");
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let sizes = host::texts::fields::sizes("proc/meminfo", &text)?;
+    sizes.get("MemTotal").copied().context("proc/meminfo: no MemTotal")
 }
 
 struct Run<'a> {

@@ -1,0 +1,53 @@
+//! What a kernel does with a container's memory, as far as kernels differ in it.
+
+use serde::Serialize;
+
+/// How reclaim divides its work between anonymous memory and page cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Balance {
+    /// By what each has cost: refaults and pages written (Linux 5.9 and later, TMO §3.4).
+    Refaults,
+    /// By how much of what was scanned had to be put back (before 5.9). It does not know what a
+    /// refault is, so page cache goes first as long as it looks untouched.
+    Rotated,
+    /// Multigenerational LRU: the kind whose oldest generation is older, then the one that
+    /// refaults less.
+    Generations,
+}
+
+/// A kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Kernel {
+    /// How it balances.
+    pub balance: Balance,
+    /// `vm.swappiness`.
+    pub swappiness: u64,
+    /// What a refault or a written page counts for in the balance.
+    pub io_cost: u64,
+    /// A page that is read back keeps its slot and compressed copy until it is written (before
+    /// 6.9).
+    pub keeps_copies: bool,
+    /// The time that reclaiming a page takes, compressing it included, in seconds.
+    pub reclaim_page_s: f64,
+}
+
+impl Kernel {
+    /// Linux 6.1.
+    pub const LINUX_6_1: Kernel = Kernel {
+        balance: Balance::Refaults,
+        swappiness: 60,
+        io_cost: 1,
+        keeps_copies: true,
+        reclaim_page_s: 20e-6,
+    };
+
+    /// Linux 6.12 with the classic lists.
+    pub const LINUX_6_12: Kernel = Kernel { io_cost: 32, keeps_copies: false, ..Kernel::LINUX_6_1 };
+
+    /// Before TMO's changes: no refault enters the balance.
+    pub const OLD: Kernel = Kernel { balance: Balance::Rotated, ..Kernel::LINUX_6_1 };
+
+    /// With multigenerational LRU.
+    pub const MGLRU: Kernel = Kernel { balance: Balance::Generations, ..Kernel::LINUX_6_12 };
+}

@@ -1,0 +1,96 @@
+//! `prairie lab tmo`: TMO's experiments on simulated containers.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use lab::tmo::experiment;
+use lab::tmo::findings::Findings;
+use serde::Serialize;
+
+use crate::commands::survey;
+use crate::view::lab as view;
+use crate::{interrupt, output, progress};
+
+/// Run TMO's experiments on simulated containers, with the very controllers of `prairie offload`
+///
+/// Coldness of applications, savings by back end, the memory tax, a memory-bound server, fast
+/// against slow devices, and the agents beside each other.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Which experiments [default: all]
+    #[arg(value_name = "EXPERIMENT", value_parser = clap::builder::PossibleValuesParser::new(experiment::names()))]
+    experiments: Vec<String>,
+
+    /// Where chance starts
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+
+    /// Print one JSON document instead of the report
+    #[arg(long)]
+    json: bool,
+
+    /// Also write the report, with curves, as one HTML file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  prairie lab tmo figure-2                     how cold the simulated applications are
+  prairie lab tmo figure-12 --html tmo.html    PSI and promotion rate on two devices
+  prairie lab tmo agents phase-change          prairie, the formula, g-swap, senpai.py, oomd";
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    schema_version: u32,
+    prairie_version: &'static str,
+    seed: u64,
+    experiments: &'a [Findings],
+}
+
+/// Runs the experiments in turn, prints and writes.
+pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
+    if let Some(path) = &args.html {
+        survey::directory_exists(path)?;
+    }
+    let named: Vec<&str> = match args.experiments.as_slice() {
+        [] => experiment::names().collect(),
+        named => named.iter().map(String::as_str).collect(),
+    };
+    let bar = progress::bar(Some(named.len() as u64), "Simulating");
+    let mut all = Vec::new();
+    for name in named {
+        if interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        bar.set_message(name.to_owned());
+        all.extend(experiment::run(name, args.seed));
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    let report = view::tmo::report(&all, args.seed, survey::generated_by());
+    if args.json {
+        output::print_json(&Document {
+            schema: "prairie-lab-tmo",
+            schema_version: 1,
+            prairie_version: env!("CARGO_PKG_VERSION"),
+            seed: args.seed,
+            experiments: &all,
+        })?;
+    } else if !all.is_empty() {
+        output::print_report(&report)?;
+    }
+    if interrupted.load(Ordering::Relaxed) {
+        eprintln!("prairie: interrupted after {} experiments", all.len());
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+    }
+    if let Some(path) = &args.html {
+        report.write_html(path)?;
+        eprintln!("prairie: wrote {}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}

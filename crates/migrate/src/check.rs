@@ -5,14 +5,16 @@ use std::time::Duration;
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::checker::fair;
 use crate::checker::german::German;
-use crate::checker::graph::{self, Graph};
+use crate::checker::graph::{self, Graph, Live};
 use crate::checker::model::Model;
 use crate::checker::search::{self, Limits, Progress, Verdict};
 use crate::checker::trace::Step;
 use crate::protocol::action::{Action, Agent};
 use crate::protocol::design::Design;
 use crate::protocol::machine::Machine;
+use crate::protocol::message::Messages;
 use crate::protocol::property::Property;
 
 /// How large a machine is.
@@ -110,41 +112,58 @@ fn nanoseconds<S: serde::Serializer>(
     serializer.serialize_u64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// Calls a generic function with the machine of a shape.
+/// How closely the machine is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Layer {
+    /// Each request is one transaction at the last-level cache.
+    Transaction,
+    /// Message by message; each step is held against the transaction layer, unless a mistake is
+    /// built in.
+    Message,
+}
+
+/// Calls a generic function with the model of a layer and a shape.
 macro_rules! with_shape {
-    ($shape:expr, $design:expr, $run:ident($($rest:expr),*)) => {{
+    ($layer:expr, $shape:expr, $design:expr, $run:ident($($rest:expr),*)) => {
+        with_shape!(@ $layer, $shape, $design, $run($($rest),*),
+            (1, 0, 1) (1, 0, 2) (1, 1, 1) (1, 1, 2) (2, 0, 1) (2, 0, 2) (2, 1, 1) (2, 1, 2)
+            (3, 0, 1) (3, 0, 2) (3, 1, 1) (3, 1, 2))
+    };
+    (@ $layer:expr, $shape:expr, $design:expr, $run:ident $rest:tt, $($size:tt)+) => {{
         let Shape { cores, devices, lines } = $shape;
-        let design = $design;
         match (cores, devices, lines) {
-            (1, 0, 1) => Ok($run(&Machine::<1, 0, 1> { design }, $($rest),*)),
-            (1, 0, 2) => Ok($run(&Machine::<1, 0, 2> { design }, $($rest),*)),
-            (1, 1, 1) => Ok($run(&Machine::<1, 1, 1> { design }, $($rest),*)),
-            (1, 1, 2) => Ok($run(&Machine::<1, 1, 2> { design }, $($rest),*)),
-            (2, 0, 1) => Ok($run(&Machine::<2, 0, 1> { design }, $($rest),*)),
-            (2, 0, 2) => Ok($run(&Machine::<2, 0, 2> { design }, $($rest),*)),
-            (2, 1, 1) => Ok($run(&Machine::<2, 1, 1> { design }, $($rest),*)),
-            (2, 1, 2) => Ok($run(&Machine::<2, 1, 2> { design }, $($rest),*)),
-            (3, 0, 1) => Ok($run(&Machine::<3, 0, 1> { design }, $($rest),*)),
-            (3, 0, 2) => Ok($run(&Machine::<3, 0, 2> { design }, $($rest),*)),
-            (3, 1, 1) => Ok($run(&Machine::<3, 1, 1> { design }, $($rest),*)),
-            (3, 1, 2) => Ok($run(&Machine::<3, 1, 2> { design }, $($rest),*)),
+            $(with_shape!(@at $size) => with_shape!(@run $layer, $design, $run, $rest, $size),)+
             _ => Err(Unsupported::Shape($shape)),
         }
     }};
+    (@at ($c:literal, $d:literal, $l:literal)) => { ($c, $d, $l) };
+    (@run $layer:expr, $design:expr, $run:ident, ($($rest:expr),*),
+        ($c:literal, $d:literal, $l:literal)) => {
+        Ok(match $layer {
+            Layer::Transaction => $run(&Machine::<$c, $d, $l> { design: $design }, $($rest),*),
+            Layer::Message => $run(&messages::<$c, $d, $l>($design), $($rest),*),
+        })
+    };
 }
 
-/// Properties 1 to 3: no reachable state breaks them.
+fn messages<const C: usize, const D: usize, const L: usize>(design: Design) -> Messages<C, D, L> {
+    Messages { refines: design.variant.is_none(), ..Messages::new(design) }
+}
+
+/// Properties 1 to 3, and 6 of messages: no reachable state breaks them.
 ///
 /// # Errors
 ///
 /// If no machine of this shape is built in.
 pub fn safety(
+    layer: Layer,
     shape: Shape,
     design: Design,
     limits: Limits,
     watch: &mut dyn FnMut(&Progress) -> bool,
 ) -> std::result::Result<Finding, Unsupported> {
-    with_shape!(shape, design, found(limits, watch))
+    with_shape!(layer, shape, design, found(limits, watch))
 }
 
 fn found<M>(model: &M, limits: Limits, watch: &mut dyn FnMut(&Progress) -> bool) -> Finding
@@ -182,6 +201,7 @@ fn ending(broken: Property) -> &'static str {
         Property::SourceGone => "the source is free, and something can still reach it",
         Property::NobodyWaits => "somebody waits whom caches, network and memory cannot help",
         Property::MigrationsEnd => "the migration never ends",
+        Property::Refines => "the last step is none that the transaction layer has",
     }
 }
 
@@ -223,19 +243,19 @@ pub struct Liveness {
 ///
 /// If no machine of this shape is built in.
 pub fn liveness(
+    layer: Layer,
     shape: Shape,
     design: Design,
     limits: Limits,
 ) -> std::result::Result<Option<Liveness>, Unsupported> {
     let design = Design { symmetry: false, ..design };
-    with_shape!(shape, design, lives(shape, limits))
+    with_shape!(layer, shape, design, lives(shape, limits))
 }
 
-fn lives<const C: usize, const D: usize, const L: usize>(
-    model: &Machine<C, D, L>,
-    shape: Shape,
-    limits: Limits,
-) -> Option<Liveness> {
+fn lives<M>(model: &M, shape: Shape, limits: Limits) -> Option<Liveness>
+where
+    M: Live<Action = Action, Property = Property>,
+{
     let graph = Graph::build(model, limits)?;
     let waits_in_vain = graph::stuck(model, &graph).map(|stuck| {
         let agent = match stuck.waiter.checked_sub(usize::from(shape.cores)) {
@@ -245,7 +265,7 @@ fn lives<const C: usize, const D: usize, const L: usize>(
         let ending = format!("{agent} waits, and caches, network and memory alone cannot help it");
         counterexample(Property::NobodyWaits, &stuck.trace.steps, None, ending)
     });
-    let never_ends = graph::starvation(model, &graph).map(|way| {
+    let never_ends = fair::starvation(model, &graph).map(|way| {
         let ending = match way.stem == way.trace.steps.len() {
             true => "nobody who is to be fair can do anything more",
             false => "this may repeat for ever, and the migration never ends",

@@ -4,11 +4,13 @@
 //! - [`fingerprint`]: 8 bytes stand for a visited state; the chance that this hid one is told.
 //! - [`search`]: breadth first, so that a counterexample is as short as any.
 //! - [`trace`]: the counterexample as a sequence of steps.
-//! - [`graph`]: the states kept with their edges, for what must happen some day.
+//! - [`graph`]: the states kept with their edges, for what can still happen; [`fair`]: for what
+//!   must happen some day.
 //! - [`walk`]: random walks, for machines too large for all that.
 //! - [`german`]: the protocol that model checkers are compared by. Its counts are known from
 //!   independent checkers; they are what makes this one believable.
 
+pub mod fair;
 pub mod fingerprint;
 pub mod german;
 pub mod graph;

@@ -5,6 +5,7 @@
 //! - [`machine`] puts it into a machine whose every step the checker can take: [`state`],
 //!   requests at the last-level cache in `llc`, and what cores, devices, the engine and the
 //!   operating system do in a file each.
+//! - [`message`] is the layer below: the same, message by message.
 //! - [`design`] says what is modelled, [`variant`] which mistake is built in, [`property`] what
 //!   must hold, [`action`] how a step reads.
 
@@ -15,6 +16,7 @@ mod device_steps;
 pub mod liveness;
 mod llc;
 pub mod machine;
+pub mod message;
 pub mod property;
 pub mod state;
 mod system_steps;

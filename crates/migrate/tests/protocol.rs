@@ -1,7 +1,7 @@
 //! The protocol holds at every size that a test has time for, under every reduction and without;
 //! and each mistake is found.
 
-use migrate::check::{Liveness, Result, Shape, liveness, safety};
+use migrate::check::{Layer, Liveness, Result, Shape, liveness, safety};
 use migrate::checker::search::Limits;
 use migrate::protocol::design::Design;
 use migrate::protocol::property::Property;
@@ -11,7 +11,8 @@ use migrate::protocol::variant::Variant;
 const SMALL: Shape = Shape { cores: 2, devices: 1, lines: 1 };
 
 fn states(shape: Shape, design: Design) -> u64 {
-    let finding = safety(shape, design, Limits::default(), &mut |_| true).unwrap();
+    let finding =
+        safety(Layer::Transaction, shape, design, Limits::default(), &mut |_| true).unwrap();
     assert_eq!(finding.result, Result::Holds, "{design:?}");
     finding.states
 }
@@ -30,6 +31,7 @@ fn the_protocol_holds_with_everything_that_a_machine_may_do() {
         Design { ats: true, ..base },
         Design { llc: true, ..base },
         Design { dirty_destination: true, ..base },
+        Design { recalls: true, slow_drain: true, ..base },
     ] {
         assert!(states(SMALL, design) > 10_000, "{design:?}");
     }
@@ -53,11 +55,14 @@ fn reductions_change_the_number_of_states_and_no_verdict() {
 /// Each mistake is caught without any reduction too, at the same depth.
 #[test]
 fn reductions_hide_no_mistake() {
-    for variant in Variant::ALL.iter().filter(|variant| !variant.is_about_liveness()) {
+    let in_states = |variant: &&Variant| !variant.is_about_liveness() && !variant.is_of_messages();
+    for variant in Variant::ALL.iter().filter(in_states) {
         let (cores, devices, lines) = variant.shape();
         let shape = Shape { cores, devices, lines };
         let depth = |design| {
-            let finding = safety(shape, design, Limits::default(), &mut |_| true).unwrap();
+            let finding =
+                safety(Layer::Transaction, shape, design, Limits::default(), &mut |_| true)
+                    .unwrap();
             match finding.result {
                 Result::Broken(found) => found.steps.len(),
                 other => panic!("{variant} is not found: {other:?}"),
@@ -70,7 +75,7 @@ fn reductions_hide_no_mistake() {
 }
 
 fn lives(design: Design) -> Liveness {
-    liveness(SMALL, design, Limits::default()).unwrap().unwrap()
+    liveness(Layer::Transaction, SMALL, design, Limits::default()).unwrap().unwrap()
 }
 
 #[test]
@@ -105,7 +110,8 @@ fn mistakes_of_liveness_are_found() {
 fn a_single_property_can_be_asked_for() {
     let variant = Variant::NoOppositeCheck;
     let design = Design { only: Some(Property::LastValue), ..variant.design() };
-    let finding = safety(SMALL, design, Limits::default(), &mut |_| true).unwrap();
+    let finding =
+        safety(Layer::Transaction, SMALL, design, Limits::default(), &mut |_| true).unwrap();
     let Result::Broken(found) = finding.result else { panic!("{:?}", finding.result) };
     assert_eq!(found.number, Some(1));
 }

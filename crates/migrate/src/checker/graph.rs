@@ -4,10 +4,8 @@
 //!
 //! - *Can it complete?* ([`stuck`]) From every state in which somebody waits, some way must lead
 //!   to the end of the waiting by steps of those alone who owe it to him.
-//! - *Does it end?* ([`starvation`]) No infinite way may stay where something is unfinished, if
-//!   everybody acts who always could: weak fairness. Such a way ends up in a strongly connected
-//!   part of the graph, in which each of those who are to be fair acts at some point or is unable
-//!   to at some point; or it stands still in a state in which all of them are unable to.
+//! - *Does it end?* ([`super::fair`]) No infinite way may stay where something is unfinished, if
+//!   everybody is fair.
 
 use super::fingerprint;
 use super::model::Model;
@@ -22,6 +20,11 @@ pub trait Live: Model {
     fn fair_agents(&self) -> usize;
     /// Whose step it is, from 0, among those that are to be fair.
     fn fair_agent(&self, action: &Self::Action) -> Option<usize>;
+    /// Whether an agent is fair even where it can act only now and then (strong fairness), as one
+    /// is whose turn comes in the order of arrival.
+    fn is_strong(&self, _agent: usize) -> bool {
+        false
+    }
     /// Whether the step is one that can be counted on to end a waiting.
     fn helps(&self, action: &Self::Action) -> bool;
     /// How many there are that may wait.
@@ -35,12 +38,12 @@ pub trait Live: Model {
 /// All states of a model and all steps between them. Some 5 bytes a step and the size of a state
 /// for each.
 pub struct Graph<M: Model> {
-    states: Vec<M::State>,
+    pub(super) states: Vec<M::State>,
     parents: Vec<u32>,
     /// Where the steps of each state begin in `targets`; one more than states.
     first: Vec<u32>,
-    targets: Vec<u32>,
-    agents: Vec<u8>,
+    pub(super) targets: Vec<u32>,
+    pub(super) agents: Vec<u8>,
     helps: Vec<bool>,
 }
 
@@ -114,12 +117,12 @@ impl<M: Live> Graph<M> {
         self.targets.len()
     }
 
-    fn steps(&self, state: usize) -> std::ops::Range<usize> {
+    pub(super) fn steps(&self, state: usize) -> std::ops::Range<usize> {
         self.first[state] as usize..self.first[state + 1] as usize
     }
 
     /// The shortest way from a start to a state, and on along `rest`.
-    fn trace(&self, model: &M, state: u32, rest: &[u32]) -> Trace<M> {
+    pub(super) fn trace(&self, model: &M, state: u32, rest: &[u32]) -> Trace<M> {
         let mut way = vec![state];
         while self.parents[way[way.len() - 1] as usize] != NO_PARENT {
             way.push(self.parents[way[way.len() - 1] as usize]);
@@ -202,174 +205,5 @@ impl Backward {
 
     fn of(&self, state: usize) -> &[u32] {
         &self.sources[self.first[state] as usize..self.first[state + 1] as usize]
-    }
-}
-
-/// A way that never ends what is under way, though everybody is fair.
-pub struct Starvation<M: Model> {
-    /// From a start into the cycle, and once around it.
-    pub trace: Trace<M>,
-    /// Steps before the cycle begins; the rest repeats for ever. If there is no rest, nobody who
-    /// is to be fair can act at all.
-    pub stem: usize,
-    /// States of the strongly connected part that the cycle is in.
-    pub part: usize,
-}
-
-/// The first way found, if any, on which something stays unfinished for ever under weak fairness.
-pub fn starvation<M: Live>(model: &M, graph: &Graph<M>) -> Option<Starvation<M>> {
-    let parts = Parts::of(graph, |state| model.is_unfinished(&graph.states[state]));
-    let part = parts.all.iter().find(|part| is_starving(model, graph, &parts, part))?;
-    let start = *part.iter().min()?;
-    let cycle = cycle(model, graph, &parts, part, start);
-    let trace = graph.trace(model, start, &cycle);
-    Some(Starvation { stem: trace.steps.len() - cycle.len(), trace, part: part.len() })
-}
-
-/// Whether every fair agent acts within the part, or is unable to act in one of its states.
-fn is_starving<M: Live>(model: &M, graph: &Graph<M>, parts: &Parts, part: &[u32]) -> bool {
-    (0..model.fair_agents()).all(|agent| witness(graph, parts, part, agent as u8).is_some())
-}
-
-/// Where an agent is fair within a part: a state in which it is unable, or both ends of a step.
-fn witness<M: Live>(
-    graph: &Graph<M>,
-    parts: &Parts,
-    part: &[u32],
-    agent: u8,
-) -> Option<(u32, Option<u32>)> {
-    let mut acts = None;
-    for &state in part {
-        let own = graph.steps(state as usize).filter(|&at| graph.agents[at] == agent);
-        let mut able = false;
-        for at in own {
-            able = true;
-            let target = graph.targets[at];
-            if parts.number[target as usize] == parts.number[state as usize] {
-                acts = Some((state, Some(target)));
-            }
-        }
-        if !able {
-            return Some((state, None));
-        }
-    }
-    acts
-}
-
-/// A way from `start` through the witnesses of all fair agents and back, within the part.
-fn cycle<M: Live>(
-    model: &M,
-    graph: &Graph<M>,
-    parts: &Parts,
-    part: &[u32],
-    start: u32,
-) -> Vec<u32> {
-    let mut way = vec![start];
-    let go = |way: &mut Vec<u32>, to: u32| {
-        let from = way[way.len() - 1];
-        way.extend(shortest(graph, parts, from, to));
-    };
-    for agent in 0..model.fair_agents() {
-        if let Some((state, target)) = witness(graph, parts, part, agent as u8) {
-            if target.is_none() && way.contains(&state) {
-                continue;
-            }
-            go(&mut way, state);
-            way.extend(target);
-        }
-    }
-    go(&mut way, start);
-    way.remove(0);
-    way
-}
-
-fn shortest<M: Live>(graph: &Graph<M>, parts: &Parts, from: u32, to: u32) -> Vec<u32> {
-    let mut parents = HashMap::from([(from, from)]);
-    let mut open = std::collections::VecDeque::from([from]);
-    while let Some(state) = open.pop_front().filter(|_| !parents.contains_key(&to)) {
-        for at in graph.steps(state as usize) {
-            let target = graph.targets[at];
-            if parts.number[target as usize] == parts.number[from as usize] {
-                parents.entry(target).or_insert_with(|| {
-                    open.push_back(target);
-                    state
-                });
-            }
-        }
-    }
-    let mut way = Vec::new();
-    let mut at = to;
-    while at != from {
-        way.push(at);
-        at = parents[&at];
-    }
-    way.reverse();
-    way
-}
-
-/// Strongly connected parts of the states that a condition holds in.
-struct Parts {
-    /// The part of each state.
-    number: Vec<u32>,
-    all: Vec<Vec<u32>>,
-}
-
-const OUTSIDE: u32 = u32::MAX;
-
-impl Parts {
-    /// Tarjan's algorithm, with a stack of its own: ways are millions of states long.
-    fn of<M: Live>(graph: &Graph<M>, within: impl Fn(usize) -> bool) -> Parts {
-        let states = graph.len();
-        let inside: Vec<bool> = (0..states).map(within).collect();
-        let mut parts = Parts { number: vec![OUTSIDE; states], all: Vec::new() };
-        let mut order = vec![OUTSIDE; states];
-        let mut low = vec![0u32; states];
-        let (mut stack, mut calls) = (Vec::new(), Vec::new());
-        let mut next = 0;
-        for root in (0..states).filter(|&state| inside[state]) {
-            if order[root] != OUTSIDE {
-                continue;
-            }
-            calls.push((root, graph.steps(root)));
-            while let Some((state, steps)) = calls.last_mut() {
-                let state = *state;
-                if order[state] == OUTSIDE {
-                    (order[state], low[state]) = (next, next);
-                    next += 1;
-                    stack.push(state as u32);
-                }
-                let step = steps.find_map(|at| {
-                    let target = graph.targets[at] as usize;
-                    let open = inside[target] && parts.number[target] == OUTSIDE;
-                    open.then_some(target)
-                });
-                match step {
-                    Some(target) if order[target] == OUTSIDE => {
-                        calls.push((target, graph.steps(target)));
-                    }
-                    Some(target) => low[state] = low[state].min(order[target]),
-                    None => {
-                        calls.pop();
-                        if let Some((caller, _)) = calls.last() {
-                            low[*caller] = low[*caller].min(low[state]);
-                        }
-                        if low[state] == order[state] {
-                            parts.close(&mut stack, state as u32);
-                        }
-                    }
-                }
-            }
-        }
-        parts
-    }
-
-    fn close(&mut self, stack: &mut Vec<u32>, root: u32) {
-        let number = self.all.len() as u32;
-        let from = stack.iter().rposition(|&state| state == root).unwrap_or_default();
-        let part = stack.split_off(from);
-        for &state in &part {
-            self.number[state as usize] = number;
-        }
-        self.all.push(part);
     }
 }

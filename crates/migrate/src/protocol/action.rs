@@ -62,11 +62,27 @@ pub enum Verb {
     ServeDmaRead,
     ServePosted,
     EvictLlc,
+    CallBack,
+    Downgrade,
     HearOfPtr,
+    // The same as messages.
+    Take,
+    TakeDmaRead,
+    TakePosted,
+    Snooped,
+    Gather,
+    Receive,
+    Told,
+    ReceiveDma,
+    HearLanded,
+    CopyLand,
+    CopyHear,
+    EndEntry,
     // Invalidations.
     Invalidate,
     Drained,
     Acknowledge,
+    AcknowledgeLate,
     InvalidateIo,
     DrainedIo,
     // The engine.
@@ -74,12 +90,15 @@ pub enum Verb {
     CopyAnswer,
     CopyRead,
     CopyWrite,
+    CopyTake,
+    CopySend,
     // The operating system.
     Migrate,
     SetTable,
     SetIoTable,
     Notify,
     Clear,
+    AskClear,
     StartAbort,
     ClearAborted,
     MigrateAgain,
@@ -123,13 +142,18 @@ impl Action {
         match self.verb {
             LoadHit | StoreHit | LoadMiss | StoreMiss | LockMiss | LockHit | Drop | Evict
             | EvictTranslation | BeginWalk | Prefetch | DmaRead | DmaWrite | DmaWritePart
-            | EvictIoTranslation | EvictOwnTranslation | EvictLlc => Class::Demand,
+            | EvictIoTranslation | EvictOwnTranslation | EvictLlc | CallBack | Downgrade => {
+                Class::Demand
+            }
             Serve | ServeVictim | ServeDmaRead | ServePosted | HearOfPtr | Unlock | EndWalk
-            | CopyAnswer => Class::Service,
-            Invalidate | Drained | Acknowledge | InvalidateIo | DrainedIo => Class::Invalidation,
-            CopyAsk | CopyRead | CopyWrite => Class::Engine,
-            Migrate | SetTable | SetIoTable | Notify | Clear | StartAbort | ClearAborted
-            | MigrateAgain => Class::System,
+            | CopyAnswer | Take | TakeDmaRead | TakePosted | Snooped | Gather | Receive | Told
+            | ReceiveDma | HearLanded | CopyLand | CopyHear | EndEntry => Class::Service,
+            Invalidate | Drained | Acknowledge | AcknowledgeLate | InvalidateIo | DrainedIo => {
+                Class::Invalidation
+            }
+            CopyAsk | CopyRead | CopyWrite | CopyTake | CopySend => Class::Engine,
+            Migrate | SetTable | SetIoTable | Notify | Clear | AskClear | StartAbort
+            | ClearAborted | MigrateAgain => Class::System,
         }
     }
 
@@ -144,8 +168,15 @@ impl Action {
             | EndWalk | Invalidate => (core, core),
             LoadMiss | StoreMiss | LockMiss | Evict | Prefetch => (core, Agent::Cache),
             Serve => (Agent::Cache, core),
-            ServeVictim | EvictLlc | HearOfPtr => (Agent::Cache, Agent::Cache),
-            Drained | Acknowledge => (core, Agent::System),
+            ServeVictim | EvictLlc | HearOfPtr | EndEntry => (Agent::Cache, Agent::Cache),
+            CallBack | Downgrade | Receive => (Agent::Cache, core),
+            Snooped => (Agent::Cache, core),
+            Take | Gather | Told => (core, Agent::Cache),
+            TakeDmaRead | TakePosted => (device, Agent::Cache),
+            ReceiveDma | HearLanded => (Agent::Cache, device),
+            CopyTake | CopySend | CopyLand => (Agent::Engine, Agent::Cache),
+            CopyHear => (Agent::Cache, Agent::Engine),
+            Drained | Acknowledge | AcknowledgeLate => (core, Agent::System),
             DmaRead | DmaWrite | DmaWritePart => (device, Agent::Cache),
             ServeDmaRead => (Agent::Cache, device),
             ServePosted => (Agent::Cache, Agent::Cache),
@@ -154,7 +185,9 @@ impl Action {
             CopyAsk => (Agent::Engine, Agent::Cache),
             CopyAnswer | CopyRead => (Agent::Cache, Agent::Engine),
             CopyWrite => (Agent::Engine, Agent::Cache),
-            Migrate | Clear | ClearAborted | MigrateAgain => (Agent::System, Agent::Cache),
+            Migrate | Clear | AskClear | ClearAborted | MigrateAgain => {
+                (Agent::System, Agent::Cache)
+            }
             Notify => (Agent::System, Agent::Engine),
             SetTable | SetIoTable | StartAbort => (Agent::System, Agent::System),
         }
@@ -194,10 +227,28 @@ impl Action {
             ServeDmaRead => format!("serves the read of {frame}.{line}"),
             ServePosted => format!("takes the post to {frame}.{line} of device {}", self.agent),
             EvictLlc => format!("evicts {frame}.{line} to memory"),
+            CallBack => format!("calls {frame}.{line} back"),
+            Downgrade => format!("takes the right to write {frame}.{line} back"),
+            Take => format!("the request for {frame}.{line} arrives and is taken up"),
+            TakeDmaRead => format!("the read of {frame}.{line} arrives and is taken up"),
+            TakePosted => format!("the post to {frame}.{line} arrives and is taken up"),
+            Snooped => format!("told to give {frame}.{line} up, answers"),
+            Gather => format!("its answer for {frame}.{line} arrives"),
+            Receive => format!("{frame}.{line} arrives, and is used"),
+            Told => format!("word that {frame}.{line} has arrived"),
+            ReceiveDma => format!("the data of {frame}.{line} arrives"),
+            HearLanded => format!("word that the post to {frame}.{line} is done"),
+            CopyTake => format!("begins to read {frame}.{line}"),
+            CopySend => format!("sends {frame}.{line} to the destination"),
+            CopyLand => format!("{frame}.{line} is written"),
+            CopyHear => format!("word that {frame}.{line} is written; Ptr moves on"),
+            AskClear => format!("asks for the end of the migration of {page}"),
+            EndEntry => format!("nothing of {page} is in service: the entry ends"),
             HearOfPtr => "the other slice hears of Ptr".to_owned(),
             Invalidate => format!("invalidates its translation of {page}"),
             Drained => format!("has nothing under {page}'s old name left: acknowledges"),
             Acknowledge => format!("its acknowledgement for {page} arrives"),
+            AcknowledgeLate => format!("an acknowledgement for {page} arrives late"),
             InvalidateIo => format!("IOMMU invalidates {page}"),
             DrainedIo => format!("has nothing under {page}'s old name left: acknowledges"),
             CopyAsk => format!("asks for {frame}.{line}, which is locked"),

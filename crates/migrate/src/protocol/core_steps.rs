@@ -20,8 +20,35 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         lines: Range<usize>,
         emit: &mut impl FnMut(Action, State<C, D, L>),
     ) {
+        self.core_demands(design, c, lines.clone(), emit);
         let core = &self.cores[c];
         let agent = c as u8;
+        if core.request.is_some() && !self.must_wait(design, core.request) {
+            let Request { page, line, frame, .. } = core.request;
+            let mut next = *self;
+            next.serve(design, c);
+            emit(Action { verb: Verb::Serve, agent, page, line, frame }, next);
+        }
+        let WriteBack { frame, line, .. } = core.write_back;
+        if frame != NONE {
+            let mut next = *self;
+            next.write_back(design, c);
+            emit(Action { verb: Verb::ServeVictim, agent, page: 0, line, frame }, next);
+        }
+        if design.prefetch {
+            self.prefetches(design, c, lines, emit);
+        }
+    }
+
+    /// What core `c` does by itself: it asks, hits, evicts, walks and invalidates.
+    pub(super) fn core_demands(
+        &self,
+        design: &Design,
+        c: usize,
+        lines: Range<usize>,
+        emit: &mut impl FnMut(Action, State<C, D, L>),
+    ) {
+        let core = &self.cores[c];
         // A locked instruction keeps its translation until it is done.
         let locked = |cell: &Cell| cell.access() == Access::Locked;
         let in_locked = design.locks && core.copies.iter().flatten().any(locked);
@@ -47,21 +74,6 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
             for line in lines.clone() {
                 self.eviction(design, c, frame, line, emit);
             }
-        }
-        if core.request.is_some() && !self.must_wait(design, core.request) {
-            let Request { page, line, frame, .. } = core.request;
-            let mut next = *self;
-            next.serve(design, c);
-            emit(Action { verb: Verb::Serve, agent, page, line, frame }, next);
-        }
-        let WriteBack { frame, line, .. } = core.write_back;
-        if frame != NONE {
-            let mut next = *self;
-            next.write_back(design, c);
-            emit(Action { verb: Verb::ServeVictim, agent, page: 0, line, frame }, next);
-        }
-        if design.prefetch {
-            self.prefetches(design, c, lines, emit);
         }
     }
 
@@ -213,13 +225,19 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         };
         let outstanding = core.request.is_some() && core.request.frame == old;
         let waits = outstanding && !design.breaks(Variant::CoreAcksWithMiss);
-        let acknowledged = match design.breaks(Variant::LateAcknowledgement) {
+        let travels = design.messages || design.breaks(Variant::LateAcknowledgement);
+        let acknowledged = match travels {
             true => Invalidation::Sent,
             false => Invalidation::Done,
         };
         match core.invalidation[page] {
             Invalidation::None if changed => {
-                step(Verb::Invalidate, if waits { Invalidation::Draining } else { acknowledged });
+                if waits || design.slow_drain {
+                    step(Verb::Invalidate, Invalidation::Draining);
+                }
+                if !waits {
+                    step(Verb::Invalidate, acknowledged);
+                }
             }
             Invalidation::Draining if !waits => step(Verb::Drained, acknowledged),
             Invalidation::Sent => step(Verb::Acknowledge, Invalidation::Done),

@@ -33,6 +33,13 @@ pub struct Design {
     pub ats: bool,
     /// Whether the last-level cache is modelled apart from memory.
     pub llc: bool,
+    /// Whether the last-level cache may call a line back from a core at any time, as a snoop
+    /// filter does that has no room for it.
+    pub recalls: bool,
+    /// Whether an agent with nothing under the old name on its way may take a step more to notice.
+    pub slow_drain: bool,
+    /// Whether acknowledgements travel to the operating system as messages ([`super::message`]).
+    pub messages: bool,
     /// Whether a cache may hold the destination's lines modified when a migration starts.
     pub dirty_destination: bool,
     /// Whether an empty TLB entry is a state of its own, and not what a walk would find.
@@ -63,6 +70,9 @@ impl Default for Design {
             split_walks: false,
             ats: false,
             llc: false,
+            recalls: false,
+            slow_drain: false,
+            messages: false,
             dirty_destination: false,
             empty_tlb: false,
             values: 0,

@@ -16,20 +16,9 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         lines: Range<usize>,
         emit: &mut impl FnMut(Action, State<C, D, L>),
     ) {
+        self.device_demands(design, d, lines, emit);
         let device = &self.devices[d];
         let agent = d as u8;
-        for page in 0..PAGES {
-            let own = self.pages[page];
-            let frame = if design.ats { device.own_tlb[page] } else { device.tlb[page] };
-            let stale = own.stage == Stage::Done && frame != own.home && frame != NONE;
-            if own.stage.in_use() || stale {
-                for line in lines.clone() {
-                    self.dma(design, d, (page as u8, line as u8, frame), emit);
-                }
-                self.io_translation(design, d, page, emit);
-            }
-            self.io_invalidation(design, d, page, emit);
-        }
         for (verb, request) in
             [(Verb::ServeDmaRead, device.read), (Verb::ServePosted, device.posted)]
         {
@@ -44,6 +33,29 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
             }
             next.serve_device(design, request);
             emit(Action { verb, agent, page, line, frame }, next);
+        }
+    }
+
+    /// What device `d` and its IOMMU do by themselves: they ask, post, evict and invalidate.
+    pub(super) fn device_demands(
+        &self,
+        design: &Design,
+        d: usize,
+        lines: Range<usize>,
+        emit: &mut impl FnMut(Action, State<C, D, L>),
+    ) {
+        let device = &self.devices[d];
+        for page in 0..PAGES {
+            let own = self.pages[page];
+            let frame = if design.ats { device.own_tlb[page] } else { device.tlb[page] };
+            let stale = own.stage == Stage::Done && frame != own.home && frame != NONE;
+            if own.stage.in_use() || stale {
+                for line in lines.clone() {
+                    self.dma(design, d, (page as u8, line as u8, frame), emit);
+                }
+                self.io_translation(design, d, page, emit);
+            }
+            self.io_invalidation(design, d, page, emit);
         }
     }
 
@@ -117,21 +129,29 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         };
         let waits = waits(device.read, Variant::DeviceAcksWithRead)
             || waits(device.posted, Variant::PostedNotDrained);
-        let state = match (device.invalidation[page], waits) {
-            (Invalidation::None, _) if self.pages[page].io_table != new => return,
-            (Invalidation::None, true) => Invalidation::Draining,
-            (Invalidation::None | Invalidation::Draining, false) => Invalidation::Done,
-            _ => return,
-        };
         let mut next = *self;
-        next.devices[d].invalidation[page] = state;
-        if device.invalidation[page] != Invalidation::None {
-            return emit(action(Verb::DrainedIo), next);
+        match device.invalidation[page] {
+            Invalidation::Draining if !waits => {
+                next.devices[d].invalidation[page] = Invalidation::Done;
+                emit(action(Verb::DrainedIo), next);
+            }
+            Invalidation::None if self.pages[page].io_table == new => {
+                next.devices[d].tlb[page] = new;
+                if !design.breaks(Variant::DeviceTlbKept) {
+                    next.devices[d].own_tlb[page] = new;
+                }
+                let mut step = |state| {
+                    next.devices[d].invalidation[page] = state;
+                    emit(action(Verb::InvalidateIo), next);
+                };
+                if waits || design.slow_drain {
+                    step(Invalidation::Draining);
+                }
+                if !waits {
+                    step(Invalidation::Done);
+                }
+            }
+            _ => {}
         }
-        next.devices[d].tlb[page] = new;
-        if !design.breaks(Variant::DeviceTlbKept) {
-            next.devices[d].own_tlb[page] = new;
-        }
-        emit(action(Verb::InvalidateIo), next);
     }
 }

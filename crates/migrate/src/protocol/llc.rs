@@ -317,7 +317,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
     }
 
     /// Part of a line, or all of it, is written at its home.
-    fn write_home(&mut self, design: &Design, request: Request, home: u8, merges: bool) {
+    pub(super) fn write_home(&mut self, design: &Design, request: Request, home: u8, merges: bool) {
         let Request { page, line, frame, .. } = request;
         if merges {
             let data = self.load(home, line);

@@ -20,19 +20,22 @@ pub enum Property {
     NobodyWaits,
     /// 5.
     MigrationsEnd,
+    /// 6: of the message layer.
+    Refines,
 }
 
 impl Property {
     /// All of them.
-    pub const ALL: [Property; 5] = [
+    pub const ALL: [Property; 6] = [
         Property::LastValue,
         Property::OneName,
         Property::SourceGone,
         Property::NobodyWaits,
         Property::MigrationsEnd,
+        Property::Refines,
     ];
 
-    /// Its number, 1 to 5.
+    /// Its number, 1 to 6.
     #[must_use]
     pub fn number(self) -> u8 {
         self as u8 + 1
@@ -57,6 +60,9 @@ impl fmt::Display for Property {
             Property::MigrationsEnd => {
                 "every migration ends if invalidations do, also under a writer that never stops"
             }
+            Property::Refines => {
+                "each step of the message layer is one step of the transaction layer, or none"
+            }
         })
     }
 }
@@ -77,7 +83,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
             Property::LastValue => self.fault == Fault::Stale,
             Property::OneName => self.has_two_names(),
             Property::SourceGone => (0..FRAMES).filter(freed).any(|f| self.reaches(f as u8)),
-            Property::NobodyWaits | Property::MigrationsEnd => false,
+            Property::NobodyWaits | Property::MigrationsEnd | Property::Refines => false,
         }
     }
 

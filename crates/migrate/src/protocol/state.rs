@@ -62,6 +62,12 @@ impl Cell {
         self.0 >> 2
     }
 
+    /// All of it.
+    #[must_use]
+    pub fn bits(self) -> u8 {
+        self.0
+    }
+
     /// Whether there is a copy.
     #[must_use]
     pub fn is_valid(self) -> bool {

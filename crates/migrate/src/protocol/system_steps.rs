@@ -4,7 +4,9 @@ use std::ops::Range;
 
 use super::action::{Action, Verb};
 use super::design::Design;
-use super::state::{Cell, FRAMES, Held, Invalidation, NONE, Owner, Page, Stage, State, WriteBack};
+use super::state::{
+    Access, Cell, FRAMES, Held, Invalidation, NONE, Owner, Page, Stage, State, WriteBack,
+};
 use super::table::{Caching, Phase};
 use super::variant::Variant;
 
@@ -273,7 +275,38 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
             emit(act(Verb::HearOfPtr, 0, NONE), next);
         }
         if design.llc {
-            self.llc_evictions(lines, emit);
+            self.llc_evictions(lines.clone(), emit);
+        }
+        if design.recalls {
+            self.call_backs(design, lines, emit);
+        }
+    }
+
+    /// The last-level cache takes a core's modified line, or its right to write it.
+    fn call_backs(
+        &self,
+        design: &Design,
+        lines: Range<usize>,
+        emit: &mut impl FnMut(Action, State<C, D, L>),
+    ) {
+        for (c, core) in self.cores.iter().enumerate() {
+            for frame in 0..FRAMES {
+                for line in lines.clone() {
+                    let cell = core.copies[frame][line];
+                    if cell.access() != Access::Modified {
+                        continue;
+                    }
+                    let (agent, at) = (c as u8, (frame as u8, line as u8));
+                    let kept = Cell::new(Access::Shared, cell.data());
+                    for (verb, left) in [(Verb::CallBack, Cell::EMPTY), (Verb::Downgrade, kept)] {
+                        let mut next = *self;
+                        let home = next.route(design, at.0, at.1).home;
+                        next.store(design, home, at.1, cell.data());
+                        next.cores[c].copies[frame][line] = left;
+                        emit(Action { verb, agent, page: 0, line: at.1, frame: at.0 }, next);
+                    }
+                }
+            }
         }
     }
 

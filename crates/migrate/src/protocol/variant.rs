@@ -119,6 +119,27 @@ variants! {
     CopyAgain = "copy-again",
     /// The engine waits until no private cache holds the line modified.
     CopyWaitsForOwner = "copy-waits-for-owner",
+    /// The next request for a line is taken while the line is still on its way to the last one.
+    GrantNotAwaited = "grant-not-awaited",
+    /// A line is granted for writing once the others are told to give it up, before they answer.
+    AnswersNotAwaited = "answers-not-awaited",
+    /// The engine reads a line once the cores are told to give it up, before they answer.
+    CopyPastAnswers = "copy-past-answers",
+    /// A core that asks to write a line that it shares is told that it may, without data; it may
+    /// have dropped the line meanwhile.
+    UpgradeWithoutData = "upgrade-without-data",
+    /// A core's answer that it has no copy is believed while its victim is on its way.
+    VictimNotAwaited = "victim-not-awaited",
+    /// Each slice orders the requests by its own name, those for one line side by side.
+    TwoOrderers = "two-orderers",
+    /// The entry ends while the source's slice is serving a line, and the other slice begins.
+    ClearNotDrained = "clear-not-drained",
+    /// Ptr moves when the line is sent to the destination, before word of its arrival.
+    PtrBeforeLanded = "ptr-before-landed",
+    /// The opposite name is looked for in every private cache but that of the core that asks.
+    RequesterSpared = "requester-spared",
+    /// A victim is not taken while its line is in service; the service waits for it.
+    VictimRefused = "victim-refused",
 }
 
 impl fmt::Display for Variant {
@@ -137,6 +158,68 @@ impl Variant {
         }
     }
 
+    /// Whether it is one of single messages, which the transaction layer does not have.
+    #[must_use]
+    pub fn is_of_messages(self) -> bool {
+        matches!(
+            self,
+            Variant::GrantNotAwaited
+                | Variant::AnswersNotAwaited
+                | Variant::CopyPastAnswers
+                | Variant::UpgradeWithoutData
+                | Variant::VictimNotAwaited
+                | Variant::TwoOrderers
+                | Variant::ClearNotDrained
+                | Variant::PtrBeforeLanded
+                | Variant::RequesterSpared
+                | Variant::VictimRefused
+        )
+    }
+
+    /// Whether the message layer can have it.
+    #[must_use]
+    pub fn shows_in_messages(self) -> bool {
+        self.is_of_messages()
+            || matches!(
+                self,
+                Variant::NoOppositeCheck
+                    | Variant::NoRedirection
+                    | Variant::NoRecall
+                    | Variant::WrittenWhileHeld
+                    | Variant::WriteBackUnderOwnName
+                    | Variant::CoreAcksWithMiss
+                    | Variant::DeviceAcksWithRead
+                    | Variant::PostedNotDrained
+                    | Variant::IommuNotWaited
+                    | Variant::FlushBeforeTable
+                    | Variant::AbortKeepsTranslations
+                    | Variant::PtrByHashedIndex
+                    | Variant::PtrWraps
+                    | Variant::PtrInclusive
+                    | Variant::CopyStartsEarly
+                    | Variant::LateAcknowledgement
+                    | Variant::NoncacheableClearsEarly
+                    | Variant::HeldLineWaits
+                    | Variant::PageWaits
+                    | Variant::CopyAgain
+                    | Variant::CopyWaitsForOwner
+            )
+    }
+
+    /// The smallest machine that shows it message by message: cores, devices, lines of a page.
+    #[must_use]
+    pub fn shape_of_messages(self) -> (u8, u8, u8) {
+        match self {
+            Variant::DeviceAcksWithRead
+            | Variant::PostedNotDrained
+            | Variant::IommuNotWaited
+            | Variant::GrantNotAwaited
+            | Variant::ClearNotDrained => (1, 1, 1),
+            Variant::PtrByHashedIndex => (1, 0, 2),
+            _ => (1, 0, 1),
+        }
+    }
+
     /// Whether it is about what must happen some day, and shows in no single state.
     #[must_use]
     pub fn is_about_liveness(self) -> bool {
@@ -146,6 +229,7 @@ impl Variant {
                 | Variant::PageWaits
                 | Variant::CopyAgain
                 | Variant::CopyWaitsForOwner
+                | Variant::VictimRefused
         )
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use migrate::check::{self, Counterexample, Finding, Liveness, Result as Verdict, Shape};
+use migrate::check::{self, Counterexample, Finding, Layer, Liveness, Result as Verdict, Shape};
 use migrate::checker::search::{Limits, Progress};
 use migrate::protocol::design::Design;
 use migrate::protocol::property::Property;
@@ -62,8 +62,8 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "REDUCTION", value_delimiter = ',')]
     without: Vec<Reduction>,
 
-    /// Only this property, 1 to 5 [default: all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=5))]
+    /// Only this property, 1 to 6 [default: all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=6))]
     property: Option<u8>,
 
     /// Give up when a level begins with more states than this
@@ -71,7 +71,7 @@ pub struct Args {
     max_states: u64,
 
     /// Check properties 4 and 5 up to so many states of their graph, which has no symmetry
-    #[arg(long, value_name = "N", default_value_t = 2_000_000)]
+    #[arg(long, value_name = "N", default_value_t = 4_000_000)]
     max_graph: u64,
 
     /// Key of the fingerprints: with another, another pair of states could collide
@@ -91,6 +91,8 @@ pub struct Args {
 enum Model {
     /// The protocol, each request one transaction at the last-level cache
     Transaction,
+    /// The same message by message, each step held against the transaction layer
+    Message,
     /// German's cache protocol with data, whose counts are known: trust in the checker
     German,
 }
@@ -121,6 +123,8 @@ enum Feature {
     Ats,
     /// The last-level cache apart from memory, with evictions
     Llc,
+    /// The last-level cache may call lines back at any time, as a full snoop filter does
+    Recalls,
     /// A cache may hold lines of the destination when a migration starts
     DirtyDestination,
 }
@@ -161,6 +165,7 @@ Examples:
   prairie migrate check --caching noncacheable --with prefetch,partial
   prairie migrate check --variant all                     every mistake has to be found
   prairie migrate check --variant two-ptrs --svg two-ptrs.svg
+  prairie migrate check --model message                   one line; a minute
   prairie migrate check --model german                    counts that others know
 
 Exit codes:
@@ -263,7 +268,11 @@ fn answer(args: &Args, checks: Vec<Check>) -> anyhow::Result<ExitCode> {
 fn variants(args: &Args) -> Vec<Option<Variant>> {
     match args.variant {
         None | Some(Mistake::List) => vec![None],
-        Some(Mistake::All) => Variant::ALL.iter().copied().map(Some).collect(),
+        Some(Mistake::All) => {
+            let message = args.model == Model::Message;
+            let all = Variant::ALL.iter().copied();
+            all.filter(|variant| !message || variant.shows_in_messages()).map(Some).collect()
+        }
         Some(Mistake::One(variant)) => vec![Some(variant)],
     }
 }
@@ -287,25 +296,56 @@ fn one(
         let (shape, liveness) = (None, None);
         return Ok(Check { model: "german", shape, variant: None, only: None, finding, liveness });
     }
-    let smallest = variant.map_or((2, 1, 1), Variant::shape);
+    let layer = layer(args, variant)?;
+    let smallest = variant.map_or((2, 1, 1), |variant| match layer {
+        Layer::Transaction => variant.shape(),
+        Layer::Message => variant.shape_of_messages(),
+    });
     let shape = Shape {
         cores: args.cores.unwrap_or(smallest.0),
         devices: args.devices.unwrap_or(smallest.1),
         lines: args.lines.unwrap_or(smallest.2),
     };
     let design = design(args, variant);
-    let finding = check::safety(shape, design, limits, &mut watch)?;
-    let asked = args.property.is_none_or(|number| number >= 4);
+    let finding = check::safety(layer, shape, design, limits, &mut watch)?;
+    let asked = args.property.is_none_or(|number| matches!(number, 4 | 5));
     let lives = asked && variant.is_none_or(Variant::is_about_liveness);
     let held = finding.result == Verdict::Holds && finding.states <= args.max_graph;
     let graph = Limits { states: args.max_graph, ..limits };
     let liveness = match lives && held {
-        true => check::liveness(shape, design, graph)?,
+        true => check::liveness(layer, shape, design, graph)?,
         false => None,
     };
     bar.finish_and_clear();
     let (shape, only) = (Some(shape), args.property);
-    Ok(Check { model: "transaction", shape, variant, only, finding, liveness })
+    let model = match layer {
+        Layer::Transaction => "transaction",
+        Layer::Message => "message",
+    };
+    Ok(Check { model, shape, variant, only, finding, liveness })
+}
+
+/// The layer that is asked for, or the one that has the mistake.
+fn layer(args: &Args, variant: Option<Variant>) -> anyhow::Result<Layer> {
+    let message = args.model == Model::Message;
+    if !message && !variant.is_some_and(Variant::is_of_messages) {
+        return Ok(Layer::Transaction);
+    }
+    if let Some(variant) = variant.filter(|variant| !variant.shows_in_messages()) {
+        bail!("--variant {variant}: the message layer has no such step");
+    }
+    let known = [Feature::Aborts, Feature::Again, Feature::Partial];
+    if let Some(feature) = args.with.iter().find(|feature| !known.contains(feature)) {
+        let name = feature.to_possible_value().map(|value| value.get_name().to_owned());
+        bail!(
+            "--with {}: the message layer has aborts, again and partial only",
+            name.unwrap_or_default()
+        );
+    }
+    if args.pages.is_some_and(|pages| pages > 1) {
+        bail!("--pages: the message layer has one page");
+    }
+    Ok(Layer::Message)
 }
 
 fn design(args: &Args, variant: Option<Variant>) -> Design {
@@ -325,6 +365,7 @@ fn design(args: &Args, variant: Option<Variant>) -> Design {
         split_walks,
         ats: with(Feature::Ats, base.ats),
         llc: with(Feature::Llc, base.llc),
+        recalls: with(Feature::Recalls, base.recalls),
         dirty_destination: with(Feature::DirtyDestination, base.dirty_destination),
         // A walk in two steps shows only where the entry is empty meanwhile.
         empty_tlb: base.empty_tlb || split_walks || without(Reduction::Tlb),

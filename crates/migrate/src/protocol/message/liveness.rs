@@ -1,0 +1,87 @@
+//! Properties 4 and 5 where nothing is atomic: every message arrives some day, and a slice takes
+//! requests for a line in the order of their arrival.
+//!
+//! Order of arrival is said as strong fairness: a request that could be taken again and again is
+//! taken some day. Everybody else is only weakly fair. Without that, two cores that write a line
+//! in turn for ever could keep the engine, or a third, from it: it is free between them, but never
+//! for good.
+
+use crate::checker::graph::Live;
+use crate::protocol::action::{Action, Class, Verb};
+use crate::protocol::state::Stage;
+
+use super::Messages;
+use super::state::State;
+
+/// What is to be fair of a core: its invalidation, its hearing of orders, the slice's hearing of
+/// its answers, of its victim and of arrivals, its hearing of a grant, and its request's turn.
+const OF_CORE: usize = 7;
+/// Of a device: its invalidation, and for a read and a post the turn and the hearing of the end.
+const OF_DEVICE: usize = 5;
+/// The engine's turn, its sending, the copy's arrival, word of it, the operating system, the end
+/// of an entry.
+const ALONE: usize = 6;
+
+impl<const C: usize, const D: usize, const L: usize> Live for Messages<C, D, L> {
+    fn fair_agents(&self) -> usize {
+        ALONE + C * OF_CORE + D * OF_DEVICE
+    }
+
+    fn fair_agent(&self, action: &Action) -> Option<usize> {
+        let agent = usize::from(action.agent);
+        let core = |part| Some(ALONE + agent * OF_CORE + part);
+        let device = |part| Some(ALONE + C * OF_CORE + agent * OF_DEVICE + part);
+        match action.verb {
+            Verb::CopyTake => Some(0),
+            Verb::CopySend => Some(1),
+            Verb::CopyLand => Some(2),
+            Verb::CopyHear => Some(3),
+            Verb::EndEntry => Some(5),
+            Verb::Invalidate | Verb::Drained | Verb::Acknowledge | Verb::AcknowledgeLate => core(0),
+            Verb::Snooped => core(1),
+            Verb::Gather => core(2),
+            Verb::ServeVictim => core(3),
+            Verb::Told => core(4),
+            Verb::Receive => core(5),
+            Verb::Take => core(6),
+            Verb::InvalidateIo | Verb::DrainedIo => device(0),
+            Verb::TakeDmaRead => device(1),
+            Verb::ReceiveDma => device(2),
+            Verb::TakePosted => device(3),
+            Verb::HearLanded => device(4),
+            Verb::Migrate | Verb::StartAbort => None,
+            _ if action.class() == Class::System => Some(4),
+            _ => None,
+        }
+    }
+
+    fn is_strong(&self, agent: usize) -> bool {
+        match agent.checked_sub(ALONE) {
+            None => agent == 0,
+            Some(part) if part < C * OF_CORE => part % OF_CORE == 6,
+            Some(part) => matches!((part - C * OF_CORE) % OF_DEVICE, 1 | 3),
+        }
+    }
+
+    fn helps(&self, action: &Action) -> bool {
+        action.class() == Class::Service
+    }
+
+    /// Each core's miss, each device's read and post.
+    fn waiters(&self) -> usize {
+        C + 2 * D
+    }
+
+    fn waits(&self, state: &State<C, D, L>, waiter: usize) -> bool {
+        match waiter.checked_sub(C) {
+            None => state.plain.cores[waiter].request.is_some(),
+            Some(device) if device % 2 == 0 => state.plain.devices[device / 2].read.is_some(),
+            Some(device) => state.plain.devices[device / 2].posted.is_some(),
+        }
+    }
+
+    fn is_unfinished(&self, state: &State<C, D, L>) -> bool {
+        let busy = |stage| matches!(stage, Stage::Migrating | Stage::Aborting);
+        state.plain.pages.iter().any(|page| busy(page.stage))
+    }
+}

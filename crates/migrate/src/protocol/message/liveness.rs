@@ -13,24 +13,36 @@ use crate::protocol::state::Stage;
 use super::Messages;
 use super::state::State;
 
-/// What is to be fair of a core: its invalidation, its hearing of orders, the slice's hearing of
-/// its answers, of its victim and of arrivals, its hearing of a grant, and its request's turn.
-const OF_CORE: usize = 7;
+/// What is to be fair of a core: its invalidation, the slice's hearing of its victim, its hearing
+/// of a grant, and its request's turn.
+const OF_CORE: usize = 4;
+/// And for each line: its hearing of an order, the slice's hearing of its answer, and of an
+/// arrival. One line's messages must not stand for another's.
+const OF_CORES_LINE: usize = 3;
 /// Of a device: its invalidation, and for a read and a post the turn and the hearing of the end.
 const OF_DEVICE: usize = 5;
 /// The engine's turn, its sending, the copy's arrival, word of it, the operating system, the end
 /// of an entry.
 const ALONE: usize = 6;
 
+/// A core's request has its turn.
+const TURN: usize = 3;
+
+impl<const C: usize, const D: usize, const L: usize> Messages<C, D, L> {
+    const CORE: usize = OF_CORE + L * OF_CORES_LINE;
+    const DEVICES: usize = ALONE + C * Self::CORE;
+}
+
 impl<const C: usize, const D: usize, const L: usize> Live for Messages<C, D, L> {
     fn fair_agents(&self) -> usize {
-        ALONE + C * OF_CORE + D * OF_DEVICE
+        Self::DEVICES + D * OF_DEVICE
     }
 
     fn fair_agent(&self, action: &Action) -> Option<usize> {
         let agent = usize::from(action.agent);
-        let core = |part| Some(ALONE + agent * OF_CORE + part);
-        let device = |part| Some(ALONE + C * OF_CORE + agent * OF_DEVICE + part);
+        let core = |part| Some(ALONE + agent * Self::CORE + part);
+        let of_line = |part| core(OF_CORE + usize::from(action.line) * OF_CORES_LINE + part);
+        let device = |part| Some(Self::DEVICES + agent * OF_DEVICE + part);
         match action.verb {
             Verb::CopyTake => Some(0),
             Verb::CopySend => Some(1),
@@ -38,12 +50,12 @@ impl<const C: usize, const D: usize, const L: usize> Live for Messages<C, D, L> 
             Verb::CopyHear => Some(3),
             Verb::EndEntry => Some(5),
             Verb::Invalidate | Verb::Drained | Verb::Acknowledge | Verb::AcknowledgeLate => core(0),
-            Verb::Snooped => core(1),
-            Verb::Gather => core(2),
-            Verb::ServeVictim => core(3),
-            Verb::Told => core(4),
-            Verb::Receive => core(5),
-            Verb::Take => core(6),
+            Verb::ServeVictim => core(1),
+            Verb::Receive => core(2),
+            Verb::Take => core(TURN),
+            Verb::Snooped => of_line(0),
+            Verb::Gather => of_line(1),
+            Verb::Told => of_line(2),
             Verb::InvalidateIo | Verb::DrainedIo => device(0),
             Verb::TakeDmaRead => device(1),
             Verb::ReceiveDma => device(2),
@@ -56,10 +68,10 @@ impl<const C: usize, const D: usize, const L: usize> Live for Messages<C, D, L> 
     }
 
     fn is_strong(&self, agent: usize) -> bool {
-        match agent.checked_sub(ALONE) {
-            None => agent == 0,
-            Some(part) if part < C * OF_CORE => part % OF_CORE == 6,
-            Some(part) => matches!((part - C * OF_CORE) % OF_DEVICE, 1 | 3),
+        match (agent.checked_sub(ALONE), agent.checked_sub(Self::DEVICES)) {
+            (None, _) => agent == 0,
+            (_, Some(part)) => matches!(part % OF_DEVICE, 1 | 3),
+            (Some(part), None) => part % Self::CORE == TURN,
         }
     }
 

@@ -17,12 +17,19 @@ mkdir -p "$work/bin"
 [ -n "${VM_KEEP:-}" ] || trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
-for tool in qemu-system-x86_64 cpio busybox; do
-    command -v $tool >/dev/null 2>&1 && continue
-    echo "vm/tests/offload.sh: skipped: there is no $tool; scripts/need qemu says what to install" >&2
+# skip WHY: nothing can be said here. Only the short form may be left out.
+skip() {
+    echo "vm/tests/offload.sh: skipped: $1" >&2
     [ -z "$short" ] || exit 0
     exit 1
+}
+
+[ "$(uname -m)" = x86_64 ] || skip "the guests are x86-64, and take this host's programs"
+PATH=$PATH:/sbin:/usr/sbin
+for tool in qemu-system-x86_64 cpio busybox modprobe depmod xz strip; do
+    command -v $tool >/dev/null 2>&1 || skip "there is no $tool; scripts/need qemu says what to install"
 done
+! ldd "$(command -v busybox)" >/dev/null 2>&1 || skip "busybox is not static; install busybox-static"
 
 # Binaries that are there already, or those of the profile of tests.
 target=${CARGO_TARGET_DIR:-target}
@@ -169,10 +176,7 @@ in_one_machine() {
 
 if [ -n "$short" ]; then
     # The kernel comes from Debian's archive the first time.
-    if ! vm/kernel "${VM_KERNELS:-6.1}" >/dev/null; then
-        echo "vm/tests/offload.sh: skipped: no kernel could be fetched" >&2
-        exit 0
-    fi
+    vm/kernel "${VM_KERNELS:-6.1}" >/dev/null || skip "no kernel could be fetched"
     in_one_machine "${VM_KERNELS:-6.1}"
     [ "$failed" = 0 ]
     exit

@@ -60,13 +60,13 @@ pub fn run_change(seed: u64) -> Findings {
 }
 
 fn each(change_s: Option<f64>, seed: u64) -> Findings {
-    let (mut rows, mut sizes) = (Vec::new(), Vec::new());
+    let (mut rows, mut curves) = (Vec::new(), Vec::new());
     for (name, agent) in AGENTS {
         let zswap = Backend::Zswap(Zswap::default());
         let mut container = workload::container(Sizes::FULL, zswap, Kernel::LINUX_6_1, seed);
         let mut driver = Driver::new(agent(), &container);
         let start = container.current_bytes() as i64;
-        let mut size = vec![(0.0, start as f64)];
+        let mut saved = vec![(0.0, 0.0)];
         let mut values = Vec::new();
         let mut taken_later = 0;
         while container.now_s() < SECONDS {
@@ -80,7 +80,7 @@ fn each(change_s: Option<f64>, seed: u64) -> Findings {
             if change_s.is_some_and(|change| now >= change + 12.0 && now < change + 60.0) {
                 taken_later += container.counters().taken[0] - taken;
             }
-            size.push((now + 2.0, container.current_bytes() as f64));
+            saved.push((now + 2.0, (start - container.current_bytes() as i64) as f64));
             if TAKEN_S.contains(&(now + 2.0)) {
                 values.push(Value::Bytes(start - container.current_bytes() as i64));
             }
@@ -99,7 +99,7 @@ fn each(change_s: Option<f64>, seed: u64) -> Findings {
             values.push(Value::Count(taken_later));
         }
         rows.push(Row { name: name.to_owned(), values });
-        sizes.push((name.to_owned(), size));
+        curves.push((name.to_owned(), saved));
     }
     let mut columns: Vec<String> =
         TAKEN_S.iter().map(|second| format!("saved at {second} s")).collect();
@@ -115,10 +115,10 @@ fn each(change_s: Option<f64>, seed: u64) -> Findings {
         columns,
         rows,
         curves: vec![Curves {
-            title: "memory.current".to_owned(),
-            quantity: "memory.current",
+            title: "Saved of `memory.current`".to_owned(),
+            quantity: "saved",
             unit: Unit::Bytes,
-            series: sizes,
+            series: curves,
         }],
         notes: vec![
             "128 MiB touched every second, 64 MiB every minute, 256 MiB written once; zswap, pages \

@@ -1,6 +1,6 @@
 /*
  * A plugin for QEMU's user mode that writes every load and store of a program: what the streams
- * of the migration simulator are calibrated against.
+ * of the migration simulator are compared with.
  *
  *   cc -O2 -shared -fPIC -o accesses.so accesses.c
  *   qemu-x86_64 -plugin ./accesses.so,to=/tmp/memcached /usr/bin/memcached -t 1 ...

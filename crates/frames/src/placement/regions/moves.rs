@@ -23,15 +23,17 @@ pub struct Move {
 /// Hardware that migrates pages in use (Contiguitas, "Hardware Migration of Unmovables").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hardware {
-    /// What one page costs, in nanoseconds: a copy through the last-level cache and a local TLB
-    /// invalidation. The default of 3 µs is what copying 64 lines at some 40 ns each takes; the
-    /// hardware model's own figure belongs here once it is measured.
+    /// Nanoseconds for which one page of 4 KiB occupies the hardware, from the command until its
+    /// source is free. The default is the timing simulator's: `whole_ns` of the base page by
+    /// cacheable hardware, which `prairie migrate paper` prints under "What a migration costs" for
+    /// 16 cores with 20 requests each (`docs/reproduction/contiguitas-hw.md`). Of these 13.1 µs the
+    /// copy takes 7; of all cores' time a page takes 1.66, and nobody waits longer than 0.1.
     pub ns_per_page: u64,
 }
 
 impl Default for Hardware {
     fn default() -> Hardware {
-        Hardware { ns_per_page: 3_000 }
+        Hardware { ns_per_page: 13_100 }
     }
 }
 

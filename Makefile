@@ -57,7 +57,7 @@ vm-record: build ## Record a stock kernel from boot into target/recordings, and 
 	@scripts/need qemu
 	@set -e; export PRAIRIE=$(abspath $(PRAIRIE)); for work in processes:1 files:1 processes:2; do \
 	    folder=$(TARGET)/recordings/$${work%:*}-$${work#*:}cpu; \
-	    vm/record --cpus $${work#*:} $${work%:*} $$folder; \
+	    vm/record --timeout 900 --cpus $${work#*:} $${work%:*} $$folder; \
 	    $$PRAIRIE replay $$folder/trace.parquet --against $$folder; \
 	done
 

@@ -91,10 +91,10 @@ fn half_full(gib: u64) -> String {
         size = {{ median = "64K", sigma = 1.0 }}
         [[process]]
         name = "resident"
-        cpu = "1h"
+        cpu = "10m"
         anonymous = "{}M"
-        growth = 0.000001
-        pause = "100ms"
+        growth = 0.001
+        pause = "1ms"
         [[process]]
         name = "passing"
         cpu = {{ median = "100ms", sigma = 0.5 }}
@@ -103,7 +103,7 @@ fn half_full(gib: u64) -> String {
         read = "4M"
         [[phase]]
         name = "fill"
-        duration = "1s"
+        duration = "4s"
         run = {{ resident = 1 }}
         [[phase]]
         name = "churn"

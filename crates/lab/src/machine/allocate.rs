@@ -143,10 +143,10 @@ impl Machine {
     }
 
     /// Another attempt after room was made; before giving up, what per-CPU lists hold is given
-    /// back (`__alloc_pages_direct_reclaim`), which 2.6.16 does not think of.
+    /// back (`__alloc_pages_direct_reclaim`), where the system thinks of it.
     fn take_drained(&mut self, request: &Request) -> Option<PageId> {
         let found = self.memory.take(request, Depth::Min);
-        if self.system.policies.reclaims_as_2_6 {
+        if !self.system.policies.drains {
             return found;
         }
         found.or_else(|| {

@@ -220,10 +220,12 @@ impl Machine {
     pub(super) fn is_balanced(&self, node: u16, order: Order) -> bool {
         let in_blocks = self.system.policies.defrag_mode && order > Order::BASE;
         self.zones_of(node).into_iter().any(|zone| {
-            let high = self.memory.layout.zones()[zone].span.watermarks.high;
+            let span = &self.memory.layout.zones()[zone].span;
+            let high = span.watermarks.high;
             if in_blocks {
+                let kept = high + span.lowmem_reserve[ZoneKind::Movable as usize];
                 let counts = self.memory.placement.free_counts(zone);
-                return frames_in_blocks(&counts) > high + order.frames() - 1;
+                return frames_in_blocks(&counts) > kept + order.frames() - 1;
             }
             self.memory.placement.watermark_ok(zone, order, high, ZoneKind::Movable)
         })

@@ -43,6 +43,8 @@ pub struct Policies {
     /// on until each zone has a free block of the order that it was woken for, instead of leaving
     /// the rest to compaction.
     pub reclaims_as_2_6: bool,
+    /// Per-CPU lists are given back before a request fails (since 2.6.24).
+    pub drains: bool,
     /// Regions instead of LRU order for requests of order 3 and above (2006 paper, section 10).
     pub linear_reclaim: bool,
     /// Direct compaction.
@@ -72,6 +74,7 @@ impl Policies {
     pub const LINUX_2_6: Policies = Policies {
         node_lru: false,
         reclaims_as_2_6: true,
+        drains: false,
         linear_reclaim: false,
         compaction: false,
         deferral: false,
@@ -88,6 +91,7 @@ impl Policies {
     pub const LINUX_6_1: Policies = Policies {
         node_lru: true,
         reclaims_as_2_6: false,
+        drains: true,
         linear_reclaim: false,
         compaction: true,
         deferral: true,
@@ -224,6 +228,10 @@ impl System {
             self.policies.linear_reclaim = true;
             return Ok(());
         }
+        if option == "drain" && reclaims_by_lru {
+            self.policies.drains = true;
+            return Ok(());
+        }
         if option == "three-way" && matches!(self.placing, Placing::Lists(_)) {
             self.placing = Placing::Lists(Division::ThreeWay);
             return Ok(());
@@ -246,9 +254,9 @@ impl System {
             return Ok(());
         }
         let known: Vec<&str> = match self.placing {
-            Placing::Buddy => vec!["linear"],
-            Placing::Lists(_) => vec!["linear", "three-way"],
-            Placing::Zones => vec!["linear", "kernelcore=SIZE"],
+            Placing::Buddy => vec!["linear", "drain"],
+            Placing::Lists(_) => vec!["linear", "drain", "three-way"],
+            Placing::Zones => vec!["linear", "drain", "kernelcore=SIZE"],
             Placing::Linux => {
                 let own = self.policies.defrag_mode.then_some("no-defrag-mode");
                 own.into_iter().chain(LINUX_SWITCHES.iter().map(|(name, _)| *name)).collect()
@@ -361,7 +369,7 @@ mod tests {
         let error = "lunix".parse::<System>().unwrap_err().to_string();
         assert!(error.contains("`lunix`") && error.contains("contiguitas"), "{error}");
         let error = "buddy+kernelcore=1G".parse::<System>().unwrap_err().to_string();
-        assert_eq!(error, "`buddy` has no option `kernelcore=1G`; it has linear");
+        assert_eq!(error, "`buddy` has no option `kernelcore=1G`; it has linear, drain");
         assert!("linux+linear".parse::<System>().is_err());
         let system: System = "zones+kernelcore=2G".parse().unwrap();
         assert!(system.check(4 << 30).is_ok());

@@ -3,12 +3,12 @@
 //! A page of the model stands for several real ones, which are touched, taken and read together;
 //! all counters count real pages. Time passes from one [`Container::advance`] to the next.
 
+#[cfg(test)]
+mod books;
+mod seen;
+
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
-use std::time::Duration;
-
-use host::cgroup::MemoryStat;
-use offload::{Idle, Observation, Room};
 
 use super::access::Rhythm;
 use super::backend::{Backend, PAGE, Ssd};
@@ -445,88 +445,6 @@ impl Container {
     pub(super) fn stall(&mut self, seconds: f64) {
         self.counters.some_us[0] += seconds * 1e6 / self.tasks_s.len() as f64;
         self.counters.waited_us += seconds * 1e6;
-    }
-
-    /// What `memory.stat` would say.
-    pub fn stat(&self) -> MemoryStat {
-        let c = &self.counters;
-        let [anon, file] = self.resident_bytes();
-        let list = |kind: Kind| match self.made.kernel.balance {
-            Balance::Generations => self.bytes(self.generations.size_as(&self.lists, kind)),
-            _ => self.bytes(self.lists.size(kind as u8)),
-        };
-        MemoryStat {
-            anon,
-            file,
-            file_mapped: file,
-            inactive_file: list(Kind::InactiveFile),
-            active_file: list(Kind::ActiveFile),
-            inactive_anon: list(Kind::InactiveAnon),
-            active_anon: list(Kind::ActiveAnon),
-            zswap: self.charged_bytes(),
-            zswapped: self.bytes(self.pooled + self.copies[0]),
-            swapcached: self.bytes(self.copies[0] + self.copies[1]),
-            workingset_refault_anon: c.refaults[0],
-            workingset_refault_file: c.refaults[1],
-            pgscan: c.scanned,
-            pgsteal: c.taken[0] + c.taken[1],
-            pgmajfault: c.major_faults,
-            zswpin: c.zswap[0],
-            zswpout: c.zswap[1],
-            ..MemoryStat::default()
-        }
-    }
-
-    /// What an agent sees of it.
-    pub fn observe(&self) -> Observation {
-        let c = &self.counters;
-        let swap = match self.made.backend {
-            Backend::None => 0,
-            _ => self.made.swap_bytes,
-        };
-        Observation {
-            at: Duration::from_secs_f64(self.now_s),
-            current_bytes: self.current_bytes(),
-            stat: self.stat(),
-            memory_some_us: c.some_us[0] as u64,
-            io_some_us: c.some_us[1] as u64,
-            swap_bytes: self.swap_bytes(),
-            room: Room {
-                swap_bytes: swap,
-                swap_free_bytes: swap.saturating_sub(self.swap_bytes()),
-                ..Room::default()
-            },
-            idle: Idle::Unknown,
-            ..Observation::default()
-        }
-    }
-}
-
-#[cfg(test)]
-impl Container {
-    /// Counts everything anew.
-    pub(super) fn validate(&self) -> Result<(), String> {
-        let count = |wanted: &dyn Fn(&Page) -> bool| {
-            self.pages.iter().filter(|page| wanted(page)).count() as u64
-        };
-        let at = |place: Place| count(&|page: &Page| page.place == place);
-        let resident =
-            |file: bool| count(&|page: &Page| page.place == Place::Resident && page.file == file);
-        let listed = (0..self.pages.len() as u32).all(|number| {
-            let resident = self.pages[number as usize].place == Place::Resident;
-            self.lists.on(number).is_some() == resident
-        });
-        let copies = count(&|page: &Page| page.copy.is_some());
-        let found = (
-            [resident(false), resident(true)],
-            at(Place::Zswap),
-            at(Place::Device),
-            copies,
-            listed,
-        );
-        let kept = self.copies[0] + self.copies[1];
-        let booked = (self.resident, self.pooled, self.stored, kept, true);
-        if found == booked { Ok(()) } else { Err(format!("{found:?}, booked {booked:?}")) }
     }
 }
 

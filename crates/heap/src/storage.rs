@@ -11,6 +11,8 @@ mod zeroed;
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
+use crate::units::HugePages;
+
 pub use mapped::Mapped;
 pub use slab::{Key, Slab};
 pub use zeroed::{Zeroable, Zeroed};
@@ -23,6 +25,12 @@ pub use zeroed::{Zeroable, Zeroed};
 pub unsafe trait Storage: core::fmt::Debug {
     /// Zeroed storage of a layout, or `None` if there is no more. Never called with size 0.
     fn take(layout: Layout) -> Option<NonNull<u8>>;
+
+    /// Zeroed storage of the size of a huge page, that will be used densely and never given back:
+    /// on a huge page, where the system has them.
+    fn take_huge_page() -> Option<NonNull<u8>> {
+        Self::take(Layout::from_size_align(HugePages::SIZE as usize, 4096).ok()?)
+    }
 
     /// Gives storage back.
     ///

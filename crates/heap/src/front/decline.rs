@@ -5,13 +5,14 @@
 
 use crate::units::Pages;
 
-/// Less than this is not worth a word: 8 MiB.
-const LEAST: Pages = Pages((8 << 20) / Pages::SIZE);
+/// Less than this is not worth a word: 4 MiB.
+const LEAST: Pages = Pages((4 << 20) / Pages::SIZE);
 /// A heap that has grown to its old size within this time will do so again: 2 seconds, as for the
 /// HugeCache (section 4.3).
 const WINDOW_NS: u64 = 2_000_000_000;
 
-/// What to do when a heap has shrunk to less than half.
+/// What to do when a heap has shrunk to less than three quarters. (At half, what the caches hold
+/// back would keep a heap of some megabytes above it, though its program has freed all.)
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shrunk {
     /// It goes up and down: empty the caches.
@@ -40,14 +41,14 @@ impl Decline {
     }
 
     /// Notes that the heap has shrunk to `live` pages. Says what to do each time that they are less
-    /// than half of the most since it said so last. `now_ns` is asked for then only.
+    /// than three quarters of the most since it said so last. `now_ns` is asked for then only.
     pub fn shrunk(&mut self, live: Pages, now_ns: impl FnOnce() -> u64) -> Option<Shrunk> {
-        if live.0 * 2 >= self.peak.0 || self.peak - live < LEAST {
+        if live.0 * 4 >= self.peak.0 * 3 || self.peak - live < LEAST {
             return None;
         }
         let now_ns = now_ns();
         let lately = now_ns.saturating_sub(self.last_ns) < WINDOW_NS;
-        let grown_since = self.peak.0 > 2 * self.live_at_last.0;
+        let grown_since = self.peak.0 * 3 > 4 * self.live_at_last.0;
         *self = Decline { peak: live, live_at_last: live, last_ns: now_ns };
         Some(if lately && grown_since { Shrunk::EmptyCaches } else { Shrunk::GiveBack })
     }
@@ -61,7 +62,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
-    fn a_decline_is_noticed_at_each_halving() {
+    fn a_decline_is_noticed_at_each_quarter() {
         let mut decline = Decline::new();
         decline.grown(Pages(200 * MIB));
         let mut said = Vec::new();
@@ -69,8 +70,9 @@ mod tests {
             let answer = decline.shrunk(Pages(live * MIB), || 100 * SECOND);
             said.extend(answer.map(|answer| (live, answer)));
         }
-        // From 11 to 3 it is 8 MiB still; below, a halving is less and it is silent.
-        assert_eq!(said, [99, 49, 24, 11, 3].map(|live| (live, Shrunk::GiveBack)));
+        // From 13 on, a quarter is less than 4 MiB, and these are waited for.
+        let at = [149, 111, 83, 62, 46, 34, 25, 18, 13, 9, 5, 1];
+        assert_eq!(said, at.map(|live| (live, Shrunk::GiveBack)));
     }
 
     #[test]

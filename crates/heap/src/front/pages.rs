@@ -9,10 +9,13 @@ use super::record::Recorder;
 use super::span::Span;
 use crate::page_heap::{Clock, NewSpan, PageHeap};
 use crate::storage::Storage;
-use crate::units::Pages;
+use crate::units::{HugePages, Pages};
 
-/// Notes of spans are taken from storage in pieces of this many bytes.
+/// Notes of spans are taken from storage in pieces of this many bytes,
 const PIECE: usize = 64 << 10;
+/// and from huge pages once there are so many of them: they are over a hundredth of a heap of small
+/// objects.
+const MANY: usize = 1 << 20;
 
 /// Places for the notes of spans, which never move and are used again.
 #[derive(Debug)]
@@ -43,10 +46,14 @@ impl SpanNotes {
             return Some(spare);
         }
         if self.fresh_left == 0 {
-            let layout = Layout::from_size_align(PIECE, align_of::<Span>()).ok()?;
-            self.fresh = S::take(layout)?.as_ptr().cast();
-            self.fresh_left = PIECE / size_of::<Span>();
-            self.bytes += PIECE;
+            let (piece, bytes) = if self.bytes >= MANY {
+                (S::take_huge_page()?, HugePages::SIZE as usize)
+            } else {
+                (S::take(Layout::from_size_align(PIECE, align_of::<Span>()).ok()?)?, PIECE)
+            };
+            self.fresh = piece.as_ptr().cast();
+            self.fresh_left = bytes / size_of::<Span>();
+            self.bytes += bytes;
         }
         let place = self.fresh;
         // SAFETY: the piece has room for as many spans as are left, and one behind the last.

@@ -124,8 +124,8 @@ fn write_sample(out: &mut impl Sink, maps: &[u8], sample: &Sample, number: u64) 
     }
     let objects = profile::stands_for(sample.size);
     let mut values = Message::new();
-    values.varint(objects.round() as u64);
-    values.varint((objects * sample.size as f64).round() as u64);
+    values.varint((objects + 0.5) as u64);
+    values.varint((objects * sample.size as f64 + 0.5) as u64);
     let mut message = Message::new();
     message.field(1, ids.bytes()).field(2, values.bytes()).emit(2, out);
 }

@@ -83,7 +83,7 @@ impl Memory for SystemMemory {
 }
 
 /// Maps `len` huge pages at a multiple of a huge page: maps one more and cuts the ends off.
-fn map_aligned(len: HugePages) -> Option<HugeRange> {
+pub(crate) fn map_aligned(len: HugePages) -> Option<HugeRange> {
     let size = usize::try_from(len.0.checked_mul(HugePages::SIZE)?).ok()?;
     let ample = size.checked_add(HugePages::SIZE as usize)?;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -119,9 +119,10 @@ fn collapse(range: HugeRange) {
     }
 }
 
-fn advise(range: PageRange, advice: Advice) -> bool {
+/// Advises the kernel about a range that [`map_aligned`] gave. Whether it took the advice.
+pub(crate) fn advise(range: PageRange, advice: Advice) -> bool {
     let start = range.start.address() as *mut c_void;
-    // SAFETY: the range lies in a mapping that `reserve` made. `LinuxHugepage` keeps its contents,
+    // SAFETY: the range lies in a mapping that `map_aligned` made. `LinuxHugepage` keeps its contents,
     // and `LinuxDontNeed` is asked for by the page heap alone, for pages that are in no span.
     unsafe { madvise(start, range.len.bytes() as usize, advice) }.is_ok()
 }

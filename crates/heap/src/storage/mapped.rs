@@ -6,6 +6,8 @@ use core::ptr::NonNull;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::Storage;
+use crate::memory::{advise, map_aligned};
+use crate::units::HugePages;
 
 /// Storage that is mapped from the kernel: what a heap that is the program's malloc needs.
 ///
@@ -38,6 +40,12 @@ unsafe impl Storage for Mapped {
             let _ = unsafe { madvise(place, layout.size(), Advice::LinuxNoHugepage) };
         }
         NonNull::new(place.cast())
+    }
+
+    fn take_huge_page() -> Option<NonNull<u8>> {
+        let range = map_aligned(HugePages::ONE)?;
+        advise(range.pages(), Advice::LinuxHugepage);
+        NonNull::new(range.start.address() as *mut u8)
     }
 
     unsafe fn give_back(place: NonNull<u8>, layout: Layout) {

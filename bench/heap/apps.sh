@@ -1,0 +1,111 @@
+#!/bin/bash
+# Races the heap with its peers under whole programs: CPU and wall seconds, peak memory.
+# Usage: [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] bench/heap/apps.sh [ROUNDS [PROGRAM…]]
+#
+# Programs that are not installed are left out, which is said. All take turns; cells are medians, and
+# behind CPU time the spread of the rounds. Memory is the peak of the largest process.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+root=$PWD
+rounds=${1:-5}
+[ $# -eq 0 ] || shift
+target=${CARGO_TARGET_DIR:-$root/target}
+heap=${HEAP_LIBRARY:-$target/release/libprairie_heap.so}
+[ -n "${HEAP_LIBRARY:-}" ] || cargo build --release --quiet -p prairie-heap-preload
+heap=$(realpath "$heap")
+allocators="prairie=$heap $(bench/heap/peers.sh ${PEERS_FOLDER:-}) ${ALLOCATORS:-}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM HUP
+
+declare -A needs=([python]=python3 [gcc]=gcc [cargo]=cargo [sqlite]=sqlite3 [memcached]=memcached)
+programs=${*:-python gcc cargo sqlite memcached}
+
+cat >"$work/trees.py" <<'PY'
+import json, random
+random.seed(1)
+tables = [{str(i): [i, str(i) * 3, {"a": i}] for i in range(3000)} for _ in range(8)]
+for _ in range(4):
+    text = json.dumps(tables)
+    tables = json.loads(text)
+    random.shuffle(tables)
+words = {}
+for i in range(400000):
+    words.setdefault("w%d" % random.randrange(100000), []).append(i)
+PY
+# A C file of some size: a table of functions.
+awk 'BEGIN { for (i = 0; i < 3000; i++) printf "int f%d(int a, int *p) { int s = 0; for (int i = 0; i < a; i++) s += p[i] * %d + (s >> %d); return s; }\n", i, i, i % 7 + 1 }' >"$work/table.c"
+# A crate of some size, without dependencies.
+mkdir -p "$work/crate/src"
+printf '[package]\nname = "apps"\nversion = "0.0.0"\nedition = "2021"\n[workspace]\n' >"$work/crate/Cargo.toml"
+awk 'BEGIN { for (i = 0; i < 300; i++) printf "#[derive(Clone, Debug, Default, PartialEq, PartialOrd, Hash)]\npub struct S%d { a: Vec<u32>, b: String, c: Option<Box<S%d>> }\nimpl S%d { pub fn f(&self) -> usize { self.a.iter().map(|x| *x as usize * %d).sum::<usize>() + self.b.len() } }\n", i, i ? i - 1 : 0, i, i }' >"$work/crate/src/lib.rs"
+cat >"$work/load.sql" <<'SQL'
+CREATE TABLE t (id INTEGER PRIMARY KEY, k TEXT, v TEXT);
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000)
+INSERT INTO t SELECT i, 'key' || (i * 7919 % 200003), json_object('a', i, 'b', json_array(i, i * 2)) FROM n;
+CREATE INDEX k ON t (k);
+SELECT sum(json_extract(v, '$.b[1]')) FROM t WHERE k > 'key5';
+SELECT count(*) FROM (SELECT k, group_concat(v) FROM t GROUP BY substr(k, 1, 6));
+SQL
+cat >"$work/memcached.py" <<'PY'
+import random, socket, sys
+random.seed(2)
+server = socket.socket(socket.AF_UNIX); server.connect(sys.argv[1])
+stream = server.makefile("rwb")
+for turn in range(600):
+    batch = [(b"k%d" % random.randrange(100000), random.randrange(20, 4000)) for _ in range(100)]
+    for key, size in batch:
+        stream.write(b"set %s 0 0 %d noreply\r\n%s\r\n" % (key, size, b"x" * size))
+    stream.write(b"version\r\n"); stream.flush(); stream.readline()
+stream.write(b"shutdown\r\n"); stream.flush()
+PY
+
+program() {
+    case $1 in
+    python) python3 "$work/trees.py" ;;
+    gcc) gcc -O2 -c -o "$work/table.o" "$work/table.c" ;;
+    cargo)
+        rm -rf "$work/crate/target"
+        cargo build --release --offline --quiet --manifest-path "$work/crate/Cargo.toml" \
+            --target-dir "$work/crate/target"
+        ;;
+    sqlite) sqlite3 :memory: <"$work/load.sql" >/dev/null ;;
+    memcached)
+        rm -f "$work/socket"
+        memcached -u "$(id -un)" -s "$work/socket" -A -m 512 -t 2 &
+        until [ -S "$work/socket" ]; do sleep 0.05; done
+        LD_PRELOAD= python3 "$work/memcached.py" "$work/socket"
+        wait
+        ;;
+    esac
+}
+export -f program
+export work root
+
+present=
+for name in $programs; do
+    if command -v "${needs[$name]}" >/dev/null; then present="$present $name"; else
+        echo "$name is left out: ${needs[$name]} is not installed" >&2
+    fi
+done
+cat >"$work/measure.py" <<'PY'
+import os, resource, subprocess, sys, time
+library, name = sys.argv[1:]
+start = time.monotonic()
+status = subprocess.run(["bash", "-c", "set -e; export LD_PRELOAD=$0; program $1", library, name]).returncode
+wall = time.monotonic() - start
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+if status: sys.exit(f"{name} failed under {library or 'glibc'}")
+print(f"{usage.ru_utime + usage.ru_stime:.3f} {wall:.3f} {usage.ru_maxrss}")
+PY
+for round in $(seq "$rounds"); do
+    for name in $present; do
+        for allocator in $allocators; do
+            echo "$name ${allocator%%=*} $(python3 "$work/measure.py" "${allocator#*=}" "$name")" >>"$work/results"
+        done
+    done
+    echo "round $round of $rounds" >&2
+done
+uname -sr
+echo "THP: $(cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || echo unknown)"
+bench/heap/table "$work/results" "$allocators" "$present"

@@ -1,0 +1,83 @@
+#!/bin/sh
+# Lists the peers as NAME=LIBRARY, after building those of crates.io in a scratch folder.
+# Usage: [PEERS="glibc jemalloc …"] bench/heap/peers.sh [FOLDER]
+#
+# Debian's packages are taken where they are installed: libjemalloc2, libmimalloc2.0,
+# libtcmalloc-minimal4. With a folder, mimalloc 3, snmalloc and Google's TCMalloc are built there as
+# libraries to preload (needs cargo, a C++ compiler, cmake; minutes at the first time). What cannot
+# be had is said on standard error and left out.
+set -eu
+libraries=/usr/lib/$(uname -m)-linux-gnu
+wanted() { case " ${PEERS:-$1} " in *" $1 "*) true ;; *) false ;; esac; }
+installed() {
+    wanted "$1" || return 0
+    if [ -e "$libraries/$2" ]; then echo "$1=$libraries/$2"; else echo "no $1: $libraries/$2 is missing" >&2; fi
+}
+! wanted glibc || echo glibc=
+installed jemalloc libjemalloc.so.2
+installed mimalloc libmimalloc.so.2.0
+installed gperftools libtcmalloc_minimal.so.4
+[ $# -gt 0 ] || exit 0
+
+mkdir -p "$1"
+folder=$(cd "$1" && pwd)
+
+# A static library of a crate, made into one to preload: each of malloc's family is its FUNCTIONs'
+# prefix and the name.
+# Usage: of_crate NAME DEPENDENCY ARCHIVE FUNCTION=OWN…
+of_crate() {
+    name=$1 dependency=$2 archive=$3
+    shift 3
+    wanted "$name" || return 0
+    library="$folder/lib$name-preload.so"
+    if [ ! -e "$library" ]; then
+        mkdir -p "$folder/$name/src"
+        printf '[package]\nname = "peer-%s"\nversion = "0.0.0"\nedition = "2021"\n[workspace]\n[dependencies]\n%s\n' \
+            "$name" "$dependency" >"$folder/$name/Cargo.toml"
+        : >"$folder/$name/src/lib.rs"
+        if ! CARGO_TARGET_DIR="$folder/$name/target" cargo build --release --quiet \
+            --manifest-path "$folder/$name/Cargo.toml" >&2; then
+            echo "no $name: its crate does not build" >&2
+            return 0
+        fi
+        static=$(find "$folder/$name/target/release/build" -name "$archive" | head -n 1)
+        defined=
+        for function in "$@"; do
+            ! nm "$static" 2>/dev/null | grep -q " [TW] ${function#*=}\$" ||
+                defined="$defined -Wl,--defsym=${function%%=*}=${function#*=}"
+        done
+        # shellcheck disable=SC2086
+        if ! c++ -shared -o "$library" -Wl,--whole-archive "$static" -Wl,--no-whole-archive \
+            $defined -lpthread -latomic >&2; then
+            echo "no $name: $archive does not link" >&2
+            return 0
+        fi
+        # Else the C library's would be measured under this name.
+        if ! nm -D "$library" | grep -q ' [TWA] malloc$'; then
+            echo "no $name: what was made of $archive exports no malloc" >&2
+            rm "$library"
+            return 0
+        fi
+    fi
+    echo "$name=$library"
+}
+family() {
+    for function in malloc free calloc realloc posix_memalign aligned_alloc memalign \
+        malloc_usable_size; do
+        case $function in
+        malloc_usable_size) echo "$function=$1${2:-malloc_usable_size}" ;;
+        *) echo "$function=$1$function" ;;
+        esac
+    done
+}
+# shellcheck disable=SC2046
+of_crate mimalloc3 'libmimalloc-sys = "0.1.49"' libmimalloc.a \
+    $(family mi_ usable_size)
+# shellcheck disable=SC2046
+of_crate snmalloc 'snmalloc-sys = { version = "0.7", default-features = false, features = ["build_cc", "libc-api"] }' 'libsnmalloc*.a' $(family sn_)
+# shellcheck disable=SC2046
+of_crate tcmalloc 'tcmalloc-better = "0.1"' libtcmalloc.a \
+    $(family TCMallocInternal | sed 's/Internalmalloc_usable_size/InternalMallocSize/;
+        s/Internalmalloc$/InternalMalloc/; s/Internalfree/InternalFree/; s/Internalcalloc/InternalCalloc/;
+        s/Internalrealloc/InternalRealloc/; s/Internalposix_memalign/InternalPosixMemalign/;
+        s/Internalaligned_alloc/InternalAlignedAlloc/; s/Internalmemalign/InternalMemalign/')

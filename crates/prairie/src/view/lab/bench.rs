@@ -12,8 +12,11 @@ use super::{all_counters, columns, compared, quoted};
 /// Zones in the order of the paper's report. Its EasyRclm zone is the movable zone.
 const ZONES: [&str; 5] = ["DMA", "DMA32", "Normal", "HighMem", "Movable"];
 
+/// An obstacle's row: its name, and how many blocks it lies in.
+type Obstacle = (&'static str, fn(&Obstacles) -> u64);
+
 /// What lies in the blocks that were not had.
-const OBSTACLES: [(&str, fn(&Obstacles) -> u64); 4] = [
+const OBSTACLES: [Obstacle; 4] = [
     ("Not had: kernel memory in it", |o| o.kernel),
     ("Not had: anonymous memory", |o| o.anonymous),
     ("Not had: page cache", |o| o.file),

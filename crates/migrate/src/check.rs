@@ -1,6 +1,6 @@
 //! Checks, by name and size: what `prairie migrate check` runs.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use thiserror::Error;
@@ -11,11 +11,14 @@ use crate::checker::graph::{self, Graph, Live};
 use crate::checker::model::Model;
 use crate::checker::search::{self, Limits, Progress, Verdict};
 use crate::checker::trace::Step;
+use crate::checker::walk::Random;
 use crate::protocol::action::{Action, Agent};
 use crate::protocol::design::Design;
 use crate::protocol::machine::Machine;
 use crate::protocol::message::Messages;
 use crate::protocol::property::Property;
+use crate::protocol::table::Caching;
+use crate::protocol::variant::Variant;
 
 /// How large a machine is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -205,20 +208,21 @@ fn ending(broken: Property) -> &'static str {
     }
 }
 
+fn line(action: &Action) -> Line {
+    let (from, to) = action.ends();
+    Line { from: from.to_string(), to: to.to_string(), words: action.words() }
+}
+
 fn counterexample<M: Model<Action = Action>>(
     property: Property,
     steps: &[Step<M>],
     repeats_from: Option<usize>,
     ending: String,
 ) -> Counterexample {
-    let line = |step: &Step<M>| {
-        let (from, to) = step.action.ends();
-        Line { from: from.to_string(), to: to.to_string(), words: step.action.words() }
-    };
     Counterexample {
         property: property.to_string(),
         number: Some(property.number()),
-        steps: steps.iter().map(line).collect(),
+        steps: steps.iter().map(|step| line(&step.action)).collect(),
         repeats_from,
         ending,
     }
@@ -279,6 +283,61 @@ where
         waits_in_vain,
         never_ends,
     })
+}
+
+/// How a random walk of a large machine went.
+#[derive(Clone, Debug, Serialize)]
+pub struct Walk {
+    /// How accesses to a migrating page are cached.
+    pub caching: Caching,
+    /// The mistake, if any.
+    pub variant: Option<Variant>,
+    /// The seed.
+    pub seed: u64,
+    /// Steps taken.
+    pub steps: u64,
+    /// Whether it was asked to stop.
+    pub stopped: bool,
+    /// What was broken, with the last steps before; nothing if nothing was.
+    pub broken: Option<Counterexample>,
+    /// How long it took.
+    #[serde(rename = "elapsed_ns", serialize_with = "nanoseconds")]
+    pub elapsed: Duration,
+}
+
+/// Steps of a walk before it starts anew.
+const LEG: u64 = 200_000;
+
+/// Walks a machine of 8 cores, 2 devices and two pages of 64 lines at random, with
+/// [everything](Design::everything) that it may do; from the start again every 200 000 steps.
+/// `watch` is told the steps before each leg, and ends the walk by returning false.
+pub fn walk(
+    caching: Caching,
+    variant: Option<Variant>,
+    steps: u64,
+    seed: u64,
+    watch: &mut dyn FnMut(u64) -> bool,
+) -> Walk {
+    let began = Instant::now();
+    let machine = Machine::<8, 2, 64> { design: Design::everything(caching, variant) };
+    let (mut taken, mut broken, mut stopped) = (0, None, false);
+    let mut seeds = Random::new(seed);
+    while taken < steps && broken.is_none() && !stopped {
+        if !watch(taken) {
+            stopped = true;
+            break;
+        }
+        let walked = machine.walk(LEG.min(steps - taken), seeds.next());
+        taken += walked.steps;
+        broken = walked.broken.map(|(property, last)| Counterexample {
+            property: property.to_string(),
+            number: Some(property.number()),
+            steps: last.iter().map(line).collect(),
+            repeats_from: None,
+            ending: ending(property).to_owned(),
+        });
+    }
+    Walk { caching, variant, seed, steps: taken, stopped, broken, elapsed: began.elapsed() }
 }
 
 /// German's protocol with data, whose counts are known.

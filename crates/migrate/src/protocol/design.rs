@@ -84,6 +84,30 @@ impl Default for Design {
 }
 
 impl Design {
+    /// Two pages that migrate whenever they like, with everything that a machine may do but give
+    /// up, against a reference memory: each write puts a new value there, and every read is
+    /// compared with it. At random nearly every migration would be given up before it is copied.
+    #[must_use]
+    pub fn everything(caching: Caching, variant: Option<Variant>) -> Design {
+        Design {
+            caching,
+            variant,
+            pages: 2,
+            together: true,
+            again: true,
+            prefetch: true,
+            partial: true,
+            locks: true,
+            split_walks: true,
+            ats: true,
+            llc: true,
+            empty_tlb: true,
+            values: 61,
+            symmetry: false,
+            ..Design::default()
+        }
+    }
+
     /// Whether this mistake is built in.
     #[inline]
     #[must_use]

@@ -1,6 +1,6 @@
 //! What a check of the protocol found.
 
-use migrate::check::{Counterexample, Finding, Result};
+use migrate::check::{Counterexample, Finding, Line, Result, Walk};
 use migrate::protocol::property::Property;
 use migrate::protocol::variant::Variant;
 use report::{Cell, Column, SequenceChart, SequenceStep, Table, Terminal, number};
@@ -126,6 +126,32 @@ fn subject(check: &Check) -> String {
         subject += &format!("\nwith a mistake: {}", variant.words());
     }
     subject
+}
+
+/// How a random walk went.
+pub fn walk(walk: &Walk) -> String {
+    let seconds = walk.elapsed.as_secs_f64();
+    let rate = number::short(walk.steps as f64 / seconds.max(1e-9));
+    let mut out = format!(
+        "8 cores, 2 devices, two pages of 64 lines, at random from seed {}\n\n{} steps in {} \
+         ({rate} steps/s)\n\n",
+        walk.seed,
+        number::count(walk.steps),
+        number::duration(walk.elapsed.as_nanos() as u64),
+    );
+    match &walk.broken {
+        None => out += "Nothing that was looked at broke property 1, 2 or 3.\n",
+        Some(found) => {
+            out += &format!("The last {} steps:\n", found.steps.len());
+            for Line { from, to, words } in &found.steps {
+                let who = if from == to { from.clone() } else { format!("{from} → {to}") };
+                out += &format!("  {who}: {words}\n");
+            }
+            let number = found.number.map_or(String::new(), |n| format!("property {n}: "));
+            out += &format!("Breaks {number}{}.\n", found.ending);
+        }
+    }
+    out
 }
 
 /// A counterexample as a sequence chart.

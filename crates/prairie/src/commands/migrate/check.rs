@@ -78,6 +78,19 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     key: u64,
 
+    /// Walk at random instead: 8 cores, 2 devices, two pages of 64 lines, everything at once
+    ///
+    /// A machine too large to be visited, which starts anew every 200 000 steps; each read is
+    /// compared with a reference memory.
+    #[arg(long, value_name = "STEPS", conflicts_with_all = [
+        "cores", "devices", "lines", "pages", "with", "without", "property", "svg",
+    ])]
+    random: Option<u64>,
+
+    /// Seed of the random walk: the same seed, the same walk
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "random")]
+    seed: u64,
+
     /// Draw the counterexample as a sequence chart
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
@@ -166,6 +179,7 @@ Examples:
   prairie migrate check --variant all                     every mistake has to be found
   prairie migrate check --variant two-ptrs --svg two-ptrs.svg
   prairie migrate check --model message                   one line; a minute
+  prairie migrate check --random 100000000 --seed 7       too large to be visited
   prairie migrate check --model german                    counts that others know
 
 Exit codes:
@@ -228,6 +242,9 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         output::print_text(&view::variants().terminal(Terminal::of_stdout()))?;
         return Ok(ExitCode::SUCCESS);
     }
+    if let Some(steps) = args.random {
+        return walk(args, steps, interrupted);
+    }
     let mut checks = Vec::new();
     for variant in variants(args) {
         checks.push(one(args, variant, interrupted)?);
@@ -261,6 +278,54 @@ fn answer(args: &Args, checks: Vec<Check>) -> anyhow::Result<ExitCode> {
     }
     if many {
         bail!("more than {} states; --max-states allows more", number::count(args.max_states));
+    }
+    Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What `--random` with `--json` prints.
+#[derive(Serialize)]
+struct WalkDocument {
+    schema: &'static str,
+    schema_version: u32,
+    prairie_version: &'static str,
+    walk: check::Walk,
+}
+
+/// Walks at random, and says what came of it.
+fn walk(args: &Args, steps: u64, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    let variant = match args.variant {
+        None => None,
+        Some(Mistake::One(variant)) if !variant.is_of_messages() => Some(variant),
+        Some(_) => bail!("--random: one mistake of the transaction layer at a time"),
+    };
+    if args.model != Model::Transaction {
+        bail!("--random: walks are of the transaction layer");
+    }
+    let caching = match args.caching {
+        CachingArg::Cacheable => Caching::Cacheable,
+        CachingArg::Noncacheable => Caching::Noncacheable,
+    };
+    let bar = progress::bar(Some(steps), "Walking".to_owned());
+    let walked = check::walk(caching, variant, steps, args.seed, &mut |taken| {
+        bar.set_position(taken);
+        !interrupted.load(Ordering::Relaxed)
+    });
+    bar.finish_and_clear();
+    let right = walked.broken.is_some() == variant.is_some();
+    let stopped = walked.stopped;
+    if args.json {
+        output::print_json(&WalkDocument {
+            schema: "prairie-migrate-check-random",
+            schema_version: 1,
+            prairie_version: env!("CARGO_PKG_VERSION"),
+            walk: walked,
+        })?;
+    } else {
+        output::print_text(&view::walk(&walked))?;
+    }
+    if stopped {
+        eprintln!("prairie: interrupted");
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
     Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

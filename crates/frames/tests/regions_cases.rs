@@ -41,6 +41,11 @@ fn a_freed_block_goes_back_to_where_it_lies() {
     assert_eq!(m.regions.free_frames(0, Region::Movable), 3 * 512 - 1);
     m.free(low);
     m.free(high);
+    // As free as before, though on a list in front of the free blocks.
+    assert_eq!(m.regions.free_frames(0, Region::Unmovable), 512);
+    assert_eq!(m.regions.free_frames(0, Region::Movable), 3 * 512);
+    assert!(m.regions.cached_frames() > 0);
+    m.drain();
     let lists = m.regions.free_blocks(0);
     // Pageblock 0 is alone below the border and must not merge with pageblock 1.
     assert_eq!(lists[0], (Unmovable, vec![0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0]));
@@ -526,4 +531,27 @@ fn churn_never_spoils_the_movable_region() {
     m.validate();
     assert_eq!(m.counter("failed_unmovable"), 0);
     assert!(m.counter("growths") + m.counter("shrinks") > 0, "the border never moved");
+}
+
+/// The list of a CPU is a stack, refilled with a batch from the far end, and emptied before the
+/// border moves: no frame on it may change sides.
+#[test]
+fn single_frames_pass_through_a_list_that_the_border_empties() {
+    let mut m = Machine::simple(64, 16);
+    let pages: Vec<Owner> = (0..100).map(|_| m.allocate(SINGLE, Unmovable).unwrap()).collect();
+    let places: Vec<u32> = pages.iter().map(|&page| m.at(page)).collect();
+    assert_eq!(places, (0..100).collect::<Vec<u32>>());
+    m.free(pages[40]);
+    m.free(pages[7]);
+    let again: Vec<Owner> = (0..2).map(|_| m.allocate(SINGLE, Unmovable).unwrap()).collect();
+    assert_eq!([m.at(again[0]), m.at(again[1])], [7, 40]);
+    assert!(m.regions.cached_frames() > 0);
+
+    // All of the unmovable region is asked for, and more: the border has to move up.
+    let border = m.border();
+    while m.border() == border {
+        m.allocate(SINGLE, Unmovable).unwrap();
+        m.allocate(SINGLE, Movable).unwrap();
+    }
+    m.validate();
 }

@@ -30,8 +30,8 @@
 //!   the wrong side. They are counted as strays until they are freed or moved, or the border passes them;
 //!   nothing else may be on the wrong side at any time (`confinement.rs`).
 //!
-//! There are no per-CPU lists: taking from a region costs a handful of word operations already,
-//! and a frame that a per-CPU list holds would be lost to the emptying of its pageblock.
+//! Single frames pass through per-CPU lists, one for each region, which are emptied before the border
+//! moves (`per_cpu.rs`).
 
 mod border;
 mod compact;
@@ -39,6 +39,7 @@ mod config;
 mod confinement;
 mod counts;
 mod moves;
+mod per_cpu;
 mod pin;
 mod pressure;
 pub mod resizer;
@@ -55,6 +56,7 @@ pub use pin::NoRoom;
 
 use self::confinement::Outsiders;
 use self::counts::Counts;
+use self::per_cpu::PerCpu;
 use self::pressure::Pressure;
 use self::resizer::Resizer;
 use self::space::Space;
@@ -114,6 +116,7 @@ struct RegionZone {
     /// Index into [`Regions::nodes`].
     node: usize,
     space: Space,
+    per_cpu: PerCpu,
     /// What each region may give out of this zone; it changes with the border.
     limits: [Limits; PER_REGION],
 }
@@ -161,6 +164,7 @@ impl Regions {
         let zones = zones.into_iter().map(|zone| RegionZone {
             node: numbers.iter().position(|&n| n == zone.span.node).expect("a listed node"),
             space: Space::new(zone.start..zone.end, Order::LARGEST_FREE),
+            per_cpu: PerCpu::new(zone.span.managed, config.per_cpu_lists),
             limits: Default::default(),
             zone,
         });
@@ -189,10 +193,11 @@ impl Regions {
         Some(Region::at(frame, self.nodes[self.zones[zone].node].border))
     }
 
-    /// Free frames of one region of a node, by the kernel's number for the node.
+    /// Free frames of one region of a node, by the kernel's number for the node; those on per-CPU
+    /// lists are among them.
     pub fn free_frames(&self, node: u16, region: Region) -> u64 {
-        let found = self.nodes.iter().find(|n| n.number == node);
-        found.map_or(0, |n| n.zones.iter().map(|&z| self.zones[z].space.frames(region)).sum())
+        let zones = self.zones.iter().filter(|zone| self.nodes[zone.node].number == node);
+        zones.map(|zone| zone.space.frames(region) + zone.per_cpu.frames(region)).sum()
     }
 
     /// Bytes that the policy takes beside the frame table.
@@ -252,13 +257,20 @@ impl Regions {
             Depth::Min => pressure.stalled += 1,
             Depth::All => {}
         }
+        self.search(table, request, depth)
+    }
+
+    /// As [`take`](Regions::take), for a request that was counted before.
+    fn search(&mut self, table: &mut FrameTable, request: &Request, depth: Depth) -> Option<Frame> {
+        let region = Region::of(request.mobility);
+        let here = self.node_index(request.node);
         for near in 0..self.nodes.len() {
             let node = self.nodes[here].nearest[near];
             let allows = |&zone: &usize| self.zones[zone].allows(request, region, depth);
             let found = self.eligible(node, region, request.highest_zone).find(allows);
             if let Some(zone) = found {
                 let near = self.nodes[node].near[region as usize];
-                return self.zones[zone].space.take(table, region, request.order, near);
+                return self.zones[zone].take(table, region, request.order, near, request.cpu);
             }
         }
         None
@@ -271,6 +283,9 @@ impl Regions {
             return Some(frame);
         }
         let mut found = self.take(table, request, Depth::Min);
+        if found.is_none() && self.drain_lists(table) {
+            found = self.search(table, request, Depth::Min);
+        }
         if found.is_none() {
             let may_move = request.gfp_flags & gfp::DIRECT_RECLAIM != 0;
             if self.resize_on_failure(table, request, may_move) {
@@ -358,10 +373,16 @@ impl Placement for Regions {
         Some(frame)
     }
 
-    fn free(&mut self, table: &mut FrameTable, frame: Frame, _cpu: u16) {
+    fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16) {
         self.forget_outsider(table, frame);
-        let order = table.release(frame);
-        self.give(table, frame, order);
+        match table.release(frame) {
+            Order::BASE => {
+                let zone = self.zone_of(frame).expect("a frame outside every zone");
+                let border = self.nodes[self.zones[zone].node].border;
+                self.zones[zone].give_through_cpu(table, frame, border, cpu);
+            }
+            order => self.give(table, frame, order),
+        }
     }
 
     fn maintain(&mut self, table: &mut FrameTable) {
@@ -389,7 +410,8 @@ impl Placement for Regions {
     }
 
     fn cached_frames(&self) -> u64 {
-        0
+        let on_lists = |zone: &RegionZone| Region::ALL.map(|region| zone.per_cpu.frames(region));
+        self.zones.iter().flat_map(on_lists).sum()
     }
 
     fn counters(&self) -> Vec<Counter> {
@@ -399,7 +421,9 @@ impl Placement for Regions {
     fn validate(&self, table: &FrameTable) {
         table.validate();
         for zone in &self.zones {
-            zone.space.validate(table, self.nodes[zone.node].border);
+            let border = self.nodes[zone.node].border;
+            zone.space.validate(table, border);
+            zone.per_cpu.validate(table, border);
         }
         self.check_confinement(table);
         self.check_every_block(table);

@@ -5,6 +5,7 @@
 
 use frames::layout::{Watermarks, ZoneSpan};
 use frames::placement::regions::{Config, Regions};
+use frames::placement::stepwise::Stepwise;
 use frames::placement::{Placement, Request, gfp};
 use frames::table::{Owner, State, mobility_of};
 use frames::{Frame, FrameTable, Layout, MigrateType, Order, Pfn, ZoneKind};
@@ -54,6 +55,12 @@ impl Machine {
             ..Config::default()
         };
         Machine::bare(vec![zone(0, ZoneKind::Normal, 0, frames)], config).started()
+    }
+
+    /// Empties the per-CPU lists.
+    pub fn drain(&mut self) {
+        self.regions.drain(&mut self.table);
+        assert_eq!(self.regions.cached_frames(), 0);
     }
 
     /// Hands over all absent memory of every zone, in blocks as large as can be, and starts.

@@ -10,6 +10,7 @@ use alloc::vec::Vec;
 
 use super::{Limits, Node, PER_REGION, Region, Regions};
 use crate::layout::{Frame, Zone};
+use crate::placement::Placement;
 use crate::table::{FrameTable, State};
 use crate::{Mobility, Order, ZoneKind};
 
@@ -312,6 +313,7 @@ impl Regions {
     /// Sets the border, and hands the free blocks of the pageblock that it passes to the region
     /// where they now lie.
     fn change_sides(&mut self, table: &mut FrameTable, node: usize, start: Frame, border: Frame) {
+        debug_assert_eq!(self.cached_frames(), 0, "a frame on a list would keep its region");
         let free = self.heads(table, node, start);
         let free = free.filter(|&head| table.state(head) == State::Free);
         let free: Vec<(Frame, Order)> = free.map(|head| (head, table.order(head))).collect();

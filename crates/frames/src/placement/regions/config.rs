@@ -52,6 +52,9 @@ pub struct Config {
     /// that too, hence the narrow one above; below the border there is always more free memory,
     /// and a 16th costs nothing and saves some growth.
     pub band_per_1024: [u64; 2],
+    /// Whether single frames pass through per-CPU lists. Without them a page that is freed and
+    /// asked for again is merged and split over all orders each time.
+    pub per_cpu_lists: bool,
     /// How pressure moves the border.
     pub tuning: Tuning,
     /// The hardware that migrates unmovable pages in use, if the machine has it: `contiguitas-hw`.
@@ -70,6 +73,7 @@ impl Default for Config {
             step_pageblocks: 64,
             failure_pageblocks: 16,
             band_per_1024: [64, 16],
+            per_cpu_lists: true,
             tuning: Tuning::default(),
             hardware: None,
         }

@@ -77,6 +77,7 @@ impl Regions {
     /// Moves a node's border pageblock by pageblock as decided, a bounded number of them. Returns
     /// how many steps it came.
     fn carry_out(&mut self, table: &mut FrameTable, node: usize, this: Resize) -> u64 {
+        self.drain_lists(table);
         let stocks = |regions: &Regions| Region::ALL.map(|region| regions.stock(node, region));
         let [unmovable, _] = stocks(self);
         let mut left = self.config.step_pageblocks;
@@ -115,6 +116,7 @@ impl Regions {
         request: &Request,
         may_move: bool,
     ) -> bool {
+        self.drain_lists(table);
         let here = self.node_index(request.node);
         for near in 0..self.nodes.len() {
             let node = self.nodes[here].nearest[near];

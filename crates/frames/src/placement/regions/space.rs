@@ -157,6 +157,44 @@ impl Space {
         Some(frame)
     }
 
+    /// Takes up to `wanted` single frames as [`take`](Space::take) would one by one, as far as the
+    /// first block that it finds has them, and hands each to `hand`. Returns how many there were.
+    ///
+    /// What is left of a block is the smallest that the next frame could be cut from, so that the
+    /// block is used up from its far end and the rest stays in the largest blocks that fit.
+    pub(super) fn take_run(
+        &mut self,
+        table: &mut FrameTable,
+        region: Region,
+        wanted: u64,
+        near: Frame,
+        mut hand: impl FnMut(&mut FrameTable, Frame),
+    ) -> u64 {
+        let Some(start) = self.choose(region, Order::BASE, near) else {
+            return 0;
+        };
+        let frames = self.remove(table, start).frames();
+        let taken = wanted.min(frames);
+        let rest = match region {
+            Region::Unmovable => {
+                (0..taken).for_each(|at| hand(table, start.offset(at)));
+                start.offset(taken)..start.offset(frames)
+            }
+            Region::Movable => {
+                (frames - taken..frames).rev().for_each(|at| hand(table, start.offset(at)));
+                start..start.offset(frames - taken)
+            }
+        };
+        let mut at = rest.start;
+        while at < rest.end {
+            let fits = (rest.end.0 - at.0).ilog2().min(at.0.trailing_zeros());
+            let order = Order::new(fits as u8).expect("a part of a block");
+            self.insert(table, at, order, region);
+            at = at.offset(order.frames());
+        }
+        taken
+    }
+
     /// Takes a block of `order` from the unmovable region, as near to the border as the smallest
     /// blocks that suffice lie, and leaves the rest of what it is cut from on the far side.
     pub(super) fn take_nearest(
@@ -214,7 +252,7 @@ impl Space {
         let mut at = self.range.start;
         while at < self.range.end {
             let order = table.order(at);
-            if table.mobility(at) == Mobility::Free {
+            if table.mobility(at) == Mobility::Free && table.state(at) != State::Cached {
                 assert_eq!(table.state(at), State::Free, "{at:?} is free and on no list");
                 let region = Region::at(at, border);
                 assert_eq!(table.list(at), region as u8, "{at:?} is on the other region's list");

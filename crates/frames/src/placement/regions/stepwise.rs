@@ -55,8 +55,9 @@ impl Stepwise for Regions {
             && Region::ALL.into_iter().any(|region| zone.space.has_block(region, order))
     }
 
-    /// There are no per-CPU lists.
-    fn drain(&mut self, _table: &mut FrameTable) {}
+    fn drain(&mut self, table: &mut FrameTable) {
+        self.drain_lists(table);
+    }
 
     fn take_block(&mut self, table: &mut FrameTable, frame: Frame) -> Order {
         let zone = self.zone_of(frame).expect("a frame outside every zone");

@@ -412,6 +412,25 @@ impl FrameTable {
         black_box(owners.iter().map(lines).fold(0, BitXor::bitxor));
     }
 
+    /// Reads what merging each of `frames` with its buddy will read, and changes nothing: the
+    /// buddy's mark, and where it is free, the links of its neighbours on its list. See
+    /// [`touch`](FrameTable::touch).
+    #[inline]
+    pub fn touch_buddies(&self, frames: impl Iterator<Item = Frame> + Clone) {
+        let links = |frame: u32| self.links.get(frame as usize / 2).map_or(0, |links| links.prev);
+        let own = |frame: Frame| u32::from(self.mark(frame).0) ^ links(frame.0);
+        black_box(frames.clone().map(own).fold(0, BitXor::bitxor));
+        let neighbours = |frame: Frame| {
+            let buddy = frame.buddy(Order::BASE);
+            let pair = &self.links[frame.index() / 2];
+            // Elsewhere the words mean something else: the frame itself stands for them.
+            let is_free = u32::from(self.state(buddy) == State::Free).wrapping_neg();
+            let either = |link: u32| (link & is_free) | (frame.0 & !is_free);
+            links(either(pair.word[buddy.index() % 2])) ^ links(either(pair.prev))
+        };
+        black_box(frames.map(neighbours).fold(0, BitXor::bitxor));
+    }
+
     /// The allocated block that contains `owner`'s frame: its first owner and its first frame.
     /// One probe for each order.
     pub fn block_containing(&self, owner: Owner) -> Option<(Owner, Frame)> {

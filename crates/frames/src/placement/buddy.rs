@@ -92,6 +92,7 @@ impl BuddyZone {
         list.push_front(frame);
         if list.len() >= high {
             let kept = list.len() - batch;
+            table.touch_buddies(list.range(kept..).copied());
             for frame in list.drain(kept..).rev() {
                 table.set_inside(frame);
                 give(&mut self.area, table, frame, Order::BASE);

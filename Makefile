@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo build test heap-test vm-test vm-record licences fuzz bench clean
+.PHONY: help demo build test heap-test fleet-test vm-test vm-record licences fuzz bench clean
 
 # rustup puts cargo here, and only login shells look there.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -47,6 +47,12 @@ test: ## Run every check and every test; stop at the first that fails
 heap-test: ## Run the heap under real programs for minutes, with and without restartable sequences
 	@scripts/need cargo cc
 	@scripts/heap-test
+
+fleet-test: build ## Run a fleet study on a local Ray cluster whose second node dies (needs Python 3.10)
+	@scripts/need python
+	@test -d $(TARGET)/fleet-venv || python3 -m venv $(TARGET)/fleet-venv
+	@$(TARGET)/fleet-venv/bin/pip install --quiet --editable 'python[test]'
+	@PRAIRIE=$(abspath $(PRAIRIE)) $(TARGET)/fleet-venv/bin/python -m pytest -q python/tests
 
 vm-test: ## Run the tests that need a real kernel, in emulated machines
 	@scripts/need qemu cargo

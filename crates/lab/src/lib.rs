@@ -8,6 +8,7 @@
 pub mod bench;
 pub mod compare;
 pub mod exact;
+pub mod fleet;
 pub mod found;
 pub mod held;
 pub mod machine;

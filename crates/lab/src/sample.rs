@@ -127,13 +127,13 @@ impl Sample {
 
 /// What pageblocks add up to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Tally {
+pub(crate) struct Tally {
     /// Frames that are free, movable, unmovable and unknown.
-    frames: [u64; 4],
+    pub(crate) frames: [u64; 4],
     /// Pageblocks with an unmovable frame.
-    spoiled: u64,
-    free: BlocksBySize,
-    potential: BlocksBySize,
+    pub(crate) spoiled: u64,
+    pub(crate) free: BlocksBySize,
+    pub(crate) potential: BlocksBySize,
     potential_at_least: BlocksBySize,
 }
 
@@ -141,7 +141,7 @@ impl Tally {
     /// Adds up all pageblocks in one pass, for a sample every few thousand events should cost the
     /// replay next to nothing. Dense frame numbers keep alignment up to a gigantic page, so the
     /// whole table is one run.
-    fn of(blocks: &[BlockCounts]) -> Tally {
+    pub(crate) fn of(blocks: &[BlockCounts]) -> Tally {
         const PER_32_MIB: usize = 16;
         const PER_GIB: usize = 512;
         let mut tally = Tally::default();

@@ -1,6 +1,7 @@
 //! The subcommands, one file each.
 
 mod against;
+mod fleet;
 mod heap;
 mod import;
 mod lab;
@@ -28,6 +29,7 @@ pub enum Command {
     Sources(sources::Args),
     Import(import::Args),
     Lab(lab::Args),
+    Fleet(fleet::Args),
     Migrate(migrate::Args),
     Offload(offload::Args),
     Psi(psi::Args),
@@ -49,6 +51,7 @@ impl Command {
             Command::Heap(args) => heap::run(&args, interrupted),
             Command::Import(args) => import::run(&args, interrupted),
             Command::Lab(args) => lab::run(&args, interrupted),
+            Command::Fleet(args) => fleet::run(&args, interrupted),
             Command::Migrate(args) => migrate::run(&args, interrupted),
             Command::Offload(args) => offload::run(&args, interrupted),
             Command::Psi(args) => psi::run(&args, interrupted),

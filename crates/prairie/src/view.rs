@@ -2,6 +2,7 @@
 
 pub mod against;
 pub mod colours;
+pub mod fleet;
 pub mod heap;
 pub mod lab;
 pub mod migrate_check;

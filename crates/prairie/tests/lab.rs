@@ -60,3 +60,57 @@ fn what_cannot_be_is_refused_in_one_line() {
     let said = stderr(&run(here.path(), &large));
     assert!(said.contains("kernelcore") && said.contains("67108864"), "{said}");
 }
+
+#[test]
+fn a_fleet_in_shards_is_the_fleet_whole() {
+    let here = tempfile::tempdir().unwrap();
+    let study = ["--servers", "3", "--memory", "256M", "--days", "0.02", "--systems", "linux"];
+    let simulate = |out: &str, shard: &str| {
+        let arguments = ["fleet", "run", "--out", out, "--shard", shard];
+        let output = run(here.path(), &[&arguments[..], &study].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr(&output)
+    };
+    simulate("whole", "0/1");
+    simulate("parts", "1/2");
+    simulate("parts", "0/2");
+    assert!(simulate("parts", "0/2").contains("there already"));
+    let report = |folder: &str| -> Value {
+        let output = run(here.path(), &["fleet", "report", folder, "--json", "--html", "f.html"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let rows = |report: &Value| -> Vec<Value> {
+        let mut rows = report["rows"].as_array().unwrap().clone();
+        rows.sort_by_key(|row| row["server"].as_u64());
+        rows
+    };
+    let (whole, parts) = (report("whole"), report("parts"));
+    assert_eq!(rows(&whole).len(), 3);
+    assert_eq!(rows(&whole), rows(&parts));
+    assert_eq!(whole["systems"][0]["servers"], 3);
+}
+
+#[test]
+fn a_fleet_that_cannot_be_is_refused_in_one_line() {
+    let here = tempfile::tempdir().unwrap();
+    fs::write(here.path().join("broken.toml"), "name = \"x\"\nbot = 0.1\n").unwrap();
+    fs::create_dir(here.path().join("empty")).unwrap();
+    for (arguments, expected) in [
+        (&["fleet", "run", "--out", "s", "--workloads", "wbe"][..], "ci, web, cache-a, cache-b"),
+        (&["fleet", "run", "--out", "s", "--workloads", "broken.toml"], "did you mean `boot`"),
+        (&["fleet", "run", "--out", "s", "--workloads", "gone.toml"], "cannot read gone.toml"),
+        (&["fleet", "run", "--out", "s", "--days", "0"], "--days 0"),
+        (&["fleet", "report", "empty"], "no .parquet file"),
+        (&["fleet", "report", "nowhere"], "cannot read the folder nowhere"),
+    ] {
+        let output = run(here.path(), arguments);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(expected) && said.trim_end().lines().count() == 1, "{said}");
+    }
+    for shard in ["4/4", "x", "1/0"] {
+        let output = run(here.path(), &["fleet", "run", "--out", "s", "--shard", shard]);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    }
+}

@@ -9,6 +9,7 @@ mod parse;
 use serde::{Deserialize, Serialize};
 
 pub use check::Invalid;
+pub(crate) use parse::from_toml;
 pub use parse::{ScenarioError, parse};
 
 use super::costs::Costs;

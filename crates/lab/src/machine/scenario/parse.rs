@@ -22,9 +22,14 @@ pub enum ScenarioError {
 /// # Errors
 /// One line that names the line, the key and what would be right.
 pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
-    let scenario: Scenario = toml::from_str(text).map_err(|error| syntax(text, &error))?;
+    let scenario: Scenario = from_toml(text)?;
     scenario.check()?;
     Ok(scenario)
+}
+
+/// Reads a value from TOML; an error names the line, and the key that was meant.
+pub(crate) fn from_toml<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, ScenarioError> {
+    toml::from_str(text).map_err(|error| syntax(text, &error))
 }
 
 fn syntax(text: &str, error: &toml::de::Error) -> ScenarioError {

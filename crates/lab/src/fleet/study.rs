@@ -1,0 +1,143 @@
+//! A study: which servers there are, and one shard's part of them.
+
+use frames::placement::Placement;
+use frames::placement::buddy::Buddy;
+use frames::placement::freebsd::FreeBsd;
+use frames::placement::linux::{Config, Linux};
+use frames::placement::lists::{Division, Lists};
+use frames::placement::regions::{self, Hardware, Regions};
+use frames::placement::superpageblocks::Superpageblocks;
+use frames::placement::zones::Zones;
+use frames::{Layout, Order};
+
+use super::row::Row;
+use super::server::{DAY, Server};
+use super::workload::Workload;
+use crate::machine::random::Random;
+use crate::machine::zones::{Architecture, Marks, Shape, layout};
+use crate::system::SystemName;
+
+/// CPUs of every server, which share what Linux's per-CPU lists may hold.
+const CPUS: u16 = 16;
+
+/// Servers to simulate.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// Server `i` runs workload `i` modulo their number.
+    pub workloads: Vec<Workload>,
+    /// The systems that each server is simulated under, with the same demand.
+    pub systems: Vec<SystemName>,
+    /// Frames of a server.
+    pub frames: u64,
+    /// Longest time since boot in days. A server's own is drawn evenly from a fiftieth of it up.
+    pub days: f64,
+    /// Where chance starts.
+    pub seed: u64,
+}
+
+/// One part of a study's servers: those whose number is `index` modulo `of`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shard {
+    /// Which part, from 0.
+    pub index: u64,
+    /// How many parts there are.
+    pub of: u64,
+}
+
+impl Shard {
+    /// The whole.
+    pub const ALL: Shard = Shard { index: 0, of: 1 };
+
+    /// Its servers' numbers, of `servers` in all.
+    pub fn servers(self, servers: u64) -> impl Iterator<Item = u64> {
+        (self.index..servers).step_by(self.of.max(1) as usize)
+    }
+}
+
+impl std::str::FromStr for Shard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Shard, String> {
+        let wrong = || format!("`{text}` is no shard such as 0/4: the part, from 0, and how many");
+        let (index, of) = text.split_once('/').ok_or_else(wrong)?;
+        let shard = Shard {
+            index: index.parse().map_err(|_| wrong())?,
+            of: of.parse().map_err(|_| wrong())?,
+        };
+        if shard.index < shard.of { Ok(shard) } else { Err(wrong()) }
+    }
+}
+
+impl Study {
+    /// Simulates one server under each system. The same study, number and system give the same
+    /// row, whoever simulates what else.
+    ///
+    /// # Errors
+    /// If the machine has too little or too much memory for a layout.
+    pub fn server(&self, number: u64) -> Result<Vec<Row>, frames::layout::LayoutError> {
+        let marks = Marks::Linux6 { scale_factor: 10, huge_pages: true };
+        let shape = Shape {
+            frames: self.frames,
+            nodes: 1,
+            architecture: Architecture::X86_64,
+            kernelcore: None,
+            marks,
+            min_free: None,
+        };
+        let layout = layout(&shape)?;
+        Ok(self.systems.iter().map(|&system| self.under(system, number, &layout)).collect())
+    }
+
+    fn under(&self, system: SystemName, number: u64, layout: &Layout) -> Row {
+        let largest = Order::LARGEST_FREE;
+        match system {
+            SystemName::Buddy => self.live(system, number, layout, Buddy::new(layout, largest)),
+            SystemName::Lists => {
+                self.live(system, number, layout, Lists::new(layout, largest, Division::TwoWay))
+            }
+            SystemName::ListsThreeWay => {
+                self.live(system, number, layout, Lists::new(layout, largest, Division::ThreeWay))
+            }
+            SystemName::Zones => {
+                self.live(system, number, layout, Zones::new(layout, largest, None))
+            }
+            SystemName::FreeBsd => {
+                self.live(system, number, layout, FreeBsd::new(layout, Default::default()))
+            }
+            SystemName::Linux => {
+                let config = Config { cpus_per_node: CPUS, ..Config::default() };
+                self.live(system, number, layout, Linux::new(layout, config))
+            }
+            SystemName::Contiguitas => {
+                self.live(system, number, layout, Regions::new(layout, Default::default()))
+            }
+            SystemName::ContiguitasHw => {
+                let hardware = Some(Hardware::default());
+                let config = regions::Config { hardware, ..Default::default() };
+                self.live(system, number, layout, Regions::new(layout, config))
+            }
+            SystemName::Superpageblocks => {
+                self.live(system, number, layout, Superpageblocks::new(layout, Default::default()))
+            }
+        }
+    }
+
+    fn live<P: Placement>(
+        &self,
+        system: SystemName,
+        number: u64,
+        layout: &Layout,
+        placement: P,
+    ) -> Row {
+        let workload = &self.workloads[(number % self.workloads.len() as u64) as usize];
+        // Neighbouring seeds must not give neighbouring streams.
+        let mut random = Random::new(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let uptime = (0.02 + 0.98 * random.share()) * self.days * DAY;
+        let mut server = Server::boot(workload, layout, placement, random);
+        server.live(uptime);
+        if cfg!(debug_assertions) {
+            server.validate();
+        }
+        Row::of(number, &workload.name, system, uptime, &server)
+    }
+}

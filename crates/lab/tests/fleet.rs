@@ -1,0 +1,92 @@
+//! A fleet's servers: reproducible, whoever simulates them, and true to their systems.
+
+use lab::fleet::row::{Row, from_parquet, to_parquet};
+use lab::fleet::study::{Shard, Study};
+use lab::fleet::workload::{SHIPPED, Workload};
+use lab::system::SystemName;
+
+/// Servers of 1 GiB that live for some hours. Programs are made small enough for them.
+fn study(systems: &[SystemName]) -> Study {
+    let small = |(_, text): &(&str, &str)| {
+        let mut workload = Workload::parse(text).unwrap();
+        workload.jobs.size = lab::machine::random::Spread::Lognormal(64e6, 0.5);
+        workload
+    };
+    Study {
+        workloads: SHIPPED.iter().map(small).collect(),
+        systems: systems.to_vec(),
+        frames: 1 << 18,
+        days: 0.2,
+        seed: 7,
+    }
+}
+
+fn rows(study: &Study, servers: impl Iterator<Item = u64>) -> Vec<Row> {
+    servers.flat_map(|server| study.server(server).unwrap()).collect()
+}
+
+/// In debug builds each server compares all that it believes with the table at its end.
+#[test]
+fn shards_in_any_order_are_the_whole() {
+    let study = study(&[SystemName::Linux, SystemName::Contiguitas]);
+    let whole = rows(&study, Shard::ALL.servers(4));
+    assert_eq!(whole.len(), 8);
+    let mut parts = Vec::new();
+    for index in [2, 0, 1] {
+        parts.extend(rows(&study, Shard { index, of: 3 }.servers(4)));
+    }
+    parts.sort_by_key(|row| row.server);
+    assert_eq!(parts, whole);
+    let other = Study { seed: 8, ..study };
+    assert_ne!(other.server(0).unwrap()[0], whole[0]);
+}
+
+/// The paper's first finding and its remedy, on every workload: what cannot move is spread over
+/// many times the blocks that it would fill, and confinement packs it.
+#[test]
+fn confinement_leaves_more_to_compact() {
+    let study = study(&[SystemName::Linux, SystemName::Contiguitas]);
+    for server in 0..4 {
+        let rows = study.server(server).unwrap();
+        let [linux, contiguitas] = rows.as_slice() else { panic!("two systems") };
+        assert_eq!(linux.uptime_s, contiguitas.uptime_s);
+        assert!(linux.allocations > 50_000, "{linux:?}");
+        let packed = |row: &Row| row.unmovable_frames.div_ceil(512);
+        assert!(contiguitas.spoiled_blocks < linux.spoiled_blocks, "{linux:?} {contiguitas:?}");
+        assert!(linux.spoiled_blocks > packed(linux) * 5 / 4, "{linux:?}");
+        let [two, _, _] = contiguitas.potential();
+        assert!(two > linux.potential()[0], "{linux:?} {contiguitas:?}");
+    }
+}
+
+/// Every system can run a server.
+#[test]
+fn each_system_serves() {
+    let mut study = study(&SystemName::ALL);
+    study.days = 0.05;
+    for row in study.server(1).unwrap() {
+        assert!(row.allocations > 50_000, "{row:?}");
+        assert_eq!(row.failed_kernel + row.failed_movable, 0, "{row:?}");
+        assert!(row.free_frames < row.frames / 2, "files fill what programs leave: {row:?}");
+    }
+}
+
+#[test]
+fn rows_survive_parquet() {
+    let study = study(&[SystemName::Buddy]);
+    let before = rows(&study, Shard::ALL.servers(2));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("part.parquet");
+    std::fs::write(&path, to_parquet(&before, "{}").unwrap()).unwrap();
+    assert_eq!(from_parquet(&path).unwrap().unwrap(), before);
+    std::fs::write(&path, b"PAR1 and no more").unwrap();
+    assert!(from_parquet(&path).is_err());
+}
+
+#[test]
+fn shards_are_written_as_a_part_and_a_number() {
+    assert_eq!("0/4".parse(), Ok(Shard { index: 0, of: 4 }));
+    for wrong in ["", "4", "4/4", "-1/4", "1/0", "a/b"] {
+        assert!(wrong.parse::<Shard>().unwrap_err().contains("0/4"), "{wrong}");
+    }
+}

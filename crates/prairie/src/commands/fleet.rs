@@ -1,0 +1,30 @@
+//! `prairie fleet`: many servers, simulated or real, beside each other.
+
+mod report;
+mod run;
+
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use clap::Subcommand;
+
+/// Study fragmentation over many servers: simulate a fleet, or report on saved surveys of one
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    Run(run::Args),
+    Report(report::Args),
+}
+
+/// Runs the subcommand.
+pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    match &args.what {
+        What::Run(args) => run::run(args, interrupted),
+        What::Report(args) => report::run(args),
+    }
+}

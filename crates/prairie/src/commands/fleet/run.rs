@@ -1,0 +1,202 @@
+//! `prairie fleet run`: simulates a fleet's servers, or one shard of them.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use anyhow::{Context, anyhow, bail};
+use indicatif::ProgressBar;
+use lab::fleet::row::{self, Row};
+use lab::fleet::study::{Shard, Study};
+use lab::fleet::workload::{SHIPPED, Workload};
+use lab::machine::random::{Quantity, Size};
+use lab::system::SystemName;
+use report::write_atomically;
+
+use crate::{interrupt, progress};
+
+/// Simulate the servers of a fleet, each for a while after boot
+///
+/// Writes one Parquet file with a row for each server and system into a folder. A study can be cut
+/// into shards that run anywhere, in any order, again after a failure: a file is written whole or
+/// not at all, and one that is there is not made again. `prairie fleet report` reads the folder.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// The folder for the results
+    #[arg(long, value_name = "FOLDER")]
+    out: PathBuf,
+
+    /// What servers run, in turn: ci, web, cache-a, cache-b, or TOML files
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "ci,web,cache-a,cache-b"
+    )]
+    workloads: Vec<String>,
+
+    /// The systems that each server is simulated under
+    #[arg(
+        long,
+        value_name = "SYSTEMS",
+        value_delimiter = ',',
+        default_value = "linux,contiguitas"
+    )]
+    systems: Vec<SystemName>,
+
+    /// How many servers the fleet has
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    servers: u64,
+
+    /// Memory of a server, from 64M to 1T
+    #[arg(long, value_name = "SIZE", default_value = "64G", value_parser = memory)]
+    memory: u64,
+
+    /// Longest time since boot in days; each server's own is drawn from a fiftieth of it up
+    #[arg(long, value_name = "DAYS", default_value_t = 1.0)]
+    days: f64,
+
+    /// Where chance starts
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+
+    /// Only one part of the servers: its number, from 0, and how many parts there are
+    #[arg(long, value_name = "I/N", default_value = "0/1")]
+    shard: Shard,
+
+    /// Threads [default: all CPUs]
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  prairie fleet run --out study                        8 servers of 64 GiB for up to a day
+  prairie fleet run --out study --servers 1000 --shard 3/50
+  prairie fleet report study";
+
+/// Frames in a size of memory.
+fn memory(text: &str) -> Result<u64, String> {
+    let bytes = Size::parse(text)? as u64;
+    if !(64 << 20..=1 << 40).contains(&bytes) {
+        return Err("a server has from 64M to 1T".to_owned());
+    }
+    // A layout is made of whole sections of 128 MiB or of what there is.
+    Ok(bytes >> 12 >> 9 << 9)
+}
+
+/// Simulates and writes.
+pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
+    if !(args.days > 0.0 && args.days <= 366.0) {
+        bail!("--days {}: servers live from more than 0 to 366 days", args.days);
+    }
+    let study = Study {
+        workloads: args.workloads.iter().map(|name| workload(name)).collect::<Result<_, _>>()?,
+        systems: args.systems.clone(),
+        frames: args.memory,
+        days: args.days,
+        seed: args.seed,
+    };
+    std::fs::create_dir_all(&args.out)
+        .with_context(|| format!("cannot make the folder {}", args.out.display()))?;
+    let Shard { index, of } = args.shard;
+    let path = args.out.join(format!("part-{index:05}-of-{of:05}.parquet"));
+    if path.exists() {
+        eprintln!("prairie: {} is there already; nothing to do", path.display());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let Some(rows) = simulate(&study, args, interrupted)? else {
+        eprintln!("prairie: interrupted");
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+    };
+    write(&path, &rows, &description(args))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A workload by its name or its file.
+fn workload(name: &str) -> anyhow::Result<Workload> {
+    if let Some(shipped) = Workload::shipped(name) {
+        return Ok(shipped);
+    }
+    if !name.ends_with(".toml") {
+        let known = SHIPPED.map(|(name, _)| name).join(", ");
+        bail!("there is no workload `{name}`: name one of {known}, or a file that ends in .toml");
+    }
+    let text = std::fs::read_to_string(name).with_context(|| format!("cannot read {name}"))?;
+    Workload::parse(&text).with_context(|| name.to_owned())
+}
+
+/// The rows of the shard's servers by number, each system in turn; `None` if interrupted.
+fn simulate(
+    study: &Study,
+    args: &Args,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<Option<Vec<Row>>> {
+    let servers: Vec<u64> = args.shard.servers(args.servers).collect();
+    let bar = progress::bar(Some(servers.len() as u64), "Simulating servers");
+    let next = AtomicU64::new(0);
+    let rows = Mutex::new(Vec::new());
+    let all = std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
+    let threads = args.threads.unwrap_or(all).get().min(servers.len().max(1));
+    let result = std::thread::scope(|scope| {
+        let work = || work(study, &servers, &next, &rows, interrupted, &bar);
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().try_for_each(|thread| match thread.join() {
+            Ok(result) => result,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    });
+    bar.finish_and_clear();
+    result?;
+    if interrupted.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let mut rows = rows.into_inner().map_err(|_| anyhow!("a thread has panicked"))?;
+    // By server; a server's own rows were added together, in the systems' order.
+    rows.sort_by_key(|row: &Row| row.server);
+    Ok(Some(rows))
+}
+
+/// Simulates one server after another that no other thread has begun.
+fn work(
+    study: &Study,
+    servers: &[u64],
+    next: &AtomicU64,
+    rows: &Mutex<Vec<Row>>,
+    interrupted: &AtomicBool,
+    bar: &ProgressBar,
+) -> anyhow::Result<()> {
+    while !interrupted.load(Ordering::Relaxed) {
+        let Some(&server) = servers.get(next.fetch_add(1, Ordering::Relaxed) as usize) else {
+            break;
+        };
+        let found = study.server(server).context("the machine")?;
+        rows.lock().map_err(|_| anyhow!("a thread has panicked"))?.extend(found);
+        bar.inc(1);
+    }
+    Ok(())
+}
+
+/// What the rows are of, without the shard: equal for all parts of a study.
+fn description(args: &Args) -> String {
+    serde_json::json!({
+        "workloads": args.workloads,
+        "systems": args.systems.iter().map(|system| system.name()).collect::<Vec<_>>(),
+        "servers": args.servers,
+        "memory_frames": args.memory,
+        "days": args.days,
+        "seed": args.seed,
+        "prairie_version": env!("CARGO_PKG_VERSION"),
+    })
+    .to_string()
+}
+
+fn write(path: &Path, rows: &[Row], description: &str) -> anyhow::Result<()> {
+    let bytes = row::to_parquet(rows, description).context("the results as Parquet")?;
+    write_atomically(path, &bytes)?;
+    eprintln!("prairie: wrote {}", path.display());
+    Ok(())
+}

@@ -1,0 +1,77 @@
+"""Runs the shards of a fleet study on Ray, and gathers figures from what they wrote.
+
+The simulation is `prairie fleet run`; this only says where each shard runs. A shard is a pure
+function of the study and its number, so one whose worker dies is run again elsewhere and gives the
+same bytes.
+"""
+
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+import duckdb
+import ray
+
+
+def part_name(index: int, of: int) -> str:
+    """The file that a shard writes."""
+    return f"part-{index:05}-of-{of:05}.parquet"
+
+
+def run_shard(prairie: str, arguments: list[str], index: int, of: int) -> bytes:
+    """Runs one shard and returns its file. Raises RuntimeError with what `prairie` said."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [prairie, "fleet", "run", "--out", folder, "--shard", f"{index}/{of}"]
+        done = subprocess.run(command + arguments, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"shard {index}/{of}: {done.stderr.strip()}")
+        return Path(folder, part_name(index, of)).read_bytes()
+
+
+def keep(folder: Path, name: str, content: bytes) -> None:
+    """Writes a file whole or not at all."""
+    beside = folder / f".{name}.partial"
+    beside.write_bytes(content)
+    os.replace(beside, folder / name)
+
+
+def run(
+    prairie: str,
+    arguments: list[str],
+    shards: int,
+    out: Path,
+    cpus: float = 1.0,
+    retries: int = -1,
+) -> int:
+    """Runs every shard whose file is not in `out` yet on the Ray cluster that is connected.
+
+    `arguments` are those of `prairie fleet run` but for --out and --shard. Each shard runs on
+    `cpus` CPUs; one whose worker dies is run again up to `retries` times (-1: always). Files are
+    kept as shards end, so that an interrupted study goes on where it was. Returns how many ran.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    remote = ray.remote(num_cpus=cpus, max_retries=retries)(run_shard)
+    missing = [i for i in range(shards) if not (out / part_name(i, shards)).exists()]
+    running = {remote.remote(prairie, arguments, i, shards): i for i in missing}
+    while running:
+        (done,), _ = ray.wait(list(running), num_returns=1)
+        keep(out, part_name(running.pop(done), shards), ray.get(done))
+    return len(missing)
+
+
+FIGURES = """
+    select system, workload, count(*) as servers,
+           round(100 * avg((free_2_mib = 0)::int), 1) as "without a free 2 MiB block, %",
+           round(100 * avg(free_2_mib * 512 / free_frames), 1) as "free memory in 2 MiB blocks, %",
+           round(100 * avg(potential_2_mib * 512 / frames), 1) as "could be 2 MiB, %",
+           round(100 * avg(potential_32_mib * 8192 / frames), 1) as "could be 32 MiB, %",
+           round(100 * avg(potential_1_gib * 262144 / frames), 1) as "could be 1 GiB, %",
+           round(100 * avg(unmovable_frames / frames), 1) as "unmovable, %"
+    from read_parquet(?) group by all order by system, workload
+"""
+
+
+def figures(out: Path) -> duckdb.DuckDBPyRelation:
+    """Figures 2 and 5 of the Contiguitas paper over a study, by system and workload."""
+    return duckdb.sql(FIGURES, params=[str(out / "part-*.parquet")])

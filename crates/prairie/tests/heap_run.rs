@@ -81,3 +81,28 @@ fn a_process_on_another_malloc_is_told_apart() {
     let output = heap(&["stats", "4294967295"]).output().unwrap();
     assert!(told(&output).contains("/proc/4294967295/maps"), "{}", told(&output));
 }
+
+/// What a program asks of its page heap is recorded, even if a signal ends it, and played back.
+#[test]
+fn a_program_is_recorded_and_played_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let trace = folder.path().join("shell.parquet");
+    let trace = trace.to_str().unwrap();
+    let words = "x=$(seq 200000); y=$x$x$x; unset x; kill -9 $$";
+    let output = run(&["--trace", trace], &["bash", "-c", words]).output().unwrap();
+    assert_eq!(output.status.code(), Some(128 + 9), "{}", told(&output));
+    assert!(told(&output).contains("calls of the page heap in"), "{}", told(&output));
+    // Nothing lies beside the trace.
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    let played = heap(&["playback", trace, "--json"]).output().unwrap();
+    assert!(played.status.success(), "{}", told(&played));
+    let json: serde_json::Value = serde_json::from_slice(&played.stdout).unwrap();
+    let systems = json["systems"].as_array().expect("systems");
+    for system in systems {
+        // Some copies of 1.3 MB were live.
+        let peak = system["totals"]["peak_resident_pages"].as_u64().unwrap();
+        assert!(peak > 2 * (1_300_000 / 8192), "{system}");
+    }
+    let output = run(&["--trace", trace], &["/no/such/program"]).output().unwrap();
+    assert!(told(&output).contains("/no/such/program"), "{}", told(&output));
+}

@@ -13,7 +13,7 @@ use crate::units::{HugePageId, HugePages, HugeRange, PageRange};
 /// Reservations grow with the heap, so that few calls serve a large heap and a small one does not
 /// fill an address-space limit.
 ///
-/// The first huge pages that are used, up to [`SMALL_START`], stay on small pages until more are
+/// The first huge pages that are used, 8 MiB of them, stay on small pages until more are
 /// needed: most programs need less than these hold, and should not pay for whole ones. From then on
 /// each further one puts one of them on a huge page as well.
 #[derive(Debug)]

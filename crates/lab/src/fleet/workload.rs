@@ -164,7 +164,7 @@ mod tests {
     fn nonsense_is_refused_in_one_line() {
         let web = SHIPPED[1].1;
         for (from, to, expected) in [
-            ("boot = ", "boot = 7.", "boot is 7"),
+            ("boot = 0", "boot = 7", "boot is 7"),
             ("used_again", "usedagain", "did you mean `used_again`?"),
             ("orders = [[", "orders = [[15, 1], [", "orders are pairs"),
         ] {

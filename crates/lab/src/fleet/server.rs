@@ -36,6 +36,8 @@ pub struct Failures {
 /// A program.
 #[derive(Clone, Debug)]
 struct Job {
+    /// Frames that it will have.
+    size: u64,
     /// Frames that it still wants.
     wanted: u64,
     /// Frames that it takes in a step.
@@ -163,10 +165,7 @@ impl<'a, P: Placement> Server<'a, P> {
     /// Starts programs until they want what the load calls for.
     fn start_jobs(&mut self, now: f64) {
         let wanted = self.workload.jobs.share * self.load(now) * self.frames as f64;
-        let size = |job: &Job| {
-            job.wanted + job.blocks.iter().map(|(_, order)| order.frames()).sum::<u64>()
-        };
-        let mut have: u64 = self.jobs.iter().map(size).sum();
+        let mut have: u64 = self.jobs.iter().map(|job| job.size).sum();
         loop {
             let jobs = &self.workload.jobs;
             let frames = (jobs.size.sample(&mut self.random) / 4096.0) as u64;
@@ -178,6 +177,7 @@ impl<'a, P: Placement> Server<'a, P> {
             have += frames;
             let growth = (jobs.growth.sample(&mut self.random) / 1e9).max(STEP);
             self.jobs.push(Job {
+                size: frames,
                 wanted: frames,
                 pace: ((frames as f64 * STEP / growth) as u64).max(512),
                 ends: now + jobs.lifetime.sample(&mut self.random) / 1e9,

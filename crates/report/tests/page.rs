@@ -66,6 +66,19 @@ fn open_and(chromium: &Path, page: &str, width: u32, scheme: Scheme, act: &str) 
     );
     let file = directory.path().join("frame.html");
     std::fs::write(&file, frame).unwrap();
+    // On a busy machine the browser's virtual time can be over before it has read the page. Such
+    // a run says nothing about the page, and is repeated.
+    let marks = (0..3).find_map(|_| dumped_marks(chromium, &directory, &file, scheme));
+    marks.expect("the page leaves marks")
+}
+
+/// Opens a file until its virtual time is over; returns the marks that are in it then.
+fn dumped_marks(
+    chromium: &Path,
+    directory: &tempfile::TempDir,
+    file: &Path,
+    scheme: Scheme,
+) -> Option<Marks> {
     let output = Command::new(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
@@ -77,10 +90,11 @@ fn open_and(chromium: &Path, page: &str, width: u32, scheme: Scheme, act: &str) 
         .unwrap();
     let dom = String::from_utf8_lossy(&output.stdout);
     let marks = dom.split_once("marks:{").and_then(|(_, rest)| rest.split_once("}:end"));
-    let (marks, _) = marks.unwrap_or_else(|| {
-        panic!("the page left no marks: {dom:.500} {}", String::from_utf8_lossy(&output.stderr))
-    });
-    Marks(serde_json::from_str(&format!("{{{marks}}}")).unwrap())
+    let Some((marks, _)) = marks else {
+        eprintln!("no marks: {dom:.500} {}", String::from_utf8_lossy(&output.stderr));
+        return None;
+    };
+    Some(Marks(serde_json::from_str(&format!("{{{marks}}}")).unwrap()))
 }
 
 #[test]

@@ -84,7 +84,7 @@ fn memory(text: &str) -> Result<u64, String> {
     if !(64 << 20..=1 << 40).contains(&bytes) {
         return Err("a server has from 64M to 1T".to_owned());
     }
-    // A layout is made of whole sections of 128 MiB or of what there is.
+    // Whole pageblocks.
     Ok(bytes >> 12 >> 9 << 9)
 }
 

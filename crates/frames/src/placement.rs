@@ -4,6 +4,7 @@
 //! so that the same policy serves recorded traces and simulated machines.
 
 pub mod buddy;
+pub mod classes;
 pub mod freebsd;
 pub mod gfp;
 pub mod linux;

@@ -22,6 +22,10 @@ struct Machine {
 impl Machine {
     /// One zone of so many GiB.
     fn new(gib: u32) -> Machine {
+        Machine::with(gib, Config::default())
+    }
+
+    fn with(gib: u32, config: Config) -> Machine {
         let zone = ZoneSpan {
             node: 0,
             kind: ZoneKind::Normal,
@@ -34,7 +38,7 @@ impl Machine {
         let layout = Layout::new(vec![zone]).unwrap();
         let mut machine = Machine {
             table: FrameTable::new(&layout),
-            placement: Superpageblocks::new(&layout, Config::default()),
+            placement: Superpageblocks::new(&layout, config),
             next_owner: 0,
         };
         model::seed_all(&mut machine.placement, &mut machine.table, &layout);
@@ -187,4 +191,31 @@ fn the_worker_frees_pageblocks_in_tainted_gigabytes() {
     m.next_owner = pages[0];
     m.allocate(0, Unmovable).unwrap();
     assert_eq!(m.counter("taintings"), 1);
+}
+
+/// A block that does not fit into what tainted gigabytes have free taints a clean one, unless the
+/// request waits for a pageblock to be emptied.
+#[test]
+fn higher_orders_taint_or_wait() {
+    for (evacuate_first, taintings, for_order, waited) in [(false, 2, 1, 0), (true, 1, 0, 1)] {
+        let mut m = Machine::with(2, Config { evacuate_first, ..Config::default() });
+        m.allocate(0, Unmovable).unwrap();
+        let mut pages = Vec::new();
+        while let Some(page) = m.allocate(0, Movable) {
+            pages.push(page);
+        }
+        // Every second page of both gigabytes is free, and no two are neighbours.
+        for &page in pages.iter().step_by(2) {
+            m.free(page);
+        }
+        // Two neighbours in the clean one, for the case that taints it.
+        m.free(pages[1]);
+        m.next_owner = pages[0];
+        m.allocate(1, Unmovable).unwrap();
+        assert_eq!(m.counter("taintings"), taintings);
+        assert_eq!(m.counter("taintings_for_order"), for_order);
+        assert_eq!(m.counter("waited"), waited);
+        assert_eq!(m.counter("pages_moved") > 0, evacuate_first);
+        m.validate();
+    }
 }

@@ -10,8 +10,12 @@
 //! Each server is a pure function of the study, the system and its number, so that a study can be
 //! cut into shards which run anywhere, in any order ([`study`]).
 
+pub mod compacting;
 mod demand;
 pub mod row;
 mod server;
 pub mod study;
+pub mod watch;
 pub mod workload;
+
+pub use server::Failures;

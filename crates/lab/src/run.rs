@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
 use frames::placement::buddy::Buddy;
+use frames::placement::classes::Classes;
 use frames::placement::freebsd::FreeBsd;
 use frames::placement::linux::{self, Linux};
 use frames::placement::lists::{Division, Lists};
@@ -257,7 +258,18 @@ fn runner(system: SystemName, found: &Found, options: &Options) -> Box<dyn Runne
             let freebsd = FreeBsd::new(layout, Default::default());
             Box::new(Run::new(system, found, freebsd, options))
         }
-        SystemName::Linux => Box::new(Run::new(system, found, linux(found), options)),
+        SystemName::Linux => {
+            let config = linux::Config::default();
+            Box::new(Run::new(system, found, linux(found, config), options))
+        }
+        SystemName::LinuxDefrag => {
+            let config = linux::Config::linux_6_15();
+            Box::new(Run::new(system, found, linux(found, config), options))
+        }
+        SystemName::Classes => {
+            let classes = Classes::new(layout, Default::default());
+            Box::new(Run::new(system, found, classes, options))
+        }
         SystemName::Contiguitas => {
             let regions = Regions::new(layout, Default::default());
             Box::new(Run::new(system, found, regions, options))
@@ -274,9 +286,9 @@ fn runner(system: SystemName, found: &Found, options: &Options) -> Box<dyn Runne
     }
 }
 
-/// Linux 6.1 with per-CPU lists of the size that the host gave them.
-fn linux(found: &Found) -> Linux {
-    let config = linux::Config { cpus_per_node: found.cpus, ..linux::Config::default() };
+/// Linux with per-CPU lists of the size that the host gave them.
+fn linux(found: &Found, config: linux::Config) -> Linux {
+    let config = linux::Config { cpus_per_node: found.cpus, ..config };
     let mut linux = Linux::new(&found.layout, config);
     for (zone, pageset) in found.pagesets.iter().enumerate() {
         if let Some(pageset) = pageset {

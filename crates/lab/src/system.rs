@@ -18,6 +18,11 @@ pub enum SystemName {
     FreeBsd,
     /// Pageblocks by migrate type with fallback and stealing (Linux 6.1).
     Linux,
+    /// The same with the type of free memory kept strictly and foreign pageblocks spared as long as
+    /// can be (Linux 6.15 with `vm.defrag_mode`).
+    LinuxDefrag,
+    /// Trees of pageblocks by class, reserved by CPUs (LLFree).
+    Classes,
     /// Two regions with a moving border (Contiguitas).
     Contiguitas,
     /// The same with hardware that migrates unmovable pages in use.
@@ -28,13 +33,15 @@ pub enum SystemName {
 
 impl SystemName {
     /// All systems, baseline first.
-    pub const ALL: [SystemName; 9] = [
+    pub const ALL: [SystemName; 11] = [
         SystemName::Buddy,
         SystemName::Lists,
         SystemName::ListsThreeWay,
         SystemName::Zones,
         SystemName::FreeBsd,
         SystemName::Linux,
+        SystemName::LinuxDefrag,
+        SystemName::Classes,
         SystemName::Contiguitas,
         SystemName::ContiguitasHw,
         SystemName::Superpageblocks,
@@ -49,6 +56,8 @@ impl SystemName {
             SystemName::Zones => "zones",
             SystemName::FreeBsd => "freebsd",
             SystemName::Linux => "linux",
+            SystemName::LinuxDefrag => "linux-defrag",
+            SystemName::Classes => "classes",
             SystemName::Contiguitas => "contiguitas",
             SystemName::ContiguitasHw => "contiguitas-hw",
             SystemName::Superpageblocks => "superpageblocks",
@@ -79,6 +88,15 @@ impl SystemName {
             SystemName::Linux => {
                 "placement of Linux 6.1: pageblocks by migrate type, fallback and stealing, per-CPU \
                  lists, watermarks, high-atomic reserve; without reclaim and compaction"
+            }
+            SystemName::LinuxDefrag => {
+                "placement of Linux 6.15 with vm.defrag_mode: linux, with free memory strictly on the \
+                 lists of its pageblock's type, and foreign pageblocks broken up below the min \
+                 watermark only; without reclaim and compaction"
+            }
+            SystemName::Classes => {
+                "trees of 64 MiB kept by class (kernel, movable, huge) and reserved by CPUs, after \
+                 LLFree; nothing is ever moved"
             }
             SystemName::Contiguitas => {
                 "two regions never mixed, a border that moves by whole pageblocks as free memory \

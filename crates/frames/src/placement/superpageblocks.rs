@@ -52,11 +52,14 @@ pub struct Config {
     /// Pageblocks that the worker empties at most in one call of
     /// [`maintain`](Placement::maintain).
     pub defrag_pageblocks: u32,
+    /// Whether a request that would taint a clean superpageblock first waits for a pageblock of a
+    /// tainted one to be emptied. The series taints at once, and leaves the rest to the worker.
+    pub evacuate_first: bool,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { defrag_below: 1, defrag_until: 2, defrag_pageblocks: 16 }
+        Config { defrag_below: 1, defrag_until: 2, defrag_pageblocks: 16, evacuate_first: false }
     }
 }
 
@@ -86,11 +89,13 @@ struct Counts {
     searches: u64,
     searched: u64,
     tainted: u64,
+    tainted_for_order: u64,
     cleaned: u64,
     claimed: u64,
     borrowed: u64,
     pages_moved: u64,
     pageblocks_emptied: u64,
+    waited: u64,
 }
 
 /// The list of a request's type.
@@ -180,14 +185,26 @@ impl SuperZone {
         } else {
             let at = self.search(order, list, counts)?;
             self.last[list] = at;
-            let block = &mut self.blocks[at];
-            let was = block.is_tainted();
-            let frame = block.take(table, order, list, counts);
-            counts.tainted += u64::from(!was && block.is_tainted());
+            let was = self.blocks[at].is_tainted();
+            let frame = self.blocks[at].take(table, order, list, counts);
+            if !was && self.blocks[at].is_tainted() {
+                let room = self.blocks.iter().enumerate().any(|(other, block)| {
+                    other != at && block.is_tainted() && block.free_frames() >= order.frames()
+                });
+                counts.tainted += 1;
+                counts.tainted_for_order += u64::from(room);
+            }
             frame
         }?;
         self.free_frames -= order.frames();
         Some(frame)
+    }
+
+    /// Whether a request that is not movable finds nothing in tainted superpageblocks.
+    fn would_taint(&self, order: Order, list: usize) -> bool {
+        let last = &self.blocks[self.last[list]];
+        let served = |block: &Superpageblock| block.is_tainted() && block.area.has_block(order);
+        list != MOVABLE && !served(last) && !self.blocks.iter().any(served)
     }
 
     /// The superpageblock to take from: of the best rank, the fullest.
@@ -271,6 +288,11 @@ impl Placement for Superpageblocks {
             counter("clean", "superpageblocks without unmovable pageblocks", clean as u64),
             counter("tainted", "superpageblocks with unmovable pageblocks", tainted as u64),
             counter("taintings", "times that a clean superpageblock was tainted", c.tainted),
+            counter(
+                "taintings_for_order",
+                "of those, the ones for a block larger than any of as much free memory in tainted ones",
+                c.tainted_for_order,
+            ),
             counter("cleanings", "times that a tainted superpageblock became clean", c.cleaned),
             counter("searches", "times that a superpageblock was looked for", c.searches),
             counter("searched", "superpageblocks looked at in those searches", c.searched),
@@ -278,6 +300,7 @@ impl Placement for Superpageblocks {
             counter("borrowed", "blocks taken from pageblocks of another type", c.borrowed),
             counter("pages_moved", "pages that the worker moved", c.pages_moved),
             counter("pageblocks_emptied", "pageblocks that it emptied", c.pageblocks_emptied),
+            counter("waited", "requests that waited for a pageblock to be emptied", c.waited),
             counter(
                 "below_low",
                 "allocations that no zone could serve above its low watermark",

@@ -64,6 +64,8 @@ pub(super) struct Server<'a, P> {
     /// Pages of files, oldest first.
     cache: VecDeque<Owner>,
     phase: f64,
+    /// Seconds since boot.
+    now: f64,
     operations: u64,
     /// Allocations and frees so far.
     pub(super) allocations: u64,
@@ -112,6 +114,7 @@ impl<'a, P: Placement> Server<'a, P> {
             jobs: Vec::new(),
             cache: VecDeque::new(),
             phase,
+            now: 0.0,
             operations: 0,
             allocations: 0,
             failures: Failures::default(),
@@ -123,11 +126,10 @@ impl<'a, P: Placement> Server<'a, P> {
     }
 
     /// Lives until `seconds` after boot.
-    pub(super) fn live(&mut self, seconds: f64) {
-        let mut now = 0.0;
-        while now < seconds {
-            now += STEP;
-            self.step(now);
+    pub(super) fn live_until(&mut self, seconds: f64) {
+        while self.now < seconds {
+            self.now += STEP;
+            self.step(self.now);
         }
     }
 

@@ -1,7 +1,9 @@
 //! A study: which servers there are, and one shard's part of them.
 
+use frames::layout::LayoutError;
 use frames::placement::Placement;
 use frames::placement::buddy::Buddy;
+use frames::placement::classes::Classes;
 use frames::placement::freebsd::FreeBsd;
 use frames::placement::linux::{Config, Linux};
 use frames::placement::lists::{Division, Lists};
@@ -74,7 +76,16 @@ impl Study {
     ///
     /// # Errors
     /// If the machine has too little or too much memory for a layout.
-    pub fn server(&self, number: u64) -> Result<Vec<Row>, frames::layout::LayoutError> {
+    pub fn server(&self, number: u64) -> Result<Vec<Row>, LayoutError> {
+        let layout = self.layout()?;
+        Ok(self.systems.iter().map(|&system| self.under(system, number, &layout)).collect())
+    }
+
+    /// The zones of every server.
+    ///
+    /// # Errors
+    /// If there is too little or too much memory for a layout.
+    pub fn layout(&self) -> Result<Layout, LayoutError> {
         let marks = Marks::Linux6 { scale_factor: 10, huge_pages: true };
         let shape = Shape {
             frames: self.frames,
@@ -84,8 +95,7 @@ impl Study {
             marks,
             min_free: None,
         };
-        let layout = layout(&shape)?;
-        Ok(self.systems.iter().map(|&system| self.under(system, number, &layout)).collect())
+        layout(&shape)
     }
 
     fn under(&self, system: SystemName, number: u64, layout: &Layout) -> Row {
@@ -108,6 +118,13 @@ impl Study {
                 let config = Config { cpus_per_node: CPUS, ..Config::default() };
                 self.live(system, number, layout, Linux::new(layout, config))
             }
+            SystemName::LinuxDefrag => {
+                let config = Config { cpus_per_node: CPUS, ..Config::linux_6_15() };
+                self.live(system, number, layout, Linux::new(layout, config))
+            }
+            SystemName::Classes => {
+                self.live(system, number, layout, Classes::new(layout, Default::default()))
+            }
             SystemName::Contiguitas => {
                 self.live(system, number, layout, Regions::new(layout, Default::default()))
             }
@@ -122,6 +139,16 @@ impl Study {
         }
     }
 
+    /// What a server runs.
+    pub(super) fn workload(&self, number: u64) -> &Workload {
+        &self.workloads[(number % self.workloads.len() as u64) as usize]
+    }
+
+    /// A server's own chance. Neighbouring seeds must not give neighbouring streams.
+    pub(super) fn chance(&self, number: u64) -> Random {
+        Random::new(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+
     fn live<P: Placement>(
         &self,
         system: SystemName,
@@ -129,12 +156,10 @@ impl Study {
         layout: &Layout,
         placement: P,
     ) -> Row {
-        let workload = &self.workloads[(number % self.workloads.len() as u64) as usize];
-        // Neighbouring seeds must not give neighbouring streams.
-        let mut random = Random::new(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let (workload, mut random) = (self.workload(number), self.chance(number));
         let uptime = (0.02 + 0.98 * random.share()) * self.days * DAY;
         let mut server = Server::boot(workload, layout, placement, random);
-        server.live(uptime);
+        server.live_until(uptime);
         if cfg!(debug_assertions) {
             server.validate();
         }

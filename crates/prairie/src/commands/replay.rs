@@ -101,6 +101,8 @@ Systems:
   zones            buddy with a zone for easily reclaimed pages above --kernelcore
   freebsd          free lists of orders 0 to 12 in two pools (FreeBSD)
   linux            pageblocks by migrate type, fallback and stealing (Linux 6.1)
+  linux-defrag     the same, foreign pageblocks spared (Linux 6.15, vm.defrag_mode)
+  classes          trees of 64 MiB by class, reserved by CPUs (LLFree)
   contiguitas      two regions that never mix, with a moving border
   contiguitas-hw   the same with hardware that migrates unmovable pages
   superpageblocks  gigabytes kept clean of unmovable memory (proposed to Linux)

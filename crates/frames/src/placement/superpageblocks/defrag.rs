@@ -26,6 +26,17 @@ impl Superpageblocks {
         }
     }
 
+    /// Empties a pageblock of a tainted superpageblock of a zone for a request that would otherwise
+    /// taint a clean one, if there is one to empty.
+    pub(super) fn empty_for_request(&mut self, table: &mut FrameTable, zone: usize) {
+        for block in 0..self.zones[zone].blocks.len() {
+            if self.zones[zone].blocks[block].is_tainted() && self.empty_one(table, zone, block) {
+                self.counts.waited += 1;
+                return;
+            }
+        }
+    }
+
     /// Empties one pageblock; false if there is none to empty or nowhere to put its pages.
     fn empty_one(&mut self, table: &mut FrameTable, zone: usize, block: usize) -> bool {
         let here = &self.zones[zone].blocks[block];

@@ -21,12 +21,16 @@ impl Stepwise for Superpageblocks {
             return None;
         }
         let list = list_of(request.migrate_type);
-        for &zone in self.zonelists.get(request.node, request.highest_zone) {
-            let zone = &mut self.zones[zone];
-            if !zone.allows(request, depth) {
+        for at in 0..self.zonelists.get(request.node, request.highest_zone).len() {
+            let zone = self.zonelists.get(request.node, request.highest_zone)[at];
+            if !self.zones[zone].allows(request, depth) {
                 continue;
             }
-            if let Some(frame) = zone.take(table, request.order, list, &mut self.counts) {
+            if self.config.evacuate_first && self.zones[zone].would_taint(request.order, list) {
+                self.empty_for_request(table, zone);
+            }
+            if let Some(frame) = self.zones[zone].take(table, request.order, list, &mut self.counts)
+            {
                 table.allocate(frame, request.order, request.mobility, owner);
                 return Some(frame);
             }

@@ -1,0 +1,211 @@
+//! Linux's compaction around a placement: for requests that may wait, by kcompactd when it was
+//! asked, and when memory is too fragmented.
+//!
+//! A server of a fleet has no clock finer than its steps. A wake-up of the placement's upkeep
+//! stands for one of the daemon; it comes every thousand operations, some seconds apart.
+
+use frames::compaction::kcompactd::Kcompactd;
+use frames::compaction::score::{Proactive, node_score};
+use frames::compaction::{COSTLY, Compactable, Compactor, Cost, Direct, Outcome, Plain, Priority};
+use frames::indices::FreeBlocks;
+use frames::placement::zonelist::Depth;
+use frames::placement::{Counter, Placement, Request, gfp};
+use frames::table::Owner;
+use frames::{Frame, FrameTable, Layout, MigrateType, Order, ZoneKind};
+
+/// A placement with compaction.
+#[derive(Clone, Debug)]
+pub struct Compacting<P> {
+    placement: P,
+    layout: Layout,
+    compactor: Compactor,
+    asked: Kcompactd,
+    proactive: Proactive,
+    /// Looks at the score that are skipped yet.
+    skipped: u64,
+    /// Whether requests would rather have memory compacted than break up foreign pageblocks
+    /// (`vm.defrag_mode`).
+    defrag_mode: bool,
+    moved: u64,
+    scanned: u64,
+    stalls: u64,
+}
+
+impl<P: Compactable> Compacting<P> {
+    /// Compaction around `placement`, which was made for `layout`.
+    pub fn new(layout: &Layout, placement: P, defrag_mode: bool) -> Compacting<P> {
+        let mut compactor = Compactor::new(layout);
+        compactor.in_blocks = defrag_mode;
+        Compacting {
+            placement,
+            layout: layout.clone(),
+            compactor,
+            asked: Kcompactd::new(ZoneKind::Movable),
+            proactive: Proactive::default(),
+            skipped: 0,
+            defrag_mode,
+            moved: 0,
+            scanned: 0,
+            stalls: 0,
+        }
+    }
+
+    /// What is inside.
+    pub fn placement(&self) -> &P {
+        &self.placement
+    }
+
+    fn pay(&mut self, cost: Cost) {
+        self.moved += cost.moved;
+        self.scanned += cost.migrate_scanned + cost.free_scanned;
+    }
+
+    /// Compacts for a request that found nothing (`__alloc_pages_direct_compact`), in defrag mode
+    /// for a whole pageblock that could be its own.
+    fn compact_for(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+    ) -> Option<Frame> {
+        let order = if self.defrag_mode { request.order.max(Order::HUGE) } else { request.order };
+        if order == Order::BASE || request.gfp_flags & gfp::DIRECT_RECLAIM == 0 {
+            return None;
+        }
+        let costly = request.order > COSTLY;
+        let priority = if costly { Priority::Async } else { Priority::SyncLight };
+        let (migrate_type, highest_zone) = (request.migrate_type, request.highest_zone);
+        let direct = Direct { order, migrate_type, highest_zone, priority };
+        let zones = self.layout.zonelist(request.node, highest_zone);
+        let (outcome, cost) =
+            self.compactor.direct(table, &mut self.placement, &mut Plain, &zones, direct);
+        self.pay(cost);
+        if matches!(outcome, Outcome::Skipped | Outcome::Deferred) {
+            return None;
+        }
+        self.stalls += 1;
+        let frame = self.placement.attempt(table, request, owner, Depth::Min)?;
+        if let Some(zone) = self.layout.zone_of(frame) {
+            self.compactor.hints_mut(zone).deferral.reset(order, true);
+        }
+        Some(frame)
+    }
+
+    fn score(&self) -> u32 {
+        let zones = self.layout.zones().iter().enumerate();
+        let counts: Vec<_> =
+            zones.map(|(at, zone)| (self.placement.free_counts(at), zone.span.managed)).collect();
+        node_score(counts.iter().map(|(counts, present)| (FreeBlocks { counts }, *present)))
+    }
+
+    /// What kcompactd was asked for (`kcompactd_do_work`).
+    fn kcompactd(&mut self, table: &mut FrameTable) {
+        let Some((order, highest)) = self.asked.work() else { return };
+        let zones = 0..self.layout.zones().len();
+        let (outcomes, cost) =
+            self.compactor.kcompactd(table, &mut self.placement, &mut Plain, zones, order);
+        self.pay(cost);
+        let failed = |outcome| matches!(outcome, Outcome::Complete | Outcome::PartialSkipped);
+        if outcomes.iter().any(|&(_, outcome)| failed(outcome)) {
+            self.placement.drain(table);
+        }
+        self.asked.done(order, highest);
+    }
+
+    /// A look at the score (`proactive_compact_node`). Without progress the next 63 are skipped.
+    fn proactive(&mut self, table: &mut FrameTable) {
+        if self.skipped > 0 {
+            self.skipped -= 1;
+            return;
+        }
+        let before = self.score();
+        let runs = self.proactive.should_compact(before, false);
+        if runs {
+            let (zones, until) = (0..self.layout.zones().len(), Some(self.proactive.low_score()));
+            let cost = self.compactor.whole(table, &mut self.placement, &mut Plain, zones, until);
+            self.pay(cost);
+        }
+        self.proactive.finished(runs.then(|| (before, self.score())));
+        let usual = Proactive::default().sleep_ms().expect("eager by default");
+        self.skipped = self.proactive.sleep_ms().map_or(0, |ms| ms / usual - 1);
+    }
+}
+
+impl<P: Compactable> Placement for Compacting<P> {
+    fn mark_pageblock(&mut self, pageblock: usize, migrate_type: MigrateType) {
+        self.placement.mark_pageblock(pageblock, migrate_type);
+    }
+
+    fn seed(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
+        self.placement.seed(table, frame, order);
+    }
+
+    fn start(&mut self, table: &mut FrameTable) {
+        self.placement.start(table);
+    }
+
+    fn allocate(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+    ) -> Option<Frame> {
+        if let Some(frame) = self.placement.attempt(table, request, owner, Depth::Low) {
+            return Some(frame);
+        }
+        if request.gfp_flags & gfp::KSWAPD_RECLAIM != 0 {
+            let least = if self.defrag_mode { Order::HUGE } else { Order::BASE };
+            self.asked.ask(request.order.max(least), ZoneKind::Movable);
+        }
+        if let Some(frame) = self.placement.attempt(table, request, owner, Depth::Min) {
+            return Some(frame);
+        }
+        if let Some(frame) = self.compact_for(table, request, owner) {
+            return Some(frame);
+        }
+        self.placement.allocate(table, request, owner)
+    }
+
+    fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16) {
+        self.placement.free(table, frame, cpu);
+    }
+
+    fn maintain(&mut self, table: &mut FrameTable) {
+        self.placement.maintain(table);
+        self.kcompactd(table);
+        self.proactive(table);
+        // kswapd has gone to sleep since: stale skip bits are forgotten.
+        for zone in 0..self.layout.zones().len() {
+            let placement = &mut self.placement;
+            let memory = frames::compaction::Memory { table, placement, pages: &mut Plain, zone };
+            self.compactor.hints_mut(zone).forget_skips(&memory);
+        }
+    }
+
+    fn free_blocks(&self, zone: usize) -> Vec<(MigrateType, Vec<u64>)> {
+        self.placement.free_blocks(zone)
+    }
+
+    fn pageblocks(&self, zone: usize) -> Option<[u64; MigrateType::ALL.len()]> {
+        self.placement.pageblocks(zone)
+    }
+
+    fn cached_frames(&self) -> u64 {
+        self.placement.cached_frames()
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let counter = |name, meaning, value| Counter { name, meaning, value };
+        let mut counters = self.placement.counters();
+        counters.extend([
+            counter("pages_moved", "pages that compaction moved", self.moved),
+            counter("pages_scanned", "pages that compaction looked at", self.scanned),
+            counter("compact_stalls", "requests that waited for compaction", self.stalls),
+        ]);
+        counters
+    }
+
+    fn validate(&self, table: &FrameTable) {
+        self.placement.validate(table);
+    }
+}

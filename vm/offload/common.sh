@@ -3,7 +3,8 @@
 set_up() {
     mount -t debugfs debug /sys/kernel/debug
     echo "${HUGE:-never}" >/sys/kernel/mm/transparent_hugepage/enabled
-    mkswap /dev/vdc >/dev/null && swapon /dev/vdc
+    mkswap /dev/vdc >/dev/null
+    [ "${SWAP_LATE:-}" = yes ] || swapon /dev/vdc
     if [ "${SWAP:-zswap}" = zswap ]; then
         for pair in compressor=zstd zpool=zsmalloc enabled=1; do
             echo ${pair#*=} >/sys/module/zswap/parameters/${pair%=*} 2>/dev/null

@@ -3,6 +3,10 @@
 . /in/common.sh
 set_up
 
+# A container that cannot be written to, though the configuration names it.
+mkdir r
+mount --bind r/memory.reclaim r/memory.reclaim && mount -o remount,bind,ro r/memory.reclaim
+
 # 1. A container alone, then with the daemon, then with another phase.
 start_workload "$@" 390 300
 sleep 2

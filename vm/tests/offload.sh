@@ -57,14 +57,16 @@ fail() {
     failed=1
 }
 
-# run NAME KERNEL SCRIPT ARGUMENT...: a run of a guest; what it says is in $work/NAME.
+# run NAME KERNEL SCRIPT ARGUMENT...: a run of a guest; what it says is in $work/NAME. $speed and
+# $disk are the machine's, $with more for vm/run.
+speed=--counted disk=$memory with=
 run() {
     name=$1 kernel=$2
     shift 2
     modules="--module zstd"
     [ "$kernel" != 6.1 ] || modules="--module zsmalloc --module zstd"
     # shellcheck disable=SC2086 # lists of words
-    vm/run --kernel "$kernel" --counted --memory "$memory" --disk "$memory" --timeout 3000 \
+    vm/run --kernel "$kernel" $speed --memory "$memory" --disk "$disk" --timeout 3000 $with \
         --file "$work/bin:bin" --program "$work/bin/prairie" --file vm/offload/common.sh \
         --file vm/offload/offload.toml --file vm/offload/fast.toml --file vm/offload/device.toml \
         $modules --out "$work/$name" "$@" || fail "$name: the guest ended with $?"
@@ -156,12 +158,14 @@ in_one_machine() {
     at_least "phase change: pages that came back" "$(returned short-306)" $((cold / 2))
     before=$(field short-60 current first)
     at_most "phase change: MiB in the end" $(($(field short-306 current last) / 1048576)) \
-        $((before * 104 / 100 / 1048576))
+        $((before * 101 / 100 / 1048576))
     echo "phase change: $(($(field short-306 current last) / 1048576)) MiB, $((before / 1048576)) at first"
 
     for file in alive-before alive-after limit-kept; do
         [ -s "$here/$file" ] || fail "$file: no"
     done
+    # What cannot be written to is left alone, with the reason, and holds up nobody.
+    grep -q "r: left alone: memory.reclaim: .*[Rr]ead-only" "$here/agent" || fail "a read-only memory.reclaim was not told"
     grep -q '"path": "w"' "$here/status-again" || fail "a cgroup that came again was not found"
     [ ! -e "$here/not-ended" ] || fail "SIGTERM did not end the daemon"
     cmp -s "$here/limits-before" "$here/limits-ended" ||
@@ -182,7 +186,38 @@ if [ -n "$short" ]; then
     exit
 fi
 
+# slow KERNEL: swap on a disk that answers 40 requests a second and is added after 20 s. In real
+# time: what is measured depends on this host, what is asked for does not.
+slow() {
+    speed= disk=512M:40 memory=512M
+    run "slow-$1" "$1" vm/offload/slow.sh 16 8 64
+    speed=--counted disk=1G memory=1G
+    here=$work/slow-$1
+    grep -q '"guard": "no-room"' "$here/status-without" || fail "slow-$1: without swap: $(cat "$here/status-without")"
+    at_least "slow-$1: pages taken once there is swap" "$(grown "slow-$1" pgsteal)" 200
+    at_most "slow-$1: longest answer in ms" "$(sort -n "$here/answers" | tail -n 1)" 2000
+    [ ! -e "$here/not-ended" ] || fail "slow-$1: SIGTERM did not end the daemon within 5 s"
+    cmp -s "$here/limits-before" "$here/limits-after" || fail "slow-$1: limits differ"
+    look "slow-$1"
+}
+
+# redis KERNEL: 120 MiB of Redis, read with a skew: a working set that has no edge.
+redis() {
+    for program in redis-server redis-cli; do
+        command -v $program >/dev/null 2>&1 || { echo "redis-$1: skipped: there is no $program"; return; }
+    done
+    with="--program redis-server --program redis-cli"
+    run "redis-$1" "$1" vm/offload/redis.sh 30000 400 120 900
+    with=
+    look "redis-$1"
+    at_least "redis-$1: pages taken" "$(grown "redis-$1" pgsteal)" 1000
+    at_most "redis-$1: pages that came back" "$(returned "redis-$1")" $(($(grown "redis-$1" pgsteal) / 100 + 64))
+    for each in alone with; do echo "redis-$1, $each: $(tail -n 1 "$work/redis-$1/latency-$each")"; done
+}
+
 for kernel in $kernels; do
+    slow "$kernel"
+    redis "$kernel"
     run "nothing-$kernel" "$kernel" vm/offload/guest.sh AGENT=none SECONDS=130
     run "fast-$kernel" "$kernel" vm/offload/guest.sh AGENT=prairie SECONDS=620
     look "fast-$kernel"
@@ -198,8 +233,15 @@ for kernel in $kernels; do
     # The cold memory is read within a minute, from the 420th second on.
     run "change-$kernel" "$kernel" vm/offload/guest.sh AGENT=prairie SECONDS=620 CHANGE_AT=420
     look "change-$kernel"
-    echo "change-$kernel: at most $(($(field "change-$kernel" current most) / 1048576)) MiB," \
-        "$(($(field "change-$kernel" current first) / 1048576)) at first"
+    echo "change-$kernel: at most $(($(field "change-$kernel" current most) / 1024)) KiB," \
+        "$(($(field "change-$kernel" current first) / 1024)) at first"
+    at_most "change-$kernel: KiB at most" $(($(field "change-$kernel" current most) / 1024)) \
+        $(($(field "change-$kernel" current first) / 1024 * 1005 / 1000))
+
+    # The same in huge pages.
+    run "huge-$kernel" "$kernel" vm/offload/guest.sh AGENT=prairie SECONDS=620 HUGE=always
+    look "huge-$kernel"
+    precise "huge-$kernel" "nothing-$kernel"
 done
 
 [ "$failed" = 0 ]

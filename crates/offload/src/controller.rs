@@ -74,6 +74,8 @@ pub struct Controller {
     past: Option<Past>,
     asked_bytes: u64,
     min_age: Duration,
+    /// Size at the mark that was set while the container started.
+    marked_bytes: Option<u64>,
 }
 
 impl Controller {
@@ -89,6 +91,7 @@ impl Controller {
             past: None,
             asked_bytes: 0,
             min_age: profile.min_age,
+            marked_bytes: None,
         }
     }
 
@@ -169,7 +172,7 @@ impl Controller {
             ..Decision::nothing(&self.profile)
         };
         decision.guard = guard::closed(&self.profile, &past, &idle_at);
-        decision.ageing = self.age(&decision.guard, now.at);
+        decision.ageing = self.age(&decision.guard, now);
         if decision.guard.is_none() {
             self.allow(&past, &idle_at, &mut decision);
         }
@@ -195,8 +198,9 @@ impl Controller {
             scanned_per_page: 0.0,
             returning: None,
         });
-        let nothing = Decision::nothing(&self.profile);
-        Decision { guard: Some(Guard::FirstLook), ..nothing }
+        let guard = Some(Guard::FirstLook);
+        let ageing = self.age(&guard, now);
+        Decision { guard, ageing, ..Decision::nothing(&self.profile) }
     }
 
     /// Pages scanned for each page taken, smoothed over periods in which something was asked for.
@@ -234,15 +238,24 @@ impl Controller {
         }
     }
 
-    /// Marks age while the container is left alone, too, but not while it starts or is pressed:
-    /// clearing bits costs it faults of the walk, and tells nothing about a start.
-    fn age(&mut self, guard: &Option<Guard>, now: Duration) -> Step {
+    /// Marks age while the container is left alone, too, but not while it is pressed: clearing
+    /// bits costs it faults of the walk.
+    ///
+    /// From the first look on, so that the wait for ages and the warm-up are one: what has not
+    /// been touched since a mark is idle, whatever the container did when it was set. Only what
+    /// came after it cannot be told; a container that has grown meanwhile is marked anew.
+    fn age(&mut self, guard: &Option<Guard>, now: &Observation) -> Step {
         match guard {
-            None | Some(Guard::Expanding { .. } | Guard::Contracting { .. }) => {
-                self.ageing.step(now)
+            Some(Guard::FirstLook | Guard::WarmUp { .. }) => {
+                self.marked_bytes.get_or_insert(now.current_bytes);
+                self.ageing.step(now.at)
             }
-            Some(Guard::WarmUp { .. }) if self.ageing.means() == Means::Generations => {
-                self.ageing.step(now)
+            None | Some(Guard::Expanding { .. } | Guard::Contracting { .. }) => {
+                let marked = self.marked_bytes.take();
+                if marked.is_some_and(|bytes| now.current_bytes > bytes / 4 * 5) {
+                    self.ageing.renew(self.min_age);
+                }
+                self.ageing.step(now.at)
             }
             Some(_) => Step::Wait,
         }

@@ -7,6 +7,7 @@
 pub mod container;
 pub mod lines;
 pub mod run;
+mod slots;
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -85,6 +86,7 @@ pub struct Daemon {
     next_id: u64,
     next_discovery: Duration,
     discoveries: u32,
+    watch: slots::Watch,
 }
 
 impl Daemon {
@@ -140,6 +142,7 @@ impl Daemon {
             next_id: 0,
             next_discovery: Duration::ZERO,
             discoveries: 0,
+            watch: slots::Watch::default(),
         })
     }
 
@@ -216,6 +219,9 @@ impl Daemon {
                 *due = (from + period).max(now + period / 2);
             }
             next = next.min(self.containers[at].due);
+        }
+        if let Some(at) = self.watch_slots(now) {
+            next = next.min(at);
         }
         // Jobs that were done in this very call, where the caller is the worker.
         self.finish_jobs(now);
@@ -383,6 +389,7 @@ impl Daemon {
             (decision.reclaim, decision.guard) = (None, Some(Guard::Busy));
         }
         let asked = self.act(at, &decision);
+        self.containers[at].asked_bytes = asked;
         self.tell(at, &decision, asked);
         if !self.setting.dry_run {
             self.lend(at, decision.returned_pages);

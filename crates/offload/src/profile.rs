@@ -62,10 +62,11 @@ impl Default for Profile {
 
 impl Profile {
     /// Batch jobs, which mind delay less than they like memory: the largest step that the paper
-    /// allows, and five times its pressure.
+    /// allows, five times its pressure, and memory that is used every minute is left alone, but
+    /// not all that is used every other.
     pub fn aggressive() -> Profile {
         let senpai = Senpai { reclaim_ratio: 0.01, threshold: 0.005, ..Senpai::default() };
-        Profile { senpai, ..Profile::default() }
+        Profile { senpai, min_age: Duration::from_secs(90), ..Profile::default() }
     }
 
     /// Sidecars, the paper's memory tax (§2.3): small containers whose objective is relaxed.

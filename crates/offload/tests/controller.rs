@@ -112,6 +112,26 @@ fn a_container_is_warmed_up_and_a_burst_holds() {
     assert_eq!(closed(&mut controller, 21, false), None);
 }
 
+/// When ages are measured of a container that is `grown` MiB large from 18 s on, 400 before.
+fn measured_at(grown: u64) -> u64 {
+    let mut controller = Controller::new(Profile::default(), Means::AccessedBits, false, COST);
+    let at = |period: u64| {
+        let mut now = quiet(period);
+        now.current_bytes = if period < 3 { 400 * MIB } else { grown * MIB };
+        now
+    };
+    let mut measures = |period: u64| controller.decide(&at(period)).ageing == Step::Measure;
+    6 * (0..60).find(|period| measures(*period)).unwrap()
+}
+
+#[test]
+fn ages_are_told_from_the_first_look_on_unless_the_container_was_still_filling() {
+    assert_eq!(measured_at(400), 120);
+    assert_eq!(measured_at(490), 120, "most of it was there");
+    // Marked anew at the first look after the warm-up of 30 s.
+    assert_eq!(measured_at(4_000), 30 + 120);
+}
+
 #[test]
 fn where_there_is_no_swap_only_page_cache_goes() {
     let mut controller = Controller::new(profile(), Means::None, true, COST);
@@ -131,9 +151,9 @@ fn where_there_is_no_swap_only_page_cache_goes() {
 #[test]
 fn memory_that_comes_back_is_left_alone_and_must_be_older() {
     let mut controller = Controller::new(profile(), Means::AccessedBits, false, COST);
-    controller.decide(&quiet(0));
+    assert_eq!(controller.decide(&quiet(0)).ageing, Step::Mark);
     let mut now = quiet(1);
-    assert_eq!(controller.decide(&now).ageing, Step::Mark);
+    assert_eq!(controller.decide(&now).ageing, Step::Wait);
     controller.measured(now.at, 300 * MIB);
     now = quiet(2);
     now.stat.pgsteal = 1_000;

@@ -229,17 +229,64 @@ fn slots_of_what_is_back_are_given_up_while_it_comes_back() {
     };
     back(5_000);
     daemon.tick(seconds(6));
-    let limit = (300 + 2) * MIB;
+    let limit = 300 * MIB + MIB / 2;
     assert_eq!(tree.first_line("work/a/memory.swap.max"), limit.to_string());
     tree.write("work/a/memory.swap.max", &format!("{limit}\n"));
     tree.write("work/a/memory.swap.current", &(100 * MIB).to_string());
     back(10_000);
     daemon.tick(seconds(12));
-    let limit = (150 + 2) * MIB;
+    let limit = 150 * MIB + MIB / 2;
     assert_eq!(tree.first_line("work/a/memory.swap.max"), limit.to_string());
     tree.write("work/a/memory.swap.max", &format!("{limit}\n"));
     daemon.tick(seconds(18));
     assert_eq!(tree.first_line("work/a/memory.swap.max"), "max", "nothing came back any more");
+}
+
+#[test]
+fn what_comes_back_between_two_periods_is_seen_within_half_a_second() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    tree.cgroup("work/b", 400 * MIB);
+    for name in ["a", "b"] {
+        tree.write(&format!("work/{name}/memory.swap.current"), &(200 * MIB).to_string());
+    }
+    let cached = |mib: u64| {
+        tree.write_proc(
+            "meminfo",
+            &format!("MemTotal: 4096000 kB\nSwapCached: {} kB\n", mib << 10),
+        );
+    };
+    let limits = || ["a", "b"].map(|name| tree.first_line(&format!("work/{name}/memory.swap.max")));
+    let max = || "max".to_owned();
+    cached(10);
+    let mut daemon =
+        tree.guarded_daemon(&RULE.replacen("[daemon]", "[daemon]\ndiscover = \"60s\"", 1));
+    daemon.tick(seconds(0));
+    // The groups of containers begin at different times.
+    daemon.tick(seconds(1));
+    let ms = |ms: u64| Duration::from_millis(1_000 + ms);
+    let back = |name: &str, mib: u64| {
+        let more = format!("swapcached {}\nworkingset_refault_anon {}\n", mib * MIB, mib * 256);
+        tree.stat(&format!("work/{name}"), (400 + mib) * MIB, &more);
+        tree.write(&format!("work/{name}/memory.current"), &((400 + mib) * MIB).to_string());
+    };
+    assert_eq!(daemon.tick(ms(10)), ms(500), "while something is offloaded");
+    back("a", 2);
+    assert_eq!(daemon.tick(ms(500)), ms(1_000));
+    assert_eq!(limits(), [max(), max()], "the host's figure stands still");
+    cached(12);
+    daemon.tick(ms(1_000));
+    let limit = 300 * MIB + MIB / 2;
+    assert_eq!(limits(), [limit.to_string(), max()]);
+    // It is followed, though the figure stands still now that slots are freed.
+    tree.write("work/a/memory.swap.max", &format!("{limit}\n"));
+    tree.write("work/a/memory.swap.current", &(100 * MIB).to_string());
+    daemon.tick(ms(1_500));
+    let limit = 150 * MIB + MIB / 2;
+    assert_eq!(limits(), [limit.to_string(), max()]);
+    tree.write("work/a/memory.swap.max", &format!("{limit}\n"));
+    daemon.stop().unwrap();
+    assert_eq!(limits(), [max(), max()]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use offload::ageing::{Means, Step};
 use offload::g_swap::GSwap;
 use offload::oomd::{Oomd, Seen};
-use offload::pressure::Pressure;
+use offload::pressure::{Pressure, returned_pages};
 use offload::senpai::Senpai;
 use offload::senpai_py::SenpaiPy;
 use offload::{Controller, Idle, Observation, Profile};
@@ -60,6 +60,10 @@ impl Agent {
     }
 }
 
+/// Pages that came back since its last period, from which on Prairie's daemon lowers the limit on
+/// swap, so that the kernel frees the slots of what comes back.
+const COMING_BACK_PAGES: u64 = 64;
+
 /// An agent at work on one container.
 pub struct Driver {
     agent: Agent,
@@ -88,6 +92,12 @@ impl Driver {
         }
         let now = container.observe();
         self.average(&now);
+        if let (Agent::Prairie(_), Some(before)) = (&self.agent, &self.before)
+            && returned_pages(before, &now) >= COMING_BACK_PAGES
+        {
+            // As its daemon sees between two periods, within half a second.
+            container.gives_up_slots = true;
+        }
         if container.now_s() < self.next_s {
             return;
         }
@@ -129,7 +139,10 @@ impl Driver {
                 };
                 take(container, law.reclaim_bytes(&seen));
             }
-            Agent::Prairie(controller) => decide(controller, container, now),
+            Agent::Prairie(controller) => {
+                container.gives_up_slots &= returned_pages(&before, now) > 0;
+                decide(controller, container, now);
+            }
         }
     }
 

@@ -134,6 +134,8 @@ pub struct Container {
     pub(super) rotated: [[u64; 2]; 2],
     pub(super) activated_file: bool,
     pub(super) generations: super::generations::Generations,
+    /// Its limit on swap is so low that a page gives up its slot when it comes back.
+    pub(super) gives_up_slots: bool,
     waits: BinaryHeap<Reverse<Wait>>,
     /// Until when each busy task waits for a page.
     tasks_s: Vec<f64>,
@@ -163,6 +165,7 @@ impl Container {
             rotated: [[0; 2]; 2],
             activated_file: false,
             generations: Default::default(),
+            gives_up_slots: false,
             waits: BinaryHeap::new(),
             tasks_s: vec![0.0; made.busy_tasks.max(1) as usize],
             resident: [0; 2],
@@ -396,7 +399,7 @@ impl Container {
         self.tasks_s[task] = done_s;
         let waited_us = (done_s - began_s) * 1e6;
         let restored = self.refaulted(number);
-        let keeps = self.made.kernel.keeps_copies;
+        let keeps = self.made.kernel.keeps_copies && !self.gives_up_slots;
         match page.place {
             Place::Zswap => {
                 self.pooled -= 1;

@@ -53,6 +53,10 @@ pub struct Container {
     how: How,
     backend: Backend,
     routed: bool,
+    /// What was asked for after the last observation.
+    pub(super) asked_bytes: u64,
+    /// Its limit on swap is lowered, so that slots of what is back are freed.
+    pub(super) gives_up_slots: bool,
 }
 
 /// By what its memory is taken.
@@ -115,6 +119,8 @@ impl Container {
             how,
             backend: rule.backend,
             routed: false,
+            asked_bytes: 0,
+            gives_up_slots: false,
         })
     }
 
@@ -282,59 +288,6 @@ impl Container {
             }
             Ok(()) => Some(format!("{file} = {value}")),
             Err(error) => Some(format!("{file} cannot be set to {value}: {error}")),
-        }
-    }
-}
-
-/// Pages that are back and keep their slots, from which on it is worth doing something about it.
-const KEPT_SLOTS_BYTES: u64 = 1 << 20;
-
-/// Pages that came back in a period, from which on slots are given back.
-const COMING_BACK_PAGES: u64 = 64;
-
-/// Room above what is used that a limit on swap leaves: half of it, and so much. No slot is freed
-/// below twice this, so it has to be small.
-const SLACK_BYTES: u64 = 2 << 20;
-
-impl Container {
-    /// While much comes back, has the kernel give up the slots and compressed copies of what is
-    /// back. Kernels before 6.9 keep both until a page is written, so that a phase change leaves
-    /// the container larger than it was; they free a slot at swap-in once swap is half full
-    /// (`mem_cgroup_swap_full`). A limit a little above what is used makes it so. It leaves room
-    /// for emergencies, and is on lease.
-    ///
-    /// Returns what there is to say.
-    pub fn free_slots(
-        &mut self,
-        root: &Path,
-        returned_pages: u64,
-        leases: &Mutex<Leases>,
-    ) -> Option<String> {
-        const FILE: &str = "memory.swap.max";
-        let directory = &self.cgroup.directory;
-        let mut leases = leases.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let keeps = self.seen.stat.swapcached > KEPT_SLOTS_BYTES;
-        if !keeps && leases.is_empty() {
-            return None;
-        }
-        let held = leases.value(directory, FILE).and_then(|value| value.parse::<u64>().ok());
-        if !keeps || returned_pages < COMING_BACK_PAGES {
-            held?;
-            let _ = leases.give_back(directory, FILE);
-            self.cgroup.refresh(root);
-            return Some(format!("{FILE} is as it was"));
-        }
-        let used = self.seen.swap_bytes;
-        let limit = (used + used / 2 + SLACK_BYTES) / 4096 * 4096;
-        // Only ever lower: while held, and below what somebody else has set.
-        let lower = held.is_none_or(|held| limit < held) && limit < self.cgroup.swap_max_bytes();
-        if !lower {
-            return None;
-        }
-        match leases.take(directory, FILE, &limit.to_string()) {
-            Ok(()) if held.is_some() => None,
-            Ok(()) => Some(format!("{FILE} = {limit} until nothing comes back any more")),
-            Err(error) => Some(format!("{FILE} cannot be set to {limit}: {error}")),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use host::ParseError;
-use host::cgroup::{Limit, limit, memory_stat};
+use host::cgroup::{Limit, MemoryStat, limit, memory_stat};
 use host::psi;
 
 use super::file::{Buffer, Held, is_gone};
@@ -135,13 +135,9 @@ impl Cgroup {
             Some(file) => pressure(file, "io.pressure", buffer)?,
             None => psi::Pressure::default(),
         };
-        let current_bytes = number(&self.current, "memory.current", buffer)?;
-        let text = self.stat.read_piece(buffer).map_err(Trouble::of("memory.stat"))?;
-        let stat = memory_stat::parse("memory.stat", text)?;
-        let swap_bytes = match &self.swap_current {
-            Some(file) => number(file, "memory.swap.current", buffer)?,
-            None => stat.zswapped,
-        };
+        let current_bytes = self.current_bytes(buffer)?;
+        let stat = self.stat(buffer)?;
+        let swap_bytes = self.swap_bytes(buffer)?.unwrap_or(stat.zswapped);
         Ok(Observation {
             at,
             current_bytes,
@@ -155,6 +151,32 @@ impl Cgroup {
             idle: Idle::Unknown,
             burst: false,
         })
+    }
+
+    /// `memory.current`.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    pub fn current_bytes(&self, buffer: &mut Buffer) -> Result<u64, Trouble> {
+        number(&self.current, "memory.current", buffer)
+    }
+
+    /// `memory.stat`.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    pub fn stat(&self, buffer: &mut Buffer) -> Result<MemoryStat, Trouble> {
+        let text = self.stat.read_piece(buffer).map_err(Trouble::of("memory.stat"))?;
+        Ok(memory_stat::parse("memory.stat", text)?)
+    }
+
+    /// `memory.swap.current`; nothing on a kernel without it.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    pub fn swap_bytes(&self, buffer: &mut Buffer) -> Result<Option<u64>, Trouble> {
+        let file = self.swap_current.as_ref();
+        file.map(|file| number(file, "memory.swap.current", buffer)).transpose()
     }
 
     /// The host's room, cut by the limits of the cgroup and all above it.

@@ -58,6 +58,18 @@ impl HostMemory {
         Ok(HostMemory { meminfo: held("meminfo")?, swaps: held("swaps")?, vmstat: held("vmstat")? })
     }
 
+    /// Pages in RAM that still have a slot in swap, in bytes, and nothing else: for who looks often.
+    ///
+    /// # Errors
+    /// As [`HostMemory::read`].
+    pub fn swap_cached_bytes(&self, buffer: &mut Buffer) -> io::Result<u64> {
+        let text = self.meminfo.read_piece(buffer)?;
+        let line = text.lines().find_map(|line| line.strip_prefix("SwapCached:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        let missing = || io::Error::new(io::ErrorKind::InvalidData, "meminfo has no SwapCached");
+        kib.and_then(|kib| kib.checked_mul(1024)).ok_or_else(missing)
+    }
+
     /// Reads them; what was swapped out, which costs the kernel most to tell, only if
     /// `with_writes`. Swap that was added since, zram for instance, is seen at once.
     ///

@@ -1,0 +1,164 @@
+//! Slots and compressed copies of what is back in memory: has the kernel give them up in time.
+//!
+//! Kernels before 6.9 keep a page's slot in swap, and its compressed copy, when the page is read
+//! back, until it is written. So memory that turns from cold to hot costs half as much again as
+//! it ever did. Those kernels free a slot at swap-in once swap is half full
+//! (`mem_cgroup_swap_full`): a limit on swap a little above what is used makes it so. It leaves
+//! room for emergencies, is on lease, and stands only while something comes back.
+//!
+//! What came back *before* the limit keeps its copy for good, so the limit has to be quick.
+//! Between two periods the daemon therefore watches one figure of the host, twice a second,
+//! whenever something is offloaded: pages in RAM that have a slot. Only where that grows are the
+//! containers looked at.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use super::Daemon;
+use super::container::Container;
+use crate::pressure::returned_pages;
+use crate::world::cgroup::Trouble;
+use crate::world::file::Buffer;
+use crate::world::lease::Leases;
+
+/// Time between two looks at the host's figure.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Less offloaded than this is not worth a watch.
+const WATCHED_BYTES: u64 = 1 << 20;
+
+/// Growth of the host's figure from which on the containers are looked at. The kernel keeps such
+/// figures by CPU and adds up what is more than some hundred pages.
+const GROWTH_BYTES: u64 = 64 * 4096;
+
+/// Pages that are back and keep their slots, from which on it is worth doing something about it.
+const KEPT_BYTES: u64 = 1 << 20;
+
+/// Pages that came back since the last period, from which on slots are given up.
+const COMING_BACK_PAGES: u64 = 64;
+
+/// So much is given up even if it comes back more slowly than that.
+const MOST_KEPT_BYTES: u64 = 8 << 20;
+
+/// Room above what is used that a limit on swap leaves: half of it, and so much. No slot is freed
+/// below twice this, so it has to be small.
+const SLACK_BYTES: u64 = 1 << 19;
+
+const FILE: &str = "memory.swap.max";
+
+/// What the host's figure was when it was last looked at.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Watch {
+    next: Duration,
+    swap_cached_bytes: Option<u64>,
+}
+
+impl Daemon {
+    /// Looks at the host, if it is time, and at the containers, if something comes back. Returns
+    /// when to look again.
+    pub(super) fn watch_slots(&mut self, now: Duration) -> Option<Duration> {
+        let offloaded = |container: &Container| container.seen.swap_bytes >= WATCHED_BYTES;
+        if self.setting.dry_run || !self.containers.iter().any(offloaded) {
+            self.watch = Watch::default();
+            return None;
+        }
+        // Also after a clock that went back.
+        if now < self.watch.next && self.watch.next <= now + EVERY {
+            return Some(self.watch.next);
+        }
+        let Ok(bytes) = self.host_memory.swap_cached_bytes(&mut self.buffer) else { return None };
+        let before = self.watch.swap_cached_bytes.unwrap_or(bytes);
+        let grows = bytes > before.saturating_add(GROWTH_BYTES);
+        // What shrinks is followed at once; what grows too slowly to be looked at adds up.
+        let swap_cached_bytes = Some(if grows { bytes } else { before.min(bytes) });
+        self.watch = Watch { next: now + EVERY, swap_cached_bytes };
+        for at in 0..self.containers.len() {
+            let container = &mut self.containers[at];
+            if !offloaded(container) || !(grows || container.gives_up_slots) {
+                continue;
+            }
+            let said = container.glance(grows, &self.leases, &mut self.buffer);
+            if let Some(text) = said {
+                let path = container.cgroup.path.clone();
+                self.tell_once(&path, text);
+            }
+        }
+        Some(self.watch.next)
+    }
+}
+
+impl Container {
+    /// Looks at the container between two periods. Returns what there is to say.
+    fn glance(
+        &mut self,
+        grows: bool,
+        leases: &Mutex<Leases>,
+        buffer: &mut Buffer,
+    ) -> Option<String> {
+        let mut glance = || -> Result<Option<u64>, Trouble> {
+            if self.gives_up_slots {
+                return self.cgroup.swap_bytes(buffer);
+            }
+            // The cheap file first: who gets pages back grows, apart from what was taken, of which
+            // kernels take up to twice as much as they are asked to.
+            let least = self.seen.current_bytes.saturating_sub(2 * self.asked_bytes);
+            let grown = self.cgroup.current_bytes(buffer)?.saturating_sub(least);
+            if !grows || grown < COMING_BACK_PAGES * 4096 {
+                return Ok(None);
+            }
+            let seen = &self.seen;
+            let now = crate::Observation { stat: self.cgroup.stat(buffer)?, ..*seen };
+            let returned = returned_pages(seen, &now);
+            let is_due = returned >= COMING_BACK_PAGES && now.stat.swapcached > KEPT_BYTES;
+            if is_due { self.cgroup.swap_bytes(buffer) } else { Ok(None) }
+        };
+        // What cannot be read now is told at the next period.
+        let used = glance().ok().flatten()?;
+        self.limit_swap(used, &mut lock(leases))
+    }
+
+    /// At the end of a period in which so many pages came back: takes or lowers the limit, or
+    /// gives it back. Returns what there is to say.
+    pub fn free_slots(
+        &mut self,
+        root: &Path,
+        returned_pages: u64,
+        leases: &Mutex<Leases>,
+    ) -> Option<String> {
+        let kept = self.seen.stat.swapcached;
+        let much = returned_pages >= COMING_BACK_PAGES && kept > KEPT_BYTES;
+        if much || returned_pages > 0 && (kept > MOST_KEPT_BYTES || self.gives_up_slots) {
+            return self.limit_swap(self.seen.swap_bytes, &mut lock(leases));
+        }
+        if !std::mem::take(&mut self.gives_up_slots) {
+            return None;
+        }
+        let _ = lock(leases).give_back(&self.cgroup.directory, FILE);
+        self.cgroup.refresh(root);
+        Some(format!("{FILE} is as it was"))
+    }
+
+    fn limit_swap(&mut self, used: u64, leases: &mut Leases) -> Option<String> {
+        let directory = &self.cgroup.directory;
+        let held = leases.value(directory, FILE).and_then(|value| value.parse::<u64>().ok());
+        let limit = (used + used / 2 + SLACK_BYTES) / 4096 * 4096;
+        // Only ever lower: while held, and below what somebody else has set.
+        let lower = held.is_none_or(|held| limit < held) && limit < self.cgroup.swap_max_bytes();
+        if !lower {
+            return None;
+        }
+        match leases.take(directory, FILE, &limit.to_string()) {
+            Ok(()) => {
+                self.gives_up_slots = true;
+                let newly = held.is_none();
+                newly.then(|| format!("{FILE} = {limit} until nothing comes back any more"))
+            }
+            Err(error) => Some(format!("{FILE} cannot be set to {limit}: {error}")),
+        }
+    }
+}
+
+fn lock(leases: &Mutex<Leases>) -> std::sync::MutexGuard<'_, Leases> {
+    leases.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}

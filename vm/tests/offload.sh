@@ -215,7 +215,19 @@ redis() {
     for each in alone with; do echo "redis-$1, $each: $(tail -n 1 "$work/redis-$1/latency-$each")"; done
 }
 
+# many KERNEL: what the daemon costs itself, for 200 containers.
+many() {
+    with="--file vm/offload/many.toml"
+    run "many-$1" "$1" vm/offload/many.sh
+    with=
+    us=$(sed -n 's/ us of .*//p' "$work/many-$1/cost")
+    echo "many-$1: $((us * 100 / 300 / 200)) hundredths of a us a second and container," \
+        "$(sed -n 's/VmRSS:[^0-9]*//p' "$work/many-$1/cost") resident"
+    at_most "many-$1: KiB resident" "$(sed -n 's/VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "$work/many-$1/cost")" 20480
+}
+
 for kernel in $kernels; do
+    many "$kernel"
     slow "$kernel"
     redis "$kernel"
     run "nothing-$kernel" "$kernel" vm/offload/guest.sh AGENT=none SECONDS=130

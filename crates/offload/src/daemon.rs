@@ -8,6 +8,7 @@ pub mod container;
 pub mod lines;
 pub mod run;
 mod slots;
+pub mod waiting;
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -182,20 +183,6 @@ impl Daemon {
         self.next_discovery = Duration::ZERO;
         self.named.clear();
         self.told.clear();
-    }
-
-    /// The trigger of the container with that number fired.
-    pub fn burst(&mut self, id: u64) {
-        let Some(container) = self.containers.iter_mut().find(|container| container.id == id)
-        else {
-            return;
-        };
-        if !std::mem::replace(&mut container.burst, true) {
-            let path = &container.cgroup.path;
-            self.setting
-                .log
-                .note("burst", format_args!("{path}: a burst of pressure; nothing is taken"));
-        }
     }
 
     /// Does what is due at `now`, and returns when the next thing is.

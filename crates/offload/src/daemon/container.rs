@@ -40,6 +40,8 @@ pub struct Container {
     pub controller: Controller,
     /// Tells of bursts, where the kernel does.
     pub trigger: Option<Trigger>,
+    /// The daemon listens to it.
+    pub(super) heard: bool,
     /// It told of one since the last decision.
     pub burst: bool,
     /// When it is next looked at.
@@ -111,6 +113,7 @@ impl Container {
             cgroup,
             controller,
             trigger,
+            heard: false,
             burst: false,
             due: Duration::ZERO,
             jobs: 0,

@@ -1,4 +1,4 @@
-//! The loop: sleeps until something is due, a job is done, a trigger fires or a signal comes.
+//! The loop: does what is due, sleeps, listens to signals and the service manager.
 
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::Daemon;
+use super::waiting::{Heard, Waiting};
 use crate::config::Config;
 use crate::notify::Notify;
 use crate::status::serve_metrics;
@@ -64,6 +64,7 @@ pub fn run(mut daemon: Daemon, path: &Path, signals: &Signals, notify: &Notify) 
     if let Some(address) = settings.metrics {
         serve_metrics(&status, address).map_err(at(format!("metrics at {address}")))?;
     }
+    let mut waiting = Waiting::new(&[signals.woken.as_fd(), daemon.workers().event()])?;
     daemon.tick(monotonic());
     notify.tell("READY=1");
     let mut heard = Instant::now();
@@ -88,7 +89,7 @@ pub fn run(mut daemon: Daemon, path: &Path, signals: &Signals, notify: &Notify) 
         let busy = daemon.containers().iter().any(|container| container.jobs > 0);
         let most = if busy { most.min(daemon.config().daemon.deadline) } else { most };
         let wait = next.saturating_sub(now).clamp(Duration::from_millis(10), most);
-        wait_for(&mut daemon, signals, wait)?;
+        wait_for(&mut daemon, &mut waiting, signals, wait)?;
     }
     notify.tell("STOPPING=1");
     daemon.log().note("stop", format_args!("putting back what is on lease"));
@@ -111,39 +112,20 @@ fn reload(daemon: &mut Daemon, path: &Path) {
 }
 
 /// Sleeps, and hands triggers that fired to the daemon.
-fn wait_for(daemon: &mut Daemon, signals: &Signals, wait: Duration) -> io::Result<()> {
-    let mut fired = Vec::new();
-    {
-        let triggers = daemon.containers().iter().filter_map(|container| {
-            let is_quiet = !container.burst;
-            container.trigger.as_ref().filter(|_| is_quiet).map(|trigger| (container.id, trigger))
-        });
-        let (mut ids, mut fds) = (Vec::new(), Vec::new());
-        fds.push(PollFd::from_borrowed_fd(signals.woken.as_fd(), PollFlags::IN));
-        fds.push(PollFd::from_borrowed_fd(daemon.workers().event(), PollFlags::IN));
-        for (id, trigger) in triggers {
-            ids.push(id);
-            fds.push(PollFd::from_borrowed_fd(trigger.as_fd(), PollFlags::PRI));
-        }
-        let timeout = Timespec::try_from(wait).ok();
-        match poll(&mut fds, timeout.as_ref()) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-        for (fd, id) in fds[2..].iter().zip(&ids) {
-            // An error alone says that the cgroup is gone.
-            if fd.revents().contains(PollFlags::PRI) && !fd.revents().contains(PollFlags::ERR) {
-                fired.push(*id);
-            }
-        }
-        let errors = fds[2..].iter().any(|fd| fd.revents().contains(PollFlags::ERR));
-        if errors && fired.is_empty() {
-            // It is noticed by the next look for cgroups; do not spin until then.
-            std::thread::sleep(Duration::from_millis(50));
+fn wait_for(
+    daemon: &mut Daemon,
+    waiting: &mut Waiting,
+    signals: &Signals,
+    most: Duration,
+) -> io::Result<()> {
+    daemon.listen(waiting);
+    for heard in waiting.sleep(most)? {
+        match heard {
+            Heard::Burst(id) => daemon.burst(id),
+            Heard::Gone(id) => daemon.lost(id),
         }
     }
     signals.drain();
-    fired.into_iter().for_each(|id| daemon.burst(id));
     Ok(())
 }
 

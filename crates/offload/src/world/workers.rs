@@ -123,7 +123,7 @@ impl Workers {
         }
     }
 
-    /// Readable when a job is done.
+    /// Readable when a job is done and no more are waiting.
     pub fn event(&self) -> BorrowedFd<'_> {
         self.shared.event.as_fd()
     }
@@ -181,7 +181,10 @@ fn work(shared: &Shared, at: usize) {
         state = shared.lock();
         state.overdue_at[at] = None;
         state.done.push(done);
-        let _ = rustix::io::write(&shared.event, &1u64.to_ne_bytes());
+        // Nobody has to hear of each: what is done is collected whenever something is due, too.
+        if state.pending.is_empty() {
+            let _ = rustix::io::write(&shared.event, &1u64.to_ne_bytes());
+        }
     }
 }
 

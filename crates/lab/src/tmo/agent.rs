@@ -95,7 +95,7 @@ impl Driver {
         if let (Agent::Prairie(_), Some(before)) = (&self.agent, &self.before)
             && returned_pages(before, &now) >= COMING_BACK_PAGES
         {
-            // As its daemon sees between two periods, within half a second.
+            // As its daemon sees between two periods, within a second.
             container.gives_up_slots = true;
         }
         if container.now_s() < self.next_s {

@@ -21,6 +21,9 @@ use crate::status::serve_metrics;
 /// Descriptors that a container holds open.
 const DESCRIPTORS_EACH: u64 = 9;
 
+/// The daemon's own CPU time is told no more often than this.
+const ACCOUNT_EVERY: Duration = Duration::from_secs(1);
+
 /// Signals, as flags and as a stream that wakes the loop.
 pub struct Signals {
     stop: Arc<AtomicBool>,
@@ -68,6 +71,7 @@ pub fn run(mut daemon: Daemon, path: &Path, signals: &Signals, notify: &Notify) 
     daemon.tick(monotonic());
     notify.tell("READY=1");
     let mut heard = Instant::now();
+    let mut accounted = Duration::ZERO;
     while !signals.stop.load(Ordering::Relaxed) {
         if signals.reload.swap(false, Ordering::Relaxed) {
             notify.tell("RELOADING=1");
@@ -77,7 +81,10 @@ pub fn run(mut daemon: Daemon, path: &Path, signals: &Signals, notify: &Notify) 
         let now = monotonic();
         let next = daemon.tick(now);
         daemon.workers().interrupt_overdue(Instant::now());
-        account(&daemon);
+        if now >= accounted + ACCOUNT_EVERY {
+            account(&daemon);
+            accounted = now;
+        }
         if let Some(every) = notify.watchdog
             && heard.elapsed() >= every
         {
@@ -121,11 +128,11 @@ fn wait_for(
     daemon.listen(waiting);
     for heard in waiting.sleep(most)? {
         match heard {
+            Heard::Readable => signals.drain(),
             Heard::Burst(id) => daemon.burst(id),
             Heard::Gone(id) => daemon.lost(id),
         }
     }
-    signals.drain();
     Ok(())
 }
 

@@ -7,7 +7,7 @@
 //! room for emergencies, is on lease, and stands only while something comes back.
 //!
 //! What came back *before* the limit keeps its copy for good, so the limit has to be quick.
-//! Between two periods the daemon therefore watches one figure of the host, twice a second,
+//! Between two periods the daemon therefore watches one figure of the host, four times a second,
 //! whenever something is offloaded: pages in RAM that have a slot. Only where that grows are the
 //! containers looked at.
 
@@ -23,7 +23,7 @@ use crate::world::file::Buffer;
 use crate::world::lease::Leases;
 
 /// Time between two looks at the host's figure.
-const EVERY: Duration = Duration::from_millis(500);
+const EVERY: Duration = Duration::from_millis(250);
 
 /// Less offloaded than this is not worth a watch.
 const WATCHED_BYTES: u64 = 1 << 20;
@@ -33,7 +33,7 @@ const WATCHED_BYTES: u64 = 1 << 20;
 const GROWTH_BYTES: u64 = 64 * 4096;
 
 /// Pages that are back and keep their slots, from which on it is worth doing something about it.
-const KEPT_BYTES: u64 = 1 << 20;
+const KEPT_BYTES: u64 = 1 << 18;
 
 /// Pages that came back since the last period, from which on slots are given up.
 const COMING_BACK_PAGES: u64 = 64;
@@ -41,9 +41,9 @@ const COMING_BACK_PAGES: u64 = 64;
 /// So much is given up even if it comes back more slowly than that.
 const MOST_KEPT_BYTES: u64 = 8 << 20;
 
-/// Room above what is used that a limit on swap leaves: half of it, and so much. No slot is freed
-/// below twice this, so it has to be small.
-const SLACK_BYTES: u64 = 1 << 19;
+/// Room above what is used that a limit on swap leaves: a quarter of it, and so much. Slots are
+/// freed while more than five eighths of what was used then is used, and none below twice this.
+const SLACK_BYTES: u64 = 1 << 18;
 
 const FILE: &str = "memory.swap.max";
 
@@ -142,7 +142,7 @@ impl Container {
     fn limit_swap(&mut self, used: u64, leases: &mut Leases) -> Option<String> {
         let directory = &self.cgroup.directory;
         let held = leases.value(directory, FILE).and_then(|value| value.parse::<u64>().ok());
-        let limit = (used + used / 2 + SLACK_BYTES) / 4096 * 4096;
+        let limit = (used + used / 4 + SLACK_BYTES) / 4096 * 4096;
         // Only ever lower: while held, and below what somebody else has set.
         let lower = held.is_none_or(|held| limit < held) && limit < self.cgroup.swap_max_bytes();
         if !lower {

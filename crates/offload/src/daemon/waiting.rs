@@ -25,9 +25,11 @@ pub struct Waiting {
     events: Vec<epoll::Event>,
 }
 
-/// What a trigger says.
+/// What was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
+    /// One of the files is readable.
+    Readable,
     /// A burst of pressure in the container with that number.
     Burst(u64),
     /// Its cgroup is gone.
@@ -56,7 +58,7 @@ impl Waiting {
         Ok(epoll::add(&self.epoll, trigger, data, epoll::EventFlags::PRI)?)
     }
 
-    /// Sleeps no longer than `most`; tells what triggers said.
+    /// Sleeps no longer than `most`; tells what was heard.
     ///
     /// # Errors
     /// The system's; a signal is none.
@@ -69,12 +71,16 @@ impl Waiting {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let triggers = self.events.drain(..).filter(|event| { event.data }.u64() != OTHER);
-        Ok(triggers.map(|event| {
-            // A burst of a cgroup that is gone is no news.
+        Ok(self.events.drain(..).map(|event| {
             let (flags, id) = (event.flags, event.data.u64());
-            let gone = flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP);
-            if gone { Heard::Gone(id) } else { Heard::Burst(id) }
+            match id {
+                OTHER => Heard::Readable,
+                // A burst of a cgroup that is gone is no news.
+                _ if flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP) => {
+                    Heard::Gone(id)
+                }
+                _ => Heard::Burst(id),
+            }
         }))
     }
 }
@@ -129,7 +135,8 @@ mod tests {
         assert!(started.elapsed() >= Duration::from_millis(29));
         rustix::io::write(&writer, b"x").unwrap();
         let started = std::time::Instant::now();
-        assert_eq!(waiting.sleep(Duration::from_secs(60)).unwrap().count(), 0);
+        let heard: Vec<Heard> = waiting.sleep(Duration::from_secs(60)).unwrap().collect();
+        assert_eq!(heard, [Heard::Readable]);
         assert!(started.elapsed() < Duration::from_secs(30));
     }
 }

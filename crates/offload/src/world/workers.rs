@@ -5,6 +5,7 @@
 //! signal, upon which the kernel ends its reclaim early. So one slow cgroup holds up nobody.
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -45,6 +46,8 @@ pub struct Done {
 pub struct Workers {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
+    /// Jobs handed in and not yet collected.
+    outstanding: Cell<usize>,
 }
 
 #[derive(Debug)]
@@ -89,11 +92,12 @@ impl Workers {
             builder.stack_size(128 << 10).spawn(move || work(&shared, at))
         };
         let threads = (0..threads).map(spawn).collect::<io::Result<_>>()?;
-        Ok(Workers { shared, threads })
+        Ok(Workers { shared, threads, outstanding: Cell::new(0) })
     }
 
     /// Hands in a job.
     pub fn submit(&self, job: Job) {
+        self.outstanding.set(self.outstanding.get() + 1);
         if self.threads.is_empty() {
             let done = perform(&job);
             self.lock().done.push(done);
@@ -105,9 +109,15 @@ impl Workers {
 
     /// Moves what is done to the end of `done`.
     pub fn collect(&self, done: &mut Vec<Done>) {
+        if self.outstanding.get() == 0 {
+            return;
+        }
+        // Read under the lock under which it is written: it never outlives what it told of.
+        let mut state = self.lock();
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.shared.event, &mut count);
-        done.append(&mut self.lock().done);
+        self.outstanding.set(self.outstanding.get() - state.done.len());
+        done.append(&mut state.done);
     }
 
     /// Interrupts jobs that take longer than they may.

@@ -15,8 +15,8 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
-use core::hint::black_box;
-use core::ops::BitXor;
+
+use hostmem::{Array, prefetch};
 
 use crate::layout::{Frame, Layout};
 use crate::{BlockCounts, MigrateType, Mobility, Order};
@@ -90,13 +90,20 @@ impl Mark {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Links {
-    word: [u32; 2],
-    prev: u32,
+/// Words of links for a pair of buddies.
+const PAIR: usize = 3;
+
+/// Where the word of `frame` lies among the links.
+#[inline]
+const fn word_at(frame: Frame) -> usize {
+    frame.index() / 2 * PAIR + frame.index() % 2
 }
 
-const _: () = assert!(size_of::<Links>() == 12 && size_of::<Mark>() == 1);
+/// Where the backward link of `frame` and its buddy lies among the links.
+#[inline]
+const fn prev_at(frame: Frame) -> usize {
+    frame.index() / 2 * PAIR + 2
+}
 
 /// Who holds an allocated block: a number of the caller's choosing below
 /// [`FrameTable::owners`]. A block of `2^j` frames is held by `2^j` consecutive owners, frame by
@@ -106,10 +113,11 @@ pub type Owner = u32;
 /// The state of every frame of a machine.
 #[derive(Clone)]
 pub struct FrameTable {
-    links: Vec<Links>,
-    marks: Vec<Mark>,
+    links: Array<u32>,
+    marks: Array<u8>,
     blocks: Vec<BlockCounts>,
-    location: Vec<u32>,
+    /// The complement of each owner's frame: zero for none.
+    location: Array<u32>,
 }
 
 impl FrameTable {
@@ -135,10 +143,10 @@ impl FrameTable {
         assert!(frames.is_multiple_of(u64::from(BlockCounts::FRAMES)), "{frames} frames");
         assert!(frames < u64::from(u32::MAX), "{frames} frames");
         FrameTable {
-            links: vec![Links { word: [0; 2], prev: 0 }; frames as usize / 2],
-            marks: vec![Mark::ABSENT; frames as usize],
+            links: Array::zeroed(frames as usize / 2 * PAIR),
+            marks: Array::zeroed(frames as usize),
             blocks: vec![BlockCounts::default(); frames as usize / BlockCounts::FRAMES as usize],
-            location: vec![Frame::NONE.0; owners as usize],
+            location: Array::zeroed(owners as usize),
         }
     }
 
@@ -154,31 +162,31 @@ impl FrameTable {
 
     /// Bytes that the table takes for each frame, counted from its allocations.
     pub fn bytes_per_frame(&self) -> f64 {
-        let bytes = self.links.capacity() * size_of::<Links>()
-            + self.marks.capacity() * size_of::<Mark>()
+        let bytes = size_of_val(&self.links[..])
+            + size_of_val(&self.marks[..])
             + self.blocks.capacity() * size_of::<BlockCounts>()
-            + self.location.capacity() * size_of::<u32>();
+            + size_of_val(&self.location[..]);
         bytes as f64 / self.frames() as f64
     }
 
     fn mark(&self, frame: Frame) -> Mark {
-        self.marks[frame.index()]
+        Mark(self.marks[frame.index()])
     }
 
     #[inline]
     fn set_head(&mut self, frame: Frame, state: State, detail: u8, order: Order) {
-        self.marks[frame.index()] = Mark::head(state, detail, order);
+        self.marks[frame.index()] = Mark::head(state, detail, order).0;
         if order > Order::BASE {
-            self.marks[frame.index() + 1] = Mark::second(order);
+            self.marks[frame.index() + 1] = Mark::second(order).0;
         }
     }
 
     fn word(&self, frame: Frame) -> u32 {
-        self.links[frame.index() / 2].word[frame.index() % 2]
+        self.links[word_at(frame)]
     }
 
     fn set_word(&mut self, frame: Frame, word: u32) {
-        self.links[frame.index() / 2].word[frame.index() % 2] = word;
+        self.links[word_at(frame)] = word;
     }
 
     /// What `frame` is.
@@ -193,7 +201,7 @@ impl FrameTable {
         if !self.mark(frame).is_larger() {
             return Order::BASE;
         }
-        Order::new(self.marks[frame.index() + 1].0 >> 3).unwrap_or(Order::BASE)
+        Order::new(self.marks[frame.index() + 1] >> 3).unwrap_or(Order::BASE)
     }
 
     /// The list that the free or cached block that starts at `frame` is on: its meaning is the
@@ -222,8 +230,8 @@ impl FrameTable {
     pub fn is_free_block(&self, frame: Frame, order: Order) -> bool {
         let free = Mark::head(State::Free, 0, order);
         // A second mark is there wherever the first says that the block is larger.
-        self.marks.get(frame.index()).is_some_and(|mark| mark.is_like(free))
-            && (order == Order::BASE || self.marks[frame.index() + 1] == Mark::second(order))
+        self.marks.get(frame.index()).is_some_and(|&mark| Mark(mark).is_like(free))
+            && (order == Order::BASE || self.marks[frame.index() + 1] == Mark::second(order).0)
     }
 
     /// The owner of the allocated block that starts at `frame`.
@@ -253,11 +261,11 @@ impl FrameTable {
     }
 
     pub(crate) fn prev(&self, frame: Frame) -> Frame {
-        Frame(self.links[frame.index() / 2].prev)
+        Frame(self.links[prev_at(frame)])
     }
 
     pub(crate) fn set_prev(&mut self, frame: Frame, prev: Frame) {
-        self.links[frame.index() / 2].prev = prev.0;
+        self.links[prev_at(frame)] = prev.0;
     }
 
     #[inline]
@@ -267,7 +275,7 @@ impl FrameTable {
 
     #[inline]
     pub(crate) fn set_inside(&mut self, frame: Frame) {
-        self.marks[frame.index()] = Mark::INSIDE;
+        self.marks[frame.index()] = Mark::INSIDE.0;
     }
 
     /// Marks a free block that left its free list as held by a per-CPU list.
@@ -304,7 +312,7 @@ impl FrameTable {
         debug_assert!(matches!(self.state(frame), State::Inside | State::Cached), "{frame:?}");
         self.set_head(frame, State::Allocated, mobility as u8, order);
         self.set_word(frame, owner);
-        self.location[owner as usize] = frame.0;
+        self.location[owner as usize] = !frame.0;
         self.recount(frame, order, Mobility::Free, mobility);
     }
 
@@ -320,20 +328,19 @@ impl FrameTable {
     ) {
         let (first, count) = (start.index(), frames as usize);
         debug_assert!(
-            self.marks[first..first + count].iter().all(|mark| mark.state() == State::Inside),
+            self.marks[first..first + count]
+                .iter()
+                .all(|&mark| Mark(mark).state() == State::Inside),
             "{start:?}"
         );
-        self.marks[first..first + count].fill(Mark::head(
-            State::Allocated,
-            mobility as u8,
-            Order::BASE,
-        ));
+        let head = Mark::head(State::Allocated, mobility as u8, Order::BASE);
+        self.marks[first..first + count].fill(head.0);
         for (owner, frame) in (owner..).zip(start.0..start.0 + frames) {
             self.set_word(Frame(frame), owner);
         }
         let locations = &mut self.location[owner as usize..owner as usize + count];
         for (location, frame) in locations.iter_mut().zip(start.0..) {
-            *location = frame;
+            *location = !frame;
         }
         let mut at = start.0;
         while at < start.0 + frames {
@@ -381,13 +388,13 @@ impl FrameTable {
             self.set_head(part, State::Allocated, mobility as u8, half);
         }
         self.set_word(upper, owner);
-        self.location[owner as usize] = upper.0;
+        self.location[owner as usize] = !upper.0;
     }
 
     /// The allocated block that starts with `owner`'s frame, if there is one. Constant time.
     #[inline]
     pub fn block_of(&self, owner: Owner) -> Option<Frame> {
-        let frame = Frame(*self.location.get(owner as usize)?);
+        let frame = Frame(!*self.location.get(owner as usize)?);
         // A location outlives its block; the block itself tells whether it is still this owner's.
         let live = frame != Frame::NONE
             && self.state(frame) == State::Allocated
@@ -395,40 +402,46 @@ impl FrameTable {
         live.then_some(frame)
     }
 
-    /// Reads what freeing or allocating for each of `owners` will read, and changes nothing.
+    /// Has the host fetch where `owner`'s frame lies, which [`block_of`](FrameTable::block_of) and
+    /// [`allocate`](FrameTable::allocate) look up first. Changes nothing.
     ///
-    /// The table is larger than any cache. A core waits for several lines of main memory at once
-    /// if they do not depend on each other, so it pays to ask for those of many owners before
-    /// looking at the first.
+    /// The table is larger than any cache, and a core waits for many lines of main memory at once
+    /// if it asks for them early enough.
     #[inline]
-    pub fn touch(&self, owners: &[Owner]) {
-        let location = |&owner: &Owner| self.location.get(owner as usize).copied().unwrap_or(0);
-        black_box(owners.iter().map(location).fold(0, BitXor::bitxor));
-        let lines = |owner: &Owner| {
-            let frame = location(owner) as usize;
-            let mark = self.marks.get(frame).map_or(0, |mark| u32::from(mark.0));
-            mark ^ self.links.get(frame / 2).map_or(0, |links| links.prev)
-        };
-        black_box(owners.iter().map(lines).fold(0, BitXor::bitxor));
+    pub fn prefetch_location(&self, owner: Owner) {
+        prefetch(&self.location, owner as usize);
     }
 
-    /// Reads what merging each of `frames` with its buddy will read, and changes nothing: the
-    /// buddy's mark, and where it is free, the links of its neighbours on its list. See
-    /// [`touch`](FrameTable::touch).
+    /// Has the host fetch what freeing `owner`'s block will read. Wants its location, which is
+    /// best fetched some time before. Changes nothing.
     #[inline]
-    pub fn touch_buddies(&self, frames: impl Iterator<Item = Frame> + Clone) {
-        let links = |frame: u32| self.links.get(frame as usize / 2).map_or(0, |links| links.prev);
-        let own = |frame: Frame| u32::from(self.mark(frame).0) ^ links(frame.0);
-        black_box(frames.clone().map(own).fold(0, BitXor::bitxor));
-        let neighbours = |frame: Frame| {
-            let buddy = frame.buddy(Order::BASE);
-            let pair = &self.links[frame.index() / 2];
-            // Elsewhere the words mean something else: the frame itself stands for them.
-            let is_free = u32::from(self.state(buddy) == State::Free).wrapping_neg();
-            let either = |link: u32| (link & is_free) | (frame.0 & !is_free);
-            links(either(pair.word[buddy.index() % 2])) ^ links(either(pair.prev))
-        };
-        black_box(frames.map(neighbours).fold(0, BitXor::bitxor));
+    pub fn prefetch_block(&self, owner: Owner) {
+        let location = self.location.get(owner as usize).copied().unwrap_or(0);
+        self.prefetch_frame(Frame(!location));
+    }
+
+    /// Has the host fetch the mark and the links of `frame` and, all but always, of its buddies.
+    #[inline]
+    pub(crate) fn prefetch_frame(&self, frame: Frame) {
+        prefetch(&self.marks, frame.index());
+        prefetch(&self.links, word_at(frame));
+    }
+
+    /// Has the host fetch the links of the neighbours of `frame`'s free buddies on their lists:
+    /// merging with them will write there. Wants the frame itself fetched; of larger buddies, only
+    /// those whose links lie beside its own are looked at.
+    #[inline]
+    pub(crate) fn prefetch_neighbours(&self, frame: Frame) {
+        let (mut block, mut order) = (frame, Order::BASE);
+        while order.get() <= 2 {
+            let buddy = block.buddy(order);
+            if !self.is_free_block(buddy, order) {
+                return;
+            }
+            prefetch(&self.links, word_at(self.next(buddy)));
+            prefetch(&self.links, prev_at(self.prev(buddy)));
+            (block, order) = (Frame(block.0 & buddy.0), order.doubled());
+        }
     }
 
     /// The allocated block that contains `owner`'s frame: its first owner and its first frame.
@@ -481,7 +494,7 @@ impl FrameTable {
     fn is_absent_pageblock(&self, frame: Frame) -> bool {
         let end = frame.index() + usize::from(BlockCounts::FRAMES);
         frame.align_down(Order::HUGE) == frame
-            && self.marks[frame.index()..end].iter().all(|&mark| mark == Mark::ABSENT)
+            && self.marks[frame.index()..end].iter().all(|&mark| mark == Mark::ABSENT.0)
     }
 }
 

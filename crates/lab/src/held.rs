@@ -2,22 +2,29 @@
 
 use frames::Order;
 use frames::table::Owner;
+use hostmem::{Array, prefetch};
 
 /// A set of owners, that is, of recorded frames.
 #[derive(Clone, Debug)]
 pub struct Held {
-    words: Vec<u64>,
+    words: Array<u64>,
 }
 
 impl Held {
     /// Nobody of `owners` holds anything.
     pub fn new(owners: u64) -> Held {
-        Held { words: vec![0; owners.div_ceil(64) as usize] }
+        Held { words: Array::zeroed(owners.div_ceil(64) as usize) }
     }
 
     /// Whether `owner` holds a frame.
     pub fn contains(&self, owner: Owner) -> bool {
         self.words[owner as usize / 64] >> (owner % 64) & 1 == 1
+    }
+
+    /// Has the host fetch what is known of `owner`. Changes nothing.
+    #[inline]
+    pub fn prefetch(&self, owner: Owner) {
+        prefetch(&self.words, owner as usize / 64);
     }
 
     /// Whether any of the `2^order` owners from `first` on, which is aligned, holds a frame.

@@ -84,9 +84,9 @@ pub struct Replay<P> {
 /// reclaim: a hundredth of a second of a busy machine.
 const MAINTENANCE_EVERY: u32 = 1024;
 
-/// Events for which memory is fetched ahead at once: more than a core waits for at a time, and
-/// few enough for its nearest cache. Of 16, 32 and 64, this one was the fastest.
-pub const AHEAD: usize = 64;
+/// Events for which memory is fetched ahead: more than a core waits for at a time, and few enough
+/// for its nearest cache.
+const AHEAD: usize = 64;
 
 /// Memory joins in sections, as the kernel grows a zone whose struct pages are not all
 /// initialised yet (`deferred_grow_zone`, `mm/page_alloc.c`): 128 MiB.
@@ -250,11 +250,56 @@ impl<P: Placement> Replay<P> {
 
     /// Replays one event. Constant time but for what the policy moves.
     pub fn apply(&mut self, event: &Event) {
+        self.apply_named(event, self.named(event));
+    }
+
+    /// Replays events, one after the other, while what the next ones need is on its way from main
+    /// memory: a few hundred instructions pass meanwhile.
+    pub fn apply_all(&mut self, events: &[Event]) {
+        let mut groups = events.chunks(AHEAD).peekable();
+        let mut next = self.look_ahead(groups.peek().copied().unwrap_or_default());
+        while let Some(group) = groups.next() {
+            let after = groups.peek().copied().unwrap_or_default();
+            let named = std::mem::replace(&mut next, self.look_ahead(after));
+            for &frame in &named[..group.len()] {
+                self.table.prefetch_block(frame.0);
+            }
+            for (event, &frame) in group.iter().zip(&named) {
+                self.apply_named(event, frame);
+            }
+        }
+    }
+
+    /// The frames that the next events name, with what is known of them on its way.
+    fn look_ahead(&self, events: &[Event]) -> [Frame; AHEAD] {
+        let mut named = [Frame::NONE; AHEAD];
+        for (named, event) in named.iter_mut().zip(events) {
+            *named = self.named(event);
+            self.table.prefetch_location(named.0);
+            self.held.prefetch(named.0);
+        }
+        named
+    }
+
+    /// The dense number of the frame that an event names; [`Frame::NONE`] without one.
+    #[inline]
+    fn named(&self, event: &Event) -> Frame {
+        match event.what {
+            What::Alloc { pfn, .. } | What::Free { pfn, .. } => {
+                self.layout.frame(pfn).unwrap_or(Frame::NONE)
+            }
+            _ => Frame::NONE,
+        }
+    }
+
+    /// Replays an event of which the frame that it names is known.
+    #[inline]
+    fn apply_named(&mut self, event: &Event, named: Frame) {
         self.pass();
         match event.what {
             What::Alloc { pfn, order, migrate_type, gfp, .. } => {
                 self.counts.allocations += 1;
-                if let Some((frame, node)) = self.block(pfn, order) {
+                if let Some(node) = self.node_of(pfn, named, order) {
                     let gfp = self.gfp_numbers.translate(gfp);
                     let request = Request {
                         order,
@@ -265,13 +310,13 @@ impl<P: Placement> Replay<P> {
                         cpu: event.cpu,
                         gfp_flags: gfp.0,
                     };
-                    self.allocate(frame, &request);
+                    self.allocate(named, &request);
                 }
             }
             What::Free { pfn, order } => {
                 self.counts.frees += 1;
-                if let Some((frame, _)) = self.block(pfn, order) {
-                    self.free(frame, order, event.cpu);
+                if self.node_of(pfn, named, order).is_some() {
+                    self.free(named, order, event.cpu);
                 }
             }
             // The kernel traces each frame of a batch as freed before: only if that event was
@@ -289,21 +334,6 @@ impl<P: Placement> Replay<P> {
         }
     }
 
-    /// Fetches what the next few events will need into the cache, all at once; see
-    /// [`FrameTable::touch`]. Changes nothing. [`AHEAD`] events at a time are best.
-    pub fn touch(&self, events: &[Event]) {
-        let (mut owners, mut count) = ([0; AHEAD], 0);
-        for event in events.iter().take(AHEAD) {
-            if let What::Alloc { pfn, .. } | What::Free { pfn, .. } = event.what
-                && let Some(frame) = self.layout.frame(pfn)
-            {
-                owners[count] = frame.0;
-                count += 1;
-            }
-        }
-        self.table.touch(&owners[..count]);
-    }
-
     /// Counts an event, and lets the policy do its upkeep from time to time.
     fn pass(&mut self) {
         self.until_maintenance -= 1;
@@ -313,18 +343,19 @@ impl<P: Placement> Replay<P> {
         }
     }
 
-    /// The block that an event names and its node, if the machine has it.
-    fn block(&mut self, pfn: Pfn, order: Order) -> Option<(Frame, u16)> {
+    /// The node of the block that an event names, if the machine has such a block.
+    #[inline]
+    fn node_of(&mut self, pfn: Pfn, frame: Frame, order: Order) -> Option<u16> {
         if !pfn.is_aligned(order) {
             self.counts.misaligned += 1;
             return None;
         }
-        let named = self.layout.frame(pfn).filter(|_| order <= Order::GIGANTIC).and_then(|frame| {
-            let zone = &self.layout.zones()[self.layout.zone_of(frame)?];
-            (frame.offset(order.frames()) <= zone.end).then_some((frame, zone.span.node))
-        });
-        self.counts.outside_zones += u64::from(named.is_none());
-        named
+        let zone = Some(frame).filter(|&frame| frame != Frame::NONE && order <= Order::GIGANTIC);
+        let zone = zone.and_then(|frame| self.layout.zone_of(frame));
+        let zone = zone.map(|zone| &self.layout.zones()[zone]);
+        let node = zone.filter(|zone| frame.offset(order.frames()) <= zone.end);
+        self.counts.outside_zones += u64::from(node.is_none());
+        node.map(|zone| zone.span.node)
     }
 
     fn allocate(&mut self, frame: Frame, request: &Request) {

@@ -18,7 +18,7 @@ use serde::Serialize;
 use trace::{Event, EventSource};
 
 use crate::found::Found;
-use crate::replay::{AHEAD, Counts, Initial, Replay};
+use crate::replay::{Counts, Initial, Replay};
 use crate::sample::Sample;
 use crate::system::SystemName;
 
@@ -333,18 +333,22 @@ impl<P: Placement> Run<P> {
 
 impl<P: Placement + Send> Runner for Run<P> {
     fn apply(&mut self, batch: &[Event], origin_ns: u64) {
-        for group in batch.chunks(AHEAD) {
-            self.replay.touch(group);
-            for event in group {
-                let now = event.time_ns.saturating_sub(origin_ns);
-                if now >= self.sampler.due_ns {
-                    let sample = self.measure(self.sampler.due_ns);
-                    self.sampler.keep(sample, now);
-                }
-                self.replay.apply(event);
-                self.events += 1;
-                self.sampler.latest_ns = self.sampler.latest_ns.max(now);
+        let mut rest = batch;
+        while !rest.is_empty() {
+            let now = |event: &Event| event.time_ns.saturating_sub(origin_ns);
+            // Up to the next sample, without stopping in between.
+            let due_ns = self.sampler.due_ns;
+            let before = rest.iter().position(|event| now(event) >= due_ns);
+            let (events, later) = rest.split_at(before.unwrap_or(rest.len()));
+            self.replay.apply_all(events);
+            self.events += events.len() as u64;
+            let latest = events.iter().map(now).fold(0, u64::max);
+            self.sampler.latest_ns = self.sampler.latest_ns.max(latest);
+            if let Some(next) = later.first() {
+                let sample = self.measure(due_ns);
+                self.sampler.keep(sample, now(next));
             }
+            rest = later;
         }
     }
 

@@ -9,8 +9,8 @@
 
 use crate::address::Line;
 use crate::lru::{Evicted, Sets};
-use crate::memory::{Words, prefetch};
 use crate::params::Params;
+use hostmem::{Array, prefetch};
 
 /// Held by this and perhaps other cores, clean.
 pub const SHARED: u32 = 1;
@@ -261,7 +261,7 @@ pub struct Llc {
     directory: Cache,
     /// Cores that hold the line of a slot of the directory, a bit each, in `halves` words of 32.
     /// Of a slot that tracks nothing they are stale.
-    sharers: Words,
+    sharers: Array<u32>,
     halves: usize,
 }
 
@@ -309,7 +309,7 @@ impl Llc {
         Llc {
             slices: params.llc.slices,
             data: Cache::new(slices, sets, ways as usize),
-            sharers: Words::zeroed(directory.sets.slots() * halves),
+            sharers: Array::zeroed(directory.sets.slots() * halves),
             directory,
             halves,
         }

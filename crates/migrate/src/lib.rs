@@ -4,14 +4,14 @@
 //! - [`protocol`] is the protocol as data and pure transition functions. The checker proves it and
 //!   the timing simulator times it: both call the same functions for every decision.
 //! - [`checker`] visits every state of a protocol; [`check`] runs the checks that have a name.
-//! - The timing simulator: [`params`] describe a machine; [`lru`] sets in the host's [`memory`] make
+//! - The timing simulator: [`params`] describe a machine; [`lru`] sets in the host's memory make
 //!   up [`cache`]s and [`tlb`]s; [`hierarchy`] is what an access to a physical line costs, with
 //!   [`mesh`] and [`contention`]; [`machine`] adds translation, the [`iommu`] and the page table
 //!   ([`pages`]); [`workload`]s are what cores do, compared with an [`access_trace`] of a real
 //!   program by their [`profile`]; [`engine`] moves pages by hardware, [`software`] has the steps
 //!   and costs of moving them without; [`sim`] runs it all, and [`paper`] is the paper's
 //!   evaluation, run again.
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 pub mod access_trace;
 pub mod address;
@@ -24,7 +24,6 @@ pub mod hierarchy;
 pub mod iommu;
 pub mod lru;
 pub mod machine;
-pub mod memory;
 pub mod mesh;
 pub mod pages;
 pub mod paper;

@@ -17,7 +17,7 @@
 //! What else an entry carries (a frame, a set of sharers) lies in an array of the owner, indexed by
 //! slot: `set << shift | way`.
 
-use crate::memory::{Words, prefetch};
+use hostmem::{Array, prefetch};
 
 /// The most ways that a set can have: sixteen four-bit numbers fill the order word.
 pub const MAX_WAYS: usize = 16;
@@ -41,7 +41,7 @@ pub struct Sets {
     /// Where the first set's order is, and the way from one to the next as a power of two.
     orders: usize,
     order_shift: u32,
-    words: Words,
+    words: Array<u32>,
 }
 
 /// What an insertion put out of a set.
@@ -62,7 +62,7 @@ impl Sets {
         let (orders, order_shift) =
             if lanes == 16 { (sets << shift, 1) } else { ((1 << shift) - 2, shift) };
         let beyond = if lanes == 16 { 2 * sets } else { 0 };
-        let words = Words::zeroed((sets << shift) + beyond);
+        let words = Array::zeroed((sets << shift) + beyond);
         let mut all = Sets { sets, ways, lanes, shift, orders, order_shift, words };
         all.clear(0..sets);
         all

@@ -2,15 +2,15 @@
 
 use crate::address::{Frame, PageSize, Vpn};
 use crate::lru::Sets;
-use crate::memory::{Words, prefetch};
 use crate::params::Params;
+use hostmem::{Array, prefetch};
 
 /// One level of TLB in several parts, one for each core: translations of pages, by the first base
 /// page of each.
 #[derive(Clone, Debug)]
 pub struct Level {
     sets: Sets,
-    frames: Words,
+    frames: Array<u32>,
     /// Sets of a part, less one.
     mask: u32,
     bits: u32,
@@ -21,7 +21,7 @@ impl Level {
     pub fn new(parts: usize, entries: u64, ways: u64) -> Level {
         let of_part = (entries / ways) as usize;
         let sets = Sets::new(parts * of_part, ways as usize);
-        let frames = Words::zeroed(sets.slots());
+        let frames = Array::zeroed(sets.slots());
         Level { sets, frames, mask: of_part as u32 - 1, bits: of_part.trailing_zeros() }
     }
 

@@ -92,7 +92,8 @@ impl BuddyZone {
         list.push_front(frame);
         if list.len() >= high {
             let kept = list.len() - batch;
-            table.touch_buddies(list.range(kept..).copied());
+            list.range(kept..).for_each(|&frame| table.prefetch_frame(frame));
+            list.range(kept..).for_each(|&frame| table.prefetch_neighbours(frame));
             for frame in list.drain(kept..).rev() {
                 table.set_inside(frame);
                 give(&mut self.area, table, frame, Order::BASE);

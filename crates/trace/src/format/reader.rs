@@ -392,7 +392,7 @@ impl FrameRuns<'_> {
         }
         let i = self.at;
         self.at += 1;
-        let run = self.rows.rows.view().run(i).map_err(|bad| self.rows.damaged(i, bad))?;
+        let run = self.rows.rows.run(i).map_err(|bad| self.rows.damaged(i, bad))?;
         let end = run.start.0.checked_add(run.frames).filter(|&end| end < 1 << 52);
         match end {
             Some(end) if run.start.0 >= self.next_frame && run.frames > 0 => {

@@ -182,6 +182,19 @@ impl Rows {
         self.flags.push(row.flags);
     }
 
+    /// The run of frames of row `i`.
+    pub fn run(&self, i: usize) -> Result<FrameRun, BadValue> {
+        if self.kind[i] != Kind::Frames as i32 {
+            return Err(BadValue { column: Column::Kind, value: self.kind[i].into() });
+        }
+        Ok(FrameRun {
+            start: Pfn(self.pfn[i] as u64),
+            frames: self.count[i] as u64,
+            flags: PageFlags(self.flags[i] as u64),
+            read_at_ns: self.time[i] as u64,
+        })
+    }
+
     /// The first [`BATCH`] rows, to be read one after the other; columns that have fewer are
     /// filled up with zeros, which mean nothing.
     pub fn view(&mut self) -> View<'_> {
@@ -206,7 +219,6 @@ impl Rows {
             fallback_type: array(&self.fallback_type),
             change_ownership: array(&self.change_ownership),
             count: array(&self.count),
-            flags: array(&self.flags),
         }
     }
 
@@ -265,23 +277,9 @@ pub struct View<'a> {
     fallback_type: &'a [i32; BATCH],
     change_ownership: &'a [i32; BATCH],
     count: &'a [i64; BATCH],
-    flags: &'a [i64; BATCH],
 }
 
 impl View<'_> {
-    /// The run of frames of row `i`.
-    pub fn run(&self, i: usize) -> Result<FrameRun, BadValue> {
-        if self.kind[i] != Kind::Frames as i32 {
-            return Err(BadValue { column: Column::Kind, value: self.kind[i].into() });
-        }
-        Ok(FrameRun {
-            start: self.pfn(i),
-            frames: self.count[i] as u64,
-            flags: PageFlags(self.flags[i] as u64),
-            read_at_ns: self.time[i] as u64,
-        })
-    }
-
     /// The event of row `i`, with the number of its text.
     #[inline(always)]
     pub fn event(&self, i: usize, text: Text) -> Result<Event, BadValue> {

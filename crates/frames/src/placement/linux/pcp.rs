@@ -140,6 +140,9 @@ impl LinuxZone {
         }
         let pages = &mut self.per_cpu[usize::from(cpu)];
         let frame = pages.lists[list].pop_front()?;
+        if let Some(&later) = pages.lists[list].get(4) {
+            context.table.prefetch_frame(later);
+        }
         pages.count -= order.frames() as u32;
         Some(frame)
     }
@@ -243,6 +246,7 @@ impl LinuxZone {
             while left > 0
                 && let Some(frame) = self.per_cpu[cpu].lists[list].pop_back()
             {
+                fetch_ahead(context.table, &self.per_cpu[cpu].lists[list]);
                 left -= order.frames() as i64;
                 self.per_cpu[cpu].count -= order.frames() as u32;
                 self.free_cached(context, frame, order);
@@ -283,6 +287,19 @@ impl LinuxZone {
             }
             assert_eq!(count, u64::from(pages.count), "frames on a per-CPU list");
         }
+    }
+}
+
+/// Has the host fetch what draining the next blocks from a list's tail will touch: they have lain
+/// there for long, and each takes a few misses of its own.
+#[inline]
+fn fetch_ahead(table: &FrameTable, list: &VecDeque<Frame>) {
+    let from_tail = |distance: usize| list.len().checked_sub(distance).map(|at| list[at]);
+    if let Some(frame) = from_tail(16) {
+        table.prefetch_frame(frame);
+    }
+    if let Some(frame) = from_tail(8) {
+        table.prefetch_neighbours(frame);
     }
 }
 

@@ -7,6 +7,15 @@ snapshot() {
     /in/snapshot "$OUT" "$@"
 }
 
+# What has no tracepoint: blocks that compaction takes from the free lists (asked for, and how many
+# frames it got), and pageblocks that get another type or are marked as looked at.
+cat >>$trace/kprobe_events <<'END'
+p:prairie_isolate __isolate_free_page page=%di:x64 order=%si:u32 base=@vmemmap_base:x64
+r:prairie_isolated __isolate_free_page frames=$retval:u32
+p:prairie_pageblock set_pfnblock_flags_mask pfn=%dx:x64 flags=%si:x64 mask=%cx:x64 by=$stack0:symbol
+END
+echo 1 >$trace/events/kprobes/enable
+
 snapshot early
 . "/in/workloads/$1"
 snapshot end 1

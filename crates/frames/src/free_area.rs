@@ -135,6 +135,18 @@ impl<const LISTS: usize> FreeArea<LISTS> {
         self.free_frames += order.frames();
     }
 
+    /// Makes a free block the head of its list; what stood before it goes behind the tail.
+    pub fn rotate_to(&mut self, table: &mut FrameTable, frame: Frame) {
+        let (order, list) = (table.order(frame), table.list(frame));
+        self.lists[usize::from(list)][order.index()].rotate_to(table, frame);
+    }
+
+    /// The block behind a free block on its list.
+    pub fn after(&self, table: &FrameTable, frame: Frame) -> Option<Frame> {
+        let next = table.next(frame);
+        (next != Frame::NONE).then_some(next)
+    }
+
     /// Takes a block off its list and returns its order. Its first frame is then
     /// [`State::Inside`].
     pub fn remove(&mut self, table: &mut FrameTable, frame: Frame) -> Order {

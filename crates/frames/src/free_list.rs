@@ -71,6 +71,20 @@ impl FreeList {
         self.len -= 1;
     }
 
+    /// Makes a block of this list its head; what stood before it goes behind the tail, in order.
+    pub fn rotate_to(&mut self, table: &mut FrameTable, frame: Frame) {
+        let last = table.prev(frame);
+        if last == Frame::NONE {
+            return;
+        }
+        table.set_next(self.tail, self.head);
+        table.set_prev(self.head, self.tail);
+        table.set_prev(frame, Frame::NONE);
+        table.set_next(last, Frame::NONE);
+        self.head = frame;
+        self.tail = last;
+    }
+
     /// The blocks from head to tail.
     pub fn iter<'a>(&self, table: &'a FrameTable) -> impl Iterator<Item = Frame> + 'a {
         let mut at = self.head;

@@ -50,6 +50,67 @@ fn a_frame_is_carved_out_of_the_block_around_it() {
     assert_eq!(list(&machine, 9), [0], "whole again");
 }
 
+/// A search of compaction leaves the block that it found at the head, the next search's way, or at
+/// the tail; the others keep their order around the list, and the lists stay whole.
+#[test]
+fn a_list_is_turned_to_a_block_or_past_it() {
+    let mut machine = Machine::new(6, BARE);
+    for block in [1, 3, 5, 0] {
+        // Every second pageblock only, so that none merges; given back to the tail.
+        let Machine { table, linux, .. } = &mut machine;
+        let frame = Frame(block * 512);
+        assert!(linux.carve(table, frame, Order::HUGE));
+        linux.put(table, frame, Order::HUGE, MOVABLE);
+    }
+    let before = list(&machine, 9);
+    assert!(before.len() >= 3, "{before:?}");
+    let turn = |machine: &mut Machine, frame: u32, past: bool| {
+        let Machine { table, linux, .. } = machine;
+        match past {
+            false => linux.turn_list(table, Frame(frame)),
+            true => linux.turn_list_past(table, Frame(frame)),
+        }
+        machine.linux.validate(&machine.table);
+        list(machine, 9)
+    };
+    for at in 0..before.len() {
+        let mut expected = before.clone();
+        expected.rotate_left(at);
+        assert_eq!(turn(&mut machine, before[at], false), expected);
+        expected.rotate_left(1);
+        assert_eq!(turn(&mut machine, before[at], true), expected, "past {}", before[at]);
+        assert_eq!(turn(&mut machine, before[0], false), before);
+    }
+    // Both ends and the links between hold: all of it can be taken, from the head on.
+    let Machine { table, linux, .. } = &mut machine;
+    let taken: Vec<_> = before
+        .iter()
+        .map(|_| linux.take_from_lists(table, 0, Order::HUGE, MOVABLE).unwrap().0)
+        .collect();
+    assert_eq!(taken, before);
+    for frame in taken {
+        linux.give_to_lists(table, Frame(frame), Order::HUGE, MOVABLE, None);
+    }
+}
+
+/// A pageblock that joins the atomic reserve takes what is free in it along, and brings it back.
+#[test]
+fn a_pageblock_moves_to_another_type_with_what_is_free_in_it() {
+    let mut machine = Machine::new(2, BARE);
+    let Machine { table, linux, .. } = &mut machine;
+    assert!(linux.carve(table, Frame(512), Order::BASE));
+    let free = |linux: &frames::placement::linux::Linux, migrate_type: MigrateType| {
+        let of_type = linux.free_blocks(0).into_iter().find(|(t, _)| *t == migrate_type).unwrap();
+        of_type.1.iter().enumerate().map(|(order, blocks)| blocks << order).sum::<u64>()
+    };
+    linux.move_pageblock(table, Frame(600), MigrateType::HighAtomic);
+    assert_eq!(linux.pageblock_type(Frame(512)), MigrateType::HighAtomic);
+    assert_eq!((free(linux, MigrateType::HighAtomic), free(linux, MOVABLE)), (511, 512));
+    linux.move_pageblock(table, Frame(600), MOVABLE);
+    assert_eq!((free(linux, MigrateType::HighAtomic), free(linux, MOVABLE)), (0, 1023));
+    linux.give_to_lists(table, Frame(512), Order::BASE, MOVABLE, None);
+}
+
 /// The first of a batch in bulk comes from the head; what stands on a list can change places with
 /// what does not, and the count stays.
 #[test]

@@ -19,7 +19,15 @@ const FILES: &str = "boot-files";
 /// A few hundred short processes on two CPUs.
 const PROCESSES: &str = "boot-processes-2cpu";
 
+/// Huge pages asked for in memory full of page cache, on two CPUs of a machine of 384 MiB:
+/// reclaim, direct compaction, kcompactd.
+const HUGE: &str = "boot-huge-2cpu";
+
 fn recording(name: &str) -> Recording {
+    recording_with(name, &["early", "middle", "end"])
+}
+
+fn recording_with(name: &str, snapshots: &[&str]) -> Recording {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name);
     let snapshot = |name: &str| {
         let text = |file| fs::read_to_string(folder.join(format!("{name}.{file}"))).unwrap();
@@ -31,7 +39,7 @@ fn recording(name: &str) -> Recording {
         let texts = [&*text("pagetypeinfo"), &*text("zoneinfo")];
         Snapshot::new(name, texts, flags.as_deref()).unwrap()
     };
-    let snapshots = ["early", "middle", "end"].map(snapshot).into();
+    let snapshots = snapshots.iter().map(|name| snapshot(name)).collect();
     let reader = Reader::open(&folder.join("trace.parquet")).unwrap();
     Recording::read(&mut reader.events(Columns::ALL), snapshots).unwrap()
 }
@@ -57,7 +65,11 @@ fn assert_exact(fidelity: &Fidelity) {
     assert_eq!(fidelity.snapshots.len(), 3);
     for at in &fidelity.snapshots {
         assert_eq!(at.followed, [], "{} where the record is followed", at.name);
-        assert_eq!(at.free_running, [], "{} free running", at.name);
+        assert_eq!(at.free_running.as_deref(), Some(&[][..]), "{} free running", at.name);
+        assert_eq!(
+            (&at.kernel.free_blocks, at.kernel.unusable),
+            (&at.replay.free_blocks, at.replay.unusable)
+        );
     }
 }
 
@@ -77,6 +89,45 @@ fn every_frame_is_the_kernels_on_two_cpus() {
     assert_eq!(fidelity.zone_locked.total, 22_213);
     assert_eq!(fidelity.free_running.total, 41_499);
     assert_eq!(fidelity.fallbacks.total, 17);
+}
+
+fn huge() -> Recording {
+    recording_with(HUGE, &["early", "huge1", "compacted1", "huge2", "compacted2", "end"])
+}
+
+/// Through reclaim and compaction the replay follows the record, and memory stays the kernel's.
+#[test]
+fn memory_is_the_kernels_through_reclaim_and_compaction() {
+    let fidelity = compare(&huge());
+    assert!(fidelity.zone_locked.is_perfect() && fidelity.free_running.is_perfect());
+    let through = fidelity.through_reclaim.unwrap();
+    assert!(through.zone_locked.total > 10_000, "{}", through.zone_locked.total);
+    assert!(through.zone_locked.share() > 0.999, "{:#?}", through.zone_locked.misses);
+    assert!(through.followed.share() > 0.999, "{:#?}", through.followed.misses);
+    assert!(through.fallbacks.is_perfect(), "{:#?}", through.fallbacks.misses);
+    assert!(through.isolated.total > 100, "{}", through.isolated.total);
+    assert!(through.isolated.is_perfect(), "{:#?}", through.isolated.misses);
+    assert_eq!(fidelity.snapshots.iter().filter(|at| at.after_reclaim).count(), 5);
+    for at in &fidelity.snapshots {
+        let (kernel, replay) = (&at.kernel, &at.replay);
+        assert_eq!(at.followed, [], "{}", at.name);
+        assert_eq!((kernel.pageblocks, kernel.fallbacks), (replay.pageblocks, replay.fallbacks));
+        assert!((kernel.unusable - replay.unusable).abs() < 1e-9, "{}", at.name);
+        let potential = kernel.potential.unwrap() - replay.potential.unwrap();
+        assert!(potential.abs() < 0.02, "{}: {potential}", at.name);
+    }
+    let potential = |at: usize| fidelity.snapshots[at].kernel.potential.unwrap();
+    assert!((potential(0) - potential(5)).abs() > 0.02, "it would be no test if nothing changed");
+}
+
+/// What compaction takes is seen by the probes alone: without them the replay goes astray.
+#[test]
+fn what_the_probes_told_is_needed() {
+    let mut recording = huge();
+    recording.acts.retain(|act| !matches!(act.did, Did::Isolated { .. }));
+    let through = compare(&recording).through_reclaim.unwrap();
+    assert!(through.odd.freed_free > 100, "{:?}", through.odd);
+    assert!(!through.zone_locked.is_perfect());
 }
 
 /// Each of these rules decides some frames of the recording: without it the replay goes wrong.

@@ -49,7 +49,7 @@ fn layout() -> Layout {
         .unwrap()
 }
 
-fn recording(acts: Vec<Act>, free: &[bool]) -> Recording {
+fn recording(acts: Vec<Act>, free: &[bool], reclaim: Option<usize>) -> Recording {
     let flags: Vec<u8> = (0..FRAMES as usize)
         .flat_map(|f| (u64::from(free[f % free.len()]) << 10).to_ne_bytes())
         .collect();
@@ -59,8 +59,9 @@ fn recording(acts: Vec<Act>, free: &[bool]) -> Recording {
         acts,
         snapshots: vec![snapshot],
         cpus: 2,
-        reclaim: None,
+        reclaim,
         outside: 0,
+        put_back: 0,
     }
 }
 
@@ -73,6 +74,9 @@ fn act() -> impl Strategy<Value = Act> {
         1 => Just(Did::HandOver),
         2 => Just(Did::Batched),
         3 => types().prop_map(Did::Drain),
+        2 => any::<bool>().prop_map(|searched| Did::Isolated { searched }),
+        1 => types().prop_map(Did::Retyped),
+        1 => Just(Did::Picked),
         1 => (types(), types(), any::<bool>())
             .prop_map(|(wanted, from, change_ownership)| Did::Fallback { wanted, from, change_ownership }),
     ];
@@ -90,6 +94,7 @@ proptest! {
     fn nonsense_is_wrong_and_no_more(
         acts in prop::collection::vec(act(), 1..400),
         end in any::<prop::sample::Index>(),
+        reclaim in prop::option::of(any::<prop::sample::Index>()),
         free in prop::collection::vec(any::<bool>(), 1..20),
     ) {
         let mut acts = acts;
@@ -99,8 +104,20 @@ proptest! {
             let did = Did::Snapshot(0, edge);
             acts.insert(end, Act { cpu: 0, frame: none, order: Order::BASE, did });
         }
-        let allocations = acts.iter().filter(|act| matches!(act.did, Did::Alloc(..))).count() as u64;
-        let fidelity = compare(&recording(acts, &free));
+        let reclaim = reclaim.map(|reclaim| reclaim.index(acts.len()));
+        let count = |acts: &[Act], of: fn(&Did) -> bool| {
+            acts.iter().filter(|act| of(&act.did)).count() as u64
+        };
+        let (before, after) = acts.split_at(reclaim.unwrap_or(acts.len()));
+        let allocations = count(before, |did| matches!(did, Did::Alloc(..)));
+        let locked = count(after, |did| matches!(did, Did::Locked(_)));
+        let isolated = count(after, |did| matches!(did, Did::Isolated { .. }));
+        let fidelity = compare(&recording(acts, &free, reclaim));
+        prop_assert_eq!(fidelity.through_reclaim.is_some(), reclaim.is_some());
+        if let Some(through) = fidelity.through_reclaim {
+            prop_assert_eq!(through.zone_locked.total, locked);
+            prop_assert_eq!(through.isolated.total, isolated);
+        }
         prop_assert_eq!(fidelity.followed.total, allocations);
         prop_assert_eq!(fidelity.corrected.total, allocations);
         prop_assert_eq!(fidelity.free_running.total, allocations);

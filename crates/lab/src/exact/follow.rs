@@ -2,11 +2,13 @@
 //! and when, comes from the events; which frame it is, from the model. On the way it finds out
 //! what left no event, and writes it all down as a [`Script`].
 
+mod compacted;
 mod given;
 mod taken;
 mod unseen;
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 
 use frames::placement::linux::Config;
 use frames::{Frame, MigrateType, Order};
@@ -14,6 +16,7 @@ use serde::Serialize;
 
 use super::differences::Difference;
 use super::machine::Machine;
+use super::measures::{self, Measures};
 use super::opening::Opening;
 use super::recording::{Act, Did, Edge, Recording};
 use super::score::Score;
@@ -46,6 +49,10 @@ pub struct Hidden {
     pub reordered: u64,
     /// Changes of the per-CPU lists' limits.
     pub limits: u64,
+    /// Larger blocks that direct compaction kept from the free lists for who had asked for it.
+    pub captured: u64,
+    /// Free lists that compaction turned while it found nothing: each was a wrong guess.
+    pub turned: u64,
 }
 
 /// What should not be, and how often it was.
@@ -76,14 +83,27 @@ pub struct Followed {
     pub fallbacks: Score,
     /// All allocations.
     pub allocations: Score,
+    /// Blocks that compaction took: the model had such a block on its lists.
+    pub isolated: Score,
     /// What was found out.
     pub hidden: Hidden,
     /// What should not be.
     pub odd: Odd,
     /// The steps for a simulation.
     pub script: Script,
-    /// What differed from the kernel's own account at each snapshot.
-    pub snapshots: Vec<Vec<Difference>>,
+    /// The machine beside the kernel's own account at each snapshot.
+    pub snapshots: Vec<Beside>,
+}
+
+/// The machine beside the kernel's own account at one snapshot.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    /// The numbers that are not the kernel's.
+    pub differences: Vec<Difference>,
+    /// What the kernel's account comes to.
+    pub kernel: Measures,
+    /// What the replay's memory comes to.
+    pub replay: Measures,
 }
 
 #[derive(Clone, Copy)]
@@ -133,33 +153,43 @@ struct Follow<'a> {
     /// Frees that went past the per-CPU list, found out too late to follow them so.
     past_list: &'a HashSet<usize>,
     found_past_list: Vec<usize>,
+    /// Fallbacks that the record told so far.
+    recorded_fallbacks: u64,
+    /// Acts from which on guesses count.
+    scored_from: usize,
     result: Followed,
 }
 
 /// Runs of the whole record at most: each finds frees that the one before took wrongly.
 const RUNS: usize = 8;
 
-/// Follows the record from the opening on, up to `end`.
+/// Follows the record from the opening on, up to the end of `scored`; guesses count from its start
+/// on.
 ///
 /// A block that was freed past a per-CPU list in use, and merged and was never named again, looks
 /// like one on the list until it bars the way there. Then the record is followed once more.
-pub fn follow(recording: &Recording, opening: &Opening, config: Config, end: usize) -> Followed {
+pub fn follow(
+    recording: &Recording,
+    opening: &Opening,
+    config: Config,
+    scored: Range<usize>,
+) -> Followed {
     let mut past_list = HashSet::new();
     for _ in 1..RUNS {
-        let (followed, found) = follow_once(recording, opening, config, end, &past_list);
+        let (followed, found) = follow_once(recording, opening, config, &scored, &past_list);
         if found.is_empty() {
             return followed;
         }
         past_list.extend(found);
     }
-    follow_once(recording, opening, config, end, &past_list).0
+    follow_once(recording, opening, config, &scored, &past_list).0
 }
 
 fn follow_once(
     recording: &Recording,
     opening: &Opening,
     config: Config,
-    end: usize,
+    scored: &Range<usize>,
     past_list: &HashSet<usize>,
 ) -> (Followed, Vec<usize>) {
     let machine = Machine::open(&recording.layout, config, opening);
@@ -178,9 +208,11 @@ fn follow_once(
         handed_over: recording.acts.iter().rposition(late).unwrap_or(0),
         past_list,
         found_past_list: Vec::new(),
+        recorded_fallbacks: 0,
+        scored_from: scored.start,
         result: Followed::default(),
     };
-    for (index, act) in recording.acts[..end].iter().enumerate() {
+    for (index, act) in recording.acts[..scored.end].iter().enumerate() {
         follow.act(index, act);
     }
     follow.result.script.sort();
@@ -192,7 +224,7 @@ fn next_by_frame(acts: &[Act], frames: usize) -> Vec<u32> {
     let mut next = vec![NEVER; acts.len()];
     let mut last = vec![NEVER; frames];
     for (index, act) in acts.iter().enumerate().rev() {
-        if act.frame == Frame::NONE {
+        if act.frame == Frame::NONE || act.is_aside() {
             continue;
         }
         next[index] = last[act.frame.index()];
@@ -207,7 +239,7 @@ fn next_by_cpu(acts: &[Act], cpus: u16) -> Vec<u32> {
     let mut next = vec![NEVER; acts.len()];
     let mut last = vec![NEVER; cpus.into()];
     for (index, act) in acts.iter().enumerate().rev() {
-        if act.frame != Frame::NONE {
+        if act.frame != Frame::NONE && !act.is_aside() {
             next[index] = last[usize::from(act.cpu)];
             last[usize::from(act.cpu)] = index as u32;
         }
@@ -232,15 +264,28 @@ impl Follow<'_> {
                 self.enter(index, act, stored);
             }
             Did::Drain(migrate_type) => self.drain(act, migrate_type),
-            Did::Fallback { .. } => {}
+            Did::Fallback { .. } => self.recorded_fallbacks += 1,
+            Did::Isolated { searched } => self.isolated(index, act, searched),
+            Did::Retyped(migrate_type) => self.retyped(act, migrate_type),
+            Did::Picked => self.picked(act),
             Did::Snapshot(place, Edge::End) => {
-                let snapshot = &self.recording.snapshots[place];
-                let found = super::differences::of(&self.recording.layout, &self.machine, snapshot);
-                self.result.snapshots.push(found);
+                self.snapshot(place);
                 self.script(Moment::at(index), Step::Snapshot(place));
             }
             Did::Snapshot(_, Edge::Begin) => {}
         }
+    }
+
+    /// Sets the machine beside what the kernel said of itself.
+    fn snapshot(&mut self, place: usize) {
+        let recording = self.recording;
+        let snapshot = &recording.snapshots[place];
+        let fallbacks = self.machine.linux.last_fallback().0;
+        self.result.snapshots.push(Beside {
+            differences: super::differences::of(&recording.layout, &self.machine, snapshot),
+            kernel: measures::of_kernel(&recording.layout, snapshot, self.recorded_fallbacks),
+            replay: measures::of_replay(recording, &self.machine, fallbacks),
+        });
     }
 
     fn script(&mut self, moment: Moment, step: Step) {

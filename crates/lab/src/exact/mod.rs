@@ -9,13 +9,19 @@
 //! script with refills, drains and steals left to the model (`simulate`): once with each wrong
 //! guess put right, once free running.
 //!
+//! All of that ends at the first reclaim. From there on the record is followed alone: the probes of
+//! `vm/record` tell what compaction takes ([`probes`]).
+//!
 //! What is found out never says which frame the model would choose: it says when a frame that the
 //! record shows elsewhere later must have left, and the model has to be right about all the others.
 
 pub mod differences;
 pub mod follow;
+pub mod lost;
 pub mod machine;
+pub mod measures;
 pub mod opening;
+pub mod probes;
 pub mod recording;
 pub mod score;
 pub mod script;
@@ -29,13 +35,14 @@ use follow::{Hidden, Odd};
 use frames::Frame;
 use frames::placement::linux::Config;
 use machine::Machine;
+use measures::Measures;
 use opening::Opening;
 use recording::{Act, Did, Edge, Recording};
 use score::Score;
 use serde::Serialize;
 use simulate::{Mode, simulate};
 
-/// How like the recorded kernel the model is, until the first reclaim.
+/// How like the recorded kernel the model is: until the first reclaim, and from there on.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fidelity {
     /// Events looked at.
@@ -56,23 +63,54 @@ pub struct Fidelity {
     pub hidden: Hidden,
     /// Pageblocks of which no frame is ever on the free lists, whose types the first snapshot's counts gave.
     pub settled_pageblocks: u64,
+    /// Blocks of a refill that tracing missed while it was switched on again ([`lost`]).
+    pub put_back: u64,
     /// What should not be.
     pub odd: Odd,
     /// Frames of memory that was in use before the first event and freed unseen, while simulating.
     pub unknown_frees: u64,
+    /// From the first reclaim on, where the recording has one: the record is followed.
+    pub through_reclaim: Option<Through>,
     /// The machine beside the kernel's own account, at each snapshot.
     pub snapshots: Vec<AtSnapshot>,
 }
 
-/// Differences from the kernel's own account at one snapshot.
+/// How like the recorded kernel the model is from the first reclaim on. What compaction takes from
+/// the free lists, and what reclaim and compaction give back, the record says; what leaves the free
+/// lists and how they are left, the model.
+#[derive(Clone, Debug, Serialize)]
+pub struct Through {
+    /// Events looked at.
+    pub acts: usize,
+    /// Blocks that left the free lists for a request.
+    pub zone_locked: Score,
+    /// Fallbacks to foreign lists.
+    pub fallbacks: Score,
+    /// Allocations, with refills and drains when the record says.
+    pub followed: Score,
+    /// Blocks that compaction took: whether the model had such a block on its lists.
+    pub isolated: Score,
+    /// What left no event and was found out, from boot on.
+    pub hidden: Hidden,
+    /// What should not be, from boot on.
+    pub odd: Odd,
+}
+
+/// The machine beside the kernel's own account at one snapshot.
 #[derive(Clone, Debug, Serialize)]
 pub struct AtSnapshot {
     /// Its name.
     pub name: String,
-    /// Where the record is followed.
+    /// Whether reclaim or compaction had begun.
+    pub after_reclaim: bool,
+    /// What the kernel's account comes to.
+    pub kernel: Measures,
+    /// What memory comes to where the record is followed.
+    pub replay: Measures,
+    /// Numbers that are not the kernel's where the record is followed.
     pub followed: Vec<Difference>,
-    /// Free running.
-    pub free_running: Vec<Difference>,
+    /// The same free running; nothing after the first reclaim.
+    pub free_running: Option<Vec<Difference>>,
 }
 
 /// Replays a recording in all ways, under the rules of Linux 6.1.
@@ -85,14 +123,33 @@ pub fn compare_with(recording: &Recording, config: Config) -> Fidelity {
     let config = Config { cpus_per_node: recording.cpus, keep_boost: true, ..config };
     let opening = open(recording, config);
     let end = recording.until_reclaim();
-    let followed = follow::follow(recording, &opening, config, end);
+    let mut followed = follow::follow(recording, &opening, config, 0..end);
     let corrected = simulate(recording, &opening, config, &followed.script, Mode::Corrected);
     let free = simulate(recording, &opening, config, &followed.script, Mode::Free);
-    let at = followed.snapshots.into_iter().zip(free.snapshots).zip(&recording.snapshots);
-    let snapshots = at.map(|((followed, free_running), snapshot)| AtSnapshot {
+    let before = followed.snapshots.len();
+    let through_reclaim = recording.reclaim.map(|reclaim| {
+        let all = reclaim..recording.acts.len();
+        let through = follow::follow(recording, &opening, config, all.clone());
+        followed.snapshots.extend(through.snapshots.into_iter().skip(before));
+        Through {
+            acts: all.len(),
+            zone_locked: through.zone_locked,
+            fallbacks: through.fallbacks,
+            followed: through.allocations,
+            isolated: through.isolated,
+            hidden: through.hidden,
+            odd: through.odd,
+        }
+    });
+    let mut free_running = free.snapshots.into_iter();
+    let at = followed.snapshots.into_iter().zip(&recording.snapshots).enumerate();
+    let snapshots = at.map(|(place, (beside, snapshot))| AtSnapshot {
         name: snapshot.name.clone(),
-        followed,
-        free_running,
+        after_reclaim: place >= before,
+        kernel: beside.kernel,
+        replay: beside.replay,
+        followed: beside.differences,
+        free_running: free_running.next(),
     });
     Fidelity {
         acts: end,
@@ -104,9 +161,11 @@ pub fn compare_with(recording: &Recording, config: Config) -> Fidelity {
         free_running: free.allocations,
         hidden: followed.hidden,
         settled_pageblocks: opening.settled,
+        put_back: recording.put_back,
         odd: followed.odd,
         unknown_frees: free.unknown_frees,
         snapshots: snapshots.collect(),
+        through_reclaim,
     }
 }
 
@@ -115,9 +174,9 @@ fn open(recording: &Recording, config: Config) -> Opening {
     let mut opening = Opening::of(recording);
     let first = |act: &Act| act.did == Did::Snapshot(0, Edge::End);
     let end = recording.acts.iter().position(first).map_or(0, |act| act + 1);
-    let early = follow::follow(recording, &opening, config, end);
-    if let Some(differences) = early.snapshots.first() {
-        opening.settle(&recording.layout, differences);
+    let early = follow::follow(recording, &opening, config, 0..end);
+    if let Some(beside) = early.snapshots.first() {
+        opening.settle(&recording.layout, &beside.differences);
     }
     opening
 }

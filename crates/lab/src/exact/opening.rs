@@ -58,6 +58,8 @@ impl Opening {
                     first[frame] = match act.did {
                         Did::Locked(migrate_type) => First::Free(migrate_type),
                         Did::Fallback { from, .. } => First::Free(from),
+                        Did::Isolated { .. } | Did::Picked => First::Free(MigrateType::Movable),
+                        Did::Retyped(_) => First::Unnamed,
                         _ => First::Used,
                     };
                 }
@@ -189,7 +191,7 @@ fn pageblock_types(recording: &Recording) -> (Vec<MigrateType>, Vec<bool>) {
             shown[block] = true;
         }
         // From here on the type may be another than at the beginning.
-        if matches!(act.did, Did::Fallback { .. } | Did::HandOver) {
+        if matches!(act.did, Did::Fallback { .. } | Did::HandOver | Did::Retyped(_)) {
             let blocks = (act.order.frames() as usize).div_ceil(Order::HUGE.frames() as usize);
             known[block..block + blocks].fill(true);
         }

@@ -1,11 +1,13 @@
 //! A recording from boot as a list of what the page allocator did, frame by frame.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use frames::layout::LayoutError;
 use frames::{Frame, Layout, MigrateType, Order, Pfn};
 use trace::{Event, EventSource, GfpFlags, What};
 
+use super::lost;
+use super::probes::{Probes, Told};
 use super::snapshot::Snapshot;
 use crate::found::zone_spans;
 
@@ -20,6 +22,13 @@ pub struct Act {
     pub order: Order,
     /// What happened to it.
     pub did: Did,
+}
+
+impl Act {
+    /// Whether the block stays where it is: it only names a pageblock or a list.
+    pub fn is_aside(&self) -> bool {
+        matches!(self.did, Did::Retyped(_) | Did::Picked)
+    }
 }
 
 /// What happened to a block.
@@ -47,8 +56,41 @@ pub enum Did {
         /// Whether the pageblock changed its type, or had it.
         change_ownership: bool,
     },
+    /// Compaction took it from the free lists; whether a search of the lists found it, which turns
+    /// the list that it was on.
+    Isolated {
+        /// Whether it was found by a search of the lists.
+        searched: bool,
+    },
+    /// Its pageblock got a type that no fallback gave it.
+    Retyped(MigrateType),
+    /// Compaction turned the free list that it is on, so that it came to the tail.
+    Picked,
     /// A snapshot begins or ends: its place in [`Recording::snapshots`].
     Snapshot(usize, Edge),
+}
+
+/// What stands between the events of pages.
+enum Mark {
+    /// A snapshot, by its place among those given.
+    Snapshot(usize, Edge),
+    /// A sign of reclaim or compaction.
+    Reclaim,
+    /// A probe on a CPU; for a block that compaction took, whether no scan did.
+    Probe { cpu: u16, told: Told, searched: bool },
+}
+
+/// A scan has ended that took so many frames: the last blocks taken were found by it, those before
+/// by searches.
+fn mark_scanned(marks: &mut [(usize, Mark)], taken: &mut Vec<usize>, mut frames: u64) {
+    for at in taken.drain(..).rev() {
+        if let (_, Mark::Probe { told: Told::Isolated { order, .. }, searched, .. }) =
+            &mut marks[at]
+        {
+            *searched = frames < order.frames();
+            frames = frames.saturating_sub(order.frames());
+        }
+    }
 }
 
 /// The ends of a snapshot.
@@ -75,6 +117,8 @@ pub struct Recording {
     pub reclaim: Option<usize>,
     /// Acts on frames of no zone, left out.
     pub outside: u64,
+    /// Acts put in: a refill that was not traced ([`lost`]).
+    pub put_back: u64,
 }
 
 /// Why a trace cannot be held against a kernel.
@@ -126,7 +170,9 @@ impl Recording {
     ) -> Result<Recording, RecordingError> {
         let mut events: Vec<Event> = Vec::new();
         let mut marks = Vec::new();
-        let mut reclaim = None;
+        let mut probes = Probes::default();
+        // By thread: marks of the blocks that compaction took and of which no scan has told yet.
+        let mut taken: HashMap<i32, Vec<usize>> = HashMap::new();
         while let Some(batch) = source.next_batch()? {
             let batch = batch.to_vec();
             for event in batch {
@@ -135,15 +181,34 @@ impl Recording {
                     continue;
                 };
                 let text = source.texts().get(text);
-                if let Some(mark) = mark_of(text, &given) {
-                    marks.push((events.len(), mark));
-                } else if RECLAIM.iter().any(|sign| text.starts_with(sign)) {
-                    reclaim.get_or_insert(events.len());
+                if let Some((snapshot, edge)) = mark_of(text, &given) {
+                    marks.push((events.len(), Mark::Snapshot(snapshot, edge)));
+                    continue;
+                }
+                if RECLAIM.iter().any(|sign| text.starts_with(sign)) {
+                    marks.push((events.len(), Mark::Reclaim));
+                }
+                match probes.take(event.pid, text) {
+                    Some(Told::Scanned { frames }) => {
+                        let taken = taken.entry(event.pid).or_default();
+                        mark_scanned(&mut marks, taken, frames);
+                    }
+                    Some(told) => {
+                        if let Told::Isolated { .. } = told {
+                            taken.entry(event.pid).or_default().push(marks.len());
+                        }
+                        let searched = true;
+                        marks.push((events.len(), Mark::Probe { cpu: event.cpu, told, searched }));
+                    }
+                    None => {}
                 }
             }
         }
-        let order = marks.iter().filter(|(_, (_, edge))| *edge == Edge::Begin);
-        let order: Vec<usize> = order.map(|&(_, (snapshot, _))| snapshot).collect();
+        let begins = |(_, mark): &(usize, Mark)| match *mark {
+            Mark::Snapshot(snapshot, Edge::Begin) => Some(snapshot),
+            _ => None,
+        };
+        let order: Vec<usize> = marks.iter().filter_map(begins).collect();
         let Some(&first) = order.first() else {
             let names: Vec<_> = given.iter().map(|snapshot| snapshot.name.as_str()).collect();
             return Err(RecordingError::NoMarkers(names.join(", ")));
@@ -160,25 +225,32 @@ impl Recording {
             cpus: 1,
             reclaim: None,
             outside: 0,
+            put_back: 0,
         };
         let late = recording.handed_over(&events);
         let mut marks = marks.into_iter().peekable();
         for (index, event) in events.iter().enumerate() {
-            while let Some((_, (snapshot, edge))) = marks.next_if(|&(at, _)| at <= index) {
-                recording.mark(&order, snapshot, edge);
-            }
-            if reclaim == Some(index) {
-                recording.reclaim = Some(recording.acts.len());
+            while let Some((_, mark)) = marks.next_if(|&(at, _)| at <= index) {
+                recording.mark(&order, mark);
             }
             recording.push(event, late[index]);
         }
-        for (_, (snapshot, edge)) in marks {
-            recording.mark(&order, snapshot, edge);
+        for (_, mark) in marks {
+            recording.mark(&order, mark);
         }
         let mut kept: Vec<Option<Snapshot>> = given.drain(..).map(Some).collect();
         recording.snapshots = order.iter().filter_map(|&snapshot| kept[snapshot].take()).collect();
+        recording.put_lost_back();
         recording.check()?;
         Ok(recording)
+    }
+
+    /// Puts a refill back that was not traced, before the first snapshot.
+    fn put_lost_back(&mut self) {
+        let first = |act: &Act| act.did == Did::Snapshot(0, Edge::Begin);
+        let Some(end) = self.acts.iter().position(first) else { return };
+        self.put_back = lost::put_back(&mut self.acts, end, self.layout.frames() as usize);
+        self.reclaim = self.reclaim.map(|act| act + self.put_back as usize);
     }
 
     /// Which events hand over memory whose initialisation was deferred (`page_alloc_init_late`):
@@ -222,10 +294,28 @@ impl Recording {
         handed_over
     }
 
-    fn mark(&mut self, order: &[usize], snapshot: usize, edge: Edge) {
-        if let Some(place) = order.iter().position(|&given| given == snapshot) {
-            let did = Did::Snapshot(place, edge);
-            self.acts.push(Act { cpu: 0, frame: Frame::NONE, order: Order::BASE, did });
+    fn mark(&mut self, order: &[usize], mark: Mark) {
+        match mark {
+            Mark::Reclaim => {
+                self.reclaim.get_or_insert(self.acts.len());
+            }
+            Mark::Snapshot(snapshot, edge) => {
+                if let Some(place) = order.iter().position(|&given| given == snapshot) {
+                    let did = Did::Snapshot(place, edge);
+                    self.acts.push(Act { cpu: 0, frame: Frame::NONE, order: Order::BASE, did });
+                }
+            }
+            Mark::Probe { cpu, told, searched } => {
+                let (pfn, order, did) = match told {
+                    Told::Isolated { pfn, order } => (pfn, order, Did::Isolated { searched }),
+                    Told::Scanned { .. } => return,
+                    Told::Retyped { pfn, migrate_type } => {
+                        (pfn, Order::BASE, Did::Retyped(migrate_type))
+                    }
+                    Told::Picked { pfn } => (pfn, Order::BASE, Did::Picked),
+                };
+                self.add(cpu, pfn, order, did);
+            }
         }
     }
 
@@ -254,10 +344,14 @@ impl Recording {
             }
             _ => return,
         };
+        self.add(event.cpu, pfn, order, did);
+    }
+
+    fn add(&mut self, cpu: u16, pfn: Pfn, order: Order, did: Did) {
         match self.block(pfn, order) {
             Some(frame) => {
-                self.cpus = self.cpus.max(event.cpu + 1);
-                self.acts.push(Act { cpu: event.cpu, frame, order, did });
+                self.cpus = self.cpus.max(cpu + 1);
+                self.acts.push(Act { cpu, frame, order, did });
             }
             None => self.outside += 1,
         }

@@ -7,7 +7,7 @@ use frames::{Frame, Layout, Order};
 use super::recording::{Act, Did, Recording};
 
 /// Batches that the kernel can come to: one less than a power of two (`zone_batchsize`).
-const BATCHES: [u32; 5] = [63, 31, 15, 7, 3];
+pub const BATCHES: [u32; 5] = [63, 31, 15, 7, 3];
 
 /// The limits of every zone's lists, from the start of the trace on.
 ///

@@ -1,12 +1,15 @@
 //! How like the recorded kernel the `linux` system is, as a report.
 
+mod measures;
+
+use std::iter;
 use std::path::Path;
 
 use frames::MigrateType;
-use lab::exact::Fidelity;
 use lab::exact::differences::{Difference, What};
 use lab::exact::recording::Recording;
 use lab::exact::score::Score;
+use lab::exact::{Fidelity, Through};
 use report::{Block, Cell, Column, KeyFigure, Report, Section, Table, Tone, number};
 
 /// The report.
@@ -19,17 +22,24 @@ pub fn report(
     Report {
         title: "Is `linux` like the Linux that was recorded?".to_owned(),
         subtitle: format!(
-            "{} · {} events · {} CPU{}{}",
+            "{} · {} CPU{} · {} events{}",
             trace.display(),
-            number::count(fidelity.acts as u64),
             recording.cpus,
             if recording.cpus == 1 { "" } else { "s" },
-            if fidelity.ends_at_reclaim { " · until the first reclaim" } else { "" },
+            number::count(fidelity.acts as u64),
+            match &fidelity.through_reclaim {
+                Some(through) => format!(
+                    " until the first reclaim, {} after",
+                    number::count(through.acts as u64)
+                ),
+                None => String::new(),
+            },
         ),
         generated_by,
         sections: vec![
             answer(fidelity),
             misses(fidelity),
+            measures::section(fidelity),
             snapshots(recording, fidelity),
             hidden(fidelity),
         ],
@@ -75,6 +85,38 @@ fn scores(fidelity: &Fidelity) -> [(&'static str, &'static str, &Score); 5] {
     ]
 }
 
+/// The ways to replay from the first reclaim on.
+fn scores_after(through: &Through) -> [(&'static str, &'static str, &Score); 4] {
+    [
+        (
+            "buddy level, after",
+            "blocks that left the free lists for a request, from the first reclaim on",
+            &through.zone_locked,
+        ),
+        (
+            "fallbacks, after",
+            "blocks taken from foreign lists: block, order and claim",
+            &through.fallbacks,
+        ),
+        (
+            "followed, after",
+            "all allocations; refills, drains and what compaction takes when the record says",
+            &through.followed,
+        ),
+        (
+            "isolated, after",
+            "blocks that compaction took: the model had just such a block free",
+            &through.isolated,
+        ),
+    ]
+}
+
+/// All of them that the recording has.
+fn all_scores(fidelity: &Fidelity) -> Vec<(&'static str, &'static str, &Score)> {
+    let after = fidelity.through_reclaim.iter().flat_map(scores_after);
+    scores(fidelity).into_iter().chain(after).collect()
+}
+
 fn answer(fidelity: &Fidelity) -> Section {
     let figure = |(name, meaning, score): (&str, &str, &Score)| KeyFigure {
         value: share(score),
@@ -99,11 +141,12 @@ fn answer(fidelity: &Fidelity) -> Section {
             Column::number("share"),
             Column::text("what is asked"),
         ],
-        rows: scores(fidelity).map(row).into(),
+        rows: all_scores(fidelity).into_iter().map(row).collect(),
         ..Table::default()
     };
     let [buddy, _, rest @ ..] = scores(fidelity);
-    let figures = std::iter::once(buddy).chain(rest).map(figure).collect();
+    let after = fidelity.through_reclaim.iter().map(|through| scores_after(through)[0]);
+    let figures = iter::once(buddy).chain(rest).chain(after).map(figure).collect();
     Section {
         heading: "Frames".into(),
         intro: "Each choice of the model beside the kernel's own, frame by frame.".into(),
@@ -113,7 +156,7 @@ fn answer(fidelity: &Fidelity) -> Section {
 
 fn misses(fidelity: &Fidelity) -> Section {
     let mut rows: Vec<Vec<Cell>> = Vec::new();
-    for (name, _, score) in scores(fidelity) {
+    for (name, _, score) in all_scores(fidelity) {
         for miss in &score.misses {
             rows.push(vec![
                 name.into(),
@@ -148,8 +191,8 @@ fn misses(fidelity: &Fidelity) -> Section {
 fn snapshots(recording: &Recording, fidelity: &Fidelity) -> Section {
     let mut rows = Vec::new();
     for at in &fidelity.snapshots {
-        for (name, differences) in [("followed", &at.followed), ("free running", &at.free_running)]
-        {
+        let free_running = at.free_running.as_ref().map(|free| ("free running", free));
+        for (name, differences) in iter::once(("followed", &at.followed)).chain(free_running) {
             let count = |kind: fn(&What) -> bool| {
                 differences.iter().filter(|d| kind(&d.what)).count().to_string()
             };
@@ -228,7 +271,10 @@ fn each_difference(recording: &Recording, fidelity: &Fidelity) -> Option<Table> 
 }
 
 fn hidden(fidelity: &Fidelity) -> Section {
-    let (hidden, odd) = (&fidelity.hidden, &fidelity.odd);
+    let (hidden, odd) = match &fidelity.through_reclaim {
+        Some(through) => (&through.hidden, &through.odd),
+        None => (&fidelity.hidden, &fidelity.odd),
+    };
     let row = |(what, count): (&str, u64)| vec![Cell::from(what), number::count(count).into()];
     let table = |title: &str, rows: &[(&str, u64)]| {
         Block::Table(Table {
@@ -246,7 +292,13 @@ fn hidden(fidelity: &Fidelity) -> Section {
         ("tails of exact allocations", hidden.exact_tails),
         ("allocations logged late", hidden.reordered),
         ("changes of the per-CPU lists' limits", hidden.limits),
+        ("blocks that direct compaction kept from the free lists", hidden.captured),
+        ("free lists turned by a search that found nothing", hidden.turned),
         ("pageblock types that only the first snapshot's counts show", fidelity.settled_pageblocks),
+        (
+            "blocks of a refill that tracing missed while it was switched on again",
+            fidelity.put_back,
+        ),
     ];
     let strange = [
         ("blocks taken from the free lists that the model had elsewhere", odd.not_free),
@@ -265,7 +317,10 @@ fn hidden(fidelity: &Fidelity) -> Section {
             .into(),
         blocks: vec![
             table("Found out", &found_out),
-            table("What should not be; all of it 0 where the record is complete", &strange),
+            table(
+                "What should not be; 0 where the record is complete and has no reclaim",
+                &strange,
+            ),
         ],
     }
 }

@@ -16,13 +16,16 @@ use frames::{MigrateType, Order, Pfn};
 use super::gfp_names;
 use crate::{GfpFlags, StackId, What};
 
-/// Events that tell when memory runs short and the kernel frees and moves by itself. They become
-/// markers, for who has to know where plain allocation ends.
-const SHORTAGE: [&str; 4] = [
+/// Events that tell when memory runs short and the kernel frees and moves by itself, and the
+/// probes of `vm/record`, which tell what compaction does to the free lists. They become markers.
+const SHORTAGE: [&str; 7] = [
     "mm_vmscan_kswapd_wake",
     "mm_vmscan_direct_reclaim_begin",
     "mm_compaction_isolate_freepages",
     "mm_compaction_end",
+    "prairie_isolate",
+    "prairie_isolated",
+    "prairie_pageblock",
 ];
 
 /// The parts of a line that tells of the page allocator.

@@ -25,6 +25,37 @@ impl Linux {
         self.blocks.set(frame, migrate_type);
     }
 
+    /// Gives the pageblock of `frame` a type and moves what is free in it to the lists of that
+    /// type, as where it joins or leaves the atomic reserve (`reserve_highatomic_pageblock`).
+    pub fn move_pageblock(
+        &mut self,
+        table: &mut FrameTable,
+        frame: Frame,
+        migrate_type: MigrateType,
+    ) {
+        self.blocks.set(frame, migrate_type);
+        let zone = self.zone_of(frame);
+        let (zone, mut context) = self.at(table, zone);
+        zone.move_free_blocks(&mut context, frame, migrate_type);
+    }
+
+    /// Turns the free list of a free block so that the block is its head; what stood before it goes
+    /// behind the tail. Compaction's searches of the free lists leave them so, that the next does
+    /// not meet the same blocks again (`move_freelist_head`).
+    pub fn turn_list(&mut self, table: &mut FrameTable, frame: Frame) {
+        let zone = self.zone_of(frame);
+        self.zones[zone].area.rotate_to(table, frame);
+    }
+
+    /// Turns the free list of a free block so that the block is its tail
+    /// (`move_freelist_tail`).
+    pub fn turn_list_past(&mut self, table: &mut FrameTable, frame: Frame) {
+        let zone = self.zone_of(frame);
+        if let Some(next) = self.zones[zone].area.after(table, frame) {
+            self.zones[zone].area.rotate_to(table, next);
+        }
+    }
+
     /// Puts a block that is on no list at the end of a free list, as it is: nothing merges.
     pub fn put(
         &mut self,

@@ -28,8 +28,9 @@ impl Follow<'_> {
         let within = self.cpus[usize::from(act.cpu)].exact.is_some_and(|(start, whole)| {
             order == Order::BASE && frame > start && frame < start.offset(whole.frames())
         });
-        let direct = matches!(next, Some(Did::Locked(_) | Did::Fallback { .. }))
-            || self.past_list.contains(&index);
+        let direct =
+            matches!(next, Some(Did::Locked(_) | Did::Fallback { .. } | Did::Isolated { .. }))
+                || self.past_list.contains(&index);
         if goes_through_cpu(order) && !within && !direct {
             self.enter(index, act, stored);
             return;
@@ -111,8 +112,11 @@ impl Follow<'_> {
             self.result.odd.drained_unknown += 1;
             self.machine.force(frame, order);
         } else {
-            self.clear_tail(frame, order, act.cpu);
-            self.uncache(frame, act.cpu);
+            // One CPU may empty the lists of another.
+            let (entered, _) = self.entered[frame.index()];
+            let cpu = self.recording.acts.get(entered as usize).map_or(act.cpu, |act| act.cpu);
+            self.clear_tail(frame, order, cpu);
+            self.uncache(frame, cpu);
         }
         self.machine.linux.give_to_lists(&mut self.machine.table, frame, order, migrate_type, None);
     }

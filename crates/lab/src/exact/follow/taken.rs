@@ -47,18 +47,20 @@ impl Follow<'_> {
         let fallbacks = self.machine.linux.last_fallback().0;
         let Machine { table, linux, .. } = &mut self.machine;
         let guessed = linux.take_from_lists(table, zone, act.order, migrate_type);
-        if linux.last_fallback().0 > fallbacks {
+        if linux.last_fallback().0 > fallbacks && index >= self.scored_from {
             self.fallback(index, act);
         }
-        let machine = &self.machine;
-        let told = guessed.map(|frame| layout.pfn(frame));
-        let right =
+        if index >= self.scored_from {
+            let machine = &self.machine;
+            let told = guessed.map(|frame| layout.pfn(frame));
             self.result.zone_locked.count(index, layout.pfn(act.frame), told, act.order, || {
                 where_is(machine, act.frame)
             });
-        if !right {
+        }
+        if guessed != Some(act.frame) {
             if let Some(guessed) = guessed {
                 self.machine.undo_take(guessed, act.order, migrate_type);
+                self.turn_back(index, act, guessed);
             }
             self.result.odd.not_free += u64::from(!self.machine.force(act.frame, act.order));
         }
@@ -159,10 +161,10 @@ impl Follow<'_> {
     /// Whether a CPU did nothing but fetch blocks between two acts.
     pub(super) fn is_unbroken(&self, from: usize, to: usize) -> bool {
         let cpu = self.recording.acts[from].cpu;
-        self.recording.acts[from..to]
-            .iter()
-            .filter(|act| act.cpu == cpu)
-            .all(|act| matches!(act.did, Did::Locked(_) | Did::Fallback { .. } | Did::Snapshot(..)))
+        self.recording.acts[from..to].iter().filter(|act| act.cpu == cpu).all(|act| {
+            act.is_aside()
+                || matches!(act.did, Did::Locked(_) | Did::Fallback { .. } | Did::Snapshot(..))
+        })
     }
 
     /// After a refill its first block is handed out. If that leaves no event, it was in bulk.
@@ -185,13 +187,16 @@ impl Follow<'_> {
             }
             None => self.pop(index, act, migrate_type, &mut moment),
         };
-        let layout = &self.recording.layout;
-        let machine = &self.machine;
-        let told = guessed.map(|frame| layout.pfn(frame));
-        self.result
-            .allocations
-            .count(index, layout.pfn(frame), told, order, || where_is(machine, frame));
+        if index >= self.scored_from {
+            let layout = &self.recording.layout;
+            let machine = &self.machine;
+            let told = guessed.map(|frame| layout.pfn(frame));
+            self.result
+                .allocations
+                .count(index, layout.pfn(frame), told, order, || where_is(machine, frame));
+        }
         if direct.is_none() {
+            self.result.hidden.captured += u64::from(!goes_through_cpu(order));
             let cached = self.machine.table.state(frame) == State::Cached
                 && self.machine.table.order(frame) == order;
             let taken = cached && self.uncache(frame, act.cpu);

@@ -1,0 +1,69 @@
+//! How fragmented memory is at each snapshot, by the kernel's account and in the replay.
+
+use frames::MigrateType;
+use lab::exact::measures::Measures;
+use lab::exact::{AtSnapshot, Fidelity};
+use report::{Block, Cell, Column, Section, Table, number};
+
+/// One row for each measure at each snapshot.
+pub fn section(fidelity: &Fidelity) -> Section {
+    let table = Table {
+        columns: vec![
+            Column::text("snapshot"),
+            Column::text("what"),
+            Column::number("kernel"),
+            Column::number("replay"),
+        ],
+        rows: fidelity.snapshots.iter().flat_map(rows).collect(),
+        notes: vec![
+            "* after the first reclaim or compaction".into(),
+            "Frames of which the kernel's flags tell nothing count as unmovable; so do, in the \
+             replay, those on per-CPU lists, which have no flags."
+                .into(),
+        ],
+        ..Table::default()
+    };
+    Section {
+        heading: "Fragmentation".into(),
+        intro: "What the free lists and `/proc/kpageflags` come to, and the same of the replay's \
+                memory, where the record is followed."
+            .into(),
+        blocks: vec![Block::Table(table)],
+    }
+}
+
+fn rows(at: &AtSnapshot) -> Vec<Vec<Cell>> {
+    let name = format!("{}{}", at.name, if at.after_reclaim { " *" } else { "" });
+    let row = |what: String, of: &dyn Fn(&Measures) -> Option<String>| {
+        let [kernel, replay] = [&at.kernel, &at.replay].map(of);
+        let told = |text: Option<String>| text.unwrap_or_else(|| "not told".into());
+        let is_known = kernel.is_some();
+        is_known.then(|| {
+            vec![name.clone().into(), what.into(), told(kernel).into(), told(replay).into()]
+        })
+    };
+    let count = |count: u64| Some(number::count(count));
+    let mut rows = vec![
+        row("F_u(9)".into(), &|m| Some(number::index(m.unusable))),
+        row("potential contiguity, 2 MiB".into(), &|m| m.potential.map(number::percent)),
+        row("spoiled pageblocks".into(), &|m| m.spoiled.map(number::count)),
+        row("fallbacks since boot".into(), &|m| count(m.fallbacks)),
+    ];
+    for migrate_type in MigrateType::ALL {
+        let at_type = migrate_type.index();
+        if at.kernel.pageblocks[at_type] + at.replay.pageblocks[at_type] > 0 {
+            let what = format!("pageblocks, {}", migrate_type.name());
+            rows.push(row(what, &|m| count(m.pageblocks[at_type])));
+        }
+    }
+    for cpu in 0..at.kernel.per_cpu.len() {
+        let what = format!("frames on CPU {cpu}'s lists");
+        rows.push(row(what, &|m| count(m.per_cpu.get(cpu).copied().unwrap_or(0))));
+    }
+    let by_order = |m: &Measures| {
+        let counts: Vec<String> = m.free_blocks.iter().map(u64::to_string).collect();
+        Some(counts.join(" "))
+    };
+    rows.push(row("free blocks by order".into(), &by_order));
+    rows.into_iter().flatten().collect()
+}

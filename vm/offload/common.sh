@@ -47,9 +47,9 @@ start_workload() {
     while [ ! -s $OUT/paced ]; do sleep 1; done
 }
 
-# start_daemon CONFIG
+# start_daemon CONFIG [OPTION]: --verbose unless something else is said.
 start_daemon() {
-    (echo 0 >agent/cgroup.procs && exec /in/bin/prairie offload run --config $1 --verbose) >>$OUT/agent 2>&1 &
+    (echo 0 >agent/cgroup.procs && exec /in/bin/prairie offload run --config $1 ${2:---verbose}) >>$OUT/agent 2>&1 &
     agent=$!
 }
 

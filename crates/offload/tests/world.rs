@@ -224,7 +224,11 @@ fn slots_of_what_is_back_are_given_up_while_it_comes_back() {
     let mut daemon = tree.guarded_daemon(RULE);
     daemon.tick(seconds(0));
     let back = |pages: u64| {
-        let more = format!("swapcached {}\nworkingset_refault_anon {pages}\n", 50 * MIB);
+        let more = format!(
+            "swapcached {}\nzswapped {}\nworkingset_refault_anon {pages}\n",
+            50 * MIB,
+            200 * MIB
+        );
         tree.stat("work/a", 400 * MIB, &more);
     };
     back(5_000);
@@ -266,7 +270,9 @@ fn what_comes_back_between_two_periods_is_seen_at_once() {
     daemon.tick(seconds(1));
     let ms = |ms: u64| Duration::from_millis(1_000 + ms);
     let back = |name: &str, mib: u64| {
-        let more = format!("swapcached {}\nworkingset_refault_anon {}\n", mib * MIB, mib * 256);
+        let (kept, pages) = (mib * MIB, mib * 256);
+        let more =
+            format!("swapcached {kept}\nzswapped {}\nworkingset_refault_anon {pages}\n", 200 * MIB);
         tree.stat(&format!("work/{name}"), (400 + mib) * MIB, &more);
         tree.write(&format!("work/{name}/memory.current"), &((400 + mib) * MIB).to_string());
     };

@@ -15,6 +15,8 @@ use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use host::cgroup::MemoryStat;
+
 use super::Daemon;
 use super::container::Container;
 use crate::pressure::returned_pages;
@@ -110,7 +112,7 @@ impl Container {
             let seen = &self.seen;
             let now = crate::Observation { stat: self.cgroup.stat(buffer)?, ..*seen };
             let returned = returned_pages(seen, &now);
-            let is_due = returned >= COMING_BACK_PAGES && now.stat.swapcached > KEPT_BYTES;
+            let is_due = returned >= COMING_BACK_PAGES && kept_bytes(&now.stat) > KEPT_BYTES;
             if is_due { self.cgroup.swap_bytes(buffer) } else { Ok(None) }
         };
         // What cannot be read now is told at the next period.
@@ -126,7 +128,7 @@ impl Container {
         returned_pages: u64,
         leases: &Mutex<Leases>,
     ) -> Option<String> {
-        let kept = self.seen.stat.swapcached;
+        let kept = kept_bytes(&self.seen.stat);
         let much = returned_pages >= COMING_BACK_PAGES && kept > KEPT_BYTES;
         if much || returned_pages > 0 && (kept > MOST_KEPT_BYTES || self.gives_up_slots) {
             return self.limit_swap(self.seen.swap_bytes, &mut lock(leases));
@@ -157,6 +159,12 @@ impl Container {
             Err(error) => Some(format!("{FILE} cannot be set to {limit}: {error}")),
         }
     }
+}
+
+/// Pages in RAM that have a copy in the pool, at most. Slots alone, of a swap device, cost no
+/// memory, and spare it the writes when their pages go again.
+fn kept_bytes(stat: &MemoryStat) -> u64 {
+    stat.swapcached.min(stat.zswapped)
 }
 
 fn lock(leases: &Mutex<Leases>) -> std::sync::MutexGuard<'_, Leases> {

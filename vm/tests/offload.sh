@@ -234,11 +234,6 @@ for kernel in $kernels; do
         "$(($(field "change-$kernel" current first) / 1024)) at first"
     at_most "change-$kernel: KiB at most" $(($(field "change-$kernel" current most) / 1024)) \
         $(($(field "change-$kernel" current first) / 1024 * 1005 / 1000))
-
-    # The same in huge pages.
-    run "huge-$kernel" "$kernel" vm/offload/guest.sh AGENT=prairie SECONDS=620 HUGE=always
-    look "huge-$kernel"
-    precise "huge-$kernel" "nothing-$kernel"
 done
 
 [ "$failed" = 0 ]

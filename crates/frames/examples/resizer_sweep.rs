@@ -5,20 +5,24 @@
 //! cargo run --release -p prairie-frames --example resizer_sweep [SEEDS]
 //! ```
 //!
-//! A node of 2 GiB, nine tenths full. Every wake-up, a sixtieth of its movable memory is freed and
+//! A node of 2 GiB, nine tenths full. Every wake-up a 240th of its movable memory is freed and
 //! asked for anew, and the demand for unmovable memory goes its way: `calm` wanders by some MiB,
 //! `bursts` asks for 32 MiB at once now and then and gives them back later, `day` swings between 2
-//! and 14 per cent of memory over the 400 wake-ups of a run, `swing` takes and returns 32 MiB with every wake-up,
-//! and `pins` pins 16 MiB of user pages for some tens of wake-ups. Each parameter in turn takes a
-//! quarter of its default and four times as much. Sums over the demands and seeds:
+//! and 14 per cent of memory over the 160 wake-ups of a run, `swing` takes and returns 32 MiB with
+//! every second wake-up, and `pins` pins 16 MiB of user pages for some tens of wake-ups. Each
+//! parameter in turn takes a quarter, half, twice and four times its default. For each wake-up, the
+//! mean over demands and seeds:
 //!
 //! - `at once`: pageblocks that changed sides on the path of an allocation, which is what the paper
 //!   wants to avoid;
-//! - `failed`: allocations and pins refused to the unmovable region;
-//! - `below low`: requests that found their region below its low mark;
-//! - `moved`: pages copied, in thousands;
+//! - `failed`: allocations and pins refused to the unmovable region, of all runs;
+//! - `moved`: pages copied;
 //! - `border`: pageblocks that the border passed;
-//! - `idle`: free memory of the unmovable region, mean share of the node in thousandths.
+//! - `idle`: free memory of the unmovable region, share of the node in thousandths;
+//! - `cost`: all of them in microseconds, by the prices below; and what it would be if memory were
+//!   worth a quarter as much and four times as much.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use frames::layout::{Layout, Watermarks, ZoneSpan};
 use frames::placement::regions::{Config, Hardware, Region, Regions};
@@ -28,15 +32,29 @@ use frames::{Frame, FrameTable, MigrateType, Order, Pfn, ZoneKind};
 
 const FRAMES: u32 = 1 << 19;
 const MIB: u32 = 256;
-const WAKE_UPS: u32 = 400;
+const WAKE_UPS: u32 = 160;
 const DEMANDS: [&str; 5] = ["calm", "bursts", "day", "swing", "pins"];
+
+/// Microseconds of a CPU for a page that is migrated: its copy, and telling other CPUs.
+const PAGE_US: f64 = 1.5;
+/// An allocation that waits for a pageblock waits for up to 512 such pages, and a program's time is
+/// dearer than a daemon's: ten times as much.
+const AT_ONCE_US: f64 = 10.0 * 512.0 * PAGE_US;
+/// A refused request goes through reclaim and is made again.
+const FAILED_US: f64 = 10_000.0;
+/// A thousandth of memory that lies idle for the 100 ms between two wake-ups is worth a thousandth
+/// of that time: as if throughput were proportional to memory.
+const IDLE_US: f64 = 100.0;
 
 /// A parameter's name, and how it is scaled, in quarters of its default.
 type Parameter = (&'static str, fn(&mut Config, u32));
 
 const PARAMETERS: [Parameter; 8] = [
     ("low_per_1024", |c, q| c.low_per_1024 = c.low_per_1024 * u64::from(q) / 4),
-    ("target_lows", |c, q| c.target_lows = (c.target_lows * u64::from(q) / 4).max(1)),
+    ("target_lows", |c, q| {
+        c.target_lows = (c.target_lows * u64::from(q) / 4).max(1);
+        c.high_lows = c.high_lows.max(c.target_lows + 1);
+    }),
     ("high_lows", |c, q| {
         c.high_lows = (c.high_lows * u64::from(q) / 4).max(c.target_lows + 1);
     }),
@@ -47,61 +65,84 @@ const PARAMETERS: [Parameter; 8] = [
     ("hold", |c, q| c.tuning.hold = c.tuning.hold * q / 4),
 ];
 
+/// One line of the table: what it is called, and which runs it sums up.
+struct Row {
+    name: &'static str,
+    times: &'static str,
+    config: Config,
+    demands: &'static [&'static str],
+}
+
 fn main() {
     let seeds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(3);
-    println!("parameter          times    at once   failed  below low      moved   border   idle");
-    print("defaults", "", &run_all(&Config::default(), seeds));
-    let mut config = Config::default();
-    config.tuning.weight = [0, 0];
-    print("without pressure", "", &run_all(&config, seeds));
-    let hardware = Some(Hardware::default());
-    print("hardware", "", &run_all(&Config { hardware, ..Config::default() }, seeds));
-    print("  without pressure", "", &run_all(&Config { hardware, ..config }, seeds));
-    println!("by demand, at the defaults");
-    for demand in DEMANDS {
-        let mut sum = Outcome::default();
-        (0..seeds).for_each(|seed| sum.add(&Run::new(&Config::default(), seed).play(demand)));
-        print(demand, "", &sum);
+    println!(
+        "parameter          times  at once   failed    moved   border   idle     cost  (1/4      4)"
+    );
+    let rows = rows();
+    let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut outcomes: Vec<(usize, Outcome)> = std::thread::scope(|scope| {
+        let work = || {
+            let mut done = Vec::new();
+            while let Some(row) = rows.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let at = rows.iter().position(|other| std::ptr::eq(other, row));
+                done.push((at.expect("one of them"), row.run(seeds)));
+            }
+            done
+        };
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+    });
+    outcomes.sort_by_key(|&(at, _)| at);
+    for (at, outcome) in outcomes {
+        outcome.print(&rows[at]);
     }
-    println!("by parameter, all demands");
+}
+
+/// All lines: the whole, each demand, then each parameter.
+fn rows() -> Vec<Row> {
+    let whole = |name, config| Row { name, times: "", config, demands: &DEMANDS };
+    let mut no_pressure = Config::default();
+    no_pressure.tuning.weight = [0, 0];
+    let hardware = Some(Hardware::default());
+    let mut rows = vec![
+        whole("defaults", Config::default()),
+        whole("without pressure", no_pressure.clone()),
+        whole("hardware", Config { hardware, ..Config::default() }),
+        whole("  without pressure", Config { hardware, ..no_pressure }),
+    ];
+    for demand in DEMANDS.chunks(1) {
+        rows.push(Row { name: demand[0], times: "", config: Config::default(), demands: demand });
+    }
     for (name, scale) in PARAMETERS {
-        for (quarters, times) in [(1, "1/4"), (16, "4")] {
+        for (quarters, times) in [(1, "1/4"), (2, "1/2"), (8, "2"), (16, "4")] {
             let mut config = Config::default();
             scale(&mut config, quarters);
-            print(name, times, &run_all(&config, seeds));
+            rows.push(Row { name, times, config, demands: &DEMANDS });
         }
     }
+    rows
 }
 
-fn run_all(config: &Config, seeds: u64) -> Outcome {
-    let mut sum = Outcome::default();
-    for demand in DEMANDS {
-        for seed in 0..seeds {
-            sum.add(&Run::new(config, seed).play(demand));
+impl Row {
+    fn run(&self, seeds: u64) -> Outcome {
+        let mut sum = Outcome::default();
+        for demand in self.demands {
+            for seed in 0..seeds {
+                sum.add(&Run::new(&self.config, seed).play(demand));
+            }
         }
+        sum
     }
-    sum
-}
-
-fn print(name: &str, times: &str, outcome: &Outcome) {
-    println!(
-        "{name:18} {times:>5} {:10} {:8} {:10} {:10.1} {:8} {:6.1}",
-        outcome.at_once,
-        outcome.failed,
-        outcome.below_low,
-        outcome.moved as f64 / 1000.0,
-        outcome.border,
-        outcome.idle / f64::from(outcome.runs.max(1)),
-    );
 }
 
 #[derive(Default)]
 struct Outcome {
     at_once: u64,
     failed: u64,
-    below_low: u64,
     moved: u64,
     border: u64,
+    /// Sum over the runs.
     idle: f64,
     runs: u32,
 }
@@ -110,11 +151,37 @@ impl Outcome {
     fn add(&mut self, other: &Outcome) {
         self.at_once += other.at_once;
         self.failed += other.failed;
-        self.below_low += other.below_low;
         self.moved += other.moved;
         self.border += other.border;
         self.idle += other.idle;
         self.runs += other.runs;
+    }
+
+    /// Microseconds a wake-up, if memory is worth `price` times as much.
+    fn cost(&self, price: f64) -> f64 {
+        let wake_ups = f64::from(self.runs * WAKE_UPS);
+        (self.at_once as f64 * AT_ONCE_US
+            + self.failed as f64 * FAILED_US
+            + self.moved as f64 * PAGE_US)
+            / wake_ups
+            + self.idle / f64::from(self.runs) * IDLE_US * price
+    }
+
+    fn print(&self, row: &Row) {
+        let wake_ups = f64::from(self.runs * WAKE_UPS);
+        println!(
+            "{:18} {:>5} {:8.4} {:8} {:8.1} {:8.3} {:6.1} {:8.0} {:6.0} {:6.0}",
+            row.name,
+            row.times,
+            self.at_once as f64 / wake_ups,
+            self.failed,
+            self.moved as f64 / wake_ups,
+            self.border as f64 / wake_ups,
+            self.idle / f64::from(self.runs),
+            self.cost(1.0),
+            self.cost(0.25),
+            self.cost(4.0),
+        );
     }
 }
 
@@ -217,15 +284,15 @@ impl Run {
         let mut pins: Vec<(u32, Vec<Owner>)> = Vec::new();
         let mut idle = 0.0;
         for now in 0..WAKE_UPS {
-            let (phase, quarter) = (now % 400, FRAMES / 100);
+            let per_cent = FRAMES / 100;
             let wanted = match demand {
                 "calm" => {
                     base = (base + self.below(4 * MIB)).saturating_sub(2 * MIB).max(32 * MIB);
                     base
                 }
                 "bursts" => base + if now % 60 < 20 && now >= 60 { 32 * MIB } else { 0 },
-                "day" => 2 * quarter + 12 * quarter * phase.min(400 - phase) / 200,
-                "swing" => base + now % 2 * 32 * MIB,
+                "day" => 2 * per_cent + 24 * per_cent * now.min(WAKE_UPS - now) / WAKE_UPS,
+                "swing" => base + now / 2 % 2 * 32 * MIB,
                 _ => base,
             };
             self.demand(wanted);
@@ -255,7 +322,6 @@ impl Run {
         Outcome {
             at_once: count("grown_on_failure") + count("shrunk_on_failure"),
             failed: count("failed_unmovable") + count("pins_refused"),
-            below_low: count("below_low") + count("below_min"),
             moved: count("pages_moved"),
             border: count("growths") + count("shrinks"),
             idle: idle / f64::from(WAKE_UPS) / f64::from(FRAMES) * 1000.0,
@@ -263,10 +329,10 @@ impl Run {
         }
     }
 
-    /// Users free a sixtieth of what they have, and then ask for memory until nine tenths of the
+    /// Users free a 240th of what they have, and then ask for memory until nine tenths of the
     /// node are in use, as they can as long as reclaim keeps up.
     fn churn(&mut self) {
-        for _ in 0..self.movable.len() / 60 {
+        for _ in 0..self.movable.len() / 240 {
             let at = self.below(self.movable.len() as u32) as usize;
             let owner = self.movable.swap_remove(at);
             self.free(owner);

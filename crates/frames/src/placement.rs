@@ -103,6 +103,23 @@ pub trait Placement {
     /// Policies that do nothing then ignore it.
     fn maintain(&mut self, _table: &mut FrameTable) {}
 
+    /// Pins the block of `owner` and the owners after it, in however many pieces it is: its pages
+    /// cannot be moved from now on. Returns whether all of it could be pinned. Most systems let
+    /// pages stay where they are, wherever that is.
+    ///
+    /// # Panics
+    /// If the owners hold nothing.
+    fn pin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) -> bool {
+        let (mut at, end) = (owner, owner + order.frames() as Owner);
+        while at < end {
+            let frame = table.block_of(at).expect("what is pinned lies somewhere");
+            let order = table.release(frame);
+            table.allocate(frame, order, Mobility::Unmovable, at);
+            at += order.frames() as Owner;
+        }
+        true
+    }
+
     /// Adds the free blocks by order and migrate type of one zone of the layout, as
     /// `/proc/pagetypeinfo` shows them: frames on per-CPU lists are not among them. Policies
     /// without types report all of it under one.

@@ -38,6 +38,7 @@ mod compact;
 mod config;
 mod confinement;
 mod counts;
+mod decisions;
 mod moves;
 mod per_cpu;
 mod pin;
@@ -51,15 +52,17 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 pub use config::Config;
+pub use decisions::Decision;
 pub use moves::{Hardware, Move};
 pub use pin::NoRoom;
 
 use self::confinement::Outsiders;
 use self::counts::Counts;
+use self::decisions::Record;
 use self::per_cpu::PerCpu;
 use self::pressure::Pressure;
 use self::resizer::Resizer;
-use self::space::Space;
+use self::space::{Pick, Space};
 use super::zonelist::Depth;
 use super::{Counter, Placement, Request, gfp};
 use crate::layout::{Frame, Layout, Zone};
@@ -107,6 +110,8 @@ pub struct Regions {
     counts: Counts,
     /// Moves since they were last asked for, if they are to be noted.
     moves: Option<Vec<Move>>,
+    /// What the resizer decided, if that is to be noted.
+    record: Record,
 }
 
 /// A zone and what is free in it.
@@ -173,6 +178,7 @@ impl Regions {
             outsiders: Outsiders::new(layout.frames()),
             counts: Counts::default(),
             moves: None,
+            record: Record::default(),
             nodes,
             config,
         };
@@ -269,8 +275,11 @@ impl Regions {
             let allows = |&zone: &usize| self.zones[zone].allows(request, region, depth);
             let found = self.eligible(node, region, request.highest_zone).find(allows);
             if let Some(zone) = found {
-                let near = self.nodes[node].near[region as usize];
-                return self.zones[zone].take(table, region, request.order, near, request.cpu);
+                let pick = match self.config.bias {
+                    true => Pick::Beyond(self.nodes[node].near[region as usize]),
+                    false => Pick::Next(self.nodes[node].border),
+                };
+                return self.zones[zone].take(table, region, request.order, pick, request.cpu);
             }
         }
         None
@@ -387,6 +396,19 @@ impl Placement for Regions {
 
     fn maintain(&mut self, table: &mut FrameTable) {
         self.resize(table);
+    }
+
+    fn pin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) -> bool {
+        let (mut at, end) = (owner, owner + order.frames() as Owner);
+        while at < end {
+            let frame = table.block_of(at).expect("what is pinned lies somewhere");
+            let frames = table.order(frame).frames();
+            if self.pin(table, at).is_err() {
+                return false;
+            }
+            at += frames as Owner;
+        }
+        true
     }
 
     fn free_blocks(&self, zone: usize) -> Vec<(MigrateType, Vec<u64>)> {

@@ -8,6 +8,7 @@
 
 use alloc::vec::Vec;
 
+use super::space::Pick;
 use super::{Limits, Node, PER_REGION, Region, Regions};
 use crate::layout::{Frame, Zone};
 use crate::placement::Placement;
@@ -331,12 +332,12 @@ impl Regions {
     /// as a whole if there is a free block of its size, in halves if not. Its owners keep it.
     fn migrate(&mut self, table: &mut FrameTable, node: usize, from: Frame, until: Frame) {
         let order = table.order(from);
-        let near = self.nodes[node].near[Region::Movable as usize].max(until);
+        let far = Pick::Beyond(self.nodes[node].near[Region::Movable as usize].max(until));
         // A movable page has no zone limit of its own; the kernel's migration knows of none.
         let zones: Vec<usize> = self.eligible(node, Region::Movable, ZoneKind::Device).collect();
         let to = zones
             .into_iter()
-            .find_map(|zone| self.zones[zone].space.take(table, Region::Movable, order, near));
+            .find_map(|zone| self.zones[zone].space.take(table, Region::Movable, order, far));
         let Some(to) = to else {
             table.split_allocated(from);
             self.counts.moved_blocks_split += 1;

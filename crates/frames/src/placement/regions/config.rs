@@ -52,6 +52,12 @@ pub struct Config {
     /// that too, hence the narrow one above; below the border there is always more free memory,
     /// and a 16th costs nothing and saves some growth.
     pub band_per_1024: [u64; 2],
+    /// Whether memory is allocated away from the border. Without this a region takes the smallest
+    /// block that suffices, wherever it lies. For ablation.
+    pub bias: bool,
+    /// Whether pages are migrated before they are pinned. Without this they are pinned where they
+    /// lie, and count as strays until they are freed. For ablation.
+    pub pin_migration: bool,
     /// Whether single frames pass through per-CPU lists. Without them a page that is freed and
     /// asked for again is merged and split over all orders each time.
     pub per_cpu_lists: bool,
@@ -73,6 +79,8 @@ impl Default for Config {
             step_pageblocks: 64,
             failure_pageblocks: 16,
             band_per_1024: [64, 16],
+            bias: true,
+            pin_migration: true,
             per_cpu_lists: true,
             tuning: Tuning::default(),
             hardware: None,

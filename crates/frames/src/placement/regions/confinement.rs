@@ -2,7 +2,8 @@
 //!
 //! Nothing is ever placed in the wrong region, so whatever lies there was there before the start:
 //! memory that never was the allocator's, and inherited blocks. Both are counted by pageblock when
-//! the machine starts. From then on a pageblock's count of strays only falls, when one is freed or
+//! the machine starts. (With [`Config::pin_migration`](super::Config::pin_migration) switched off,
+//! pages that were pinned where they lay are strays too.) From then on a pageblock's count of strays only falls, when one is freed or
 //! the border passes; were an allocation ever misplaced, the table's counts would exceed it.
 
 use alloc::vec;
@@ -51,6 +52,14 @@ impl Outsiders {
     /// Whether a pageblock has no frame in use but reserved ones.
     pub(super) fn is_empty(&self, pageblock: usize, counts: &BlockCounts) -> bool {
         counts.free + self.reserved_in(pageblock) == counts.present()
+    }
+
+    /// The block at `frame` is one more.
+    pub(super) fn stray(&mut self, frame: Frame, order: Order) {
+        for (pageblock, frames) in shares(frame, order) {
+            self.strays[pageblock] += frames;
+            self.total_strays += u64::from(frames);
+        }
     }
 
     /// The border passed `frames` strays of a pageblock, which now lie where they belong.
@@ -107,12 +116,7 @@ impl Regions {
                 }
             }
         }
-        self.each_stray(table, |frame, order| {
-            for (pageblock, frames) in shares(frame, order) {
-                outsiders.strays[pageblock] += frames;
-                outsiders.total_strays += u64::from(frames);
-            }
-        });
+        self.each_stray(table, |frame, order| outsiders.stray(frame, order));
         self.outsiders = outsiders;
     }
 

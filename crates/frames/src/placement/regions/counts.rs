@@ -13,6 +13,7 @@ pub(super) struct Counts {
     pub(super) shrinks: u64,
     pub(super) grown_on_failure: u64,
     pub(super) shrunk_on_failure: u64,
+    pub(super) waited: u64,
     pub(super) blocks_emptied: u64,
     pub(super) pages_moved: u64,
     pub(super) strays_evicted: u64,
@@ -61,6 +62,11 @@ impl Regions {
                 "shrunk_on_failure",
                 "of the shrinks, those on the path of an allocation that would have failed",
                 counts.shrunk_on_failure,
+            ),
+            counter(
+                "waited",
+                "allocations that found their region exhausted and had the border moved for them",
+                counts.waited,
             ),
             counter(
                 "blocks_emptied",

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::space::Pick;
 use super::{Region, Regions};
 use crate::layout::Frame;
 use crate::table::{FrameTable, Owner};
@@ -83,11 +84,11 @@ impl Regions {
     /// Moves an unmovable block to the far end of its region, as a whole or in halves.
     pub(super) fn migrate_by_hardware(&mut self, table: &mut FrameTable, node: usize, from: Frame) {
         let order = table.order(from);
-        let near = self.nodes[node].near[Region::Unmovable as usize];
+        let far = Pick::Beyond(self.nodes[node].near[Region::Unmovable as usize]);
         let zones: Vec<usize> = self.nodes[node].zones.clone();
         let to = zones
             .into_iter()
-            .find_map(|zone| self.zones[zone].space.take(table, Region::Unmovable, order, near));
+            .find_map(|zone| self.zones[zone].space.take(table, Region::Unmovable, order, far));
         match to {
             Some(to) => self.relocate(table, from, to, Mobility::Unmovable),
             None => {

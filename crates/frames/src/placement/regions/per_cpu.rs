@@ -8,6 +8,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::space::Pick;
 use super::{PER_REGION, Region, RegionZone, Regions};
 use crate::Order;
 use crate::layout::Frame;
@@ -69,24 +70,24 @@ impl PerCpu {
 
 impl RegionZone {
     /// Takes a block of `order` out of `region`, a single frame through the list of `cpu`, which is
-    /// refilled from beyond `near` if it is empty.
+    /// refilled with what `pick` says if it is empty.
     #[inline]
     pub(super) fn take(
         &mut self,
         table: &mut FrameTable,
         region: Region,
         order: Order,
-        near: Frame,
+        pick: Pick,
         cpu: u16,
     ) -> Option<Frame> {
         let mut left = self.per_cpu.batch as u64;
         if order != Order::BASE || left == 0 {
-            return self.space.take(table, region, order, near);
+            return self.space.take(table, region, order, pick);
         }
         let list = self.per_cpu.list(cpu, region);
         let had = list.len() as u64;
         while had == 0 && left > 0 {
-            let taken = self.space.take_run(table, region, left, near, |table, frame| {
+            let taken = self.space.take_run(table, region, left, pick, |table, frame| {
                 table.set_cached(frame, Order::BASE, region as u8);
                 list.push_front(frame);
             });

@@ -9,6 +9,7 @@
 
 use alloc::vec::Vec;
 
+use super::space::Pick;
 use super::{Region, Regions};
 use crate::layout::Frame;
 use crate::placement::zonelist::Depth;
@@ -46,6 +47,10 @@ impl Regions {
             self.counts.pinned_in_place += 1;
             return Ok(());
         }
+        if !self.config.pin_migration {
+            self.pin_as_stray(table, from);
+            return Ok(());
+        }
         let to = self.take_for_pin(table, node, order);
         // Growing the region for it may have moved the block, and broken it up.
         let from = table.block_of(owner).expect("it was not freed");
@@ -76,6 +81,16 @@ impl Regions {
         Ok(())
     }
 
+    /// Makes the block at `from` in the movable region unmovable where it lies: what a kernel that
+    /// does not migrate pages before it pins them does to a region.
+    fn pin_as_stray(&mut self, table: &mut FrameTable, from: Frame) {
+        let (owner, order) = (table.owner(from), table.order(from));
+        table.release(from);
+        table.allocate(from, order, Mobility::Unmovable, owner);
+        self.outsiders.stray(from, order);
+        self.counts.pinned_in_place += 1;
+    }
+
     /// Lets `owner`'s block be movable again, and takes it back to the movable region if it lies
     /// beside the border or the unmovable region is short. Returns whether it did.
     ///
@@ -86,6 +101,14 @@ impl Regions {
         if table.mobility(from) != Mobility::Unmovable {
             return false;
         }
+        if self.region(from) == Some(Region::Movable) {
+            // Pinned as a stray.
+            self.forget_outsider(table, from);
+            let (order, mobility) = (table.order(from), Mobility::Movable);
+            table.release(from);
+            table.allocate(from, order, mobility, owner);
+            return true;
+        }
         let zone = self.zone_of(from).expect("a frame outside every zone");
         let node = self.zones[zone].node;
         let stock = self.stock(node, Region::Unmovable);
@@ -95,13 +118,13 @@ impl Regions {
             return false;
         }
         let order = table.order(from);
-        let near = self.nodes[node].near[Region::Movable as usize];
+        let far = Pick::Beyond(self.nodes[node].near[Region::Movable as usize]);
         let movable = self.stock(node, Region::Movable);
         let room = movable.available >= movable.low + order.frames();
         let zones: Vec<usize> = self.eligible(node, Region::Movable, ZoneKind::Device).collect();
         let to = room.then(|| {
             let mut zones = zones.into_iter();
-            zones.find_map(|zone| self.zones[zone].space.take(table, Region::Movable, order, near))
+            zones.find_map(|zone| self.zones[zone].space.take(table, Region::Movable, order, far))
         });
         let Some(to) = to.flatten() else {
             self.counts.unpinned_in_place += 1;
@@ -126,7 +149,8 @@ impl Regions {
         let zones: Vec<usize> = zones.collect();
         let found = zones.into_iter().find_map(|zone| {
             // Every block counts as near the border, so that the furthest of any size is taken.
-            self.zones[zone].space.take(table, Region::Unmovable, request.order, Frame(0))
+            let furthest = Pick::Beyond(Frame(0));
+            self.zones[zone].space.take(table, Region::Unmovable, request.order, furthest)
         });
         let Some(frame) = found else {
             let request = Request { mobility: Mobility::Unmovable, ..*request };

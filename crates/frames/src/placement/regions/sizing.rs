@@ -4,7 +4,7 @@
 use super::border::PAGEBLOCK;
 use super::pressure::Pressure;
 use super::resizer::{Resize, View};
-use super::{Node, Region, Regions};
+use super::{Decision, Node, Region, Regions};
 use crate::layout::{Frame, Zone};
 use crate::placement::Request;
 use crate::table::FrameTable;
@@ -43,11 +43,26 @@ impl Regions {
         for node in 0..self.nodes.len() {
             self.nodes[node].pressure.iter_mut().for_each(Pressure::wake_up);
             let view = self.view(node);
+            let (refused, moved) =
+                (self.nodes[node].resizer.turns_refused(), self.counts.pages_moved);
             let this = self.nodes[node].resizer.decide(&view);
-            if this != Resize::Stay && self.carry_out(table, node, this) > 0 {
+            let steps = if this == Resize::Stay { 0 } else { self.carry_out(table, node, this) };
+            if steps > 0 {
                 self.nodes[node].resizer.moved(this);
                 self.counts.resizes += 1;
             }
+            let Node { number, border, ref resizer, .. } = self.nodes[node];
+            let decision = Decision {
+                node: number,
+                view,
+                resize: if steps > 0 { this } else { Resize::Stay },
+                refused: resizer.turns_refused() > refused,
+                steps,
+                pages_moved: self.counts.pages_moved - moved,
+                waited: 0,
+                border,
+            };
+            self.record.note(self.counts.waited, decision);
         }
     }
 
@@ -128,6 +143,7 @@ impl Regions {
                 Region::Movable => self.shrink_for(table, node, request),
             };
             if done {
+                self.counts.waited += 1;
                 // All the requests that this pageblock will serve found nothing.
                 let region = Region::of(request.mobility) as usize;
                 self.nodes[here].pressure[region].stalled += PAGEBLOCK as u32;

@@ -15,10 +15,23 @@ use crate::layout::Frame;
 use crate::table::{FrameTable, State};
 use crate::{Mobility, Order};
 
+/// Which of the blocks that suffice is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pick {
+    /// The smallest of those that are further from the border than this, or the furthest if all are
+    /// nearer: the bias.
+    Beyond(Frame),
+    /// The smallest, and of that size the next one below where the last was found: no place is
+    /// better than another. The border tells the regions apart.
+    Next(Frame),
+}
+
 /// Free blocks of one zone.
 #[derive(Clone, Debug)]
 pub(super) struct Space {
     range: Range<Frame>,
+    /// Where [`Pick::Next`] goes on.
+    cursor: Frame,
     /// The frame of bit 0 of every tree.
     base: Frame,
     largest: Order,
@@ -42,7 +55,14 @@ impl Space {
         let frames = (range.end.0 - base.0) as usize;
         let tree = |order: Order| BitTree::new(frames.div_ceil(1 << order.get()));
         let trees = Order::up_to(largest).map(tree).collect();
-        Space { range, base, largest, trees, parts: [Part::default(); PER_REGION] }
+        Space {
+            cursor: range.end,
+            range,
+            base,
+            largest,
+            trees,
+            parts: [Part::default(); PER_REGION],
+        }
     }
 
     /// Free frames of `region`.
@@ -108,12 +128,34 @@ impl Space {
         self.base.offset((bit as u64) << order.get())
     }
 
-    /// The free block that a request for `order` is cut from: the smallest of those that are
-    /// further from the border than `near`, or the furthest if all are nearer.
-    fn choose(&self, region: Region, order: Order, near: Frame) -> Option<Frame> {
+    /// The next block below the cursor of exactly `order`, which `region` has; from the region's
+    /// upper end again if there is none.
+    fn next(&self, region: Region, order: Order, border: Frame) -> Option<Frame> {
+        let (low, high) = match region {
+            Region::Unmovable => (self.base, border.clamp(self.base, self.range.end)),
+            Region::Movable => (border.max(self.base), self.range.end),
+        };
+        let below = |bound: Frame| {
+            let end = (bound.0 - self.base.0) as usize;
+            let bit = self.trees[order.index()].last_before(end.div_ceil(1 << order.get()))?;
+            Some(self.base.offset((bit as u64) << order.get())).filter(|&found| found >= low)
+        };
+        let from_cursor = (low < self.cursor && self.cursor <= high).then(|| below(self.cursor));
+        from_cursor.flatten().or_else(|| below(high))
+    }
+
+    /// The free block that a request for `order` is cut from.
+    fn choose(&self, region: Region, order: Order, pick: Pick) -> Option<Frame> {
         if !self.has_block(region, order) {
             return None;
         }
+        let near = match pick {
+            Pick::Beyond(near) => near,
+            Pick::Next(border) => {
+                let orders = self.parts[region as usize].nonempty >> order.get() << order.get();
+                return self.next(region, Order::new(orders.trailing_zeros() as u8)?, border);
+            }
+        };
         let mut orders = self.parts[region as usize].nonempty >> order.get() << order.get();
         let mut furthest = None;
         while orders != 0 {
@@ -134,15 +176,16 @@ impl Space {
     }
 
     /// Takes a block of `order` and leaves the rest of what it is cut from, on the side of the
-    /// border. Blocks beyond `near`, seen from the border, are preferred.
+    /// border.
     pub(super) fn take(
         &mut self,
         table: &mut FrameTable,
         region: Region,
         order: Order,
-        near: Frame,
+        pick: Pick,
     ) -> Option<Frame> {
-        let mut frame = self.choose(region, order, near)?;
+        let mut frame = self.choose(region, order, pick)?;
+        self.cursor = frame;
         let found = self.remove(table, frame);
         for half in Order::up_to(found).rev().skip(1).take_while(|&half| half >= order) {
             let upper = frame.offset(half.frames());
@@ -167,12 +210,13 @@ impl Space {
         table: &mut FrameTable,
         region: Region,
         wanted: u64,
-        near: Frame,
+        pick: Pick,
         mut hand: impl FnMut(&mut FrameTable, Frame),
     ) -> u64 {
-        let Some(start) = self.choose(region, Order::BASE, near) else {
+        let Some(start) = self.choose(region, Order::BASE, pick) else {
             return 0;
         };
+        self.cursor = start;
         let frames = self.remove(table, start).frames();
         let taken = wanted.min(frames);
         let rest = match region {

@@ -11,6 +11,14 @@
 //! guard page, which is never backed, keeps a frame of it from ever being used: a hole of order 0
 //! for every stack. The packed index leaves the guards out; it needs no table, because stacks have
 //! one size and their guards stand at fixed offsets.
+//!
+//! [`Arena`] follows stacks that come and go, and tells what they leave of the superpages that they
+//! lie in.
+
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
+
+use crate::Order;
 
 /// The shape of all kernel stacks of a machine, in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +73,155 @@ impl Stacks {
     }
 }
 
+/// Frames of a superpage.
+const SUPERPAGE: u64 = Order::HUGE.frames();
+
+/// The stacks of a machine's threads. Each takes the lowest place that is free; the object's pages
+/// behind it come from the superpage that holds their indices, which is set aside when the first of
+/// them is needed and is free again when none is.
+#[derive(Clone, Debug)]
+pub struct Arena {
+    stacks: Stacks,
+    indexing: Indexing,
+    /// Places below `end` that are free.
+    free: BTreeSet<u64>,
+    end: u64,
+    /// By page of the object, whether it is in use.
+    pages: Vec<bool>,
+}
+
+/// What stacks keep of memory at one instant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Stacks.
+    pub stacks: u64,
+    /// Superpages with at least one page of a stack.
+    pub superpages: u64,
+    /// Frames of these that are in no use, as the largest aligned blocks that they make: how many
+    /// of each order.
+    pub holes: [u64; Order::HUGE.index()],
+}
+
+impl Held {
+    /// Frames that are in no use and can be nothing but parts of their superpages.
+    pub fn unused_frames(&self) -> u64 {
+        self.holes.iter().enumerate().map(|(order, blocks)| blocks << order).sum()
+    }
+}
+
+impl Arena {
+    /// No stacks yet.
+    ///
+    /// # Panics
+    /// If a stack has no pages.
+    pub fn new(stacks: Stacks, indexing: Indexing) -> Arena {
+        assert!(stacks.pages > 0, "a stack without pages");
+        Arena { stacks, indexing, free: BTreeSet::new(), end: 0, pages: Vec::new() }
+    }
+
+    /// A thread begins; returns the place of its stack.
+    pub fn take(&mut self) -> u64 {
+        let place = self.free.pop_first().unwrap_or_else(|| {
+            self.end += 1;
+            self.end - 1
+        });
+        self.mark(place, true);
+        place
+    }
+
+    /// A thread ends.
+    ///
+    /// # Panics
+    /// If there is no stack at `place`.
+    pub fn give(&mut self, place: u64) {
+        assert!(place < self.end && self.free.insert(place), "no stack at {place}");
+        self.mark(place, false);
+    }
+
+    fn mark(&mut self, place: u64, in_use: bool) {
+        let first = place * self.stacks.stride();
+        for page in first..first + self.stacks.stride() {
+            let Some(index) = self.stacks.index(page, self.indexing) else { continue };
+            let index = index as usize;
+            if self.pages.len() <= index {
+                let superpages = (index as u64 / SUPERPAGE + 1) * SUPERPAGE;
+                self.pages.resize(superpages as usize, false);
+            }
+            debug_assert_ne!(self.pages[index], in_use, "page {index}");
+            self.pages[index] = in_use;
+        }
+    }
+
+    /// What the stacks keep now. Time linear in the pages that there ever were.
+    pub fn held(&self) -> Held {
+        let mut holes = [0; Order::HUGE.index()];
+        let mut superpages = 0;
+        for superpage in self.pages.chunks_exact(SUPERPAGE as usize) {
+            if superpage.iter().any(|&in_use| in_use) {
+                superpages += 1;
+                count_holes(superpage, &mut holes);
+            }
+        }
+        Held { stacks: self.end - self.free.len() as u64, superpages, holes }
+    }
+}
+
+/// Adds the largest aligned blocks without a page in use.
+fn count_holes(pages: &[bool], holes: &mut [u64]) {
+    if pages.iter().all(|&in_use| !in_use) {
+        holes[pages.len().ilog2() as usize] += 1;
+    } else if pages.len() > 1 {
+        let (lower, upper) = pages.split_at(pages.len() / 2);
+        count_holes(lower, holes);
+        count_holes(upper, holes);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 128 stacks of four pages fill a superpage; with a page behind each guard, 102 and a part of
+    /// the next do, and every guard is a hole of one frame.
+    #[test]
+    fn stacks_without_holes_fill_their_superpages() {
+        let fill = |indexing| {
+            let mut arena = Arena::new(Stacks::AMD64, indexing);
+            (0..1024).for_each(|_| {
+                arena.take();
+            });
+            arena.held()
+        };
+        let packed = fill(Indexing::Packed);
+        assert_eq!((packed.superpages, packed.unused_frames()), (8, 0));
+        let linear = fill(Indexing::Linear);
+        assert_eq!((linear.superpages, linear.unused_frames(), linear.holes[0]), (10, 1024, 1024));
+    }
+
+    /// Places are used again, lowest first; a superpage without stacks is free.
+    #[test]
+    fn superpages_come_free_with_their_last_stack() {
+        let mut arena = Arena::new(Stacks::AMD64, Indexing::Packed);
+        let places: Vec<u64> = (0..256).map(|_| arena.take()).collect();
+        places[..127].iter().for_each(|&place| arena.give(place));
+        let held = arena.held();
+        assert_eq!((held.stacks, held.superpages), (129, 2));
+        // 127 stacks of four frames: 256 + 128 + 64 + … + 4.
+        assert_eq!(held.holes, [0, 0, 1, 1, 1, 1, 1, 1, 1]);
+        arena.give(127);
+        assert_eq!(arena.held().superpages, 1);
+        assert_eq!(arena.take(), 0);
+        assert_eq!(arena.held().superpages, 2);
+    }
+
+    #[test]
+    #[should_panic(expected = "no stack at 0")]
+    fn a_stack_ends_once() {
+        let mut arena = Arena::new(Stacks::AMD64, Indexing::Linear);
+        let place = arena.take();
+        arena.give(place);
+        arena.give(place);
+    }
 
     /// The packed index is the plain enumeration of stack pages, guards left out, for every shape
     /// and wherever the arena begins, as long as it is aligned to a whole stack.

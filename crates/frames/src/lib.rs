@@ -21,6 +21,7 @@ pub mod indices;
 pub mod kstack;
 pub mod layout;
 mod migrate_type;
+pub mod page_table;
 pub mod placement;
 pub mod table;
 mod units;

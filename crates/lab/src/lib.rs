@@ -20,3 +20,4 @@ pub mod sample;
 pub mod simulate;
 pub mod system;
 pub mod tmo;
+pub mod translation;

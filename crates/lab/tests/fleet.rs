@@ -90,3 +90,37 @@ fn shards_are_written_as_a_part_and_a_number() {
         assert!(wrong.parse::<Shard>().unwrap_err().contains("0/4"), "{wrong}");
     }
 }
+
+/// A server is the same whether it is watched or not; compaction around a placement moves pages and
+/// keeps every promise of it; looks come when they should.
+#[test]
+fn a_server_can_be_watched_under_any_placement() {
+    use frames::placement::linux::{Config, Linux};
+    use lab::fleet::compacting::Compacting;
+
+    let study = study(&[]);
+    let layout = study.layout().unwrap();
+    let watch = |defrag_mode: bool| {
+        let config = if defrag_mode { Config::linux_6_15() } else { Config::default() };
+        let placement = Compacting::new(&layout, Linux::new(&layout, config), defrag_mode);
+        let mut looks = Vec::new();
+        // Debug builds compare everything with everything in the end.
+        study.watch(0, &layout, placement, 3600.0, 600.0, |look| {
+            let counters = frames::placement::Placement::counters(look.placement);
+            let moved = counters.iter().find(|c| c.name == "pages_moved").unwrap().value;
+            let free: u64 = look.table.blocks().iter().map(|block| u64::from(block.free)).sum();
+            assert_eq!(free, look.free_frames);
+            assert_eq!(look.failures.kernel + look.failures.movable, 0);
+            looks.push((look.seconds, look.allocations, moved));
+        });
+        looks
+    };
+    for defrag_mode in [false, true] {
+        let looks = watch(defrag_mode);
+        let seconds: Vec<f64> = looks.iter().map(|look| look.0).collect();
+        assert_eq!(seconds, [0.0, 600.0, 1200.0, 1800.0, 2400.0, 3000.0, 3600.0]);
+        assert!(looks.windows(2).all(|pair| pair[0].1 < pair[1].1), "{looks:?}");
+        assert!(looks.last().unwrap().2 > 0, "compaction moved nothing: {looks:?}");
+        assert_eq!(looks, watch(defrag_mode), "one seed, one life");
+    }
+}

@@ -199,7 +199,7 @@ impl Placement for Classes {
             counter("trees_free", "wholly free trees", free),
             counter("searches", "times that a tree was looked for", c.searches),
             counter("searched", "trees looked at in those searches", c.searched),
-            counter("stolen", "blocks taken from a tree of a lower class", c.stolen),
+            counter("stolen", "times that a CPU went over to a tree of a lower class", c.stolen),
             counter("demoted", "trees that passed to a lower class while in use", c.demoted),
             counter(
                 "below_low",

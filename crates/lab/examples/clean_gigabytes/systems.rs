@@ -14,14 +14,13 @@ use lab::fleet::compacting::Compacting;
 const CPUS: u16 = 16;
 
 /// All of them, Linux first.
-pub const SYSTEMS: [&str; 12] = [
+pub const SYSTEMS: [&str; 11] = [
     "linux",
     "linux, no compaction",
     "linux-defrag",
     "zones, kernelcore 12 %",
     "zones, kernelcore 25 %",
     "lists",
-    "classes, 8 MiB",
     "classes, 64 MiB",
     "classes, 1 GiB",
     "superpageblocks",
@@ -56,7 +55,6 @@ pub fn visit<V: Visit>(name: &str, layout: &Layout, visitor: V) -> V::Output {
         "zones, kernelcore 12 %" => visitor.visit(zones(12)),
         "zones, kernelcore 25 %" => visitor.visit(zones(25)),
         "lists" => visitor.visit(Lists::new(layout, Order::LARGEST_FREE, Division::TwoWay)),
-        "classes, 8 MiB" => visitor.visit(classes(11)),
         "classes, 64 MiB" => visitor.visit(classes(14)),
         "classes, 1 GiB" => visitor.visit(classes(18)),
         "superpageblocks" => visitor.visit(Superpageblocks::new(layout, Default::default())),

@@ -13,7 +13,12 @@ use frames::placement::{Counter, Placement, Request, gfp};
 use frames::table::Owner;
 use frames::{Frame, FrameTable, Layout, MigrateType, Order, ZoneKind};
 
-/// A placement with compaction.
+/// Times in a row that a request in defrag mode is sent back to reclaim. Half as often as a server
+/// of a fleet asks again, so that none fails for it.
+const REFUSALS: u32 = 8;
+
+/// A placement with compaction. Where it says that there is no memory to a request that may wait,
+/// the caller is to reclaim some and ask again.
 #[derive(Clone, Debug)]
 pub struct Compacting<P> {
     placement: P,
@@ -26,6 +31,8 @@ pub struct Compacting<P> {
     /// Whether requests would rather have memory compacted than break up foreign pageblocks
     /// (`vm.defrag_mode`).
     defrag_mode: bool,
+    /// Requests in a row that were sent back to reclaim.
+    refused: u32,
     moved: u64,
     scanned: u64,
     stalls: u64,
@@ -44,6 +51,7 @@ impl<P: Compactable> Compacting<P> {
             proactive: Proactive::default(),
             skipped: 0,
             defrag_mode,
+            refused: 0,
             moved: 0,
             scanned: 0,
             stalls: 0,
@@ -89,6 +97,16 @@ impl<P: Compactable> Compacting<P> {
             self.compactor.hints_mut(zone).deferral.reset(order, true);
         }
         Some(frame)
+    }
+
+    /// In defrag mode, whether a request that may wait should reclaim and ask again before it breaks
+    /// up a foreign pageblock: some times in a row.
+    fn should_reclaim_first(&mut self, request: &Request) -> bool {
+        let refuses = self.defrag_mode
+            && request.gfp_flags & gfp::DIRECT_RECLAIM != 0
+            && self.refused < REFUSALS;
+        self.refused = if refuses { self.refused + 1 } else { 0 };
+        refuses
     }
 
     fn score(&self) -> u32 {
@@ -162,6 +180,9 @@ impl<P: Compactable> Placement for Compacting<P> {
         }
         if let Some(frame) = self.compact_for(table, request, owner) {
             return Some(frame);
+        }
+        if self.should_reclaim_first(request) {
+            return None;
         }
         self.placement.allocate(table, request, owner)
     }

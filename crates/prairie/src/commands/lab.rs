@@ -4,6 +4,7 @@
 mod bench;
 mod run;
 mod tmo;
+mod translation;
 
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -23,6 +24,7 @@ enum What {
     Run(run::Args),
     Bench(bench::Args),
     Tmo(tmo::Args),
+    Translation(translation::Args),
 }
 
 /// Runs the subcommand.
@@ -31,5 +33,6 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         What::Run(args) => run::run(args, interrupted),
         What::Bench(args) => bench::run(args, interrupted),
         What::Tmo(args) => tmo::run(args, interrupted),
+        What::Translation(args) => translation::run(args),
     }
 }

@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod run;
 pub mod tmo;
+pub mod translation;
 
 use ::lab::machine::counters::Counters;
 use report::{Cell, Column, Table, Tone, number};

@@ -14,6 +14,9 @@ use crate::table::FrameTable;
 /// Trees of the class that are compared near the last one, and anywhere.
 const BEST_OF_NEAR: usize = 3;
 const BEST_OF_ALL: usize = 8;
+/// Blocks that a CPU takes from a tree that it fell back on before it looks again whether there is a
+/// better one. A search over all trees for each block would cost more than the block.
+const STAY: u32 = 32;
 /// Near are this many of all trees (a sixteenth).
 const NEAR: usize = 16;
 
@@ -26,6 +29,8 @@ pub(super) struct ClassZone {
     size: Order,
     /// By CPU and class, the tree that it has reserved.
     slots: Vec<[Option<usize>; Class::ALL.len()]>,
+    /// The same of trees that were fallen back on, and how many blocks more may come from there.
+    fallen: Vec<[(usize, u32); Class::ALL.len()]>,
 }
 
 impl ClassZone {
@@ -37,7 +42,7 @@ impl ClassZone {
             Tree::new(Frame(zone.start.0.max(start as u32))..Frame(end as u32))
         });
         let (zone, trees) = (zone.clone(), trees.collect());
-        ClassZone { zone, trees, free_frames: 0, size, slots: Vec::new() }
+        ClassZone { zone, trees, free_frames: 0, size, slots: Vec::new(), fallen: Vec::new() }
     }
 
     pub(super) fn tree_of(&self, frame: Frame) -> usize {
@@ -97,19 +102,30 @@ impl ClassZone {
         let cpu = usize::from(cpu);
         if self.slots.len() <= cpu {
             self.slots.resize(cpu + 1, [None; Class::ALL.len()]);
+            self.fallen.resize(cpu + 1, [(0, 0); Class::ALL.len()]);
         }
         let reserved = self.slots[cpu][class as usize];
         let at = match reserved.filter(|&at| self.trees[at].serves(order, class)) {
             Some(at) => at,
-            None => {
+            None => self.go_on(order, class, cpu).or_else(|| {
                 counts.searches += 1;
                 let found = self.reserve(order, class, cpu, counts);
-                found.or_else(|| self.fall_back(order, class, counts))?
-            }
+                found.or_else(|| self.fall_back(order, class, cpu, counts))
+            })?,
         };
         let frame = self.trees[at].area.take_smallest(table, order, 0)?;
         self.free_frames -= order.frames();
         Some(frame)
+    }
+
+    /// The tree that the CPU fell back on last, while it may stay there.
+    fn go_on(&mut self, order: Order, class: Class, cpu: usize) -> Option<usize> {
+        let (at, left) = &mut self.fallen[cpu][class as usize];
+        let tree = &self.trees[*at];
+        // One that came free meanwhile is to be reserved, and not used in passing.
+        let stays = *left > 0 && tree.class.is_some() && tree.area.has_block(order);
+        *left = if stays { *left - 1 } else { 0 };
+        stays.then_some(*at)
     }
 
     /// Reserves another tree of the class for a CPU, or one that is nobody's. What it had stays its
@@ -157,7 +173,13 @@ impl ClassZone {
 
     /// A tree that is not the CPU's to have: reserved by others for the class; reserved for a lower
     /// class, to steal from; of a higher class, to demote; of a lower one. Each time the freest.
-    fn fall_back(&mut self, order: Order, class: Class, counts: &mut Counts) -> Option<usize> {
+    fn fall_back(
+        &mut self,
+        order: Order,
+        class: Class,
+        cpu: usize,
+        counts: &mut Counts,
+    ) -> Option<usize> {
         let rank = |tree: &Tree| {
             let other = tree.class?;
             tree.area.has_block(order).then(|| match other.cmp(&class) {
@@ -181,6 +203,7 @@ impl ClassZone {
             }
             _ => {}
         }
+        self.fallen[cpu][class as usize] = (at, STAY);
         Some(at)
     }
 

@@ -1,0 +1,224 @@
+//! Wiring the memory of a virtual machine page by page, in batches, and by higher orders (FreeBSD,
+//! "Speeding up `mlock(2)`", Table 2).
+//!
+//! ```text
+//! cargo run --release -p prairie-frames --example mlock_rate [ROUNDS] [MIB]
+//! ```
+//!
+//! A domain of 4 GiB under `freebsd`, fresh and broken (every second page of half of it in use), and a
+//! virtual machine of 1 GiB, the size that `bhyve` examples have. Each way allocates all of its frames
+//! and maps them in page tables, whose own frames come from the same allocator. Once more with every page
+//! written with zeros, as wired anonymous memory is: into a buffer larger than the caches. Ways take
+//! turns within each round; times are of this thread's CPU, medians over the rounds.
+
+use std::hint::black_box;
+use std::ops::Range;
+
+use frames::layout::{Watermarks, ZoneSpan};
+use frames::page_table::PageTable;
+use frames::placement::freebsd::{Config, FreeBsd};
+use frames::placement::stepwise::Stepwise;
+use frames::placement::{Placement, Request};
+use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
+use rustix::time::{ClockId, clock_gettime};
+
+const FRAMES: u32 = (4u64 << 30 >> 12) as u32;
+/// What is written with zeros, again and again.
+const BUFFER: usize = 256 << 20;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    /// One page after the other: allocated and mapped by itself.
+    Single,
+    /// Pages in batches of 512, each mapped by itself.
+    Batched,
+    /// The largest blocks there are, up to 2 MiB, each mapped at once.
+    HigherOrders,
+}
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let mut number =
+        |default| arguments.next().and_then(|text| text.parse().ok()).unwrap_or(default);
+    let (rounds, mib) = (number(9), number(1024));
+    let pages = (mib as u64) << 8;
+    let mut buffer = vec![1u8; BUFFER];
+    println!(
+        "| memory | pages zeroed | one by one, ms | batches, ms | higher orders, ms | one by one / higher orders | tables |"
+    );
+    println!("| --- | --- | ---: | ---: | ---: | ---: | ---: |");
+    for broken in [false, true] {
+        for zero in [false, true] {
+            let mut times = [Vec::new(), Vec::new(), Vec::new()];
+            let mut tables = [0; 3];
+            for _ in 0..rounds {
+                for (at, way) in
+                    [Way::Single, Way::Batched, Way::HigherOrders].into_iter().enumerate()
+                {
+                    let zeroed = if zero { Some(&mut buffer[..]) } else { None };
+                    let (time, frames) = wire(pages, way, broken, zeroed);
+                    times[at].push(time);
+                    tables[at] = frames;
+                }
+            }
+            let [single, batched, higher] = times.map(median);
+            println!(
+                "| {} | {} | {single:.2} | {batched:.2} | {higher:.2} | {:.1} | {} and {} |",
+                if broken { "broken" } else { "fresh" },
+                if zero { "yes" } else { "no" },
+                single / higher,
+                tables[0],
+                tables[2],
+            );
+        }
+    }
+}
+
+/// The machine that memory is wired on.
+struct Domain {
+    table: FrameTable,
+    freebsd: FreeBsd,
+    /// The next owner of a page table's frame.
+    tables: u32,
+}
+
+/// Milliseconds to wire `pages`, and frames that page tables take.
+fn wire(pages: u64, way: Way, broken: bool, mut zeroed: Option<&mut [u8]>) -> (f64, usize) {
+    let mut domain = Domain::new(broken);
+    let root = domain.page_table();
+    let mut space = PageTable::new(root);
+    let mut runs: Vec<Range<Frame>> = Vec::new();
+    let begun = now();
+    let mut at = 0;
+    while at < pages {
+        let order = match way {
+            Way::HigherOrders => domain.largest(at, pages),
+            _ => Order::BASE,
+        };
+        match way {
+            Way::Batched => {
+                runs.clear();
+                let count = (pages - at).min(512) as u32;
+                let given = domain.batch(at as u32, count, &mut runs);
+                assert_eq!(given, count, "memory for the virtual machine");
+                for frame in runs.iter().flat_map(|run| run.start.0..run.end.0) {
+                    domain.map(&mut space, at, Frame(frame), Order::BASE);
+                    zero(&mut zeroed, at, 1);
+                    at += 1;
+                }
+            }
+            Way::Single | Way::HigherOrders => {
+                let (frame, order) = domain.block(at as u32, order);
+                domain.map(&mut space, at, frame, order);
+                zero(&mut zeroed, at, order.frames());
+                at += order.frames();
+            }
+        }
+    }
+    let spent = now() - begun;
+    black_box(&space);
+    for page in (0..pages).step_by(509) {
+        let (frame, _) = space.lookup(page).expect("all of it is mapped");
+        let (owner, head) = domain.table.block_containing(page as u32).expect("all of it is wired");
+        assert_eq!(frame, head.offset(page - u64::from(owner)), "page {page}");
+    }
+    domain.freebsd.validate(&domain.table);
+    (spent / 1e6, space.frames().len())
+}
+
+fn zero(buffer: &mut Option<&mut [u8]>, page: u64, pages: u64) {
+    if let Some(buffer) = buffer {
+        let at = (page << 12) as usize % BUFFER;
+        black_box(&mut buffer[at..at + ((pages as usize) << 12)]).fill(0);
+    }
+}
+
+impl Domain {
+    fn new(broken: bool) -> Domain {
+        let layout = layout();
+        let mut table = FrameTable::with_owners(u64::from(FRAMES), u64::from(FRAMES) * 2);
+        let mut freebsd = FreeBsd::new(&layout, Config::default());
+        for start in (0..FRAMES).step_by(1024) {
+            table.add_memory(Frame(start), Order::LARGEST_FREE);
+            freebsd.seed(&mut table, Frame(start), Order::LARGEST_FREE);
+        }
+        freebsd.start(&mut table);
+        if broken {
+            // Of half of memory every second page goes back, and of a quarter all.
+            let mut runs = Vec::new();
+            freebsd.alloc_batch(&mut table, &movable(), FRAMES, FRAMES / 4 * 3, &mut runs);
+            let odd = (FRAMES..FRAMES + FRAMES / 2).step_by(2);
+            for owner in odd.chain(FRAMES + FRAMES / 2..FRAMES / 4 * 7) {
+                let frame = table.block_of(owner).expect("allocated");
+                freebsd.free(&mut table, frame, 0);
+            }
+            freebsd.drain(&mut table);
+        }
+        Domain { table, freebsd, tables: FRAMES / 4 * 7 }
+    }
+
+    fn page_table(&mut self) -> Frame {
+        self.tables += 1;
+        let request = Request::default();
+        self.freebsd.allocate(&mut self.table, &request, self.tables - 1).expect("a frame")
+    }
+
+    fn map(&mut self, space: &mut PageTable, page: u64, frame: Frame, order: Order) {
+        let mapped = space.map(page, frame, order, &mut || Some(self.page_table()));
+        mapped.expect("nothing was mapped there");
+    }
+
+    fn batch(&mut self, owner: u32, count: u32, runs: &mut Vec<Range<Frame>>) -> u32 {
+        self.freebsd.alloc_batch(&mut self.table, &movable(), owner, count, runs)
+    }
+
+    /// A block of `order`, or of the largest below that there is.
+    fn block(&mut self, owner: u32, order: Order) -> (Frame, Order) {
+        let orders = (0..=order.get()).rev().filter_map(Order::new);
+        for order in orders {
+            let request = Request { order, ..movable() };
+            if let Some(frame) = self.freebsd.allocate(&mut self.table, &request, owner) {
+                return (frame, order);
+            }
+        }
+        panic!("no memory for the virtual machine");
+    }
+
+    /// The largest order up to 2 MiB that fits where the next page is.
+    fn largest(&self, at: u64, pages: u64) -> Order {
+        let fits =
+            |order: &Order| at.is_multiple_of(order.frames()) && at + order.frames() <= pages;
+        Order::up_to(Order::HUGE).rev().find(fits).expect("a page fits")
+    }
+}
+
+fn movable() -> Request {
+    Request {
+        migrate_type: MigrateType::Movable,
+        mobility: Mobility::Movable,
+        ..Request::default()
+    }
+}
+
+fn layout() -> Layout {
+    Layout::new(vec![ZoneSpan {
+        node: 0,
+        kind: ZoneKind::Normal,
+        start: Pfn(0),
+        spanned: u64::from(FRAMES),
+        managed: u64::from(FRAMES),
+        watermarks: Watermarks::default(),
+        lowmem_reserve: [0; 6],
+    }])
+    .expect("a zone with memory")
+}
+
+fn now() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}

@@ -1,0 +1,112 @@
+//! `prairie lab translation`: from contiguity to speed.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+use lab::machine::random::{Quantity, Size};
+use lab::translation::hardware::Hardware;
+use lab::translation::study::{Assumptions, Figure, figure};
+use serde::Serialize;
+
+use crate::commands::survey;
+use crate::output;
+use crate::view::lab as view;
+
+/// Compute what huge pages are worth to programs on a fragmented machine (Contiguitas, Figure 6)
+///
+/// A fragmenter goes over a simulated machine under Linux and under Contiguitas; a program then takes
+/// its memory in the pages that are left; a model of TLBs and page walks tells what its
+/// translations cost.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Memory of the machine that is fragmented, from 1G to 64G
+    #[arg(long, value_name = "SIZE", default_value = "8G", value_parser = memory)]
+    memory: u64,
+
+    /// Degrees of partial and full fragmentation, from 0 to 1
+    #[arg(long, value_name = "PARTIAL,FULL", value_delimiter = ',', num_args = 1, default_values_t = [0.5, 1.0])]
+    degrees: Vec<f64>,
+
+    /// Skew of visits over a program's memory, from 0 to 2 and not 1
+    #[arg(long, value_name = "EXPONENT", default_value_t = 0.99)]
+    skew: f64,
+
+    /// Share of cycles that `web` spends translating with pages of 4 KiB, in per cent
+    #[arg(long, value_name = "PERCENT", default_value_t = 20.0)]
+    walk_share: f64,
+
+    /// Visits to pages that are counted
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    visits: u64,
+
+    /// Where chance starts
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+
+    /// Print one JSON document instead of the report
+    #[arg(long)]
+    json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  prairie lab translation                        all four workloads
+  prairie lab translation --degrees 0.25,0.9     another fragmenter
+  prairie lab translation --json | jq '.programs[].gains'";
+
+fn memory(text: &str) -> Result<u64, String> {
+    let bytes = Size::parse(text)? as u64;
+    if !(1 << 30..=64 << 30).contains(&bytes) {
+        return Err("a machine has from 1G to 64G".to_owned());
+    }
+    // Whole pageblocks.
+    Ok(bytes >> 12 >> 9 << 9)
+}
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    schema_version: u32,
+    prairie_version: &'static str,
+    #[serde(flatten)]
+    figure: &'a Figure,
+}
+
+/// Computes and prints.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let &[partial, full] = args.degrees.as_slice() else {
+        bail!("--degrees takes two: of partial and of full fragmentation");
+    };
+    if !(0.0..=1.0).contains(&partial) || !(0.0..=1.0).contains(&full) {
+        bail!("--degrees {partial},{full}: a degree is from 0 to 1");
+    }
+    if !(args.skew > 0.0 && args.skew <= 2.0) || args.skew == 1.0 {
+        bail!("--skew {}: from more than 0 to 2, and not 1", args.skew);
+    }
+    if !(args.walk_share > 0.0 && args.walk_share < 100.0) {
+        bail!("--walk-share {}: more than 0 and less than 100 per cent", args.walk_share);
+    }
+    let assumptions = Assumptions {
+        skew: args.skew,
+        walk_share: args.walk_share / 100.0,
+        degrees: [partial, full],
+        frames: args.memory,
+        visits: args.visits,
+        seed: args.seed,
+        ..Assumptions::default()
+    };
+    let figure = figure(&Hardware::default(), &assumptions)?;
+    if args.json {
+        output::print_json(&Document {
+            schema: "prairie-lab-translation",
+            schema_version: 1,
+            prairie_version: env!("CARGO_PKG_VERSION"),
+            figure: &figure,
+        })?;
+    } else {
+        output::print_report(&view::translation::report(&figure, survey::generated_by()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

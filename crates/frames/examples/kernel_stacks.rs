@@ -20,7 +20,7 @@ impl Chance {
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
         let value = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        (value * bound as u64 >> 32) as usize
+        ((value * bound as u64) >> 32) as usize
     }
 }
 

@@ -14,16 +14,15 @@ fn compute(assumptions: &Assumptions) -> Figure {
 
 /// The fragmenter does to Linux what its degree says, and not to Contiguitas.
 #[test]
-fn the_degree_is_the_share_of_blocks_that_linux_loses() {
-    let assumptions = Assumptions { degrees: [0.25, 1.0], ..small() };
-    let figure = compute(&assumptions);
-    let [quarter, full] = figure.machines.as_slice() else { panic!("two degrees") };
-    assert!((0.1..0.6).contains(&quarter.linux.spoiled), "{quarter:?}");
+fn a_fragmenter_spoils_linux_by_its_degree_and_contiguitas_hardly() {
+    let figure = compute(&small());
+    let [partial, full] = figure.machines.as_slice() else { panic!("two degrees") };
+    assert!((0.2..0.8).contains(&partial.linux.spoiled), "{partial:?}");
     assert!(full.linux.spoiled > 0.8, "{full:?}");
-    assert!(full.linux.huge < quarter.linux.huge, "{figure:?}");
+    assert!(full.linux.huge < partial.linux.huge, "{figure:?}");
     for machine in &figure.machines {
         assert!(machine.contiguitas.spoiled < 0.1, "{machine:?}");
-        assert!(machine.contiguitas.huge > 0.95, "{machine:?}");
+        assert!(machine.contiguitas.huge > 0.9, "{machine:?}");
         assert_eq!(machine.linux.free_gigabytes, 0, "{machine:?}");
         assert!(machine.contiguitas.free_gigabytes >= 1, "{machine:?}");
     }

@@ -5,9 +5,10 @@
 //! last all other files are dropped, and a program asks for its memory as page faults with huge
 //! pages do: without waiting.
 //!
-//! One page in 64 is eight in each block of 2 MiB. A system that claims a block with all that is
-//! free in it (Linux) so spoils about as large a share of the blocks as the degree says; one that
-//! confines the kernel's pages has to make room for them elsewhere.
+//! One page in 64 is eight in each block of 2 MiB. A system that lets the kernel's pages go to
+//! wherever pages came free (Linux) so spoils as many blocks as the degree says if it takes all
+//! eight of one before it goes on to the next, and more where it does not. One that confines the
+//! kernel's pages has to make room for them elsewhere.
 
 use frames::placement::{Placement, Request, gfp};
 use frames::table::{Owner, mobility_of};

@@ -25,7 +25,7 @@ pub struct Args {
     memory: u64,
 
     /// Degrees of partial and full fragmentation, from 0 to 1
-    #[arg(long, value_name = "PARTIAL,FULL", value_delimiter = ',', num_args = 1, default_values_t = [0.5, 1.0])]
+    #[arg(long, value_name = "PARTIAL,FULL", value_delimiter = ',', num_args = 1, default_values_t = [0.3, 1.0])]
     degrees: Vec<f64>,
 
     /// Skew of visits over a program's memory, from 0 to 2 and not 1
@@ -52,7 +52,7 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 Examples:
   prairie lab translation                        all four workloads
-  prairie lab translation --degrees 0.25,0.9     another fragmenter
+  prairie lab translation --degrees 0.1,0.6     another fragmenter
   prairie lab translation --json | jq '.programs[].gains'";
 
 fn memory(text: &str) -> Result<u64, String> {

@@ -61,9 +61,10 @@ vm-test: ## Run the tests that need a real kernel, in emulated machines
 
 vm-record: build ## Record a stock kernel from boot into target/recordings, and replay it frame by frame
 	@scripts/need qemu
-	@set -e; export PRAIRIE=$(abspath $(PRAIRIE)); for work in processes:1 files:1 processes:2; do \
-	    folder=$(TARGET)/recordings/$${work%:*}-$${work#*:}cpu; \
-	    vm/record --timeout 900 --cpus $${work#*:} $${work%:*} $$folder; \
+	@set -e; export PRAIRIE=$(abspath $(PRAIRIE)); for work in files:1:512M processes:2:512M huge:2:384M; do \
+	    memory=$${work##*:}; cpus=$${work#*:}; cpus=$${cpus%:*}; work=$${work%%:*}; \
+	    folder=$(TARGET)/recordings/$$work-$${cpus}cpu; \
+	    vm/record --timeout 900 --cpus $$cpus --memory $$memory $$work $$folder; \
 	    $$PRAIRIE replay $$folder/trace.parquet --against $$folder; \
 	done
 

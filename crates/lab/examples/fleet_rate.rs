@@ -1,18 +1,19 @@
 //! How long a simulated server of a fleet takes, and what is left of its memory.
 //!
 //! ```text
-//! cargo run --release -p prairie-lab --example fleet_rate [SERVERS] [GIB] [DAYS]
+//! cargo run --release -p prairie-lab --example fleet_rate [SERVERS] [GIB] [DAYS] [ORDER] [SYSTEMS]
 //! ```
 //!
-//! One server after another on one thread, each workload in turn, under `linux` and `contiguitas`;
-//! times are of CPU.
+//! One server after another on one thread, each workload in turn, under `linux,contiguitas`; user
+//! memory comes in blocks of ORDER; times are of CPU.
 
 use std::error::Error;
 
+use frames::Order;
 use lab::fleet::row::Row;
 use lab::fleet::study::Study;
 use lab::fleet::workload::{SHIPPED, Workload};
-use lab::system::SystemName;
+use lab::variant::Variant;
 use rustix::time::{ClockId, clock_gettime};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -21,15 +22,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(arguments.next().map(|text| text.parse()).transpose()?.unwrap_or(default))
     };
     let (servers, gib, days) = (number(4.0)? as u64, number(64.0)?, number(1.0)?);
+    let granule = Order::new(number(0.0)? as u8).ok_or("an order")?;
+    let systems = std::env::args().nth(5).unwrap_or("linux,contiguitas".to_owned());
+    let systems: Vec<Variant> = systems.split(',').map(str::parse).collect::<Result<_, _>>()?;
     let workloads = SHIPPED.iter().filter_map(|(name, _)| Workload::shipped(name)).collect();
-    let mut study =
-        Study { workloads, systems: Vec::new(), frames: (gib * 262_144.0) as u64, days, seed: 1 };
+    let frames = (gib * 262_144.0) as u64;
+    let mut study = Study { workloads, systems: Vec::new(), frames, days, granule, seed: 1 };
     println!(
         "workload  system        hours  allocations  ns each  CPU s  free %  contiguity 2M/4M/32M/1G %   potential 2M/32M/1G %  unmovable %  spoiled %  failed k/m/h"
     );
     for server in 0..servers {
-        for system in [SystemName::Linux, SystemName::Contiguitas] {
-            study.systems = vec![system];
+        for system in &systems {
+            study.systems = vec![system.clone()];
             let begin = cpu_seconds();
             let rows = study.server(server)?;
             print(&rows[0], cpu_seconds() - begin);

@@ -8,6 +8,7 @@
 pub mod bench;
 pub mod compare;
 pub mod exact;
+pub mod explain;
 pub mod fleet;
 pub mod found;
 pub mod held;
@@ -21,3 +22,4 @@ pub mod simulate;
 pub mod system;
 pub mod tmo;
 pub mod translation;
+pub mod variant;

@@ -117,6 +117,11 @@ impl<P: Placement> Replay<P> {
         &self.layout
     }
 
+    /// The system, for who asks it for more than a placement tells.
+    pub fn placement_mut(&mut self) -> &mut P {
+        &mut self.placement
+    }
+
     /// The state of every frame.
     pub fn table(&self) -> &FrameTable {
         &self.table

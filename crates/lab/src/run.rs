@@ -4,14 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use frames::placement::buddy::Buddy;
-use frames::placement::classes::Classes;
-use frames::placement::freebsd::FreeBsd;
 use frames::placement::linux::{self, Linux};
-use frames::placement::lists::{Division, Lists};
-use frames::placement::regions::{self, Hardware, Regions};
-use frames::placement::superpageblocks::Superpageblocks;
-use frames::placement::zones::{Kernelcore, Zones};
+use frames::placement::zones::Kernelcore;
 use frames::placement::{Counter, Placement};
 use frames::{BlockCounts, MigrateType, Order};
 use serde::Serialize;
@@ -21,6 +15,7 @@ use crate::found::Found;
 use crate::replay::{Counts, Initial, Replay};
 use crate::sample::Sample;
 use crate::system::SystemName;
+use crate::variant::{Variant, Visitor};
 
 /// How to replay.
 #[derive(Clone, Debug)]
@@ -237,52 +232,23 @@ trait Runner: Send {
 }
 
 fn runner(system: SystemName, found: &Found, options: &Options) -> Box<dyn Runner> {
-    let (layout, largest) = (&found.layout, Order::LARGEST_FREE);
-    match system {
-        SystemName::Buddy => {
-            Box::new(Run::new(system, found, Buddy::new(layout, largest), options))
-        }
-        SystemName::Lists => {
-            let lists = Lists::new(layout, largest, Division::TwoWay);
-            Box::new(Run::new(system, found, lists, options))
-        }
-        SystemName::ListsThreeWay => {
-            let lists = Lists::new(layout, largest, Division::ThreeWay);
-            Box::new(Run::new(system, found, lists, options))
-        }
-        SystemName::Zones => {
-            let zones = Zones::new(layout, largest, options.kernelcore);
-            Box::new(Run::new(system, found, zones, options))
-        }
-        SystemName::FreeBsd => {
-            let freebsd = FreeBsd::new(layout, Default::default());
-            Box::new(Run::new(system, found, freebsd, options))
-        }
-        SystemName::Linux => {
-            let config = linux::Config::default();
-            Box::new(Run::new(system, found, linux(found, config), options))
-        }
-        SystemName::LinuxDefrag => {
-            let config = linux::Config::linux_6_15();
-            Box::new(Run::new(system, found, linux(found, config), options))
-        }
-        SystemName::Classes => {
-            let classes = Classes::new(layout, Default::default());
-            Box::new(Run::new(system, found, classes, options))
-        }
-        SystemName::Contiguitas => {
-            let regions = Regions::new(layout, Default::default());
-            Box::new(Run::new(system, found, regions, options))
-        }
-        SystemName::ContiguitasHw => {
-            let hardware = Some(Hardware::default());
-            let config = regions::Config { hardware, ..Default::default() };
-            Box::new(Run::new(system, found, Regions::new(layout, config), options))
-        }
-        SystemName::Superpageblocks => {
-            let placement = Superpageblocks::new(layout, Default::default());
-            Box::new(Run::new(system, found, placement, options))
-        }
+    let start = Start { system, found, options };
+    let linux = |config| linux(found, config);
+    Variant::from(system).place(&found.layout, options.kernelcore, linux, start)
+}
+
+/// Makes a runner of a placement.
+struct Start<'a> {
+    system: SystemName,
+    found: &'a Found,
+    options: &'a Options,
+}
+
+impl Visitor for Start<'_> {
+    type Out = Box<dyn Runner>;
+
+    fn visit<P: Placement + Send + 'static>(self, placement: P) -> Box<dyn Runner> {
+        Box::new(Run::new(self.system, self.found, placement, self.options))
     }
 }
 

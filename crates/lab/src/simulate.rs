@@ -157,7 +157,7 @@ pub fn run(
 }
 
 /// Lets a machine live through all phases.
-fn live(
+pub(crate) fn live(
     machine: &mut Machine,
     scenario: &Scenario,
     simulated_ns: u64,

@@ -1,9 +1,11 @@
 //! A fleet's servers: reproducible, whoever simulates them, and true to their systems.
 
+use frames::Order;
 use lab::fleet::row::{Row, from_parquet, to_parquet};
 use lab::fleet::study::{Shard, Study};
 use lab::fleet::workload::{SHIPPED, Workload};
 use lab::system::SystemName;
+use lab::variant::Variant;
 
 /// Servers of 1 GiB that live for some hours. Programs are made small enough for them.
 fn study(systems: &[SystemName]) -> Study {
@@ -14,7 +16,8 @@ fn study(systems: &[SystemName]) -> Study {
     };
     Study {
         workloads: SHIPPED.iter().map(small).collect(),
-        systems: systems.to_vec(),
+        systems: systems.iter().map(|&system| Variant::from(system)).collect(),
+        granule: Order::BASE,
         frames: 1 << 18,
         days: 0.2,
         seed: 7,

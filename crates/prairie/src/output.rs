@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use report::{MapSheet, Report, Terminal, Theme, write_atomically};
+use report::{MapSheet, Report, Terminal, Theme, Timeline, write_atomically};
 use serde::Serialize;
 
 /// Prints a report as the terminal allows.
@@ -35,6 +35,15 @@ pub fn write_map(sheet: &MapSheet, path: &Path, theme: Theme) -> anyhow::Result<
         Some("svg") => sheet.svg(theme)?.into_bytes(),
         Some("png") => sheet.png(theme, PNG_SCALE)?,
         _ => anyhow::bail!("{}: a map is written as .png or .svg", path.display()),
+    };
+    Ok(write_atomically(path, &contents)?)
+}
+
+/// Writes a timeline as SVG or PNG, by the name's ending.
+pub fn write_timeline(timeline: &Timeline, path: &Path) -> anyhow::Result<()> {
+    let contents = match path.extension().and_then(|ending| ending.to_str()) {
+        Some("svg") => timeline.svg(Theme::Auto).into_bytes(),
+        _ => timeline.png(Theme::Light, PNG_SCALE)?,
     };
     Ok(write_atomically(path, &contents)?)
 }

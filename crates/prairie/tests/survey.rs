@@ -261,7 +261,7 @@ fn bad_input_gets_one_line() {
         (&["--proc", "proc", "--html", "empty"], 1, "cannot write empty: is a directory"),
         (&["--proc", "proc", "--save", "empty"], 1, "cannot write empty: "),
         (&["--proc", "proc", "--html", "/dev/full"], 1, "cannot write /dev/full: No space left"),
-        (&["--proc", "proc", "--map", "map.jpeg"], 2, "a map is written as .png or .svg"),
+        (&["--proc", "proc", "--map", "map.jpeg"], 2, "a picture is written as .png or .svg"),
         (&["--proc", "proc", "--cell", "3M"], 2, "a power of two from 4K to 1T"),
         (&["--proc", "proc", "--threads", "0"], 2, "--threads"),
         (&["--proc", "proc", "--from", "whole.parquet"], 2, "cannot be used with"),

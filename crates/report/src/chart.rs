@@ -7,6 +7,7 @@ mod align;
 mod picture;
 mod scale;
 mod text;
+pub(crate) mod timeline;
 
 pub(crate) use align::{Aligned, align};
 

@@ -10,6 +10,7 @@
 //! | [`MapSheet`] (one or several [`MemoryMap`]s) | yes | yes | yes |
 //! | [`LineChart`] | yes (as a table) | yes | yes, interactive |
 //! | [`BarChart`] | yes (as bars) | | yes, interactive |
+//! | [`Timeline`] | | yes | |
 //! | [`SequenceChart`] | yes | SVG | |
 //! | [`Report`] | yes | | yes |
 //!
@@ -31,6 +32,7 @@ pub mod table;
 pub mod terminal;
 pub mod write;
 
+pub use chart::timeline::{Marks, Panel, Timeline};
 pub use chart::{Axis, BarChart, BarSeries, LineChart, Series, Shape, Unit};
 pub use document::{Block, Definition, KeyFigure, Report, Section};
 pub use html::HtmlError;

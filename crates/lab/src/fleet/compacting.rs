@@ -203,6 +203,10 @@ impl<P: Compactable> Placement for Compacting<P> {
         }
     }
 
+    fn pin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) -> bool {
+        self.placement.pin_block(table, owner, order)
+    }
+
     fn free_blocks(&self, zone: usize) -> Vec<(MigrateType, Vec<u64>)> {
         self.placement.free_blocks(zone)
     }

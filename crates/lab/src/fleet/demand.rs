@@ -22,16 +22,25 @@ impl Owners {
         Owners { bound: bound as Owner, ..Owners::default() }
     }
 
-    /// Numbers for a block; `None` if too few are left.
+    /// Numbers for a block; `None` if too few are left in a row.
     pub(super) fn take(&mut self, order: Order) -> Option<Owner> {
         if let Some(owner) = self.returned[order.index()].pop() {
             return Some(owner);
         }
         let (owner, end) = (self.fresh, self.fresh + order.frames() as Owner);
-        (end <= self.bound).then(|| {
+        if end <= self.bound {
             self.fresh = end;
-            owner
-        })
+            return Some(owner);
+        }
+        let larger = (order.index() + 1..self.returned.len()).find_map(|at| {
+            let owner = self.returned[at].pop()?;
+            Some((owner, at))
+        });
+        let (owner, found) = larger?;
+        for half in (order.index()..found).rev() {
+            self.returned[half].push(owner + (1 << half));
+        }
+        Some(owner)
     }
 
     pub(super) fn give(&mut self, owner: Owner, order: Order) {
@@ -52,6 +61,8 @@ struct Due {
 #[derive(Clone, Debug)]
 pub(super) struct Population {
     pub(super) migrate_type: MigrateType,
+    /// Whether it is programs' memory that is pinned.
+    pub(super) pinned: bool,
     lifetime: Spread<Time>,
     orders: Vec<(Order, u64)>,
     /// Frames that it has at mean load.
@@ -61,15 +72,17 @@ pub(super) struct Population {
 }
 
 impl Population {
-    pub(super) fn new(kind: &Kernel, memory: u64) -> Population {
+    pub(super) fn new(kind: &Kernel, memory: u64, pinned: bool) -> Population {
         let order = |&(order, weight): &(u8, u32)| {
             (Order::new(order).expect("orders were checked"), u64::from(weight))
         };
         Population {
-            migrate_type: match kind.reclaimable {
-                true => MigrateType::Reclaimable,
-                false => MigrateType::Unmovable,
+            migrate_type: match (pinned, kind.reclaimable) {
+                (true, _) => MigrateType::Movable,
+                (false, true) => MigrateType::Reclaimable,
+                (false, false) => MigrateType::Unmovable,
             },
+            pinned,
             lifetime: kind.lifetime,
             orders: kind.orders.iter().map(order).collect(),
             target: kind.share * memory as f64,
@@ -127,6 +140,10 @@ mod tests {
         assert_eq!([owners.take(eight), owners.take(eight)], [Some(9), None]);
         owners.give(0, eight);
         assert_eq!([owners.take(Order::BASE), owners.take(eight)], [Some(17), Some(0)]);
+        // Where nothing fresh is left, a larger block's numbers are cut.
+        owners.give(0, eight);
+        let singles: Vec<_> = (0..).map_while(|_| owners.take(Order::BASE)).collect();
+        assert_eq!(singles, [18, 19, 20, 21, 22, 23, 0, 1, 2, 3, 4, 5, 6, 7]);
     }
 
     #[test]
@@ -138,7 +155,7 @@ mod tests {
             lifetime: Spread::Uniform(1e9, 100e9),
             reclaimable: false,
         };
-        let (mut random, mut population) = (Random::new(1), Population::new(&kind, 1000));
+        let (mut random, mut population) = (Random::new(1), Population::new(&kind, 1000, false));
         (0..100).for_each(|owner| population.hold(owner, Order::BASE, 0.0, &mut random));
         assert_eq!(population.frames, 100);
         assert_eq!(population.due(0.5), None);

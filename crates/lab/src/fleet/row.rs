@@ -17,10 +17,9 @@ use serde::Serialize;
 
 use super::server::Server;
 use crate::sample::Tally;
-use crate::system::SystemName;
 
 /// The version of the columns, in the file's metadata under [`VERSION_KEY`].
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 /// What tells a part of a study from other Parquet files.
 pub const VERSION_KEY: &str = "prairie.fleet.version";
 
@@ -69,6 +68,14 @@ pub struct Row {
     pub pages_moved: u64,
     /// Pageblocks that an allocation had to wait for, for want of memory in its region.
     pub grown_on_failure: u64,
+    /// Pins that found no room.
+    pub failed_pins: u64,
+    /// Allocations that found their region exhausted and had the border moved for them.
+    pub waited: u64,
+    /// Pageblocks that the border passed.
+    pub border_moves: u64,
+    /// Frames below the border at the end.
+    pub unmovable_region: u64,
 }
 
 /// A counted column: its name, where its value stands, and how it is set.
@@ -81,7 +88,7 @@ macro_rules! counts {
 }
 
 /// The counted columns, after `workload`, `system` and `uptime_s`.
-const COUNTS: [Count; 18] = counts!(
+const COUNTS: [Count; 22] = counts!(
     server,
     frames,
     free_frames,
@@ -99,7 +106,11 @@ const COUNTS: [Count; 18] = counts!(
     failed_movable,
     failed_huge,
     pages_moved,
-    grown_on_failure
+    grown_on_failure,
+    failed_pins,
+    waited,
+    border_moves,
+    unmovable_region
 );
 
 impl Row {
@@ -107,7 +118,7 @@ impl Row {
     pub(super) fn of<P: Placement>(
         number: u64,
         workload: &str,
-        system: SystemName,
+        system: &str,
         uptime_s: f64,
         server: &Server<'_, P>,
     ) -> Row {
@@ -118,7 +129,7 @@ impl Row {
         let is_free = |block: &frames::BlockCounts| block.free == frames::BlockCounts::FRAMES;
         Row {
             workload: workload.to_owned(),
-            system: system.name().to_owned(),
+            system: system.to_owned(),
             uptime_s,
             server: number,
             frames: server.frames,
@@ -139,6 +150,10 @@ impl Row {
             failed_huge: server.failures.huge,
             pages_moved: counter("pages_moved"),
             grown_on_failure: counter("grown_on_failure"),
+            failed_pins: server.failures.pin,
+            waited: counter("waited"),
+            border_moves: counter("growths") + counter("shrinks"),
+            unmovable_region: counter("border_node_0"),
         }
     }
 

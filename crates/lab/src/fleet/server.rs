@@ -16,6 +16,8 @@ pub(super) const DAY: f64 = 86_400.0;
 const STEP: f64 = 30.0;
 /// Blocks that one source of requests takes in a row, at most.
 const BURST: u64 = 32;
+/// Blocks that are fetched into the cache before the first of them is freed.
+const AHEAD: usize = 32;
 /// Operations between two wake-ups of the system's own upkeep.
 const MAINTENANCE_EVERY: u64 = 1024;
 /// Frames that a failed request reclaims before it tries again, and how often it tries.
@@ -31,6 +33,8 @@ pub struct Failures {
     pub movable: u64,
     /// Of programs, huge pages; small ones came in their place.
     pub huge: u64,
+    /// Pins.
+    pub pin: u64,
 }
 
 /// A program.
@@ -62,7 +66,11 @@ pub(super) struct Server<'a, P> {
     kernel: Vec<Population>,
     jobs: Vec<Job>,
     /// Pages of files, oldest first.
-    cache: VecDeque<Owner>,
+    cache: VecDeque<(Owner, Order)>,
+    /// Frames of them.
+    cached: u64,
+    /// Programs' small pages and those of files come in blocks of this order where there are any.
+    granule: Order,
     phase: f64,
     /// Seconds since boot.
     now: f64,
@@ -79,9 +87,10 @@ impl<'a, P: Placement> Server<'a, P> {
         layout: &Layout,
         mut placement: P,
         mut random: Random,
+        granule: Order,
     ) -> Server<'a, P> {
         let frames: u64 = layout.zones().iter().map(|zone| zone.span.managed).sum();
-        let bound = (frames * 3 / 2).min(u64::from(u32::MAX) - 1);
+        let bound = (frames * 2).min(u64::from(u32::MAX) - 1);
         let mut table = FrameTable::with_owners(layout.frames(), bound);
         for zone in layout.zones() {
             let mut at = zone.start;
@@ -102,7 +111,7 @@ impl<'a, P: Placement> Server<'a, P> {
         };
         let phase = random.share() * DAY;
         let mut server = Server {
-            kernel: workload.kernel.iter().map(|kind| Population::new(kind, frames)).collect(),
+            kernel: populations(workload, frames),
             workload,
             table,
             placement,
@@ -113,6 +122,8 @@ impl<'a, P: Placement> Server<'a, P> {
             marks: (sum(|marks| marks.low), sum(|marks| marks.high)),
             jobs: Vec::new(),
             cache: VecDeque::new(),
+            cached: 0,
+            granule,
             phase,
             now: 0.0,
             operations: 0,
@@ -154,12 +165,11 @@ impl<'a, P: Placement> Server<'a, P> {
         let jobs = std::mem::take(&mut self.jobs);
         let (ended, left): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.ends <= now);
         self.jobs = left;
-        for job in ended {
-            for (owner, order) in job.blocks {
-                self.release(owner, order);
-            }
-            for owner in job.tables {
-                self.release(owner, Order::BASE);
+        for mut job in ended {
+            job.blocks.extend(job.tables.into_iter().map(|owner| (owner, Order::BASE)));
+            for some in job.blocks.chunks(AHEAD) {
+                self.touch(some.iter().copied());
+                some.iter().for_each(|&(owner, order)| self.release(owner, order));
             }
         }
     }
@@ -217,12 +227,15 @@ impl<'a, P: Placement> Server<'a, P> {
     /// Up to `blocks` requests of one source; returns the frames that it has got.
     fn burst(&mut self, source: Source, blocks: u64, frames: u64, now: f64) -> u64 {
         let mut given = 0;
+        if let Source::Files = source {
+            return self.read(frames.min(blocks.max(self.granule.frames())));
+        }
         for _ in 0..blocks {
             if given >= frames {
                 break;
             }
             let got = match source {
-                Source::Files => self.read(),
+                Source::Files => break,
                 Source::Kernel(kind) => self.feed(kind, now),
                 Source::Job(job) => self.fault(job),
             };
@@ -234,23 +247,46 @@ impl<'a, P: Placement> Server<'a, P> {
         given
     }
 
-    fn read(&mut self) -> u64 {
-        match self.allocate(Order::BASE, MigrateType::Movable, gfp::KERNEL) {
-            Some(owner) => {
-                self.cache.push_back(owner);
-                1
-            }
-            None => 0,
+    /// Reads ahead: up to `frames` of a file, in granules or in single pages.
+    fn read(&mut self, frames: u64) -> u64 {
+        let mut given = 0;
+        while given < frames {
+            let Some((owner, order)) = self.user_pages(frames - given) else { break };
+            self.cache.push_back((owner, order));
+            self.cached += order.frames();
+            given += order.frames();
         }
+        given
+    }
+
+    /// A granule of user memory if one is wanted and there is one, or a page.
+    fn user_pages(&mut self, wanted: u64) -> Option<(Owner, Order)> {
+        let granule = self.granule;
+        if granule > Order::BASE && wanted >= granule.frames() {
+            // What there is none of comes as single pages, which fit into every hole.
+            let light = gfp::KERNEL & !gfp::DIRECT_RECLAIM;
+            if let Some(owner) = self.allocate(granule, MigrateType::Movable, light) {
+                return Some((owner, granule));
+            }
+        }
+        let owner = self.allocate(Order::BASE, MigrateType::Movable, gfp::KERNEL)?;
+        Some((owner, Order::BASE))
     }
 
     fn feed(&mut self, kind: usize, now: f64) -> u64 {
         let order = self.kernel[kind].next_order(&mut self.random);
-        let migrate_type = self.kernel[kind].migrate_type;
+        let Population { migrate_type, pinned, .. } = self.kernel[kind];
         let Some(owner) = self.allocate(order, migrate_type, gfp::KERNEL) else {
-            self.failures.kernel += 1;
+            let failed =
+                if pinned { &mut self.failures.movable } else { &mut self.failures.kernel };
+            *failed += 1;
             return 0;
         };
+        if pinned && !self.placement.pin_block(&mut self.table, owner, order) {
+            self.failures.pin += 1;
+            self.release(owner, order);
+            return 0;
+        }
         self.kernel[kind].hold(owner, order, now, &mut self.random);
         order.frames()
     }
@@ -275,12 +311,12 @@ impl<'a, P: Placement> Server<'a, P> {
         }
         let mut given = 0;
         while given < wanted {
-            let Some(owner) = self.allocate(Order::BASE, MigrateType::Movable, gfp::KERNEL) else {
+            let Some((owner, order)) = self.user_pages(wanted - given) else {
                 self.failures.movable += 1;
                 break;
             };
-            self.jobs[job].blocks.push((owner, Order::BASE));
-            given += 1;
+            self.jobs[job].blocks.push((owner, order));
+            given += order.frames();
         }
         self.jobs[job].wanted -= given;
         given
@@ -305,7 +341,7 @@ impl<'a, P: Placement> Server<'a, P> {
         };
         let mut tries = if flags & gfp::DIRECT_RECLAIM != 0 { RETRIES } else { 0 };
         loop {
-            self.pass();
+            self.pass(order);
             if self.placement.allocate(&mut self.table, &request, owner).is_some() {
                 self.free -= order.frames();
                 self.allocations += 1;
@@ -323,9 +359,12 @@ impl<'a, P: Placement> Server<'a, P> {
     fn release(&mut self, owner: Owner, order: Order) {
         let mut at = owner;
         while at < owner + order.frames() as Owner {
-            self.pass();
             let frame = self.table.block_of(at).expect("what is held lies somewhere");
             let frames = self.table.order(frame).frames();
+            self.pass(self.table.order(frame));
+            // The upkeep may have moved it.
+            let frame = self.table.block_of(at).expect("it was not freed");
+            let frames = self.table.order(frame).frames().min(frames);
             let cpu = (self.operations / BURST % 16) as u16;
             self.placement.free(&mut self.table, frame, cpu);
             self.free += frames;
@@ -334,11 +373,24 @@ impl<'a, P: Placement> Server<'a, P> {
         self.owners.give(owner, order);
     }
 
-    fn pass(&mut self) {
-        self.operations += 1;
-        if self.operations.is_multiple_of(MAINTENANCE_EVERY) {
+    /// Counts what a block of `order` stands for, and lets the system do its upkeep from time to
+    /// time. A large block of programs is one operation, a granule as many as it has pages.
+    fn pass(&mut self, order: Order) {
+        let before = self.operations / MAINTENANCE_EVERY;
+        self.operations += if order <= self.granule { order.frames() } else { 1 };
+        if self.operations / MAINTENANCE_EVERY > before {
             self.placement.maintain(&mut self.table);
         }
+    }
+
+    /// Fetches what freeing some blocks will need into the cache, all at once.
+    fn touch(&self, blocks: impl Iterator<Item = (Owner, Order)>) {
+        let (mut owners, mut count) = ([0; AHEAD], 0);
+        for ((owner, _), to) in blocks.zip(&mut owners) {
+            self.table.prefetch_location(owner);
+            (*to, count) = (owner, count + 1);
+        }
+        owners[..count].iter().for_each(|&owner| self.table.prefetch_block(owner));
     }
 
     /// Gives back at least `frames` of file pages, oldest first, or of reclaimable kernel memory
@@ -348,15 +400,22 @@ impl<'a, P: Placement> Server<'a, P> {
         let before = self.free;
         // Each page is kept once more at most, so that this ends.
         let mut looks = 4 * frames;
+        let mut until_touch = 0;
         while self.free < wanted {
+            if until_touch == 0 {
+                self.touch(self.cache.iter().take(AHEAD).copied());
+                until_touch = AHEAD;
+            }
+            until_touch -= 1;
             if looks > 0
-                && let Some(owner) = self.cache.pop_front()
+                && let Some((owner, order)) = self.cache.pop_front()
             {
-                looks -= 1;
+                looks = looks.saturating_sub(order.frames());
                 if self.random.share() < self.workload.used_again {
-                    self.cache.push_back(owner);
+                    self.cache.push_back((owner, order));
                 } else {
-                    self.release(owner, Order::BASE);
+                    self.cached -= order.frames();
+                    self.release(owner, order);
                 }
                 continue;
             }
@@ -369,6 +428,13 @@ impl<'a, P: Placement> Server<'a, P> {
         }
         self.free > before
     }
+}
+
+/// Kernel memory of every kind, then what is pinned.
+fn populations(workload: &Workload, frames: u64) -> Vec<Population> {
+    let kernel = workload.kernel.iter().map(|kind| Population::new(kind, frames, false));
+    let pinned = workload.pinned.iter().map(|kind| Population::new(kind, frames, true));
+    kernel.chain(pinned).collect()
 }
 
 /// Who asks for memory.
@@ -396,7 +462,7 @@ impl<P: Placement> Server<'_, P> {
         });
         let kernel: u64 = self.kernel.iter().map(|kind| kind.frames).sum();
         let boot = (self.workload.boot * self.frames as f64) as u64;
-        let held = jobs.sum::<u64>() + kernel + boot + self.cache.len() as u64;
+        let held = jobs.sum::<u64>() + kernel + boot + self.cached;
         assert_eq!(held + free, self.frames, "every frame is free or somebody's");
     }
 }

@@ -2,14 +2,7 @@
 
 use frames::layout::LayoutError;
 use frames::placement::Placement;
-use frames::placement::buddy::Buddy;
-use frames::placement::classes::Classes;
-use frames::placement::freebsd::FreeBsd;
 use frames::placement::linux::{Config, Linux};
-use frames::placement::lists::{Division, Lists};
-use frames::placement::regions::{self, Hardware, Regions};
-use frames::placement::superpageblocks::Superpageblocks;
-use frames::placement::zones::Zones;
 use frames::{Layout, Order};
 
 use super::row::Row;
@@ -17,7 +10,7 @@ use super::server::{DAY, Server};
 use super::workload::Workload;
 use crate::machine::random::Random;
 use crate::machine::zones::{Architecture, Marks, Shape, layout};
-use crate::system::SystemName;
+use crate::variant::{Variant, Visitor};
 
 /// CPUs of every server, which share what Linux's per-CPU lists may hold.
 const CPUS: u16 = 16;
@@ -28,11 +21,14 @@ pub struct Study {
     /// Server `i` runs workload `i` modulo their number.
     pub workloads: Vec<Workload>,
     /// The systems that each server is simulated under, with the same demand.
-    pub systems: Vec<SystemName>,
+    pub systems: Vec<Variant>,
     /// Frames of a server.
     pub frames: u64,
     /// Longest time since boot in days. A server's own is drawn evenly from a fiftieth of it up.
     pub days: f64,
+    /// Programs' small pages, and those of files, come in blocks of this order where there are
+    /// any: [`Order::BASE`] for one by one.
+    pub granule: Order,
     /// Where chance starts.
     pub seed: u64,
 }
@@ -78,7 +74,7 @@ impl Study {
     /// If the machine has too little or too much memory for a layout.
     pub fn server(&self, number: u64) -> Result<Vec<Row>, LayoutError> {
         let layout = self.layout()?;
-        Ok(self.systems.iter().map(|&system| self.under(system, number, &layout)).collect())
+        Ok(self.systems.iter().map(|system| self.under(system, number, &layout)).collect())
     }
 
     /// The zones of every server.
@@ -98,45 +94,9 @@ impl Study {
         layout(&shape)
     }
 
-    fn under(&self, system: SystemName, number: u64, layout: &Layout) -> Row {
-        let largest = Order::LARGEST_FREE;
-        match system {
-            SystemName::Buddy => self.live(system, number, layout, Buddy::new(layout, largest)),
-            SystemName::Lists => {
-                self.live(system, number, layout, Lists::new(layout, largest, Division::TwoWay))
-            }
-            SystemName::ListsThreeWay => {
-                self.live(system, number, layout, Lists::new(layout, largest, Division::ThreeWay))
-            }
-            SystemName::Zones => {
-                self.live(system, number, layout, Zones::new(layout, largest, None))
-            }
-            SystemName::FreeBsd => {
-                self.live(system, number, layout, FreeBsd::new(layout, Default::default()))
-            }
-            SystemName::Linux => {
-                let config = Config { cpus_per_node: CPUS, ..Config::default() };
-                self.live(system, number, layout, Linux::new(layout, config))
-            }
-            SystemName::LinuxDefrag => {
-                let config = Config { cpus_per_node: CPUS, ..Config::linux_6_15() };
-                self.live(system, number, layout, Linux::new(layout, config))
-            }
-            SystemName::Classes => {
-                self.live(system, number, layout, Classes::new(layout, Default::default()))
-            }
-            SystemName::Contiguitas => {
-                self.live(system, number, layout, Regions::new(layout, Default::default()))
-            }
-            SystemName::ContiguitasHw => {
-                let hardware = Some(Hardware::default());
-                let config = regions::Config { hardware, ..Default::default() };
-                self.live(system, number, layout, Regions::new(layout, config))
-            }
-            SystemName::Superpageblocks => {
-                self.live(system, number, layout, Superpageblocks::new(layout, Default::default()))
-            }
-        }
+    fn under(&self, system: &Variant, number: u64, layout: &Layout) -> Row {
+        let linux = |config| Linux::new(layout, Config { cpus_per_node: CPUS, ..config });
+        system.place(layout, None, linux, Life { study: self, system, number, layout })
     }
 
     /// What a server runs.
@@ -148,21 +108,28 @@ impl Study {
     pub(super) fn chance(&self, number: u64) -> Random {
         Random::new(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }
+}
 
-    fn live<P: Placement>(
-        &self,
-        system: SystemName,
-        number: u64,
-        layout: &Layout,
-        placement: P,
-    ) -> Row {
-        let (workload, mut random) = (self.workload(number), self.chance(number));
-        let uptime = (0.02 + 0.98 * random.share()) * self.days * DAY;
-        let mut server = Server::boot(workload, layout, placement, random);
+/// One server under one system, from boot to its end.
+struct Life<'a> {
+    study: &'a Study,
+    system: &'a Variant,
+    number: u64,
+    layout: &'a Layout,
+}
+
+impl Visitor for Life<'_> {
+    type Out = Row;
+
+    fn visit<P: Placement + Send + 'static>(self, placement: P) -> Row {
+        let Life { study, system, number, layout } = self;
+        let (workload, mut random) = (study.workload(number), study.chance(number));
+        let uptime = (0.02 + 0.98 * random.share()) * study.days * DAY;
+        let mut server = Server::boot(workload, layout, placement, random, study.granule);
         server.live_until(uptime);
         if cfg!(debug_assertions) {
             server.validate();
         }
-        Row::of(number, &workload.name, system, uptime, &server)
+        Row::of(number, &workload.name, system.name(), uptime, &server)
     }
 }

@@ -39,8 +39,8 @@ impl Study {
         every: f64,
         mut look: impl FnMut(Look<'_, P>),
     ) {
-        let mut server =
-            Server::boot(self.workload(number), layout, placement, self.chance(number));
+        let (workload, random) = (self.workload(number), self.chance(number));
+        let mut server = Server::boot(workload, layout, placement, random, self.granule);
         let mut at = 0.0;
         while at <= seconds {
             server.live_until(at);

@@ -24,6 +24,10 @@ pub struct Workload {
     pub jobs: Jobs,
     /// Kernel memory.
     pub kernel: Vec<Kernel>,
+    /// Memory of programs that is pinned as soon as they have it and until they give it back, such
+    /// as buffers that a device reads and writes.
+    #[serde(default)]
+    pub pinned: Vec<Kernel>,
 }
 
 /// Programs.
@@ -87,6 +91,11 @@ impl Workload {
         }
     }
 
+    /// Kernel memory and what is pinned.
+    fn unmovable(&self) -> impl Iterator<Item = &Kernel> {
+        self.kernel.iter().chain(&self.pinned)
+    }
+
     /// What is wrong with it, if anything is.
     fn complaint(&self) -> Option<String> {
         let shares = [
@@ -112,9 +121,9 @@ impl Workload {
                 return Some(format!("{key} must be more than 0"));
             }
         }
-        self.kernel.iter().find_map(Kernel::complaint).or_else(|| {
+        self.unmovable().find_map(Kernel::complaint).or_else(|| {
             let peak = 1.0 + self.diurnal;
-            let kernel: f64 = self.kernel.iter().map(|kind| kind.share).sum();
+            let kernel: f64 = self.unmovable().map(|kind| kind.share).sum();
             let wanted = self.boot + (self.jobs.share + kernel) * peak;
             let per_cent = wanted * 100.0;
             (wanted > 0.98)
@@ -153,10 +162,11 @@ mod tests {
             let workload = Workload::parse(text).unwrap();
             assert_eq!(workload.name, name);
             let unmovable = |kind: &&Kernel| !kind.reclaimable;
-            let all: f64 = workload.kernel.iter().filter(unmovable).map(|kind| kind.share).sum();
+            let all: f64 = workload.unmovable().filter(unmovable).map(|kind| kind.share).sum();
             let network = workload.kernel.iter().find(|kind| kind.name == "network").unwrap();
             let share = network.share / all;
             assert!((share - 0.73).abs() < 0.08, "{name}: {share:.2} of kernel memory is network");
+            assert!(workload.pinned.iter().all(|kind| kind.share > 0.0), "{name}");
         }
     }
 

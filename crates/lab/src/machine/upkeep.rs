@@ -3,7 +3,7 @@
 
 use frames::Mobility;
 use frames::compaction::two_finger::compactd::Compactd;
-use frames::placement::regions::Region;
+use frames::placement::regions::{Decision, Region};
 
 use super::Machine;
 use super::clock::Next;
@@ -25,15 +25,35 @@ pub(super) struct Upkeep {
     pressure: Vec<[f64; 2]>,
     /// Frames moved by then.
     moved: u64,
+    /// What the border's owner decided and when, if that is to be told.
+    decisions: Option<Vec<(u64, Decision)>>,
 }
 
 impl Upkeep {
     pub(super) fn new(nodes: u16) -> Upkeep {
-        Upkeep { stalled_ns: [0; 2], pressure: vec![[0.0; 2]; usize::from(nodes)], moved: 0 }
+        Upkeep {
+            stalled_ns: [0; 2],
+            pressure: vec![[0.0; 2]; usize::from(nodes)],
+            moved: 0,
+            decisions: None,
+        }
     }
 }
 
 impl Machine {
+    /// Lets what becomes of a border be told from now on, with [`Machine::decisions`].
+    pub fn note_decisions(&mut self) {
+        if let Placed::Regions(regions) = &mut self.memory.placement {
+            regions.note_decisions();
+            self.upkeep.decisions.get_or_insert_default();
+        }
+    }
+
+    /// What the resizer saw and did since [`Machine::note_decisions`], with nanoseconds since boot.
+    pub fn decisions(&self) -> &[(u64, Decision)] {
+        self.upkeep.decisions.as_deref().unwrap_or_default()
+    }
+
     /// Takes note that a request waited for memory (`psi_memstall_enter`), by its region.
     pub(super) fn note_stall(&mut self, mobility: Mobility, ns: u64) {
         self.upkeep.stalled_ns[Region::of(mobility) as usize] += ns;
@@ -78,6 +98,12 @@ impl Machine {
         }
         self.upkeep.stalled_ns = [0; 2];
         self.memory.placement.maintain(&mut self.memory.table);
+        if let Placed::Regions(regions) = &mut self.memory.placement
+            && let Some(told) = &mut self.upkeep.decisions
+        {
+            let now = self.clock.now_ns();
+            told.extend(regions.take_decisions().into_iter().map(|decision| (now, decision)));
+        }
         let counters = self.memory.placement.counters();
         let moved: u64 = counters.iter().filter(|c| c.name == "pages_moved").map(|c| c.value).sum();
         let more = moved - std::mem::replace(&mut self.upkeep.moved, moved);

@@ -2,6 +2,7 @@
 //! controllers.
 
 mod bench;
+mod explain;
 mod run;
 mod tmo;
 mod translation;
@@ -23,6 +24,7 @@ pub struct Args {
 enum What {
     Run(run::Args),
     Bench(bench::Args),
+    Explain(explain::Args),
     Tmo(tmo::Args),
     Translation(translation::Args),
 }
@@ -32,6 +34,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     match &args.what {
         What::Run(args) => run::run(args, interrupted),
         What::Bench(args) => bench::run(args, interrupted),
+        What::Explain(args) => explain::run(args, interrupted),
         What::Tmo(args) => tmo::run(args, interrupted),
         What::Translation(args) => translation::run(args),
     }

@@ -221,7 +221,7 @@ fn finish(
 }
 
 /// Whether the file says that it is Parquet.
-fn is_parquet(path: &Path) -> anyhow::Result<bool> {
+pub(super) fn is_parquet(path: &Path) -> anyhow::Result<bool> {
     use std::io::Read;
     let mut magic = [0; 4];
     let mut file =
@@ -242,10 +242,7 @@ fn replay_recording(
     let metadata = reader.metadata().clone();
     let mut found = match &metadata.before {
         Some(before) if args.memory.is_none() => {
-            let frames = reader.frame_runs().collect::<trace::Result<Vec<_>>>()?;
-            let frames = (!frames.is_empty()).then_some(frames);
-            let capture = host::Capture { frames, ..before.clone() };
-            Found::of(&capture).with_context(|| args.file.display().to_string())?
+            found_before(&reader, before).with_context(|| args.file.display().to_string())?
         }
         _ => machine(args, metadata.frames_named)?,
     };
@@ -258,6 +255,13 @@ fn replay_recording(
     let mut events = reader.events(Columns::REPLAY);
     let results = drive(&found, &mut events, options, Some(metadata.events), interrupted)?;
     Ok((found, metadata, results))
+}
+
+/// The machine as it was before the recording.
+pub(super) fn found_before(reader: &Reader, before: &host::Capture) -> anyhow::Result<Found> {
+    let frames = reader.frame_runs().collect::<trace::Result<Vec<_>>>()?;
+    let frames = (!frames.is_empty()).then_some(frames);
+    Ok(Found::of(&host::Capture { frames, ..before.clone() })?)
 }
 
 fn replay_import(

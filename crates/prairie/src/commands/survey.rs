@@ -329,11 +329,11 @@ fn stopped() -> ExitCode {
 }
 
 /// A file name that says which kind of picture it is.
-fn picture(name: &str) -> Result<PathBuf, String> {
+pub(super) fn picture(name: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(name);
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("png" | "svg") => Ok(path),
-        _ => Err("a map is written as .png or .svg".to_owned()),
+        _ => Err("a picture is written as .png or .svg".to_owned()),
     }
 }
 

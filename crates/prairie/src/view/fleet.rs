@@ -29,8 +29,29 @@ pub struct Summary {
     /// Pearson's correlation of time since boot and free 2 MiB blocks; none with fewer than three
     /// servers, or where either is the same everywhere.
     pub uptime_correlation: Option<f64>,
-    /// Requests of the kernel that found nothing, in a million allocations.
-    pub failed_kernel_per_million: f64,
+    /// Requests of the kernel and pins that found nothing, in ten million allocations.
+    pub failed_kernel_per_10_million: f64,
+    /// Allocations that had to wait for a border to move, in ten million.
+    pub waited_per_10_million: f64,
+    /// Pages moved for each GiB that a border passed; none if no border moved.
+    pub moved_per_gib: Option<f64>,
+    /// Mean share of memory that lies in the unmovable region, where there is one.
+    pub unmovable_region: f64,
+    /// The same failures for each workload.
+    pub by_workload: Vec<WorkloadFailures>,
+}
+
+/// What failed on the servers of one workload under one system, in ten million allocations.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct WorkloadFailures {
+    /// The workload.
+    pub workload: String,
+    /// Allocations.
+    pub allocations: u64,
+    /// Requests of the kernel and pins that found nothing.
+    pub failed_kernel_per_10_million: f64,
+    /// Allocations that had to wait for a border to move.
+    pub waited_per_10_million: f64,
 }
 
 const SIZES: [&str; 4] = ["2 MiB", "4 MiB", "32 MiB", "1 GiB"];
@@ -62,6 +83,8 @@ fn summary(system: String, rows: &[&Row]) -> Summary {
     let mean = |of: &dyn Fn(&Row) -> f64| rows.iter().map(|row| of(row)).sum::<f64>() / count;
     let without = |of: fn(&Row) -> u64| mean(&|row| f64::from(of(row) == 0));
     let sum = |of: fn(&Row) -> u64| rows.iter().map(|row| of(row)).sum::<u64>() as f64;
+    let passed_gib = sum(|row| row.border_moves) / 512.0;
+    let all = WorkloadFailures::of(String::new(), rows);
     Summary {
         servers: rows.len(),
         without_free: [
@@ -75,10 +98,42 @@ fn summary(system: String, rows: &[&Row]) -> Summary {
         unmovable: mean(&|row| row.unmovable_frames as f64 / row.frames.max(1) as f64),
         spoiled: mean(&|row| (row.spoiled_blocks * 512) as f64 / row.frames.max(1) as f64),
         uptime_correlation: correlation(rows),
-        failed_kernel_per_million: sum(|row| row.failed_kernel) * 1e6
-            / sum(|row| row.allocations).max(1.0),
+        failed_kernel_per_10_million: all.failed_kernel_per_10_million,
+        waited_per_10_million: all.waited_per_10_million,
+        moved_per_gib: (passed_gib > 0.0).then(|| sum(|row| row.pages_moved) / passed_gib),
+        unmovable_region: mean(&|row| row.unmovable_region as f64 / row.frames.max(1) as f64),
+        by_workload: by_workload(rows),
         system,
     }
+}
+
+impl WorkloadFailures {
+    fn of(workload: String, rows: &[&Row]) -> WorkloadFailures {
+        let sum = |of: fn(&Row) -> u64| rows.iter().map(|row| of(row)).sum::<u64>();
+        let allocations = sum(|row| row.allocations);
+        let rate = |count: u64| count as f64 * 1e7 / allocations.max(1) as f64;
+        WorkloadFailures {
+            workload,
+            allocations,
+            failed_kernel_per_10_million: rate(sum(|row| row.failed_kernel + row.failed_pins)),
+            waited_per_10_million: rate(sum(|row| row.waited)),
+        }
+    }
+}
+
+/// By workload, in the order in which they come.
+fn by_workload(rows: &[&Row]) -> Vec<WorkloadFailures> {
+    let mut names: Vec<&str> = Vec::new();
+    for row in rows {
+        if !names.contains(&row.workload.as_str()) {
+            names.push(&row.workload);
+        }
+    }
+    let of = |name: &str| {
+        let own: Vec<&Row> = rows.iter().filter(|row| row.workload == name).copied().collect();
+        WorkloadFailures::of(name.to_owned(), &own)
+    };
+    names.into_iter().map(of).collect()
 }
 
 /// Pearson's correlation of uptime and free 2 MiB blocks.
@@ -179,9 +234,33 @@ fn potential(rows: &[Row], summaries: &[Summary]) -> Section {
     table.push(row("2 MiB blocks that it spoils".into(), summaries, &|s| {
         number::percent(s.spoiled)
     }));
-    table.push(row("kernel's requests that failed, in a million".into(), summaries, &|s| {
-        number::short(s.failed_kernel_per_million)
+    table.push(row("memory below the border".into(), summaries, &|s| match s.unmovable_region {
+        0.0 => "-".to_owned(),
+        share => number::percent(share),
     }));
+    table.push(row("pages moved for a GiB that a border passed".into(), summaries, &|s| {
+        s.moved_per_gib.map_or("-".to_owned(), number::short)
+    }));
+    table.push(row(
+        "in 10 million: kernel's requests and pins that failed".into(),
+        summaries,
+        &|s| number::short(s.failed_kernel_per_10_million),
+    ));
+    table.push(row(
+        "in 10 million: allocations that waited for the border".into(),
+        summaries,
+        &|s| number::short(s.waited_per_10_million),
+    ));
+    let each = summaries.first().map_or(0, |s| s.by_workload.len());
+    for at in (0..each).filter(|_| (2..=12).contains(&each)) {
+        let name = &summaries[0].by_workload[at].workload;
+        table.push(row(format!("{name}: failed, waited, in 10 million"), summaries, &|s| {
+            s.by_workload.get(at).map_or("-".to_owned(), |found| {
+                let failed = number::short(found.failed_kernel_per_10_million);
+                format!("{failed}, {}", number::short(found.waited_per_10_million))
+            })
+        }));
+    }
     let workloads = names(rows, |row| &row.workload);
     let charts = POTENTIAL_SIZES.iter().enumerate().map(|(at, size)| {
         let mean = |system: &str, workload: &str| {

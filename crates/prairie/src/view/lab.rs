@@ -1,6 +1,7 @@
 //! Reports of simulated machines.
 
 pub mod bench;
+pub mod explain;
 pub mod run;
 pub mod tmo;
 pub mod translation;

@@ -9,18 +9,18 @@ use crate::palette::{INK, LINE, MUTED, Paint, Theme, series};
 use crate::raster;
 use crate::svg::{Text, document, number, paint, text_width};
 
-const WIDTH: f64 = 960.0;
+pub(super) const WIDTH: f64 = 960.0;
 const PLOT_HEIGHT: f64 = 340.0;
-const MARGIN: f64 = 28.0;
+pub(super) const MARGIN: f64 = 28.0;
 
 /// The rectangle that lines are drawn in.
-struct Plot {
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
-    x: Scale,
-    y: Scale,
+pub(super) struct Plot {
+    pub(super) left: f64,
+    pub(super) right: f64,
+    pub(super) top: f64,
+    pub(super) bottom: f64,
+    pub(super) x: Scale,
+    pub(super) y: Scale,
 }
 
 impl LineChart {
@@ -107,7 +107,7 @@ impl Aligned {
 }
 
 impl Plot {
-    fn at(&self, x: f64, y: f64) -> (f64, f64) {
+    pub(super) fn at(&self, x: f64, y: f64) -> (f64, f64) {
         let y = self.y.place(y).clamp(-0.02, 1.02);
         (
             self.left + self.x.place(x).clamp(-0.02, 1.02) * (self.right - self.left),
@@ -115,35 +115,38 @@ impl Plot {
         )
     }
 
-    fn axes(&self, out: &mut String, chart: &LineChart, theme: Theme) {
+    /// The vertical axis: about `wanted` values with a line at each.
+    pub(super) fn levels(&self, out: &mut String, wanted: usize, theme: Theme) {
         let grid = paint("stroke", LINE, theme);
-        for (value, label) in self.y.ticks(5) {
+        for (value, label) in self.y.ticks(wanted) {
             let (_, y) = self.at(self.x.low, value);
             let (left, width) = (number(self.left), number(self.right - self.left));
             let _ = writeln!(out, "<path {grid} d=\"M{left} {}h{width}\"/>", number(y));
             text(out, (self.left - 10.0, y + 4.5), (13.0, false, MUTED), "end", &label, theme);
         }
+    }
+
+    fn axes(&self, out: &mut String, chart: &LineChart, theme: Theme) {
+        self.levels(out, 5, theme);
+        self.foot(out, &chart.x.label, theme);
+    }
+
+    /// The horizontal axis.
+    pub(super) fn foot(&self, out: &mut String, label: &str, theme: Theme) {
         let base = paint("stroke", MUTED, theme);
-        for (value, label) in self.x.ticks(8) {
+        for (value, tick) in self.x.ticks(8) {
             let (x, _) = self.at(value, self.y.low);
             let _ = writeln!(out, "<path {base} d=\"M{} {}v6\"/>", number(x), number(self.bottom));
-            text(out, (x, self.bottom + 22.0), (13.0, false, MUTED), "middle", &label, theme);
+            text(out, (x, self.bottom + 22.0), (13.0, false, MUTED), "middle", &tick, theme);
         }
         let (left, width) = (number(self.left), number(self.right - self.left));
         let _ = writeln!(out, "<path {base} d=\"M{left} {}h{width}\"/>", number(self.bottom));
         let middle = (self.left + self.right) / 2.0;
-        text(
-            out,
-            (middle, self.bottom + 44.0),
-            (13.0, false, MUTED),
-            "middle",
-            &chart.x.label,
-            theme,
-        );
+        text(out, (middle, self.bottom + 44.0), (13.0, false, MUTED), "middle", label, theme);
     }
 
     /// The line of one series; a missing value lifts the pen.
-    fn path(&self, xs: &[f64], ys: &[Option<f64>], shape: Shape) -> String {
+    pub(super) fn path(&self, xs: &[f64], ys: &[Option<f64>], shape: Shape) -> String {
         let mut path = String::new();
         let mut drawing = false;
         for (x, y) in xs.iter().zip(ys) {
@@ -164,7 +167,7 @@ impl Plot {
     }
 }
 
-fn text(
+pub(super) fn text(
     out: &mut String,
     (x, y): (f64, f64),
     (size, strong, paint): (f64, bool, Paint),

@@ -7,12 +7,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::{Context, anyhow, bail};
+use frames::Order;
 use indicatif::ProgressBar;
 use lab::fleet::row::{self, Row};
 use lab::fleet::study::{Shard, Study};
 use lab::fleet::workload::{SHIPPED, Workload};
 use lab::machine::random::{Quantity, Size};
-use lab::system::SystemName;
+use lab::variant::{ABLATION, UnknownVariant, Variant};
 use report::write_atomically;
 
 use crate::{interrupt, progress};
@@ -38,14 +39,15 @@ pub struct Args {
     )]
     workloads: Vec<String>,
 
-    /// The systems that each server is simulated under
+    /// The systems that each server is simulated under; `ablation` stands for Contiguitas mechanism
+    /// by mechanism, beside Linux
     #[arg(
         long,
         value_name = "SYSTEMS",
         value_delimiter = ',',
         default_value = "linux,contiguitas"
     )]
-    systems: Vec<SystemName>,
+    systems: Vec<String>,
 
     /// How many servers the fleet has
     #[arg(long, value_name = "N", default_value_t = 8)]
@@ -58,6 +60,10 @@ pub struct Args {
     /// Longest time since boot in days; each server's own is drawn from a fiftieth of it up
     #[arg(long, value_name = "DAYS", default_value_t = 1.0)]
     days: f64,
+
+    /// Pages that programs and files take at a time where memory has them in a row: 1, 2, 4 or 8
+    #[arg(long, value_name = "PAGES", default_value = "1", value_parser = granule)]
+    granule: Order,
 
     /// Where chance starts
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -88,6 +94,22 @@ fn memory(text: &str) -> Result<u64, String> {
     Ok(bytes >> 12 >> 9 << 9)
 }
 
+/// The order of so many pages. Linux treats movable requests from order 4 on in another way.
+fn granule(text: &str) -> Result<Order, String> {
+    let pages: u64 = text.parse().unwrap_or(0);
+    let mut orders = (0..=3).filter_map(Order::new);
+    orders.find(|order| order.frames() == pages).ok_or("it is 1, 2, 4 or 8".to_owned())
+}
+
+/// The systems by name.
+fn systems(names: &[String]) -> Result<Vec<Variant>, UnknownVariant> {
+    let each = names.iter().flat_map(|name| match name.as_str() {
+        "ablation" => ABLATION.to_vec(),
+        name => vec![name],
+    });
+    each.map(str::parse).collect()
+}
+
 /// Simulates and writes.
 pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     if !(args.days > 0.0 && args.days <= 366.0) {
@@ -95,9 +117,10 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     }
     let study = Study {
         workloads: args.workloads.iter().map(|name| workload(name)).collect::<Result<_, _>>()?,
-        systems: args.systems.clone(),
+        systems: systems(&args.systems)?,
         frames: args.memory,
         days: args.days,
+        granule: args.granule,
         seed: args.seed,
     };
     std::fs::create_dir_all(&args.out)
@@ -112,7 +135,7 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         eprintln!("prairie: interrupted");
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     };
-    write(&path, &rows, &description(args))?;
+    write(&path, &rows, &description(args, &study))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -181,13 +204,14 @@ fn work(
 }
 
 /// What the rows are of, without the shard: equal for all parts of a study.
-fn description(args: &Args) -> String {
+fn description(args: &Args, study: &Study) -> String {
     serde_json::json!({
         "workloads": args.workloads,
-        "systems": args.systems.iter().map(|system| system.name()).collect::<Vec<_>>(),
+        "systems": study.systems.iter().map(Variant::name).collect::<Vec<_>>(),
         "servers": args.servers,
         "memory_frames": args.memory,
         "days": args.days,
+        "granule_frames": args.granule.frames(),
         "seed": args.seed,
         "prairie_version": env!("CARGO_PKG_VERSION"),
     })

@@ -1,0 +1,125 @@
+//! `prairie lab explain`: why Contiguitas's border is where it is.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, bail};
+use lab::explain::{self, Explained};
+use lab::machine::scenario;
+use serde::Serialize;
+use trace::{Columns, Reader};
+
+use crate::commands::{replay, survey};
+use crate::view::lab as view;
+use crate::{interrupt, output, progress};
+
+/// Show the border of `contiguitas`, the two pressures and each decision of its resizer over time
+///
+/// INPUT is a scenario (TOML), which a simulated machine lives through, or a recording (Parquet),
+/// which is replayed. A trace has no program that waits: there the share of requests that found
+/// their region low stands for pressure.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// A scenario or a recording
+    input: PathBuf,
+
+    /// Also draw the timeline
+    #[arg(long, value_name = "FILE.png|.svg", value_parser = survey::picture)]
+    picture: Option<PathBuf>,
+
+    /// Where chance starts, instead of the scenario's seed
+    #[arg(long, value_name = "NUMBER")]
+    seed: Option<u64>,
+
+    /// Print one JSON document instead of the report: every wake-up of the resizer
+    #[arg(long)]
+    json: bool,
+
+    /// Also write the report as one HTML file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  prairie lab explain server.toml --picture border.png
+  prairie lab explain trace.parquet --json | jq '.wake_ups[] | select(.action != \"stay\")'";
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    schema_version: u32,
+    prairie_version: &'static str,
+    #[serde(flatten)]
+    explained: &'a Explained,
+}
+
+/// Runs, prints and writes as asked.
+pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
+    for path in [&args.html, &args.picture].into_iter().flatten() {
+        survey::directory_exists(path)?;
+    }
+    let explained = match replay::is_parquet(&args.input)? {
+        true => of_recording(args, interrupted),
+        false => of_scenario(args, interrupted),
+    };
+    let explained = explained.with_context(|| args.input.display().to_string())?;
+    if explained.wake_ups.is_empty() {
+        bail!("{}: it ends before the resizer wakes up once", args.input.display());
+    }
+    let report = view::explain::report(&args.input, &explained, survey::generated_by());
+    if args.json {
+        output::print_json(&Document {
+            schema: "prairie-lab-explain",
+            schema_version: 1,
+            prairie_version: env!("CARGO_PKG_VERSION"),
+            explained: &explained,
+        })?;
+    } else {
+        output::print_report(&report)?;
+    }
+    if explained.interrupted {
+        eprintln!("prairie: interrupted");
+        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+    }
+    if let Some(path) = &args.picture {
+        output::write_timeline(&view::explain::timeline(&args.input, &explained), path)?;
+        eprintln!("prairie: wrote {}", path.display());
+    }
+    if let Some(path) = &args.html {
+        report.write_html(path)?;
+        eprintln!("prairie: wrote {}", path.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn of_scenario(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Explained> {
+    let text = std::fs::read_to_string(&args.input).context("cannot read it")?;
+    let mut scenario = scenario::parse(&text)?;
+    scenario.seed = args.seed.unwrap_or(scenario.seed);
+    let bar = progress::bar(Some(1000), "Simulating");
+    let mut tell = |done: f64| bar.set_position((done * 1000.0) as u64);
+    let explained = explain::scenario(&scenario, &mut tell, interrupted);
+    bar.finish_and_clear();
+    Ok(explained?)
+}
+
+fn of_recording(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Explained> {
+    if args.seed.is_some() {
+        bail!("--seed is for scenarios; a recording is replayed as it is");
+    }
+    let reader = Reader::open(&args.input)?;
+    let Some(before) = &reader.metadata().before else {
+        bail!("it has no snapshot of the machine; `prairie record` makes recordings that do");
+    };
+    let found = replay::found_before(&reader, before)?;
+    let bar = progress::bar(Some(reader.metadata().events), "Replaying");
+    let mut tell = |events| bar.set_position(events);
+    let mut events = reader.events(Columns::REPLAY);
+    let explained = explain::trace(&found, &mut events, &mut tell, interrupted);
+    bar.finish_and_clear();
+    Ok(explained?)
+}

@@ -37,6 +37,17 @@ impl Frame {
         Frame(self.0 + frames as u32)
     }
 
+    /// The largest aligned block of at most order `most` that starts here and ends by `end`, which
+    /// lies beyond.
+    pub const fn largest_block(self, end: Frame, most: Order) -> Order {
+        let (fits, aligned) = ((end.0 - self.0).ilog2(), self.0.trailing_zeros());
+        let order = if fits < aligned { fits } else { aligned };
+        match Order::new(order as u8) {
+            Some(order) if order.get() < most.get() => order,
+            _ => most,
+        }
+    }
+
     /// The pageblock this frame lies in.
     pub const fn pageblock(self) -> usize {
         self.0 as usize >> Order::HUGE.get()
@@ -288,6 +299,19 @@ mod tests {
         assert_eq!(kinds(0, ZoneKind::Normal), [dma32, dma, (1, ZoneKind::Normal)]);
         assert_eq!(kinds(1, ZoneKind::Normal), [(1, ZoneKind::Normal), dma32, dma]);
         assert_eq!(kinds(1, ZoneKind::Dma), [dma]);
+    }
+
+    #[test]
+    fn a_stretch_is_cut_into_the_largest_aligned_blocks() {
+        let (mut at, end) = (Frame(3), Frame(1029));
+        let mut orders = Vec::new();
+        while at < end {
+            let order = at.largest_block(end, Order::HUGE);
+            orders.push(order.get());
+            at = at.offset(order.frames());
+        }
+        assert_eq!(orders, [0, 2, 3, 4, 5, 6, 7, 8, 9, 2, 0]);
+        assert_eq!(Frame(0).largest_block(end, Order::HUGE), Order::HUGE);
     }
 
     #[test]

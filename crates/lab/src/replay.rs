@@ -187,7 +187,7 @@ impl<P: Placement> Replay<P> {
         let end = start.offset(frames);
         let mut at = start;
         while at < end {
-            let order = largest_block(at, end);
+            let order = at.largest_block(end, Order::LARGEST_FREE);
             self.table.add_memory(at, order);
             self.placement.seed(&mut self.table, at, order);
             at = at.offset(order.frames());
@@ -498,11 +498,4 @@ impl GfpNumbers {
 /// The frames from `start` on.
 fn each(start: Frame, frames: u64) -> impl Iterator<Item = Frame> {
     (start.0..start.0 + frames as u32).map(Frame)
-}
-
-/// The largest aligned block from `at` that ends by `end` and fits a free list.
-fn largest_block(at: Frame, end: Frame) -> Order {
-    let by_alignment = at.0.trailing_zeros().min(u32::from(Order::LARGEST_FREE.get()));
-    let by_room = (end.0 - at.0).ilog2();
-    Order::new(by_alignment.min(by_room) as u8).expect("at most the largest order")
 }

@@ -23,6 +23,15 @@ pub fn print_text(text: &str) -> anyhow::Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
 }
 
+/// Writes a report as a page, if one was asked for, and says so.
+pub fn write_html(report: &Report, path: Option<&Path>) -> anyhow::Result<()> {
+    if let Some(path) = path {
+        report.write_html(path)?;
+        eprintln!("prairie: wrote {}", path.display());
+    }
+    Ok(())
+}
+
 /// Whether the reader of our output has gone, as `head` does: not a failure.
 pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let cause = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());

@@ -34,7 +34,7 @@ impl Memory {
             }
             let mut start = zone.start.offset(reserved);
             while start < zone.end {
-                let order = largest_block(start, zone.end);
+                let order = start.largest_block(zone.end, Order::LARGEST_FREE);
                 table.add_memory(start, order);
                 placement.seed(&mut table, start, order);
                 start = start.offset(order.frames());
@@ -142,10 +142,4 @@ impl Memory {
         ];
         assert_eq!(uses.into_iter().map(by_use).sum::<u64>(), owned, "frames by use");
     }
-}
-
-/// The largest aligned block that starts at `at` and ends by `end`.
-fn largest_block(at: Frame, end: Frame) -> Order {
-    let fits = (end.0 - at.0).ilog2().min(at.0.trailing_zeros());
-    Order::new(fits.min(u32::from(Order::LARGEST_FREE.get())) as u8).expect("at most 10")
 }

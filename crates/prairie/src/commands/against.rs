@@ -60,10 +60,7 @@ pub fn run(
     } else {
         output::print_report(&report)?;
     }
-    if let Some(path) = html {
-        report.write_html(path)?;
-        eprintln!("prairie: wrote {}", path.display());
-    }
+    output::write_html(&report, html)?;
     Ok(ExitCode::SUCCESS)
 }
 

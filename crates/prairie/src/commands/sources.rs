@@ -103,10 +103,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     } else {
         output::print_report(&report)?;
     }
-    if let Some(path) = &args.html {
-        report.write_html(path)?;
-        eprintln!("prairie: wrote {}", path.display());
-    }
+    output::write_html(&report, args.html.as_deref())?;
     Ok(ExitCode::SUCCESS)
 }
 

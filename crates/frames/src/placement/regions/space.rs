@@ -231,8 +231,7 @@ impl Space {
         };
         let mut at = rest.start;
         while at < rest.end {
-            let fits = (rest.end.0 - at.0).ilog2().min(at.0.trailing_zeros());
-            let order = Order::new(fits as u8).expect("a part of a block");
+            let order = at.largest_block(rest.end, Order::LARGEST_FREE);
             self.insert(table, at, order, region);
             at = at.offset(order.frames());
         }

@@ -104,10 +104,7 @@ impl PlayedArgs {
             eprintln!("prairie: interrupted after {} events", results.events);
             return Ok(ExitCode::from(interrupt::EXIT_CODE));
         }
-        if let Some(path) = &self.html {
-            report.write_html(path)?;
-            eprintln!("prairie: wrote {}", path.display());
-        }
+        output::write_html(&report, self.html.as_deref())?;
         Ok(ExitCode::SUCCESS)
     }
 }

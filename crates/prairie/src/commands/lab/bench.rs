@@ -109,10 +109,7 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         eprintln!("prairie: interrupted after {} systems", outcomes.len());
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
-    if let Some(path) = &args.html {
-        report.write_html(path)?;
-        eprintln!("prairie: wrote {}", path.display());
-    }
+    output::write_html(&report, args.html.as_deref())?;
     Ok(ExitCode::SUCCESS)
 }
 

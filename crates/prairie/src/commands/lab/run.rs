@@ -106,9 +106,6 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         write_atomically(path, &rows)?;
         eprintln!("prairie: wrote {}", path.display());
     }
-    if let Some(path) = &args.html {
-        report.write_html(path)?;
-        eprintln!("prairie: wrote {}", path.display());
-    }
+    output::write_html(&report, args.html.as_deref())?;
     Ok(ExitCode::SUCCESS)
 }

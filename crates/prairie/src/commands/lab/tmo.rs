@@ -88,9 +88,6 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         eprintln!("prairie: interrupted after {} experiments", all.len());
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
-    if let Some(path) = &args.html {
-        report.write_html(path)?;
-        eprintln!("prairie: wrote {}", path.display());
-    }
+    output::write_html(&report, args.html.as_deref())?;
     Ok(ExitCode::SUCCESS)
 }

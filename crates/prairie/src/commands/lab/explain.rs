@@ -89,10 +89,7 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         output::write_timeline(&view::explain::timeline(&args.input, &explained), path)?;
         eprintln!("prairie: wrote {}", path.display());
     }
-    if let Some(path) = &args.html {
-        report.write_html(path)?;
-        eprintln!("prairie: wrote {}", path.display());
-    }
+    output::write_html(&report, args.html.as_deref())?;
     Ok(ExitCode::SUCCESS)
 }
 

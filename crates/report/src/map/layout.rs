@@ -55,11 +55,14 @@ fn rectangle(cells: usize, aspect: f64) -> (usize, usize) {
         // A hundredth of the places empty is as bad as sides a tenth off.
         10.0 * left_over + skew
     };
+    let is_longer = |columns: &usize| cells.div_ceil(*columns) <= *columns;
     let columns = (first..=last)
         .step_by(2)
-        .filter(|columns| cells.div_ceil(*columns) <= *columns)
+        .filter(is_longer)
         .min_by(|a, b| cost(*a).total_cmp(&cost(*b)))
-        .unwrap_or(last / 2 * 2);
+        // Near a square of few cells no width is both even and near enough.
+        .or_else(|| (first..).step_by(2).find(is_longer))
+        .expect("a width of as many as there are cells is longer");
     match cells {
         1 => (1, 1),
         _ => (columns, cells.div_ceil(columns)),
@@ -77,6 +80,16 @@ mod tests {
         assert_eq!(rectangle(8_192, 2.0), (128, 64));
         // 12,288 has no divisors near 2 : 1, so a part of one row stays empty.
         assert_eq!(rectangle(12_288, 2.0), (156, 79));
+    }
+
+    #[test]
+    fn the_width_is_even_and_the_longer_side() {
+        for (cells, aspect) in (2..30_000).flat_map(|cells| [(cells, 1.0), (cells, 2.0)]) {
+            let (columns, rows) = rectangle(cells, aspect);
+            let fits = columns % 2 == 0 && columns >= rows && columns * rows >= cells;
+            assert!(fits, "{cells} cells in {columns} x {rows}");
+        }
+        assert_eq!(rectangle(37, 1.0), (8, 5));
     }
 
     proptest! {

@@ -7,7 +7,7 @@ use frames::placement::buddy::Buddy;
 use frames::placement::zones::{Kernelcore, Zones};
 use frames::placement::{Placement, Request};
 use frames::table::{Owner, mobility_of};
-use frames::{Frame, FrameTable, Layout, MigrateType, Order, Pfn, ZoneKind};
+use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
 use proptest::prelude::*;
 
 const MIB: u64 = 256;
@@ -149,6 +149,27 @@ fn fallback_has_one_direction() {
     let counter = |name| counters.iter().find(|counter| counter.name == name).unwrap().value;
     assert_eq!(counter("easyrclm_frames"), 16 * MIB);
     assert_eq!((counter("easyrclm_allocations"), counter("easyrclm_fallbacks")), (14, 5));
+}
+
+#[test]
+fn what_is_pinned_leaves_the_zone_or_is_not_pinned() {
+    let mut machine = Machine::halved();
+    let owners = |block: u32| block * 512;
+    for _ in 0..9 {
+        machine.allocate(MigrateType::Movable, ZoneKind::Normal).unwrap();
+    }
+    // The ninth fell back and is pinned where it lies; of the others, seven find room beside it.
+    for block in (0..9).rev() {
+        let pinned = machine.zones.pin_block(&mut machine.table, owners(block), Order::HUGE);
+        let lies = machine.table.block_of(owners(block)).unwrap();
+        assert_eq!((pinned, machine.zones.is_easyrclm(lies)), (block > 0, block == 0));
+        let mobility = if pinned { Mobility::Unmovable } else { Mobility::Movable };
+        assert_eq!(machine.table.mobility(lies), mobility, "block {block}");
+        machine.zones.validate(&machine.table);
+    }
+    let counters = machine.zones.counters();
+    let moved = counters.iter().find(|counter| counter.name == "easyrclm_moved_for_pins").unwrap();
+    assert_eq!(moved.value, 7 * 512);
 }
 
 #[test]

@@ -32,7 +32,7 @@ use super::{Counter, Placement, Request};
 use crate::free_area::ORDERS;
 use crate::layout::{Frame, Layout};
 use crate::table::{FrameTable, Owner};
-use crate::{MigrateType, Order, ZoneKind};
+use crate::{MigrateType, Mobility, Order, ZoneKind};
 
 /// The zone-based anti-fragmentation allocator.
 #[derive(Clone, Debug)]
@@ -47,6 +47,7 @@ pub struct Zones {
 struct Counts {
     easy: u64,
     fell_back: u64,
+    moved_for_pins: u64,
 }
 
 impl Zones {
@@ -90,6 +91,19 @@ impl Zones {
         }
     }
 
+    /// The request for the memory that the block at `from` moves to before it is pinned.
+    fn request_for_pin(&self, from: Frame, order: Order) -> Request {
+        let zone = self.divided.layout.zone_of(from).expect("a frame outside every zone");
+        Request {
+            order,
+            migrate_type: MigrateType::Unmovable,
+            mobility: Mobility::Unmovable,
+            highest_zone: ZoneKind::HighMem,
+            node: self.divided.layout.zones()[zone].span.node,
+            ..Request::default()
+        }
+    }
+
     /// The parts of a zone of the layout.
     fn parts(&self, zone: usize) -> Range<usize> {
         self.divided.parts[zone].clone()
@@ -128,6 +142,30 @@ impl Placement for Zones {
         self.buddy.free(table, frame, cpu);
     }
 
+    /// Moves what lies in ZONE_EASYRCLM out of it first, as Linux does with pages of ZONE_MOVABLE
+    /// that are to be pinned for long (`check_and_migrate_movable_pages`, `mm/gup.c`), and refuses
+    /// where the kernel's zones have no room. The paper's patches have no word on pins.
+    fn pin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) -> bool {
+        let (mut at, end) = (owner, owner + order.frames() as Owner);
+        while at < end {
+            let from = table.block_of(at).expect("what is pinned lies somewhere");
+            let order = table.order(from);
+            if self.is_easyrclm(from) {
+                let request = self.request_for_pin(from, order);
+                if self.buddy.allocate(table, &request, at).is_none() {
+                    return false;
+                }
+                self.buddy.free(table, from, 0);
+                self.counts.moved_for_pins += order.frames();
+            } else {
+                table.release(from);
+                table.allocate(from, order, Mobility::Unmovable, at);
+            }
+            at += order.frames() as Owner;
+        }
+        true
+    }
+
     fn free_blocks(&self, zone: usize) -> Vec<(MigrateType, Vec<u64>)> {
         let blocks = |part: usize| {
             let migrate_type = match self.kind(part) {
@@ -159,6 +197,11 @@ impl Placement for Zones {
                 "easyrclm_fallbacks",
                 "of those, allocations that fell back on the regular zones",
                 self.counts.fell_back,
+            ),
+            counter(
+                "easyrclm_moved_for_pins",
+                "frames that left ZONE_EASYRCLM to be pinned",
+                self.counts.moved_for_pins,
             ),
         ];
         counters.extend(self.buddy.counters());

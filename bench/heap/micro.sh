@@ -3,7 +3,8 @@
 # Usage: [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] bench/heap/micro.sh [ROUNDS [WORKLOAD…]]
 #
 # With PEERS_FOLDER the peers of crates.io take part too, built there (peers.sh).
-# All are preloaded and take turns. Cells are medians, and behind them the spread of the rounds in
+# All are preloaded and take turns, another one first in each round: who comes after a pause may find
+# the machine's memory cold. Cells are medians, and behind them the spread of the rounds in
 # per cent; the last lines are geometric means over each row's best.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -16,7 +17,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cc -O2 -fno-builtin -w -o "$work/micro" bench/heap/micro.c -lpthread
 
-allocators="prairie=$heap $(bench/heap/peers.sh ${PEERS_FOLDER:-}) ${ALLOCATORS:-}"
+allocators=$(echo "prairie=$heap" $(bench/heap/peers.sh ${PEERS_FOLDER:-}) ${ALLOCATORS:-})
+columns=$allocators
 workloads="${*:-$("$work/micro")}"
 
 for round in $(seq "$rounds"); do
@@ -26,9 +28,11 @@ for round in $(seq "$rounds"); do
             echo "$workload ${allocator%%=*} $result" >>"$work/results"
         done
     done
+    first=${allocators%% *}
+    allocators="${allocators#* } $first"
     echo "round $round of $rounds" >&2
 done
 
 uname -sr
 echo "THP: $(cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || echo unknown)"
-bench/heap/table "$work/results" "$allocators" "$workloads"
+bench/heap/table "$work/results" "$columns" "$workloads"

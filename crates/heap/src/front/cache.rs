@@ -18,6 +18,10 @@ const STEAL_LOOKS: usize = 4;
 /// empty the stacks of all small classes, and who uses so much memory hardly notices a miss.
 const LARGEST_THIEF: usize = 4 << 10;
 
+/// A stack's room grows by a batch, or by objects of so many bytes: a class of which few objects are
+/// used would take the room of many others.
+const LARGEST_STEP: usize = 16 << 10;
+
 /// The stacks of a cache. The thread may be moved to another CPU, and so to other stacks, between
 /// any two calls.
 pub trait Stacks {
@@ -147,7 +151,8 @@ impl<S: Stacks, L: Lower> Cache<'_, S, L> {
         let first = begin(class);
         let (top, end) = (old.top.max(first), old.end.max(first));
         let info = class.info();
-        let step = u32::from(info.batch).min(u32::from(info.max_cached) - (end - first));
+        let batch = u32::from(info.batch).min((LARGEST_STEP / class.size()).max(2) as u32);
+        let step = batch.min(u32::from(info.max_cached) - (end - first));
         let bytes = step as usize * class.size();
         if step == 0 || !self.reserve(slab, class, bytes) {
             return;

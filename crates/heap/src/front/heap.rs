@@ -35,8 +35,8 @@ const GIVE_BACK: u8 = 2;
 
 /// The shared levels of a heap over a page heap `P`.
 pub struct Heap<P> {
-    /// From pages to spans.
-    pub page_map: PageMap,
+    /// From pages to spans. Apart, as it is a megabyte of zeros that no file need carry.
+    pub page_map: &'static PageMap,
     transfer: [Lock<TransferCache>; CLASSES + 1],
     central: [Lock<CentralFreeList>; CLASSES + 1],
     pages: Lock<PageLevel<P>>,
@@ -62,10 +62,10 @@ pub struct LargeObject {
 }
 
 impl<P: PageHeap> Heap<P> {
-    /// A heap without page heap, which hands out nothing.
-    pub const fn new() -> Heap<P> {
+    /// A heap without page heap, which hands out nothing. `page_map` is its own.
+    pub const fn new(page_map: &'static PageMap) -> Heap<P> {
         Heap {
-            page_map: PageMap::new(),
+            page_map,
             transfer: [const { Lock::new(TransferCache::new()) }; CLASSES + 1],
             central: [const { Lock::new(CentralFreeList::new()) }; CLASSES + 1],
             pages: Lock::new(PageLevel::new()),
@@ -388,12 +388,6 @@ impl<P: PageHeap> Heap<P> {
         let transfer = self.transfer.iter().map(|lock| lock as &dyn ForkLock);
         let central = self.central.iter().map(|lock| lock as &dyn ForkLock);
         transfer.chain(central).chain(core::iter::once(&self.pages as &dyn ForkLock))
-    }
-}
-
-impl<P: PageHeap> Default for Heap<P> {
-    fn default() -> Self {
-        Heap::new()
     }
 }
 

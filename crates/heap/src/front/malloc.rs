@@ -12,6 +12,7 @@ use super::control::CONTROL;
 use super::cpu::CpuCaches;
 use super::decline::Shrunk;
 use super::heap::{Heap, freed_twice, interior, not_an_object};
+use super::page_map::PageMap;
 use super::size_class::{GRANULE, MAX_DIRECT, MAX_SMALL, SizeClass};
 use super::thread::ThreadStacks;
 use super::{emergency, guard, profile, rseq, setup};
@@ -19,7 +20,8 @@ use crate::storage::Mapped;
 use crate::units::{PageId, Pages};
 
 /// The shared levels of the process's heap.
-pub static HEAP: Heap<ChosenPageHeap> = Heap::new();
+pub static HEAP: Heap<ChosenPageHeap> = Heap::new(&PAGE_MAP);
+static PAGE_MAP: PageMap = PageMap::new();
 
 /// Where the set-up stands: nought before, then the thread that does it, then [`DONE`].
 static SET_UP: AtomicUsize = AtomicUsize::new(0);

@@ -63,7 +63,7 @@ impl ClassInfo {
             pages: pages as u16,
             objects: objects as u16,
             batch: at_most(at_least((64 << 10) / size, 2), MAX_BATCH) as u16,
-            max_cached: at_most(at_least((128 << 10) / size, 4), 256) as u16,
+            max_cached: at_most(at_least((256 << 10) / size, 4), 448) as u16,
             reciprocal: (1u64 << 40).div_ceil(size as u64),
         }
     }

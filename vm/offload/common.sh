@@ -23,11 +23,12 @@ kdamond() {
 
 # sample: a line of what the kernel says.
 sample() {
-    set -- $(grep -E "^(anon|file|zswap|zswapped|swapcached|workingset_refault_anon|workingset_refault_file|pgsteal|pgscan|pgmajfault|zswpin|zswpout) " w/memory.stat | sed "s/ /=/")
+    set -- $(grep -E "^(anon|file|kernel|pagetables|percpu|slab|zswap|zswapped|swapcached|workingset_refault_anon|workingset_refault_file|pgsteal|pgscan|pgmajfault|zswpin|zswpout) " w/memory.stat | sed "s/ /=/")
     read up rest </proc/uptime
     echo "at=$up current=$(cat w/memory.current) swap=$(cat w/memory.swap.current) high=$(cat w/memory.high)" \
         "stall=$(sed -n 's/^some.*total=//p' w/memory.pressure) io=$(sed -n 's/^some.*total=//p' w/io.pressure)" \
         "free=$(sed -n 's/^MemFree: *\([0-9]*\) kB/\1/p' /proc/meminfo)" \
+        "pool=$(sed -n 's/^Zswap: *\([0-9]*\) kB/\1/p' /proc/meminfo)" \
         "agent=$(sed -n 's/^usage_usec //p' agent/cpu.stat) agent_user=$(sed -n 's/^user_usec //p' agent/cpu.stat)" \
         "kdamond=$(kdamond) $*" >>$OUT/samples
 }

@@ -2,7 +2,7 @@
 # what the kernel says. Settings come as arguments NAME=VALUE.
 AGENT=none SECONDS=600 CHANGE_AT= HOT=128 WARM=64 COLD=256 HUGE=never SWAP=zswap SWAP_MAX=
 CONFIG=/in/offload.toml RATIO=0.005
-EVERY=20 KILL_AT= KILL_WITH=9
+EVERY=20 KILL_AT= KILL_WITH=9 LOG=--verbose
 for setting in "$@"; do eval "$setting"; done
 . /in/common.sh
 set_up
@@ -43,7 +43,7 @@ limits >$OUT/limits-before
 sample
 start=$(cut -d. -f1 /proc/uptime)
 case $AGENT in
-prairie) start_daemon $CONFIG ;;
+prairie) start_daemon $CONFIG $LOG ;;
 published)
     (echo 0 >agent/cgroup.procs && exec /in/bin/published /sys/fs/cgroup/w $RATIO) >$OUT/agent 2>&1 &
     ;;

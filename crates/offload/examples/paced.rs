@@ -10,9 +10,13 @@
 //! nanoseconds of the hot and of the warm touches, and how many of either took more than 20 µs.
 //! Half of each page is noise and half is zeros, so that it compresses by two.
 
+mod load;
+
 use std::hint::black_box;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+
+use load::{Noise, Times, gcd};
 
 const PAGE: usize = 4096;
 const PAGES_IN_MIB: usize = 256;
@@ -58,66 +62,6 @@ impl Walked {
             times.add(started.elapsed());
             self.next = (self.next + self.stride) % self.pages();
         }
-    }
-}
-
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
-}
-
-/// xorshift: the same bytes in every run.
-struct Noise(u64);
-
-impl Noise {
-    fn fill(&mut self, bytes: &mut [u8]) {
-        for word in bytes.chunks_mut(8) {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            word.copy_from_slice(&self.0.to_ne_bytes()[..word.len()]);
-        }
-    }
-}
-
-/// A histogram of times, eight bins to each doubling.
-struct Times {
-    bins: Vec<u64>,
-    count: u64,
-    most_ns: u64,
-    slow: u64,
-}
-
-impl Times {
-    fn new() -> Times {
-        Times { bins: vec![0; 64 * 8], count: 0, most_ns: 0, slow: 0 }
-    }
-
-    fn add(&mut self, time: Duration) {
-        let ns = (time.as_nanos() as u64).max(8);
-        let doubling = 63 - ns.leading_zeros() as usize;
-        let bin = doubling * 8 + (ns >> (doubling - 3)) as usize % 8;
-        self.bins[bin] += 1;
-        self.count += 1;
-        self.most_ns = self.most_ns.max(ns);
-        self.slow += u64::from(ns > 20_000);
-    }
-
-    /// The lower end of the bin that holds the percentile.
-    fn percentile(&self, share: f64) -> u64 {
-        let rank = (self.count as f64 * share) as u64;
-        let mut seen = 0;
-        let found = self.bins.iter().position(|count| {
-            seen += count;
-            seen > rank
-        });
-        found.map_or(self.most_ns, |bin| (8 + bin as u64 % 8) << (bin / 8 - 3))
-    }
-
-    fn print_and_clear(&mut self) -> String {
-        let percentiles = [0.5, 0.99, 0.999].map(|share| self.percentile(share).to_string());
-        let line = format!("{}\t{}\t{}", percentiles.join("\t"), self.most_ns, self.slow);
-        *self = Times::new();
-        line
     }
 }
 

@@ -19,6 +19,13 @@ use crate::returns::Returns;
 /// Bytes of a page, in the kernel's counters.
 const PAGE: u64 = 4096;
 
+/// Counters are read at least this often.
+const LONGEST_REST: Duration = Duration::from_secs(60);
+
+/// A container that has grown or shrunk by less stands still: half of what the kernel charges to a
+/// CPU at once.
+const STILL_BYTES: u64 = 32 * PAGE;
+
 /// A container that lies about its age is asked for at most so many times the profile's.
 const MOST_PATIENCE: u32 = 8;
 
@@ -142,6 +149,36 @@ impl Controller {
     /// The world followed [`Step::Measure`].
     pub fn measured(&mut self, now: Duration, idle_bytes: u64) {
         self.ageing.measured(now, idle_bytes);
+    }
+
+    /// Whether [`Controller::decide`] may be told the counters of `counted`, when they were last
+    /// read, as those of `now`, of which the totals of pressure, the size and `idle` are known.
+    ///
+    /// Nothing will be taken, whatever the counters say, where there is nothing idle to take, or
+    /// too little in all; that they have moved is unlikely where nothing else has. If so, it is
+    /// seen a minute later at the latest, and before anything is taken.
+    pub fn can_rest(&self, counted: &Observation, now: &Observation) -> bool {
+        // What a request took is counted against it.
+        let nothing_asked = self.past.is_some() && self.asked_bytes == 0;
+        let totals = |seen: &Observation| {
+            (seen.memory_some_us, seen.memory_full_us, seen.io_some_us, seen.burst)
+        };
+        nothing_asked
+            && self.takes_nothing(now)
+            && totals(now) == totals(counted)
+            && now.current_bytes.abs_diff(counted.current_bytes) < STILL_BYTES
+            && now.at.checked_sub(counted.at).is_some_and(|passed| passed < LONGEST_REST)
+    }
+
+    /// Whether nothing would be taken even if there were no pressure, no debt and all the room.
+    fn takes_nothing(&self, now: &Observation) -> bool {
+        let most = self.profile.senpai.reclaim_bytes(now.current_bytes, 0.0);
+        let is_idle = match self.idle_of(now) {
+            Idle::Measuring => false,
+            Idle::Bytes(bytes) => bytes >= PAGE,
+            Idle::Unknown => true,
+        };
+        !is_idle || most < PAGE || now.current_bytes <= guard::floor_bytes(&self.profile, now)
     }
 
     /// Decides on the period that ends with `now`.
@@ -275,7 +312,7 @@ impl Controller {
         }
         let blocked = guard::anon_blocked(profile, now);
         let file_only = blocked.is_some();
-        let floor = profile.min_size_bytes.max(now.protected_bytes);
+        let floor = guard::floor_bytes(profile, now);
         let bytes = ask
             .min(now.current_bytes - floor)
             .min(if let Idle::Bytes(idle) = now.idle { idle } else { u64::MAX })

@@ -20,11 +20,12 @@ use crate::config::Config;
 use crate::controller::Decision;
 use crate::guard::Guard;
 use crate::log::{Log, Verbosity};
-use crate::observation::{Idle, Room};
+use crate::observation::{Idle, Observation, Room};
 use crate::series::Series;
 use crate::status::{CgroupStatus, Shared};
 use crate::world::cgroup::Trouble;
 use crate::world::discover::{CgroupPattern, Named, discover};
+use crate::world::fault_alarm::FaultAlarm;
 use crate::world::file::{Buffer, is_gone};
 use crate::world::generations::Generations;
 use crate::world::host_memory::{HostFigures, HostMemory, Savings, Share};
@@ -38,12 +39,6 @@ use lines::Decided;
 
 /// The host's own files are read no more often than this.
 const HOST_EVERY: Duration = Duration::from_secs(5);
-
-/// Generations that were read within this are fresh.
-const GENERATIONS_FRESH: Duration = Duration::from_secs(1);
-
-/// Limits of cgroups are read anew with every so many looks for cgroups.
-const LIMITS_EVERY: u32 = 6;
 
 /// Containers are looked at in so many groups, spread over the period.
 const GROUPS: u32 = 8;
@@ -61,6 +56,8 @@ pub struct Setting {
     pub workers: usize,
     /// Where decisions are told.
     pub log: Log,
+    /// Tells that memory comes back. Without it the daemon looks by itself, several times a second.
+    pub alarm: Option<FaultAlarm>,
 }
 
 /// The daemon.
@@ -86,7 +83,6 @@ pub struct Daemon {
     series: Option<Series>,
     next_id: u64,
     next_discovery: Duration,
-    discoveries: u32,
     watch: slots::Watch,
 }
 
@@ -119,6 +115,7 @@ impl Daemon {
                 (_, Means::None) => "none: the kernel's own order",
             }
             .into();
+            status.fault_alarm = setting.alarm.is_some();
             status.return_cost_us = return_cost.as_secs_f64() * 1e6;
             status.return_cost_measured = measured.is_some();
         }
@@ -142,7 +139,6 @@ impl Daemon {
             status,
             next_id: 0,
             next_discovery: Duration::ZERO,
-            discoveries: 0,
             watch: slots::Watch::default(),
         })
     }
@@ -229,21 +225,15 @@ impl Daemon {
     fn look_for_cgroups(&mut self, now: Duration) {
         let rules: Vec<&[CgroupPattern]> =
             self.config.rules.iter().map(|rule| rule.patterns.as_slice()).collect();
-        let root = self.setting.host.paths.cgroup.clone();
-        let named = discover(&root, &rules);
-        self.discoveries = self.discoveries.wrapping_add(1);
-        if self.discoveries.is_multiple_of(LIMITS_EVERY) {
-            self.containers.iter_mut().for_each(|container| container.cgroup.refresh(&root));
-        }
-        let complete = named.iter().filter(|named| !named.covered).count() == self.containers.len();
-        if complete && named == self.named && self.containers.iter().all(is_same) {
+        let named = discover(&self.setting.host.paths.cgroup, &rules);
+        let present = || named.iter().filter(|named| !named.covered);
+        if present().count() == self.containers.len() && named == self.named {
             return;
         }
+        // The names are sorted by levels, not bytes: search, do not bisect.
         let is_named = |container: &Container| {
-            let find = |named: &Named| named.path.as_str().cmp(&container.cgroup.path);
-            // The names are sorted by levels, not bytes: search, do not bisect.
-            let found = named.iter().find(|named| find(named).is_eq() && !named.covered);
-            found.is_some() && is_same(container)
+            present()
+                .any(|named| named.path == container.cgroup.path && named.inode == container.inode)
         };
         let (kept, gone): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.containers).into_iter().partition(is_named);
@@ -274,14 +264,14 @@ impl Daemon {
             triggers: self.config.daemon.triggers,
             return_cost: self.return_cost,
         };
-        let rule = (named.rule, &self.config.rules[named.rule]);
-        match Container::open(self.next_id, &named.path, rule, &hands) {
+        let rule = &self.config.rules[named.rule];
+        match Container::open(self.next_id, named, rule, &hands) {
             Ok(mut container) => {
                 let group = (self.next_id % u64::from(GROUPS)) as u32;
-                container.due = now + rule.1.profile.period / GROUPS * group;
+                container.due = now + rule.profile.period / GROUPS * group;
                 self.next_id += 1;
                 let means = container.means();
-                let name = &rule.1.profile_name;
+                let name = &rule.profile_name;
                 let which = named.rule + 1;
                 self.setting.log.note(
                     "found",
@@ -350,26 +340,24 @@ impl Daemon {
 
     /// One container's period.
     fn step(&mut self, at: usize, now: Duration) {
-        let Some(room) = self.room(now) else {
-            self.status.lock().cgroups[at].trouble = "the host's swap cannot be read".into();
-            return;
-        };
-        if self.containers[at].controller.means() == Means::Generations {
-            self.refresh_generations(now);
-        }
-        let container = &mut self.containers[at];
-        let seen = match container.observe(now, room, self.generations.as_ref(), &mut self.buffer) {
-            Ok(seen) => seen,
+        let seen = match self.look(at, now) {
+            Ok(Some(seen)) => seen,
+            Ok(None) => {
+                self.status.lock().cgroups[at].trouble = "the host's swap cannot be read".into();
+                return;
+            }
             Err(Trouble::Gone) => {
                 self.next_discovery = Duration::ZERO;
                 return;
             }
             Err(trouble) => {
-                let path = container.cgroup.path.clone();
+                let path = self.containers[at].cgroup.path.clone();
                 self.status.lock().cgroups[at].trouble = trouble.to_string();
                 return self.tell_once(&path, trouble.to_string());
             }
         };
+        let container = &mut self.containers[at];
+        container.seen = seen;
         let mut decision = container.controller.decide(&seen);
         if decision.reclaim.is_some() && (container.jobs > 0 || now < container.refused_until) {
             container.controller.not_carried_out();
@@ -383,13 +371,30 @@ impl Daemon {
         }
     }
 
+    /// Looks at a container, no closer than it has to. Nothing where the host cannot be looked at.
+    fn look(&mut self, at: usize, now: Duration) -> Result<Option<Observation>, Trouble> {
+        let controller = &self.containers[at].controller;
+        if controller.means() == Means::Generations {
+            // Each container takes at most once a period, so no figure is older than its last one.
+            let fresh = controller.profile().period * 3 / 4;
+            self.refresh_generations(now, fresh);
+        }
+        let (container, generations) = (&mut self.containers[at], self.generations.as_ref());
+        let (seen, suffices) = container.glimpse(now, generations, &mut self.buffer)?;
+        // A series is a record of everything.
+        if suffices && self.series.is_none() {
+            return Ok(Some(seen));
+        }
+        let Some(room) = self.room(now) else { return Ok(None) };
+        self.containers[at].count(seen, room, &mut self.buffer).map(Some)
+    }
+
     /// What a container needs beyond requests, on lease.
     fn lend(&mut self, at: usize, returned_pages: u64) {
         let container = &mut self.containers[at];
-        let root = &self.setting.host.paths.cgroup;
         let said = [
             container.route(&self.figures, &self.leases),
-            container.free_slots(root, returned_pages, &self.leases),
+            container.free_slots(returned_pages, &self.leases),
         ];
         if said.iter().any(Option::is_some) {
             let path = container.cgroup.path.clone();
@@ -517,9 +522,9 @@ impl Daemon {
         }
     }
 
-    fn refresh_generations(&mut self, now: Duration) {
+    fn refresh_generations(&mut self, now: Duration, fresh: Duration) {
         let Some(generations) = &mut self.generations else { return };
-        if let Err(error) = generations.refresh(now, GENERATIONS_FRESH, &mut self.buffer) {
+        if let Err(error) = generations.refresh(now, fresh, &mut self.buffer) {
             self.tell_once("lru_gen", error.to_string());
         }
     }
@@ -567,11 +572,4 @@ impl Daemon {
             }
         }
     }
-}
-
-/// Whether the path still leads to the cgroup that is held open.
-fn is_same(container: &Container) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let meta = std::fs::metadata(&container.cgroup.directory);
-    meta.is_ok_and(|meta| meta.ino() == container.cgroup.inode)
 }

@@ -261,6 +261,11 @@ fn contradiction(before: &Observation, now: &Observation) -> Option<&'static str
         .then_some("zswap charges more than twice what it holds")
 }
 
+/// No container is made smaller than this: its profile's least size, or what the kernel protects.
+pub fn floor_bytes(profile: &Profile, now: &Observation) -> u64 {
+    profile.min_size_bytes.max(now.protected_bytes)
+}
+
 /// The first closed guard that concerns where memory could go and what of it could be taken.
 /// `file_only` says that page cache can be taken alone.
 pub fn no_target(
@@ -269,7 +274,7 @@ pub fn no_target(
     file_only: bool,
     scanned: f64,
 ) -> Option<Guard> {
-    let floor_bytes = profile.min_size_bytes.max(now.protected_bytes);
+    let floor_bytes = floor_bytes(profile, now);
     if now.current_bytes <= floor_bytes {
         return Some(Guard::Small { floor_bytes });
     }

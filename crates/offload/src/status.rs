@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::guard::Guard;
+
 /// One container.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -50,8 +52,11 @@ pub struct CgroupStatus {
     pub governing: String,
     /// Why nothing was taken in the last period: a guard's name, empty where something was.
     pub guard: String,
-    /// The same as a sentence, with the numbers behind it.
+    /// The same as a sentence, with the numbers behind it; said when somebody asks.
     pub reason: String,
+    /// The guard itself.
+    #[serde(skip)]
+    pub closed: Option<Guard>,
     /// Bytes asked for so far.
     pub asked_bytes: u64,
     /// Bytes that left so far, whoever took them.
@@ -84,6 +89,9 @@ pub struct Status {
     pub return_cost_us: f64,
     /// It was measured on this host rather than taken from the paper or the configuration.
     pub return_cost_measured: bool,
+    /// The kernel tells at once of memory that comes back. Otherwise the daemon looks for it, four
+    /// times a second.
+    pub fault_alarm: bool,
     /// Swap of the host.
     pub swap_bytes: u64,
     /// What of it is given out.
@@ -135,7 +143,10 @@ impl Shared {
             for stream in listener.incoming().flatten() {
                 // Somebody who does not read must not hold the next one up for long.
                 let _ = stream.set_write_timeout(Some(Duration::from_secs(2)));
-                let text = serde_json::to_string(&*shared.lock()).unwrap_or_default();
+                let mut status = shared.lock();
+                status.give_reasons();
+                let text = serde_json::to_string(&*status).unwrap_or_default();
+                drop(status);
                 let _ = (&stream).write_all(text.as_bytes());
             }
         })?;
@@ -183,6 +194,16 @@ const METRICS: [Metric; 17] = [
 ];
 
 impl Status {
+    /// Says why, wherever nothing is taken.
+    pub fn give_reasons(&mut self) {
+        for cgroup in &mut self.cgroups {
+            cgroup.reason.clear();
+            if let Some(guard) = &cgroup.closed {
+                let _ = write!(cgroup.reason, "{guard}");
+            }
+        }
+    }
+
     /// In Prometheus' text format.
     pub fn prometheus(&self) -> String {
         let mut out = String::new();

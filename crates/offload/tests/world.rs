@@ -5,10 +5,14 @@
 mod tree;
 
 use std::fs;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use offload::daemon::{Daemon, Setting};
 use offload::log::{Format, Log, Verbosity};
+use offload::world::fault_alarm::FaultAlarm;
+use offload::world::lease::Leases;
 use proptest::prelude::*;
 use tree::{MIB, Tree};
 
@@ -293,6 +297,54 @@ fn what_comes_back_between_two_periods_is_seen_at_once() {
     tree.write("work/a/memory.swap.max", &format!("{limit}\n"));
     daemon.stop().unwrap();
     assert_eq!(limits(), [max(), max()]);
+}
+
+#[test]
+fn an_alarm_takes_the_place_of_looking_again_and_again() {
+    let tree = Tree::new();
+    for name in ["work/a", "work/b"] {
+        tree.cgroup(name, 400 * MIB);
+        tree.write(&format!("{name}/memory.swap.current"), &(200 * MIB).to_string());
+    }
+    let sys = tree.path("../sys");
+    std::fs::create_dir_all(sys.join("devices/system/cpu")).unwrap();
+    std::fs::write(sys.join("devices/system/cpu/online"), "0\n").unwrap();
+    let Ok(alarm) = FaultAlarm::open(&sys) else {
+        eprintln!("left out: perf events are not allowed here");
+        return;
+    };
+    let log = Log::new(Format::Text, Verbosity::All, Box::new(std::io::sink()));
+    let setting = Setting { alarm: Some(alarm), ..tree.setting(log, false) };
+    let leases = Leases::guarded(Path::new("cat"), &[], &tree.record()).unwrap();
+    let config = RULE.replacen("[daemon]", "[daemon]\ndiscover = \"60s\"", 1);
+    let mut daemon = Daemon::new(tree.config(&config), setting, leases).unwrap();
+    let limits = || ["a", "b"].map(|name| tree.first_line(&format!("work/{name}/memory.swap.max")));
+    let max = || "max".to_owned();
+    daemon.tick(seconds(0));
+    daemon.tick(seconds(1));
+    let ms = |ms: u64| Duration::from_millis(1_000 + ms);
+    assert_eq!(daemon.tick(ms(10)), seconds(6), "nothing to look at before the period ends");
+    // An alarm for nothing is followed by a pause, a second one soon after by a longer one.
+    daemon.faults();
+    assert_eq!(daemon.tick(ms(20)), ms(50));
+    assert_eq!(daemon.tick(ms(50)), seconds(6));
+    daemon.faults();
+    assert_eq!(daemon.tick(ms(60)), ms(120));
+    let more = format!("swapcached {MIB}\nzswapped {}\nworkingset_refault_anon 256\n", 200 * MIB);
+    tree.stat("work/a", 401 * MIB, &more);
+    tree.write("work/a/memory.current", &(401 * MIB).to_string());
+    assert_eq!(daemon.tick(ms(120)), seconds(6));
+    assert_eq!(limits(), [max(), max()], "nobody told");
+    daemon.faults();
+    let limit = 250 * MIB + MIB / 4;
+    assert_eq!(daemon.tick(ms(130)), ms(380), "then it is followed");
+    assert_eq!(limits(), [limit.to_string(), max()]);
+    tree.write("work/a/memory.swap.max", &format!("{limit}\n"));
+    tree.write("work/a/memory.swap.current", &(100 * MIB).to_string());
+    daemon.tick(ms(380));
+    let limit = 125 * MIB + MIB / 4;
+    assert_eq!(limits(), [limit.to_string(), max()]);
+    daemon.stop().unwrap();
 }
 
 #[test]

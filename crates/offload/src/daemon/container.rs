@@ -9,6 +9,7 @@ use crate::config::{Backend, Rule};
 use crate::controller::{Controller, Reclaim};
 use crate::observation::{Idle, Observation, Room};
 use crate::world::cgroup::{Cgroup, Trouble};
+use crate::world::discover::Named;
 use crate::world::file::{Buffer, Held, Words};
 use crate::world::generations::Generations;
 use crate::world::host_memory::HostFigures;
@@ -27,6 +28,9 @@ const BADLY_COMPRESSED: f64 = 0.7;
 /// Less in the pool than this says nothing about how a container's pages compress.
 const JUDGED_BYTES: u64 = 8 << 20;
 
+/// Limits, its own and those above it, change rarely.
+const LIMITS_EVERY: Duration = Duration::from_secs(120);
+
 /// A container.
 #[derive(Debug)]
 pub struct Container {
@@ -34,6 +38,8 @@ pub struct Container {
     pub id: u64,
     /// The rule that names it.
     pub rule: usize,
+    /// The inode of its directory, as listed.
+    pub(super) inode: u64,
     /// Its files.
     pub cgroup: Cgroup,
     /// Who decides.
@@ -52,6 +58,10 @@ pub struct Container {
     pub refused_until: Duration,
     /// The last observation.
     pub seen: Observation,
+    /// The last one for which everything was read.
+    counted: Observation,
+    /// When its limits were last read.
+    limits_at: Duration,
     how: How,
     backend: Backend,
     routed: bool,
@@ -87,18 +97,17 @@ pub struct Hands<'a> {
 }
 
 impl Container {
-    /// Opens the cgroup at `path` and prepares to take its memory.
+    /// Opens the cgroup and prepares to take its memory.
     ///
     /// # Errors
     /// [`Trouble`]: files missing, or its control files read-only.
     pub fn open(
         id: u64,
-        path: &str,
-        rule: (usize, &Rule),
+        named: &Named,
+        rule: &Rule,
         hands: &Hands<'_>,
     ) -> Result<Container, Trouble> {
-        let (number, rule) = rule;
-        let cgroup = Cgroup::open(&hands.host.paths.cgroup, path)?;
+        let cgroup = Cgroup::open(&hands.host.paths.cgroup, &named.path)?;
         let means = if hands.dry_run { Means::None } else { hands.host.means() };
         let how = match hands.dry_run {
             true => How::Nothing,
@@ -109,7 +118,8 @@ impl Container {
         let controller = Controller::new(rule.profile, means, false, hands.return_cost);
         Ok(Container {
             id,
-            rule: number,
+            rule: named.rule,
+            inode: named.inode,
             cgroup,
             controller,
             trigger,
@@ -119,6 +129,8 @@ impl Container {
             jobs: 0,
             refused_until: Duration::ZERO,
             seen: Observation::default(),
+            counted: Observation::default(),
+            limits_at: Duration::ZERO,
             how,
             backend: rule.backend,
             routed: false,
@@ -157,33 +169,57 @@ impl Container {
         }
     }
 
-    /// Looks at it.
+    /// Looks at what is cheap to look at. Tells, too, whether that will do for this period.
     ///
     /// # Errors
     /// [`Trouble`].
-    pub fn observe(
+    pub fn glimpse(
         &mut self,
         now: Duration,
-        room: Room,
         generations: Option<&Generations>,
         buffer: &mut Buffer,
+    ) -> Result<(Observation, bool), Trouble> {
+        let idle = self.idle(generations);
+        let seen = self.cgroup.glimpse(now, &self.seen, buffer)?;
+        let seen = Observation { idle, burst: std::mem::take(&mut self.burst), ..seen };
+        let is_settled = self.jobs == 0 && !self.gives_up_slots;
+        Ok((seen, is_settled && self.controller.can_rest(&self.counted, &seen)))
+    }
+
+    /// Looks at the rest.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    pub fn count(
+        &mut self,
+        glimpse: Observation,
+        room: Room,
+        buffer: &mut Buffer,
     ) -> Result<Observation, Trouble> {
-        let mut seen = self.cgroup.observe(now, room, buffer)?;
-        seen.burst = std::mem::take(&mut self.burst);
+        if glimpse.at.checked_sub(self.limits_at).is_none_or(|passed| passed >= LIMITS_EVERY) {
+            self.cgroup.refresh();
+            self.limits_at = glimpse.at;
+        }
+        let mut seen = self.cgroup.count(glimpse, room, buffer)?;
         // Without any swap the kernel takes page cache alone, whatever it is told.
         let file_only = self.takes_file_only() || seen.room.swap_bytes == 0;
         self.controller.set_file_only(file_only);
         if self.backend == Backend::FileOnly {
             seen.room = Room::default();
         }
-        if self.controller.means() == Means::Generations {
-            let idle = generations.and_then(|generations| {
-                generations.idle_bytes(&self.cgroup.path, self.controller.min_age(), false)
-            });
-            seen.idle = idle.map_or(Idle::Measuring, Idle::Bytes);
-        }
-        self.seen = seen;
+        self.counted = seen;
         Ok(seen)
+    }
+
+    /// What generations tell of its age.
+    fn idle(&self, generations: Option<&Generations>) -> Idle {
+        if self.controller.means() != Means::Generations {
+            return Idle::Unknown;
+        }
+        let idle = generations.and_then(|generations| {
+            generations.idle_bytes(&self.cgroup.path, self.controller.min_age(), false)
+        });
+        idle.map_or(Idle::Measuring, Idle::Bytes)
     }
 
     fn takes_file_only(&self) -> bool {

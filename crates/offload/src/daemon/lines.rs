@@ -85,7 +85,6 @@ pub fn update(
     decision: &Decision,
     asked_bytes: u64,
 ) {
-    use std::fmt::Write;
     let seen = &container.seen;
     entry.current_bytes = seen.current_bytes;
     entry.anon_bytes = seen.stat.anon;
@@ -101,10 +100,7 @@ pub fn update(
     replace(&mut entry.governing, decision.governing.0.name());
     replace(&mut entry.backend, container.backend());
     replace(&mut entry.guard, decision.guard.as_ref().map_or("", Guard::name));
-    entry.reason.clear();
-    if let Some(guard) = &decision.guard {
-        let _ = write!(entry.reason, "{guard}");
-    }
+    entry.closed = decision.guard;
     entry.asked_bytes = entry.asked_bytes.saturating_add(asked_bytes);
     entry.taken_bytes = entry.taken_bytes.saturating_add(decision.taken_bytes);
     let returned = decision.returned_pages.saturating_mul(4096);

@@ -129,6 +129,7 @@ fn wait_for(
     for heard in waiting.sleep(most)? {
         match heard {
             Heard::Readable => signals.drain(),
+            Heard::Faults => daemon.faults(),
             Heard::Burst(id) => daemon.burst(id),
             Heard::Gone(id) => daemon.lost(id),
         }

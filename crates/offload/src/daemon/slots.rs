@@ -6,12 +6,13 @@
 //! (`mem_cgroup_swap_full`): a limit on swap a little above what is used makes it so. It leaves
 //! room for emergencies, is on lease, and stands only while something comes back.
 //!
-//! What came back *before* the limit keeps its copy for good, so the limit has to be quick.
-//! Between two periods the daemon therefore watches one figure of the host, four times a second,
-//! whenever something is offloaded: pages in RAM that have a slot. Only where that grows are the
-//! containers looked at.
+//! What came back *before* the limit keeps its copy for good, so the limit has to be quick. The
+//! daemon waits for the [alarm] of major faults while anything is offloaded, and looks at the
+//! containers when it rings. Where there is none, it watches one figure of the host, four times a
+//! second: pages in RAM that have a slot.
+//!
+//! [alarm]: crate::world::fault_alarm
 
-use std::path::Path;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -24,8 +25,15 @@ use crate::world::cgroup::Trouble;
 use crate::world::file::Buffer;
 use crate::world::lease::Leases;
 
-/// Time between two looks at the host's figure.
+/// Time between two looks while a limit follows what is used, or where there is no alarm.
 const EVERY: Duration = Duration::from_millis(250);
+
+/// After an alarm for nothing, such as faults of others: so long until it may ring again, twice as
+/// long after the next, and so on.
+const PAUSE: Duration = Duration::from_millis(30);
+
+/// No pause is longer. Nor is an alarm taken for one of a row that comes after more than this.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// Less offloaded than this is not worth a watch.
 const WATCHED_BYTES: u64 = 1 << 20;
@@ -35,10 +43,10 @@ const WATCHED_BYTES: u64 = 1 << 20;
 const GROWTH_BYTES: u64 = 64 * 4096;
 
 /// Pages that are back and keep their slots, from which on it is worth doing something about it.
-const KEPT_BYTES: u64 = 1 << 18;
+const KEPT_BYTES: u64 = 1 << 17;
 
 /// Pages that came back since the last period, from which on slots are given up.
-const COMING_BACK_PAGES: u64 = 64;
+const COMING_BACK_PAGES: u64 = 32;
 
 /// So much is given up even if it comes back more slowly than that.
 const MOST_KEPT_BYTES: u64 = 8 << 20;
@@ -49,16 +57,59 @@ const SLACK_BYTES: u64 = 1 << 18;
 
 const FILE: &str = "memory.swap.max";
 
-/// What the host's figure was when it was last looked at.
+/// What is known between two periods.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watch {
+    /// Nothing is looked at before.
     next: Duration,
+    /// The pause after the last alarm for nothing.
+    pause: Duration,
+    alarm: Alarm,
+    /// The host's figure at the last look, where there is no alarm.
     swap_cached_bytes: Option<u64>,
 }
 
+/// Where the alarm stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Alarm {
+    #[default]
+    Off,
+    /// To be listened to from the next sleep on.
+    Wanted,
+    Listened,
+    Rang,
+}
+
+impl Watch {
+    /// Whether the alarm has to be listened to from now on.
+    pub(super) fn listen(&mut self) -> bool {
+        let wanted = self.alarm == Alarm::Wanted;
+        if wanted {
+            self.alarm = Alarm::Listened;
+        }
+        wanted
+    }
+
+    /// After a look that found something, or nothing.
+    fn rest(&mut self, now: Duration, found: bool) {
+        let in_a_row = now <= self.next + LONGEST_PAUSE && !found;
+        self.pause = if in_a_row { (self.pause * 2).clamp(PAUSE, LONGEST_PAUSE) } else { PAUSE };
+        self.next = now + if found { EVERY } else { self.pause };
+        self.alarm = Alarm::Off;
+    }
+}
+
 impl Daemon {
-    /// Looks at the host, if it is time, and at the containers, if something comes back. Returns
-    /// when to look again.
+    /// There were major faults.
+    pub fn faults(&mut self) {
+        if let Some(alarm) = &mut self.setting.alarm {
+            alarm.heard();
+            self.watch.alarm = Alarm::Rang;
+        }
+    }
+
+    /// Looks at the containers where something may come back. Returns when to look again, if not at
+    /// an alarm.
     pub(super) fn watch_slots(&mut self, now: Duration) -> Option<Duration> {
         let offloaded = |container: &Container| container.seen.swap_bytes >= WATCHED_BYTES;
         if self.setting.dry_run || !self.containers.iter().any(offloaded) {
@@ -66,27 +117,46 @@ impl Daemon {
             return None;
         }
         // Also after a clock that went back.
-        if now < self.watch.next && self.watch.next <= now + EVERY {
+        if now < self.watch.next && self.watch.next <= now + LONGEST_PAUSE {
             return Some(self.watch.next);
         }
-        let Ok(bytes) = self.host_memory.swap_cached_bytes(&mut self.buffer) else { return None };
-        let before = self.watch.swap_cached_bytes.unwrap_or(bytes);
-        let grows = bytes > before.saturating_add(GROWTH_BYTES);
-        // What shrinks is followed at once; what grows too slowly to be looked at adds up.
-        let swap_cached_bytes = Some(if grows { bytes } else { before.min(bytes) });
-        self.watch = Watch { next: now + EVERY, swap_cached_bytes };
+        let follows = self.containers.iter().any(|container| container.gives_up_slots);
+        // Where it comes back to one container, others may be next.
+        let comes_back = match (&self.setting.alarm, self.watch.alarm) {
+            (None, _) => self.swap_cached_grows()?,
+            (Some(_), alarm) => follows || alarm == Alarm::Rang,
+        };
+        if self.setting.alarm.is_some() && !comes_back {
+            if self.watch.alarm == Alarm::Off {
+                self.watch.alarm = Alarm::Wanted;
+            }
+            return None;
+        }
         for at in 0..self.containers.len() {
             let container = &mut self.containers[at];
-            if !offloaded(container) || !(grows || container.gives_up_slots) {
+            if !offloaded(container) || !(comes_back || container.gives_up_slots) {
                 continue;
             }
-            let said = container.glance(grows, &self.leases, &mut self.buffer);
+            let said = container.glance(comes_back, &self.leases, &mut self.buffer);
             if let Some(text) = said {
                 let path = container.cgroup.path.clone();
                 self.tell_once(&path, text);
             }
         }
+        let follows = self.containers.iter().any(|container| container.gives_up_slots);
+        self.watch.rest(now, follows || self.setting.alarm.is_none());
         Some(self.watch.next)
+    }
+
+    /// Whether more pages of the host than before are in RAM and have a slot. Nothing where the
+    /// kernel does not say.
+    fn swap_cached_grows(&mut self) -> Option<bool> {
+        let bytes = self.host_memory.swap_cached_bytes(&mut self.buffer).ok()?;
+        let before = self.watch.swap_cached_bytes.unwrap_or(bytes);
+        let grows = bytes > before.saturating_add(GROWTH_BYTES);
+        // What shrinks is followed at once; what grows too slowly to be looked at adds up.
+        self.watch.swap_cached_bytes = Some(if grows { bytes } else { before.min(bytes) });
+        Some(grows)
     }
 }
 
@@ -122,12 +192,7 @@ impl Container {
 
     /// At the end of a period in which so many pages came back: takes or lowers the limit, or
     /// gives it back. Returns what there is to say.
-    pub fn free_slots(
-        &mut self,
-        root: &Path,
-        returned_pages: u64,
-        leases: &Mutex<Leases>,
-    ) -> Option<String> {
+    pub fn free_slots(&mut self, returned_pages: u64, leases: &Mutex<Leases>) -> Option<String> {
         let kept = kept_bytes(&self.seen.stat);
         let much = returned_pages >= COMING_BACK_PAGES && kept > KEPT_BYTES;
         if much || returned_pages > 0 && (kept > MOST_KEPT_BYTES || self.gives_up_slots) {
@@ -137,7 +202,7 @@ impl Container {
             return None;
         }
         let _ = lock(leases).give_back(&self.cgroup.directory, FILE);
-        self.cgroup.refresh(root);
+        self.cgroup.refresh();
         Some(format!("{FILE} is as it was"))
     }
 

@@ -11,6 +11,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 
 use super::Daemon;
+use crate::world::fault_alarm::FaultAlarm;
 use crate::world::trigger::Trigger;
 
 /// Events that are heard at once; the rest are heard next time.
@@ -18,6 +19,9 @@ const AT_ONCE: usize = 64;
 
 /// What is not a container's; their numbers begin at zero.
 const OTHER: u64 = u64::MAX;
+
+/// The alarm of memory that comes back.
+const ALARM: u64 = u64::MAX - 1;
 
 /// Everything that may wake the daemon.
 pub struct Waiting {
@@ -30,6 +34,8 @@ pub struct Waiting {
 pub enum Heard {
     /// One of the files is readable.
     Readable,
+    /// Major faults, of whatever process.
+    Faults,
     /// A burst of pressure in the container with that number.
     Burst(u64),
     /// Its cgroup is gone.
@@ -58,6 +64,20 @@ impl Waiting {
         Ok(epoll::add(&self.epoll, trigger, data, epoll::EventFlags::PRI)?)
     }
 
+    /// Wakes at the next alarm, and not again until this is called again: where faults come by the
+    /// thousand, nobody wants to hear of each.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn hear_once(&self, alarm: &FaultAlarm) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(ALARM);
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
+        match epoll::modify(&self.epoll, alarm, data, flags) {
+            Err(rustix::io::Errno::NOENT) => Ok(epoll::add(&self.epoll, alarm, data, flags)?),
+            done => Ok(done?),
+        }
+    }
+
     /// Sleeps no longer than `most`; tells what was heard.
     ///
     /// # Errors
@@ -75,6 +95,7 @@ impl Waiting {
             let (flags, id) = (event.flags, event.data.u64());
             match id {
                 OTHER => Heard::Readable,
+                ALARM => Heard::Faults,
                 // A burst of a cgroup that is gone is no news.
                 _ if flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP) => {
                     Heard::Gone(id)
@@ -108,8 +129,14 @@ impl Daemon {
         }
     }
 
-    /// Has triggers that are new wake the daemon.
+    /// Has triggers that are new wake the daemon, and the alarm, if it is waited for.
     pub(super) fn listen(&mut self, waiting: &Waiting) {
+        if let Some(alarm) = &self.setting.alarm
+            && self.watch.listen()
+            && waiting.hear_once(alarm).is_err()
+        {
+            self.setting.alarm = None;
+        }
         for container in self.containers.iter_mut().filter(|container| !container.heard) {
             container.heard = true;
             if let Some(trigger) = &container.trigger

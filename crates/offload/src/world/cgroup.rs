@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use host::cgroup::{Limit, MemoryStat, limit, memory_stat};
 use host::psi;
 
 use super::file::{Buffer, Held, is_gone};
-use crate::observation::{Idle, Observation, Room};
+use crate::observation::{Observation, Room};
 
 /// A memory cgroup.
 #[derive(Debug)]
@@ -20,8 +19,6 @@ pub struct Cgroup {
     pub path: String,
     /// Its directory.
     pub directory: PathBuf,
-    /// The inode of its directory: another cgroup of the same name has another.
-    pub inode: u64,
     current: Held,
     stat: Held,
     memory_pressure: Held,
@@ -71,13 +68,12 @@ impl Cgroup {
     /// [`Trouble`] where any other file is missing.
     pub fn open(root: &Path, path: &str) -> Result<Cgroup, Trouble> {
         let directory = root.join(path);
-        let meta = fs::metadata(&directory).map_err(Trouble::of("its directory"))?;
+        fs::metadata(&directory).map_err(Trouble::of("its directory"))?;
         let held = |file: &'static str| {
             Held::open(&directory.join(file)).map_err(|source| Trouble::Io { file, source })
         };
         let mut cgroup = Cgroup {
             path: path.to_owned(),
-            inode: meta.ino(),
             current: held("memory.current")?,
             stat: held("memory.stat")?,
             memory_pressure: held("memory.pressure")?,
@@ -87,20 +83,20 @@ impl Cgroup {
             swap: Vec::new(),
             directory,
         };
-        cgroup.refresh(root);
+        cgroup.refresh();
         Ok(cgroup)
     }
 
     /// Reads limits anew, its own and those above it; they change rarely. What cannot be read is
     /// taken for no limit on what may be protected, and for no swap at all.
-    pub fn refresh(&mut self, root: &Path) {
+    pub fn refresh(&mut self) {
         let read = |file: &str| {
             let text = fs::read_to_string(self.directory.join(file)).ok()?;
             limit::parse(file, &text).ok()
         };
         let protected = ["memory.min", "memory.low"].into_iter().filter_map(read);
         let protected = protected.map(Limit::bytes).max().unwrap_or(0);
-        let above = self.directory.ancestors().take_while(|dir| *dir != root);
+        let above = self.directory.ancestors().take(self.path.split('/').count());
         let swap = above.filter_map(|dir| {
             let text = fs::read_to_string(dir.join("memory.swap.max")).ok()?;
             let Ok(Limit::Bytes(max_bytes)) = limit::parse("memory.swap.max", &text) else {
@@ -118,16 +114,16 @@ impl Cgroup {
         self.swap.iter().map(|limit| limit.max_bytes).min().unwrap_or(u64::MAX)
     }
 
-    /// Reads what a controller is told. `room` is the host's; the cgroup's own limits are applied.
-    /// Each file is read once, because reading `memory.pressure` often makes the kernel lose
-    /// stalls shorter than its clock tick.
+    /// Reads what is cheap to read: totals of pressure, and the size. All else is as it was in
+    /// `known`. Each file is read once a period, because reading `memory.pressure` often makes the
+    /// kernel lose stalls shorter than its clock tick.
     ///
     /// # Errors
     /// [`Trouble`].
-    pub fn observe(
+    pub fn glimpse(
         &self,
         at: Duration,
-        room: Room,
+        known: &Observation,
         buffer: &mut Buffer,
     ) -> Result<Observation, Trouble> {
         let memory = pressure(&self.memory_pressure, "memory.pressure", buffer)?;
@@ -135,22 +131,32 @@ impl Cgroup {
             Some(file) => pressure(file, "io.pressure", buffer)?,
             None => psi::Pressure::default(),
         };
-        let current_bytes = self.current_bytes(buffer)?;
-        let stat = self.stat(buffer)?;
-        let swap_bytes = self.swap_bytes(buffer)?.unwrap_or(stat.zswapped);
         Ok(Observation {
             at,
-            current_bytes,
+            current_bytes: self.current_bytes(buffer)?,
             protected_bytes: self.protected_bytes,
-            stat,
             memory_some_us: memory.some.total_us,
             memory_full_us: memory.full.map_or(0, |full| full.total_us),
             io_some_us: io.some.total_us,
-            swap_bytes,
-            room: self.room(room, buffer)?,
-            idle: Idle::Unknown,
-            burst: false,
+            ..*known
         })
+    }
+
+    /// Reads the rest of what a controller is told: `memory.stat`, which costs the kernel more than
+    /// all else together, and room in swap. `room` is the host's; the cgroup's own limits are
+    /// applied.
+    ///
+    /// # Errors
+    /// [`Trouble`].
+    pub fn count(
+        &self,
+        glimpse: Observation,
+        room: Room,
+        buffer: &mut Buffer,
+    ) -> Result<Observation, Trouble> {
+        let stat = self.stat(buffer)?;
+        let swap_bytes = self.swap_bytes(buffer)?.unwrap_or(stat.zswapped);
+        Ok(Observation { stat, swap_bytes, room: self.room(room, buffer)?, ..glimpse })
     }
 
     /// `memory.current`.

@@ -7,6 +7,7 @@
 //! is asked for twice.
 
 use std::fs;
+use std::os::unix::fs::DirEntryExt;
 use std::path::Path;
 
 use glob::{MatchOptions, Pattern};
@@ -77,6 +78,8 @@ impl CgroupPattern {
 pub struct Named {
     /// Its path below the root.
     pub path: String,
+    /// The inode of its directory, as listed: another cgroup of the same path has another.
+    pub inode: u64,
     /// The rule that wins.
     pub rule: usize,
     /// Further rules that match.
@@ -96,11 +99,9 @@ pub fn discover(root: &Path, rules: &[&[CgroupPattern]]) -> Vec<Named> {
         if looked_into > MOST_DIRECTORIES {
             break;
         }
-        for name in directories(&root.join(&parent)) {
+        for (name, inode) in directories(&root.join(&parent)) {
             let path = if parent.is_empty() { name } else { format!("{parent}/{name}") };
-            if let Some(named) = name_of(&path, rules) {
-                found.push(named);
-            }
+            found.extend(name_of(&path, inode, rules));
             let mut patterns = rules.iter().flat_map(|rule| rule.iter());
             if patterns.any(|pattern| pattern.leads_through(&path, depth + 1)) {
                 pending.push((path, depth + 1));
@@ -133,20 +134,22 @@ fn mark_covered(found: &mut [Named]) {
 }
 
 /// The rules that name `path`: the first wins.
-fn name_of(path: &str, rules: &[&[CgroupPattern]]) -> Option<Named> {
+fn name_of(path: &str, inode: u64, rules: &[&[CgroupPattern]]) -> Option<Named> {
     let matches = |(at, rule): (usize, &&[CgroupPattern])| {
         rule.iter().any(|pattern| pattern.matches(path)).then_some(at)
     };
     let mut matching = rules.iter().enumerate().filter_map(matches);
     let rule = matching.next()?;
-    Some(Named { path: path.to_owned(), rule, also: matching.collect(), covered: false })
+    let also = matching.collect();
+    Some(Named { path: path.to_owned(), inode, rule, also, covered: false })
 }
 
-/// Names of the directories in `directory`.
-fn directories(directory: &Path) -> Vec<String> {
+/// Names and inodes of the directories in `directory`, as listed, which costs no look at each.
+fn directories(directory: &Path) -> Vec<(String, u64)> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    entries.filter(is_directory).filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    let name = |entry: fs::DirEntry| Some((entry.file_name().into_string().ok()?, entry.ino()));
+    entries.filter(is_directory).filter_map(name).collect()
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::io;
 use std::path::Path;
 
 use host::cgroup::swaps::{self, Swap};
-use host::texts::fields;
 use serde::Serialize;
 
 use super::file::{Buffer, Held};
@@ -63,11 +62,9 @@ impl HostMemory {
     /// # Errors
     /// As [`HostMemory::read`].
     pub fn swap_cached_bytes(&self, buffer: &mut Buffer) -> io::Result<u64> {
-        let text = self.meminfo.read_piece(buffer)?;
-        let line = text.lines().find_map(|line| line.strip_prefix("SwapCached:"));
-        let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+        let [bytes] = sizes(self.meminfo.read_piece(buffer)?, ["SwapCached"])?;
         let missing = || io::Error::new(io::ErrorKind::InvalidData, "meminfo has no SwapCached");
-        kib.and_then(|kib| kib.checked_mul(1024)).ok_or_else(missing)
+        bytes.ok_or_else(missing)
     }
 
     /// Reads them; what was swapped out, which costs the kernel most to tell, only if
@@ -81,8 +78,8 @@ impl HostMemory {
         let sum = |of: fn(&Swap) -> u64| swaps.iter().map(of).fold(0, u64::saturating_add);
         let (swap_bytes, swap_used_bytes) = (sum(|s| s.size_bytes), sum(|s| s.used_bytes));
         let device_bytes = sum(|s| if s.is_zram() { 0 } else { s.size_bytes });
-        let sizes = fields::sizes("proc/meminfo", self.meminfo.read(buffer)?).map_err(invalid)?;
-        let size = |name: &str| sizes.get(name).copied().unwrap_or(0);
+        let wanted = ["SwapCached", "Zswap", "Zswapped"];
+        let [cached, pool, pooled] = sizes(self.meminfo.read_piece(buffer)?, wanted)?;
         let vmstat = if with_writes { self.vmstat.read(buffer)? } else { "" };
         let pages = vmstat.lines();
         let pages = pages.filter_map(|line| line.strip_prefix("pswpout "));
@@ -91,12 +88,30 @@ impl HostMemory {
             swap_bytes,
             swap_used_bytes,
             device_bytes,
-            swap_cached_bytes: size("SwapCached"),
-            pool_bytes: size("Zswap"),
-            pooled_bytes: size("Zswapped"),
+            swap_cached_bytes: cached.unwrap_or(0),
+            pool_bytes: pool.unwrap_or(0),
+            pooled_bytes: pooled.unwrap_or(0),
             swapped_out_bytes: pages.saturating_mul(4096),
         })
     }
+}
+
+/// The lines of `/proc/meminfo` with these names, in bytes; what follows the last is not looked at.
+fn sizes<const N: usize>(text: &str, names: [&str; N]) -> io::Result<[Option<u64>; N]> {
+    let mut found = [None; N];
+    for line in text.lines() {
+        let Some((name, rest)) = line.split_once(':') else { continue };
+        let Some(at) = names.iter().position(|wanted| *wanted == name) else { continue };
+        let kib = rest.trim().strip_suffix(" kB").and_then(|kib| kib.parse::<u64>().ok());
+        let bytes = kib.and_then(|kib| kib.checked_mul(1024)).ok_or_else(|| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("meminfo: {line:?} is no size"))
+        })?;
+        found[at] = Some(bytes);
+        if found.iter().all(Option::is_some) {
+            break;
+        }
+    }
+    Ok(found)
 }
 
 impl HostFigures {

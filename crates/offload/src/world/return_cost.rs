@@ -69,7 +69,7 @@ fn fill(bytes: &mut [u8]) {
 }
 
 /// Major faults of this thread so far.
-fn major_faults() -> u64 {
+pub(crate) fn major_faults() -> u64 {
     let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
     // SAFETY: the call fills the structure that it is given, and all zeros are a valid one.
     let usage = unsafe {

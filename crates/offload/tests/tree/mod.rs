@@ -143,7 +143,7 @@ impl Tree {
             sys: self.root.path().join("sys"),
             debugfs: self.root.path().join("debug"),
         };
-        Setting { host: Host::probe(paths), dry_run, workers: 0, log }
+        Setting { host: Host::probe(paths), dry_run, workers: 0, log, alarm: None }
     }
 
     /// All files below the root of cgroup v2.

@@ -12,6 +12,7 @@ use offload::daemon::run::{Signals, run as drive};
 use offload::daemon::{Daemon, Setting};
 use offload::log::{Format, Log, Verbosity};
 use offload::notify::Notify;
+use offload::world::fault_alarm::FaultAlarm;
 use offload::world::guardian::restore_record;
 use offload::world::lease::Leases;
 use offload::world::probe::{Host, Paths};
@@ -69,8 +70,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(parent) = config.daemon.socket.parent() {
         fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
     }
-    let setting =
-        Setting { host, dry_run: args.dry_run, workers: config.daemon.workers, log: args.log() };
+    let setting = Setting {
+        alarm: if args.dry_run { None } else { FaultAlarm::open(&host.paths.sys).ok() },
+        host,
+        dry_run: args.dry_run,
+        workers: config.daemon.workers,
+        log: args.log(),
+    };
     let daemon = Daemon::new(config, setting, leases)?;
     drive(daemon, &args.config, &signals, &Notify::from_env())?;
     Ok(ExitCode::SUCCESS)

@@ -133,6 +133,17 @@ impl Ageing {
         *self = Ageing::new(self.means, min_age);
     }
 
+    /// Before this there is nothing idle and nothing to do, where the accessed bits tell age.
+    pub fn settled_until(&self) -> Option<Duration> {
+        match (self.means, self.state) {
+            (Means::AccessedBits, State::Marked { at }) => Some(at + self.min_age),
+            (Means::AccessedBits, State::Known { at, bytes }) if bytes < 4096 => {
+                Some(at + self.min_age)
+            }
+            _ => None,
+        }
+    }
+
     /// What is known, where the accessed bits tell it. Generations are read by the world itself.
     pub fn idle(&self) -> Idle {
         match (self.means, self.state) {
@@ -156,15 +167,18 @@ mod tests {
         let mut ageing = Ageing::new(Means::AccessedBits, seconds(120));
         assert_eq!(ageing.step(seconds(10)), Step::Mark);
         assert_eq!(ageing.idle(), Idle::Measuring);
+        assert_eq!(ageing.settled_until(), Some(seconds(130)));
         assert_eq!(ageing.step(seconds(129)), Step::Wait);
         assert_eq!(ageing.step(seconds(130)), Step::Measure);
         ageing.measured(seconds(130), 1_000_000);
+        assert_eq!(ageing.settled_until(), None, "there is something to take");
         assert_eq!(ageing.idle(), Idle::Bytes(900_000));
         ageing.taken(400_000);
         assert_eq!(ageing.idle(), Idle::Bytes(500_000));
         assert_eq!(ageing.step(seconds(200)), Step::Wait);
         ageing.taken(600_000);
         assert_eq!(ageing.idle(), Idle::Bytes(0));
+        assert_eq!(ageing.settled_until(), Some(seconds(250)));
         assert_eq!(ageing.step(seconds(249)), Step::Wait, "not marked again at once");
         assert_eq!(ageing.step(seconds(250)), Step::Mark);
         assert_eq!(ageing.idle(), Idle::Measuring);

@@ -170,6 +170,12 @@ impl Controller {
             && now.at.checked_sub(counted.at).is_some_and(|passed| passed < LONGEST_REST)
     }
 
+    /// Nothing will be taken before, and nothing done about age; nothing where that depends on more
+    /// than time.
+    pub fn settled_until(&self) -> Option<Duration> {
+        self.ageing.settled_until()
+    }
+
     /// Whether nothing would be taken even if there were no pressure, no debt and all the room.
     fn takes_nothing(&self, now: &Observation) -> bool {
         let most = self.profile.senpai.reclaim_bytes(now.current_bytes, 0.0);

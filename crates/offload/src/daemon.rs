@@ -24,7 +24,7 @@ use crate::observation::{Idle, Observation, Room};
 use crate::series::Series;
 use crate::status::{CgroupStatus, Shared};
 use crate::world::cgroup::Trouble;
-use crate::world::discover::{CgroupPattern, Named, discover};
+use crate::world::discover::{CgroupPattern, Named, Walked, walk};
 use crate::world::fault_alarm::FaultAlarm;
 use crate::world::file::{Buffer, is_gone};
 use crate::world::generations::Generations;
@@ -65,8 +65,8 @@ pub struct Daemon {
     config: Config,
     setting: Setting,
     containers: Vec<Container>,
-    /// What the last look for cgroups found.
-    named: Vec<Named>,
+    /// What the last look for cgroups has seen.
+    walked: Walked,
     /// Troubles that were told already, by path.
     told: Vec<(String, String)>,
     workers: Workers,
@@ -127,7 +127,7 @@ impl Daemon {
             config,
             setting,
             containers: Vec::new(),
-            named: Vec::new(),
+            walked: Walked::default(),
             told: Vec::new(),
             leases: Arc::new(Mutex::new(leases)),
             generations,
@@ -177,7 +177,7 @@ impl Daemon {
         };
         self.config = config;
         self.next_discovery = Duration::ZERO;
-        self.named.clear();
+        self.walked = Walked::default();
         self.told.clear();
     }
 
@@ -194,9 +194,11 @@ impl Daemon {
             let container = &self.containers[at];
             let period = container.controller.profile().period;
             // Overdue, or so far ahead that the clock must have gone back.
-            if now >= container.due || container.due > now + period * 2 {
+            if now >= container.due || container.due > now + period * 3 {
                 self.step(at, now);
-                let due = &mut self.containers[at].due;
+                let container = &mut self.containers[at];
+                let period = period * container.periods_to_rest(now);
+                let due = &mut container.due;
                 // From the due time on, not from now: groups stay together, lateness does not add up.
                 let from = if now < *due { now } else { *due };
                 *due = (from + period).max(now + period / 2);
@@ -223,13 +225,13 @@ impl Daemon {
     }
 
     fn look_for_cgroups(&mut self, now: Duration) {
-        let rules: Vec<&[CgroupPattern]> =
-            self.config.rules.iter().map(|rule| rule.patterns.as_slice()).collect();
-        let named = discover(&self.setting.host.paths.cgroup, &rules);
-        let present = || named.iter().filter(|named| !named.covered);
-        if present().count() == self.containers.len() && named == self.named {
+        if self.walked.is_current() {
             return;
         }
+        let rules: Vec<&[CgroupPattern]> =
+            self.config.rules.iter().map(|rule| rule.patterns.as_slice()).collect();
+        let (named, walked) = walk(&self.setting.host.paths.cgroup, &rules);
+        let present = || named.iter().filter(|named| !named.covered);
         // The names are sorted by levels, not bytes: search, do not bisect.
         let is_named = |container: &Container| {
             present()
@@ -253,7 +255,9 @@ impl Daemon {
         }
         self.warn_of_rules(&named);
         self.list_containers();
-        self.named = named;
+        // Those that could not be opened are tried again.
+        let complete = named.iter().filter(|named| !named.covered).count() == self.containers.len();
+        self.walked = if complete { walked } else { Walked::default() };
     }
 
     fn open(&mut self, named: &Named, now: Duration) {
@@ -382,7 +386,9 @@ impl Daemon {
         let (container, generations) = (&mut self.containers[at], self.generations.as_ref());
         let (seen, suffices) = container.glimpse(now, generations, &mut self.buffer)?;
         // A series is a record of everything.
-        if suffices && self.series.is_none() {
+        let container = &mut self.containers[at];
+        container.rests = suffices && self.series.is_none();
+        if container.rests {
             return Ok(Some(seen));
         }
         let Some(room) = self.room(now) else { return Ok(None) };

@@ -237,13 +237,13 @@ fn slots_of_what_is_back_are_given_up_while_it_comes_back() {
     };
     back(5_000);
     daemon.tick(seconds(6));
-    let limit = 250 * MIB + MIB / 4;
+    let limit = 250 * MIB + MIB / 16;
     assert_eq!(tree.first_line("work/a/memory.swap.max"), limit.to_string());
     tree.write("work/a/memory.swap.max", &format!("{limit}\n"));
     tree.write("work/a/memory.swap.current", &(100 * MIB).to_string());
     back(10_000);
     daemon.tick(seconds(12));
-    let limit = 125 * MIB + MIB / 4;
+    let limit = 125 * MIB + MIB / 16;
     assert_eq!(tree.first_line("work/a/memory.swap.max"), limit.to_string());
     tree.write("work/a/memory.swap.max", &format!("{limit}\n"));
     daemon.tick(seconds(18));
@@ -286,13 +286,13 @@ fn what_comes_back_between_two_periods_is_seen_at_once() {
     assert_eq!(limits(), [max(), max()], "the host's figure stands still");
     cached(12);
     daemon.tick(ms(500));
-    let limit = 250 * MIB + MIB / 4;
+    let limit = 250 * MIB + MIB / 16;
     assert_eq!(limits(), [limit.to_string(), max()]);
     // It is followed, though the figure stands still now that slots are freed.
     tree.write("work/a/memory.swap.max", &format!("{limit}\n"));
     tree.write("work/a/memory.swap.current", &(100 * MIB).to_string());
     daemon.tick(ms(750));
-    let limit = 125 * MIB + MIB / 4;
+    let limit = 125 * MIB + MIB / 16;
     assert_eq!(limits(), [limit.to_string(), max()]);
     tree.write("work/a/memory.swap.max", &format!("{limit}\n"));
     daemon.stop().unwrap();
@@ -336,13 +336,13 @@ fn an_alarm_takes_the_place_of_looking_again_and_again() {
     assert_eq!(daemon.tick(ms(120)), seconds(6));
     assert_eq!(limits(), [max(), max()], "nobody told");
     daemon.faults();
-    let limit = 250 * MIB + MIB / 4;
+    let limit = 250 * MIB + MIB / 16;
     assert_eq!(daemon.tick(ms(130)), ms(380), "then it is followed");
     assert_eq!(limits(), [limit.to_string(), max()]);
     tree.write("work/a/memory.swap.max", &format!("{limit}\n"));
     tree.write("work/a/memory.swap.current", &(100 * MIB).to_string());
     daemon.tick(ms(380));
-    let limit = 125 * MIB + MIB / 4;
+    let limit = 125 * MIB + MIB / 16;
     assert_eq!(limits(), [limit.to_string(), max()]);
     daemon.stop().unwrap();
 }

@@ -60,6 +60,8 @@ pub struct Container {
     pub seen: Observation,
     /// The last one for which everything was read.
     counted: Observation,
+    /// The last observation was not such a one.
+    pub(super) rests: bool,
     /// When its limits were last read.
     limits_at: Duration,
     how: How,
@@ -130,6 +132,7 @@ impl Container {
             refused_until: Duration::ZERO,
             seen: Observation::default(),
             counted: Observation::default(),
+            rests: false,
             limits_at: Duration::ZERO,
             how,
             backend: rule.backend,
@@ -186,6 +189,15 @@ impl Container {
         Ok((seen, is_settled && self.controller.can_rest(&self.counted, &seen)))
     }
 
+    /// In so many periods it is looked at again: every other one will do as long as nothing can be
+    /// taken and nothing is to be done about age.
+    pub fn periods_to_rest(&self, now: Duration) -> u32 {
+        let period = self.controller.profile().period;
+        let settled =
+            self.controller.settled_until().is_some_and(|until| now + period * 2 <= until);
+        if self.rests && settled { 2 } else { 1 }
+    }
+
     /// Looks at the rest.
     ///
     /// # Errors
@@ -196,7 +208,9 @@ impl Container {
         room: Room,
         buffer: &mut Buffer,
     ) -> Result<Observation, Trouble> {
-        if glimpse.at.checked_sub(self.limits_at).is_none_or(|passed| passed >= LIMITS_EVERY) {
+        let passed = glimpse.at.checked_sub(self.limits_at);
+        let needed = self.controller.settled_until().is_none_or(|until| glimpse.at >= until);
+        if passed.is_none_or(|passed| needed && passed >= LIMITS_EVERY) {
             self.cgroup.refresh();
             self.limits_at = glimpse.at;
         }

@@ -43,17 +43,17 @@ const WATCHED_BYTES: u64 = 1 << 20;
 const GROWTH_BYTES: u64 = 64 * 4096;
 
 /// Pages that are back and keep their slots, from which on it is worth doing something about it.
-const KEPT_BYTES: u64 = 1 << 17;
+const KEPT_BYTES: u64 = 1 << 16;
 
 /// Pages that came back since the last period, from which on slots are given up.
-const COMING_BACK_PAGES: u64 = 32;
+const COMING_BACK_PAGES: u64 = 16;
 
 /// So much is given up even if it comes back more slowly than that.
 const MOST_KEPT_BYTES: u64 = 8 << 20;
 
 /// Room above what is used that a limit on swap leaves: a quarter of it, and so much. Slots are
 /// freed while more than five eighths of what was used then is used, and none below twice this.
-const SLACK_BYTES: u64 = 1 << 18;
+const SLACK_BYTES: u64 = 1 << 16;
 
 const FILE: &str = "memory.swap.max";
 

@@ -6,9 +6,12 @@
 //! one below it both match, the one below is taken and the one above left alone, so that no page
 //! is asked for twice.
 
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::hash::{DefaultHasher, Hasher};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirEntryExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
 
@@ -88,18 +91,50 @@ pub struct Named {
     pub covered: bool,
 }
 
+/// What a walk has seen, so that a look can tell whether another would see the same.
+#[derive(Debug, Default)]
+pub struct Walked {
+    directories: Vec<PathBuf>,
+    sum: u64,
+}
+
+impl Walked {
+    /// Whether the directories that the walk looked into have the names and inodes in them that
+    /// they had then. Costs a tenth of a walk.
+    pub fn is_current(&self) -> bool {
+        let sum = |sum: u64, directory: &PathBuf| {
+            entries(directory).fold(sum, |sum, (name, inode)| sum.wrapping_add(mark(&name, inode)))
+        };
+        !self.directories.is_empty() && self.directories.iter().fold(0, sum) == self.sum
+    }
+}
+
+/// A number for an entry of a directory; their sum stands for all of them, in whatever order.
+fn mark(name: &OsStr, inode: u64) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write_u64(inode);
+    hasher.write(name.as_bytes());
+    hasher.finish()
+}
+
 /// All cgroups below `root` that one of `rules` names, each rule a list of patterns, sorted by
 /// path. Directories that vanish meanwhile, or cannot be read, are passed over.
 pub fn discover(root: &Path, rules: &[&[CgroupPattern]]) -> Vec<Named> {
-    let mut found = Vec::new();
+    walk(root, rules).0
+}
+
+/// The same, and what was seen on the way.
+pub fn walk(root: &Path, rules: &[&[CgroupPattern]]) -> (Vec<Named>, Walked) {
+    let (mut found, mut walked) = (Vec::new(), Walked::default());
     let mut pending = vec![(String::new(), 0)];
-    let mut looked_into = 0;
     while let Some((parent, depth)) = pending.pop() {
-        looked_into += 1;
-        if looked_into > MOST_DIRECTORIES {
+        if walked.directories.len() == MOST_DIRECTORIES {
             break;
         }
-        for (name, inode) in directories(&root.join(&parent)) {
+        let directory = root.join(&parent);
+        for (name, inode) in entries(&directory) {
+            walked.sum = walked.sum.wrapping_add(mark(&name, inode));
+            let Ok(name) = name.into_string() else { continue };
             let path = if parent.is_empty() { name } else { format!("{parent}/{name}") };
             found.extend(name_of(&path, inode, rules));
             let mut patterns = rules.iter().flat_map(|rule| rule.iter());
@@ -107,11 +142,12 @@ pub fn discover(root: &Path, rules: &[&[CgroupPattern]]) -> Vec<Named> {
                 pending.push((path, depth + 1));
             }
         }
+        walked.directories.push(directory);
     }
     // By levels rather than bytes, so that what is below a cgroup follows it at once.
     found.sort_by(|a, b| a.path.split('/').cmp(b.path.split('/')));
     mark_covered(&mut found);
-    found
+    (found, walked)
 }
 
 /// Marks those that have another below them. Sorted by levels, a cgroup is followed by all that
@@ -145,11 +181,10 @@ fn name_of(path: &str, inode: u64, rules: &[&[CgroupPattern]]) -> Option<Named> 
 }
 
 /// Names and inodes of the directories in `directory`, as listed, which costs no look at each.
-fn directories(directory: &Path) -> Vec<(String, u64)> {
+fn entries(directory: &Path) -> impl Iterator<Item = (OsString, u64)> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let is_directory = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
-    let name = |entry: fs::DirEntry| Some((entry.file_name().into_string().ok()?, entry.ino()));
-    entries.filter(is_directory).filter_map(name).collect()
+    entries.filter(is_directory).map(|entry| (entry.file_name(), entry.ino()))
 }
 
 #[cfg(test)]
@@ -204,6 +239,27 @@ mod tests {
         assert_eq!(covered(&[&["a", "a-b"]]), Vec::<String>::new());
         assert_eq!(covered(&[&["a", "a/x/deep"]]), ["a"]);
         assert_eq!(covered(&[&["**"]]), ["a", "a/x"]);
+    }
+
+    #[test]
+    fn a_look_tells_whether_a_walk_would_see_the_same() {
+        let root = tree(&["a/x", "a/y", "b/z"]);
+        let pattern = [CgroupPattern::new("a/*").unwrap()];
+        let (found, walked) = walk(root.path(), &[&pattern]);
+        assert_eq!(found.len(), 2);
+        assert!(walked.is_current() && !Walked::default().is_current());
+        fs::create_dir(root.path().join("b/other")).unwrap();
+        assert!(walked.is_current(), "no pattern leads there");
+        // Another directory of the same name, which keeps the first one's inode from it.
+        fs::rename(root.path().join("a/x"), root.path().join("b/x")).unwrap();
+        assert!(!walked.is_current());
+        fs::create_dir(root.path().join("a/x")).unwrap();
+        assert!(!walked.is_current());
+        fs::remove_dir(root.path().join("a/x")).unwrap();
+        fs::rename(root.path().join("b/x"), root.path().join("a/x")).unwrap();
+        assert!(walked.is_current());
+        fs::remove_dir_all(root.path().join("a")).unwrap();
+        assert!(!walked.is_current());
     }
 
     #[test]

@@ -36,7 +36,7 @@ struct Document {
 }
 
 /// The shipped distributions.
-pub const NAMES: [&str; 4] = ["figure-4", "figure-5", "figure-10", "figure-11"];
+pub const NAMES: [&str; 5] = ["figure-4", "figure-5", "figure-10", "figure-11", "many-sizes"];
 
 impl Sizes {
     /// A shipped distribution by its name. `None` for a name that is not in [`NAMES`].
@@ -46,6 +46,7 @@ impl Sizes {
             "figure-5" => include_str!("figure-5.toml"),
             "figure-10" => include_str!("figure-10.toml"),
             "figure-11" => include_str!("figure-11.toml"),
+            "many-sizes" => include_str!("many-sizes.toml"),
             _ => return None,
         };
         Some(Sizes::parse(text).expect("what is shipped is sound"))

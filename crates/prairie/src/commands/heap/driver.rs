@@ -23,7 +23,8 @@ use crate::progress;
 #[derive(clap::Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{LOADS}\n\n{PAGE_HEAPS}\n\n{EXIT_CODES}"))]
 pub struct Args {
-    /// The distribution of sizes: figure-4 (objects), figure-5, -10, -11 (spans), or a TOML file
+    /// The distribution of sizes: figure-4 (objects), figure-5, -10, -11, many-sizes (spans), or a
+    /// TOML file
     #[arg(long, value_name = "NAME|FILE", default_value = "figure-4")]
     sizes: String,
 

@@ -2,3 +2,17 @@
 //! operators, served by [`heap`].
 
 heap::export_malloc_family!();
+
+/// Whether all levels of the heap agree with each other: 0, or 1 after a line on standard error. For
+/// tests; no other thread may be inside the heap meanwhile.
+#[cfg(debug_assertions)]
+#[unsafe(no_mangle)]
+pub extern "C" fn prairie_heap_validate() -> core::ffi::c_int {
+    match heap::front::validate::process() {
+        Ok(()) => 0,
+        Err(error) => {
+            heap::front::fatal::say(format_args!("{error}"));
+            1
+        }
+    }
+}

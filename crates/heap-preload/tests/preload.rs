@@ -74,7 +74,7 @@ macro_rules! cases {
 
 cases! {
     family alignment errors signal_allocates signal_forks fork_threads fork_fflush spawn_threads
-    threads_die memory_limit
+    threads_die memory_limit stress
 }
 
 #[test]

@@ -39,4 +39,6 @@ pub mod sync;
 pub mod thread;
 pub mod tls;
 pub mod transfer;
+#[cfg(debug_assertions)]
+pub mod validate;
 mod weak;

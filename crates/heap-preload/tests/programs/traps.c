@@ -21,6 +21,8 @@
 WEAK void free_sized(void *, size_t);
 WEAK void free_aligned_sized(void *, size_t, size_t);
 WEAK void cfree(void *);
+/* In debug builds: whether all levels of the heap agree. No thread may be inside it meanwhile. */
+WEAK int prairie_heap_validate(void);
 extern char **environ;
 
 #define CHECK(condition)                                                             \
@@ -176,6 +178,8 @@ static void by_timer(void (*handler)(int), int micros, int times) {
 static void signal_allocates(void) { by_timer(allocates, 200, 800); }
 static void signal_forks(void) { by_timer(forks, 2000, 40); }
 
+static void levels_agree(void) { CHECK(prairie_heap_validate && prairie_heap_validate() == 0); }
+
 static volatile int stop;
 static void *worker(void *argument) {
     unsigned seed = (unsigned)(uintptr_t)argument;
@@ -201,6 +205,7 @@ static void with_workers(void (*meanwhile)(void)) {
     meanwhile();
     stop = 1;
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    levels_agree();
 }
 static int forks_wanted = 25;
 static void fork_many(void) {
@@ -225,6 +230,87 @@ static void fork_many(void) {
     }
 }
 static void fork_threads(void) { with_workers(fork_many); }
+
+/* Every function of the family, from four threads that free each other's blocks, with a pattern in each
+ * block, while the process forks and the caches are emptied. */
+typedef struct { unsigned char *block; size_t size; } Filled;
+static Filled shared[64];
+static pthread_mutex_t shared_lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned char pattern_of(const void *block) { return (uintptr_t)block >> 4 ^ (uintptr_t)block >> 17; }
+static Filled filled(void *block, size_t size) {
+    CHECK(block && malloc_usable_size(block) >= size);
+    memset(block, pattern_of(block), size);
+    return (Filled){block, size};
+}
+static void intact(Filled it, size_t up_to, unsigned char pattern) {
+    for (size_t b = 0; b < up_to; b += b < 256 ? 1 : 509) CHECK(it.block[b] == pattern);
+}
+static Filled allocated(unsigned *seed) {
+    size_t limit = rand_r(seed) % 8 ? 300 : rand_r(seed) % 8 ? 9000 : 900000;
+    size_t size = 1 + rand_r(seed) % limit;
+    size_t align = (size_t)16 << rand_r(seed) % 10;
+    void *block = NULL;
+    switch (rand_r(seed) % 8) {
+    case 0:
+        block = calloc(size / 8 + 1, 8);
+        for (size_t b = 0; b < size; b++) CHECK(((char *)block)[b] == 0);
+        break;
+    case 1: CHECK(posix_memalign(&block, align, size) == 0 && aligned(block, align)); break;
+    case 2: CHECK(aligned(block = aligned_alloc(align, size), align)); break;
+    case 3: CHECK(aligned(block = memalign(align, size), align)); break;
+    case 4: CHECK(aligned(block = rand_r(seed) % 2 ? valloc(size) : pvalloc(size), 4096)); break;
+    case 5: block = reallocarray(NULL, size, 1); break;
+    default: block = malloc(size);
+    }
+    return filled(block, size);
+}
+static void released(Filled it, unsigned *seed) {
+    if (!it.block) return;
+    intact(it, it.size, pattern_of(it.block));
+    if (rand_r(seed) % 8 == 0) {
+        unsigned char pattern = pattern_of(it.block);
+        size_t size = 1 + rand_r(seed) % (2 * it.size), kept = size < it.size ? size : it.size;
+        it.block = realloc(it.block, size);
+        CHECK(it.block);
+        intact(it, kept, pattern);
+    }
+    free(it.block);
+}
+static void *stresses(void *argument) {
+    unsigned seed = (unsigned)(uintptr_t)argument;
+    Filled own[200] = {0};
+    for (int turn = 0; turn < 20000; turn++) {
+        int at = rand_r(&seed) % 200;
+        if (rand_r(&seed) % 4 == 0) { /* what another thread allocated is freed here */
+            pthread_mutex_lock(&shared_lock);
+            Filled other = shared[at % 64];
+            shared[at % 64] = own[at];
+            pthread_mutex_unlock(&shared_lock);
+            own[at] = other;
+        }
+        released(own[at], &seed);
+        own[at] = allocated(&seed);
+        if (turn % 5000 == 4999) malloc_trim(0);
+    }
+    for (int i = 0; i < 200; i++) released(own[i], &seed);
+    return NULL;
+}
+static void stress(void) {
+    for (uintptr_t round = 0; round < 2; round++) {
+        pthread_t threads[4];
+        for (uintptr_t i = 0; i < 4; i++)
+            pthread_create(&threads[i], NULL, stresses, (void *)(round * 4 + i + 1));
+        for (int i = 0; i < 4; i++) {
+            pid_t child = fork();
+            if (child == 0) { work(2000); _exit(0); }
+            int status;
+            CHECK(waitpid(child, &status, 0) == child && status == 0);
+        }
+        for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+        /* Not in the children: there a thread may be gone in the middle of a count. */
+        levels_agree();
+    }
+}
 
 /* A thread inside fflush holds stdio's list and allocates; fork takes the two the other way round. */
 static ssize_t writes(void *cookie, const char *text, size_t length) {
@@ -292,6 +378,7 @@ static void threads_die(void) {
     }
     struct mallinfo2 info = mallinfo2();
     CHECK(info.uordblks < 64 << 20);
+    levels_agree();
 }
 static void count_keys(void) {
     int count = 0;
@@ -420,7 +507,7 @@ int main(int count, char **arguments) {
     static const struct { const char *name; void (*run)(void); } cases[] = {
         {"family", family}, {"alignment", alignment}, {"errors", errors},
         {"signal_allocates", signal_allocates}, {"signal_forks", signal_forks},
-        {"fork_threads", fork_threads}, {"fork_fflush", fork_fflush},
+        {"fork_threads", fork_threads}, {"fork_fflush", fork_fflush}, {"stress", stress},
         {"spawn_threads", spawn_threads}, {"threads_die", threads_die},
         {"count_keys", count_keys}, {"memory_limit", memory_limit}, {"plugin", plugin},
     };

@@ -96,6 +96,28 @@ impl CentralFreeList {
         Ok(true)
     }
 
+    /// Checks the lists. Returns how many spans are in them.
+    ///
+    /// # Errors
+    /// A sentence that names what does not agree.
+    #[cfg(debug_assertions)]
+    pub fn validate(&self) -> Result<usize, String> {
+        let mut listed = 0;
+        for (bucket, &first) in self.buckets.iter().enumerate() {
+            let (mut next, mut previous) = (first, null_mut());
+            // SAFETY: spans in the lists are alive.
+            while let Some(span) = unsafe { next.as_ref() } {
+                let belongs = span.free().checked_ilog2() == Some(bucket as u32);
+                if !belongs || span.previous != previous || listed == self.spans {
+                    return Err(format!("{span:?} does not belong where it is listed"));
+                }
+                listed += 1;
+                (previous, next) = (next, span.next);
+            }
+        }
+        Ok(listed)
+    }
+
     /// Puts a span that had `before` free objects where its count of free objects belongs.
     fn move_bucket(&mut self, span: &mut Span, before: usize) {
         let bucket = |free: usize| free.checked_ilog2();

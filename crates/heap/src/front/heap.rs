@@ -37,15 +37,15 @@ const GIVE_BACK: u8 = 2;
 pub struct Heap<P> {
     /// From pages to spans. Apart, as it is a megabyte of zeros that no file need carry.
     pub page_map: &'static PageMap,
-    transfer: [Lock<TransferCache>; CLASSES + 1],
-    central: [Lock<CentralFreeList>; CLASSES + 1],
-    pages: Lock<PageLevel<P>>,
+    pub(super) transfer: [Lock<TransferCache>; CLASSES + 1],
+    pub(super) central: [Lock<CentralFreeList>; CLASSES + 1],
+    pub(super) pages: Lock<PageLevel<P>>,
     /// Pages in spans, as the last change left them: what budgets of caches follow.
     live_pages: AtomicUsize,
     /// What a decline of the heap asks for: nothing, [`EMPTY_CACHES`] or [`GIVE_BACK`].
     asked: AtomicU8,
     /// Bytes in all transfer caches.
-    transferred: AtomicUsize,
+    pub(super) transferred: AtomicUsize,
     /// The last class that lost what it did not need to others' transfer caches.
     hand: AtomicUsize,
     /// How far the page map's window reaches, packed: GiB down, GiB up.

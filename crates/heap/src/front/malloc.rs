@@ -261,7 +261,8 @@ fn after_decline() {
     }
 }
 
-fn take_back_deferred() {
+/// Frees what signal handlers could not.
+pub(super) fn take_back_deferred() {
     // SAFETY: the objects were freed by their owners.
     emergency::take_deferred(|object| unsafe { free_unmarked(object) });
 }

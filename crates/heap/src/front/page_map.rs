@@ -202,6 +202,30 @@ impl PageMap {
     pub fn span(&self, page: PageId) -> *mut Span {
         self.leaf(page).map_or(null_mut(), |leaf| leaf.spans[index_in_leaf(page)].load(Acquire))
     }
+
+    /// Calls `act` for each page that is known: with its class, and its span if that is known.
+    ///
+    /// # Errors
+    /// The first of `act`.
+    #[cfg(debug_assertions)]
+    pub fn try_each<E>(
+        &self,
+        mut act: impl FnMut(PageId, Option<SizeClass>, *mut Span) -> Result<(), E>,
+    ) -> Result<(), E> {
+        for number in 0..ROOT_ENTRIES {
+            if self.root[number].load(Relaxed).is_null() {
+                continue;
+            }
+            let first = (number * LEAF_PAGES) as u64;
+            for page in (first..first + LEAF_PAGES as u64).map(PageId) {
+                let (class, span) = (self.class(page), self.span(page));
+                if class.is_some() || !span.is_null() {
+                    act(page, class, span)?;
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Default for PageMap {

@@ -50,6 +50,16 @@ impl TransferCache {
         self.len
     }
 
+    /// The objects held.
+    #[cfg(debug_assertions)]
+    pub fn objects(&self) -> &[*mut u8] {
+        if self.len == 0 {
+            return &[];
+        }
+        // SAFETY: as many objects are held, from the start of the array.
+        unsafe { core::slice::from_raw_parts(self.objects, self.len) }
+    }
+
     /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
         self.len == 0

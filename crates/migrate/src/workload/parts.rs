@@ -50,7 +50,31 @@ impl Layout {
 /// connection at hand.
 pub struct Near {
     /// The regions, each with the bytes of it that are used.
-    pub regions: [Region; 3],
+    pub regions: [Region; 2],
+    /// What lies about: data of the program and of its libraries, small objects of the heap.
+    pub scattered: Scattered,
+}
+
+/// A few lines used of each of some pages: what decides how many translations a program needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scattered {
+    /// The pages, of 4 KiB.
+    pub region: Region,
+    /// Bytes used of each, a power of two up to 4,096.
+    pub bytes_of_page: u64,
+}
+
+impl Scattered {
+    /// A word that is used, by a number of 11 bits.
+    #[inline]
+    fn at(&self, number: u64) -> Virtual {
+        let pages = self.region.bytes >> 12;
+        let used = (number * pages * self.bytes_of_page) >> 11 & !7;
+        let (page, byte) = (used / self.bytes_of_page, used % self.bytes_of_page);
+        // Not the same bytes of every page, which would all fall into the same sets of a cache.
+        let from = (page * 5 * self.bytes_of_page) & 4095;
+        self.region.at(page << 12 | from + byte)
+    }
 }
 
 impl Request {
@@ -91,18 +115,58 @@ impl Request {
     /// `accesses` accesses to what is near, two in five of them stores, `instructions` instructions
     /// in all: the body of the program between the accesses that matter.
     pub fn work(&mut self, near: &Near, accesses: u32, instructions: u32, random: &mut Random) {
-        let each = (instructions / accesses.max(1)).max(1);
+        debug_assert!(accesses <= instructions, "an access is an instruction");
+        // Spread evenly, so that none is lost to rounding.
+        let before = |number: u32| {
+            (u64::from(number) * u64::from(instructions) / u64::from(accesses)) as u32
+        };
         let mut bits = 0;
         for number in 0..accesses {
             if number % 4 == 0 {
                 bits = random.next();
             }
             // Half to the stack, a quarter to each of the others.
-            let region = &near.regions[[0, 0, 1, 2][(bits & 3) as usize]];
-            let offset = (((bits >> 2 & 0x7FF) * region.bytes) >> 11) & !7;
+            let place = bits >> 2 & 0x7FF;
+            let address = match bits & 3 {
+                2 => near.regions[1].at(((place * near.regions[1].bytes) >> 11) & !7),
+                3 => near.scattered.at(place),
+                _ => near.regions[0].at(((place * near.regions[0].bytes) >> 11) & !7),
+            };
             let kind = if bits >> 13 & 7 < 3 { Kind::Store } else { Kind::Load };
-            self.accesses.push(Access::new(region.at(offset), kind, each));
+            let instructions = before(number + 1) - before(number);
+            self.accesses.push(Access::new(address, kind, instructions));
             bits >>= 16;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_scattered_uses_the_same_few_lines_of_every_page() {
+        let region = Region { start: Virtual::new(PageSize::Base, 1 << 20), bytes: 14 << 12 };
+        let scattered = Scattered { region, bytes_of_page: 128 };
+        let lines = |shift: u32| {
+            let all = (0..1 << 11).map(|number| scattered.at(number).0 >> shift);
+            all.collect::<std::collections::BTreeSet<u64>>().len()
+        };
+        assert_eq!((lines(12), lines(6)), (14, 28));
+    }
+
+    #[test]
+    fn work_takes_the_instructions_that_it_was_given() {
+        let near = Region { start: Virtual::new(PageSize::Base, 0), bytes: 4096 };
+        let scattered = Scattered { region: near, bytes_of_page: 128 };
+        let near = Near { regions: [near, near], scattered };
+        for (accesses, instructions) in [(1, 1), (12, 30), (1500, 3700), (700, 1500), (3, 65_000)] {
+            let mut request = Request::default();
+            request.work(&near, accesses, instructions, &mut Random::new(1, 0));
+            let each: Vec<u64> = request.accesses.iter().map(|a| a.instructions()).collect();
+            assert_eq!(each.len(), accesses as usize);
+            assert_eq!(each.iter().sum::<u64>(), u64::from(instructions));
+            assert!(each.iter().max().unwrap() - each.iter().min().unwrap() <= 1, "{each:?}");
         }
     }
 }

@@ -44,6 +44,7 @@ pub mod placing;
 mod process;
 pub mod random;
 pub mod reclaim;
+pub(crate) mod recorded;
 pub mod scenario;
 mod shrinker;
 mod slab;

@@ -11,6 +11,7 @@ use frames::{Frame, Order};
 use lab::exact::follow::Odd;
 use lab::exact::recording::{Did, Recording};
 use lab::exact::snapshot::Snapshot;
+use lab::exact::threads::By;
 use lab::exact::{Fidelity, compare, compare_with};
 use trace::{Columns, Reader};
 
@@ -118,6 +119,43 @@ fn memory_is_the_kernels_through_reclaim_and_compaction() {
     }
     let potential = |at: usize| fidelity.snapshots[at].kernel.potential.unwrap();
     assert!((potential(0) - potential(5)).abs() > 0.02, "it would be no test if nothing changed");
+}
+
+/// The machine's own reclaim and compaction, given the demand alone, leave memory much as the
+/// kernel left it. F_u(9) is no part of this: where 10 MiB are free, one block decides it.
+#[test]
+fn memory_is_like_the_kernels_when_the_machine_reclaims_and_compacts_itself() {
+    let fidelity = compare(&huge());
+    let through = fidelity.through_reclaim.unwrap();
+    let driven = &through.driven;
+    let sum = |[kswapd, direct]: [u64; 2]| (kswapd + direct) as f64;
+    let reclaimed = sum(driven.reclaimed) / sum(driven.recorded_reclaimed);
+    assert!(sum(driven.recorded_reclaimed) > 5_000.0 && driven.recorded_moved > 1_000);
+    assert!((0.9..1.1).contains(&reclaimed), "{:?}", driven);
+    assert!(driven.moved > 500, "{}", driven.moved);
+    assert_eq!(driven.unmet, 0);
+    assert_eq!(driven.snapshots.len(), 6);
+    for (at, machine) in fidelity.snapshots.iter().zip(&driven.snapshots) {
+        let potential = at.kernel.potential.unwrap() - machine.potential.unwrap();
+        assert!(potential.abs() < 0.05, "{}: {potential}", at.name);
+        for (kernel, machine) in at.kernel.pageblocks.iter().zip(machine.pageblocks) {
+            assert!(kernel.abs_diff(machine) <= 1 + kernel / 10, "{}", at.name);
+        }
+    }
+    assert_eq!(compare(&huge()).through_reclaim.unwrap().driven.snapshots, driven.snapshots);
+}
+
+/// Left alone, the same demand comes to something else: reclaim and compaction are needed.
+#[test]
+fn without_who_frees_for_whom_the_machine_goes_astray() {
+    let mut recording = huge();
+    for act in &mut recording.acts {
+        act.by = By::Program;
+    }
+    let driven = compare(&recording).through_reclaim.unwrap().driven;
+    assert_eq!(driven.recorded_reclaimed, [0, 0]);
+    let [kswapd, direct] = driven.reclaimed;
+    assert!(kswapd + direct < 5_000, "what reclaim freed was given back: {driven:?}");
 }
 
 /// What compaction takes is seen by the probes alone: without them the replay goes astray.

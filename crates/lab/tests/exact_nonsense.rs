@@ -5,6 +5,7 @@ use frames::{Frame, Layout, MigrateType, Order, Pfn, ZoneKind};
 use lab::exact::compare;
 use lab::exact::recording::{Act, Did, Edge, Recording};
 use lab::exact::snapshot::Snapshot;
+use lab::exact::threads::By;
 use proptest::prelude::*;
 use trace::GfpFlags;
 
@@ -77,14 +78,23 @@ fn act() -> impl Strategy<Value = Act> {
         2 => any::<bool>().prop_map(|searched| Did::Isolated { searched }),
         1 => types().prop_map(Did::Retyped),
         1 => Just(Did::Picked),
+        1 => (types(), any::<u32>()).prop_map(|(t, gfp)| Did::Alloc(t, GfpFlags(gfp))),
+        1 => (types(), any::<u32>()).prop_map(|(t, gfp)| Did::Refused(t, GfpFlags(gfp))),
+        1 => Just(Did::CompactMemory),
         1 => (types(), types(), any::<bool>())
             .prop_map(|(wanted, from, change_ownership)| Did::Fallback { wanted, from, change_ownership }),
     ];
     let orders = prop_oneof![6 => Just(0u8), 2 => 1u8..4, 1 => 4u8..11];
-    (0u16..2, 0..FRAMES as u32, orders, did).prop_map(|(cpu, frame, order, did)| {
-        let order = Order::new(order).unwrap();
-        Act { cpu, frame: Frame(frame % 700).align_down(order), order, did }
-    })
+    let by = prop::sample::select(&[By::Program, By::Kswapd, By::DirectReclaim, By::Compaction]);
+    (0u16..2, 0..FRAMES as u32, orders, did, by, any::<u32>()).prop_map(
+        |(cpu, frame, order, did, by, time_ns)| {
+            let order = Order::new(order).unwrap();
+            let aside = matches!(did, Did::Refused(..) | Did::CompactMemory);
+            let block = Frame(frame % 700).align_down(order);
+            let frame = if aside { Frame::NONE } else { block };
+            Act { cpu, frame, order, did, by, time_ns: time_ns.into() }
+        },
+    )
 }
 
 proptest! {
@@ -98,11 +108,10 @@ proptest! {
         free in prop::collection::vec(any::<bool>(), 1..20),
     ) {
         let mut acts = acts;
-        let none = Frame::NONE;
         let end = end.index(acts.len());
         for edge in [Edge::End, Edge::Begin] {
             let did = Did::Snapshot(0, edge);
-            acts.insert(end, Act { cpu: 0, frame: none, order: Order::BASE, did });
+            acts.insert(end, Act::aside(did, 0));
         }
         let reclaim = reclaim.map(|reclaim| reclaim.index(acts.len()));
         let count = |acts: &[Act], of: fn(&Did) -> bool| {
@@ -117,6 +126,7 @@ proptest! {
         if let Some(through) = fidelity.through_reclaim {
             prop_assert_eq!(through.zone_locked.total, locked);
             prop_assert_eq!(through.isolated.total, isolated);
+            prop_assert_eq!(through.driven.snapshots.len(), 1);
         }
         prop_assert_eq!(fidelity.followed.total, allocations);
         prop_assert_eq!(fidelity.corrected.total, allocations);

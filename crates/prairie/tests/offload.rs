@@ -66,18 +66,20 @@ fn the_guardian_puts_back_what_its_pipe_held_when_the_daemon_is_killed() {
     fs::write(&limit, "4096").unwrap();
     let inode = fs::metadata(directory.path()).unwrap().ino();
     // A shell in the daemon's place: it borrows, and is killed with the pipe open.
-    let script = format!(
-        "{{ echo 'hold 0 {inode} 4096 max {}'; kill -9 $$; }} | {} offload guard",
-        limit.display(),
-        env!("CARGO_BIN_EXE_prairie"),
-    );
-    let status = std::process::Command::new("sh").arg("-c").arg(script).status().unwrap();
-    assert!(!status.success(), "the shell was killed");
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while !fs::read_to_string(&limit).unwrap().starts_with("max") {
-        assert!(std::time::Instant::now() < deadline, "the limit was not put back");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    let borrow = format!("echo 'hold 0 {inode} 4096 max {}'; kill -9 $$", limit.display());
+    let mut daemon = std::process::Command::new("sh")
+        .args(["-c", &borrow])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let guardian = std::process::Command::new(env!("CARGO_BIN_EXE_prairie"))
+        .args(["offload", "guard"])
+        .stdin(daemon.stdout.take().unwrap())
+        .status()
+        .unwrap();
+    assert!(!daemon.wait().unwrap().success(), "the shell was killed");
+    assert!(guardian.success(), "{guardian}");
+    assert!(fs::read_to_string(&limit).unwrap().starts_with("max"), "the limit was not put back");
 }
 
 #[test]

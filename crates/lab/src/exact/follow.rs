@@ -272,7 +272,7 @@ impl Follow<'_> {
                 self.snapshot(place);
                 self.script(Moment::at(index), Step::Snapshot(place));
             }
-            Did::Snapshot(_, Edge::Begin) => {}
+            Did::Snapshot(_, Edge::Begin) | Did::CompactMemory | Did::Refused(..) => {}
         }
     }
 

@@ -12,6 +12,7 @@ use frames::{Frame, MigrateType, Order};
 
 use super::recording::{Act, Did};
 use super::stages::BATCHES;
+use super::threads::By;
 
 /// Puts the refills back that are missing before the allocations of `acts[..end]`, of which
 /// the memory has `frames` frames. Returns how many blocks that came to.
@@ -25,6 +26,7 @@ pub fn put_back(acts: &mut Vec<Act>, end: usize, frames: usize) -> u64 {
 /// Frames in a row that are handed out and come from nowhere.
 struct Orphans {
     first_act: usize,
+    time_ns: u64,
     cpu: u16,
     migrate_type: MigrateType,
     last: Frame,
@@ -54,6 +56,8 @@ impl Orphans {
             frame: Frame(frame),
             order: Order::BASE,
             did: Did::Locked(self.migrate_type),
+            by: By::Program,
+            time_ns: self.time_ns,
         };
         ranges.find(is_free_for).unwrap_or(known).map(act).collect()
     }
@@ -90,6 +94,7 @@ fn first_orphans(acts: &[Act], frames: usize) -> Option<Orphans> {
                 let (cpu, last) = (act.cpu, act.frame);
                 found = Some(Orphans {
                     first_act: index,
+                    time_ns: act.time_ns,
                     cpu,
                     migrate_type,
                     last,
@@ -121,7 +126,8 @@ mod tests {
     const UNMOVABLE: MigrateType = MigrateType::Unmovable;
 
     fn act(frame: u32, did: Did) -> Act {
-        Act { cpu: 0, frame: Frame(frame), order: Order::BASE, did }
+        let (by, time_ns) = (By::Program, 0);
+        Act { cpu: 0, frame: Frame(frame), order: Order::BASE, did, by, time_ns }
     }
 
     fn locked(frame: u32) -> Act {

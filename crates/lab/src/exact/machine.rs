@@ -16,13 +16,19 @@ pub struct Machine {
     pub table: FrameTable,
     /// The placement under test.
     pub linux: Linux,
-    cpus: u16,
+    /// CPUs that have lists.
+    pub cpus: u16,
 }
 
 impl Machine {
     /// A machine as it was when the trace began, with per-CPU lists that hold nothing yet.
     pub fn open(layout: &Layout, config: Config, opening: &Opening) -> Machine {
-        let mut table = FrameTable::new(layout);
+        Machine::with_owners(layout, config, opening, layout.frames())
+    }
+
+    /// The same with room for `owners` owners in the frame table.
+    pub fn with_owners(layout: &Layout, config: Config, opening: &Opening, owners: u64) -> Machine {
+        let mut table = FrameTable::with_owners(layout.frames(), owners);
         let mut linux = Linux::new(layout, config);
         for zone in 0..layout.zones().len() {
             linux.set_pageset(zone, Pageset::BOOT);

@@ -16,6 +16,7 @@
 //! record shows elsewhere later must have left, and the model has to be right about all the others.
 
 pub mod differences;
+pub mod driven;
 pub mod follow;
 pub mod lost;
 pub mod machine;
@@ -29,8 +30,10 @@ pub mod simulate;
 pub mod snapshot;
 pub mod stages;
 pub mod step;
+pub mod threads;
 
 use differences::Difference;
+use driven::Driven;
 use follow::{Hidden, Odd};
 use frames::Frame;
 use frames::placement::linux::Config;
@@ -94,6 +97,8 @@ pub struct Through {
     pub hidden: Hidden,
     /// What should not be, from boot on.
     pub odd: Odd,
+    /// The same demand on a machine that reclaims and compacts by itself.
+    pub driven: Driven,
 }
 
 /// The machine beside the kernel's own account at one snapshot.
@@ -130,6 +135,7 @@ pub fn compare_with(recording: &Recording, config: Config) -> Fidelity {
     let through_reclaim = recording.reclaim.map(|reclaim| {
         let all = reclaim..recording.acts.len();
         let through = follow::follow(recording, &opening, config, all.clone());
+        let driven = driven::drive(recording, &opening, config, &through.script);
         followed.snapshots.extend(through.snapshots.into_iter().skip(before));
         Through {
             acts: all.len(),
@@ -139,6 +145,7 @@ pub fn compare_with(recording: &Recording, config: Config) -> Fidelity {
             isolated: through.isolated,
             hidden: through.hidden,
             odd: through.odd,
+            driven,
         }
     });
     let mut free_running = free.snapshots.into_iter();

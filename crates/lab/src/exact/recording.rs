@@ -9,6 +9,7 @@ use trace::{Event, EventSource, GfpFlags, What};
 use super::lost;
 use super::probes::{Probes, Told};
 use super::snapshot::Snapshot;
+use super::threads::{By, Threads};
 use crate::found::zone_spans;
 
 /// One thing that the recorded kernel did.
@@ -22,9 +23,19 @@ pub struct Act {
     pub order: Order,
     /// What happened to it.
     pub did: Did,
+    /// On whose account.
+    pub by: By,
+    /// When, in nanoseconds of the recording's clock.
+    pub time_ns: u64,
 }
 
 impl Act {
+    /// Something that names no block.
+    pub fn aside(did: Did, time_ns: u64) -> Act {
+        let by = By::Program;
+        Act { cpu: 0, frame: Frame::NONE, order: Order::BASE, did, by, time_ns }
+    }
+
     /// Whether the block stays where it is: it only names a pageblock or a list.
     pub fn is_aside(&self) -> bool {
         matches!(self.did, Did::Retyped(_) | Did::Picked)
@@ -38,6 +49,8 @@ pub enum Did {
     Locked(MigrateType),
     /// It was handed out.
     Alloc(MigrateType, GfpFlags),
+    /// Nothing was handed out, of an act that names no block: the request failed.
+    Refused(MigrateType, GfpFlags),
     /// It was given back.
     Free,
     /// It was handed over at boot, by the thread that initialises memory late.
@@ -68,6 +81,8 @@ pub enum Did {
     Picked,
     /// A snapshot begins or ends: its place in [`Recording::snapshots`].
     Snapshot(usize, Edge),
+    /// Somebody had all memory compacted (`/proc/sys/vm/compact_memory`). It names no block.
+    CompactMemory,
 }
 
 /// What stands between the events of pages.
@@ -78,6 +93,8 @@ enum Mark {
     Reclaim,
     /// A probe on a CPU; for a block that compaction took, whether no scan did.
     Probe { cpu: u16, told: Told, searched: bool },
+    /// All memory was compacted on request.
+    CompactMemory,
 }
 
 /// A scan has ended that took so many frames: the last blocks taken were found by it, those before
@@ -171,16 +188,22 @@ impl Recording {
         let mut events: Vec<Event> = Vec::new();
         let mut marks = Vec::new();
         let mut probes = Probes::default();
+        let mut threads = Threads::default();
+        let mut accounts = Vec::new();
         // By thread: marks of the blocks that compaction took and of which no scan has told yet.
         let mut taken: HashMap<i32, Vec<usize>> = HashMap::new();
         while let Some(batch) = source.next_batch()? {
             let batch = batch.to_vec();
             for event in batch {
                 let What::Marker { text } = event.what else {
+                    accounts.push(threads.event(&event));
                     events.push(event);
                     continue;
                 };
                 let text = source.texts().get(text);
+                if threads.marker(event.pid, text) {
+                    marks.push((events.len(), Mark::CompactMemory));
+                }
                 if let Some((snapshot, edge)) = mark_of(text, &given) {
                     marks.push((events.len(), Mark::Snapshot(snapshot, edge)));
                     continue;
@@ -231,12 +254,13 @@ impl Recording {
         let mut marks = marks.into_iter().peekable();
         for (index, event) in events.iter().enumerate() {
             while let Some((_, mark)) = marks.next_if(|&(at, _)| at <= index) {
-                recording.mark(&order, mark);
+                recording.mark(&order, mark, event.time_ns);
             }
-            recording.push(event, late[index]);
+            recording.push(event, late[index], accounts[index]);
         }
+        let end_ns = events.last().map_or(0, |event| event.time_ns);
         for (_, mark) in marks {
-            recording.mark(&order, mark);
+            recording.mark(&order, mark, end_ns);
         }
         let mut kept: Vec<Option<Snapshot>> = given.drain(..).map(Some).collect();
         recording.snapshots = order.iter().filter_map(|&snapshot| kept[snapshot].take()).collect();
@@ -294,15 +318,15 @@ impl Recording {
         handed_over
     }
 
-    fn mark(&mut self, order: &[usize], mark: Mark) {
+    fn mark(&mut self, order: &[usize], mark: Mark, time_ns: u64) {
         match mark {
+            Mark::CompactMemory => self.acts.push(Act::aside(Did::CompactMemory, time_ns)),
             Mark::Reclaim => {
                 self.reclaim.get_or_insert(self.acts.len());
             }
             Mark::Snapshot(snapshot, edge) => {
                 if let Some(place) = order.iter().position(|&given| given == snapshot) {
-                    let did = Did::Snapshot(place, edge);
-                    self.acts.push(Act { cpu: 0, frame: Frame::NONE, order: Order::BASE, did });
+                    self.acts.push(Act::aside(Did::Snapshot(place, edge), time_ns));
                 }
             }
             Mark::Probe { cpu, told, searched } => {
@@ -314,15 +338,21 @@ impl Recording {
                     }
                     Told::Picked { pfn } => (pfn, Order::BASE, Did::Picked),
                 };
-                self.add(cpu, pfn, order, did);
+                self.add(cpu, (pfn, order), did, By::Compaction, time_ns);
             }
         }
     }
 
-    fn push(&mut self, event: &Event, deferred: bool) {
+    fn push(&mut self, event: &Event, deferred: bool, by: By) {
         let (pfn, order, did) = match event.what {
             What::Alloc { pfn, order, migrate_type, gfp, .. } => {
                 (pfn, order, Did::Alloc(migrate_type, gfp))
+            }
+            What::AllocFailed { order, migrate_type, gfp, .. } => {
+                let did = Did::Refused(migrate_type, gfp);
+                let act = Act { cpu: event.cpu, order, ..Act::aside(did, event.time_ns) };
+                self.acts.push(act);
+                return;
             }
             What::Free { pfn, order } if deferred => (pfn, order, Did::HandOver),
             What::Free { pfn, order } => (pfn, order, Did::Free),
@@ -344,14 +374,14 @@ impl Recording {
             }
             _ => return,
         };
-        self.add(event.cpu, pfn, order, did);
+        self.add(event.cpu, (pfn, order), did, by, event.time_ns);
     }
 
-    fn add(&mut self, cpu: u16, pfn: Pfn, order: Order, did: Did) {
+    fn add(&mut self, cpu: u16, (pfn, order): (Pfn, Order), did: Did, by: By, time_ns: u64) {
         match self.block(pfn, order) {
             Some(frame) => {
                 self.cpus = self.cpus.max(cpu + 1);
-                self.acts.push(Act { cpu, frame, order, did });
+                self.acts.push(Act { cpu, frame, order, did, by, time_ns });
             }
             None => self.outside += 1,
         }

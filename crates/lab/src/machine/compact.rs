@@ -47,6 +47,11 @@ impl Compaction {
         };
         Compaction { compactor, daemons: (0..scenario.machine.nodes).map(daemon).collect() }
     }
+
+    /// What does the work.
+    pub(super) fn compactor(&mut self) -> &mut Compactor {
+        &mut self.compactor
+    }
 }
 
 /// What the machine knows of pages that compaction would move.

@@ -302,9 +302,31 @@ impl Machine {
     fn leave_node(&mut self, file: u32, node: usize) {
         let (object, used) = &mut self.files.files[file as usize].nodes[node];
         *used -= 1;
-        if *used == 0 {
+        if *used == 0 && *object != PageId::NONE {
             let object = std::mem::replace(object, PageId::NONE);
             self.end_object(Cache::RadixNode, object);
+        }
+    }
+
+    /// A file of `len` pages that nobody opens: a recording brings in the kernel's objects about it
+    /// by itself.
+    pub(super) fn add_recorded_file(&mut self, len: u32) -> u32 {
+        self.files.add(len, false)
+    }
+
+    /// Puts a page into the cache as page `index` of a recorded file.
+    pub(super) fn cache_recorded(&mut self, file: u32, index: u32, id: PageId) {
+        self.files.set_slot(file, index, Slot::Cached(id));
+        let file = &mut self.files.files[file as usize];
+        file.nodes[(index / NODE) as usize].1 += 1;
+        file.resident += 1;
+    }
+
+    /// The page that is page `index` of a file, if it is cached.
+    pub(super) fn cached(&self, file: u32, index: u32) -> Option<PageId> {
+        match self.files.slot(file, index) {
+            Slot::Cached(id) => Some(id),
+            Slot::Absent | Slot::Evicted(_) => None,
         }
     }
 
@@ -318,8 +340,8 @@ impl Machine {
     /// An inode goes with its name once none of its pages is cached.
     fn forget_if_unused(&mut self, file: u32) {
         let entry = &mut self.files.files[file as usize];
-        let waiting = entry.nodes.iter().any(|&(_, used)| used > 0);
-        if entry.name == PageId::NONE && entry.inode != PageId::NONE && !waiting {
+        let wanted = |entry: &File| entry.nodes.iter().any(|&(_, used)| used > 0);
+        if entry.name == PageId::NONE && entry.inode != PageId::NONE && !wanted(entry) {
             let inode = std::mem::replace(&mut entry.inode, PageId::NONE);
             self.end_object(Cache::Inode, inode);
         }

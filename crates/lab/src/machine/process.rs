@@ -55,6 +55,11 @@ pub(super) struct Process {
 }
 
 impl Process {
+    /// Memory of so many pages, none of it touched, without a process that runs or could be killed.
+    pub(super) fn idle(pages: u32) -> Process {
+        Process { places: vec![NOWHERE; pages as usize], ..Process::default() }
+    }
+
     /// Where a page of its memory is.
     pub(super) fn place(&self, index: u32) -> Place {
         match self.places[index as usize] {
@@ -85,6 +90,11 @@ impl Process {
     pub(super) fn forget(&mut self, index: u32) {
         self.places[index as usize] = NOWHERE;
         self.resident -= 1;
+    }
+
+    /// Notes that `index`, which was in swap, is nowhere any more.
+    pub(super) fn forget_swapped(&mut self, index: u32) {
+        self.places[index as usize] = NOWHERE;
     }
 
     /// Pages that its memory may have.

@@ -1,5 +1,7 @@
 //! How fragmented memory is at each snapshot, by the kernel's account and in the replay.
 
+use std::iter;
+
 use frames::MigrateType;
 use lab::exact::measures::Measures;
 use lab::exact::{AtSnapshot, Fidelity};
@@ -7,14 +9,19 @@ use report::{Block, Cell, Column, Section, Table, number};
 
 /// One row for each measure at each snapshot.
 pub fn section(fidelity: &Fidelity) -> Section {
+    let driven = fidelity.through_reclaim.as_ref().map(|through| &through.driven.snapshots);
+    let driven_at = |place: usize| driven.and_then(|snapshots| snapshots.get(place));
+    let mut columns = vec![
+        Column::text("snapshot"),
+        Column::text("what"),
+        Column::number("kernel"),
+        Column::number("replay"),
+    ];
+    columns.extend(driven.map(|_| Column::number("driven")));
+    let snapshots = fidelity.snapshots.iter().enumerate();
     let table = Table {
-        columns: vec![
-            Column::text("snapshot"),
-            Column::text("what"),
-            Column::number("kernel"),
-            Column::number("replay"),
-        ],
-        rows: fidelity.snapshots.iter().flat_map(rows).collect(),
+        columns,
+        rows: snapshots.flat_map(|(place, at)| rows(at, driven_at(place))).collect(),
         notes: vec![
             "* after the first reclaim or compaction".into(),
             "Frames of which the kernel's flags tell nothing count as unmovable; so do, in the \
@@ -26,20 +33,45 @@ pub fn section(fidelity: &Fidelity) -> Section {
     Section {
         heading: "Fragmentation".into(),
         intro: "What the free lists and `/proc/kpageflags` come to, and the same of the replay's \
-                memory, where the record is followed."
+                memory, where the record is followed. Driven: the machine of `prairie lab`, given \
+                the record's demand alone, reclaims and compacts by itself."
             .into(),
-        blocks: vec![Block::Table(table)],
+        blocks: iter::once(table).chain(work(fidelity)).map(Block::Table).collect(),
     }
 }
 
-fn rows(at: &AtSnapshot) -> Vec<Vec<Cell>> {
+/// What reclaim and compaction did, in the record and by the machine itself.
+fn work(fidelity: &Fidelity) -> Option<Table> {
+    let driven = &fidelity.through_reclaim.as_ref()?.driven;
+    let row = |what: &str, kernel: u64, machine: u64| {
+        vec![what.into(), number::count(kernel).into(), number::count(machine).into()]
+    };
+    let [kswapd, direct] = driven.recorded_reclaimed;
+    let [own_kswapd, own_direct] = driven.reclaimed;
+    Some(Table {
+        title: "What reclaim and compaction did".into(),
+        columns: vec![Column::text("what"), Column::number("kernel"), Column::number("driven")],
+        rows: vec![
+            row("pages reclaimed by kswapd", kswapd, own_kswapd),
+            row("pages reclaimed by requests for themselves", direct, own_direct),
+            row("pages moved", driven.recorded_moved, driven.moved),
+            row("requests that only the other met", driven.unmet, driven.met),
+        ],
+        ..Table::default()
+    })
+}
+
+fn rows(at: &AtSnapshot, driven: Option<&Measures>) -> Vec<Vec<Cell>> {
     let name = format!("{}{}", at.name, if at.after_reclaim { " *" } else { "" });
     let row = |what: String, of: &dyn Fn(&Measures) -> Option<String>| {
         let [kernel, replay] = [&at.kernel, &at.replay].map(of);
         let told = |text: Option<String>| text.unwrap_or_else(|| "not told".into());
         let is_known = kernel.is_some();
         is_known.then(|| {
-            vec![name.clone().into(), what.into(), told(kernel).into(), told(replay).into()]
+            let mut cells =
+                vec![name.clone().into(), what.into(), told(kernel).into(), told(replay).into()];
+            cells.extend(driven.map(|driven| told(of(driven)).into()));
+            cells
         })
     };
     let count = |count: u64| Some(number::count(count));

@@ -60,7 +60,7 @@ impl Memcached {
             connections: layout.add(heap, n * CONNECTIONS * CONNECTION_BYTES),
             stacks: layout.add(heap, n * STACK_BYTES),
             // Data of the program and of its libraries lies in files, and so in base pages.
-            globals: layout.add(PageSize::Base, n * GLOBAL_PAGES << 12),
+            globals: layout.add(PageSize::Base, n * (GLOBAL_PAGES << 12)),
             // Linux maps its own data by pages of 1 GiB.
             kernel: layout.add(PageSize::Giant, n * (64 << 10) * 4),
             buffers: layout.add(PageSize::Base, n * 2 * BUFFERS * BUFFER_BYTES),

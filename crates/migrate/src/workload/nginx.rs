@@ -65,7 +65,7 @@ impl Nginx {
             open_files: layout.add(heap, FILES * 256),
             stacks: layout.add(heap, n * STACK_BYTES),
             // Data of the program and of its libraries lies in files, and so in base pages.
-            globals: layout.add(PageSize::Base, n * GLOBAL_PAGES << 12),
+            globals: layout.add(PageSize::Base, n * (GLOBAL_PAGES << 12)),
             logs: layout.add(heap, n * (64 << 10)),
             kernel: layout.add(PageSize::Giant, n * KERNEL_BYTES),
             page_structs: layout.add(PageSize::Huge, FILES * FILE_PAGES * 64),

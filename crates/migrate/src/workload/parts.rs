@@ -73,7 +73,7 @@ impl Scattered {
         let (page, byte) = (used / self.bytes_of_page, used % self.bytes_of_page);
         // Not the same bytes of every page, which would all fall into the same sets of a cache.
         let from = (page * 5 * self.bytes_of_page) & 4095;
-        self.region.at(page << 12 | from + byte)
+        self.region.at((page << 12) + from + byte)
     }
 }
 

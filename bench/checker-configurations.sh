@@ -10,7 +10,11 @@ cargo build --release --quiet -p prairie
 
 check() {
     echo "== prairie migrate check $*"
-    "$target/prairie" migrate check --max-states "$most" "$@" || echo "exit code $?"
+    case " $* " in
+        *" --random "*) ;;
+        *) set -- --max-states "$most" "$@" ;;
+    esac
+    "$target/prairie" migrate check "$@" || echo "exit code $?"
 }
 
 check
@@ -19,8 +23,13 @@ check --lines 2
 check --lines 2 --pages 2
 check --model message
 check --model message --with aborts,again
-check --cores 3 --lines 2
-check --model message --cores 1 --lines 2
-check --model message --lines 2
-check --random 200000000 --seed 1
-check --random 200000000 --seed 2 --caching noncacheable
+check --coarse --cores 3 --lines 2 --threads 2
+check --coarse --model message --devices 0 --lines 2 --threads 2
+check --coarse --model message --cores 1 --lines 2 --threads 2
+check --coarse --model message --lines 2 --threads 2
+for seed in 1 2 3; do
+    check --random 60000000 --seed "$seed"
+    check --random 60000000 --seed "$seed" --caching noncacheable
+done
+check --cores 3 --lines 2 --threads 2
+check --model message --lines 2 --threads 2

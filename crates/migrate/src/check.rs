@@ -13,6 +13,8 @@ use crate::checker::search::{self, Limits, Progress, Verdict};
 use crate::checker::trace::Step;
 use crate::checker::walk::Random;
 use crate::protocol::action::{Action, Agent};
+use crate::protocol::at_random::Done;
+use crate::protocol::coarse::{Coarse, Steps};
 use crate::protocol::design::Design;
 use crate::protocol::machine::Machine;
 use crate::protocol::message::Messages;
@@ -41,6 +43,12 @@ pub enum Unsupported {
         .0.cores, .0.devices, .0.lines
     )]
     Shape(Shape),
+    /// Requests cannot be put off in this design.
+    #[error(
+        "requests cannot be put off where prefetches bring lines unasked, or where what a finished \
+         page leaves is kept"
+    )]
+    Coarse,
     /// German's protocol for so many caches.
     #[error("German's protocol is built in for 2 to 5 caches, not {0}")]
     Caches(u8),
@@ -70,6 +78,30 @@ pub struct Counterexample {
     pub repeats_from: Option<usize>,
     /// What is wrong in the end, in a sentence.
     pub ending: String,
+}
+
+impl Counterexample {
+    /// Who takes part, from programs to memory, the operating system first.
+    #[must_use]
+    pub fn agents(&self) -> Vec<String> {
+        agents(&self.steps)
+    }
+}
+
+/// Who takes part in some steps, from programs to memory, the operating system first.
+#[must_use]
+pub fn agents(steps: &[Line]) -> Vec<String> {
+    let mut agents: Vec<String> = Vec::new();
+    for end in steps.iter().flat_map(|step| [&step.from, &step.to]) {
+        if !agents.contains(end) {
+            agents.push(end.clone());
+        }
+    }
+    let order = ["OS", "core", "LLC", "engine", "device"];
+    agents.sort_by_key(|agent| {
+        (order.iter().position(|each| agent.starts_with(each)), agent.clone())
+    });
+    agents
 }
 
 /// How a check ended.
@@ -126,27 +158,37 @@ pub enum Layer {
     Message,
 }
 
-/// Calls a generic function with the model of a layer and a shape.
+/// Calls a generic function with the model of a layer and a shape: one of `found` and `lives`.
 macro_rules! with_shape {
-    ($layer:expr, $shape:expr, $design:expr, $run:ident($($rest:expr),*)) => {
-        with_shape!(@ $layer, $shape, $design, $run($($rest),*),
+    ($how:ident, $layer:expr, $shape:expr, $design:expr, $($rest:expr),*) => {
+        with_shape!(@ $how, $layer, $shape, $design, ($($rest),*),
             (1, 0, 1) (1, 0, 2) (1, 1, 1) (1, 1, 2) (2, 0, 1) (2, 0, 2) (2, 1, 1) (2, 1, 2)
             (3, 0, 1) (3, 0, 2) (3, 1, 1) (3, 1, 2))
     };
-    (@ $layer:expr, $shape:expr, $design:expr, $run:ident $rest:tt, $($size:tt)+) => {{
+    (@ $how:ident, $layer:expr, $shape:expr, $design:expr, $rest:tt, $($size:tt)+) => {{
         let Shape { cores, devices, lines } = $shape;
         match (cores, devices, lines) {
-            $(with_shape!(@at $size) => with_shape!(@run $layer, $design, $run, $rest, $size),)+
+            $(with_shape!(@at $size) => Ok(with_shape!(@$how $layer, $design, $rest, $size)),)+
             _ => Err(Unsupported::Shape($shape)),
         }
     }};
     (@at ($c:literal, $d:literal, $l:literal)) => { ($c, $d, $l) };
-    (@run $layer:expr, $design:expr, $run:ident, ($($rest:expr),*),
+    (@found $layer:expr, $design:expr, ($($rest:expr),*),
+        ($c:literal, $d:literal, $l:literal)) => {{
+        let machine = Machine::<$c, $d, $l> { design: $design };
+        match ($layer, $design.coarse) {
+            (Layer::Transaction, false) => found(&machine, $($rest),*),
+            (Layer::Transaction, true) => found(&Coarse(machine), $($rest),*),
+            (Layer::Message, false) => found(&messages::<$c, $d, $l>($design), $($rest),*),
+            (Layer::Message, true) => found(&Coarse(messages::<$c, $d, $l>($design)), $($rest),*),
+        }
+    }};
+    (@lives $layer:expr, $design:expr, ($($rest:expr),*),
         ($c:literal, $d:literal, $l:literal)) => {
-        Ok(match $layer {
-            Layer::Transaction => $run(&Machine::<$c, $d, $l> { design: $design }, $($rest),*),
-            Layer::Message => $run(&messages::<$c, $d, $l>($design), $($rest),*),
-        })
+        match $layer {
+            Layer::Transaction => lives(&Machine::<$c, $d, $l> { design: $design }, $($rest),*),
+            Layer::Message => lives(&messages::<$c, $d, $l>($design), $($rest),*),
+        }
     };
 }
 
@@ -158,7 +200,7 @@ fn messages<const C: usize, const D: usize, const L: usize>(design: Design) -> M
 ///
 /// # Errors
 ///
-/// If no machine of this shape is built in.
+/// If no machine of this shape is built in, or requests are to be put off and cannot.
 pub fn safety(
     layer: Layer,
     shape: Shape,
@@ -166,12 +208,33 @@ pub fn safety(
     limits: Limits,
     watch: &mut dyn FnMut(&Progress) -> bool,
 ) -> std::result::Result<Finding, Unsupported> {
-    with_shape!(layer, shape, design, found(limits, watch))
+    if design.coarse && !design.can_be_coarse() {
+        return Err(Unsupported::Coarse);
+    }
+    with_shape!(found, layer, shape, design, limits, watch)
+}
+
+/// Steps that are told one by one.
+trait Told {
+    fn lines(&self) -> Vec<Line>;
+}
+
+impl Told for Action {
+    fn lines(&self) -> Vec<Line> {
+        vec![line(self)]
+    }
+}
+
+impl Told for Steps {
+    fn lines(&self) -> Vec<Line> {
+        self.iter().map(line).collect()
+    }
 }
 
 fn found<M>(model: &M, limits: Limits, watch: &mut dyn FnMut(&Progress) -> bool) -> Finding
 where
-    M: Model<Action = Action, Property = Property>,
+    M: Model<Property = Property>,
+    M::Action: Told,
 {
     let outcome = search::search(model, limits, watch);
     let collision_chance = outcome.collision_chance();
@@ -208,21 +271,27 @@ fn ending(broken: Property) -> &'static str {
     }
 }
 
-fn line(action: &Action) -> Line {
+/// A step as a line of a chart.
+#[must_use]
+pub fn line(action: &Action) -> Line {
     let (from, to) = action.ends();
     Line { from: from.to_string(), to: to.to_string(), words: action.words() }
 }
 
-fn counterexample<M: Model<Action = Action>>(
+fn counterexample<M>(
     property: Property,
     steps: &[Step<M>],
     repeats_from: Option<usize>,
     ending: String,
-) -> Counterexample {
+) -> Counterexample
+where
+    M: Model,
+    M::Action: Told,
+{
     Counterexample {
         property: property.to_string(),
         number: Some(property.number()),
-        steps: steps.iter().map(|step| line(&step.action)).collect(),
+        steps: steps.iter().flat_map(|step| step.action.lines()).collect(),
         repeats_from,
         ending,
     }
@@ -242,6 +311,7 @@ pub struct Liveness {
 }
 
 /// Properties 4 and 5, over the graph of all states; nothing if there are more than `limits`.
+/// Requests are not put off: what waits has to be seen waiting.
 ///
 /// # Errors
 ///
@@ -253,7 +323,7 @@ pub fn liveness(
     limits: Limits,
 ) -> std::result::Result<Option<Liveness>, Unsupported> {
     let design = Design { symmetry: false, ..design };
-    with_shape!(layer, shape, design, lives(shape, limits))
+    with_shape!(lives, layer, shape, design, shape, limits)
 }
 
 fn lives<M>(model: &M, shape: Shape, limits: Limits) -> Option<Liveness>
@@ -296,6 +366,8 @@ pub struct Walk {
     pub seed: u64,
     /// Steps taken.
     pub steps: u64,
+    /// What was done in them.
+    pub done: Done,
     /// Whether it was asked to stop.
     pub stopped: bool,
     /// What was broken, with the last steps before; nothing if nothing was.
@@ -321,13 +393,13 @@ pub fn walk(
     let began = Instant::now();
     let machine = Machine::<8, 2, 64> { design: Design::everything(caching, variant) };
     let (mut taken, mut broken, mut stopped) = (0, None, false);
-    let mut seeds = Random::new(seed);
+    let (mut seeds, mut done) = (Random::new(seed), Done::default());
     while taken < steps && broken.is_none() && !stopped {
         if !watch(taken) {
             stopped = true;
             break;
         }
-        let walked = machine.walk(LEG.min(steps - taken), seeds.next());
+        let walked = machine.walk(LEG.min(steps - taken), seeds.next(), &mut done);
         taken += walked.steps;
         broken = walked.broken.map(|(property, last)| Counterexample {
             property: property.to_string(),
@@ -337,7 +409,7 @@ pub fn walk(
             ending: ending(property).to_owned(),
         });
     }
-    Walk { caching, variant, seed, steps: taken, stopped, broken, elapsed: began.elapsed() }
+    Walk { caching, variant, seed, steps: taken, done, stopped, broken, elapsed: began.elapsed() }
 }
 
 /// German's protocol with data, whose counts are known.

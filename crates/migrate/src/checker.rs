@@ -2,7 +2,8 @@
 //!
 //! - [`model`]: what a protocol has to tell: its states, its steps, what must never be.
 //! - [`fingerprint`]: 8 bytes stand for a visited state; the chance that this hid one is told.
-//! - [`search`]: breadth first, so that a counterexample is as short as any.
+//! - [`search`]: breadth first, so that a counterexample is as short as any; its levels may be
+//!   divided among threads.
 //! - [`trace`]: the counterexample as a sequence of steps.
 //! - [`graph`]: the states kept with their edges, for what can still happen; [`fair`]: for what
 //!   must happen some day.
@@ -14,7 +15,9 @@ pub mod fair;
 pub mod fingerprint;
 pub mod german;
 pub mod graph;
+mod level;
 pub mod model;
+mod origins;
 pub mod search;
 pub mod trace;
 pub mod walk;

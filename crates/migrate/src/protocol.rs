@@ -6,10 +6,14 @@
 //!   requests at the last-level cache in `llc`, and what cores, devices, the engine and the
 //!   operating system do in a file each.
 //! - [`message`] is the layer below: the same, message by message.
+//! - [`coarse`] puts requests off until they can be told from later ones, for large machines.
+//! - [`at_random`] walks machines that are too large to be visited.
 //! - [`design`] says what is modelled, [`variant`] which mistake is built in, [`property`] what
 //!   must hold, [`action`] how a step reads.
 
 pub mod action;
+pub mod at_random;
+pub mod coarse;
 mod core_steps;
 pub mod design;
 mod device_steps;

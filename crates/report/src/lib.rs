@@ -12,6 +12,7 @@
 //! | [`BarChart`] | yes (as bars) | | yes, interactive |
 //! | [`Timeline`] | | yes | |
 //! | [`SequenceChart`] | yes | SVG | |
+//! | [`StateChart`] | | SVG | |
 //! | [`Report`] | yes | | yes |
 //!
 //! The same [`Report`] goes to the terminal ([`Report::terminal`]) and to a file
@@ -27,6 +28,7 @@ pub mod number;
 pub mod palette;
 mod raster;
 mod sequence;
+mod states;
 mod svg;
 pub mod table;
 pub mod terminal;
@@ -39,6 +41,7 @@ pub use html::HtmlError;
 pub use map::{MapClass, MapError, MapSegment, MapSheet, MapZone, MemoryMap};
 pub use palette::{Paint, Rgb, Theme};
 pub use sequence::{SequenceChart, SequenceStep};
+pub use states::{StateChart, StateEdge};
 pub use table::{Align, Cell, Column, Table, Tone};
 pub use terminal::{Colours, Terminal};
 pub use write::{WriteError, write_atomically};

@@ -5,6 +5,7 @@
 //! million states. It is told with every result; a second run with another `key` squares it.
 
 use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Multiplies to 128 bits and folds: every bit of the input reaches every bit of the result.
 #[derive(Clone, Copy)]
@@ -78,74 +79,162 @@ pub fn collision_chance(states: u64) -> f64 {
     (states as f64).powi(2) / 2f64.powi(65)
 }
 
-/// A set of fingerprints: one flat table, 8 bytes a slot, at most four in five of them used.
+/// A set of fingerprints that several threads enter at once: flat tables, 8 bytes a slot, at most
+/// four in five of them used.
 ///
-/// A fingerprint's place is its share of 2⁶⁴, so the table is nearly sorted, and growing by half
-/// copies it from front to back instead of scattering it over memory.
+/// A fingerprint's place is its share of 2⁶⁴, so the tables are nearly sorted, and growing one by
+/// half copies it from front to back instead of scattering it over memory. There are 64, by the
+/// highest bits, each growing by itself: the set never stands in memory twice.
 pub struct Fingerprints {
+    tables: Vec<Table>,
+}
+
+/// The highest bits of a fingerprint that choose the table.
+const TABLE_BITS: u32 = 6;
+/// Slots of a table at first. A fifth of them is more than the threads of any machine enter
+/// between one of them finding it crowded and its growing.
+const FIRST_SLOTS: usize = 1 << 12;
+
+struct Table {
     /// 0 is an empty slot.
-    slots: Vec<u64>,
-    len: usize,
+    slots: Vec<AtomicU64>,
+    len: AtomicUsize,
 }
 
 impl Default for Fingerprints {
     fn default() -> Self {
-        Fingerprints { slots: vec![0; 1 << 10], len: 0 }
+        // Of all sizes up to the first growth, so that they do not grow all at once, and the set
+        // is always about two thirds full.
+        let slots = |nth: usize| FIRST_SLOTS + (FIRST_SLOTS / 2 * nth >> TABLE_BITS);
+        Fingerprints { tables: (0..1 << TABLE_BITS).map(|nth| Table::new(slots(nth))).collect() }
     }
 }
 
 impl Fingerprints {
-    /// Adds a fingerprint that is not 0; false if it was there.
+    /// Adds a fingerprint that is not 0; false if it was there. Whoever adds one [grows](Self::grow)
+    /// the set when it has become [crowded](Self::is_crowded).
     #[inline]
-    pub fn insert(&mut self, fingerprint: u64) -> bool {
-        if self.len * 5 >= self.slots.len() * 4 {
-            self.grow();
+    pub fn insert(&self, fingerprint: u64) -> bool {
+        let table = self.table(fingerprint);
+        let new = table.put(fingerprint);
+        if new {
+            table.len.fetch_add(1, Ordering::Relaxed);
         }
-        let new = put(&mut self.slots, fingerprint);
-        self.len += usize::from(new);
         new
+    }
+
+    /// Whether a fingerprint that is not 0 is in the set. One that another thread enters at the
+    /// same time may be missed.
+    #[inline]
+    #[must_use]
+    pub fn contains(&self, fingerprint: u64) -> bool {
+        self.table(fingerprint).has(fingerprint)
+    }
+
+    /// Whether there is too little room left near a fingerprint.
+    #[inline]
+    #[must_use]
+    pub fn is_crowded(&self, fingerprint: u64) -> bool {
+        self.table(fingerprint).is_crowded()
+    }
+
+    /// Makes more room near a fingerprint, if it is needed.
+    pub fn grow(&mut self, fingerprint: u64) {
+        let table = &mut self.tables[(fingerprint >> (64 - TABLE_BITS)) as usize];
+        if table.is_crowded() {
+            table.grow();
+        }
     }
 
     /// Fingerprints in the set.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.len
+        self.tables.iter().map(|table| table.len.load(Ordering::Relaxed)).sum()
     }
 
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
-    /// Memory of the table.
+    /// Memory of the tables.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<u64>()
+        self.tables.iter().map(|table| table.slots.capacity() * size_of::<u64>()).sum()
+    }
+
+    #[inline]
+    fn table(&self, fingerprint: u64) -> &Table {
+        &self.tables[(fingerprint >> (64 - TABLE_BITS)) as usize]
+    }
+}
+
+impl Table {
+    fn new(slots: usize) -> Table {
+        Table { slots: (0..slots).map(|_| AtomicU64::new(0)).collect(), len: AtomicUsize::new(0) }
+    }
+
+    #[inline]
+    fn place(&self, fingerprint: u64) -> usize {
+        let share = u128::from(fingerprint << TABLE_BITS);
+        ((share * self.slots.len() as u128) >> 64) as usize
+    }
+
+    #[inline]
+    fn after(&self, at: usize) -> usize {
+        if at + 1 == self.slots.len() { 0 } else { at + 1 }
+    }
+
+    #[inline]
+    fn has(&self, fingerprint: u64) -> bool {
+        let mut at = self.place(fingerprint);
+        loop {
+            match self.slots[at].load(Ordering::Relaxed) {
+                0 => return false,
+                there if there == fingerprint => return true,
+                _ => at = self.after(at),
+            }
+        }
+    }
+
+    /// Of threads that put the same fingerprint at once, one is told that it is new: a slot is
+    /// never emptied, so all of them come to the same slot, and one of the exchanges succeeds.
+    #[inline]
+    fn put(&self, fingerprint: u64) -> bool {
+        let mut at = self.place(fingerprint);
+        loop {
+            let slot = &self.slots[at];
+            let mut there = slot.load(Ordering::Relaxed);
+            if there == 0 {
+                let (old, new) = (Ordering::Relaxed, Ordering::Relaxed);
+                match slot.compare_exchange(0, fingerprint, old, new) {
+                    Ok(_) => return true,
+                    Err(other) => there = other,
+                }
+            }
+            if there == fingerprint {
+                return false;
+            }
+            at = self.after(at);
+        }
+    }
+
+    #[inline]
+    fn is_crowded(&self) -> bool {
+        self.len.load(Ordering::Relaxed) * 5 >= self.slots.len() * 4
     }
 
     #[cold]
     fn grow(&mut self) {
-        let mut larger = vec![0; self.slots.len() / 2 * 3];
-        for &fingerprint in self.slots.iter().filter(|&&slot| slot != 0) {
-            put(&mut larger, fingerprint);
-        }
-        self.slots = larger;
-    }
-}
-
-#[inline]
-fn put(slots: &mut [u64], fingerprint: u64) -> bool {
-    let mut at = ((u128::from(fingerprint) * slots.len() as u128) >> 64) as usize;
-    loop {
-        match slots[at] {
-            0 => {
-                slots[at] = fingerprint;
-                return true;
+        let larger = Table::new(self.slots.len() / 2 * 3);
+        for slot in &self.slots {
+            let fingerprint = slot.load(Ordering::Relaxed);
+            if fingerprint != 0 {
+                larger.put(fingerprint);
             }
-            there if there == fingerprint => return false,
-            _ => at = if at + 1 == slots.len() { 0 } else { at + 1 },
         }
+        self.slots = larger.slots;
     }
 }
 
@@ -188,15 +277,56 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_table_is_a_set(values in prop::collection::vec(1u64.., 0..3000), high: bool) {
+        fn the_table_is_a_set(values in prop::collection::vec(1u64.., 0..5000), high: bool) {
             let mut ours = Fingerprints::default();
             let mut plain = HashSet::new();
             for value in values {
                 // Crowded at the end, where probing wraps around.
-                let value = if high { value | 0xffff_ff00_0000_0000 } else { value % 3000 + 1 };
+                let value = if high { value | 0xffff_ff00_0000_0000 } else { value % 5000 + 1 };
+                prop_assert_eq!(ours.contains(value), plain.contains(&value));
                 prop_assert_eq!(ours.insert(value), plain.insert(value));
+                ours.grow(value);
+                prop_assert!(!ours.is_crowded(value));
             }
             prop_assert_eq!(ours.len(), plain.len());
         }
+    }
+
+    /// It grows many times, and loses nothing.
+    #[test]
+    fn a_table_that_grows_keeps_all() {
+        let mut table = Fingerprints::default();
+        for n in 0..1_000_000u64 {
+            let fingerprint = of(&n, 3);
+            assert!(table.insert(fingerprint));
+            if table.is_crowded(fingerprint) {
+                table.grow(fingerprint);
+            }
+        }
+        assert!((0..1_000_000u64).all(|n| table.contains(of(&n, 3))));
+        assert_eq!(table.len(), 1_000_000);
+        let each = table.bytes() as f64 / 1e6;
+        assert!((10.0..16.0).contains(&each), "{each} bytes each");
+    }
+
+    /// Four threads enter the same numbers, from both ends: each is new to one of them.
+    #[test]
+    fn threads_agree_on_who_was_first() {
+        const NUMBERS: u64 = 100_000;
+        let table = Fingerprints::default();
+        let new = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..4u64 {
+                let (table, new) = (&table, &new);
+                scope.spawn(move || {
+                    for n in 0..NUMBERS {
+                        let n = if thread % 2 == 0 { n } else { NUMBERS - 1 - n };
+                        new.fetch_add(u64::from(table.insert(of(&n, 5))), Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert_eq!(new.into_inner(), NUMBERS);
+        assert_eq!(table.len() as u64, NUMBERS);
     }
 }

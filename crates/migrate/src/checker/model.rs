@@ -3,10 +3,10 @@
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
 
-/// A protocol: its states and its steps.
-pub trait Model {
+/// A protocol: its states and its steps. Several threads may ask for them.
+pub trait Model: Sync {
     /// Everything that decides what can happen next. Small, since millions wait in a level.
-    type State: Copy + Eq + Hash + Debug;
+    type State: Copy + Eq + Hash + Debug + Send;
     /// One step of one agent; its `Display` is the line that a reader sees in a counterexample.
     type Action: Copy + Eq + Debug + Display;
     /// What must always hold; its `Display` is the sentence.

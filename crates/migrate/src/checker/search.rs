@@ -2,27 +2,36 @@
 //!
 //! States wait in two lists, those of the present level and those of the next. What was visited
 //! is a set of fingerprints; beside it stand, for each state in the order of its discovery, where
-//! it came from and by which of the steps possible there: 6 bytes, from which a counterexample
-//! is replayed ([`super::trace`]). So a state costs some 20 bytes and its place in a level.
+//! it came from and by which of the steps possible there. So a state costs some 20 bytes and its
+//! place in a level. Several threads may look at a level ([`super::level`]); what is found does
+//! not depend on how many, but for the order of discovery within a level.
 
+use std::collections::VecDeque;
+use std::num::NonZeroUsize;
+use std::sync::atomic::Ordering;
+use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use super::fingerprint::{self, Fingerprints};
+use super::level::{Block, Found, Level};
 use super::model::Model;
+use super::origins::{NONE, Origins};
 use super::trace::{self, Trace};
 
-/// How far to search.
+/// How far to search, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Gives up before a level that begins with more states than this.
     pub states: u64,
     /// Key of the fingerprints: two runs with different keys do not share a collision.
     pub key: u64,
+    /// Threads, the caller's among them.
+    pub threads: NonZeroUsize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Limits { states: u64::from(u32::MAX) - 1, key: 0 }
+        Limits { states: u64::from(u32::MAX) - 1, key: 0, threads: NonZeroUsize::MIN }
     }
 }
 
@@ -94,11 +103,11 @@ impl<M: Model> Outcome<M> {
     }
 }
 
-/// States between two looks at the clock and the caller.
-const STRIDE: usize = 1 << 14;
-
 /// Visits every state of `model` that can be reached, until one breaks a property. `watch` is
-/// called every few thousand states and ends the search by returning false.
+/// called every few thousand states and ends the search by returning false. With several threads
+/// the states, steps and depth of a model that holds are those of one thread, and a
+/// counterexample is as short; which of the shortest it is, and how many states were found before
+/// it, may differ.
 ///
 /// # Panics
 ///
@@ -117,50 +126,12 @@ pub fn search<M: Model>(
     Outcome { verdict, states, transitions, depth, widest, bytes: peak, elapsed }
 }
 
-/// Where each state came from, in the order of discovery.
-#[derive(Default)]
-pub(super) struct Origins {
-    parents: Vec<u32>,
-    steps: Vec<u16>,
-}
-
-/// The parent of a state that the model can start in.
-const NONE: u32 = u32::MAX;
-
-impl Origins {
-    fn len(&self) -> usize {
-        self.parents.len()
-    }
-
-    fn push(&mut self, parent: u32, step: u16) {
-        assert!(self.parents.len() < NONE as usize, "more states than fit 32 bits");
-        self.parents.push(parent);
-        self.steps.push(step);
-    }
-
-    /// From a start to `state`: which of the starts, then which of the possible steps each time.
-    pub(super) fn way_to(&self, state: u32) -> Vec<u16> {
-        let mut way = Vec::new();
-        let mut at = state;
-        while at != NONE {
-            way.push(self.steps[at as usize]);
-            at = self.parents[at as usize];
-        }
-        way.reverse();
-        way
-    }
-
-    fn bytes(&self) -> usize {
-        self.parents.len() * size_of::<u32>() + self.steps.len() * size_of::<u16>()
-    }
-}
-
 struct Search<'a, M: Model> {
     model: &'a M,
     limits: Limits,
-    visited: Fingerprints,
+    visited: RwLock<Fingerprints>,
     origins: Origins,
-    next: Vec<M::State>,
+    next: VecDeque<Block<M::State>>,
     /// The first state found that breaks a property.
     broken: Option<u32>,
     transitions: u64,
@@ -174,9 +145,9 @@ impl<'a, M: Model> Search<'a, M> {
         Search {
             model,
             limits,
-            visited: Fingerprints::default(),
+            visited: RwLock::new(Fingerprints::default()),
             origins: Origins::default(),
-            next: Vec::new(),
+            next: VecDeque::new(),
             broken: None,
             transitions: 0,
             depth: 0,
@@ -186,21 +157,14 @@ impl<'a, M: Model> Search<'a, M> {
     }
 
     fn run(&mut self, watch: &mut dyn FnMut(&Progress) -> bool) -> Verdict<M> {
-        for (nth, state) in self.model.initial().into_iter().enumerate() {
-            self.visit(state, NONE, nth);
-        }
-        let mut level = Vec::new();
+        self.start();
         while self.broken.is_none() && !self.next.is_empty() {
             if self.origins.len() as u64 > self.limits.states {
                 return Verdict::TooMany;
             }
-            std::mem::swap(&mut level, &mut self.next);
-            self.next.clear();
-            self.widest = self.widest.max(level.len() as u64);
-            if !self.level(&level, watch) {
+            if !self.level(watch) {
                 return Verdict::Stopped;
             }
-            self.depth += u32::from(!self.next.is_empty());
         }
         match self.broken {
             Some(state) => {
@@ -210,63 +174,58 @@ impl<'a, M: Model> Search<'a, M> {
         }
     }
 
-    /// Takes every step from every state of a level; false if asked to stop.
-    fn level(&mut self, level: &[M::State], watch: &mut dyn FnMut(&Progress) -> bool) -> bool {
-        let first = self.origins.len() - level.len();
-        for (nth, states) in level.chunks(STRIDE).enumerate() {
-            let from = first + nth * STRIDE;
-            for (nth, state) in states.iter().enumerate() {
-                self.expand(state, (from + nth) as u32);
-                if self.broken.is_some() {
-                    return true;
+    fn start(&mut self) {
+        let mut found = Found::default();
+        for (nth, state) in self.model.initial().into_iter().enumerate() {
+            let state = self.model.canonical(state);
+            let visited = self.visited.get_mut().unwrap_or_else(PoisonError::into_inner);
+            if visited.insert(fingerprint::of(&state, self.limits.key)) {
+                if found.broken.is_none() && self.model.violated(&state).is_some() {
+                    found.broken = Some(found.origins.len());
                 }
-            }
-            self.measure(level.len());
-            let waiting = level.len() - (from - first) - states.len() + self.next.len();
-            if !watch(&self.progress(waiting)) {
-                return false;
+                found.push(state, NONE, nth);
             }
         }
-        true
+        self.take_over(found);
     }
 
-    #[inline]
-    fn expand(&mut self, state: &M::State, at: u32) {
-        let model = self.model;
-        let mut step = 0;
-        model.successors(state, &mut |_, after| {
-            self.visit(after, at, step);
-            step += 1;
+    /// What a thread has found becomes part of the next level.
+    fn take_over(&mut self, mut found: Found<M::State>) {
+        let first = self.origins.len() as u32;
+        self.transitions += found.transitions;
+        self.broken = self.broken.or(found.broken.map(|at| first + at as u32));
+        self.origins.append(&mut found.origins);
+        let mut at = first;
+        for states in found.blocks {
+            let first = at;
+            at += states.len() as u32;
+            self.next.push_back(Block { first, states });
+        }
+    }
+
+    /// Takes every step from every state of a level; false if asked to stop.
+    fn level(&mut self, watch: &mut dyn FnMut(&Progress) -> bool) -> bool {
+        let blocks = std::mem::take(&mut self.next);
+        let size = |blocks: &VecDeque<Block<M::State>>| {
+            blocks.iter().map(|block| block.states.len() as u64).sum::<u64>()
+        };
+        let here = size(&blocks);
+        self.widest = self.widest.max(here);
+        let (before, steps, depth) = (self.origins.len() as u64, self.transitions, self.depth);
+        let level = Level::new(self.model, self.limits.key, &self.visited, blocks);
+        let mut most = 0;
+        let (all, went_on) = level.run(self.limits.threads.get(), &mut |level| {
+            let found = level.found.load(Ordering::Relaxed);
+            let waiting = here - level.looked_at.load(Ordering::Relaxed) + found;
+            most = most.max(waiting);
+            let transitions = steps + level.transitions.load(Ordering::Relaxed);
+            watch(&Progress { states: before + found, transitions, depth, waiting })
         });
-        self.transitions += step as u64;
-    }
-
-    #[inline]
-    fn visit(&mut self, state: M::State, parent: u32, step: usize) {
-        let state = self.model.canonical(state);
-        if !self.visited.insert(fingerprint::of(&state, self.limits.key)) {
-            return;
-        }
-        let at = self.origins.len() as u32;
-        self.origins.push(parent, u16::try_from(step).expect("fewer than 65 536 steps"));
-        if self.broken.is_none() && self.model.violated(&state).is_some() {
-            self.broken = Some(at);
-        }
-        self.next.push(state);
-    }
-
-    fn measure(&mut self, level: usize) {
-        let states = (level + self.next.len()) * size_of::<M::State>();
-        let bytes = self.visited.bytes() + self.origins.bytes() + states;
-        self.peak = self.peak.max(bytes as u64);
-    }
-
-    fn progress(&self, waiting: usize) -> Progress {
-        Progress {
-            states: self.origins.len() as u64,
-            transitions: self.transitions,
-            depth: self.depth,
-            waiting: waiting as u64,
-        }
+        all.into_iter().for_each(|found| self.take_over(found));
+        self.depth += u32::from(!self.next.is_empty());
+        let visited = self.visited.get_mut().unwrap_or_else(PoisonError::into_inner).bytes();
+        let states = most.max(size(&self.next)) as usize * size_of::<M::State>();
+        self.peak = self.peak.max((visited + self.origins.bytes() + states) as u64);
+        went_on
     }
 }

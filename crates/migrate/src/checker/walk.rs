@@ -40,21 +40,23 @@ pub struct Walked<A, P> {
 const REMEMBERED: usize = 64;
 
 /// Takes `steps` random steps from `state`. `offers` gives some of the steps that are possible,
-/// chosen at random: all of them would be thousands, each a state of its own. `violated` looks at
-/// the state after each.
+/// chosen at random: all of them would be thousands, each a state of its own. `look` is shown each
+/// step with the state after it, and says what that breaks.
 pub fn walk<S: Copy, A: Copy, P>(
-    mut state: S,
+    start: S,
     steps: u64,
     random: &mut Random,
     mut offers: impl FnMut(&S, &mut Random, &mut dyn FnMut(A, S)),
-    violated: impl Fn(&S) -> Option<P>,
+    mut look: impl FnMut(&A, &S) -> Option<P>,
 ) -> Walked<A, P> {
     let mut last = std::collections::VecDeque::with_capacity(REMEMBERED);
     let mut taken = 0;
+    // Large states stay where they are: the two change places.
+    let (mut state, mut chosen) = (Box::new(start), Box::new(start));
     // Nothing may be offered at one place; nothing for so long is the end.
     let mut idle = 0;
     while taken < steps && idle < 1_000_000 {
-        let mut chosen = None;
+        let mut step = None;
         let mut seen = 0;
         // One of those offered, each with the same chance, without keeping them all.
         let mut choice = *random;
@@ -62,21 +64,22 @@ pub fn walk<S: Copy, A: Copy, P>(
         offers(&state, random, &mut |action, after| {
             seen += 1;
             if choice.below(seen) == 0 {
-                chosen = Some((action, after));
+                step = Some(action);
+                *chosen = after;
             }
         });
-        let Some((action, after)) = chosen else {
+        let Some(action) = step else {
             idle += 1;
             continue;
         };
         idle = 0;
         taken += 1;
-        state = after;
+        std::mem::swap(&mut state, &mut chosen);
         if last.len() == REMEMBERED {
             last.pop_front();
         }
         last.push_back(action);
-        if let Some(property) = violated(&state) {
+        if let Some(property) = look(&action, &state) {
             return Walked { steps: taken, broken: Some((property, last.into())) };
         }
     }
@@ -95,7 +98,7 @@ mod tests {
                 emit(0, state + 1);
                 emit(1, state * 2);
             };
-            walk(1, 1000, &mut random, offers, |&state| (state > 1 << 40).then_some(state))
+            walk(1, 1000, &mut random, offers, |_, &state| (state > 1 << 40).then_some(state))
         };
         assert_eq!(run(1), run(1));
         let broken = run(1).broken.expect("doubling comes to it");

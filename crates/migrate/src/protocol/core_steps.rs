@@ -21,22 +21,42 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         emit: &mut impl FnMut(Action, State<C, D, L>),
     ) {
         self.core_demands(design, c, lines.clone(), emit);
-        let core = &self.cores[c];
-        let agent = c as u8;
-        if core.request.is_some() && !self.must_wait(design, core.request) {
-            let Request { page, line, frame, .. } = core.request;
+        self.core_served(design, c, emit);
+        self.victim_taken(design, c, emit);
+        if design.prefetch {
+            self.prefetches(design, c, lines, emit);
+        }
+    }
+
+    /// The last-level cache serves the miss of core `c`.
+    pub(super) fn core_served(
+        &self,
+        design: &Design,
+        c: usize,
+        emit: &mut impl FnMut(Action, State<C, D, L>),
+    ) {
+        let request = self.cores[c].request;
+        if request.is_some() && !self.must_wait(design, request) {
+            let Request { page, line, frame, .. } = request;
             let mut next = *self;
             next.serve(design, c);
-            emit(Action { verb: Verb::Serve, agent, page, line, frame }, next);
+            emit(Action { verb: Verb::Serve, agent: c as u8, page, line, frame }, next);
         }
-        let WriteBack { frame, line, .. } = core.write_back;
+    }
+
+    /// It takes the victim of core `c`.
+    pub(super) fn victim_taken(
+        &self,
+        design: &Design,
+        c: usize,
+        emit: &mut impl FnMut(Action, State<C, D, L>),
+    ) {
+        let WriteBack { frame, line, .. } = self.cores[c].write_back;
         if frame != NONE {
             let mut next = *self;
             next.write_back(design, c);
+            let agent = c as u8;
             emit(Action { verb: Verb::ServeVictim, agent, page: 0, line, frame }, next);
-        }
-        if design.prefetch {
-            self.prefetches(design, c, lines, emit);
         }
     }
 
@@ -48,33 +68,68 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         lines: Range<usize>,
         emit: &mut impl FnMut(Action, State<C, D, L>),
     ) {
-        let core = &self.cores[c];
-        // A locked instruction keeps its translation until it is done.
-        let locked = |cell: &Cell| cell.access() == Access::Locked;
-        let in_locked = design.locks && core.copies.iter().flatten().any(locked);
         for page in 0..PAGES {
-            let own = self.pages[page];
-            let frame = core.tlb[page];
-            let stale = own.stage == Stage::Done && frame != own.home && frame != NONE;
-            if own.stage.in_use() || stale {
-                if frame != NONE {
-                    for line in lines.clone() {
-                        self.accesses(design, c, page, line, emit);
-                    }
-                }
-                if !in_locked {
-                    self.translation(design, c, page, emit);
-                }
-            }
-            if !in_locked {
-                self.invalidation(design, c, page, emit);
-            }
+            self.page_demands(design, c, page, lines.clone(), emit);
         }
         for frame in 0..FRAMES {
             for line in lines.clone() {
                 self.eviction(design, c, frame, line, emit);
             }
         }
+    }
+
+    /// What core `c` does with a page: it asks, hits, walks and invalidates.
+    fn page_demands(
+        &self,
+        design: &Design,
+        c: usize,
+        page: usize,
+        lines: Range<usize>,
+        emit: &mut impl FnMut(Action, State<C, D, L>),
+    ) {
+        self.uses(design, c, page, lines, emit);
+        self.translations(design, c, page, emit);
+    }
+
+    /// Whether core `c` may use a page, by a translation that is left if not otherwise.
+    fn may_use(&self, c: usize, page: usize) -> bool {
+        let own = self.pages[page];
+        let frame = self.cores[c].tlb[page];
+        own.stage.in_use() || own.stage == Stage::Done && frame != own.home && frame != NONE
+    }
+
+    /// Core `c` asks for lines of a page, or hits them.
+    pub(super) fn uses(
+        &self,
+        design: &Design,
+        c: usize,
+        page: usize,
+        lines: Range<usize>,
+        emit: &mut impl FnMut(Action, State<C, D, L>),
+    ) {
+        if self.may_use(c, page) && self.cores[c].tlb[page] != NONE {
+            for line in lines {
+                self.accesses(design, c, page, line, emit);
+            }
+        }
+    }
+
+    /// Core `c` walks, evicts a translation, or invalidates it.
+    pub(super) fn translations(
+        &self,
+        design: &Design,
+        c: usize,
+        page: usize,
+        emit: &mut impl FnMut(Action, State<C, D, L>),
+    ) {
+        // A locked instruction keeps its translation until it is done.
+        if design.locks && self.cores[c].holds_locked() {
+            return;
+        }
+        if self.may_use(c, page) {
+            self.translation(design, c, page, emit);
+        }
+        self.invalidation(design, c, page, emit);
     }
 
     /// Loads, stores and locked instructions on a line, by the translation that the core has.
@@ -132,7 +187,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
 
     /// The cache gives a line up; or the core ends the locked instruction that keeps it there,
     /// whatever has become of its translation meanwhile.
-    fn eviction(
+    pub(super) fn eviction(
         &self,
         design: &Design,
         c: usize,
@@ -141,6 +196,9 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         emit: &mut impl FnMut(Action, State<C, D, L>),
     ) {
         let cell = self.cores[c].copies[frame][line];
+        if !cell.is_valid() {
+            return;
+        }
         let (agent, at) = (c as u8, (frame as u8, line as u8));
         let action = |verb| Action { verb, agent, page: 0, line: at.1, frame: at.0 };
         let mut next = *self;
@@ -247,7 +305,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
 
     /// Prefetches by the physical name that is going away. A prefetcher follows physical
     /// addresses and asks no TLB, so it may do so at any time until that name ends.
-    fn prefetches(
+    pub(super) fn prefetches(
         &self,
         design: &Design,
         c: usize,

@@ -48,6 +48,8 @@ pub struct Design {
     pub values: u8,
     /// Whether states that differ in the cores' names count as one.
     pub symmetry: bool,
+    /// Whether requests are put off until they can be told from later ones ([`super::coarse`]).
+    pub coarse: bool,
     /// The one property of states that is looked at, or all.
     pub only: Option<Property>,
     /// Whether a finished page keeps its copies, translations and requests.
@@ -77,6 +79,7 @@ impl Default for Design {
             empty_tlb: false,
             values: 0,
             symmetry: true,
+            coarse: false,
             only: None,
             keep_finished: false,
         }
@@ -106,6 +109,13 @@ impl Design {
             symmetry: false,
             ..Design::default()
         }
+    }
+
+    /// Whether requests can be put off: an agent's copy of a line that it asks for must not come to
+    /// be there by a prefetch meanwhile, nor its page go out of use.
+    #[must_use]
+    pub fn can_be_coarse(&self) -> bool {
+        !self.prefetch && !self.keep_finished
     }
 
     /// Whether this mistake is built in.

@@ -17,6 +17,16 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         emit: &mut impl FnMut(Action, State<C, D, L>),
     ) {
         self.device_demands(design, d, lines, emit);
+        self.device_served(design, d, emit);
+    }
+
+    /// The last-level cache serves what device `d` has under way.
+    pub(super) fn device_served(
+        &self,
+        design: &Design,
+        d: usize,
+        emit: &mut impl FnMut(Action, State<C, D, L>),
+    ) {
         let device = &self.devices[d];
         let agent = d as u8;
         for (verb, request) in
@@ -44,19 +54,31 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         lines: Range<usize>,
         emit: &mut impl FnMut(Action, State<C, D, L>),
     ) {
-        let device = &self.devices[d];
         for page in 0..PAGES {
-            let own = self.pages[page];
-            let frame = if design.ats { device.own_tlb[page] } else { device.tlb[page] };
-            let stale = own.stage == Stage::Done && frame != own.home && frame != NONE;
-            if own.stage.in_use() || stale {
-                for line in lines.clone() {
-                    self.dma(design, d, (page as u8, line as u8, frame), emit);
-                }
-                self.io_translation(design, d, page, emit);
-            }
-            self.io_invalidation(design, d, page, emit);
+            self.device_page_demands(design, d, page, lines.clone(), emit);
         }
+    }
+
+    /// What device `d` and its IOMMU do with a page.
+    pub(super) fn device_page_demands(
+        &self,
+        design: &Design,
+        d: usize,
+        page: usize,
+        lines: Range<usize>,
+        emit: &mut impl FnMut(Action, State<C, D, L>),
+    ) {
+        let device = &self.devices[d];
+        let own = self.pages[page];
+        let frame = if design.ats { device.own_tlb[page] } else { device.tlb[page] };
+        let stale = own.stage == Stage::Done && frame != own.home && frame != NONE;
+        if own.stage.in_use() || stale {
+            for line in lines {
+                self.dma(design, d, (page as u8, line as u8, frame), emit);
+            }
+            self.io_translation(design, d, page, emit);
+        }
+        self.io_invalidation(design, d, page, emit);
     }
 
     /// Reads and posted writes, by the translation that the device has now.

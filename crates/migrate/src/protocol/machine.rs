@@ -1,9 +1,9 @@
 //! The protocol as a model to be checked.
 
 use crate::checker::model::Model;
-use crate::checker::walk::{Random, Walked, walk};
 
-use super::action::Action;
+use super::action::{Action, Agent};
+use super::coarse::Layer;
 use super::design::Design;
 use super::property::Property;
 use super::state::{
@@ -20,7 +20,7 @@ pub struct Machine<const C: usize, const D: usize, const L: usize> {
 }
 
 impl<const C: usize, const D: usize, const L: usize> Machine<C, D, L> {
-    fn start(&self) -> State<C, D, L> {
+    pub(super) fn start(&self) -> State<C, D, L> {
         let design = &self.design;
         let last = u8::from(design.values == 0);
         let mut owners = [Owner::Unused; FRAMES];
@@ -65,35 +65,6 @@ impl<const C: usize, const D: usize, const L: usize> Machine<C, D, L> {
             last: [[last; L]; PAGES],
             fault: Fault::None,
         }
-    }
-}
-
-impl<const C: usize, const D: usize, const L: usize> Machine<C, D, L> {
-    /// A random walk of `steps` steps. Each looks at one line, and at one agent: a core, a device,
-    /// the engine or the operating system.
-    #[must_use]
-    pub fn walk(&self, steps: u64, seed: u64) -> Walked<Action, Property> {
-        let mut random = Random::new(seed);
-        let design = &self.design;
-        let offers = |state: &State<C, D, L>,
-                      random: &mut Random,
-                      mut emit: &mut dyn FnMut(Action, State<C, D, L>)| {
-            let line = random.below(L);
-            let lines = line..line + 1;
-            // The engine and the operating system have more to do than their number.
-            match random.below(2 * C + 2 * D + 4) {
-                core if core < 2 * C => state.core_steps(design, core / 2, lines, &mut emit),
-                device if device < 2 * C + 2 * D => {
-                    state.device_steps(design, (device - 2 * C) / 2, lines, &mut emit);
-                }
-                other if other < 2 * C + 2 * D + 2 => {
-                    state.engine_steps(design, lines, &mut emit);
-                }
-                _ => state.system_steps(design, random.below(PAGES), &mut emit),
-            }
-        };
-        let violated = |state: &State<C, D, L>| self.violated(state);
-        walk(self.start(), steps, &mut random, offers, violated)
     }
 }
 
@@ -157,7 +128,40 @@ impl<const C: usize, const D: usize, const L: usize> Model for Machine<C, D, L> 
     }
 }
 
+impl<const C: usize, const D: usize, const L: usize> Layer for Machine<C, D, L> {
+    fn steps_of(
+        &self,
+        state: &State<C, D, L>,
+        agent: Agent,
+        emit: &mut impl FnMut(Action, State<C, D, L>),
+    ) {
+        match agent {
+            Agent::Core(core) => state.core_steps(&self.design, core.into(), 0..L, emit),
+            Agent::Device(device) => state.device_steps(&self.design, device.into(), 0..L, emit),
+            Agent::System | Agent::Cache | Agent::Engine => {}
+        }
+    }
+
+    fn is_unseen(&self, state: &State<C, D, L>, agent: Agent, sent: &Action) -> bool {
+        state.is_unseen(&self.design, agent, sent)
+    }
+}
+
 impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
+    /// Whether an agent still has the translation by which it sent a request, and no invalidation
+    /// that is due could wait for it.
+    pub(super) fn is_unseen(&self, design: &Design, agent: Agent, sent: &Action) -> bool {
+        let page = usize::from(sent.page);
+        let now = match agent {
+            Agent::Core(core) => self.cores[usize::from(core)].tlb[page],
+            Agent::Device(d) if design.ats => self.devices[usize::from(d)].own_tlb[page],
+            Agent::Device(d) => self.devices[usize::from(d)].tlb[page],
+            Agent::System | Agent::Cache | Agent::Engine => NONE,
+        };
+        let goes = |page: &Page| page.change().is_some_and(|(_, old)| old == sent.frame);
+        now == sent.frame && !self.pages.iter().any(goes)
+    }
+
     /// A page whose traffic has ended: what is left of it under its final name can no longer
     /// meet anything. What is left under another name stays.
     fn forget_finished(&mut self) {

@@ -8,6 +8,7 @@
 //!
 //! - [`state`] is the machine of the transaction layer with what is on its way beside it;
 //! - `slice` is what the slice does that orders a line's requests: one at a time;
+//! - `settle` says which of them may as well arrive at once;
 //! - `steps` is every step that is possible;
 //! - [`refinement`] shows that each of them is one step of the transaction layer, or none;
 //! - [`liveness`] says who waits for whom.
@@ -17,13 +18,15 @@
 
 pub mod liveness;
 pub mod refinement;
+mod settle;
 mod slice;
 pub mod state;
 mod steps;
 
 use crate::checker::model::Model;
 
-use super::action::Action;
+use super::action::{Action, Agent};
+use super::coarse::Layer;
 use super::design::Design;
 use super::machine::Machine;
 use super::property::Property;
@@ -49,6 +52,56 @@ impl<const C: usize, const D: usize, const L: usize> Messages<C, D, L> {
     }
 }
 
+/// Takes a step.
+type Emit<'a, const C: usize, const D: usize, const L: usize> =
+    &'a mut dyn FnMut(Action, State<C, D, L>);
+
+impl<const C: usize, const D: usize, const L: usize> Messages<C, D, L> {
+    /// Takes steps from a state, each held against the transaction layer if that is asked for.
+    fn held(
+        &self,
+        state: &State<C, D, L>,
+        emit: &mut impl FnMut(Action, State<C, D, L>),
+        steps: impl Fn(Emit<'_, C, D, L>),
+    ) {
+        if !self.refines {
+            return steps(emit);
+        }
+        let above = Abstract::of(&self.design, state);
+        steps(&mut |action, mut after| {
+            after.astray = !above.can_follow(&self.design, &after);
+            emit(action, after);
+        });
+    }
+}
+
+impl<const C: usize, const D: usize, const L: usize> Layer for Messages<C, D, L> {
+    fn steps_of(
+        &self,
+        state: &State<C, D, L>,
+        agent: Agent,
+        emit: &mut impl FnMut(Action, State<C, D, L>),
+    ) {
+        self.held(state, emit, |mut emit| match agent {
+            Agent::Core(core) => state.core_steps(&self.design, core.into(), &mut emit),
+            Agent::Device(device) => state.device_steps(&self.design, device.into(), &mut emit),
+            Agent::System | Agent::Cache | Agent::Engine => {}
+        });
+    }
+
+    fn is_unseen(&self, state: &State<C, D, L>, agent: Agent, sent: &Action) -> bool {
+        state.plain.is_unseen(&self.design, agent, sent)
+    }
+
+    fn settle(&self, state: &mut State<C, D, L>, tell: &mut impl FnMut(Action)) {
+        let before = *state;
+        state.settle(&self.design, tell);
+        if self.refines && before.above(&self.design) != state.above(&self.design) {
+            state.astray = true;
+        }
+    }
+}
+
 impl<const C: usize, const D: usize, const L: usize> Model for Messages<C, D, L> {
     type State = State<C, D, L>;
     type Action = Action;
@@ -64,14 +117,7 @@ impl<const C: usize, const D: usize, const L: usize> Model for Messages<C, D, L>
         if state.plain.fault != Fault::None {
             return;
         }
-        if !self.refines {
-            return state.steps(&self.design, emit);
-        }
-        let above = Abstract::of(&self.design, state);
-        state.steps(&self.design, &mut |action, mut after| {
-            after.astray = !above.can_follow(&self.design, &after);
-            emit(action, after);
-        });
+        self.held(state, emit, |mut emit| state.steps(&self.design, &mut emit));
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::state::{FRAMES, Fault, Invalidation, NONE, Owner, State};
+use super::state::{Cell, FRAMES, Fault, Invalidation, NONE, Owner, Page, State};
 
 /// A property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -89,31 +89,44 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
 
     /// Whether a line is cached privately under both of its names.
     fn has_two_names(&self) -> bool {
-        let cached = |frame: u8, line: usize| {
-            self.cores.iter().any(|core| core.copies[usize::from(frame)][line].is_valid())
+        let both = |page: &Page| {
+            let (source, destination) = (self.cached(page.home), self.cached(page.target));
+            let pairs = source.iter().zip(&destination);
+            pairs.fold(false, |any, (old, new)| any | (*old != 0 && *new != 0))
         };
-        let both =
-            |source, destination| (0..L).any(|l| cached(source, l) && cached(destination, l));
-        self.pages.iter().any(|page| page.target != NONE && both(page.home, page.target))
+        self.pages.iter().any(|page| page.target != NONE && both(page))
+    }
+
+    /// For each line of a frame, whether some core has a copy: not 0. All cores and lines are
+    /// looked at, for they are many and side by side.
+    fn cached(&self, frame: u8) -> [u8; L] {
+        let mut cached = [0; L];
+        for core in &self.cores {
+            for (line, cell) in cached.iter_mut().zip(&core.copies[usize::from(frame)]) {
+                *line |= cell.bits() & Cell::VALID;
+            }
+        }
+        cached
     }
 
     /// Whether anything can still reach a frame: a translation, a private copy, a request or a
     /// victim on its way.
     fn reaches(&self, frame: u8) -> bool {
-        let at = usize::from(frame);
+        let copies = self.cached(frame).iter().fold(0, |any, line| any | line) != 0;
         let core = self.cores.iter().any(|core| {
-            core.copies[at].iter().any(|cell| cell.is_valid())
-                || core.tlb.contains(&frame)
+            core.tlb.contains(&frame)
                 || core.walk.contains(&frame)
                 || core.request.frame == frame
                 || core.write_back.frame == frame
         });
-        core || self.devices.iter().any(|device| {
-            let requests = [device.read, device.posted];
-            device.tlb.contains(&frame)
-                || device.own_tlb.contains(&frame)
-                || requests.iter().any(|request| request.frame == frame)
-        })
+        copies
+            || core
+            || self.devices.iter().any(|device| {
+                let requests = [device.read, device.posted];
+                device.tlb.contains(&frame)
+                    || device.own_tlb.contains(&frame)
+                    || requests.iter().any(|request| request.frame == frame)
+            })
     }
 
     /// Whether every core and device has acknowledged the change of a page's translation.

@@ -38,6 +38,8 @@ pub struct Cell(u8);
 impl Cell {
     /// No copy.
     pub const EMPTY: Cell = Cell(0);
+    /// The bits of which one is set in a copy.
+    pub const VALID: u8 = 3;
 
     /// A copy with `data`.
     #[must_use]
@@ -189,6 +191,27 @@ pub struct Core<const L: usize> {
     pub write_back: WriteBack,
     /// Its part in the present change of each page's translation.
     pub invalidation: [Invalidation; PAGES],
+}
+
+impl<const L: usize> Core<L> {
+    /// Whether it is in the middle of a locked instruction. All copies are looked at, side by side:
+    /// it is rare.
+    #[must_use]
+    pub fn holds_locked(&self) -> bool {
+        let locked = |cell: &Cell| cell.bits() & Cell::VALID == Access::Locked as u8;
+        self.copies.as_flattened().iter().fold(false, |any, cell| any | locked(cell))
+    }
+
+    /// The frame and line of which it is in the middle of a locked instruction.
+    #[must_use]
+    pub fn locked(&self) -> Option<(usize, usize)> {
+        if !self.holds_locked() {
+            return None;
+        }
+        let locked = |cell: &Cell| cell.access() == Access::Locked;
+        let at = self.copies.as_flattened().iter().position(locked)?;
+        Some((at / L, at % L))
+    }
 }
 
 /// A device behind the IOMMU.

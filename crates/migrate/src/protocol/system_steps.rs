@@ -310,7 +310,11 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         }
     }
 
-    fn llc_evictions(&self, lines: Range<usize>, emit: &mut impl FnMut(Action, State<C, D, L>)) {
+    pub(super) fn llc_evictions(
+        &self,
+        lines: Range<usize>,
+        emit: &mut impl FnMut(Action, State<C, D, L>),
+    ) {
         for frame in 0..FRAMES {
             for line in lines.clone() {
                 let cell = self.llc[frame][line];

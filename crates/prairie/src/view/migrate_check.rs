@@ -106,8 +106,13 @@ fn held(check: &Check) -> String {
         out += &format!("  {}. {property}\n", property.number());
     }
     if !lives && check.only.is_none_or(|only| matches!(only, 4 | 5)) {
-        out +=
-            "Properties 4 and 5 were not looked at: --max-graph sets up to what size they are.\n";
+        out += match check.coarse {
+            true => "Properties 4 and 5 were not looked at: --coarse leaves out who waits.\n",
+            false => {
+                "Properties 4 and 5 were not looked at: --max-graph sets up to what size they \
+                 are.\n"
+            }
+        };
     }
     out
 }
@@ -122,6 +127,9 @@ fn subject(check: &Check) -> String {
         Some(size) => format!("Contiguitas-HW, {} layer: {size}", check.model),
         None => "German's cache protocol with data".to_owned(),
     };
+    if check.coarse {
+        subject += "\nrequests put off until they can be told from later ones";
+    }
     if let Some(variant) = check.variant {
         subject += &format!("\nwith a mistake: {}", variant.words());
     }
@@ -139,6 +147,10 @@ pub fn walk(walk: &Walk) -> String {
         number::count(walk.steps),
         number::duration(walk.elapsed.as_nanos() as u64),
     );
+    for (name, times) in walk.done.named() {
+        out += &format!("{:>15}  {name}\n", number::count(times));
+    }
+    out.push('\n');
     match &walk.broken {
         None => out += "Nothing that was looked at broke property 1, 2 or 3.\n",
         Some(found) => {
@@ -156,17 +168,7 @@ pub fn walk(walk: &Walk) -> String {
 
 /// A counterexample as a sequence chart.
 pub fn chart(check: &Check, found: &Counterexample) -> SequenceChart {
-    let mut agents: Vec<String> = Vec::new();
-    for end in found.steps.iter().flat_map(|step| [&step.from, &step.to]) {
-        if !agents.contains(end) {
-            agents.push(end.clone());
-        }
-    }
-    // From programs to memory, the operating system first.
-    let order = ["OS", "core", "LLC", "engine", "device"];
-    agents.sort_by_key(|agent| {
-        (order.iter().position(|each| agent.starts_with(each)), agent.clone())
-    });
+    let agents = found.agents();
     let place = |name: &String| agents.iter().position(|agent| agent == name).unwrap_or_default();
     let steps = found.steps.iter().map(|step| SequenceStep {
         from: place(&step.from),

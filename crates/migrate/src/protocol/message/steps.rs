@@ -22,7 +22,12 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         self.system_steps(design, emit);
     }
 
-    fn core_steps(&self, design: &Design, c: usize, emit: &mut impl FnMut(Action, Self)) {
+    pub(super) fn core_steps(
+        &self,
+        design: &Design,
+        c: usize,
+        emit: &mut impl FnMut(Action, Self),
+    ) {
         self.plain.core_demands(design, c, 0..L, &mut |action, plain| {
             let mut next = State { plain, ..*self };
             if action.verb == Verb::StoreHit {
@@ -92,7 +97,12 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
                 .is_some_and(|_| (0..4).any(|slice| self.is_busy(design, slice, line)))
     }
 
-    fn device_steps(&self, design: &Design, d: usize, emit: &mut impl FnMut(Action, Self)) {
+    pub(super) fn device_steps(
+        &self,
+        design: &Design,
+        d: usize,
+        emit: &mut impl FnMut(Action, Self),
+    ) {
         self.plain.device_demands(design, d, 0..L, &mut |action, plain| {
             emit(action, State { plain, ..*self });
         });

@@ -1,5 +1,6 @@
 //! `prairie migrate check`: every state of the protocol, and every mistake in it.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -62,6 +63,17 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "REDUCTION", value_delimiter = ',')]
     without: Vec<Reduction>,
 
+    /// Put requests off until they can be told from later ones: far fewer states, for large machines
+    ///
+    /// Sending a request and its being served become one step. A counterexample has then the fewest
+    /// such steps, which need not be the fewest of all.
+    #[arg(long)]
+    coarse: bool,
+
+    /// Threads that search
+    #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN)]
+    threads: NonZeroUsize,
+
     /// Only this property, 1 to 6 [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=6))]
     property: Option<u8>,
@@ -83,7 +95,7 @@ pub struct Args {
     /// A machine too large to be visited, which starts anew every 200 000 steps; each read is
     /// compared with a reference memory.
     #[arg(long, value_name = "STEPS", conflicts_with_all = [
-        "cores", "devices", "lines", "pages", "with", "without", "property", "svg",
+        "cores", "devices", "lines", "pages", "with", "without", "property", "svg", "coarse", "threads",
     ])]
     random: Option<u64>,
 
@@ -179,6 +191,7 @@ Examples:
   prairie migrate check --variant all                     every mistake has to be found
   prairie migrate check --variant two-ptrs --svg two-ptrs.svg
   prairie migrate check --model message                   one line; a minute
+  prairie migrate check --cores 3 --lines 2 --coarse --threads 2
   prairie migrate check --random 100000000 --seed 7       too large to be visited
   prairie migrate check --model german                    counts that others know
 
@@ -204,6 +217,8 @@ pub struct Check {
     pub model: &'static str,
     /// How large it was; nothing for `german`.
     pub shape: Option<Shape>,
+    /// Whether requests were put off.
+    pub coarse: bool,
     /// The mistake, if any.
     pub variant: Option<Variant>,
     /// The one property that was looked at; nothing for all.
@@ -347,7 +362,7 @@ fn one(
     variant: Option<Variant>,
     interrupted: &'static AtomicBool,
 ) -> anyhow::Result<Check> {
-    let limits = Limits { states: args.max_states, key: args.key };
+    let limits = Limits { states: args.max_states, key: args.key, threads: args.threads };
     let bar =
         progress::bar(None, variant.map_or("Checking".to_owned(), |v| format!("Checking {v}")));
     let mut watch = |progress: &Progress| {
@@ -359,7 +374,8 @@ fn one(
         let finding = check::german(args.cores.unwrap_or(4), symmetry, limits, &mut watch)?;
         bar.finish_and_clear();
         let (shape, liveness) = (None, None);
-        return Ok(Check { model: "german", shape, variant: None, only: None, finding, liveness });
+        let (model, variant, only, coarse) = ("german", None, None, false);
+        return Ok(Check { model, shape, coarse, variant, only, finding, liveness });
     }
     let layer = layer(args, variant)?;
     let smallest = variant.map_or((2, 1, 1), |variant| match layer {
@@ -374,7 +390,7 @@ fn one(
     let design = design(args, variant);
     let finding = check::safety(layer, shape, design, limits, &mut watch)?;
     let asked = args.property.is_none_or(|number| matches!(number, 4 | 5));
-    let lives = asked && variant.is_none_or(Variant::is_about_liveness);
+    let lives = asked && !design.coarse && variant.is_none_or(Variant::is_about_liveness);
     let held = finding.result == Verdict::Holds && finding.states <= args.max_graph;
     let graph = Limits { states: args.max_graph, ..limits };
     let liveness = match lives && held {
@@ -387,7 +403,7 @@ fn one(
         Layer::Transaction => "transaction",
         Layer::Message => "message",
     };
-    Ok(Check { model, shape, variant, only, finding, liveness })
+    Ok(Check { model, shape, coarse: design.coarse, variant, only, finding, liveness })
 }
 
 /// The layer that is asked for, or the one that has the mistake.
@@ -437,6 +453,7 @@ fn design(args: &Args, variant: Option<Variant>) -> Design {
         values: if without(Reduction::FreshBit) { 2 } else { base.values },
         symmetry: !without(Reduction::Symmetry),
         keep_finished: without(Reduction::Finished),
+        coarse: args.coarse,
         only: args.property.and_then(|number| Property::ALL.get(usize::from(number) - 1).copied()),
         ..base
     }

@@ -1,0 +1,206 @@
+//! One level of a search: every step from every state of it, by as many threads as there are.
+//!
+//! Threads share the states of the level, a block at a time, and the set of fingerprints; what
+//! each finds is its own until the level ends. So they meet only where one of them enters a
+//! fingerprint, which is one atomic exchange, and where the set has to grow.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
+
+use super::fingerprint::{self, Fingerprints};
+use super::model::Model;
+use super::origins::Origins;
+
+/// States that are handed to a thread at a time, and between two looks at the caller. A power of
+/// two of them; they are freed when they have been looked at.
+const BLOCK: usize = 1 << 12;
+
+/// States in the order of their discovery, of which the first is the `first`th of all.
+pub(super) struct Block<S> {
+    pub(super) first: u32,
+    pub(super) states: Vec<S>,
+}
+
+/// What a thread has found.
+pub(super) struct Found<S> {
+    pub(super) blocks: Vec<Vec<S>>,
+    pub(super) origins: Origins,
+    /// Which of them is the first that breaks a property.
+    pub(super) broken: Option<usize>,
+    pub(super) transitions: u64,
+}
+
+impl<S> Default for Found<S> {
+    fn default() -> Self {
+        Found { blocks: Vec::new(), origins: Origins::default(), broken: None, transitions: 0 }
+    }
+}
+
+impl<S> Found<S> {
+    pub(super) fn push(&mut self, state: S, parent: u32, step: usize) {
+        self.origins.push(parent, step);
+        match self.blocks.last_mut() {
+            Some(block) if block.len() < BLOCK => block.push(state),
+            _ => {
+                let mut block = Vec::with_capacity(BLOCK);
+                block.push(state);
+                self.blocks.push(block);
+            }
+        }
+    }
+}
+
+/// What all threads look at.
+pub(super) struct Level<'a, M: Model> {
+    model: &'a M,
+    key: u64,
+    visited: &'a RwLock<Fingerprints>,
+    waiting: Mutex<VecDeque<Block<M::State>>>,
+    stopped: AtomicBool,
+    /// States found, steps taken and states looked at, by all threads in this level.
+    pub(super) found: AtomicU64,
+    pub(super) transitions: AtomicU64,
+    pub(super) looked_at: AtomicU64,
+}
+
+impl<'a, M: Model> Level<'a, M> {
+    pub(super) fn new(
+        model: &'a M,
+        key: u64,
+        visited: &'a RwLock<Fingerprints>,
+        waiting: VecDeque<Block<M::State>>,
+    ) -> Self {
+        Level {
+            model,
+            key,
+            visited,
+            waiting: Mutex::new(waiting),
+            stopped: AtomicBool::new(false),
+            found: AtomicU64::new(0),
+            transitions: AtomicU64::new(0),
+            looked_at: AtomicU64::new(0),
+        }
+    }
+
+    /// Looks at the level's states with so many threads, of which the caller's is one; false if
+    /// `watch` has ended it, which is asked after each block.
+    pub(super) fn run(
+        &self,
+        threads: usize,
+        watch: &mut dyn FnMut(&Self) -> bool,
+    ) -> (Vec<Found<M::State>>, bool) {
+        let blocks = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).len();
+        let helpers = threads.min(blocks).saturating_sub(1);
+        std::thread::scope(|scope| {
+            let helpers: Vec<_> =
+                (0..helpers).map(|_| scope.spawn(|| self.work(&mut |_| true).0)).collect();
+            let (own, went_on) = self.work(watch);
+            let mut all = vec![own];
+            for helper in helpers {
+                match helper.join() {
+                    Ok(found) => all.push(found),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            (all, went_on)
+        })
+    }
+
+    fn next_block(&self) -> Option<Block<M::State>> {
+        if self.stopped.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    /// Looks at block after block, until none is left or somebody has found what must not be.
+    fn work(&self, watch: &mut dyn FnMut(&Self) -> bool) -> (Found<M::State>, bool) {
+        let mut worker = Worker {
+            level: self,
+            visited: Some(self.read()),
+            found: Found::default(),
+            successors: Vec::new(),
+        };
+        while let Some(block) = self.next_block() {
+            let (states, transitions) = (worker.found.origins.len(), worker.found.transitions);
+            worker.block(&block);
+            let new = worker.found.origins.len() - states;
+            self.found.fetch_add(new as u64, Ordering::Relaxed);
+            self.transitions.fetch_add(worker.found.transitions - transitions, Ordering::Relaxed);
+            self.looked_at.fetch_add(block.states.len() as u64, Ordering::Relaxed);
+            if worker.found.broken.is_some() {
+                self.stopped.store(true, Ordering::Relaxed);
+            } else if !watch(self) {
+                self.stopped.store(true, Ordering::Relaxed);
+                return (worker.found, false);
+            }
+        }
+        (worker.found, true)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'a, Fingerprints> {
+        self.visited.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Worker<'l, 'a, M: Model> {
+    level: &'l Level<'a, M>,
+    /// Given back while the set grows.
+    visited: Option<RwLockReadGuard<'a, Fingerprints>>,
+    found: Found<M::State>,
+    /// The states after the steps of one state, each with its fingerprint.
+    successors: Vec<(u64, M::State)>,
+}
+
+impl<M: Model> Worker<'_, '_, M> {
+    fn block(&mut self, block: &Block<M::State>) {
+        for (nth, state) in block.states.iter().enumerate() {
+            self.expand(state, block.first + nth as u32);
+            if self.found.broken.is_some() {
+                return;
+            }
+        }
+    }
+
+    /// Takes every step from a state. The set is asked for all of the states after them before
+    /// any is entered: the answers come from all over memory, and so come side by side.
+    fn expand(&mut self, state: &M::State, at: u32) {
+        let (model, key) = (self.level.model, self.level.key);
+        let mut successors = std::mem::take(&mut self.successors);
+        successors.clear();
+        model.successors(state, &mut |_, after| {
+            let after = model.canonical(after);
+            successors.push((fingerprint::of(&after, key), after));
+        });
+        self.found.transitions += successors.len() as u64;
+        if let Some(visited) = &self.visited {
+            for (fingerprint, _) in &mut successors {
+                if visited.contains(*fingerprint) {
+                    *fingerprint = 0;
+                }
+            }
+        }
+        for (step, &(fingerprint, after)) in successors.iter().enumerate() {
+            if fingerprint != 0 && self.enter(fingerprint) {
+                if self.found.broken.is_none() && model.violated(&after).is_some() {
+                    self.found.broken = Some(self.found.origins.len());
+                }
+                self.found.push(after, at, step);
+            }
+        }
+        self.successors = successors;
+    }
+
+    /// Enters a fingerprint into the set; false if it was there.
+    fn enter(&mut self, fingerprint: u64) -> bool {
+        let visited = self.visited.get_or_insert_with(|| self.level.read());
+        let new = visited.insert(fingerprint);
+        if new && visited.is_crowded(fingerprint) {
+            self.visited = None;
+            self.level.visited.write().unwrap_or_else(PoisonError::into_inner).grow(fingerprint);
+            self.visited = Some(self.level.read());
+        }
+        new
+    }
+}

@@ -81,7 +81,8 @@ impl StateChart {
                 lanes += 1;
                 let aside = 12.0 * f64::from(lanes);
                 let middle = |(left, right): (f64, f64)| (left + right) / 2.0;
-                let (a, b) = (middle(from_place) - aside, middle(to_place) + aside);
+                // A lower line ends further left, so that it crosses none above it.
+                let (a, b) = (middle(from_place) - aside, middle(to_place) + 24.0 - aside);
                 let (low, foot) = (TOP + BOX + LANE * f64::from(lanes), TOP + BOX);
                 let (a, b) = (number(a), b);
                 path(&mut out, &format!("M{a} {foot}V{low}H{}V{foot}", number(b)), theme);

@@ -105,7 +105,7 @@ impl Default for Fingerprints {
     fn default() -> Self {
         // Of all sizes up to the first growth, so that they do not grow all at once, and the set
         // is always about two thirds full.
-        let slots = |nth: usize| FIRST_SLOTS + (FIRST_SLOTS / 2 * nth >> TABLE_BITS);
+        let slots = |nth: usize| FIRST_SLOTS + FIRST_SLOTS / 2 * nth / (1 << TABLE_BITS);
         Fingerprints { tables: (0..1 << TABLE_BITS).map(|nth| Table::new(slots(nth))).collect() }
     }
 }

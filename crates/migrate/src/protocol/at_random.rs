@@ -155,7 +155,8 @@ impl<const C: usize, const D: usize, const L: usize> Machine<C, D, L> {
             0..6 => state.uses(design, c, page, lines, &mut emit),
             6..8 => {
                 // A walk goes on; but a translation that is there is seldom evicted.
-                if state.cores[c].tlb[page] == NONE || random.below(8) == 0 {
+                let walks = state.cores[c].tlb[page] == NONE;
+                if walks || random.below(8) == 0 {
                     state.translations(design, c, page, &mut emit);
                 }
             }

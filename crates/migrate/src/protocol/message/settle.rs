@@ -37,6 +37,10 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
                 let (verb, page) = (Verb::Acknowledge, page as u8);
                 arrived(Action { verb, agent, page, line: 0, frame: NONE });
             }
+            if std::mem::take(&mut self.wires[c].late[page]) {
+                let (verb, page) = (Verb::AcknowledgeLate, page as u8);
+                arrived(Action { verb, agent, page, line: 0, frame: NONE });
+            }
         }
         if self.wires[c].phase == Phase::Answered {
             let Request { page, line, frame, .. } = self.plain.cores[c].request;

@@ -51,7 +51,8 @@ impl<const C: usize, const D: usize, const L: usize> Beside for plain::State<C, 
             None => (&mut self.cores[n].request, self.cores[n].tlb),
             Some(n) => {
                 let device = &mut self.devices[n / 2];
-                let request = if n % 2 == 0 { &mut device.read } else { &mut device.posted };
+                let request =
+                    if n.is_multiple_of(2) { &mut device.read } else { &mut device.posted };
                 (request, device.tlb)
             }
         };
@@ -69,7 +70,7 @@ impl<const C: usize, const D: usize, const L: usize> Beside for message::State<C
     fn take_away(&mut self, n: usize) -> bool {
         let phase = match n {
             n if n < C => self.wires[n].phase,
-            n if n < C + 2 * D && (n - C) % 2 == 0 => self.devices[(n - C) / 2].read.phase,
+            n if n < C + 2 * D && (n - C).is_multiple_of(2) => self.devices[(n - C) / 2].read.phase,
             n if n < C + 2 * D => self.devices[(n - C) / 2].posted.phase,
             n => {
                 let state = match (n - C - 2 * D).checked_sub(C) {

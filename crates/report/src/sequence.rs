@@ -47,8 +47,9 @@ impl SequenceChart {
         let words = MARGIN + COLUMN * self.agents.len() as f64;
         let widest = |text: &str| text_width(text, SIZE, false);
         let longest = self.steps.iter().map(|step| widest(&step.text)).fold(0.0, f64::max);
-        let title = text_width(&self.title, 15.0, true);
-        let ending = 2.0 * MARGIN + text_width(&self.ending, SIZE, true);
+        // The reader's fonts may be wider than those that were measured.
+        let title = 1.15 * text_width(&self.title, 15.0, true);
+        let ending = 2.0 * MARGIN + 1.15 * text_width(&self.ending, SIZE, true);
         let width = (words + longest + MARGIN + 30.0).max(title + 2.0 * MARGIN).max(ending);
         let top = 84.0;
         let bottom = top + ROW * self.steps.len() as f64;

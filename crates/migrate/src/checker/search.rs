@@ -3,7 +3,7 @@
 //! States wait in two lists, those of the present level and those of the next. What was visited
 //! is a set of fingerprints; beside it stand, for each state in the order of its discovery, where
 //! it came from and by which of the steps possible there. So a state costs some 20 bytes and its
-//! place in a level. Several threads may look at a level ([`super::level`]); what is found does
+//! place in a level. Several threads may look at a level (`level`); what is found does
 //! not depend on how many, but for the order of discovery within a level.
 
 use std::collections::VecDeque;

@@ -135,11 +135,13 @@ fn resume(recording: &Recording, opening: &Opening, config: Config) -> Machine {
     let layout = &recording.layout;
     let owners = Pages::owners(layout.frames());
     let Opened { table, linux, .. } = Opened::with_owners(layout, config, opening, owners);
+    let swap = if swaps(&recording.acts) { "1G" } else { "0K" };
     let text = format!(
-        "[machine]\nmemory = \"{}K\"\ncpus = {}\nkernel = \"0K\"\nswap = \"256M\"\n\
+        "[machine]\nmemory = \"{}K\"\ncpus = {}\nkernel = \"0K\"\nswap = \"{}\"\n\
          [vm]\nthp = \"never\"\n",
         layout.frames() * 4,
-        recording.cpus
+        recording.cpus,
+        swap
     );
     let mut scenario = scenario::parse(&text).expect("checked by a test");
     pace(&mut scenario.costs, &recording.acts);
@@ -148,6 +150,28 @@ fn resume(recording: &Recording, opening: &Opening, config: Config) -> Machine {
     let system: System = "linux".parse().expect("there is one");
     let resumed = Resumed { layout: layout.clone(), table, linux, pages };
     Machine::resume(&scenario, &system, resumed).expect("the layout is that of a machine")
+}
+
+/// Whether the recorded kernel had anywhere to swap to: it reclaimed memory that it had cleared for a
+/// process. (Other user memory without a mark of page cache may be page cache all the same.)
+fn swaps(acts: &[Act]) -> bool {
+    const ZERO: GfpFlags = GfpFlags(0x100);
+    let mut cleared = HashSet::new();
+    acts.iter().any(|act| match (act.did, act.by) {
+        (Did::Alloc(migrate_type, gfp), _) => {
+            match wanted(act.order, migrate_type, gfp) {
+                Wanted::Anonymous if gfp.contains(ZERO) => cleared.insert(act.frame),
+                _ => cleared.remove(&act.frame),
+            };
+            false
+        }
+        (Did::Free, By::Kswapd | By::DirectReclaim) => cleared.contains(&act.frame),
+        (Did::Free, _) => {
+            cleared.remove(&act.frame);
+            false
+        }
+        _ => false,
+    })
 }
 
 /// What a request is for, as its flags tell (6.1's numbers). Page cache is read ahead

@@ -55,7 +55,7 @@ fn work(fidelity: &Fidelity) -> Option<Table> {
             row("pages reclaimed by kswapd", kswapd, own_kswapd),
             row("pages reclaimed by requests for themselves", direct, own_direct),
             row("pages moved", driven.recorded_moved, driven.moved),
-            row("requests that only the other met", driven.unmet, driven.met),
+            row("requests that the other refused", driven.unmet, driven.met),
         ],
         ..Table::default()
     })

@@ -98,8 +98,13 @@ const FIRST_SLOTS: usize = 1 << 12;
 struct Table {
     /// 0 is an empty slot.
     slots: Vec<AtomicU64>,
-    len: AtomicUsize,
+    len: Len,
 }
+
+/// Slots in use. It has a cache line of its own: each thread writes it with every new fingerprint,
+/// and where the slots are is read for every fingerprint looked up.
+#[repr(align(64))]
+struct Len(AtomicUsize);
 
 impl Default for Fingerprints {
     fn default() -> Self {
@@ -118,7 +123,7 @@ impl Fingerprints {
         let table = self.table(fingerprint);
         let new = table.put(fingerprint);
         if new {
-            table.len.fetch_add(1, Ordering::Relaxed);
+            table.len.0.fetch_add(1, Ordering::Relaxed);
         }
         new
     }
@@ -149,7 +154,7 @@ impl Fingerprints {
     /// Fingerprints in the set.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.tables.iter().map(|table| table.len.load(Ordering::Relaxed)).sum()
+        self.tables.iter().map(|table| table.len.0.load(Ordering::Relaxed)).sum()
     }
 
     /// Whether there is none.
@@ -172,7 +177,10 @@ impl Fingerprints {
 
 impl Table {
     fn new(slots: usize) -> Table {
-        Table { slots: (0..slots).map(|_| AtomicU64::new(0)).collect(), len: AtomicUsize::new(0) }
+        Table {
+            slots: (0..slots).map(|_| AtomicU64::new(0)).collect(),
+            len: Len(AtomicUsize::new(0)),
+        }
     }
 
     #[inline]
@@ -222,7 +230,7 @@ impl Table {
 
     #[inline]
     fn is_crowded(&self) -> bool {
-        self.len.load(Ordering::Relaxed) * 5 >= self.slots.len() * 4
+        self.len.0.load(Ordering::Relaxed) * 5 >= self.slots.len() * 4
     }
 
     #[cold]

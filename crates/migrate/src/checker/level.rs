@@ -2,10 +2,11 @@
 //!
 //! Threads share the states of the level, a block at a time, and the set of fingerprints; what
 //! each finds is its own until the level ends. So they meet only where one of them enters a
-//! fingerprint, which is one atomic exchange, and where the set has to grow.
+//! fingerprint, which is one atomic exchange, and where the set has to grow. For that all others
+//! let go of it after the state that they are at.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard};
 
 use super::fingerprint::{self, Fingerprints};
@@ -14,7 +15,7 @@ use super::origins::Origins;
 
 /// States that are handed to a thread at a time, and between two looks at the caller. A power of
 /// two of them; they are freed when they have been looked at.
-const BLOCK: usize = 1 << 12;
+const BLOCK: usize = 1 << 10;
 
 /// States in the order of their discovery, of which the first is the `first`th of all.
 pub(super) struct Block<S> {
@@ -57,6 +58,8 @@ pub(super) struct Level<'a, M: Model> {
     key: u64,
     visited: &'a RwLock<Fingerprints>,
     waiting: Mutex<VecDeque<Block<M::State>>>,
+    /// Threads that wait for the others to let go of the set, to make it grow.
+    growing: AtomicUsize,
     stopped: AtomicBool,
     /// States found, steps taken and states looked at, by all threads in this level.
     pub(super) found: AtomicU64,
@@ -76,6 +79,7 @@ impl<'a, M: Model> Level<'a, M> {
             key,
             visited,
             waiting: Mutex::new(waiting),
+            growing: AtomicUsize::new(0),
             stopped: AtomicBool::new(false),
             found: AtomicU64::new(0),
             transitions: AtomicU64::new(0),
@@ -116,12 +120,8 @@ impl<'a, M: Model> Level<'a, M> {
 
     /// Looks at block after block, until none is left or somebody has found what must not be.
     fn work(&self, watch: &mut dyn FnMut(&Self) -> bool) -> (Found<M::State>, bool) {
-        let mut worker = Worker {
-            level: self,
-            visited: Some(self.read()),
-            found: Found::default(),
-            successors: Vec::new(),
-        };
+        let mut worker =
+            Worker { level: self, visited: None, found: Found::default(), successors: Vec::new() };
         while let Some(block) = self.next_block() {
             let (states, transitions) = (worker.found.origins.len(), worker.found.transitions);
             worker.block(&block);
@@ -139,6 +139,14 @@ impl<'a, M: Model> Level<'a, M> {
         (worker.found, true)
     }
 
+    /// Makes room in the set, as soon as no thread looks at it.
+    #[cold]
+    fn grow(&self, fingerprint: u64) {
+        self.growing.fetch_add(1, Ordering::Relaxed);
+        self.visited.write().unwrap_or_else(PoisonError::into_inner).grow(fingerprint);
+        self.growing.fetch_sub(1, Ordering::Relaxed);
+    }
+
     fn read(&self) -> RwLockReadGuard<'a, Fingerprints> {
         self.visited.read().unwrap_or_else(PoisonError::into_inner)
     }
@@ -146,7 +154,8 @@ impl<'a, M: Model> Level<'a, M> {
 
 struct Worker<'l, 'a, M: Model> {
     level: &'l Level<'a, M>,
-    /// Given back while the set grows.
+    /// Given back while the set grows: each other thread holds one as well, and the first that
+    /// finds no room would wait for the end of the level otherwise.
     visited: Option<RwLockReadGuard<'a, Fingerprints>>,
     found: Found<M::State>,
     /// The states after the steps of one state, each with its fingerprint.
@@ -174,11 +183,13 @@ impl<M: Model> Worker<'_, '_, M> {
             successors.push((fingerprint::of(&after, key), after));
         });
         self.found.transitions += successors.len() as u64;
-        if let Some(visited) = &self.visited {
-            for (fingerprint, _) in &mut successors {
-                if visited.contains(*fingerprint) {
-                    *fingerprint = 0;
-                }
+        if self.level.growing.load(Ordering::Relaxed) != 0 {
+            self.visited = None;
+        }
+        let visited = self.visited.get_or_insert_with(|| self.level.read());
+        for (fingerprint, _) in &mut successors {
+            if visited.contains(*fingerprint) {
+                *fingerprint = 0;
             }
         }
         for (step, &(fingerprint, after)) in successors.iter().enumerate() {
@@ -198,8 +209,7 @@ impl<M: Model> Worker<'_, '_, M> {
         let new = visited.insert(fingerprint);
         if new && visited.is_crowded(fingerprint) {
             self.visited = None;
-            self.level.visited.write().unwrap_or_else(PoisonError::into_inner).grow(fingerprint);
-            self.visited = Some(self.level.read());
+            self.level.grow(fingerprint);
         }
         new
     }

@@ -64,7 +64,7 @@ fn main() {
 /// Nanoseconds a frame, and contiguous runs that N frames come in.
 fn measure(n: u32, way: Way, broken: bool) -> (f64, f64) {
     let config = match way {
-        Way::Plain => Config { cache_batch: 0 },
+        Way::Plain => Config { cache_batch: 0, ..Config::default() },
         _ => Config::default(),
     };
     let layout = layout();

@@ -19,6 +19,7 @@ pub mod free_area;
 pub mod free_list;
 pub mod indices;
 pub mod kstack;
+pub mod kva;
 pub mod layout;
 mod migrate_type;
 pub mod page_table;

@@ -21,6 +21,18 @@ use crate::layout::Frame;
 use crate::table::{FrameTable, Owner};
 use crate::{MigrateType, Mobility, Order, ZoneKind};
 
+/// A page of an object: of a process's anonymous memory, of a file, of the kernel's own address
+/// space (`vm_object_t` and `vm_pindex_t`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectPage {
+    /// The object: a number of the caller's choosing.
+    pub object: u64,
+    /// The page, counted from where the object's superpages are aligned to.
+    pub index: u64,
+    /// Pages that the object has; `u64::MAX` if it may grow, as anonymous memory may.
+    pub pages: u64,
+}
+
 /// One request for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
@@ -38,6 +50,9 @@ pub struct Request {
     pub cpu: u16,
     /// How urgently it asks: the GFP flags, of which policies read the bits in [`gfp`].
     pub gfp_flags: u32,
+    /// Which page of which object the memory is for, where that is known. Recorded events do not
+    /// tell; simulated processes and files do.
+    pub page: Option<ObjectPage>,
 }
 
 impl Default for Request {
@@ -52,6 +67,7 @@ impl Default for Request {
             node: 0,
             cpu: 0,
             gfp_flags: gfp::KERNEL,
+            page: None,
         }
     }
 }

@@ -22,7 +22,7 @@ use proptest::prelude::*;
 
 use MigrateType::{Movable, Unmovable};
 
-const NO_CACHES: Config = Config { cache_batch: 0 };
+const NO_CACHES: Config = Config { cache_batch: 0, reservations: true };
 
 fn order(value: u8) -> Order {
     Order::new(value).unwrap()
@@ -114,7 +114,7 @@ proptest! {
         cache_batch in prop::sample::select(&[0u32, 3, 64]),
     ) {
         let layout = model::layout();
-        let mut freebsd = FreeBsd::new(&layout, Config { cache_batch });
+        let mut freebsd = FreeBsd::new(&layout, Config { cache_batch, ..Config::default() });
         model::exercise(&mut freebsd, &layout, &steps, |_, _| {});
     }
 }
@@ -194,7 +194,7 @@ proptest! {
         batches in prop::collection::vec((1..3000u32, any::<bool>()), 1..6),
         freed in prop::collection::vec(any::<prop::sample::Index>(), 0..400),
     ) {
-        let mut machine = Machine::new(16_384, Config { cache_batch: 8 });
+        let mut machine = Machine::new(16_384, Config { cache_batch: 8, ..Config::default() });
         machine.batch(16_384, Movable);
         // Holes and whole blocks: everything above the middle is free.
         for frame in (0..16_384).filter(|f| holes.contains(f) || *f >= 8192) {

@@ -314,6 +314,7 @@ impl<P: Placement> Replay<P> {
                         node,
                         cpu: event.cpu,
                         gfp_flags: gfp.0,
+                        page: None,
                     };
                     self.allocate(named, &request);
                 }

@@ -84,6 +84,7 @@ fn everything_agrees_under_every_system() {
         "linux",
         "linux-defrag",
         "freebsd",
+        "freebsd+no-reservations",
         "contiguitas",
         "superpageblocks",
     ] {
@@ -102,6 +103,19 @@ fn everything_agrees_under_every_system() {
         assert_eq!(machine.swap_used(), 0, "{system}");
         assert!(pages.frames_used_as(Use::File) > 0, "{system}: the cache outlives processes");
     }
+}
+
+/// Processes' memory fills superpages that were set aside for it, where that is not taken away.
+#[test]
+fn processes_fill_reservations() {
+    let counted = |system: &str, name: &str| {
+        let machine = run(&small(), system);
+        let counters = machine.memory().placement.counters();
+        counters.iter().find(|counter| counter.name == name).expect("a counter").value
+    };
+    assert!(counted("freebsd", "reservations_filled") > 20);
+    assert!(counted("freebsd", "reservations_broken") > 0, "memory never ran short");
+    assert_eq!(counted("freebsd+no-reservations", "reserved"), 0);
 }
 
 #[test]

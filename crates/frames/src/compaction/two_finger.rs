@@ -39,7 +39,7 @@ pub fn compact_region<P: Stepwise, S: Pages>(
             cost.free_scanned += 1;
             free += passed_at_once(table, Frame(free));
         }
-        while free < scan && !is_relocatable(table, pages, Frame(scan - 1)) {
+        while free < scan && !is_relocatable(table, placement, pages, Frame(scan - 1)) {
             cost.migrate_scanned += 1;
             scan -= 1;
         }
@@ -74,9 +74,15 @@ fn passed_at_once(table: &FrameTable, frame: Frame) -> u32 {
 
 /// Whether a single page can be moved (`vm_phys_compact_page_relocatable`: unwired, valid, of an
 /// object that migrates).
-fn is_relocatable(table: &FrameTable, pages: &impl Pages, frame: Frame) -> bool {
+fn is_relocatable(
+    table: &FrameTable,
+    placement: &impl Stepwise,
+    pages: &impl Pages,
+    frame: Frame,
+) -> bool {
     table.state(frame) == State::Allocated
         && table.order(frame) == Order::BASE
+        && !placement.is_spared(frame)
         && pages.can_isolate(table, frame, Mode::Async)
 }
 

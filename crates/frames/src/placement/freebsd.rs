@@ -10,27 +10,33 @@
 //! - **First in, first out**: freed blocks and remainders go to the end of their list, which leaves
 //!   a freed block the longest time to merge.
 //! - **Batches** ([`FreeBsd::alloc_batch`]): many single frames at once, as contiguous as can be.
+//! - **Reservations** ([`FreeBsd::reservation_at`]): where a request says which page of which object
+//!   it is for ([`Request::page`]), the object's first page sets a superpage aside for its
+//!   neighbours; under pressure the reservation that changed least recently is broken.
 //! - **Pages that are never freed** come one after the other from a superpage of their own
 //!   ([`FreeBsd::alloc_nofree`]).
 //! - **Regions worth compacting** are known at any time, by hooks where blocks enter and leave the
 //!   free lists ([`FreeBsd::compactd`]).
 //!
 //! Zones of the layout stand for the free lists by address (`VM_FREELIST_DEFAULT`, `_DMA32`,
-//! `_LOWMEM`), highest first. What is left out: reservations (`vm_reserv.c`), which hold 2 MiB for
-//! an object from its first page on.
+//! `_LOWMEM`), highest first.
 
 mod batch;
 mod counts;
 mod daemon;
 mod domain;
 mod nofree;
+mod reserv;
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use self::counts::Counts;
 pub use self::daemon::Ran;
 use self::domain::{Domain, FreeLists};
+use self::reserv::Reservations;
+pub use self::reserv::{Reservation, SetAside};
 use super::stepwise::Stepwise;
 use super::zonelist::{Depth, Zonelists};
 use super::{Counter, Placement, Request};
@@ -77,11 +83,13 @@ pub struct Config {
     /// Frames that go to or from a per-CPU cache at once; 0 for no caches. FreeBSD's caches
     /// (`vm_pgcache`) size their buckets by themselves; 64 is in their range.
     pub cache_batch: u32,
+    /// Whether objects' pages come from reservations (`VM_NRESERVLEVEL` above 0).
+    pub reservations: bool,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { cache_batch: 64 }
+        Config { cache_batch: 64, reservations: true }
     }
 }
 
@@ -91,6 +99,9 @@ pub struct FreeBsd {
     lists: Vec<FreeLists>,
     zonelists: Zonelists,
     domains: Vec<Domain>,
+    reservations: Reservations,
+    /// Whether compaction leaves pages in reservations where they are.
+    spares_reservations: bool,
     config: Config,
     counts: Counts,
 }
@@ -107,6 +118,8 @@ impl FreeBsd {
             lists: lists.map(|zone| FreeLists::new(zone, domain_of(zone.span.node))).collect(),
             zonelists: Zonelists::new(layout),
             domains: nodes.iter().map(|&node| Domain::new(layout, node)).collect(),
+            reservations: Reservations::default(),
+            spares_reservations: false,
             config,
             counts: Counts::default(),
         }
@@ -125,7 +138,8 @@ impl FreeBsd {
 
     /// Bytes that the policy takes beside the frame table.
     pub fn bytes(&self) -> usize {
-        self.domains.iter().map(|domain| domain.regions.bytes()).sum()
+        let regions: usize = self.domains.iter().map(|domain| domain.regions.bytes()).sum();
+        regions + self.reservations.bytes()
     }
 
     fn zone_of(&self, frame: Frame) -> usize {
@@ -148,7 +162,58 @@ impl FreeBsd {
             Depth::Min => lists.zone.span.watermarks.min,
             Depth::All => return true,
         };
-        lists.area.free_frames() >= mark + order.frames()
+        lists.area.free_frames() + lists.set_aside >= mark + order.frames()
+    }
+
+    /// Where the zones of the domain end that begin at position `at` of the request's zonelist.
+    fn end_of_domain(&self, request: &Request, at: usize) -> usize {
+        let zones = self.zonelists.get(request.node, request.highest_zone);
+        let domain = self.lists[zones[at]].domain;
+        let more = zones[at..].iter().take_while(|&&zone| self.lists[zone].domain == domain);
+        at + more.count()
+    }
+
+    /// A block of one domain, told by the positions of its zones in the request's zonelist: from a
+    /// reservation, from the lists, or from what a broken reservation gives
+    /// (`vm_page_alloc_domain_after`).
+    fn take_in_domain(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        zones: Range<usize>,
+        depth: Depth,
+    ) -> Option<Frame> {
+        if let Some(frame) = self.take_reserved(table, request, zones.clone(), depth) {
+            return Some(frame);
+        }
+        loop {
+            for at in zones.clone() {
+                let zone = self.zonelists.get(request.node, request.highest_zone)[at];
+                if self.allows(zone, request.order, depth)
+                    && let Some(frame) = self.take(table, zone, request)
+                {
+                    return Some(frame);
+                }
+            }
+            if !self.break_one(table, zones.clone(), request, depth) {
+                return None;
+            }
+        }
+    }
+
+    /// A block from wherever a request may look, watermarks aside.
+    fn take_anywhere(&mut self, table: &mut FrameTable, request: &Request) -> Option<Frame> {
+        let zones = self.zonelists.get(request.node, request.highest_zone).len();
+        let mut at = 0;
+        while at < zones {
+            let of_domain = at..self.end_of_domain(request, at);
+            at = of_domain.end;
+            let frame = self.take_in_domain(table, request, of_domain, Depth::All);
+            if frame.is_some() {
+                return frame;
+            }
+        }
+        None
     }
 
     /// A block of one zone, a single frame through the cache of `cpu`.
@@ -167,12 +232,6 @@ impl Placement for FreeBsd {
         let zone = self.zone_of(frame);
         let (lists, domain) = self.at(zone);
         lists.give(table, domain, frame, order, Pool::Default);
-    }
-
-    fn start(&mut self, _table: &mut FrameTable) {
-        for domain in &mut self.domains {
-            domain.regions.begin();
-        }
     }
 
     fn allocate(
@@ -198,7 +257,11 @@ impl Placement for FreeBsd {
             crate::Mobility::Movable => Pool::Default,
             _ => Pool::Direct,
         };
+        let owner = table.owner(frame);
         let order = table.release(frame);
+        if order == Order::BASE && self.leave_object(table, frame, owner) {
+            return;
+        }
         let (zone, batch) = (self.zone_of(frame), self.config.cache_batch);
         let (lists, domain) = self.at(zone);
         if order == Order::BASE && batch > 0 {
@@ -219,7 +282,8 @@ impl Placement for FreeBsd {
 
     fn cached_frames(&self) -> u64 {
         let caches: u64 = self.lists.iter().map(FreeLists::cached_frames).sum();
-        caches + self.domains.iter().map(|domain| domain.nofree.left()).sum::<u64>()
+        let set_aside: u64 = self.lists.iter().map(|lists| lists.set_aside).sum();
+        caches + set_aside + self.domains.iter().map(|domain| domain.nofree.left()).sum::<u64>()
     }
 
     fn counters(&self) -> Vec<Counter> {
@@ -232,6 +296,7 @@ impl Placement for FreeBsd {
             lists.validate(table);
         }
         self.validate_regions(table);
+        self.validate_reservations(table);
         let cached = |domain: &Domain| domain.nofree.frames().collect::<Vec<_>>();
         for frame in self.domains.iter().flat_map(cached) {
             assert!(
@@ -254,13 +319,13 @@ impl Stepwise for FreeBsd {
             return None;
         }
         let zones = self.zonelists.get(request.node, request.highest_zone).len();
-        for at in 0..zones {
-            let zone = self.zonelists.get(request.node, request.highest_zone)[at];
-            if !self.allows(zone, request.order, depth) {
-                continue;
-            }
-            if let Some(frame) = self.take(table, zone, request) {
+        let mut at = 0;
+        while at < zones {
+            let of_domain = at..self.end_of_domain(request, at);
+            at = of_domain.end;
+            if let Some(frame) = self.take_in_domain(table, request, of_domain, depth) {
                 table.allocate(frame, request.order, request.mobility, owner);
+                self.enter_object(request, owner);
                 return Some(frame);
             }
         }
@@ -268,7 +333,7 @@ impl Stepwise for FreeBsd {
     }
 
     fn free_frames(&self, zone: usize) -> u64 {
-        self.lists[zone].area.free_frames()
+        self.lists[zone].area.free_frames() + self.lists[zone].set_aside
     }
 
     fn free_counts(&self, zone: usize) -> [u64; ORDERS] {
@@ -276,8 +341,9 @@ impl Stepwise for FreeBsd {
     }
 
     fn watermark_ok(&self, zone: usize, order: Order, mark: u64, _highest: ZoneKind) -> bool {
-        let area = &self.lists[zone].area;
-        area.free_frames() >= mark + order.frames() && area.has_block(order)
+        let FreeLists { area, set_aside, .. } = &self.lists[zone];
+        let has_block = area.has_block(order) || (order == Order::BASE && *set_aside > 0);
+        area.free_frames() + set_aside >= mark + order.frames() && has_block
     }
 
     fn drain(&mut self, table: &mut FrameTable) {
@@ -293,8 +359,19 @@ impl Stepwise for FreeBsd {
         lists.remove(table, domain, frame)
     }
 
-    /// To the pool of pages of objects, from which it was most likely taken.
+    /// To the reservation that it was taken from, or to the pool of pages of objects, from which it
+    /// was most likely taken.
     fn give_block(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
-        self.seed(table, frame, order);
+        if order > Order::BASE || !self.depopulate(table, frame) {
+            self.seed(table, frame, order);
+        }
+    }
+
+    fn give_up(&mut self, table: &mut FrameTable, range: Range<Frame>) {
+        self.break_range(table, range);
+    }
+
+    fn is_spared(&self, frame: Frame) -> bool {
+        self.spares_reservations && self.reservations.at(frame).is_some()
     }
 }

@@ -6,6 +6,8 @@
 //! reclaim, compact, and try again. And what makes contiguity (compaction, linear reclaim, ranges
 //! of 1 GiB, offlining of sections) has to take free blocks where they lie.
 
+use core::ops::Range;
+
 use super::zonelist::Depth;
 use super::{Placement, Request};
 use crate::free_area::ORDERS;
@@ -51,6 +53,16 @@ pub trait Stepwise: Placement {
 
     /// Puts a block that is on no list back, past the per-CPU lists (`__free_one_page`).
     fn give_block(&mut self, table: &mut FrameTable, frame: Frame, order: Order);
+
+    /// Gives up what the policy has set aside for anyone in a range that is about to be emptied by
+    /// address; what is free of it goes to the free lists.
+    fn give_up(&mut self, _table: &mut FrameTable, _range: Range<Frame>) {}
+
+    /// Whether compaction had better leave the page at `frame` where it is, as what it leaves behind
+    /// would be free for its neighbours only.
+    fn is_spared(&self, _frame: Frame) -> bool {
+        false
+    }
 
     /// The type of the pageblock that contains `frame`; movable where the policy has none.
     fn pageblock_type(&self, _frame: Frame) -> MigrateType {

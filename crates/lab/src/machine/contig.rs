@@ -64,6 +64,7 @@ impl Machine {
     fn take_range(&mut self, start: Frame, order: Order) -> bool {
         self.memory.placement.drain(&mut self.memory.table);
         let end = start.offset(order.frames());
+        self.memory.placement.give_up(&mut self.memory.table, start..end);
         let mut taken = Taken::new();
         let emptied = self.empty_range(start, end, &mut taken);
         if !emptied {

@@ -1,6 +1,6 @@
 //! Page faults: new memory, memory that was swapped out, huge pages.
 
-use frames::placement::{Request, gfp};
+use frames::placement::{ObjectPage, Request, gfp};
 use frames::{MigrateType, Mobility, Order};
 
 use super::Machine;
@@ -20,7 +20,7 @@ impl Machine {
             self.own(process, index, id);
             return Some(Order::HUGE.frames() as u32);
         }
-        let id = self.allocate(&self.request_for_users(Order::BASE, gfp::KERNEL))?;
+        let id = self.allocate(&self.request_for_page(process, index))?;
         self.own(process, index, id);
         Some(1)
     }
@@ -44,7 +44,7 @@ impl Machine {
         self.counters.pgmajfault += 1;
         self.counters.pswpin += 1;
         self.spend(self.scenario.costs.fault_ns);
-        let id = self.allocate(&self.request_for_users(Order::BASE, gfp::KERNEL))?;
+        let id = self.allocate(&self.request_for_page(process, index))?;
         let shadow = self.swap.take(slot) as u32;
         let done = self.disk.submit(self.clock.now_ns(), 1);
         self.slice.wait_until_ns = self.slice.wait_until_ns.max(done);
@@ -83,6 +83,15 @@ impl Machine {
     /// (`alloc_hugepage_khugepaged_gfpmask`).
     pub(super) fn request_to_collapse(&self) -> Request {
         self.request_for_users(Order::HUGE, gfp::KERNEL & !gfp::KSWAPD_RECLAIM)
+    }
+
+    /// A page of a process's memory, which is an object of its own in systems that ask. Each life of
+    /// a process's number is another object.
+    fn request_for_page(&self, process: u32, index: u32) -> Request {
+        let generation = u64::from(self.processes[process as usize].generation);
+        let object = generation << 32 | u64::from(process);
+        let page = ObjectPage { object, index: u64::from(index), pages: u64::MAX };
+        Request { page: Some(page), ..self.request_for_users(Order::BASE, gfp::KERNEL) }
     }
 
     fn request_for_users(&self, order: Order, gfp_flags: u32) -> Request {

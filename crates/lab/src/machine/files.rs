@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use frames::placement::{Request, gfp};
+use frames::placement::{ObjectPage, Request, gfp};
 use frames::{MigrateType, Mobility};
 
 use super::Machine;
@@ -61,6 +61,8 @@ pub(super) struct File {
 
 /// Pages under one tree node (`XA_CHUNK_SIZE`).
 const NODE: u32 = 64;
+/// Files among the objects of a machine, beside the memory of its processes.
+const FILES: u64 = 1 << 63;
 /// Pages read ahead at once (128 KiB, `read_ahead_kb`).
 pub(super) const READ_AHEAD: u32 = 32;
 
@@ -263,11 +265,18 @@ impl Machine {
         }
         // Counted before the page is there, so that reclaim on the way does not free the node.
         self.files.files[file as usize].nodes[node].1 += 1;
+        // Only what is mapped is laid out for superpages (`vm_object_color`).
+        let page = self.files.files[file as usize].mapped.then(|| ObjectPage {
+            object: FILES | u64::from(file),
+            index: u64::from(index),
+            pages: u64::from(self.files.len(file)),
+        });
         let request = Request {
             migrate_type: MigrateType::Movable,
             mobility: Mobility::Movable,
             highest_zone: self.highest_for_users(),
             gfp_flags: gfp::KERNEL,
+            page,
             ..Request::default()
         };
         let Some(id) = self.allocate(&request) else {

@@ -51,6 +51,7 @@ impl Machine {
             return false;
         }
         let end = section.offset(order.frames());
+        self.memory.placement.give_up(&mut self.memory.table, section..end);
         let mut at = section;
         while at < end {
             if self.memory.table.state(at) == State::Allocated {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use frames::placement::buddy::Buddy;
-use frames::placement::freebsd::FreeBsd;
+use frames::placement::freebsd::{self, FreeBsd};
 use frames::placement::linux::{self, Linux};
 use frames::placement::lists::{Division, Lists};
 use frames::placement::regions::Regions;
@@ -27,7 +27,10 @@ pub enum Placing {
     /// Pageblocks by migrate type (Linux 6.1).
     Linux,
     /// FreeBSD's physical memory allocator.
-    FreeBsd,
+    FreeBsd {
+        /// Whether superpages are set aside for processes and mapped files.
+        reservations: bool,
+    },
     /// Two regions with a moving border (Contiguitas).
     Contiguitas,
     /// Gigabytes kept clean of unmovable memory (proposed to Linux in 2026).
@@ -204,10 +207,16 @@ impl System {
             "linux-defrag" => {
                 (Placing::Linux, Policies { defrag_mode: true, ..Policies::LINUX_6_1 })
             }
-            // Refault distances and khugepaged are Linux's own.
+            // Refault distances and khugepaged are Linux's own, and so are huge pages at the first
+            // fault: FreeBSD's come from reservations whose pages are all in use.
             "freebsd" => (
-                Placing::FreeBsd,
-                Policies { workingset: false, khugepaged: false, ..Policies::WITHOUT_COMPACTION },
+                Placing::FreeBsd { reservations: true },
+                Policies {
+                    workingset: false,
+                    huge_pages: false,
+                    khugepaged: false,
+                    ..Policies::WITHOUT_COMPACTION
+                },
             ),
             "contiguitas" => (Placing::Contiguitas, Policies::LINUX_6_1),
             "superpageblocks" => (Placing::Superpageblocks, Policies::WITHOUT_COMPACTION),
@@ -243,6 +252,12 @@ impl System {
             self.kernelcore = Some(bytes as u64);
             return Ok(());
         }
+        if let Placing::FreeBsd { reservations } = &mut self.placing
+            && option == "no-reservations"
+        {
+            *reservations = false;
+            return Ok(());
+        }
         if option == "no-defrag-mode" && self.policies.defrag_mode {
             (self.policies.defrag_mode, self.linux.defrag_mode) = (false, false);
             return Ok(());
@@ -261,7 +276,8 @@ impl System {
                 let own = self.policies.defrag_mode.then_some("no-defrag-mode");
                 own.into_iter().chain(LINUX_SWITCHES.iter().map(|(name, _)| *name)).collect()
             }
-            Placing::FreeBsd | Placing::Contiguitas | Placing::Superpageblocks => vec!["none"],
+            Placing::FreeBsd { .. } => vec!["no-reservations"],
+            Placing::Contiguitas | Placing::Superpageblocks => vec!["none"],
         };
         Err(UnknownSystem::Option {
             system: self.name.split('+').next().unwrap_or_default().to_owned(),
@@ -304,7 +320,10 @@ impl System {
             Placing::Contiguitas => {
                 Placed::Regions(Box::new(Regions::new(layout, Default::default())))
             }
-            Placing::FreeBsd => Placed::FreeBsd(Box::new(FreeBsd::new(layout, Default::default()))),
+            Placing::FreeBsd { reservations } => {
+                let config = freebsd::Config { reservations, ..Default::default() };
+                Placed::FreeBsd(Box::new(FreeBsd::new(layout, config)))
+            }
             Placing::Superpageblocks => {
                 Placed::Superpageblocks(Box::new(Superpageblocks::new(layout, Default::default())))
             }

@@ -47,11 +47,14 @@ pub struct Compactd {
     pub threshold: i64,
     /// Which of the sources to follow.
     pub reading: Reading,
+    /// Whether pages stay where they are that lie in reservations. The code under review moves them:
+    /// their frames come free for the reservation, not for the free lists.
+    pub spare_reservations: bool,
 }
 
 impl Default for Compactd {
     fn default() -> Compactd {
-        Compactd { threshold: 300, reading: Reading::AsIntended }
+        Compactd { threshold: 300, reading: Reading::AsIntended, spare_reservations: false }
     }
 }
 

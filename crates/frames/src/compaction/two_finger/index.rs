@@ -1,8 +1,8 @@
 //! Which regions are worth compacting: a score for each, kept by hooks in the buddy allocator.
 //!
 //! Memory is divided into regions of a fixed size. A region's score is the number of single frames
-//! freed in it less those allocated from it: free memory that came in crumbs. Physical memory is
-//! sparse, so a region may lie in a hole, wholly or in part: regions without memory are jumped
+//! on the free lists that lie in it: one more wherever a block of order 0 enters a list, one less
+//! wherever one leaves. Physical memory is sparse, so a region may lie in a hole, wholly or in part: regions without memory are jumped
 //! over, and of the others the index knows the stretches that are memory.
 
 use alloc::vec::Vec;
@@ -21,7 +21,7 @@ pub const BEST: usize = 10;
 struct Region {
     /// Frames that are free (`holecnt`).
     free: u32,
-    /// Single frames freed less single frames allocated, never below 0.
+    /// Free blocks of a single frame (`score`).
     score: u32,
     /// Stretches of memory in it, ascending; none if it is a hole.
     memory: Vec<Range<u32>>,
@@ -69,37 +69,16 @@ impl RegionIndex {
         RegionIndex { base: first, regions, next: 0 }
     }
 
-    /// Memory that boot handed over did not come in crumbs, whatever it came in.
-    pub(crate) fn begin(&mut self) {
-        for region in &mut self.regions {
-            region.score = 0;
-        }
-    }
-
-    /// A block left the free lists.
+    /// Takes note of what changed on the free lists near `frame`, within one region: so many more or
+    /// fewer free frames, and so many more or fewer free blocks of a single frame
+    /// (`vm_phys_update_search_index`).
     #[inline]
-    pub fn allocated(&mut self, frame: Frame, order: Order) {
+    pub fn change(&mut self, frame: Frame, free: i32, singles: i32) {
         let region = &mut self.regions[number(frame) - self.base];
-        region.free -= order.frames() as u32;
-        if order == Order::BASE {
-            region.score = region.score.saturating_sub(1);
-        }
-    }
-
-    /// Several single frames left the free lists at once, within one region.
-    #[inline]
-    pub fn allocated_singles(&mut self, frame: Frame, count: u32) {
-        let region = &mut self.regions[number(frame) - self.base];
-        region.free -= count;
-        region.score = region.score.saturating_sub(count);
-    }
-
-    /// A block came back to the free lists.
-    #[inline]
-    pub fn freed(&mut self, frame: Frame, order: Order) {
-        let region = &mut self.regions[number(frame) - self.base];
-        region.free += order.frames() as u32;
-        region.score += u32::from(order == Order::BASE);
+        debug_assert!(region.free.checked_add_signed(free).is_some(), "free frames at {frame:?}");
+        debug_assert!(region.score.checked_add_signed(singles).is_some(), "singles at {frame:?}");
+        region.free = region.free.wrapping_add_signed(free);
+        region.score = region.score.wrapping_add_signed(singles);
     }
 
     /// Free frames and score of the region that contains `frame`.
@@ -137,10 +116,13 @@ impl RegionIndex {
         self.regions.capacity() * size_of::<Region>() + stretches * size_of::<Range<u32>>()
     }
 
-    /// Free frames of each region, by the number of its first frame.
-    pub(crate) fn free_by_region(&self) -> impl Iterator<Item = (Frame, u32)> {
+    /// Free frames and score of each region, by its first frame.
+    pub(crate) fn each(&self) -> impl Iterator<Item = (Frame, (u32, u32))> {
         let start = |at: usize| Frame(((self.base + at) << REGION.get()) as u32);
-        self.regions.iter().enumerate().map(move |(at, region)| (start(at), region.free))
+        self.regions
+            .iter()
+            .enumerate()
+            .map(move |(at, region)| (start(at), (region.free, region.score)))
     }
 }
 
@@ -177,10 +159,9 @@ mod tests {
         let mut index = RegionIndex::new(layout.zones().iter());
         for zone in layout.zones() {
             for frame in (zone.start.0..zone.end.0).map(Frame) {
-                index.freed(frame, Order::BASE);
+                index.change(frame, 1, 0);
             }
         }
-        index.begin();
         index
     }
 
@@ -189,29 +170,12 @@ mod tests {
         let mut index = sparse();
         let skips: Vec<u32> = index.regions.iter().map(|region| region.skip).collect();
         assert_eq!(skips, [3, 2, 1, 1, 1]);
-        assert!(index.best().is_empty(), "nothing came in crumbs");
+        assert!(index.best().is_empty(), "no crumbs");
         let last = Frame((4 * SIZE + 50) as u32);
-        index.allocated(last, Order::BASE);
-        index.freed(last, Order::BASE);
+        index.change(last, 0, 1);
         assert_eq!(index.of(last), (100, 1));
         let start = (4 * SIZE) as u32;
         assert_eq!(index.best(), [Frame(start)..Frame(start + 100)]);
-    }
-
-    #[test]
-    fn the_score_counts_single_frames_and_never_falls_below_none() {
-        let mut index = sparse();
-        let frame = Frame(512);
-        for order in [0, 9, 0, 3].map(|order| Order::new(order).unwrap()) {
-            index.allocated(frame, order);
-        }
-        assert_eq!(index.of(frame), ((SIZE / 2) as u32 - 522, 0));
-        for order in [3, 0, 9, 0].map(|order| Order::new(order).unwrap()) {
-            index.freed(frame, order);
-        }
-        assert_eq!(index.of(frame), ((SIZE / 2) as u32, 2));
-        index.allocated_singles(frame, 5);
-        assert_eq!(index.of(frame), ((SIZE / 2) as u32 - 5, 0));
     }
 
     #[test]
@@ -220,9 +184,7 @@ mod tests {
         let mut index = RegionIndex::new(layout.zones().iter());
         let scores = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 0];
         for (at, score) in scores.into_iter().enumerate() {
-            for _ in 0..score {
-                index.freed(Frame((at as u64 * SIZE) as u32), Order::BASE);
-            }
+            index.change(Frame((at as u64 * SIZE) as u32), score, score);
         }
         let found: Vec<usize> = index.best().iter().map(|range| number(range.start)).collect();
         assert_eq!(found, [5, 12, 14, 11, 13, 7, 4, 8, 10, 2]);

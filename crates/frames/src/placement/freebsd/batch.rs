@@ -13,6 +13,7 @@ use crate::Order;
 use crate::free_area::End;
 use crate::layout::Frame;
 use crate::placement::Request;
+use crate::placement::zonelist::Depth;
 use crate::table::{FrameTable, Owner};
 
 impl FreeBsd {
@@ -38,7 +39,12 @@ impl FreeBsd {
             let zone = self.zonelists.get(request.node, request.highest_zone)[at];
             while done < count {
                 let pool = Pool::of(request.migrate_type);
-                let Some(run) = self.take_run(table, zone, count - done, pool) else { break };
+                let Some(run) = self.take_run(table, zone, count - done, pool) else {
+                    if self.break_one(table, at..at + 1, request, Depth::All) {
+                        continue;
+                    }
+                    break;
+                };
                 let frames = run.end.0 - run.start.0;
                 table.allocate_singles(run.start, frames, request.mobility, owner + done);
                 done += frames;
@@ -81,7 +87,9 @@ impl FreeBsd {
         let start = lists.area.list(found, from as usize).front()?;
         lists.area.remove(table, start);
         let taken = wanted.min(found.frames() as u32);
-        domain.regions.allocated_singles(start, taken);
+        // Of the rest, one block is a single frame if an odd number was taken.
+        let singles = if found == Order::BASE { -1 } else { taken as i32 & 1 };
+        domain.regions.change(start, -(taken as i32), singles);
         // The rest, in the largest blocks that fit (`vm_phys_enq_range`).
         let mut offset = u64::from(taken);
         while offset < found.frames() {

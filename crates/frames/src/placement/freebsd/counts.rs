@@ -14,6 +14,11 @@ pub(super) struct Counts {
     pub(super) batched_frames: u64,
     pub(super) batch_runs: u64,
     pub(super) nofree_frames: u64,
+    pub(super) reserved: u64,
+    pub(super) reservations_filled: u64,
+    pub(super) reservations_broken: u64,
+    pub(super) reservations_freed: u64,
+    pub(super) superpages_opened: u64,
     pub(super) compactd_runs: u64,
     pub(super) pages_moved: u64,
 }
@@ -37,6 +42,27 @@ impl Counts {
             counter("batched_frames", "frames that they were given", self.batched_frames),
             counter("batch_runs", "contiguous runs that those frames came in", self.batch_runs),
             counter("nofree_frames", "frames handed out never to be freed", self.nofree_frames),
+            counter("reserved", "superpages set aside for an object", self.reserved),
+            counter(
+                "reservations_filled",
+                "times that a reservation had all of its pages in use: a superpage",
+                self.reservations_filled,
+            ),
+            counter(
+                "reservations_broken",
+                "reservations whose free pages were given to others, oldest first",
+                self.reservations_broken,
+            ),
+            counter(
+                "reservations_freed",
+                "reservations given back whole, with their last page",
+                self.reservations_freed,
+            ),
+            counter(
+                "superpages_opened",
+                "full reservations that a page left while its neighbours stayed",
+                self.superpages_opened,
+            ),
             counter("compactd_runs", "times that compactd compacted a domain", self.compactd_runs),
             counter("pages_moved", "pages that compaction moved", self.pages_moved),
         ]

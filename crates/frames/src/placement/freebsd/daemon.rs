@@ -59,6 +59,7 @@ impl FreeBsd {
             return Some(ran);
         }
         let mut progress = Progress::new(before);
+        self.spares_reservations = daemon.spare_reservations;
         loop {
             for region in self.domains[domain].regions.best() {
                 ran.cost += compact_region(table, self, pages, region);
@@ -76,23 +77,24 @@ impl FreeBsd {
     }
 
     /// # Panics
-    /// If a region counts other free frames than its memory's free lists have.
+    /// If a region counts other free frames, or other single ones, than its memory's free lists have.
     pub(super) fn validate_regions(&self, table: &FrameTable) {
-        let mut free: BTreeMap<(usize, usize), u32> = BTreeMap::new();
+        let mut free: BTreeMap<(usize, usize), (u32, u32)> = BTreeMap::new();
         for lists in &self.lists {
             for (kind, order) in (0..2).flat_map(|kind| {
                 crate::Order::up_to(lists.area.largest()).map(move |order| (kind, order))
             }) {
                 for frame in lists.area.list(order, kind).iter(table) {
-                    *free.entry((lists.domain, number(frame))).or_default() +=
-                        order.frames() as u32;
+                    let region = free.entry((lists.domain, number(frame))).or_default();
+                    region.0 += order.frames() as u32;
+                    region.1 += u32::from(order == crate::Order::BASE);
                 }
             }
         }
         for (domain, kept) in self.domains.iter().enumerate() {
-            for (start, counted) in kept.regions.free_by_region() {
-                let found = free.remove(&(domain, number(start))).unwrap_or(0);
-                assert_eq!(counted, found, "free frames of the region at {start:?}");
+            for (start, counted) in kept.regions.each() {
+                let found = free.remove(&(domain, number(start))).unwrap_or_default();
+                assert_eq!(counted, found, "free frames and singles of the region at {start:?}");
             }
         }
         assert!(free.is_empty(), "free frames of no region: {free:?}");

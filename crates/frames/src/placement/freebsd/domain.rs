@@ -39,13 +39,15 @@ pub(super) struct FreeLists {
     /// Index of the domain.
     pub(super) domain: usize,
     pub(super) area: FreeArea<2>,
+    /// Free frames that reservations hold, which count as the zone's all the same.
+    pub(super) set_aside: u64,
     caches: Vec<Caches>,
 }
 
 impl FreeLists {
     pub(super) fn new(zone: &Zone, domain: usize) -> FreeLists {
         let area = FreeArea::new(zone.start..zone.end, LARGEST);
-        FreeLists { zone: zone.clone(), domain, area, caches: Vec::new() }
+        FreeLists { zone: zone.clone(), domain, area, set_aside: 0, caches: Vec::new() }
     }
 
     /// A block of a pool, or else of the other, whose largest block changes pools
@@ -66,7 +68,9 @@ impl FreeLists {
         })?;
         let frame = self.area.list(found, from as usize).front()?;
         self.area.remove(table, frame);
-        domain.regions.allocated(frame, order);
+        // Whole, a single frame leaves its list; split off, it leaves its buddy on it.
+        let singles = i32::from(order == Order::BASE) * if found == order { -1 } else { 1 };
+        domain.regions.change(frame, -(order.frames() as i32), singles);
         // Upper halves go to the end of their lists (`vm_phys_split_pages`).
         let halves = Order::up_to(found).rev().skip(1).take_while(|&half| half >= order);
         for half in halves {
@@ -85,9 +89,23 @@ impl FreeLists {
         order: Order,
         pool: Pool,
     ) {
-        domain.regions.freed(frame, order);
-        let (frame, order) = self.area.merge(table, frame, order, |_, _, _| true);
-        self.area.insert(table, frame, order, pool as usize, End::Tail);
+        let (merged, into) = self.area.merge(table, frame, order, |_, _, _| true);
+        self.area.insert(table, merged, into, pool as usize, End::Tail);
+        // A single frame joins its list, or takes its buddy off it.
+        let singles = i32::from(order == Order::BASE) * if into == order { 1 } else { -1 };
+        domain.regions.change(frame, order.frames() as i32, singles);
+    }
+
+    /// Puts a block on its list that has no free buddy (`vm_phys_enqueue_contig`).
+    pub(super) fn enqueue(
+        &mut self,
+        table: &mut FrameTable,
+        domain: &mut Domain,
+        frame: Frame,
+        order: Order,
+    ) {
+        self.area.insert(table, frame, order, Pool::Default as usize, End::Tail);
+        domain.regions.change(frame, order.frames() as i32, i32::from(order == Order::BASE));
     }
 
     /// Takes a free block off its list, whole.
@@ -98,7 +116,7 @@ impl FreeLists {
         frame: Frame,
     ) -> Order {
         let order = self.area.remove(table, frame);
-        domain.regions.allocated(frame, order);
+        domain.regions.change(frame, -(order.frames() as i32), -i32::from(order == Order::BASE));
         order
     }
 

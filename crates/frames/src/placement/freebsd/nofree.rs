@@ -58,11 +58,8 @@ impl FreeBsd {
             self.domains[domain].nofree.bump(table)
         } else {
             // No superpage left: as any other page.
-            let zones = self.zonelists.get(request.node, request.highest_zone).to_vec();
-            zones.into_iter().find_map(|zone| {
-                let (lists, domain) = self.at(zone);
-                lists.take(table, domain, Order::BASE, Pool::Direct)
-            })?
+            let single = Request { order: Order::BASE, page: None, ..*request };
+            self.take_anywhere(table, &single)?
         };
         self.counts.nofree_frames += 1;
         table.allocate(frame, Order::BASE, Mobility::Unmovable, owner);

@@ -171,6 +171,7 @@ impl Regions {
             node: self.nodes[node].number,
             cpu: 0,
             gfp_flags: gfp::KERNEL,
+            page: None,
         };
         self.take_near_border(table, node, &request).or_else(|| {
             if !self.resize_on_failure(table, &request, true) {

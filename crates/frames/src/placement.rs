@@ -136,6 +136,22 @@ pub trait Placement {
         true
     }
 
+    /// Takes the pin off the block of `owner` and the owners after it, which is movable again from
+    /// now on, wherever it lies and in however many pieces. Systems that moved it before it was
+    /// pinned may move it back, or leave it counted as unmovable until it is freed.
+    ///
+    /// # Panics
+    /// If the owners hold nothing.
+    fn unpin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) {
+        let (mut at, end) = (owner, owner + order.frames() as Owner);
+        while at < end {
+            let frame = table.block_of(at).expect("what is pinned lies somewhere");
+            let order = table.release(frame);
+            table.allocate(frame, order, Mobility::Movable, at);
+            at += order.frames() as Owner;
+        }
+    }
+
     /// Adds the free blocks by order and migrate type of one zone of the layout, as
     /// `/proc/pagetypeinfo` shows them: frames on per-CPU lists are not among them. Policies
     /// without types report all of it under one.

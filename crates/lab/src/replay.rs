@@ -5,6 +5,8 @@
 //! each recorded frame's memory lies now. A block may be freed in other pieces than it was
 //! allocated in, as the kernel does with split compound pages.
 
+mod pins;
+
 use frames::placement::{Counter, Placement, Request};
 use frames::table::mobility_of;
 use frames::{BlockCounts, Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
@@ -13,6 +15,7 @@ use std::collections::HashSet;
 use trace::import::gfp_names::Renumbering;
 use trace::{Event, GfpFlags, What};
 
+use self::pins::Pins;
 use crate::found::{Content, Found};
 use crate::held::Held;
 
@@ -51,6 +54,18 @@ pub struct Counts {
     pub frees_implied: u64,
     /// Frees that only the batched event told of.
     pub frees_by_batch_only: u64,
+    /// Recorded pins.
+    pub pins: u64,
+    /// Frames pinned that nobody was known to hold.
+    pub pins_of_unknown: u64,
+    /// Pins of blocks that could not move in any case, for which nothing was to be done.
+    pub pins_of_unmovable: u64,
+    /// Blocks that were to be moved before they were pinned and found no room.
+    pub pins_refused: u64,
+    /// Recorded ends of pins.
+    pub unpins: u64,
+    /// Blocks that were freed while they were still known to be pinned.
+    pub pins_ended_by_free: u64,
     /// Events that name a frame outside every zone.
     pub outside_zones: u64,
     /// Blocks that do not start at a multiple of their size.
@@ -75,6 +90,7 @@ pub struct Replay<P> {
     failed: HashSet<Frame>,
     /// Pageblocks of memory that was not initialised when the recording began, by number.
     untouched: Vec<bool>,
+    pins: Pins,
     counts: Counts,
     until_maintenance: u32,
     gfp_numbers: GfpNumbers,
@@ -104,6 +120,7 @@ impl<P: Placement> Replay<P> {
             layout,
             placement,
             failed: HashSet::new(),
+            pins: Pins::default(),
             counts: Counts::default(),
             until_maintenance: MAINTENANCE_EVERY,
             gfp_numbers: GfpNumbers::new(found.gfp_numbers.clone()),
@@ -290,9 +307,10 @@ impl<P: Placement> Replay<P> {
     #[inline]
     fn named(&self, event: &Event) -> Frame {
         match event.what {
-            What::Alloc { pfn, .. } | What::Free { pfn, .. } => {
-                self.layout.frame(pfn).unwrap_or(Frame::NONE)
-            }
+            What::Alloc { pfn, .. }
+            | What::Free { pfn, .. }
+            | What::Pin { pfn, .. }
+            | What::Unpin { pfn, .. } => self.layout.frame(pfn).unwrap_or(Frame::NONE),
             _ => Frame::NONE,
         }
     }
@@ -333,6 +351,16 @@ impl<P: Placement> Replay<P> {
                 {
                     self.counts.frees_by_batch_only += 1;
                     self.free(frame, Order::BASE, event.cpu);
+                }
+            }
+            What::Pin { order, .. } | What::Unpin { order, .. } => {
+                // Any frame of a block may be named.
+                if named == Frame::NONE || order > Order::GIGANTIC {
+                    self.counts.outside_zones += 1;
+                } else if matches!(event.what, What::Pin { .. }) {
+                    self.pin(named, order);
+                } else {
+                    self.unpin(named, order);
                 }
             }
             What::AllocFailed { .. } => self.counts.failed_in_kernel += 1,
@@ -388,6 +416,9 @@ impl<P: Placement> Replay<P> {
     }
 
     fn free(&mut self, frame: Frame, order: Order, cpu: u16) {
+        if !self.pins.is_empty() {
+            self.end_pins(frame, order);
+        }
         // The common case: the block is freed as it was allocated.
         if let Some(placed) = self.table.block_of(frame.0)
             && self.table.order(placed) == order
@@ -412,6 +443,7 @@ impl<P: Placement> Replay<P> {
     fn free_held(&mut self, frame: Frame, order: Order, cpu: u16) {
         let held = each(frame, order.frames()).filter(|f| self.held.contains(f.0)).count();
         self.counts.frees_implied += held as u64;
+        self.end_pins(frame, order);
         self.free_parts(frame, order, cpu);
     }
 
@@ -466,6 +498,7 @@ impl<P: Placement> Replay<P> {
     /// If anything contradicts.
     pub fn validate(&self) {
         self.placement.validate(&self.table);
+        self.validate_pins();
         for owner in 0..self.table.owners() as u32 {
             let lies = self.table.block_containing(owner).is_some();
             assert_eq!(self.held.contains(owner), lies, "recorded frame {owner}");

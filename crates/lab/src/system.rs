@@ -83,7 +83,8 @@ impl SystemName {
             }
             SystemName::FreeBsd => {
                 "FreeBSD's vm_phys: free lists of orders 0 to 12 in two pools, first in, first out, \
-                 a cache of single frames per CPU; without reservations, reclaim and compaction"
+                 a cache of single frames per CPU; without reservations (no trace tells of objects), \
+                 reclaim and compaction"
             }
             SystemName::Linux => {
                 "placement of Linux 6.1: pageblocks by migrate type, fallback and stealing, per-CPU \

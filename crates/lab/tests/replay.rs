@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 use frames::layout::{Watermarks, ZoneSpan};
 use frames::placement::Placement;
 use frames::placement::buddy::Buddy;
+use frames::placement::freebsd::FreeBsd;
 use frames::placement::linux::Linux;
 use frames::placement::regions::Regions;
+use frames::placement::superpageblocks::Superpageblocks;
 use frames::{Frame, Layout, MigrateType, Order, Pfn, ZoneKind};
 use host::texts::zoneinfo::{Watermarks as Marks, ZoneInfo};
 use host::{FrameRun, PageFlags, ZoneId};
@@ -93,6 +95,14 @@ fn alloc(pfn: u64, order: u8, migrate_type: MigrateType) -> Event {
     event(What::Alloc { pfn: Pfn(pfn), order, migrate_type, gfp, stack: StackId::NONE })
 }
 
+fn pin(pfn: u64, order: u8) -> Event {
+    event(What::Pin { pfn: Pfn(pfn), order: Order::new(order).unwrap() })
+}
+
+fn unpin(pfn: u64, order: u8) -> Event {
+    event(What::Unpin { pfn: Pfn(pfn), order: Order::new(order).unwrap() })
+}
+
 fn free(pfn: u64, order: u8) -> Event {
     event(What::Free { pfn: Pfn(pfn), order: Order::new(order).unwrap() })
 }
@@ -107,12 +117,14 @@ fn any_event() -> impl Strategy<Value = Event> {
         MigrateType::Movable,
         MigrateType::Reclaimable,
     ]);
-    (pfn, order, migrate_type, 0..8u8).prop_map(|(pfn, order, migrate_type, kind)| {
+    (pfn, order, migrate_type, 0..12u8).prop_map(|(pfn, order, migrate_type, kind)| {
         // One event in eight keeps its misalignment.
         let aligned = if kind == 0 { pfn } else { pfn & !((1 << order) - 1) };
         match kind {
             0..=4 => alloc(aligned, order, migrate_type),
             5..=6 => free(aligned, order),
+            8..=9 => pin(pfn, if kind == 8 { 0 } else { order }),
+            10..=11 => unpin(pfn, if kind == 10 { 0 } else { order }),
             _ => event(What::FreeBatched { pfn: Pfn(pfn) }),
         }
     })
@@ -173,6 +185,8 @@ proptest! {
         check(|layout| Buddy::new(layout, Order::LARGEST_FREE), initial, &events);
         check(|layout| Linux::new(layout, Default::default()), initial, &events);
         check(|layout| Regions::new(layout, Default::default()), initial, &events);
+        check(|layout| FreeBsd::new(layout, Default::default()), initial, &events);
+        check(|layout| Superpageblocks::new(layout, Default::default()), initial, &events);
     }
 }
 

@@ -28,6 +28,8 @@ impl Event {
         let (pfn, frames) = match self.what {
             What::Alloc { pfn, order, .. }
             | What::Free { pfn, order }
+            | What::Pin { pfn, order }
+            | What::Unpin { pfn, order }
             | What::ZoneLocked { pfn, order, .. }
             | What::PcpuDrain { pfn, order, .. } => (pfn, order.frames()),
             What::Extfrag { pfn, fallback_order, .. } => (pfn, fallback_order.frames()),
@@ -119,6 +121,21 @@ pub enum What {
         order: Order,
         /// The type of the free list it goes to.
         migrate_type: MigrateType,
+    },
+    /// A block that is in use was pinned: it must not move until it is unpinned as often. No
+    /// tracepoint of stock kernels tells; probes and debugging kernels do (`docs/trace-format.md`).
+    Pin {
+        /// Its first frame, or a frame of it.
+        pfn: Pfn,
+        /// Its size, as far as the source knows it.
+        order: Order,
+    },
+    /// A pin came off.
+    Unpin {
+        /// Its first frame, or a frame of it.
+        pfn: Pfn,
+        /// Its size, as far as the source knows it.
+        order: Order,
     },
     /// From now on the event's process has this name.
     Process {

@@ -2,15 +2,17 @@
 
 mod common;
 
+use std::fs::File;
 use std::path::Path;
 
 use common::{Spelled, any_event, collect, metadata, read, write};
 use frames::{MigrateType, Order, Pfn};
 use host::{Capture, FrameRun, PageFlags};
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use proptest::prelude::*;
 use trace::{
-    Column, Columns, Error, Event, EventSource, GfpFlags, ROWS_IN_GROUP, Reader, StackId, Texts,
-    What, Writer, snapshot,
+    Column, Columns, Error, Event, EventSource, GfpFlags, Metadata, ROWS_IN_GROUP, Reader, StackId,
+    Texts, What, Writer, snapshot,
 };
 
 fn scratch() -> tempfile::TempDir {
@@ -209,6 +211,31 @@ fn foreign(path: &Path, pairs: &[(&str, &str)]) {
     writer.unwrap().close().unwrap();
 }
 
+/// Who knows no pins can still read what holds none.
+#[test]
+fn a_file_says_the_oldest_version_that_will_do() {
+    let directory = scratch();
+    let version = |what: What| {
+        let path = directory.path().join("v.parquet");
+        let mut writer = Writer::create(&path).unwrap();
+        let event = Event { time_ns: 0, pid: 0, cpu: 0, what };
+        writer.event(&event, &Texts::default()).unwrap();
+        writer.finish(Metadata { page_bytes: 4096, ..Metadata::default() }).unwrap();
+        let file = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+        let pairs = file.metadata().file_metadata().key_value_metadata().unwrap().clone();
+        let value = |key: &str| {
+            pairs.iter().find(|pair| pair.key == key).and_then(|pair| pair.value.clone()).unwrap()
+        };
+        let reader = Reader::open(&path).unwrap();
+        assert_eq!(reader.events(Columns::ALL).next_batch().unwrap().unwrap(), [event]);
+        (value("prairie.schema_version"), value("prairie.kinds").contains("unpin"))
+    };
+    let (pfn, order) = (Pfn(7), Order::BASE);
+    assert_eq!(version(What::Free { pfn, order }), ("1".into(), false));
+    assert_eq!(version(What::Pin { pfn, order }), ("2".into(), true));
+    assert_eq!(version(What::Unpin { pfn, order }), ("2".into(), true));
+}
+
 #[test]
 fn newer_and_foreign_files_are_told_apart() {
     let directory = scratch();
@@ -218,11 +245,11 @@ fn newer_and_foreign_files_are_told_apart() {
         Reader::open(&path).err().unwrap()
     };
     assert!(matches!(open(&[]), Error::Foreign { .. }));
-    assert!(matches!(open(&[("prairie.schema_version", "2")]), Error::Newer { version: 2, .. }));
+    assert!(matches!(open(&[("prairie.schema_version", "3")]), Error::Newer { version: 3, .. }));
     assert!(matches!(open(&[("prairie.schema_version", "x")]), Error::Damaged { .. }));
     assert!(matches!(open(&[("prairie.schema_version", "1")]), Error::Damaged { .. }));
     let newer = open(&[("prairie.schema_version", "7")]).to_string();
-    assert!(newer.contains("version 7") && newer.contains("up to version 1"), "{newer}");
+    assert!(newer.contains("version 7") && newer.contains("up to version 2"), "{newer}");
 }
 
 #[test]

@@ -100,6 +100,43 @@ fn lines_of_other_forms() {
     assert_eq!(task(&format!("<idle>-0 (-----) {rest}")), ("<idle>".into(), 0, 3));
     assert_eq!(parse("CPU:1 [LOST 23 EVENTS]", types), Parsed::Lost { cpu: 1, count: 23 });
     assert_eq!(parse("x-1 [000] 1.5: sched_switch: prev_comm=x", types), Parsed::Other);
+    let pin = What::Pin { pfn: Pfn(0x3fc0), order: Order::BASE };
+    let unpin = What::Unpin { pfn: Pfn(0x3fc0), order: Order::BASE };
+    let probe = "x-1 [000] d.... 1.5: prairie_pin: (try_grab_page+0x0/0x90) page=0xffbc7b52800ff000 \
+                 base=0xffbc7b5280000000";
+    assert_eq!(what(probe), Tells::What(pin));
+    assert_eq!(what("x-1 [000] 1.5: prairie_unpin: pfn=0x3fc0"), Tells::What(unpin));
+    let reference = |event: &str, val: i64| {
+        let line = format!(
+            "x-1 [000] 1.5: {event}: pfn=0x3fc0 flags=uptodate|lru count=1030 mapcount=1 \
+             mapping=000000004b6c8c1b mt=1 val={val}"
+        );
+        match parse(&line, &MigrateType::ALL) {
+            Parsed::Line(line) => Some(line.tells == Tells::What(pin)),
+            Parsed::Other => None,
+            other => panic!("{other:?}"),
+        }
+    };
+    // Of references, only what counts as pins: 1,024 each, 1,023 beside one taken before.
+    for (val, told) in
+        [(1024, Some(true)), (1023, Some(true)), (4096, Some(true)), (1, None), (-1, None)]
+    {
+        assert_eq!(reference("page_ref_mod", val), told, "{val}");
+    }
+    assert_eq!(reference("page_ref_mod_and_test", -1024), Some(false));
+    assert_eq!(reference("page_ref_mod_and_test", -2048), Some(false));
+    assert_eq!(reference("page_ref_mod_and_test", -1), None);
+    assert_eq!(reference("page_ref_mod_unless", 1), None);
+    for bad in [
+        "page=0x1041 base=0x1000",
+        "page=0x1000 base=0x2000",
+        "page=0x1000",
+        "base=0x0",
+        "page=7 base=7",
+    ] {
+        let line = format!("x-1 [000] 1.5: prairie_pin: (f+0x0/0x9) {bad}");
+        assert!(matches!(parse(&line, types), Parsed::Bad(_)), "{line}");
+    }
     for bad in ["pfn=zz order=0", "pfn=0x1 order=99", "pfn=0x1", "order=0", "pfn=1f order=0"] {
         let line = format!("x-1 [000] 1.5: mm_page_free: {bad}");
         assert!(matches!(parse(&line, types), Parsed::Bad(_)), "{line}");

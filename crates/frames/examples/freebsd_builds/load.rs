@@ -70,10 +70,8 @@ pub struct Load {
     looks_at_ms: u64,
     pub runs: u64,
     pub moved: u64,
-    /// The index after each job.
-    pub curve: Vec<f64>,
-    /// Shares of the jobs' memory in full reservations, after each job.
-    promoted: Vec<f64>,
+    /// The domain after each job.
+    pub curve: Vec<Look>,
 }
 
 impl Load {
@@ -106,7 +104,6 @@ impl Load {
             runs: 0,
             moved: 0,
             curve: Vec::new(),
-            promoted: Vec::new(),
         };
         for start in (0..FRAMES).step_by(1024) {
             load.table.add_memory(Frame(start), Order::LARGEST_FREE);
@@ -157,8 +154,8 @@ impl Load {
             }
             self.clock_ms += JOB_MS;
             self.compact();
-            self.curve.push(self.freebsd.fragmentation(0) as f64);
-            self.promoted.push(self.share_promoted());
+            let look = self.look();
+            self.curve.push(look);
         }
         // The build ends: its jobs do, and what they read stays cached.
         for owner in std::mem::take(&mut self.jobs).into_iter().flatten() {
@@ -246,7 +243,7 @@ impl Load {
             free: free as f64,
             bound: bound as f64,
             spoiled: spoiled as f64,
-            promoted: self.promoted.iter().sum::<f64>() / self.promoted.len().max(1) as f64,
+            promoted: self.share_promoted(),
         }
     }
 }

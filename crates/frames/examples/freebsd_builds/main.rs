@@ -30,10 +30,21 @@ const BUILDS: usize = 10;
 struct Run {
     /// Blocks by order before, and after the first build.
     lists: [[u64; 13]; 2],
-    looks: Vec<Look>,
-    curve: Vec<f64>,
+    /// After each build, when its jobs have ended.
+    ends: Vec<Look>,
+    /// After each job.
+    curve: Vec<Look>,
     runs: u64,
     moved: u64,
+}
+
+impl Run {
+    /// The mean of something after each job of the second build and those after it: the page cache
+    /// has filled memory by then.
+    fn mean(&self, get: impl Fn(&Look) -> f64) -> f64 {
+        let filled = &self.curve[self.curve.len() / BUILDS..];
+        filled.iter().map(get).sum::<f64>() / filled.len() as f64
+    }
 }
 
 fn main() {
@@ -43,10 +54,10 @@ fn main() {
     let mut rows = String::from("series,job,index\n");
     let mut free_lists = Vec::new();
     println!(
-        "| reservations | kernel's pages | compactd | FMFI after build 1 | 2 | 10 | free superpages after build 1 | 2 | 10 | could be, after 10 | spoiled, after 10 | jobs' memory on superpages | runs | pages moved |"
+        "| reservations | kernel's pages | compactd | FMFI of 300 and more, after % of jobs | free superpages, mean after jobs | could be free | spoiled | jobs' memory on superpages, % | FMFI at the end of build 1 | 2 | 10 | free superpages at the end of build 1 | 2 | 10 | runs | pages moved |"
     );
     println!(
-        "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+        "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
     );
     for (reservations, kernel) in
         [(false, Kernel::DirectMap), (true, Kernel::DirectMap), (true, Kernel::Object)]
@@ -57,8 +68,8 @@ fn main() {
             row(setting, name, &runs);
             let label = format!("{}, {name}", if reservations { "reservations" } else { "none" });
             if kernel == Kernel::DirectMap {
-                for (job, index) in runs[0].curve.iter().enumerate() {
-                    writeln!(rows, "\"{label}\",{},{index}", job + 1).expect("memory");
+                for (job, look) in runs[0].curve.iter().enumerate() {
+                    writeln!(rows, "\"{label}\",{},{}", job + 1, look.index).expect("memory");
                 }
             }
             if daemon.is_none() {
@@ -102,35 +113,38 @@ fn daemons(reservations: bool) -> Vec<(&'static str, Option<Compactd>)> {
 fn run(seed: u64, setting: Setting) -> Run {
     let mut load = Load::new(seed, setting);
     let before = load.freebsd.domain_counts(0);
-    let (mut after, mut looks) = (before, Vec::new());
+    let (mut after, mut ends) = (before, Vec::new());
     for build in 0..BUILDS {
         load.build();
-        looks.push(load.look());
+        ends.push(load.look());
         if build == 0 {
             after = load.freebsd.domain_counts(0);
         }
     }
     load.freebsd.validate(&load.table);
     let (runs, moved) = (load.runs, load.moved);
-    Run { lists: [before, after], looks, curve: load.curve, runs, moved }
+    Run { lists: [before, after], ends, curve: load.curve, runs, moved }
 }
 
 fn row(setting: Setting, daemon: &str, runs: &[Run]) {
-    let of = |build: usize, get: fn(&Look) -> f64| {
-        spread(runs.iter().map(|run| get(&run.looks[build - 1])))
+    let mean = |get: fn(&Look) -> f64| spread(runs.iter().map(|run| run.mean(get)));
+    let ends = |get: fn(&Look) -> f64| {
+        [1, 2, 10].map(|build| spread(runs.iter().map(|run| get(&run.ends[build - 1])))).join(" | ")
     };
-    let index = [1, 2, 10].map(|build| of(build, |look| look.index)).join(" | ");
-    let free = [1, 2, 10].map(|build| of(build, |look| look.free)).join(" | ");
     println!(
-        "| {} | {} | {daemon} | {index} | {free} | {} | {} | {} % | {} | {} |",
+        "| {} | {} | {daemon} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
         if setting.reservations { "yes" } else { "no" },
         match setting.kernel {
             Kernel::DirectMap => "direct map",
             Kernel::Object => "kernel object",
         },
-        of(10, |look| look.bound),
-        of(10, |look| look.spoiled),
-        of(10, |look| 100.0 * look.promoted),
+        mean(|look| if look.index >= 300.0 { 100.0 } else { 0.0 }),
+        mean(|look| look.free),
+        mean(|look| look.bound),
+        mean(|look| look.spoiled),
+        mean(|look| 100.0 * look.promoted),
+        ends(|look| look.index),
+        ends(|look| look.free),
         spread(runs.iter().map(|run| run.runs as f64)),
         spread(runs.iter().map(|run| run.moved as f64)),
     );

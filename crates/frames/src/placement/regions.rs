@@ -411,6 +411,16 @@ impl Placement for Regions {
         true
     }
 
+    fn unpin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) {
+        let (mut at, end) = (owner, owner + order.frames() as Owner);
+        while at < end {
+            let frame = table.block_of(at).expect("what is pinned lies somewhere");
+            let frames = table.order(frame).frames();
+            self.unpin(table, at);
+            at += frames as Owner;
+        }
+    }
+
     fn free_blocks(&self, zone: usize) -> Vec<(MigrateType, Vec<u64>)> {
         let space = &self.zones[zone].space;
         vec![

@@ -409,13 +409,23 @@ fn what_was_replayed(subject: &Subject<'_>) -> Section {
         ("… that found no place", |c| c.initial_without_place),
         ("frames that joined when first named", |c| c.joined_frames),
     ];
+    let pins: [Count; 6] = [
+        ("pins", |c| c.pins),
+        ("… frames that nobody held", |c| c.pins_of_unknown),
+        ("… blocks that cannot move anyway", |c| c.pins_of_unmovable),
+        ("… blocks that found no room to be pinned in", |c| c.pins_refused),
+        ("ends of pins", |c| c.unpins),
+        ("blocks freed while pinned", |c| c.pins_ended_by_free),
+    ];
+    let has_pins = systems.iter().any(|system| system.counts.pins > 0);
+    let rows = rows.into_iter().chain(pins.into_iter().filter(|_| has_pins));
     let mut columns = vec![Column::text("")];
     columns.extend(systems.iter().map(|system| Column::number(system.system)));
     let row = |(name, count): Count| {
         let counts = systems.iter().map(|system| number::count(count(&system.counts)).into());
         std::iter::once(Cell::from(name)).chain(counts).collect()
     };
-    let rows = rows.into_iter().map(row).collect();
+    let rows = rows.map(row).collect();
     Section {
         heading: "What was replayed".to_owned(),
         intro: String::new(),

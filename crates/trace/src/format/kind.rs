@@ -30,11 +30,15 @@ pub enum Kind {
     Lost = 10,
     /// [`What::Marker`]
     Marker = 11,
+    /// [`What::Pin`], since version 2.
+    Pin = 12,
+    /// [`What::Unpin`], since version 2.
+    Unpin = 13,
 }
 
 impl Kind {
     /// Every kind, in the order of their numbers.
-    pub const ALL: [Kind; 12] = [
+    pub const ALL: [Kind; 14] = [
         Kind::Frames,
         Kind::Alloc,
         Kind::Free,
@@ -47,7 +51,17 @@ impl Kind {
         Kind::Stack,
         Kind::Lost,
         Kind::Marker,
+        Kind::Pin,
+        Kind::Unpin,
     ];
+
+    /// The version of the format that brought it.
+    pub const fn since(self) -> u32 {
+        match self {
+            Kind::Pin | Kind::Unpin => 2,
+            _ => 1,
+        }
+    }
 
     /// The kind with this number.
     pub fn from_number(number: i32) -> Option<Kind> {
@@ -68,6 +82,8 @@ impl Kind {
             What::Stack { .. } => Kind::Stack,
             What::Lost { .. } => Kind::Lost,
             What::Marker { .. } => Kind::Marker,
+            What::Pin { .. } => Kind::Pin,
+            What::Unpin { .. } => Kind::Unpin,
         }
     }
 
@@ -86,6 +102,8 @@ impl Kind {
             Kind::Stack => "stack",
             Kind::Lost => "lost",
             Kind::Marker => "marker",
+            Kind::Pin => "pin",
+            Kind::Unpin => "unpin",
         }
     }
 }

@@ -21,8 +21,9 @@ pub(crate) use unnamed::Unnamed;
 pub use writer::{Summary, Writer};
 pub(crate) use writer::{begin, write_error};
 
-/// The version that this crate writes, and the newest that it reads.
-pub const SCHEMA_VERSION: u32 = 1;
+/// The newest version that this crate reads and writes. A file says the oldest that will do for what
+/// is in it, so that one without pins can be read by who knows none.
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// The keys of the file's metadata.
 mod key {

@@ -89,7 +89,9 @@ impl Row {
                     .with_block(Pfn(0), order)
                     .with_type(migrate_type)
             }
-            What::Free { pfn, order } => row.with_block(pfn, order),
+            What::Free { pfn, order } | What::Pin { pfn, order } | What::Unpin { pfn, order } => {
+                row.with_block(pfn, order)
+            }
             What::FreeBatched { pfn } => row.with_block(pfn, Order::BASE),
             What::Extfrag {
                 pfn,
@@ -311,6 +313,8 @@ impl View<'_> {
             },
             Kind::Free => What::Free { pfn: self.pfn(i), order: self.order(i)? },
             Kind::FreeBatched => What::FreeBatched { pfn: self.pfn(i) },
+            Kind::Pin => What::Pin { pfn: self.pfn(i), order: self.order(i)? },
+            Kind::Unpin => What::Unpin { pfn: self.pfn(i), order: self.order(i)? },
             Kind::Extfrag => What::Extfrag {
                 pfn: self.pfn(i),
                 order: self.order(i)?,

@@ -15,7 +15,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 
 use super::row::{Row, Rows, Values};
 use super::unnamed::Unnamed;
-use super::{Kind, ROWS_IN_GROUP, SCHEMA_VERSION, chunk, column, key};
+use super::{Kind, ROWS_IN_GROUP, chunk, column, key};
 use crate::in_use::InUse;
 use crate::{Error, Event, Metadata, Result, Texts, What};
 
@@ -34,6 +34,8 @@ pub struct Writer {
     events: u64,
     frames_named: u64,
     in_use: InUse,
+    /// The oldest version of the format that has all that was written.
+    version: u32,
 }
 
 /// The column `text`: a level per row (1 where there is a text), and the texts.
@@ -77,6 +79,7 @@ impl Writer {
             events: 0,
             frames_named: 0,
             in_use: InUse::default(),
+            version: 1,
         })
     }
 
@@ -111,6 +114,7 @@ impl Writer {
         };
         self.frames_named = self.frames_named.max(event.frames_named().unwrap_or(0));
         self.in_use.see(event);
+        self.version = self.version.max(Kind::of(&event.what).since());
         self.push(&Row::of_event(event), text)
     }
 
@@ -136,12 +140,13 @@ impl Writer {
     }
 
     fn key_values(&self, metadata: &Metadata) -> [(&'static str, String); 5] {
-        let kinds: BTreeMap<_, _> = Kind::ALL.iter().map(|&k| (k.name(), k as u8)).collect();
+        let kinds = Kind::ALL.iter().filter(|kind| kind.since() <= self.version);
+        let kinds: BTreeMap<_, _> = kinds.map(|&k| (k.name(), k as u8)).collect();
         let types: BTreeMap<_, _> =
             MigrateType::ALL.iter().map(|t| (t.name(), t.index())).collect();
         let json = |value: serde_json::Result<String>| value.expect("plain data becomes JSON");
         [
-            (key::VERSION, SCHEMA_VERSION.to_string()),
+            (key::VERSION, self.version.to_string()),
             (key::METADATA, json(serde_json::to_string(metadata))),
             (key::CHECKSUMS, json(serde_json::to_string(&self.checksums))),
             (key::KINDS, json(serde_json::to_string(&kinds))),

@@ -28,6 +28,11 @@ const SHORTAGE: [&str; 7] = [
     "prairie_pageblock",
 ];
 
+/// What a pin adds to the reference count of a small page (`GUP_PIN_COUNTING_BIAS`).
+const PIN: i64 = 1024;
+/// Bytes of a page's descriptor (`struct page`) on 64-bit kernels as distributions build them.
+const PAGE_DESCRIPTOR: u64 = 64;
+
 /// The parts of a line that tells of the page allocator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line<'a> {
@@ -186,6 +191,10 @@ fn parse_event(name: &str, fields: &str, types: &[MigrateType]) -> Option<Result
     Some(match name {
         "mm_page_alloc" => fields.alloc(),
         "mm_page_free" => fields.block().map(|(pfn, order)| What::Free { pfn, order }),
+        // References come and go all the time; only those that count as pins are taken.
+        "page_ref_mod" | "page_ref_mod_and_test" => return fields.reference().transpose(),
+        "prairie_pin" => fields.probed().map(|pfn| What::Pin { pfn, order: Order::BASE }),
+        "prairie_unpin" => fields.probed().map(|pfn| What::Unpin { pfn, order: Order::BASE }),
         "mm_page_free_batched" => fields.pfn().map(|pfn| What::FreeBatched { pfn }),
         "mm_page_alloc_extfrag" => fields.extfrag(),
         "mm_page_alloc_zone_locked" => fields
@@ -221,6 +230,43 @@ impl Fields<'_> {
         };
         let expected = || format!("pfn={text}: expected a decimal number, or 0x and a hexadecimal");
         number.map(Pfn).map_err(|_| expected())
+    }
+
+    /// A change of a page's reference count that is a pin or the end of one: a pin of a small page
+    /// counts 1,024 (`GUP_PIN_COUNTING_BIAS`), 1,023 where one reference was taken before
+    /// (`try_grab_folio`). Several pins at once are told as one, which is what they do to the page.
+    fn reference(&self) -> Result<Option<What>, String> {
+        let text = self.get("val")?;
+        let value: i64 = text.parse().map_err(|_| format!("val={text}: expected a number"))?;
+        let order = Order::BASE;
+        Ok(match value {
+            0 => None,
+            _ if value % PIN == 0 && value < 0 => Some(What::Unpin { pfn: self.pfn()?, order }),
+            _ if value % PIN == 0 || (value > 0 && value % (PIN - 1) == 0) => {
+                Some(What::Pin { pfn: self.pfn()?, order })
+            }
+            _ => None,
+        })
+    }
+
+    /// The frame of a probe: `pfn=`, or `page=` and `base=`, the addresses of its descriptor and of
+    /// the first one (`vmemmap_base`).
+    fn probed(&self) -> Result<Pfn, String> {
+        if self.get("pfn").is_ok() {
+            return self.pfn();
+        }
+        let address = |key: &str| {
+            let text =
+                self.get(key).map_err(|_| "no pfn= and no page= with base= in it".to_owned())?;
+            let hex = text.strip_prefix("0x").and_then(|hex| u64::from_str_radix(hex, 16).ok());
+            hex.ok_or_else(|| format!("{key}={text}: expected 0x and a hexadecimal number"))
+        };
+        let (page, base) = (address("page")?, address("base")?);
+        let within = page.checked_sub(base).filter(|offset| offset % PAGE_DESCRIPTOR == 0);
+        let within = within.ok_or_else(|| {
+            format!("page={page:#x} is no descriptor of an array that begins at base={base:#x}")
+        })?;
+        Ok(Pfn(within / PAGE_DESCRIPTOR))
     }
 
     fn order(&self, key: &str) -> Result<Order, String> {

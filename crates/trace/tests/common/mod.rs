@@ -24,7 +24,7 @@ pub fn any_type() -> impl Strategy<Value = MigrateType> {
 fn any_what() -> impl Strategy<Value = What> {
     let pfn = (any::<u64>(), 0..64u32).prop_map(|(bits, shift)| Pfn(bits >> shift));
     let numbers = (pfn, any_order(), any_order(), any_type(), any_type());
-    let more = (any::<u32>(), any::<u32>(), any::<bool>(), any::<u64>(), 1..12usize);
+    let more = (any::<u32>(), any::<u32>(), any::<bool>(), any::<u64>(), 1..14usize);
     (numbers, more).prop_map(|(numbers, more)| {
         let (pfn, order, fallback_order, migrate_type, fallback_type) = numbers;
         let (gfp, stack, change_ownership, count, kind) = more;
@@ -48,6 +48,8 @@ fn any_what() -> impl Strategy<Value = What> {
             8 => What::Process { name: text },
             9 => What::Stack { id: stack, folded: text },
             10 => What::Lost { count },
+            11 => What::Pin { pfn, order },
+            12 => What::Unpin { pfn, order },
             _ => What::Marker { text },
         }
     })

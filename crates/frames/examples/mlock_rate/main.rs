@@ -7,13 +7,17 @@
 //!
 //! A domain of 4 GiB under `freebsd`, fresh and broken (every second page of half of it in use), and a
 //! virtual machine of 1 GiB, the size that `bhyve` examples have. Each way allocates all of its frames
-//! and maps them in page tables, whose own frames come from the same allocator. Once more with every page
-//! written with zeros, as wired anonymous memory is: into a buffer larger than the caches. Ways take
+//! and maps them in page tables, whose own frames come from the same allocator. Once more with what FreeBSD
+//! notes of each page (`bookkeeping.rs`), and once more with every page written with zeros, as wired
+//! anonymous memory is: into a buffer larger than the caches. Ways take
 //! turns within each round; times are of this thread's CPU, medians over the rounds.
+
+mod bookkeeping;
 
 use std::hint::black_box;
 use std::ops::Range;
 
+use bookkeeping::{Bookkeeping, enter_block};
 use frames::layout::{Watermarks, ZoneSpan};
 use frames::page_table::PageTable;
 use frames::placement::freebsd::{Config, FreeBsd};
@@ -44,11 +48,11 @@ fn main() {
     let pages = (mib as u64) << 8;
     let mut buffer = vec![1u8; BUFFER];
     println!(
-        "| memory | pages zeroed | one by one, ms | batches, ms | higher orders, ms | one by one / higher orders | tables |"
+        "| memory | noted | pages zeroed | one by one, ms | batches, ms | higher orders, ms | one by one / higher orders | tables |"
     );
-    println!("| --- | --- | ---: | ---: | ---: | ---: | ---: |");
+    println!("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |");
     for broken in [false, true] {
-        for zero in [false, true] {
+        for (note, zero) in [(false, false), (true, false), (false, true), (true, true)] {
             let mut times = [Vec::new(), Vec::new(), Vec::new()];
             let mut tables = [0; 3];
             for _ in 0..rounds {
@@ -56,15 +60,16 @@ fn main() {
                     [Way::Single, Way::Batched, Way::HigherOrders].into_iter().enumerate()
                 {
                     let zeroed = if zero { Some(&mut buffer[..]) } else { None };
-                    let (time, frames) = wire(pages, way, broken, zeroed);
+                    let (time, frames) = wire(pages, way, broken, note, zeroed);
                     times[at].push(time);
                     tables[at] = frames;
                 }
             }
             let [single, batched, higher] = times.map(median);
             println!(
-                "| {} | {} | {single:.2} | {batched:.2} | {higher:.2} | {:.1} | {} and {} |",
+                "| {} | {} | {} | {single:.2} | {batched:.2} | {higher:.2} | {:.1} | {} and {} |",
                 if broken { "broken" } else { "fresh" },
+                if note { "yes" } else { "no" },
                 if zero { "yes" } else { "no" },
                 single / higher,
                 tables[0],
@@ -83,11 +88,19 @@ struct Domain {
 }
 
 /// Milliseconds to wire `pages`, and frames that page tables take.
-fn wire(pages: u64, way: Way, broken: bool, mut zeroed: Option<&mut [u8]>) -> (f64, usize) {
+fn wire(
+    pages: u64,
+    way: Way,
+    broken: bool,
+    note: bool,
+    mut zeroed: Option<&mut [u8]>,
+) -> (f64, usize) {
     let mut domain = Domain::new(broken);
     let root = domain.page_table();
     let mut space = PageTable::new(root);
     let mut runs: Vec<Range<Frame>> = Vec::new();
+    let mut books = note.then(|| Bookkeeping::new(FRAMES));
+    let mut entries = 0;
     let begun = now();
     let mut at = 0;
     while at < pages {
@@ -103,6 +116,10 @@ fn wire(pages: u64, way: Way, broken: bool, mut zeroed: Option<&mut [u8]>) -> (f
                 assert_eq!(given, count, "memory for the virtual machine");
                 for frame in runs.iter().flat_map(|run| run.start.0..run.end.0) {
                     domain.map(&mut space, at, Frame(frame), Order::BASE);
+                    if let Some(books) = &mut books {
+                        enter_block(books, at, Frame(frame), Order::BASE);
+                    }
+                    entries += 1;
                     zero(&mut zeroed, at, 1);
                     at += 1;
                 }
@@ -110,6 +127,10 @@ fn wire(pages: u64, way: Way, broken: bool, mut zeroed: Option<&mut [u8]>) -> (f
             Way::Single | Way::HigherOrders => {
                 let (frame, order) = domain.block(at as u32, order);
                 domain.map(&mut space, at, frame, order);
+                if let Some(books) = &mut books {
+                    enter_block(books, at, frame, order);
+                }
+                entries += if order == Order::HUGE { 1 } else { order.frames() as usize };
                 zero(&mut zeroed, at, order.frames());
                 at += order.frames();
             }
@@ -123,6 +144,9 @@ fn wire(pages: u64, way: Way, broken: bool, mut zeroed: Option<&mut [u8]>) -> (f
         assert_eq!(frame, head.offset(page - u64::from(owner)), "page {page}");
     }
     domain.freebsd.validate(&domain.table);
+    if let Some(books) = &books {
+        books.check(pages, entries);
+    }
     (spent / 1e6, space.frames().len())
 }
 

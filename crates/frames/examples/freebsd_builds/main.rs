@@ -13,8 +13,8 @@
 //! after each job, as one that sleeps a second would, if its rest is over; a job counts as half a second.
 //!
 //! Each setting runs with the seeds 1 to SEEDS (5); tables show means and, in brackets, ranges. With a
-//! second argument the index after each job is written as rows of series, job and value, for
-//! `cargo run -p prairie-report --example curve`.
+//! second argument the index, means over ten jobs of the first seed, is written as rows of series, build
+//! and value, for `cargo run -p prairie-report --example curve`.
 
 mod load;
 
@@ -25,6 +25,9 @@ use frames::placement::Placement;
 use load::{Kernel, Load, Look, Setting};
 
 const BUILDS: usize = 10;
+/// The daemons whose curves are written: five lines can be told apart.
+const DRAWN: [&str; 3] = ["none", "as intended", SPARING];
+const SPARING: &str = "as intended, sparing reservations";
 
 /// What came of one run.
 struct Run {
@@ -51,7 +54,7 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let seeds: u64 = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(5);
     let curves = arguments.next();
-    let mut rows = String::from("series,job,index\n");
+    let mut rows = String::from("series,build,index\n");
     let mut free_lists = Vec::new();
     println!(
         "| reservations | kernel's pages | compactd | FMFI of 300 and more, after % of jobs | free superpages, mean after jobs | could be free | spoiled | jobs' memory on superpages, % | FMFI at the end of build 1 | 2 | 10 | free superpages at the end of build 1 | 2 | 10 | runs | pages moved |"
@@ -66,10 +69,13 @@ fn main() {
             let setting = Setting { reservations, kernel, daemon };
             let runs: Vec<Run> = (1..=seeds).map(|seed| run(seed, setting)).collect();
             row(setting, name, &runs);
-            let label = format!("{}, {name}", if reservations { "reservations" } else { "none" });
-            if kernel == Kernel::DirectMap {
-                for (job, look) in runs[0].curve.iter().enumerate() {
-                    writeln!(rows, "\"{label}\",{},{}", job + 1, look.index).expect("memory");
+            let with = if reservations { "reservations" } else { "no reservations" };
+            let label = format!("{with}, compactd {name}");
+            if kernel == Kernel::DirectMap && DRAWN.contains(&name) {
+                for (tenth, jobs) in runs[0].curve.chunks(10).enumerate() {
+                    let mean = jobs.iter().map(|look| look.index).sum::<f64>() / jobs.len() as f64;
+                    writeln!(rows, "\"{label}\",{},{mean}", (tenth + 1) as f64 / 10.0)
+                        .expect("memory");
                 }
             }
             if daemon.is_none() {
@@ -105,7 +111,7 @@ fn daemons(reservations: bool) -> Vec<(&'static str, Option<Compactd>)> {
     ];
     if reservations {
         let spare = Compactd { spare_reservations: true, ..Compactd::default() };
-        daemons.push(("as intended, sparing reservations", Some(spare)));
+        daemons.push((SPARING, Some(spare)));
     }
     daemons
 }

@@ -128,6 +128,8 @@ const MAPPINGS: usize = 168;
 pub struct Bookkeeping {
     pub tree: PageTree,
     descriptors: Vec<Descriptor>,
+    // Each is a page of its own, as in the kernel, and is never copied.
+    #[expect(clippy::vec_box)]
     chunks: Vec<Box<Chunk>>,
 }
 

@@ -3,9 +3,30 @@
 //! Rust's standard library asks for `libgcc_s.so`, which C programs have no use for: 100 KB of
 //! each process, and a library more for the loader. A linker script of that name, found before it,
 //! names the archive instead.
+//!
+//! And it puts what every process runs side by side. The kernel maps 64 KiB around each place of
+//! the text that is touched first, so code that lies scattered makes all of it resident.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// What each process runs: the functions that are exported, the levels of the heap, and the one
+/// initialiser that Rust's standard library has. Both of Rust's manglings of names are looked for.
+/// As the script inserts a section into the linker's own one, it replaces nothing of that.
+const SIDE_BY_SIDE: &str = "SECTIONS {
+  .text.prairie : {
+    *(.text.malloc .text.free .text.calloc .text.realloc .text.prairie_rseq_abort)
+    *(.text.*ARGV_INIT_ARRAY*)
+    *(.text.*5front10background* .text.*5front4fork8register* .text.*5front13possible_cpus*)
+    *(.text.*5front8settings* .text.*5front10protocol* .text.*5front7publish4tick*)
+    *(.text.*5front6malloc* .text.*front..malloc* .text.*5front5setup* .text.*5front3abi*)
+    *(.text.*5front5cache* .text.*front..cache* .text.*5front3cpu* .text.*front..cpu*)
+    *(.text.*5front4heap* .text.*front..heap* .text.*5front5pages* .text.*front..pages*)
+    *(.text.*5front7central* .text.*5front4span* .text.*5front8page_map* .text.*5front4sync*)
+    *(.text.*9page_heap* .text.*page_heap..* .text.*4heap7storage* .text.*4heap6memory*)
+  }
+} INSERT BEFORE .text;
+";
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -17,6 +38,9 @@ fn main() {
     std::fs::write(folder.join("libgcc_s.so"), "GROUP ( libgcc_eh.a libgcc.a )\n")
         .expect("OUT_DIR can be written to");
     println!("cargo::rustc-cdylib-link-arg=-L{}", folder.display());
+    let script = folder.join("side-by-side.ld");
+    std::fs::write(&script, SIDE_BY_SIDE).expect("OUT_DIR can be written to");
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-T,{}", script.display());
 }
 
 /// Whether the C compiler, which links, knows where an archive is.

@@ -26,6 +26,7 @@ pub mod pages;
 pub mod possible_cpus;
 pub mod pprof;
 pub mod profile;
+pub mod protocol;
 pub mod publish;
 pub mod record;
 pub mod rseq;

@@ -26,11 +26,17 @@ pub unsafe trait Storage: core::fmt::Debug {
     /// Zeroed storage of a layout, or `None` if there is no more. Never called with size 0.
     fn take(layout: Layout) -> Option<NonNull<u8>>;
 
-    /// Zeroed storage of the size of a huge page, that will be used densely and never given back:
-    /// on a huge page, where the system has them.
+    /// Zeroed storage of the size of a huge page, that will be used from its start on and never given
+    /// back. It is on small pages until [`Storage::settle`].
     fn take_huge_page() -> Option<NonNull<u8>> {
         Self::take(Layout::from_size_align(HugePages::SIZE as usize, 4096).ok()?)
     }
+
+    /// Puts what [`Storage::take_huge_page`] gave on a huge page, where the system has them.
+    ///
+    /// # Safety
+    /// `place` came from there.
+    unsafe fn settle(_place: NonNull<u8>) {}
 
     /// Gives storage back.
     ///

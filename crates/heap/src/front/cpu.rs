@@ -9,6 +9,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicUsize, Ordering::*};
 
 use super::cache::Stacks;
+use super::protocol::entry;
 use super::rseq::Area;
 use rustix::thread::{Cpuid, MembarrierCommand, membarrier, membarrier_cpu};
 
@@ -99,7 +100,7 @@ impl CpuCaches {
         let Some(entry) = self.entry() else { return false };
         let Some(fresh) = S::take(Layout::new::<Slab>()) else { return false };
         // Zeroed storage is a slab whose stacks are empty and have no room.
-        if entry.compare_exchange(nobodys(), fresh.as_ptr().cast(), Release, Relaxed).is_err() {
+        if !entry::replace_stand_in(entry, nobodys(), fresh.as_ptr().cast()) {
             // SAFETY: nobody knows of the fresh storage.
             unsafe { S::give_back(fresh, Layout::new::<Slab>()) };
         }
@@ -125,14 +126,11 @@ impl CpuCaches {
         let Some(_emptying) = EMPTYING.lock() else { return };
         for (cpu, slab) in CpuCaches::slabs() {
             let entry = &TABLE[UNREGISTERED + cpu];
-            entry.store(emptied(), SeqCst);
             // SAFETY: the number of a CPU is a plain number.
             let number = unsafe { Cpuid::from_raw(cpu as u32) };
-            let fence = membarrier_cpu(MembarrierCommand::PrivateExpeditedRseq, number);
-            if fence.is_ok() {
-                drain(slab, &mut give);
-            }
-            entry.store((&raw const *slab).cast_mut(), Release);
+            let fence = || membarrier_cpu(MembarrierCommand::PrivateExpeditedRseq, number).is_ok();
+            let its_own = (&raw const *slab).cast_mut();
+            entry::borrow(entry, its_own, emptied(), fence, || drain(slab, &mut give));
         }
     }
 

@@ -5,8 +5,10 @@
 //! are few of them. What cannot be taken back now is kept in a list and taken back later.
 
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicUsize, Ordering::*};
 
+use super::protocol::deferred::Deferred;
+use super::protocol::place::Place;
 use super::size_class::GRANULE;
 use crate::storage::Storage;
 
@@ -15,12 +17,12 @@ const REGION: usize = 64 << 20;
 /// Its size is noted in front of each allocation.
 const HEADER: usize = GRANULE;
 
-/// Start of the region, or nought.
-static START: AtomicUsize = AtomicUsize::new(0);
+/// Start of the region, once it is there.
+static START: Place<u8> = Place::new();
 /// Bytes handed out.
 static USED: AtomicUsize = AtomicUsize::new(0);
-/// Objects that could not be taken back, linked by their first word.
-static DEFERRED: AtomicPtr<u8> = AtomicPtr::new(null_mut());
+/// Objects that could not be taken back.
+static DEFERRED: Deferred = Deferred::new();
 
 /// Memory of `size` bytes aligned to `align`, a power of two, or null.
 pub fn allocate<S: Storage>(size: usize, align: usize) -> *mut u8 {
@@ -41,18 +43,18 @@ pub fn allocate<S: Storage>(size: usize, align: usize) -> *mut u8 {
 }
 
 fn region<S: Storage>() -> Option<usize> {
-    let start = START.load(Acquire);
-    if start != 0 {
-        return Some(start);
+    let start = START.get();
+    if !start.is_null() {
+        return Some(start as usize);
     }
     let layout = core::alloc::Layout::from_size_align(REGION, 4096).ok()?;
     let fresh = S::take(layout)?;
-    match START.compare_exchange(0, fresh.as_ptr() as usize, AcqRel, Acquire) {
-        Ok(_) => Some(fresh.as_ptr() as usize),
+    match START.fill(fresh.as_ptr()) {
+        Ok(()) => Some(fresh.as_ptr() as usize),
         Err(start) => {
             // SAFETY: nobody knows of the fresh region.
             unsafe { S::give_back(fresh, layout) };
-            Some(start)
+            Some(start as usize)
         }
     }
 }
@@ -60,7 +62,7 @@ fn region<S: Storage>() -> Option<usize> {
 /// Whether an address lies in the region.
 #[inline]
 pub fn owns(address: usize) -> bool {
-    let start = START.load(Relaxed);
+    let start = START.get() as usize;
     start != 0 && address.wrapping_sub(start) < REGION
 }
 
@@ -83,24 +85,14 @@ pub fn used() -> usize {
 /// # Safety
 /// The object is nobody else's and holds a word.
 pub unsafe fn defer(object: *mut u8) {
-    let _ = DEFERRED.fetch_update(Release, Relaxed, |first| {
-        // SAFETY: the object is ours until it is in the list.
-        unsafe { object.cast::<*mut u8>().write(first) };
-        Some(object)
-    });
+    // SAFETY: the caller's promise.
+    unsafe { DEFERRED.push(object.cast()) };
 }
 
 /// Takes all objects that were kept, and hands each to `act`.
 pub fn take_deferred(mut act: impl FnMut(*mut u8)) {
-    if DEFERRED.load(Relaxed).is_null() {
-        return;
-    }
-    let mut next = DEFERRED.swap(null_mut(), Acquire);
-    while !next.is_null() {
-        let object = next;
-        // SAFETY: objects in the list are nobody else's and begin with the next one's address.
-        next = unsafe { object.cast::<*mut u8>().read() };
-        act(object);
+    if !DEFERRED.is_empty() {
+        DEFERRED.take_all(|object| act(object.cast()));
     }
 }
 

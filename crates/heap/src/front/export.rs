@@ -132,11 +132,11 @@ macro_rules! export_free {
                 table = sym $crate::front::entry::TABLE,
                 cpu_zero = const $crate::front::entry::CPU_ZERO,
                 window_start = const $crate::front::entry::offset_of!(
-                    $crate::front::entry::Control, window_start),
+                    $crate::front::entry::Control, window.start),
                 window_pages = const $crate::front::entry::offset_of!(
-                    $crate::front::entry::Control, window_pages),
+                    $crate::front::entry::Control, window.pages),
                 window_classes = const $crate::front::entry::offset_of!(
-                    $crate::front::entry::Control, window_classes),
+                    $crate::front::entry::Control, window.classes),
                 free_mark = const $crate::front::entry::offset_of!(
                     $crate::front::entry::Control, free_mark),
                 rseq_offset = const $crate::front::entry::offset_of!(

@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::malloc::HEAP;
 use super::sync::{ForkLock, Taken, me, set_forking};
+use super::weak::{dso_handle, weak_address};
 use super::{background, cpu, guard, profile, publish, thread};
 
 const WORDS: usize = 8;
@@ -25,8 +26,19 @@ static NESTED: AtomicUsize = AtomicUsize::new(0);
 
 /// Registers the three handlers. Called once, when the library is loaded.
 pub fn register() {
-    // SAFETY: the handlers live as long as the library, which is never unloaded.
-    unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
+    type Handler = unsafe extern "C" fn();
+    type Register = extern "C" fn(Handler, Handler, Handler, *const u8) -> i32;
+    // What `pthread_atfork` calls, whose own code lies in each library, and with glibc at the end
+    // of its text: a place that would be resident for this alone.
+    let direct = weak_address!("__register_atfork");
+    if direct.is_null() {
+        // SAFETY: the handlers live as long as the library, which is never unloaded.
+        unsafe { libc::pthread_atfork(Some(prepare), Some(in_parent), Some(in_child)) };
+        return;
+    }
+    // SAFETY: the C library defines the function with this signature.
+    let register = unsafe { core::mem::transmute::<*const u8, Register>(direct) };
+    register(prepare, in_parent, in_child, dso_handle());
 }
 
 fn locks() -> impl Iterator<Item = (usize, &'static dyn ForkLock)> {

@@ -12,11 +12,12 @@
 use core::alloc::Layout;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 
 use rustix::mm::{Advice, MprotectFlags, madvise, mprotect};
 
 use super::fatal::fatal;
+use super::protocol::slot::{NotLive, Slot};
 use super::size_class::GRANULE;
 use super::sync::{ForkLock, Lock};
 use crate::storage::Storage;
@@ -26,20 +27,7 @@ const SLOTS: usize = 256;
 /// What fills the bytes between an object and the end of its page.
 const PATTERN: u8 = 0xa5;
 
-const UNUSED: u8 = 0;
-const LIVE: u8 = 1;
-const FREED: u8 = 2;
-
-/// What is known of a slot, for the handler of a fault too.
-struct Slot {
-    object: AtomicUsize,
-    size: AtomicUsize,
-    state: AtomicU8,
-}
-
-static SLOT: [Slot; SLOTS] = [const {
-    Slot { object: AtomicUsize::new(0), size: AtomicUsize::new(0), state: AtomicU8::new(UNUSED) }
-}; SLOTS];
+static SLOT: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 
 /// Where the pages begin, or nought.
 static START: AtomicUsize = AtomicUsize::new(0);
@@ -84,9 +72,7 @@ pub fn allocate(size: usize) -> *mut u8 {
         return null_mut();
     }
     let Some(mut next) = NEXT.lock() else { return null_mut() };
-    let free = (0..SLOTS)
-        .map(|step| (*next + step) % SLOTS)
-        .find(|&slot| SLOT[slot].state.load(Relaxed) != LIVE);
+    let free = (0..SLOTS).map(|step| (*next + step) % SLOTS).find(|&slot| SLOT[slot].is_vacant());
     let Some(number) = free else { return null_mut() };
     let start = page_of(number, page);
     // SAFETY: a page of ours of which no object is live.
@@ -97,10 +83,7 @@ pub fn allocate(size: usize) -> *mut u8 {
     }
     *next = (number + 1) % SLOTS;
     let object = start + page - size.max(1).next_multiple_of(GRANULE);
-    let slot = &SLOT[number];
-    slot.object.store(object, Relaxed);
-    slot.size.store(size, Relaxed);
-    slot.state.store(LIVE, Release);
+    SLOT[number].hand_out(object, size);
     // SAFETY: the end of the slot's page, behind the object.
     unsafe { ((object + size) as *mut u8).write_bytes(PATTERN, start + page - object - size) };
     object as *mut u8
@@ -112,42 +95,48 @@ pub fn owns(address: usize) -> bool {
     start != 0 && address.wrapping_sub(start) < (2 * SLOTS + 1) * rustix::param::page_size()
 }
 
-/// Bytes of a live guarded object.
+/// Bytes of a live guarded object; ends the process if the pointer is none.
 pub fn usable_size(object: *mut u8) -> usize {
-    live_slot(object).size.load(Relaxed)
+    size_in(slot_of(object), object)
 }
 
 /// Frees a guarded object: from now on nobody may touch it.
 pub fn free(object: *mut u8) {
-    let slot = live_slot(object);
+    let slot = slot_of(object);
+    // Without the lock the object is lost, but a mistake is named all the same.
+    let Some(_next) = NEXT.lock() else {
+        size_in(slot, object);
+        return;
+    };
     let page = rustix::param::page_size();
-    let (size, start) = (slot.size.load(Relaxed), object as usize & !(page - 1));
+    let (size, start) = (size_in(slot, object), object as usize & !(page - 1));
     let behind = object as usize + size;
     // SAFETY: the end of the live object's page.
     let rest = unsafe { core::slice::from_raw_parts(behind as *const u8, start + page - behind) };
     if rest.iter().any(|&byte| byte != PATTERN) {
         fatal(format_args!("{object:p}, an object of {size} bytes, was written past its end"));
     }
-    let Some(_next) = NEXT.lock() else { return };
     // Gone before it is closed: when the slot's turn comes again it reads as noughts.
     // SAFETY: the page of an object that nobody uses any more.
     unsafe {
         let _ = madvise(start as *mut c_void, page, Advice::LinuxDontNeed);
         let _ = mprotect(start as *mut c_void, page, MprotectFlags::empty());
     }
-    slot.state.store(FREED, Release);
+    slot.vacate();
 }
 
-/// The slot of a live object; ends the process if the pointer is no live object.
-fn live_slot(object: *mut u8) -> &'static Slot {
-    let page = rustix::param::page_size();
-    let pages = (object as usize - START.load(Relaxed)) / page;
-    let slot = &SLOT[(pages.max(1) - 1) / 2 % SLOTS];
-    let (known, size) = (slot.object.load(Relaxed), slot.size.load(Relaxed));
-    match slot.state.load(Acquire) {
-        LIVE if known == object as usize => slot,
-        FREED if known == object as usize => super::heap::freed_twice(object, size),
-        _ => super::heap::interior(object, size),
+/// The slot whose pages a pointer points to.
+fn slot_of(object: *mut u8) -> &'static Slot {
+    let pages = (object as usize - START.load(Relaxed)) / rustix::param::page_size();
+    &SLOT[(pages.max(1) - 1) / 2 % SLOTS]
+}
+
+/// Bytes of a slot's live object; ends the process if the pointer is not it.
+fn size_in(slot: &Slot, object: *mut u8) -> usize {
+    match slot.size_of(object as usize) {
+        Ok(size) => size,
+        Err(NotLive::Freed(size)) => super::heap::freed_twice(object, size),
+        Err(NotLive::Other(size)) => super::heap::interior(object, size),
     }
 }
 
@@ -163,7 +152,7 @@ fn crime(address: usize) -> (&'static str, usize) {
         return ("used after it was freed", pages / 2);
     }
     // Between two objects: behind the one, or in front of the other.
-    let used = |slot: usize| slot < SLOTS && SLOT[slot].state.load(Acquire) != UNUSED;
+    let used = |slot: usize| slot < SLOTS && SLOT[slot].is_used();
     let (before, after) = (pages.wrapping_div(2).wrapping_sub(1), pages / 2);
     if used(before) && (within < page / 2 || !used(after)) {
         ("touched behind its end", before)
@@ -192,7 +181,7 @@ extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     let address = unsafe { (*info).si_addr() } as usize;
     if owns(address) {
         let (what, slot) = crime(address);
-        let (object, size) = (SLOT[slot].object.load(Relaxed), SLOT[slot].size.load(Relaxed));
+        let (object, size) = SLOT[slot].last();
         fatal(format_args!(
             "{:p}, a guarded object of {size} bytes, is {what}, at {:p}",
             object as *const u8, address as *const u8

@@ -4,7 +4,7 @@
 //! large objects, misses, threads without caches of CPUs, the first call of all.
 
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, Ordering::*};
 
 use super::cache::{Cache, Lower, Stacks};
 use super::choice::{ChosenPageHeap, PageHeapChoice};
@@ -13,6 +13,7 @@ use super::cpu::CpuCaches;
 use super::decline::Shrunk;
 use super::heap::{Heap, freed_twice, interior, not_an_object};
 use super::page_map::PageMap;
+use super::protocol::once::{Once, Turn};
 use super::size_class::{GRANULE, MAX_DIRECT, MAX_SMALL, SizeClass};
 use super::thread::ThreadStacks;
 use super::{emergency, guard, profile, rseq, setup};
@@ -23,9 +24,8 @@ use crate::units::{PageId, Pages};
 pub static HEAP: Heap<ChosenPageHeap> = Heap::new(&PAGE_MAP);
 static PAGE_MAP: PageMap = PageMap::new();
 
-/// Where the set-up stands: nought before, then the thread that does it, then [`DONE`].
-static SET_UP: AtomicUsize = AtomicUsize::new(0);
-const DONE: usize = usize::MAX;
+/// Where the set-up stands.
+static SET_UP: Once = Once::new();
 
 /// Whether every free takes the slow path, which checks fully.
 static CHECK: AtomicBool = AtomicBool::new(false);
@@ -38,7 +38,7 @@ const LARGEST_BUDGET: usize = 4 << 20;
 /// at it (a function that it called allocates).
 #[inline]
 fn ready() -> bool {
-    SET_UP.load(Acquire) == DONE || set_up()
+    SET_UP.is_done() || set_up()
 }
 
 /// Sets the heap up if no call did so far.
@@ -48,17 +48,16 @@ pub fn ensure_ready() {
 
 #[cold]
 fn set_up() -> bool {
-    let me = super::sync::me();
-    match SET_UP.compare_exchange(0, me, Acquire, Acquire) {
-        Ok(_) => {
+    match SET_UP.begin(super::sync::me()) {
+        Turn::Mine => {
             setup::run();
-            SET_UP.store(DONE, Release);
+            SET_UP.finish();
             true
         }
-        Err(DONE) => true,
-        Err(other) if other == me => false,
-        Err(_) => {
-            while SET_UP.load(Acquire) != DONE {
+        Turn::Done => true,
+        Turn::Within => false,
+        Turn::Others => {
+            while !SET_UP.is_done() {
                 rustix::thread::sched_yield();
             }
             true
@@ -84,14 +83,11 @@ pub(super) fn open(choice: PageHeapChoice, settings: setup::Openings) {
 
 /// Makes the page map's window known to the fast path, once it is open.
 fn publish_window() {
-    let window = HEAP.page_map.window();
-    let done = CONTROL.window_pages.load(Relaxed) != 0;
-    if done || CONTROL.rseq_offset.load(Relaxed) == 0 || CHECK.load(Relaxed) {
+    let known = CONTROL.window.is_open();
+    if known || CONTROL.rseq_offset.load(Relaxed) == 0 || CHECK.load(Relaxed) {
         return;
     }
-    CONTROL.window_classes.store(window.classes.load(Acquire), Relaxed);
-    CONTROL.window_start.store(window.start.load(Relaxed), Release);
-    CONTROL.window_pages.store(window.pages.load(Acquire), Release);
+    CONTROL.window.open_as(HEAP.page_map.window());
 }
 
 fn budget() -> usize {
@@ -277,7 +273,7 @@ pub unsafe fn free(object: *mut u8) {
     if object.is_null() {
         return;
     }
-    if SET_UP.load(Acquire) == DONE {
+    if SET_UP.is_done() {
         take_back_deferred();
     }
     if let Some(class) = HEAP.page_map.class(PageId::containing(object as u64)) {
@@ -442,26 +438,24 @@ pub fn allocate_quickly(size: usize) -> *mut u8 {
 pub unsafe fn free_quickly(object: *mut u8) {
     #[cfg(target_arch = "x86_64")]
     {
-        let page = PageId::containing(object as u64).0;
-        let index = page.wrapping_sub(CONTROL.window_start.load(Relaxed));
-        if index < CONTROL.window_pages.load(Relaxed) {
-            // SAFETY: the window has a class for each of its pages.
-            let number = unsafe { &*CONTROL.window_classes.load(Relaxed).add(index as usize) };
-            if let Some(class) = SizeClass::new(number.load(Relaxed)) {
-                // SAFETY: the caller's promise: an object of the class begins there.
-                let (word, mark) = unsafe { mark_of(object) };
-                // SAFETY: the second word of the object, and an area that is registered, as the
-                // window is open.
-                unsafe {
-                    if word.read() == mark {
-                        freed_twice(object, class.size());
-                    }
-                    word.write(mark);
-                    if CpuCaches::at(&CONTROL.rseq_offset).push(class, object) {
-                        return;
-                    }
-                    return free_marked(object);
+        let place = CONTROL.window.find(PageId::containing(object as u64).0);
+        // SAFETY: the window has a class for each of its pages.
+        let class =
+            unsafe { place.as_ref() }.and_then(|number| SizeClass::new(number.load(Relaxed)));
+        if let Some(class) = class {
+            // SAFETY: the caller's promise: an object of the class begins there.
+            let (word, mark) = unsafe { mark_of(object) };
+            // SAFETY: the second word of the object, and an area that is registered, as the
+            // window is open.
+            unsafe {
+                if word.read() == mark {
+                    freed_twice(object, class.size());
                 }
+                word.write(mark);
+                if CpuCaches::at(&CONTROL.rseq_offset).push(class, object) {
+                    return;
+                }
+                return free_marked(object);
             }
         }
     }

@@ -8,8 +8,10 @@
 
 use core::alloc::Layout;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering::*};
+use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering::*};
 
+use super::protocol::place::Place;
+use super::protocol::window::Window;
 use super::size_class::SizeClass;
 use super::span::Span;
 use crate::storage::Storage;
@@ -35,20 +37,8 @@ struct Leaf {
 
 /// The page map.
 pub struct PageMap {
-    root: [AtomicPtr<Leaf>; ROOT_ENTRIES],
+    root: [Place<Leaf>; ROOT_ENTRIES],
     window: Window,
-}
-
-/// The pages whose classes lie in one array.
-#[repr(C)]
-#[derive(Debug)]
-pub struct Window {
-    /// Number of the first page, a multiple of a leaf's pages.
-    pub start: AtomicU64,
-    /// Number of pages; nought until the first page is noted.
-    pub pages: AtomicU64,
-    /// The class of each.
-    pub classes: AtomicPtr<AtomicU8>,
 }
 
 /// How far the window reaches beyond the GiB of the first page, in GiB.
@@ -76,12 +66,7 @@ impl Reach {
 impl PageMap {
     /// A map without pages, which has taken no storage.
     pub const fn new() -> PageMap {
-        let window = Window {
-            start: AtomicU64::new(0),
-            pages: AtomicU64::new(0),
-            classes: AtomicPtr::new(null_mut()),
-        };
-        PageMap { root: [const { AtomicPtr::new(null_mut()) }; ROOT_ENTRIES], window }
+        PageMap { root: [const { Place::new() }; ROOT_ENTRIES], window: Window::zeroed() }
     }
 
     /// The window, for the code that frees.
@@ -96,32 +81,28 @@ impl PageMap {
         let first = leaf_of(range.start);
         let last = leaf_of(PageId(range.end().0 - 1));
         last < ROOT_ENTRIES
-            && (first..=last).all(|leaf| {
-                !self.root[leaf].load(Relaxed).is_null() || self.add_leaf::<S>(leaf, reach)
-            })
+            && (first..=last)
+                .all(|leaf| !self.root[leaf].get().is_null() || self.add_leaf::<S>(leaf, reach))
     }
 
     fn add_leaf<S: Storage>(&self, number: usize, reach: Reach) -> bool {
-        if self.window.pages.load(Relaxed) == 0 && !self.open_window::<S>(number, reach) {
+        if !self.window.is_open() && !self.open_window::<S>(number, reach) {
             return false;
         }
         let first = (number * LEAF_PAGES) as u64;
-        let in_window = first.wrapping_sub(self.window.start.load(Relaxed));
-        let classes = if in_window < self.window.pages.load(Relaxed) {
-            // SAFETY: the window's array has an entry for each of its pages.
-            unsafe { self.window.classes.load(Relaxed).add(in_window as usize) }
-        } else {
+        let mut classes = self.window.find(first);
+        if classes.is_null() {
             match S::take(Layout::new::<[AtomicU8; LEAF_PAGES]>()) {
-                Some(classes) => classes.as_ptr().cast(),
+                Some(fresh) => classes = fresh.as_ptr().cast(),
                 None => return false,
             }
-        };
+        }
         let Some(leaf) = S::take(Layout::new::<Leaf>()) else { return false };
         let leaf = leaf.as_ptr().cast::<Leaf>();
         // SAFETY: fresh storage for a leaf, zeroed, which is a value of all its fields.
         unsafe { (*leaf).classes.store(classes, Relaxed) };
-        self.root[number].store(leaf, Release);
-        true
+        // Calls are serialised: the place is empty still.
+        self.root[number].fill(leaf).is_ok()
     }
 
     fn open_window<S: Storage>(&self, number: usize, reach: Reach) -> bool {
@@ -130,9 +111,7 @@ impl PageMap {
         let pages = (end - first) * LEAF_PAGES as u64;
         let Ok(layout) = Layout::from_size_align(pages as usize, 4096) else { return false };
         let Some(classes) = S::take(layout) else { return false };
-        self.window.classes.store(classes.as_ptr().cast(), Relaxed);
-        self.window.start.store(first * LEAF_PAGES as u64, Relaxed);
-        self.window.pages.store(pages, Release);
+        self.window.open(first * LEAF_PAGES as u64, pages, classes.as_ptr().cast());
         true
     }
 
@@ -182,7 +161,7 @@ impl PageMap {
     }
 
     fn leaf(&self, page: PageId) -> Option<&Leaf> {
-        let leaf = self.root.get(leaf_of(page))?.load(Acquire);
+        let leaf = self.root.get(leaf_of(page))?.get();
         // SAFETY: leaves are never given back.
         unsafe { leaf.as_ref() }
     }
@@ -213,7 +192,7 @@ impl PageMap {
         mut act: impl FnMut(PageId, Option<SizeClass>, *mut Span) -> Result<(), E>,
     ) -> Result<(), E> {
         for number in 0..ROOT_ENTRIES {
-            if self.root[number].load(Relaxed).is_null() {
+            if self.root[number].get().is_null() {
                 continue;
             }
             let first = (number * LEAF_PAGES) as u64;

@@ -1,7 +1,7 @@
 //! The page level: a page heap, the notes of its spans, and counts of what is live.
 
 use core::alloc::Layout;
-use core::ptr::null_mut;
+use core::ptr::{NonNull, null_mut};
 
 use super::choice::SystemClock;
 use super::decline::{Decline, Shrunk};
@@ -11,11 +11,12 @@ use crate::page_heap::{Clock, NewSpan, PageHeap};
 use crate::storage::Storage;
 use crate::units::{HugePages, Pages};
 
-/// Notes of spans are taken from storage in pieces of this many bytes,
-const PIECE: usize = 64 << 10;
-/// and from huge pages once there are so many of them: they are over a hundredth of a heap of small
-/// objects.
-const MANY: usize = 1 << 20;
+/// Notes of spans lie in pieces of a huge page each. They are over a hundredth of a heap of small
+/// objects, so once the first piece holds so many bytes of them it is put on a huge page; a small
+/// heap does without.
+const MANY: usize = 512 << 10;
+/// What is asked for where address space is too short for that.
+const SMALL_PIECE: usize = 64 << 10;
 
 /// Places for the notes of spans, which never move and are used again.
 #[derive(Debug)]
@@ -25,8 +26,10 @@ pub struct SpanNotes {
     /// The rest of the last piece.
     fresh: *mut Span,
     fresh_left: usize,
-    /// Bytes of all pieces.
+    /// Bytes that places were made of.
     bytes: usize,
+    /// The first piece, until it is put on a huge page.
+    unsettled: Option<NonNull<u8>>,
 }
 
 // SAFETY: the notes that it keeps are nobody else's.
@@ -35,7 +38,7 @@ unsafe impl Send for SpanNotes {}
 impl SpanNotes {
     /// No places, and no storage taken.
     pub const fn new() -> SpanNotes {
-        SpanNotes { spare: null_mut(), fresh: null_mut(), fresh_left: 0, bytes: 0 }
+        SpanNotes { spare: null_mut(), fresh: null_mut(), fresh_left: 0, bytes: 0, unsettled: None }
     }
 
     /// A place for a span, uninitialised or used before. `None` if there is no storage.
@@ -46,20 +49,42 @@ impl SpanNotes {
             return Some(spare);
         }
         if self.fresh_left == 0 {
-            let (piece, bytes) = if self.bytes >= MANY {
-                (S::take_huge_page()?, HugePages::SIZE as usize)
-            } else {
-                (S::take(Layout::from_size_align(PIECE, align_of::<Span>()).ok()?)?, PIECE)
-            };
-            self.fresh = piece.as_ptr().cast();
-            self.fresh_left = bytes / size_of::<Span>();
-            self.bytes += bytes;
+            self.add_piece::<S>()?;
         }
         let place = self.fresh;
         // SAFETY: the piece has room for as many spans as are left, and one behind the last.
         self.fresh = unsafe { place.add(1) };
         self.fresh_left -= 1;
+        self.bytes += size_of::<Span>();
+        if self.bytes >= MANY
+            && let Some(piece) = self.unsettled.take()
+        {
+            // SAFETY: kept where it was taken.
+            unsafe { S::settle(piece) };
+        }
         Some(place)
+    }
+
+    #[cold]
+    fn add_piece<S: Storage>(&mut self) -> Option<()> {
+        let (piece, bytes) = match S::take_huge_page() {
+            Some(piece) if self.bytes >= MANY => {
+                // SAFETY: just taken.
+                unsafe { S::settle(piece) };
+                (piece, HugePages::SIZE as usize)
+            }
+            Some(piece) => {
+                self.unsettled = Some(piece);
+                (piece, HugePages::SIZE as usize)
+            }
+            None => {
+                let layout = Layout::from_size_align(SMALL_PIECE, align_of::<Span>()).ok()?;
+                (S::take(layout)?, SMALL_PIECE)
+            }
+        };
+        self.fresh = piece.as_ptr().cast();
+        self.fresh_left = bytes / size_of::<Span>();
+        Some(())
     }
 
     fn give_back(&mut self, place: *mut Span) {

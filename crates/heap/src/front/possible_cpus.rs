@@ -13,12 +13,18 @@ pub fn read() -> Option<usize> {
     if len == text.len() { None } else { parse(&text[..len]) }
 }
 
-/// One more than the largest number of a list such as `0-3,8-11`.
+/// One more than the largest number of a list such as `0-3,8-11`. By its bytes: the standard library's
+/// parsers would be all that the start of a process needs of its text.
 fn parse(list: &[u8]) -> Option<usize> {
-    let list = core::str::from_utf8(list).ok()?.trim();
-    let numbers = list.split([',', '-']).map(|number| number.parse::<usize>().ok());
+    let numbers = list.trim_ascii().split(|byte| b",-".contains(byte)).map(number);
     let largest = numbers.reduce(|a, b| Some(a?.max(b?)))??;
     largest.checked_add(1)
+}
+
+fn number(text: &[u8]) -> Option<usize> {
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| usize::from(byte - b'0'));
+    let add = |sum: usize, &byte: &u8| sum.checked_mul(10)?.checked_add(digit(byte)?);
+    if text.is_empty() { None } else { text.iter().try_fold(0, add) }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
 
+use super::protocol::flag::Flag;
 use super::sync::{ForkLock, Lock};
 use crate::storage::Storage;
 
@@ -57,7 +58,7 @@ static ON: AtomicBool = AtomicBool::new(false);
 static LEFT: AtomicI64 = AtomicI64::new(0);
 static RANDOM: AtomicU64 = AtomicU64::new(1);
 /// Held while a stack is walked: an allocation in there is no sample.
-static WALKING: AtomicBool = AtomicBool::new(false);
+static WALKING: Flag = Flag::new();
 
 /// The lock of the samples, for fork.
 pub fn fork_lock() -> &'static dyn ForkLock {
@@ -128,13 +129,13 @@ fn count_down(size: usize) -> Option<u32> {
     if LEFT.fetch_sub(bytes, Relaxed) >= bytes {
         return None;
     }
-    if WALKING.swap(true, Relaxed) {
+    if !WALKING.raise() {
         return None;
     }
     LEFT.store(interval(), Relaxed);
     let mut sample = Sample { size: size as u64, depth: 0, next: 0, frames: [0; FRAMES] };
     walk(&mut sample);
-    WALKING.store(false, Relaxed);
+    WALKING.lower();
     note(sample)
 }
 

@@ -5,9 +5,11 @@
 
 use core::cell::UnsafeCell;
 use core::fmt::{self, Write as _};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*, fence};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use super::choice::SystemClock;
+use super::protocol::flag::Flag;
+use super::protocol::sequence::Sequence;
 use super::statistics::Statistics;
 use crate::page_heap::Clock;
 
@@ -26,7 +28,7 @@ pub struct Published {
     /// [`MAGIC`] once something is published.
     pub magic: AtomicU64,
     /// Odd while the texts are written.
-    pub sequence: AtomicU32,
+    pub sequence: Sequence,
     /// Bytes of the JSON text in use.
     pub json_len: AtomicU32,
     /// Bytes of the plain text in use.
@@ -54,7 +56,7 @@ unsafe impl Sync for Published {}
 #[unsafe(no_mangle)]
 pub static PRAIRIE_HEAP_PUBLISHED: Published = Published {
     magic: AtomicU64::new(0),
-    sequence: AtomicU32::new(0),
+    sequence: Sequence::new(),
     json_len: AtomicU32::new(0),
     text_len: AtomicU32::new(0),
     operations_since: AtomicU32::new(0),
@@ -63,7 +65,7 @@ pub static PRAIRIE_HEAP_PUBLISHED: Published = Published {
     text: UnsafeCell::new([0; TEXT_BYTES]),
 };
 
-static WRITING: AtomicBool = AtomicBool::new(false);
+static WRITING: Flag = Flag::new();
 
 /// Notes an operation of the page level; from time to time, publishes. The caller holds no lock.
 #[inline]
@@ -82,13 +84,12 @@ pub fn tick() {
 #[cold]
 fn write(now: u64) {
     let published = &PRAIRIE_HEAP_PUBLISHED;
-    if WRITING.swap(true, Acquire) {
+    if !WRITING.raise() {
         return;
     }
     published.written_ns.store(now, Relaxed);
     if let Some(statistics) = Statistics::of_process() {
-        published.sequence.fetch_add(1, Relaxed);
-        fence(Release);
+        published.sequence.begin();
         // SAFETY: `WRITING` was ours to set, so nobody else in this process uses the texts.
         let (json, text) = unsafe { (&mut *published.json.get(), &mut *published.text.get()) };
         let mut json = Text::over(json);
@@ -99,18 +100,18 @@ fn write(now: u64) {
         published.text_len.store(text.len as u32, Relaxed);
         published.operations_since.store(0, Relaxed);
         published.magic.store(u64::from_le_bytes(MAGIC), Relaxed);
-        published.sequence.fetch_add(1, Release);
+        published.sequence.end();
     }
-    WRITING.store(false, Release);
+    WRITING.lower();
 }
 
 /// Forgets, in a forked child, that another thread was about to publish.
 pub fn after_fork() {
     let published = &PRAIRIE_HEAP_PUBLISHED;
-    if WRITING.swap(false, Relaxed) && published.sequence.load(Relaxed) % 2 == 1 {
+    if WRITING.lower() && published.sequence.is_odd() {
         published.json_len.store(0, Relaxed);
         published.text_len.store(0, Relaxed);
-        published.sequence.fetch_add(1, Relaxed);
+        published.sequence.end();
     }
 }
 

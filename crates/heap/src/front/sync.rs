@@ -11,10 +11,8 @@ use core::time::Duration;
 
 use rustix::thread::futex;
 
-/// Set in a lock's word when somebody sleeps on it. Thread pointers are even.
-const WAITERS: usize = 1;
-/// Looks before a thread goes to sleep.
-const SPINS: u32 = 100;
+use super::protocol::lock_word::{LockWord, WAITERS, Waiting};
+
 /// How long a thread waits for a lock that a fork holds, before it makes do without. A fork takes
 /// its locks before it takes those of stdio; a thread inside stdio that allocates takes them the
 /// other way round, and one of them must give way.
@@ -27,8 +25,8 @@ static FORKING: AtomicBool = AtomicBool::new(false);
 /// A lock around a value.
 #[derive(Debug)]
 pub struct Lock<T> {
-    /// Nought, or the thread pointer of the owner, and [`WAITERS`].
-    word: AtomicUsize,
+    /// Names its owner by the thread pointer, which is even.
+    word: LockWord,
     value: UnsafeCell<T>,
 }
 
@@ -83,82 +81,68 @@ pub(super) fn me() -> usize {
 impl<T> Lock<T> {
     /// A free lock around a value.
     pub const fn new(value: T) -> Lock<T> {
-        Lock { word: AtomicUsize::new(0), value: UnsafeCell::new(value) }
+        Lock { word: LockWord::new(), value: UnsafeCell::new(value) }
     }
 
     /// Takes the lock. `None` if this thread holds it already (a signal handler runs inside the
     /// heap), or if a fork holds it for longer than is bearable.
     #[inline]
     pub fn lock(&self) -> Option<Guard<'_, T>> {
-        match self.word.compare_exchange(0, me(), Acquire, Relaxed) {
-            Ok(_) => Some(Guard { lock: self }),
+        match self.word.try_take(me()) {
+            Ok(()) => Some(Guard { lock: self }),
             Err(_) => self.wait(),
         }
     }
 
     #[cold]
     fn wait(&self) -> Option<Guard<'_, T>> {
-        let me = me();
-        let mut waited = Duration::ZERO;
-        let mut spins = 0;
-        // Once asleep, a thread cannot know who else sleeps, and takes the lock with the mark.
-        let mut mark = 0;
-        loop {
-            let word = self.word.load(Relaxed);
-            if word & !WAITERS == me {
-                return None;
-            }
-            if word & !WAITERS == 0 {
-                if self.word.compare_exchange(word, me | mark, Acquire, Relaxed).is_ok() {
-                    return Some(Guard { lock: self });
-                }
-            } else if spins < SPINS {
-                spins += 1;
-                core::hint::spin_loop();
-            } else if FORKING.load(Relaxed) && waited >= PATIENCE_WITH_FORK {
-                return None;
-            } else {
-                mark = WAITERS;
-                self.sleep(word);
-                waited += NAP;
-            }
-        }
-    }
-
-    /// Sleeps until the lock is given up, or for a nap.
-    fn sleep(&self, word: usize) {
-        let marked = word | WAITERS;
-        if word != marked && self.word.compare_exchange(word, marked, Relaxed, Relaxed).is_err() {
-            return;
-        }
-        let nap = futex::Timespec { tv_sec: 0, tv_nsec: NAP.as_nanos() as i64 };
-        let _ = futex::wait(self.futex(), futex::Flags::PRIVATE, marked as u32, Some(&nap));
-    }
-
-    /// The half of the word that holds the mark, which is what the kernel compares.
-    fn futex(&self) -> &AtomicU32 {
-        let low_half = usize::from(cfg!(target_endian = "big"));
-        // SAFETY: an aligned half of an atomic word that lives as long as the lock.
-        unsafe { &*(&raw const self.word).cast::<AtomicU32>().add(low_half) }
+        let mut naps = Naps { waited: Duration::ZERO };
+        self.word.take(me(), &mut naps).then(|| Guard { lock: self })
     }
 
     /// Whether this thread holds the lock, or a fork does.
     pub fn is_barred(&self) -> bool {
-        let word = self.word.load(Relaxed);
-        word & !WAITERS == me() || (word != 0 && FORKING.load(Relaxed))
+        let owner = self.word.owner();
+        owner == me() || (owner != 0 && FORKING.load(Relaxed))
     }
 
     fn unlock(&self) {
-        if self.word.swap(0, Release) & WAITERS != 0 {
-            let _ = futex::wake(self.futex(), futex::Flags::PRIVATE, 1);
-        }
+        self.word.give_up(|word| {
+            let _ = futex::wake(futex_of(word), futex::Flags::PRIVATE, 1);
+        });
     }
+}
+
+/// Sleeps in the kernel, a nap at a time.
+struct Naps {
+    waited: Duration,
+}
+
+impl Waiting for Naps {
+    const SPINS: u32 = 100;
+
+    fn is_patient(&self) -> bool {
+        !FORKING.load(Relaxed) || self.waited < PATIENCE_WITH_FORK
+    }
+
+    fn sleep(&mut self, word: &AtomicUsize, marked: usize) {
+        let nap = futex::Timespec { tv_sec: 0, tv_nsec: NAP.as_nanos() as i64 };
+        let _ = futex::wait(futex_of(word), futex::Flags::PRIVATE, marked as u32, Some(&nap));
+        self.waited += NAP;
+    }
+}
+
+/// The half of the word that holds the mark, which is what the kernel compares.
+fn futex_of(word: &AtomicUsize) -> &AtomicU32 {
+    let low_half = usize::from(cfg!(target_endian = "big"));
+    // SAFETY: an aligned half of an atomic word, borrowed as long as the word.
+    unsafe { &*(&raw const *word).cast::<AtomicU32>().add(low_half) }
 }
 
 impl<T> ForkLock for Lock<T> {
     fn take_for_fork(&self) -> Taken {
-        match self.word.compare_exchange(0, me(), Acquire, Relaxed) {
-            Ok(_) => Taken::Now,
+        match self.word.try_take(me()) {
+            Ok(()) => Taken::Now,
             Err(word) if word & !WAITERS == me() => Taken::Before,
             Err(_) => Taken::Not,
         }
@@ -173,7 +157,7 @@ impl<T> ForkLock for Lock<T> {
     }
 
     fn reset(&self) {
-        self.word.store(0, Release);
+        self.word.reset();
     }
 }
 
@@ -231,7 +215,7 @@ mod tests {
         let held = lock.lock().unwrap();
         std::thread::scope(|scope| {
             let waiter = scope.spawn(|| drop(lock.lock().unwrap()));
-            while lock.word.load(Relaxed) & WAITERS == 0 {
+            while !lock.word.has_waiters() {
                 std::thread::yield_now();
             }
             drop(held);

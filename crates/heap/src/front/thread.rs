@@ -16,7 +16,7 @@ use super::size_class::SizeClass;
 use super::slab::{Header, Slab, begin};
 use super::sync::Lock;
 use super::tls;
-use super::weak::weak_address;
+use super::weak::{dso_handle, weak_address};
 use crate::storage::Storage;
 
 /// The word of a thread that is ending: it gets no cache any more.
@@ -125,16 +125,13 @@ impl ThreadCache {
 /// thread's objects stay in its cache.
 fn at_thread_end(act: extern "C" fn(*mut c_void), argument: *mut c_void) {
     type Register = extern "C" fn(extern "C" fn(*mut c_void), *mut c_void, *const u8) -> i32;
-    unsafe extern "C" {
-        static __dso_handle: u8;
-    }
     let register = weak_address!("__cxa_thread_atexit_impl");
     if register.is_null() {
         return;
     }
     // SAFETY: the C library defines the function with this signature.
     let register = unsafe { core::mem::transmute::<*const u8, Register>(register) };
-    register(act, argument, &raw const __dso_handle);
+    register(act, argument, dso_handle());
 }
 
 extern "C" fn end_of_thread(drain: *mut c_void) {

@@ -31,3 +31,11 @@ macro_rules! weak_address {
 }
 
 pub(crate) use weak_address;
+
+/// What tells the C library of the program or the library that this code lies in.
+pub fn dso_handle() -> *const u8 {
+    unsafe extern "C" {
+        static __dso_handle: u8;
+    }
+    &raw const __dso_handle
+}

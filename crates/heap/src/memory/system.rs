@@ -13,7 +13,7 @@ use crate::units::{HugePageId, HugePages, HugeRange, PageRange};
 /// Reservations grow with the heap, so that few calls serve a large heap and a small one does not
 /// fill an address-space limit.
 ///
-/// The first huge pages that are used, 8 MiB of them, stay on small pages until more are
+/// The first huge pages that are used, 32 MiB of them, stay on small pages until more are
 /// needed: most programs need less than these hold, and should not pay for whole ones. From then on
 /// each further one puts one of them on a huge page as well.
 #[derive(Debug)]
@@ -25,8 +25,8 @@ pub struct SystemMemory {
     used: usize,
 }
 
-/// So many huge pages begin on small pages: 8 MiB.
-const SMALL_START: usize = 4;
+/// So many huge pages begin on small pages: 32 MiB.
+const SMALL_START: usize = 16;
 /// The first reservation: 64 MiB.
 const SMALLEST_RESERVATION: HugePages = HugePages(32);
 /// The largest reservation that was not asked for: 1 GiB.
@@ -107,7 +107,7 @@ fn unmap(start: usize, size: usize) {
 
 /// Puts a range that is in use on huge pages at once, where the kernel can (`MADV_COLLAPSE`, 6.1);
 /// elsewhere its daemon does so in time.
-fn collapse(range: HugeRange) {
+pub(crate) fn collapse(range: HugeRange) {
     const MADV_COLLAPSE: i32 = 25;
     let (start, size) = (range.start.address() as *mut c_void, range.len.bytes() as usize);
     // SAFETY: the range lies in a mapping that `reserve` made, and keeps its contents. The C
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn the_first_huge_pages_stay_small_until_more_are_needed() {
         let mut memory = SystemMemory::new();
-        let mut rest = memory.reserve(HugePages(8)).unwrap();
+        let mut rest = memory.reserve(HugePages(2 * SMALL_START as u64)).unwrap();
         let mut next = || {
             let (first, after) = rest.split(HugePages::ONE);
             rest = after;

@@ -6,8 +6,8 @@ use core::ptr::NonNull;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::Storage;
-use crate::memory::{advise, map_aligned};
-use crate::units::HugePages;
+use crate::memory::{advise, collapse, map_aligned};
+use crate::units::{HugePageId, HugePages, HugeRange};
 
 /// Storage that is mapped from the kernel: what a heap that is the program's malloc needs.
 ///
@@ -44,8 +44,15 @@ unsafe impl Storage for Mapped {
 
     fn take_huge_page() -> Option<NonNull<u8>> {
         let range = map_aligned(HugePages::ONE)?;
-        advise(range.pages(), Advice::LinuxHugepage);
+        advise(range.pages(), Advice::LinuxNoHugepage);
         NonNull::new(range.start.address() as *mut u8)
+    }
+
+    unsafe fn settle(place: NonNull<u8>) {
+        let start = HugePageId(place.as_ptr() as u64 / HugePages::SIZE);
+        let range = HugeRange { start, len: HugePages::ONE };
+        advise(range.pages(), Advice::LinuxHugepage);
+        collapse(range);
     }
 
     unsafe fn give_back(place: NonNull<u8>, layout: Layout) {

@@ -1,0 +1,77 @@
+//! The window: the pages whose size classes lie in one array, which a free finds with one load.
+
+use core::ptr::null_mut;
+
+use super::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering::*};
+
+/// Where a window begins that is not open: so far from all pages that none lies in it, whichever of
+/// its other fields a thread has seen change.
+const NOWHERE: u64 = 1 << 63;
+
+/// The pages whose classes lie in one array. It is opened once.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Window {
+    /// Number of the first page.
+    pub start: AtomicU64,
+    /// Number of pages; nought until it is open.
+    pub pages: AtomicU64,
+    /// The class of each.
+    pub classes: AtomicPtr<AtomicU8>,
+}
+
+impl Window {
+    /// A window that is not open.
+    pub const fn new() -> Window {
+        Window { start: AtomicU64::new(NOWHERE), ..Window::zeroed() }
+    }
+
+    /// The same in memory of noughts, for who does not ask it for pages while others open it.
+    pub const fn zeroed() -> Window {
+        Window {
+            start: AtomicU64::new(0),
+            pages: AtomicU64::new(0),
+            classes: AtomicPtr::new(null_mut()),
+        }
+    }
+
+    /// Opens it. Threads may do so at once if they open it alike.
+    pub fn open(&self, start: u64, pages: u64, classes: *mut AtomicU8) {
+        self.classes.store(classes, Relaxed);
+        self.start.store(start, Release);
+        self.pages.store(pages, Release);
+    }
+
+    /// Opens it as another one is, if that is open.
+    pub fn open_as(&self, other: &Window) {
+        let pages = other.pages.load(Acquire);
+        if pages != 0 {
+            self.open(other.start.load(Relaxed), pages, other.classes.load(Relaxed));
+        }
+    }
+
+    /// Whether it is open, and seen to be by all that the thread does afterwards.
+    pub fn is_open(&self) -> bool {
+        self.pages.load(Acquire) != 0
+    }
+
+    /// Where the class of a page lies, or null if that is not in the window.
+    ///
+    /// In the order of the assembly of the fast path, whose loads all acquire on x86: the start
+    /// first. A page that is seen to lie behind it has all else in sight.
+    #[inline]
+    pub fn find(&self, page: u64) -> *mut AtomicU8 {
+        let index = page.wrapping_sub(self.start.load(Acquire));
+        if index >= self.pages.load(Acquire) {
+            return null_mut();
+        }
+        // Within the array, as the index is less than the number of its entries.
+        self.classes.load(Relaxed).wrapping_add(index as usize)
+    }
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Window::new()
+    }
+}

@@ -1,60 +1,16 @@
 //! The library preloaded into C and C++ programs: what users of preloaded allocators ran into
-//! (`programs/traps.c`), and the programs of this machine that are installed.
+//! (`programs/traps.c`).
 //!
 //! Each case runs with caches of the CPUs and, with glibc's registration of restartable sequences
 //! switched off, with caches of threads.
 
-use std::env;
+mod common;
+
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
+use std::path::Path;
+use std::process::Command;
 
-/// `libprairie_heap.so`, which Cargo has built beside this test.
-fn library() -> PathBuf {
-    let test = env::current_exe().expect("a test knows its own file");
-    let library = test.with_file_name("libprairie_heap.so");
-    assert!(library.exists(), "{} was not built", library.display());
-    library
-}
-
-/// A program of `programs/`, compiled once.
-fn compiled(source: &str, arguments: &[&str]) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
-    let stem = source.file_stem().expect("a source has a name");
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(stem);
-    let fresh = program.with_extension(format!("{}", std::process::id()));
-    let compiler = if source.extension().is_some_and(|end| end == "cpp") { "c++" } else { "cc" };
-    let status = Command::new(compiler)
-        .args(["-g", "-O1", "-w", "-o"])
-        .arg(&fresh)
-        .arg(&source)
-        .args(arguments)
-        .status()
-        .unwrap_or_else(|error| panic!("{compiler}: {error}"));
-    assert!(status.success(), "{compiler} {}", source.display());
-    std::fs::rename(&fresh, &program).expect("a program can be renamed");
-    program
-}
-
-fn traps() -> &'static Path {
-    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| compiled("traps.c", &["-lpthread", "-ldl"]))
-}
-
-/// A command on the heap, under settings.
-fn preloaded(program: impl AsRef<std::ffi::OsStr>, settings: &[(&str, &str)]) -> Command {
-    let mut command = Command::new(program);
-    command.env("LD_PRELOAD", library()).envs(settings.iter().copied()).stdin(Stdio::null());
-    command
-}
-
-const NO_RSEQ: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
-const WAYS: [&[(&str, &str)]; 3] = [&[], &[NO_RSEQ], &[("PRAIRIE_PAGE_HEAP", "legacy")]];
-
-fn told(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
+use common::{NO_RSEQ, WAYS, compiled, preloaded, told, traps};
 
 fn succeeds(case: &str) {
     for settings in WAYS {
@@ -156,93 +112,6 @@ fn one_cpu_and_a_low_limit_are_enough() {
         let output = preloaded("sh", &[]).args(["-c", wrapped]).arg(traps()).output().unwrap();
         assert!(output.status.success(), "{wrapped}: {}", told(&output));
     }
-}
-
-/// Runs a shell command with and without the library, if its first word is installed: the same
-/// output, and the same status.
-fn same_as_plain(command: &str) {
-    let name = command.split_whitespace().next().expect("a command has a name");
-    let installed = Command::new("sh").args(["-c", "command -v $0"]).arg(name).output().unwrap();
-    if !installed.status.success() {
-        eprintln!("skipped: {name} is not installed");
-        return;
-    }
-    let plain = Command::new("sh").args(["-c", command]).stdin(Stdio::null()).output().unwrap();
-    for settings in [WAYS[0], WAYS[1]] {
-        let output = preloaded("sh", settings).args(["-c", command]).output().unwrap();
-        assert_eq!(output.status.code(), plain.status.code(), "{command}: {}", told(&output));
-        let texts = [&output, &plain].map(|output| String::from_utf8_lossy(&output.stdout));
-        assert_eq!(texts[0], texts[1], "{command}");
-    }
-}
-
-#[test]
-fn git_checks_this_repository() {
-    same_as_plain(concat!("git -C ", env!("CARGO_MANIFEST_DIR"), " log --stat -n 20"));
-}
-
-#[test]
-fn gcc_compiles_the_traps() {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/traps.c");
-    same_as_plain(&format!("gcc -O2 -w -S -o - {source} | cksum"));
-}
-
-#[test]
-fn python_uses_threads_processes_and_ctypes() {
-    same_as_plain(
-        "python3 -c '
-import threading, subprocess, ctypes, json, zlib, os, multiprocessing
-table = {str(i): [i] * (i % 50) for i in range(20000)}
-assert json.loads(json.dumps(table)) == table
-threads = [threading.Thread(target=lambda: zlib.compress(os.urandom(300000))) for _ in range(8)]
-[t.start() for t in threads]; [t.join() for t in threads]
-print(subprocess.run([\"echo\", \"child\"], capture_output=True).stdout)
-libc = ctypes.CDLL(None)
-libc.malloc.restype = ctypes.c_void_p
-for size in range(1, 5000, 7):
-    libc.free(ctypes.c_void_p(libc.malloc(size)))
-with multiprocessing.Pool(2) as pool:
-    print(sum(pool.map(abs, range(-1000, 0))))
-'",
-    );
-}
-
-#[test]
-fn redis_serves_its_benchmark() {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let socket = folder.join(format!("redis-{}.sock", std::process::id()));
-    let server = preloaded("redis-server", &[])
-        .args(["--port", "0", "--save", "", "--appendonly", "no", "--dir"])
-        .arg(folder)
-        .arg("--unixsocket")
-        .arg(&socket)
-        .stdout(Stdio::null())
-        .spawn();
-    let Ok(mut server) = server else {
-        eprintln!("skipped: redis-server is not installed");
-        return;
-    };
-    let cli = |arguments: &str| {
-        let command = format!("redis-cli -s {} {arguments}", socket.display());
-        Command::new("sh").args(["-c", &command]).output().unwrap()
-    };
-    let ready = (0..200).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(50));
-        cli("ping").stdout.starts_with(b"PONG")
-    });
-    assert!(ready, "redis does not answer");
-    let load = format!("redis-benchmark -s {} -n 20000 -P 16 -q", socket.display());
-    let output = Command::new("sh")
-        .args(["-c", &format!("{load} -r 100000 -t set,get,lpush,lrange_100,mset")])
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", told(&output));
-    // A snapshot is written by a forked child.
-    assert!(cli("debug reload").status.success());
-    assert!(cli("bgsave").status.success());
-    assert!(cli("flushall").stdout.starts_with(b"OK"));
-    assert!(cli("shutdown nosave").status.success());
-    assert!(server.wait().unwrap().success());
 }
 
 #[test]

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each process runs: the functions that are exported, the levels of the heap, and the one
-/// initialiser that Rust's standard library has. Both of Rust's manglings of names are looked for.
+/// initialiser that Rust's standard library has; and what only unwinding reads, behind what is read
+/// at once. Both of Rust's manglings of names are looked for.
 /// As the script inserts a section into the linker's own one, it replaces nothing of that.
 const SIDE_BY_SIDE: &str = "SECTIONS {
   .text.prairie : {
@@ -26,6 +27,7 @@ const SIDE_BY_SIDE: &str = "SECTIONS {
     *(.text.*9page_heap* .text.*page_heap..* .text.*4heap7storage* .text.*4heap6memory*)
   }
 } INSERT BEFORE .text;
+SECTIONS { .gcc_except_table : { *(.gcc_except_table .gcc_except_table.*) } } INSERT AFTER .eh_frame;
 ";
 
 fn main() {

@@ -178,7 +178,11 @@ static void by_timer(void (*handler)(int), int micros, int times) {
 static void signal_allocates(void) { by_timer(allocates, 200, 800); }
 static void signal_forks(void) { by_timer(forks, 2000, 40); }
 
-static void levels_agree(void) { CHECK(prairie_heap_validate && prairie_heap_validate() == 0); }
+/* Only debug builds can tell; whoever runs another one says so. */
+static void levels_agree(void) {
+    if (!prairie_heap_validate && getenv("TRAPS_ON_RELEASE")) return;
+    CHECK(prairie_heap_validate && prairie_heap_validate() == 0);
+}
 
 static volatile int stop;
 static void *worker(void *argument) {

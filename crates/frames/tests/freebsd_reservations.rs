@@ -311,6 +311,36 @@ fn a_range_that_is_emptied_by_address_has_no_reservations() {
     assert_eq!(machine.table.state(Frame(full + 1)), State::Allocated);
 }
 
+/// A device that reaches low memory alone gets none of a superpage above it.
+#[test]
+fn a_request_that_needs_low_memory_gets_low_memory() {
+    let zone = |kind, start: u64| ZoneSpan {
+        node: 0,
+        kind,
+        start: Pfn(start),
+        spanned: 1024,
+        managed: 1024,
+        watermarks: Watermarks::default(),
+        lowmem_reserve: [0; 6],
+    };
+    let layout = Layout::new(vec![zone(ZoneKind::Dma32, 0), zone(ZoneKind::Normal, 1024)]).unwrap();
+    let mut table = FrameTable::new(&layout);
+    let mut freebsd = FreeBsd::new(&layout, NO_CACHES);
+    for start in [0, 1024] {
+        table.add_memory(Frame(start), Order::LARGEST_FREE);
+        freebsd.seed(&mut table, Frame(start), Order::LARGEST_FREE);
+    }
+    let mut fault = |index, highest_zone, owner| {
+        let wanted = request(0, Movable, Some(anonymous(1, index)));
+        let wanted = Request { highest_zone, ..wanted };
+        freebsd.allocate(&mut table, &wanted, owner).unwrap().0
+    };
+    assert_eq!(fault(0, ZoneKind::Normal, 0), 1024);
+    assert!(fault(1, ZoneKind::Dma32, 1) < 1024);
+    assert_eq!(fault(2, ZoneKind::Normal, 2), 1026);
+    freebsd.validate(&table);
+}
+
 /// Kernel memory in runs of three pages, of which half are freed again, with every second page of a
 /// process between: through the kernel's address space it fills superpages of its own.
 #[test]

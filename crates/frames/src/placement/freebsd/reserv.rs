@@ -250,7 +250,8 @@ impl FreeBsd {
         let slot = (page.index % u64::from(PAGES)) as u32;
         let frame = held.start.offset(u64::from(slot));
         let zone = self.zone_of(frame);
-        if held.is_populated(slot) || !self.allows(zone, Order::BASE, depth) {
+        let in_reach = self.lists[zone].zone.span.kind <= request.highest_zone;
+        if held.is_populated(slot) || !in_reach || !self.allows(zone, Order::BASE, depth) {
             return None;
         }
         self.populate(id, slot, zone);
@@ -382,8 +383,10 @@ impl FreeBsd {
             zone.is_some_and(|&zone| self.allows(zone, request.order, depth))
         };
         let has_room = |held: &Held| {
+            let free = u64::from(PAGES - held.populated);
             request.order == Order::BASE
-                || held.holes().iter().any(|&(_, order)| order >= request.order)
+                || free >= request.order.frames()
+                    && held.holes().iter().any(|&(_, order)| order >= request.order)
         };
         let chosen = self.reservations.queue.values().copied().find(|&id| {
             let held = self.reservations.get(id).held.as_ref().expect("a reservation");

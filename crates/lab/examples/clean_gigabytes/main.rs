@@ -2,7 +2,7 @@
 //! tables of `docs/superpageblocks.md`.
 //!
 //! ```text
-//! cargo run --release -p prairie-lab --example clean_gigabytes [GIB] [DAYS] [PART...]
+//! cargo run --release -p prairie-lab --example clean_gigabytes [GIB] [DAYS] [SEED] [PART...]
 //! ```
 //!
 //! Parts: `day` (the four workloads of a fleet's servers under each system), `search` (what finding
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         None => default,
     };
-    let (gib, days) = (number(16.0), number(1.0));
+    let (gib, days, seed) = (number(16.0), number(1.0), number(1.0) as u64);
     let parts: Vec<String> = arguments.collect();
     if let Some(unknown) = parts.iter().find(|part| !PARTS.contains(&part.as_str())) {
         return Err(format!("`{unknown}`: the parts are {}", PARTS.join(", ")).into());
@@ -42,8 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|given| given == part);
     let workloads = SHIPPED.iter().filter_map(|(name, _)| Workload::shipped(name)).collect();
     let frames = (gib * 262_144.0) as u64;
-    let study =
-        Study { workloads, systems: Vec::new(), frames, days, granule: Order::BASE, seed: 1 };
+    let study = Study { workloads, systems: Vec::new(), frames, days, granule: Order::BASE, seed };
     if wanted("day") {
         day::print(&study)?;
     }

@@ -13,7 +13,9 @@ target=${CARGO_TARGET_DIR:-$root/target}
 heap=${HEAP_LIBRARY:-$target/release/libprairie_heap.so}
 [ -n "${HEAP_LIBRARY:-}" ] || cargo build --release --quiet -p prairie-heap-preload
 heap=$(realpath "$heap")
-allocators="prairie=$heap $(bench/heap/peers.sh ${PEERS_FOLDER:-}) ${ALLOCATORS:-}"
+# shellcheck disable=SC2046,SC2086
+allocators=$(echo "prairie=$heap" $(bench/heap/peers.sh ${PEERS_FOLDER:-}) ${ALLOCATORS:-})
+columns=$allocators
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
@@ -104,8 +106,11 @@ for round in $(seq "$rounds"); do
             echo "$name ${allocator%%=*} $(python3 "$work/measure.py" "${allocator#*=}" "$name")" >>"$work/results"
         done
     done
+    # Another one is first in each round: it may find the machine's memory cold.
+    first=${allocators%% *}
+    allocators="${allocators#* } $first"
     echo "round $round of $rounds" >&2
 done
 uname -sr
 echo "THP: $(cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || echo unknown)"
-bench/heap/table "$work/results" "$allocators" "$present"
+bench/heap/table "$work/results" "$columns" "$present"

@@ -10,6 +10,7 @@ pub mod gfp;
 pub mod linux;
 pub mod lists;
 pub mod regions;
+mod run;
 pub mod stepwise;
 pub mod superpageblocks;
 pub mod zonelist;
@@ -112,12 +113,35 @@ pub trait Placement {
         owner: Owner,
     ) -> Option<Frame>;
 
+    /// Allocates single frames as [`allocate`](Placement::allocate) does, one after another, to
+    /// `owner` and the owners after it, until one fails or there are `count`; returns how many there
+    /// were. The order in `request` is that of a single frame.
+    ///
+    /// For many frames at once a policy may do but once what is the same for all of them: which
+    /// frames come, in which order, and what is left are as if they had come one by one.
+    fn allocate_singles(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+        count: u32,
+    ) -> u32 {
+        let one = |&owner: &Owner| self.allocate(table, request, owner).is_some();
+        (owner..owner + count).take_while(one).count() as u32
+    }
+
     /// Frees the allocated block that starts at `frame`, on `cpu`.
     fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16);
 
     /// What the kernel does when periodic reclaim wakes up, off the path of any allocation.
     /// Policies that do nothing then ignore it.
     fn maintain(&mut self, _table: &mut FrameTable) {}
+
+    /// Free frames that requests of this mobility can come from, where a policy keeps some of what
+    /// is free from them; reclaim has to watch these. `None` where all that is free will do.
+    fn free_for(&self, _mobility: Mobility) -> Option<u64> {
+        None
+    }
 
     /// Pins the block of `owner` and the owners after it, in however many pieces it is: its pages
     /// cannot be moved from now on. Returns whether all of it could be pinned. Most systems let

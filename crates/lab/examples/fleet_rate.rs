@@ -1,15 +1,14 @@
 //! How long a simulated server of a fleet takes, and what is left of its memory.
 //!
 //! ```text
-//! cargo run --release -p prairie-lab --example fleet_rate [SERVERS] [GIB] [DAYS] [ORDER] [SYSTEMS]
+//! cargo run --release -p prairie-lab --example fleet_rate [SERVERS] [GIB] [DAYS] [SYSTEMS]
 //! ```
 //!
-//! One server after another on one thread, each workload in turn, under `linux,contiguitas`; user
-//! memory comes in blocks of ORDER; times are of CPU.
+//! One server after another on one thread, each workload in turn, under `linux,contiguitas`. Times are
+//! of CPU; the last lines say what a day of a server costs under each system, mean over workloads.
 
 use std::error::Error;
 
-use frames::Order;
 use lab::fleet::row::Row;
 use lab::fleet::study::Study;
 use lab::fleet::workload::{SHIPPED, Workload};
@@ -22,24 +21,34 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(arguments.next().map(|text| text.parse()).transpose()?.unwrap_or(default))
     };
     let (servers, gib, days) = (number(4.0)? as u64, number(64.0)?, number(1.0)?);
-    let granule = Order::new(number(0.0)? as u8).ok_or("an order")?;
-    let systems = std::env::args().nth(5).unwrap_or("linux,contiguitas".to_owned());
+    let systems = std::env::args().nth(4).unwrap_or("linux,contiguitas".to_owned());
     let systems: Vec<Variant> = systems.split(',').map(str::parse).collect::<Result<_, _>>()?;
     let workloads = SHIPPED.iter().filter_map(|(name, _)| Workload::shipped(name)).collect();
     let frames = (gib * 262_144.0) as u64;
-    let mut study = Study { workloads, systems: Vec::new(), frames, days, granule, seed: 1 };
+    let mut study = Study { workloads, systems: Vec::new(), frames, days, seed: 1 };
     println!(
-        "workload  system        hours  allocations  ns each  CPU s  free %  contiguity 2M/4M/32M/1G %   potential 2M/32M/1G %  unmovable %  spoiled %  failed k/m/h"
+        "workload  system        hours  allocations  ns each  CPU s  a day  free %  contiguity 2M/4M/32M/1G %   potential 2M/32M/1G %  unmovable %  spoiled %  failed k/m/h"
     );
+    let mut sums = vec![0.0; systems.len()];
     for server in 0..servers {
-        for system in &systems {
+        for (system, sum) in systems.iter().zip(&mut sums) {
             study.systems = vec![system.clone()];
             let begin = cpu_seconds();
             let rows = study.server(server)?;
-            print(&rows[0], cpu_seconds() - begin);
+            let seconds = cpu_seconds() - begin;
+            print(&rows[0], seconds);
+            *sum += a_day(&rows[0], seconds);
         }
     }
+    for (system, sum) in systems.iter().zip(sums) {
+        println!("{:12} {:.1} s of CPU a server and day", system.name(), sum / servers as f64);
+    }
     Ok(())
+}
+
+/// What a day would have taken.
+fn a_day(row: &Row, seconds: f64) -> f64 {
+    seconds * 86_400.0 / row.uptime_s
 }
 
 fn print(row: &Row, seconds: f64) {
@@ -48,12 +57,13 @@ fn print(row: &Row, seconds: f64) {
         shares.iter().map(|share| format!("{:5.1}", share * 100.0)).collect::<Vec<_>>().join(" ")
     };
     println!(
-        "{:9} {:12} {:6.1} {:12} {:8.1} {seconds:6.2} {:7.1}  {}     {}     {:7.1} {:9.1}     {} {} {}",
+        "{:9} {:12} {:6.1} {:12} {:8.1} {seconds:6.2} {:6.1} {:7.1}  {}     {}     {:7.1} {:9.1}     {} {} {}",
         row.workload,
         row.system,
         row.uptime_s / 3600.0,
         row.allocations,
         seconds * 1e9 / row.allocations.max(1) as f64,
+        a_day(row, seconds),
         of(row.free_frames),
         per_cent(&row.contiguity()),
         per_cent(&row.potential()),

@@ -1,6 +1,5 @@
 //! A fleet's servers: reproducible, whoever simulates them, and true to their systems.
 
-use frames::Order;
 use lab::fleet::row::{Row, from_parquet, to_parquet};
 use lab::fleet::study::{Shard, Study};
 use lab::fleet::workload::{SHIPPED, Workload};
@@ -17,7 +16,6 @@ fn study(systems: &[SystemName]) -> Study {
     Study {
         workloads: SHIPPED.iter().map(small).collect(),
         systems: systems.iter().map(|&system| Variant::from(system)).collect(),
-        granule: Order::BASE,
         frames: 1 << 18,
         days: 0.2,
         seed: 7,

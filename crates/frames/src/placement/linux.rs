@@ -241,6 +241,31 @@ impl Linux {
         }
     }
 
+    /// Allocates up to `count` single frames of those that the list of the request's CPU holds, and
+    /// returns how many. Taking from it changes no watermark, so that all of them would have come
+    /// from there.
+    fn allocate_listed(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+        count: u32,
+    ) -> u32 {
+        if !self.config.per_cpu_lists || self.several_nodes {
+            return 0;
+        }
+        let migrate_type = self.type_of(request);
+        let flags = AllocFlags::fast(request, migrate_type, &self.config);
+        let highest = request.highest_zone;
+        let allows = |&&zone: &&usize| {
+            self.zones[zone].watermark_fast(Order::BASE, highest, Depth::Low, flags)
+        };
+        let zonelist = self.zonelists.get(request.node, highest);
+        let Some(&zone) = zonelist.iter().find(allows) else { return 0 };
+        let owners = owner..owner + count;
+        self.zones[zone].take_listed(table, migrate_type, request.cpu, owners, request.mobility)
+    }
+
     /// The type whose lists serve a request (`gfp_migratetype`).
     fn type_of(&self, request: &Request) -> MigrateType {
         match request.migrate_type {
@@ -300,6 +325,24 @@ impl Placement for Linux {
             .or_else(|| self.slow_path(table, request, migrate_type))?;
         table.allocate(frame, request.order, request.mobility, owner);
         Some(frame)
+    }
+
+    fn allocate_singles(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+        count: u32,
+    ) -> u32 {
+        let mut done = 0;
+        while done < count {
+            let listed = self.allocate_listed(table, request, owner + done, count - done);
+            if listed == 0 && self.allocate(table, request, owner + done).is_none() {
+                break;
+            }
+            done += listed.max(1);
+        }
+        done
     }
 
     #[inline]

@@ -50,6 +50,7 @@ mod stepwise;
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 pub use config::Config;
 pub use decisions::Decision;
@@ -266,6 +267,28 @@ impl Regions {
         self.search(table, request, depth)
     }
 
+    /// Allocates to `owners` what the list of the request's CPU holds of single frames, as far as it
+    /// goes, and returns how many there were. Taking from it changes nothing that decides where the
+    /// next one comes from.
+    fn allocate_listed(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owners: Range<Owner>,
+    ) -> u32 {
+        let region = Region::of(request.mobility);
+        let here = self.node_index(request.node);
+        let found = self.nodes[here].nearest.iter().find_map(|&node| {
+            let mut zones = self.eligible(node, region, request.highest_zone);
+            zones.find(|&zone| self.zones[zone].allows(request, region, Depth::Low))
+        });
+        let Some(zone) = found else { return 0 };
+        let taken =
+            self.zones[zone].take_listed(table, region, request.cpu, owners, request.mobility);
+        self.nodes[here].pressure[region as usize].requests += taken;
+        taken
+    }
+
     /// As [`take`](Regions::take), for a request that was counted before.
     fn search(&mut self, table: &mut FrameTable, request: &Request, depth: Depth) -> Option<Frame> {
         let region = Region::of(request.mobility);
@@ -382,6 +405,24 @@ impl Placement for Regions {
         Some(frame)
     }
 
+    fn allocate_singles(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+        count: u32,
+    ) -> u32 {
+        let mut done = 0;
+        while done < count {
+            let listed = self.allocate_listed(table, request, owner + done..owner + count);
+            if listed == 0 && self.allocate(table, request, owner + done).is_none() {
+                break;
+            }
+            done += listed.max(1);
+        }
+        done
+    }
+
     fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16) {
         self.forget_outsider(table, frame);
         match table.release(frame) {
@@ -396,6 +437,12 @@ impl Placement for Regions {
 
     fn maintain(&mut self, table: &mut FrameTable) {
         self.resize(table);
+    }
+
+    fn free_for(&self, mobility: Mobility) -> Option<u64> {
+        let region = Region::of(mobility);
+        let free = |zone: &RegionZone| zone.space.frames(region) + zone.per_cpu.frames(region);
+        Some(self.zones.iter().map(free).sum())
     }
 
     fn pin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) -> bool {

@@ -1,7 +1,5 @@
 //! Who holds what: owners' numbers, and populations of blocks that come and go.
 
-use std::collections::BinaryHeap;
-
 use frames::table::Owner;
 use frames::{MigrateType, Order};
 
@@ -17,9 +15,9 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    /// Numbers below `bound`.
-    pub(super) fn new(bound: u64) -> Owners {
-        Owners { bound: bound as Owner, ..Owners::default() }
+    /// Numbers from `first` up and below `bound`.
+    pub(super) fn new(first: u64, bound: u64) -> Owners {
+        Owners { fresh: first as Owner, bound: bound as Owner, ..Owners::default() }
     }
 
     /// Numbers for a block; `None` if too few are left in a row.
@@ -48,14 +46,98 @@ impl Owners {
     }
 }
 
-/// A block and when it is given back, in seconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Due {
-    /// Negated, for the heap has its greatest element first.
-    at: i64,
-    owner: Owner,
-    order: Order,
+/// Single pages with numbers in a row, which came one after another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Pages {
+    pub(super) owner: Owner,
+    pub(super) count: u32,
 }
+
+impl Pages {
+    /// Whether a page follows that can be counted in.
+    pub(super) fn goes_on_with(&self, owner: Owner) -> bool {
+        self.owner + self.count == owner && !owner.is_multiple_of(PageOwners::MOST)
+    }
+}
+
+/// Gives numbers to single pages, so that those that come together have numbers in a row: whoever
+/// gives them back finds where they lie beside each other.
+#[derive(Clone, Debug)]
+pub(super) struct PageOwners {
+    /// A bit for each number: whether it is free.
+    free: Vec<u64>,
+    /// Numbers are looked for from this word on.
+    at: usize,
+}
+
+/// Words that are looked at for as many numbers in a row as are wanted.
+const LOOKS: usize = 8;
+
+impl PageOwners {
+    /// The most numbers in a row.
+    pub(super) const MOST: u32 = u64::BITS;
+
+    /// Numbers below `bound`, rounded down to 64.
+    pub(super) fn new(bound: u64) -> PageOwners {
+        PageOwners { free: vec![u64::MAX; (bound / 64) as usize], at: 0 }
+    }
+
+    /// Up to `wanted` numbers; `None` if there are no more.
+    pub(super) fn take(&mut self, wanted: u32) -> Option<Pages> {
+        let mut looks = 0;
+        for _ in 0..=self.free.len() {
+            let word = self.free[self.at];
+            if word != 0 {
+                let (start, count) = longest(word, wanted.clamp(1, PageOwners::MOST));
+                looks += 1;
+                if count >= wanted || looks >= LOOKS || count == PageOwners::MOST {
+                    self.free[self.at] &= !mask(start, count);
+                    return Some(Pages { owner: self.at as Owner * 64 + start, count });
+                }
+            }
+            self.at = (self.at + 1) % self.free.len();
+        }
+        // Less than was wanted, wherever there is some.
+        let at = self.free.iter().position(|&word| word != 0)?;
+        let (start, count) = longest(self.free[at], wanted.clamp(1, PageOwners::MOST));
+        self.free[at] &= !mask(start, count);
+        Some(Pages { owner: at as Owner * 64 + start, count })
+    }
+
+    /// Gives numbers back that came in one.
+    pub(super) fn give(&mut self, pages: Pages) {
+        let word = &mut self.free[pages.owner as usize / 64];
+        debug_assert_eq!(*word & mask(pages.owner % 64, pages.count), 0, "{pages:?}");
+        *word |= mask(pages.owner % 64, pages.count);
+    }
+}
+
+/// `count` bits from `start` up.
+fn mask(start: u32, count: u32) -> u64 {
+    if count == 0 { 0 } else { u64::MAX >> (64 - count) << start }
+}
+
+/// The first bits in a row in `word`, of which at least one is set: `wanted` of them, or the most
+/// that there are.
+fn longest(word: u64, wanted: u32) -> (u32, u32) {
+    // A bit stays as long as `count` bits from it on are set.
+    let (mut starts, mut count) = (word, 1);
+    while count < wanted {
+        let step = count.min(wanted - count);
+        let longer = starts & starts >> step;
+        if longer == 0 {
+            break;
+        }
+        (starts, count) = (longer, count + step);
+    }
+    let start = starts.trailing_zeros();
+    (start, (word >> start).trailing_ones().min(wanted))
+}
+
+/// Seconds that blocks are given back together for.
+const SLOT: f64 = 30.0;
+/// What would live for more than a year stays for good, as far as a server lives.
+const LAST_SLOT: usize = 367 * 86_400 / 30;
 
 /// Blocks of one kind of kernel memory.
 #[derive(Clone, Debug)]
@@ -68,7 +150,9 @@ pub(super) struct Population {
     /// Frames that it has at mean load.
     pub(super) target: f64,
     pub(super) frames: u64,
-    blocks: BinaryHeap<Due>,
+    /// By when they are given back, in slots since boot; those before `first` are empty.
+    due: Vec<Vec<(Owner, Order)>>,
+    first: usize,
 }
 
 impl Population {
@@ -87,7 +171,8 @@ impl Population {
             orders: kind.orders.iter().map(order).collect(),
             target: kind.share * memory as f64,
             frames: 0,
-            blocks: BinaryHeap::new(),
+            due: Vec::new(),
+            first: 0,
         }
     }
 
@@ -108,23 +193,42 @@ impl Population {
     pub(super) fn hold(&mut self, owner: Owner, order: Order, now: f64, random: &mut Random) {
         let until = now + self.lifetime.sample(random) / 1e9;
         self.frames += order.frames();
-        self.blocks.push(Due { at: -(until as i64), owner, order });
-    }
-
-    /// The next block that is given back by `now`.
-    pub(super) fn due(&mut self, now: f64) -> Option<(Owner, Order)> {
-        let first = self.blocks.peek()?;
-        if -first.at > now as i64 {
-            return None;
+        let slot = ((until / SLOT) as usize).min(LAST_SLOT);
+        self.first = self.first.min(slot);
+        if slot >= self.due.len() {
+            self.due.resize_with(slot + 1, Vec::new);
         }
-        self.give_one()
+        self.due[slot].push((owner, order));
     }
 
-    /// The block that would be given back next, now.
+    /// A block that is given back by `now`.
+    pub(super) fn due(&mut self, now: f64) -> Option<(Owner, Order)> {
+        self.give_before((now / SLOT) as usize)
+    }
+
+    /// A block that would be given back next, now.
     pub(super) fn give_one(&mut self) -> Option<(Owner, Order)> {
-        let Due { owner, order, .. } = self.blocks.pop()?;
-        self.frames -= order.frames();
-        Some((owner, order))
+        self.give_before(usize::MAX)
+    }
+
+    /// The block that is given back after so many others, if they all fall due together.
+    pub(super) fn ahead(&self, others: usize) -> Option<Owner> {
+        let slot = self.due.get(self.first)?;
+        Some(slot[slot.len().checked_sub(others + 1)?].0)
+    }
+
+    /// A block of the first slot that has any, if that is before `end`.
+    fn give_before(&mut self, end: usize) -> Option<(Owner, Order)> {
+        while self.first < end.min(self.due.len()) {
+            if let Some((owner, order)) = self.due[self.first].pop() {
+                self.frames -= order.frames();
+                return Some((owner, order));
+            }
+            // Nothing comes here any more.
+            self.due[self.first] = Vec::new();
+            self.first += 1;
+        }
+        None
     }
 }
 
@@ -134,16 +238,59 @@ mod tests {
 
     #[test]
     fn numbers_are_unique_while_held() {
-        let mut owners = Owners::new(24);
+        let mut owners = Owners::new(100, 124);
         let eight = Order::new(3).unwrap();
-        assert_eq!([owners.take(eight), owners.take(Order::BASE)], [Some(0), Some(8)]);
-        assert_eq!([owners.take(eight), owners.take(eight)], [Some(9), None]);
-        owners.give(0, eight);
-        assert_eq!([owners.take(Order::BASE), owners.take(eight)], [Some(17), Some(0)]);
+        assert_eq!([owners.take(eight), owners.take(Order::BASE)], [Some(100), Some(108)]);
+        assert_eq!([owners.take(eight), owners.take(eight)], [Some(109), None]);
+        owners.give(100, eight);
+        assert_eq!([owners.take(Order::BASE), owners.take(eight)], [Some(117), Some(100)]);
         // Where nothing fresh is left, a larger block's numbers are cut.
-        owners.give(0, eight);
+        owners.give(100, eight);
         let singles: Vec<_> = (0..).map_while(|_| owners.take(Order::BASE)).collect();
-        assert_eq!(singles, [18, 19, 20, 21, 22, 23, 0, 1, 2, 3, 4, 5, 6, 7]);
+        let expected: Vec<_> = (118..124).chain(100..108).collect();
+        assert_eq!(singles, expected);
+    }
+
+    #[test]
+    fn pages_get_numbers_in_a_row_where_there_are_any() {
+        let mut owners = PageOwners::new(128);
+        let pages = |owner, count| Some(Pages { owner, count });
+        assert_eq!([owners.take(40), owners.take(40)], [pages(0, 40), pages(64, 40)]);
+        assert_eq!([owners.take(24), owners.take(90)], [pages(104, 24), pages(40, 24)]);
+        assert_eq!(owners.take(1), None);
+        owners.give(Pages { owner: 70, count: 3 });
+        owners.give(Pages { owner: 80, count: 5 });
+        assert_eq!([owners.take(5), owners.take(5)], [pages(80, 5), pages(70, 3)]);
+        assert_eq!(owners.take(64), None);
+    }
+
+    proptest::proptest! {
+        /// Whatever is taken and given back, in parts too: nobody has another's number, and as many
+        /// are free as were not taken.
+        #[test]
+        fn numbers_of_pages_are_unique(
+            steps in proptest::collection::vec((1..80u32, 0..3u8, proptest::prelude::any::<u16>()), 1..300),
+        ) {
+            let mut owners = PageOwners::new(1024);
+            let (mut held, mut taken) = (Vec::<Pages>::new(), std::collections::BTreeSet::new());
+            for (wanted, what, which) in steps {
+                if what == 0 && !held.is_empty() {
+                    let mut pages = held.swap_remove(usize::from(which) % held.len());
+                    let gone = 1 + u32::from(which) % pages.count;
+                    let part = Pages { owner: pages.owner, count: gone };
+                    owners.give(part);
+                    (part.owner..part.owner + gone).for_each(|owner| assert!(taken.remove(&owner)));
+                    (pages.owner, pages.count) = (pages.owner + gone, pages.count - gone);
+                    held.extend((pages.count > 0).then_some(pages));
+                } else if let Some(pages) = owners.take(wanted) {
+                    assert!((1..=wanted).contains(&pages.count) && pages.owner + pages.count <= 1024);
+                    assert!((pages.owner..pages.owner + pages.count).all(|owner| taken.insert(owner)));
+                    held.push(pages);
+                } else {
+                    assert_eq!(taken.len(), 1024);
+                }
+            }
+        }
     }
 
     #[test]
@@ -152,15 +299,20 @@ mod tests {
             name: "slab".into(),
             share: 0.1,
             orders: vec![(0, 1)],
-            lifetime: Spread::Uniform(1e9, 100e9),
+            lifetime: Spread::Uniform(1e9, 120e9),
             reclaimable: false,
         };
         let (mut random, mut population) = (Random::new(1), Population::new(&kind, 1000, false));
         (0..100).for_each(|owner| population.hold(owner, Order::BASE, 0.0, &mut random));
         assert_eq!(population.frames, 100);
-        assert_eq!(population.due(0.5), None);
-        let half = (0..).map_while(|_| population.due(50.0)).count();
+        assert_eq!(population.due(29.0), None);
+        let half = (0..).map_while(|_| population.due(60.0)).count();
         assert!((35..65).contains(&half), "{half}");
-        assert_eq!((0..).map_while(|_| population.due(101.0)).count(), 100 - half);
+        // One that would go now takes the place of those that have gone.
+        population.hold(7, Order::BASE, 40.0 - 120.0, &mut random);
+        assert_eq!(population.due(60.0), Some((7, Order::BASE)));
+        assert!(population.give_one().is_some(), "before its time");
+        assert_eq!((0..).map_while(|_| population.due(150.0)).count(), 99 - half);
+        assert_eq!((population.frames, population.give_one()), (0, None));
     }
 }

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 use frames::placement::{Placement, Request, gfp};
 use frames::table::{Owner, mobility_of};
-use frames::{FrameTable, Layout, MigrateType, Order, ZoneKind};
+use frames::{FrameTable, Layout, MigrateType, Mobility, Order, ZoneKind};
 
-use super::demand::{Owners, Population};
+use super::demand::{Owners, PageOwners, Pages, Population};
 use super::workload::Workload;
 use crate::machine::random::Random;
 
@@ -16,8 +16,11 @@ pub(super) const DAY: f64 = 86_400.0;
 const STEP: f64 = 30.0;
 /// Blocks that one source of requests takes in a row, at most.
 const BURST: u64 = 32;
-/// Blocks that are fetched into the cache before the first of them is freed.
-const AHEAD: usize = 32;
+/// CPUs that take turns.
+const CPUS: u64 = 16;
+/// How many entries of a list ahead of their turn pages are fetched into the cache: where they lie,
+/// then what freeing them touches.
+const AHEAD: [usize; 2] = [8, 4];
 /// Operations between two wake-ups of the system's own upkeep.
 const MAINTENANCE_EVERY: u64 = 1024;
 /// Frames that a failed request reclaims before it tries again, and how often it tries.
@@ -47,9 +50,9 @@ struct Job {
     /// Frames that it takes in a step.
     pace: u64,
     ends: f64,
-    blocks: Vec<(Owner, Order)>,
-    /// Page tables.
-    tables: Vec<Owner>,
+    pages: Vec<Pages>,
+    huge_pages: Vec<Owner>,
+    page_tables: Vec<Owner>,
 }
 
 /// A server under one system.
@@ -57,7 +60,9 @@ pub(super) struct Server<'a, P> {
     workload: &'a Workload,
     pub(super) table: FrameTable,
     pub(super) placement: P,
+    /// Of blocks, and of single pages for programs and files.
     owners: Owners,
+    page_owners: PageOwners,
     random: Random,
     pub(super) frames: u64,
     pub(super) free: u64,
@@ -66,11 +71,10 @@ pub(super) struct Server<'a, P> {
     kernel: Vec<Population>,
     jobs: Vec<Job>,
     /// Pages of files, oldest first.
-    cache: VecDeque<(Owner, Order)>,
-    /// Frames of them.
+    cache: VecDeque<Pages>,
+    /// How many there are.
     cached: u64,
-    /// Programs' small pages and those of files come in blocks of this order where there are any.
-    granule: Order,
+    cpu: u16,
     phase: f64,
     /// Seconds since boot.
     now: f64,
@@ -87,10 +91,10 @@ impl<'a, P: Placement> Server<'a, P> {
         layout: &Layout,
         mut placement: P,
         mut random: Random,
-        granule: Order,
     ) -> Server<'a, P> {
         let frames: u64 = layout.zones().iter().map(|zone| zone.span.managed).sum();
-        let bound = (frames * 2).min(u64::from(u32::MAX) - 1);
+        // Twice as many numbers as there are frames, so that many free ones lie in a row.
+        let (of_pages, bound) = (frames * 2, (frames * 4).min(u64::from(u32::MAX) - 1));
         let mut table = FrameTable::with_owners(layout.frames(), bound);
         for zone in layout.zones() {
             let mut at = zone.start;
@@ -115,7 +119,8 @@ impl<'a, P: Placement> Server<'a, P> {
             workload,
             table,
             placement,
-            owners: Owners::new(bound),
+            owners: Owners::new(of_pages, bound),
+            page_owners: PageOwners::new(of_pages),
             random,
             frames,
             free: frames,
@@ -123,7 +128,7 @@ impl<'a, P: Placement> Server<'a, P> {
             jobs: Vec::new(),
             cache: VecDeque::new(),
             cached: 0,
-            granule,
+            cpu: 0,
             phase,
             now: 0.0,
             operations: 0,
@@ -147,7 +152,13 @@ impl<'a, P: Placement> Server<'a, P> {
     fn step(&mut self, now: f64) {
         self.end_jobs(now);
         for kind in 0..self.kernel.len() {
+            self.change_cpu();
             while let Some((owner, order)) = self.kernel[kind].due(now) {
+                let ahead = AHEAD.map(|distance| self.kernel[kind].ahead(distance));
+                fetch_ahead(
+                    &self.table,
+                    ahead.map(|owner| Some(Pages { owner: owner?, count: 1 })),
+                );
                 self.release(owner, order);
             }
         }
@@ -165,11 +176,11 @@ impl<'a, P: Placement> Server<'a, P> {
         let jobs = std::mem::take(&mut self.jobs);
         let (ended, left): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.ends <= now);
         self.jobs = left;
-        for mut job in ended {
-            job.blocks.extend(job.tables.into_iter().map(|owner| (owner, Order::BASE)));
-            for some in job.blocks.chunks(AHEAD) {
-                self.touch(some.iter().copied());
-                some.iter().for_each(|&(owner, order)| self.release(owner, order));
+        for job in ended {
+            self.change_cpu();
+            self.give_back(&job.pages);
+            for (owners, order) in [(job.huge_pages, Order::HUGE), (job.page_tables, Order::BASE)] {
+                owners.into_iter().for_each(|owner| self.release(owner, order));
             }
         }
     }
@@ -193,8 +204,9 @@ impl<'a, P: Placement> Server<'a, P> {
                 wanted: frames,
                 pace: ((frames as f64 * STEP / growth) as u64).max(512),
                 ends: now + jobs.lifetime.sample(&mut self.random) / 1e9,
-                blocks: Vec::new(),
-                tables: Vec::new(),
+                pages: Vec::new(),
+                huge_pages: Vec::new(),
+                page_tables: Vec::new(),
             });
         }
     }
@@ -226,9 +238,10 @@ impl<'a, P: Placement> Server<'a, P> {
 
     /// Up to `blocks` requests of one source; returns the frames that it has got.
     fn burst(&mut self, source: Source, blocks: u64, frames: u64, now: f64) -> u64 {
+        self.change_cpu();
         let mut given = 0;
         if let Source::Files = source {
-            return self.read(frames.min(blocks.max(self.granule.frames())));
+            return self.read(frames.min(blocks));
         }
         for _ in 0..blocks {
             if given >= frames {
@@ -247,30 +260,16 @@ impl<'a, P: Placement> Server<'a, P> {
         given
     }
 
-    /// Reads ahead: up to `frames` of a file, in granules or in single pages.
+    /// Reads ahead: up to `frames` of a file.
     fn read(&mut self, frames: u64) -> u64 {
         let mut given = 0;
         while given < frames {
-            let Some((owner, order)) = self.user_pages(frames - given) else { break };
-            self.cache.push_back((owner, order));
-            self.cached += order.frames();
-            given += order.frames();
+            let Some(pages) = self.take_pages(frames - given) else { break };
+            self.cache.push_back(pages);
+            given += u64::from(pages.count);
         }
+        self.cached += given;
         given
-    }
-
-    /// A granule of user memory if one is wanted and there is one, or a page.
-    fn user_pages(&mut self, wanted: u64) -> Option<(Owner, Order)> {
-        let granule = self.granule;
-        if granule > Order::BASE && wanted >= granule.frames() {
-            // What there is none of comes as single pages, which fit into every hole.
-            let light = gfp::KERNEL & !gfp::DIRECT_RECLAIM;
-            if let Some(owner) = self.allocate(granule, MigrateType::Movable, light) {
-                return Some((owner, granule));
-            }
-        }
-        let owner = self.allocate(Order::BASE, MigrateType::Movable, gfp::KERNEL)?;
-        Some((owner, Order::BASE))
     }
 
     fn feed(&mut self, kind: usize, now: f64) -> u64 {
@@ -297,13 +296,13 @@ impl<'a, P: Placement> Server<'a, P> {
             self.failures.kernel += 1;
             return 0;
         };
-        self.jobs[job].tables.push(table);
+        self.jobs[job].page_tables.push(table);
         let wanted = self.jobs[job].wanted.min(Order::HUGE.frames());
         if wanted == Order::HUGE.frames() && self.random.share() < self.workload.jobs.huge {
             // As a fault does whose program did not ask for huge pages: without waiting.
             let light = gfp::KERNEL & !gfp::DIRECT_RECLAIM;
             if let Some(owner) = self.allocate(Order::HUGE, MigrateType::Movable, light) {
-                self.jobs[job].blocks.push((owner, Order::HUGE));
+                self.jobs[job].huge_pages.push(owner);
                 self.jobs[job].wanted -= wanted;
                 return wanted;
             }
@@ -311,86 +310,147 @@ impl<'a, P: Placement> Server<'a, P> {
         }
         let mut given = 0;
         while given < wanted {
-            let Some((owner, order)) = self.user_pages(wanted - given) else {
+            let Some(pages) = self.take_pages(wanted - given) else {
                 self.failures.movable += 1;
                 break;
             };
-            self.jobs[job].blocks.push((owner, order));
-            given += order.frames();
+            self.jobs[job].pages.push(pages);
+            given += u64::from(pages.count);
         }
         self.jobs[job].wanted -= given;
         given
     }
 
-    /// Asks the system for a block; reclaims first where memory is short, and again where the
-    /// request may wait and finds nothing.
-    fn allocate(&mut self, order: Order, migrate_type: MigrateType, flags: u32) -> Option<Owner> {
-        if self.free < self.marks.0 + order.frames() {
-            self.reclaim(self.marks.1 + order.frames() - self.free);
+    /// Single pages for a program or a file, up to `wanted`: those that come before anything else
+    /// happens, be it reclaim or upkeep. `None` if there is not even one.
+    fn take_pages(&mut self, wanted: u64) -> Option<Pages> {
+        let request = self.request(Order::BASE, MigrateType::Movable, gfp::KERNEL);
+        self.keep_free(&request);
+        let until_upkeep = MAINTENANCE_EVERY - 1 - self.operations % MAINTENANCE_EVERY;
+        let until_reclaim = self.available(&request).saturating_sub(self.marks.0);
+        let most = wanted.min(until_upkeep).min(until_reclaim).max(1);
+        let Pages { owner, count } = self.page_owners.take(most as u32)?;
+        self.pass(u64::from(count));
+        let mut came = self.placement.allocate_singles(&mut self.table, &request, owner, count);
+        self.operations -= u64::from(count - came.max(1));
+        if came == 0 && self.try_again(&request, owner) {
+            came = 1;
         }
+        if came < count {
+            self.page_owners.give(Pages { owner: owner + came, count: count - came });
+        }
+        self.free -= u64::from(came);
+        self.allocations += u64::from(came);
+        (came > 0).then_some(Pages { owner, count: came })
+    }
+
+    /// Asks the system for a block.
+    fn allocate(&mut self, order: Order, migrate_type: MigrateType, flags: u32) -> Option<Owner> {
+        let request = self.request(order, migrate_type, flags);
+        self.keep_free(&request);
         let owner = self.owners.take(order)?;
+        self.pass(1);
+        if self.placement.allocate(&mut self.table, &request, owner).is_none()
+            && !self.try_again(&request, owner)
+        {
+            self.owners.give(owner, order);
+            return None;
+        }
+        self.free -= order.frames();
+        self.allocations += 1;
+        Some(owner)
+    }
+
+    fn request(&self, order: Order, migrate_type: MigrateType, flags: u32) -> Request {
         let movable = migrate_type == MigrateType::Movable;
-        let request = Request {
+        Request {
             order,
             migrate_type,
             mobility: mobility_of(migrate_type),
             highest_zone: if movable { ZoneKind::Movable } else { ZoneKind::Normal },
-            cpu: (self.operations / BURST % 16) as u16,
+            cpu: self.cpu,
             gfp_flags: flags,
             ..Request::default()
+        }
+    }
+
+    /// Hands over to the CPU whose turn it is. A burst of requests comes from one CPU, and so does
+    /// what a program gives back at its end.
+    fn change_cpu(&mut self) {
+        self.cpu = (self.operations / BURST % CPUS) as u16;
+    }
+
+    /// Free frames that a request may come from, as far as reclaim can add to them: what it gives
+    /// back is movable memory for the most part.
+    fn available(&self, request: &Request) -> u64 {
+        let apart = match request.mobility {
+            Mobility::Movable => self.placement.free_for(Mobility::Movable),
+            _ => None,
         };
-        let mut tries = if flags & gfp::DIRECT_RECLAIM != 0 { RETRIES } else { 0 };
-        loop {
-            self.pass(order);
-            if self.placement.allocate(&mut self.table, &request, owner).is_some() {
-                self.free -= order.frames();
-                self.allocations += 1;
-                return Some(owner);
-            }
-            if tries == 0 || !self.reclaim(RECLAIM_FRAMES) {
-                self.owners.give(owner, order);
-                return None;
+        apart.unwrap_or(self.free)
+    }
+
+    /// Reclaims if a request would leave less than the low mark.
+    fn keep_free(&mut self, request: &Request) {
+        let (available, frames) = (self.available(request), request.order.frames());
+        if available < self.marks.0 + frames {
+            self.reclaim(self.marks.1 + frames - available);
+        }
+    }
+
+    /// Reclaims and asks again for what found nothing, if it may wait; returns whether it came.
+    fn try_again(&mut self, request: &Request, owner: Owner) -> bool {
+        let may_wait = request.gfp_flags & gfp::DIRECT_RECLAIM != 0;
+        let mut tries = if may_wait { RETRIES } else { 0 };
+        while tries > 0 && self.reclaim(RECLAIM_FRAMES) {
+            self.pass(1);
+            if self.placement.allocate(&mut self.table, request, owner).is_some() {
+                return true;
             }
             tries -= 1;
         }
+        false
     }
 
     /// Frees all parts of a block.
     fn release(&mut self, owner: Owner, order: Order) {
         let mut at = owner;
         while at < owner + order.frames() as Owner {
+            // Upkeep may move a block, or break it up.
+            self.pass(1);
             let frame = self.table.block_of(at).expect("what is held lies somewhere");
             let frames = self.table.order(frame).frames();
-            self.pass(self.table.order(frame));
-            // The upkeep may have moved it.
-            let frame = self.table.block_of(at).expect("it was not freed");
-            let frames = self.table.order(frame).frames().min(frames);
-            let cpu = (self.operations / BURST % 16) as u16;
-            self.placement.free(&mut self.table, frame, cpu);
+            self.placement.free(&mut self.table, frame, self.cpu);
             self.free += frames;
             at += frames as Owner;
         }
         self.owners.give(owner, order);
     }
 
-    /// Counts what a block of `order` stands for, and lets the system do its upkeep from time to
-    /// time. A large block of programs is one operation, a granule as many as it has pages.
-    fn pass(&mut self, order: Order) {
-        let before = self.operations / MAINTENANCE_EVERY;
-        self.operations += if order <= self.granule { order.frames() } else { 1 };
-        if self.operations / MAINTENANCE_EVERY > before {
-            self.placement.maintain(&mut self.table);
+    /// Frees single pages.
+    fn give_back(&mut self, list: &[Pages]) {
+        for (at, pages) in list.iter().enumerate() {
+            let ahead = AHEAD.map(|distance| list.get(at + distance).copied());
+            fetch_ahead(&self.table, ahead);
+            (pages.owner..pages.owner + pages.count).for_each(|owner| self.release_page(owner));
+            self.page_owners.give(*pages);
         }
     }
 
-    /// Fetches what freeing some blocks will need into the cache, all at once.
-    fn touch(&self, blocks: impl Iterator<Item = (Owner, Order)>) {
-        let (mut owners, mut count) = ([0; AHEAD], 0);
-        for ((owner, _), to) in blocks.zip(&mut owners) {
-            self.table.prefetch_location(owner);
-            (*to, count) = (owner, count + 1);
+    fn release_page(&mut self, owner: Owner) {
+        self.pass(1);
+        let frame = self.table.block_of(owner).expect("what is held lies somewhere");
+        self.placement.free(&mut self.table, frame, self.cpu);
+        self.free += 1;
+    }
+
+    /// Counts operations, and lets the system do its upkeep from time to time.
+    fn pass(&mut self, operations: u64) {
+        let before = self.operations / MAINTENANCE_EVERY;
+        self.operations += operations;
+        if self.operations / MAINTENANCE_EVERY > before {
+            self.placement.maintain(&mut self.table);
         }
-        owners[..count].iter().for_each(|&owner| self.table.prefetch_block(owner));
     }
 
     /// Gives back at least `frames` of file pages, oldest first, or of reclaimable kernel memory
@@ -400,23 +460,12 @@ impl<'a, P: Placement> Server<'a, P> {
         let before = self.free;
         // Each page is kept once more at most, so that this ends.
         let mut looks = 4 * frames;
-        let mut until_touch = 0;
         while self.free < wanted {
-            if until_touch == 0 {
-                self.touch(self.cache.iter().take(AHEAD).copied());
-                until_touch = AHEAD;
-            }
-            until_touch -= 1;
+            fetch_ahead(&self.table, AHEAD.map(|distance| self.cache.get(distance).copied()));
             if looks > 0
-                && let Some((owner, order)) = self.cache.pop_front()
+                && let Some(oldest) = self.cache.pop_front()
             {
-                looks = looks.saturating_sub(order.frames());
-                if self.random.share() < self.workload.used_again {
-                    self.cache.push_back((owner, order));
-                } else {
-                    self.cached -= order.frames();
-                    self.release(owner, order);
-                }
+                self.look_at(oldest, wanted, &mut looks);
                 continue;
             }
             let reclaimable = |kind: &&mut Population| {
@@ -427,6 +476,38 @@ impl<'a, P: Placement> Server<'a, P> {
             self.release(owner, order);
         }
         self.free > before
+    }
+
+    /// Gives back each page of a file, or keeps it once more, until `wanted` frames are free.
+    fn look_at(&mut self, pages: Pages, wanted: u64, looks: &mut u64) {
+        let (mut at, end) = (pages.owner, pages.owner + pages.count);
+        while at < end && *looks > 0 && self.free < wanted {
+            *looks -= 1;
+            if self.random.share() < self.workload.used_again {
+                match self.cache.back_mut() {
+                    Some(last) if last.goes_on_with(at) => last.count += 1,
+                    _ => self.cache.push_back(Pages { owner: at, count: 1 }),
+                }
+            } else {
+                self.release_page(at);
+                self.page_owners.give(Pages { owner: at, count: 1 });
+                self.cached -= 1;
+            }
+            at += 1;
+        }
+        if at < end {
+            self.cache.push_front(Pages { owner: at, count: end - at });
+        }
+    }
+}
+
+/// Has the host fetch where some pages lie, and what freeing others will touch.
+fn fetch_ahead(table: &FrameTable, [far, near]: [Option<Pages>; 2]) {
+    if let Some(pages) = far {
+        table.prefetch_location(pages.owner);
+    }
+    if let Some(pages) = near {
+        (pages.owner..pages.owner + pages.count).for_each(|owner| table.prefetch_block(owner));
     }
 }
 
@@ -457,8 +538,9 @@ impl<P: Placement> Server<'_, P> {
         let free: u64 = self.table.blocks().iter().map(|block| u64::from(block.free)).sum();
         assert_eq!(free, self.free, "free frames");
         let jobs = self.jobs.iter().map(|job| {
-            let blocks: u64 = job.blocks.iter().map(|(_, order)| order.frames()).sum();
-            blocks + job.tables.len() as u64
+            let pages: u64 = job.pages.iter().map(|pages| u64::from(pages.count)).sum();
+            let huge = job.huge_pages.len() as u64 * Order::HUGE.frames();
+            pages + huge + job.page_tables.len() as u64
         });
         let kernel: u64 = self.kernel.iter().map(|kind| kind.frames).sum();
         let boot = (self.workload.boot * self.frames as f64) as u64;

@@ -1,9 +1,9 @@
 //! A study: which servers there are, and one shard's part of them.
 
+use frames::Layout;
 use frames::layout::LayoutError;
 use frames::placement::Placement;
 use frames::placement::linux::{Config, Linux};
-use frames::{Layout, Order};
 
 use super::row::Row;
 use super::server::{DAY, Server};
@@ -26,9 +26,6 @@ pub struct Study {
     pub frames: u64,
     /// Longest time since boot in days. A server's own is drawn evenly from a fiftieth of it up.
     pub days: f64,
-    /// Programs' small pages, and those of files, come in blocks of this order where there are
-    /// any: [`Order::BASE`] for one by one.
-    pub granule: Order,
     /// Where chance starts.
     pub seed: u64,
 }
@@ -125,7 +122,7 @@ impl Visitor for Life<'_> {
         let Life { study, system, number, layout } = self;
         let (workload, mut random) = (study.workload(number), study.chance(number));
         let uptime = (0.02 + 0.98 * random.share()) * study.days * DAY;
-        let mut server = Server::boot(workload, layout, placement, random, study.granule);
+        let mut server = Server::boot(workload, layout, placement, random);
         server.live_until(uptime);
         if cfg!(debug_assertions) {
             server.validate();

@@ -40,7 +40,7 @@ impl Study {
         mut look: impl FnMut(Look<'_, P>),
     ) {
         let (workload, random) = (self.workload(number), self.chance(number));
-        let mut server = Server::boot(workload, layout, placement, random, self.granule);
+        let mut server = Server::boot(workload, layout, placement, random);
         let mut at = 0.0;
         while at <= seconds {
             server.live_until(at);

@@ -1,14 +1,16 @@
 //! Per-CPU lists: a few free blocks in front of the zone's free lists.
 
 use alloc::collections::VecDeque;
+use core::ops::Range;
 
 use super::flags::AllocFlags;
 use super::slow_path::COSTLY;
 use super::zone::LinuxZone;
 use super::{Config, Context};
 use crate::layout::{Frame, ZoneSpan};
-use crate::table::{FrameTable, State};
-use crate::{MigrateType, Order};
+use crate::placement::run::Run;
+use crate::table::{FrameTable, Owner, State};
+use crate::{MigrateType, Mobility, Order};
 
 /// Types that have lists of their own (`MIGRATE_PCPTYPES`).
 const TYPES: usize = 3;
@@ -147,6 +149,29 @@ impl LinuxZone {
         Some(frame)
     }
 
+    /// Allocates the first single frames of a list to `owners`, as many as there are of both, as if
+    /// each had been asked for by itself; returns how many.
+    pub(super) fn take_listed(
+        &mut self,
+        table: &mut FrameTable,
+        migrate_type: MigrateType,
+        cpu: u16,
+        owners: Range<Owner>,
+        mobility: Mobility,
+    ) -> u32 {
+        let pages = self.per_cpu_pages(cpu);
+        let list = &mut pages.lists[list_of(migrate_type, Order::BASE)];
+        let taken = list.len().min(owners.len());
+        list.range(..taken).for_each(|&frame| table.prefetch_frame(frame));
+        for (frame, owner) in list.drain(..taken).zip(owners) {
+            table.allocate(frame, Order::BASE, mobility, owner);
+        }
+        // Each attempt halves it.
+        pages.free_factor = pages.free_factor.checked_shr(taken as u32).unwrap_or(0);
+        pages.count -= taken as u32;
+        taken as u32
+    }
+
     /// Appends blocks to a list in the order in which they come (`rmqueue_bulk`): a batch of
     /// frames, at least two blocks.
     fn refill(
@@ -247,11 +272,30 @@ impl LinuxZone {
                 && let Some(frame) = self.per_cpu[cpu].lists[list].pop_back()
             {
                 fetch_ahead(context.table, &self.per_cpu[cpu].lists[list]);
-                left -= order.frames() as i64;
-                self.per_cpu[cpu].count -= order.frames() as u32;
-                self.free_cached(context, frame, order);
+                if order > Order::BASE {
+                    left -= order.frames() as i64;
+                    self.per_cpu[cpu].count -= order.frames() as u32;
+                    self.free_cached(context, frame, order);
+                    continue;
+                }
+                let list = &mut self.per_cpu[cpu].lists[list];
+                let run = run_at_tail(context.table, frame, list, left - 1);
+                left -= i64::from(run.frames());
+                self.per_cpu[cpu].count -= run.frames();
+                self.free_run(context, run);
             }
             list = if list < last { list + 1 } else { first };
+        }
+    }
+
+    /// Frees frames that left a per-CPU list one after another, in the largest blocks that they make.
+    fn free_run(&mut self, context: &mut Context<'_>, mut run: Run) {
+        while let Some((frame, order)) = run.next_part() {
+            for inside in 1..order.frames() {
+                context.table.set_inside(frame.offset(inside));
+            }
+            self.free_cached(context, frame, order);
+            context.counts.pcp_drained += order.frames() - 1;
         }
     }
 
@@ -288,6 +332,22 @@ impl LinuxZone {
             assert_eq!(count, u64::from(pages.count), "frames on a per-CPU list");
         }
     }
+}
+
+/// The frames in a row and of one type that begin with `first`, which has just left the tail of
+/// `list`; up to `more` of them leave it as well.
+fn run_at_tail(table: &FrameTable, first: Frame, list: &mut VecDeque<Frame>, more: i64) -> Run {
+    let mut run = Run::of(first);
+    let stored = table.list(first);
+    while i64::from(run.frames()) <= more
+        && let Some(&frame) = list.back()
+        && table.list(frame) == stored
+        && run.extend(frame)
+    {
+        list.pop_back();
+        fetch_ahead(table, list);
+    }
+    run
 }
 
 /// Has the host fetch what draining the next blocks from a list's tail will touch: they have lain

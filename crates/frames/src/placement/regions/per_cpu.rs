@@ -7,13 +7,14 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::space::Pick;
 use super::{PER_REGION, Region, RegionZone, Regions};
-use crate::Order;
 use crate::layout::Frame;
 use crate::placement::buddy;
-use crate::table::{FrameTable, State};
+use crate::table::{FrameTable, Owner, State};
+use crate::{Mobility, Order};
 
 /// Batches on one list before the oldest is given back: what Linux 2.6.16 allowed.
 const HIGH_BATCHES: usize = 6;
@@ -103,6 +104,27 @@ impl RegionZone {
         frame
     }
 
+    /// Allocates the frames that would come next from the list of `cpu` to `owners`, as many as there
+    /// are of both, and returns how many.
+    pub(super) fn take_listed(
+        &mut self,
+        table: &mut FrameTable,
+        region: Region,
+        cpu: u16,
+        owners: Range<Owner>,
+        mobility: Mobility,
+    ) -> u32 {
+        let list = self.per_cpu.list(cpu, region);
+        let taken = list.len().min(owners.len());
+        let left = list.len() - taken;
+        list.range(left..).for_each(|&frame| table.prefetch_frame(frame));
+        for (frame, owner) in list.drain(left..).rev().zip(owners) {
+            table.allocate(frame, Order::BASE, mobility, owner);
+        }
+        self.per_cpu.frames[region as usize] -= taken as u64;
+        taken as u32
+    }
+
     /// Frees a single frame that is on no list through the list of `cpu`.
     #[inline]
     pub(super) fn give_through_cpu(
@@ -122,10 +144,7 @@ impl RegionZone {
         let list = self.per_cpu.list(cpu, region);
         list.push_back(frame);
         if list.len() >= batch * HIGH_BATCHES {
-            for frame in list.drain(..batch) {
-                table.set_inside(frame);
-                self.space.give(table, frame, Order::BASE, region, border);
-            }
+            self.space.give_singles(table, list.drain(..batch), region, border);
             self.per_cpu.frames[region as usize] -= batch as u64;
         }
     }
@@ -138,10 +157,7 @@ impl RegionZone {
         }
         for lists in &mut self.per_cpu.by_cpu {
             for (region, list) in Region::ALL.into_iter().zip(lists) {
-                for frame in list.drain(..) {
-                    table.set_inside(frame);
-                    self.space.give(table, frame, Order::BASE, region, border);
-                }
+                self.space.give_singles(table, list.drain(..), region, border);
             }
         }
         self.per_cpu.frames = [0; PER_REGION];

@@ -12,6 +12,7 @@ use super::{PER_REGION, Region};
 use crate::bit_tree::BitTree;
 use crate::free_area::ORDERS;
 use crate::layout::Frame;
+use crate::placement::run::Run;
 use crate::table::{FrameTable, State};
 use crate::{Mobility, Order};
 
@@ -284,6 +285,32 @@ impl Space {
             order = Order::new(order.get() + 1).expect("below the largest order");
         }
         self.insert(table, frame, order, region);
+    }
+
+    /// Frees single frames that left a per-CPU list and lie wholly in `region`, frames in a row in
+    /// the largest blocks that they make up.
+    pub(super) fn give_singles(
+        &mut self,
+        table: &mut FrameTable,
+        frames: impl Iterator<Item = Frame>,
+        region: Region,
+        border: Frame,
+    ) {
+        let mut give = |mut run: Run| {
+            while let Some((frame, order)) = run.next_part() {
+                (0..order.frames()).for_each(|inside| table.set_inside(frame.offset(inside)));
+                self.give(table, frame, order, region, border);
+            }
+        };
+        let mut run: Option<Run> = None;
+        for frame in frames {
+            if !run.as_mut().is_some_and(|run| run.extend(frame))
+                && let Some(ended) = run.replace(Run::of(frame))
+            {
+                give(ended);
+            }
+        }
+        run.into_iter().for_each(give);
     }
 
     /// Compares trees, counts and totals with the table.

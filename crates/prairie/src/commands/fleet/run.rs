@@ -7,7 +7,6 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::{Context, anyhow, bail};
-use frames::Order;
 use indicatif::ProgressBar;
 use lab::fleet::row::{self, Row};
 use lab::fleet::study::{Shard, Study};
@@ -61,10 +60,6 @@ pub struct Args {
     #[arg(long, value_name = "DAYS", default_value_t = 1.0)]
     days: f64,
 
-    /// Pages that programs and files take at a time where memory has them in a row: 1, 2, 4 or 8
-    #[arg(long, value_name = "PAGES", default_value = "1", value_parser = granule)]
-    granule: Order,
-
     /// Where chance starts
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -94,13 +89,6 @@ fn memory(text: &str) -> Result<u64, String> {
     Ok(bytes >> 12 >> 9 << 9)
 }
 
-/// The order of so many pages. Linux treats movable requests from order 4 on in another way.
-fn granule(text: &str) -> Result<Order, String> {
-    let pages: u64 = text.parse().unwrap_or(0);
-    let mut orders = (0..=3).filter_map(Order::new);
-    orders.find(|order| order.frames() == pages).ok_or("it is 1, 2, 4 or 8".to_owned())
-}
-
 /// The systems by name.
 fn systems(names: &[String]) -> Result<Vec<Variant>, UnknownVariant> {
     let each = names.iter().flat_map(|name| match name.as_str() {
@@ -120,7 +108,6 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         systems: systems(&args.systems)?,
         frames: args.memory,
         days: args.days,
-        granule: args.granule,
         seed: args.seed,
     };
     std::fs::create_dir_all(&args.out)
@@ -211,7 +198,6 @@ fn description(args: &Args, study: &Study) -> String {
         "servers": args.servers,
         "memory_frames": args.memory,
         "days": args.days,
-        "granule_frames": args.granule.frames(),
         "seed": args.seed,
         "prairie_version": env!("CARGO_PKG_VERSION"),
     })

@@ -87,18 +87,15 @@ impl WalkCache {
         (core * self.of_core + (key as usize & (self.of_core - 1)), key)
     }
 
+    /// Uses the entry for `vpn`, which is kept from now on. Returns whether it was here.
     #[inline]
-    fn has(&mut self, core: usize, vpn: Vpn) -> bool {
+    fn take(&mut self, core: usize, vpn: Vpn) -> bool {
         let (set, key) = self.place(core, vpn);
-        self.sets.touch(set, key).is_some()
-    }
-
-    #[inline]
-    fn insert(&mut self, core: usize, vpn: Vpn) {
-        let (set, key) = self.place(core, vpn);
-        if self.sets.touch(set, key).is_none() {
+        let found = self.sets.touch(set, key).is_some();
+        if !found {
             self.sets.insert(set, key, 1);
         }
+        found
     }
 
     fn clear(&mut self, core: usize) {
@@ -208,14 +205,10 @@ impl Tlbs {
         let leaf = vpn.size() as usize + 1;
         let mut top = 4;
         // walk[i] keeps entries of level i + 2, which spare reading that level and those above.
-        for at in (leaf - 1)..3 {
-            if self.walk[at].has(core, vpn) {
+        for at in ((leaf - 1)..3).rev() {
+            if self.walk[at].take(core, vpn) {
                 top = at + 1;
-                break;
             }
-        }
-        for at in (leaf - 1)..3 {
-            self.walk[at].insert(core, vpn);
         }
         top as u32
     }

@@ -6,6 +6,7 @@
 //! what the machine does; nothing here knows which system is better.
 
 mod aim9;
+mod gigantic;
 mod highalloc;
 mod hotremove;
 mod hugetlb;
@@ -20,6 +21,7 @@ use frames::layout::LayoutError;
 use serde::Serialize;
 
 pub use aim9::Aim9;
+pub use gigantic::Gigantic;
 pub use highalloc::{Highalloc, Pass};
 pub use hotremove::HotRemove;
 pub use hugetlb::HugeTlb;

@@ -209,6 +209,12 @@ fn pools_of_huge_pages_grow_on_a_machine_full_of_cache() {
     assert_eq!(had("linux"), [(18, 1), (9, 100), (18, 0), (9, 0)]);
     // 2.6.16 can move nothing.
     assert_eq!(had("buddy")[0], (18, 0));
+    // From outside, while memory is full of files: what is moved away takes its time.
+    let mut asked = scenario.clone();
+    asked.phases.truncate(1);
+    let took = |system| run(&asked, system).attempt_gigantic();
+    assert!(took("linux").expect("a range of files") > Duration::from_millis(10));
+    assert_eq!(took("buddy"), None);
 }
 
 /// One process fills memory with page cache, and with it come the kernel's tree nodes, one for 64

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::gigantic::{self, Gigantic};
 use super::{Bench, DAEMONS};
 use crate::machine::{Attempt, Effort, Obstacles};
 
@@ -20,6 +21,8 @@ pub struct Highalloc {
     pub load_2: Pass,
     /// At rest.
     pub rest: Pass,
+    /// 1 GiB pages, after each of the passes.
+    pub gigantic: Gigantic,
 }
 
 /// One pass: every attempt.
@@ -95,10 +98,14 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Highalloc {
     let jobs = bench.jobs;
     let load = [("daemon", DAEMONS), ("cc1", jobs), ("make", jobs), ("updatedb", 1)];
     bench.run("warm-up", &load, &[], bench.preset.seconds(300));
+    let mut giant = Gigantic { of: gigantic::wanted(bench), ..Gigantic::default() };
     let load_1 = pass(bench);
+    giant.first = gigantic::ask(bench);
     bench.wait(Duration::from_secs(bench.preset.seconds(30)));
     let load_2 = pass(bench);
+    giant.second = gigantic::ask(bench);
     bench.run("rest", &[("daemon", DAEMONS)], &[], bench.preset.seconds(60));
     let rest = pass(bench);
-    Highalloc { order: bench.order().get(), load_1, load_2, rest }
+    giant.third = gigantic::ask(bench);
+    Highalloc { order: bench.order().get(), load_1, load_2, rest, gigantic: giant }
 }

@@ -120,6 +120,11 @@ impl Preset {
         }
     }
 
+    /// Whether it has pages of 1 GiB.
+    pub const fn has_gigantic(self) -> bool {
+        matches!(self, Preset::Modern)
+    }
+
     /// Kernel compiles at a time.
     pub fn compiles(self, load: Load) -> u32 {
         let memory = self.scenario(1).machine.memory.0;

@@ -6,6 +6,8 @@
 //! moved elsewhere one by one, and its free blocks are taken off their lists first, so that nobody
 //! gets them meanwhile.
 
+use std::time::Duration;
+
 use frames::placement::{Request, gfp};
 use frames::table::State;
 use frames::{Frame, MigrateType, Mobility, Order, ZoneKind};
@@ -18,13 +20,21 @@ use super::placing::Placed;
 type Taken = Vec<(Frame, Order)>;
 
 impl Machine {
+    /// One attempt at a page of 1 GiB from outside, as [`Machine::allocate_huge`] is one at a huge
+    /// page: how long it took, if there was one. It is kept until [`Machine::free_gigantic`].
+    pub fn attempt_gigantic(&mut self) -> Option<Duration> {
+        let found = self.allocate_gigantic();
+        let waited = self.slice.wait_until_ns.saturating_sub(self.clock.now_ns());
+        found.then(|| Duration::from_nanos(self.slice.spent_ns + waited))
+    }
+
     /// A page of 1 GiB, which is kept until [`Machine::free_gigantic`]; whether there was one. Only
     /// Linux's allocator does it.
     pub fn allocate_gigantic(&mut self) -> bool {
+        self.slice = super::Slice::default();
         if !matches!(self.memory.placement, Placed::Linux(_)) {
             return false;
         }
-        self.slice = super::Slice::default();
         let order = Order::GIGANTIC;
         let zones = self.memory.layout.zonelist(0, ZoneKind::Movable);
         for zone in zones {

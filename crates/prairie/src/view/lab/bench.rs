@@ -153,18 +153,34 @@ fn hugetlb(systems: &[Outcome]) -> Section {
         counts("Sections offlined", systems, |s| s.hotremove.offlined),
         counts("% Offlined", systems, |s| s.hotremove.percent()),
     ];
+    let mut blocks = vec![Block::Table(table("HugeTLB Page Capability Comparison", systems, rows))];
+    blocks.extend(gigantic(systems));
+    blocks.push(Block::Table(table(
+        &format!("HotRemove Capability, sections of {mib} MiB"),
+        systems,
+        sections,
+    )));
     Section {
         heading: "HugeTLB page capability and hot remove".to_owned(),
         intro: String::new(),
-        blocks: vec![
-            Block::Table(table("HugeTLB Page Capability Comparison", systems, rows)),
-            Block::Table(table(
-                &format!("HotRemove Capability, sections of {mib} MiB"),
-                systems,
-                sections,
-            )),
-        ],
+        blocks,
     }
+}
+
+/// 1 GiB pages, on a machine that has such.
+fn gigantic(systems: &[Outcome]) -> Option<Block> {
+    systems.iter().any(|s| s.hugetlb.gigantic.of > 0).then(|| {
+        let rows = vec![
+            counts("Would fill memory", systems, |s| s.hugetlb.gigantic.of),
+            counts("Pool, during compile", systems, |s| s.hugetlb.gigantic.first),
+            counts("Pool, at rest before dd", systems, |s| s.hugetlb.gigantic.second),
+            counts("Pool, at rest after dd", systems, |s| s.hugetlb.gigantic.third),
+            counts("After HighAlloc pass 1", systems, |s| s.highalloc.gigantic.first),
+            counts("After HighAlloc pass 2", systems, |s| s.highalloc.gigantic.second),
+            counts("After HighAlloc at rest", systems, |s| s.highalloc.gigantic.third),
+        ];
+        Block::Table(table("Pages of 1 GiB (order 18)", systems, rows))
+    })
 }
 
 fn graphs(systems: &[Outcome]) -> Section {

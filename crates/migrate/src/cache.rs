@@ -191,13 +191,7 @@ impl Private {
         self.l1.find(core, line).is_some()
     }
 
-    /// Has what an access to a line looks at first brought into the host's cache.
-    #[inline]
-    pub fn prefetch_l1(&self, core: usize, line: Line) {
-        self.l1.prefetch(core, line);
-    }
-
-    /// The same for an access that the L1 misses.
+    /// Has what an access that the L1 misses looks at brought into the host's cache.
     #[inline]
     pub fn prefetch_l2(&self, core: usize, line: Line) {
         self.l2.prefetch(core, line);

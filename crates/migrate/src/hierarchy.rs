@@ -164,13 +164,8 @@ impl Hierarchy {
         self.private.is_in_l1(core, line)
     }
 
-    /// Has what an access of `core` to a line looks at first brought into the host's cache.
-    #[inline]
-    pub fn prefetch_l1(&self, core: usize, line: Line) {
-        self.private.prefetch_l1(core, line);
-    }
-
-    /// The same for an access that the L1 misses.
+    /// Has what an access of `core` to a line that its L1 misses looks at brought into the host's
+    /// cache.
     #[inline]
     pub fn prefetch(&self, core: usize, line: Line) {
         self.private.prefetch_l2(core, line);
@@ -181,7 +176,6 @@ impl Hierarchy {
     #[inline]
     pub fn prefetch_next_out(&self, core: usize, line: Line) {
         if let Some(out) = self.private.next_out(core, line) {
-            self.private.prefetch_l1(core, out);
             self.llc.prefetch(out);
         }
     }

@@ -127,19 +127,8 @@ impl Machine {
         self.exposed(access.kind(), translation_ps, data_ps)
     }
 
-    /// Has what coming accesses of a core look at first brought into the host's cache: its L1 and
-    /// its first-level TLB. To be called well before them.
-    pub fn look_far_ahead(&self, core: usize, accesses: &[Access]) {
-        for access in accesses.iter().take(LOOK_AHEAD) {
-            let vpn = access.address().vpn();
-            self.tlbs.prefetch_first(core, vpn);
-            let line = line_of(self.pages.frame(vpn), access.address());
-            self.hierarchy.prefetch_l1(core, line);
-        }
-    }
-
-    /// The same for what those of the next accesses look at that the L1 does not serve, page walks
-    /// included.
+    /// Has what the next accesses of a core look at beyond its L1 brought into the host's cache,
+    /// page walks included. L1s and first-level TLBs are small enough to be there.
     pub fn look_ahead(&self, core: usize, accesses: &[Access]) {
         let mut far = [(Line(0), Vpn(0)); LOOK_AHEAD];
         let mut count = 0;

@@ -202,9 +202,6 @@ impl Simulation {
         self.begin_migrations(end_ps);
         self.engine.advance(&mut self.machine, end_ps);
         for number in 0..self.cores.len() {
-            if let Some(next) = self.cores.get(number + 1) {
-                next.look_ahead(&self.machine, number + 1);
-            }
             self.run_core(number, end_ps);
         }
         self.machine.unblock_before(self.now_ps);

@@ -179,13 +179,7 @@ impl Tlbs {
         }
     }
 
-    /// Has what a look-up in the first level reads brought into the host's cache.
-    #[inline]
-    pub fn prefetch_first(&self, core: usize, vpn: Vpn) {
-        self.first[vpn.size() as usize].prefetch(core, vpn.first(), vpn.size());
-    }
-
-    /// The same for the second level.
+    /// Has what a look-up in the second level reads brought into the host's cache.
     #[inline]
     pub fn prefetch_second(&self, core: usize, vpn: Vpn) {
         self.second.prefetch(core, vpn.first(), vpn.size());

@@ -112,8 +112,6 @@ impl Core {
                 break;
             }
             if self.missed {
-                let after = self.request.accesses.get(self.next + LOOK_AHEAD..).unwrap_or(&[]);
-                machine.look_far_ahead(number, after);
                 machine.look_ahead(number, batch);
             }
             let requests = machine.hierarchy.counts.llc_requests;
@@ -125,13 +123,6 @@ impl Core {
             self.next += batch.len();
         }
         self.clock_ps = clock_ps;
-    }
-
-    /// Looks ahead at what this core does in its next turn, if it is to miss the host's caches.
-    pub fn look_ahead(&self, machine: &Machine, number: usize) {
-        if self.missed {
-            machine.look_far_ahead(number, &self.request.accesses[self.next..]);
-        }
     }
 
     pub fn finish_if_done(&mut self, machine: &mut Machine, plan: &Plan) {

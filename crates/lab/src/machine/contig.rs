@@ -148,8 +148,11 @@ impl Machine {
         range: &std::ops::Range<Frame>,
     ) -> bool {
         let known = self.memory.pages[page];
-        if !known.is_lru() || known.flags.has(Flags::WRITEBACK) {
+        if !known.is_lru() {
             return false;
+        }
+        if known.flags.has(Flags::WRITEBACK) {
+            self.wait_for_writeback(page);
         }
         let request = Request {
             order,
@@ -180,6 +183,14 @@ impl Machine {
         }
         self.relocate(from, order, target);
         true
+    }
+
+    /// Waits for the disk to have written a page, as a migration for a range does (`MIGRATE_SYNC`).
+    fn wait_for_writeback(&mut self, page: PageId) {
+        let now = self.clock.now_ns();
+        let done = now + self.disk.backlog_ns(now);
+        self.slice.wait_until_ns = self.slice.wait_until_ns.max(done);
+        self.clean(page);
     }
 
     /// Puts a block where another has just been allocated, whose number ends. Its old place is

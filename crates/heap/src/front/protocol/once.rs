@@ -2,7 +2,7 @@
 
 use super::atomic::{AtomicUsize, Ordering::*};
 
-/// Where it stands: nought before, then the thread that does it, then [`DONE`].
+/// Where it stands: nought before, then the thread that does it, then `DONE`.
 #[derive(Debug)]
 pub struct Once(AtomicUsize);
 

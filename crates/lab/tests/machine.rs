@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use frames::Order;
-use lab::machine::page::{Flags, Use};
+use lab::machine::page::Use;
 use lab::machine::scenario::{self, Scenario};
 use lab::machine::system::System;
 use lab::machine::{Effort, Machine};
@@ -215,16 +215,6 @@ fn pools_of_huge_pages_grow_on_a_machine_full_of_cache() {
     let took = |system| run(&asked, system).attempt_gigantic();
     assert!(took("linux").expect("a range of files") > Duration::from_millis(10));
     assert_eq!(took("buddy"), None);
-    // What is being written is waited for.
-    let mut writing = asked.clone();
-    writing.processes[0].write = lab::machine::random::Spread::fixed(f64::from(1 << 30));
-    writing.disk.bandwidth = lab::machine::scenario::Bytes(1 << 30);
-    writing.phases[0].duration.0 = 1_900_000_000;
-    let mut machine = run(&writing, "linux");
-    let pages = &machine.memory().pages;
-    let written = pages.in_use().filter(|&id| pages[id].flags.has(Flags::WRITEBACK)).count();
-    assert!(written > 0);
-    assert!(machine.attempt_gigantic().is_some());
 }
 
 /// One process fills memory with page cache, and with it come the kernel's tree nodes, one for 64

@@ -208,3 +208,52 @@ impl Machine {
         self.counters.pgmigrate_success += order.frames();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::scenario;
+
+    /// Some page cache in each range is on its way to the disk: one is had when that has arrived.
+    #[test]
+    fn what_is_being_written_is_waited_for() {
+        let text = r#"
+            [machine]
+            memory = "3G"
+            kernel = "8M"
+            [vm]
+            thp = "never"
+            [disk]
+            bandwidth = "8G"
+            [[files]]
+            name = "data"
+            count = 64
+            size = "48M"
+            [[process]]
+            name = "reader"
+            cpu = "2s"
+            files = "data"
+            read = "3G"
+            [[phase]]
+            name = "read"
+            duration = "4s"
+            run = { reader = 1 }
+        "#;
+        let scenario = scenario::parse(text).unwrap();
+        let mut machine = Machine::new(&scenario, &"linux".parse().unwrap()).unwrap();
+        machine.begin(&scenario.phases[0]);
+        machine.run_for(Duration::from_secs(4));
+        let pages = &machine.memory.pages;
+        let cached: Vec<PageId> =
+            pages.in_use().filter(|&id| pages[id].used_as == Use::File).collect();
+        for id in cached.into_iter().step_by(64) {
+            machine.dirty(id);
+            machine.memory.pages[id].flags.set(Flags::WRITEBACK);
+        }
+        let now = machine.now_ns();
+        let done = machine.disk.submit(now, 1 << 20) - now;
+        let took = machine.attempt_gigantic().expect("the disk is waited for");
+        assert!(took.as_nanos() >= u128::from(done), "{took:?}, {done} ns");
+        machine.validate();
+    }
+}

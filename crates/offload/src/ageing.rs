@@ -133,9 +133,17 @@ impl Ageing {
         *self = Ageing::new(self.means, min_age);
     }
 
-    /// Before this there is nothing idle and nothing to do, where the accessed bits tell age.
-    pub fn settled_until(&self) -> Option<Duration> {
+    /// Before this there is nothing to do about age, and where there is nothing idle at `now` there
+    /// is nothing idle yet; nothing where that depends on more than time.
+    pub fn settled_until(&self, now: Duration) -> Option<Duration> {
         match (self.means, self.state) {
+            // Generations come of age about when others are begun, by halves of the age: whether
+            // one just has is seen by the look after.
+            (Means::Generations, State::Marked { at }) if now > at => {
+                let ripe = self.first.map_or(at, |first| first + self.min_age);
+                let next = at + self.min_age / 2;
+                Some(if now < ripe { next.min(ripe) } else { next })
+            }
             (Means::AccessedBits, State::Marked { at }) => Some(at + self.min_age),
             (Means::AccessedBits, State::Known { at, bytes }) if bytes < 4096 => {
                 Some(at + self.min_age)
@@ -167,18 +175,18 @@ mod tests {
         let mut ageing = Ageing::new(Means::AccessedBits, seconds(120));
         assert_eq!(ageing.step(seconds(10)), Step::Mark);
         assert_eq!(ageing.idle(), Idle::Measuring);
-        assert_eq!(ageing.settled_until(), Some(seconds(130)));
+        assert_eq!(ageing.settled_until(seconds(10)), Some(seconds(130)));
         assert_eq!(ageing.step(seconds(129)), Step::Wait);
         assert_eq!(ageing.step(seconds(130)), Step::Measure);
         ageing.measured(seconds(130), 1_000_000);
-        assert_eq!(ageing.settled_until(), None, "there is something to take");
+        assert_eq!(ageing.settled_until(seconds(130)), None, "there is something to take");
         assert_eq!(ageing.idle(), Idle::Bytes(900_000));
         ageing.taken(400_000);
         assert_eq!(ageing.idle(), Idle::Bytes(500_000));
         assert_eq!(ageing.step(seconds(200)), Step::Wait);
         ageing.taken(600_000);
         assert_eq!(ageing.idle(), Idle::Bytes(0));
-        assert_eq!(ageing.settled_until(), Some(seconds(250)));
+        assert_eq!(ageing.settled_until(seconds(200)), Some(seconds(250)));
         assert_eq!(ageing.step(seconds(249)), Step::Wait, "not marked again at once");
         assert_eq!(ageing.step(seconds(250)), Step::Mark);
         assert_eq!(ageing.idle(), Idle::Measuring);
@@ -196,8 +204,11 @@ mod tests {
     #[test]
     fn generations_begin_every_half_age() {
         let mut ageing = Ageing::new(Means::Generations, seconds(120));
+        assert_eq!(ageing.settled_until(seconds(0)), None, "a generation is to be begun");
         let marks: Vec<u64> = (0..400).filter(|&s| ageing.step(seconds(s)) == Step::Mark).collect();
         assert_eq!(marks, [0, 60, 120, 180, 240, 300, 360]);
+        assert_eq!(ageing.settled_until(seconds(360)), None, "one may just have come of age");
+        assert_eq!(ageing.settled_until(seconds(361)), Some(seconds(420)));
         assert!(!ageing.is_ripe(seconds(119)) && ageing.is_ripe(seconds(120)));
         ageing.renew(seconds(240));
         assert!(!ageing.is_ripe(seconds(500)));

@@ -170,10 +170,10 @@ impl Controller {
             && now.at.checked_sub(counted.at).is_some_and(|passed| passed < LONGEST_REST)
     }
 
-    /// Nothing will be taken before, and nothing done about age; nothing where that depends on more
-    /// than time.
-    pub fn settled_until(&self) -> Option<Duration> {
-        self.ageing.settled_until()
+    /// Nothing will be taken before, and nothing done about age, of a container that looks like
+    /// `now`; nothing where that depends on more than time.
+    pub fn settled_until(&self, now: &Observation) -> Option<Duration> {
+        if self.takes_nothing(now) { self.ageing.settled_until(now.at) } else { None }
     }
 
     /// Whether nothing would be taken even if there were no pressure, no debt and all the room.

@@ -552,12 +552,9 @@ impl Daemon {
         let container = &mut self.containers[at];
         container.jobs = container.jobs.saturating_sub(1);
         match done.outcome {
-            Outcome::Asked { .. } => {}
-            Outcome::Marked => {
-                if let Some(generations) = &mut self.generations {
-                    generations.stale();
-                }
-            }
+            // What the host tells of ages need not be read anew for a generation that was begun: the
+            // container's next look does so anyway.
+            Outcome::Asked { .. } | Outcome::Marked => {}
             Outcome::Idle(Some(bytes)) => {
                 let bytes = bytes.saturating_add(container.unmapped_cache_bytes());
                 container.controller.measured(now, bytes);

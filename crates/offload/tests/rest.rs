@@ -65,11 +65,22 @@ fn recorded() -> Vec<Observation> {
 
 /// What is decided at each row; and how often counters are not read. With `rests`, only those are
 /// read that have to be, and every other row is passed over while nothing can be taken.
-fn decided(rows: &[Observation], profile: Profile, rests: bool) -> (Vec<Option<String>>, usize) {
-    let mut controller = Controller::new(profile, Means::AccessedBits, false, COST);
+///
+/// Generations come of age when another is begun, and are taken within three periods.
+fn decided(
+    rows: &[Observation],
+    profile: Profile,
+    means: Means,
+    rests: bool,
+) -> (Vec<Option<String>>, usize) {
+    let mut controller = Controller::new(profile, means, false, COST);
     let (mut counted, mut rested, mut pass_over) = (rows[0], 0, false);
+    let mut marked = rows[0].at;
     let mut decisions = Vec::new();
     for (at, now) in rows.iter().enumerate() {
+        let of_age = now.at - marked < profile.period * 3;
+        let bytes = if of_age { now.stat.anon / 2 } else { 0 };
+        let now = &Observation { idle: Idle::Bytes(bytes), ..*now };
         if std::mem::take(&mut pass_over) {
             decisions.push(None);
             rested += 1;
@@ -85,7 +96,10 @@ fn decided(rows: &[Observation], profile: Profile, rests: bool) -> (Vec<Option<S
         if decision.ageing == Step::Measure {
             controller.measured(now.at, now.stat.anon / 2);
         }
-        let settled = controller.settled_until().zip(rows.get(at + 2));
+        if decision.ageing == Step::Mark {
+            marked = now.at;
+        }
+        let settled = controller.settled_until(&glimpse).zip(rows.get(at + 2));
         pass_over = rest && settled.is_some_and(|(until, next)| next.at <= until);
         let guard = decision.guard.as_ref().map_or("", Guard::name);
         decisions.push(Some(format!("{:?} {:?} {guard}", decision.reclaim, decision.ageing)));
@@ -97,17 +111,18 @@ fn decided(rows: &[Observation], profile: Profile, rests: bool) -> (Vec<Option<S
 fn decisions_on_a_recorded_kernel_are_the_same() {
     let rows = recorded();
     let aggressive = Profile::named("aggressive").unwrap();
-    for min_age in [20, 75] {
+    let (bits, generations) = (Means::AccessedBits, Means::Generations);
+    for (means, min_age) in [(bits, 20), (bits, 75), (generations, 20), (generations, 30)] {
         let min_age = Duration::from_secs(min_age);
         let (period, warm_up) = (Duration::from_secs(2), Duration::from_secs(6));
         let profile = Profile { period, warm_up, min_age, ..aggressive };
-        let (all, _) = decided(&rows, profile, false);
-        let (some, rested) = decided(&rows, profile, true);
+        let (all, _) = decided(&rows, profile, means, false);
+        let (some, rested) = decided(&rows, profile, means, true);
         let all: Vec<String> = all.into_iter().map(Option::unwrap).collect();
         for (row, (all, some)) in rows.iter().zip(all.iter().zip(&some)) {
             match some {
-                Some(some) => assert_eq!(all, some, "at {:?}", row.at),
-                None => assert!(all.starts_with("None Wait"), "at {:?}: {all}", row.at),
+                Some(some) => assert_eq!(all, some, "{means:?} at {:?}", row.at),
+                None => assert!(all.starts_with("None Wait"), "{means:?} at {:?}: {all}", row.at),
             }
         }
         assert!(some.contains(&None));

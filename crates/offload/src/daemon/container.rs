@@ -193,8 +193,10 @@ impl Container {
     /// taken and nothing is to be done about age.
     pub fn periods_to_rest(&self, now: Duration) -> u32 {
         let period = self.controller.profile().period;
-        let settled =
-            self.controller.settled_until().is_some_and(|until| now + period * 2 <= until);
+        let settled = self
+            .controller
+            .settled_until(&self.seen)
+            .is_some_and(|until| now + period * 2 <= until);
         if self.rests && settled { 2 } else { 1 }
     }
 
@@ -209,7 +211,8 @@ impl Container {
         buffer: &mut Buffer,
     ) -> Result<Observation, Trouble> {
         let passed = glimpse.at.checked_sub(self.limits_at);
-        let needed = self.controller.settled_until().is_none_or(|until| glimpse.at >= until);
+        let settled = self.controller.settled_until(&glimpse);
+        let needed = settled.is_none_or(|until| glimpse.at >= until);
         if passed.is_none_or(|passed| needed && passed >= LIMITS_EVERY) {
             self.cgroup.refresh();
             self.limits_at = glimpse.at;

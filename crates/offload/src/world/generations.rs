@@ -67,11 +67,6 @@ impl Generations {
         Ok(())
     }
 
-    /// Reads anew at the next [`Generations::refresh`].
-    pub fn stale(&mut self) {
-        self.read_at = None;
-    }
-
     /// The nodes of the cgroup at `path` (without a leading slash).
     pub fn of(&self, path: &str) -> &[Node] {
         self.cgroups.get(path).map_or(&[], Vec::as_slice)
@@ -207,7 +202,6 @@ mod tests {
     fn garbage_is_forgotten_and_told() {
         let (root, mut generations) = opened(TEXT);
         std::fs::write(root.path().join("lru_gen"), "memcg 14 /w/x\n node 0\n nonsense\n").unwrap();
-        generations.stale();
         let refreshed = generations.refresh(Duration::ZERO, Duration::ZERO, &mut Buffer::default());
         assert_eq!(refreshed.unwrap_err().kind(), io::ErrorKind::InvalidData);
         assert_eq!(generations.of("w/x"), []);

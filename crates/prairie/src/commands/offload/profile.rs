@@ -170,14 +170,12 @@ impl Run<'_> {
             if !self.wait(started, when, GENERATIONS_AT[GENERATIONS_AT.len() - 1]) {
                 return Ok(None);
             }
-            generations.stale();
             generations.refresh(Duration::ZERO, Duration::ZERO, &mut buffer)?;
             for path in self.paths {
                 for command in generations.beginnings(path) {
                     generations.command().write(command.as_str()).context("lru_gen")?;
                 }
             }
-            generations.stale();
             generations.refresh(Duration::ZERO, Duration::ZERO, &mut buffer)?;
             if at == 2 {
                 after_five = self.paths.iter().map(|path| generations.of(path).to_vec()).collect();

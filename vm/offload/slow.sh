@@ -9,11 +9,15 @@ limits >$OUT/limits-before
 start_daemon /in/fast.toml
 start=$(cut -d. -f1 /proc/uptime)
 seconds() { echo $(($(cut -d. -f1 /proc/uptime) - start)); }
-# answers FILE: what the daemon says, and how long it took to, in milliseconds.
+now_ms() { awk '{ print int($1 * 1000) }' /proc/uptime; }
+# answers FILE: what the daemon says, and how long that took in milliseconds: with the start of the
+# program that asks, and a start by itself.
 answers() {
-    before=$(awk '{ print int($1 * 1000) }' /proc/uptime)
+    before=$(now_ms)
+    /in/bin/prairie --version >/dev/null
+    started=$(now_ms)
     /in/bin/prairie offload status --json >$1 2>&1
-    echo $(($(awk '{ print int($1 * 1000) }' /proc/uptime) - before)) >>$OUT/answers
+    echo $(($(now_ms) - started)) $((started - before)) >>$OUT/answers
 }
 sleep 20
 answers $OUT/status-without

@@ -198,7 +198,9 @@ slow() {
     here=$work/slow-$1
     grep -q '"requests": 0' "$here/status-without" || fail "slow-$1: without swap: $(cat "$here/status-without")"
     at_least "slow-$1: pages taken once there is swap" "$(grown "slow-$1" pgsteal)" 200
-    at_most "slow-$1: longest answer in ms" "$(sort -n "$here/answers" | tail -n 1)" 2000
+    # Beyond what starting a program takes this host at that moment.
+    at_most "slow-$1: longest answer in ms" \
+        "$(awk '{ print $1 - $2 }' "$here/answers" | sort -n | tail -n 1)" 2000
     [ ! -e "$here/not-ended" ] || fail "slow-$1: SIGTERM did not end the daemon within 5 s"
     cmp -s "$here/limits-before" "$here/limits-after" || fail "slow-$1: limits differ"
     look "slow-$1"

@@ -377,10 +377,11 @@ impl Daemon {
 
     /// Looks at a container, no closer than it has to. Nothing where the host cannot be looked at.
     fn look(&mut self, at: usize, now: Duration) -> Result<Option<Observation>, Trouble> {
-        let controller = &self.containers[at].controller;
-        if controller.means() == Means::Generations {
-            // Each container takes at most once a period, so no figure is older than its last one.
-            let fresh = controller.profile().period * 3 / 4;
+        let container = &self.containers[at];
+        if container.controller.means() == Means::Generations && !container.is_settled(now) {
+            // Each container takes at most once a period, so no figure is older than its last one:
+            // one reading a period does for all of them.
+            let fresh = container.controller.profile().period / (2 * GROUPS) * (2 * GROUPS - 1);
             self.refresh_generations(now, fresh);
         }
         let (container, generations) = (&mut self.containers[at], self.generations.as_ref());
@@ -450,15 +451,17 @@ impl Daemon {
     fn tell(&mut self, at: usize, decision: &Decision, asked_bytes: u64) {
         let container = &self.containers[at];
         let seen = &container.seen;
-        let mut status = self.status.lock();
-        let entry = &mut status.cgroups[at];
-        let changed = entry.guard != decision.guard.as_ref().map_or("", Guard::name);
+        let guard = decision.guard.as_ref().map_or("", Guard::name);
+        let changed = self.status.lock().cgroups[at].guard != guard;
         let verbosity = match changed || decision.reclaim.is_some() {
             true => Verbosity::Changes,
             false => Verbosity::All,
         };
+        // A reader of the log that is slow must not hold up those who ask for the status.
         let line = Decided { container, decision, dry_run: self.setting.dry_run };
         self.setting.log.say(verbosity, &line);
+        let mut status = self.status.lock();
+        let entry = &mut status.cgroups[at];
         lines::update(entry, container, decision, asked_bytes);
         if matches!(seen.idle, Idle::Unknown) {
             entry.idle_bytes = match container.controller.idle() {

@@ -189,15 +189,18 @@ impl Container {
         Ok((seen, is_settled && self.controller.can_rest(&self.counted, &seen)))
     }
 
+    /// Whether nothing was idle when it was last looked at, nothing can be idle by `now`, and nothing
+    /// is to be done about age.
+    pub fn is_settled(&self, now: Duration) -> bool {
+        self.controller.settled_until(&self.seen).is_some_and(|until| now < until)
+    }
+
     /// In so many periods it is looked at again: every other one will do as long as nothing can be
     /// taken and nothing is to be done about age.
     pub fn periods_to_rest(&self, now: Duration) -> u32 {
         let period = self.controller.profile().period;
-        let settled = self
-            .controller
-            .settled_until(&self.seen)
-            .is_some_and(|until| now + period * 2 <= until);
-        if self.rests && settled { 2 } else { 1 }
+        let settled = self.controller.settled_until(&self.seen);
+        if self.rests && settled.is_some_and(|until| now + period * 2 <= until) { 2 } else { 1 }
     }
 
     /// Looks at the rest.

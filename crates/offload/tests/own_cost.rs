@@ -83,10 +83,18 @@ fn drive(daemon: &mut Daemon, mut now: Duration, until: Duration) {
 
 /// Five minutes of the daemon, after two in which it finds its way.
 fn five_minutes(daemon: &mut Daemon) -> Cost {
+    five_minutes_by(|until, now| {
+        drive(daemon, now, until);
+        until
+    })
+}
+
+/// The same of a daemon that is driven by `drive`: until a time, from another.
+fn five_minutes_by(mut drive: impl FnMut(Duration, Duration) -> Duration) -> Cost {
     let minute = Duration::from_secs(60);
-    drive(daemon, Duration::ZERO, minute * 2);
+    let now = drive(minute * 2, Duration::ZERO);
     let (started, before) = (cpu(), reads());
-    drive(daemon, minute * 2, minute * 7);
+    drive(minute * 7, now);
     let (used, after) = (cpu() - started, reads());
     let periods = (CGROUPS * 50) as f64;
     Cost {
@@ -152,4 +160,36 @@ fn who_has_nothing_to_give_costs_less() {
     // Two of pressure and one of size, every other period; memory.stat once a minute.
     assert!(cost.reads <= 2.5, "{} reads", cost.reads);
     assert!(cost.bytes <= 400.0, "{} bytes", cost.bytes);
+}
+
+/// One file tells of the ages of all. It is read when one of them may have come of age, not for
+/// each, nor after each generation that is begun.
+#[test]
+fn the_file_of_all_generations_is_read_seldom() {
+    let tree = Tree::new();
+    std::fs::create_dir_all(tree.path("../sys/kernel/mm/lru_gen")).unwrap();
+    std::fs::write(tree.path("../sys/kernel/mm/lru_gen/enabled"), "0x0007\n").unwrap();
+    let young = |at: u64| {
+        format!("memcg {at} /work/container-{at}\n node 0\n 4 90000 9 9\n 5 30000 9 9\n 6 9 9 9\n")
+    };
+    let text: String = (0..CGROUPS).map(young).collect();
+    let file = tree.path("../debug/lru_gen");
+    std::fs::write(&file, &text).unwrap();
+    let mut daemon = containers(&tree);
+    assert_eq!(daemon.status().lock().age_means, "generations (lru_gen)");
+    let cost = five_minutes_by(|until, mut now| {
+        while now < until {
+            now = daemon.tick(now).max(now + Duration::from_millis(10));
+            // A kernel takes commands; here they lie over the text.
+            std::fs::write(&file, &text).unwrap();
+        }
+        now
+    });
+    println!("by generations: {:.2} reads and {:.0} bytes a period", cost.reads, cost.bytes);
+    let status = daemon.status().lock().clone();
+    assert!(status.cgroups.iter().all(|cgroup| cgroup.guard == "nothing-idle"), "{status:?}");
+    assert!(status.cgroups.iter().all(|cgroup| cgroup.refused == 0 && cgroup.trouble.is_empty()));
+    assert!(cost.reads <= 2.6, "{} reads", cost.reads);
+    // Of the file 90 bytes for each; all else as for those at rest.
+    assert!(cost.bytes <= 350.0, "{} bytes", cost.bytes);
 }

@@ -2,7 +2,7 @@
 # Races the heap with its peers under whole programs: CPU and wall seconds, peak memory.
 # Usage: [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] bench/heap/apps.sh [ROUNDS [PROGRAM…]]
 #
-# Programs that are not installed are left out, which is said. All take turns; cells are medians, and
+# Programs that are not installed are left out, which is said. All take turns, each after warm.c; cells are medians, and
 # behind CPU time the spread of the rounds. Memory is the peak of the largest process.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -62,6 +62,8 @@ for turn in range(600):
 stream.write(b"shutdown\r\n"); stream.flush()
 PY
 
+cc -O1 -o "$work/warm" bench/heap/warm.c
+
 program() {
     case $1 in
     python) python3 "$work/trees.py" ;;
@@ -103,10 +105,11 @@ PY
 for round in $(seq "$rounds"); do
     for name in $present; do
         for allocator in $allocators; do
+            "$work/warm" 768
             echo "$name ${allocator%%=*} $(python3 "$work/measure.py" "${allocator#*=}" "$name")" >>"$work/results"
         done
     done
-    # Another one is first in each round: it may find the machine's memory cold.
+    # Another one is first in each round.
     first=${allocators%% *}
     allocators="${allocators#* } $first"
     echo "round $round of $rounds" >&2

@@ -3,9 +3,9 @@
 # Usage: [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] bench/heap/micro.sh [ROUNDS [WORKLOAD…]]
 #
 # With PEERS_FOLDER the peers of crates.io take part too, built there (peers.sh).
-# All are preloaded and take turns, another one first in each round: who comes after a pause may find
-# the machine's memory cold. Cells are medians, and behind them the spread of the rounds in
-# per cent; the last lines are geometric means over each row's best.
+# All are preloaded and take turns, each after warm.c, another one first in each round. Cells are
+# medians, and behind them the spread of the rounds in per cent; the last lines are geometric means
+# over each row's best.
 set -eu
 cd "$(dirname "$0")/../.."
 rounds="${1:-5}"
@@ -16,6 +16,7 @@ heap="${HEAP_LIBRARY:-$target/release/libprairie_heap.so}"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cc -O2 -fno-builtin -w -o "$work/micro" bench/heap/micro.c -lpthread
+cc -O1 -o "$work/warm" bench/heap/warm.c
 
 allocators=$(echo "prairie=$heap" $(bench/heap/peers.sh ${PEERS_FOLDER:-}) ${ALLOCATORS:-})
 columns=$allocators
@@ -23,7 +24,9 @@ workloads="${*:-$("$work/micro")}"
 
 for round in $(seq "$rounds"); do
     for workload in $workloads; do
+        case $workload in malloc-large) megabytes=640 ;; *) megabytes=64 ;; esac
         for allocator in $allocators; do
+            "$work/warm" "$megabytes"
             result=$(LD_PRELOAD="${allocator#*=}" "$work/micro" "$workload") || result="nan nan nan"
             echo "$workload ${allocator%%=*} $result" >>"$work/results"
         done

@@ -3,7 +3,7 @@
 # Usage: [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] [REQUESTS=600000] bench/heap/redis.sh [ROUNDS [MODE…]]
 #
 # The server runs on core 0, redis-benchmark on core 1. Pushes of 5 elements to random keys, then
-# ranges of 5. All take turns; cells are medians of the rounds, with the spread behind CPU time. MODE
+# ranges of 5. All take turns, each after warm.c; cells are medians of the rounds, with the spread behind CPU time. MODE
 # is `always` or `madvise`; setting it needs root, and the mode that was there comes back at the end.
 # Without root the present mode is measured.
 set -euo pipefail
@@ -14,8 +14,8 @@ target=${CARGO_TARGET_DIR:-target}
 heap=${HEAP_LIBRARY:-$target/release/libprairie_heap.so}
 [ -n "${HEAP_LIBRARY:-}" ] || cargo build --release --quiet -p prairie-heap-preload
 requests=${REQUESTS:-600000}
-for tool in redis-server redis-benchmark redis-cli taskset; do
-    command -v $tool >/dev/null || { echo "$tool is needed (Debian: redis, util-linux)" >&2; exit 1; }
+for tool in redis-server redis-benchmark redis-cli taskset cc; do
+    command -v $tool >/dev/null || { echo "$tool is needed (Debian: redis, util-linux, gcc)" >&2; exit 1; }
 done
 switch=/sys/kernel/mm/transparent_hugepage/enabled
 before=$(sed 's/.*\[\(.*\)\].*/\1/' $switch)
@@ -32,6 +32,8 @@ clean_up() {
 trap clean_up EXIT
 trap 'exit 130' INT TERM HUP
 
+cc -O1 -o "$work/warm" bench/heap/warm.c
+
 cli() { redis-cli -s "$work/socket" "$@"; }
 load() {
     taskset -c 1 redis-benchmark -s "$work/socket" -n "$requests" -P 16 -r 1000000 --csv "$@" |
@@ -47,6 +49,7 @@ memory() {
 half_of_the_keys() { cli --scan | awk 'BEGIN { srand(1) } rand() < 0.5 { print "DEL", $1 }' | cli >/dev/null; }
 
 run() {
+    "$work/warm" 512
     LD_PRELOAD=${2#*=} taskset -c 0 redis-server --port 0 --unixsocket "$work/socket" --dir "$work" \
         --save '' --appendonly no --disable-thp no >/dev/null 2>&1 &
     server=$!

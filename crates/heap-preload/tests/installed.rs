@@ -97,6 +97,12 @@ for (let i = 0; i < 4; i++) new Worker(work, { eval: true }).on(\"exit\", c => {
     );
 }
 
+/// valgrind hides the vDSO from a program and shows it another process's auxiliary vector.
+#[test]
+fn valgrind_runs_a_program() {
+    same_as_plain("valgrind -q --tool=none date -u -d @0");
+}
+
 /// Lists, dictionaries, threads and ctypes as CPython tests them itself.
 #[test]
 fn python_passes_its_own_tests() {

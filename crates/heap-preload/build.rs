@@ -18,13 +18,20 @@ const SIDE_BY_SIDE: &str = "SECTIONS {
   .text.prairie : {
     *(.text.malloc .text.free .text.calloc .text.realloc .text.prairie_rseq_abort)
     *(.text.*ARGV_INIT_ARRAY*)
-    *(.text.*5front10background* .text.*5front4fork8register* .text.*5front13possible_cpus*)
-    *(.text.*5front8settings* .text.*5front10protocol* .text.*5front7publish4tick*)
+    *(.text.*5front10background5start* .text.*5front4fork8register* .text.*5front13possible_cpus*)
+    *(.text.*5front8settings5split* .text.*5front8settings8Settings*)
+    *(.text.*5front10protocol* .text.*5front7publish4tick* .text.*5front5guard8allocate*)
     *(.text.*5front6malloc* .text.*front..malloc* .text.*5front5setup* .text.*5front3abi*)
-    *(.text.*5front5cache* .text.*front..cache* .text.*5front3cpu* .text.*front..cpu*)
+    *(.text.*5front5cache* .text.*front..cache* .text.*front..cpu*)
     *(.text.*5front4heap* .text.*front..heap* .text.*5front5pages* .text.*front..pages*)
     *(.text.*5front7central* .text.*5front4span* .text.*5front8page_map* .text.*5front4sync*)
-    *(.text.*9page_heap* .text.*page_heap..* .text.*4heap7storage* .text.*4heap6memory*)
+    *(.text.*8Iterator3all5check*)
+    *(.text.*9page_heap9temeraire* .text.*page_heap..temeraire*)
+    *(.text.*9page_heap6demand* .text.*9page_heap7tracker* .text.*9page_heap7ranking*)
+    *(.text.*9page_heap11huge_filler* .text.*9page_heap10huge_cache* .text.*9page_heap14huge_allocator*)
+    *(.text.*9page_heap12ranked_lists* .text.*9page_heap10range_tree* .text.*9page_heap9page_bits*)
+    *(.text.*9page_heap13huge_page_map* .text.*9page_heap10page_space*)
+    *(.text.*4heap7storage* .text.*heap..storage* .text.*4heap6memory* .text.*heap..memory*)
   }
 } INSERT BEFORE .text;
 SECTIONS { .gcc_except_table : { *(.gcc_except_table .gcc_except_table.*) } } INSERT AFTER .eh_frame;

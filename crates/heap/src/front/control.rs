@@ -1,7 +1,7 @@
 //! What the fast paths read: constants once the heap is set up, in one cache line.
 //!
-//! Before, the limit is nought and the window closed, which sends every call to the slow path, and stays so where the C
-//! library has no registered area for restartable sequences.
+//! Before, the limits are nought and the window is closed, which sends every call to the slow path. It
+//! stays so where the C library has no registered area for restartable sequences.
 
 use core::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize};
 
@@ -14,6 +14,9 @@ pub struct Control {
     /// Allocations of 1 to this many bytes take the fast path. Nought while allocations are
     /// sampled: then each is counted.
     pub fast_limit: AtomicUsize,
+    /// Larger ones up to this many bytes take it too, with their class from a table. Nought as well
+    /// while allocations are sampled.
+    pub table_limit: AtomicUsize,
     /// Offset of the registered area from the thread pointer.
     pub rseq_offset: AtomicIsize,
     /// The page map's window.
@@ -26,6 +29,7 @@ pub struct Control {
 /// The process's.
 pub static CONTROL: Control = Control {
     fast_limit: AtomicUsize::new(0),
+    table_limit: AtomicUsize::new(0),
     rseq_offset: AtomicIsize::new(0),
     window: Window::new(),
     free_mark: AtomicU64::new(0),

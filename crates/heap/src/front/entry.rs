@@ -14,11 +14,14 @@ pub use super::control::{CONTROL, Control};
 pub use super::cpu::{CPU_ZERO, TABLE};
 #[doc(hidden)]
 pub use super::rseq::{CPU_ID, RSEQ_CS};
+#[doc(hidden)]
+pub use super::size_class::FINE_CLASSES;
 
 /// Instructions of a malloc: `$slow` gets the size where it was.
 ///
-/// A size of 1 to 1,024 bytes is of class `(size − 1) / 16 + 1`; size 0 wraps to more than any
-/// limit. The section is [`rseq::Area::pop`](super::rseq); then the object loses its mark.
+/// A size of 1 to 1,024 bytes is of class `(size − 1) / 16 + 1`; up to 32 KiB the class is in a table,
+/// `(size − 1) / 128` being the place; size 0 wraps to more than any limit. The section is
+/// [`rseq::Area::pop`](super::rseq); then the object loses its mark.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! malloc_text {
@@ -27,8 +30,9 @@ macro_rules! malloc_text {
             ".cfi_startproc\n",
             "lea rcx, [rdi - 1]\n",
             "cmp rcx, [rip + {control} + {fast_limit}]\n",
-            "jae 90f\n",
+            "jae 98f\n",
             "shr rcx, 4\n",
+            "97:\n",
             "mov r8, [rip + {control} + {rseq_offset}]\n",
             "lea r9, [rip + {table} + {cpu_zero}]\n",
             "91:\n",
@@ -45,6 +49,13 @@ macro_rules! malloc_text {
             "93:\n",
             "mov qword ptr [rax + 8], 0\n",
             "ret\n",
+            "98:\n",
+            "cmp rcx, [rip + {control} + {table_limit}]\n",
+            "jae 90f\n",
+            "shr rcx, 7\n",
+            "lea rdx, [rip + {fine_classes}]\n",
+            "movzx ecx, byte ptr [rdx + rcx]\n",
+            "jmp 97b\n",
             "90:\n",
             $crate::rseq_describe!(),
         )

@@ -107,6 +107,9 @@ macro_rules! malloc_naked {
             cpu_zero = const $crate::front::entry::CPU_ZERO,
             fast_limit = const $crate::front::entry::offset_of!(
                 $crate::front::entry::Control, fast_limit),
+            table_limit = const $crate::front::entry::offset_of!(
+                $crate::front::entry::Control, table_limit),
+            fine_classes = sym $crate::front::entry::FINE_CLASSES,
             rseq_offset = const $crate::front::entry::offset_of!(
                 $crate::front::entry::Control, rseq_offset),
             CPU_ID = const $crate::front::entry::CPU_ID,

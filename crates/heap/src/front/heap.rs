@@ -27,8 +27,9 @@ use crate::page_heap::PageHeap;
 use crate::storage::{Mapped, Storage};
 use crate::units::{PageId, Pages};
 
-/// What the transfer caches together may hold in a heap of any size, in bytes: 1 MiB.
-const SMALLEST_TRANSFER: usize = 1 << 20;
+/// What the transfer caches together may hold in a heap of any size, in bytes: 4 MiB. With less,
+/// objects go back to their spans, others are cut in their place, and the heap becomes larger.
+const SMALLEST_TRANSFER: usize = 4 << 20;
 
 const EMPTY_CACHES: u8 = 1;
 const GIVE_BACK: u8 = 2;

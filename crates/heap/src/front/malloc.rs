@@ -14,7 +14,7 @@ use super::decline::Shrunk;
 use super::heap::{Heap, freed_twice, interior, not_an_object};
 use super::page_map::PageMap;
 use super::protocol::once::{Once, Turn};
-use super::size_class::{GRANULE, MAX_DIRECT, MAX_SMALL, SizeClass};
+use super::size_class::{GRANULE, MAX_DIRECT, MAX_FINE, MAX_SMALL, SizeClass};
 use super::thread::ThreadStacks;
 use super::{emergency, guard, profile, rseq, setup};
 use crate::storage::Mapped;
@@ -31,7 +31,7 @@ static SET_UP: Once = Once::new();
 static CHECK: AtomicBool = AtomicBool::new(false);
 
 /// Smallest and largest budget of a cache, in bytes; between them it is an eighth of the heap.
-const SMALLEST_BUDGET: usize = 1 << 20;
+const SMALLEST_BUDGET: usize = 2 << 20;
 const LARGEST_BUDGET: usize = 4 << 20;
 
 /// Whether the heap is set up; if not, sets it up. False if that is going on: the thread itself is
@@ -77,7 +77,10 @@ pub(super) fn open(choice: PageHeapChoice, settings: setup::Openings) {
         CONTROL.rseq_offset.store(offset, Release);
         // The fast path counts nothing.
         let counted = guard::is_on() || profile::is_on();
-        CONTROL.fast_limit.store(if counted { 0 } else { MAX_DIRECT }, Release);
+        if !counted {
+            CONTROL.fast_limit.store(MAX_DIRECT, Release);
+            CONTROL.table_limit.store(MAX_FINE, Release);
+        }
     }
 }
 
@@ -416,11 +419,10 @@ pub fn release_steadily(pages: Pages) {
 #[inline]
 pub fn allocate_quickly(size: usize) -> *mut u8 {
     #[cfg(target_arch = "x86_64")]
-    if size.wrapping_sub(1) < CONTROL.fast_limit.load(Relaxed) {
-        let class = size.div_ceil(GRANULE) as u8;
+    if size.wrapping_sub(1) < CONTROL.table_limit.load(Relaxed) {
         // SAFETY: the limit is not nought, so the heap is set up and an area is registered.
         let caches = unsafe { CpuCaches::at(&CONTROL.rseq_offset) };
-        let object = SizeClass::new(class).map_or(null_mut(), |class| caches.pop(class));
+        let object = SizeClass::of_size(size).map_or(null_mut(), |class| caches.pop(class));
         if !object.is_null() {
             // SAFETY: the object is ours.
             unsafe { mark_of(object).0.write(0) };

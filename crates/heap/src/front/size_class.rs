@@ -14,7 +14,7 @@ pub const GRANULE: usize = 16;
 /// Up to this size every multiple of [`GRANULE`] is a class.
 pub const MAX_DIRECT: usize = 1 << 10;
 /// Up to this size there are eight classes to a doubling, four above.
-const MAX_FINE: usize = 32 << 10;
+pub const MAX_FINE: usize = 32 << 10;
 /// Objects in a span at most, so that a span's notes have a fixed size.
 pub const MAX_OBJECTS: usize = 512;
 /// Objects that move between caches at once, at most.
@@ -113,6 +113,24 @@ const fn step_above(size: usize) -> usize {
     }
 }
 
+/// Distance of the classes just above [`MAX_DIRECT`]; up to [`MAX_FINE`] all are multiples of it.
+const FINE_STEP: usize = MAX_DIRECT / 8;
+
+/// Number, less one, of the class of each size up to [`MAX_FINE`], by `(size − 1) / 128`.
+#[doc(hidden)]
+pub static FINE_CLASSES: [u8; MAX_FINE / FINE_STEP] = {
+    let mut classes = [0; MAX_FINE / FINE_STEP];
+    let mut place = 0;
+    while place < classes.len() {
+        match SizeClass::of_size((place + 1) * FINE_STEP) {
+            Some(class) => classes[place] = class.0 - 1,
+            None => unreachable!(),
+        }
+        place += 1;
+    }
+    classes
+};
+
 impl SizeClass {
     /// The smallest class that holds `size` bytes, or `None` above [`MAX_SMALL`]. O(1).
     #[inline]
@@ -207,6 +225,14 @@ mod tests {
         }
         assert_eq!(SizeClass::of_size(MAX_SMALL + 1), None);
         assert_eq!(SizeClass::of_size(usize::MAX), None);
+    }
+
+    #[test]
+    fn the_table_of_fine_classes_agrees() {
+        for size in MAX_DIRECT + 1..=MAX_FINE {
+            let number = FINE_CLASSES[(size - 1) / 128] + 1;
+            assert_eq!(SizeClass::new(number), SizeClass::of_size(size), "{size}");
+        }
     }
 
     #[test]

@@ -52,6 +52,32 @@ macro_rules! rseq_describe {
     };
 }
 
+/// A section on stack `$class` of the slab, `{t}`, of the CPU that the thread runs on: enters it, runs
+/// `$body`, which commits right before label 93, and describes it.
+#[cfg(target_arch = "x86_64")]
+macro_rules! section {
+    ($area:expr, $class:expr, [$($body:expr,)*], $($operands:tt)*) => {
+        asm!(
+            "91:",
+            "lea {t}, [rip + 95f]",
+            "mov fs:[{rseq} + {RSEQ_CS}], {t}",
+            "92:",
+            "movsxd {t}, dword ptr fs:[{rseq} + {CPU_ID}]",
+            "mov {t}, [{table} + {t} * 8]",
+            $($body,)*
+            rseq_describe!(),
+            t = out(reg) _,
+            class = in(reg) $class,
+            rseq = in(reg) $area.offset,
+            table = in(reg) $area.table,
+            CPU_ID = const CPU_ID,
+            RSEQ_CS = const RSEQ_CS,
+            $($operands)*
+            options(nostack),
+        )
+    };
+}
+
 /// Where the thread's registered area is: the offset from the thread pointer, or `None` if the C
 /// library has registered none.
 #[cfg(target_arch = "x86_64")]
@@ -134,29 +160,19 @@ impl Area {
         let object;
         // SAFETY: the section reads within the CPU's slab and commits with the decrement.
         unsafe {
-            asm!(
-                "91:",
-                "lea {t}, [rip + 95f]",
-                "mov fs:[{rseq} + {RSEQ_CS}], {t}",
-                "92:",
-                "movsxd {t}, dword ptr fs:[{rseq} + {CPU_ID}]",
-                "mov {t}, [{table} + {t} * 8]",
-                "mov {n:e}, [{t} + {class} * 8]",
-                "mov {object}, [{t} + {n} * 8]",
-                "test {object}, {object}",
-                "jz 93f",
-                "dec dword ptr [{t} + {class} * 8]",
-                "93:",
-                rseq_describe!(),
-                t = out(reg) _,
+            section!(
+                self,
+                class,
+                [
+                    "mov {n:e}, [{t} + {class} * 8]",
+                    "mov {object}, [{t} + {n} * 8]",
+                    "test {object}, {object}",
+                    "jz 93f",
+                    "dec dword ptr [{t} + {class} * 8]",
+                    "93:",
+                ],
                 n = out(reg) _,
                 object = out(reg) object,
-                class = in(reg) class,
-                rseq = in(reg) self.offset,
-                table = in(reg) self.table,
-                CPU_ID = const CPU_ID,
-                RSEQ_CS = const RSEQ_CS,
-                options(nostack),
             );
         }
         object
@@ -172,33 +188,23 @@ impl Area {
         // SAFETY: the section writes one slot above the top, within the stack's room, and commits
         // with the increment.
         unsafe {
-            asm!(
-                "91:",
-                "lea {t}, [rip + 95f]",
-                "xor {done:e}, {done:e}",
-                "mov fs:[{rseq} + {RSEQ_CS}], {t}",
-                "92:",
-                "movsxd {t}, dword ptr fs:[{rseq} + {CPU_ID}]",
-                "mov {t}, [{table} + {t} * 8]",
-                "mov {n:e}, [{t} + {class} * 8]",
-                "cmp {n:e}, [{t} + {class} * 8 + 4]",
-                "jae 96f",
-                "mov [{t} + {n} * 8 + 8], {object}",
-                "inc dword ptr [{t} + {class} * 8]",
-                "93:",
-                "mov {done:e}, 1",
-                "96:",
-                rseq_describe!(),
-                t = out(reg) _,
+            section!(
+                self,
+                class,
+                [
+                    "xor {done:e}, {done:e}",
+                    "mov {n:e}, [{t} + {class} * 8]",
+                    "cmp {n:e}, [{t} + {class} * 8 + 4]",
+                    "jae 96f",
+                    "mov [{t} + {n} * 8 + 8], {object}",
+                    "inc dword ptr [{t} + {class} * 8]",
+                    "93:",
+                    "mov {done:e}, 1",
+                    "96:",
+                ],
                 n = out(reg) _,
                 done = out(reg) done,
                 object = in(reg) object,
-                class = in(reg) class,
-                rseq = in(reg) self.offset,
-                table = in(reg) self.table,
-                CPU_ID = const CPU_ID,
-                RSEQ_CS = const RSEQ_CS,
-                options(nostack),
             );
         }
         done != 0
@@ -214,44 +220,34 @@ impl Area {
         // SAFETY: the section writes slots above the top, within the stack's room, reads within
         // `objects`, and commits with the addition.
         unsafe {
-            asm!(
-                "91:",
-                "lea {t}, [rip + 95f]",
-                "mov fs:[{rseq} + {RSEQ_CS}], {t}",
-                "92:",
-                "movsxd {t}, dword ptr fs:[{rseq} + {CPU_ID}]",
-                "mov {t}, [{table} + {t} * 8]",
-                "mov {n:e}, [{t} + {class} * 8]",
-                "mov {pushed:e}, [{t} + {class} * 8 + 4]",
-                "sub {pushed}, {n}",
-                "cmp {pushed}, {count}",
-                "cmova {pushed}, {count}",
-                "test {pushed}, {pushed}",
-                "jz 93f",
-                "lea {n}, [{t} + {n} * 8]",
-                "xor {i:e}, {i:e}",
-                "97:",
-                "mov {object}, [{objects} + {i} * 8]",
-                "mov [{n} + {i} * 8 + 8], {object}",
-                "inc {i}",
-                "cmp {i}, {pushed}",
-                "jb 97b",
-                "add dword ptr [{t} + {class} * 8], {pushed:e}",
-                "93:",
-                rseq_describe!(),
-                t = out(reg) _,
+            section!(
+                self,
+                class,
+                [
+                    "mov {n:e}, [{t} + {class} * 8]",
+                    "mov {pushed:e}, [{t} + {class} * 8 + 4]",
+                    "sub {pushed}, {n}",
+                    "cmp {pushed}, {count}",
+                    "cmova {pushed}, {count}",
+                    "test {pushed}, {pushed}",
+                    "jz 93f",
+                    "lea {n}, [{t} + {n} * 8]",
+                    "xor {i:e}, {i:e}",
+                    "97:",
+                    "mov {object}, [{objects} + {i} * 8]",
+                    "mov [{n} + {i} * 8 + 8], {object}",
+                    "inc {i}",
+                    "cmp {i}, {pushed}",
+                    "jb 97b",
+                    "add dword ptr [{t} + {class} * 8], {pushed:e}",
+                    "93:",
+                ],
                 n = out(reg) _,
                 i = out(reg) _,
                 object = out(reg) _,
                 pushed = out(reg) pushed,
                 objects = in(reg) objects.as_ptr(),
                 count = in(reg) objects.len(),
-                class = in(reg) class,
-                rseq = in(reg) self.offset,
-                table = in(reg) self.table,
-                CPU_ID = const CPU_ID,
-                RSEQ_CS = const RSEQ_CS,
-                options(nostack),
             );
         }
         pushed
@@ -267,35 +263,31 @@ impl Area {
         // SAFETY: the section reads slots of the stack, writes within `objects`, which is written
         // again if it restarts, and commits with the subtraction.
         unsafe {
-            asm!(
-                "91:",
-                "lea {t}, [rip + 95f]",
-                "mov fs:[{rseq} + {RSEQ_CS}], {t}",
-                "92:",
-                "movsxd {t}, dword ptr fs:[{rseq} + {CPU_ID}]",
-                "mov {t}, [{table} + {t} * 8]",
-                "mov {n:e}, [{t} + {class} * 8]",
-                "mov {popped}, {n}",
-                "sub {popped}, {begin}",
-                "mov {object:e}, 0",
-                "cmovb {popped}, {object}",
-                "cmp {popped}, {count}",
-                "cmova {popped}, {count}",
-                "test {popped}, {popped}",
-                "jz 93f",
-                "lea {n}, [{t} + {n} * 8]",
-                "xor {i:e}, {i:e}",
-                "97:",
-                "mov {object}, [{n}]",
-                "mov [{objects} + {i} * 8], {object}",
-                "sub {n}, 8",
-                "inc {i}",
-                "cmp {i}, {popped}",
-                "jb 97b",
-                "sub dword ptr [{t} + {class} * 8], {popped:e}",
-                "93:",
-                rseq_describe!(),
-                t = out(reg) _,
+            section!(
+                self,
+                class,
+                [
+                    "mov {n:e}, [{t} + {class} * 8]",
+                    "mov {popped}, {n}",
+                    "sub {popped}, {begin}",
+                    "mov {object:e}, 0",
+                    "cmovb {popped}, {object}",
+                    "cmp {popped}, {count}",
+                    "cmova {popped}, {count}",
+                    "test {popped}, {popped}",
+                    "jz 93f",
+                    "lea {n}, [{t} + {n} * 8]",
+                    "xor {i:e}, {i:e}",
+                    "97:",
+                    "mov {object}, [{n}]",
+                    "mov [{objects} + {i} * 8], {object}",
+                    "sub {n}, 8",
+                    "inc {i}",
+                    "cmp {i}, {popped}",
+                    "jb 97b",
+                    "sub dword ptr [{t} + {class} * 8], {popped:e}",
+                    "93:",
+                ],
                 n = out(reg) _,
                 i = out(reg) _,
                 object = out(reg) _,
@@ -303,12 +295,6 @@ impl Area {
                 begin = in(reg) begin,
                 objects = in(reg) objects.as_mut_ptr(),
                 count = in(reg) objects.len(),
-                class = in(reg) class,
-                rseq = in(reg) self.offset,
-                table = in(reg) self.table,
-                CPU_ID = const CPU_ID,
-                RSEQ_CS = const RSEQ_CS,
-                options(nostack),
             );
         }
         popped
@@ -323,33 +309,24 @@ impl Area {
         let done: u32;
         // SAFETY: the section writes a header of the CPU's own slab, with one store.
         unsafe {
-            asm!(
-                "91:",
-                "lea {t}, [rip + 95f]",
-                "xor {done:e}, {done:e}",
-                "mov fs:[{rseq} + {RSEQ_CS}], {t}",
-                "92:",
-                "movsxd {t}, dword ptr fs:[{rseq} + {CPU_ID}]",
-                "cmp {slab}, [{table} + {t} * 8]",
-                "jne 96f",
-                "cmp {old}, [{slab} + {class} * 8]",
-                "jne 96f",
-                "mov [{slab} + {class} * 8], {new}",
-                "93:",
-                "mov {done:e}, 1",
-                "96:",
-                rseq_describe!(),
-                t = out(reg) _,
+            section!(
+                self,
+                class,
+                [
+                    "xor {done:e}, {done:e}",
+                    "cmp {t}, {slab}",
+                    "jne 96f",
+                    "cmp {old}, [{slab} + {class} * 8]",
+                    "jne 96f",
+                    "mov [{slab} + {class} * 8], {new}",
+                    "93:",
+                    "mov {done:e}, 1",
+                    "96:",
+                ],
                 done = out(reg) done,
                 slab = in(reg) slab,
                 old = in(reg) old,
                 new = in(reg) new,
-                class = in(reg) class,
-                rseq = in(reg) self.offset,
-                table = in(reg) self.table,
-                CPU_ID = const CPU_ID,
-                RSEQ_CS = const RSEQ_CS,
-                options(nostack),
             );
         }
         done != 0

@@ -380,7 +380,7 @@ pub struct Walk {
 /// Steps of a walk before it starts anew.
 const LEG: u64 = 200_000;
 
-/// Walks a machine of 8 cores, 2 devices and two pages of 64 lines at random, with
+/// Walks a machine of 8 cores, 2 devices and four pages of 64 lines at random, with
 /// [everything](Design::everything) that it may do; from the start again every 200 000 steps.
 /// `watch` is told the steps before each leg, and ends the walk by returning false.
 pub fn walk(
@@ -391,7 +391,7 @@ pub fn walk(
     watch: &mut dyn FnMut(u64) -> bool,
 ) -> Walk {
     let began = Instant::now();
-    let machine = Machine::<8, 2, 64> { design: Design::everything(caching, variant) };
+    let machine = Machine::<8, 2, 64, 4, 8> { design: Design::everything(caching, variant) };
     let (mut taken, mut broken, mut stopped) = (0, None, false);
     let (mut seeds, mut done) = (Random::new(seed), Done::default());
     while taken < steps && broken.is_none() && !stopped {

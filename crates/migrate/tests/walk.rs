@@ -1,4 +1,4 @@
-//! Random walks of a machine of 8 cores, 2 devices and two pages of 32 lines that migrate when
+//! Random walks of a machine of 8 cores, 2 devices and four pages of 32 lines that migrate when
 //! they like, with everything that a machine may do but give up, against a reference memory: each write puts
 //! a new value there, and every read is compared with it.
 
@@ -9,7 +9,7 @@ use migrate::protocol::machine::Machine;
 use migrate::protocol::table::Caching;
 use migrate::protocol::variant::Variant;
 
-fn large(caching: Caching, variant: Option<Variant>) -> Machine<8, 2, 32> {
+fn large(caching: Caching, variant: Option<Variant>) -> Machine<8, 2, 32, 4, 8> {
     Machine { design: Design::everything(caching, variant) }
 }
 

@@ -8,15 +8,19 @@ use crate::checker::walk::{Random, Walked, walk};
 use super::action::{Action, Verb};
 use super::machine::Machine;
 use super::property::Property;
-use super::state::{FRAMES, NONE, PAGES, State};
+use super::state::{NONE, Stage, State};
+
+/// Pages of the machine that is walked, which can all migrate at once: more than any machine has
+/// that is visited whole.
+pub const AT_ONCE: usize = 4;
 
 /// How often each thing was done on a walk: what was never done was not tried.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Done {
     /// Migrations from `Migrate` to `Clear`.
     pub migrations: u64,
-    /// Steps while two of them were under way.
-    pub during_two: u64,
+    /// Steps while so many of them were under way: none, one, two, three, four.
+    pub at_once: [u64; AT_ONCE + 1],
     /// Lines that the engine or somebody else copied.
     pub lines_copied: u64,
     /// Requests of cores that were served.
@@ -46,10 +50,12 @@ pub struct Done {
 impl Done {
     /// Each with its name.
     #[must_use]
-    pub fn named(&self) -> [(&'static str, u64); 14] {
+    pub fn named(&self) -> [(&'static str, u64); 16] {
         [
             ("migrations completed", self.migrations),
-            ("steps during two at once", self.during_two),
+            ("steps during two at once", self.at_once[2]),
+            ("steps during three at once", self.at_once[3]),
+            ("steps during four at once", self.at_once[4]),
             ("lines copied", self.lines_copied),
             ("misses served", self.misses),
             ("stores that hit", self.store_hits),
@@ -65,12 +71,12 @@ impl Done {
         ]
     }
 
-    fn count<const C: usize, const D: usize, const L: usize>(
+    fn count<const C: usize, const D: usize, const L: usize, const P: usize, const F: usize>(
         &mut self,
         action: &Action,
-        after: &State<C, D, L>,
+        after: &State<C, D, L, P, F>,
     ) {
-        self.during_two += u64::from(after.table.entries().count() == 2);
+        self.at_once[after.table.entries().count().min(AT_ONCE)] += 1;
         let counter = match action.verb {
             Verb::Clear => &mut self.migrations,
             Verb::CopyRead | Verb::CopyAnswer => &mut self.lines_copied,
@@ -91,7 +97,9 @@ impl Done {
     }
 }
 
-impl<const C: usize, const D: usize, const L: usize> Machine<C, D, L> {
+impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: usize>
+    Machine<C, D, L, P, F>
+{
     /// A random walk of `steps` steps, which are counted in `done`. Each looks at one line, one page
     /// and one thing that one agent may do: to look at more would cost a copy of the machine for
     /// each step that is possible and not taken; and what is always possible, as an eviction from a
@@ -99,7 +107,7 @@ impl<const C: usize, const D: usize, const L: usize> Machine<C, D, L> {
     #[must_use]
     pub fn walk(&self, steps: u64, seed: u64, done: &mut Done) -> Walked<Action, Property> {
         let mut random = Random::new(seed);
-        let look = |action: &Action, after: &State<C, D, L>| {
+        let look = |action: &Action, after: &State<C, D, L, P, F>| {
             done.count(action, after);
             self.violated(after)
         };
@@ -114,13 +122,13 @@ impl<const C: usize, const D: usize, const L: usize> Machine<C, D, L> {
 
     fn offer(
         &self,
-        state: &State<C, D, L>,
+        state: &State<C, D, L, P, F>,
         random: &mut Random,
-        mut emit: &mut dyn FnMut(Action, State<C, D, L>),
+        mut emit: &mut dyn FnMut(Action, State<C, D, L, P, F>),
     ) {
         let design = &self.design;
         let line = random.below(L);
-        let (lines, page) = (line..line + 1, random.below(PAGES));
+        let (lines, page) = (line..line + 1, random.below(P));
         // The engine and the operating system have more to do than their number.
         const OTHERS: usize = 5;
         match random.below(2 * C + 2 * D + OTHERS) {
@@ -139,16 +147,18 @@ impl<const C: usize, const D: usize, const L: usize> Machine<C, D, L> {
                     state.llc_evictions(lines, &mut emit);
                 }
             }
+            // A page that could migrate rests a while, or all would nearly always be under way.
+            _ if state.pages[page].stage == Stage::Idle && random.below(32) > 0 => {}
             _ => state.system_steps(design, page, &mut emit),
         }
     }
 
     fn offer_core(
         &self,
-        state: &State<C, D, L>,
+        state: &State<C, D, L, P, F>,
         random: &mut Random,
         (c, page, line): (usize, usize, usize),
-        mut emit: &mut dyn FnMut(Action, State<C, D, L>),
+        mut emit: &mut dyn FnMut(Action, State<C, D, L, P, F>),
     ) {
         let (design, lines) = (&self.design, line..line + 1);
         match random.below(16) {
@@ -163,7 +173,7 @@ impl<const C: usize, const D: usize, const L: usize> Machine<C, D, L> {
             8..12 => state.core_served(design, c, &mut emit),
             12..14 => {
                 // What is locked is let go next: others wait for it.
-                let anywhere = (random.below(FRAMES), line);
+                let anywhere = (random.below(F), line);
                 let (frame, line) = state.cores[c].locked().unwrap_or(anywhere);
                 state.eviction(design, c, frame, line, &mut emit);
             }

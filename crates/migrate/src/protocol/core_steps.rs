@@ -5,20 +5,21 @@ use std::ops::Range;
 use super::action::{Action, Verb};
 use super::design::Design;
 use super::state::{
-    Access, Cell, FRAMES, Fault, Invalidation, Kind, NONE, Owner, PAGES, Request, Stage, State,
-    WriteBack,
+    Access, Cell, Fault, Invalidation, Kind, NONE, Request, Stage, State, WriteBack,
 };
 use super::table::Side;
 use super::variant::Variant;
 
-impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
+impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: usize>
+    State<C, D, L, P, F>
+{
     /// Every step that core `c` can take on these lines, or that takes what it has sent.
     pub(super) fn core_steps(
         &self,
         design: &Design,
         c: usize,
         lines: Range<usize>,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         self.core_demands(design, c, lines.clone(), emit);
         self.core_served(design, c, emit);
@@ -33,7 +34,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         &self,
         design: &Design,
         c: usize,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         let request = self.cores[c].request;
         if request.is_some() && !self.must_wait(design, request) {
@@ -49,7 +50,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         &self,
         design: &Design,
         c: usize,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         let WriteBack { frame, line, .. } = self.cores[c].write_back;
         if frame != NONE {
@@ -66,12 +67,12 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         design: &Design,
         c: usize,
         lines: Range<usize>,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
-        for page in 0..PAGES {
+        for page in 0..P {
             self.page_demands(design, c, page, lines.clone(), emit);
         }
-        for frame in 0..FRAMES {
+        for frame in 0..F {
             for line in lines.clone() {
                 self.eviction(design, c, frame, line, emit);
             }
@@ -85,7 +86,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         c: usize,
         page: usize,
         lines: Range<usize>,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         self.uses(design, c, page, lines, emit);
         self.translations(design, c, page, emit);
@@ -105,7 +106,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         c: usize,
         page: usize,
         lines: Range<usize>,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         if self.may_use(c, page) && self.cores[c].tlb[page] != NONE {
             for line in lines {
@@ -120,7 +121,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         design: &Design,
         c: usize,
         page: usize,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         // A locked instruction keeps its translation until it is done.
         if design.locks && self.cores[c].holds_locked() {
@@ -140,7 +141,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         c: usize,
         page: usize,
         line: usize,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         let core = &self.cores[c];
         let frame = core.tlb[page];
@@ -193,7 +194,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         c: usize,
         frame: usize,
         line: usize,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         let cell = self.cores[c].copies[frame][line];
         if !cell.is_valid() {
@@ -210,7 +211,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
                 emit(action(Verb::Evict), next);
             }
             Access::Locked => {
-                let page = u8::from(self.owners[frame] == Owner::Page1);
+                let page = self.owners[frame].of().unwrap_or(0);
                 let mut next = *self;
                 let request = Request { kind: Kind::Write, page, line: at.1, frame: at.0 };
                 next.write_copy(design, c, request);
@@ -226,7 +227,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         design: &Design,
         c: usize,
         page: usize,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         let core = &self.cores[c];
         let table = self.pages[page].table;
@@ -263,7 +264,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         design: &Design,
         c: usize,
         page: usize,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         let Some((new, old)) = self.pages[page].change() else { return };
         let core = &self.cores[c];
@@ -310,7 +311,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         design: &Design,
         c: usize,
         lines: Range<usize>,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         for (page, own) in self.pages.iter().enumerate() {
             let Some((_, frame)) = own.change() else { continue };

@@ -1,5 +1,6 @@
 //! What is modelled: which agents can do what, and which mistake, if any, is built in.
 
+use super::at_random::AT_ONCE;
 use super::property::Property;
 use super::table::Caching;
 use super::variant::Variant;
@@ -11,11 +12,11 @@ pub struct Design {
     pub caching: Caching,
     /// The mistake, for a broken protocol.
     pub variant: Option<Variant>,
-    /// Pages, 1 or 2. One page migrates again and again, into the frame that it left before. Two
-    /// migrate in turn: the first stops its traffic when it is done, and its frame is the
-    /// second's destination.
+    /// Pages, from 1 to as many as the machine has room for. One page migrates again and again,
+    /// into the frame that it left before. Several migrate in turn: the first stops its traffic
+    /// when it is done, and its frame is the second's destination.
     pub pages: u8,
-    /// Whether both pages are in use at once, and migrate whenever they like.
+    /// Whether all pages are in use at once, and migrate whenever they like.
     pub together: bool,
     /// Whether a page that was migrated may migrate again.
     pub again: bool,
@@ -87,7 +88,7 @@ impl Default for Design {
 }
 
 impl Design {
-    /// Two pages that migrate whenever they like, with everything that a machine may do but give
+    /// Four pages that migrate whenever they like, with everything that a machine may do but give
     /// up, against a reference memory: each write puts a new value there, and every read is
     /// compared with it. At random nearly every migration would be given up before it is copied.
     #[must_use]
@@ -95,7 +96,7 @@ impl Design {
         Design {
             caching,
             variant,
-            pages: 2,
+            pages: AT_ONCE as u8,
             together: true,
             again: true,
             prefetch: true,

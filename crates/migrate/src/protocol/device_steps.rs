@@ -4,17 +4,19 @@ use std::ops::Range;
 
 use super::action::{Action, Verb};
 use super::design::Design;
-use super::state::{Invalidation, Kind, NONE, PAGES, Request, Stage, State};
+use super::state::{Invalidation, Kind, NONE, Request, Stage, State};
 use super::variant::Variant;
 
-impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
+impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: usize>
+    State<C, D, L, P, F>
+{
     /// Every step that device `d` can take on these lines, or that takes what it has sent.
     pub(super) fn device_steps(
         &self,
         design: &Design,
         d: usize,
         lines: Range<usize>,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         self.device_demands(design, d, lines, emit);
         self.device_served(design, d, emit);
@@ -25,7 +27,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         &self,
         design: &Design,
         d: usize,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         let device = &self.devices[d];
         let agent = d as u8;
@@ -52,9 +54,9 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         design: &Design,
         d: usize,
         lines: Range<usize>,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
-        for page in 0..PAGES {
+        for page in 0..P {
             self.device_page_demands(design, d, page, lines.clone(), emit);
         }
     }
@@ -66,7 +68,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         d: usize,
         page: usize,
         lines: Range<usize>,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         let device = &self.devices[d];
         let own = self.pages[page];
@@ -87,7 +89,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         design: &Design,
         d: usize,
         (page, line, frame): (u8, u8, u8),
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         let device = &self.devices[d];
         let action = |verb| Action { verb, agent: d as u8, page, line, frame };
@@ -116,7 +118,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         design: &Design,
         d: usize,
         page: usize,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         let device = &self.devices[d];
         let action =
@@ -141,7 +143,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         design: &Design,
         d: usize,
         page: usize,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         let Some((new, old)) = self.pages[page].change() else { return };
         let device = &self.devices[d];

@@ -19,7 +19,9 @@ const OF_DEVICE: usize = 3;
 /// The engine, the operating system, slices among themselves, and what answers the engine.
 const ALONE: usize = 4;
 
-impl<const C: usize, const D: usize, const L: usize> Live for Machine<C, D, L> {
+impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: usize> Live
+    for Machine<C, D, L, P, F>
+{
     fn fair_agents(&self) -> usize {
         ALONE + C * OF_CORE + D * OF_DEVICE
     }
@@ -55,7 +57,7 @@ impl<const C: usize, const D: usize, const L: usize> Live for Machine<C, D, L> {
         C + 2 * D
     }
 
-    fn waits(&self, state: &State<C, D, L>, waiter: usize) -> bool {
+    fn waits(&self, state: &State<C, D, L, P, F>, waiter: usize) -> bool {
         match waiter.checked_sub(C) {
             None => state.cores[waiter].request.is_some(),
             Some(device) if device % 2 == 0 => state.devices[device / 2].read.is_some(),
@@ -63,7 +65,7 @@ impl<const C: usize, const D: usize, const L: usize> Live for Machine<C, D, L> {
         }
     }
 
-    fn is_unfinished(&self, state: &State<C, D, L>) -> bool {
+    fn is_unfinished(&self, state: &State<C, D, L, P, F>) -> bool {
         state.pages.iter().any(|page| matches!(page.stage, Stage::Migrating | Stage::Aborting))
     }
 }

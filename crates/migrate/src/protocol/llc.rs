@@ -3,13 +3,13 @@
 //! Each is one step here. [`super::message`] takes them apart into messages.
 
 use super::design::Design;
-use super::state::{
-    Access, Cell, FRAMES, Fault, Held, Kind, NONE, Owner, Request, State, WriteBack,
-};
+use super::state::{Access, Cell, Fault, Held, Kind, NONE, Owner, Request, State, WriteBack};
 use super::table::{Caching, Phase, Route, Side};
 use super::variant::Variant;
 
-impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
+impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: usize>
+    State<C, D, L, P, F>
+{
     /// Redirection, by the metadata table or by a mistake. Outside a migration a line has one
     /// name, which is its home.
     pub(super) fn route(&self, design: &Design, frame: u8, line: u8) -> Route<u8> {
@@ -336,7 +336,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
             *last = (*last + 1) % design.values;
         } else {
             let owners = self.owners;
-            for frame in (0..FRAMES).filter(|&frame| owners[frame] == owner) {
+            for frame in (0..F).filter(|&frame| owners[frame] == owner) {
                 self.age(design, frame, line);
             }
         }

@@ -12,21 +12,29 @@ use super::state::{
 };
 use super::table::Table;
 
-/// A machine of `C` cores and `D` devices, whose pages have `L` lines.
+/// A machine of `C` cores and `D` devices, whose `P` pages of `L` lines lie in `F` frames.
 #[derive(Clone, Copy, Debug)]
-pub struct Machine<const C: usize, const D: usize, const L: usize> {
+pub struct Machine<
+    const C: usize,
+    const D: usize,
+    const L: usize,
+    const P: usize = PAGES,
+    const F: usize = FRAMES,
+> {
     /// What is modelled.
     pub design: Design,
 }
 
-impl<const C: usize, const D: usize, const L: usize> Machine<C, D, L> {
-    pub(super) fn start(&self) -> State<C, D, L> {
+impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: usize>
+    Machine<C, D, L, P, F>
+{
+    pub(super) fn start(&self) -> State<C, D, L, P, F> {
         let design = &self.design;
         let last = u8::from(design.values == 0);
-        let mut owners = [Owner::Unused; FRAMES];
-        let mut memory = [[Cell::new(Access::Shared, design.stale()); L]; FRAMES];
-        let mut pages = [unused_page(); PAGES];
-        let mut tlb = [NONE; PAGES];
+        let mut owners = [Owner::Unused; F];
+        let mut memory = [[Cell::new(Access::Shared, design.stale()); L]; F];
+        let mut pages = [unused_page(); P];
+        let mut tlb = [NONE; P];
         for page in 0..usize::from(design.pages) {
             let home = page as u8;
             owners[page] = Owner::page(page);
@@ -37,32 +45,32 @@ impl<const C: usize, const D: usize, const L: usize> Machine<C, D, L> {
             tlb[page] = home;
         }
         let core = Core {
-            copies: [[Cell::EMPTY; L]; FRAMES],
-            tlb: if design.empty_tlb { [NONE; PAGES] } else { tlb },
-            walk: [NONE; PAGES],
+            copies: [[Cell::EMPTY; L]; F],
+            tlb: if design.empty_tlb { [NONE; P] } else { tlb },
+            walk: [NONE; P],
             request: Request::NONE,
             write_back: WriteBack::NONE,
-            invalidation: [Invalidation::None; PAGES],
+            invalidation: [Invalidation::None; P],
         };
         let device = Device {
             tlb,
-            own_tlb: if design.ats { tlb } else { [NONE; PAGES] },
+            own_tlb: if design.ats { tlb } else { [NONE; P] },
             read: Request::NONE,
             posted: Request::NONE,
-            invalidation: [Invalidation::None; PAGES],
+            invalidation: [Invalidation::None; P],
         };
         State {
             cores: [core; C],
             devices: [device; D],
             memory,
-            llc: [[Cell::EMPTY; L]; FRAMES],
-            table: Table::new(if design.together { 2 } else { 1 + usize::from(design.chains()) }),
-            held: [Held::NONE; 2],
-            asked: [false; 2],
+            llc: [[Cell::EMPTY; L]; F],
+            table: Table::new(if design.together { P } else { 1 + usize::from(design.chains()) }),
+            held: [Held::NONE; P],
+            asked: [false; P],
             lagging: false,
             pages,
             owners,
-            last: [[last; L]; PAGES],
+            last: [[last; L]; P],
             fault: Fault::None,
         }
     }
@@ -72,14 +80,16 @@ fn unused_page() -> Page {
     Page { stage: Stage::Done, home: NONE, target: NONE, table: NONE, io_table: NONE }
 }
 
-impl<const C: usize, const D: usize, const L: usize> Model for Machine<C, D, L> {
-    type State = State<C, D, L>;
+impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: usize> Model
+    for Machine<C, D, L, P, F>
+{
+    type State = State<C, D, L, P, F>;
     type Action = Action;
     type Property = Property;
 
     /// Nothing is cached. With dirty destinations, also: a core holds a line of the free frame,
     /// modified, from the time when it was somebody's.
-    fn initial(&self) -> Vec<State<C, D, L>> {
+    fn initial(&self) -> Vec<State<C, D, L, P, F>> {
         let start = self.start();
         let mut all = vec![start];
         if self.design.dirty_destination {
@@ -92,7 +102,11 @@ impl<const C: usize, const D: usize, const L: usize> Model for Machine<C, D, L> 
     }
 
     #[inline]
-    fn successors(&self, state: &State<C, D, L>, emit: &mut impl FnMut(Action, State<C, D, L>)) {
+    fn successors(
+        &self,
+        state: &State<C, D, L, P, F>,
+        emit: &mut impl FnMut(Action, State<C, D, L, P, F>),
+    ) {
         if state.fault != Fault::None {
             return;
         }
@@ -103,13 +117,13 @@ impl<const C: usize, const D: usize, const L: usize> Model for Machine<C, D, L> 
             state.device_steps(&self.design, device, 0..L, emit);
         }
         state.engine_steps(&self.design, 0..L, emit);
-        for page in 0..PAGES {
+        for page in 0..P {
             state.system_steps(&self.design, page, emit);
         }
     }
 
     #[inline]
-    fn violated(&self, state: &State<C, D, L>) -> Option<Property> {
+    fn violated(&self, state: &State<C, D, L, P, F>) -> Option<Property> {
         match self.design.only {
             None => state.violated(),
             Some(only) => state.breaks(only).then_some(only),
@@ -117,7 +131,7 @@ impl<const C: usize, const D: usize, const L: usize> Model for Machine<C, D, L> 
     }
 
     #[inline]
-    fn canonical(&self, mut state: State<C, D, L>) -> State<C, D, L> {
+    fn canonical(&self, mut state: State<C, D, L, P, F>) -> State<C, D, L, P, F> {
         if !self.design.keep_finished {
             state.forget_finished();
         }
@@ -128,12 +142,14 @@ impl<const C: usize, const D: usize, const L: usize> Model for Machine<C, D, L> 
     }
 }
 
-impl<const C: usize, const D: usize, const L: usize> Layer for Machine<C, D, L> {
+impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: usize> Layer
+    for Machine<C, D, L, P, F>
+{
     fn steps_of(
         &self,
-        state: &State<C, D, L>,
+        state: &State<C, D, L, P, F>,
         agent: Agent,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, State<C, D, L, P, F>),
     ) {
         match agent {
             Agent::Core(core) => state.core_steps(&self.design, core.into(), 0..L, emit),
@@ -142,12 +158,14 @@ impl<const C: usize, const D: usize, const L: usize> Layer for Machine<C, D, L> 
         }
     }
 
-    fn is_unseen(&self, state: &State<C, D, L>, agent: Agent, sent: &Action) -> bool {
+    fn is_unseen(&self, state: &State<C, D, L, P, F>, agent: Agent, sent: &Action) -> bool {
         state.is_unseen(&self.design, agent, sent)
     }
 }
 
-impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
+impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: usize>
+    State<C, D, L, P, F>
+{
     /// Whether an agent still has the translation by which it sent a request, and no invalidation
     /// that is due could wait for it.
     pub(super) fn is_unseen(&self, design: &Design, agent: Agent, sent: &Action) -> bool {
@@ -165,7 +183,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
     /// A page whose traffic has ended: what is left of it under its final name can no longer
     /// meet anything. What is left under another name stays.
     fn forget_finished(&mut self) {
-        for page in 0..PAGES {
+        for page in 0..P {
             let Page { stage, home, .. } = self.pages[page];
             if stage != Stage::Done || home == NONE {
                 continue;

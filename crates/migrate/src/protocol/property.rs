@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-use super::state::{Cell, FRAMES, Fault, Invalidation, NONE, Owner, Page, State};
+use super::state::{Cell, Fault, Invalidation, NONE, Owner, Page, State};
 
 /// A property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -67,7 +67,9 @@ impl fmt::Display for Property {
     }
 }
 
-impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
+impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: usize>
+    State<C, D, L, P, F>
+{
     /// The first of the properties 1 to 3 that the state breaks. The others are about sequences
     /// ([`super::liveness`]).
     #[must_use]
@@ -82,7 +84,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         match property {
             Property::LastValue => self.fault == Fault::Stale,
             Property::OneName => self.has_two_names(),
-            Property::SourceGone => (0..FRAMES).filter(freed).any(|f| self.reaches(f as u8)),
+            Property::SourceGone => (0..F).filter(freed).any(|f| self.reaches(f as u8)),
             Property::NobodyWaits | Property::MigrationsEnd | Property::Refines => false,
         }
     }

@@ -10,9 +10,10 @@ use std::hash::{Hash, Hasher};
 
 use super::table::Table;
 
-/// Virtual pages that a model can have.
+/// Virtual pages of a machine that does not say otherwise: those of all models that are visited
+/// whole.
 pub const PAGES: usize = 2;
-/// Frames that a model can have.
+/// Frames of such a machine: each page can have a second one while it moves.
 pub const FRAMES: usize = 4;
 /// No frame: an empty translation, an empty slot.
 pub const NONE: u8 = 0xff;
@@ -178,22 +179,22 @@ pub enum Invalidation {
 
 /// A core with its private cache and TLB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Core<const L: usize> {
+pub struct Core<const L: usize, const P: usize = PAGES, const F: usize = FRAMES> {
     /// Its private cache.
-    pub copies: [[Cell; L]; FRAMES],
+    pub copies: [[Cell; L]; F],
     /// The frame it holds each page to be in.
-    pub tlb: [u8; PAGES],
+    pub tlb: [u8; P],
     /// What a page walk under way has read.
-    pub walk: [u8; PAGES],
+    pub walk: [u8; P],
     /// Its miss.
     pub request: Request,
     /// Its victim.
     pub write_back: WriteBack,
     /// Its part in the present change of each page's translation.
-    pub invalidation: [Invalidation; PAGES],
+    pub invalidation: [Invalidation; P],
 }
 
-impl<const L: usize> Core<L> {
+impl<const L: usize, const P: usize, const F: usize> Core<L, P, F> {
     /// Whether it is in the middle of a locked instruction. All copies are looked at, side by side:
     /// it is rare.
     #[must_use]
@@ -216,17 +217,17 @@ impl<const L: usize> Core<L> {
 
 /// A device behind the IOMMU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Device {
+pub struct Device<const P: usize = PAGES> {
     /// The IOMMU's TLB.
-    pub tlb: [u8; PAGES],
+    pub tlb: [u8; P],
     /// The device's own TLB, where it has one (ATS).
-    pub own_tlb: [u8; PAGES],
+    pub own_tlb: [u8; P],
     /// A read under way.
     pub read: Request,
     /// A posted write under way: the device does not wait for it.
     pub posted: Request,
     /// The IOMMU's part in the present change of each page's translation.
-    pub invalidation: [Invalidation; PAGES],
+    pub invalidation: [Invalidation; P],
 }
 
 /// What the operating system does with a page.
@@ -296,13 +297,27 @@ pub enum Owner {
     Page0,
     /// The page with that number.
     Page1,
+    /// The page with that number.
+    Page2,
+    /// The page with that number.
+    Page3,
 }
 
 impl Owner {
     /// The owner that a page is.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such page: a machine has at most four.
     #[must_use]
     pub fn page(page: usize) -> Owner {
-        if page == 0 { Owner::Page0 } else { Owner::Page1 }
+        [Owner::Page0, Owner::Page1, Owner::Page2, Owner::Page3][page]
+    }
+
+    /// The page that an owner is.
+    #[must_use]
+    pub fn of(self) -> Option<u8> {
+        (self as u8).checked_sub(Owner::Page0 as u8)
     }
 }
 
@@ -317,58 +332,66 @@ pub enum Fault {
     Stale,
 }
 
-/// The whole machine: `C` cores, `D` devices, `L` lines a page.
+/// The whole machine: `C` cores, `D` devices, `L` lines a page, `P` pages in `F` frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State<const C: usize, const D: usize, const L: usize> {
+pub struct State<
+    const C: usize,
+    const D: usize,
+    const L: usize,
+    const P: usize = PAGES,
+    const F: usize = FRAMES,
+> {
     /// The cores. All alike; symmetry sorts them.
-    pub cores: [Core<L>; C],
+    pub cores: [Core<L, P, F>; C],
     /// The devices.
-    pub devices: [Device; D],
+    pub devices: [Device<P>; D],
     /// Memory; and the last-level cache, where that is not modelled apart from it.
-    pub memory: [[Cell; L]; FRAMES],
+    pub memory: [[Cell; L]; F],
     /// The last-level cache: shared is clean, modified is dirty.
-    pub llc: [[Cell; L]; FRAMES],
+    pub llc: [[Cell; L]; F],
     /// The metadata table.
-    pub table: Table<u8, 2>,
+    pub table: Table<u8, P>,
     /// What the engine has read and not yet written, for each entry.
-    pub held: [Held; 2],
+    pub held: [Held; P],
     /// Whether the engine has asked for a line that a core holds locked. It is next when the core
     /// unlocks it: no other locked instruction comes between.
-    pub asked: [bool; 2],
+    pub asked: [bool; P],
     /// Whether the slice of the destination's name has not heard of the last move of Ptr. (Only
     /// in a broken variant.)
     pub lagging: bool,
     /// What the operating system knows.
-    pub pages: [Page; PAGES],
+    pub pages: [Page; P],
     /// Whom each frame belongs to.
-    pub owners: [Owner; FRAMES],
+    pub owners: [Owner; F],
     /// The value that each line of each page should have.
-    pub last: [[u8; L]; PAGES],
+    pub last: [[u8; L]; P],
     /// What went wrong in the last step.
     pub fault: Fault,
 }
 
-impl<const C: usize, const D: usize, const L: usize> Hash for State<C, D, L> {
+impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: usize> Hash
+    for State<C, D, L, P, F>
+{
     /// Bytes in a row: a hash of small fields one by one would cost more than the step.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         let mut words = Words { hasher, word: 0, bits: 0 };
         for core in &self.cores {
             core.copies.iter().flatten().for_each(|cell| words.byte(cell.0));
-            for page in 0..PAGES {
+            for page in 0..P {
                 words.byte(core.tlb[page] & 15 | core.walk[page] << 4);
             }
             words.request(core.request);
             let WriteBack { frame, line, data } = core.write_back;
             words.bits(u64::from(frame & 15) | u64::from(line) << 4 | u64::from(data) << 12, 20);
-            words.byte(core.invalidation[0] as u8 | (core.invalidation[1] as u8) << 4);
+            words.invalidations(&core.invalidation);
         }
         for device in &self.devices {
-            for page in 0..PAGES {
+            for page in 0..P {
                 words.byte(device.tlb[page] & 15 | device.own_tlb[page] << 4);
             }
             words.request(device.read);
             words.request(device.posted);
-            words.byte(device.invalidation[0] as u8 | (device.invalidation[1] as u8) << 4);
+            words.invalidations(&device.invalidation);
         }
         self.memory.iter().flatten().for_each(|cell| words.byte(cell.0));
         self.llc.iter().flatten().for_each(|cell| words.byte(cell.0));
@@ -382,10 +405,12 @@ impl<const C: usize, const D: usize, const L: usize> Hash for State<C, D, L> {
             words.bits(u64::from(page.io_table & 15), 4);
         }
         for &owner in &self.owners {
-            words.bits(owner as u64, 2);
+            words.bits(owner as u64, 3);
         }
-        let asked = u64::from(self.asked[0]) | u64::from(self.asked[1]) << 1;
-        words.bits(u64::from(self.lagging) | (self.fault as u64) << 1 | asked << 2, 4);
+        for &asked in &self.asked {
+            words.bits(asked.into(), 1);
+        }
+        words.bits(u64::from(self.lagging) | (self.fault as u64) << 1, 2);
         words.finish();
         self.table.hash(hasher);
     }
@@ -405,10 +430,15 @@ impl<H: Hasher> Words<'_, H> {
     }
 
     #[inline]
+    fn invalidations(&mut self, of_pages: &[Invalidation]) {
+        of_pages.iter().for_each(|&state| self.bits(state as u64, 2));
+    }
+
+    #[inline]
     fn request(&mut self, request: Request) {
         let Request { kind, page, line, frame } = request;
-        let low = kind as u8 | page << 3 | frame << 4;
-        self.bits(u64::from(low) | u64::from(line) << 8, 16);
+        let low = u64::from(kind as u8 | page << 3) | u64::from(frame & 15) << 5;
+        self.bits(low | u64::from(line) << 9, 17);
     }
 
     #[inline]

@@ -4,19 +4,19 @@ use std::ops::Range;
 
 use super::action::{Action, Verb};
 use super::design::Design;
-use super::state::{
-    Access, Cell, FRAMES, Held, Invalidation, NONE, Owner, Page, Stage, State, WriteBack,
-};
+use super::state::{Access, Cell, Held, Invalidation, NONE, Owner, Page, Stage, State, WriteBack};
 use super::table::{Caching, Phase};
 use super::variant::Variant;
 
-impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
+impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: usize>
+    State<C, D, L, P, F>
+{
     /// Every step of the operating system on a page.
     pub(super) fn system_steps(
         &self,
         design: &Design,
         page: usize,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         let own = self.pages[page];
         match own.stage {
@@ -38,13 +38,13 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
 
     /// `Migrate`, into a frame that is nobody's. The destination is claimed first: whatever
     /// caches hold of its former owner is thrown away.
-    fn migrate(&self, design: &Design, page: usize, emit: &mut impl FnMut(Action, State<C, D, L>)) {
+    fn migrate(&self, design: &Design, page: usize, emit: &mut impl FnMut(Action, Self)) {
         let own = self.pages[page];
         let free = |frame: &usize| matches!(self.owners[*frame], Owner::Unused | Owner::Freed);
         // Free frames are alike, except that only a freed one was in use before.
-        let freed = (0..FRAMES).find(|&f| self.owners[f] == Owner::Freed);
+        let freed = (0..F).find(|&f| self.owners[f] == Owner::Freed);
         let frames = usize::from(design.pages) * (1 + usize::from(design.together)) + 1;
-        let unused = || (0..frames.min(FRAMES)).find(free);
+        let unused = || (0..frames.min(F)).find(free);
         let Some(frame) = freed.or_else(unused) else { return };
         let mut next = *self;
         let entered = next.table.migrate(own.home, frame as u8, L as u16, design.caching);
@@ -76,7 +76,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
     }
 
     /// The page tables of cores and IOMMU change, one after the other in either order.
-    fn set_tables(&self, page: usize, to: u8, emit: &mut impl FnMut(Action, State<C, D, L>)) {
+    fn set_tables(&self, page: usize, to: u8, emit: &mut impl FnMut(Action, Self)) {
         let own = self.pages[page];
         if own.table != to {
             let mut next = *self;
@@ -99,7 +99,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
 
     /// The copy may begin: once all invalidations are complete, or at once where nothing is
     /// cached privately.
-    fn notify(&self, design: &Design, page: usize, emit: &mut impl FnMut(Action, State<C, D, L>)) {
+    fn notify(&self, design: &Design, page: usize, emit: &mut impl FnMut(Action, Self)) {
         let Page { home, target, .. } = self.pages[page];
         let Some((slot, _)) = self.table.find(home) else { return };
         if self.table.entry(slot).is_none_or(|entry| entry.phase() != Phase::Aliased) {
@@ -116,7 +116,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
     }
 
     /// `Clear`: the page has moved, its source frame is free.
-    fn clear(&self, design: &Design, page: usize, emit: &mut impl FnMut(Action, State<C, D, L>)) {
+    fn clear(&self, design: &Design, page: usize, emit: &mut impl FnMut(Action, Self)) {
         let Page { home, target, table, io_table, .. } = self.pages[page];
         let early = design.breaks(Variant::NoncacheableClearsEarly)
             && table == target
@@ -172,12 +172,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
     }
 
     /// A migration may be taken back while nothing is copied.
-    fn start_abort(
-        &self,
-        design: &Design,
-        page: usize,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
-    ) {
+    fn start_abort(&self, design: &Design, page: usize, emit: &mut impl FnMut(Action, Self)) {
         let Page { home, target, .. } = self.pages[page];
         if !design.aborts {
             return;
@@ -196,12 +191,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
 
     /// An abort ends when every translation is to the source again. What private caches hold
     /// under the destination is written to the source.
-    fn clear_aborted(
-        &self,
-        design: &Design,
-        page: usize,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
-    ) {
+    fn clear_aborted(&self, design: &Design, page: usize, emit: &mut impl FnMut(Action, Self)) {
         let Page { home, target, table, io_table, .. } = self.pages[page];
         let early =
             design.breaks(Variant::AbortKeepsTranslations) && table == home && io_table == home;
@@ -224,12 +214,12 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
     }
 
     /// A mistake: a second migration of the page, before the first is cleared.
-    fn chain(&self, design: &Design, page: usize, emit: &mut impl FnMut(Action, State<C, D, L>)) {
+    fn chain(&self, design: &Design, page: usize, emit: &mut impl FnMut(Action, Self)) {
         let own = self.pages[page];
         if !design.breaks(Variant::ChainAccepted) || own.table != own.target {
             return;
         }
-        let Some(frame) = (0..FRAMES).find(|&f| self.owners[f] == Owner::Unused) else { return };
+        let Some(frame) = (0..F).find(|&f| self.owners[f] == Owner::Unused) else { return };
         let mut next = *self;
         if next.table.enter(own.target, frame as u8, L as u16, design.caching).is_ok() {
             next.owners[frame] = Owner::page(page);
@@ -245,7 +235,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         &self,
         design: &Design,
         lines: Range<usize>,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         for slot in 0..self.held.len() {
             let Some(entry) = self.table.entry(slot) else { continue };
@@ -287,10 +277,10 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         &self,
         design: &Design,
         lines: Range<usize>,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
+        emit: &mut impl FnMut(Action, Self),
     ) {
         for (c, core) in self.cores.iter().enumerate() {
-            for frame in 0..FRAMES {
+            for frame in 0..F {
                 for line in lines.clone() {
                     let cell = core.copies[frame][line];
                     if cell.access() != Access::Modified {
@@ -310,12 +300,8 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         }
     }
 
-    pub(super) fn llc_evictions(
-        &self,
-        lines: Range<usize>,
-        emit: &mut impl FnMut(Action, State<C, D, L>),
-    ) {
-        for frame in 0..FRAMES {
+    pub(super) fn llc_evictions(&self, lines: Range<usize>, emit: &mut impl FnMut(Action, Self)) {
+        for frame in 0..F {
             for line in lines.clone() {
                 let cell = self.llc[frame][line];
                 if !cell.is_valid() {

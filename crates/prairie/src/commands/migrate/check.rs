@@ -90,7 +90,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     key: u64,
 
-    /// Walk at random instead: 8 cores, 2 devices, two pages of 64 lines, everything at once
+    /// Walk at random instead: 8 cores, 2 devices, four pages of 64 lines, everything at once
     ///
     /// A machine too large to be visited, which starts anew every 200 000 steps; each read is
     /// compared with a reference memory.

@@ -1,25 +1,24 @@
 #!/bin/sh
-# Times the migration simulator on one core: accesses a second by stream and by cores simulated
-# (16, 64 and 256, each with TLBs of its own), the mix of hits and walks, and the memory it takes.
-# Accesses are the program's; what page walks read comes on top. CPU time, median of ROUNDS.
+# Times the migration simulator on one core: accesses a second by stream and by cores simulated,
+# in turn with bare look-ups of the same streams in the same caches and TLBs (crates/migrate/
+# examples/bare_lookups.rs), which are what this host reaches at that minute; then once for all
+# streams and up to 256 cores, with the memory it takes.
+# Accesses are the program's; what page walks read comes on top. CPU time of one thread.
 # Usage: bench/migrate-sim.sh [ROUNDS]
-#   OTHER=PATH   another build of the example, to be run in turn with this one
+#   OTHER=PATH   another build of the simulator's example, run in turn in place of the look-ups
 set -eu
 cd "$(dirname "$0")/.."
 core="${CORE:-0}"
 target="${CARGO_TARGET_DIR:-target}/release/examples"
-cargo build --release --quiet -p prairie-migrate --example migrate_rate
-if [ -z "${OTHER:-}" ]; then
-    exec taskset -c "$core" "$target/migrate_rate" --rounds "${1:-3}"
-fi
+cargo build --release --quiet -p prairie-migrate --example migrate_rate --example bare_lookups
 for round in $(seq "${1:-3}"); do
     for cores in 16 64; do
         for stream in hot random; do
-            for build in "$OTHER" "$target/migrate_rate"; do
-                printf '%s round %s: ' "$build" "$round"
+            for build in "${OTHER:-$target/bare_lookups}" "$target/migrate_rate"; do
                 taskset -c "$core" "$build" --rounds 1 --cores "$cores" --stream "$stream" |
-                    sed -n 2p
+                    sed -n "s|^ *$cores |$build round $round: &|p"
             done
         done
     done
 done
+[ -n "${OTHER:-}" ] || taskset -c "$core" "$target/migrate_rate" --rounds 1

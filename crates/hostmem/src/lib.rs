@@ -30,3 +30,67 @@ pub fn prefetch<T>(elements: &[T], at: usize) {
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (elements, at);
 }
+
+/// Which little-endian words of up to four quadruples equal `wanted`, a bit each, the first lowest.
+/// All are compared side by side, for which of them it is cannot be predicted.
+#[inline]
+#[must_use]
+pub fn equal<const N: usize>(fours: &[[u8; 16]; N], wanted: u32) -> u32 {
+    const { assert!(N <= 4) };
+    #[cfg(target_arch = "x86_64")]
+    {
+        use core::arch::x86_64::{
+            _mm_cmpeq_epi32, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16, _mm_packs_epi32,
+            _mm_set1_epi32, _mm_setzero_si128,
+        };
+        // SAFETY: SSE2 is part of x86-64; each load is of sixteen live bytes, and needs no
+        // alignment.
+        unsafe {
+            let wanted = _mm_set1_epi32(wanted.cast_signed());
+            let same = |at: usize| match fours.get(at) {
+                Some(four) => _mm_cmpeq_epi32(_mm_loadu_si128(four.as_ptr().cast()), wanted),
+                None => _mm_setzero_si128(),
+            };
+            let low = _mm_packs_epi32(same(0), same(1));
+            let high = _mm_packs_epi32(same(2), same(3));
+            _mm_movemask_epi8(_mm_packs_epi16(low, high)).cast_unsigned()
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let words = fours.as_flattened().as_chunks::<4>().0.iter();
+        let bits = words
+            .enumerate()
+            .map(|(at, word)| u32::from(u32::from_le_bytes(*word) == wanted) << at);
+        bits.fold(0, |all, bit| all | bit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    fn equal(words: [u32; 16], wanted: u32) -> u32 {
+        let mut fours = [[0; 16]; 4];
+        for (to, word) in fours.as_flattened_mut().as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *to = word.to_le_bytes();
+        }
+        let all = super::equal(&fours, wanted);
+        let first: [[u8; 16]; 3] = *fours.first_chunk().unwrap();
+        assert_eq!(super::equal(&first, wanted), all & 0xFFF);
+        all
+    }
+
+    #[test]
+    fn words_that_are_equal_are_named_by_their_bits() {
+        for at in 0..16 {
+            for wanted in [0, 1, 0x7FFF_FFFF, 0x8000_0000, u32::MAX] {
+                let mut words = [wanted ^ 0x8000; 16];
+                assert_eq!(equal(words, wanted), 0);
+                words[at] = wanted;
+                assert_eq!(equal(words, wanted), 1 << at);
+                words[15 - at] = wanted;
+                assert_eq!(equal(words, wanted), 1 << at | 1 << (15 - at));
+                assert_eq!(equal([wanted; 16], wanted), 0xFFFF);
+            }
+        }
+    }
+}

@@ -52,6 +52,16 @@ pub enum PageSize {
 }
 
 impl PageSize {
+    /// The size that two bits of an address name. (Of addresses made here the last is never named.)
+    #[inline]
+    fn of_bits(bits: u32) -> PageSize {
+        match bits & 3 {
+            0 => PageSize::Base,
+            1 => PageSize::Huge,
+            _ => PageSize::Giant,
+        }
+    }
+
     /// All, from the smallest.
     pub const ALL: [PageSize; 3] = [PageSize::Base, PageSize::Huge, PageSize::Giant];
 
@@ -89,7 +99,7 @@ impl Virtual {
     /// The size of its page.
     #[inline]
     pub fn size(self) -> PageSize {
-        PageSize::ALL[(self.0 >> ARENA_BITS) as usize & 3]
+        PageSize::of_bits((self.0 >> ARENA_BITS) as u32)
     }
 
     /// Its base page, counted over all arenas: 30 bits.
@@ -113,7 +123,7 @@ impl Vpn {
     /// The size of the page that it is part of.
     #[inline]
     pub fn size(self) -> PageSize {
-        PageSize::ALL[(self.0 >> (ARENA_BITS - 12)) as usize & 3]
+        PageSize::of_bits(self.0 >> (ARENA_BITS - 12))
     }
 
     /// The first base page of the page of its size that it is part of.

@@ -24,39 +24,41 @@ pub const MODIFIED: u32 = 3;
 pub struct Cache {
     sets: Sets,
     bits: u32,
+    /// Sets of a slice, less one.
+    mask: u32,
 }
 
 impl Cache {
     /// `slices` slices, each of a power of two of sets.
     pub fn new(slices: usize, sets: usize, ways: usize) -> Cache {
         assert!(sets.is_power_of_two() && sets >= 4);
-        Cache { sets: Sets::new(slices * sets, ways), bits: sets.trailing_zeros() }
+        let (bits, mask) = (sets.trailing_zeros(), sets as u32 - 1);
+        Cache { sets: Sets::new(slices * sets, ways), bits, mask }
     }
 
     #[inline]
     fn place(&self, slice: usize, line: Line) -> (usize, u32) {
-        let set = line.0 & ((1 << self.bits) - 1);
-        ((slice << self.bits) + set as usize, line.0 >> self.bits)
+        ((slice << self.bits) + (line.0 & self.mask) as usize, line.0 >> self.bits)
     }
 
     #[inline]
     fn line(&self, set: usize, key: u32) -> Line {
-        Line(key << self.bits | set as u32 & ((1 << self.bits) - 1))
+        Line(key << self.bits | set as u32 & self.mask)
     }
 
-    #[inline]
+    #[inline(always)]
     fn touch(&mut self, slice: usize, line: Line) -> Option<usize> {
         let (set, key) = self.place(slice, line);
         self.sets.touch(set, key)
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&self, slice: usize, line: Line) -> Option<usize> {
         let (set, key) = self.place(slice, line);
         self.sets.find(set, key)
     }
 
-    #[inline]
+    #[inline(always)]
     fn insert(&mut self, slice: usize, line: Line, state: u32) -> (usize, Option<(Line, u32)>) {
         let (set, key) = self.place(slice, line);
         let (slot, evicted) = self.sets.insert(set, key, state);
@@ -361,6 +363,27 @@ impl Llc {
         self.directory.touch(self.slice(line), line).map(Tracked)
     }
 
+    /// `core` gives a line up. Returns whether it was the last to hold it.
+    ///
+    /// # Panics
+    /// If nobody holds it.
+    #[inline]
+    pub fn give_up(&mut self, line: Line, core: usize) -> bool {
+        let slot = self.directory.find(self.slice(line), line);
+        let slot = slot.expect("the directory tracks every line that cores hold");
+        // Of an owned line its owner is who gives it up: no need to read who holds it.
+        let last = self.is_owned(Tracked(slot)) || {
+            let sharers = &mut self.sharers[slot * self.halves..][..self.halves];
+            sharers[core / 32] &= !(1 << (core % 32));
+            sharers.iter().all(|half| *half == 0)
+        };
+        match last {
+            true => self.directory.sets.remove(slot),
+            false => self.directory.sets.use_slot(slot),
+        }
+        last
+    }
+
     /// Begins to track a line, as owned by `core`. Returns a line that had to go, and its holders.
     #[inline]
     pub fn track(&mut self, line: Line, core: usize) -> Option<(Line, CoreSet)> {
@@ -406,21 +429,6 @@ impl Llc {
     pub fn own(&mut self, at: Tracked, core: usize) {
         self.directory.sets.set_state(at.0, OWNER);
         self.name_owner(at.0, core);
-    }
-
-    /// `core` gave the line up. Returns whether it was the last to hold it.
-    #[inline]
-    pub fn release(&mut self, at: Tracked, core: usize) -> bool {
-        // Of an owned line its owner is who gives it up: no need to read who holds it.
-        let last = self.is_owned(at) || {
-            let sharers = &mut self.sharers[at.0 * self.halves..][..self.halves];
-            sharers[core / 32] &= !(1 << (core % 32));
-            sharers.iter().all(|half| *half == 0)
-        };
-        if last {
-            self.untrack(at);
-        }
-        last
     }
 
     /// No core holds the line any more.

@@ -172,7 +172,13 @@ impl Hierarchy {
         self.llc.prefetch(line);
     }
 
-    /// The same for the line that would have to go.
+    /// The same of a line that the L2 nearly always holds.
+    #[inline]
+    pub fn prefetch_private(&self, core: usize, line: Line) {
+        self.private.prefetch_l2(core, line);
+    }
+
+    /// What a request for a line looks at for the line that has to go.
     #[inline]
     pub fn prefetch_next_out(&self, core: usize, line: Line) {
         if let Some(out) = self.private.next_out(core, line) {
@@ -184,11 +190,10 @@ impl Hierarchy {
     /// at all.
     fn request(&mut self, core: usize, line: Line, write: bool, held: bool) -> u64 {
         self.counts.llc_requests += 1;
-        let tile = self.mesh.core_tile(core);
         let slice = self.llc.slice(line);
-        let mut ps = self.latencies.llc;
-        ps += 2 * self.travel(tile, self.mesh.slice_tile(slice));
-        ps += self.ports[slice].take();
+        let (hops, way_ps) = self.mesh.to_slice(core, slice);
+        self.counts.hops += hops;
+        let mut ps = self.latencies.llc + 2 * way_ps + self.ports[slice].take();
         let mut home = line;
         if self.live > 0 {
             let redirection = self.redirect(line);
@@ -290,8 +295,7 @@ impl Hierarchy {
     /// A core's L2 had no room for a line: the last one to give it up leaves it in the last-level
     /// cache.
     fn give_up(&mut self, core: usize, line: Line, dirty: bool) {
-        let at = self.llc.tracked(line).expect("the directory tracks every line that cores hold");
-        if self.llc.release(at, core) {
+        if self.llc.give_up(line, core) {
             let home = self.home(line);
             self.keep(home, dirty);
         }

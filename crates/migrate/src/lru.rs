@@ -1,29 +1,36 @@
 //! Associative sets with exact least-recently-used replacement, packed for speed.
 //!
-//! Caches, directories, TLBs and walk caches are all [`Sets`]. A way is one 32-bit word, and the
-//! order of use of up to sixteen ways is one 64-bit word of four-bit way numbers, most recent
-//! lowest, so that a use rotates a few bits instead of shifting entries. Up to twelve ways and
-//! their order are one 64-byte line of the host's cache, which a look-up thus touches alone; of
-//! sixteen ways the order lies apart.
+//! Caches, directories, TLBs and walk caches are all [`Sets`]. The keys of a set are one 64-byte
+//! line of the host's cache, compared all at once. The order of use of up to sixteen ways is one
+//! 64-bit word of four-bit way numbers, most recent lowest, so that a use rotates a few bits instead
+//! of shifting entries. States are two bits each. Up to twelve ways leave room for both in the line
+//! of their keys, which a look-up thus touches alone; of more ways they lie apart.
 //!
 //! ```text
-//! word    key (30 bits, never 0)                                   state (2 bits, 0 = empty)
+//! word    key + 1 (32 bits, 0 = empty)
 //! order   way used longest ago | … | second | way used last (4 bits each)
-//! set     words of 4 ways,  padding to 6,  order: low half, high half         half a host line
-//!         words of 12 ways, padding to 14, order: low half, high half         a host line
-//!         words of 16 ways                                                    a host line
+//! rest    order: low half, high half;  states (2 bits each, way 0 lowest);  unused
+//! set     words of 12 ways, rest                      a line of the host's cache
+//!         words of 16 ways; all rests after all words
 //! ```
 //!
 //! What else an entry carries (a frame, a set of sharers) lies in an array of the owner, indexed by
-//! slot: `set << shift | way`.
+//! slot: `16 * set + way`.
 
-use hostmem::{Array, prefetch};
+use hostmem::{Array, equal, prefetch};
 
 /// The most ways that a set can have: sixteen four-bit numbers fill the order word.
 pub const MAX_WAYS: usize = 16;
 
-/// The largest key: 30 bits, less the one value that would look empty.
-pub const MAX_KEY: u32 = (1 << 30) - 2;
+/// The largest key.
+pub const MAX_KEY: u32 = u32::MAX - 1;
+
+/// Most ways whose order and states lie beside their keys.
+const WAYS_BESIDE: usize = 12;
+/// Bytes of the keys of a set: a line of the host's cache.
+const LINE: usize = 64;
+/// Bytes of what is kept of a set beside its keys.
+const REST: usize = 16;
 
 const STATE: u32 = 3;
 const ONES: u64 = 0x1111_1111_1111_1111;
@@ -34,14 +41,30 @@ const IDENTITY: u64 = 0xFEDC_BA98_7654_3210;
 pub struct Sets {
     sets: usize,
     ways: usize,
-    /// Ways rounded up to whole comparisons of four.
-    lanes: usize,
-    /// Words from one set to the next, as a power of two.
-    shift: u32,
-    /// Where the first set's order is, and the way from one to the next as a power of two.
-    orders: usize,
-    order_shift: u32,
-    words: Array<u32>,
+    /// Bit position in the order word of the way used longest ago.
+    last: u32,
+    /// Where the first set's rest is, in rests, and the way from one to the next as a power of two.
+    rests: usize,
+    rest_shift: u32,
+    bytes: Array<u8>,
+}
+
+/// The order of use and the states of a set. The order is read and written as one word: the host
+/// would wait for two halves before it hands them on as one.
+struct Rest {
+    order: u64,
+    states: u32,
+}
+
+impl Rest {
+    #[inline(always)]
+    fn read(bytes: &[u8; REST]) -> Rest {
+        let (order, states) = bytes.split_at(8);
+        Rest {
+            order: u64::from_le_bytes(*order.first_chunk().expect("8 bytes")),
+            states: u32::from_le_bytes(*states.first_chunk().expect("8 bytes")),
+        }
+    }
 }
 
 /// What an insertion put out of a set.
@@ -57,174 +80,195 @@ impl Sets {
     /// `sets` empty sets of `ways` ways, at most [`MAX_WAYS`].
     pub fn new(sets: usize, ways: usize) -> Sets {
         assert!((1..=MAX_WAYS).contains(&ways), "{ways} ways");
-        let lanes = ways.next_multiple_of(4);
-        let shift = if lanes == 4 { 3 } else { 4 };
-        let (orders, order_shift) =
-            if lanes == 16 { (sets << shift, 1) } else { ((1 << shift) - 2, shift) };
-        let beyond = if lanes == 16 { 2 * sets } else { 0 };
-        let words = Array::zeroed((sets << shift) + beyond);
-        let mut all = Sets { sets, ways, lanes, shift, orders, order_shift, words };
+        let apart = ways > WAYS_BESIDE;
+        let (rests, rest_shift) =
+            if apart { (sets * LINE / REST, 0) } else { (LINE / REST - 1, 2) };
+        let bytes = Array::zeroed(sets * (LINE + if apart { REST } else { 0 }));
+        let last = 4 * (ways as u32 - 1);
+        let mut all = Sets { sets, ways, last, rests, rest_shift, bytes };
         all.clear(0..sets);
         all
     }
 
     /// How many slots there are, for arrays indexed by slot: somewhat more than entries.
     pub fn slots(&self) -> usize {
-        self.sets << self.shift
+        self.sets * MAX_WAYS
     }
 
     /// Bytes of host memory that the sets take.
     pub fn bytes(&self) -> usize {
-        self.words.len() * 4
+        self.bytes.len()
     }
 
-    #[inline]
-    fn order(&self, set: usize) -> u64 {
-        let halves = &self.words[self.orders + (set << self.order_shift)..][..2];
-        u64::from(halves[0]) | u64::from(halves[1]) << 32
+    #[inline(always)]
+    fn rest(&self, set: usize) -> Rest {
+        Rest::read(&self.bytes.as_chunks().0[self.rests + (set << self.rest_shift)])
     }
 
-    #[inline]
-    fn set_order(&mut self, set: usize, order: u64) {
-        let halves = &mut self.words[self.orders + (set << self.order_shift)..][..2];
-        halves[0] = order as u32;
-        halves[1] = (order >> 32) as u32;
+    #[inline(always)]
+    fn rest_mut(&mut self, set: usize) -> &mut [u8; REST] {
+        &mut self.bytes.as_chunks_mut().0[self.rests + (set << self.rest_shift)]
+    }
+
+    #[inline(always)]
+    fn set_rest(&mut self, set: usize, Rest { order, states }: Rest) {
+        let bytes = self.rest_mut(set);
+        bytes[..8].copy_from_slice(&order.to_le_bytes());
+        bytes[8..12].copy_from_slice(&states.to_le_bytes());
+    }
+
+    /// The key of a slot and one, or 0.
+    #[inline(always)]
+    fn word(&self, slot: usize) -> u32 {
+        u32::from_le_bytes(self.bytes.as_chunks().0[slot])
+    }
+
+    #[inline(always)]
+    fn set_word(&mut self, slot: usize, word: u32) {
+        self.bytes.as_chunks_mut().0[slot] = word.to_le_bytes();
     }
 
     /// The slot of `key` in `set`, its place in the order of use unchanged.
-    #[inline]
+    #[inline(always)]
     pub fn find(&self, set: usize, key: u32) -> Option<usize> {
-        let (wanted, base) = (word(key, 0), set << self.shift);
-        let words = &self.words[base..][..self.lanes];
-        // All ways are compared before any is looked at: which of them it is cannot be predicted.
-        let mut hits = 0;
-        for (at, four) in words.as_chunks::<4>().0.iter().enumerate() {
-            hits |= hits_of_four(four, wanted) << (4 * at);
-        }
-        (hits != 0).then(|| base + hits.trailing_zeros() as usize)
+        let line: &[u8; LINE] = &self.bytes.as_chunks().0[set];
+        let fours: &[[u8; 16]; 4] = line.as_chunks().0.try_into().expect("64 bytes");
+        // The rest is not read along with the keys: where it was just written, the host would wait
+        // until that has arrived in its cache.
+        let same = match self.ways > WAYS_BESIDE {
+            true => equal(fours, key + 1),
+            false => equal(fours.first_chunk::<3>().expect("three of four"), key + 1),
+        };
+        let way = same.trailing_zeros() as usize;
+        (way < self.ways).then_some(set * MAX_WAYS + way)
     }
 
     /// The slot of `key` in `set`, which becomes the one used last.
-    #[inline]
+    #[inline(always)]
     pub fn touch(&mut self, set: usize, key: u32) -> Option<usize> {
         let slot = self.find(set, key)?;
-        let way = (slot - (set << self.shift)) as u64;
-        self.set_order(set, used_last(self.order(set), way));
+        self.use_way(set, slot % MAX_WAYS);
         Some(slot)
+    }
+
+    /// The entry in `slot` becomes the one used last.
+    #[inline(always)]
+    pub fn use_slot(&mut self, slot: usize) {
+        self.use_way(slot / MAX_WAYS, slot % MAX_WAYS);
+    }
+
+    #[inline(always)]
+    fn use_way(&mut self, set: usize, way: usize) {
+        let bytes = self.rest_mut(set);
+        let order = used_last(Rest::read(bytes).order, way as u64);
+        bytes[..8].copy_from_slice(&order.to_le_bytes());
     }
 
     /// Has the set brought into the host's cache.
     #[inline]
     pub fn prefetch(&self, set: usize) {
-        prefetch(&self.words, set << self.shift);
-        if self.lanes == 16 {
-            prefetch(&self.words, self.orders + (set << self.order_shift));
+        prefetch(&self.bytes, set * LINE);
+        if self.rest_shift == 0 {
+            prefetch(&self.bytes, (self.rests + set) * REST);
         }
     }
 
     /// The first slot of a set.
     #[inline]
     pub fn first_slot(&self, set: usize) -> usize {
-        set << self.shift
+        set * MAX_WAYS
     }
 
     /// The key that the next insertion into `set` would put out, if any.
     #[inline]
     pub fn next_out(&self, set: usize) -> Option<u32> {
-        let way = self.order(set) >> (4 * (self.ways - 1)) & 15;
-        let word = self.words[(set << self.shift) + way as usize];
-        (word != 0).then(|| (word >> 2) - 1)
+        let way = self.rest(set).order >> self.last & 15;
+        self.word(set * MAX_WAYS + way as usize).checked_sub(1)
     }
 
     /// The state of the entry in `slot`; 0 if there is none.
     #[inline]
     pub fn state(&self, slot: usize) -> u32 {
-        self.words[slot] & STATE
+        self.rest(slot / MAX_WAYS).states >> (2 * (slot % MAX_WAYS)) & STATE
     }
 
     /// The key of the entry in `slot`.
     pub fn key(&self, slot: usize) -> u32 {
         debug_assert_ne!(self.state(slot), 0, "slot {slot} is empty");
-        (self.words[slot] >> 2) - 1
+        self.word(slot) - 1
     }
 
     /// Changes the state (1 to 3) of the entry in `slot`.
     #[inline]
     pub fn set_state(&mut self, slot: usize, state: u32) {
         debug_assert!(self.state(slot) != 0 && (1..=3).contains(&state));
-        self.words[slot] = self.words[slot] & !STATE | state;
+        let (set, shift) = (slot / MAX_WAYS, 2 * (slot % MAX_WAYS));
+        let bytes = self.rest_mut(set);
+        let states = Rest::read(bytes).states & !(STATE << shift) | state << shift;
+        bytes[8..12].copy_from_slice(&states.to_le_bytes());
     }
 
     /// Puts `key`, which is not there, in the place of the entry of `set` used longest ago, as the
     /// one used last. Returns its slot and what had to go.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, set: usize, key: u32, state: u32) -> (usize, Option<Evicted>) {
         debug_assert!(key <= MAX_KEY && (1..=3).contains(&state));
         debug_assert!(self.find(set, key).is_none(), "key {key} twice in set {set}");
-        let order = self.order(set);
-        let way = order >> (4 * (self.ways - 1)) & 15;
-        let slot = (set << self.shift) + way as usize;
-        let old = std::mem::replace(&mut self.words[slot], word(key, state));
-        self.set_order(set, used_last(order, way));
-        let evicted = (old != 0).then(|| Evicted { key: (old >> 2) - 1, state: old & STATE });
-        (slot, evicted)
+        let Rest { order, states } = self.rest(set);
+        let way = order >> self.last & 15;
+        let unused = order & (u64::MAX << self.last) << 4;
+        let order = unused | (order & !(u64::MAX << self.last)) << 4 | way;
+        let (shift, slot) = (2 * way, set * MAX_WAYS + way as usize);
+        let old_state = states >> shift & STATE;
+        self.set_rest(set, Rest { order, states: states & !(STATE << shift) | state << shift });
+        let old = self.word(slot);
+        self.set_word(slot, key + 1);
+        (slot, old.checked_sub(1).map(|key| Evicted { key, state: old_state }))
     }
 
     /// Empties `slot`, which the next insertion into its set then takes.
     #[inline]
     pub fn remove(&mut self, slot: usize) {
-        self.words[slot] = 0;
-        let set = slot >> self.shift;
-        let way = (slot - (set << self.shift)) as u64;
-        let order = used_longest_ago(self.order(set), way, self.ways);
-        self.set_order(set, order);
+        self.set_word(slot, 0);
+        let (set, way) = (slot / MAX_WAYS, slot % MAX_WAYS);
+        let Rest { order, states } = self.rest(set);
+        let order = used_longest_ago(order, way as u64, self.ways);
+        self.set_rest(set, Rest { order, states: states & !(STATE << (2 * way)) });
     }
 
     /// Empties some sets.
     pub fn clear(&mut self, sets: std::ops::Range<usize>) {
         for set in sets {
-            self.words[set << self.shift..][..self.lanes].fill(0);
-            self.set_order(set, IDENTITY);
+            let keys = 4 * self.ways;
+            self.bytes[set * LINE..][..keys].fill(0);
+            self.set_rest(set, Rest { order: IDENTITY, states: 0 });
         }
     }
 
     /// All entries: set, slot, key and state.
     pub fn iter(&self) -> impl Iterator<Item = (usize, usize, u32, u32)> + '_ {
         let ways = (0..self.sets)
-            .flat_map(move |set| (0..self.ways).map(move |way| (set, (set << self.shift) + way)));
+            .flat_map(move |set| (0..self.ways).map(move |way| (set, set * MAX_WAYS + way)));
         let full = ways.filter(|(_, slot)| self.state(*slot) != 0);
         full.map(|(set, slot)| (set, slot, self.key(slot), self.state(slot)))
     }
 
-    /// Checks that every order word names each way once and that no key is twice in a set.
+    /// Checks that every order word names each way once, that no key is twice in a set, and that
+    /// what is empty has no state.
     pub fn validate(&self) {
         for set in 0..self.sets {
-            let order = self.order(set);
+            let order = self.rest(set).order;
             let named = (0..16).fold(0u32, |named, at| named | 1 << (order >> (4 * at) & 15));
             assert_eq!(named, 0xFFFF, "the order of set {set} is {order:#x}");
-            let words = &self.words[set << self.shift..][..self.lanes];
-            for (way, word) in words.iter().enumerate().filter(|(_, word)| **word != 0) {
-                assert!(way < self.ways && word & STATE != 0, "set {set} way {way}: {word:#x}");
-                let same = words.iter().filter(|other| *other & !STATE == word & !STATE);
-                assert_eq!(same.count(), 1, "set {set} holds {word:#x} more than once");
+            let slots = set * MAX_WAYS..set * MAX_WAYS + self.ways;
+            for slot in slots.clone() {
+                let (word, state) = (self.word(slot), self.state(slot));
+                assert_eq!(state == 0, word == 0, "slot {slot} of set {set}: {word:#x} in {state}");
+                let same = slots.clone().filter(|other| word != 0 && self.word(*other) == word);
+                assert!(same.count() <= 1, "set {set} holds {word:#x} more than once");
             }
         }
     }
-}
-
-#[inline]
-fn word(key: u32, state: u32) -> u32 {
-    ((key + 1) << 2) | state
-}
-
-/// Which of four ways have the key `wanted`, a bit each: one comparison of vectors.
-#[inline]
-fn hits_of_four(words: &[u32; 4], wanted: u32) -> u32 {
-    let mut hits = 0;
-    for (way, word) in words.iter().enumerate() {
-        hits |= u32::from(word & !STATE == wanted) << way;
-    }
-    hits
 }
 
 /// Bit position of `way` in an order word: the lowest nibble that equals it.
@@ -243,6 +287,7 @@ fn used_last(order: u64, way: u64) -> u64 {
     older | more_recent << 4 | way
 }
 
+#[inline]
 fn used_longest_ago(order: u64, way: u64, ways: usize) -> u64 {
     let at = position(order, way);
     let end = 4 * (ways as u32 - 1);

@@ -56,6 +56,14 @@ impl Translations {
 /// Accesses that are looked ahead at once.
 pub const LOOK_AHEAD: usize = 16;
 
+/// What a look ahead found.
+#[derive(Clone, Copy, Debug)]
+pub struct Ahead {
+    /// Lines that the L1 does not hold.
+    far: [Line; LOOK_AHEAD],
+    count: usize,
+}
+
 /// A machine at work.
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -129,25 +137,30 @@ impl Machine {
 
     /// Has what the next accesses of a core look at beyond its L1 brought into the host's cache,
     /// page walks included. L1s and first-level TLBs are small enough to be there.
-    pub fn look_ahead(&self, core: usize, accesses: &[Access]) {
-        let mut far = [(Line(0), Vpn(0)); LOOK_AHEAD];
+    pub fn look_ahead(&self, core: usize, accesses: &[Access]) -> Ahead {
+        let mut far = [Line(0); LOOK_AHEAD];
         let mut count = 0;
         for access in accesses.iter().take(LOOK_AHEAD) {
             let vpn = access.address().vpn();
             let line = line_of(self.pages.frame(vpn), access.address());
-            far[count] = (line, vpn);
-            count += usize::from(!self.hierarchy.is_in_l1(core, line));
-        }
-        let far = &far[..count];
-        for (line, vpn) in far {
-            let entry = self.pages.entry_line(*vpn, vpn.size() as u32 + 1);
-            self.tlbs.prefetch_second(core, *vpn);
-            self.hierarchy.prefetch(core, *line);
+            if self.hierarchy.is_in_l1(core, line) {
+                continue;
+            }
+            far[count] = line;
+            count += 1;
+            self.tlbs.prefetch_second(core, vpn);
+            self.hierarchy.prefetch(core, line);
+            let entry = self.pages.entry_line(vpn, vpn.size() as u32 + 1);
             if !self.hierarchy.is_in_l1(core, entry) {
-                self.hierarchy.prefetch(core, entry);
+                self.hierarchy.prefetch_private(core, entry);
             }
         }
-        for (line, _) in far {
+        Ahead { far, count }
+    }
+
+    /// Then, once that has come, has what the lines look at that have to go for these brought.
+    pub fn look_further(&self, core: usize, ahead: &Ahead) {
+        for line in &ahead.far[..ahead.count] {
             self.hierarchy.prefetch_next_out(core, *line);
         }
     }

@@ -10,6 +10,8 @@ pub struct Mesh {
     hop_ps: u64,
     cores: usize,
     slices: usize,
+    /// Hops from each core to each slice: most messages go that way.
+    to_slices: Vec<u16>,
 }
 
 impl Mesh {
@@ -20,7 +22,12 @@ impl Mesh {
         let columns = params.mesh.columns as usize;
         let place = |tile| ((tile % columns) as u8, (tile / columns) as u8);
         let places = (0..cores.max(slices)).map(place).collect();
-        Mesh { places, hop_ps: params.mesh.hop_ps, cores, slices }
+        let hop_ps = params.mesh.hop_ps;
+        let mut mesh = Mesh { places, hop_ps, cores, slices, to_slices: Vec::new() };
+        let ways = (0..cores).flat_map(|core| (0..slices).map(move |slice| (core, slice)));
+        let hops = |(core, slice)| mesh.hops(mesh.core_tile(core), mesh.slice_tile(slice)) as u16;
+        mesh.to_slices = ways.map(hops).collect();
+        mesh
     }
 
     #[inline]
@@ -48,12 +55,16 @@ impl Mesh {
         (hops, hops * self.hop_ps)
     }
 
+    /// Hops and picoseconds from a core to a slice.
+    #[inline]
+    pub fn to_slice(&self, core: usize, slice: usize) -> (u64, u64) {
+        let hops = u64::from(self.to_slices[core * self.slices + slice]);
+        (hops, hops * self.hop_ps)
+    }
+
     /// Mean picoseconds there and back between a core and a slice.
     pub fn mean_round_trip_ps(&self) -> u64 {
-        let ways =
-            (0..self.cores).flat_map(|core| (0..self.slices).map(move |slice| (core, slice)));
-        let hops: u64 =
-            ways.map(|(core, slice)| self.hops(self.core_tile(core), self.slice_tile(slice))).sum();
+        let hops: u64 = self.to_slices.iter().copied().map(u64::from).sum();
         2 * hops * self.hop_ps / (self.cores * self.slices) as u64
     }
 }

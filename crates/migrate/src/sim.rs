@@ -202,7 +202,9 @@ impl Simulation {
         self.begin_migrations(end_ps);
         self.engine.advance(&mut self.machine, end_ps);
         for number in 0..self.cores.len() {
-            self.run_core(number, end_ps);
+            if self.cores[number].clock_ps < end_ps {
+                self.run_core_looking_ahead(number, end_ps);
+            }
         }
         self.machine.unblock_before(self.now_ps);
         self.machine.hierarchy.turn(WINDOW_PS);
@@ -288,6 +290,20 @@ impl Simulation {
         self.software.unavailable_ps += unavailable_ns * 1000;
         self.software.initiator_ps += all_ns * 1000;
         self.software.stolen_ps += stolen_ps * victims;
+    }
+
+    /// Lets a core run until `end_ps`, while what the next one will look at is on its way into the
+    /// host's cache.
+    fn run_core_looking_ahead(&mut self, number: usize, end_ps: u64) {
+        let mut after = self.cores[number + 1..].iter();
+        let next = after.position(|core| core.is_to_miss(end_ps)).map(|after| number + 1 + after);
+        if let Some(next) = next {
+            self.cores[next].look_ahead(&self.machine, next);
+        }
+        self.run_core(number, end_ps);
+        if let Some(next) = next {
+            self.cores[next].look_further(&self.machine, next);
+        }
     }
 
     /// Lets a core run until `end_ps`.

@@ -72,13 +72,17 @@ struct WalkCache {
     /// Sets of a core.
     of_core: usize,
     shift: u32,
+    /// The key that each core used last, whose use again changes nothing. One that no address has
+    /// if there is none.
+    used_last: Vec<u32>,
 }
 
 impl WalkCache {
     fn new(cores: usize, entries: u64, shift: u32) -> WalkCache {
         let ways = entries.min(16);
         let of_core = (entries / ways) as usize;
-        WalkCache { sets: Sets::new(cores * of_core, ways as usize), of_core, shift }
+        let sets = Sets::new(cores * of_core, ways as usize);
+        WalkCache { sets, of_core, shift, used_last: vec![u32::MAX; cores] }
     }
 
     #[inline]
@@ -91,6 +95,9 @@ impl WalkCache {
     #[inline]
     fn take(&mut self, core: usize, vpn: Vpn) -> bool {
         let (set, key) = self.place(core, vpn);
+        if std::mem::replace(&mut self.used_last[core], key) == key {
+            return true;
+        }
         let found = self.sets.touch(set, key).is_some();
         if !found {
             self.sets.insert(set, key, 1);
@@ -99,6 +106,7 @@ impl WalkCache {
     }
 
     fn clear(&mut self, core: usize) {
+        self.used_last[core] = u32::MAX;
         self.sets.clear(core * self.of_core..(core + 1) * self.of_core);
     }
 }

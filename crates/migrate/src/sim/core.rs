@@ -1,7 +1,9 @@
 //! What one core is doing.
 
+use hostmem::prefetch;
+
 use super::Plan;
-use crate::machine::{LOOK_AHEAD, Machine};
+use crate::machine::{Ahead, LOOK_AHEAD, Machine};
 use crate::random::Random;
 use crate::workload::Request;
 
@@ -29,6 +31,8 @@ pub(super) struct Core {
     warm_at_ps: u64,
     /// Whether any access of the last batch went beyond the private caches.
     missed: bool,
+    /// What the next batch misses, if that was looked at.
+    ahead: Option<Ahead>,
 }
 
 impl Core {
@@ -48,6 +52,7 @@ impl Core {
             interarrival_ps: plan.interarrival_ns.map(|ns| ns * 1000.0),
             warm_at_ps: 0,
             missed: false,
+            ahead: None,
         }
     }
 
@@ -98,6 +103,25 @@ impl Core {
         }
     }
 
+    /// Whether it goes on with a request before `end_ps`, and that is likely to miss.
+    pub fn is_to_miss(&self, end_ps: u64) -> bool {
+        self.missed && self.is_serving && self.clock_ps < end_ps
+    }
+
+    /// Has what its next batch looks at brought into the host's cache while another core has its
+    /// turn; [`Core::look_further`] when that turn is over.
+    pub fn look_ahead(&mut self, machine: &Machine, number: usize) {
+        let batch = self.request.accesses[self.next..].chunks(LOOK_AHEAD).next();
+        self.ahead = batch.map(|batch| machine.look_ahead(number, batch));
+    }
+
+    /// The second step of that.
+    pub fn look_further(&self, machine: &Machine, number: usize) {
+        if let Some(ahead) = &self.ahead {
+            machine.look_further(number, ahead);
+        }
+    }
+
     /// Goes on with the request at hand until `end_ps`, by whole batches.
     pub fn serve(
         &mut self,
@@ -111,8 +135,8 @@ impl Core {
             if clock_ps >= end_ps {
                 break;
             }
-            if self.missed {
-                machine.look_ahead(number, batch);
+            if self.ahead.take().is_none() && self.missed {
+                machine.look_further(number, &machine.look_ahead(number, batch));
             }
             let requests = machine.hierarchy.counts.llc_requests;
             for access in batch {
@@ -123,6 +147,10 @@ impl Core {
             self.next += batch.len();
         }
         self.clock_ps = clock_ps;
+        // Other cores' turns come before the next of this one, and use the host's cache.
+        for at in [self.next, self.next + LOOK_AHEAD / 2] {
+            prefetch(&self.request.accesses, at);
+        }
     }
 
     pub fn finish_if_done(&mut self, machine: &mut Machine, plan: &Plan) {

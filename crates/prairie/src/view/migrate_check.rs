@@ -141,7 +141,7 @@ pub fn walk(walk: &Walk) -> String {
     let seconds = walk.elapsed.as_secs_f64();
     let rate = number::short(walk.steps as f64 / seconds.max(1e-9));
     let mut out = format!(
-        "8 cores, 2 devices, two pages of 64 lines, at random from seed {}\n\n{} steps in {} \
+        "8 cores, 2 devices, four pages of 64 lines, at random from seed {}\n\n{} steps in {} \
          ({rate} steps/s)\n\n",
         walk.seed,
         number::count(walk.steps),

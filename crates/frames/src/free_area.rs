@@ -185,8 +185,8 @@ impl<const LISTS: usize> FreeArea<LISTS> {
     }
 
     /// Does what [`take_smallest`](FreeArea::take_smallest) does again and again, up to `wanted`
-    /// times and within the first block that it finds, and hands each block of `order` to `give`.
-    /// Returns how many there were.
+    /// times and within the first block that it finds. Returns the first block of `order` and how
+    /// many there are in a row; `None` if there is nothing.
     ///
     /// All lists between `order` and the order found are empty, so that a block is used up from its
     /// start and the rest stays in the largest blocks that fit: there is no need to split and take
@@ -198,26 +198,18 @@ impl<const LISTS: usize> FreeArea<LISTS> {
         order: Order,
         list: usize,
         wanted: u32,
-        mut give: impl FnMut(&mut FrameTable, Frame),
-    ) -> u32 {
-        let Some(found) = self.smallest(order, list) else {
-            return 0;
-        };
-        let Some(start) = self.lists[list][found.index()].front() else {
-            return 0;
-        };
+    ) -> Option<(Frame, u32)> {
+        let found = self.smallest(order, list)?;
+        let start = self.lists[list][found.index()].front()?;
         self.detach(table, start, found, list);
         let taken = wanted.min(1 << (found.get() - order.get()));
-        for block in 0..taken {
-            give(table, start.offset(u64::from(block) << order.get()));
-        }
         let mut offset = u64::from(taken) << order.get();
         while offset < found.frames() {
             let rest = Order::new(offset.trailing_zeros() as u8).expect("below the order found");
             self.insert(table, start.offset(offset), rest, list, End::Head);
             offset += rest.frames();
         }
-        taken
+        Some((start, taken))
     }
 
     /// Gives back the upper halves of a block of order `from` until order `to` is left

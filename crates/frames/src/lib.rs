@@ -24,6 +24,7 @@ pub mod layout;
 mod migrate_type;
 pub mod page_table;
 pub mod placement;
+mod run;
 pub mod table;
 mod units;
 mod zone;

@@ -10,13 +10,13 @@ pub mod gfp;
 pub mod linux;
 pub mod lists;
 pub mod regions;
-mod run;
 pub mod stepwise;
 pub mod superpageblocks;
 pub mod zonelist;
 pub mod zones;
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use crate::layout::Frame;
 use crate::table::{FrameTable, Owner};
@@ -117,8 +117,7 @@ pub trait Placement {
     /// `owner` and the owners after it, until one fails or there are `count`; returns how many there
     /// were. The order in `request` is that of a single frame.
     ///
-    /// For many frames at once a policy may do but once what is the same for all of them: which
-    /// frames come, in which order, and what is left are as if they had come one by one.
+    /// Which frames come, in which order, and what is left are as if they had come one by one.
     fn allocate_singles(
         &mut self,
         table: &mut FrameTable,
@@ -126,12 +125,44 @@ pub trait Placement {
         owner: Owner,
         count: u32,
     ) -> u32 {
-        let one = |&owner: &Owner| self.allocate(table, request, owner).is_some();
-        (owner..owner + count).take_while(one).count() as u32
+        let mut done = 0;
+        while done < count {
+            let owners = owner + done..owner + count;
+            let listed = self.allocate_listed(table, request, owners);
+            if listed == 0 && self.allocate(table, request, owner + done).is_none() {
+                break;
+            }
+            done += listed.max(1);
+        }
+        done
+    }
+
+    /// Allocates to `owners`, as far as it goes, the single frames that would come next if nothing
+    /// had to be decided for any of them, such as those that a per-CPU list holds; returns how many
+    /// there were. A policy that decides for each frame anew has none.
+    fn allocate_listed(
+        &mut self,
+        _table: &mut FrameTable,
+        _request: &Request,
+        _owners: Range<Owner>,
+    ) -> u32 {
+        0
     }
 
     /// Frees the allocated block that starts at `frame`, on `cpu`.
     fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16);
+
+    /// Frees the single frames of `owners` on `cpu`, one after another. What is left is as if each
+    /// had been [freed](Placement::free) by itself.
+    ///
+    /// # Panics
+    /// If one of the owners holds nothing.
+    fn free_singles(&mut self, table: &mut FrameTable, owners: Range<Owner>, cpu: u16) {
+        for owner in owners {
+            let frame = table.block_of(owner).expect("what is freed lies somewhere");
+            self.free(table, frame, cpu);
+        }
+    }
 
     /// What the kernel does when periodic reclaim wakes up, off the path of any allocation.
     /// Policies that do nothing then ignore it.

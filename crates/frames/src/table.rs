@@ -13,6 +13,8 @@
 //! order in the mark of its second frame. With the owners' locations a machine so takes 11 bytes
 //! a frame, and looking for a free buddy touches only the marks, 64 frames a cache line.
 
+mod singles;
+
 use alloc::vec;
 use alloc::vec::Vec;
 
@@ -314,41 +316,6 @@ impl FrameTable {
         self.set_word(frame, owner);
         self.location[owner as usize] = !frame.0;
         self.recount(frame, order, Mobility::Free, mobility);
-    }
-
-    /// Allocates a run of frames that are on no list as blocks of a single frame each, to `owner`
-    /// and the owners after it. As [`allocate`](FrameTable::allocate) for each of them, at a
-    /// fraction of the cost.
-    pub fn allocate_singles(
-        &mut self,
-        start: Frame,
-        frames: u32,
-        mobility: Mobility,
-        owner: Owner,
-    ) {
-        let (first, count) = (start.index(), frames as usize);
-        debug_assert!(
-            self.marks[first..first + count]
-                .iter()
-                .all(|&mark| Mark(mark).state() == State::Inside),
-            "{start:?}"
-        );
-        let head = Mark::head(State::Allocated, mobility as u8, Order::BASE);
-        self.marks[first..first + count].fill(head.0);
-        for (owner, frame) in (owner..).zip(start.0..start.0 + frames) {
-            self.set_word(Frame(frame), owner);
-        }
-        let locations = &mut self.location[owner as usize..owner as usize + count];
-        for (location, frame) in locations.iter_mut().zip(start.0..) {
-            *location = !frame;
-        }
-        let mut at = start.0;
-        while at < start.0 + frames {
-            let end = (at + 1).next_multiple_of(u32::from(BlockCounts::FRAMES));
-            let here = end.min(start.0 + frames) - at;
-            self.blocks[Frame(at).pageblock()].change(Mobility::Free, mobility, here as u16);
-            at += here;
-        }
     }
 
     /// Takes an allocated block from its owner and returns its order: its frames count as free

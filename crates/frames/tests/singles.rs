@@ -96,11 +96,14 @@ fn compare<P: Placement + Clone>(layout: &Layout, placement: P, steps: &[Step]) 
             }
             Step::Free { from, count, cpu } if !held.is_empty() => {
                 let from = from.index(held.len());
-                for owner in held.drain(from..(from + count).min(held.len())) {
-                    let frame = table.block_of(owner).unwrap();
-                    assert_eq!(plain_table.block_of(owner), Some(frame));
-                    batches.free(&mut table, frame, cpu);
+                let freed: Vec<Owner> = held.drain(from..(from + count).min(held.len())).collect();
+                for &owner in &freed {
+                    let frame = plain_table.block_of(owner).unwrap();
+                    assert_eq!(table.block_of(owner), Some(frame));
                     plain.free(&mut plain_table, frame, cpu);
+                }
+                for row in freed.chunk_by(|owner, next| owner + 1 == *next) {
+                    batches.free_singles(&mut table, row[0]..row[row.len() - 1] + 1, cpu);
                 }
             }
             Step::Free { .. } => {}

@@ -1,11 +1,12 @@
 //! How long a simulated server of a fleet takes, and what is left of its memory.
 //!
 //! ```text
-//! cargo run --release -p prairie-lab --example fleet_rate [SERVERS] [GIB] [DAYS] [SYSTEMS]
+//! cargo run --release -p prairie-lab --example fleet_rate [SERVERS] [GIB] [DAYS] [SYSTEMS] [whole]
 //! ```
 //!
-//! One server after another on one thread, each workload in turn, under `linux,contiguitas`. Times are
-//! of CPU; the last lines say what a day of a server costs under each system, mean over workloads.
+//! One server after another on one thread, each workload in turn, under `linux,contiguitas`. Each
+//! lives for a time drawn for it, up to so many days, or with `whole` for exactly that. Times are of
+//! CPU; the last lines say what a day of a server costs under each system, mean over workloads.
 
 use std::error::Error;
 
@@ -23,6 +24,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (servers, gib, days) = (number(4.0)? as u64, number(64.0)?, number(1.0)?);
     let systems = std::env::args().nth(4).unwrap_or("linux,contiguitas".to_owned());
     let systems: Vec<Variant> = systems.split(',').map(str::parse).collect::<Result<_, _>>()?;
+    let whole = match std::env::args().nth(5).as_deref() {
+        None => false,
+        Some("whole") => true,
+        Some(other) => {
+            return Err(format!("`{other}` is not `whole`, which is all it could be").into());
+        }
+    };
     let workloads = SHIPPED.iter().filter_map(|(name, _)| Workload::shipped(name)).collect();
     let frames = (gib * 262_144.0) as u64;
     let mut study = Study { workloads, systems: Vec::new(), frames, days, seed: 1 };
@@ -34,7 +42,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         for (system, sum) in systems.iter().zip(&mut sums) {
             study.systems = vec![system.clone()];
             let begin = cpu_seconds();
-            let rows = study.server(server)?;
+            let rows = match whole {
+                true => study.server_after(server, days * 86_400.0)?,
+                false => study.server(server)?,
+            };
             let seconds = cpu_seconds() - begin;
             print(&rows[0], seconds);
             *sum += a_day(&rows[0], seconds);

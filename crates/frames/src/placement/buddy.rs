@@ -13,6 +13,7 @@ use super::zonelist::{Depth, Zonelists, allows, is_above};
 use super::{Counter, Placement, Request};
 use crate::free_area::{End, FreeArea, ORDERS};
 use crate::layout::{Frame, Layout, Zone};
+use crate::run::Run;
 use crate::table::{FrameTable, Owner};
 use crate::{MigrateType, Order, ZoneKind};
 
@@ -68,13 +69,11 @@ impl BuddyZone {
         if list.is_empty() {
             let mut left = batch as u32;
             while left > 0 {
-                let taken = self.area.take_run(table, Order::BASE, 0, left, |table, frame| {
-                    table.set_cached(frame, Order::BASE, 0);
-                    list.push_back(frame);
-                });
-                if taken == 0 {
-                    break;
-                }
+                let found = self.area.take_run(table, Order::BASE, 0, left);
+                let Some((start, taken)) = found else { break };
+                let run = Run::upward(start, taken);
+                table.set_run_cached(&run, 0);
+                list.extend(run.iter());
                 left -= taken;
             }
         }

@@ -30,6 +30,7 @@ mod watermark;
 mod zone;
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 pub use config::Config;
 pub use fallback::Fallback;
@@ -241,31 +242,6 @@ impl Linux {
         }
     }
 
-    /// Allocates up to `count` single frames of those that the list of the request's CPU holds, and
-    /// returns how many. Taking from it changes no watermark, so that all of them would have come
-    /// from there.
-    fn allocate_listed(
-        &mut self,
-        table: &mut FrameTable,
-        request: &Request,
-        owner: Owner,
-        count: u32,
-    ) -> u32 {
-        if !self.config.per_cpu_lists || self.several_nodes {
-            return 0;
-        }
-        let migrate_type = self.type_of(request);
-        let flags = AllocFlags::fast(request, migrate_type, &self.config);
-        let highest = request.highest_zone;
-        let allows = |&&zone: &&usize| {
-            self.zones[zone].watermark_fast(Order::BASE, highest, Depth::Low, flags)
-        };
-        let zonelist = self.zonelists.get(request.node, highest);
-        let Some(&zone) = zonelist.iter().find(allows) else { return 0 };
-        let owners = owner..owner + count;
-        self.zones[zone].take_listed(table, migrate_type, request.cpu, owners, request.mobility)
-    }
-
     /// The type whose lists serve a request (`gfp_migratetype`).
     fn type_of(&self, request: &Request) -> MigrateType {
         match request.migrate_type {
@@ -327,22 +303,43 @@ impl Placement for Linux {
         Some(frame)
     }
 
-    fn allocate_singles(
+    /// What the list of the request's CPU holds. Taking from it changes no watermark, so that all
+    /// of these would have come from there.
+    fn allocate_listed(
         &mut self,
         table: &mut FrameTable,
         request: &Request,
-        owner: Owner,
-        count: u32,
+        owners: Range<Owner>,
     ) -> u32 {
-        let mut done = 0;
-        while done < count {
-            let listed = self.allocate_listed(table, request, owner + done, count - done);
-            if listed == 0 && self.allocate(table, request, owner + done).is_none() {
-                break;
-            }
-            done += listed.max(1);
+        if !self.config.per_cpu_lists || self.several_nodes {
+            return 0;
         }
-        done
+        let migrate_type = self.type_of(request);
+        let flags = AllocFlags::fast(request, migrate_type, &self.config);
+        let highest = request.highest_zone;
+        let allows = |&&zone: &&usize| {
+            self.zones[zone].watermark_fast(Order::BASE, highest, Depth::Low, flags)
+        };
+        let zonelist = self.zonelists.get(request.node, highest);
+        let Some(&zone) = zonelist.iter().find(allows) else { return 0 };
+        self.zones[zone].take_listed(table, migrate_type, request.cpu, owners, request.mobility)
+    }
+
+    fn free_singles(&mut self, table: &mut FrameTable, mut owners: Range<Owner>, cpu: u16) {
+        while !owners.is_empty() {
+            let run = table.run_of(owners.clone());
+            owners.start += run.frames();
+            let Range { start, end } = run.numbers();
+            let (zone, migrate_type) = (self.zone_of(Frame(start)), self.blocks.get(Frame(start)));
+            let through_cpu = self.config.per_cpu_lists && migrate_type != MigrateType::Isolate;
+            let (zone, mut context) = self.at(table, zone);
+            // Two zones may share a pageblock.
+            if through_cpu && zone.zone.contains(Frame(end - 1)) {
+                zone.free_run_through_cpu(&mut context, run, migrate_type, cpu);
+            } else {
+                run.iter().for_each(|frame| self.free(table, frame, cpu));
+            }
+        }
     }
 
     #[inline]

@@ -267,28 +267,6 @@ impl Regions {
         self.search(table, request, depth)
     }
 
-    /// Allocates to `owners` what the list of the request's CPU holds of single frames, as far as it
-    /// goes, and returns how many there were. Taking from it changes nothing that decides where the
-    /// next one comes from.
-    fn allocate_listed(
-        &mut self,
-        table: &mut FrameTable,
-        request: &Request,
-        owners: Range<Owner>,
-    ) -> u32 {
-        let region = Region::of(request.mobility);
-        let here = self.node_index(request.node);
-        let found = self.nodes[here].nearest.iter().find_map(|&node| {
-            let mut zones = self.eligible(node, region, request.highest_zone);
-            zones.find(|&zone| self.zones[zone].allows(request, region, Depth::Low))
-        });
-        let Some(zone) = found else { return 0 };
-        let taken =
-            self.zones[zone].take_listed(table, region, request.cpu, owners, request.mobility);
-        self.nodes[here].pressure[region as usize].requests += taken;
-        taken
-    }
-
     /// As [`take`](Regions::take), for a request that was counted before.
     fn search(&mut self, table: &mut FrameTable, request: &Request, depth: Depth) -> Option<Frame> {
         let region = Region::of(request.mobility);
@@ -405,22 +383,25 @@ impl Placement for Regions {
         Some(frame)
     }
 
-    fn allocate_singles(
+    /// What the list of the request's CPU holds. Taking from it changes nothing that decides where
+    /// the next one comes from.
+    fn allocate_listed(
         &mut self,
         table: &mut FrameTable,
         request: &Request,
-        owner: Owner,
-        count: u32,
+        owners: Range<Owner>,
     ) -> u32 {
-        let mut done = 0;
-        while done < count {
-            let listed = self.allocate_listed(table, request, owner + done..owner + count);
-            if listed == 0 && self.allocate(table, request, owner + done).is_none() {
-                break;
-            }
-            done += listed.max(1);
-        }
-        done
+        let region = Region::of(request.mobility);
+        let here = self.node_index(request.node);
+        let found = self.nodes[here].nearest.iter().find_map(|&node| {
+            let mut zones = self.eligible(node, region, request.highest_zone);
+            zones.find(|&zone| self.zones[zone].allows(request, region, Depth::Low))
+        });
+        let Some(zone) = found else { return 0 };
+        let taken =
+            self.zones[zone].take_listed(table, region, request.cpu, owners, request.mobility);
+        self.nodes[here].pressure[region as usize].requests += taken;
+        taken
     }
 
     fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16) {
@@ -432,6 +413,25 @@ impl Placement for Regions {
                 self.zones[zone].give_through_cpu(table, frame, border, cpu);
             }
             order => self.give(table, frame, order),
+        }
+    }
+
+    fn free_singles(&mut self, table: &mut FrameTable, mut owners: Range<Owner>, cpu: u16) {
+        while !owners.is_empty() {
+            let run = table.run_of(owners.clone());
+            owners.start += run.frames();
+            let start = Frame(run.numbers().start);
+            let zone = self.zone_of(start).expect("a frame outside every zone");
+            let strays = self.outsiders.strays_in(start.pageblock()) > 0;
+            let border = self.nodes[self.zones[zone].node].border;
+            let zone = &mut self.zones[zone];
+            // Two zones may share a pageblock.
+            let in_zone = zone.zone.contains(Frame(run.numbers().end - 1));
+            if zone.per_cpu.batch > 0 && in_zone && !strays {
+                zone.give_run_through_cpu(table, run, border, cpu);
+            } else {
+                run.iter().for_each(|frame| self.free(table, frame, cpu));
+            }
         }
     }
 

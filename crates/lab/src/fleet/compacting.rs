@@ -4,6 +4,8 @@
 //! A server of a fleet has no clock finer than its steps. A wake-up of the placement's upkeep
 //! stands for one of the daemon; it comes every thousand operations, some seconds apart.
 
+use core::ops::Range;
+
 use frames::compaction::kcompactd::Kcompactd;
 use frames::compaction::score::{Proactive, node_score};
 use frames::compaction::{COSTLY, Compactable, Compactor, Cost, Direct, Outcome, Plain, Priority};
@@ -11,7 +13,7 @@ use frames::indices::FreeBlocks;
 use frames::placement::zonelist::Depth;
 use frames::placement::{Counter, Placement, Request, gfp};
 use frames::table::Owner;
-use frames::{Frame, FrameTable, Layout, MigrateType, Order, ZoneKind};
+use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, ZoneKind};
 
 /// Times in a row that a request in defrag mode is sent back to reclaim. Half as often as a server
 /// of a fleet asks again, so that none fails for it.
@@ -187,8 +189,21 @@ impl<P: Compactable> Placement for Compacting<P> {
         self.placement.allocate(table, request, owner)
     }
 
+    fn allocate_listed(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owners: Range<Owner>,
+    ) -> u32 {
+        self.placement.allocate_listed(table, request, owners)
+    }
+
     fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16) {
         self.placement.free(table, frame, cpu);
+    }
+
+    fn free_singles(&mut self, table: &mut FrameTable, owners: Range<Owner>, cpu: u16) {
+        self.placement.free_singles(table, owners, cpu);
     }
 
     fn maintain(&mut self, table: &mut FrameTable) {
@@ -205,6 +220,14 @@ impl<P: Compactable> Placement for Compacting<P> {
 
     fn pin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) -> bool {
         self.placement.pin_block(table, owner, order)
+    }
+
+    fn unpin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) {
+        self.placement.unpin_block(table, owner, order);
+    }
+
+    fn free_for(&self, mobility: Mobility) -> Option<u64> {
+        self.placement.free_for(mobility)
     }
 
     fn free_blocks(&self, zone: usize) -> Vec<(MigrateType, Vec<u64>)> {

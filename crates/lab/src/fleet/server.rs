@@ -432,16 +432,22 @@ impl<'a, P: Placement> Server<'a, P> {
         for (at, pages) in list.iter().enumerate() {
             let ahead = AHEAD.map(|distance| list.get(at + distance).copied());
             fetch_ahead(&self.table, ahead);
-            (pages.owner..pages.owner + pages.count).for_each(|owner| self.release_page(owner));
-            self.page_owners.give(*pages);
+            self.release_pages(*pages);
         }
     }
 
-    fn release_page(&mut self, owner: Owner) {
-        self.pass(1);
-        let frame = self.table.block_of(owner).expect("what is held lies somewhere");
-        self.placement.free(&mut self.table, frame, self.cpu);
-        self.free += 1;
+    /// Frees pages with numbers in a row: together, as far as no upkeep comes between.
+    fn release_pages(&mut self, pages: Pages) {
+        let (mut at, end) = (pages.owner, pages.owner + pages.count);
+        while at < end {
+            let until_upkeep = MAINTENANCE_EVERY - 1 - self.operations % MAINTENANCE_EVERY;
+            let count = (end - at).min(until_upkeep.max(1) as u32);
+            self.pass(u64::from(count));
+            self.placement.free_singles(&mut self.table, at..at + count, self.cpu);
+            at += count;
+        }
+        self.free += u64::from(pages.count);
+        self.page_owners.give(pages);
     }
 
     /// Counts operations, and lets the system do its upkeep from time to time.
@@ -489,8 +495,7 @@ impl<'a, P: Placement> Server<'a, P> {
                     _ => self.cache.push_back(Pages { owner: at, count: 1 }),
                 }
             } else {
-                self.release_page(at);
-                self.page_owners.give(Pages { owner: at, count: 1 });
+                self.release_pages(Pages { owner: at, count: 1 });
                 self.cached -= 1;
             }
             at += 1;

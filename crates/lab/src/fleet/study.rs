@@ -70,8 +70,22 @@ impl Study {
     /// # Errors
     /// If the machine has too little or too much memory for a layout.
     pub fn server(&self, number: u64) -> Result<Vec<Row>, LayoutError> {
+        self.simulate(number, None)
+    }
+
+    /// As [`server`](Study::server), for a server that is looked at so many seconds after boot
+    /// instead of after the time that is drawn for it.
+    ///
+    /// # Errors
+    /// If the machine has too little or too much memory for a layout.
+    pub fn server_after(&self, number: u64, seconds: f64) -> Result<Vec<Row>, LayoutError> {
+        self.simulate(number, Some(seconds))
+    }
+
+    fn simulate(&self, number: u64, uptime: Option<f64>) -> Result<Vec<Row>, LayoutError> {
         let layout = self.layout()?;
-        Ok(self.systems.iter().map(|system| self.under(system, number, &layout)).collect())
+        let under = |system| self.under(system, number, &layout, uptime);
+        Ok(self.systems.iter().map(under).collect())
     }
 
     /// The zones of every server.
@@ -91,9 +105,9 @@ impl Study {
         layout(&shape)
     }
 
-    fn under(&self, system: &Variant, number: u64, layout: &Layout) -> Row {
+    fn under(&self, system: &Variant, number: u64, layout: &Layout, uptime: Option<f64>) -> Row {
         let linux = |config| Linux::new(layout, Config { cpus_per_node: CPUS, ..config });
-        system.place(layout, None, linux, Life { study: self, system, number, layout })
+        system.place(layout, None, linux, Life { study: self, system, number, layout, uptime })
     }
 
     /// What a server runs.
@@ -113,15 +127,18 @@ struct Life<'a> {
     system: &'a Variant,
     number: u64,
     layout: &'a Layout,
+    /// Seconds, if they are not to be drawn.
+    uptime: Option<f64>,
 }
 
 impl Visitor for Life<'_> {
     type Out = Row;
 
     fn visit<P: Placement + Send + 'static>(self, placement: P) -> Row {
-        let Life { study, system, number, layout } = self;
+        let Life { study, system, number, layout, uptime } = self;
         let (workload, mut random) = (study.workload(number), study.chance(number));
-        let uptime = (0.02 + 0.98 * random.share()) * study.days * DAY;
+        let drawn = (0.02 + 0.98 * random.share()) * study.days * DAY;
+        let uptime = uptime.unwrap_or(drawn);
         let mut server = Server::boot(workload, layout, placement, random);
         server.live_until(uptime);
         if cfg!(debug_assertions) {

@@ -14,6 +14,7 @@ use crate::free_area::End;
 use crate::layout::Frame;
 use crate::placement::Request;
 use crate::placement::zonelist::Depth;
+use crate::run::Run;
 use crate::table::{FrameTable, Owner};
 
 impl FreeBsd {
@@ -46,7 +47,8 @@ impl FreeBsd {
                     break;
                 };
                 let frames = run.end.0 - run.start.0;
-                table.allocate_singles(run.start, frames, request.mobility, owner + done);
+                let singles = Run::upward(run.start, frames);
+                table.allocate_run(&singles, request.mobility, owner + done);
                 done += frames;
                 match runs[before..].last() {
                     // Blocks that happen to follow one another are one run.

@@ -8,7 +8,7 @@ use super::slow_path::COSTLY;
 use super::zone::LinuxZone;
 use super::{Config, Context};
 use crate::layout::{Frame, ZoneSpan};
-use crate::placement::run::Run;
+use crate::run::Run;
 use crate::table::{FrameTable, Owner, State};
 use crate::{MigrateType, Mobility, Order};
 
@@ -162,10 +162,8 @@ impl LinuxZone {
         let pages = self.per_cpu_pages(cpu);
         let list = &mut pages.lists[list_of(migrate_type, Order::BASE)];
         let taken = list.len().min(owners.len());
-        list.range(..taken).for_each(|&frame| table.prefetch_frame(frame));
-        for (frame, owner) in list.drain(..taken).zip(owners) {
-            table.allocate(frame, Order::BASE, mobility, owner);
-        }
+        table.prefetch_rows(list.range(..taken).copied());
+        table.allocate_cached(list.drain(..taken), mobility, owners.start);
         // Each attempt halves it.
         pages.free_factor = pages.free_factor.checked_shr(taken as u32).unwrap_or(0);
         pages.count -= taken as u32;
@@ -193,11 +191,17 @@ impl LinuxZone {
             // Balancing with the contiguous memory allocator's areas is decided block by block.
             if !flags.has(AllocFlags::CMA) {
                 let (table, list) = (&mut *context.table, migrate_type.index());
-                let taken = self.area.take_run(table, order, list, left, |table, frame| {
-                    table.set_cached(frame, order, list as u8);
-                    blocks.push_back(frame);
-                });
-                if taken > 0 {
+                if let Some((start, taken)) = self.area.take_run(table, order, list, left) {
+                    if order == Order::BASE {
+                        table.set_run_cached(&Run::upward(start, taken), list as u8);
+                    }
+                    for at in 0..taken {
+                        let frame = start.offset(u64::from(at) << order.get());
+                        if order > Order::BASE {
+                            table.set_cached(frame, order, list as u8);
+                        }
+                        blocks.push_back(frame);
+                    }
                     left -= taken;
                     continue;
                 }
@@ -240,6 +244,32 @@ impl LinuxZone {
         if flush || pages.count >= high {
             let frames = if flush { pages.count } else { pages.frames_to_free(high, batch) };
             self.drain_frames(context, frames, cpu, list);
+        }
+    }
+
+    /// Frees the single frames of a run within a pageblock through a CPU's list, as
+    /// [`free_through_cpu`](LinuxZone::free_through_cpu) would one after another.
+    pub(super) fn free_run_through_cpu(
+        &mut self,
+        context: &mut Context<'_>,
+        mut run: Run,
+        migrate_type: MigrateType,
+        cpu: u16,
+    ) {
+        context.table.release_to_cache(&run, migrate_type as u8);
+        let list = list_of(migrate_type, Order::BASE);
+        let Pageset { batch, high } = self.pageset;
+        let high = if self.reclaim_active { high.min(batch.saturating_mul(4)) } else { high };
+        while run.frames() > 0 {
+            let pages = self.per_cpu_pages(cpu);
+            // The list is looked at once it is full.
+            let part = run.take(high.saturating_sub(pages.count).max(1));
+            part.iter().for_each(|frame| pages.lists[list].push_front(frame));
+            pages.count += part.frames();
+            if pages.count >= high {
+                let frames = pages.frames_to_free(high, batch);
+                self.drain_frames(context, frames, cpu, list);
+            }
         }
     }
 
@@ -291,9 +321,8 @@ impl LinuxZone {
     /// Frees frames that left a per-CPU list one after another, in the largest blocks that they make.
     fn free_run(&mut self, context: &mut Context<'_>, mut run: Run) {
         while let Some((frame, order)) = run.next_part() {
-            for inside in 1..order.frames() {
-                context.table.set_inside(frame.offset(inside));
-            }
+            let rest = Run::upward(frame.offset(1), order.frames() as u32 - 1);
+            context.table.set_run_inside(&rest);
             self.free_cached(context, frame, order);
             context.counts.pcp_drained += order.frames() - 1;
         }
@@ -354,7 +383,12 @@ fn run_at_tail(table: &FrameTable, first: Frame, list: &mut VecDeque<Frame>, mor
 /// there for long, and each takes a few misses of its own.
 #[inline]
 fn fetch_ahead(table: &FrameTable, list: &VecDeque<Frame>) {
-    let from_tail = |distance: usize| list.len().checked_sub(distance).map(|at| list[at]);
+    let from_tail = |distance: usize| {
+        let at = list.len().checked_sub(distance)?;
+        // What lies beside the frame before it has been fetched with that.
+        let before = list.get(at + 1).copied().unwrap_or(Frame::NONE);
+        Some(list[at]).filter(|frame| !frame.shares_line(before))
+    };
     if let Some(frame) = from_tail(16) {
         table.prefetch_frame(frame);
     }

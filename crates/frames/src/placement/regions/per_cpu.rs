@@ -13,6 +13,7 @@ use super::space::Pick;
 use super::{PER_REGION, Region, RegionZone, Regions};
 use crate::layout::Frame;
 use crate::placement::buddy;
+use crate::run::Run;
 use crate::table::{FrameTable, Owner, State};
 use crate::{Mobility, Order};
 
@@ -24,7 +25,7 @@ const HIGH_BATCHES: usize = 6;
 pub(super) struct PerCpu {
     by_cpu: Vec<[VecDeque<Frame>; PER_REGION]>,
     /// Frames that go to or from a list at once; 0 if there are no lists.
-    batch: usize,
+    pub(super) batch: usize,
     /// Frames on all lists, by region.
     frames: [u64; PER_REGION],
 }
@@ -81,21 +82,17 @@ impl RegionZone {
         pick: Pick,
         cpu: u16,
     ) -> Option<Frame> {
-        let mut left = self.per_cpu.batch as u64;
+        let mut left = self.per_cpu.batch as u32;
         if order != Order::BASE || left == 0 {
             return self.space.take(table, region, order, pick);
         }
         let list = self.per_cpu.list(cpu, region);
         let had = list.len() as u64;
         while had == 0 && left > 0 {
-            let taken = self.space.take_run(table, region, left, pick, |table, frame| {
-                table.set_cached(frame, Order::BASE, region as u8);
-                list.push_front(frame);
-            });
-            if taken == 0 {
-                break;
-            }
-            left -= taken;
+            let Some(run) = self.space.take_run(table, region, left, pick) else { break };
+            table.set_run_cached(&run, region as u8);
+            run.iter().for_each(|frame| list.push_front(frame));
+            left -= run.frames();
         }
         let frame = list.pop_back();
         let has = list.len() as u64;
@@ -117,10 +114,8 @@ impl RegionZone {
         let list = self.per_cpu.list(cpu, region);
         let taken = list.len().min(owners.len());
         let left = list.len() - taken;
-        list.range(left..).for_each(|&frame| table.prefetch_frame(frame));
-        for (frame, owner) in list.drain(left..).rev().zip(owners) {
-            table.allocate(frame, Order::BASE, mobility, owner);
-        }
+        table.prefetch_rows(list.range(left..).copied());
+        table.allocate_cached(list.drain(left..).rev(), mobility, owners.start);
         self.per_cpu.frames[region as usize] -= taken as u64;
         taken as u32
     }
@@ -146,6 +141,30 @@ impl RegionZone {
         if list.len() >= batch * HIGH_BATCHES {
             self.space.give_singles(table, list.drain(..batch), region, border);
             self.per_cpu.frames[region as usize] -= batch as u64;
+        }
+    }
+
+    /// Frees the single frames of a run within a pageblock as
+    /// [`give_through_cpu`](RegionZone::give_through_cpu) would one after another.
+    pub(super) fn give_run_through_cpu(
+        &mut self,
+        table: &mut FrameTable,
+        mut run: Run,
+        border: Frame,
+        cpu: u16,
+    ) {
+        let region = Region::at(Frame(run.numbers().start), border);
+        let batch = self.per_cpu.batch;
+        table.release_to_cache(&run, region as u8);
+        self.per_cpu.frames[region as usize] += u64::from(run.frames());
+        while run.frames() > 0 {
+            let list = self.per_cpu.list(cpu, region);
+            let part = run.take((batch * HIGH_BATCHES - list.len()) as u32);
+            list.extend(part.iter());
+            if list.len() >= batch * HIGH_BATCHES {
+                self.space.give_singles(table, list.drain(..batch), region, border);
+                self.per_cpu.frames[region as usize] -= batch as u64;
+            }
         }
     }
 

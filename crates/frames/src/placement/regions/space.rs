@@ -12,7 +12,7 @@ use super::{PER_REGION, Region};
 use crate::bit_tree::BitTree;
 use crate::free_area::ORDERS;
 use crate::layout::Frame;
-use crate::placement::run::Run;
+use crate::run::Run;
 use crate::table::{FrameTable, State};
 use crate::{Mobility, Order};
 
@@ -202,7 +202,7 @@ impl Space {
     }
 
     /// Takes up to `wanted` single frames as [`take`](Space::take) would one by one, as far as the
-    /// first block that it finds has them, and hands each to `hand`. Returns how many there were.
+    /// first block that it finds has them. `None` if there is none.
     ///
     /// What is left of a block is the smallest that the next frame could be cut from, so that the
     /// block is used up from its far end and the rest stays in the largest blocks that fit.
@@ -210,33 +210,25 @@ impl Space {
         &mut self,
         table: &mut FrameTable,
         region: Region,
-        wanted: u64,
+        wanted: u32,
         pick: Pick,
-        mut hand: impl FnMut(&mut FrameTable, Frame),
-    ) -> u64 {
-        let Some(start) = self.choose(region, Order::BASE, pick) else {
-            return 0;
-        };
+    ) -> Option<Run> {
+        let start = self.choose(region, Order::BASE, pick)?;
         self.cursor = start;
-        let frames = self.remove(table, start).frames();
+        let frames = self.remove(table, start).frames() as u32;
         let taken = wanted.min(frames);
-        let rest = match region {
-            Region::Unmovable => {
-                (0..taken).for_each(|at| hand(table, start.offset(at)));
-                start.offset(taken)..start.offset(frames)
-            }
-            Region::Movable => {
-                (frames - taken..frames).rev().for_each(|at| hand(table, start.offset(at)));
-                start..start.offset(frames - taken)
-            }
+        let end = start.0 + frames;
+        let (run, rest) = match region {
+            Region::Unmovable => (Run::upward(start, taken), start.0 + taken..end),
+            Region::Movable => (Run::downward(Frame(end - taken), taken), start.0..end - taken),
         };
-        let mut at = rest.start;
-        while at < rest.end {
-            let order = at.largest_block(rest.end, Order::LARGEST_FREE);
+        let mut at = Frame(rest.start);
+        while at.0 < rest.end {
+            let order = at.largest_block(Frame(rest.end), Order::LARGEST_FREE);
             self.insert(table, at, order, region);
             at = at.offset(order.frames());
         }
-        taken
+        Some(run)
     }
 
     /// Takes a block of `order` from the unmovable region, as near to the border as the smallest
@@ -296,21 +288,12 @@ impl Space {
         region: Region,
         border: Frame,
     ) {
-        let mut give = |mut run: Run| {
+        Run::each(frames, |mut run| {
+            table.set_run_inside(&run);
             while let Some((frame, order)) = run.next_part() {
-                (0..order.frames()).for_each(|inside| table.set_inside(frame.offset(inside)));
                 self.give(table, frame, order, region, border);
             }
-        };
-        let mut run: Option<Run> = None;
-        for frame in frames {
-            if !run.as_mut().is_some_and(|run| run.extend(frame))
-                && let Some(ended) = run.replace(Run::of(frame))
-            {
-                give(ended);
-            }
-        }
-        run.into_iter().for_each(give);
+        });
     }
 
     /// Compares trees, counts and totals with the table.

@@ -9,6 +9,7 @@ pub mod freebsd;
 pub mod gfp;
 pub mod linux;
 pub mod lists;
+mod reached;
 pub mod regions;
 pub mod stepwise;
 pub mod superpageblocks;

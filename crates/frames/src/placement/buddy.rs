@@ -8,6 +8,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use super::reached::{Reached, reach};
 use super::stepwise::Stepwise;
 use super::zonelist::{Depth, Zonelists, allows, is_above};
 use super::{Counter, Placement, Request};
@@ -22,7 +23,7 @@ use crate::{MigrateType, Order, ZoneKind};
 pub struct Buddy {
     zones: Vec<BuddyZone>,
     zonelists: Zonelists,
-    counts: Counts,
+    reached: Reached,
 }
 
 #[derive(Clone, Debug)]
@@ -35,18 +36,11 @@ struct BuddyZone {
     batch: usize,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Counts {
-    below_low: u64,
-    below_min: u64,
-    failed: u64,
-}
-
 impl Buddy {
     /// An allocator for `layout` that has no memory yet. Blocks are at most of order `largest`.
     pub fn new(layout: &Layout, largest: Order) -> Buddy {
         let zones = layout.zones().iter().map(|zone| BuddyZone::new(zone, largest)).collect();
-        Buddy { zones, zonelists: Zonelists::new(layout), counts: Counts::default() }
+        Buddy { zones, zonelists: Zonelists::new(layout), reached: Reached::default() }
     }
 }
 
@@ -136,15 +130,7 @@ impl Placement for Buddy {
         request: &Request,
         owner: Owner,
     ) -> Option<Frame> {
-        for depth in Depth::EACH {
-            if let Some(frame) = self.attempt(table, request, owner, depth) {
-                self.counts.below_low += u64::from(depth == Depth::Min);
-                self.counts.below_min += u64::from(depth == Depth::All);
-                return Some(frame);
-            }
-        }
-        self.counts.failed += 1;
-        None
+        reach(self, table, request, owner, |buddy| &mut buddy.reached)
     }
 
     fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16) {
@@ -166,20 +152,7 @@ impl Placement for Buddy {
     }
 
     fn counters(&self) -> Vec<Counter> {
-        let Counts { below_low, below_min, failed } = self.counts;
-        vec![
-            Counter {
-                name: "below_low",
-                meaning: "allocations that no zone could serve above its low watermark",
-                value: below_low,
-            },
-            Counter {
-                name: "below_min",
-                meaning: "allocations that no zone could serve above its min watermark",
-                value: below_min,
-            },
-            Counter { name: "failed", meaning: "allocations that nothing fitted", value: failed },
-        ]
+        self.reached.counters().into()
     }
 
     fn validate(&self, table: &FrameTable) {

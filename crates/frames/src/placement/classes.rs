@@ -33,8 +33,8 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use self::zone::ClassZone;
-use super::stepwise::Stepwise;
-use super::zonelist::{Depth, Zonelists};
+use super::reached::{Reached, reach};
+use super::zonelist::Zonelists;
 use super::{Counter, Placement, Request};
 use crate::layout::{Frame, Layout};
 use crate::table::{FrameTable, Owner};
@@ -91,9 +91,7 @@ pub struct Classes {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    below_low: u64,
-    below_min: u64,
-    failed: u64,
+    reached: Reached,
     searches: u64,
     searched: u64,
     stolen: u64,
@@ -152,15 +150,7 @@ impl Placement for Classes {
         request: &Request,
         owner: Owner,
     ) -> Option<Frame> {
-        for depth in Depth::EACH {
-            if let Some(frame) = self.attempt(table, request, owner, depth) {
-                self.counts.below_low += u64::from(depth == Depth::Min);
-                self.counts.below_min += u64::from(depth == Depth::All);
-                return Some(frame);
-            }
-        }
-        self.counts.failed += 1;
-        None
+        reach(self, table, request, owner, |classes| &mut classes.counts.reached)
     }
 
     fn free(&mut self, table: &mut FrameTable, frame: Frame, _cpu: u16) {
@@ -192,7 +182,7 @@ impl Placement for Classes {
         let counter = |name, meaning, value| Counter { name, meaning, value };
         let [unmovable, movable, huge, free] = self.trees();
         let c = &self.counts;
-        vec![
+        let mut all = vec![
             counter("trees_unmovable", "trees that serve kernel memory", unmovable),
             counter("trees_movable", "trees that serve movable pages", movable),
             counter("trees_huge", "trees that serve huge pages", huge),
@@ -201,18 +191,9 @@ impl Placement for Classes {
             counter("searched", "trees looked at in those searches", c.searched),
             counter("stolen", "times that a CPU went over to a tree of a lower class", c.stolen),
             counter("demoted", "trees that passed to a lower class while in use", c.demoted),
-            counter(
-                "below_low",
-                "allocations that no zone could serve above its low watermark",
-                c.below_low,
-            ),
-            counter(
-                "below_min",
-                "allocations that no zone could serve above its min watermark",
-                c.below_min,
-            ),
-            counter("failed", "allocations that nothing fitted", c.failed),
-        ]
+        ];
+        all.extend(c.reached.counters());
+        all
     }
 
     fn validate(&self, table: &FrameTable) {

@@ -37,6 +37,7 @@ pub use self::daemon::Ran;
 use self::domain::{Domain, FreeLists};
 use self::reserv::Reservations;
 pub use self::reserv::{Reservation, SetAside};
+use super::reached::reach;
 use super::stepwise::Stepwise;
 use super::zonelist::{Depth, Zonelists};
 use super::{Counter, Placement, Request};
@@ -240,15 +241,7 @@ impl Placement for FreeBsd {
         request: &Request,
         owner: Owner,
     ) -> Option<Frame> {
-        for depth in Depth::EACH {
-            if let Some(frame) = self.attempt(table, request, owner, depth) {
-                self.counts.below_low += u64::from(depth == Depth::Min);
-                self.counts.below_min += u64::from(depth == Depth::All);
-                return Some(frame);
-            }
-        }
-        self.counts.failed += 1;
-        None
+        reach(self, table, request, owner, |freebsd| &mut freebsd.counts.reached)
     }
 
     /// A page goes back to the pool that it was last in, of which its mobility tells.

@@ -26,12 +26,12 @@ mod marks;
 mod reclaimability;
 mod zone;
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use self::marks::Marks;
 pub use self::reclaimability::{Division, Reclaimability};
 use self::zone::ListsZone;
+use super::reached::{Reached, reach};
 use super::stepwise::Stepwise;
 use super::zonelist::{Depth, Zonelists, allows, is_above};
 use super::{Counter, Placement, Request};
@@ -52,9 +52,7 @@ pub struct Lists {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    below_low: u64,
-    below_min: u64,
-    failed: u64,
+    reached: Reached,
     stolen_by_easy: u64,
     stolen_by_kernel: u64,
     claimed_by_easy: u64,
@@ -143,15 +141,7 @@ impl Placement for Lists {
         request: &Request,
         owner: Owner,
     ) -> Option<Frame> {
-        for depth in Depth::EACH {
-            if let Some(frame) = self.attempt(table, request, owner, depth) {
-                self.counts.below_low += u64::from(depth == Depth::Min);
-                self.counts.below_min += u64::from(depth == Depth::All);
-                return Some(frame);
-            }
-        }
-        self.counts.failed += 1;
-        None
+        reach(self, table, request, owner, |lists| &mut lists.counts.reached)
     }
 
     fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16) {
@@ -180,18 +170,8 @@ impl Placement for Lists {
     fn counters(&self) -> Vec<Counter> {
         let counts = &self.counts;
         let counter = |name, meaning, value| Counter { name, meaning, value };
-        vec![
-            counter(
-                "below_low",
-                "allocations that no zone could serve above its low watermark",
-                counts.below_low,
-            ),
-            counter(
-                "below_min",
-                "allocations that no zone could serve above its min watermark",
-                counts.below_min,
-            ),
-            counter("failed", "allocations that nothing fitted", counts.failed),
+        let mut all = counts.reached.counters().to_vec();
+        all.extend([
             counter(
                 "stolen_by_easy",
                 "blocks that easily reclaimed pages took from the kernel's lists",
@@ -213,7 +193,8 @@ impl Placement for Lists {
                 counts.claimed_by_kernel,
             ),
             counter("stolen_whole", "stolen blocks of which nothing was left", counts.stolen_whole),
-        ]
+        ]);
+        all
     }
 
     fn validate(&self, table: &FrameTable) {

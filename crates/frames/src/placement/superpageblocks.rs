@@ -31,7 +31,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use self::block::Superpageblock;
-use super::stepwise::Stepwise;
+use super::reached::{Reached, reach};
 use super::zonelist::{Depth, Zonelists};
 use super::{Counter, Placement, Request};
 use crate::layout::{Frame, Layout, Zone};
@@ -83,9 +83,7 @@ struct SuperZone {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    below_low: u64,
-    below_min: u64,
-    failed: u64,
+    reached: Reached,
     searches: u64,
     searched: u64,
     tainted: u64,
@@ -238,15 +236,7 @@ impl Placement for Superpageblocks {
         request: &Request,
         owner: Owner,
     ) -> Option<Frame> {
-        for depth in Depth::EACH {
-            if let Some(frame) = self.attempt(table, request, owner, depth) {
-                self.counts.below_low += u64::from(depth == Depth::Min);
-                self.counts.below_min += u64::from(depth == Depth::All);
-                return Some(frame);
-            }
-        }
-        self.counts.failed += 1;
-        None
+        reach(self, table, request, owner, |superpageblocks| &mut superpageblocks.counts.reached)
     }
 
     fn free(&mut self, table: &mut FrameTable, frame: Frame, _cpu: u16) {
@@ -284,7 +274,7 @@ impl Placement for Superpageblocks {
         let counter = |name, meaning, value| Counter { name, meaning, value };
         let (clean, tainted) = self.clean_and_tainted();
         let c = &self.counts;
-        vec![
+        let mut all = vec![
             counter("clean", "superpageblocks without unmovable pageblocks", clean as u64),
             counter("tainted", "superpageblocks with unmovable pageblocks", tainted as u64),
             counter("taintings", "times that a clean superpageblock was tainted", c.tainted),
@@ -301,18 +291,9 @@ impl Placement for Superpageblocks {
             counter("pages_moved", "pages that the worker moved", c.pages_moved),
             counter("pageblocks_emptied", "pageblocks that it emptied", c.pageblocks_emptied),
             counter("waited", "requests that waited for a pageblock to be emptied", c.waited),
-            counter(
-                "below_low",
-                "allocations that no zone could serve above its low watermark",
-                c.below_low,
-            ),
-            counter(
-                "below_min",
-                "allocations that no zone could serve above its min watermark",
-                c.below_min,
-            ),
-            counter("failed", "allocations that nothing fitted", c.failed),
-        ]
+        ];
+        all.extend(c.reached.counters());
+        all
     }
 
     fn validate(&self, table: &FrameTable) {

@@ -1,15 +1,13 @@
 //! What the placement counts, for reports.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::placement::Counter;
+use crate::placement::reached::Reached;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    pub(super) below_low: u64,
-    pub(super) below_min: u64,
-    pub(super) failed: u64,
+    pub(super) reached: Reached,
     pub(super) batches: u64,
     pub(super) batched_frames: u64,
     pub(super) batch_runs: u64,
@@ -26,18 +24,8 @@ pub(super) struct Counts {
 impl Counts {
     pub(super) fn list(&self) -> Vec<Counter> {
         let counter = |name, meaning, value| Counter { name, meaning, value };
-        vec![
-            counter(
-                "below_low",
-                "allocations that no zone could serve above its low watermark",
-                self.below_low,
-            ),
-            counter(
-                "below_min",
-                "allocations that no zone could serve above its min watermark",
-                self.below_min,
-            ),
-            counter("failed", "allocations that nothing fitted", self.failed),
+        let mut all = self.reached.counters().to_vec();
+        all.extend([
             counter("batches", "requests for many single frames at once", self.batches),
             counter("batched_frames", "frames that they were given", self.batched_frames),
             counter("batch_runs", "contiguous runs that those frames came in", self.batch_runs),
@@ -65,6 +53,7 @@ impl Counts {
             ),
             counter("compactd_runs", "times that compactd compacted a domain", self.compactd_runs),
             counter("pages_moved", "pages that compaction moved", self.pages_moved),
-        ]
+        ]);
+        all
     }
 }

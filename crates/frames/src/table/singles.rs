@@ -96,6 +96,13 @@ impl FrameTable {
         self.fill(run.numbers(), Mark::INSIDE);
     }
 
+    /// Has the host fetch what freeing the single frames of `owners` will touch. Wants their
+    /// locations, which are best fetched some time before. Changes nothing.
+    pub fn prefetch_owners(&self, owners: Range<Owner>) {
+        let locations = self.location.get(owners.start as usize..owners.end as usize);
+        self.prefetch_rows(locations.unwrap_or_default().iter().map(|&location| Frame(!location)));
+    }
+
     /// Has the host fetch what allocating frames that come one after another will touch.
     pub(crate) fn prefetch_rows(&self, frames: impl Iterator<Item = Frame>) {
         let mut before = Frame::NONE;

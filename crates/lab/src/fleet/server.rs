@@ -1,10 +1,12 @@
 //! One server's life.
 
+mod reclaim;
+
 use std::collections::VecDeque;
 
 use frames::placement::{Placement, Request, gfp};
 use frames::table::{Owner, mobility_of};
-use frames::{FrameTable, Layout, MigrateType, Mobility, Order, ZoneKind};
+use frames::{FrameTable, Layout, MigrateType, Order, ZoneKind};
 
 use super::demand::{Owners, PageOwners, Pages, Population};
 use super::workload::Workload;
@@ -23,9 +25,6 @@ const CPUS: u64 = 16;
 const AHEAD: [usize; 2] = [8, 4];
 /// Operations between two wake-ups of the system's own upkeep.
 const MAINTENANCE_EVERY: u64 = 1024;
-/// Frames that a failed request reclaims before it tries again, and how often it tries.
-const RECLAIM_FRAMES: u64 = 1024;
-const RETRIES: u32 = 16;
 
 /// What went wrong, as counts of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -380,38 +379,6 @@ impl<'a, P: Placement> Server<'a, P> {
         self.cpu = (self.operations / BURST % CPUS) as u16;
     }
 
-    /// Free frames that a request may come from, as far as reclaim can add to them: what it gives
-    /// back is movable memory for the most part.
-    fn available(&self, request: &Request) -> u64 {
-        let apart = match request.mobility {
-            Mobility::Movable => self.placement.free_for(Mobility::Movable),
-            _ => None,
-        };
-        apart.unwrap_or(self.free)
-    }
-
-    /// Reclaims if a request would leave less than the low mark.
-    fn keep_free(&mut self, request: &Request) {
-        let (available, frames) = (self.available(request), request.order.frames());
-        if available < self.marks.0 + frames {
-            self.reclaim(self.marks.1 + frames - available);
-        }
-    }
-
-    /// Reclaims and asks again for what found nothing, if it may wait; returns whether it came.
-    fn try_again(&mut self, request: &Request, owner: Owner) -> bool {
-        let may_wait = request.gfp_flags & gfp::DIRECT_RECLAIM != 0;
-        let mut tries = if may_wait { RETRIES } else { 0 };
-        while tries > 0 && self.reclaim(RECLAIM_FRAMES) {
-            self.pass(1);
-            if self.placement.allocate(&mut self.table, request, owner).is_some() {
-                return true;
-            }
-            tries -= 1;
-        }
-        false
-    }
-
     /// Frees all parts of a block.
     fn release(&mut self, owner: Owner, order: Order) {
         let mut at = owner;
@@ -458,52 +425,6 @@ impl<'a, P: Placement> Server<'a, P> {
             self.placement.maintain(&mut self.table);
         }
     }
-
-    /// Gives back at least `frames` of file pages, oldest first, or of reclaimable kernel memory
-    /// if there are none; returns whether anything was.
-    fn reclaim(&mut self, frames: u64) -> bool {
-        let wanted = self.free + frames;
-        let before = self.free;
-        // Each page is kept once more at most, so that this ends.
-        let mut looks = 4 * frames;
-        while self.free < wanted {
-            fetch_ahead(&self.table, AHEAD.map(|distance| self.cache.get(distance).copied()));
-            if looks > 0
-                && let Some(oldest) = self.cache.pop_front()
-            {
-                self.look_at(oldest, wanted, &mut looks);
-                continue;
-            }
-            let reclaimable = |kind: &&mut Population| {
-                kind.migrate_type == MigrateType::Reclaimable && kind.frames > 0
-            };
-            let Some(kind) = self.kernel.iter_mut().find(reclaimable) else { break };
-            let (owner, order) = kind.give_one().expect("it has frames");
-            self.release(owner, order);
-        }
-        self.free > before
-    }
-
-    /// Gives back each page of a file, or keeps it once more, until `wanted` frames are free.
-    fn look_at(&mut self, pages: Pages, wanted: u64, looks: &mut u64) {
-        let (mut at, end) = (pages.owner, pages.owner + pages.count);
-        while at < end && *looks > 0 && self.free < wanted {
-            *looks -= 1;
-            if self.random.share() < self.workload.used_again {
-                match self.cache.back_mut() {
-                    Some(last) if last.goes_on_with(at) => last.count += 1,
-                    _ => self.cache.push_back(Pages { owner: at, count: 1 }),
-                }
-            } else {
-                self.release_pages(Pages { owner: at, count: 1 });
-                self.cached -= 1;
-            }
-            at += 1;
-        }
-        if at < end {
-            self.cache.push_front(Pages { owner: at, count: end - at });
-        }
-    }
 }
 
 /// Has the host fetch where some pages lie, and what freeing others will touch.
@@ -512,7 +433,7 @@ fn fetch_ahead(table: &FrameTable, [far, near]: [Option<Pages>; 2]) {
         table.prefetch_location(pages.owner);
     }
     if let Some(pages) = near {
-        (pages.owner..pages.owner + pages.count).for_each(|owner| table.prefetch_block(owner));
+        table.prefetch_owners(pages.owner..pages.owner + pages.count);
     }
 }
 

@@ -5,6 +5,7 @@
 //! system's, with signals, triggers and the service manager.
 
 pub mod container;
+mod find;
 pub mod lines;
 pub mod run;
 mod slots;
@@ -22,9 +23,9 @@ use crate::guard::Guard;
 use crate::log::{Log, Verbosity};
 use crate::observation::{Idle, Observation, Room};
 use crate::series::Series;
-use crate::status::{CgroupStatus, Shared};
+use crate::status::Shared;
 use crate::world::cgroup::Trouble;
-use crate::world::discover::{CgroupPattern, Named, Walked, walk};
+use crate::world::discover::Walked;
 use crate::world::fault_alarm::FaultAlarm;
 use crate::world::file::{Buffer, is_gone};
 use crate::world::generations::Generations;
@@ -34,7 +35,7 @@ use crate::world::probe::Host;
 use crate::world::reclaim::{Outcome, Work};
 use crate::world::return_cost;
 use crate::world::workers::{Done, Job, Workers};
-use container::{Container, Hands};
+use container::Container;
 use lines::Decided;
 
 /// The host's own files are read no more often than this.
@@ -224,94 +225,6 @@ impl Daemon {
         self.series.take().map_or(Ok(()), Series::finish)
     }
 
-    fn look_for_cgroups(&mut self, now: Duration) {
-        if self.walked.is_current() {
-            return;
-        }
-        let rules: Vec<&[CgroupPattern]> =
-            self.config.rules.iter().map(|rule| rule.patterns.as_slice()).collect();
-        let (named, walked) = walk(&self.setting.host.paths.cgroup, &rules);
-        let present = || named.iter().filter(|named| !named.covered);
-        // The names are sorted by levels, not bytes: search, do not bisect.
-        let is_named = |container: &Container| {
-            present()
-                .any(|named| named.path == container.cgroup.path && named.inode == container.inode)
-        };
-        let (kept, gone): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.containers).into_iter().partition(is_named);
-        self.containers = kept;
-        for container in gone {
-            let mut leases = self.leases.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            leases.give_back_below(&container.cgroup.directory);
-            self.setting.log.note("gone", format_args!("{}", container.cgroup.path));
-        }
-        for named in named.iter().filter(|named| !named.covered) {
-            let rule = &self.config.rules[named.rule];
-            let known = self.containers.iter_mut().find(|known| known.cgroup.path == named.path);
-            match known {
-                Some(container) => container.set_rule(named.rule, rule),
-                None => self.open(named, now),
-            }
-        }
-        self.warn_of_rules(&named);
-        self.list_containers();
-        // Those that could not be opened are tried again.
-        let complete = named.iter().filter(|named| !named.covered).count() == self.containers.len();
-        self.walked = if complete { walked } else { Walked::default() };
-    }
-
-    fn open(&mut self, named: &Named, now: Duration) {
-        let hands = Hands {
-            host: &self.setting.host,
-            leases: &self.leases,
-            dry_run: self.setting.dry_run,
-            triggers: self.config.daemon.triggers,
-            return_cost: self.return_cost,
-        };
-        let rule = &self.config.rules[named.rule];
-        match Container::open(self.next_id, named, rule, &hands) {
-            Ok(mut container) => {
-                let group = (self.next_id % u64::from(GROUPS)) as u32;
-                container.due = now + rule.profile.period / GROUPS * group;
-                self.next_id += 1;
-                let means = container.means();
-                let name = &rule.profile_name;
-                let which = named.rule + 1;
-                self.setting.log.note(
-                    "found",
-                    format_args!("{}: rule {which}, profile {name}, by {means}", named.path),
-                );
-                self.containers.push(container);
-            }
-            Err(Trouble::Gone) => {}
-            Err(trouble) => self.tell_once(&named.path, format!("left alone: {trouble}")),
-        }
-    }
-
-    /// Patterns that match nothing, and cgroups that several rules name.
-    fn warn_of_rules(&mut self, named: &[Named]) {
-        for at in 0..self.config.rules.len() {
-            let unmatched: Vec<String> = self.config.rules[at]
-                .patterns
-                .iter()
-                .filter(|pattern| !named.iter().any(|named| pattern.matches(&named.path)))
-                .map(|pattern| format!("{:?}", pattern.as_str()))
-                .collect();
-            if !unmatched.is_empty() {
-                let patterns = unmatched.join(", ");
-                self.tell_once(
-                    &format!("rule {}", at + 1),
-                    format!("no cgroup matches {patterns}"),
-                );
-            }
-        }
-        for named in named.iter().filter(|named| !named.also.is_empty()) {
-            let also: Vec<String> = named.also.iter().map(|at| (at + 1).to_string()).collect();
-            let (wins, also) = (named.rule + 1, also.join(", "));
-            self.tell_once(&named.path, format!("rule {wins} wins over rule {also}"));
-        }
-    }
-
     /// Says something about a cgroup or rule unless it was the last thing said about it.
     fn tell_once(&mut self, about: &str, what: String) {
         match self.told.iter_mut().find(|(known, _)| known == about) {
@@ -320,26 +233,6 @@ impl Daemon {
             None => self.told.push((about.to_owned(), what.clone())),
         }
         self.setting.log.note("warning", format_args!("{about}: {what}"));
-    }
-
-    /// Brings the list in the status in line with the containers; figures of those that stay are
-    /// kept.
-    fn list_containers(&mut self) {
-        self.containers.sort_by(|a, b| a.cgroup.path.cmp(&b.cgroup.path));
-        let mut status = self.status.lock();
-        let mut old = std::mem::take(&mut status.cgroups);
-        for container in &self.containers {
-            let path = &container.cgroup.path;
-            let known = old.iter().position(|known| known.path == *path);
-            let mut entry = known.map_or_else(CgroupStatus::default, |at| old.swap_remove(at));
-            let rule = &self.config.rules[container.rule];
-            entry.path.clone_from(path);
-            entry.rule = container.rule + 1;
-            entry.profile.clone_from(&rule.profile_name);
-            container.means().clone_into(&mut entry.means);
-            container.backend().clone_into(&mut entry.backend);
-            status.cgroups.push(entry);
-        }
     }
 
     /// One container's period.

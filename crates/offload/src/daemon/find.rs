@@ -1,0 +1,119 @@
+//! Which cgroups there are: those that rules name become containers, those that are gone leave.
+
+use std::time::Duration;
+
+use super::container::{Container, Hands};
+use super::{Daemon, GROUPS};
+use crate::status::CgroupStatus;
+use crate::world::cgroup::Trouble;
+use crate::world::discover::{CgroupPattern, Named, Walked, walk};
+
+impl Daemon {
+    pub(super) fn look_for_cgroups(&mut self, now: Duration) {
+        if self.walked.is_current() {
+            return;
+        }
+        let rules: Vec<&[CgroupPattern]> =
+            self.config.rules.iter().map(|rule| rule.patterns.as_slice()).collect();
+        let (named, walked) = walk(&self.setting.host.paths.cgroup, &rules);
+        let present = || named.iter().filter(|named| !named.covered);
+        // The names are sorted by levels, not bytes: search, do not bisect.
+        let is_named = |container: &Container| {
+            present()
+                .any(|named| named.path == container.cgroup.path && named.inode == container.inode)
+        };
+        let (kept, gone): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.containers).into_iter().partition(is_named);
+        self.containers = kept;
+        for container in gone {
+            let mut leases = self.leases.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            leases.give_back_below(&container.cgroup.directory);
+            self.setting.log.note("gone", format_args!("{}", container.cgroup.path));
+        }
+        for named in named.iter().filter(|named| !named.covered) {
+            let rule = &self.config.rules[named.rule];
+            let known = self.containers.iter_mut().find(|known| known.cgroup.path == named.path);
+            match known {
+                Some(container) => container.set_rule(named.rule, rule),
+                None => self.open(named, now),
+            }
+        }
+        self.warn_of_rules(&named);
+        self.list_containers();
+        // Those that could not be opened are tried again.
+        let complete = named.iter().filter(|named| !named.covered).count() == self.containers.len();
+        self.walked = if complete { walked } else { Walked::default() };
+    }
+
+    fn open(&mut self, named: &Named, now: Duration) {
+        let hands = Hands {
+            host: &self.setting.host,
+            leases: &self.leases,
+            dry_run: self.setting.dry_run,
+            triggers: self.config.daemon.triggers,
+            return_cost: self.return_cost,
+        };
+        let rule = &self.config.rules[named.rule];
+        match Container::open(self.next_id, named, rule, &hands) {
+            Ok(mut container) => {
+                let group = (self.next_id % u64::from(GROUPS)) as u32;
+                container.due = now + rule.profile.period / GROUPS * group;
+                self.next_id += 1;
+                let means = container.means();
+                let name = &rule.profile_name;
+                let which = named.rule + 1;
+                self.setting.log.note(
+                    "found",
+                    format_args!("{}: rule {which}, profile {name}, by {means}", named.path),
+                );
+                self.containers.push(container);
+            }
+            Err(Trouble::Gone) => {}
+            Err(trouble) => self.tell_once(&named.path, format!("left alone: {trouble}")),
+        }
+    }
+
+    /// Patterns that match nothing, and cgroups that several rules name.
+    fn warn_of_rules(&mut self, named: &[Named]) {
+        for at in 0..self.config.rules.len() {
+            let unmatched: Vec<String> = self.config.rules[at]
+                .patterns
+                .iter()
+                .filter(|pattern| !named.iter().any(|named| pattern.matches(&named.path)))
+                .map(|pattern| format!("{:?}", pattern.as_str()))
+                .collect();
+            if !unmatched.is_empty() {
+                let patterns = unmatched.join(", ");
+                self.tell_once(
+                    &format!("rule {}", at + 1),
+                    format!("no cgroup matches {patterns}"),
+                );
+            }
+        }
+        for named in named.iter().filter(|named| !named.also.is_empty()) {
+            let also: Vec<String> = named.also.iter().map(|at| (at + 1).to_string()).collect();
+            let (wins, also) = (named.rule + 1, also.join(", "));
+            self.tell_once(&named.path, format!("rule {wins} wins over rule {also}"));
+        }
+    }
+
+    /// Brings the list in the status in line with the containers; figures of those that stay are
+    /// kept.
+    fn list_containers(&mut self) {
+        self.containers.sort_by(|a, b| a.cgroup.path.cmp(&b.cgroup.path));
+        let mut status = self.status.lock();
+        let mut old = std::mem::take(&mut status.cgroups);
+        for container in &self.containers {
+            let path = &container.cgroup.path;
+            let known = old.iter().position(|known| known.path == *path);
+            let mut entry = known.map_or_else(CgroupStatus::default, |at| old.swap_remove(at));
+            let rule = &self.config.rules[container.rule];
+            entry.path.clone_from(path);
+            entry.rule = container.rule + 1;
+            entry.profile.clone_from(&rule.profile_name);
+            container.means().clone_into(&mut entry.means);
+            container.backend().clone_into(&mut entry.backend);
+            status.cgroups.push(entry);
+        }
+    }
+}

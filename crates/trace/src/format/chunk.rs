@@ -10,6 +10,7 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
+use parquet::file::writer::SerializedFileWriter;
 
 /// Where a chunk lies in its file: offset and length in bytes. `None` if the footer is nonsense.
 pub fn byte_range(chunk: &ColumnChunkMetaData) -> Option<(u64, usize)> {
@@ -30,6 +31,18 @@ pub fn read(file: &File, file_bytes: u64, chunk: &ColumnChunkMetaData) -> io::Re
     let mut bytes = vec![0; length];
     file.read_exact_at(&mut bytes, start)?;
     Ok(bytes)
+}
+
+/// Writes out what `parquet` has gathered in its last row group, which it wrote to `file`, and
+/// returns the checksums of that group's columns.
+pub fn checksums(parquet: &mut SerializedFileWriter<File>, file: &File) -> io::Result<Vec<u32>> {
+    parquet.flush()?;
+    // The Parquet library keeps its position to itself, so what was just written is read back; it
+    // is still in the page cache.
+    let file_bytes = file.metadata()?.len();
+    let group = parquet.flushed_row_groups().last().expect("a group was written");
+    let checksum = |chunk| read(file, file_bytes, chunk).map(|bytes| crc32fast::hash(&bytes));
+    group.columns().iter().map(checksum).collect()
 }
 
 /// The pages of a chunk whose bytes have been read.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -93,14 +92,7 @@ impl Writer {
         let path = &self.path;
         write_group(&mut self.parquet, &self.rows).map_err(|e| write_error(path, e))?;
         self.rows.clear();
-        self.parquet.flush().map_err(Error::write(path))?;
-        // The Parquet library keeps its position to itself, so what was just written is read back.
-        let file = self.file.as_file();
-        let length = file.metadata().map_err(Error::write(path))?.len();
-        let group = self.parquet.flushed_row_groups().last().expect("a group was written");
-        let checksum =
-            |chunk| chunk::read(file, length, chunk).map(|bytes| crc32fast::hash(&bytes));
-        let checksums: io::Result<Vec<u32>> = group.columns().iter().map(checksum).collect();
+        let checksums = chunk::checksums(&mut self.parquet, self.file.as_file());
         self.checksums.push(checksums.map_err(Error::write(path))?);
         Ok(())
     }

@@ -34,6 +34,16 @@ cases! {
 }
 
 #[test]
+fn the_heaps_own_thread_outlives_no_program() {
+    let release = [("PRAIRIE_HEAP_RELEASE", "1M")];
+    let mut waits = preloaded("timeout", &release);
+    // By SIGKILL: the heap's thread, which would be all that is left, blocks what can be blocked.
+    let output = waits.args(["-s", "KILL", "20"]).arg(traps()).arg("last_thread_ends").output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{:?} {}", output.status, told(&output));
+}
+
+#[test]
 fn no_key_is_missing() {
     let count = |mut command: Command| command.arg("count_keys").output().unwrap().stdout;
     let plain = count(Command::new(traps()));

@@ -507,6 +507,12 @@ static void hold_64_mib(size_t size) {
     for (size_t held = 0; held < 64 << 20; held += size) free(hold(size)), hold(size);
 }
 
+/* The last of the program's threads ends, by pthread_exit, and the process with it. */
+static void last_thread_ends(void) {
+    free(malloc(1000));
+    pthread_exit(NULL);
+}
+
 int main(int count, char **arguments) {
     static const struct { const char *name; void (*run)(void); } cases[] = {
         {"family", family}, {"alignment", alignment}, {"errors", errors},
@@ -514,6 +520,7 @@ int main(int count, char **arguments) {
         {"fork_threads", fork_threads}, {"fork_fflush", fork_fflush}, {"stress", stress},
         {"spawn_threads", spawn_threads}, {"threads_die", threads_die},
         {"count_keys", count_keys}, {"memory_limit", memory_limit}, {"plugin", plugin},
+        {"last_thread_ends", last_thread_ends},
     };
     static const struct { const char *name; void (*run)(size_t); } faults[] = {
         {"guard_after_free", guard_after_free}, {"guard_behind", guard_behind},

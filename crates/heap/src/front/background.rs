@@ -5,6 +5,8 @@ use core::ffi::c_void;
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use rustix::fs::{CWD, Mode, OFlags, openat};
+
 use super::fatal::say;
 use super::malloc;
 use crate::units::Pages;
@@ -48,6 +50,47 @@ extern "C" fn release_for_ever(_: *mut c_void) -> *mut c_void {
         let second = libc::timespec { tv_sec: 1, tv_nsec: 0 };
         // SAFETY: the time is valid, and the rest is not asked for.
         unsafe { libc::nanosleep(&second, null_mut()) };
+        if is_alone() {
+            // The C library ends the process with its last thread, as it would have without this.
+            return null_mut();
+        }
         malloc::release_steadily(Pages::holding(RATE.load(Relaxed)));
+    }
+}
+
+/// Whether the program's own threads have all ended, the first one by `pthread_exit` or, in a child
+/// that another thread forked, by returning: nobody would end the process then.
+fn is_alone() -> bool {
+    let mut text = [0; 512];
+    let read_only = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = openat(CWD, c"/proc/self/stat", read_only, Mode::empty());
+    let len = file.and_then(|file| rustix::io::read(&file, &mut text));
+    len.is_ok_and(|len| tells_of_one_thread(&text[..len]))
+}
+
+/// Whether `/proc/self/stat` tells of a first thread that has ended and of one more. The program's
+/// name, in brackets, may hold anything; behind it come the first thread's state and, seventeen words
+/// on, the number of threads, the ended one with them.
+fn tells_of_one_thread(stat: &[u8]) -> bool {
+    let Some(end) = stat.iter().rposition(|&byte| byte == b')') else { return false };
+    let mut words = stat[end + 1..].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+    words.next() == Some(b"Z") && words.nth(16) == Some(b"2")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_ended_first_thread_and_one_more_are_one() {
+        let stat = |name: &str, state: &str, threads: u32| {
+            let rest = "1 7 7 0 -1 4194304 95 0 0 0 0 0 0 0 20 0";
+            format!("7 ({name}) {state} {rest} {threads} 0 8147 2990080 372 18446744073709551615\n")
+        };
+        assert!(tells_of_one_thread(stat("x", "Z", 2).as_bytes()));
+        assert!(tells_of_one_thread(stat("a) S 1 (b", "Z", 2).as_bytes()));
+        assert!(!tells_of_one_thread(stat("x", "S", 2).as_bytes()));
+        assert!(!tells_of_one_thread(stat("x", "Z", 3).as_bytes()));
+        assert!(!tells_of_one_thread(b"7 (x) Z") && !tells_of_one_thread(b""));
     }
 }

@@ -5,6 +5,7 @@ mod tree;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use offload::daemon::Daemon;
@@ -13,6 +14,13 @@ use rustix::time::{ClockId, clock_gettime};
 use tree::{MIB, Tree};
 
 const CGROUPS: u64 = 200;
+
+/// Resident memory is the process's: one test at a time.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone() -> MutexGuard<'static, ()> {
+    ALONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
 
 /// As long as a real `memory.stat`, with the lines that are read far apart.
 fn stat() -> String {
@@ -118,6 +126,7 @@ fn containers(tree: &Tree) -> Daemon {
 
 #[test]
 fn three_microseconds_a_second_and_twenty_mebibytes() {
+    let _alone = alone();
     let tree = Tree::new();
     let mut daemon = containers(&tree);
     let cost = five_minutes(&mut daemon);
@@ -145,6 +154,7 @@ fn three_microseconds_a_second_and_twenty_mebibytes() {
 
 #[test]
 fn who_has_nothing_to_give_costs_less() {
+    let _alone = alone();
     let tree = Tree::new();
     std::fs::create_dir_all(tree.path("../proc/self")).unwrap();
     tree.write_proc("self/clear_refs", "");
@@ -166,6 +176,7 @@ fn who_has_nothing_to_give_costs_less() {
 /// each, nor after each generation that is begun.
 #[test]
 fn the_file_of_all_generations_is_read_seldom() {
+    let _alone = alone();
     let tree = Tree::new();
     std::fs::create_dir_all(tree.path("../sys/kernel/mm/lru_gen")).unwrap();
     std::fs::write(tree.path("../sys/kernel/mm/lru_gen/enabled"), "0x0007\n").unwrap();

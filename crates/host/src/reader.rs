@@ -6,7 +6,6 @@
 use std::fs;
 use std::io;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
@@ -14,46 +13,9 @@ use frames::Pfn;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::classify::SECTION;
+use crate::roots::Roots;
 use crate::texts::{iomem, zoneinfo};
 use crate::{Capture, Error, FrameRun, LeftOut, PageFlags, kpageflags, wanted};
-
-/// Where a host's files are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Roots {
-    /// Its `/proc`.
-    pub proc: PathBuf,
-    /// Its `/sys`.
-    pub sys: PathBuf,
-}
-
-impl Roots {
-    /// This host.
-    pub fn live() -> Roots {
-        Roots { proc: "/proc".into(), sys: "/sys".into() }
-    }
-
-    /// Another `/proc` tree; its `/sys` is looked for beside it, in `../sys`.
-    pub fn at(proc: &Path) -> Roots {
-        let beside = proc.parent().filter(|dir| !dir.as_os_str().is_empty());
-        let sys = beside.unwrap_or(Path::new(if proc.is_absolute() { "/" } else { "." }));
-        Roots { proc: proc.to_owned(), sys: sys.join("sys") }
-    }
-
-    /// Whether this is the machine that runs the program.
-    pub fn is_live(&self) -> bool {
-        self.proc == Path::new("/proc")
-    }
-
-    /// The file that a capture calls `name` (`proc/…` or `sys/…`).
-    fn path(&self, name: &str) -> PathBuf {
-        let (root, rest) = name.split_once('/').unwrap_or((name, ""));
-        match root {
-            "proc" => self.proc.join(rest),
-            "sys" => self.sys.join(rest),
-            _ => unreachable!("captures name files below proc/ and sys/ only: {name}"),
-        }
-    }
-}
 
 /// What to take and how.
 pub struct Options<'a> {
@@ -200,24 +162,10 @@ fn name_kernel(roots: &Roots, capture: &mut Capture) {
     let live = |word: &std::ffi::CStr| {
         if roots.is_live() { word.to_string_lossy().into_owned() } else { "unknown".to_owned() }
     };
-    let read = |name| read_text(roots, name).map(|text: String| text.trim().to_owned());
+    let read = |name| roots.text(name).map(|text: String| text.trim().to_owned());
     capture.kernel_release =
         read("proc/sys/kernel/osrelease").unwrap_or_else(|_| live(uname.release()));
     capture.machine = read("proc/sys/kernel/arch").unwrap_or_else(|_| live(uname.machine()));
-}
-
-/// The text of a file; bytes that are no UTF-8 (a process may call itself anything) replaced.
-pub(crate) fn read_text(roots: &Roots, name: &str) -> io::Result<String> {
-    fs::read(roots.path(name)).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// The names in a directory, sorted; none where it is not there.
-pub(crate) fn list(roots: &Roots, name: &str) -> Vec<String> {
-    let entries = fs::read_dir(roots.path(name)).into_iter().flatten().flatten();
-    let mut names: Vec<String> =
-        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
-    names.sort();
-    names
 }
 
 /// Notes a memory map whose addresses the kernel hides.
@@ -298,13 +246,5 @@ mod tests {
         assert_eq!(ranges, [0..(1 << 21) + SECTION.frames(), far..u64::MAX]);
         let id = ZoneId { node: 0, kind: frames::ZoneKind::Normal };
         assert_eq!(zones(&[(far, 1)])[0].id, id);
-    }
-
-    #[test]
-    fn a_tree_has_its_sys_beside_it() {
-        assert_eq!(Roots::at(Path::new("/a/proc")).sys, Path::new("/a/sys"));
-        assert_eq!(Roots::at(Path::new("/proc")).sys, Path::new("/sys"));
-        assert_eq!(Roots::at(Path::new("proc")).sys, Path::new("./sys"));
-        assert!(Roots::at(Path::new("/proc")).is_live());
     }
 }

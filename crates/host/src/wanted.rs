@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::reader::{Roots, list, read_text};
+use crate::roots::Roots;
 use crate::texts::{buddyinfo, iomem, pagetypeinfo, vmstat, zoneinfo};
 use crate::{Capture, LeftOut};
 
@@ -52,7 +52,7 @@ const NODES: &str = "sys/devices/system/node";
 /// Reads every text into the capture; what a report would lack and cannot be read is noted.
 pub(crate) fn read_texts(roots: &Roots, capture: &mut Capture) {
     for (name, what) in REPORTED {
-        match read_text(roots, name) {
+        match roots.text(name) {
             Ok(text) => drop(capture.files.insert(name.to_owned(), text)),
             Err(error) => capture.left_out.push(left_out(name, what, &error)),
         }
@@ -70,7 +70,7 @@ pub(crate) fn read_texts(roots: &Roots, capture: &mut Capture) {
         take_directory(roots, &format!("{size}/stats"), capture);
     }
     take_pools(roots, HUGETLB, capture);
-    for node in list(roots, NODES).iter().filter(|name| is_numbered(name, "node")) {
+    for node in roots.list(NODES).iter().filter(|name| is_numbered(name, "node")) {
         take_pools(roots, &format!("{NODES}/{node}/hugepages"), capture);
     }
 }
@@ -84,7 +84,7 @@ fn take_pools(roots: &Roots, directory: &str, capture: &mut Capture) {
 
 /// The directories `hugepages-…kB` in a directory.
 fn sized(roots: &Roots, directory: &str) -> Vec<String> {
-    let names = list(roots, directory).into_iter().filter(|name| name.starts_with("hugepages-"));
+    let names = roots.list(directory).into_iter().filter(|name| name.starts_with("hugepages-"));
     names.map(|name| format!("{directory}/{name}")).collect()
 }
 
@@ -95,14 +95,14 @@ fn is_numbered(name: &str, prefix: &str) -> bool {
 
 /// Takes every file of a directory that can be read as a text.
 fn take_directory(roots: &Roots, directory: &str, capture: &mut Capture) {
-    for name in list(roots, directory) {
+    for name in roots.list(directory) {
         take(roots, format!("{directory}/{name}"), capture);
     }
 }
 
 /// Takes a file if it is there, is a file and may be read.
 fn take(roots: &Roots, name: String, capture: &mut Capture) {
-    if let Ok(text) = read_text(roots, &name) {
+    if let Ok(text) = roots.text(&name) {
         capture.files.insert(name, text);
     }
 }
@@ -127,7 +127,7 @@ pub(crate) fn read_processes(roots: &Roots, wanted: usize, capture: &mut Capture
             break;
         }
         let name = format!("proc/{pid}/smaps_rollup");
-        match read_text(roots, &name) {
+        match roots.text(&name) {
             Ok(text) if !text.is_empty() => {
                 capture.files.insert(name, text);
                 take(roots, format!("proc/{pid}/comm"), capture);
@@ -151,12 +151,12 @@ pub(crate) fn read_processes(roots: &Roots, wanted: usize, capture: &mut Capture
 /// Processes that have anonymous memory, most first.
 fn by_anonymous_memory(roots: &Roots) -> Vec<u32> {
     let anonymous_pages = |pid: u32| {
-        let text = read_text(roots, &format!("proc/{pid}/statm")).ok()?;
+        let text = roots.text(&format!("proc/{pid}/statm")).ok()?;
         let mut pages = text.split_ascii_whitespace().skip(1).map_while(|word| word.parse().ok());
         let (resident, shared): (u64, u64) = (pages.next()?, pages.next()?);
         resident.checked_sub(shared).filter(|&pages| pages > 0)
     };
-    let pids = list(roots, "proc").into_iter().filter_map(|name| name.parse().ok());
+    let pids = roots.list("proc").into_iter().filter_map(|name| name.parse().ok());
     let mut found: Vec<(u64, u32)> =
         pids.filter_map(|pid| Some((anonymous_pages(pid)?, pid))).collect();
     found.sort_by_key(|&(pages, pid)| (std::cmp::Reverse(pages), pid));

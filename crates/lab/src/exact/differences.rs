@@ -1,10 +1,10 @@
 //! A replayed machine beside the kernel's own account of itself.
 
 use frames::placement::Placement;
+use frames::placement::linux::Linux;
 use frames::{Layout, MigrateType};
 use serde::Serialize;
 
-use super::machine::Machine;
 use super::snapshot::Snapshot;
 
 /// A number that is not the kernel's.
@@ -55,8 +55,8 @@ impl Difference {
     }
 }
 
-/// Everything that a snapshot tells and the machine tells otherwise.
-pub fn of(layout: &Layout, machine: &Machine, snapshot: &Snapshot) -> Vec<Difference> {
+/// Everything that a snapshot tells and the replayed placement tells otherwise.
+pub fn of(layout: &Layout, linux: &Linux, snapshot: &Snapshot) -> Vec<Difference> {
     let mut found = Vec::new();
     for zone in 0..layout.zones().len() {
         let mut compare = |what, kernel, replay| {
@@ -64,7 +64,7 @@ pub fn of(layout: &Layout, machine: &Machine, snapshot: &Snapshot) -> Vec<Differ
                 found.push(Difference { zone, what, kernel, replay });
             }
         };
-        let replayed = machine.linux.free_blocks(zone);
+        let replayed = linux.free_blocks(zone);
         for (migrate_type, blocks) in snapshot.free_blocks(layout, zone) {
             let known = replayed.iter().find(|(t, _)| *t == migrate_type);
             for (order, &kernel) in blocks.iter().enumerate() {
@@ -74,10 +74,10 @@ pub fn of(layout: &Layout, machine: &Machine, snapshot: &Snapshot) -> Vec<Differ
             }
         }
         for (cpu, kernel) in snapshot.per_cpu(layout, zone).into_iter().enumerate() {
-            let replay = machine.linux.cached_count(zone, cpu as u16);
+            let replay = linux.cached_count(zone, cpu as u16);
             compare(What::PerCpu { cpu: cpu as u16 }, kernel, replay);
         }
-        let (kernel, replay) = (snapshot.pageblocks(layout, zone), machine.linux.pageblocks(zone));
+        let (kernel, replay) = (snapshot.pageblocks(layout, zone), linux.pageblocks(zone));
         for migrate_type in MigrateType::ALL {
             let at = migrate_type.index();
             let what = What::Pageblocks { migrate_type: at as u8 };

@@ -24,11 +24,11 @@ use frames::{Frame, MigrateType, Order};
 use serde::Serialize;
 use trace::GfpFlags;
 
-use super::follow::Script;
 use super::machine::Machine as Opened;
 use super::measures::{self, Measures};
 use super::opening::Opening;
 use super::recording::{Act, Did, Edge, Recording};
+use super::script::Script;
 use super::step::Step;
 use super::threads::By;
 use crate::machine::Machine;

@@ -20,9 +20,7 @@ use super::measures::{self, Measures};
 use super::opening::Opening;
 use super::recording::{Act, Did, Edge, Recording};
 use super::score::Score;
-use super::script::Moment;
-pub use super::script::Script;
-use super::simulate::hand_over;
+use super::script::{Moment, Script};
 use super::stages::Stages;
 use super::step::Step;
 
@@ -254,7 +252,7 @@ impl Follow<'_> {
             Did::Alloc(..) => self.alloc(index, act),
             Did::Free => self.free(index, act),
             Did::HandOver => {
-                hand_over(&mut self.machine, act.frame, act.order);
+                self.machine.hand_over(act.frame, act.order);
                 let (frame, order) = (act.frame, act.order);
                 self.script(Moment::at(index), Step::HandOver { frame, order });
             }
@@ -282,7 +280,7 @@ impl Follow<'_> {
         let snapshot = &recording.snapshots[place];
         let fallbacks = self.machine.linux.last_fallback().0;
         self.result.snapshots.push(Beside {
-            differences: super::differences::of(&recording.layout, &self.machine, snapshot),
+            differences: super::differences::of(&recording.layout, &self.machine.linux, snapshot),
             kernel: measures::of_kernel(&recording.layout, snapshot, self.recorded_fallbacks),
             replay: measures::of_replay(recording, &self.machine, fallbacks),
         });

@@ -46,6 +46,17 @@ impl Machine {
         Machine { table, linux, cpus: config.cpus_per_node }
     }
 
+    /// Hands memory over as late initialisation does: to the tail, and movable from the pageblock's
+    /// first frame on.
+    pub fn hand_over(&mut self, frame: Frame, order: Order) {
+        if frame.align_down(Order::HUGE) == frame {
+            self.linux.set_pageblock_type(frame, MigrateType::Movable);
+        }
+        self.claim(frame, order);
+        self.hold(frame, order, MigrateType::Movable, frame);
+        self.linux.free_to_buddy(&mut self.table, frame, Some(End::Tail));
+    }
+
     /// Lets `owner` hold a block, which should be on no list and nobody's.
     pub fn hold(&mut self, frame: Frame, order: Order, migrate_type: MigrateType, owner: Frame) {
         if (0..order.frames()).any(|inside| self.head_of(frame.offset(inside)).is_some()) {

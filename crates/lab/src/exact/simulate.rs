@@ -9,11 +9,11 @@ use frames::table::{State, mobility_of};
 use frames::{Frame, MigrateType, Order};
 
 use super::differences::Difference;
-use super::follow::Script;
 use super::machine::Machine;
 use super::opening::Opening;
 use super::recording::Recording;
 use super::score::Score;
+use super::script::Script;
 use super::step::Step;
 
 /// How wrong guesses are treated.
@@ -103,11 +103,12 @@ impl Simulation<'_> {
                 let Machine { table, linux, .. } = &mut self.machine;
                 linux.free_to_buddy(table, placed, end);
             }
-            Step::HandOver { frame, order } => hand_over(&mut self.machine, frame, order),
+            Step::HandOver { frame, order } => self.machine.hand_over(frame, order),
             Step::Pagesets(ref pagesets) => self.machine.linux.set_pagesets(pagesets),
             Step::Snapshot(place) => {
                 let snapshot = &self.recording.snapshots[place];
-                let found = super::differences::of(&self.recording.layout, &self.machine, snapshot);
+                let found =
+                    super::differences::of(&self.recording.layout, &self.machine.linux, snapshot);
                 self.result.snapshots.push(found);
             }
         }
@@ -245,16 +246,4 @@ impl Simulation<'_> {
             machine.linux.give_to_lists(&mut machine.table, placed, order, stored, None);
         }
     }
-}
-
-/// Hands memory over as late initialisation does: to the tail, and movable from the pageblock's
-/// first frame on.
-pub fn hand_over(machine: &mut Machine, frame: Frame, order: Order) {
-    if frame.align_down(Order::HUGE) == frame {
-        machine.linux.set_pageblock_type(frame, MigrateType::Movable);
-    }
-    machine.claim(frame, order);
-    machine.hold(frame, order, MigrateType::Movable, frame);
-    let end = Some(frames::free_area::End::Tail);
-    machine.linux.free_to_buddy(&mut machine.table, frame, end);
 }

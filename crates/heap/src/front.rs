@@ -21,6 +21,7 @@ pub mod guard;
 pub mod heap;
 pub mod huge_page_mode;
 pub mod malloc;
+pub mod mark;
 pub mod page_map;
 pub mod pages;
 pub mod possible_cpus;

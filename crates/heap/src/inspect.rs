@@ -6,15 +6,14 @@ use std::io;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 
-use crate::front::publish::{JSON_BYTES, MAGIC, Published, TEXT_BYTES};
+use crate::front::publish::{MAGIC, Published, Record};
+use crate::front::statistics::Statistics;
 
 /// The published statistics of a process.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// As JSON.
-    pub json: String,
-    /// As text.
-    pub text: String,
+    /// The statistics.
+    pub statistics: Statistics,
     /// When they were written, in nanoseconds of the kernel's monotonic clock.
     pub written_ns: u64,
     /// Operations of the page level since.
@@ -59,7 +58,7 @@ impl std::error::Error for Error {
 const ALIGNMENT: u64 = align_of::<Published>() as u64;
 /// Pieces of writable data longer than this are no library's.
 const LONGEST: u64 = 64 << 20;
-/// The texts are read again if they change meanwhile; so often at most.
+/// The record is read again if it changes meanwhile; so often at most.
 const ATTEMPTS: u32 = 100;
 
 /// Reads what process `pid` has published.
@@ -105,24 +104,21 @@ fn reading_at(memory: &File, address: u64) -> Option<Reading> {
     };
     let mut magic = [0; 8];
     memory.read_exact_at(&mut magic, address).ok()?;
+    // Another version's numbers would be taken for others.
     if magic != MAGIC {
         return None;
     }
-    let text = |offset: usize, len: u32, most: usize| {
-        let mut bytes = vec![0; (len as usize).min(most)];
-        memory.read_exact_at(&mut bytes, address + offset as u64).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
-    };
     for _ in 0..ATTEMPTS {
         let sequence = number(offset_of!(Published, sequence))?;
         let mut written = [0; 8];
         let place = address + offset_of!(Published, written_ns) as u64;
         memory.read_exact_at(&mut written, place).ok()?;
-        let json_len = number(offset_of!(Published, json_len))?;
-        let text_len = number(offset_of!(Published, text_len))?;
+        let mut record = [0; size_of::<Record>()];
+        memory.read_exact_at(&mut record, address + Published::RECORD_OFFSET as u64).ok()?;
+        // SAFETY: as many bytes as a record has, which is made of numbers alone.
+        let record = unsafe { record.as_ptr().cast::<Record>().read_unaligned() };
         let reading = Reading {
-            json: text(Published::JSON_OFFSET, json_len, JSON_BYTES)?,
-            text: text(Published::TEXT_OFFSET, text_len, TEXT_BYTES)?,
+            statistics: record.statistics(),
             written_ns: u64::from_ne_bytes(written),
             operations_since: number(offset_of!(Published, operations_since))?,
         };

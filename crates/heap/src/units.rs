@@ -72,6 +72,7 @@ macro_rules! count {
     serde::Deserialize,
 )]
 #[serde(transparent)]
+#[repr(transparent)]
 pub struct Pages(pub u64);
 count!(Pages);
 
@@ -90,6 +91,7 @@ count!(Pages);
     serde::Deserialize,
 )]
 #[serde(transparent)]
+#[repr(transparent)]
 pub struct HugePages(pub u64);
 count!(HugePages);
 

@@ -431,6 +431,20 @@ static void plugin(void) {
     }
 }
 
+/* Objects of whole pages that the program never writes to cost none of them. */
+static void untouched(void) {
+    enum { BLOCKS = 2000, SIZE = 8000 };
+    static void *blocks[BLOCKS];
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    for (int round = 0; round < 3; round++) {
+        for (int i = 0; i < BLOCKS; i++) CHECK(blocks[i] = hidden(malloc(SIZE)));
+        for (int i = 0; i < BLOCKS; i++) free(blocks[i]);
+    }
+    getrusage(RUSAGE_SELF, &after);
+    CHECK(after.ru_maxrss - before.ru_maxrss < BLOCKS * 4 / 4);
+}
+
 /* What must end the process with one line. */
 static void *other_thread_frees(void *p) { free(p); return NULL; }
 static void twice(size_t size) {
@@ -520,7 +534,7 @@ int main(int count, char **arguments) {
         {"fork_threads", fork_threads}, {"fork_fflush", fork_fflush}, {"stress", stress},
         {"spawn_threads", spawn_threads}, {"threads_die", threads_die},
         {"count_keys", count_keys}, {"memory_limit", memory_limit}, {"plugin", plugin},
-        {"last_thread_ends", last_thread_ends},
+        {"last_thread_ends", last_thread_ends}, {"untouched", untouched},
     };
     static const struct { const char *name; void (*run)(size_t); } faults[] = {
         {"guard_after_free", guard_after_free}, {"guard_behind", guard_behind},

@@ -21,8 +21,8 @@ pub struct Control {
     pub rseq_offset: AtomicIsize,
     /// The page map's window.
     pub window: Window,
-    /// The second word of a free object is its address exclusive-or this key. It is drawn when the
-    /// process starts, so no program holds such a word by chance.
+    /// The second word of a small object that is free is its address exclusive-or this key. It is
+    /// drawn when the process starts, so no program holds such a word by chance.
     pub free_mark: AtomicU64,
 }
 

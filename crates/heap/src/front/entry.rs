@@ -13,15 +13,18 @@ pub use super::control::{CONTROL, Control};
 #[doc(hidden)]
 pub use super::cpu::{CPU_ZERO, TABLE};
 #[doc(hidden)]
+pub use super::mark::PLACE_APART;
+#[doc(hidden)]
 pub use super::rseq::{CPU_ID, RSEQ_CS};
 #[doc(hidden)]
-pub use super::size_class::FINE_CLASSES;
+pub use super::size_class::{CLASSES, FINE_CLASSES};
 
 /// Instructions of a malloc: `$slow` gets the size where it was.
 ///
 /// A size of 1 to 1,024 bytes is of class `(size − 1) / 16 + 1`; up to 32 KiB the class is in a table,
 /// `(size − 1) / 128` being the place; size 0 wraps to more than any limit. The section is
-/// [`rseq::Area::pop`](super::rseq); then the object loses its mark.
+/// [`rseq::Area::pop`](super::rseq); then the object loses its [mark](super::mark), which of the
+/// larger ones lies in the window: while that is not open, they go the slow way.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! malloc_text {
@@ -47,11 +50,28 @@ macro_rules! malloc_text {
             "jz 90f\n",
             "dec dword ptr [rdx + rcx * 8 + 8]\n",
             "93:\n",
+            "cmp ecx, {apart}\n",
+            "jae 96f\n",
+            "99:\n",
             "mov qword ptr [rax + 8], 0\n",
+            "ret\n",
+            "96:\n",
+            "mov rdx, rax\n",
+            "shr rdx, 13\n",
+            "sub rdx, [rip + {control} + {window_start}]\n",
+            "mov rcx, [rip + {control} + {window_pages}]\n",
+            "cmp rdx, rcx\n",
+            "jae 99b\n",
+            "lea rcx, [rcx + rdx * 2]\n",
+            "bt eax, 12\n",
+            "adc rcx, [rip + {control} + {window_classes}]\n",
+            "mov byte ptr [rcx], 0\n",
             "ret\n",
             "98:\n",
             "cmp rcx, [rip + {control} + {table_limit}]\n",
             "jae 90f\n",
+            "cmp qword ptr [rip + {control} + {window_pages}], 0\n",
+            "je 90f\n",
             "shr rcx, 7\n",
             "lea rdx, [rip + {fine_classes}]\n",
             "movzx ecx, byte ptr [rdx + rcx]\n",
@@ -64,9 +84,10 @@ macro_rules! malloc_text {
 
 /// Instructions of a free: `$slow` and `$full` get the object where it was.
 ///
-/// The class comes from the page map's window. An object that carries the mark of a free one goes
-/// the slow way, which ends the process; else it gets the mark, before the section
-/// ([`rseq::Area::push`](super::rseq)) makes it another thread's.
+/// The class comes from the page map's window, less one: that of no small object is more than any
+/// other. An object that has the [mark](super::mark) of a free one goes the slow way, which ends the
+/// process; else it gets the mark, before the section ([`rseq::Area::push`](super::rseq)) makes it
+/// another thread's.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! free_text {
@@ -80,13 +101,15 @@ macro_rules! free_text {
             "jae 90f\n",
             "mov rcx, [rip + {control} + {window_classes}]\n",
             "movzx ecx, byte ptr [rcx + rax]\n",
-            "test ecx, ecx\n",
-            "jz 90f\n",
+            "dec ecx\n",
+            "cmp ecx, {apart}\n",
+            "jae 98f\n",
             "mov rdx, [rip + {control} + {free_mark}]\n",
             "xor rdx, rdi\n",
             "cmp [rdi + 8], rdx\n",
             "je 90f\n",
             "mov [rdi + 8], rdx\n",
+            "97:\n",
             "mov r8, [rip + {control} + {rseq_offset}]\n",
             "lea r9, [rip + {table} + {cpu_zero}]\n",
             "91:\n",
@@ -95,13 +118,24 @@ macro_rules! free_text {
             "92:\n",
             "movsxd rax, dword ptr fs:[r8 + {CPU_ID}]\n",
             "mov rax, [r9 + rax * 8]\n",
-            "mov edx, [rax + rcx * 8]\n",
-            "cmp edx, [rax + rcx * 8 + 4]\n",
+            "mov edx, [rax + rcx * 8 + 8]\n",
+            "cmp edx, [rax + rcx * 8 + 12]\n",
             "jae 96f\n",
             "mov [rax + rdx * 8 + 8], rdi\n",
-            "inc dword ptr [rax + rcx * 8]\n",
+            "inc dword ptr [rax + rcx * 8 + 8]\n",
             "93:\n",
             "ret\n",
+            "98:\n",
+            "cmp ecx, {classes}\n",
+            "jae 90f\n",
+            "add rax, rax\n",
+            "bt edi, 12\n",
+            "adc rax, [rip + {control} + {window_classes}]\n",
+            "add rax, [rip + {control} + {window_pages}]\n",
+            "cmp byte ptr [rax], 0\n",
+            "jne 90f\n",
+            "mov byte ptr [rax], 1\n",
+            "jmp 97b\n",
             $crate::rseq_describe!(),
             "96: jmp {full}\n",
             "90: jmp {slow}\n",

@@ -110,6 +110,13 @@ macro_rules! malloc_naked {
             table_limit = const $crate::front::entry::offset_of!(
                 $crate::front::entry::Control, table_limit),
             fine_classes = sym $crate::front::entry::FINE_CLASSES,
+            window_start = const $crate::front::entry::offset_of!(
+                $crate::front::entry::Control, window.start),
+            window_pages = const $crate::front::entry::offset_of!(
+                $crate::front::entry::Control, window.pages),
+            window_classes = const $crate::front::entry::offset_of!(
+                $crate::front::entry::Control, window.classes),
+            apart = const $crate::front::entry::PLACE_APART,
             rseq_offset = const $crate::front::entry::offset_of!(
                 $crate::front::entry::Control, rseq_offset),
             CPU_ID = const $crate::front::entry::CPU_ID,
@@ -140,6 +147,8 @@ macro_rules! export_free {
                     $crate::front::entry::Control, window.pages),
                 window_classes = const $crate::front::entry::offset_of!(
                     $crate::front::entry::Control, window.classes),
+                apart = const $crate::front::entry::PLACE_APART,
+                classes = const $crate::front::entry::CLASSES,
                 free_mark = const $crate::front::entry::offset_of!(
                     $crate::front::entry::Control, free_mark),
                 rseq_offset = const $crate::front::entry::offset_of!(

@@ -24,6 +24,12 @@ impl HugePageMode {
     const ALL: [HugePageMode; 4] =
         [HugePageMode::Always, HugePageMode::Madvise, HugePageMode::Never, HugePageMode::Unknown];
 
+    /// The setting of a number; none of them is of an unknown one.
+    pub fn of_number(number: u8) -> HugePageMode {
+        let known = HugePageMode::ALL.into_iter().find(|&mode| mode as u8 == number);
+        known.unwrap_or(HugePageMode::Unknown)
+    }
+
     /// The setting that the file's text has in brackets.
     fn of_text(text: &[u8]) -> HugePageMode {
         let has = |word: &[u8]| text.windows(word.len()).any(|part| part == word);

@@ -16,7 +16,7 @@ use super::page_map::PageMap;
 use super::protocol::once::{Once, Turn};
 use super::size_class::{GRANULE, MAX_DIRECT, MAX_FINE, MAX_SMALL, SizeClass};
 use super::thread::ThreadStacks;
-use super::{emergency, guard, profile, rseq, setup};
+use super::{emergency, guard, mark, profile, rseq, setup};
 use crate::storage::Mapped;
 use crate::units::{PageId, Pages};
 
@@ -116,17 +116,6 @@ fn drain_thread(stacks: &ThreadStacks) {
     cache_of(stacks).drain();
 }
 
-/// The word of a free object that tells that it is free.
-///
-/// # Safety
-/// `object` is an object of at least 16 bytes.
-#[inline]
-unsafe fn mark_of(object: *mut u8) -> (*mut u64, u64) {
-    let mark = object as u64 ^ CONTROL.free_mark.load(Relaxed);
-    // SAFETY: the second word of the object.
-    (unsafe { object.cast::<u64>().add(1) }, mark)
-}
-
 /// An object of a class, or null when memory is short.
 fn allocate_class(class: SizeClass) -> *mut u8 {
     take_back_deferred();
@@ -144,7 +133,7 @@ fn allocate_class(class: SizeClass) -> *mut u8 {
     }
     publish_window();
     // SAFETY: the object is the caller's.
-    unsafe { mark_of(object).0.write(0) };
+    unsafe { mark::clear(HEAP.page_map.window(), object, class) };
     object
 }
 
@@ -281,14 +270,9 @@ pub unsafe fn free(object: *mut u8) {
     }
     if let Some(class) = HEAP.page_map.class(PageId::containing(object as u64)) {
         check_small(object, class);
-        // SAFETY: an object of the class begins there.
-        let (word, mark) = unsafe { mark_of(object) };
-        // SAFETY: the second word of the object, which nobody else uses.
-        unsafe {
-            if word.read() == mark {
-                freed_twice(object, class.size());
-            }
-            word.write(mark);
+        // SAFETY: an object of the class begins there, which nobody else uses.
+        if !unsafe { mark::set(HEAP.page_map.window(), object, class) } {
+            freed_twice(object, class.size());
         }
     }
     // SAFETY: the caller's promise.
@@ -422,11 +406,15 @@ pub fn allocate_quickly(size: usize) -> *mut u8 {
     if size.wrapping_sub(1) < CONTROL.table_limit.load(Relaxed) {
         // SAFETY: the limit is not nought, so the heap is set up and an area is registered.
         let caches = unsafe { CpuCaches::at(&CONTROL.rseq_offset) };
-        let object = SizeClass::of_size(size).map_or(null_mut(), |class| caches.pop(class));
-        if !object.is_null() {
-            // SAFETY: the object is ours.
-            unsafe { mark_of(object).0.write(0) };
-            return object;
+        // Marks that lie apart are found by the window alone.
+        let findable = size <= MAX_DIRECT || CONTROL.window.is_open();
+        if findable && let Some(class) = SizeClass::of_size(size) {
+            let object = caches.pop(class);
+            if !object.is_null() {
+                // SAFETY: the object is ours.
+                unsafe { mark::clear(&CONTROL.window, object, class) };
+                return object;
+            }
         }
     }
     allocate(size)
@@ -445,15 +433,12 @@ pub unsafe fn free_quickly(object: *mut u8) {
         let class =
             unsafe { place.as_ref() }.and_then(|number| SizeClass::new(number.load(Relaxed)));
         if let Some(class) = class {
-            // SAFETY: the caller's promise: an object of the class begins there.
-            let (word, mark) = unsafe { mark_of(object) };
-            // SAFETY: the second word of the object, and an area that is registered, as the
-            // window is open.
+            // SAFETY: the caller's promise: an object of the class begins there. An area is
+            // registered, as the window is open.
             unsafe {
-                if word.read() == mark {
+                if !mark::set(&CONTROL.window, object, class) {
                     freed_twice(object, class.size());
                 }
-                word.write(mark);
                 if CpuCaches::at(&CONTROL.rseq_offset).push(class, object) {
                     return;
                 }

@@ -4,7 +4,7 @@
 //! pages. The classes are kept apart from the spans, a byte a page. Those of the *window*, the
 //! address space around the first pages that were ever mapped, lie in one array, so that a free
 //! finds its class with one load and a comparison; Linux maps from the top downward, so the window
-//! reaches further down than up.
+//! reaches further down than up. Behind the classes of the window lie the marks of its free objects.
 
 use core::alloc::Layout;
 use core::ptr::null_mut;
@@ -27,6 +27,10 @@ const ADDRESS_BITS: u32 = 48;
 const LEAF_BITS: u32 = 30;
 const LEAF_PAGES: usize = 1 << (LEAF_BITS - Pages::SHIFT);
 const ROOT_ENTRIES: usize = 1 << (ADDRESS_BITS - LEAF_BITS);
+/// So many bytes of the window have a mark ([`super::mark`]).
+pub const MARK_BYTES: usize = 4096;
+/// Marks of a page.
+const MARKS: u64 = Pages::SIZE / MARK_BYTES as u64;
 
 #[repr(C)]
 struct Leaf {
@@ -109,7 +113,8 @@ impl PageMap {
         let first = (number as u64).saturating_sub(reach.down);
         let end = (number as u64 + 1 + reach.up).min(ROOT_ENTRIES as u64);
         let pages = (end - first) * LEAF_PAGES as u64;
-        let Ok(layout) = Layout::from_size_align(pages as usize, 4096) else { return false };
+        let bytes = (pages * (1 + MARKS)) as usize;
+        let Ok(layout) = Layout::from_size_align(bytes, 4096) else { return false };
         let Some(classes) = S::take(layout) else { return false };
         self.window.open(first * LEAF_PAGES as u64, pages, classes.as_ptr().cast());
         true

@@ -1,24 +1,27 @@
-//! Statistics for other processes: texts that lie in this one's memory and are read from there.
+//! Statistics for other processes: numbers that lie in this one's memory and are read from there.
 //!
 //! A process writes them while it works, at most four times a second, so a reader needs neither a
 //! signal nor a thread in the process it looks at, and a process that hangs can be looked at too.
+//! The reader makes text of them: what would write text here would be resident in every process,
+//! 300 KB of code and buffers.
 
 use core::cell::UnsafeCell;
-use core::fmt::{self, Write as _};
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use super::choice::SystemClock;
+use super::huge_page_mode::HugePageMode;
 use super::protocol::flag::Flag;
 use super::protocol::sequence::Sequence;
-use super::statistics::Statistics;
-use crate::page_heap::Clock;
+use super::size_class::CLASSES;
+use super::statistics::{ClassStatistics, Classes, LargeObjects, SmallObjects, Statistics};
+use crate::page_heap::legacy::LegacyStats;
+use crate::page_heap::{Backing, Clock, Components, PageHeapStats, TemeraireStats};
+use crate::units::Pages;
 
-/// Bytes of the JSON text, and of the plain one.
-pub const JSON_BYTES: usize = 48 << 10;
-/// Bytes of the plain text.
-pub const TEXT_BYTES: usize = 16 << 10;
-/// What a reader looks for at the start of each page of a process's data.
-pub const MAGIC: [u8; 8] = *b"PrHeap\x01\x7f";
+/// What a reader looks for at the start of each page of a process's data. Its seventh byte is the
+/// version of [`Record`].
+pub const MAGIC: [u8; 8] = *b"PrHeap\x02\x7f";
 /// Published at most so often.
 const EVERY_NS: u64 = 250_000_000;
 
@@ -27,43 +30,57 @@ const EVERY_NS: u64 = 250_000_000;
 pub struct Published {
     /// [`MAGIC`] once something is published.
     pub magic: AtomicU64,
-    /// Odd while the texts are written.
+    /// Odd while the record is written.
     pub sequence: Sequence,
-    /// Bytes of the JSON text in use.
-    pub json_len: AtomicU32,
-    /// Bytes of the plain text in use.
-    pub text_len: AtomicU32,
-    /// Operations of the page level since the texts were written.
+    /// Operations of the page level since the record was written.
     pub operations_since: AtomicU32,
-    /// When they were written, by the kernel's monotonic clock.
+    /// When it was written, by the kernel's monotonic clock.
     pub written_ns: AtomicU64,
-    json: UnsafeCell<[u8; JSON_BYTES]>,
-    text: UnsafeCell<[u8; TEXT_BYTES]>,
+    record: UnsafeCell<Record>,
 }
 
 impl Published {
-    /// Where the JSON text lies in it.
-    pub const JSON_OFFSET: usize = core::mem::offset_of!(Published, json);
-    /// Where the plain text lies in it.
-    pub const TEXT_OFFSET: usize = core::mem::offset_of!(Published, text);
+    /// Where the record lies in it.
+    pub const RECORD_OFFSET: usize = offset_of!(Published, record);
 }
 
-// SAFETY: the texts are written by the thread that has set `WRITING` alone, and are read by other
-// processes only.
-unsafe impl Sync for Published {}
+/// Statistics as plain numbers: whatever bytes are read, they are a record.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Record {
+    transparent_huge_pages: u8,
+    /// 1 for the legacy page heap.
+    legacy: u8,
+    /// Entries of `classes` in use.
+    classes_in_use: u32,
+    small: SmallObjects,
+    large: LargeObjects,
+    span_notes_bytes: usize,
+    emergency_bytes: usize,
+    backing: Backing,
+    spans_created: u64,
+    spans_deleted: u64,
+    released_pages: Pages,
+    of_temeraire: TemeraireStats,
+    of_legacy: LegacyStats,
+    /// The classes in use come first, so that a program that uses few touches few pages of them.
+    classes: [ClassStatistics; CLASSES],
+}
 
 /// What this process has published.
 #[unsafe(no_mangle)]
 pub static PRAIRIE_HEAP_PUBLISHED: Published = Published {
     magic: AtomicU64::new(0),
     sequence: Sequence::new(),
-    json_len: AtomicU32::new(0),
-    text_len: AtomicU32::new(0),
     operations_since: AtomicU32::new(0),
     written_ns: AtomicU64::new(0),
-    json: UnsafeCell::new([0; JSON_BYTES]),
-    text: UnsafeCell::new([0; TEXT_BYTES]),
+    // SAFETY: a record is made of numbers, for which nought is a value.
+    record: UnsafeCell::new(unsafe { core::mem::zeroed() }),
 };
+
+// SAFETY: the record is written by the thread that has set `WRITING` alone, and is read by other
+// processes only.
+unsafe impl Sync for Published {}
 
 static WRITING: Flag = Flag::new();
 
@@ -90,14 +107,8 @@ fn write(now: u64) {
     published.written_ns.store(now, Relaxed);
     if let Some(statistics) = Statistics::of_process() {
         published.sequence.begin();
-        // SAFETY: `WRITING` was ours to set, so nobody else in this process uses the texts.
-        let (json, text) = unsafe { (&mut *published.json.get(), &mut *published.text.get()) };
-        let mut json = Text::over(json);
-        let json_whole = serde_json::to_writer(&mut json, &statistics).is_ok();
-        let mut text = Text::over(text);
-        let _ = write!(text, "{statistics}");
-        published.json_len.store(if json_whole { json.len as u32 } else { 0 }, Relaxed);
-        published.text_len.store(text.len as u32, Relaxed);
+        // SAFETY: `WRITING` was ours to set, so nobody else in this process uses the record.
+        unsafe { &mut *published.record.get() }.fill(&statistics);
         published.operations_since.store(0, Relaxed);
         published.magic.store(u64::from_le_bytes(MAGIC), Relaxed);
         published.sequence.end();
@@ -109,40 +120,113 @@ fn write(now: u64) {
 pub fn after_fork() {
     let published = &PRAIRIE_HEAP_PUBLISHED;
     if WRITING.lower() && published.sequence.is_odd() {
-        published.json_len.store(0, Relaxed);
-        published.text_len.store(0, Relaxed);
+        published.magic.store(0, Relaxed);
         published.sequence.end();
     }
 }
 
-/// A text in a piece of memory; writing past its end fails.
-struct Text<'a> {
-    bytes: &'a mut [u8],
-    len: usize,
-}
+impl Record {
+    /// Writes statistics in place: on the stack a record would be pages more of it.
+    fn fill(&mut self, statistics: &Statistics) {
+        let Statistics { transparent_huge_pages, small, large, page_heap, .. } = statistics;
+        self.transparent_huge_pages = *transparent_huge_pages as u8;
+        (self.small, self.large) = (*small, *large);
+        self.span_notes_bytes = statistics.span_notes_bytes;
+        self.emergency_bytes = statistics.emergency_bytes;
+        self.backing = page_heap.backing;
+        self.spans_created = page_heap.spans_created;
+        self.spans_deleted = page_heap.spans_deleted;
+        self.released_pages = page_heap.released_pages;
+        match &page_heap.components {
+            Components::Temeraire(stats) => (self.legacy, self.of_temeraire) = (0, *stats),
+            Components::Legacy(stats) => (self.legacy, self.of_legacy) = (1, *stats),
+        }
+        self.classes_in_use = 0;
+        for (place, class) in self.classes.iter_mut().zip(statistics.classes.iter()) {
+            *place = class;
+            self.classes_in_use += 1;
+        }
+    }
 
-impl<'a> Text<'a> {
-    fn over(bytes: &'a mut [u8]) -> Text<'a> {
-        Text { bytes, len: 0 }
+    /// The statistics that were written.
+    pub fn statistics(&self) -> Statistics {
+        let in_use = (self.classes_in_use as usize).min(CLASSES);
+        let (page_heap, components) = match self.legacy {
+            0 => ("temeraire", Components::Temeraire(self.of_temeraire)),
+            _ => ("legacy", Components::Legacy(self.of_legacy)),
+        };
+        Statistics {
+            transparent_huge_pages: HugePageMode::of_number(self.transparent_huge_pages),
+            small: self.small,
+            large: self.large,
+            span_notes_bytes: self.span_notes_bytes,
+            emergency_bytes: self.emergency_bytes,
+            page_heap: PageHeapStats {
+                page_heap,
+                backing: self.backing,
+                spans_created: self.spans_created,
+                spans_deleted: self.spans_deleted,
+                released_pages: self.released_pages,
+                components,
+            },
+            classes: Classes::Read(self.classes[..in_use].to_vec()),
+        }
     }
 }
 
-impl std::io::Write for Text<'_> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let room = &mut self.bytes[self.len..];
-        let len = bytes.len().min(room.len());
-        room[..len].copy_from_slice(&bytes[..len]);
-        self.len += len;
-        Ok(len)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page_heap::huge_filler::HugeFillerStats;
+
+    fn statistics(components: Components, page_heap: &'static str) -> Statistics {
+        let class = |size| ClassStatistics { size, spans: 3, live: 5, ..Default::default() };
+        Statistics {
+            transparent_huge_pages: HugePageMode::Madvise,
+            small: SmallObjects { live_bytes: 1, cached_bytes: 2, ..Default::default() },
+            large: LargeObjects { objects: 3, bytes: 4 },
+            span_notes_bytes: 5,
+            emergency_bytes: 6,
+            page_heap: PageHeapStats {
+                page_heap,
+                backing: Backing { live: Pages(7), free: Pages(8), ..Default::default() },
+                spans_created: 9,
+                spans_deleted: 10,
+                released_pages: Pages(11),
+                components,
+            },
+            classes: Classes::Read(vec![class(16), class(4096)]),
+        }
     }
 
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
+    #[test]
+    fn what_is_read_is_what_was_written() {
+        let huge_filler = HugeFillerStats { used_pages: Pages(12), ..Default::default() };
+        let temeraire = TemeraireStats { huge_filler, ..Default::default() };
+        let legacy = LegacyStats { releases: 13, ..Default::default() };
+        // SAFETY: a record is made of numbers, for which nought is a value.
+        let mut record: Record = unsafe { core::mem::zeroed() };
+        for written in [
+            statistics(Components::Temeraire(temeraire), "temeraire"),
+            statistics(Components::Legacy(legacy), "legacy"),
+        ] {
+            record.fill(&written);
+            let read = record.statistics();
+            assert_eq!(format!("{read:?}"), format!("{written:?}"));
+            assert_eq!(
+                serde_json::to_value(&read).unwrap(),
+                serde_json::to_value(&written).unwrap()
+            );
+        }
     }
-}
 
-impl fmt::Write for Text<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        std::io::Write::write_all(self, text.as_bytes()).map_err(|_| fmt::Error)
+    #[test]
+    fn absurd_numbers_are_a_record_all_the_same() {
+        // SAFETY: as above; all ones are numbers too.
+        let mut record: Record = unsafe { core::mem::zeroed() };
+        (record.classes_in_use, record.legacy, record.transparent_huge_pages) = (u32::MAX, 9, 200);
+        let read = record.statistics();
+        assert_eq!(read.classes.iter().count(), CLASSES);
+        assert_eq!(read.transparent_huge_pages, HugePageMode::Unknown);
     }
 }

@@ -37,6 +37,7 @@ pub struct Statistics {
 
 /// Bytes of small objects by where they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[repr(C)]
 pub struct SmallObjects {
     /// In the program's hands, rounded up to their classes.
     pub live_bytes: usize,
@@ -52,6 +53,7 @@ pub struct SmallObjects {
 
 /// Large objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[repr(C)]
 pub struct LargeObjects {
     /// How many there are.
     pub objects: u64,
@@ -61,6 +63,7 @@ pub struct LargeObjects {
 
 /// A size class in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[repr(C)]
 pub struct ClassStatistics {
     /// Bytes of an object.
     pub size: usize,
@@ -98,25 +101,45 @@ impl ClassStatistics {
             free: central.free_objects,
         }
     }
+
+    /// Those of each class of this process that has spans, at this moment.
+    pub fn of_process() -> impl Iterator<Item = ClassStatistics> {
+        SizeClass::all().map(ClassStatistics::of).filter(|class| class.spans > 0)
+    }
+
+    /// Bytes that a span of the class cannot cut into objects.
+    fn rest_of_span(&self) -> usize {
+        SizeClass::of_size(self.size).map_or(0, |class| {
+            let info = class.info();
+            Pages(info.pages.into()).bytes() as usize - usize::from(info.objects) * class.size()
+        })
+    }
 }
 
-/// The size classes in use; looked at when they are written out.
-#[derive(Clone, Copy, Debug)]
-pub struct Classes;
+/// The size classes in use.
+#[derive(Clone, Debug)]
+pub enum Classes {
+    /// Those of this process, looked at when they are written out.
+    OfProcess,
+    /// Those of a process that was looked at.
+    Read(Vec<ClassStatistics>),
+}
 
 impl Classes {
     /// Each class that has spans.
-    pub fn iter(self) -> impl Iterator<Item = (SizeClass, ClassStatistics)> {
-        SizeClass::all()
-            .map(|class| (class, ClassStatistics::of(class)))
-            .filter(|(_, statistics)| statistics.spans > 0)
+    pub fn iter(&self) -> impl Iterator<Item = ClassStatistics> {
+        let (read, of_process) = match self {
+            Classes::Read(classes) => (&classes[..], None),
+            Classes::OfProcess => (&[][..], Some(ClassStatistics::of_process())),
+        };
+        read.iter().copied().chain(of_process.into_iter().flatten())
     }
 }
 
 impl Serialize for Classes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut list = serializer.serialize_seq(None)?;
-        for (_, class) in self.iter() {
+        for class in self.iter() {
             list.serialize_element(&class)?;
         }
         list.end()
@@ -124,18 +147,14 @@ impl Serialize for Classes {
 }
 
 impl SmallObjects {
-    fn of_process() -> SmallObjects {
-        Classes.iter().fold(SmallObjects::default(), |sum, (class, statistics)| {
-            let info = class.info();
-            let span = Pages(info.pages.into()).bytes() as usize;
-            let rest = span - usize::from(info.objects) * class.size();
-            SmallObjects {
-                live_bytes: sum.live_bytes + statistics.live * class.size(),
-                cached_bytes: sum.cached_bytes + statistics.cached * class.size(),
-                transfer_bytes: sum.transfer_bytes + statistics.transfer * class.size(),
-                free_in_spans_bytes: sum.free_in_spans_bytes + statistics.free * class.size(),
-                span_rest_bytes: sum.span_rest_bytes + statistics.spans * rest,
-            }
+    /// The sums of all classes in use.
+    pub fn of(classes: impl Iterator<Item = ClassStatistics>) -> SmallObjects {
+        classes.fold(SmallObjects::default(), |sum, class| SmallObjects {
+            live_bytes: sum.live_bytes + class.live * class.size,
+            cached_bytes: sum.cached_bytes + class.cached * class.size,
+            transfer_bytes: sum.transfer_bytes + class.transfer * class.size,
+            free_in_spans_bytes: sum.free_in_spans_bytes + class.free * class.size,
+            span_rest_bytes: sum.span_rest_bytes + class.spans * class.rest_of_span(),
         })
     }
 }
@@ -147,12 +166,12 @@ impl Statistics {
         let (live, page_heap) = HEAP.page_state(|page_heap| page_heap.stats())?;
         Some(Statistics {
             transparent_huge_pages: huge_page_mode::of_system(),
-            small: SmallObjects::of_process(),
+            small: SmallObjects::of(ClassStatistics::of_process()),
             large: LargeObjects { objects: live.large_spans, bytes: live.large.bytes() },
             span_notes_bytes: live.notes_bytes,
             emergency_bytes: emergency::used(),
             page_heap,
-            classes: Classes,
+            classes: Classes::OfProcess,
         })
     }
 
@@ -204,7 +223,7 @@ impl fmt::Display for Statistics {
             "{:>8} {:>8} {:>10} {:>8} {:>8} {:>8} {:>8}",
             "size", "spans", "live", "cached", "room", "transfer", "free"
         )?;
-        for (_, class) in self.classes.iter() {
+        for class in self.classes.iter() {
             let ClassStatistics { size, spans, live, cached, room, transfer, free } = class;
             writeln!(
                 f,

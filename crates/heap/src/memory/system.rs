@@ -14,15 +14,15 @@ use crate::units::{HugePageId, HugePages, HugeRange, PageRange};
 /// fill an address-space limit.
 ///
 /// The first huge pages that are used, 32 MiB of them, stay on small pages until more are
-/// needed: most programs need less than these hold, and should not pay for whole ones. From then on
-/// each further one puts one of them on a huge page as well.
+/// needed at once: most programs need less than these hold, and should not pay for whole ones. From
+/// then on each further one puts one of them on a huge page as well.
 #[derive(Debug)]
 pub struct SystemMemory {
     reserved: HugePages,
-    /// The first huge pages, those that are still on small pages.
+    /// The huge pages that are on small pages.
     small: [Option<HugeRange>; SMALL_START],
-    /// Huge pages that were used, up to [`SMALL_START`].
-    used: usize,
+    /// Whether more were needed.
+    outgrown: bool,
 }
 
 /// So many huge pages begin on small pages: 32 MiB.
@@ -35,7 +35,7 @@ const LARGEST_RESERVATION: HugePages = HugePages(512);
 impl SystemMemory {
     /// Memory of which nothing is reserved yet.
     pub const fn new() -> SystemMemory {
-        SystemMemory { reserved: HugePages::ZERO, small: [None; SMALL_START], used: 0 }
+        SystemMemory { reserved: HugePages::ZERO, small: [None; SMALL_START], outgrown: false }
     }
 
     /// Address space reserved so far.
@@ -64,13 +64,13 @@ impl Memory for SystemMemory {
     }
 
     fn back(&mut self, range: HugeRange) {
-        if range.len == HugePages::ONE && self.used < SMALL_START {
+        let room = self.small.iter_mut().find(|small| small.is_none());
+        if let Some(room) = room.filter(|_| range.len == HugePages::ONE && !self.outgrown) {
             advise(range.pages(), Advice::LinuxNoHugepage);
-            self.small[self.used] = Some(range);
-            self.used += 1;
+            *room = Some(range);
             return;
         }
-        self.used = SMALL_START;
+        self.outgrown = true;
         if let Some(small) = self.small.iter_mut().find_map(Option::take) {
             advise(small.pages(), Advice::LinuxHugepage);
             collapse(small);
@@ -78,7 +78,18 @@ impl Memory for SystemMemory {
     }
 
     fn release(&mut self, range: PageRange) -> bool {
-        advise(range, Advice::LinuxDontNeed)
+        let released = advise(range, Advice::LinuxDontNeed);
+        // What goes back whole is as it was before it was used.
+        for place in &mut self.small {
+            if let Some(pages) = place.map(HugeRange::pages)
+                && range.start <= pages.start
+                && pages.end() <= range.end()
+            {
+                advise(pages, Advice::LinuxHugepage);
+                *place = None;
+            }
+        }
+        released
     }
 }
 
@@ -175,6 +186,29 @@ mod tests {
             // SAFETY: as above.
             assert_eq!(unsafe { (range.start.address() as *mut u8).read() }, 7);
         }
+    }
+
+    #[test]
+    fn huge_pages_that_go_back_leave_room_for_other_small_ones() {
+        let mut memory = SystemMemory::new();
+        let mut rest = memory.reserve(HugePages(SMALL_START as u64 + 1)).unwrap();
+        let ranges = [(); SMALL_START].map(|()| {
+            let (first, after) = rest.split(HugePages::ONE);
+            rest = after;
+            memory.back(first);
+            first
+        });
+        // Half of one does not count, all of two does.
+        let half = PageRange { len: Pages(128), ..ranges[0].pages() };
+        assert!(memory.release(half));
+        assert!(memory.small.iter().all(Option::is_some));
+        assert!(memory.release(HugeRange { len: HugePages(2), ..ranges[3] }.pages()));
+        assert_eq!(memory.small.iter().flatten().count(), SMALL_START - 2);
+        memory.back(rest.split(HugePages::ONE).0);
+        memory.back(ranges[4]);
+        assert!(memory.small.iter().all(Option::is_some) && !memory.outgrown);
+        memory.back(ranges[3]);
+        assert_eq!(memory.small.iter().flatten().count(), SMALL_START - 1);
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub struct HugeAllocator<S: Storage> {
 
 /// What a [`HugeAllocator`] holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[repr(C)]
 pub struct HugeAllocatorStats {
     /// Address space reserved from the system.
     pub reserved_huge_pages: HugePages,

@@ -34,6 +34,7 @@ struct Counters {
 
 /// What a [`HugeCache`] holds and has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[repr(C)]
 pub struct HugeCacheStats {
     /// Backed, empty huge pages.
     pub cached_huge_pages: HugePages,

@@ -46,6 +46,7 @@ pub struct HugeFiller<S: Storage, R: Ranking<S> = ByRank<S, LongestFreeRange>> {
 
 /// What a [`HugeFiller`] holds and has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[repr(C)]
 pub struct HugeFillerStats {
     /// Huge pages that spans share.
     pub huge_pages: HugePages,

@@ -22,6 +22,7 @@ pub struct HugeRegions<S: Storage> {
 
 /// What the regions hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[repr(C)]
 pub struct HugeRegionStats {
     /// Number of regions.
     pub regions: u64,

@@ -73,6 +73,7 @@ struct Counts {
 
 /// What the lists of a [`Legacy`] page heap hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[repr(C)]
 pub struct LegacyStats {
     /// Free pages with memory behind them.
     pub normal_pages: Pages,

@@ -42,6 +42,7 @@ pub enum Components {
 
 /// What TEMERAIRE's components hold and have done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[repr(C)]
 pub struct TemeraireStats {
     /// Unbacked address space.
     pub huge_allocator: HugeAllocatorStats,
@@ -61,6 +62,7 @@ pub struct TemeraireStats {
 ///
 /// *Backed* is what the page heap believes: it was handed out once and not released since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[repr(C)]
 pub struct Backing {
     /// Pages in spans.
     pub live: Pages,

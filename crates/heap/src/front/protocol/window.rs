@@ -16,9 +16,13 @@ pub struct Window {
     pub start: AtomicU64,
     /// Number of pages; nought until it is open.
     pub pages: AtomicU64,
-    /// The class of each.
+    /// The class of each, and behind the last one two marks for each.
     pub classes: AtomicPtr<AtomicU8>,
 }
+
+/// Pages, and what one mark is for, as powers of two of bytes.
+const PAGE_SHIFT: u32 = 13;
+const MARK_SHIFT: u32 = 12;
 
 impl Window {
     /// A window that is not open.
@@ -67,6 +71,19 @@ impl Window {
         }
         // Within the array, as the index is less than the number of its entries.
         self.classes.load(Relaxed).wrapping_add(index as usize)
+    }
+
+    /// Where the mark of an address lies, or null if that is not in the window.
+    #[inline]
+    pub fn mark(&self, address: u64) -> *mut AtomicU8 {
+        let class = self.find(address >> PAGE_SHIFT);
+        if class.is_null() {
+            return null_mut();
+        }
+        let (start, pages) = (self.start.load(Relaxed), self.pages.load(Relaxed));
+        let number = (address >> MARK_SHIFT) - (start << (PAGE_SHIFT - MARK_SHIFT));
+        // Within the array, which has two marks for each page behind its classes.
+        self.classes.load(Relaxed).wrapping_add((pages + number) as usize)
     }
 }
 

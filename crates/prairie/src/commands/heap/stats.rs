@@ -24,7 +24,8 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let reading = heap::inspect::read(args.pid).with_context(|| format!("process {}", args.pid))?;
     if args.json {
-        output::print_text(&format!("{}\n", reading.json))?;
+        let json = serde_json::to_string(&reading.statistics)?;
+        output::print_text(&format!("{json}\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
     let now = clock_gettime(ClockId::MonotonicCoarse);
@@ -32,7 +33,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let age = now_ns.saturating_sub(reading.written_ns) as f64 / 1e9;
     output::print_text(&format!(
         "as of {age:.1} s ago, {} operations of the page level since\n{}",
-        reading.operations_since, reading.text
+        reading.operations_since, reading.statistics
     ))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,11 +11,34 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What each process runs: the functions that are exported, the levels of the heap, and the one
-/// initialiser that Rust's standard library has; and what only unwinding reads, behind what is read
-/// at once. Both of Rust's manglings of names are looked for.
-/// As the script inserts a section into the linker's own one, it replaces nothing of that.
+/// initialiser that Rust's standard library has; at a multiple of 64 KiB and shorter than that, so
+/// that it is one piece to the kernel. What of the levels hardly any process runs goes in front of
+/// it, and what only unwinding reads behind what is read at once. Both of Rust's manglings of names
+/// are looked for.
+/// As the script inserts sections into the linker's own one, it replaces nothing of that.
 const SIDE_BY_SIDE: &str = "SECTIONS {
+  .text.prairie_seldom : {
+    *(.text.*serde_core*)
+    *(.text.*5front6malloc11last_resort* .text.*5front6malloc16allocate_aligned*)
+    *(.text.*5front6malloc7release* .text.*5front6malloc11usable_size*)
+    *(.text.*5front3abi*realloc* .text.*5front3abi*valloc* .text.*5front3abi*memalign*)
+    *(.text.*5front3abi*aligned_alloc* .text.*5front3abi*mallinfo* .text.*5front3abi*malloc_stats*)
+    *(.text.*keep_for_later* .text.*9page_heap6legacy* .text.*9page_heap10page_space*)
+    *(.text.*15ensure_capacity* .text.*5front4heap*14allocate_large* .text.*19on_whole_huge_pages*)
+    *(.text.*5front7publish5write* .text.*5front10statistics* .text.*5front14huge_page_mode*)
+    *(.text.*5front4heap*10page_state* .text.*5front4heap*11class_state* .text.*PageHeap*5stats*)
+    *(.text.*14release_excess* .text.*10subrelease* .text.*12take_emptied* .text.*13note_released*)
+    *(.text.*9page_heap10huge_cache*3put*)
+    *(.text.*9page_heap7tracker*4free* .text.*9page_heap11huge_filler*4free*)
+    *(.text.*9page_heap12ranked_lists*6remove* .text.*9page_heap11huge_filler*6donate*)
+    *(.text.*5front5pages*6delete* .text.*PageHeap*6delete* .text.*5front7central*4give*)
+    *(.text.*5front4heap*12delete_spans* .text.*5front4heap*12give_central* .text.*Lower*4give*)
+    . = ALIGN(65536);
+  }
+} INSERT BEFORE .init;
+SECTIONS {
   .text.prairie : {
+    *crtbegin*.o(.text)
     *(.text.malloc .text.free .text.calloc .text.realloc .text.prairie_rseq_abort)
     *(.text.*ARGV_INIT_ARRAY*)
     *(.text.*5front10background5start* .text.*5front4fork8register* .text.*5front13possible_cpus*)
@@ -25,17 +48,20 @@ const SIDE_BY_SIDE: &str = "SECTIONS {
     *(.text.*5front5cache* .text.*front..cache* .text.*front..cpu*)
     *(.text.*5front4heap* .text.*front..heap* .text.*5front5pages* .text.*front..pages*)
     *(.text.*5front7central* .text.*5front4span* .text.*5front8page_map* .text.*5front4sync*)
-    *(.text.*8Iterator3all5check*)
+    *(.text.*8Iterator3all5check* .text.*try_trait*Wrapped*)
     *(.text.*9page_heap9temeraire* .text.*page_heap..temeraire*)
     *(.text.*9page_heap6demand* .text.*9page_heap7tracker* .text.*9page_heap7ranking*)
     *(.text.*9page_heap11huge_filler* .text.*9page_heap10huge_cache* .text.*9page_heap14huge_allocator*)
     *(.text.*9page_heap12ranked_lists* .text.*9page_heap10range_tree* .text.*9page_heap9page_bits*)
-    *(.text.*9page_heap13huge_page_map* .text.*9page_heap10page_space*)
+    *(.text.*9page_heap13huge_page_map*)
     *(.text.*4heap7storage* .text.*heap..storage* .text.*4heap6memory* .text.*heap..memory*)
+    *(.text.*5front7publish* .text.*5front4slab*)
   }
 } INSERT BEFORE .text;
 SECTIONS { .gcc_except_table : { *(.gcc_except_table .gcc_except_table.*) } } INSERT AFTER .eh_frame;
 ";
+/// What the kernel maps at once around a place of a file that is touched first.
+const MAPPED_AT_ONCE: u32 = 64 << 10;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -50,6 +76,7 @@ fn main() {
     let script = folder.join("side-by-side.ld");
     std::fs::write(&script, SIDE_BY_SIDE).expect("OUT_DIR can be written to");
     println!("cargo::rustc-cdylib-link-arg=-Wl,-T,{}", script.display());
+    println!("cargo::rustc-cdylib-link-arg=-Wl,-z,max-page-size={MAPPED_AT_ONCE}");
 }
 
 /// Whether the C compiler, which links, knows where an archive is.

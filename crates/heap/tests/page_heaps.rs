@@ -132,6 +132,34 @@ fn figure_9_makes_no_system_call() {
     assert_eq!((cache.hits, cache.misses), (9_999, 1));
 }
 
+/// What the cache holds and does not fit is given back for what is backed afresh: memory never
+/// exceeds the highest demand, however ill the sizes fit each other.
+#[test]
+fn what_does_not_fit_makes_way_for_what_is_backed_afresh() {
+    let (mut heap, _, _) = temeraire();
+    let mut spans: [Option<heap::PageRange>; 20] = [None; 20];
+    let (mut random, mut live, mut highest, mut kept) = (5u64, 0, 0, 0);
+    for _ in 0..3_000 {
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let slot = &mut spans[(random >> 33) as usize % 20];
+        if let Some(span) = slot.take() {
+            live -= span.len.0;
+            heap.delete(span);
+        }
+        let pages = HugePages(3 + (random >> 43) % 10).pages();
+        *slot = Some(new(&mut heap, pages));
+        live += pages.0;
+        highest = highest.max(live);
+        let backed = heap.stats().backing.backed().0;
+        assert!(backed <= highest, "{backed} pages are backed, {highest} were needed at most");
+        kept = kept.max(backed - live);
+    }
+    let cache = components(&heap).huge_cache;
+    assert!(kept > highest / 10 && cache.hits > 500, "{kept} {cache:?}");
+    assert_eq!(heap.validate(), Ok(()));
+}
+
 /// A cached range too short for a span is made longer by the unbacked space next to it: only what
 /// lacks is backed afresh.
 #[test]

@@ -34,7 +34,8 @@ const MARKS: u64 = Pages::SIZE / MARK_BYTES as u64;
 
 #[repr(C)]
 struct Leaf {
-    /// The class of each page, nought if it is in no span of small objects.
+    /// The class of each page, nought if it is in no span of small objects. Null where the window
+    /// has them, so that such a leaf is not touched until its pages are used.
     classes: AtomicPtr<AtomicU8>,
     spans: [AtomicPtr<Span>; LEAF_PAGES],
 }
@@ -94,17 +95,18 @@ impl PageMap {
             return false;
         }
         let first = (number * LEAF_PAGES) as u64;
-        let mut classes = self.window.find(first);
-        if classes.is_null() {
-            match S::take(Layout::new::<[AtomicU8; LEAF_PAGES]>()) {
-                Some(fresh) => classes = fresh.as_ptr().cast(),
-                None => return false,
-            }
+        let Some(place) = S::take(Layout::new::<Leaf>()) else { return false };
+        let leaf = place.as_ptr().cast::<Leaf>();
+        if self.window.find(first).is_null() {
+            let layout = Layout::new::<[AtomicU8; LEAF_PAGES]>();
+            let Some(classes) = S::take(layout) else {
+                // SAFETY: just taken, and known to nobody.
+                unsafe { S::give_back(place, Layout::new::<Leaf>()) };
+                return false;
+            };
+            // SAFETY: fresh storage for a leaf, zeroed, which is a value of all its fields.
+            unsafe { (*leaf).classes.store(classes.as_ptr().cast(), Relaxed) };
         }
-        let Some(leaf) = S::take(Layout::new::<Leaf>()) else { return false };
-        let leaf = leaf.as_ptr().cast::<Leaf>();
-        // SAFETY: fresh storage for a leaf, zeroed, which is a value of all its fields.
-        unsafe { (*leaf).classes.store(classes, Relaxed) };
         // Calls are serialised: the place is empty still.
         self.root[number].fill(leaf).is_ok()
     }
@@ -137,32 +139,42 @@ impl PageMap {
     }
 
     fn set(&self, pages: PageRange, class: Option<SizeClass>, span: *mut Span) {
-        self.each(pages, class, |leaf, index| {
-            leaf.spans[index].store(span, Relaxed);
+        self.each(pages, class, |leaf, page| {
+            leaf.spans[index_in_leaf(page)].store(span, Relaxed);
             if let Some(class) = class {
-                // SAFETY: a leaf's array of classes has an entry for each of its pages.
-                unsafe { &*leaf.classes.load(Relaxed).add(index) }
-                    .store(class.number() as u8, Release);
+                self.class_place(leaf, page).store(class.number() as u8, Release);
             }
         });
     }
 
     fn clear(&self, pages: PageRange, class: Option<SizeClass>) {
-        self.each(pages, class, |leaf, index| {
+        self.each(pages, class, |leaf, page| {
             if class.is_some() {
-                // SAFETY: as in `set`.
-                unsafe { &*leaf.classes.load(Relaxed).add(index) }.store(0, Release);
+                self.class_place(leaf, page).store(0, Release);
             }
-            leaf.spans[index].store(null_mut(), Relaxed);
+            leaf.spans[index_in_leaf(page)].store(null_mut(), Relaxed);
         });
     }
 
-    fn each(&self, pages: PageRange, class: Option<SizeClass>, act: impl Fn(&Leaf, usize)) {
+    fn each(&self, pages: PageRange, class: Option<SizeClass>, act: impl Fn(&Leaf, PageId)) {
         let len = if class.is_some() { pages.len.0 } else { 1 };
         for page in pages.start.0..pages.start.0 + len {
             let leaf = self.leaf(PageId(page)).expect("room was made for the span");
-            act(leaf, index_in_leaf(PageId(page)));
+            act(leaf, PageId(page));
         }
+    }
+
+    /// Where the class of a page lies, whose leaf it is.
+    #[inline]
+    fn class_place(&self, leaf: &Leaf, page: PageId) -> &AtomicU8 {
+        let classes = leaf.classes.load(Relaxed);
+        let place = match classes.is_null() {
+            true => self.window.find(page.0),
+            false => classes.wrapping_add(index_in_leaf(page)),
+        };
+        // SAFETY: a leaf without classes of its own lies in the window as a whole; an array has an
+        // entry for each page of a leaf. Neither is ever given back.
+        unsafe { &*place }
     }
 
     fn leaf(&self, page: PageId) -> Option<&Leaf> {
@@ -175,9 +187,7 @@ impl PageMap {
     #[inline]
     pub fn class(&self, page: PageId) -> Option<SizeClass> {
         let leaf = self.leaf(page)?;
-        // SAFETY: a leaf's array of classes has an entry for each of its pages.
-        let class = unsafe { &*leaf.classes.load(Relaxed).add(index_in_leaf(page)) };
-        SizeClass::new(class.load(Acquire))
+        SizeClass::new(self.class_place(leaf, page).load(Acquire))
     }
 
     /// The span that a page is in, or null. Of a span of one large object only the first page is

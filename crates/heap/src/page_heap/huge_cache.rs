@@ -50,7 +50,8 @@ pub struct HugeCacheStats {
     pub extensions: u64,
     /// Requests that took unbacked memory.
     pub misses: u64,
-    /// Given back to the system because the cache would have exceeded its limit.
+    /// Given back to the system because the cache would have exceeded its limit, or memory the
+    /// highest demand.
     pub released_by_limit_huge_pages: HugePages,
     /// Given back to the system on request.
     pub released_on_request_huge_pages: HugePages,
@@ -96,6 +97,7 @@ impl<S: Storage> HugeCache<S> {
         allocator: &mut HugeAllocator<S>,
         memory: &mut impl Memory,
     ) -> Option<FromCache> {
+        let cached = self.size();
         let got = if let Some(range) = self.ranges.take(len) {
             self.counters.hits += 1;
             FromCache { range, zeroed: false }
@@ -108,8 +110,26 @@ impl<S: Storage> HugeCache<S> {
             self.counters.misses += 1;
             FromCache { range, zeroed: true }
         };
+        let fresh = len - (cached - self.size());
         self.demand_rises(len, now_ns);
+        self.make_up_for(fresh, now_ns, allocator, memory);
         Some(got)
+    }
+
+    /// Gives back as much as was backed afresh, as far as there is more memory than the highest
+    /// demand of the last two seconds: what the cache holds did not fit then, and would only be
+    /// added to what is needed.
+    fn make_up_for(
+        &mut self,
+        fresh: HugePages,
+        now_ns: u64,
+        allocator: &mut HugeAllocator<S>,
+        memory: &mut impl Memory,
+    ) {
+        let (_, highest) = self.window.extremes(now_ns);
+        let excess = (self.demand + self.size()).saturating_sub(highest);
+        let released = self.shrink(excess.min(fresh), allocator, memory);
+        self.counters.released_by_limit += released;
     }
 
     /// The longest cached range that the unbacked address space around it makes `len` huge pages

@@ -5,7 +5,7 @@ use core::ops::{Add, Sub};
 use serde::Serialize;
 
 use super::huge_page_map::HugePageMap;
-use super::ranked_lists::RankedLists;
+use super::ranked_lists::{RANKS, RankedLists};
 use super::ranking::{ByRank, LongestFreeRange, Ranking};
 use super::tracker::Tracker;
 use crate::memory::Memory;
@@ -276,9 +276,10 @@ impl<S: Storage, R: Ranking<S>> HugeFiller<S, R> {
     }
 }
 
-/// The most free pages have the least rank.
+/// The most free pages have the least rank, and that is high, as the others of a huge page with much
+/// free space are.
 fn release_rank(free_backed: Pages) -> usize {
-    (HugePages::PAGES - free_backed).0 as usize
+    RANKS - 1 - free_backed.0 as usize
 }
 
 impl HugeFillerStats {

@@ -35,12 +35,21 @@ pub trait Linked: Copy {
     fn links_mut(&mut self, lists: usize) -> &mut Links<Self>;
 }
 
+#[repr(C)]
 struct Table {
-    /// Key of the first record plus one, nought where the list is empty.
-    heads: [u32; RANKS],
     nonempty: [u64; WORDS],
     /// Which words of `nonempty` are not nought.
     summary: u64,
+    /// Key of the first record plus one, nought where the list is empty; the last rank first. Huge
+    /// pages with much free space, which a small heap has alone, have high ranks: what it touches of
+    /// the table lies on one page.
+    heads: [u32; RANKS],
+}
+
+impl Table {
+    fn head(&mut self, rank: usize) -> &mut u32 {
+        &mut self.heads[RANKS - 1 - rank]
+    }
 }
 
 // SAFETY: its fields are numbers, for which nought is valid.
@@ -77,7 +86,7 @@ impl<T: Linked, S: Storage, const LISTS: usize> RankedLists<T, S, LISTS> {
             }
         };
         *records.get_mut(key).links_mut(LISTS) = links;
-        self.table.heads[rank] = key.get() + 1;
+        *self.table.head(rank) = key.get() + 1;
     }
 
     /// Takes a record off the list of its rank.
@@ -85,7 +94,7 @@ impl<T: Linked, S: Storage, const LISTS: usize> RankedLists<T, S, LISTS> {
         let Links { next, prev } = *records.get(key).links(LISTS);
         if next == key {
             debug_assert_eq!(self.head(rank), key, "{key:?} is not on the list of rank {rank}");
-            self.table.heads[rank] = 0;
+            *self.table.head(rank) = 0;
             self.table.nonempty[rank / 64] &= !(1 << (rank % 64));
             if self.table.nonempty[rank / 64] == 0 {
                 self.table.summary &= !(1 << (rank / 64));
@@ -95,7 +104,7 @@ impl<T: Linked, S: Storage, const LISTS: usize> RankedLists<T, S, LISTS> {
         records.get_mut(next).links_mut(LISTS).prev = prev;
         records.get_mut(prev).links_mut(LISTS).next = next;
         if self.head(rank) == key {
-            self.table.heads[rank] = next.get() + 1;
+            *self.table.head(rank) = next.get() + 1;
         }
     }
 
@@ -143,7 +152,7 @@ impl<T: Linked, S: Storage, const LISTS: usize> RankedLists<T, S, LISTS> {
 
     #[inline]
     fn head(&self, rank: usize) -> Key<T> {
-        match self.table.heads[rank] {
+        match self.table.heads[RANKS - 1 - rank] {
             0 => Key::NONE,
             key => Key::of(key - 1),
         }

@@ -147,6 +147,33 @@ fn statistics_come_at_exit_as_text_and_json() {
 }
 
 #[test]
+fn another_process_reads_what_is_published() {
+    for settings in WAYS {
+        // A shell that has allocated something and then waits.
+        let words = "x=; i=0; while [ $i -lt 3000 ]; do x=$x.$i; i=$((i+1)); done; read y";
+        let mut shell = preloaded("bash", settings)
+            .args(["-c", words])
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let reading = (0..200).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(20));
+            heap::inspect::read(shell.id()).ok()
+        });
+        shell.kill().unwrap();
+        shell.wait().unwrap();
+        let statistics = reading.expect("it publishes within seconds").statistics;
+        let json = serde_json::to_value(&statistics).unwrap();
+        let legacy = settings.iter().any(|&(name, _)| name == "PRAIRIE_PAGE_HEAP");
+        assert_eq!(json["page_heap"]["page_heap"], if legacy { "legacy" } else { "temeraire" });
+        let live: usize = statistics.classes.iter().map(|class| class.live * class.size).sum();
+        assert!(live > 0 && live == statistics.small.live_bytes, "{statistics:?}");
+        let pages = statistics.page_heap.backing.live.bytes();
+        assert!(live as u64 <= pages && pages < 64 << 20, "{statistics:?}");
+    }
+}
+
+#[test]
 fn guarded_objects_end_the_process_where_it_happens() {
     let lines = [
         ("guard_after_free", "is used after it was freed"),

@@ -169,8 +169,8 @@ pub trait Placement {
     /// Policies that do nothing then ignore it.
     fn maintain(&mut self, _table: &mut FrameTable) {}
 
-    /// Free frames that requests of this mobility can come from, where a policy keeps some of what
-    /// is free from them; reclaim has to watch these. `None` where all that is free will do.
+    /// Frames on free lists that requests of this mobility can come from, where a policy keeps some
+    /// of what is free from them; reclaim has to watch these. `None` where all that is free will do.
     fn free_for(&self, _mobility: Mobility) -> Option<u64> {
         None
     }
@@ -217,6 +217,10 @@ pub trait Placement {
     fn pageblocks(&self, _zone: usize) -> Option<[u64; MigrateType::ALL.len()]> {
         None
     }
+
+    /// Frames on the free lists of one zone of the layout, those on per-CPU lists not counted
+    /// (`NR_FREE_PAGES`).
+    fn free_frames(&self, zone: usize) -> u64;
 
     /// Free frames that per-CPU lists hold.
     fn cached_frames(&self) -> u64;

@@ -49,6 +49,10 @@ impl Placement for Maintained {
         self.regions.free_blocks(zone)
     }
 
+    fn free_frames(&self, zone: usize) -> u64 {
+        Placement::free_frames(&self.regions, zone)
+    }
+
     fn cached_frames(&self) -> u64 {
         self.regions.cached_frames()
     }

@@ -88,7 +88,7 @@ fn attempts_within_a_region_stop_at_its_share() {
         while regions.attempt(&mut table, &movable(), owner, depth).is_some() {
             owner += 1;
         }
-        left.push(Stepwise::free_frames(&regions, 0));
+        left.push(Placement::free_frames(&regions, 0));
         regions.validate(&table);
     }
     assert!(left[0] > left[1], "deeper with each depth: {left:?}");

@@ -102,6 +102,10 @@ impl Placement for Maintained {
     fn free_blocks(&self, zone: usize) -> Vec<(MigrateType, Vec<u64>)> {
         self.0.free_blocks(zone)
     }
+    fn free_frames(&self, zone: usize) -> u64 {
+        self.0.free_frames(zone)
+    }
+
     fn cached_frames(&self) -> u64 {
         self.0.cached_frames()
     }

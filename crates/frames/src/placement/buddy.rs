@@ -147,6 +147,10 @@ impl Placement for Buddy {
         vec![(MigrateType::Movable, area.counts()[..=area.largest().index()].to_vec())]
     }
 
+    fn free_frames(&self, zone: usize) -> u64 {
+        self.zones[zone].area.free_frames()
+    }
+
     fn cached_frames(&self) -> u64 {
         self.zones.iter().flat_map(|zone| &zone.per_cpu).map(|list| list.len() as u64).sum()
     }
@@ -185,10 +189,6 @@ impl Stepwise for Buddy {
             }
         }
         None
-    }
-
-    fn free_frames(&self, zone: usize) -> u64 {
-        self.zones[zone].area.free_frames()
     }
 
     fn free_counts(&self, zone: usize) -> [u64; ORDERS] {

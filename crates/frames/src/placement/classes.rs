@@ -174,6 +174,10 @@ impl Placement for Classes {
     }
 
     /// Trees that CPUs have reserved are free memory like any other here.
+    fn free_frames(&self, zone: usize) -> u64 {
+        self.zones[zone].free_frames
+    }
+
     fn cached_frames(&self) -> u64 {
         0
     }

@@ -273,6 +273,10 @@ impl Placement for FreeBsd {
         vec![(MigrateType::Movable, of(Pool::Default)), (MigrateType::Unmovable, of(Pool::Direct))]
     }
 
+    fn free_frames(&self, zone: usize) -> u64 {
+        self.lists[zone].area.free_frames() + self.lists[zone].set_aside
+    }
+
     fn cached_frames(&self) -> u64 {
         let caches: u64 = self.lists.iter().map(FreeLists::cached_frames).sum();
         let set_aside: u64 = self.lists.iter().map(|lists| lists.set_aside).sum();
@@ -323,10 +327,6 @@ impl Stepwise for FreeBsd {
             }
         }
         None
-    }
-
-    fn free_frames(&self, zone: usize) -> u64 {
-        self.lists[zone].area.free_frames() + self.lists[zone].set_aside
     }
 
     fn free_counts(&self, zone: usize) -> [u64; ORDERS] {

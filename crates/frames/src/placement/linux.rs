@@ -374,6 +374,10 @@ impl Placement for Linux {
         Some(self.blocks.count(&self.zones[zone].zone))
     }
 
+    fn free_frames(&self, zone: usize) -> u64 {
+        self.zones[zone].free_frames()
+    }
+
     fn cached_frames(&self) -> u64 {
         self.zones.iter().map(LinuxZone::cached_frames).sum()
     }

@@ -163,6 +163,10 @@ impl Placement for Lists {
         self.division.types().iter().map(|&list| (list.migrate_type(), by_order(list))).collect()
     }
 
+    fn free_frames(&self, zone: usize) -> u64 {
+        self.zones[zone].area.free_frames()
+    }
+
     fn cached_frames(&self) -> u64 {
         self.zones.iter().map(ListsZone::cached_frames).sum()
     }
@@ -227,10 +231,6 @@ impl Stepwise for Lists {
             }
         }
         None
-    }
-
-    fn free_frames(&self, zone: usize) -> u64 {
-        self.zones[zone].area.free_frames()
     }
 
     fn free_counts(&self, zone: usize) -> [u64; ORDERS] {

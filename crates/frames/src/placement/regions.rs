@@ -439,10 +439,11 @@ impl Placement for Regions {
         self.resize(table);
     }
 
+    /// Of the movable region alone: reclaim does not free unmovable memory.
     fn free_for(&self, mobility: Mobility) -> Option<u64> {
         let region = Region::of(mobility);
-        let free = |zone: &RegionZone| zone.space.frames(region) + zone.per_cpu.frames(region);
-        Some(self.zones.iter().map(free).sum())
+        let of_node = |node| self.stock(node, region).available;
+        (region == Region::Movable).then(|| (0..self.nodes.len()).map(of_node).sum())
     }
 
     fn pin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) -> bool {
@@ -486,6 +487,10 @@ impl Placement for Regions {
         counts[MigrateType::Unmovable.index()] = blocks(zone.start, border);
         counts[MigrateType::Movable.index()] = blocks(border, zone.end);
         Some(counts)
+    }
+
+    fn free_frames(&self, zone: usize) -> u64 {
+        Region::ALL.into_iter().map(|region| self.zones[zone].space.frames(region)).sum()
     }
 
     fn cached_frames(&self) -> u64 {

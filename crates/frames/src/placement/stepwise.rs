@@ -27,10 +27,6 @@ pub trait Stepwise: Placement {
         depth: Depth,
     ) -> Option<Frame>;
 
-    /// Frames on the free lists of one zone of the layout, those on per-CPU lists not counted
-    /// (`NR_FREE_PAGES`).
-    fn free_frames(&self, zone: usize) -> u64;
-
     /// Free blocks of one zone by order, over all types.
     fn free_counts(&self, zone: usize) -> [u64; ORDERS];
 

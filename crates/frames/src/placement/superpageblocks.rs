@@ -266,6 +266,10 @@ impl Placement for Superpageblocks {
         Some(counts)
     }
 
+    fn free_frames(&self, zone: usize) -> u64 {
+        self.zones[zone].free_frames
+    }
+
     fn cached_frames(&self) -> u64 {
         0
     }

@@ -177,6 +177,10 @@ impl Placement for Zones {
         self.parts(zone).flat_map(blocks).collect()
     }
 
+    fn free_frames(&self, zone: usize) -> u64 {
+        self.parts(zone).map(|part| self.buddy.free_frames(part)).sum()
+    }
+
     fn cached_frames(&self) -> u64 {
         self.buddy.cached_frames()
     }
@@ -225,10 +229,6 @@ impl Stepwise for Zones {
         let frame = self.buddy.attempt(table, &request, owner, depth)?;
         self.count(&request, frame);
         Some(frame)
-    }
-
-    fn free_frames(&self, zone: usize) -> u64 {
-        self.parts(zone).map(|part| self.buddy.free_frames(part)).sum()
     }
 
     fn free_counts(&self, zone: usize) -> [u64; ORDERS] {

@@ -238,6 +238,10 @@ impl<P: Compactable> Placement for Compacting<P> {
         self.placement.pageblocks(zone)
     }
 
+    fn free_frames(&self, zone: usize) -> u64 {
+        self.placement.free_frames(zone)
+    }
+
     fn cached_frames(&self) -> u64 {
         self.placement.cached_frames()
     }

@@ -35,10 +35,6 @@ impl Stepwise for Classes {
         None
     }
 
-    fn free_frames(&self, zone: usize) -> u64 {
-        self.zones[zone].free_frames
-    }
-
     /// Time linear in the trees of the zone.
     fn free_counts(&self, zone: usize) -> [u64; ORDERS] {
         let counts = self.zones[zone].trees.iter().map(|tree| tree.area.counts());

@@ -37,10 +37,6 @@ impl Stepwise for Linux {
         Some(frame)
     }
 
-    fn free_frames(&self, zone: usize) -> u64 {
-        self.zones[zone].free_frames()
-    }
-
     fn free_counts(&self, zone: usize) -> [u64; ORDERS] {
         self.zones[zone].area.counts()
     }

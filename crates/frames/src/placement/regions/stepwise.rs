@@ -29,10 +29,6 @@ impl Stepwise for Regions {
         found
     }
 
-    fn free_frames(&self, zone: usize) -> u64 {
-        Region::ALL.into_iter().map(|region| self.zones[zone].space.frames(region)).sum()
-    }
-
     fn free_counts(&self, zone: usize) -> [u64; ORDERS] {
         let space = &self.zones[zone].space;
         let mut counts = [0; ORDERS];

@@ -38,10 +38,6 @@ impl Stepwise for Superpageblocks {
         None
     }
 
-    fn free_frames(&self, zone: usize) -> u64 {
-        self.zones[zone].free_frames
-    }
-
     /// Time linear in the superpageblocks of the zone.
     fn free_counts(&self, zone: usize) -> [u64; ORDERS] {
         let counts = self.zones[zone].blocks.iter().map(|block| block.area.counts());

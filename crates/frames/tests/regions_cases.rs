@@ -197,6 +197,28 @@ fn a_short_movable_region_gets_what_the_other_can_spare() {
     m.validate();
 }
 
+/// A huge page that a fault would like to have is no reason to move the border: the fault takes
+/// small pages. Who waits for it is another matter.
+#[test]
+fn the_border_stays_where_it_is_for_who_can_do_without() {
+    let mut m = Machine::simple(8, 4);
+    let optional = |m: &mut Machine| {
+        m.request(Order::HUGE, Movable, |request| request.gfp_flags &= !gfp::DIRECT_RECLAIM)
+    };
+    let got = (0..8).filter(|_| optional(&mut m).is_some()).count();
+    assert_eq!((got, m.border(), m.counter("waited")), (4, 4, 0));
+    assert!(m.allocate(Order::HUGE, Movable).is_some());
+    assert_eq!((m.border(), m.counter("waited")), (3, 1));
+    // The kernel's own request has nothing to fall back on.
+    let mut m = Machine::simple(8, 4);
+    let urgent = |m: &mut Machine| {
+        m.request(Order::HUGE, Unmovable, |request| request.gfp_flags &= !gfp::DIRECT_RECLAIM)
+    };
+    let got = (0..8).filter(|_| urgent(&mut m).is_some()).count();
+    assert_eq!((got, m.border(), m.counter("waited")), (8, 8, 4));
+    m.validate();
+}
+
 #[test]
 fn zones_are_limits() {
     let reserve = |mut span: frames::layout::ZoneSpan, kept: [u64; 6]| {

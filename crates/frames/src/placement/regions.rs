@@ -287,7 +287,8 @@ impl Regions {
     }
 
     /// Tries within the marks, then resizes, then takes what there is. Only a request that may
-    /// wait can have pages moved for it.
+    /// wait can have pages moved for it; the border does not move at all for one that can do
+    /// without.
     fn find(&mut self, table: &mut FrameTable, request: &Request) -> Option<Frame> {
         if let Some(frame) = self.take(table, request, Depth::Low) {
             return Some(frame);
@@ -296,7 +297,7 @@ impl Regions {
         if found.is_none() && self.drain_lists(table) {
             found = self.search(table, request, Depth::Min);
         }
-        if found.is_none() {
+        if found.is_none() && !is_optional(request) {
             let may_move = request.gfp_flags & gfp::DIRECT_RECLAIM != 0;
             if self.resize_on_failure(table, request, may_move) {
                 found = self.take(table, request, Depth::Min);
@@ -310,6 +311,14 @@ impl Regions {
         self.counts.below_min += u64::from(found.is_some());
         found
     }
+}
+
+/// Whether who asks has something else to fall back on: movable memory that nobody would wait for,
+/// such as the huge page of a fault that takes small ones in its place (`GFP_TRANSHUGE_LIGHT`). What
+/// it wants is contiguity, of which the other region's free memory is not there to make up a lack;
+/// the resizer hears of it by the pressure. Kernel memory that cannot wait has nothing else.
+fn is_optional(request: &Request) -> bool {
+    Region::of(request.mobility) == Region::Movable && request.gfp_flags & gfp::DIRECT_RECLAIM == 0
 }
 
 impl Node {

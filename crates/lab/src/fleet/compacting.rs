@@ -70,8 +70,8 @@ impl<P: Compactable> Compacting<P> {
         self.scanned += cost.migrate_scanned + cost.free_scanned;
     }
 
-    /// Compacts for a request that found nothing (`__alloc_pages_direct_compact`), in defrag mode
-    /// for a whole pageblock that could be its own.
+    /// Compacts for a request that found nothing and may wait (`__alloc_pages_direct_compact`), in
+    /// defrag mode for a whole pageblock that could be its own.
     fn compact_for(
         &mut self,
         table: &mut FrameTable,
@@ -79,7 +79,7 @@ impl<P: Compactable> Compacting<P> {
         owner: Owner,
     ) -> Option<Frame> {
         let order = if self.defrag_mode { request.order.max(Order::HUGE) } else { request.order };
-        if order == Order::BASE || request.gfp_flags & gfp::DIRECT_RECLAIM == 0 {
+        if order == Order::BASE {
             return None;
         }
         let costly = request.order > COSTLY;
@@ -103,10 +103,8 @@ impl<P: Compactable> Compacting<P> {
 
     /// In defrag mode, whether a request that may wait should reclaim and ask again before it breaks
     /// up a foreign pageblock: some times in a row.
-    fn should_reclaim_first(&mut self, request: &Request) -> bool {
-        let refuses = self.defrag_mode
-            && request.gfp_flags & gfp::DIRECT_RECLAIM != 0
-            && self.refused < REFUSALS;
+    fn should_reclaim_first(&mut self) -> bool {
+        let refuses = self.defrag_mode && self.refused < REFUSALS;
         self.refused = if refuses { self.refused + 1 } else { 0 };
         refuses
     }
@@ -177,13 +175,18 @@ impl<P: Compactable> Placement for Compacting<P> {
             let least = if self.defrag_mode { Order::HUGE } else { Order::BASE };
             self.asked.ask(request.order.max(least), ZoneKind::Movable);
         }
+        if request.gfp_flags & gfp::DIRECT_RECLAIM == 0 {
+            // The placement itself knows how far it goes for who cannot wait.
+            self.refused = 0;
+            return self.placement.allocate(table, request, owner);
+        }
         if let Some(frame) = self.placement.attempt(table, request, owner, Depth::Min) {
             return Some(frame);
         }
         if let Some(frame) = self.compact_for(table, request, owner) {
             return Some(frame);
         }
-        if self.should_reclaim_first(request) {
+        if self.should_reclaim_first() {
             return None;
         }
         self.placement.allocate(table, request, owner)

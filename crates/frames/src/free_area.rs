@@ -202,6 +202,9 @@ impl<const LISTS: usize> FreeArea<LISTS> {
         let found = self.smallest(order, list)?;
         let start = self.lists[list][found.index()].front()?;
         self.detach(table, start, found, list);
+        if let Some(next) = self.lists[list][found.index()].front() {
+            table.prefetch_frame(next);
+        }
         let taken = wanted.min(1 << (found.get() - order.get()));
         let mut offset = u64::from(taken) << order.get();
         while offset < found.frames() {

@@ -394,20 +394,29 @@ impl FrameTable {
         prefetch(&self.links, word_at(frame));
     }
 
+    /// The free buddies, each of one order, that `frame` would merge with if it were freed in a row
+    /// with what lies between. Of larger orders it would have to be a long row.
+    #[inline]
+    fn free_buddies(&self, frame: Frame) -> impl Iterator<Item = Frame> {
+        let buddies = Order::up_to(const { Order::new(4).unwrap() })
+            .map(move |order| (frame.align_down(order).buddy(order), order));
+        buddies.filter(|&(buddy, order)| self.is_free_block(buddy, order)).map(|(buddy, _)| buddy)
+    }
+
+    /// Has the host fetch the links of the free blocks that `frame` would merge with. Wants the frame
+    /// itself fetched.
+    #[inline]
+    pub(crate) fn prefetch_buddies(&self, frame: Frame) {
+        self.free_buddies(frame).for_each(|buddy| prefetch(&self.links, word_at(buddy)));
+    }
+
     /// Has the host fetch the links of the neighbours of `frame`'s free buddies on their lists:
-    /// merging with them will write there. Wants the frame itself fetched; of larger buddies, only
-    /// those whose links lie beside its own are looked at.
+    /// merging with them will write there. Wants the buddies fetched.
     #[inline]
     pub(crate) fn prefetch_neighbours(&self, frame: Frame) {
-        let (mut block, mut order) = (frame, Order::BASE);
-        while order.get() <= 2 {
-            let buddy = block.buddy(order);
-            if !self.is_free_block(buddy, order) {
-                return;
-            }
+        for buddy in self.free_buddies(frame) {
             prefetch(&self.links, word_at(self.next(buddy)));
             prefetch(&self.links, prev_at(self.prev(buddy)));
-            (block, order) = (Frame(block.0 & buddy.0), order.doubled());
         }
     }
 

@@ -389,8 +389,11 @@ fn fetch_ahead(table: &FrameTable, list: &VecDeque<Frame>) {
         let before = list.get(at + 1).copied().unwrap_or(Frame::NONE);
         Some(list[at]).filter(|frame| !frame.shares_line(before))
     };
-    if let Some(frame) = from_tail(16) {
+    if let Some(frame) = from_tail(24) {
         table.prefetch_frame(frame);
+    }
+    if let Some(frame) = from_tail(16) {
+        table.prefetch_buddies(frame);
     }
     if let Some(frame) = from_tail(8) {
         table.prefetch_neighbours(frame);

@@ -2,7 +2,7 @@
 //! their memory (Contiguitas, 2023, Figures 2 and 5).
 //!
 //! A server here is coarser than the [`machine`](crate::machine): time goes in steps of some
-//! seconds, programs do not compute, and reclaim takes the oldest page of the page cache. What is
+//! seconds, programs do not compute, and reclaim takes the oldest read of the page cache. What is
 //! exact is the allocator: every page goes through the system's own placement. Fragmentation comes
 //! from where pages of different lifetimes land, which this keeps, at a cost that lets a thousand
 //! servers live for a day.

@@ -53,13 +53,6 @@ pub(super) struct Pages {
     pub(super) count: u32,
 }
 
-impl Pages {
-    /// Whether a page follows that can be counted in.
-    pub(super) fn goes_on_with(&self, owner: Owner) -> bool {
-        self.owner + self.count == owner && !owner.is_multiple_of(PageOwners::MOST)
-    }
-}
-
 /// Gives numbers to single pages, so that those that come together have numbers in a row: whoever
 /// gives them back finds where they lie beside each other.
 #[derive(Clone, Debug)]

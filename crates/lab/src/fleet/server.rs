@@ -1,5 +1,6 @@
 //! One server's life.
 
+mod jobs;
 mod reclaim;
 
 use std::collections::VecDeque;
@@ -8,6 +9,7 @@ use frames::placement::{Placement, Request, gfp};
 use frames::table::{Owner, mobility_of};
 use frames::{FrameTable, Layout, MigrateType, Order, ZoneKind};
 
+use self::jobs::Job;
 use super::demand::{Owners, PageOwners, Pages, Population};
 use super::workload::Workload;
 use crate::machine::random::Random;
@@ -26,6 +28,9 @@ const AHEAD: [usize; 2] = [8, 4];
 /// Operations between two wake-ups of the system's own upkeep.
 const MAINTENANCE_EVERY: u64 = 1024;
 
+/// Frames that a zone keeps free, by the highest zone of the request.
+type Reserves = [u64; ZoneKind::ALL.len()];
+
 /// What went wrong, as counts of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Failures {
@@ -37,21 +42,6 @@ pub struct Failures {
     pub huge: u64,
     /// Pins.
     pub pin: u64,
-}
-
-/// A program.
-#[derive(Clone, Debug)]
-struct Job {
-    /// Frames that it will have.
-    size: u64,
-    /// Frames that it still wants.
-    wanted: u64,
-    /// Frames that it takes in a step.
-    pace: u64,
-    ends: f64,
-    pages: Vec<Pages>,
-    huge_pages: Vec<Owner>,
-    page_tables: Vec<Owner>,
 }
 
 /// A server under one system.
@@ -67,11 +57,13 @@ pub(super) struct Server<'a, P> {
     pub(super) free: u64,
     /// Reclaim starts below the first and stops at the second.
     marks: (u64, u64),
+    /// Of each zone.
+    reserves: Vec<Reserves>,
     kernel: Vec<Population>,
     jobs: Vec<Job>,
-    /// Pages of files, oldest first.
+    /// Reads of files, oldest first: of each the pages that it brought at once.
     cache: VecDeque<Pages>,
-    /// How many there are.
+    /// How many pages there are.
     cached: u64,
     cpu: u16,
     phase: f64,
@@ -124,6 +116,7 @@ impl<'a, P: Placement> Server<'a, P> {
             frames,
             free: frames,
             marks: (sum(|marks| marks.low), sum(|marks| marks.high)),
+            reserves: layout.zones().iter().map(|zone| zone.span.lowmem_reserve).collect(),
             jobs: Vec::new(),
             cache: VecDeque::new(),
             cached: 0,
@@ -169,45 +162,6 @@ impl<'a, P: Placement> Server<'a, P> {
     fn load(&self, now: f64) -> f64 {
         let angle = std::f64::consts::TAU * (now + self.phase) / DAY;
         1.0 + self.workload.diurnal * angle.sin()
-    }
-
-    fn end_jobs(&mut self, now: f64) {
-        let jobs = std::mem::take(&mut self.jobs);
-        let (ended, left): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.ends <= now);
-        self.jobs = left;
-        for job in ended {
-            self.change_cpu();
-            self.give_back(&job.pages);
-            for (owners, order) in [(job.huge_pages, Order::HUGE), (job.page_tables, Order::BASE)] {
-                owners.into_iter().for_each(|owner| self.release(owner, order));
-            }
-        }
-    }
-
-    /// Starts programs until they want what the load calls for.
-    fn start_jobs(&mut self, now: f64) {
-        let wanted = self.workload.jobs.share * self.load(now) * self.frames as f64;
-        let mut have: u64 = self.jobs.iter().map(|job| job.size).sum();
-        loop {
-            let jobs = &self.workload.jobs;
-            let frames = (jobs.size.sample(&mut self.random) / 4096.0) as u64;
-            // No program is larger than what all of them are to have.
-            let frames = frames.clamp(512, wanted as u64 / 2 + 512);
-            if have + frames / 2 > wanted as u64 {
-                return;
-            }
-            have += frames;
-            let growth = (jobs.growth.sample(&mut self.random) / 1e9).max(STEP);
-            self.jobs.push(Job {
-                size: frames,
-                wanted: frames,
-                pace: ((frames as f64 * STEP / growth) as u64).max(512),
-                ends: now + jobs.lifetime.sample(&mut self.random) / 1e9,
-                pages: Vec::new(),
-                huge_pages: Vec::new(),
-                page_tables: Vec::new(),
-            });
-        }
     }
 
     /// Gives each source what it asks for in this step, in bursts that take turns by chance.
@@ -259,7 +213,7 @@ impl<'a, P: Placement> Server<'a, P> {
         given
     }
 
-    /// Reads ahead: up to `frames` of a file.
+    /// Reads up to `frames` of a file, which reclaim will look at together.
     fn read(&mut self, frames: u64) -> u64 {
         let mut given = 0;
         while given < frames {
@@ -474,3 +428,6 @@ impl<P: Placement> Server<'_, P> {
         assert_eq!(held + free, self.frames, "every frame is free or somebody's");
     }
 }
+
+#[cfg(test)]
+mod tests;

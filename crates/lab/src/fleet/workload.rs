@@ -18,7 +18,7 @@ pub struct Workload {
     pub diurnal: f64,
     /// Share of memory that is read from files in an hour; all of it stays until it is reclaimed.
     pub reads_per_hour: f64,
-    /// Share of reclaimed file pages that had been used again, and are kept once more.
+    /// Share of reads that had been used again when reclaim came to them, and are kept once more.
     pub used_again: f64,
     /// Programs that come, take memory, and end.
     pub jobs: Jobs,

@@ -5,8 +5,10 @@
 //! ```
 //!
 //! One server after another on one thread, each workload in turn, under `linux,contiguitas`. Each
-//! lives for a time drawn for it, up to so many days, or with `whole` for exactly that. Times are of
-//! CPU; the last lines say what a day of a server costs under each system, mean over workloads.
+//! lives for a time drawn for it, up to so many days, or with `whole` for exactly that. Failed are
+//! requests of the kernel, of programs for small pages and for huge ones; waited, allocations that had
+//! the border moved for them. Times are of CPU; the last lines say what a day of a server costs under
+//! each system, mean over workloads.
 
 use std::error::Error;
 
@@ -35,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let frames = (gib * 262_144.0) as u64;
     let mut study = Study { workloads, systems: Vec::new(), frames, days, seed: 1 };
     println!(
-        "workload  system        hours  allocations  ns each  CPU s  a day  free %  contiguity 2M/4M/32M/1G %   potential 2M/32M/1G %  unmovable %  spoiled %  failed k/m/h"
+        "workload  system        hours  allocations  ns each  CPU s  a day  free %  contiguity 2M/4M/32M/1G %   potential 2M/32M/1G %  unmovable %  spoiled %  failed k/m/h  waited"
     );
     let mut sums = vec![0.0; systems.len()];
     for server in 0..servers {
@@ -68,7 +70,7 @@ fn print(row: &Row, seconds: f64) {
         shares.iter().map(|share| format!("{:5.1}", share * 100.0)).collect::<Vec<_>>().join(" ")
     };
     println!(
-        "{:9} {:12} {:6.1} {:12} {:8.1} {seconds:6.2} {:6.1} {:7.1}  {}     {}     {:7.1} {:9.1}     {} {} {}",
+        "{:9} {:12} {:6.1} {:12} {:8.1} {seconds:6.2} {:6.1} {:7.1}  {}     {}     {:7.1} {:9.1}     {} {} {}  {}",
         row.workload,
         row.system,
         row.uptime_s / 3600.0,
@@ -83,6 +85,7 @@ fn print(row: &Row, seconds: f64) {
         row.failed_kernel,
         row.failed_movable,
         row.failed_huge,
+        row.waited,
     );
 }
 

@@ -28,6 +28,10 @@ macro_rules! numbers {
 }
 numbers!(u8 u16 u32 u64);
 
+// Bytes that are used together, such as a line of the host's cache.
+impl<const N: usize> sealed::Sealed for [u8; N] {}
+impl<const N: usize> Number for [u8; N] {}
+
 /// Numbers in memory of their own from the kernel, zero at first. A large array begins with a huge
 /// page and asks for such; a kernel that has none refuses, and the array is slower then and nothing
 /// else. Memory is taken when it is first written to.

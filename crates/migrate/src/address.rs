@@ -72,6 +72,7 @@ impl PageSize {
     }
 
     /// Base pages in one.
+    #[inline]
     pub fn pages(self) -> u32 {
         1 << self.order()
     }
@@ -129,7 +130,14 @@ impl Vpn {
     /// The first base page of the page of its size that it is part of.
     #[inline]
     pub fn first(self) -> Vpn {
-        Vpn(self.0 & !(self.size().pages() - 1))
+        self.first_of(self.size())
+    }
+
+    /// The same, of a size that is known.
+    #[inline(always)]
+    pub(crate) fn first_of(self, size: PageSize) -> Vpn {
+        debug_assert_eq!(size, self.size());
+        Vpn(self.0 & !(size.pages() - 1))
     }
 
     /// Its place within the arena, in base pages.
@@ -148,6 +156,18 @@ pub enum Kind {
     Stream,
     /// A store: it retires into a buffer, and misses overlap.
     Store,
+}
+
+impl Kind {
+    /// The kind that two bits name. (Of accesses made here the last is never named.)
+    #[inline]
+    pub(crate) fn of_bits(bits: u32) -> Kind {
+        match bits & 3 {
+            0 => Kind::Load,
+            1 => Kind::Stream,
+            _ => Kind::Store,
+        }
+    }
 }
 
 /// An access of a program, in one word: address, kind, and the instructions since the last access.
@@ -171,7 +191,13 @@ impl Access {
     /// What it waits for.
     #[inline]
     pub fn kind(self) -> Kind {
-        [Kind::Load, Kind::Stream, Kind::Store, Kind::Store][(self.0 >> 42) as usize & 3]
+        Kind::of_bits(self.kind_bits() as u32)
+    }
+
+    /// The same, as its two bits.
+    #[inline]
+    pub(crate) fn kind_bits(self) -> u64 {
+        self.0 >> 42 & 3
     }
 
     /// Instructions since the access before it.
@@ -194,7 +220,7 @@ mod tests {
                 assert_eq!(access.address(), address);
                 assert_eq!((access.kind(), access.instructions()), (kind, 65_535));
                 assert_eq!((address.size(), address.vpn().size()), (size, size));
-                assert!(address.vpn().0 <= crate::lru::MAX_KEY);
+                assert!(address.vpn().0 < 3 << 28, "the highest bits of a key are not all set");
             }
         }
     }

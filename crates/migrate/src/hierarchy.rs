@@ -10,8 +10,11 @@ mod redirect;
 use serde::Serialize;
 
 use crate::address::{Frame, Line};
-use crate::cache::{EXCLUSIVE, Found, Llc, MODIFIED, Private, SHARED};
+use crate::cache::{
+    CoreSet, EXCLUSIVE, Found, InL1, InLlc, Llc, MODIFIED, Private, SHARED, Tracked, Vacancy,
+};
 use crate::contention::Queue;
+use crate::lru::{Place, Slot};
 use crate::mesh::Mesh;
 use crate::params::{LINE_BYTES, Params};
 use crate::protocol::table::Table;
@@ -141,10 +144,31 @@ impl Hierarchy {
     }
 
     /// A load or store of `core`. Returns the picoseconds beyond an L1 hit until it is served.
-    #[inline]
     pub fn access(&mut self, core: usize, line: Line, write: bool) -> u64 {
         self.counts.accesses += 1;
-        match self.private.access(core, line, write) {
+        self.serve(core, line, write)
+    }
+
+    /// The same, counted by the caller.
+    #[inline(always)]
+    pub(crate) fn serve(&mut self, core: usize, line: Line, write: bool) -> u64 {
+        match self.private.look_up_l1(core, line, write) {
+            InL1::Served => 0,
+            InL1::Not(at, slot) => self.beyond_l1(core, line, write, at, slot),
+        }
+    }
+
+    /// What the L1 does not serve, and where that has or had it.
+    #[inline(never)]
+    fn beyond_l1(
+        &mut self,
+        core: usize,
+        line: Line,
+        write: bool,
+        l1: Place,
+        slot: Option<Slot>,
+    ) -> u64 {
+        match self.private.look_up_l2(core, line, write, l1, slot) {
             Found::L1 => 0,
             Found::L2 => {
                 self.counts.l2_hits += 1;
@@ -152,9 +176,9 @@ impl Hierarchy {
             }
             Found::Upgrade => {
                 self.counts.upgrades += 1;
-                self.request(core, line, true, true)
+                self.request(core, line, true, None)
             }
-            Found::Nowhere => self.request(core, line, write, false),
+            Found::Nowhere(at) => self.request(core, line, write, Some(at)),
         }
     }
 
@@ -169,7 +193,7 @@ impl Hierarchy {
     #[inline]
     pub fn prefetch(&self, core: usize, line: Line) {
         self.private.prefetch_l2(core, line);
-        self.llc.prefetch(line);
+        self.llc.prefetch(self.llc.place(line));
     }
 
     /// The same of a line that the L2 nearly always holds.
@@ -182,32 +206,39 @@ impl Hierarchy {
     #[inline]
     pub fn prefetch_next_out(&self, core: usize, line: Line) {
         if let Some(out) = self.private.next_out(core, line) {
-            self.llc.prefetch(out);
+            self.llc.prefetch(self.llc.place(out));
         }
     }
 
-    /// A transaction at the last-level cache for a core that holds the line shared (`held`) or not
-    /// at all.
-    fn request(&mut self, core: usize, line: Line, write: bool, held: bool) -> u64 {
+    /// A transaction at the last-level cache for a core that holds the line nowhere, or shared and
+    /// asks to own it, if it knows of no `vacancy`.
+    #[inline(always)]
+    fn request(&mut self, core: usize, line: Line, write: bool, vacancy: Option<Vacancy>) -> u64 {
         self.counts.llc_requests += 1;
-        let slice = self.llc.slice(line);
-        let (hops, way_ps) = self.mesh.to_slice(core, slice);
+        let at = self.llc.place(line);
+        let (hops, way_ps) = self.mesh.to_slice(core, at.slice);
         self.counts.hops += hops;
-        let mut ps = self.latencies.llc + 2 * way_ps + self.ports[slice].take();
-        let mut home = line;
+        let mut ps = self.latencies.llc + 2 * way_ps + self.ports[at.slice].take();
+        let mut home = at;
         if self.live > 0 {
             let redirection = self.redirect(line);
             ps += redirection.ps;
-            home = redirection.home;
+            home = self.llc.place(redirection.home);
             if !redirection.fill {
                 return ps + self.serve_uncached(line, home, write);
             }
         }
-        let (granted, wait) = self.claim(core, line, home, write, held);
+        let (granted, wait) = self.claim(core, line, at, home, write, vacancy.is_none());
         ps += wait;
-        if held && self.private.state(core, line).is_some() {
-            self.private.upgrade(core, line);
-        } else if let Some((victim, dirty)) = self.private.fill(core, line, granted) {
+        let vacancy = match vacancy {
+            Some(vacancy) => vacancy,
+            None if self.private.state(core, line).is_some() => {
+                self.private.upgrade(core, line);
+                return ps;
+            }
+            None => self.private.vacancy(core, line),
+        };
+        if let Some((victim, dirty)) = self.private.fill(core, vacancy, granted) {
             self.give_up(core, victim, dirty);
         }
         ps
@@ -215,20 +246,41 @@ impl Hierarchy {
 
     /// Asks the directory for a line, invalidates or downgrades the copies of others, and brings
     /// the data. Returns the state granted and what it took.
+    #[inline(always)]
     fn claim(
         &mut self,
         core: usize,
         line: Line,
-        home: Line,
+        at: InLlc,
+        home: InLlc,
         write: bool,
         held: bool,
     ) -> (u32, u64) {
-        let Some(at) = self.llc.tracked(line) else {
-            let ps = self.data(home, write);
-            self.track(line, core);
-            return (if write { MODIFIED } else { EXCLUSIVE }, ps);
-        };
-        let slice_tile = self.mesh.slice_tile(self.llc.slice(line));
+        match self.llc.tracked(at) {
+            Some(tracked) => {
+                self.claim_from_others(core, line, at.slice, tracked, home, write, held)
+            }
+            None => {
+                let ps = self.data(home, write);
+                self.track(at, core);
+                (if write { MODIFIED } else { EXCLUSIVE }, ps)
+            }
+        }
+    }
+
+    /// The same of a line that cores hold.
+    #[allow(clippy::too_many_arguments)]
+    fn claim_from_others(
+        &mut self,
+        core: usize,
+        line: Line,
+        slice: usize,
+        at: Tracked,
+        home: InLlc,
+        write: bool,
+        held: bool,
+    ) -> (u32, u64) {
+        let slice_tile = self.mesh.slice_tile(slice);
         let holders = self.llc.holders(at);
         let owned = self.llc.is_owned(at);
         let mut ps = 0;
@@ -267,7 +319,8 @@ impl Hierarchy {
     }
 
     /// The data of a line that no core has: from the last-level cache or from memory.
-    fn data(&mut self, home: Line, take: bool) -> u64 {
+    #[inline(always)]
+    fn data(&mut self, home: InLlc, take: bool) -> u64 {
         let found = if take { self.llc.take(home) } else { self.llc.has(home) };
         if found {
             self.counts.llc_hits += 1;
@@ -279,30 +332,38 @@ impl Hierarchy {
 
     /// Tracks a line for its first holder; the line that the directory drops for it is called back
     /// from all who hold it.
-    fn track(&mut self, line: Line, core: usize) {
-        if let Some((dropped, holders)) = self.llc.track(line, core) {
-            self.counts.directory_evictions += 1;
-            let mut dirty = false;
-            for holder in holders {
-                self.counts.invalidations += 1;
-                dirty |= self.private.invalidate(holder, dropped);
-            }
-            let home = self.home(dropped);
-            self.keep(home, dirty);
+    #[inline(always)]
+    fn track(&mut self, at: InLlc, core: usize) {
+        if let Some((dropped, holders)) = self.llc.track(at, core) {
+            self.drop_from_all(dropped, holders);
         }
+    }
+
+    fn drop_from_all(&mut self, line: Line, holders: CoreSet) {
+        self.counts.directory_evictions += 1;
+        let mut dirty = false;
+        for holder in holders {
+            self.counts.invalidations += 1;
+            dirty |= self.private.invalidate(holder, line);
+        }
+        let home = self.llc.place(self.home(line));
+        self.keep(home, dirty);
     }
 
     /// A core's L2 had no room for a line: the last one to give it up leaves it in the last-level
     /// cache.
+    #[inline(always)]
     fn give_up(&mut self, core: usize, line: Line, dirty: bool) {
-        if self.llc.give_up(line, core) {
-            let home = self.home(line);
+        let at = self.llc.place(line);
+        if self.llc.give_up(at, core) {
+            let home = if self.live == 0 { at } else { self.llc.place(self.home(line)) };
             self.keep(home, dirty);
         }
     }
 
     /// Keeps data in the last-level cache.
-    fn keep(&mut self, home: Line, dirty: bool) {
+    #[inline(always)]
+    fn keep(&mut self, home: InLlc, dirty: bool) {
         if let Some((_, true)) = self.llc.keep(home, dirty) {
             self.counts.memory_writes += 1;
             self.memory.take();
@@ -311,9 +372,10 @@ impl Hierarchy {
 
     /// Calls all private copies of a line back into the last-level cache, at `home`. Returns what
     /// it took.
-    fn recall(&mut self, line: Line, home: Line) -> u64 {
-        let Some(at) = self.llc.tracked(line) else { return 0 };
-        let slice_tile = self.mesh.slice_tile(self.llc.slice(line));
+    fn recall(&mut self, line: Line, home: InLlc) -> u64 {
+        let place = self.llc.place(line);
+        let Some(at) = self.llc.tracked(place) else { return 0 };
+        let slice_tile = self.mesh.slice_tile(place.slice);
         let holders = self.llc.holders(at);
         let (mut dirty, mut ps) = (false, 0);
         for holder in holders {
@@ -329,15 +391,15 @@ impl Hierarchy {
     /// A device writes or reads a whole line. Returns the picoseconds from the root complex on.
     pub fn device(&mut self, line: Line, write: bool) -> u64 {
         self.counts.device_lines += 1;
-        let slice = self.llc.slice(line);
+        let mut home = self.llc.place(line);
+        let slice = home.slice;
         let mut ps = self.latencies.llc + self.ports[slice].take();
         // The root complex sits at tile 0.
         ps += 2 * self.travel(0, self.mesh.slice_tile(slice));
-        let mut home = line;
         if self.live > 0 {
             let redirection = self.redirect(line);
             ps += redirection.ps;
-            home = redirection.home;
+            home = self.llc.place(redirection.home);
         }
         ps += self.recall(line, home);
         if write {

@@ -1,69 +1,81 @@
 //! Associative sets with exact least-recently-used replacement, packed for speed.
 //!
 //! Caches, directories, TLBs and walk caches are all [`Sets`]. The keys of a set are one 64-byte
-//! line of the host's cache, compared all at once. The order of use of up to sixteen ways is one
-//! 64-bit word of four-bit way numbers, most recent lowest, so that a use rotates a few bits instead
-//! of shifting entries. States are two bits each. Up to twelve ways leave room for both in the line
-//! of their keys, which a look-up thus touches alone; of more ways they lie apart.
+//! line of the host's cache, compared all at once. The ages of up to sixteen ways are sixteen bytes,
+//! 0 for the way used last; a use makes all younger ones older at once. Up to twelve ways leave room
+//! for their ages in the line of their keys, which a look-up thus touches alone; of more ways they
+//! lie apart.
 //!
 //! ```text
-//! word    key + 1 (32 bits, 0 = empty)
-//! order   way used longest ago | … | second | way used last (4 bits each)
-//! rest    order: low half, high half;  states (2 bits each, way 0 lowest);  unused
-//! set     words of 12 ways, rest                      a line of the host's cache
-//!         words of 16 ways; all rests after all words
+//! word    key | note | state (2 bits), 1 to 3; 0 = empty, and the key has all bits set
+//! ages    a byte a way, 0 … ways - 1, each once
+//! set     words of 12 ways, ages                      a line of the host's cache
+//!         words of 16 ways; ages of all sets elsewhere
 //! ```
 //!
 //! What else an entry carries (a frame, a set of sharers) lies in an array of the owner, indexed by
-//! slot: `16 * set + way`.
+//! [`Slot`], or, if it is small, in its note: bits of which it is known that they are 0 in every
+//! key, as those that name a cache's set are.
 
-use hostmem::{Array, equal, prefetch};
+use hostmem::{Array, equal, equal_bytes, prefetch};
 
-/// The most ways that a set can have: sixteen four-bit numbers fill the order word.
+/// The most ways that a set can have: as many words as a line of the host's cache holds.
 pub const MAX_WAYS: usize = 16;
 
-/// The largest key.
-pub const MAX_KEY: u32 = u32::MAX - 1;
-
-/// Most ways whose order and states lie beside their keys.
+/// Most ways whose ages lie beside their keys.
 const WAYS_BESIDE: usize = 12;
-/// Bytes of the keys of a set: a line of the host's cache.
+/// Bytes of a set: a line of the host's cache.
 const LINE: usize = 64;
-/// Bytes of what is kept of a set beside its keys.
-const REST: usize = 16;
-
+/// The bits of a state in a word.
 const STATE: u32 = 3;
-const ONES: u64 = 0x1111_1111_1111_1111;
-const IDENTITY: u64 = 0xFEDC_BA98_7654_3210;
+/// Where in a word its note is.
+const NOTE_SHIFT: u32 = STATE.count_ones();
+
+/// The age of each way of a set.
+type Ages = [u8; MAX_WAYS];
 
 /// The sets of one cache or TLB, all empty at first.
 #[derive(Clone, Debug)]
 pub struct Sets {
-    sets: usize,
     ways: usize,
-    /// Bit position in the order word of the way used longest ago.
-    last: u32,
-    /// Where the first set's rest is, in rests, and the way from one to the next as a power of two.
-    rests: usize,
-    rest_shift: u32,
-    bytes: Array<u8>,
+    /// Quadruples of words that a set's keys take.
+    fours: usize,
+    /// The age of the way used longest ago.
+    oldest: u8,
+    /// The bits of a key, which an empty way has all set.
+    key: u32,
+    /// The words of each set, and its ages where there is room.
+    lines: Array<[u8; LINE]>,
+    /// The ages of each set where there is none.
+    apart: Array<Ages>,
 }
 
-/// The order of use and the states of a set. The order is read and written as one word: the host
-/// would wait for two halves before it hands them on as one.
-struct Rest {
-    order: u64,
-    states: u32,
+/// Where a key belongs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The set.
+    pub set: usize,
+    /// The key.
+    pub key: u32,
 }
 
-impl Rest {
+/// Where an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    set: usize,
+    way: usize,
+}
+
+impl Slot {
+    /// Its place in an array of what else entries carry.
     #[inline(always)]
-    fn read(bytes: &[u8; REST]) -> Rest {
-        let (order, states) = bytes.split_at(8);
-        Rest {
-            order: u64::from_le_bytes(*order.first_chunk().expect("8 bytes")),
-            states: u32::from_le_bytes(*states.first_chunk().expect("8 bytes")),
-        }
+    pub fn index(self) -> usize {
+        self.set * MAX_WAYS + self.way
+    }
+
+    #[inline(always)]
+    fn of(set: usize, way: u32) -> Slot {
+        Slot { set, way: way.trailing_zeros() as usize }
     }
 }
 
@@ -74,227 +86,265 @@ pub struct Evicted {
     pub key: u32,
     /// Its state, 1 to 3.
     pub state: u32,
+    /// Its note.
+    pub note: u32,
 }
 
 impl Sets {
-    /// `sets` empty sets of `ways` ways, at most [`MAX_WAYS`].
-    pub fn new(sets: usize, ways: usize) -> Sets {
-        assert!((1..=MAX_WAYS).contains(&ways), "{ways} ways");
-        let apart = ways > WAYS_BESIDE;
-        let (rests, rest_shift) =
-            if apart { (sets * LINE / REST, 0) } else { (LINE / REST - 1, 2) };
-        let bytes = Array::zeroed(sets * (LINE + if apart { REST } else { 0 }));
-        let last = 4 * (ways as u32 - 1);
-        let mut all = Sets { sets, ways, last, rests, rest_shift, bytes };
+    /// `sets` empty sets of `ways` ways, at most [`MAX_WAYS`], for keys whose lowest `free` bits, two
+    /// at least, are 0.
+    pub fn new(sets: usize, ways: usize, free: u32) -> Sets {
+        assert!((1..=MAX_WAYS).contains(&ways) && (2..=30).contains(&free), "{ways} ways, {free}");
+        let mut all = Sets {
+            ways,
+            fours: ways.div_ceil(4),
+            oldest: ways as u8 - 1,
+            key: u32::MAX << free,
+            lines: Array::zeroed(sets),
+            apart: Array::zeroed(if ways > WAYS_BESIDE { sets } else { 0 }),
+        };
         all.clear(0..sets);
         all
     }
 
     /// How many slots there are, for arrays indexed by slot: somewhat more than entries.
     pub fn slots(&self) -> usize {
-        self.sets * MAX_WAYS
+        self.lines.len() * MAX_WAYS
     }
 
     /// Bytes of host memory that the sets take.
     pub fn bytes(&self) -> usize {
-        self.bytes.len()
+        self.lines.len() * LINE + self.apart.len() * MAX_WAYS
+    }
+
+    /// The state, note and key of a slot.
+    #[inline(always)]
+    fn word(&self, slot: Slot) -> u32 {
+        u32::from_le_bytes(self.lines[slot.set].as_chunks().0[slot.way % MAX_WAYS])
     }
 
     #[inline(always)]
-    fn rest(&self, set: usize) -> Rest {
-        Rest::read(&self.bytes.as_chunks().0[self.rests + (set << self.rest_shift)])
+    fn set_word(&mut self, slot: Slot, word: u32) {
+        self.lines[slot.set].as_chunks_mut().0[slot.way % MAX_WAYS] = word.to_le_bytes();
     }
 
     #[inline(always)]
-    fn rest_mut(&mut self, set: usize) -> &mut [u8; REST] {
-        &mut self.bytes.as_chunks_mut().0[self.rests + (set << self.rest_shift)]
+    fn ages(&self, set: usize) -> &Ages {
+        match self.fours {
+            4 => &self.apart[set],
+            _ => self.lines[set].last_chunk().expect("64 bytes"),
+        }
     }
 
     #[inline(always)]
-    fn set_rest(&mut self, set: usize, Rest { order, states }: Rest) {
-        let bytes = self.rest_mut(set);
-        bytes[..8].copy_from_slice(&order.to_le_bytes());
-        bytes[8..12].copy_from_slice(&states.to_le_bytes());
+    fn ages_mut(&mut self, set: usize) -> &mut Ages {
+        match self.fours {
+            4 => &mut self.apart[set],
+            _ => self.lines[set].last_chunk_mut().expect("64 bytes"),
+        }
     }
 
-    /// The key of a slot and one, or 0.
+    /// The way that holds a key, as a bit; 0 if none does.
     #[inline(always)]
-    fn word(&self, slot: usize) -> u32 {
-        u32::from_le_bytes(self.bytes.as_chunks().0[slot])
+    fn holding(&self, Place { set, key }: Place) -> u32 {
+        let all: &[[u8; 16]; 4] = self.lines[set].as_chunks().0.try_into().expect("64 bytes");
+        match self.fours {
+            1 => equal::<1>(all.first_chunk().expect("one of four"), self.key, key),
+            2 => equal::<2>(all.first_chunk().expect("two of four"), self.key, key),
+            3 => equal::<3>(all.first_chunk().expect("three of four"), self.key, key),
+            _ => equal::<4>(all, self.key, key),
+        }
     }
 
+    /// The way of `set` used longest ago, as a bit. An emptied one was.
     #[inline(always)]
-    fn set_word(&mut self, slot: usize, word: u32) {
-        self.bytes.as_chunks_mut().0[slot] = word.to_le_bytes();
+    fn used_longest_ago(&self, set: usize) -> u32 {
+        equal_bytes(self.ages(set), self.oldest)
     }
 
-    /// The slot of `key` in `set`, its place in the order of use unchanged.
+    /// The slot of a key, its age unchanged.
     #[inline(always)]
-    pub fn find(&self, set: usize, key: u32) -> Option<usize> {
-        let line: &[u8; LINE] = &self.bytes.as_chunks().0[set];
-        let fours: &[[u8; 16]; 4] = line.as_chunks().0.try_into().expect("64 bytes");
-        // The rest is not read along with the keys: where it was just written, the host would wait
-        // until that has arrived in its cache.
-        let same = match self.ways > WAYS_BESIDE {
-            true => equal(fours, key + 1),
-            false => equal(fours.first_chunk::<3>().expect("three of four"), key + 1),
-        };
-        let way = same.trailing_zeros() as usize;
-        (way < self.ways).then_some(set * MAX_WAYS + way)
+    pub fn find(&self, at: Place) -> Option<Slot> {
+        let way = self.holding(at);
+        (way != 0).then(|| Slot::of(at.set, way))
     }
 
-    /// The slot of `key` in `set`, which becomes the one used last.
+    /// The slot of a key, which becomes the one used last.
     #[inline(always)]
-    pub fn touch(&mut self, set: usize, key: u32) -> Option<usize> {
-        let slot = self.find(set, key)?;
-        self.use_way(set, slot % MAX_WAYS);
+    pub fn touch(&mut self, at: Place) -> Option<Slot> {
+        let slot = self.find(at)?;
+        self.use_slot(slot);
         Some(slot)
+    }
+
+    /// Uses a key, and puts it there, in state 1, if it is not. Returns whether it was. Which of the
+    /// two is not branched on, for it cannot be predicted.
+    #[inline(always)]
+    pub fn take(&mut self, at: Place) -> bool {
+        let (holding, oldest) = (self.holding(at), self.used_longest_ago(at.set));
+        let slot = Slot::of(at.set, if holding != 0 { holding } else { oldest });
+        self.set_word(slot, at.key | 1);
+        self.use_slot(slot);
+        holding != 0
     }
 
     /// The entry in `slot` becomes the one used last.
     #[inline(always)]
-    pub fn use_slot(&mut self, slot: usize) {
-        self.use_way(slot / MAX_WAYS, slot % MAX_WAYS);
-    }
-
-    #[inline(always)]
-    fn use_way(&mut self, set: usize, way: usize) {
-        let bytes = self.rest_mut(set);
-        let order = used_last(Rest::read(bytes).order, way as u64);
-        bytes[..8].copy_from_slice(&order.to_le_bytes());
+    pub fn use_slot(&mut self, slot: Slot) {
+        let ages = self.ages_mut(slot.set);
+        *ages = used_last(*ages, slot.way, ages[slot.way % MAX_WAYS]);
     }
 
     /// Has the set brought into the host's cache.
-    #[inline]
+    #[inline(always)]
     pub fn prefetch(&self, set: usize) {
-        prefetch(&self.bytes, set * LINE);
-        if self.rest_shift == 0 {
-            prefetch(&self.bytes, (self.rests + set) * REST);
+        prefetch(&self.lines, set);
+        if self.fours == 4 {
+            prefetch(&self.apart, set);
         }
     }
 
-    /// The first slot of a set.
-    #[inline]
-    pub fn first_slot(&self, set: usize) -> usize {
-        set * MAX_WAYS
-    }
-
     /// The key that the next insertion into `set` would put out, if any.
-    #[inline]
+    #[inline(always)]
     pub fn next_out(&self, set: usize) -> Option<u32> {
-        let way = self.rest(set).order >> self.last & 15;
-        self.word(set * MAX_WAYS + way as usize).checked_sub(1)
+        let word = self.word(Slot::of(set, self.used_longest_ago(set)));
+        (word & STATE != 0).then_some(word & self.key)
     }
 
     /// The state of the entry in `slot`; 0 if there is none.
-    #[inline]
-    pub fn state(&self, slot: usize) -> u32 {
-        self.rest(slot / MAX_WAYS).states >> (2 * (slot % MAX_WAYS)) & STATE
+    #[inline(always)]
+    pub fn state(&self, slot: Slot) -> u32 {
+        self.word(slot) & STATE
     }
 
     /// The key of the entry in `slot`.
-    pub fn key(&self, slot: usize) -> u32 {
-        debug_assert_ne!(self.state(slot), 0, "slot {slot} is empty");
-        self.word(slot) - 1
+    pub fn key(&self, slot: Slot) -> u32 {
+        debug_assert_ne!(self.state(slot), 0, "{slot:?} is empty");
+        self.word(slot) & self.key
     }
 
     /// Changes the state (1 to 3) of the entry in `slot`.
-    #[inline]
-    pub fn set_state(&mut self, slot: usize, state: u32) {
+    #[inline(always)]
+    pub fn set_state(&mut self, slot: Slot, state: u32) {
         debug_assert!(self.state(slot) != 0 && (1..=3).contains(&state));
-        let (set, shift) = (slot / MAX_WAYS, 2 * (slot % MAX_WAYS));
-        let bytes = self.rest_mut(set);
-        let states = Rest::read(bytes).states & !(STATE << shift) | state << shift;
-        bytes[8..12].copy_from_slice(&states.to_le_bytes());
+        self.set_word(slot, self.word(slot) & !STATE | state);
     }
 
-    /// Puts `key`, which is not there, in the place of the entry of `set` used longest ago, as the
-    /// one used last. Returns its slot and what had to go.
+    /// How many different notes an entry can carry, from 0 on.
+    pub fn notes(&self) -> usize {
+        1 << (self.key.trailing_zeros() - NOTE_SHIFT)
+    }
+
+    /// The note of the entry in `slot`: 0 when it was put there.
     #[inline(always)]
-    pub fn insert(&mut self, set: usize, key: u32, state: u32) -> (usize, Option<Evicted>) {
-        debug_assert!(key <= MAX_KEY && (1..=3).contains(&state));
-        debug_assert!(self.find(set, key).is_none(), "key {key} twice in set {set}");
-        let Rest { order, states } = self.rest(set);
-        let way = order >> self.last & 15;
-        let unused = order & (u64::MAX << self.last) << 4;
-        let order = unused | (order & !(u64::MAX << self.last)) << 4 | way;
-        let (shift, slot) = (2 * way, set * MAX_WAYS + way as usize);
-        let old_state = states >> shift & STATE;
-        self.set_rest(set, Rest { order, states: states & !(STATE << shift) | state << shift });
+    pub fn note(&self, slot: Slot) -> u32 {
+        (self.word(slot) & !self.key) >> NOTE_SHIFT
+    }
+
+    /// Changes the note of the entry in `slot`.
+    #[inline(always)]
+    pub fn set_note(&mut self, slot: Slot, note: u32) {
+        debug_assert!((note as usize) < self.notes());
+        self.set_word(slot, self.word(slot) & (self.key | STATE) | note << NOTE_SHIFT);
+    }
+
+    /// Puts a key, which is not there, in the place of the entry used longest ago, as the one used
+    /// last. Returns its slot and what had to go.
+    #[inline(always)]
+    pub fn insert(&mut self, at: Place, state: u32, note: u32) -> (Slot, Option<Evicted>) {
+        let Place { set, key } = at;
+        debug_assert!(key & !self.key == 0 && key != self.key && (1..=3).contains(&state));
+        debug_assert!(self.find(at).is_none(), "key {key} twice in set {set}");
+        let oldest = self.oldest;
+        let ages = self.ages_mut(set);
+        let slot = Slot::of(set, equal_bytes(ages, oldest));
+        *ages = used_last(*ages, slot.way, oldest);
         let old = self.word(slot);
-        self.set_word(slot, key + 1);
-        (slot, old.checked_sub(1).map(|key| Evicted { key, state: old_state }))
+        self.set_word(slot, key | note << NOTE_SHIFT | state);
+        let (key, note) = (old & self.key, (old & !self.key) >> NOTE_SHIFT);
+        let evicted = Evicted { key, state: old & STATE, note };
+        (slot, (evicted.state != 0).then_some(evicted))
     }
 
     /// Empties `slot`, which the next insertion into its set then takes.
-    #[inline]
-    pub fn remove(&mut self, slot: usize) {
-        self.set_word(slot, 0);
-        let (set, way) = (slot / MAX_WAYS, slot % MAX_WAYS);
-        let Rest { order, states } = self.rest(set);
-        let order = used_longest_ago(order, way as u64, self.ways);
-        self.set_rest(set, Rest { order, states: states & !(STATE << (2 * way)) });
+    #[inline(always)]
+    pub fn remove(&mut self, slot: Slot) {
+        self.set_word(slot, self.key);
+        let oldest = self.oldest;
+        let ages = self.ages_mut(slot.set);
+        *ages = used_longest_ago(*ages, slot.way, oldest);
     }
 
     /// Empties some sets.
     pub fn clear(&mut self, sets: std::ops::Range<usize>) {
         for set in sets {
-            let keys = 4 * self.ways;
-            self.bytes[set * LINE..][..keys].fill(0);
-            self.set_rest(set, Rest { order: IDENTITY, states: 0 });
+            for way in 0..4 * self.fours {
+                self.set_word(Slot { set, way }, self.key);
+            }
+            *self.ages_mut(set) = std::array::from_fn(|way| way as u8);
         }
     }
 
     /// All entries: set, slot, key and state.
-    pub fn iter(&self) -> impl Iterator<Item = (usize, usize, u32, u32)> + '_ {
-        let ways = (0..self.sets)
-            .flat_map(move |set| (0..self.ways).map(move |way| (set, set * MAX_WAYS + way)));
-        let full = ways.filter(|(_, slot)| self.state(*slot) != 0);
-        full.map(|(set, slot)| (set, slot, self.key(slot), self.state(slot)))
+    pub fn iter(&self) -> impl Iterator<Item = (usize, Slot, u32, u32)> + '_ {
+        let slots = (0..self.lines.len())
+            .flat_map(move |set| (0..self.ways).map(move |way| Slot { set, way }));
+        let full = slots.filter(|slot| self.state(*slot) != 0);
+        full.map(|slot| (slot.set, slot, self.key(slot), self.state(slot)))
     }
 
-    /// Checks that every order word names each way once, that no key is twice in a set, and that
-    /// what is empty has no state.
+    /// Checks that every age is that of one way, that no key is twice in a set, and that what is
+    /// empty has no state.
     pub fn validate(&self) {
-        for set in 0..self.sets {
-            let order = self.rest(set).order;
-            let named = (0..16).fold(0u32, |named, at| named | 1 << (order >> (4 * at) & 15));
-            assert_eq!(named, 0xFFFF, "the order of set {set} is {order:#x}");
-            let slots = set * MAX_WAYS..set * MAX_WAYS + self.ways;
+        for set in 0..self.lines.len() {
+            let ages = self.ages(set);
+            let seen = ages[..self.ways].iter().fold(0u32, |seen, age| seen | 1 << age);
+            assert_eq!(seen, (1 << self.ways) - 1, "the ages of set {set} are {ages:?}");
+            let slots = (0..self.ways).map(|way| Slot { set, way });
             for slot in slots.clone() {
-                let (word, state) = (self.word(slot), self.state(slot));
-                assert_eq!(state == 0, word == 0, "slot {slot} of set {set}: {word:#x} in {state}");
-                let same = slots.clone().filter(|other| word != 0 && self.word(*other) == word);
-                assert!(same.count() <= 1, "set {set} holds {word:#x} more than once");
+                let (key, state) = (self.word(slot) & self.key, self.state(slot));
+                assert_eq!(state == 0, key == self.key, "{slot:?}: {key:#x} in {state}");
+                let same = slots.clone().filter(|other| self.word(*other) & self.key == key);
+                assert!(state == 0 || same.count() == 1, "set {set} holds {key:#x} twice");
             }
         }
     }
 }
 
-/// Bit position of `way` in an order word: the lowest nibble that equals it.
-#[inline]
-fn position(order: u64, way: u64) -> u32 {
-    let differs = order ^ (way * ONES);
-    let zero = differs.wrapping_sub(ONES) & !differs & (8 * ONES);
-    zero.trailing_zeros() & !3
+/// For each way, the bytes of all others.
+const OTHERS: [Ages; MAX_WAYS] = {
+    let mut others = [[0xFF; MAX_WAYS]; MAX_WAYS];
+    let mut way = 0;
+    while way < MAX_WAYS {
+        others[way][way] = 0;
+        way += 1;
+    }
+    others
+};
+
+/// Ages after `way`, whose age is known, became the one used last. Unused ways are older than all
+/// that are used, and stay so. (Ages are compared as signed bytes, for which x86-64 has an
+/// instruction.)
+#[inline(always)]
+fn used_last(ages: Ages, way: usize, age: u8) -> Ages {
+    let mut after = ages;
+    for (after, others) in after.iter_mut().zip(&OTHERS[way % MAX_WAYS]) {
+        let is_younger = (*after as i8) < age as i8;
+        *after = after.wrapping_add(u8::from(is_younger)) & others;
+    }
+    after
 }
 
-#[inline]
-fn used_last(order: u64, way: u64) -> u64 {
-    let at = position(order, way);
-    let more_recent = order & !(u64::MAX << at);
-    let older = order & (u64::MAX << at) << 4;
-    older | more_recent << 4 | way
-}
-
-#[inline]
-fn used_longest_ago(order: u64, way: u64, ways: usize) -> u64 {
-    let at = position(order, way);
-    let end = 4 * (ways as u32 - 1);
-    let unused = order & (u64::MAX << end) << 4;
-    let more_recent = order & !(u64::MAX << at);
-    let older = (order & !unused) >> at >> 4 << at;
-    unused | way << end | older | more_recent
+/// Ages after `way` became the one used longest ago.
+#[inline(always)]
+fn used_longest_ago(ages: Ages, way: usize, oldest: u8) -> Ages {
+    let (age, others) = (ages[way % MAX_WAYS], &OTHERS[way % MAX_WAYS]);
+    let mut after = ages;
+    for (after, others) in after.iter_mut().zip(others) {
+        let is_older = *after as i8 > age as i8 && *after as i8 <= oldest as i8;
+        *after = after.wrapping_sub(u8::from(is_older)) & others | oldest & !others;
+    }
+    after
 }
 
 #[cfg(test)]
@@ -303,29 +353,32 @@ mod tests {
 
     use super::*;
 
+    fn at(set: usize, key: u32) -> Place {
+        Place { set, key }
+    }
+
     #[test]
     fn the_entry_used_longest_ago_goes() {
-        let mut sets = Sets::new(1, 3);
-        for key in [10, 11, 12] {
-            assert_eq!(sets.insert(0, key, 1).1, None);
+        let mut sets = Sets::new(1, 3, 2);
+        for key in [40, 44, 48] {
+            assert_eq!(sets.insert(at(0, key), 1, 0).1, None);
         }
-        assert!(sets.touch(0, 10).is_some());
-        assert_eq!(sets.insert(0, 13, 2).1, Some(Evicted { key: 11, state: 1 }));
-        let slot = sets.find(0, 10).unwrap();
+        assert!(sets.touch(at(0, 40)).is_some());
+        assert_eq!(sets.insert(at(0, 52), 2, 0).1, Some(Evicted { key: 44, state: 1, note: 0 }));
+        let slot = sets.find(at(0, 40)).unwrap();
         sets.remove(slot);
-        assert_eq!(sets.insert(0, 14, 1).1, None, "the emptied way is taken first");
-        assert_eq!(sets.insert(0, 15, 1).1, Some(Evicted { key: 12, state: 1 }));
+        assert_eq!(sets.insert(at(0, 56), 1, 0).1, None, "the emptied way is taken first");
+        assert_eq!(sets.insert(at(0, 60), 1, 0).1, Some(Evicted { key: 48, state: 1, note: 0 }));
     }
 
     #[test]
     fn a_key_of_zero_is_not_an_empty_way() {
-        let mut sets = Sets::new(2, 4);
-        assert_eq!(sets.find(0, 0), None);
-        sets.insert(0, 0, 1);
-        assert_eq!(sets.find(0, 0), sets.touch(0, 0));
+        let mut sets = Sets::new(2, 4, 2);
+        assert_eq!(sets.find(at(0, 0)), None);
+        sets.insert(at(0, 0), 1, 0);
+        assert_eq!(sets.find(at(0, 0)), sets.touch(at(0, 0)));
         assert_eq!(sets.iter().count(), 1);
-        assert_eq!(sets.find(1, 0), None);
-        assert_eq!(sets.find(0, MAX_KEY), None);
+        assert_eq!(sets.find(at(1, 0)), None);
     }
 
     #[derive(Clone, Debug)]
@@ -340,19 +393,23 @@ mod tests {
         #[test]
         fn sets_do_as_a_list_in_order_of_use(
             ways in 1usize..=16,
-            steps in prop::collection::vec((0u32..24, 0u8..4).prop_map(|(key, what)| match what {
+            free in prop_oneof![Just(2u32), Just(7)],
+            steps in prop::collection::vec((0u32..24, 0u8..4).prop_map(|(key, what)| (key << 7, what)).prop_map(|(key, what)| match what {
                 0 => Step::Touch(key),
                 1 => Step::Remove(key),
                 _ => Step::Insert(key),
             }), 0..200),
         ) {
-            let mut sets = Sets::new(2, ways);
+            let mut sets = Sets::new(2, ways, free);
+            prop_assert_eq!(sets.notes(), 1 << (free - 2));
+            // A note where there is room for one.
+            let note = |key: u32| (key >> 7) & ((1 << (free - 2)) - 1);
             let mut model: Vec<u32> = Vec::new();
             for step in steps {
                 match step {
                     Step::Touch(key) => {
                         let there = model.contains(&key);
-                        prop_assert_eq!(sets.touch(1, key).is_some(), there);
+                        prop_assert_eq!(sets.touch(at(1, key)).is_some(), there);
                         if there {
                             model.retain(|other| *other != key);
                             model.insert(0, key);
@@ -361,13 +418,16 @@ mod tests {
                     Step::Insert(key) if !model.contains(&key) => {
                         model.insert(0, key);
                         let gone = if model.len() > ways { model.pop() } else { None };
-                        let (slot, evicted) = sets.insert(1, key, 1 + key % 3);
+                        let (slot, evicted) = sets.insert(at(1, key), 1 + (key >> 7) % 3, note(key));
                         prop_assert_eq!(sets.key(slot), key);
-                        prop_assert_eq!(evicted, gone.map(|key| Evicted { key, state: 1 + key % 3 }));
+                        prop_assert_eq!(sets.note(slot), note(key));
+                        sets.set_note(slot, 0);
+                        sets.set_note(slot, note(key));
+                        prop_assert_eq!(evicted, gone.map(|key| Evicted { key, state: 1 + (key >> 7) % 3, note: note(key) }));
                     }
                     Step::Insert(_) => {}
                     Step::Remove(key) => {
-                        if let Some(slot) = sets.find(1, key) {
+                        if let Some(slot) = sets.find(at(1, key)) {
                             sets.remove(slot);
                         }
                         model.retain(|other| *other != key);

@@ -1,13 +1,17 @@
 //! A whole machine: cores with TLBs over the memory hierarchy, and an IOMMU with a device.
 
+mod batch;
+
 use serde::Serialize;
 
-use crate::address::{Access, Frame, Kind, LINES, Line, PageSize, Virtual, Vpn};
+pub use batch::{BATCH, Batch};
+
+use crate::address::{Frame, LINES, Line, PageSize, Virtual, Vpn};
 use crate::hierarchy::Hierarchy;
 use crate::iommu::Iommu;
 use crate::pages::{Pages, TooSmall};
 use crate::params::Params;
-use crate::tlb::{Found, Tlbs};
+use crate::tlb::Tlbs;
 
 /// A page that software keeps everybody from, while it moves.
 #[derive(Clone, Copy, Debug)]
@@ -51,17 +55,6 @@ impl Translations {
             iotlb_misses: self.iotlb_misses - earlier.iotlb_misses,
         }
     }
-}
-
-/// Accesses that are looked ahead at once.
-pub const LOOK_AHEAD: usize = 16;
-
-/// What a look ahead found.
-#[derive(Clone, Copy, Debug)]
-pub struct Ahead {
-    /// Lines that the L1 does not hold.
-    far: [Line; LOOK_AHEAD],
-    count: usize,
 }
 
 /// A machine at work.
@@ -115,88 +108,6 @@ impl Machine {
             blocked: Vec::new(),
             costs,
         })
-    }
-
-    /// An access of `core` at `now_ps`. Returns the picoseconds for which it holds the core up:
-    /// nothing for a hit in the first level of caches and TLBs.
-    #[inline]
-    pub fn access(&mut self, core: usize, access: Access, now_ps: u64) -> u64 {
-        let address = access.address();
-        let vpn = address.vpn();
-        let (frame, translation_ps) = match self.tlbs.find(core, vpn) {
-            Found::First(frame) => (frame, 0),
-            found => self.translate(core, vpn, found, now_ps),
-        };
-        let line = line_of(frame, address);
-        let data_ps = self.hierarchy.access(core, line, access.kind() == Kind::Store);
-        if translation_ps + data_ps == 0 {
-            return 0;
-        }
-        self.exposed(access.kind(), translation_ps, data_ps)
-    }
-
-    /// Has what the next accesses of a core look at beyond its L1 brought into the host's cache,
-    /// page walks included. L1s and first-level TLBs are small enough to be there.
-    pub fn look_ahead(&self, core: usize, accesses: &[Access]) -> Ahead {
-        let mut far = [Line(0); LOOK_AHEAD];
-        let mut count = 0;
-        for access in accesses.iter().take(LOOK_AHEAD) {
-            let vpn = access.address().vpn();
-            let line = line_of(self.pages.frame(vpn), access.address());
-            if self.hierarchy.is_in_l1(core, line) {
-                continue;
-            }
-            far[count] = line;
-            count += 1;
-            self.tlbs.prefetch_second(core, vpn);
-            self.hierarchy.prefetch(core, line);
-            let entry = self.pages.entry_line(vpn, vpn.size() as u32 + 1);
-            if !self.hierarchy.is_in_l1(core, entry) {
-                self.hierarchy.prefetch_private(core, entry);
-            }
-        }
-        Ahead { far, count }
-    }
-
-    /// Then, once that has come, has what the lines look at that have to go for these brought.
-    pub fn look_further(&self, core: usize, ahead: &Ahead) {
-        for line in &ahead.far[..ahead.count] {
-            self.hierarchy.prefetch_next_out(core, *line);
-        }
-    }
-
-    fn exposed(&self, kind: Kind, translation_ps: u64, data_ps: u64) -> u64 {
-        let overlapping = match kind {
-            Kind::Load => return translation_ps + data_ps,
-            Kind::Stream => self.costs.line_fill_buffers,
-            Kind::Store => self.costs.stores_in_flight,
-        };
-        translation_ps / self.costs.walks_at_once.min(overlapping) + data_ps / overlapping
-    }
-
-    /// A translation that the first level does not have.
-    fn translate(&mut self, core: usize, vpn: Vpn, found: Found, now_ps: u64) -> (Frame, u64) {
-        if let Found::Second(frame) = found {
-            self.translations.second_level_hits += 1;
-            return (frame, self.costs.l2_tlb);
-        }
-        let mut ps = self.costs.l2_tlb;
-        if !self.blocked.is_empty() {
-            ps += self.fault(core, vpn.first(), now_ps);
-        }
-        self.translations.walks += 1;
-        let top = self.tlbs.walk_from(core, vpn);
-        let lowest = vpn.size() as u32 + 1;
-        let mut walk_ps = 0;
-        for level in (lowest..=top).rev() {
-            self.translations.walk_reads += 1;
-            let line = self.pages.entry_line(vpn, level);
-            walk_ps += self.costs.l1 + self.hierarchy.access(core, line, false);
-        }
-        self.translations.walk_ps += walk_ps;
-        let frame = self.pages.frame(vpn);
-        self.tlbs.fill(core, vpn, frame);
-        (frame, ps + walk_ps)
     }
 
     /// What an access to a page under software migration waits.
@@ -253,6 +164,12 @@ impl Machine {
         self.blocked.push(Blocked { page: vpn.first(), from_ps, until_ps, by });
     }
 
+    /// Whether somebody is kept from a page, now or at some other time.
+    #[inline]
+    pub fn is_blocking(&self) -> bool {
+        !self.blocked.is_empty()
+    }
+
     /// Forgets blocks that every core is past.
     pub fn unblock_before(&mut self, now_ps: u64) {
         self.blocked.retain(|blocked| blocked.until_ps > now_ps);
@@ -300,7 +217,7 @@ impl Machine {
 }
 
 /// The physical line of a virtual address in a page that begins at `first`.
-#[inline]
+#[inline(always)]
 fn line_of(first: Frame, address: Virtual) -> Line {
     let pages = address.size().pages();
     let within = (address.0 >> 6) as u32 & (pages * LINES - 1);

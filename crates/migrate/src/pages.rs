@@ -3,6 +3,8 @@
 
 use std::collections::VecDeque;
 
+use hostmem::prefetch;
+
 use crate::address::{Frame, Line, PageSize, Virtual, Vpn};
 
 /// The page table, flat for a quick look-up, and the lines that a walk of it reads.
@@ -78,6 +80,13 @@ impl Pages {
     pub fn frame(&self, vpn: Vpn) -> Frame {
         let size = vpn.size();
         self.frames[size as usize][(vpn.in_arena() >> size.order()) as usize]
+    }
+
+    /// Has what tells where a page lies brought into the host's cache.
+    #[inline]
+    pub fn prefetch(&self, vpn: Vpn) {
+        let size = vpn.size();
+        prefetch(&self.frames[size as usize], (vpn.in_arena() >> size.order()) as usize);
     }
 
     /// Lets a page lie elsewhere from now on.

@@ -295,10 +295,14 @@ impl Simulation {
     /// Lets a core run until `end_ps`, while what the next one will look at is on its way into the
     /// host's cache.
     fn run_core_looking_ahead(&mut self, number: usize, end_ps: u64) {
-        let mut after = self.cores[number + 1..].iter();
-        let next = after.position(|core| core.is_to_miss(end_ps)).map(|after| number + 1 + after);
+        let after = number + 1..self.cores.len();
+        let mut after = after.filter(|after| self.cores[*after].is_to_miss(end_ps));
+        let (next, next_but_one) = (after.next(), after.next());
+        if let Some(next) = next_but_one {
+            self.cores[next].look_far_ahead(&self.machine, next);
+        }
         if let Some(next) = next {
-            self.cores[next].look_ahead(&self.machine, next);
+            self.cores[next].look_ahead(&mut self.machine, next);
         }
         self.run_core(number, end_ps);
         if let Some(next) = next {

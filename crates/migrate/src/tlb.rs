@@ -1,7 +1,7 @@
 //! The TLBs of the cores in two levels, and the caches of their page walkers.
 
 use crate::address::{Frame, PageSize, Vpn};
-use crate::lru::Sets;
+use crate::lru::{MAX_WAYS, Place, Sets};
 use crate::params::Params;
 use hostmem::{Array, prefetch};
 
@@ -11,57 +11,56 @@ use hostmem::{Array, prefetch};
 pub struct Level {
     sets: Sets,
     frames: Array<u32>,
-    /// Sets of a part, less one.
-    mask: u32,
-    bits: u32,
+    /// Sets of a part.
+    of_part: usize,
 }
 
 impl Level {
     /// `parts` empty TLBs.
     pub fn new(parts: usize, entries: u64, ways: u64) -> Level {
         let of_part = (entries / ways) as usize;
-        let sets = Sets::new(parts * of_part, ways as usize);
+        let sets = Sets::new(parts * of_part, ways as usize, 2);
         let frames = Array::zeroed(sets.slots());
-        Level { sets, frames, mask: of_part as u32 - 1, bits: of_part.trailing_zeros() }
+        Level { sets, frames, of_part }
     }
 
-    #[inline]
-    fn set(&self, part: usize, first: Vpn, size: PageSize) -> usize {
-        (part << self.bits) + (first.0 >> size.order() & self.mask) as usize
+    #[inline(always)]
+    fn place(&self, part: usize, first: Vpn, size: PageSize) -> Place {
+        let set = (first.0 >> size.order()) as usize & (self.of_part - 1);
+        Place { set: part * self.of_part + set, key: first.0 << 2 }
     }
 
     /// The first frame of a page, if its translation is here.
-    #[inline]
+    #[inline(always)]
     pub fn find(&mut self, part: usize, first: Vpn, size: PageSize) -> Option<Frame> {
-        let set = self.set(part, first, size);
-        self.sets.touch(set, first.0).map(|slot| Frame(self.frames[slot]))
+        let place = self.place(part, first, size);
+        self.sets.touch(place).map(|slot| Frame(self.frames[slot.index()]))
     }
 
     /// Has what a look-up reads brought into the host's cache.
     #[inline]
     pub fn prefetch(&self, part: usize, first: Vpn, size: PageSize) {
-        let set = self.set(part, first, size);
+        let set = self.place(part, first, size).set;
         self.sets.prefetch(set);
-        prefetch(&self.frames, self.sets.first_slot(set));
+        prefetch(&self.frames, set * MAX_WAYS);
     }
 
     /// Takes a translation that is not here.
-    #[inline]
+    #[inline(always)]
     pub fn insert(&mut self, part: usize, first: Vpn, size: PageSize, frame: Frame) {
-        let set = self.set(part, first, size);
-        let (slot, _) = self.sets.insert(set, first.0, 1);
-        self.frames[slot] = frame.0;
+        let (slot, _) = self.sets.insert(self.place(part, first, size), 1, 0);
+        self.frames[slot.index()] = frame.0;
     }
 
     /// Forgets a translation. Returns whether it was here.
     pub fn invalidate(&mut self, part: usize, first: Vpn, size: PageSize) -> bool {
-        let found = self.sets.find(self.set(part, first, size), first.0);
+        let found = self.sets.find(self.place(part, first, size));
         found.inspect(|slot| self.sets.remove(*slot)).is_some()
     }
 
     /// All translations of all parts.
     pub fn iter(&self) -> impl Iterator<Item = (Vpn, Frame)> + '_ {
-        self.sets.iter().map(|(_, slot, key, _)| (Vpn(key), Frame(self.frames[slot])))
+        self.sets.iter().map(|(_, slot, key, _)| (Vpn(key >> 2), Frame(self.frames[slot.index()])))
     }
 }
 
@@ -81,45 +80,29 @@ impl WalkCache {
     fn new(cores: usize, entries: u64, shift: u32) -> WalkCache {
         let ways = entries.min(16);
         let of_core = (entries / ways) as usize;
-        let sets = Sets::new(cores * of_core, ways as usize);
+        let sets = Sets::new(cores * of_core, ways as usize, 2);
         WalkCache { sets, of_core, shift, used_last: vec![u32::MAX; cores] }
     }
 
-    #[inline]
-    fn place(&self, core: usize, vpn: Vpn) -> (usize, u32) {
-        let key = vpn.0 >> self.shift;
-        (core * self.of_core + (key as usize & (self.of_core - 1)), key)
+    #[inline(always)]
+    fn place(&self, core: usize, vpn: Vpn) -> Place {
+        let entry = vpn.0 >> self.shift;
+        let set = core * self.of_core + (entry as usize & (self.of_core - 1));
+        Place { set, key: entry << 2 }
     }
 
     /// Uses the entry for `vpn`, which is kept from now on. Returns whether it was here.
-    #[inline]
+    #[inline(always)]
     fn take(&mut self, core: usize, vpn: Vpn) -> bool {
-        let (set, key) = self.place(core, vpn);
-        if std::mem::replace(&mut self.used_last[core], key) == key {
-            return true;
-        }
-        let found = self.sets.touch(set, key).is_some();
-        if !found {
-            self.sets.insert(set, key, 1);
-        }
-        found
+        let place = self.place(core, vpn);
+        let last = std::mem::replace(&mut self.used_last[core], place.key);
+        last == place.key || self.sets.take(place)
     }
 
     fn clear(&mut self, core: usize) {
         self.used_last[core] = u32::MAX;
         self.sets.clear(core * self.of_core..(core + 1) * self.of_core);
     }
-}
-
-/// Where a translation was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// In the first level: no time.
-    First(Frame),
-    /// In the second level, and now in the first.
-    Second(Frame),
-    /// Nowhere: a walk is needed.
-    Nowhere,
 }
 
 /// The TLBs and walk caches of all cores.
@@ -160,26 +143,21 @@ impl Tlbs {
         self.cores
     }
 
-    /// Looks a base page up in both levels of a core.
-    #[inline]
-    pub fn find(&mut self, core: usize, vpn: Vpn) -> Found {
-        let (size, first) = (vpn.size(), vpn.first());
-        match self.first[size as usize].find(core, first, size) {
-            Some(frame) => Found::First(frame),
-            None => self.find_second(core, first, size),
-        }
+    /// Looks the page that begins at `first` up in the first level of a core.
+    #[inline(always)]
+    pub fn find_first(&mut self, core: usize, first: Vpn, size: PageSize) -> Option<Frame> {
+        self.first[size as usize].find(core, first, size)
     }
 
-    fn find_second(&mut self, core: usize, first: Vpn, size: PageSize) -> Found {
-        match self.second_of(size).find(core, first, size) {
-            Some(frame) => {
-                self.first[size as usize].insert(core, first, size, frame);
-                Found::Second(frame)
-            }
-            None => Found::Nowhere,
-        }
+    /// Looks a page that the first level does not have up in the second; the first has it then.
+    #[inline(always)]
+    pub fn find_second(&mut self, core: usize, first: Vpn, size: PageSize) -> Option<Frame> {
+        let frame = self.second_of(size).find(core, first, size)?;
+        self.first[size as usize].insert(core, first, size, frame);
+        Some(frame)
     }
 
+    #[inline(always)]
     fn second_of(&mut self, size: PageSize) -> &mut Level {
         match size {
             PageSize::Giant => &mut self.second_giant,
@@ -188,31 +166,34 @@ impl Tlbs {
     }
 
     /// Has what a look-up in the second level reads brought into the host's cache.
-    #[inline]
+    #[inline(always)]
     pub fn prefetch_second(&self, core: usize, vpn: Vpn) {
         self.second.prefetch(core, vpn.first(), vpn.size());
     }
 
     /// Takes the translation that a walk of a core found.
-    #[inline]
-    pub fn fill(&mut self, core: usize, vpn: Vpn, frame: Frame) {
-        let (size, first) = (vpn.size(), vpn.first());
+    #[inline(always)]
+    pub fn fill(&mut self, core: usize, first: Vpn, size: PageSize, frame: Frame) {
         self.first[size as usize].insert(core, first, size, frame);
         self.second_of(size).insert(core, first, size, frame);
     }
 
-    /// The highest level of the page table that a walk for `vpn` has to read: 1 for the lowest
+    /// The highest level of the page table that a walk for a page has to read: 1 for the lowest
     /// table of base pages alone, 4 for all. What it reads on the way is kept.
-    pub fn walk_from(&mut self, core: usize, vpn: Vpn) -> u32 {
-        let leaf = vpn.size() as usize + 1;
-        let mut top = 4;
-        // walk[i] keeps entries of level i + 2, which spare reading that level and those above.
-        for at in ((leaf - 1)..3).rev() {
-            if self.walk[at].take(core, vpn) {
-                top = at + 1;
-            }
+    #[inline(always)]
+    pub fn walk_from(&mut self, core: usize, first: Vpn, size: PageSize) -> u32 {
+        let leaf = size as usize + 1;
+        // walk[i] keeps entries of level i + 2, which spare reading that level and those above. No
+        // loop: each of them is predicted by itself.
+        let [pde, pdpte, pml4] = &mut self.walk;
+        let mut top = if pml4.take(core, first) { 3 } else { 4 };
+        if leaf <= 2 && pdpte.take(core, first) {
+            top = 2;
         }
-        top as u32
+        if leaf <= 1 && pde.take(core, first) {
+            top = 1;
+        }
+        top
     }
 
     /// `INVLPG` on a core: forgets the page of `vpn`, and all that its walkers keep (Intel SDM
@@ -241,6 +222,28 @@ mod tests {
         Virtual::new(size, number << (12 + size.order())).vpn()
     }
 
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    enum Found {
+        First(Frame),
+        Second(Frame),
+        Nowhere,
+    }
+
+    fn find(tlb: &mut Tlbs, core: usize, vpn: Vpn) -> Found {
+        let (first, size) = (vpn.first(), vpn.size());
+        let found = tlb.find_first(core, first, size).map(Found::First);
+        let second = || tlb.find_second(core, first, size).map(Found::Second);
+        found.or_else(second).unwrap_or(Found::Nowhere)
+    }
+
+    fn fill(tlb: &mut Tlbs, core: usize, vpn: Vpn, frame: Frame) {
+        tlb.fill(core, vpn.first(), vpn.size(), frame);
+    }
+
+    fn walk_from(tlb: &mut Tlbs, core: usize, vpn: Vpn) -> u32 {
+        tlb.walk_from(core, vpn.first(), vpn.size())
+    }
+
     fn small() -> Tlbs {
         let text = "[cores]\ncount = 2\n[tlb]\nl1_4k_entries = 2\nl1_4k_ways = 2\nl2_entries = 4\nl2_ways = 4\n\
                     [walker]\npde_entries = 1\npdpte_entries = 1\npml4_entries = 1";
@@ -252,13 +255,13 @@ mod tests {
         let mut tlb = small();
         let pages: Vec<Vpn> = (0..5).map(|number| page(PageSize::Base, number)).collect();
         for (number, vpn) in pages.iter().enumerate() {
-            assert_eq!(tlb.find(1, *vpn), Found::Nowhere);
-            tlb.fill(1, *vpn, Frame(100 + number as u32));
+            assert_eq!(find(&mut tlb, 1, *vpn), Found::Nowhere);
+            fill(&mut tlb, 1, *vpn, Frame(100 + number as u32));
         }
-        assert_eq!(tlb.find(1, pages[4]), Found::First(Frame(104)));
-        assert_eq!(tlb.find(1, pages[1]), Found::Second(Frame(101)));
-        assert_eq!(tlb.find(1, pages[1]), Found::First(Frame(101)));
-        assert_eq!(tlb.find(1, pages[0]), Found::Nowhere, "four entries, five pages");
+        assert_eq!(find(&mut tlb, 1, pages[4]), Found::First(Frame(104)));
+        assert_eq!(find(&mut tlb, 1, pages[1]), Found::Second(Frame(101)));
+        assert_eq!(find(&mut tlb, 1, pages[1]), Found::First(Frame(101)));
+        assert_eq!(find(&mut tlb, 1, pages[0]), Found::Nowhere, "four entries, five pages");
     }
 
     #[test]
@@ -266,39 +269,43 @@ mod tests {
         let mut tlb = small();
         let vpns = PageSize::ALL.map(|size| page(size, 0));
         for (at, vpn) in vpns.iter().enumerate() {
-            tlb.fill(1, *vpn, Frame(at as u32));
+            fill(&mut tlb, 1, *vpn, Frame(at as u32));
         }
         for (at, vpn) in vpns.iter().enumerate() {
-            assert_eq!(tlb.find(1, *vpn), Found::First(Frame(at as u32)));
+            assert_eq!(find(&mut tlb, 1, *vpn), Found::First(Frame(at as u32)));
         }
         let within = Virtual::new(PageSize::Huge, 0x1F_F123).vpn();
-        assert_eq!(tlb.find(1, within), Found::First(Frame(1)), "any base page of a huge page");
+        assert_eq!(
+            find(&mut tlb, 1, within),
+            Found::First(Frame(1)),
+            "any base page of a huge page"
+        );
     }
 
     #[test]
     fn walks_read_what_the_walkers_do_not_keep() {
         let mut tlb = small();
         let base = |number| page(PageSize::Base, number);
-        assert_eq!(tlb.walk_from(1, base(0)), 4, "nothing kept");
-        assert_eq!(tlb.walk_from(1, base(511)), 1, "same page directory entry");
-        assert_eq!(tlb.walk_from(1, base(512)), 2, "same entry one level up");
-        assert_eq!(tlb.walk_from(1, base(1 << 18)), 3);
-        assert_eq!(tlb.walk_from(1, base(1 << 27)), 4);
-        assert_eq!(tlb.walk_from(1, page(PageSize::Huge, 0)), 4, "another arena");
-        assert_eq!(tlb.walk_from(1, page(PageSize::Huge, 511)), 2, "its leaf is at level 2");
-        assert_eq!(tlb.walk_from(1, page(PageSize::Giant, 0)), 4);
-        assert_eq!(tlb.walk_from(1, page(PageSize::Giant, 1)), 3);
+        assert_eq!(walk_from(&mut tlb, 1, base(0)), 4, "nothing kept");
+        assert_eq!(walk_from(&mut tlb, 1, base(511)), 1, "same page directory entry");
+        assert_eq!(walk_from(&mut tlb, 1, base(512)), 2, "same entry one level up");
+        assert_eq!(walk_from(&mut tlb, 1, base(1 << 18)), 3);
+        assert_eq!(walk_from(&mut tlb, 1, base(1 << 27)), 4);
+        assert_eq!(walk_from(&mut tlb, 1, page(PageSize::Huge, 0)), 4, "another arena");
+        assert_eq!(walk_from(&mut tlb, 1, page(PageSize::Huge, 511)), 2, "its leaf is at level 2");
+        assert_eq!(walk_from(&mut tlb, 1, page(PageSize::Giant, 0)), 4);
+        assert_eq!(walk_from(&mut tlb, 1, page(PageSize::Giant, 1)), 3);
     }
 
     #[test]
     fn invalidation_empties_both_levels_and_the_walk_caches() {
         let mut tlb = small();
         let vpn = page(PageSize::Base, 3);
-        tlb.walk_from(1, vpn);
-        tlb.fill(1, vpn, Frame(9));
+        walk_from(&mut tlb, 1, vpn);
+        fill(&mut tlb, 1, vpn, Frame(9));
         assert!(tlb.invalidate(1, vpn));
-        assert_eq!(tlb.find(1, vpn), Found::Nowhere);
-        assert_eq!(tlb.walk_from(1, vpn), 4);
+        assert_eq!(find(&mut tlb, 1, vpn), Found::Nowhere);
+        assert_eq!(walk_from(&mut tlb, 1, vpn), 4);
         assert!(!tlb.invalidate(1, vpn));
         assert_eq!(tlb.iter().count(), 0);
     }
@@ -307,10 +314,13 @@ mod tests {
     fn cores_have_tlbs_and_walk_caches_of_their_own() {
         let mut tlb = small();
         let vpn = page(PageSize::Base, 3);
-        tlb.walk_from(0, vpn);
-        tlb.fill(0, vpn, Frame(9));
-        assert_eq!((tlb.find(1, vpn), tlb.walk_from(1, vpn)), (Found::Nowhere, 4));
+        walk_from(&mut tlb, 0, vpn);
+        fill(&mut tlb, 0, vpn, Frame(9));
+        assert_eq!((find(&mut tlb, 1, vpn), walk_from(&mut tlb, 1, vpn)), (Found::Nowhere, 4));
         tlb.invalidate(1, vpn);
-        assert_eq!((tlb.find(0, vpn), tlb.walk_from(0, vpn)), (Found::First(Frame(9)), 1));
+        assert_eq!(
+            (find(&mut tlb, 0, vpn), walk_from(&mut tlb, 0, vpn)),
+            (Found::First(Frame(9)), 1)
+        );
     }
 }

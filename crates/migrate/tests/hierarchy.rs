@@ -249,10 +249,11 @@ proptest! {
             let level = match caches.access(1, Line(line), false) {
                 Found::L1 => 0,
                 Found::L2 => 1,
-                Found::Nowhere | Found::Upgrade => {
-                    caches.fill(1, Line(line), migrate::cache::SHARED);
+                Found::Nowhere(at) => {
+                    caches.fill(1, at, migrate::cache::SHARED);
                     2
                 }
+                Found::Upgrade => unreachable!("nothing is written"),
             };
             prop_assert_eq!(level, naive.read(line), "line {}", line);
             caches.validate();

@@ -8,6 +8,7 @@
 
 use super::Hierarchy;
 use crate::address::{Frame, LINES, Line};
+use crate::cache::InLlc;
 use crate::protocol::table::{Caching, Entry, Misuse, Refusal, Side};
 
 /// Where a request to a migrating page goes.
@@ -49,7 +50,8 @@ impl Hierarchy {
         let mut ps = lookup + self.cross(line, entry.source.line(at));
         if self.llc.is_tracked(opposite) {
             self.counts.opposite_recalls += 1;
-            ps += self.cross(entry.source.line(at), opposite) + self.recall(opposite, home);
+            ps += self.cross(entry.source.line(at), opposite)
+                + self.recall(opposite, self.llc.place(home));
         }
         if home != entry.source.line(at) {
             ps += self.cross(entry.source.line(at), home);
@@ -71,7 +73,7 @@ impl Hierarchy {
 
     /// Serves an access to a line that private caches may not keep: at the last-level cache, which
     /// keeps it.
-    pub(super) fn serve_uncached(&mut self, line: Line, home: Line, write: bool) -> u64 {
+    pub(super) fn serve_uncached(&mut self, line: Line, home: InLlc, write: bool) -> u64 {
         let mut ps = self.recall(line, home);
         if self.llc.has(home) {
             self.counts.llc_hits += 1;
@@ -120,7 +122,8 @@ impl Hierarchy {
         for at in 0..u32::from(lines) {
             self.forget(destination.line(at));
             if caching == Caching::Noncacheable {
-                self.recall(source.line(at), source.line(at));
+                let line = source.line(at);
+                self.recall(line, self.llc.place(line));
             }
         }
         self.live += 1;
@@ -129,10 +132,11 @@ impl Hierarchy {
 
     /// Drops a line from all caches; nobody needs its data any more.
     pub fn forget(&mut self, line: Line) {
+        let at = self.llc.place(line);
         if self.llc.is_tracked(line) {
-            self.recall(line, line);
+            self.recall(line, at);
         }
-        self.llc.take(line);
+        self.llc.take(at);
     }
 
     /// The migration in a slot.
@@ -177,17 +181,17 @@ impl Hierarchy {
         // At most one of the names is held; data called back is at home in the source.
         for name in [source, destination] {
             if self.llc.is_tracked(name) {
-                ps += self.recall(name, source);
+                ps += self.recall(name, self.llc.place(source));
             }
         }
-        if self.llc.take(source) {
+        if self.llc.take(self.llc.place(source)) {
             self.counts.llc_hits += 1;
         } else {
             self.counts.memory_reads += 1;
             ps += self.latencies.memory + self.memory.take();
         }
         ps += self.cross(source, destination);
-        self.keep(destination, true);
+        self.keep(self.llc.place(destination), true);
         self.table.entry_mut(slot)?.copied();
         Some(ps)
     }

@@ -3,7 +3,8 @@
 use hostmem::prefetch;
 
 use super::Plan;
-use crate::machine::{Ahead, LOOK_AHEAD, Machine};
+use crate::address::Access;
+use crate::machine::{BATCH, Batch, Machine};
 use crate::random::Random;
 use crate::workload::Request;
 
@@ -31,8 +32,8 @@ pub(super) struct Core {
     warm_at_ps: u64,
     /// Whether any access of the last batch went beyond the private caches.
     missed: bool,
-    /// What the next batch misses, if that was looked at.
-    ahead: Option<Ahead>,
+    /// The next accesses, if they are translated already.
+    batch: Batch,
 }
 
 impl Core {
@@ -52,7 +53,7 @@ impl Core {
             interarrival_ps: plan.interarrival_ns.map(|ns| ns * 1000.0),
             warm_at_ps: 0,
             missed: false,
-            ahead: None,
+            batch: Batch::default(),
         }
     }
 
@@ -108,18 +109,30 @@ impl Core {
         self.missed && self.is_serving && self.clock_ps < end_ps
     }
 
-    /// Has what its next batch looks at brought into the host's cache while another core has its
-    /// turn; [`Core::look_further`] when that turn is over.
-    pub fn look_ahead(&mut self, machine: &Machine, number: usize) {
-        let batch = self.request.accesses[self.next..].chunks(LOOK_AHEAD).next();
-        self.ahead = batch.map(|batch| machine.look_ahead(number, batch));
+    /// Has what the translation of its next batch looks at brought into the host's cache, a turn
+    /// before [`Core::look_ahead`].
+    pub fn look_far_ahead(&self, machine: &Machine, number: usize) {
+        machine.prefetch_translations(number, batch(&self.request, self.next));
+    }
+
+    /// Translates its next batch and has what that looks at brought into the host's cache, while
+    /// another core has its turn; [`Core::look_further`] when that turn is over. Only in the window
+    /// in which the batch is served: pages begin to move between windows.
+    pub fn look_ahead(&mut self, machine: &mut Machine, number: usize) {
+        if self.batch.is_empty() && !machine.is_blocking() {
+            self.translate(machine, number);
+            machine.prefetch(number, &mut self.batch);
+        }
+    }
+
+    fn translate(&mut self, machine: &mut Machine, number: usize) {
+        let accesses = batch(&self.request, self.next);
+        machine.translate(number, accesses, self.clock_ps, &mut self.batch);
     }
 
     /// The second step of that.
     pub fn look_further(&self, machine: &Machine, number: usize) {
-        if let Some(ahead) = &self.ahead {
-            machine.look_further(number, ahead);
-        }
+        machine.prefetch_victims(number, &self.batch);
     }
 
     /// Goes on with the request at hand until `end_ps`, by whole batches.
@@ -130,26 +143,39 @@ impl Core {
         per_instruction: u64,
         end_ps: u64,
     ) {
-        let mut clock_ps = self.clock_ps;
-        for batch in self.request.accesses[self.next..].chunks(LOOK_AHEAD) {
-            if clock_ps >= end_ps {
-                break;
-            }
-            if self.ahead.take().is_none() && self.missed {
-                machine.look_further(number, &machine.look_ahead(number, batch));
-            }
+        while self.clock_ps < end_ps && self.next < self.request.accesses.len() {
             let requests = machine.hierarchy.counts.llc_requests;
-            for access in batch {
-                clock_ps += access.instructions() * per_instruction;
-                clock_ps += machine.access(number, *access, clock_ps);
+            match machine.is_blocking() {
+                true => self.serve_one_by_one(machine, number, per_instruction),
+                false => self.serve_batch(machine, number, per_instruction),
             }
             self.missed = machine.hierarchy.counts.llc_requests != requests;
-            self.next += batch.len();
+            self.next = (self.next + BATCH).min(self.request.accesses.len());
         }
-        self.clock_ps = clock_ps;
         // Other cores' turns come before the next of this one, and use the host's cache.
-        for at in [self.next, self.next + LOOK_AHEAD / 2] {
+        for at in [self.next, self.next + BATCH / 2] {
             prefetch(&self.request.accesses, at);
+        }
+    }
+
+    fn serve_batch(&mut self, machine: &mut Machine, number: usize, per_instruction: u64) {
+        if self.batch.is_empty() {
+            self.translate(machine, number);
+            if self.missed {
+                machine.prefetch(number, &mut self.batch);
+                machine.prefetch_victims(number, &self.batch);
+            }
+        }
+        self.clock_ps += self.batch.instructions() * per_instruction;
+        self.clock_ps += machine.serve(number, &self.batch);
+        self.batch.clear();
+    }
+
+    /// While software keeps cores from pages, it counts when each access comes.
+    fn serve_one_by_one(&mut self, machine: &mut Machine, number: usize, per_instruction: u64) {
+        for access in batch(&self.request, self.next) {
+            self.clock_ps += access.instructions() * per_instruction;
+            self.clock_ps += machine.access(number, *access, self.clock_ps);
         }
     }
 
@@ -175,4 +201,10 @@ impl Core {
     pub fn span_ps(&self) -> u64 {
         self.finished_ps - self.warm_at_ps
     }
+}
+
+/// The accesses of a request that are served together from number `next` on.
+fn batch(request: &Request, next: usize) -> &[Access] {
+    let rest = &request.accesses[next..];
+    &rest[..rest.len().min(BATCH)]
 }

@@ -198,7 +198,10 @@ impl Daemon {
             if now >= container.due || container.due > now + period * 3 {
                 self.step(at, now);
                 let container = &mut self.containers[at];
-                let period = period * container.periods_to_rest(now);
+                // A series is a record of every period.
+                let is_recorded = self.series.is_some();
+                let periods = if is_recorded { 1 } else { container.periods_to_next_look(now) };
+                let period = period * periods;
                 let due = &mut container.due;
                 // From the due time on, not from now: groups stay together, lateness does not add up.
                 let from = if now < *due { now } else { *due };

@@ -50,6 +50,58 @@ fn a_quiet_container_gives_up_the_papers_share() {
     assert_eq!(half.reclaim.unwrap().bytes, 25 * 4096);
 }
 
+/// A calm container is looked at every other period, and asked for both periods' share.
+#[test]
+fn two_periods_at_once_while_it_is_calm() {
+    let mut controller = Controller::new(profile(), Means::None, false, COST);
+    controller.decide(&quiet(0));
+    assert_eq!(controller.periods_to_next_look(), 1, "nothing was asked for");
+    let pages = |decision: Decision| decision.reclaim.map_or(0, |reclaim| reclaim.bytes / 4096);
+    assert_eq!(pages(controller.decide(&quiet(1))), 51);
+    assert_eq!(controller.periods_to_next_look(), 2);
+    // 400 MiB x 0.0005 x 2 = 419430 bytes.
+    assert_eq!(pages(controller.decide(&quiet(3))), 102);
+    assert_eq!(pages(controller.decide(&quiet(4))), 51, "a look that comes sooner is for one");
+    // 11 ms within 12 s are 0.092 %: a twelfth of the share, twice; and no longer calm.
+    let stalled = |periods| Observation { memory_some_us: 11_000, ..quiet(periods) };
+    assert_eq!(pages(controller.decide(&stalled(6))), 2 * 51 / 12);
+    assert_eq!(controller.periods_to_next_look(), 1);
+    assert_eq!(pages(controller.decide(&stalled(8))), 51, "two periods were not agreed upon");
+    controller.not_carried_out();
+    assert_eq!(controller.periods_to_next_look(), 1, "what failed is tried again soon");
+}
+
+/// What has been agreed upon for two periods does not outlive a change.
+#[test]
+fn nothing_is_taken_after_a_change_that_the_look_shows() {
+    let mut controller = Controller::new(profile(), Means::None, false, COST);
+    for period in 0..2 {
+        controller.decide(&quiet(period));
+    }
+    assert_eq!(controller.periods_to_next_look(), 2);
+    let mut changed = quiet(3);
+    changed.stat.zswpin = 460;
+    let decision = controller.decide(&changed);
+    assert_eq!((decision.reclaim, decision.guard), (None, Some(Guard::Pressure)));
+    assert_eq!(controller.periods_to_next_look(), 1);
+}
+
+/// The step that the paper never exceeds is not exceeded by two periods at once either.
+#[test]
+fn who_takes_the_largest_step_is_looked_at_each_period() {
+    for (name, periods) in [("default", 2), ("sidecar", 2), ("aggressive", 1)] {
+        let named = Profile::named(name).unwrap();
+        let profile = Profile { warm_up: Duration::ZERO, ..named };
+        let mut controller = Controller::new(profile, Means::None, false, COST);
+        controller.decide(&quiet(0));
+        assert!(controller.decide(&quiet(1)).reclaim.is_some(), "{name}");
+        assert_eq!(controller.periods_to_next_look(), periods, "{name}");
+        let most = profile.senpai.max_step * quiet(0).current_bytes as f64;
+        let next = controller.decide(&quiet(1 + u64::from(periods))).reclaim.unwrap();
+        assert!(next.bytes as f64 <= most, "{name}: {} bytes", next.bytes);
+    }
+}
+
 #[test]
 fn each_guard_closes_for_its_own_reason() {
     let name = |change: &dyn Fn(&mut Observation)| second(change).guard.map(|guard| guard.name());

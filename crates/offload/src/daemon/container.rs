@@ -196,11 +196,15 @@ impl Container {
     }
 
     /// In so many periods it is looked at again: every other one will do as long as nothing can be
-    /// taken and nothing is to be done about age.
-    pub fn periods_to_rest(&self, now: Duration) -> u32 {
+    /// taken and nothing is to be done about age, and while it is calm.
+    pub fn periods_to_next_look(&self, now: Duration) -> u32 {
         let period = self.controller.profile().period;
         let settled = self.controller.settled_until(&self.seen);
-        if self.rests && settled.is_some_and(|until| now + period * 2 <= until) { 2 } else { 1 }
+        if self.rests && settled.is_some_and(|until| now + period * 2 <= until) {
+            return 2;
+        }
+        let watched = self.gives_up_slots || self.burst;
+        if watched { 1 } else { self.controller.periods_to_next_look() }
     }
 
     /// Looks at the rest.

@@ -292,8 +292,8 @@ impl Simulation {
         self.software.stolen_ps += stolen_ps * victims;
     }
 
-    /// Lets a core run until `end_ps`, while what the next one will look at is on its way into the
-    /// host's cache.
+    /// Lets a core run until `end_ps`, while what the next one will look at, and the translations of
+    /// the one after it, are on their way into the host's cache.
     fn run_core_looking_ahead(&mut self, number: usize, end_ps: u64) {
         let after = number + 1..self.cores.len();
         let mut after = after.filter(|after| self.cores[*after].is_to_miss(end_ps));

@@ -30,7 +30,7 @@ const SIDE_BY_SIDE: &str = "SECTIONS {
     *(.text.*14release_excess* .text.*10subrelease* .text.*12take_emptied* .text.*13note_released*)
     *(.text.*9page_heap10huge_cache*3put*)
     *(.text.*9page_heap7tracker*4free* .text.*9page_heap11huge_filler*4free*)
-    *(.text.*9page_heap12ranked_lists*6remove* .text.*9page_heap11huge_filler*6donate*)
+    *(.text.*9page_heap11huge_filler*6donate*)
     *(.text.*5front5pages*6delete* .text.*PageHeap*6delete* .text.*5front7central*4give*)
     *(.text.*5front4heap*12delete_spans* .text.*5front4heap*12give_central* .text.*Lower*4give*)
     . = ALIGN(65536);

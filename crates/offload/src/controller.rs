@@ -184,8 +184,8 @@ impl Controller {
     /// In so many periods the container is to be looked at next: usually one.
     ///
     /// A look costs some 20 µs, most of them the kernel's for `memory.stat`. So a container that
-    /// gives memory and is calm, at half the threshold or below, is looked at every other period
-    /// and gives the two periods' allowance at once, unless that were more than a period's largest
+    /// gives memory, or works off what it gave too much, and is calm, at half the threshold or
+    /// below, is looked at every other period and gives the two periods' allowance at once, unless that were more than a period's largest
     /// step. On average the formula's amount is taken. Each request still follows a look, so that
     /// nothing is taken after a change that the look shows. A world that comes back sooner is told
     /// one period's allowance.
@@ -260,7 +260,9 @@ impl Controller {
 
     fn is_calm(&self, decision: &Decision) -> bool {
         let senpai = &self.profile.senpai;
-        decision.reclaim.is_some()
+        let gives =
+            decision.reclaim.is_some() || matches!(decision.guard, Some(Guard::Debt { .. }));
+        gives
             && decision.governing.1 <= senpai.threshold / 2.0
             && senpai.reclaim_ratio * f64::from(CALM_PERIODS) <= senpai.max_step
     }

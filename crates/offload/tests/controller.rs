@@ -71,6 +71,26 @@ fn two_periods_at_once_while_it_is_calm() {
     assert_eq!(controller.periods_to_next_look(), 1, "what failed is tried again soon");
 }
 
+/// Two periods pay two periods' share of what was taken too much.
+#[test]
+fn what_is_owed_is_worked_off_two_periods_at_a_time() {
+    let mut controller = Controller::new(profile(), Means::None, false, COST);
+    controller.decide(&quiet(0));
+    controller.decide(&quiet(1));
+    // 51 pages were asked for, and 204 more left.
+    let taken = |periods| {
+        let stat = MemoryStat { pgsteal: 255, pgscan: 255, ..quiet(periods).stat };
+        Observation { stat, ..quiet(periods) }
+    };
+    let looks = [3, 5].map(|periods| {
+        let decision = controller.decide(&taken(periods));
+        let guard = decision.guard.map(|guard| guard.name());
+        (guard, decision.owed_bytes / 4096, controller.periods_to_next_look())
+    });
+    // 102.4 pages a time.
+    assert_eq!(looks, [(Some("debt"), 101, 2), (Some("tiny"), 0, 1)]);
+}
+
 /// What has been agreed upon for two periods does not outlive a change.
 #[test]
 fn nothing_is_taken_after_a_change_that_the_look_shows() {

@@ -170,9 +170,26 @@ pub fn report(folder: &Path, rows: &[Row], generated_by: String) -> Report {
     }
 }
 
-fn columns(summaries: &[Summary]) -> Vec<Column> {
-    let systems = summaries.iter().map(|summary| Column::number(summary.system.as_str()));
-    std::iter::once(Column::text("")).chain(systems).collect()
+/// Characters that the systems' names may take together as heads of columns, so that a terminal of
+/// 80 columns has room for what they measure.
+const HEADS: usize = 48;
+
+/// A column for each system. Names that would have to be broken up stand below, and their numbers
+/// above the columns.
+fn table(summaries: &[Summary], rows: Vec<Vec<Cell>>) -> Table {
+    let names = summaries.iter().map(|summary| summary.system.as_str());
+    let numbers = names.clone().map(str::len).sum::<usize>() > HEADS;
+    let heads = names.clone().enumerate().map(|(at, name)| match numbers {
+        true => Column::number((at + 1).to_string()),
+        false => Column::number(name),
+    });
+    let legend = names.clone().enumerate().map(|(at, name)| format!("{}: {name}", at + 1));
+    Table {
+        title: String::new(),
+        columns: std::iter::once(Column::text("")).chain(heads).collect(),
+        rows,
+        notes: if numbers { legend.collect() } else { Vec::new() },
+    }
 }
 
 fn row(name: String, summaries: &[Summary], of: &dyn Fn(&Summary) -> String) -> Vec<Cell> {
@@ -180,18 +197,18 @@ fn row(name: String, summaries: &[Summary], of: &dyn Fn(&Summary) -> String) -> 
 }
 
 fn available(rows: &[Row], summaries: &[Summary]) -> Section {
-    let mut table = Vec::new();
+    let mut shown = Vec::new();
     for (at, size) in SIZES.iter().enumerate() {
-        table.push(row(format!("servers without a free {size} block"), summaries, &|s| {
+        shown.push(row(format!("servers without a free {size} block"), summaries, &|s| {
             number::percent(s.without_free[at])
         }));
     }
     for (at, size) in SIZES.iter().enumerate() {
-        table.push(row(format!("free memory in free {size} blocks, mean"), summaries, &|s| {
+        shown.push(row(format!("free memory in free {size} blocks, mean"), summaries, &|s| {
             number::percent(s.contiguity[at])
         }));
     }
-    table.push(row("correlation of uptime and free 2 MiB blocks".into(), summaries, &|s| {
+    shown.push(row("correlation of uptime and free 2 MiB blocks".into(), summaries, &|s| {
         s.uptime_correlation.map_or("-".to_owned(), number::index)
     }));
     let shares = |system: &str| {
@@ -209,58 +226,62 @@ fn available(rows: &[Row], summaries: &[Summary]) -> Section {
         intro: "How much of a server's free memory lies in aligned blocks that are wholly free. \
                 In Meta's fleet 23 % of servers have no free 2 MiB block (Contiguitas, Figure 2)."
             .to_owned(),
-        blocks: vec![
-            Block::Table(Table {
-                title: String::new(),
-                columns: columns(summaries),
-                rows: table,
-                notes: Vec::new(),
-            }),
-            Block::LineChart(distribution),
-        ],
+        blocks: vec![Block::Table(table(summaries, shown)), Block::LineChart(distribution)],
     }
 }
 
+/// What a rate counts, and the rate.
+type FailureRate = (&'static str, fn(&WorkloadFailures) -> f64);
+
+/// Two rows for each workload, if there are several and not too many.
+fn failures_by_workload(summaries: &[Summary]) -> Vec<Vec<Cell>> {
+    let what: [FailureRate; 2] = [
+        ("failed", |found| found.failed_kernel_per_10_million),
+        ("waited", |found| found.waited_per_10_million),
+    ];
+    let workloads = summaries.first().map_or(&[][..], |first| &first.by_workload);
+    let workloads = workloads.iter().enumerate().filter(|_| (2..=12).contains(&workloads.len()));
+    let rows = workloads.flat_map(|(at, found)| {
+        what.map(|(what, of)| {
+            row(format!("{}: {what}, in 10 million", found.workload), summaries, &|s| {
+                s.by_workload.get(at).map_or("-".to_owned(), |found| number::short(of(found)))
+            })
+        })
+    });
+    rows.collect()
+}
+
 fn potential(rows: &[Row], summaries: &[Summary]) -> Section {
-    let mut table = Vec::new();
+    let mut shown = Vec::new();
     for (at, size) in POTENTIAL_SIZES.iter().enumerate() {
-        table.push(row(format!("memory that could be {size} blocks, mean"), summaries, &|s| {
+        shown.push(row(format!("memory that could be {size} blocks, mean"), summaries, &|s| {
             number::percent(s.potential[at])
         }));
     }
-    table.push(row("memory that cannot be moved".into(), summaries, &|s| {
+    shown.push(row("memory that cannot be moved".into(), summaries, &|s| {
         number::percent(s.unmovable)
     }));
-    table.push(row("2 MiB blocks that it spoils".into(), summaries, &|s| {
+    shown.push(row("2 MiB blocks that it spoils".into(), summaries, &|s| {
         number::percent(s.spoiled)
     }));
-    table.push(row("memory below the border".into(), summaries, &|s| match s.unmovable_region {
+    shown.push(row("memory below the border".into(), summaries, &|s| match s.unmovable_region {
         0.0 => "-".to_owned(),
         share => number::percent(share),
     }));
-    table.push(row("pages moved for a GiB that a border passed".into(), summaries, &|s| {
+    shown.push(row("pages moved for a GiB that a border passed".into(), summaries, &|s| {
         s.moved_per_gib.map_or("-".to_owned(), number::short)
     }));
-    table.push(row(
+    shown.push(row(
         "in 10 million: kernel's requests and pins that failed".into(),
         summaries,
         &|s| number::short(s.failed_kernel_per_10_million),
     ));
-    table.push(row(
+    shown.push(row(
         "in 10 million: allocations that waited for the border".into(),
         summaries,
         &|s| number::short(s.waited_per_10_million),
     ));
-    let each = summaries.first().map_or(0, |s| s.by_workload.len());
-    for at in (0..each).filter(|_| (2..=12).contains(&each)) {
-        let name = &summaries[0].by_workload[at].workload;
-        table.push(row(format!("{name}: failed, waited, in 10 million"), summaries, &|s| {
-            s.by_workload.get(at).map_or("-".to_owned(), |found| {
-                let failed = number::short(found.failed_kernel_per_10_million);
-                format!("{failed}, {}", number::short(found.waited_per_10_million))
-            })
-        }));
-    }
+    shown.extend(failures_by_workload(summaries));
     let workloads = names(rows, |row| &row.workload);
     let charts = POTENTIAL_SIZES.iter().enumerate().map(|(at, size)| {
         let mean = |system: &str, workload: &str| {
@@ -287,14 +308,12 @@ fn potential(rows: &[Row], summaries: &[Summary]) -> Section {
         })
     });
     let charts: Vec<Block> = if workloads.len() <= 12 { charts.collect() } else { Vec::new() };
-    let table =
-        Table { title: String::new(), columns: columns(summaries), rows: table, notes: Vec::new() };
     Section {
         heading: "Contiguity that could be had".to_owned(),
         intro: "Aligned blocks in which nothing is unmovable, as a share of all memory \
                 (Contiguitas, Figure 5)."
             .to_owned(),
-        blocks: std::iter::once(Block::Table(table)).chain(charts).collect(),
+        blocks: std::iter::once(Block::Table(table(summaries, shown))).chain(charts).collect(),
     }
 }
 
@@ -326,6 +345,28 @@ mod tests {
         assert!((summary.contiguity[0] - 0.5).abs() < 1e-12);
         assert_eq!((summary.potential[0], summary.spoiled), (0.5, 0.5));
         assert!((summary.uptime_correlation.unwrap() - 1.0).abs() < 1e-12);
+    }
+
+    /// Nine systems with long names, on a terminal of 80 columns: no head and no figure is broken.
+    #[test]
+    fn an_ablation_fits_a_terminal() {
+        let of = |name: &&str| Row { system: (*name).to_owned(), ..server(1.0, 7) };
+        let rows: Vec<Row> = lab::variant::ABLATION.iter().map(of).collect();
+        let terminal = report::Terminal { width: 80, colours: report::Colours::None };
+        for section in [available, potential].map(|make| make(&rows, &summaries(&rows))) {
+            let Block::Table(table) = &section.blocks[0] else { panic!("a table first") };
+            let shown = table.terminal(terminal);
+            let head: Vec<&str> = shown.lines().next().unwrap().split_whitespace().collect();
+            assert_eq!(head, ["1", "2", "3", "4", "5", "6", "7", "8", "9"], "{shown}");
+            assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+            assert!(shown.contains("6: contiguitas\n"), "{shown}");
+            // Each of the nine figures of a row stands on one line.
+            let figure = table.rows[0][1].text.as_str();
+            assert!(shown.lines().any(|line| line.matches(figure).count() == 9), "{shown}");
+        }
+        let few = summaries(&rows[..1]);
+        let Block::Table(table) = &available(&rows, &few).blocks[0] else { panic!("a table") };
+        assert_eq!((table.columns[1].heading.as_str(), table.notes.len()), ("linux", 0));
     }
 
     #[test]

@@ -6,6 +6,7 @@ pub mod background;
 pub mod cache;
 pub mod central;
 pub mod choice;
+pub mod code;
 pub mod control;
 pub mod cpu;
 pub mod cxx;

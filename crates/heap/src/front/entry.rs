@@ -9,6 +9,8 @@ pub use core::arch::naked_asm;
 pub use core::mem::offset_of;
 
 #[doc(hidden)]
+pub use super::code::FIRST_CARRYING;
+#[doc(hidden)]
 pub use super::control::{CONTROL, Control};
 #[doc(hidden)]
 pub use super::cpu::{CPU_ZERO, TABLE};
@@ -17,7 +19,7 @@ pub use super::mark::PLACE_APART;
 #[doc(hidden)]
 pub use super::rseq::{CPU_ID, RSEQ_CS};
 #[doc(hidden)]
-pub use super::size_class::{CLASSES, FINE_CLASSES};
+pub use super::size_class::FINE_CLASSES;
 
 /// Instructions of a malloc: `$slow` gets the size where it was.
 ///
@@ -94,10 +96,9 @@ macro_rules! malloc_section_text {
 
 /// Instructions of a free: `$slow` and `$full` get the object where it was.
 ///
-/// The class comes from the page map's window, less one: that of no small object is more than any
-/// other. An object that has the [mark](super::mark) of a free one goes the slow way, which ends the
-/// process; else it gets the mark, before the section ([`rseq::Area::push`](super::rseq)) makes it
-/// another thread's.
+/// The class comes from the page map's window as its [code](super::code). An object that has the
+/// [mark](super::mark) of a free one goes the slow way, which ends the process; else it gets the
+/// mark, before the section ([`rseq::Area::push`](super::rseq)) makes it another thread's.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! free_text {
@@ -111,9 +112,8 @@ macro_rules! free_text {
             "jae 90f\n",
             "mov rcx, [rip + {control} + {window_classes}]\n",
             "movzx ecx, byte ptr [rcx + rax]\n",
-            "dec ecx\n",
-            "cmp ecx, {apart}\n",
-            "jae 98f\n",
+            "cmp ecx, {first_carrying}\n",
+            "jb 98f\n",
             "mov rdx, [rip + {control} + {free_mark}]\n",
             "xor rdx, rdi\n",
             "cmp [rdi + 8], rdx\n",
@@ -128,16 +128,17 @@ macro_rules! free_text {
             "92:\n",
             "movsxd rax, dword ptr fs:[r8 + {CPU_ID}]\n",
             "mov rax, [r9 + rax * 8]\n",
-            "mov edx, [rax + rcx * 8 + 8]\n",
-            "cmp edx, [rax + rcx * 8 + 12]\n",
+            "mov edx, [rax + rcx * 8 + {count}]\n",
+            "cmp edx, [rax + rcx * 8 + {limit}]\n",
             "jae 96f\n",
             "mov [rax + rdx * 8 + 8], rdi\n",
-            "inc dword ptr [rax + rcx * 8 + 8]\n",
+            "inc dword ptr [rax + rcx * 8 + {count}]\n",
             "93:\n",
             "ret\n",
             "98:\n",
-            "cmp ecx, {classes}\n",
-            "jae 90f\n",
+            "dec ecx\n",
+            "js 90f\n",
+            "add ecx, {to_place}\n",
             "add rax, rax\n",
             "bt edi, 12\n",
             "adc rax, [rip + {control} + {window_classes}]\n",

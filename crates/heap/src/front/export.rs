@@ -147,8 +147,11 @@ macro_rules! export_free {
                     $crate::front::entry::Control, window.pages),
                 window_classes = const $crate::front::entry::offset_of!(
                     $crate::front::entry::Control, window.classes),
-                apart = const $crate::front::entry::PLACE_APART,
-                classes = const $crate::front::entry::CLASSES,
+                first_carrying = const $crate::front::entry::FIRST_CARRYING,
+                to_place = const $crate::front::entry::FIRST_CARRYING
+                    + $crate::front::entry::PLACE_APART,
+                count = const 8 - 8 * $crate::front::entry::FIRST_CARRYING as isize,
+                limit = const 12 - 8 * $crate::front::entry::FIRST_CARRYING as isize,
                 free_mark = const $crate::front::entry::offset_of!(
                     $crate::front::entry::Control, free_mark),
                 rseq_offset = const $crate::front::entry::offset_of!(

@@ -16,7 +16,7 @@ use super::page_map::PageMap;
 use super::protocol::once::{Once, Turn};
 use super::size_class::{GRANULE, MAX_DIRECT, MAX_FINE, MAX_SMALL, SizeClass};
 use super::thread::ThreadStacks;
-use super::{emergency, guard, mark, profile, rseq, setup};
+use super::{code, emergency, guard, mark, profile, rseq, setup};
 use crate::storage::Mapped;
 use crate::units::{PageId, Pages};
 
@@ -429,9 +429,8 @@ pub unsafe fn free_quickly(object: *mut u8) {
     #[cfg(target_arch = "x86_64")]
     {
         let place = CONTROL.window.find(PageId::containing(object as u64).0);
-        // SAFETY: the window has a class for each of its pages.
-        let class =
-            unsafe { place.as_ref() }.and_then(|number| SizeClass::new(number.load(Relaxed)));
+        // SAFETY: the window has a code for each of its pages.
+        let class = unsafe { place.as_ref() }.and_then(|place| code::class(place.load(Relaxed)));
         if let Some(class) = class {
             // SAFETY: the caller's promise: an object of the class begins there. An area is
             // registered, as the window is open.

@@ -10,6 +10,7 @@ use core::alloc::Layout;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering::*};
 
+use super::code;
 use super::protocol::place::Place;
 use super::protocol::window::Window;
 use super::size_class::SizeClass;
@@ -34,7 +35,7 @@ const MARKS: u64 = Pages::SIZE / MARK_BYTES as u64;
 
 #[repr(C)]
 struct Leaf {
-    /// The class of each page, nought if it is in no span of small objects. Null where the window
+    /// The [code] of the class of each page, nought if it is in no span of small objects. Null where the window
     /// has them, so that such a leaf is not touched until its pages are used.
     classes: AtomicPtr<AtomicU8>,
     spans: [AtomicPtr<Span>; LEAF_PAGES],
@@ -142,7 +143,7 @@ impl PageMap {
         self.each(pages, class, |leaf, page| {
             leaf.spans[index_in_leaf(page)].store(span, Relaxed);
             if let Some(class) = class {
-                self.class_place(leaf, page).store(class.number() as u8, Release);
+                self.class_place(leaf, page).store(code::of(class), Release);
             }
         });
     }
@@ -187,7 +188,7 @@ impl PageMap {
     #[inline]
     pub fn class(&self, page: PageId) -> Option<SizeClass> {
         let leaf = self.leaf(page)?;
-        SizeClass::new(self.class_place(leaf, page).load(Acquire))
+        code::class(self.class_place(leaf, page).load(Acquire))
     }
 
     /// The span that a page is in, or null. Of a span of one large object only the first page is

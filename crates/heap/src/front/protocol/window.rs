@@ -16,7 +16,7 @@ pub struct Window {
     pub start: AtomicU64,
     /// Number of pages; nought until it is open.
     pub pages: AtomicU64,
-    /// The class of each, and behind the last one two marks for each.
+    /// The code of the class of each, and behind the last one two marks for each.
     pub classes: AtomicPtr<AtomicU8>,
 }
 

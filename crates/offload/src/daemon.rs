@@ -275,10 +275,11 @@ impl Daemon {
     fn look(&mut self, at: usize, now: Duration) -> Result<Option<Observation>, Trouble> {
         let container = &self.containers[at];
         if container.controller.means() == Means::Generations && !container.is_settled(now) {
-            // Each container takes at most once a period, so no figure is older than its last one:
-            // one reading a period does for all of them.
-            let fresh = container.controller.profile().period / (2 * GROUPS) * (2 * GROUPS - 1);
-            self.refresh_generations(now, fresh);
+            // Each container takes at most once between two looks, so no figure is older than its
+            // last one: one reading in that time does for all of them.
+            let between =
+                container.controller.profile().period * container.controller.periods_to_next_look();
+            self.refresh_generations(now, between / (2 * GROUPS) * (2 * GROUPS - 1));
         }
         let (container, generations) = (&mut self.containers[at], self.generations.as_ref());
         let (seen, suffices) = container.glimpse(now, generations, &mut self.buffer)?;

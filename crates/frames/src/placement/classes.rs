@@ -173,11 +173,11 @@ impl Placement for Classes {
         vec![(MigrateType::Unmovable, count(true)), (MigrateType::Movable, count(false))]
     }
 
-    /// Trees that CPUs have reserved are free memory like any other here.
     fn free_frames(&self, zone: usize) -> u64 {
         self.zones[zone].free_frames
     }
 
+    /// Trees that CPUs have reserved are free memory like any other here.
     fn cached_frames(&self) -> u64 {
         0
     }

@@ -94,33 +94,45 @@ macro_rules! export_malloc {
     )*};
 }
 
+/// A function of the texts in brackets, with the operands that all fast paths have and its own.
 #[macro_export]
 #[doc(hidden)]
 #[cfg(target_arch = "x86_64")]
-macro_rules! malloc_naked {
-    ($slow:expr, $($operand:tt)*) => {
+macro_rules! fast_path {
+    ([$($text:expr),*], $($operand:tt)*) => {
         $crate::front::entry::naked_asm!(
-            $crate::malloc_text!(),
-            $slow,
+            $($text,)*
             control = sym $crate::front::entry::CONTROL,
             table = sym $crate::front::entry::TABLE,
             cpu_zero = const $crate::front::entry::CPU_ZERO,
-            fast_limit = const $crate::front::entry::offset_of!(
-                $crate::front::entry::Control, fast_limit),
-            table_limit = const $crate::front::entry::offset_of!(
-                $crate::front::entry::Control, table_limit),
-            fine_classes = sym $crate::front::entry::FINE_CLASSES,
             window_start = const $crate::front::entry::offset_of!(
                 $crate::front::entry::Control, window.start),
             window_pages = const $crate::front::entry::offset_of!(
                 $crate::front::entry::Control, window.pages),
             window_classes = const $crate::front::entry::offset_of!(
                 $crate::front::entry::Control, window.classes),
-            apart = const $crate::front::entry::PLACE_APART,
             rseq_offset = const $crate::front::entry::offset_of!(
                 $crate::front::entry::Control, rseq_offset),
             CPU_ID = const $crate::front::entry::CPU_ID,
             RSEQ_CS = const $crate::front::entry::RSEQ_CS,
+            $($operand)*
+        )
+    };
+}
+
+#[macro_export]
+#[doc(hidden)]
+#[cfg(target_arch = "x86_64")]
+macro_rules! malloc_naked {
+    ($slow:expr, $($operand:tt)*) => {
+        $crate::fast_path!(
+            [$crate::malloc_text!(), $slow],
+            fast_limit = const $crate::front::entry::offset_of!(
+                $crate::front::entry::Control, fast_limit),
+            table_limit = const $crate::front::entry::offset_of!(
+                $crate::front::entry::Control, table_limit),
+            fine_classes = sym $crate::front::entry::FINE_CLASSES,
+            apart = const $crate::front::entry::PLACE_APART,
             $($operand)*
         )
     };
@@ -134,19 +146,10 @@ macro_rules! export_free {
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(object: *mut c_void) {
-            $crate::front::entry::naked_asm!(
-                $crate::free_text!(),
+            $crate::fast_path!(
+                [$crate::free_text!()],
                 slow = sym abi::free_slow,
                 full = sym abi::free_full,
-                control = sym $crate::front::entry::CONTROL,
-                table = sym $crate::front::entry::TABLE,
-                cpu_zero = const $crate::front::entry::CPU_ZERO,
-                window_start = const $crate::front::entry::offset_of!(
-                    $crate::front::entry::Control, window.start),
-                window_pages = const $crate::front::entry::offset_of!(
-                    $crate::front::entry::Control, window.pages),
-                window_classes = const $crate::front::entry::offset_of!(
-                    $crate::front::entry::Control, window.classes),
                 first_carrying = const $crate::front::entry::FIRST_CARRYING,
                 to_place = const $crate::front::entry::FIRST_CARRYING
                     + $crate::front::entry::PLACE_APART,
@@ -154,10 +157,6 @@ macro_rules! export_free {
                 limit = const 12 - 8 * $crate::front::entry::FIRST_CARRYING as isize,
                 free_mark = const $crate::front::entry::offset_of!(
                     $crate::front::entry::Control, free_mark),
-                rseq_offset = const $crate::front::entry::offset_of!(
-                    $crate::front::entry::Control, rseq_offset),
-                CPU_ID = const $crate::front::entry::CPU_ID,
-                RSEQ_CS = const $crate::front::entry::RSEQ_CS,
             )
         }
     )*};

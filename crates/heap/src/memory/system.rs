@@ -78,7 +78,9 @@ impl Memory for SystemMemory {
     }
 
     fn release(&mut self, range: PageRange) -> bool {
-        let released = advise(range, Advice::LinuxDontNeed);
+        if !advise(range, Advice::LinuxDontNeed) {
+            return false;
+        }
         // What goes back whole is as it was before it was used.
         for place in &mut self.small {
             if let Some(pages) = place.map(HugeRange::pages)
@@ -89,7 +91,7 @@ impl Memory for SystemMemory {
                 *place = None;
             }
         }
-        released
+        true
     }
 }
 

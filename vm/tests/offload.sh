@@ -240,10 +240,10 @@ many() {
 
 # taking KERNEL: the same of containers that give memory all the while.
 taking() {
-    many "$1" taking 64 13 20
+    many "$1" taking 64 13 12
     asked=$(sed -n 's/.*"requests": \([0-9]*\).*/\1/p' "$work/taking-$1/status" | sort -n | head -n 1)
-    # Every twelve seconds, but for what the kernel took too much, which is worked off.
-    at_least "taking-$1: requests to each container" "${asked:-0}" 10
+    # Every 24 seconds, but for what the kernel took too much, which is worked off.
+    at_least "taking-$1: requests to each container" "${asked:-0}" 6
 }
 
 # by_the_paper KERNEL: 0.0005 of the container each six seconds, threshold 0.1 %.

@@ -26,8 +26,8 @@ const LONGEST_REST: Duration = Duration::from_secs(60);
 /// CPU at once.
 const STILL_BYTES: u64 = 32 * PAGE;
 
-/// Periods that a calm container is looked at once in.
-const CALM_PERIODS: u32 = 2;
+/// Periods that a container that stays calm is looked at once in.
+pub const MOST_PERIODS: u32 = 4;
 
 /// A container that lies about its age is asked for at most so many times the profile's.
 const MOST_PATIENCE: u32 = 8;
@@ -46,7 +46,7 @@ pub struct Decision {
     pub pressure: Pressure,
     /// Which of them governs, and its value.
     pub governing: (Term, f64),
-    /// What the formula allows in this period, or in two where this look is for two, in bytes.
+    /// What the formula allows in the periods that this look is for, in bytes.
     pub allowance_bytes: u64,
     /// What left since the last observation, in bytes.
     pub taken_bytes: u64,
@@ -83,7 +83,8 @@ pub struct Controller {
     returns: Returns,
     past: Option<Past>,
     asked_bytes: u64,
-    calm: bool,
+    /// Periods to the next look.
+    periods: u32,
     min_age: Duration,
     /// Size at the mark that was set while the container started.
     marked_bytes: Option<u64>,
@@ -101,7 +102,7 @@ impl Controller {
             returns: Returns::default(),
             past: None,
             asked_bytes: 0,
-            calm: false,
+            periods: 1,
             min_age: profile.min_age,
             marked_bytes: None,
         }
@@ -181,16 +182,17 @@ impl Controller {
         if self.takes_nothing(now) { self.ageing.settled_until(now.at) } else { None }
     }
 
-    /// In so many periods the container is to be looked at next: usually one.
+    /// In so many periods the container is to be looked at next.
     ///
     /// A look costs some 20 µs, most of them the kernel's for `memory.stat`. So a container that
     /// gives memory, or works off what it gave too much, and is calm, at half the threshold or
-    /// below, is looked at every other period and gives the two periods' allowance at once, unless that were more than a period's largest
-    /// step. On average the formula's amount is taken. Each request still follows a look, so that
-    /// nothing is taken after a change that the look shows. A world that comes back sooner is told
-    /// one period's allowance.
+    /// below, is looked at every other period, if it stays so every fourth, and gives the allowance
+    /// of all of these at once, as far as that is no more than a period's largest step. On average
+    /// the formula's amount is taken. Each request still follows a look, so that nothing is taken
+    /// after a change that the look shows. A world that comes back sooner is told the allowance of
+    /// the periods that have passed.
     pub fn periods_to_next_look(&self) -> u32 {
-        if self.calm { CALM_PERIODS } else { 1 }
+        self.periods
     }
 
     /// Whether nothing would be taken even if there were no pressure, no debt and all the room.
@@ -218,6 +220,7 @@ impl Controller {
         let returned = returned_pages(&before, now);
         let pressure = Pressure::between(&before, now, self.return_cost);
         past.taken_pages = taken_pages;
+        past.periods = self.periods;
         past.scanned_per_page = self.scanned(&past, now, taken_pages);
         if now.burst {
             past.hold_until = now.at + self.profile.hold;
@@ -241,7 +244,7 @@ impl Controller {
         decision.min_age = self.min_age;
         decision.cache_hides_anon = cache_hides_anon(now);
         self.asked_bytes = decision.reclaim.map_or(0, |reclaim| reclaim.bytes);
-        self.calm = self.is_calm(&decision);
+        self.periods = self.next_look(&decision);
         self.past = Some(Past { before: *now, ..past });
         decision
     }
@@ -249,22 +252,32 @@ impl Controller {
     /// A request was not carried out after all (the cgroup is gone, the workers are busy).
     pub fn not_carried_out(&mut self) {
         self.asked_bytes = 0;
-        self.calm = false;
+        self.periods = 1;
     }
 
-    /// Periods that a look is for: two only where that was agreed upon and has come true.
+    /// Periods that a look is for: those that have passed, of those that were agreed upon.
     fn periods_between(&self, before: Duration, now: Duration) -> u32 {
-        let passed = now.saturating_sub(before);
-        if passed * 2 >= self.profile.period * 3 { self.periods_to_next_look() } else { 1 }
+        let passed = now.saturating_sub(before).as_secs_f64();
+        let periods = (passed / self.profile.period.as_secs_f64()).round() as u32;
+        periods.clamp(1, self.periods)
+    }
+
+    /// Periods to the look after a decision: twice as many as before while all is calm.
+    fn next_look(&self, decision: &Decision) -> u32 {
+        if !self.is_calm(decision) {
+            return 1;
+        }
+        let senpai = &self.profile.senpai;
+        let is_one_step =
+            |periods: &u32| senpai.reclaim_ratio * f64::from(*periods) <= senpai.max_step;
+        let most = (self.periods * 2).min(MOST_PERIODS);
+        (1..=most).rev().find(is_one_step).unwrap_or(1)
     }
 
     fn is_calm(&self, decision: &Decision) -> bool {
-        let senpai = &self.profile.senpai;
         let gives =
             decision.reclaim.is_some() || matches!(decision.guard, Some(Guard::Debt { .. }));
-        gives
-            && decision.governing.1 <= senpai.threshold / 2.0
-            && senpai.reclaim_ratio * f64::from(CALM_PERIODS) <= senpai.max_step
+        gives && decision.governing.1 <= self.profile.senpai.threshold / 2.0
     }
 
     fn first(&mut self, now: &Observation) -> Decision {
@@ -272,6 +285,7 @@ impl Controller {
             before: *now,
             first_seen: now.at,
             hold_until: Duration::ZERO,
+            periods: 1,
             taken_pages: 0,
             scanned_per_page: 0.0,
             returning: None,

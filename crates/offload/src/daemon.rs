@@ -18,7 +18,7 @@ use std::time::Duration;
 use crate::ageing::{Means, Step};
 use crate::budget::WriteBudget;
 use crate::config::Config;
-use crate::controller::Decision;
+use crate::controller::{Decision, MOST_PERIODS};
 use crate::guard::Guard;
 use crate::log::{Log, Verbosity};
 use crate::observation::{Idle, Observation, Room};
@@ -195,7 +195,7 @@ impl Daemon {
             let container = &self.containers[at];
             let period = container.controller.profile().period;
             // Overdue, or so far ahead that the clock must have gone back.
-            if now >= container.due || container.due > now + period * 3 {
+            if now >= container.due || container.due > now + period * (MOST_PERIODS + 1) {
                 self.step(at, now);
                 let container = &mut self.containers[at];
                 // A series is a record of every period.

@@ -185,6 +185,8 @@ impl fmt::Display for Guard {
 pub struct Past {
     /// The observation before.
     pub before: Observation,
+    /// Periods that were to pass since then.
+    pub periods: u32,
     /// When the container was first seen.
     pub first_seen: Duration,
     /// Until when a burst holds everything.
@@ -201,8 +203,8 @@ pub struct Past {
 pub fn closed(profile: &Profile, past: &Past, now: &Observation) -> Option<Guard> {
     let before = &past.before;
     let passed = now.at.saturating_sub(before.at);
-    // Half and thrice: a late tick is honest, a suspended machine is not.
-    if passed < profile.period / 2 || passed > profile.period * 3 {
+    // A late tick is honest, and so is one that a change calls for; a suspended machine is not.
+    if passed < profile.period / 2 || passed > profile.period * (past.periods + 2) {
         return Some(Guard::Clock { passed });
     }
     if let Some(what) = contradiction(before, now) {

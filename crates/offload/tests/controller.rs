@@ -50,75 +50,89 @@ fn a_quiet_container_gives_up_the_papers_share() {
     assert_eq!(half.reclaim.unwrap().bytes, 25 * 4096);
 }
 
-/// A calm container is looked at every other period, and asked for both periods' share.
+fn pages(decision: Decision) -> u64 {
+    decision.reclaim.map_or(0, |reclaim| reclaim.bytes / 4096)
+}
+
+/// A container that stays calm is looked at every other period, then every fourth, and asked for
+/// the share of all of these.
 #[test]
-fn two_periods_at_once_while_it_is_calm() {
+fn several_periods_at_once_while_it_is_calm() {
     let mut controller = Controller::new(profile(), Means::None, false, COST);
     controller.decide(&quiet(0));
     assert_eq!(controller.periods_to_next_look(), 1, "nothing was asked for");
-    let pages = |decision: Decision| decision.reclaim.map_or(0, |reclaim| reclaim.bytes / 4096);
-    assert_eq!(pages(controller.decide(&quiet(1))), 51);
-    assert_eq!(controller.periods_to_next_look(), 2);
-    // 400 MiB x 0.0005 x 2 = 419430 bytes.
-    assert_eq!(pages(controller.decide(&quiet(3))), 102);
-    assert_eq!(pages(controller.decide(&quiet(4))), 51, "a look that comes sooner is for one");
-    // 11 ms within 12 s are 0.092 %: a twelfth of the share, twice; and no longer calm.
-    let stalled = |periods| Observation { memory_some_us: 11_000, ..quiet(periods) };
-    assert_eq!(pages(controller.decide(&stalled(6))), 2 * 51 / 12);
+    // 400 MiB x 0.0005 = 209715 bytes a period.
+    for (at, asked, next) in [(1, 51, 2), (3, 102, 4), (7, 204, 4), (11, 204, 4)] {
+        assert_eq!(pages(controller.decide(&quiet(at))), asked, "after {at} periods");
+        assert_eq!(controller.periods_to_next_look(), next, "after {at} periods");
+    }
+    assert_eq!(pages(controller.decide(&quiet(12))), 51, "a look that comes sooner is for one");
+    assert_eq!(pages(controller.decide(&quiet(17))), 204, "one that is late for what was agreed");
+    // 22 ms within 24 s are 0.092 %: a twelfth of the share, four times; and no longer calm.
+    let stalled = |periods| Observation { memory_some_us: 22_000, ..quiet(periods) };
+    assert_eq!(pages(controller.decide(&stalled(21))), 4 * 51 / 12);
     assert_eq!(controller.periods_to_next_look(), 1);
-    assert_eq!(pages(controller.decide(&stalled(8))), 51, "two periods were not agreed upon");
+    assert_eq!(pages(controller.decide(&stalled(23))), 51, "two periods were not agreed upon");
+    assert_eq!(controller.periods_to_next_look(), 2, "begins anew");
     controller.not_carried_out();
     assert_eq!(controller.periods_to_next_look(), 1, "what failed is tried again soon");
 }
 
-/// Two periods pay two periods' share of what was taken too much.
+/// Several periods pay their share of what was taken too much.
 #[test]
-fn what_is_owed_is_worked_off_two_periods_at_a_time() {
+fn what_is_owed_is_worked_off_several_periods_at_a_time() {
     let mut controller = Controller::new(profile(), Means::None, false, COST);
     controller.decide(&quiet(0));
     controller.decide(&quiet(1));
-    // 51 pages were asked for, and 204 more left.
+    // 51 pages were asked for, and 256 more left.
     let taken = |periods| {
-        let stat = MemoryStat { pgsteal: 255, pgscan: 255, ..quiet(periods).stat };
+        let stat = MemoryStat { pgsteal: 307, pgscan: 307, ..quiet(periods).stat };
         Observation { stat, ..quiet(periods) }
     };
-    let looks = [3, 5].map(|periods| {
+    let looks = [3, 7].map(|periods| {
         let decision = controller.decide(&taken(periods));
         let guard = decision.guard.map(|guard| guard.name());
-        (guard, decision.owed_bytes / 4096, controller.periods_to_next_look())
+        (guard, decision.owed_bytes / 4096, pages(decision), controller.periods_to_next_look())
     });
-    // 102.4 pages a time.
-    assert_eq!(looks, [(Some("debt"), 101, 2), (Some("tiny"), 0, 1)]);
+    // 102.4 pages of two periods, then 204.8 of four, 51.2 of which are left to ask for.
+    assert_eq!(looks, [(Some("debt"), 153, 0, 4), (None, 0, 51, 4)]);
 }
 
-/// What has been agreed upon for two periods does not outlive a change.
+/// What has been agreed upon for several periods does not outlive a change, and a container that is
+/// as calm again begins anew.
 #[test]
 fn nothing_is_taken_after_a_change_that_the_look_shows() {
-    let mut controller = Controller::new(profile(), Means::None, false, COST);
-    for period in 0..2 {
-        controller.decide(&quiet(period));
+    for calm_at in [vec![0, 1], vec![0, 1, 3]] {
+        let mut controller = Controller::new(profile(), Means::None, false, COST);
+        for &period in &calm_at {
+            controller.decide(&quiet(period));
+        }
+        let agreed = controller.periods_to_next_look();
+        assert_eq!(u64::from(agreed), 1 << (calm_at.len() - 1));
+        let mut changed = quiet(calm_at[calm_at.len() - 1] + u64::from(agreed));
+        changed.stat.zswpin = 460 * u64::from(agreed) / 2;
+        let decision = controller.decide(&changed);
+        assert_eq!((decision.reclaim, decision.guard), (None, Some(Guard::Pressure)));
+        assert_eq!(controller.periods_to_next_look(), 1);
     }
-    assert_eq!(controller.periods_to_next_look(), 2);
-    let mut changed = quiet(3);
-    changed.stat.zswpin = 460;
-    let decision = controller.decide(&changed);
-    assert_eq!((decision.reclaim, decision.guard), (None, Some(Guard::Pressure)));
-    assert_eq!(controller.periods_to_next_look(), 1);
 }
 
-/// The step that the paper never exceeds is not exceeded by two periods at once either.
+/// The step that the paper never exceeds is not exceeded by several periods at once either.
 #[test]
-fn who_takes_the_largest_step_is_looked_at_each_period() {
-    for (name, periods) in [("default", 2), ("sidecar", 2), ("aggressive", 1)] {
+fn no_look_asks_for_more_than_the_largest_step() {
+    for (name, periods) in [("default", 4), ("sidecar", 2), ("aggressive", 1)] {
         let named = Profile::named(name).unwrap();
         let profile = Profile { warm_up: Duration::ZERO, ..named };
         let mut controller = Controller::new(profile, Means::None, false, COST);
         controller.decide(&quiet(0));
-        assert!(controller.decide(&quiet(1)).reclaim.is_some(), "{name}");
-        assert_eq!(controller.periods_to_next_look(), periods, "{name}");
         let most = profile.senpai.max_step * quiet(0).current_bytes as f64;
-        let next = controller.decide(&quiet(1 + u64::from(periods))).reclaim.unwrap();
-        assert!(next.bytes as f64 <= most, "{name}: {} bytes", next.bytes);
+        let mut at = 1;
+        for _ in 0..5 {
+            let asked = controller.decide(&quiet(at)).reclaim.unwrap();
+            assert!(asked.bytes as f64 <= most, "{name}: {} bytes", asked.bytes);
+            at += u64::from(controller.periods_to_next_look());
+        }
+        assert_eq!(controller.periods_to_next_look(), periods, "{name}");
     }
 }
 

@@ -161,6 +161,28 @@ fn swap_that_is_added_late_is_seen() {
     assert_eq!((tree.asked("work/a"), guard(&daemon).as_str()), (None, "no-room"));
 }
 
+/// Who was calm is looked at late, but for a burst.
+#[test]
+fn a_burst_is_looked_at_within_a_period() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    let mut daemon = tree.daemon(RULE);
+    let looked_at = |daemon: &offload::daemon::Daemon| daemon.containers()[0].seen.at;
+    let mut next = seconds(0);
+    for at in [0, 6, 18, 42, 66] {
+        next = daemon.tick(seconds(at));
+        assert_eq!(looked_at(&daemon), seconds(at), "calm for longer and longer");
+    }
+    assert!(next <= seconds(90));
+    let id = daemon.containers()[0].id;
+    daemon.burst(id);
+    daemon.tick(seconds(69));
+    assert_eq!(looked_at(&daemon), seconds(66), "half a period says nothing of pressure");
+    daemon.tick(seconds(72));
+    assert_eq!(looked_at(&daemon), seconds(72));
+    assert_eq!(daemon.status().lock().cgroups[0].guard, "burst");
+}
+
 #[test]
 fn limits_of_swap_above_a_container_hold() {
     let tree = Tree::new();

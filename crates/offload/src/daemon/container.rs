@@ -196,7 +196,7 @@ impl Container {
     }
 
     /// In so many periods it is looked at again: every other one will do as long as nothing can be
-    /// taken and nothing is to be done about age, and while it is calm.
+    /// taken and nothing is to be done about age, and fewer than each while it is calm.
     pub fn periods_to_next_look(&self, now: Duration) -> u32 {
         let period = self.controller.profile().period;
         let settled = self.controller.settled_until(&self.seen);

@@ -107,12 +107,15 @@ impl Waiting {
 }
 
 impl Daemon {
-    /// The trigger of the container with that number fired.
+    /// The trigger of the container with that number fired: it is looked at once its period is
+    /// over, however calm it was.
     pub fn burst(&mut self, id: u64) {
         let Some(container) = self.containers.iter_mut().find(|container| container.id == id)
         else {
             return;
         };
+        let period = container.controller.profile().period;
+        container.due = container.due.min(container.seen.at + period);
         if !std::mem::replace(&mut container.burst, true) {
             let path = &container.cgroup.path;
             self.setting

@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let workloads = SHIPPED.iter().filter_map(|(name, _)| Workload::shipped(name)).collect();
     let frames = (gib * 262_144.0) as u64;
-    let mut study = Study { workloads, systems: Vec::new(), frames, days, seed: 1 };
+    let mut study = Study { workloads, systems: Vec::new(), memory: vec![frames], days, seed: 1 };
     println!(
         "workload  system        hours  allocations  ns each  CPU s  a day  free %  contiguity 2M/4M/32M/1G %   potential 2M/32M/1G %  unmovable %  spoiled %  failed k/m/h  waited"
     );

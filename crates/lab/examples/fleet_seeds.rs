@@ -7,7 +7,8 @@
 //!
 //! The first prints what `docs/reproduction/contiguitas.md` has of Figures 2 and 5 and of the
 //! ablation (`SYSTEMS` is a list or `ablation`; `linux,contiguitas` if there is none). Each seed is a
-//! fleet of its own, of servers whose lives are drawn up to so many days, workload after workload.
+//! fleet of its own, of servers whose lives are drawn up to so many days, workload after workload;
+//! `GIB` may be a list, such as `2,4,8`, of which each workload has all.
 //! The second prints the first hours after boot under `linux`. Everything is counted, and the same
 //! on every machine.
 
@@ -23,10 +24,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let number = |at: usize, default: f64| -> Result<f64, Box<dyn Error>> {
         Ok(arguments.get(at).map(|text| text.parse()).transpose()?.unwrap_or(default))
     };
-    let (seeds, servers, gib) = (number(0, 3.0)? as u64, number(1, 16.0)? as u64, number(2, 8.0)?);
+    let (seeds, servers) = (number(0, 3.0)? as u64, number(1, 16.0)? as u64);
+    let sizes = arguments.get(2).map_or("8", String::as_str).split(',');
+    let memory = sizes.map(|gib| Ok((gib.parse::<f64>()? * 262_144.0) as u64));
+    let memory = memory.collect::<Result<_, Box<dyn Error>>>()?;
     let workloads = SHIPPED.iter().filter_map(|(name, _)| Workload::shipped(name)).collect();
-    let frames = (gib * 262_144.0) as u64;
-    let mut study = Study { workloads, systems: Vec::new(), frames, days: 0.0, seed: 0 };
+    let mut study = Study { workloads, systems: Vec::new(), memory, days: 0.0, seed: 0 };
     if arguments.get(3).is_some_and(|what| what == "hour") {
         return first_hours(&mut study, seeds, servers);
     }

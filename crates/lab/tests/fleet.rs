@@ -16,7 +16,7 @@ fn study(systems: &[SystemName]) -> Study {
     Study {
         workloads: SHIPPED.iter().map(small).collect(),
         systems: systems.iter().map(|&system| Variant::from(system)).collect(),
-        frames: 1 << 18,
+        memory: vec![1 << 18],
         days: 0.2,
         seed: 7,
     }
@@ -40,6 +40,17 @@ fn shards_in_any_order_are_the_whole() {
     assert_eq!(parts, whole);
     let other = Study { seed: 8, ..study };
     assert_ne!(other.server(0).unwrap()[0], whole[0]);
+}
+
+/// Of two sizes of memory each workload has both.
+#[test]
+fn workloads_take_turns_on_servers_of_each_size() {
+    let study = Study { memory: vec![1 << 17, 1 << 18], days: 0.01, ..study(&[SystemName::Linux]) };
+    let rows = rows(&study, 0..8);
+    let seen = rows.iter().map(|row| (row.workload.as_str(), row.frames > 1 << 17));
+    let names = ["ci", "web", "cache-a", "cache-b"];
+    let expected = [false, true].into_iter().flat_map(|large| names.map(|name| (name, large)));
+    assert!(seen.eq(expected), "{rows:?}");
 }
 
 /// The paper's first finding and its remedy, on every workload: what cannot move is spread over
@@ -99,7 +110,7 @@ fn a_server_can_be_watched_under_any_placement() {
     use lab::fleet::compacting::Compacting;
 
     let study = study(&[]);
-    let layout = study.layout().unwrap();
+    let layout = study.layout(0).unwrap();
     let watch = |defrag_mode: bool| {
         let config = if defrag_mode { Config::linux_6_15() } else { Config::default() };
         let placement = Compacting::new(&layout, Linux::new(&layout, config), defrag_mode);
@@ -161,8 +172,8 @@ fn compaction_serves_what_would_fail() {
         (served, counters.iter().find(|c| c.name == "pages_moved").map_or(0, |c| c.value))
     }
 
-    let study = Study { frames: 1 << 15, ..study(&[]) };
-    let layout = study.layout().unwrap();
+    let study = Study { memory: vec![1 << 15], ..study(&[]) };
+    let layout = study.layout(0).unwrap();
     let config = Config { per_cpu_lists: false, ..Config::default() };
     assert_eq!(serve(&layout, Linux::new(&layout, config)), (false, 0));
     let compacting = Compacting::new(&layout, Linux::new(&layout, config), false);

@@ -153,7 +153,7 @@ impl Visit for Cases<'_> {
 
 /// Both tables.
 pub fn print(study: &Study) -> Result<(), Box<dyn Error>> {
-    let layout = study.layout()?;
+    let layout = study.layout(0)?;
     for order in [Order::BASE, Order::new(3).expect("a small order")] {
         print_burst(&layout, order);
     }

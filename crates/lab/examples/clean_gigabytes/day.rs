@@ -85,7 +85,7 @@ impl Visit for Live<'_> {
 
 /// The table of systems, for each workload.
 pub fn print(study: &Study) -> Result<(), Box<dyn Error>> {
-    let layout = study.layout()?;
+    let layout = study.layout(0)?;
     for (server, workload) in (0..).zip(&study.workloads) {
         println!("\n### {} ({} h)\n", workload.name, study.days * 24.0);
         head(&[
@@ -151,7 +151,7 @@ pub fn print_reserves(study: &Study) -> Result<(), Box<dyn Error>> {
         ("no worker, requests wait", Config { evacuate_first: true, ..reserve(0) }),
         ("2, and requests wait", Config { evacuate_first: true, ..reserve(2) }),
     ];
-    let layout = study.layout()?;
+    let layout = study.layout(0)?;
     for (server, workload) in (0..).zip(&study.workloads) {
         println!("\n### What is kept ready in tainted gigabytes: {}\n", workload.name);
         head(&[

@@ -41,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let wanted = |part: &str| parts.is_empty() || parts.iter().any(|given| given == part);
     let workloads = SHIPPED.iter().filter_map(|(name, _)| Workload::shipped(name)).collect();
     let frames = (gib * 262_144.0) as u64;
-    let study = Study { workloads, systems: Vec::new(), frames, days, seed };
+    let study = Study { workloads, systems: Vec::new(), memory: vec![frames], days, seed };
     if wanted("day") {
         day::print(&study)?;
     }

@@ -90,7 +90,7 @@ pub fn print(study: &Study) -> Result<(), Box<dyn Error>> {
         "for a kernel page",
         "for a kernel block of order 3",
     ]);
-    let layout = study.layout()?;
+    let layout = study.layout(0)?;
     let order_3 = Order::new(3).expect("a small order");
     for (server, workload) in (0..).zip(&study.workloads) {
         let placement = Superpageblocks::new(&layout, Default::default());

@@ -22,8 +22,8 @@ pub struct Study {
     pub workloads: Vec<Workload>,
     /// The systems that each server is simulated under, with the same demand.
     pub systems: Vec<Variant>,
-    /// Frames of a server.
-    pub frames: u64,
+    /// Frames of the servers: the first of all workloads have the first, the next the next.
+    pub memory: Vec<u64>,
     /// Longest time since boot in days. A server's own is drawn evenly from a fiftieth of it up.
     pub days: f64,
     /// Where chance starts.
@@ -83,19 +83,21 @@ impl Study {
     }
 
     fn simulate(&self, number: u64, uptime: Option<f64>) -> Result<Vec<Row>, LayoutError> {
-        let layout = self.layout()?;
+        let layout = self.layout(number)?;
         let under = |system| self.under(system, number, &layout, uptime);
         Ok(self.systems.iter().map(under).collect())
     }
 
-    /// The zones of every server.
+    /// The zones of a server.
     ///
     /// # Errors
     /// If there is too little or too much memory for a layout.
-    pub fn layout(&self) -> Result<Layout, LayoutError> {
+    pub fn layout(&self, number: u64) -> Result<Layout, LayoutError> {
+        let round = number / self.workloads.len().max(1) as u64;
+        let frames = self.memory[(round % self.memory.len() as u64) as usize];
         let marks = Marks::Linux6 { scale_factor: 10, huge_pages: true };
         let shape = Shape {
-            frames: self.frames,
+            frames,
             nodes: 1,
             architecture: Architecture::X86_64,
             kernelcore: None,

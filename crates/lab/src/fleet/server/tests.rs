@@ -10,7 +10,7 @@ use crate::machine::random::Spread;
 /// Zones of 128 MiB.
 fn layout() -> Layout {
     let (workloads, systems) = (Vec::new(), Vec::new());
-    Study { workloads, systems, frames: 1 << 15, days: 1.0, seed: 0 }.layout().unwrap()
+    Study { workloads, systems, memory: vec![1 << 15], days: 1.0, seed: 0 }.layout(0).unwrap()
 }
 
 fn boot<'a>(workload: &'a Workload, layout: &Layout, seed: u64) -> Server<'a, Buddy> {
@@ -72,9 +72,14 @@ fn a_read_is_reclaimed_or_kept_as_a_whole() {
 fn reclaim_keeps_linuxs_zones_above_their_low_marks() {
     use frames::placement::linux::{Config, Linux};
 
-    let layout =
-        Study { workloads: Vec::new(), systems: Vec::new(), frames: 1 << 20, days: 1.0, seed: 0 };
-    let layout = layout.layout().unwrap();
+    let layout = Study {
+        workloads: Vec::new(),
+        systems: Vec::new(),
+        memory: vec![1 << 20],
+        days: 1.0,
+        seed: 0,
+    };
+    let layout = layout.layout(0).unwrap();
     let mut workload = Workload::shipped("ci").unwrap();
     workload.jobs.size = Spread::Lognormal(128e6, 0.5);
     // Of pages and page tables alone: reclaim cannot tell whether a block of eight will be there.

@@ -52,9 +52,15 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 8)]
     servers: u64,
 
-    /// Memory of a server, from 64M to 1T
-    #[arg(long, value_name = "SIZE", default_value = "64G", value_parser = memory)]
-    memory: u64,
+    /// Memory of the servers, from 64M to 1T; of several sizes each workload has all, in turn
+    #[arg(
+        long,
+        value_name = "SIZES",
+        value_delimiter = ',',
+        default_value = "64G",
+        value_parser = memory
+    )]
+    memory: Vec<u64>,
 
     /// Longest time since boot in days; each server's own is drawn from a fiftieth of it up
     #[arg(long, value_name = "DAYS", default_value_t = 1.0)]
@@ -76,7 +82,7 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 Examples:
   prairie fleet run --out study                        8 servers of 64 GiB for up to a day
-  prairie fleet run --out study --servers 1000 --shard 3/50
+  prairie fleet run --out study --servers 1000 --memory 16G,64G --shard 3/50
   prairie fleet report study";
 
 /// Frames in a size of memory.
@@ -106,7 +112,7 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     let study = Study {
         workloads: args.workloads.iter().map(|name| workload(name)).collect::<Result<_, _>>()?,
         systems: systems(&args.systems)?,
-        frames: args.memory,
+        memory: args.memory.clone(),
         days: args.days,
         seed: args.seed,
     };

@@ -19,7 +19,7 @@ pub mod zones;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::layout::Frame;
+use crate::layout::{Frame, Layout};
 use crate::table::{FrameTable, Owner};
 use crate::{MigrateType, Mobility, Order, ZoneKind};
 
@@ -105,6 +105,21 @@ pub trait Placement {
 
     /// Says that all memory has been handed over.
     fn start(&mut self, _table: &mut FrameTable) {}
+
+    /// Hands over all memory of a machine that has just booted, which the table knows nothing of
+    /// yet: lowest first, in the largest blocks that fit.
+    fn boot(&mut self, table: &mut FrameTable, layout: &Layout) {
+        for zone in layout.zones() {
+            let mut at = zone.start;
+            while at < zone.end {
+                let order = at.largest_block(zone.end, Order::LARGEST_FREE);
+                table.add_memory(at, order);
+                self.seed(table, at, order);
+                at = at.offset(order.frames());
+            }
+        }
+        self.start(table);
+    }
 
     /// Allocates a block for `owner` and the owners after it; `None` if nothing will do.
     fn allocate(

@@ -23,7 +23,7 @@ fn untouched_memory_lies_in_the_largest_blocks() {
     let layout = model::layout();
     let mut buddy = Buddy::new(&layout, Order::LARGEST_FREE);
     let mut table = FrameTable::new(&layout);
-    model::seed_all(&mut buddy, &mut table, &layout);
+    buddy.boot(&mut table, &layout);
     // The DMA zone misses its frame 0, so one block of every order below ten, and three of ten.
     let (migrate_type, counts) = buddy.free_blocks(0).remove(0);
     assert_eq!(migrate_type, MigrateType::Movable);

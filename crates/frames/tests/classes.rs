@@ -39,7 +39,7 @@ impl Machine {
             placement: Classes::new(&layout, Config::default()),
             next_owner: 0,
         };
-        model::seed_all(&mut machine.placement, &mut machine.table, &layout);
+        machine.placement.boot(&mut machine.table, &layout);
         machine
     }
 

@@ -63,7 +63,7 @@ impl Machine {
             freebsd: FreeBsd::new(layout, config),
             next_owner: 0,
         };
-        model::seed_all(&mut machine.freebsd, &mut machine.table, layout);
+        machine.freebsd.boot(&mut machine.table, layout);
         machine
     }
 

@@ -139,7 +139,7 @@ fn memory_is_handed_over_in_ascending_order() {
     let layout = model::layout();
     let mut linux = Linux::new(&layout, Config::default());
     let mut table = frames::FrameTable::new(&layout);
-    model::seed_all(&mut linux, &mut table, &layout);
+    linux.boot(&mut table, &layout);
     let largest = Order::LARGEST_FREE;
     let normal: Vec<u64> = linux
         .free_list(&table, 2, largest, MigrateType::Movable)

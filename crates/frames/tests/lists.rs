@@ -39,7 +39,7 @@ impl Machine {
             lists: Lists::new(&layout, Order::LARGEST_FREE, division),
             next_owner: 0,
         };
-        model::seed_all(&mut machine.lists, &mut machine.table, &layout);
+        machine.lists.boot(&mut machine.table, &layout);
         machine
     }
 

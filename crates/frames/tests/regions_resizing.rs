@@ -261,7 +261,7 @@ proptest! {
         let layout = Layout::new(zones).unwrap();
         let mut table = FrameTable::new(&layout);
         let mut regions = Regions::new(&layout, config);
-        model::seed_all(&mut regions, &mut table, &layout);
+        regions.boot(&mut table, &layout);
         regions.note_moves();
         let mut content = Content { tags: vec![None; FRAMES as usize] };
         let mut live: BTreeMap<Owner, Order> = BTreeMap::new();

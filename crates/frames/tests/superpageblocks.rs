@@ -41,7 +41,7 @@ impl Machine {
             placement: Superpageblocks::new(&layout, config),
             next_owner: 0,
         };
-        model::seed_all(&mut machine.placement, &mut machine.table, &layout);
+        machine.placement.boot(&mut machine.table, &layout);
         machine
     }
 

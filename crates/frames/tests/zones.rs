@@ -107,7 +107,7 @@ impl Machine {
             zones: Zones::new(&layout, Order::LARGEST_FREE, core),
             next_owner: 0,
         };
-        model::seed_all(&mut machine.zones, &mut machine.table, &layout);
+        machine.zones.boot(&mut machine.table, &layout);
         machine
     }
 
@@ -191,7 +191,7 @@ fn trail(
     orders: &[(u8, bool)],
 ) -> Vec<Option<Frame>> {
     let mut table = FrameTable::new(layout);
-    model::seed_all(&mut placement, &mut table, layout);
+    placement.boot(&mut table, layout);
     let mut owner = 0;
     let mut live = Vec::new();
     let mut step = |&(order, movable): &(u8, bool)| {

@@ -75,24 +75,6 @@ pub fn layout() -> Layout {
     .unwrap()
 }
 
-/// Hands all memory of `layout` over in the largest aligned blocks, ascending.
-pub fn seed_all(placement: &mut impl Placement, table: &mut FrameTable, layout: &Layout) {
-    for zone in layout.zones() {
-        let mut at = zone.start;
-        while at < zone.end {
-            let order = (0..=Order::LARGEST_FREE.get())
-                .rev()
-                .filter_map(Order::new)
-                .find(|&o| at.align_down(o) == at && at.offset(o.frames()) <= zone.end)
-                .unwrap();
-            table.add_memory(at, order);
-            placement.seed(table, at, order);
-            at = at.offset(order.frames());
-        }
-    }
-    placement.start(table);
-}
-
 /// Runs `steps` and compares with the model after each. `check` adds what only one placement
 /// promises. Returns the number of allocations that failed.
 pub fn exercise<P: Placement>(
@@ -102,7 +84,7 @@ pub fn exercise<P: Placement>(
     check: impl Fn(&P, &FrameTable),
 ) -> usize {
     let mut table = FrameTable::new(layout);
-    seed_all(placement, &mut table, layout);
+    placement.boot(&mut table, layout);
     placement.validate(&table);
     let memory: u64 = layout.zones().iter().map(|z| u64::from(z.end.0 - z.start.0)).sum();
     let mut live: Vec<(Owner, Order, Mobility)> = Vec::new();

@@ -44,19 +44,7 @@ struct Outcome {
 impl<P: Placement> Machine<P> {
     fn boot(layout: &Layout, mut placement: P) -> Machine<P> {
         let mut table = FrameTable::with_owners(layout.frames(), layout.frames() * 2);
-        for zone in layout.zones() {
-            let mut at = zone.start;
-            while at < zone.end {
-                let fits = |&order: &Order| {
-                    at.align_down(order) == at && at.offset(order.frames()) <= zone.end
-                };
-                let order = Order::up_to(Order::LARGEST_FREE).rev().find(fits).expect("a frame");
-                table.add_memory(at, order);
-                placement.seed(&mut table, at, order);
-                at = at.offset(order.frames());
-            }
-        }
-        placement.start(&mut table);
+        placement.boot(&mut table, layout);
         Machine { table, placement, next: 0 }
     }
 

@@ -87,20 +87,7 @@ impl<'a, P: Placement> Server<'a, P> {
         // Twice as many numbers as there are frames, so that many free ones lie in a row.
         let (of_pages, bound) = (frames * 2, (frames * 4).min(u64::from(u32::MAX) - 1));
         let mut table = FrameTable::with_owners(layout.frames(), bound);
-        for zone in layout.zones() {
-            let mut at = zone.start;
-            while at < zone.end {
-                let fits = |&order: &Order| {
-                    at.align_down(order) == at && at.offset(order.frames()) <= zone.end
-                };
-                let order = Order::up_to(Order::LARGEST_FREE).rev().find(fits);
-                let order = order.expect("a single frame fits");
-                table.add_memory(at, order);
-                placement.seed(&mut table, at, order);
-                at = at.offset(order.frames());
-            }
-        }
-        placement.start(&mut table);
+        placement.boot(&mut table, layout);
         let sum = |of: fn(&frames::layout::Watermarks) -> u64| {
             layout.zones().iter().map(|zone| of(&zone.span.watermarks)).sum::<u64>()
         };

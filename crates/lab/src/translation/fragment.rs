@@ -112,20 +112,7 @@ pub fn fragment<P: Placement>(
 impl<P: Placement> Machine<P> {
     fn boot(layout: &Layout, mut placement: P) -> Machine<P> {
         let mut table = FrameTable::with_owners(layout.frames(), layout.frames() * 3);
-        for zone in layout.zones() {
-            let mut at = zone.start;
-            while at < zone.end {
-                let fits = |&order: &Order| {
-                    at.align_down(order) == at && at.offset(order.frames()) <= zone.end
-                };
-                let order = Order::up_to(Order::LARGEST_FREE).rev().find(fits);
-                let order = order.expect("a single frame fits");
-                table.add_memory(at, order);
-                placement.seed(&mut table, at, order);
-                at = at.offset(order.frames());
-            }
-        }
-        placement.start(&mut table);
+        placement.boot(&mut table, layout);
         Machine { table, placement, next: 0, operations: 0 }
     }
 

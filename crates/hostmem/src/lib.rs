@@ -15,16 +15,16 @@ mod array;
 pub use array::{Array, Number};
 
 /// Has an element brought into the host's cache and does not wait for it. Where the host has no
-/// such instruction, and beyond the end, nothing happens.
+/// such instruction nothing happens, and nothing that could be told beyond the end.
 #[inline]
 pub fn prefetch<T>(elements: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]
-    if let Some(element) = elements.get(at) {
+    {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: the address is that of a live element, and a prefetch is a hint: it reads
-        // nothing into the program and cannot fault.
+        // SAFETY: a prefetch is a hint: it reads nothing into the program and cannot fault, wherever
+        // its address lies.
         unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(element).cast());
+            _mm_prefetch::<_MM_HINT_T0>(elements.as_ptr().wrapping_add(at).cast());
         }
     }
     #[cfg(not(target_arch = "x86_64"))]

@@ -72,7 +72,7 @@ impl Workload for Synthetic {
         let near = self.near.part(core as u64, HOT_BYTES);
         let (near_scale, far_scale) = (near.bytes >> 3, self.far.bytes >> 3);
         request.received.push((self.buffers.at(random.below(self.buffers.bytes) & !63), 1));
-        for _ in 0..ACCESSES {
+        request.accesses.extend((0..ACCESSES).map(|_| {
             let bits = random.next();
             let place = bits >> 24;
             let address = if bits & 0xFF < self.far_of_256 {
@@ -81,7 +81,7 @@ impl Workload for Synthetic {
                 near.at(((place * near_scale) >> 40) * 8)
             };
             let kind = if bits >> 8 & 0xFF < 85 { Kind::Store } else { Kind::Load };
-            request.accesses.push(Access::new(address, kind, 3));
-        }
+            Access::new(address, kind, 3)
+        }));
     }
 }

@@ -6,7 +6,7 @@ mod llc;
 mod private;
 
 use crate::address::Line;
-use crate::lru::{Evicted, Place, Sets, Slot};
+use crate::lru::{Evicted, Place, Sets, Shape, Slot};
 
 pub use llc::{CoreSet, Dropped, InLlc, Llc, MAX_CORES, Tracked};
 pub use private::{Found, InL1, Private, Vacancy};
@@ -20,17 +20,17 @@ pub const MODIFIED: u32 = 3;
 
 /// Sets indexed by the low bits of the line, in one or several slices.
 #[derive(Clone, Debug)]
-pub struct Cache {
-    sets: Sets,
+pub struct Cache<S: Shape> {
+    sets: Sets<S>,
     /// Sets of a slice.
     of_slice: usize,
     /// The bits of a line that name its set; its key has the others.
     mask: u32,
 }
 
-impl Cache {
+impl<S: Shape> Cache<S> {
     /// `slices` slices, each of a power of two of sets.
-    pub fn new(slices: usize, sets: usize, ways: usize) -> Cache {
+    pub fn new(slices: usize, sets: usize, ways: usize) -> Cache<S> {
         assert!(sets.is_power_of_two() && sets >= 4);
         let free = sets.trailing_zeros();
         Cache { sets: Sets::new(slices * sets, ways, free), of_slice: sets, mask: sets as u32 - 1 }

@@ -14,6 +14,7 @@ use std::collections::VecDeque;
 use serde::Serialize;
 
 use crate::address::{Frame, Vpn};
+use crate::geometry::Geometry;
 use crate::machine::{Machine, lines_of};
 use crate::params::Params;
 use crate::protocol::table::{Caching, Phase, Refusal};
@@ -110,7 +111,7 @@ impl Engine {
     }
 
     /// Begins what waits, as far as there are entries.
-    pub fn begin(&mut self, machine: &mut Machine, now_ps: u64) {
+    pub fn begin<G: Geometry>(&mut self, machine: &mut Machine<G>, now_ps: u64) {
         while let Some(page) = self.queue.pop_front() {
             match self.try_begin(machine, page, now_ps) {
                 Ok(()) => {}
@@ -124,7 +125,12 @@ impl Engine {
         }
     }
 
-    fn try_begin(&mut self, machine: &mut Machine, page: Vpn, now_ps: u64) -> Result<(), Refusal> {
+    fn try_begin<G: Geometry>(
+        &mut self,
+        machine: &mut Machine<G>,
+        page: Vpn,
+        now_ps: u64,
+    ) -> Result<(), Refusal> {
         if self.moving.iter().any(|moving| moving.page == page) {
             return Err(Refusal::Named);
         }
@@ -157,7 +163,7 @@ impl Engine {
         Ok(())
     }
 
-    fn start_copy(&self, machine: &mut Machine, moving: &mut Moving, at_ps: u64) {
+    fn start_copy<G: Geometry>(&self, machine: &mut Machine<G>, moving: &mut Moving, at_ps: u64) {
         machine.hierarchy.start_copy(moving.source).expect("the entry lives until Clear");
         moving.copy_begun_ps = at_ps;
         moving.next_line_ps = Some(at_ps);
@@ -170,7 +176,12 @@ impl Engine {
     }
 
     /// `core` enters the kernel at `now_ps` and invalidates what it has to. Returns what that took.
-    pub fn kernel_entry(&mut self, machine: &mut Machine, core: usize, now_ps: u64) -> u64 {
+    pub fn kernel_entry<G: Geometry>(
+        &mut self,
+        machine: &mut Machine<G>,
+        core: usize,
+        now_ps: u64,
+    ) -> u64 {
         let mut ps = 0;
         for page in std::mem::take(&mut self.pending[core]) {
             machine.invalidate(core, page);
@@ -185,7 +196,7 @@ impl Engine {
     }
 
     /// Does what the engine and the operating system have to do until `until_ps`.
-    pub fn advance(&mut self, machine: &mut Machine, until_ps: u64) {
+    pub fn advance<G: Geometry>(&mut self, machine: &mut Machine<G>, until_ps: u64) {
         for mut moving in std::mem::take(&mut self.moving) {
             if moving.waiting == 0 && moving.next_line_ps.is_none() {
                 let at_ps = moving.invalidated_ps + self.command_ps;
@@ -198,7 +209,7 @@ impl Engine {
         }
     }
 
-    fn copy(&self, machine: &mut Machine, moving: &mut Moving, until_ps: u64) {
+    fn copy<G: Geometry>(&self, machine: &mut Machine<G>, moving: &mut Moving, until_ps: u64) {
         let Some(next) = &mut moving.next_line_ps else { return };
         while *next < until_ps {
             let Some(ps) = machine.hierarchy.copy_line(moving.slot) else { break };
@@ -207,7 +218,12 @@ impl Engine {
     }
 
     /// Clears an entry whose page is copied and of which no translation is left.
-    fn finish(&mut self, machine: &mut Machine, moving: &Moving, until_ps: u64) -> bool {
+    fn finish<G: Geometry>(
+        &mut self,
+        machine: &mut Machine<G>,
+        moving: &Moving,
+        until_ps: u64,
+    ) -> bool {
         let entry = machine.hierarchy.entry(moving.slot).expect("the entry lives until Clear");
         let (Some(copied_ps), Phase::Copied, 0) =
             (moving.next_line_ps, entry.phase(), moving.waiting)

@@ -14,6 +14,7 @@ use crate::cache::{
     CoreSet, EXCLUSIVE, Found, InL1, InLlc, Llc, MODIFIED, Private, SHARED, Tracked, Vacancy,
 };
 use crate::contention::Queue;
+use crate::geometry::{Any, Geometry};
 use crate::lru::{Place, Slot};
 use crate::mesh::Mesh;
 use crate::params::{LINE_BYTES, Params};
@@ -97,9 +98,9 @@ struct Latencies {
 
 /// Caches, directory, mesh and memory of a machine.
 #[derive(Clone, Debug)]
-pub struct Hierarchy {
-    private: Private,
-    llc: Llc,
+pub struct Hierarchy<G: Geometry = Any> {
+    private: Private<G>,
+    llc: Llc<G>,
     mesh: Mesh,
     ports: Vec<Queue>,
     memory: Queue,
@@ -112,8 +113,15 @@ pub struct Hierarchy {
 }
 
 impl Hierarchy {
-    /// An empty hierarchy.
+    /// An empty hierarchy of any machine.
     pub fn new(params: &Params) -> Hierarchy {
+        Hierarchy::of(params)
+    }
+}
+
+impl<G: Geometry> Hierarchy<G> {
+    /// An empty hierarchy.
+    pub fn of(params: &Params) -> Hierarchy<G> {
         let mesh = Mesh::new(params);
         let llc = params.cycles(params.llc.cycles);
         let idle = params.memory.load_ns * 1000;
@@ -125,7 +133,7 @@ impl Hierarchy {
             crossing: params.migration.crossing_ps,
         };
         Hierarchy {
-            private: Private::new(params),
+            private: Private::of(params),
             llc: Llc::new(params),
             mesh,
             ports: vec![Queue::new(params.llc.port_ps); params.llc.slices as usize],

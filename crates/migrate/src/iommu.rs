@@ -4,13 +4,14 @@
 //! table of the IOMMU's own that the operating system updates apart from the program's.
 
 use crate::address::{Frame, Vpn};
+use crate::lru::Fours;
 use crate::params::Params;
 use crate::tlb::Level;
 
 /// The IOTLB and its cost.
 #[derive(Clone, Debug)]
 pub struct Iommu {
-    entries: Level,
+    entries: Level<Fours<4>>,
     lookup_ps: u64,
     invalidate_ps: u64,
 }

@@ -20,6 +20,7 @@ pub mod check;
 pub mod checker;
 pub mod contention;
 pub mod engine;
+pub mod geometry;
 pub mod hierarchy;
 pub mod iommu;
 pub mod lru;

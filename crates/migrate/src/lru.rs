@@ -4,12 +4,12 @@
 //! line of the host's cache, compared all at once. The ages of up to sixteen ways are sixteen bytes,
 //! 0 for the way used last; a use makes all younger ones older at once. Up to twelve ways leave room
 //! for their ages in the line of their keys, which a look-up thus touches alone; of more ways they
-//! lie apart.
+//! lie apart. How many ways are looked at is known when this is compiled, by [`Shape`].
 //!
 //! ```text
 //! word    key | note | state (2 bits), 1 to 3; 0 = empty, and the key has all bits set
 //! ages    a byte a way, 0 … ways - 1, each once
-//! set     words of 12 ways, ages                      a line of the host's cache
+//! set     words of at most 12 ways, ages              a line of the host's cache
 //!         words of 16 ways; ages of all sets elsewhere
 //! ```
 //!
@@ -17,13 +17,14 @@
 //! [`Slot`], or, if it is small, in its note: bits of which it is known that they are 0 in every
 //! key, as those that name a cache's set are.
 
+use std::fmt::Debug;
+use std::marker::PhantomData;
+
 use hostmem::{Array, equal, equal_bytes, prefetch};
 
 /// The most ways that a set can have: as many words as a line of the host's cache holds.
 pub const MAX_WAYS: usize = 16;
 
-/// Most ways whose ages lie beside their keys.
-const WAYS_BESIDE: usize = 12;
 /// Bytes of a set: a line of the host's cache.
 const LINE: usize = 64;
 /// The bits of a state in a word.
@@ -34,12 +35,28 @@ const NOTE_SHIFT: u32 = STATE.count_ones();
 /// The age of each way of a set.
 type Ages = [u8; MAX_WAYS];
 
+/// How much room a set has: what code is compiled for. Sets of fewer ways leave some of it empty.
+pub trait Shape: Clone + Debug + Send + 'static {
+    /// Quadruples of ways, 1 to 4.
+    const FOURS: usize;
+    /// Ways.
+    const WAYS: usize = 4 * Self::FOURS;
+    /// Whether the words of a set leave no room for its ages.
+    const IS_FULL: bool = Self::WAYS == MAX_WAYS;
+}
+
+/// Room for `N` quadruples of ways.
+#[derive(Clone, Debug)]
+pub struct Fours<const N: usize>;
+
+impl<const N: usize> Shape for Fours<N> {
+    const FOURS: usize = N;
+}
+
 /// The sets of one cache or TLB, all empty at first.
 #[derive(Clone, Debug)]
-pub struct Sets {
+pub struct Sets<S: Shape> {
     ways: usize,
-    /// Quadruples of words that a set's keys take.
-    fours: usize,
     /// The age of the way used longest ago.
     oldest: u8,
     /// The bits of a key, which an empty way has all set.
@@ -48,6 +65,7 @@ pub struct Sets {
     lines: Array<[u8; LINE]>,
     /// The ages of each set where there is none.
     apart: Array<Ages>,
+    shape: PhantomData<S>,
 }
 
 /// Where a key belongs.
@@ -90,18 +108,18 @@ pub struct Evicted {
     pub note: u32,
 }
 
-impl Sets {
-    /// `sets` empty sets of `ways` ways, at most [`MAX_WAYS`], for keys whose lowest `free` bits, two
-    /// at least, are 0.
-    pub fn new(sets: usize, ways: usize, free: u32) -> Sets {
-        assert!((1..=MAX_WAYS).contains(&ways) && (2..=30).contains(&free), "{ways} ways, {free}");
+impl<S: Shape> Sets<S> {
+    /// `sets` empty sets of `ways` ways, at most [`Shape::WAYS`], for keys whose lowest `free` bits,
+    /// two at least, are 0.
+    pub fn new(sets: usize, ways: usize, free: u32) -> Sets<S> {
+        assert!((1..=S::WAYS).contains(&ways) && (2..=30).contains(&free), "{ways} ways, {free}");
         let mut all = Sets {
             ways,
-            fours: ways.div_ceil(4),
             oldest: ways as u8 - 1,
             key: u32::MAX << free,
             lines: Array::zeroed(sets),
-            apart: Array::zeroed(if ways > WAYS_BESIDE { sets } else { 0 }),
+            apart: Array::zeroed(if S::IS_FULL { sets } else { 0 }),
+            shape: PhantomData,
         };
         all.clear(0..sets);
         all
@@ -125,22 +143,29 @@ impl Sets {
 
     #[inline(always)]
     fn set_word(&mut self, slot: Slot, word: u32) {
-        self.lines[slot.set].as_chunks_mut().0[slot.way % MAX_WAYS] = word.to_le_bytes();
+        self.replace_word(slot, word);
+    }
+
+    /// Returns the word that was there.
+    #[inline(always)]
+    fn replace_word(&mut self, slot: Slot, word: u32) -> u32 {
+        let there = &mut self.lines[slot.set].as_chunks_mut().0[slot.way % MAX_WAYS];
+        u32::from_le_bytes(std::mem::replace(there, word.to_le_bytes()))
     }
 
     #[inline(always)]
     fn ages(&self, set: usize) -> &Ages {
-        match self.fours {
-            4 => &self.apart[set],
-            _ => self.lines[set].last_chunk().expect("64 bytes"),
+        match S::IS_FULL {
+            true => &self.apart[set],
+            false => self.lines[set].last_chunk().expect("64 bytes"),
         }
     }
 
     #[inline(always)]
     fn ages_mut(&mut self, set: usize) -> &mut Ages {
-        match self.fours {
-            4 => &mut self.apart[set],
-            _ => self.lines[set].last_chunk_mut().expect("64 bytes"),
+        match S::IS_FULL {
+            true => &mut self.apart[set],
+            false => self.lines[set].last_chunk_mut().expect("64 bytes"),
         }
     }
 
@@ -148,7 +173,7 @@ impl Sets {
     #[inline(always)]
     fn holding(&self, Place { set, key }: Place) -> u32 {
         let all: &[[u8; 16]; 4] = self.lines[set].as_chunks().0.try_into().expect("64 bytes");
-        match self.fours {
+        match S::FOURS {
             1 => equal::<1>(all.first_chunk().expect("one of four"), self.key, key),
             2 => equal::<2>(all.first_chunk().expect("two of four"), self.key, key),
             3 => equal::<3>(all.first_chunk().expect("three of four"), self.key, key),
@@ -199,7 +224,7 @@ impl Sets {
     #[inline(always)]
     pub fn prefetch(&self, set: usize) {
         prefetch(&self.lines, set);
-        if self.fours == 4 {
+        if S::IS_FULL {
             prefetch(&self.apart, set);
         }
     }
@@ -259,8 +284,7 @@ impl Sets {
         let ages = self.ages_mut(set);
         let slot = Slot::of(set, equal_bytes(ages, oldest));
         *ages = used_last(*ages, slot.way, oldest);
-        let old = self.word(slot);
-        self.set_word(slot, key | note << NOTE_SHIFT | state);
+        let old = self.replace_word(slot, key | note << NOTE_SHIFT | state);
         let (key, note) = (old & self.key, (old & !self.key) >> NOTE_SHIFT);
         let evicted = Evicted { key, state: old & STATE, note };
         (slot, (evicted.state != 0).then_some(evicted))
@@ -278,7 +302,7 @@ impl Sets {
     /// Empties some sets.
     pub fn clear(&mut self, sets: std::ops::Range<usize>) {
         for set in sets {
-            for way in 0..4 * self.fours {
+            for way in 0..S::WAYS {
                 self.set_word(Slot { set, way }, self.key);
             }
             *self.ages_mut(set) = std::array::from_fn(|way| way as u8);
@@ -359,7 +383,7 @@ mod tests {
 
     #[test]
     fn the_entry_used_longest_ago_goes() {
-        let mut sets = Sets::new(1, 3, 2);
+        let mut sets = Sets::<Fours<1>>::new(1, 3, 2);
         for key in [40, 44, 48] {
             assert_eq!(sets.insert(at(0, key), 1, 0).1, None);
         }
@@ -373,7 +397,7 @@ mod tests {
 
     #[test]
     fn a_key_of_zero_is_not_an_empty_way() {
-        let mut sets = Sets::new(2, 4, 2);
+        let mut sets = Sets::<Fours<1>>::new(2, 4, 2);
         assert_eq!(sets.find(at(0, 0)), None);
         sets.insert(at(0, 0), 1, 0);
         assert_eq!(sets.find(at(0, 0)), sets.touch(at(0, 0)));
@@ -388,58 +412,74 @@ mod tests {
         Remove(u32),
     }
 
+    /// Against a list of keys in order of use.
+    fn do_as_a_list<S: Shape>(ways: usize, free: u32, steps: &[Step]) -> Result<(), TestCaseError> {
+        let mut sets = Sets::<S>::new(2, ways, free);
+        prop_assert_eq!(sets.notes(), 1 << (free - 2));
+        // A note where there is room for one.
+        let note = |key: u32| (key >> 7) & ((1 << (free - 2)) - 1);
+        let entry = |key: u32| Evicted { key, state: 1 + (key >> 7) % 3, note: note(key) };
+        let mut model: Vec<u32> = Vec::new();
+        for step in steps {
+            match *step {
+                Step::Touch(key) => {
+                    let there = model.contains(&key);
+                    prop_assert_eq!(sets.touch(at(1, key)).is_some(), there);
+                    if there {
+                        model.retain(|other| *other != key);
+                        model.insert(0, key);
+                    }
+                }
+                Step::Insert(key) if !model.contains(&key) => {
+                    model.insert(0, key);
+                    let gone = if model.len() > ways { model.pop() } else { None };
+                    let (slot, evicted) = sets.insert(at(1, key), entry(key).state, note(key));
+                    prop_assert_eq!(sets.key(slot), key);
+                    prop_assert_eq!(sets.note(slot), note(key));
+                    sets.set_note(slot, 0);
+                    sets.set_note(slot, note(key));
+                    prop_assert_eq!(evicted, gone.map(entry));
+                }
+                Step::Insert(_) => {}
+                Step::Remove(key) => {
+                    if let Some(slot) = sets.find(at(1, key)) {
+                        sets.remove(slot);
+                    }
+                    model.retain(|other| *other != key);
+                }
+            }
+            sets.validate();
+            let mut held: Vec<u32> = sets.iter().map(|(_, _, key, _)| key).collect();
+            held.sort();
+            let mut expected = model.clone();
+            expected.sort();
+            prop_assert_eq!(held, expected);
+        }
+        Ok(())
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        (0u32..24, 0u8..4).prop_map(|(number, what)| match (number << 7, what) {
+            (key, 0) => Step::Touch(key),
+            (key, 1) => Step::Remove(key),
+            (key, _) => Step::Insert(key),
+        })
+    }
+
     proptest! {
-        /// Against a list of keys in order of use.
         #[test]
         fn sets_do_as_a_list_in_order_of_use(
             ways in 1usize..=16,
             free in prop_oneof![Just(2u32), Just(7)],
-            steps in prop::collection::vec((0u32..24, 0u8..4).prop_map(|(key, what)| (key << 7, what)).prop_map(|(key, what)| match what {
-                0 => Step::Touch(key),
-                1 => Step::Remove(key),
-                _ => Step::Insert(key),
-            }), 0..200),
+            steps in prop::collection::vec(step(), 0..200),
         ) {
-            let mut sets = Sets::new(2, ways, free);
-            prop_assert_eq!(sets.notes(), 1 << (free - 2));
-            // A note where there is room for one.
-            let note = |key: u32| (key >> 7) & ((1 << (free - 2)) - 1);
-            let mut model: Vec<u32> = Vec::new();
-            for step in steps {
-                match step {
-                    Step::Touch(key) => {
-                        let there = model.contains(&key);
-                        prop_assert_eq!(sets.touch(at(1, key)).is_some(), there);
-                        if there {
-                            model.retain(|other| *other != key);
-                            model.insert(0, key);
-                        }
-                    }
-                    Step::Insert(key) if !model.contains(&key) => {
-                        model.insert(0, key);
-                        let gone = if model.len() > ways { model.pop() } else { None };
-                        let (slot, evicted) = sets.insert(at(1, key), 1 + (key >> 7) % 3, note(key));
-                        prop_assert_eq!(sets.key(slot), key);
-                        prop_assert_eq!(sets.note(slot), note(key));
-                        sets.set_note(slot, 0);
-                        sets.set_note(slot, note(key));
-                        prop_assert_eq!(evicted, gone.map(|key| Evicted { key, state: 1 + (key >> 7) % 3, note: note(key) }));
-                    }
-                    Step::Insert(_) => {}
-                    Step::Remove(key) => {
-                        if let Some(slot) = sets.find(at(1, key)) {
-                            sets.remove(slot);
-                        }
-                        model.retain(|other| *other != key);
-                    }
-                }
-                sets.validate();
-                let mut held: Vec<u32> = sets.iter().map(|(_, _, key, _)| key).collect();
-                held.sort();
-                let mut expected = model.clone();
-                expected.sort();
-                prop_assert_eq!(held, expected);
+            match ways.div_ceil(4) {
+                1 => do_as_a_list::<Fours<1>>(ways, free, &steps)?,
+                2 => do_as_a_list::<Fours<2>>(ways, free, &steps)?,
+                3 => do_as_a_list::<Fours<3>>(ways, free, &steps)?,
+                _ => {}
             }
+            do_as_a_list::<Fours<4>>(ways, free, &steps)?;
         }
     }
 }

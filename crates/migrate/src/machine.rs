@@ -7,6 +7,7 @@ use serde::Serialize;
 pub use batch::{BATCH, Batch};
 
 use crate::address::{Frame, LINES, Line, PageSize, Virtual, Vpn};
+use crate::geometry::{Any, Geometry};
 use crate::hierarchy::Hierarchy;
 use crate::iommu::Iommu;
 use crate::pages::{Pages, TooSmall};
@@ -59,12 +60,12 @@ impl Translations {
 
 /// A machine at work.
 #[derive(Clone, Debug)]
-pub struct Machine {
+pub struct Machine<G: Geometry = Any> {
     /// Caches, directory, mesh, memory, metadata table.
-    pub hierarchy: Hierarchy,
+    pub hierarchy: Hierarchy<G>,
     /// What address translation did.
     pub translations: Translations,
-    tlbs: Tlbs,
+    tlbs: Tlbs<G>,
     pages: Pages,
     iommu: Iommu,
     blocked: Vec<Blocked>,
@@ -84,11 +85,21 @@ struct Costs {
 }
 
 impl Machine {
-    /// A machine whose program has `bytes` mapped of each arena.
+    /// [`Machine::of`] any geometry.
     ///
     /// # Errors
     /// [`TooSmall`] if memory does not hold them.
     pub fn new(params: &Params, bytes: [u64; 3]) -> Result<Machine, TooSmall> {
+        Machine::of(params, bytes)
+    }
+}
+
+impl<G: Geometry> Machine<G> {
+    /// A machine whose program has `bytes` mapped of each arena.
+    ///
+    /// # Errors
+    /// [`TooSmall`] if memory does not hold them.
+    pub fn of(params: &Params, bytes: [u64; 3]) -> Result<Machine<G>, TooSmall> {
         let costs = Costs {
             l1: params.cycles(params.l1.cycles),
             l2_tlb: params.cycles(params.tlb.l2_cycles),
@@ -100,7 +111,7 @@ impl Machine {
             device: params.iommu.device_ns * 1000,
         };
         Ok(Machine {
-            hierarchy: Hierarchy::new(params),
+            hierarchy: Hierarchy::of(params),
             translations: Translations::default(),
             tlbs: Tlbs::new(params),
             pages: Pages::new(params.frames(), bytes)?,

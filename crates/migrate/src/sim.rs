@@ -11,6 +11,7 @@ use serde::Serialize;
 use self::core::Core;
 use crate::address::{LINES, PageSize, Vpn};
 use crate::engine::{Engine, Stats};
+use crate::geometry::{Any, Geometry, Usual, has_room};
 use crate::hierarchy::Counts;
 use crate::machine::{Machine, Translations};
 use crate::pages::TooSmall;
@@ -106,11 +107,20 @@ pub struct Progress {
     pub accesses: u64,
 }
 
+/// A run that has not begun.
+pub struct Simulation(Compiled);
+
+/// For which geometry is decided once, before anything is simulated.
+enum Compiled {
+    Usual(Box<Run<Usual>>),
+    Any(Box<Run<Any>>),
+}
+
 /// A run in progress.
-pub struct Simulation {
+struct Run<G: Geometry> {
     params: Params,
     plan: Plan,
-    machine: Machine,
+    machine: Machine<G>,
     stream: Box<dyn Workload>,
     cores: Vec<Core>,
     engine: Engine,
@@ -147,13 +157,31 @@ impl Simulation {
         plan: &Plan,
         stream: Box<dyn Workload>,
     ) -> Result<Simulation, TooSmall> {
+        Ok(Simulation(match has_room::<Usual>(params) {
+            true => Compiled::Usual(Box::new(Run::new(params, plan, stream)?)),
+            false => Compiled::Any(Box::new(Run::new(params, plan, stream)?)),
+        }))
+    }
+
+    /// Runs to the end. `progress` is told how far it is, every now and then, and says whether to
+    /// go on; if not, there is no outcome.
+    pub fn run(self, progress: &mut dyn FnMut(Progress) -> bool) -> Option<Outcome> {
+        match self.0 {
+            Compiled::Usual(run) => run.run(progress),
+            Compiled::Any(run) => run.run(progress),
+        }
+    }
+}
+
+impl<G: Geometry> Run<G> {
+    fn new(params: &Params, plan: &Plan, stream: Box<dyn Workload>) -> Result<Run<G>, TooSmall> {
         let cores = params.cores.count as usize;
-        let machine = Machine::new(params, stream.bytes())?;
+        let machine = Machine::of(params, stream.bytes())?;
         let caching = match plan.migrations.map(|migrations| migrations.method) {
             Some(Method::Hardware(caching)) => caching,
             _ => Caching::Cacheable,
         };
-        Ok(Simulation {
+        Ok(Run {
             engine: Engine::new(params, caching),
             cores: (0..cores).map(|core| Core::new(plan, core)).collect(),
             params: params.clone(),
@@ -169,9 +197,7 @@ impl Simulation {
         })
     }
 
-    /// Runs to the end. `progress` is told how far it is, every now and then, and says whether to
-    /// go on; if not, there is no outcome.
-    pub fn run(mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Option<Outcome> {
+    fn run(mut self, progress: &mut dyn FnMut(Progress) -> bool) -> Option<Outcome> {
         let mut windows = 0u64;
         while self.cores.iter().any(|core| !core.is_done(&self.plan)) {
             self.window();
@@ -312,7 +338,7 @@ impl Simulation {
 
     /// Lets a core run until `end_ps`.
     fn run_core(&mut self, number: usize, end_ps: u64) {
-        let Simulation { cores, machine, engine, stream, plan, params, .. } = self;
+        let Run { cores, machine, engine, stream, plan, params, .. } = self;
         let core = &mut cores[number];
         let per_instruction = params.cores.ps_per_instruction;
         while core.clock_ps < end_ps {

@@ -1,23 +1,24 @@
 //! The TLBs of the cores in two levels, and the caches of their page walkers.
 
 use crate::address::{Frame, PageSize, Vpn};
-use crate::lru::{MAX_WAYS, Place, Sets};
+use crate::geometry::Geometry;
+use crate::lru::{Fours, MAX_WAYS, Place, Sets, Shape};
 use crate::params::Params;
 use hostmem::{Array, prefetch};
 
 /// One level of TLB in several parts, one for each core: translations of pages, by the first base
 /// page of each.
 #[derive(Clone, Debug)]
-pub struct Level {
-    sets: Sets,
+pub struct Level<S: Shape> {
+    sets: Sets<S>,
     frames: Array<u32>,
     /// Sets of a part.
     of_part: usize,
 }
 
-impl Level {
+impl<S: Shape> Level<S> {
     /// `parts` empty TLBs.
-    pub fn new(parts: usize, entries: u64, ways: u64) -> Level {
+    pub fn new(parts: usize, entries: u64, ways: u64) -> Level<S> {
         let of_part = (entries / ways) as usize;
         let sets = Sets::new(parts * of_part, ways as usize, 2);
         let frames = Array::zeroed(sets.slots());
@@ -67,7 +68,7 @@ impl Level {
 /// Entries of one upper level of the page table, kept by the walkers of each core.
 #[derive(Clone, Debug)]
 struct WalkCache {
-    sets: Sets,
+    sets: Sets<Fours<4>>,
     /// Sets of a core.
     of_core: usize,
     shift: u32,
@@ -107,18 +108,18 @@ impl WalkCache {
 
 /// The TLBs and walk caches of all cores.
 #[derive(Clone, Debug)]
-pub struct Tlbs {
+pub struct Tlbs<G: Geometry> {
     cores: usize,
-    first: [Level; 3],
-    second: Level,
-    second_giant: Level,
+    first: [Level<G::FirstTlb>; 3],
+    second: Level<G::SecondTlb>,
+    second_giant: Level<G::SecondTlb>,
     /// Caches of entries of level 2 (page directory), 3 and 4, from the lowest.
     walk: [WalkCache; 3],
 }
 
-impl Tlbs {
+impl<G: Geometry> Tlbs<G> {
     /// Empty TLBs.
-    pub fn new(params: &Params) -> Tlbs {
+    pub fn new(params: &Params) -> Tlbs<G> {
         let (t, w) = (&params.tlb, &params.walker);
         let cores = params.cores.count as usize;
         Tlbs {
@@ -158,7 +159,7 @@ impl Tlbs {
     }
 
     #[inline(always)]
-    fn second_of(&mut self, size: PageSize) -> &mut Level {
+    fn second_of(&mut self, size: PageSize) -> &mut Level<G::SecondTlb> {
         match size {
             PageSize::Giant => &mut self.second_giant,
             PageSize::Base | PageSize::Huge => &mut self.second,
@@ -217,6 +218,7 @@ impl Tlbs {
 mod tests {
     use super::*;
     use crate::address::Virtual;
+    use crate::geometry::Any;
 
     fn page(size: PageSize, number: u64) -> Vpn {
         Virtual::new(size, number << (12 + size.order())).vpn()
@@ -229,22 +231,22 @@ mod tests {
         Nowhere,
     }
 
-    fn find(tlb: &mut Tlbs, core: usize, vpn: Vpn) -> Found {
+    fn find(tlb: &mut Tlbs<Any>, core: usize, vpn: Vpn) -> Found {
         let (first, size) = (vpn.first(), vpn.size());
         let found = tlb.find_first(core, first, size).map(Found::First);
         let second = || tlb.find_second(core, first, size).map(Found::Second);
         found.or_else(second).unwrap_or(Found::Nowhere)
     }
 
-    fn fill(tlb: &mut Tlbs, core: usize, vpn: Vpn, frame: Frame) {
+    fn fill(tlb: &mut Tlbs<Any>, core: usize, vpn: Vpn, frame: Frame) {
         tlb.fill(core, vpn.first(), vpn.size(), frame);
     }
 
-    fn walk_from(tlb: &mut Tlbs, core: usize, vpn: Vpn) -> u32 {
+    fn walk_from(tlb: &mut Tlbs<Any>, core: usize, vpn: Vpn) -> u32 {
         tlb.walk_from(core, vpn.first(), vpn.size())
     }
 
-    fn small() -> Tlbs {
+    fn small() -> Tlbs<Any> {
         let text = "[cores]\ncount = 2\n[tlb]\nl1_4k_entries = 2\nl1_4k_ways = 2\nl2_entries = 4\nl2_ways = 4\n\
                     [walker]\npde_entries = 1\npdpte_entries = 1\npml4_entries = 1";
         Tlbs::new(&Params::read(text).unwrap())

@@ -4,6 +4,7 @@
 #![cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 
 use migrate::address::PageSize;
+use migrate::geometry::{Usual, has_room};
 use migrate::params::Params;
 use migrate::protocol::table::Caching;
 use migrate::sim::{Method, Migrations, Outcome, Plan, Simulation, Target};
@@ -113,6 +114,19 @@ fn every_counter_and_latency_is_what_it_was() {
         digest(&outcome)
     });
     assert_eq!(found, PINNED, "found {found:#x?}");
+}
+
+/// A machine for which the default machine's sets have no room is compiled apart, and has to do the
+/// same: as one that differs only in TLBs for pages that these streams do not use.
+#[test]
+fn what_is_found_does_not_depend_on_the_room_in_a_set() {
+    let other = MACHINE.to_owned() + "l2_1g_ways = 16\n";
+    assert!(!has_room::<Usual>(&Params::read(&other).unwrap()));
+    assert!(has_room::<Usual>(&Params::read(MACHINE).unwrap()));
+    for (workload, pinned) in [(Kind::Hot, 0), (Kind::Random, 1)] {
+        let outcome = run(&other, workload, PageSize::Base, None);
+        assert_eq!(digest(&outcome), PINNED[pinned], "{}", workload.name());
+    }
 }
 
 /// Of the synthetic streams, found before the layout was changed for speed; of the applications',

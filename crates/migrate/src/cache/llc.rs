@@ -4,6 +4,7 @@ use hostmem::{Array, prefetch};
 
 use super::Cache;
 use crate::address::Line;
+use crate::geometry::Geometry;
 use crate::lru::{Evicted, MAX_WAYS, Place, Slot};
 use crate::params::Params;
 
@@ -22,10 +23,10 @@ const OWNER: u32 = 2;
 /// and not kept in the data array, which lines enter when the last core gives them up (the
 /// non-inclusive cache with inclusive directory of Skylake-SP).
 #[derive(Clone, Debug)]
-pub struct Llc {
+pub struct Llc<G: Geometry> {
     slices: u64,
-    data: Cache,
-    directory: Cache,
+    data: Cache<G::Llc>,
+    directory: Cache<G::Directory>,
     /// Whether an owner is named by its entry's note, which has to have room for it.
     notes_owner: bool,
     /// Cores that hold the line of a slot of the directory, a bit each, in `halves` words of 32.
@@ -76,13 +77,14 @@ impl Iterator for CoreSet {
     }
 }
 
-impl Llc {
+impl<G: Geometry> Llc<G> {
     /// An empty cache.
-    pub fn new(params: &Params) -> Llc {
+    pub fn new(params: &Params) -> Llc<G> {
         let (slices, ways) = (params.llc.slices as usize, params.llc.ways);
         let sets = (params.llc.kib_per_slice * 16 / ways) as usize;
         let d = &params.directory;
-        let directory = Cache::new(slices, d.sets_per_slice as usize, d.ways as usize);
+        let directory: Cache<G::Directory> =
+            Cache::new(slices, d.sets_per_slice as usize, d.ways as usize);
         let halves = params.cores.count.div_ceil(32) as usize;
         Llc {
             slices: params.llc.slices,
@@ -114,8 +116,11 @@ impl Llc {
     pub fn prefetch(&self, at: InLlc) {
         self.directory.sets.prefetch(at.directory.set);
         self.data.sets.prefetch(at.data.set);
-        if !self.notes_owner {
-            prefetch(&self.sharers, at.directory.set * MAX_WAYS * self.halves);
+        // Sharers of sixteen ways: a line for each half word. Of more than 64 cores it is not all.
+        let sharers = at.directory.set * MAX_WAYS * self.halves;
+        prefetch(&self.sharers, sharers);
+        if self.halves > 1 {
+            prefetch(&self.sharers, sharers + MAX_WAYS);
         }
     }
 

@@ -7,7 +7,8 @@
 
 use super::{Cache, MODIFIED, SHARED};
 use crate::address::Line;
-use crate::lru::{Place, Slot};
+use crate::geometry::{Any, Geometry};
+use crate::lru::{Place, Shape, Slot};
 use crate::params::Params;
 
 /// Where a private access ended.
@@ -41,20 +42,29 @@ pub enum InL1 {
 
 /// The private caches of all cores.
 #[derive(Clone, Debug)]
-pub struct Private {
-    l1: Cache,
-    l2: Cache,
+pub struct Private<G: Geometry = Any> {
+    l1: Cache<G::L1>,
+    l2: Cache<G::L2>,
+}
+
+/// A cache of `kib` KiB for each core.
+fn cache<S: Shape>(params: &Params, kib: u64, ways: u64) -> Cache<S> {
+    Cache::new(params.cores.count as usize, (kib * 16 / ways) as usize, ways as usize)
 }
 
 impl Private {
-    /// Empty caches.
+    /// Empty caches of any machine.
     pub fn new(params: &Params) -> Private {
-        let cores = params.cores.count as usize;
-        let cache =
-            |kib: u64, ways: u64| Cache::new(cores, (kib * 16 / ways) as usize, ways as usize);
+        Private::of(params)
+    }
+}
+
+impl<G: Geometry> Private<G> {
+    /// Empty caches.
+    pub fn of(params: &Params) -> Private<G> {
         Private {
-            l1: cache(params.l1.kib, params.l1.ways),
-            l2: cache(params.l2.kib, params.l2.ways),
+            l1: cache(params, params.l1.kib, params.l1.ways),
+            l2: cache(params, params.l2.kib, params.l2.ways),
         }
     }
 

@@ -9,6 +9,7 @@
 use super::Hierarchy;
 use crate::address::{Frame, LINES, Line};
 use crate::cache::InLlc;
+use crate::geometry::Geometry;
 use crate::protocol::table::{Caching, Entry, Misuse, Refusal, Side};
 
 /// Where a request to a migrating page goes.
@@ -21,7 +22,7 @@ pub(super) struct Redirection {
     pub ps: u64,
 }
 
-impl Hierarchy {
+impl<G: Geometry> Hierarchy<G> {
     /// The migration that a line is part of: its slot, by which name it is asked for, and its
     /// number within the page.
     fn migration(&self, line: Line) -> Option<(usize, Side, u32)> {

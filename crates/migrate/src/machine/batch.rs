@@ -7,6 +7,7 @@
 
 use super::Machine;
 use crate::address::{Access, Frame, Kind, LINES, Line, PageSize, Vpn};
+use crate::geometry::Geometry;
 
 /// Accesses of a batch.
 pub const BATCH: usize = 16;
@@ -135,7 +136,7 @@ impl Batch {
     }
 }
 
-impl Machine {
+impl<G: Geometry> Machine<G> {
     /// Translates accesses of `core`, at most [`BATCH`], into `batch`, which is empty. The TLBs have
     /// seen them then. While pages are [blocked](Machine::is_blocking), it is one at `now_ps`.
     #[inline]

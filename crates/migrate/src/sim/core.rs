@@ -4,6 +4,7 @@ use hostmem::prefetch;
 
 use super::Plan;
 use crate::address::Access;
+use crate::geometry::Geometry;
 use crate::machine::{BATCH, Batch, Machine};
 use crate::random::Random;
 use crate::workload::Request;
@@ -98,7 +99,7 @@ impl Core {
 
     /// The device has written what the request at hand brings. A core finds it done: while one
     /// request is served the next one is received.
-    pub fn received(&mut self, machine: &mut Machine) {
+    pub fn received<G: Geometry>(&mut self, machine: &mut Machine<G>) {
         for (address, lines) in std::mem::take(&mut self.request.received) {
             machine.device(address, lines, true);
         }
@@ -111,34 +112,34 @@ impl Core {
 
     /// Has what the translation of its next batch looks at brought into the host's cache, a turn
     /// before [`Core::look_ahead`].
-    pub fn look_far_ahead(&self, machine: &Machine, number: usize) {
+    pub fn look_far_ahead<G: Geometry>(&self, machine: &Machine<G>, number: usize) {
         machine.prefetch_translations(number, batch(&self.request, self.next));
     }
 
     /// Translates its next batch and has what that looks at brought into the host's cache, while
     /// another core has its turn; [`Core::look_further`] when that turn is over. Only in the window
     /// in which the batch is served: pages begin to move between windows.
-    pub fn look_ahead(&mut self, machine: &mut Machine, number: usize) {
+    pub fn look_ahead<G: Geometry>(&mut self, machine: &mut Machine<G>, number: usize) {
         if self.batch.is_empty() && !machine.is_blocking() {
             self.translate(machine, number);
             machine.prefetch(number, &mut self.batch);
         }
     }
 
-    fn translate(&mut self, machine: &mut Machine, number: usize) {
+    fn translate<G: Geometry>(&mut self, machine: &mut Machine<G>, number: usize) {
         let accesses = batch(&self.request, self.next);
         machine.translate(number, accesses, self.clock_ps, &mut self.batch);
     }
 
     /// The second step of that.
-    pub fn look_further(&self, machine: &Machine, number: usize) {
+    pub fn look_further<G: Geometry>(&self, machine: &Machine<G>, number: usize) {
         machine.prefetch_victims(number, &self.batch);
     }
 
     /// Goes on with the request at hand until `end_ps`, by whole batches.
-    pub fn serve(
+    pub fn serve<G: Geometry>(
         &mut self,
-        machine: &mut Machine,
+        machine: &mut Machine<G>,
         number: usize,
         per_instruction: u64,
         end_ps: u64,
@@ -158,7 +159,12 @@ impl Core {
         }
     }
 
-    fn serve_batch(&mut self, machine: &mut Machine, number: usize, per_instruction: u64) {
+    fn serve_batch<G: Geometry>(
+        &mut self,
+        machine: &mut Machine<G>,
+        number: usize,
+        per_instruction: u64,
+    ) {
         if self.batch.is_empty() {
             self.translate(machine, number);
             if self.missed {
@@ -172,14 +178,19 @@ impl Core {
     }
 
     /// While software keeps cores from pages, it counts when each access comes.
-    fn serve_one_by_one(&mut self, machine: &mut Machine, number: usize, per_instruction: u64) {
+    fn serve_one_by_one<G: Geometry>(
+        &mut self,
+        machine: &mut Machine<G>,
+        number: usize,
+        per_instruction: u64,
+    ) {
         for access in batch(&self.request, self.next) {
             self.clock_ps += access.instructions() * per_instruction;
             self.clock_ps += machine.access(number, *access, self.clock_ps);
         }
     }
 
-    pub fn finish_if_done(&mut self, machine: &mut Machine, plan: &Plan) {
+    pub fn finish_if_done<G: Geometry>(&mut self, machine: &mut Machine<G>, plan: &Plan) {
         if self.next < self.request.accesses.len() {
             return;
         }

@@ -1,14 +1,16 @@
 //! A cache of objects in front of the shared levels, whoever it belongs to: a CPU or a thread.
 //!
-//! Each class has a stack. What a stack may hold follows the misses: a stack that runs dry or over
-//! gets room for a batch more, within the budget of its cache; when the budget is spent, the room
-//! comes from a class that has not missed for the longest time (a clock with a second chance).
+//! Each class has a stack. What a stack may hold follows the misses: a stack that runs dry, or over
+//! after it ran dry, gets room for a batch more, within the budget of its cache; when the budget is
+//! spent, the room comes from a class that has not missed for the longest time (a clock with a second
+//! chance). A stack that only ever runs over, as a CPU's does that frees what others allocate, gets
+//! room for two batches: more would keep objects from those that allocate.
 
 use core::ptr::null_mut;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::size_class::{CLASSES, MAX_BATCH, SizeClass};
-use super::slab::{Header, Learnt, Slab, begin};
+use super::slab::{Header, Slab, begin};
 
 /// Classes that a miss looks at for room to take. More would make misses dear where all classes are
 /// in use, and the hand comes round all the same.
@@ -68,6 +70,15 @@ pub trait Lower {
     fn give(&self, class: SizeClass, objects: &[*mut u8]);
 }
 
+/// How a stack fails an operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Miss {
+    /// It is empty when an object is allocated.
+    Dry,
+    /// It is full when one is freed.
+    Over,
+}
+
 /// A cache: stacks, what is below them, and how many bytes they may have room for.
 pub struct Cache<'a, S, L> {
     /// The stacks.
@@ -88,13 +99,17 @@ impl<S: Stacks, L: Lower> Cache<'_, S, L> {
     /// Takes a batch from below, and an object of it.
     #[cold]
     fn refill(&self, class: SizeClass) -> *mut u8 {
-        let room = self.after_miss(class, |learnt| &learnt.underflows);
+        let room = self.after_miss(class, Miss::Dry);
         let mut objects = [null_mut(); MAX_BATCH];
         let wanted = (room + 1).min(class.info().batch.into());
         let got = self.lower.take(class, &mut objects[..wanted]);
-        let Some((&mut first, rest)) = objects[..got].split_first_mut() else { return null_mut() };
-        // Objects come in the order of their addresses: so they are handed out, too.
-        rest.reverse();
+        let objects = &mut objects[..got];
+        // They come in the order of their addresses: so they are handed out, too.
+        objects.reverse();
+        if class.size() < CACHE_LINE {
+            stack_apart(class, objects);
+        }
+        let Some((&mut first, rest)) = objects.split_last_mut() else { return null_mut() };
         let kept = self.stacks.push_batch(class, rest);
         if kept < rest.len() {
             self.lower.give(class, &rest[kept..]);
@@ -112,7 +127,7 @@ impl<S: Stacks, L: Lower> Cache<'_, S, L> {
     /// Makes room on a full stack, by more room or by a batch that goes below.
     #[cold]
     fn overflow(&self, class: SizeClass, object: *mut u8) {
-        let room = self.after_miss(class, |learnt| &learnt.overflows);
+        let room = self.after_miss(class, Miss::Over);
         if self.stacks.push(class, object) {
             return;
         }
@@ -127,21 +142,26 @@ impl<S: Stacks, L: Lower> Cache<'_, S, L> {
         }
     }
 
-    /// Notes a miss and lets the stack grow. Returns the room that it has now.
-    fn after_miss(
-        &self,
-        class: SizeClass,
-        counter: impl Fn(&Learnt) -> &core::sync::atomic::AtomicU32,
-    ) -> usize {
+    /// Notes a miss and lets the stack grow if that will help. Returns the room that it has now.
+    fn after_miss(&self, class: SizeClass, miss: Miss) -> usize {
         let Some(slab) = self.stacks.slab() else { return 0 };
-        // Plain loads and stores: a count or a bit that two threads lose between them is no harm,
-        // and a locked instruction for each would be most of a miss.
-        let counter = counter(&slab.learnt);
-        counter.store(counter.load(Relaxed).wrapping_add(1), Relaxed);
-        let (word, bit) = missed_bit(class);
-        let missed = &slab.learnt.missed[word];
-        missed.store(missed.load(Relaxed) | bit, Relaxed);
-        self.grow(slab, class);
+        let learnt = &slab.learnt;
+        set_bit(&learnt.missed, class, true);
+        let grows = match miss {
+            Miss::Dry => {
+                increment(&learnt.underflows);
+                set_bit(&learnt.ran_dry, class, true);
+                true
+            }
+            Miss::Over => {
+                increment(&learnt.overflows);
+                let few = slab.room(class) < 2 * usize::from(class.info().batch);
+                set_bit(&learnt.ran_dry, class, false) || few
+            }
+        };
+        if grows {
+            self.grow(slab, class);
+        }
         slab.room(class)
     }
 
@@ -188,12 +208,8 @@ impl<S: Stacks, L: Lower> Cache<'_, S, L> {
             let Some(victim) = SizeClass::new(hand as u8).filter(|&victim| victim != class) else {
                 continue;
             };
-            let (word, bit) = missed_bit(victim);
-            let missed = &slab.learnt.missed[word];
-            let bits = missed.load(Relaxed);
-            if bits & bit != 0 {
-                missed.store(bits & !bit, Relaxed);
-            } else if slab.room(victim) > 0 {
+            let spared = set_bit(&slab.learnt.missed, victim, false);
+            if !spared && slab.room(victim) > 0 {
                 stolen += self.shrink(slab, victim);
             }
         }
@@ -239,6 +255,96 @@ impl<S: Stacks, L: Lower> Cache<'_, S, L> {
     }
 }
 
-fn missed_bit(class: SizeClass) -> (usize, u64) {
-    (class.number() / 64, 1 << (class.number() % 64))
+/// What a processor reads and writes at once.
+const CACHE_LINE: usize = 64;
+
+/// Reorders objects that are stacked by their addresses, the lowest on top, so that each lies in
+/// another cache line than the one above it. Else a program that gives each of its threads an object
+/// has them write to one line for ever, as each frees its object into the cache of its CPU and gets
+/// it back there.
+fn stack_apart(class: SizeClass, objects: &mut [*mut u8]) {
+    let mut before = [null_mut(); MAX_BATCH];
+    let before = &mut before[..objects.len()];
+    before.copy_from_slice(objects);
+    let in_a_line = CACHE_LINE.div_ceil(class.size());
+    let mut places = objects.iter_mut().rev();
+    for first in 0..in_a_line {
+        let apart = before.iter().rev().skip(first).step_by(in_a_line);
+        apart.zip(places.by_ref()).for_each(|(&object, place)| *place = object);
+    }
+}
+
+/// Sets the bit of a class or clears it. Returns whether it was set.
+///
+/// Plain loads and stores, here and in [`increment`]: a bit or a count that two threads lose between
+/// them is no harm, and a locked instruction for each would be most of a miss.
+fn set_bit(bits: &[AtomicU64; 2], class: SizeClass, to: bool) -> bool {
+    let (word, bit) = (&bits[class.number() / 64], 1 << (class.number() % 64));
+    let before = word.load(Relaxed);
+    word.store(if to { before | bit } else { before & !bit }, Relaxed);
+    before & bit != 0
+}
+
+fn increment(count: &AtomicU32) {
+    count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::thread::tests::stacks_of_nobody;
+    use super::*;
+
+    #[test]
+    fn objects_handed_out_one_after_another_share_no_cache_line() {
+        for size in [16, 32, 48] {
+            let class = SizeClass::of_size(size).unwrap();
+            let mut objects = addresses(size);
+            objects.reverse();
+            stack_apart(class, &mut objects);
+            let order: Vec<usize> = objects.iter().rev().map(|object| object.addr()).collect();
+            assert_eq!(order[0], FIRST);
+            for pair in order.windows(2).filter(|pair| pair[0] < pair[1]) {
+                let last_byte = pair[0] + size - 1;
+                assert_ne!(last_byte / CACHE_LINE, pair[1] / CACHE_LINE, "{pair:?} of {size}");
+            }
+            objects.sort();
+            assert_eq!(objects, addresses(size));
+        }
+    }
+
+    const FIRST: usize = 1 << 13;
+
+    /// A batch of objects side by side, which are not there.
+    fn addresses(size: usize) -> Vec<*mut u8> {
+        (0..MAX_BATCH).map(|at| core::ptr::without_provenance_mut(FIRST + at * size)).collect()
+    }
+
+    /// A level that always has objects.
+    struct Plenty;
+
+    impl Lower for Plenty {
+        fn take(&self, class: SizeClass, objects: &mut [*mut u8]) -> usize {
+            let fresh = addresses(class.size());
+            objects.copy_from_slice(&fresh[..objects.len()]);
+            objects.len()
+        }
+        fn give(&self, _: SizeClass, _: &[*mut u8]) {}
+    }
+
+    #[test]
+    fn a_stack_that_only_runs_over_stays_small() {
+        let cache = Cache { stacks: stacks_of_nobody(), lower: &Plenty, budget: 1 << 20 };
+        let class = SizeClass::of_size(64).unwrap();
+        let batch = usize::from(class.info().batch);
+        let object: *mut u8 = core::ptr::without_provenance_mut(FIRST);
+        let room = || cache.stacks.slab().unwrap().room(class);
+        (0..1000).for_each(|_| cache.free(class, object));
+        assert_eq!(room(), 2 * batch);
+        // Who allocates as well, in bursts, gets room for a burst.
+        for _ in 0..10 {
+            (0..400).for_each(|_| assert!(!cache.allocate(class).is_null()));
+            (0..400).for_each(|_| cache.free(class, object));
+        }
+        assert!(room() >= 400, "room for {}", room());
+    }
 }

@@ -26,6 +26,8 @@ pub struct Learnt {
     pub room_bytes: AtomicUsize,
     /// Classes that missed since the clock hand passed them, a bit for each.
     pub missed: [AtomicU64; 2],
+    /// Classes that ran dry since they ran over and got more room, a bit for each.
+    pub ran_dry: [AtomicU64; 2],
     /// The clock hand: the next class that may lose room.
     pub hand: AtomicU32,
     /// Allocations that found their stack empty.

@@ -199,3 +199,15 @@ impl Stacks for ThreadStacks {
         same
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// The stacks of a fresh cache that no thread has.
+    pub fn stacks_of_nobody() -> ThreadStacks {
+        // SAFETY: nought is a value of each field of a cache.
+        let cache = unsafe { Box::<ThreadCache>::new_zeroed().assume_init() };
+        ThreadStacks { cache: Box::leak(cache) }
+    }
+}

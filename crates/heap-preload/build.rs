@@ -13,8 +13,9 @@ use std::process::Command;
 /// What each process runs: the functions that are exported, the levels of the heap, and the one
 /// initialiser that Rust's standard library has; at a multiple of 64 KiB and shorter than that, so
 /// that it is one piece to the kernel. What of the levels hardly any process runs goes in front of
-/// it, and what only unwinding reads behind what is read at once. Both of Rust's manglings of names
-/// are looked for.
+/// it, and what only unwinding reads behind what is read at once. The variables that each process
+/// writes lie on one page, with the table of the CPUs, of which few use more than the start, behind
+/// them. Both of Rust's manglings of names are looked for.
 /// As the script inserts sections into the linker's own one, it replaces nothing of that.
 const SIDE_BY_SIDE: &str = "SECTIONS {
   .text.prairie_seldom : {
@@ -45,6 +46,7 @@ SECTIONS {
     *(.text.*5front8settings5split* .text.*5front8settings8Settings*)
     *(.text.*5front10protocol* .text.*5front7publish4tick* .text.*5front5guard8allocate*)
     *(.text.*5front6malloc* .text.*front..malloc* .text.*5front5setup* .text.*5front3abi*)
+    *(.text.*5front6choice* .text.*front..choice*)
     *(.text.*5front5cache* .text.*front..cache* .text.*front..cpu*)
     *(.text.*5front4heap* .text.*front..heap* .text.*5front5pages* .text.*front..pages*)
     *(.text.*5front7central* .text.*5front4span* .text.*5front8page_map* .text.*5front4sync*)
@@ -58,6 +60,13 @@ SECTIONS {
     *(.text.*5front7publish* .text.*5front4slab*)
   }
 } INSERT BEFORE .text;
+SECTIONS {
+  .bss.prairie : {
+    *(.bss.*5front6malloc6SET_UP* .bss.*5front6malloc5CHECK*)
+    *(.bss.*3std3sys4args*)
+    *(.bss.*5front3cpu*)
+  }
+} INSERT BEFORE .bss;
 SECTIONS { .gcc_except_table : { *(.gcc_except_table .gcc_except_table.*) } } INSERT AFTER .eh_frame;
 ";
 /// What the kernel maps at once around a place of a file that is touched first.

@@ -16,7 +16,10 @@ static RATE: AtomicU64 = AtomicU64::new(0);
 
 /// Sets the rate; [`start`] starts the thread.
 pub fn set_rate(bytes_per_second: u64) {
-    RATE.store(bytes_per_second, Relaxed);
+    // Its page is touched by the processes alone that have such a thread.
+    if bytes_per_second != RATE.load(Relaxed) {
+        RATE.store(bytes_per_second, Relaxed);
+    }
 }
 
 /// Starts the thread if a rate is set: when the library is loaded, and in each forked child.

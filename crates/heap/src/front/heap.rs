@@ -9,7 +9,7 @@
 //! No thread holds two of the locks at once (see [`super::sync`]).
 
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering::Relaxed};
 
 use super::cache::Lower;
 use super::central::{CentralFreeList, CentralState};
@@ -34,12 +34,54 @@ const SMALLEST_TRANSFER: usize = 4 << 20;
 const EMPTY_CACHES: u8 = 1;
 const GIVE_BACK: u8 = 2;
 
+/// The levels between the caches and the page level, of one size class.
+#[derive(Debug)]
+pub struct ClassLevels {
+    pub(super) transfer: Lock<TransferCache>,
+    pub(super) central: Lock<CentralFreeList>,
+}
+
+impl ClassLevels {
+    /// Levels that hold nothing: all zeros.
+    pub const fn new() -> ClassLevels {
+        ClassLevels {
+            transfer: Lock::new(TransferCache::new()),
+            central: Lock::new(CentralFreeList::new()),
+        }
+    }
+}
+
+impl Default for ClassLevels {
+    fn default() -> Self {
+        ClassLevels::new()
+    }
+}
+
+/// The tables of a heap. They begin as zeros, which no file need carry, and a process has those of
+/// their pages resident alone that it uses.
+pub struct Tables {
+    /// From pages to spans.
+    pub page_map: PageMap,
+    /// By the number of the class.
+    pub classes: [ClassLevels; CLASSES + 1],
+}
+
+impl Tables {
+    /// Tables of a heap that holds nothing.
+    pub const fn new() -> Tables {
+        Tables { page_map: PageMap::new(), classes: [const { ClassLevels::new() }; CLASSES + 1] }
+    }
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Tables::new()
+    }
+}
+
 /// The shared levels of a heap over a page heap `P`.
 pub struct Heap<P> {
-    /// From pages to spans. Apart, as it is a megabyte of zeros that no file need carry.
-    pub page_map: &'static PageMap,
-    pub(super) transfer: [Lock<TransferCache>; CLASSES + 1],
-    pub(super) central: [Lock<CentralFreeList>; CLASSES + 1],
+    tables: &'static Tables,
     pub(super) pages: Lock<PageLevel<P>>,
     /// Pages in spans, as the last change left them: what budgets of caches follow.
     live_pages: AtomicUsize,
@@ -51,6 +93,9 @@ pub struct Heap<P> {
     hand: AtomicUsize,
     /// How far the page map's window reaches, packed: GiB down, GiB up.
     reach: AtomicUsize,
+    /// Arrays for the transfer caches of all classes in turn, which get theirs with their first
+    /// object; null if there is no storage.
+    transfer_arrays: AtomicPtr<*mut u8>,
 }
 
 /// A large object as it was allocated.
@@ -63,18 +108,17 @@ pub struct LargeObject {
 }
 
 impl<P: PageHeap> Heap<P> {
-    /// A heap without page heap, which hands out nothing. `page_map` is its own.
-    pub const fn new(page_map: &'static PageMap) -> Heap<P> {
+    /// A heap without page heap, which hands out nothing. `tables` are its own.
+    pub const fn new(tables: &'static Tables) -> Heap<P> {
         Heap {
-            page_map,
-            transfer: [const { Lock::new(TransferCache::new()) }; CLASSES + 1],
-            central: [const { Lock::new(CentralFreeList::new()) }; CLASSES + 1],
+            tables,
             pages: Lock::new(PageLevel::new()),
             live_pages: AtomicUsize::new(0),
             asked: AtomicU8::new(0),
             transferred: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
             reach: AtomicUsize::new(0),
+            transfer_arrays: AtomicPtr::new(null_mut()),
         }
     }
 
@@ -88,17 +132,32 @@ impl<P: PageHeap> Heap<P> {
         let objects: usize = SizeClass::all().map(TransferCache::capacity_of).sum();
         let Ok(layout) = core::alloc::Layout::array::<*mut u8>(objects) else { return };
         let Some(storage) = Mapped::take(layout) else { return };
-        let mut next = storage.as_ptr().cast::<*mut u8>();
-        for class in SizeClass::all() {
-            let capacity = TransferCache::capacity_of(class);
-            if let Some(mut cache) = self.transfer[class.number()].lock() {
-                // SAFETY: the storage is ours for ever, and has room for all classes in turn.
-                unsafe {
-                    cache.set_storage(next, capacity);
-                    next = next.add(capacity);
-                }
-            }
+        self.transfer_arrays.store(storage.as_ptr().cast(), Relaxed);
+    }
+
+    /// From pages to spans.
+    #[inline]
+    pub fn page_map(&self) -> &'static PageMap {
+        &self.tables.page_map
+    }
+
+    /// The levels of a class between the caches and the page level.
+    #[inline]
+    pub(super) fn levels(&self, class: SizeClass) -> &'static ClassLevels {
+        &self.tables.classes[class.number()]
+    }
+
+    /// Gives the transfer cache of a class its array.
+    #[cold]
+    fn equip(&self, class: SizeClass, cache: &mut TransferCache) {
+        let arrays = self.transfer_arrays.load(Relaxed);
+        if arrays.is_null() {
+            return;
         }
+        let before = SizeClass::all().take_while(|&smaller| smaller < class);
+        let before: usize = before.map(TransferCache::capacity_of).sum();
+        // SAFETY: the storage is ours for ever, and has room for all classes in turn.
+        unsafe { cache.set_storage(arrays.add(before), TransferCache::capacity_of(class)) };
     }
 
     /// From now on, where the calls of the page heap are recorded; `None` ends a recording.
@@ -150,7 +209,7 @@ impl<P: PageHeap> Heap<P> {
     ) -> Option<(*mut Span, bool)> {
         let mut level = self.pages.lock()?;
         let (span, new) = level.new_span::<Mapped>(pages, align, |new| describe(new.pages))?;
-        if !self.page_map.make_room::<Mapped>(new.pages, self.reach()) {
+        if !self.page_map().make_room::<Mapped>(new.pages, self.reach()) {
             // SAFETY: just made, and known to nobody.
             unsafe { level.delete(span) };
             return None;
@@ -159,7 +218,7 @@ impl<P: PageHeap> Heap<P> {
         drop(level);
         super::publish::tick();
         // SAFETY: the span is forgotten before it is deleted.
-        unsafe { self.page_map.note(span) };
+        unsafe { self.page_map().note(span) };
         Some((span, new.zeroed))
     }
 
@@ -170,7 +229,7 @@ impl<P: PageHeap> Heap<P> {
     unsafe fn delete_spans(&self, spans: &[*mut Span]) {
         for &span in spans {
             // SAFETY: alive until it is deleted below.
-            self.page_map.forget(unsafe { &*span });
+            self.page_map().forget(unsafe { &*span });
         }
         let Some(mut level) = self.pages.lock() else {
             for &span in spans {
@@ -223,14 +282,14 @@ impl<P: PageHeap> Heap<P> {
     unsafe fn keep_for_later(&self, span: *mut Span) {
         // SAFETY: the span is alive, and stays so.
         let (class, start) = unsafe {
-            self.page_map.note(span);
+            self.page_map().note(span);
             ((*span).class(), (*span).start().address())
         };
         let Some(class) = class else {
             // SAFETY: the object is nobody's.
             return unsafe { emergency::defer(start as *mut u8) };
         };
-        if let Some(mut central) = self.central[class.number()].lock() {
+        if let Some(mut central) = self.levels(class).central.lock() {
             // SAFETY: the span is in no list, and alive until it is empty again.
             unsafe { central.add(span) };
         }
@@ -254,7 +313,7 @@ impl<P: PageHeap> Heap<P> {
     fn take_central(&self, class: SizeClass, objects: &mut [*mut u8]) -> usize {
         let mut taken = 0;
         while taken < objects.len() {
-            let Some(mut central) = self.central[class.number()].lock() else { break };
+            let Some(mut central) = self.levels(class).central.lock() else { break };
             taken += central.take(&mut objects[taken..]);
             drop(central);
             // One fresh span at most: what it has is enough for now.
@@ -271,7 +330,7 @@ impl<P: PageHeap> Heap<P> {
         else {
             return false;
         };
-        match self.central[class.number()].lock() {
+        match self.levels(class).central.lock() {
             Some(mut central) => {
                 // SAFETY: the span lives until `give` says that it is empty.
                 unsafe { central.add(span) };
@@ -290,7 +349,7 @@ impl<P: PageHeap> Heap<P> {
         for batch in objects.chunks(MAX_BATCH) {
             let mut empty = [null_mut(); MAX_BATCH];
             let mut count = 0;
-            let Some(mut central) = self.central[class.number()].lock() else {
+            let Some(mut central) = self.levels(class).central.lock() else {
                 for &object in batch {
                     // SAFETY: the object is free, and this level's from now on.
                     unsafe { emergency::defer(object) };
@@ -298,7 +357,7 @@ impl<P: PageHeap> Heap<P> {
                 continue;
             };
             for &object in batch {
-                let span = self.page_map.span(PageId::containing(object as u64));
+                let span = self.page_map().span(PageId::containing(object as u64));
                 if span.is_null() {
                     not_an_object(object);
                 }
@@ -335,7 +394,7 @@ impl<P: PageHeap> Heap<P> {
         let mut left = None;
         loop {
             let mut objects = [null_mut(); MAX_BATCH];
-            let Some(mut cache) = self.transfer[class.number()].lock() else { return };
+            let Some(mut cache) = self.levels(class).transfer.lock() else { return };
             let remaining = left.unwrap_or_else(|| count(&mut cache));
             let taken = cache.take(&mut objects[..remaining.min(MAX_BATCH)]);
             drop(cache);
@@ -365,8 +424,8 @@ impl<P: PageHeap> Heap<P> {
 
     /// The state of a class's central free list, and the objects in its transfer cache.
     pub fn class_state(&self, class: SizeClass) -> (CentralState, usize) {
-        let central = self.central[class.number()].lock().map(|list| list.state());
-        let transfer = self.transfer[class.number()].lock().map(|cache| cache.len());
+        let central = self.levels(class).central.lock().map(|list| list.state());
+        let transfer = self.levels(class).transfer.lock().map(|cache| cache.len());
         (central.unwrap_or_default(), transfer.unwrap_or_default())
     }
 
@@ -386,16 +445,18 @@ impl<P: PageHeap> Heap<P> {
 
     /// All locks, for fork.
     pub fn locks(&self) -> impl Iterator<Item = &dyn ForkLock> {
-        let transfer = self.transfer.iter().map(|lock| lock as &dyn ForkLock);
-        let central = self.central.iter().map(|lock| lock as &dyn ForkLock);
-        transfer.chain(central).chain(core::iter::once(&self.pages as &dyn ForkLock))
+        let of_class = |levels: &'static ClassLevels| {
+            [&levels.transfer as &dyn ForkLock, &levels.central as &dyn ForkLock]
+        };
+        let of_classes = self.tables.classes.iter().flat_map(of_class);
+        of_classes.chain(core::iter::once(&self.pages as &dyn ForkLock))
     }
 }
 
 impl<P: PageHeap> Lower for Heap<P> {
     fn take(&self, class: SizeClass, objects: &mut [*mut u8]) -> usize {
         let from_transfer =
-            self.transfer[class.number()].lock().map_or(0, |mut cache| cache.take(objects));
+            self.levels(class).transfer.lock().map_or(0, |mut cache| cache.take(objects));
         if from_transfer == 0 {
             return self.take_central(class, objects);
         }
@@ -407,8 +468,12 @@ impl<P: PageHeap> Lower for Heap<P> {
         let most = (self.room_for_transfer(class) / class.size()).min(objects.len());
         // Counted first, so that the sum never falls below nought.
         self.transferred.fetch_add(most * class.size(), Relaxed);
-        let cache = self.transfer[class.number()].lock();
-        let kept = cache.map_or(0, |mut cache| cache.give(&objects[..most]));
+        let kept = self.levels(class).transfer.lock().map_or(0, |mut cache| {
+            if !cache.is_equipped() {
+                self.equip(class, &mut cache);
+            }
+            cache.give(&objects[..most])
+        });
         self.transferred.fetch_sub((most - kept) * class.size(), Relaxed);
         if kept < objects.len() {
             self.give_central(class, &objects[kept..]);

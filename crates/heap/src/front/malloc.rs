@@ -11,8 +11,7 @@ use super::choice::{ChosenPageHeap, PageHeapChoice};
 use super::control::CONTROL;
 use super::cpu::CpuCaches;
 use super::decline::Shrunk;
-use super::heap::{Heap, freed_twice, interior, not_an_object};
-use super::page_map::PageMap;
+use super::heap::{Heap, Tables, freed_twice, interior, not_an_object};
 use super::protocol::once::{Once, Turn};
 use super::size_class::{GRANULE, MAX_DIRECT, MAX_FINE, MAX_SMALL, SizeClass};
 use super::thread::ThreadStacks;
@@ -21,8 +20,8 @@ use crate::storage::Mapped;
 use crate::units::{PageId, Pages};
 
 /// The shared levels of the process's heap.
-pub static HEAP: Heap<ChosenPageHeap> = Heap::new(&PAGE_MAP);
-static PAGE_MAP: PageMap = PageMap::new();
+pub static HEAP: Heap<ChosenPageHeap> = Heap::new(&TABLES);
+static TABLES: Tables = Tables::new();
 
 /// Where the set-up stands.
 static SET_UP: Once = Once::new();
@@ -90,7 +89,7 @@ fn publish_window() {
     if known || CONTROL.rseq_offset.load(Relaxed) == 0 || CHECK.load(Relaxed) {
         return;
     }
-    CONTROL.window.open_as(HEAP.page_map.window());
+    CONTROL.window.open_as(HEAP.page_map().window());
 }
 
 fn budget() -> usize {
@@ -133,7 +132,7 @@ fn allocate_class(class: SizeClass) -> *mut u8 {
     }
     publish_window();
     // SAFETY: the object is the caller's.
-    unsafe { mark::clear(HEAP.page_map.window(), object, class) };
+    unsafe { mark::clear(HEAP.page_map().window(), object, class) };
     object
 }
 
@@ -268,10 +267,10 @@ pub unsafe fn free(object: *mut u8) {
     if SET_UP.is_done() {
         take_back_deferred();
     }
-    if let Some(class) = HEAP.page_map.class(PageId::containing(object as u64)) {
+    if let Some(class) = HEAP.page_map().class(PageId::containing(object as u64)) {
         check_small(object, class);
         // SAFETY: an object of the class begins there, which nobody else uses.
-        if !unsafe { mark::set(HEAP.page_map.window(), object, class) } {
+        if !unsafe { mark::set(HEAP.page_map().window(), object, class) } {
             freed_twice(object, class.size());
         }
     }
@@ -280,7 +279,7 @@ pub unsafe fn free(object: *mut u8) {
 }
 
 fn check_small(object: *mut u8, class: SizeClass) {
-    let span = HEAP.page_map.span(PageId::containing(object as u64));
+    let span = HEAP.page_map().span(PageId::containing(object as u64));
     // SAFETY: the span of a page that has a class is alive while an object of it is.
     let begins =
         unsafe { span.as_ref() }.is_some_and(|span| span.index_of(object as usize).is_ok());
@@ -295,7 +294,7 @@ fn check_small(object: *mut u8, class: SizeClass) {
 /// As for [`free`].
 unsafe fn free_unmarked(object: *mut u8) {
     let page = PageId::containing(object as u64);
-    if let Some(class) = HEAP.page_map.class(page) {
+    if let Some(class) = HEAP.page_map().class(page) {
         if let Some(caches) = cpu_caches() {
             cache_of(caches).free(class, object);
         } else if let Some(stacks) = ThreadStacks::of_thread::<Mapped>(drain_thread) {
@@ -305,7 +304,7 @@ unsafe fn free_unmarked(object: *mut u8) {
         }
         return after_decline();
     }
-    let span = HEAP.page_map.span(page);
+    let span = HEAP.page_map().span(page);
     // SAFETY: the span of a live large object is alive.
     match unsafe { span.as_ref() } {
         Some(known) if known.start().address() == object as u64 => {
@@ -337,11 +336,11 @@ pub unsafe fn free_marked(object: *mut u8) {
 /// `object` came from this heap and was not freed.
 pub unsafe fn usable_size(object: *mut u8) -> usize {
     let page = PageId::containing(object as u64);
-    if let Some(class) = HEAP.page_map.class(page) {
+    if let Some(class) = HEAP.page_map().class(page) {
         return class.size();
     }
     // SAFETY: the span of a live large object is alive.
-    match unsafe { HEAP.page_map.span(page).as_ref() } {
+    match unsafe { HEAP.page_map().span(page).as_ref() } {
         Some(span) => span.pages().len.bytes() as usize,
         None if object.is_null() => 0,
         None if guard::owns(object as usize) => guard::usable_size(object),

@@ -45,6 +45,11 @@ impl TransferCache {
         (self.objects, self.capacity) = (objects, capacity);
     }
 
+    /// Whether it has an array.
+    pub fn is_equipped(&self) -> bool {
+        self.capacity > 0
+    }
+
     /// Objects held.
     pub fn len(&self) -> usize {
         self.len

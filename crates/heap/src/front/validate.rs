@@ -70,7 +70,7 @@ fn spans<P: PageHeap>(heap: &Heap<P>) -> Result<Spans, String> {
         pages: Pages::ZERO,
     };
     let mut known_pages = 0;
-    heap.page_map.try_each(|page, class, span| {
+    heap.page_map().try_each(|page, class, span| {
         // SAFETY: the page map knows live spans only, and nobody changes them now.
         let Some(span) = (unsafe { span.as_ref() }) else {
             return Err(format!("{page:?} has a class and no span"));
@@ -110,7 +110,7 @@ fn spans<P: PageHeap>(heap: &Heap<P>) -> Result<Spans, String> {
 
 fn central_lists<P: PageHeap>(heap: &Heap<P>, spans: &Spans) -> Result<(), String> {
     SizeClass::all().try_for_each(|class| {
-        let Some(list) = heap.central[class.number()].lock() else {
+        let Some(list) = heap.levels(class).central.lock() else {
             return Err(format!("the central free list of {class:?} is locked"));
         };
         let listed = list.validate().map_err(|error| format!("{class:?}: {error}"))?;
@@ -169,7 +169,7 @@ where
     let gathered = unsafe { core::slice::from_raw_parts_mut(place.as_ptr().cast(), count) };
     let mut next = 0;
     let checked = each_cached(heap, slabs, |class, object| {
-        let span = heap.page_map.span(PageId::containing(object as u64));
+        let span = heap.page_map().span(PageId::containing(object as u64));
         // SAFETY: as in `spans`.
         let of_span = unsafe { span.as_ref() }.is_some_and(|span| {
             let begins = span.class() == Some(class) && span.index_of(object).is_ok();
@@ -209,7 +209,7 @@ where
                 act(class, slab.slot(number).load(Relaxed) as usize)?;
             }
         }
-        let Some(cache) = heap.transfer[class.number()].lock() else {
+        let Some(cache) = heap.levels(class).transfer.lock() else {
             return Err(format!("the transfer cache of {class:?} is locked"));
         };
         transferred += cache.len() * class.size();
@@ -245,7 +245,8 @@ mod tests {
 
     use super::super::cache::Lower;
     use super::super::choice::SystemClock;
-    use super::super::page_map::{PageMap, Reach};
+    use super::super::heap::Tables;
+    use super::super::page_map::Reach;
     use super::*;
     use crate::memory::SystemMemory;
     use crate::page_heap::Temeraire;
@@ -253,9 +254,9 @@ mod tests {
     type TestHeap = Heap<Temeraire<SystemMemory, SystemClock>>;
 
     fn fresh() -> &'static TestHeap {
-        // SAFETY: a map is made of atomic integers and pointers, for which nought is a value.
-        let map: Box<PageMap> = unsafe { Box::new_zeroed().assume_init() };
-        let heap: &'static TestHeap = Box::leak(Box::new(Heap::new(Box::leak(map))));
+        // SAFETY: tables are made of integers, pointers and options, for which nought is a value.
+        let tables: Box<Tables> = unsafe { Box::new_zeroed().assume_init() };
+        let heap: &'static TestHeap = Box::leak(Box::new(Heap::new(Box::leak(tables))));
         let page_heap = Temeraire::new(SystemMemory::new(), SystemClock).unwrap();
         heap.set_up(page_heap, Reach { down: 1, up: 1 });
         heap
@@ -294,7 +295,7 @@ mod tests {
                     _ => {
                         let large = heap.allocate_large(size * count, 16, None).unwrap();
                         if count % 2 == 0 {
-                            let span = heap.page_map.span(PageId::containing(large.start as u64));
+                            let span = heap.page_map().span(PageId::containing(large.start as u64));
                             // SAFETY: just allocated, and nobody else knows of it.
                             unsafe { heap.free_large(span) };
                         }
@@ -313,20 +314,20 @@ mod tests {
         assert_eq!(validated(heap), Ok(()));
 
         // An object that is handed out a second time by its cache.
-        let mut cache = heap.transfer[class.number()].lock().unwrap();
+        let mut cache = heap.levels(class).transfer.lock().unwrap();
         cache.give(&objects[..1]);
         drop(cache);
         heap.transferred.fetch_add(class.size(), Relaxed);
         assert!(validated(heap).unwrap_err().contains("twice"));
-        heap.transfer[class.number()].lock().unwrap().take(&mut [core::ptr::null_mut()]);
+        heap.levels(class).transfer.lock().unwrap().take(&mut [core::ptr::null_mut()]);
         assert!(validated(heap).unwrap_err().contains("transfer caches hold"));
         heap.transferred.fetch_sub(class.size(), Relaxed);
         assert_eq!(validated(heap), Ok(()));
 
         // An object that is in a cache and free in its span.
-        let span = heap.page_map.span(PageId::containing(objects[0] as u64));
+        let span = heap.page_map().span(PageId::containing(objects[0] as u64));
         // SAFETY: the span has live objects, and this thread alone knows of it.
-        unsafe { heap.central[class.number()].lock().unwrap().give(span, objects[0] as usize) }
+        unsafe { heap.levels(class).central.lock().unwrap().give(span, objects[0] as usize) }
             .unwrap();
         assert!(validated(heap).unwrap_err().contains("is cached and no object"));
     }

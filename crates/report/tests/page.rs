@@ -203,6 +203,13 @@ fn charts_and_maps_answer_the_reader() {
     }
 }
 
+/// The browser tells of what a policy forbids at its leisure, on a busy machine after all is drawn.
+const UNTIL_AN_ERROR: &str = "
+    for (let i = 0; i < 100 && root.dataset.errors === '0'; i++) {
+        await new Promise((done) => setTimeout(done, 50));
+    }
+";
+
 /// The marks of the test above mean something: a broken page is told from a whole one.
 #[test]
 fn a_broken_page_is_noticed() {
@@ -213,7 +220,7 @@ fn a_broken_page_is_noticed() {
 
     let with = |extra: &str| page.replace(end, &format!("{extra}{end}"));
     let fetching = with("<img alt='' src='http://127.0.0.1:9/pixel.png'>");
-    let marks = open(&chromium, &fetching, 1280, Scheme::Light);
+    let marks = open_and(&chromium, &fetching, 1280, Scheme::Light, UNTIL_AN_ERROR);
     assert_ne!(marks.get("errors"), "0", "the policy forbids to fetch: {marks:?}");
 
     let scripted = with("<script>document.documentElement.dataset.stolen = 'yes'</script>");

@@ -195,8 +195,8 @@ impl Container {
         self.controller.settled_until(&self.seen).is_some_and(|until| now < until)
     }
 
-    /// In so many periods it is looked at again: every other one will do as long as nothing can be
-    /// taken and nothing is to be done about age, and fewer than each while it is calm.
+    /// In so many periods it is looked at again: in two as long as nothing can be taken and nothing is
+    /// to be done about age, else in as many as its controller says.
     pub fn periods_to_next_look(&self, now: Duration) -> u32 {
         let period = self.controller.profile().period;
         let settled = self.controller.settled_until(&self.seen);

@@ -75,10 +75,40 @@ macro_rules! export_as {
         #[unsafe(no_mangle)]
         #[allow(unused_unsafe, reason = "some of them are safe")]
         unsafe extern "C" fn $name($($argument: $type),*) -> $result {
+            $crate::link_load_and_exit!();
             // SAFETY: the caller makes the promises of the C function.
             unsafe { abi::$own($($argument),*) }
         }
     )*};
+}
+
+/// Makes the function that contains this require the entries of
+/// [`run_at_load_and_exit`](crate::run_at_load_and_exit).
+#[macro_export]
+#[doc(hidden)]
+macro_rules! link_load_and_exit {
+    () => {
+        // SAFETY: relocations of type NONE, no instruction.
+        unsafe {
+            core::arch::asm!(
+                $crate::link_load_and_exit_text!(),
+                on_load = sym super::PRAIRIE_HEAP_ON_LOAD,
+                on_exit = sym super::PRAIRIE_HEAP_ON_EXIT,
+                options(nomem, nostack, preserves_flags),
+            );
+        }
+    };
+}
+
+/// References to both entries that change no byte of the code. A linker takes an object of an archive
+/// only if a symbol of it is referenced, and the compiler may put the entries into an object of
+/// their own.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! link_load_and_exit_text {
+    () => {
+        ".reloc ., BFD_RELOC_NONE, {on_load}\n.reloc ., BFD_RELOC_NONE, {on_exit}\n"
+    };
 }
 
 #[macro_export]
@@ -101,7 +131,10 @@ macro_rules! export_malloc {
 macro_rules! fast_path {
     ([$($text:expr),*], $($operand:tt)*) => {
         $crate::front::entry::naked_asm!(
+            $crate::link_load_and_exit_text!(),
             $($text,)*
+            on_load = sym super::PRAIRIE_HEAP_ON_LOAD,
+            on_exit = sym super::PRAIRIE_HEAP_ON_EXIT,
             control = sym $crate::front::entry::CONTROL,
             table = sym $crate::front::entry::TABLE,
             cpu_zero = const $crate::front::entry::CPU_ZERO,
@@ -207,8 +240,11 @@ macro_rules! export_new_aligned {
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(size: usize, align: usize) -> *mut c_void {
             $crate::front::entry::naked_asm!(
+                $crate::link_load_and_exit_text!(),
                 ".cfi_startproc",
                 $crate::new_slow_text!(),
+                on_load = sym super::PRAIRIE_HEAP_ON_LOAD,
+                on_exit = sym super::PRAIRIE_HEAP_ON_EXIT,
                 attempt = sym $crate::front::cxx::attempt_aligned,
                 handler = sym $crate::front::cxx::handler,
                 thrower = sym $crate::front::cxx::thrower,
@@ -228,8 +264,11 @@ macro_rules! export_new_aligned_nothrow {
             size: usize, align: usize, nothrow: *const c_void,
         ) -> *mut c_void {
             $crate::front::entry::naked_asm!(
+                $crate::link_load_and_exit_text!(),
                 ".cfi_startproc",
                 $crate::new_nothrow_slow_text!(),
+                on_load = sym super::PRAIRIE_HEAP_ON_LOAD,
+                on_exit = sym super::PRAIRIE_HEAP_ON_EXIT,
                 aligned = const 1,
                 attempt = sym $crate::front::cxx::attempt_aligned,
                 library = sym $crate::front::cxx::nothrow_of_library,

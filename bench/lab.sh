@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 largest="${1:-64}"
 core="${CORE:-0}"
 target="${CARGO_TARGET_DIR:-target}/release/examples"
-cargo build --release --quiet -p prairie-lab --example machine_rate
+cargo build --release --quiet -p prairie-sim --example machine_rate
 run() {
     taskset -c "$core" "$target/machine_rate" "$@"
 }

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 rounds="${1:-5}"
 core="${CORE:-0}"
 target="${CARGO_TARGET_DIR:-target}/release/examples"
-cargo build --release --quiet -p prairie-lab --example replay_rate
+cargo build --release --quiet -p prairie-replay --example replay_rate
 rate="taskset -c $core $target/replay_rate"
 
 echo "== data/mixed.parquet"

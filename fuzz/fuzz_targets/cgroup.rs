@@ -1,7 +1,7 @@
 //! The files of a memory cgroup, `/proc/swaps` and mounts: any text gives values or an error.
 #![no_main]
 
-use host::cgroup::{limit, lru_gen, memory_stat, mounts, swaps};
+use prairie_host::cgroup::{limit, lru_gen, memory_stat, mounts, swaps};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

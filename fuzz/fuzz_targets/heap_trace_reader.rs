@@ -5,7 +5,7 @@ use std::io::Write;
 
 use heap::playback::{Options, Playback, Release, System};
 use libfuzzer_sys::fuzz_target;
-use trace::page_heap::Reader;
+use prairie_trace::page_heap::Reader;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut file = tempfile::NamedTempFile::new().unwrap();

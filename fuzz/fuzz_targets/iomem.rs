@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    if let Ok(ranges) = host::texts::iomem::system_ram(text) {
+    if let Ok(ranges) = prairie_host::texts::iomem::system_ram(text) {
         assert!(ranges.iter().all(|range| range.start < range.end));
         assert!(ranges.windows(2).all(|pair| pair[0].end < pair[1].start));
     }

@@ -4,7 +4,7 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    if let Ok(table) = host::Kallsyms::parse(text) {
+    if let Ok(table) = prairie_host::Kallsyms::parse(text) {
         for address in [0, 1, 1 << 47, u64::MAX] {
             if let Some(found) = table.lookup(address) {
                 assert!(found.offset_bytes <= address);

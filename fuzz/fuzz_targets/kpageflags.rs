@@ -2,8 +2,8 @@
 //! add up.
 #![no_main]
 
-use frames::Pfn;
-use host::{Capture, Survey};
+use prairie_frames::Pfn;
+use prairie_host::{Capture, Survey};
 use libfuzzer_sys::fuzz_target;
 
 const ZONES: &str = "\
@@ -19,7 +19,7 @@ Node 0, zone Normal
 
 fuzz_target!(|bytes: &[u8]| {
     let mut runs = Vec::new();
-    host::kpageflags::encode(Pfn(0), bytes, 0, &mut runs);
+    prairie_host::kpageflags::encode(Pfn(0), bytes, 0, &mut runs);
     let words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap()));
     let told = runs.iter().flat_map(|run| (0..run.frames).map(|_| run.flags.0));
     assert!(words.eq(told));

@@ -4,5 +4,5 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    let _ = host::texts::pagetypeinfo::parse(text);
+    let _ = prairie_host::texts::pagetypeinfo::parse(text);
 });

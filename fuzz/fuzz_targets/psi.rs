@@ -4,5 +4,5 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    let _ = host::psi::parse("memory.pressure", text);
+    let _ = prairie_host::psi::parse("memory.pressure", text);
 });

@@ -1,7 +1,7 @@
 //! Settings of transparent huge pages: what is chosen is one of the choices.
 #![no_main]
 
-use host::texts::setting::{Setting, parse};
+use prairie_host::texts::setting::{Setting, parse};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -4,6 +4,6 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
-    let _ = host::texts::fields::sizes("proc/1/smaps_rollup", text);
-    let _ = host::texts::fields::numbers(text);
+    let _ = prairie_host::texts::fields::sizes("proc/1/smaps_rollup", text);
+    let _ = prairie_host::texts::fields::numbers(text);
 });

@@ -4,8 +4,8 @@
 use std::io::Write;
 
 use libfuzzer_sys::fuzz_target;
-use trace::EventSource;
-use trace::import::LlfreeTrace;
+use prairie_trace::EventSource;
+use prairie_trace::import::LlfreeTrace;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut file = tempfile::NamedTempFile::new().unwrap();

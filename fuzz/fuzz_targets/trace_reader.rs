@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use libfuzzer_sys::fuzz_target;
-use trace::{Columns, EventSource, Reader};
+use prairie_trace::{Columns, EventSource, Reader};
 
 fuzz_target!(|bytes: &[u8]| {
     let mut file = tempfile::NamedTempFile::new().unwrap();

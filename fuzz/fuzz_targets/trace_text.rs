@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
-use trace::EventSource;
-use trace::import::TextTrace;
+use prairie_trace::EventSource;
+use prairie_trace::import::TextTrace;
 
 fuzz_target!(|bytes: &[u8]| {
     let mut source = TextTrace::new(Path::new("fuzzed"), bytes);

@@ -14,11 +14,11 @@
 use std::hint::black_box;
 use std::ops::Range;
 
-use frames::layout::{Watermarks, ZoneSpan};
-use frames::placement::freebsd::{Config, FreeBsd};
-use frames::placement::stepwise::Stepwise;
-use frames::placement::{Placement, Request};
-use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
+use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::placement::freebsd::{Config, FreeBsd};
+use prairie_frames::placement::stepwise::Stepwise;
+use prairie_frames::placement::{Placement, Request};
+use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
 use rustix::time::{ClockId, clock_gettime};
 
 const FRAMES: u32 = (4u64 << 30 >> 12) as u32;

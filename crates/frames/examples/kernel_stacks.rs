@@ -9,7 +9,7 @@
 //! as any other; then all but one in eight end, by chance. Both layouts see the same threads. Counts,
 //! no times.
 
-use frames::kstack::{Arena, Held, Indexing, Stacks};
+use prairie_frames::kstack::{Arena, Held, Indexing, Stacks};
 
 /// A small generator without pattern (xorshift64*): the same threads for the same seed.
 struct Chance(u64);

@@ -17,16 +17,16 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use frames::layout::{Watermarks, ZoneSpan};
-use frames::placement::buddy::Buddy;
-use frames::placement::freebsd::FreeBsd;
-use frames::placement::linux::{Config, Linux};
-use frames::placement::lists::{Division, Lists};
-use frames::placement::regions::Regions;
-use frames::placement::superpageblocks::Superpageblocks;
-use frames::placement::zones::{Kernelcore, Zones};
-use frames::placement::{Placement, Request};
-use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
+use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::placement::buddy::Buddy;
+use prairie_frames::placement::freebsd::FreeBsd;
+use prairie_frames::placement::linux::{Config, Linux};
+use prairie_frames::placement::lists::{Division, Lists};
+use prairie_frames::placement::regions::Regions;
+use prairie_frames::placement::superpageblocks::Superpageblocks;
+use prairie_frames::placement::zones::{Kernelcore, Zones};
+use prairie_frames::placement::{Placement, Request};
+use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
 use rustix::time::{ClockId, clock_gettime};
 
 const FRAMES: u64 = (4 << 30) / 4096;

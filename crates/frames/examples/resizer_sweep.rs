@@ -24,11 +24,11 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use frames::layout::{Layout, Watermarks, ZoneSpan};
-use frames::placement::regions::{Config, Hardware, Region, Regions};
-use frames::placement::{Placement, Request};
-use frames::table::{Owner, mobility_of};
-use frames::{Frame, FrameTable, MigrateType, Order, Pfn, ZoneKind};
+use prairie_frames::layout::{Layout, Watermarks, ZoneSpan};
+use prairie_frames::placement::regions::{Config, Hardware, Region, Regions};
+use prairie_frames::placement::{Placement, Request};
+use prairie_frames::table::{Owner, mobility_of};
+use prairie_frames::{Frame, FrameTable, MigrateType, Order, Pfn, ZoneKind};
 
 const FRAMES: u32 = 1 << 19;
 const MIB: u32 = 256;

@@ -18,7 +18,7 @@ mod singles;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use hostmem::{Array, prefetch};
+use prairie_hostmem::{Array, prefetch};
 
 use crate::layout::{Frame, Layout};
 use crate::{BlockCounts, MigrateType, Mobility, Order};

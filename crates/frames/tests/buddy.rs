@@ -2,9 +2,9 @@
 
 mod model;
 
-use frames::placement::Placement;
-use frames::placement::buddy::Buddy;
-use frames::{FrameTable, MigrateType, Order};
+use prairie_frames::placement::Placement;
+use prairie_frames::placement::buddy::Buddy;
+use prairie_frames::{FrameTable, MigrateType, Order};
 use proptest::prelude::*;
 
 proptest! {

@@ -2,12 +2,12 @@
 
 mod model;
 
-use frames::layout::{Watermarks, ZoneSpan};
-use frames::placement::classes::{Classes, Config};
-use frames::placement::stepwise::Stepwise;
-use frames::placement::{Placement, Request};
-use frames::table::{Owner, mobility_of};
-use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
+use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::placement::classes::{Classes, Config};
+use prairie_frames::placement::stepwise::Stepwise;
+use prairie_frames::placement::{Placement, Request};
+use prairie_frames::table::{Owner, mobility_of};
+use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
 use proptest::prelude::*;
 
 use MigrateType::{Movable, Reclaimable, Unmovable};

@@ -4,16 +4,16 @@ mod machine;
 
 use std::collections::BTreeSet;
 
-use frames::compaction::suitable::{EXTFRAG_THRESHOLD, Suitable, suitable};
-use frames::compaction::{
+use machine::{BARE, Machine, order};
+use prairie_frames::compaction::suitable::{EXTFRAG_THRESHOLD, Suitable, suitable};
+use prairie_frames::compaction::{
     Compactable, Compactor, Direct, Memory, Mode, Outcome, Pages, Plain, Priority, compact_zone,
 };
-use frames::indices::{FreeBlocks, kernel_fragmentation_index, unusable_free_space};
-use frames::layout::{Watermarks, Zone};
-use frames::placement::stepwise::Stepwise;
-use frames::table::{Owner, State};
-use frames::{Frame, FrameTable, MigrateType, Mobility, Order, ZoneKind};
-use machine::{BARE, Machine, order};
+use prairie_frames::indices::{FreeBlocks, kernel_fragmentation_index, unusable_free_space};
+use prairie_frames::layout::{Watermarks, Zone};
+use prairie_frames::placement::stepwise::Stepwise;
+use prairie_frames::table::{Owner, State};
+use prairie_frames::{Frame, FrameTable, MigrateType, Mobility, Order, ZoneKind};
 use proptest::prelude::*;
 
 use MigrateType::{Movable, Unmovable};
@@ -42,14 +42,14 @@ impl Lab {
         Lab { machine, compactor }
     }
 
-    fn direct(&mut self, request: Direct) -> (Outcome, frames::compaction::Cost) {
+    fn direct(&mut self, request: Direct) -> (Outcome, prairie_frames::compaction::Cost) {
         let Machine { table, linux, .. } = &mut self.machine;
         let result = self.compactor.direct(table, linux, &mut Plain, &[0], request);
         self.machine.linux.validate_all(&self.machine.table);
         result
     }
 
-    fn compact_memory(&mut self) -> frames::compaction::Cost {
+    fn compact_memory(&mut self) -> prairie_frames::compaction::Cost {
         let Machine { table, linux, .. } = &mut self.machine;
         let cost = self.compactor.whole(table, linux, &mut Plain, [0].into_iter(), None);
         self.machine.linux.validate_all(&self.machine.table);
@@ -67,7 +67,7 @@ trait ValidateAll {
     fn validate_all(&self, table: &FrameTable);
 }
 
-impl<P: frames::placement::Placement> ValidateAll for P {
+impl<P: prairie_frames::placement::Placement> ValidateAll for P {
     fn validate_all(&self, table: &FrameTable) {
         self.validate(table);
     }
@@ -367,7 +367,7 @@ proptest! {
         let layout = machine.layout();
         let mut compactor = Compactor::new(&layout);
         let Machine { table, linux, .. } = &mut machine;
-        let unusable = |linux: &frames::placement::linux::Linux| {
+        let unusable = |linux: &prairie_frames::placement::linux::Linux| {
             let counts = linux.free_counts(0);
             unusable_free_space(FreeBlocks { counts: &counts }, Order::HUGE)
         };
@@ -402,7 +402,7 @@ fn a_run_over_a_zone_can_be_asked_for_directly() {
     let mut lab = Lab::full(4);
     lab.machine.free_all((0..2048).step_by(2));
     let zone: Zone = lab.machine.linux.zone(0).clone();
-    let mut hints = frames::compaction::hints::Hints::new(&zone);
+    let mut hints = prairie_frames::compaction::hints::Hints::new(&zone);
     let Machine { table, linux, .. } = &mut lab.machine;
     let mut memory = Memory { table, placement: linux, pages: &mut Plain, zone: 0 };
     let (outcome, cost) = compact_zone(&mut memory, &mut hints, &Default::default());

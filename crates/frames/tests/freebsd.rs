@@ -9,15 +9,15 @@ mod model;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use frames::compaction::two_finger::compact_region;
-use frames::compaction::two_finger::compactd::{Compactd, Reading};
-use frames::compaction::{Mode, Pages, Plain};
-use frames::layout::{Watermarks, ZoneSpan};
-use frames::placement::freebsd::{Config, FreeBsd, LARGEST, Pool};
-use frames::placement::stepwise::Stepwise;
-use frames::placement::{Placement, Request};
-use frames::table::{Owner, State, mobility_of};
-use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
+use prairie_frames::compaction::two_finger::compact_region;
+use prairie_frames::compaction::two_finger::compactd::{Compactd, Reading};
+use prairie_frames::compaction::{Mode, Pages, Plain};
+use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::placement::freebsd::{Config, FreeBsd, LARGEST, Pool};
+use prairie_frames::placement::stepwise::Stepwise;
+use prairie_frames::placement::{Placement, Request};
+use prairie_frames::table::{Owner, State, mobility_of};
+use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
 use proptest::prelude::*;
 
 use MigrateType::{Movable, Unmovable};
@@ -96,7 +96,7 @@ impl Machine {
         list.map(|frame| frame.0).collect()
     }
 
-    fn compactd(&mut self, daemon: &Compactd) -> frames::placement::freebsd::Ran {
+    fn compactd(&mut self, daemon: &Compactd) -> prairie_frames::placement::freebsd::Ran {
         self.freebsd.compactd(&mut self.table, &mut Plain, 0, daemon).unwrap()
     }
 

@@ -1,16 +1,16 @@
 //! FreeBSD's reservations: cases worked by hand, and a plain model that foretells each of them.
 
-use frames::compaction::Plain;
-use frames::compaction::two_finger::compact_region;
-use frames::compaction::two_finger::compactd::{Compactd, Reading};
-use frames::kstack::{self, Indexing, Stacks};
-use frames::kva::{self, kernel_page};
-use frames::layout::{Watermarks, ZoneSpan};
-use frames::placement::freebsd::{Config, FreeBsd, Pool, Reservation, SetAside};
-use frames::placement::stepwise::Stepwise;
-use frames::placement::{ObjectPage, Placement, Request};
-use frames::table::{Owner, State, mobility_of};
-use frames::{Frame, FrameTable, Layout, MigrateType, Order, Pfn, ZoneKind};
+use prairie_frames::compaction::Plain;
+use prairie_frames::compaction::two_finger::compact_region;
+use prairie_frames::compaction::two_finger::compactd::{Compactd, Reading};
+use prairie_frames::kstack::{self, Indexing, Stacks};
+use prairie_frames::kva::{self, kernel_page};
+use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::placement::freebsd::{Config, FreeBsd, Pool, Reservation, SetAside};
+use prairie_frames::placement::stepwise::Stepwise;
+use prairie_frames::placement::{ObjectPage, Placement, Request};
+use prairie_frames::table::{Owner, State, mobility_of};
+use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Order, Pfn, ZoneKind};
 use proptest::prelude::*;
 
 use MigrateType::{Movable, Unmovable};

@@ -3,11 +3,11 @@
 mod machine;
 mod model;
 
-use frames::placement::linux::{Config, Linux};
-use frames::placement::{Placement, Request};
-use frames::table::mobility_of;
-use frames::{Frame, MigrateType, Order};
 use machine::{BARE, Machine};
+use prairie_frames::placement::linux::{Config, Linux};
+use prairie_frames::placement::{Placement, Request};
+use prairie_frames::table::mobility_of;
+use prairie_frames::{Frame, MigrateType, Order};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -138,7 +138,7 @@ proptest! {
 fn memory_is_handed_over_in_ascending_order() {
     let layout = model::layout();
     let mut linux = Linux::new(&layout, Config::default());
-    let mut table = frames::FrameTable::new(&layout);
+    let mut table = prairie_frames::FrameTable::new(&layout);
     linux.boot(&mut table, &layout);
     let largest = Order::LARGEST_FREE;
     let normal: Vec<u64> = linux

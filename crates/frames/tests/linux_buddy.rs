@@ -2,11 +2,11 @@
 
 mod machine;
 
-use frames::MigrateType::{HighAtomic, Movable, Unmovable};
-use frames::free_area::{End, FreeArea};
-use frames::placement::linux::Config;
-use frames::{Frame, FrameTable, Order, ZoneKind};
 use machine::{BARE, Machine, order, zone};
+use prairie_frames::MigrateType::{HighAtomic, Movable, Unmovable};
+use prairie_frames::free_area::{End, FreeArea};
+use prairie_frames::placement::linux::Config;
+use prairie_frames::{Frame, FrameTable, Order, ZoneKind};
 use proptest::prelude::*;
 
 /// Four pageblocks of which the frames given are taken, and the rest is free.

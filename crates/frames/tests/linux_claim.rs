@@ -3,14 +3,14 @@
 
 mod machine;
 
-use frames::MigrateType::{Movable, Unmovable};
-use frames::compaction::Compactable;
-use frames::placement::linux::Config;
-use frames::placement::stepwise::Stepwise;
-use frames::placement::zonelist::Depth;
-use frames::placement::{Placement, Request, gfp};
-use frames::{Frame, Order, ZoneKind};
 use machine::{BARE, Machine, movable_single, order, zone};
+use prairie_frames::MigrateType::{Movable, Unmovable};
+use prairie_frames::compaction::Compactable;
+use prairie_frames::placement::linux::Config;
+use prairie_frames::placement::stepwise::Stepwise;
+use prairie_frames::placement::zonelist::Depth;
+use prairie_frames::placement::{Placement, Request, gfp};
+use prairie_frames::{Frame, Order, ZoneKind};
 
 const HYGIENE: Config = Config { hygiene: true, ..BARE };
 

@@ -2,12 +2,12 @@
 
 mod machine;
 
-use frames::MigrateType::{Cma, Movable, Reclaimable, Unmovable};
-use frames::layout::{Watermarks, ZoneSpan};
-use frames::placement::Request;
-use frames::placement::linux::Config;
-use frames::{MigrateType, ZoneKind};
 use machine::{BARE, Machine, order, zone};
+use prairie_frames::MigrateType::{Cma, Movable, Reclaimable, Unmovable};
+use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::placement::Request;
+use prairie_frames::placement::linux::Config;
+use prairie_frames::{MigrateType, ZoneKind};
 
 #[test]
 fn a_block_of_pageblock_size_changes_hands_whole() {

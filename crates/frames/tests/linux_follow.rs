@@ -2,12 +2,12 @@
 
 mod machine;
 
-use frames::free_area::End;
-use frames::placement::Placement;
-use frames::placement::linux::{Config, Pageset};
-use frames::table::State;
-use frames::{Frame, MigrateType, Order};
 use machine::{BARE, Machine, movable_single, order};
+use prairie_frames::free_area::End;
+use prairie_frames::placement::Placement;
+use prairie_frames::placement::linux::{Config, Pageset};
+use prairie_frames::table::State;
+use prairie_frames::{Frame, MigrateType, Order};
 use proptest::prelude::*;
 
 const MOVABLE: MigrateType = MigrateType::Movable;
@@ -99,7 +99,7 @@ fn a_pageblock_moves_to_another_type_with_what_is_free_in_it() {
     let mut machine = Machine::new(2, BARE);
     let Machine { table, linux, .. } = &mut machine;
     assert!(linux.carve(table, Frame(512), Order::BASE));
-    let free = |linux: &frames::placement::linux::Linux, migrate_type: MigrateType| {
+    let free = |linux: &prairie_frames::placement::linux::Linux, migrate_type: MigrateType| {
         let of_type = linux.free_blocks(0).into_iter().find(|(t, _)| *t == migrate_type).unwrap();
         of_type.1.iter().enumerate().map(|(order, blocks)| blocks << order).sum::<u64>()
     };

@@ -2,12 +2,12 @@
 
 mod machine;
 
-use frames::MigrateType::{HighAtomic, Isolate, Movable, Unmovable};
-use frames::layout::Watermarks;
-use frames::placement::Placement;
-use frames::placement::linux::{Config, Linux, Pageset};
-use frames::{Frame, Layout, Order, ZoneKind};
 use machine::{Machine, zone};
+use prairie_frames::MigrateType::{HighAtomic, Isolate, Movable, Unmovable};
+use prairie_frames::layout::Watermarks;
+use prairie_frames::placement::Placement;
+use prairie_frames::placement::linux::{Config, Linux, Pageset};
+use prairie_frames::{Frame, Layout, Order, ZoneKind};
 
 fn machine(blocks: u64) -> Machine {
     Machine::new(blocks, Config::default())
@@ -73,9 +73,9 @@ fn every_cpu_has_its_own_lists() {
     let mut machine = machine(8);
     machine.set_pageset(4, 64);
     machine.allocate(0, Movable);
-    let on_cpu_3 = frames::placement::Request {
+    let on_cpu_3 = prairie_frames::placement::Request {
         migrate_type: Movable,
-        mobility: frames::Mobility::Movable,
+        mobility: prairie_frames::Mobility::Movable,
         cpu: 3,
         ..Default::default()
     };
@@ -195,9 +195,9 @@ fn a_drain_goes_by_the_type_of_then() {
     let mut machine = Machine::with_zones(zones, Config::default(), &types);
     machine.set_pageset(1, 0);
     let frame = {
-        let request = frames::placement::Request {
+        let request = prairie_frames::placement::Request {
             order: Order::new(1).unwrap(),
-            gfp_flags: frames::placement::gfp::ATOMIC_REQUEST,
+            gfp_flags: prairie_frames::placement::gfp::ATOMIC_REQUEST,
             ..Default::default()
         };
         // The fast path serves it from an ordinary pageblock.

@@ -2,12 +2,12 @@
 
 mod machine;
 
-use frames::MigrateType::{HighAtomic, Movable, Unmovable};
-use frames::layout::{Watermarks, ZoneSpan};
-use frames::placement::linux::Config;
-use frames::placement::{Request, gfp};
-use frames::{Order, ZoneKind};
 use machine::{BARE, Machine, order, zone};
+use prairie_frames::MigrateType::{HighAtomic, Movable, Unmovable};
+use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::placement::linux::Config;
+use prairie_frames::placement::{Request, gfp};
+use prairie_frames::{Order, ZoneKind};
 
 fn with_marks(kind: ZoneKind, start: u64, frames: u64, min: u64, low: u64) -> ZoneSpan {
     let watermarks = Watermarks { min, low, high: low + low / 4 };

@@ -2,11 +2,11 @@
 
 mod model;
 
-use frames::layout::{Watermarks, ZoneSpan};
-use frames::placement::lists::{Division, Lists, Reclaimability};
-use frames::placement::{Placement, Request};
-use frames::table::{Owner, mobility_of};
-use frames::{Frame, FrameTable, Layout, MigrateType, Order, Pfn, ZoneKind};
+use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::placement::lists::{Division, Lists, Reclaimability};
+use prairie_frames::placement::{Placement, Request};
+use prairie_frames::table::{Owner, mobility_of};
+use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Order, Pfn, ZoneKind};
 use proptest::prelude::*;
 
 use Reclaimability::{EasyRclm, KernNoRclm, KernRclm};

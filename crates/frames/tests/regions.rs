@@ -3,11 +3,11 @@
 mod model;
 mod regions_machine;
 
-use frames::layout::{Layout, Watermarks, ZoneSpan};
-use frames::placement::regions::{Config, Regions};
-use frames::placement::{Counter, Placement, Request, gfp};
-use frames::table::{Owner, State};
-use frames::{Frame, FrameTable, MigrateType, Mobility, Order, Pfn, ZoneKind};
+use prairie_frames::layout::{Layout, Watermarks, ZoneSpan};
+use prairie_frames::placement::regions::{Config, Regions};
+use prairie_frames::placement::{Counter, Placement, Request, gfp};
+use prairie_frames::table::{Owner, State};
+use prairie_frames::{Frame, FrameTable, MigrateType, Mobility, Order, Pfn, ZoneKind};
 use proptest::prelude::*;
 use regions_machine::{Machine, Random, order};
 

@@ -9,11 +9,11 @@
 
 mod regions_machine;
 
-use frames::layout::Watermarks;
-use frames::placement::Placement;
-use frames::placement::regions::{Config, Region};
-use frames::table::Owner;
-use frames::{MigrateType, Order, ZoneKind};
+use prairie_frames::layout::Watermarks;
+use prairie_frames::placement::Placement;
+use prairie_frames::placement::regions::{Config, Region};
+use prairie_frames::table::Owner;
+use prairie_frames::{MigrateType, Order, ZoneKind};
 use regions_machine::{Machine, Random, order, zone};
 
 /// Blocks that are in use, each with its order.

@@ -2,12 +2,12 @@
 
 mod regions_machine;
 
-use frames::contiguity::{Blocks, Unknown, potential_blocks};
-use frames::layout::Watermarks;
-use frames::placement::regions::{Config, Region};
-use frames::placement::{Placement, gfp};
-use frames::table::Owner;
-use frames::{Frame, MigrateType, Mobility, Order, Pfn, ZoneKind};
+use prairie_frames::contiguity::{Blocks, Unknown, potential_blocks};
+use prairie_frames::layout::Watermarks;
+use prairie_frames::placement::regions::{Config, Region};
+use prairie_frames::placement::{Placement, gfp};
+use prairie_frames::table::Owner;
+use prairie_frames::{Frame, MigrateType, Mobility, Order, Pfn, ZoneKind};
 use regions_machine::{Machine, PAGEBLOCK, Random, order, zone};
 
 const SINGLE: Order = Order::BASE;
@@ -221,7 +221,7 @@ fn the_border_stays_where_it_is_for_who_can_do_without() {
 
 #[test]
 fn zones_are_limits() {
-    let reserve = |mut span: frames::layout::ZoneSpan, kept: [u64; 6]| {
+    let reserve = |mut span: prairie_frames::layout::ZoneSpan, kept: [u64; 6]| {
         span.lowmem_reserve = kept;
         span.watermarks = Watermarks { min: 8, low: 10, high: 12 };
         span

@@ -5,10 +5,10 @@ mod regions_machine;
 
 use std::collections::BTreeMap;
 
-use frames::placement::regions::resizer::{Resize, Tuning};
-use frames::placement::regions::{Config, Region};
-use frames::table::Owner;
-use frames::{Frame, MigrateType, Mobility, Order, ZoneKind};
+use prairie_frames::placement::regions::resizer::{Resize, Tuning};
+use prairie_frames::placement::regions::{Config, Region};
+use prairie_frames::table::Owner;
+use prairie_frames::{Frame, MigrateType, Mobility, Order, ZoneKind};
 use proptest::prelude::*;
 use regions_machine::{Machine, PAGEBLOCK, Random, zone};
 

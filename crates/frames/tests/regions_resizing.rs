@@ -5,11 +5,11 @@ mod regions_machine;
 
 use std::collections::BTreeMap;
 
-use frames::placement::regions::{Config, Hardware, Region, Regions};
-use frames::placement::stepwise::Stepwise;
-use frames::placement::{Placement, Request};
-use frames::table::{Owner, mobility_of};
-use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, ZoneKind};
+use prairie_frames::placement::regions::{Config, Hardware, Region, Regions};
+use prairie_frames::placement::stepwise::Stepwise;
+use prairie_frames::placement::{Placement, Request};
+use prairie_frames::table::{Owner, mobility_of};
+use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, ZoneKind};
 use proptest::prelude::*;
 use regions_machine::{Machine, PAGEBLOCK, order, zone};
 
@@ -145,7 +145,7 @@ fn hardware_lets_the_border_pass_unmovable_pages() {
 /// Movable memory above the border can be compacted as Linux does it, and nothing else moves.
 #[test]
 fn compaction_works_above_the_border() {
-    use frames::compaction::{Compactor, Plain};
+    use prairie_frames::compaction::{Compactor, Plain};
     let mut m = machine(16, 4, |_| {});
     let kernel: Vec<Owner> = (0..1024).map(|_| m.allocate(SINGLE, Unmovable).unwrap()).collect();
     let pages: Vec<Owner> = (0..12 * 512).map(|_| m.allocate(SINGLE, Movable).unwrap()).collect();

@@ -1,13 +1,13 @@
 //! Many single frames at once are the same frames, in the same order, as one by one; and frames in a
 //! row that leave a per-CPU list together leave what one by one would have left.
 
-use frames::layout::{Layout, Watermarks, ZoneSpan};
-use frames::placement::linux::{Config, Linux, Pageset};
-use frames::placement::regions::{self, Regions};
-use frames::placement::stepwise::Stepwise;
-use frames::placement::{Placement, Request};
-use frames::table::{Owner, mobility_of};
-use frames::{Frame, FrameTable, MigrateType, Order, Pfn, ZoneKind};
+use prairie_frames::layout::{Layout, Watermarks, ZoneSpan};
+use prairie_frames::placement::linux::{Config, Linux, Pageset};
+use prairie_frames::placement::regions::{self, Regions};
+use prairie_frames::placement::stepwise::Stepwise;
+use prairie_frames::placement::{Placement, Request};
+use prairie_frames::table::{Owner, mobility_of};
+use prairie_frames::{Frame, FrameTable, MigrateType, Order, Pfn, ZoneKind};
 use proptest::prelude::*;
 
 /// Frames of the machine, and of its lower zone.

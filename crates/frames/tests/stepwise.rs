@@ -2,17 +2,17 @@
 //! their address come back.
 #![allow(missing_docs)]
 
-use frames::layout::{Watermarks, ZoneSpan};
-use frames::placement::buddy::Buddy;
-use frames::placement::linux::Linux;
-use frames::placement::lists::{Division, Lists};
-use frames::placement::regions::Regions;
-use frames::placement::stepwise::Stepwise;
-use frames::placement::zonelist::Depth;
-use frames::placement::zones::{Kernelcore, Zones};
-use frames::placement::{Placement, Request, gfp};
-use frames::table::State;
-use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
+use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::placement::buddy::Buddy;
+use prairie_frames::placement::linux::Linux;
+use prairie_frames::placement::lists::{Division, Lists};
+use prairie_frames::placement::regions::Regions;
+use prairie_frames::placement::stepwise::Stepwise;
+use prairie_frames::placement::zonelist::Depth;
+use prairie_frames::placement::zones::{Kernelcore, Zones};
+use prairie_frames::placement::{Placement, Request, gfp};
+use prairie_frames::table::State;
+use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
 
 const MARKS: Watermarks = Watermarks { min: 1024, low: 1280, high: 1536 };
 const FRAMES: u64 = 64 * 512;

@@ -2,11 +2,11 @@
 
 mod model;
 
-use frames::layout::{Watermarks, ZoneSpan};
-use frames::placement::superpageblocks::{Config, Superpageblocks};
-use frames::placement::{Placement, Request};
-use frames::table::{Owner, mobility_of};
-use frames::{Frame, FrameTable, Layout, MigrateType, Order, Pfn, ZoneKind};
+use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::placement::superpageblocks::{Config, Superpageblocks};
+use prairie_frames::placement::{Placement, Request};
+use prairie_frames::table::{Owner, mobility_of};
+use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Order, Pfn, ZoneKind};
 use proptest::prelude::*;
 
 use MigrateType::{Movable, Reclaimable, Unmovable};
@@ -72,7 +72,8 @@ impl Machine {
         self.placement.validate(&self.table);
         // Clean is what has no unmovable frame.
         let blocks = self.table.blocks();
-        let spoiled = |gib: &[frames::BlockCounts]| gib.iter().any(|block| block.is_spoiled());
+        let spoiled =
+            |gib: &[prairie_frames::BlockCounts]| gib.iter().any(|block| block.is_spoiled());
         let with_unmovable = blocks.chunks(512).filter(|gib| spoiled(gib)).count();
         assert!(with_unmovable <= self.placement.clean_and_tainted().1);
     }
@@ -109,7 +110,7 @@ impl Placement for Maintained {
     fn cached_frames(&self) -> u64 {
         self.0.cached_frames()
     }
-    fn counters(&self) -> Vec<frames::placement::Counter> {
+    fn counters(&self) -> Vec<prairie_frames::placement::Counter> {
         self.0.counters()
     }
     fn validate(&self, table: &FrameTable) {

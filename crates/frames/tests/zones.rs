@@ -2,12 +2,12 @@
 
 mod model;
 
-use frames::layout::{Watermarks, ZoneSpan};
-use frames::placement::buddy::Buddy;
-use frames::placement::zones::{Kernelcore, Zones};
-use frames::placement::{Placement, Request};
-use frames::table::{Owner, mobility_of};
-use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
+use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::placement::buddy::Buddy;
+use prairie_frames::placement::zones::{Kernelcore, Zones};
+use prairie_frames::placement::{Placement, Request};
+use prairie_frames::table::{Owner, mobility_of};
+use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
 use proptest::prelude::*;
 
 const MIB: u64 = 256;
@@ -37,7 +37,7 @@ fn x86() -> Layout {
 /// Kinds and sizes in MiB.
 fn sizes(layout: &Layout, kernelcore: Option<Kernelcore>) -> Vec<(ZoneKind, u64)> {
     let zones = Zones::new(layout, Order::LARGEST_FREE, kernelcore);
-    let size = |zone: &frames::layout::Zone| u64::from(zone.end.0 - zone.start.0) / MIB;
+    let size = |zone: &prairie_frames::layout::Zone| u64::from(zone.end.0 - zone.start.0) / MIB;
     zones.layout().zones().iter().map(|zone| (zone.span.kind, size(zone))).collect()
 }
 

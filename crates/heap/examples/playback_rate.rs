@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use heap::driver::{Driver, Load, Settings, Sizes};
 use heap::playback::{Options, Playback, Release, System};
+use prairie_trace::page_heap::{Event, Reader};
 use rustix::time::{ClockId, clock_gettime};
-use trace::page_heap::{Event, Reader};
 
 /// Calls of the driver that are timed.
 const EVENTS: usize = 20_000_000;

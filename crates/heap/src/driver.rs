@@ -13,8 +13,8 @@ pub mod central;
 pub mod load;
 pub mod sizes;
 
-use trace::page_heap::{Call, Event};
-use trace::random::SplitMix64;
+use prairie_trace::page_heap::{Call, Event};
+use prairie_trace::random::SplitMix64;
 
 use central::Central;
 pub use load::Load;

@@ -22,8 +22,8 @@ pub use player::Totals;
 pub use samples::{Means, Sample};
 pub use system::System;
 
+use prairie_trace::page_heap::Event;
 use serde::Serialize;
-use trace::page_heap::Event;
 
 use crate::page_heap::PageHeapStats;
 use names::Names;

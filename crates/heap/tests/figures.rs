@@ -3,7 +3,7 @@
 use heap::Pages;
 use heap::driver::{Driver, Load, Settings, Sizes};
 use heap::playback::{Options, Playback, Release, Results, Sample, System, SystemResults};
-use trace::page_heap::Event;
+use prairie_trace::page_heap::Event;
 
 const MIB: f64 = (1 << 20) as f64;
 

@@ -8,9 +8,9 @@ use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
-use frames::Order;
-use host::layout::Layout;
-use host::{FrameOptions, FrameTally, Roots, Survey};
+use prairie_frames::Order;
+use prairie_host::layout::Layout;
+use prairie_host::{FrameOptions, FrameTally, Roots, Survey};
 
 const PATH: &str = "/proc/kpageflags";
 
@@ -28,21 +28,21 @@ fn bare_loop() -> io::Result<u64> {
 }
 
 /// Reads the file into runs and counts these, without any text or process.
-fn encode(threads: usize) -> Result<u64, host::Error> {
-    let options = host::kpageflags::Options {
+fn encode(threads: usize) -> Result<u64, prairie_host::Error> {
+    let options = prairie_host::kpageflags::Options {
         threads,
-        clock: &host::reader::monotonic_ns,
+        clock: &prairie_host::reader::monotonic_ns,
         interrupted: &AtomicBool::new(false),
         progress: &mut |_| {},
     };
     let all = std::slice::from_ref(&(0..u64::MAX));
-    host::kpageflags::read(PATH.as_ref(), all, options, &mut |_| {})
+    prairie_host::kpageflags::read(PATH.as_ref(), all, options, &mut |_| {})
 }
 
 /// The whole of `prairie survey`: texts, processes, frames, classes, measures.
-fn survey(threads: usize) -> Result<u64, host::Error> {
+fn survey(threads: usize) -> Result<u64, prairie_host::Error> {
     let roots = Roots::live();
-    let mut capture = host::capture_texts(&roots, 20)?;
+    let mut capture = prairie_host::capture_texts(&roots, 20)?;
     let mut tally = FrameTally::new(Layout::of(&capture)?, Order::HUGE);
     let mut frames = 0;
     let mut counted = Ok(());
@@ -51,7 +51,7 @@ fn survey(threads: usize) -> Result<u64, host::Error> {
         interrupted: &AtomicBool::new(false),
         progress: &mut |done, _| frames = done,
     };
-    host::read_frames(&roots, &mut capture, options, &mut |runs| {
+    prairie_host::read_frames(&roots, &mut capture, options, &mut |runs| {
         if counted.is_ok() {
             counted = runs.iter().try_for_each(|run| tally.push(*run));
         }

@@ -1,6 +1,6 @@
 //! Memory cut into equal cells, for a picture: what fills each, zone by zone.
 
-use frames::{Mobility, Order, Pfn};
+use prairie_frames::{Mobility, Order, Pfn};
 
 use crate::layout::{Layout, ZoneRun};
 use crate::{Capture, Classifier, Error, FrameClass, ZoneId};

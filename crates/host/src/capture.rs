@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use frames::Pfn;
+use prairie_frames::Pfn;
 use serde::{Deserialize, Serialize};
 
 use crate::PageFlags;

@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use frames::Mobility;
+use prairie_frames::Mobility;
 use serde::Serialize;
 
 use crate::PageFlags;

@@ -1,7 +1,7 @@
 //! Classes of frames in a stream of runs: what a frame's own flags leave open, its neighbours
 //! decide.
 
-use frames::{Mobility, Order, Pfn};
+use prairie_frames::{Mobility, Order, Pfn};
 
 use crate::{Error, FrameClass, FrameRun, PageFlags};
 

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use frames::Pfn;
+use prairie_frames::Pfn;
 
 use crate::{Error, FrameRun, PageFlags};
 

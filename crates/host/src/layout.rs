@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use frames::Pfn;
+use prairie_frames::Pfn;
 
 use crate::texts::zoneinfo::ZoneInfo;
 use crate::texts::{ZoneId, iomem, zoneinfo};

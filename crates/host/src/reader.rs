@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
-use frames::Pfn;
+use prairie_frames::Pfn;
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::classify::SECTION;
@@ -244,7 +244,7 @@ mod tests {
         let far = 1 << 33;
         let ranges = ranges_to_read(&zones(&[(far + 5, 1000), (0, 1 << 20), (1 << 21, 5)]));
         assert_eq!(ranges, [0..(1 << 21) + SECTION.frames(), far..u64::MAX]);
-        let id = ZoneId { node: 0, kind: frames::ZoneKind::Normal };
+        let id = ZoneId { node: 0, kind: prairie_frames::ZoneKind::Normal };
         assert_eq!(zones(&[(far, 1)])[0].id, id);
     }
 }

@@ -4,15 +4,15 @@
 mod common;
 
 use common::{drawn, drawn_coarse, flags, one_zone, run};
-use frames::Order;
-use host::{BlockMap, Capture, FrameClass, PageFlags, Survey};
+use prairie_frames::Order;
+use prairie_host::{BlockMap, Capture, FrameClass, PageFlags, Survey};
 
-fn frames_of(capture: &Capture) -> host::survey::FrameReport {
+fn frames_of(capture: &Capture) -> prairie_host::survey::FrameReport {
     Survey::of(capture).unwrap().frames.unwrap()
 }
 
 /// A letter a pageblock; capitals have one frame of slab at their start.
-fn blocks(map: &str) -> Vec<host::FrameRun> {
+fn blocks(map: &str) -> Vec<prairie_host::FrameRun> {
     let mut frames = Vec::new();
     for (i, letter) in (0..).zip(map.chars().filter(|letter| !letter.is_whitespace())) {
         let start = i * 512;
@@ -167,10 +167,13 @@ fn the_map_shows_what_fills_each_cell() {
 #[test]
 fn what_cannot_be_is_refused() {
     let overlap = one_zone(vec![run(0, 10, flags('a')), run(5, 10, flags('a'))], "0");
-    assert!(matches!(Survey::of(&overlap), Err(host::Error::RunOrder { start: 5, end: 10 })));
+    assert!(matches!(
+        Survey::of(&overlap),
+        Err(prairie_host::Error::RunOrder { start: 5, end: 10 })
+    ));
     let mut beyond = one_zone(vec![run(0, 10, flags('a'))], "0");
     beyond.frames.as_mut().unwrap().push(run(u64::MAX - 3, 9, flags('a')));
-    assert!(matches!(Survey::of(&beyond), Err(host::Error::FrameLimit { .. })));
+    assert!(matches!(Survey::of(&beyond), Err(prairie_host::Error::FrameLimit { .. })));
     let mut pages = one_zone(Vec::new(), "0");
     pages.page_bytes = 65536;
     assert_eq!(

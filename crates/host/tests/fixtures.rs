@@ -5,10 +5,10 @@
 mod common;
 
 use common::{fixture, take};
-use frames::Order;
-use host::layout::Layout;
-use host::texts::{buddyinfo, iomem, pagetypeinfo, zoneinfo};
-use host::{Capture, FrameClass, FrameOptions, FrameTally, Roots, Survey};
+use prairie_frames::Order;
+use prairie_host::layout::Layout;
+use prairie_host::texts::{buddyinfo, iomem, pagetypeinfo, zoneinfo};
+use prairie_host::{Capture, FrameClass, FrameOptions, FrameTally, Roots, Survey};
 
 fn captured() -> Capture {
     take(&Roots::at(&fixture("linux-6.18/proc"))).unwrap()
@@ -57,7 +57,7 @@ fn free_lists_and_types_tell_the_same() {
     let zones = buddyinfo::parse(&capture.files[buddyinfo::FILE]).unwrap();
     let types = pagetypeinfo::parse(&capture.files[pagetypeinfo::FILE]).unwrap();
     assert_eq!(types.pageblock_order, Order::HUGE);
-    for zone in zones.iter().filter(|zone| zone.id.kind != frames::ZoneKind::Normal) {
+    for zone in zones.iter().filter(|zone| zone.id.kind != prairie_frames::ZoneKind::Normal) {
         let rows = types.free.iter().filter(|row| row.id == zone.id);
         let sum = |order: usize| rows.clone().map(|row| row.blocks[order]).sum::<u64>();
         assert_eq!((0..11).map(sum).collect::<Vec<_>>(), zone.blocks, "{}", zone.id);
@@ -104,14 +104,17 @@ fn what_is_missing_is_said_with_its_remedy() {
     assert_eq!(capture.left_out.last().unwrap().remedy, "a kernel with CONFIG_PROC_PAGE_MONITOR");
     let survey = Survey::of(&capture).unwrap();
     assert_eq!(survey.left_out, capture.left_out);
-    assert!(matches!(take(&Roots::at(&dir.path().join("none"))), Err(host::Error::Io { .. })));
+    assert!(matches!(
+        take(&Roots::at(&dir.path().join("none"))),
+        Err(prairie_host::Error::Io { .. })
+    ));
 }
 
 #[test]
 fn streaming_gives_the_same_survey() {
     let roots = Roots::at(&fixture("linux-6.18/proc"));
     let kept = captured();
-    let mut streamed = host::capture_texts(&roots, 5).unwrap();
+    let mut streamed = prairie_host::capture_texts(&roots, 5).unwrap();
     let mut tally = FrameTally::new(Layout::of(&streamed).unwrap(), Order::HUGE);
     let (mut seen, mut told) = (0, 0);
     let options = FrameOptions {
@@ -119,7 +122,7 @@ fn streaming_gives_the_same_survey() {
         interrupted: &std::sync::atomic::AtomicBool::new(false),
         progress: &mut |frames, of| (seen, told) = (frames, of),
     };
-    host::read_frames(&roots, &mut streamed, options, &mut |runs| {
+    prairie_host::read_frames(&roots, &mut streamed, options, &mut |runs| {
         runs.iter().for_each(|run| tally.push(*run).unwrap());
     })
     .unwrap();
@@ -128,7 +131,7 @@ fn streaming_gives_the_same_survey() {
     assert!(streamed.frames.is_none());
     let counts = tally.finish();
     assert_eq!(Survey::with_counts(&streamed, Some(&counts)).unwrap(), Survey::of(&kept).unwrap());
-    assert_eq!(counts.map, host::BlockMap::of(&kept, Order::HUGE).unwrap().unwrap());
+    assert_eq!(counts.map, prairie_host::BlockMap::of(&kept, Order::HUGE).unwrap().unwrap());
 }
 
 #[test]
@@ -141,7 +144,7 @@ fn the_page_on_definitions_says_what_the_code_does() {
         .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
         .collect();
     for class in FrameClass::ALL {
-        let mobility = host::survey::frame_report::mobility_name(class.mobility());
+        let mobility = prairie_host::survey::frame_report::mobility_name(class.mobility());
         let told =
             rows.iter().any(|row| row.len() == 4 && row[1] == class.label() && row[2] == mobility);
         assert!(told, "no row for {class:?}: {} and {mobility}", class.label());

@@ -6,8 +6,8 @@ mod common;
 use std::sync::LazyLock;
 
 use common::{fixture, take};
-use frames::Pfn;
-use host::{BlockMap, Capture, FrameRun, PageFlags, Roots, Survey};
+use prairie_frames::Pfn;
+use prairie_host::{BlockMap, Capture, FrameRun, PageFlags, Roots, Survey};
 use proptest::prelude::*;
 
 static CAPTURED: LazyLock<Capture> =
@@ -78,13 +78,13 @@ fn use_up(capture: &Capture) {
         Ok(survey) => drop(serde_json::to_string(&survey).unwrap()),
         Err(error) => assert!(!error.to_string().contains('\n'), "{error}"),
     }
-    let _ = BlockMap::of(capture, frames::Order::HUGE);
+    let _ = BlockMap::of(capture, prairie_frames::Order::HUGE);
 }
 
 /// What the offloader reads again and again.
 fn offload_texts(text: &str) {
-    use host::cgroup::{limit, lru_gen, memory_stat, mounts, swaps};
-    let _ = host::psi::parse("memory.pressure", text);
+    use prairie_host::cgroup::{limit, lru_gen, memory_stat, mounts, swaps};
+    let _ = prairie_host::psi::parse("memory.pressure", text);
     let _ = limit::parse("memory.high", text);
     let _ = memory_stat::parse("memory.stat", text);
     let _ = swaps::parse(text);
@@ -127,9 +127,9 @@ proptest! {
         let name = which.get(&capture.files.keys().cloned().collect::<Vec<_>>()).clone();
         capture.files.insert(name, text.clone());
         use_up(&capture);
-        let _ = host::Kallsyms::parse(&text);
-        let _ = host::texts::setting::parse("x", &text);
-        let _ = host::texts::fields::sizes("x", &text);
+        let _ = prairie_host::Kallsyms::parse(&text);
+        let _ = prairie_host::texts::setting::parse("x", &text);
+        let _ = prairie_host::texts::fields::sizes("x", &text);
         offload_texts(&text);
     }
 

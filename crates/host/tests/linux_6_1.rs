@@ -7,9 +7,9 @@ use std::fs;
 use std::path::Path;
 
 use common::{fixture, take};
-use frames::Order;
-use host::survey::FrameReport;
-use host::{BlockMap, Capture, FrameClass, Roots, Survey};
+use prairie_frames::Order;
+use prairie_host::survey::FrameReport;
+use prairie_host::{BlockMap, Capture, FrameClass, Roots, Survey};
 
 /// Writes `kpageflags` from its runs and copies the rest of `tree` beside it.
 fn unpacked() -> tempfile::TempDir {
@@ -100,7 +100,8 @@ fn holes_are_told_by_nopage_as_by_the_memory_map() {
 #[test]
 fn the_map_draws_the_hole_and_the_gigantic_page() {
     let map = BlockMap::of(&captured(), Order::HUGE).unwrap().unwrap();
-    let dma32 = map.zones.iter().find(|zone| zone.id.kind == frames::ZoneKind::Dma32).unwrap();
+    let dma32 =
+        map.zones.iter().find(|zone| zone.id.kind == prairie_frames::ZoneKind::Dma32).unwrap();
     let gigantic =
         dma32.cells.iter().filter(|cell| cell.class == FrameClass::HugetlbGigantic).count();
     assert_eq!(gigantic, 512);

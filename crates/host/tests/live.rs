@@ -4,7 +4,7 @@
 mod common;
 
 use common::take;
-use host::{Roots, Survey};
+use prairie_host::{Roots, Survey};
 
 /// The live survey, or the reason why there is none to compare.
 fn survey() -> Option<Survey> {
@@ -73,7 +73,7 @@ fn every_frame_has_one_class() {
 #[test]
 fn kernel_functions_are_found() {
     let table = match std::fs::read_to_string("/proc/kallsyms") {
-        Ok(text) => host::Kallsyms::parse(&text),
+        Ok(text) => prairie_host::Kallsyms::parse(&text),
         Err(error) => return println!("skipped: /proc/kallsyms: {error}"),
     };
     match table {

@@ -12,8 +12,8 @@
 
 use std::process::ExitCode;
 
-use migrate::address::PageSize;
-use migrate::workload::{Kind, Request};
+use prairie_migrate::address::PageSize;
+use prairie_migrate::workload::{Kind, Request};
 
 /// Sets of tags, those of a set in order of use.
 struct Sets {

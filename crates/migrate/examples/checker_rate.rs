@@ -4,8 +4,8 @@
 
 use std::num::NonZeroUsize;
 
-use migrate::check::german;
-use migrate::checker::search::Limits;
+use prairie_migrate::check::german;
+use prairie_migrate::checker::search::Limits;
 
 fn main() {
     let mut args = std::env::args().skip(1);

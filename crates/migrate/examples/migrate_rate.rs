@@ -6,10 +6,10 @@
 
 use std::process::ExitCode;
 
-use migrate::address::PageSize;
-use migrate::params::Params;
-use migrate::sim::{Outcome, Plan, Simulation};
-use migrate::workload::Kind;
+use prairie_migrate::address::PageSize;
+use prairie_migrate::params::Params;
+use prairie_migrate::sim::{Outcome, Plan, Simulation};
+use prairie_migrate::workload::Kind;
 
 /// What to measure.
 struct Wanted {

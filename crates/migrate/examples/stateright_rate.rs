@@ -4,7 +4,7 @@
 mod adapted;
 
 use adapted::Adapted;
-use migrate::checker::german::German;
+use prairie_migrate::checker::german::German;
 use stateright::{Checker, Model};
 
 fn main() {

@@ -20,7 +20,7 @@
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
-use hostmem::{Array, equal, equal_bytes, prefetch};
+use prairie_hostmem::{Array, equal, equal_bytes, prefetch};
 
 /// The most ways that a set can have: as many words as a line of the host's cache holds.
 pub const MAX_WAYS: usize = 16;

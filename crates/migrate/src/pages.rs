@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use hostmem::prefetch;
+use prairie_hostmem::prefetch;
 
 use crate::address::{Frame, Line, PageSize, Virtual, Vpn};
 

@@ -4,7 +4,7 @@ use crate::address::{Frame, PageSize, Vpn};
 use crate::geometry::Geometry;
 use crate::lru::{Fours, MAX_WAYS, Place, Sets, Shape};
 use crate::params::Params;
-use hostmem::{Array, prefetch};
+use prairie_hostmem::{Array, prefetch};
 
 /// One level of TLB in several parts, one for each core: translations of pages, by the first base
 /// page of each.

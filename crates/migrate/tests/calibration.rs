@@ -1,9 +1,9 @@
 //! The program's half of each application's stream against recordings of the real programs under
 //! QEMU's user mode (`plugin/accesses.c`): means of a request, after the start.
 
-use migrate::address::{Kind as AccessKind, PageSize};
-use migrate::profile::{Profile, Profiler};
-use migrate::workload::{Kind, Request, of_the_program};
+use prairie_migrate::address::{Kind as AccessKind, PageSize};
+use prairie_migrate::profile::{Profile, Profiler};
+use prairie_migrate::workload::{Kind, Request, of_the_program};
 
 const REQUESTS: u64 = 400;
 

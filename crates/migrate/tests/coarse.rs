@@ -3,17 +3,17 @@
 
 use std::collections::HashSet;
 
-use migrate::check::{Finding, Layer, Result, Shape, Unsupported, safety};
-use migrate::checker::model::Model;
-use migrate::checker::search::Limits;
-use migrate::protocol::coarse::Coarse;
-use migrate::protocol::design::Design;
-use migrate::protocol::machine::Machine;
-use migrate::protocol::message::Messages;
-use migrate::protocol::message::state::{self as message, Phase};
-use migrate::protocol::state::{self as plain, Invalidation, Request};
-use migrate::protocol::table::Caching;
-use migrate::protocol::variant::Variant;
+use prairie_migrate::check::{Finding, Layer, Result, Shape, Unsupported, safety};
+use prairie_migrate::checker::model::Model;
+use prairie_migrate::checker::search::Limits;
+use prairie_migrate::protocol::coarse::Coarse;
+use prairie_migrate::protocol::design::Design;
+use prairie_migrate::protocol::machine::Machine;
+use prairie_migrate::protocol::message::Messages;
+use prairie_migrate::protocol::message::state::{self as message, Phase};
+use prairie_migrate::protocol::state::{self as plain, Invalidation, Request};
+use prairie_migrate::protocol::table::Caching;
+use prairie_migrate::protocol::variant::Variant;
 
 fn finding(layer: Layer, size: (u8, u8, u8), design: Design) -> Finding {
     let (cores, devices, lines) = size;
@@ -86,13 +86,13 @@ impl<const C: usize, const D: usize, const L: usize> Beside for message::State<C
     }
 }
 
-/// The argument of [`migrate::protocol::coarse`] itself: every state that is left can be reached
+/// The argument of [`prairie_migrate::protocol::coarse`] itself: every state that is left can be reached
 /// without the reduction, and every state that can be reached, once it has settled, is one that is
 /// left with requests sent beside, by translations that their agents still have; or one in which an
 /// invalidation has not been completed that has nothing left to wait for.
 fn puts_off_requests_and_nothing_else<M>(model: M)
 where
-    M: migrate::protocol::coarse::Layer + Copy,
+    M: prairie_migrate::protocol::coarse::Layer + Copy,
     M::State: Beside,
 {
     let all = reachable(&model);

@@ -3,13 +3,13 @@
 //! are glibc's on x86-64.) A change of what is simulated changes these numbers on purpose.
 #![cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 
-use migrate::address::PageSize;
-use migrate::geometry::{Usual, has_room};
-use migrate::params::Params;
-use migrate::protocol::table::Caching;
-use migrate::sim::{Method, Migrations, Outcome, Plan, Simulation, Target};
-use migrate::software::Baseline;
-use migrate::workload::Kind;
+use prairie_migrate::address::PageSize;
+use prairie_migrate::geometry::{Usual, has_room};
+use prairie_migrate::params::Params;
+use prairie_migrate::protocol::table::Caching;
+use prairie_migrate::sim::{Method, Migrations, Outcome, Plan, Simulation, Target};
+use prairie_migrate::software::Baseline;
+use prairie_migrate::workload::Kind;
 
 /// Small caches and TLBs, so that everything overflows in a short run.
 const MACHINE: &str = "

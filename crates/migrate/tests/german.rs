@@ -1,7 +1,7 @@
 //! The checker, believed only because independent checkers count the same.
 
-use migrate::checker::german::German;
-use migrate::checker::search::{Limits, search};
+use prairie_migrate::checker::german::German;
+use prairie_migrate::checker::search::{Limits, search};
 
 fn states<const N: usize>(symmetry: bool) -> (u64, u64) {
     let outcome = search(&German::<N> { symmetry }, Limits::default(), &mut |_| true);

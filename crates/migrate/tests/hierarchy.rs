@@ -1,13 +1,13 @@
 //! The memory hierarchy against latencies worked out by hand, a naive model of caches, and its own
 //! invariants under random traffic.
 
-use migrate::address::{Access, Frame, Kind, Line, PageSize, Virtual};
-use migrate::cache::{Found, Private};
-use migrate::engine::Engine;
-use migrate::hierarchy::Hierarchy;
-use migrate::machine::Machine;
-use migrate::params::Params;
-use migrate::protocol::table::{Caching, Refusal};
+use prairie_migrate::address::{Access, Frame, Kind, Line, PageSize, Virtual};
+use prairie_migrate::cache::{Found, Private};
+use prairie_migrate::engine::Engine;
+use prairie_migrate::hierarchy::Hierarchy;
+use prairie_migrate::machine::Machine;
+use prairie_migrate::params::Params;
+use prairie_migrate::protocol::table::{Caching, Refusal};
 use proptest::prelude::*;
 
 /// One nanosecond a cycle; L2 10, LLC 20, a hop 1 (one tile a slice), memory 100 ns load to use.
@@ -250,7 +250,7 @@ proptest! {
                 Found::L1 => 0,
                 Found::L2 => 1,
                 Found::Nowhere(at) => {
-                    caches.fill(1, at, migrate::cache::SHARED);
+                    caches.fill(1, at, prairie_migrate::cache::SHARED);
                     2
                 }
                 Found::Upgrade => unreachable!("nothing is written"),

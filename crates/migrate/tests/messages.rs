@@ -1,14 +1,14 @@
 //! The message layer: what holds of it, that it refines the transaction layer, and that mistakes
 //! in it are found.
 
-use migrate::check::{Finding, Layer, Liveness, Result, Shape, liveness, safety};
-use migrate::checker::model::Model;
-use migrate::checker::search::{Limits, search};
-use migrate::protocol::design::Design;
-use migrate::protocol::message::Messages;
-use migrate::protocol::property::Property;
-use migrate::protocol::table::Caching;
-use migrate::protocol::variant::Variant;
+use prairie_migrate::check::{Finding, Layer, Liveness, Result, Shape, liveness, safety};
+use prairie_migrate::checker::model::Model;
+use prairie_migrate::checker::search::{Limits, search};
+use prairie_migrate::protocol::design::Design;
+use prairie_migrate::protocol::message::Messages;
+use prairie_migrate::protocol::property::Property;
+use prairie_migrate::protocol::table::Caching;
+use prairie_migrate::protocol::variant::Variant;
 
 const fn shape(cores: u8, devices: u8, lines: u8) -> Shape {
     Shape { cores, devices, lines }

@@ -1,12 +1,12 @@
 //! The protocol holds at every size that a test has time for, under every reduction and without;
 //! and each mistake is found.
 
-use migrate::check::{Layer, Liveness, Result, Shape, liveness, safety};
-use migrate::checker::search::Limits;
-use migrate::protocol::design::Design;
-use migrate::protocol::property::Property;
-use migrate::protocol::table::Caching;
-use migrate::protocol::variant::Variant;
+use prairie_migrate::check::{Layer, Liveness, Result, Shape, liveness, safety};
+use prairie_migrate::checker::search::Limits;
+use prairie_migrate::protocol::design::Design;
+use prairie_migrate::protocol::property::Property;
+use prairie_migrate::protocol::table::Caching;
+use prairie_migrate::protocol::variant::Variant;
 
 const SMALL: Shape = Shape { cores: 2, devices: 1, lines: 1 };
 

@@ -4,9 +4,9 @@
 use std::path::Path;
 use std::process::Command;
 
-use migrate::check::{Layer, Result, Shape, safety};
-use migrate::checker::search::Limits;
-use migrate::protocol::design::Design;
+use prairie_migrate::check::{Layer, Result, Shape, safety};
+use prairie_migrate::checker::search::Limits;
+use prairie_migrate::protocol::design::Design;
 
 const MODEL: &str = include_str!("../murphi/contiguitas.m");
 

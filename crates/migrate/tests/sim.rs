@@ -1,13 +1,13 @@
 //! Whole runs: the same seed gives the same result, migrations end, and what the paper says of
 //! huge pages and of hardware migration comes out of small machines too.
 
-use migrate::address::PageSize;
-use migrate::paper::{Effect, Settings, Stopped};
-use migrate::params::Params;
-use migrate::protocol::table::Caching;
-use migrate::sim::{Method, Migrations, Outcome, Plan, Simulation, Target};
-use migrate::software::Baseline;
-use migrate::workload::Kind;
+use prairie_migrate::address::PageSize;
+use prairie_migrate::paper::{Effect, Settings, Stopped};
+use prairie_migrate::params::Params;
+use prairie_migrate::protocol::table::Caching;
+use prairie_migrate::sim::{Method, Migrations, Outcome, Plan, Simulation, Target};
+use prairie_migrate::software::Baseline;
+use prairie_migrate::workload::Kind;
 
 fn machine(cores: u64) -> Params {
     Params::read(&format!("[cores]\ncount = {cores}\n[llc]\nslices = {cores}\n[mesh]\ncolumns = 2"))

@@ -5,17 +5,17 @@
 mod adapted;
 
 use adapted::Adapted;
-use migrate::checker::german::German;
-use migrate::checker::search::{Limits, search};
-use migrate::protocol::design::Design;
-use migrate::protocol::machine::Machine;
-use migrate::protocol::table::Caching;
-use migrate::protocol::variant::Variant;
+use prairie_migrate::checker::german::German;
+use prairie_migrate::checker::search::{Limits, search};
+use prairie_migrate::protocol::design::Design;
+use prairie_migrate::protocol::machine::Machine;
+use prairie_migrate::protocol::table::Caching;
+use prairie_migrate::protocol::variant::Variant;
 use stateright::{Checker, Model as _};
 
 fn counts<M>(model: M) -> (u64, u64)
 where
-    M: migrate::checker::model::Model + Copy + Send + Sync + 'static,
+    M: prairie_migrate::checker::model::Model + Copy + Send + Sync + 'static,
     M::State: Send + Sync,
 {
     let ours = search(&model, Limits::default(), &mut |_| true);

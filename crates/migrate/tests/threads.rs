@@ -2,10 +2,10 @@
 
 use std::num::NonZeroUsize;
 
-use migrate::check::{Finding, Layer, Result, Shape, german, safety};
-use migrate::checker::search::Limits;
-use migrate::protocol::design::Design;
-use migrate::protocol::variant::Variant;
+use prairie_migrate::check::{Finding, Layer, Result, Shape, german, safety};
+use prairie_migrate::checker::search::Limits;
+use prairie_migrate::protocol::design::Design;
+use prairie_migrate::protocol::variant::Variant;
 
 fn threads(n: usize) -> Limits {
     Limits { threads: NonZeroUsize::new(n).unwrap(), ..Limits::default() }

@@ -2,12 +2,12 @@
 //! they like, with everything that a machine may do but give up, against a reference memory: each write puts
 //! a new value there, and every read is compared with it.
 
-use migrate::check::walk;
-use migrate::protocol::at_random::Done;
-use migrate::protocol::design::Design;
-use migrate::protocol::machine::Machine;
-use migrate::protocol::table::Caching;
-use migrate::protocol::variant::Variant;
+use prairie_migrate::check::walk;
+use prairie_migrate::protocol::at_random::Done;
+use prairie_migrate::protocol::design::Design;
+use prairie_migrate::protocol::machine::Machine;
+use prairie_migrate::protocol::table::Caching;
+use prairie_migrate::protocol::variant::Variant;
 
 fn large(caching: Caching, variant: Option<Variant>) -> Machine<8, 2, 32, 4, 8> {
     Machine { design: Design::everything(caching, variant) }

@@ -13,9 +13,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use offload::Observation;
-use offload::pressure::Pressure;
-use offload::senpai::Senpai;
+use prairie_offload::Observation;
+use prairie_offload::pressure::Pressure;
+use prairie_offload::senpai::Senpai;
 
 const PERIOD: Duration = Duration::from_secs(6);
 

@@ -5,8 +5,8 @@ mod oomd;
 use std::fs;
 use std::path::Path;
 
-use host::cgroup::{mounts, swaps};
-use host::texts::setting;
+use prairie_host::cgroup::{mounts, swaps};
+use prairie_host::texts::setting;
 use serde::Serialize;
 
 use crate::ageing::Means;

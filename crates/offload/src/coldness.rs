@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use host::cgroup::lru_gen::Node;
+use prairie_host::cgroup::lru_gen::Node;
 
 /// Memory by when it was last touched, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -89,7 +89,7 @@ fn pages(nodes: &[Node], back: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use host::cgroup::lru_gen;
+    use prairie_host::cgroup::lru_gen;
 
     fn nodes(generations: [u64; 4]) -> Vec<Node> {
         let mut text = "memcg 3 /w\n node 0\n".to_owned();

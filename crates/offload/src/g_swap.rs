@@ -46,7 +46,7 @@ impl GSwap {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use host::cgroup::MemoryStat;
+    use prairie_host::cgroup::MemoryStat;
     use std::time::Duration;
 
     #[test]

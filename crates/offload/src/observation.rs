@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use host::cgroup::MemoryStat;
+use prairie_host::cgroup::MemoryStat;
 use serde::Serialize;
 
 /// What a container showed at one instant. Counters only ever grow; controllers look at what they

@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-use host::psi::Stall;
+use prairie_host::psi::Stall;
 
 /// Its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -93,7 +93,7 @@ pub fn returned_pages(before: &Observation, now: &Observation) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use host::cgroup::MemoryStat;
+    use prairie_host::cgroup::MemoryStat;
 
     fn at(seconds: u64) -> Observation {
         Observation { at: Duration::from_secs(seconds), ..Observation::default() }

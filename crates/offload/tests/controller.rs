@@ -3,9 +3,9 @@
 
 use std::time::Duration;
 
-use host::cgroup::MemoryStat;
-use offload::ageing::{Means, Step};
-use offload::{Controller, Decision, Guard, Idle, Observation, Profile, Room, Term};
+use prairie_host::cgroup::MemoryStat;
+use prairie_offload::ageing::{Means, Step};
+use prairie_offload::{Controller, Decision, Guard, Idle, Observation, Profile, Room, Term};
 use proptest::prelude::*;
 
 const MIB: u64 = 1 << 20;

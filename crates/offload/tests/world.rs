@@ -9,10 +9,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use offload::daemon::{Daemon, Setting};
-use offload::log::{Format, Log, Verbosity};
-use offload::world::fault_alarm::FaultAlarm;
-use offload::world::lease::Leases;
+use prairie_offload::daemon::{Daemon, Setting};
+use prairie_offload::log::{Format, Log, Verbosity};
+use prairie_offload::world::fault_alarm::FaultAlarm;
+use prairie_offload::world::lease::Leases;
 use proptest::prelude::*;
 use tree::{MIB, Tree};
 
@@ -144,7 +144,8 @@ fn swap_that_is_added_late_is_seen() {
     tree.cgroup("work/a", 400 * MIB);
     tree.write_proc("swaps", "Filename Type Size Used Priority\n");
     let mut daemon = tree.daemon(RULE);
-    let guard = |daemon: &offload::daemon::Daemon| daemon.status().lock().cgroups[0].guard.clone();
+    let guard =
+        |daemon: &prairie_offload::daemon::Daemon| daemon.status().lock().cgroups[0].guard.clone();
     for step in 0..5 {
         daemon.tick(seconds(6 * step));
     }
@@ -167,7 +168,7 @@ fn a_burst_is_looked_at_within_a_period() {
     let tree = Tree::new();
     tree.cgroup("work/a", 400 * MIB);
     let mut daemon = tree.daemon(RULE);
-    let looked_at = |daemon: &offload::daemon::Daemon| daemon.containers()[0].seen.at;
+    let looked_at = |daemon: &prairie_offload::daemon::Daemon| daemon.containers()[0].seen.at;
     let mut next = seconds(0);
     for at in [0, 6, 18, 42, 66] {
         next = daemon.tick(seconds(at));

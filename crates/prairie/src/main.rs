@@ -73,6 +73,6 @@ mod tests {
 
     fn read_error() -> anyhow::Error {
         let source = std::io::Error::other("gone");
-        trace::Error::Read { path: "b".into(), source }.into()
+        prairie_trace::Error::Read { path: "b".into(), source }.into()
     }
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use report::{MapSheet, Report, Terminal, Theme, Timeline, write_atomically};
+use prairie_report::{MapSheet, Report, Terminal, Theme, Timeline, write_atomically};
 use serde::Serialize;
 
 /// Prints a report as the terminal allows.

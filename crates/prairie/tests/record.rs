@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use common::{files_in, is_root, prairie, run, stderr, stdout, wait_for_handler};
-use trace::{Columns, EventSource, Reader, What};
+use prairie_trace::{Columns, EventSource, Reader, What};
 
 /// Runs what must fail with one line on standard error and leave nothing behind; returns the line.
 fn refused(directory: &Path, arguments: &[&str]) -> String {

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::Duration;
 
-use host::PageFlags as F;
+use prairie_host::PageFlags as F;
 use serde_json::Value;
 
 use common::{is_root, prairie, run, stderr, stdout, wait_for_handler};

@@ -9,7 +9,7 @@
 
 use std::path::Path;
 
-use report::{Axis, LineChart, Series, Theme, Unit, write_atomically};
+use prairie_report::{Axis, LineChart, Series, Theme, Unit, write_atomically};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

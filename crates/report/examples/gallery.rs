@@ -5,8 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
-use report::palette::{FREE, MOVABLE, UNKNOWN, UNMOVABLE};
-use report::*;
+use prairie_report::palette::{FREE, MOVABLE, UNKNOWN, UNMOVABLE};
+use prairie_report::*;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory: PathBuf = std::env::args().nth(1).unwrap_or_else(|| ".".into()).into();

@@ -12,7 +12,7 @@ pub const NONE: &str = "–";
 /// Bytes in binary units with three significant digits: `512 B`, `2 MiB`, `23.4 GiB`.
 ///
 /// ```
-/// assert_eq!(report::number::bytes(25_125_558_681), "23.4\u{202f}GiB");
+/// assert_eq!(prairie_report::number::bytes(25_125_558_681), "23.4\u{202f}GiB");
 /// ```
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];

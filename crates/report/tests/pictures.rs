@@ -1,8 +1,8 @@
 //! Maps as SVG: small ones to the letter, larger ones by their cells.
 
+use prairie_report::palette::{FREE, MOVABLE, UNMOVABLE};
+use prairie_report::{MapClass, MapError, MapSegment, MapSheet, MapZone, MemoryMap, Paint, Theme};
 use proptest::prelude::*;
-use report::palette::{FREE, MOVABLE, UNMOVABLE};
-use report::{MapClass, MapError, MapSegment, MapSheet, MapZone, MemoryMap, Paint, Theme};
 
 fn class(name: &str, paint: Option<Paint>) -> MapClass {
     MapClass { name: name.into(), definition: String::new(), paint, letter: 'x' }

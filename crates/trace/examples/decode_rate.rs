@@ -8,8 +8,8 @@ use std::time::Instant;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use trace::generate::Workload;
-use trace::{Columns, EventSource, Metadata, Reader, Texts, What, Writer};
+use prairie_trace::generate::Workload;
+use prairie_trace::{Columns, EventSource, Metadata, Reader, Texts, What, Writer};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
@@ -45,7 +45,7 @@ fn generated(path: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
 }
 
 /// Seconds of CPU time to decode every event; their frames are summed so that none is optimised away.
-fn decode(reader: &Reader, columns: Columns) -> trace::Result<f64> {
+fn decode(reader: &Reader, columns: Columns) -> prairie_trace::Result<f64> {
     let begin = cpu_seconds();
     let mut events = reader.events(columns);
     let mut sum = 0u64;

@@ -13,8 +13,8 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
-use trace::generate::Workload;
-use trace::{Event, Metadata, Texts, What, Writer};
+use prairie_trace::generate::Workload;
+use prairie_trace::{Event, Metadata, Texts, What, Writer};
 
 const PAGE: usize = 4096;
 const FIRST_ENTRY: usize = 16;

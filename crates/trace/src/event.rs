@@ -1,6 +1,6 @@
 //! What happened to page frames, one [`Event`] at a time.
 
-use frames::{MigrateType, Order, Pfn};
+use prairie_frames::{MigrateType, Order, Pfn};
 
 use crate::GfpFlags;
 

@@ -4,7 +4,7 @@
 //! the page allocator's rules (a block is handed out once, aligned, and freed whole) but they are
 //! no model of a workload; conclusions come from recordings.
 
-use frames::{MigrateType, Order, Pfn};
+use prairie_frames::{MigrateType, Order, Pfn};
 
 use crate::random::SplitMix64;
 use crate::{Event, EventSource, GfpFlags, Result, StackId, Texts, What};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use frames::{MigrateType, ZoneKind};
+use prairie_frames::{MigrateType, ZoneKind};
 
 /// `gfp_t`, as the recorded kernel numbered its bits.
 ///

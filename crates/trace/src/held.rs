@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use frames::{Order, Pfn};
+use prairie_frames::{Order, Pfn};
 
 /// An aligned block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

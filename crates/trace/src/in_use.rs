@@ -1,7 +1,7 @@
 //! Which frames are in use, as far as a stream of events tells: what shows that frees are missing
 //! from it although nothing was reported lost.
 
-use frames::{Order, Pfn};
+use prairie_frames::{Order, Pfn};
 
 use crate::{Event, What};
 
@@ -72,7 +72,7 @@ impl InUse {
 mod tests {
     use super::*;
     use crate::{GfpFlags, StackId};
-    use frames::MigrateType;
+    use prairie_frames::MigrateType;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 

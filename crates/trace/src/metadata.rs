@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use host::Capture;
+use prairie_host::Capture;
 use serde::{Deserialize, Serialize};
 
 /// The description of a trace beside its rows.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use host::Capture;
+use prairie_host::Capture;
 
 use crate::{Error, Metadata, Origin, Reader, Result, Writer};
 

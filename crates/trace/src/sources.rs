@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use frames::MigrateType;
+use prairie_frames::MigrateType;
 use serde::Serialize;
 
 use crate::attribution::Attribution;
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
     use crate::generate::Batches;
     use crate::{GfpFlags, Texts};
-    use frames::{Order, Pfn};
+    use prairie_frames::{Order, Pfn};
 
     #[test]
     fn a_history_worked_by_hand() {

@@ -6,14 +6,14 @@ use std::fs::File;
 use std::path::Path;
 
 use common::{Spelled, any_event, collect, metadata, read, write};
-use frames::{MigrateType, Order, Pfn};
-use host::{Capture, FrameRun, PageFlags};
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use proptest::prelude::*;
-use trace::{
+use prairie_frames::{MigrateType, Order, Pfn};
+use prairie_host::{Capture, FrameRun, PageFlags};
+use prairie_trace::{
     Column, Columns, Error, Event, EventSource, GfpFlags, Metadata, ROWS_IN_GROUP, Reader, StackId,
     Texts, What, Writer, snapshot,
 };
+use proptest::prelude::*;
 
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()

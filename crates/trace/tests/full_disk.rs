@@ -1,10 +1,10 @@
 //! What happens when there is no room for a trace. A process's limit on the size of files stands
 //! in for a full disk, so this test has a process to itself.
 
-use frames::{Order, Pfn};
+use prairie_frames::{Order, Pfn};
+use prairie_trace::generate::Workload;
+use prairie_trace::{Error, Event, Texts, What, Writer};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use trace::generate::Workload;
-use trace::{Error, Event, Texts, What, Writer};
 
 #[test]
 fn no_room_is_one_error_and_leaves_nothing() {
@@ -34,7 +34,7 @@ fn no_room_is_one_error_and_leaves_nothing() {
     for number in 0..100_000 {
         writer.event(&event(number), &texts).unwrap();
     }
-    let error = writer.finish(trace::Metadata::default()).unwrap_err();
+    let error = writer.finish(prairie_trace::Metadata::default()).unwrap_err();
     assert!(matches!(error, Error::Write { .. }), "{error}");
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
     setrlimit(Resource::Fsize, limit).unwrap();

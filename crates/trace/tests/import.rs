@@ -5,23 +5,23 @@ mod common;
 use std::path::Path;
 
 use common::{Spelled, collect, read};
-use frames::{MigrateType, Order, Pfn};
+use prairie_frames::{MigrateType, Order, Pfn};
+use prairie_trace::import::line::{Parsed, Tells, parse};
+use prairie_trace::import::{Imported, TextTrace, convert};
+use prairie_trace::{Error, EventSource, GfpFlags, Reader, What};
 use proptest::prelude::*;
-use trace::import::line::{Parsed, Tells, parse};
-use trace::import::{Imported, TextTrace, convert};
-use trace::{Error, EventSource, GfpFlags, Reader, What};
 
 const TRACE_CMD: &str = include_str!("fixtures/import/trace-cmd.txt");
 const PERF_SCRIPT: &str = include_str!("fixtures/import/perf-script.txt");
 const FTRACE: &str = include_str!("fixtures/import/ftrace.txt");
 
-fn events(text: &str) -> trace::Result<Vec<Spelled>> {
+fn events(text: &str) -> prairie_trace::Result<Vec<Spelled>> {
     collect(&mut TextTrace::new(Path::new("text"), text.as_bytes()))
 }
 
 /// `time cpu pid kind` of each event, in order.
 fn brief(events: &[Spelled]) -> Vec<String> {
-    let kind = |what: &What| format!("{:?}", trace::Kind::of(what));
+    let kind = |what: &What| format!("{:?}", prairie_trace::Kind::of(what));
     events
         .iter()
         .map(|Spelled(e, text)| {
@@ -45,7 +45,7 @@ fn trace_cmd_and_ftrace_tell_the_same() {
         order: Order::BASE,
         migrate_type: MigrateType::Movable,
         gfp: GfpFlags(0x14_0dca),
-        stack: trace::StackId::NONE,
+        stack: prairie_trace::StackId::NONE,
     };
     assert_eq!(found[1].0.what, first);
 }

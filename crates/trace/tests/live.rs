@@ -6,9 +6,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use host::Roots;
-use trace::record::{Options, Progress, RING_BYTES, Recorded, Until, record};
-use trace::{Columns, EventSource, Reader, Sources, What};
+use prairie_host::Roots;
+use prairie_trace::record::{Options, Progress, RING_BYTES, Recorded, Until, record};
+use prairie_trace::{Columns, EventSource, Reader, Sources, What};
 
 /// Records; `None`, with the reason printed, if this machine does not let itself be recorded.
 fn try_record(path: &Path, until: Until, stacks: bool) -> Option<Recorded> {

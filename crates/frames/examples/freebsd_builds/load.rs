@@ -2,14 +2,14 @@
 
 use std::collections::VecDeque;
 
-use frames::compaction::Plain;
-use frames::compaction::two_finger::compactd::Compactd;
-use frames::kva::{self, kernel_page};
-use frames::layout::{Layout, Watermarks, ZoneSpan};
-use frames::placement::freebsd::{Config, FreeBsd};
-use frames::placement::{ObjectPage, Placement, Request};
-use frames::table::{Owner, mobility_of};
-use frames::{Frame, FrameTable, MigrateType, Order, Pfn, ZoneKind};
+use prairie_frames::compaction::Plain;
+use prairie_frames::compaction::two_finger::compactd::Compactd;
+use prairie_frames::kva::{self, kernel_page};
+use prairie_frames::layout::{Layout, Watermarks, ZoneSpan};
+use prairie_frames::placement::freebsd::{Config, FreeBsd};
+use prairie_frames::placement::{ObjectPage, Placement, Request};
+use prairie_frames::table::{Owner, mobility_of};
+use prairie_frames::{Frame, FrameTable, MigrateType, Order, Pfn, ZoneKind};
 
 pub const FRAMES: u32 = 1 << 18;
 const MIB: u32 = 256;

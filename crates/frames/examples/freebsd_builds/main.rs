@@ -20,9 +20,9 @@ mod load;
 
 use std::fmt::Write;
 
-use frames::compaction::two_finger::compactd::{Compactd, Reading};
-use frames::placement::Placement;
 use load::{Kernel, Load, Look, Setting};
+use prairie_frames::compaction::two_finger::compactd::{Compactd, Reading};
+use prairie_frames::placement::Placement;
 
 const BUILDS: usize = 10;
 /// The daemons whose curves are written: five lines can be told apart.

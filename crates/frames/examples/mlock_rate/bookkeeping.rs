@@ -7,7 +7,7 @@
 //! in chunks of 168. What is not here is what is no data structure: locks and atomics, calls through
 //! several layers, the look-up of the mapping in its process.
 
-use frames::{Frame, Order};
+use prairie_frames::{Frame, Order};
 
 const NONE: u32 = u32::MAX;
 

@@ -18,12 +18,12 @@ use std::hint::black_box;
 use std::ops::Range;
 
 use bookkeeping::{Bookkeeping, enter_block};
-use frames::layout::{Watermarks, ZoneSpan};
-use frames::page_table::PageTable;
-use frames::placement::freebsd::{Config, FreeBsd};
-use frames::placement::stepwise::Stepwise;
-use frames::placement::{Placement, Request};
-use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
+use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::page_table::PageTable;
+use prairie_frames::placement::freebsd::{Config, FreeBsd};
+use prairie_frames::placement::stepwise::Stepwise;
+use prairie_frames::placement::{Placement, Request};
+use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
 use rustix::time::{ClockId, clock_gettime};
 
 const FRAMES: u32 = (4u64 << 30 >> 12) as u32;

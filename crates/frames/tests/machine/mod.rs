@@ -3,11 +3,11 @@
 // Each test program uses its own part of this module.
 #![allow(dead_code)]
 
-use frames::layout::{Watermarks, ZoneSpan};
-use frames::placement::linux::{Config, Linux, Pageset};
-use frames::placement::{Placement, Request, gfp};
-use frames::table::{Owner, State, mobility_of};
-use frames::{Frame, FrameTable, Layout, MigrateType, Order, Pfn, ZoneKind};
+use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::placement::linux::{Config, Linux, Pageset};
+use prairie_frames::placement::{Placement, Request, gfp};
+use prairie_frames::table::{Owner, State, mobility_of};
+use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Order, Pfn, ZoneKind};
 
 /// No per-CPU lists, so that every allocation shows what the free lists do.
 pub const BARE: Config = Config {

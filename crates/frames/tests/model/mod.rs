@@ -6,10 +6,10 @@
 // Each test program uses its own part of this module.
 #![allow(dead_code)]
 
-use frames::layout::{Watermarks, ZoneSpan};
-use frames::placement::{Counter, Placement, Request, gfp};
-use frames::table::{Owner, State, mobility_of};
-use frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
+use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::placement::{Counter, Placement, Request, gfp};
+use prairie_frames::table::{Owner, State, mobility_of};
+use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
 use proptest::prelude::*;
 
 /// What a caller may do.

@@ -3,12 +3,12 @@
 // Each test program uses its own part of this module.
 #![allow(dead_code)]
 
-use frames::layout::{Watermarks, ZoneSpan};
-use frames::placement::regions::{Config, Regions};
-use frames::placement::stepwise::Stepwise;
-use frames::placement::{Placement, Request, gfp};
-use frames::table::{Owner, State, mobility_of};
-use frames::{Frame, FrameTable, Layout, MigrateType, Order, Pfn, ZoneKind};
+use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::placement::regions::{Config, Regions};
+use prairie_frames::placement::stepwise::Stepwise;
+use prairie_frames::placement::{Placement, Request, gfp};
+use prairie_frames::table::{Owner, State, mobility_of};
+use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Order, Pfn, ZoneKind};
 
 pub const PAGEBLOCK: u32 = 512;
 

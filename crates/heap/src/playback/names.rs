@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use prairie_trace::page_heap::{Call, Event};
 use serde::Serialize;
-use trace::page_heap::{Call, Event};
 
 use crate::units::Pages;
 

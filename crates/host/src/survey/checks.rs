@@ -1,6 +1,6 @@
 //! Figures that two sources tell, side by side: whoever doubts a survey begins here.
 
-use frames::Mobility;
+use prairie_frames::Mobility;
 use serde::Serialize;
 
 use super::tally::FrameCounts;

@@ -1,7 +1,7 @@
 //! What the frames tell: contiguity there is and could be, what fills memory, what spoils it.
 
-use frames::contiguity::{Unknown, free_blocks, potential_blocks};
-use frames::{Mobility, Order};
+use prairie_frames::contiguity::{Unknown, free_blocks, potential_blocks};
+use prairie_frames::{Mobility, Order};
 use serde::Serialize;
 
 use super::spoiled::{Spoiled, UnmovableSource, unmovable_sources};
@@ -206,6 +206,6 @@ fn unusable(zones: &[&ZoneTally], order: Order) -> UnusableByFrames {
     UnusableByFrames {
         order: order.get(),
         block_bytes: order.bytes(),
-        unusable_free_space_index: frames::indices::unusable_by_blocks(free, usable),
+        unusable_free_space_index: prairie_frames::indices::unusable_by_blocks(free, usable),
     }
 }

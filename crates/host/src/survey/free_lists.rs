@@ -1,9 +1,9 @@
 //! What the free lists tell: free blocks, and the two indices of fragmentation.
 
-use frames::indices::{
+use prairie_frames::indices::{
     FreeBlocks, fragmentation_index, kernel_fragmentation_index, unusable_free_space,
 };
-use frames::{MigrateType, Order};
+use prairie_frames::{MigrateType, Order};
 use serde::Serialize;
 
 use crate::ZoneId;

@@ -13,7 +13,7 @@ pub mod spoiled;
 pub mod tally;
 mod zones;
 
-use frames::Order;
+use prairie_frames::Order;
 use serde::Serialize;
 
 pub use checks::CrossCheck;

@@ -1,7 +1,7 @@
 //! How few frames spoil how much: pageblocks with unmovable frames, and whose these are.
 
-use frames::contiguity::Unknown;
-use frames::{BlockCounts, Mobility};
+use prairie_frames::contiguity::Unknown;
+use prairie_frames::{BlockCounts, Mobility};
 use serde::Serialize;
 
 use super::ratio;

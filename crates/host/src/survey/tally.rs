@@ -1,7 +1,7 @@
 //! Counts frames as they pass: what is kept is a few words a pageblock, however fragmented the
 //! memory.
 
-use frames::{BlockCounts, Mobility, Order, Pfn};
+use prairie_frames::{BlockCounts, Mobility, Order, Pfn};
 
 use crate::block_map::{BlockMap, MapBuilder};
 use crate::layout::{Layout, ZoneRun, ZoneSpan};
@@ -124,8 +124,8 @@ impl ZoneTally {
     }
 
     /// The pageblocks as the measures of contiguity take them.
-    pub fn contiguity_blocks(&self) -> frames::contiguity::Blocks<'_> {
-        frames::contiguity::Blocks { start: self.start, counts: &self.blocks }
+    pub fn contiguity_blocks(&self) -> prairie_frames::contiguity::Blocks<'_> {
+        prairie_frames::contiguity::Blocks { start: self.start, counts: &self.blocks }
     }
 
     /// Frames that exist.

@@ -106,7 +106,7 @@ fn pageblocks(info: &pagetypeinfo::PageTypeInfo, id: ZoneId) -> Vec<PageblocksOf
         table.iter().find(|zone| zone.id == id).map(|zone| zone.blocks.clone())
     };
     let mixed = row(&info.mixed);
-    let of_type = |(migrate_type, blocks): (frames::MigrateType, u64)| PageblocksOfType {
+    let of_type = |(migrate_type, blocks): (prairie_frames::MigrateType, u64)| PageblocksOfType {
         migrate_type: migrate_type.name(),
         blocks,
         mixed_blocks: mixed

@@ -2,7 +2,7 @@
 
 use super::{ZoneId, lines};
 use crate::error::ParseError;
-use frames::Order;
+use prairie_frames::Order;
 
 /// The file, as a capture names it.
 pub const FILE: &str = "proc/buddyinfo";
@@ -55,7 +55,7 @@ pub(super) fn is_plausible(blocks: &[u64]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frames::ZoneKind;
+    use prairie_frames::ZoneKind;
     use proptest::prelude::*;
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
             blocks in prop::collection::vec(prop::collection::vec(0u64..1 << 20, 11), 0..6)
         ) {
             let mut text = String::new();
-            for (kind, blocks) in frames::ZoneKind::ALL.into_iter().zip(&blocks) {
+            for (kind, blocks) in prairie_frames::ZoneKind::ALL.into_iter().zip(&blocks) {
                 text += &format!("Node {:>4}, zone {:>8} ", 3, kind.name());
                 text.extend(blocks.iter().map(|count| format!("{count:6} ")));
                 text.push('\n');

@@ -16,8 +16,8 @@ use std::fmt;
 use std::iter;
 use std::str::FromStr;
 
-use frames::ZoneKind;
 use memchr::memchr_iter;
+use prairie_frames::ZoneKind;
 use serde::{Serialize, Serializer};
 
 use crate::error::ParseError;

@@ -1,7 +1,7 @@
 //! `/proc/pagetypeinfo`: free blocks and pageblocks by migrate type (`pagetypeinfo_show`,
 //! `mm/vmstat.c`). Root only.
 
-use frames::{MigrateType, Order};
+use prairie_frames::{MigrateType, Order};
 
 use super::{Line, ZoneId, buddyinfo, ends_early, lines};
 use crate::error::ParseError;
@@ -146,7 +146,7 @@ fn block_row(line: Line<'_>, types: &[MigrateType]) -> Result<ZonePageblocks, Pa
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frames::ZoneKind;
+    use prairie_frames::ZoneKind;
 
     const TEXT: &str = "\
 Page block order: 9

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use frames::{Order, Pfn};
+use prairie_frames::{Order, Pfn};
 
 use super::{Line, ZoneId, lines};
 use crate::error::ParseError;
@@ -227,7 +227,7 @@ fn lowmem_reserve(line: Line<'_>) -> Result<Vec<u64>, ParseError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frames::ZoneKind;
+    use prairie_frames::ZoneKind;
 
     /// Cut short from Linux 6.1: a populated zone that shows its node's counters, and one
     /// without memory.

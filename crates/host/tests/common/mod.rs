@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use frames::Pfn;
-use host::{Capture, FrameRun, Options, PageFlags, Roots};
+use prairie_frames::Pfn;
+use prairie_host::{Capture, FrameRun, Options, PageFlags, Roots};
 
 /// A run of frames with these flags.
 pub fn run(start: u64, frames: u64, flags: PageFlags) -> FrameRun {
@@ -64,7 +64,7 @@ pub fn fixture(name: &str) -> PathBuf {
 }
 
 /// A capture of the tree at `roots`, frames and all, on two threads.
-pub fn take(roots: &Roots) -> Result<Capture, host::Error> {
+pub fn take(roots: &Roots) -> Result<Capture, prairie_host::Error> {
     let options = Options {
         frames: true,
         threads: 2,
@@ -72,5 +72,5 @@ pub fn take(roots: &Roots) -> Result<Capture, host::Error> {
         interrupted: &AtomicBool::new(false),
         progress: &mut |_, _| {},
     };
-    host::capture(roots, options)
+    prairie_host::capture(roots, options)
 }

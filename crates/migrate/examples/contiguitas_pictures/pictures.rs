@@ -4,16 +4,18 @@
 
 use std::collections::BTreeSet;
 
-use migrate::check::{Counterexample, Layer, Line, Result, Shape, agents, line, liveness, safety};
-use migrate::checker::model::Model;
-use migrate::checker::search::Limits;
-use migrate::protocol::action::{Action, Verb};
-use migrate::protocol::design::Design;
-use migrate::protocol::machine::Machine;
-use migrate::protocol::message::Messages;
-use migrate::protocol::table::{Caching, Entry, Phase, Table};
-use migrate::protocol::variant::Variant;
-use report::{SequenceChart, SequenceStep, StateChart, StateEdge, Theme};
+use prairie_migrate::check::{
+    Counterexample, Layer, Line, Result, Shape, agents, line, liveness, safety,
+};
+use prairie_migrate::checker::model::Model;
+use prairie_migrate::checker::search::Limits;
+use prairie_migrate::protocol::action::{Action, Verb};
+use prairie_migrate::protocol::design::Design;
+use prairie_migrate::protocol::machine::Machine;
+use prairie_migrate::protocol::message::Messages;
+use prairie_migrate::protocol::table::{Caching, Entry, Phase, Table};
+use prairie_migrate::protocol::variant::Variant;
+use prairie_report::{SequenceChart, SequenceStep, StateChart, StateEdge, Theme};
 
 /// Every picture: the name of its file, and the SVG.
 pub fn all() -> Vec<(&'static str, String)> {

@@ -1,6 +1,6 @@
 //! The last-level cache and its directory.
 
-use hostmem::{Array, prefetch};
+use prairie_hostmem::{Array, prefetch};
 
 use super::Cache;
 use crate::address::Line;

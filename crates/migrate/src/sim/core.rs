@@ -1,6 +1,6 @@
 //! What one core is doing.
 
-use hostmem::prefetch;
+use prairie_hostmem::prefetch;
 
 use super::Plan;
 use crate::address::Access;

@@ -1,6 +1,6 @@
 //! Our models as Stateright's.
 
-use migrate::checker::model::Model;
+use prairie_migrate::checker::model::Model;
 
 /// A model of ours, for Stateright.
 pub struct Adapted<M>(pub M);

@@ -16,7 +16,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use host::cgroup::MemoryStat;
+use prairie_host::cgroup::MemoryStat;
 
 use super::Daemon;
 use super::container::Container;

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use host::texts::fields;
+use prairie_host::texts::fields;
 
 /// Clears the accessed bits of all processes in the cgroup and below. Returns how many processes
 /// let it happen.

@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use host::ParseError;
-use host::cgroup::{Limit, MemoryStat, limit, memory_stat};
-use host::psi;
+use prairie_host::ParseError;
+use prairie_host::cgroup::{Limit, MemoryStat, limit, memory_stat};
+use prairie_host::psi;
 
 use super::file::{Buffer, Held, is_gone};
 use crate::observation::{Observation, Room};

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use host::cgroup::lru_gen::{self, Node};
+use prairie_host::cgroup::lru_gen::{self, Node};
 
 use super::file::{Buffer, Held, Words};
 

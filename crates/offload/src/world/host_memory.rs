@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use host::cgroup::swaps::{self, Swap};
+use prairie_host::cgroup::swaps::{self, Swap};
 use serde::Serialize;
 
 use super::file::{Buffer, Held};

@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use host::cgroup::limit;
+use prairie_host::cgroup::limit;
 
 use super::file::Held;
 use super::guardian::{Hold, LIMITS};

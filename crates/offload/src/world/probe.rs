@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use host::cgroup::mounts;
+use prairie_host::cgroup::mounts;
 
 use crate::ageing::Means;
 

@@ -11,7 +11,7 @@ use super::accessed_bits;
 use super::file::{Buffer, Held, Words};
 use super::generations::Eviction;
 use super::lease::Leases;
-use host::cgroup::limit;
+use prairie_host::cgroup::limit;
 
 /// Something to be done for a cgroup that may take the kernel long.
 #[derive(Debug)]

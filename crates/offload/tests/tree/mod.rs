@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use offload::config::Config;
-use offload::daemon::{Daemon, Setting};
-use offload::log::{Format, Log, Verbosity};
-use offload::world::lease::Leases;
-use offload::world::probe::{Host, Paths};
+use prairie_offload::config::Config;
+use prairie_offload::daemon::{Daemon, Setting};
+use prairie_offload::log::{Format, Log, Verbosity};
+use prairie_offload::world::lease::Leases;
+use prairie_offload::world::probe::{Host, Paths};
 
 pub const MIB: u64 = 1 << 20;
 

@@ -7,13 +7,13 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use flate2::read::GzDecoder;
-use lab::exact::recording::Recording;
-use lab::exact::snapshot::Snapshot;
-use lab::exact::{self, Fidelity};
-use report::Report;
+use prairie_replay::exact::recording::Recording;
+use prairie_replay::exact::snapshot::Snapshot;
+use prairie_replay::exact::{self, Fidelity};
+use prairie_report::Report;
+use prairie_trace::import::Imported;
+use prairie_trace::{Columns, EventSource, Reader};
 use serde::Serialize;
-use trace::import::Imported;
-use trace::{Columns, EventSource, Reader};
 
 use super::survey;
 use crate::output;

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use report::number;
+use prairie_report::number;
+use prairie_trace::Reader;
 use serde::Serialize;
-use trace::Reader;
 
 use crate::{interrupt, output, progress};
 
@@ -55,7 +55,7 @@ struct Document {
     file: PathBuf,
     file_bytes: u64,
     /// What the other tool's trace was.
-    origin: trace::Origin,
+    origin: prairie_trace::Origin,
     events: u64,
     /// Events that the other tool says it lost.
     lost_events: u64,
@@ -66,7 +66,7 @@ struct Document {
 /// Converts, and says what came of it.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     let bar = progress::bar(None, "Reading events");
-    let converted = trace::import::convert_while(&args.from, &args.output, &mut |events| {
+    let converted = prairie_trace::import::convert_while(&args.from, &args.output, &mut |events| {
         bar.set_position(events);
         !interrupted.load(Ordering::Relaxed)
     });

@@ -83,7 +83,7 @@ impl Args {
 
 fn restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     use anyhow::Context;
-    let restored = offload::world::guardian::restore_record(&args.leases)
+    let restored = prairie_offload::world::guardian::restore_record(&args.leases)
         .with_context(|| args.leases.display().to_string())?;
     if restored.restored > 0 {
         eprintln!("prairie: {} limits put back", restored.restored);
@@ -93,6 +93,6 @@ fn restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
 
 /// The guardian: the daemon starts it with a pipe as its standard input.
 fn guard() -> anyhow::Result<ExitCode> {
-    offload::world::guardian::watch(std::io::stdin().lock());
+    prairie_offload::world::guardian::watch(std::io::stdin().lock());
     Ok(ExitCode::SUCCESS)
 }

@@ -9,8 +9,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use host::psi::{self, Pressure};
-use offload::world::probe::Paths;
+use prairie_host::psi::{self, Pressure};
+use prairie_offload::world::probe::Paths;
 use serde::Serialize;
 
 use crate::{interrupt, output};

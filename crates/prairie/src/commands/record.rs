@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use host::Roots;
 use indicatif::{ProgressBar, ProgressStyle};
-use report::number;
+use prairie_host::Roots;
+use prairie_report::number;
+use prairie_trace::record::{Options, Progress, RING_BYTES, Recorded, Until};
+use prairie_trace::{Metadata, Reader};
 use serde::Serialize;
-use trace::record::{Options, Progress, RING_BYTES, Recorded, Until};
-use trace::{Metadata, Reader};
 
 use crate::{interrupt, output, progress};
 
@@ -134,10 +134,10 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
             bar.show(progress);
         },
     };
-    let recorded = trace::record::record(&args.output, options);
+    let recorded = prairie_trace::record::record(&args.output, options);
     bar.clear();
     let recorded = match recorded {
-        Err(trace::Error::Record { .. }) if interrupt::requested() && !began => {
+        Err(prairie_trace::Error::Record { .. }) if interrupt::requested() && !began => {
             eprintln!("prairie: interrupted");
             return Ok(ExitCode::from(interrupt::EXIT_CODE));
         }
@@ -175,7 +175,7 @@ fn until(args: &Args) -> Until {
 fn summary(path: &Path, recorded: &Recorded, reader: &Reader, interrupted: &AtomicBool) -> Summary {
     let recording = reader.metadata().recording.as_ref();
     let duration_ns = recording.map_or(0, |r| r.ended_ns.saturating_sub(r.started_ns));
-    let trace::Summary { bytes, frame_runs, events } = recorded.summary;
+    let prairie_trace::Summary { bytes, frame_runs, events } = recorded.summary;
     Summary {
         file: path.to_owned(),
         file_bytes: bytes,

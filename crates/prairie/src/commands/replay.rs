@@ -6,19 +6,19 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use frames::layout::{Watermarks, ZoneSpan};
-use frames::placement::zones::Kernelcore;
-use frames::{Pfn, ZoneKind};
-use lab::compare::{self, ZoneDistance};
-use lab::found::Found;
-use lab::replay::Initial;
-use lab::run::{self, Results};
-use lab::system::SystemName;
-use report::write_atomically;
+use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::placement::zones::Kernelcore;
+use prairie_frames::{Pfn, ZoneKind};
+use prairie_model::system::SystemName;
+use prairie_replay::compare::{self, ZoneDistance};
+use prairie_replay::found::Found;
+use prairie_replay::replay::Initial;
+use prairie_replay::run::{self, Results};
+use prairie_report::write_atomically;
+use prairie_trace::import::Imported;
+use prairie_trace::import::gfp_names::Renumbering;
+use prairie_trace::{Columns, EventSource, Metadata, Reader, Recording};
 use serde::Serialize;
-use trace::import::Imported;
-use trace::import::gfp_names::Renumbering;
-use trace::{Columns, EventSource, Metadata, Reader, Recording};
 
 use super::{against, survey};
 use crate::view::replay as view;
@@ -205,7 +205,8 @@ fn finish(
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
     if let Some(path) = &args.out {
-        let rows = lab::results::to_parquet(results).context("the samples as Parquet")?;
+        let rows =
+            prairie_replay::results::to_parquet(results).context("the samples as Parquet")?;
         write_atomically(path, &rows)?;
         eprintln!("prairie: wrote {}", path.display());
     }
@@ -258,10 +259,13 @@ fn replay_recording(
 }
 
 /// The machine as it was before the recording.
-pub(super) fn found_before(reader: &Reader, before: &host::Capture) -> anyhow::Result<Found> {
-    let frames = reader.frame_runs().collect::<trace::Result<Vec<_>>>()?;
+pub(super) fn found_before(
+    reader: &Reader,
+    before: &prairie_host::Capture,
+) -> anyhow::Result<Found> {
+    let frames = reader.frame_runs().collect::<prairie_trace::Result<Vec<_>>>()?;
     let frames = (!frames.is_empty()).then_some(frames);
-    Ok(Found::of(&host::Capture { frames, ..before.clone() })?)
+    Ok(Found::of(&prairie_host::Capture { frames, ..before.clone() })?)
 }
 
 fn replay_import(
@@ -323,7 +327,7 @@ fn distance(
     found: &Found,
     metadata: &Metadata,
     results: &Results,
-) -> Result<Vec<ZoneDistance>, host::Error> {
+) -> Result<Vec<ZoneDistance>, prairie_host::Error> {
     let linux = results.systems.iter().find(|system| {
         system.system == SystemName::Linux.name() && system.initial == Initial::AsFound
     });

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::bail;
 use indicatif::ProgressBar;
+use prairie_trace::{Column, Columns, Event, EventSource, Reader, Sources, Texts};
 use serde::Serialize;
-use trace::{Column, Columns, Event, EventSource, Reader, Sources, Texts};
 
 use super::survey::{directory_exists, generated_by};
 use crate::view::sources as view;
@@ -115,7 +115,7 @@ struct Watched<'a, S> {
 }
 
 impl<S: EventSource> EventSource for Watched<'_, S> {
-    fn next_batch(&mut self) -> trace::Result<Option<&[Event]>> {
+    fn next_batch(&mut self) -> prairie_trace::Result<Option<&[Event]>> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Ok(None);
         }

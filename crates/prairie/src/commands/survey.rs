@@ -7,12 +7,12 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use frames::Order;
-use host::layout::Layout;
-use host::survey::FrameCounts;
-use host::{BlockMap, Capture, FrameOptions, FrameRun, FrameTally, Roots, Survey};
 use indicatif::ProgressBar;
-use report::{MapSheet, Theme};
+use prairie_frames::Order;
+use prairie_host::layout::Layout;
+use prairie_host::survey::FrameCounts;
+use prairie_host::{BlockMap, Capture, FrameOptions, FrameRun, FrameTally, Roots, Survey};
+use prairie_report::{MapSheet, Theme};
 use serde::Serialize;
 
 use crate::view::survey as view;
@@ -136,7 +136,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         output::print_report(&report)?;
     }
     if let Some(path) = &args.save {
-        trace::snapshot::save(path, &found.capture)?;
+        prairie_trace::snapshot::save(path, &found.capture)?;
         eprintln!("prairie: wrote {}", path.display());
     }
     if let Some(path) = &args.html {
@@ -167,7 +167,7 @@ fn read(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Found> {
 
 /// What a file kept.
 fn saved(args: &Args, path: &Path) -> anyhow::Result<Found> {
-    let capture = trace::snapshot::load(path)?;
+    let capture = prairie_trace::snapshot::load(path)?;
     let within = || format!("{}", path.display());
     let layout = Layout::of(&capture).with_context(within)?;
     let counts = match &capture.frames {
@@ -185,7 +185,7 @@ fn saved(args: &Args, path: &Path) -> anyhow::Result<Found> {
 /// kept only to be saved.
 fn host(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Found> {
     let roots = args.proc.as_deref().map_or_else(Roots::live, Roots::at);
-    let mut capture = host::capture_texts(&roots, args.top)?;
+    let mut capture = prairie_host::capture_texts(&roots, args.top)?;
     if let (Some(dir), false) = (&args.proc, capture.files.contains_key("proc/buddyinfo")) {
         bail!(
             "{}: no buddyinfo in it that can be read; --proc takes a /proc tree or a copy of one",
@@ -202,7 +202,7 @@ fn host(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Found> {
         interrupted,
         progress: &mut |done, total| show_progress(&mut bar, done, total),
     };
-    let read = host::read_frames(&roots, &mut capture, frames, &mut |runs| {
+    let read = prairie_host::read_frames(&roots, &mut capture, frames, &mut |runs| {
         any |= !runs.is_empty();
         if counted.is_ok() {
             counted = runs.iter().try_for_each(|run| tally.push(*run));
@@ -229,7 +229,7 @@ impl Args {
     fn cell_for(&self, capture: &Capture) -> Order {
         let text = capture.files.get("proc/zoneinfo").map(String::as_str).unwrap_or_default();
         // A malformed text is reported where it is needed.
-        let zones = host::texts::zoneinfo::parse(text).unwrap_or_default();
+        let zones = prairie_host::texts::zoneinfo::parse(text).unwrap_or_default();
         let frames = zones.iter().map(|zone| zone.present_frames).sum();
         self.cell.unwrap_or_else(|| view::map::default_cell(frames))
     }
@@ -267,7 +267,7 @@ fn write_map(
 
 /// Puts the survey of this host before what `report` says, with whatever rights there are.
 pub(super) fn prepend_live(
-    report: &mut report::Report,
+    report: &mut prairie_report::Report,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<()> {
     const PROCESSES: usize = 10;
@@ -319,7 +319,7 @@ pub(super) fn directory_exists(path: &Path) -> anyhow::Result<()> {
 }
 
 fn is_interruption(error: &anyhow::Error) -> bool {
-    matches!(error.downcast_ref(), Some(host::Error::Interrupted))
+    matches!(error.downcast_ref(), Some(prairie_host::Error::Interrupted))
 }
 
 /// Says that the work was stopped.

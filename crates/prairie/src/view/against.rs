@@ -5,12 +5,12 @@ mod measures;
 use std::iter;
 use std::path::Path;
 
-use frames::MigrateType;
-use lab::exact::differences::{Difference, What};
-use lab::exact::recording::Recording;
-use lab::exact::score::Score;
-use lab::exact::{Fidelity, Through};
-use report::{Block, Cell, Column, KeyFigure, Report, Section, Table, Tone, number};
+use prairie_frames::MigrateType;
+use prairie_replay::exact::differences::{Difference, What};
+use prairie_replay::exact::recording::Recording;
+use prairie_replay::exact::score::Score;
+use prairie_replay::exact::{Fidelity, Through};
+use prairie_report::{Block, Cell, Column, KeyFigure, Report, Section, Table, Tone, number};
 
 /// The report.
 pub fn report(

@@ -4,10 +4,10 @@
 //! that is mostly free or movable and yet holds an unmovable frame has a paint of its own, because
 //! it is what fragmentation is about: such a block can never be had whole.
 
-use frames::Mobility;
-use host::FrameClass;
-use report::palette::{FREE, INK, MOVABLE, UNKNOWN, UNMOVABLE};
-use report::{MapClass, Paint};
+use prairie_frames::Mobility;
+use prairie_host::FrameClass;
+use prairie_report::palette::{FREE, INK, MOVABLE, UNKNOWN, UNMOVABLE};
+use prairie_report::{MapClass, Paint};
 
 /// The number of the class "spoiled", which follows those of [`FrameClass::ALL`].
 pub const SPOILED: u8 = FrameClass::ALL.len() as u8;
@@ -46,7 +46,11 @@ pub fn map_class(most: FrameClass, unmovable_frames: u32) -> u8 {
 }
 
 fn definition(class: FrameClass) -> String {
-    format!("{}: {}", host::survey::frame_report::mobility_name(class.mobility()), class.why())
+    format!(
+        "{}: {}",
+        prairie_host::survey::frame_report::mobility_name(class.mobility()),
+        class.why()
+    )
 }
 
 /// The paint of a class; `None` where there is no memory.

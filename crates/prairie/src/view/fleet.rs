@@ -3,8 +3,8 @@
 
 use std::path::Path;
 
-use lab::fleet::row::Row;
-use report::{
+use prairie_fleet::row::Row;
+use prairie_report::{
     Axis, BarChart, BarSeries, Block, Cell, Column, LineChart, Report, Section, Table, Unit, number,
 };
 use serde::Serialize;
@@ -351,8 +351,9 @@ mod tests {
     #[test]
     fn an_ablation_fits_a_terminal() {
         let of = |name: &&str| Row { system: (*name).to_owned(), ..server(1.0, 7) };
-        let rows: Vec<Row> = lab::variant::ABLATION.iter().map(of).collect();
-        let terminal = report::Terminal { width: 80, colours: report::Colours::None };
+        let rows: Vec<Row> = prairie_model::variant::ABLATION.iter().map(of).collect();
+        let terminal =
+            prairie_report::Terminal { width: 80, colours: prairie_report::Colours::None };
         for section in [available, potential].map(|make| make(&rows, &summaries(&rows))) {
             let Block::Table(table) = &section.blocks[0] else { panic!("a table first") };
             let shown = table.terminal(terminal);

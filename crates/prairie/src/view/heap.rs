@@ -2,7 +2,7 @@
 
 use heap::playback::{Release, Results, Sample, SystemResults};
 use heap::{HugePages, Pages};
-use report::{
+use prairie_report::{
     Axis, Block, Cell, Column, Definition, KeyFigure, LineChart, Report, Section, Series, Shape,
     Table, Unit, number,
 };

@@ -6,8 +6,8 @@ pub mod run;
 pub mod tmo;
 pub mod translation;
 
-use ::lab::machine::counters::Counters;
-use report::{Cell, Column, Table, Tone, number};
+use prairie_report::{Cell, Column, Table, Tone, number};
+use prairie_sim::machine::counters::Counters;
 
 /// Rows of the comparison that kernel developers quote (the 2025 posting of `defrag_mode`): a name
 /// and where its value stands.

@@ -1,9 +1,9 @@
 //! What a check of the protocol found.
 
-use migrate::check::{Counterexample, Finding, Line, Result, Walk};
-use migrate::protocol::property::Property;
-use migrate::protocol::variant::Variant;
-use report::{Cell, Column, SequenceChart, SequenceStep, Table, Terminal, number};
+use prairie_migrate::check::{Counterexample, Finding, Line, Result, Walk};
+use prairie_migrate::protocol::property::Property;
+use prairie_migrate::protocol::variant::Variant;
+use prairie_report::{Cell, Column, SequenceChart, SequenceStep, Table, Terminal, number};
 
 use crate::commands::migrate::Check;
 

@@ -1,11 +1,11 @@
 //! The paper's hardware evaluation as a report.
 
-use migrate::paper::{APPLICATIONS, Cost, METHODS, Paper, Rate};
-use migrate::protocol::table::Caching;
-use migrate::sim::{Method, Target};
-use migrate::software::Baseline;
-use migrate::workload::Kind;
-use report::{
+use prairie_migrate::paper::{APPLICATIONS, Cost, METHODS, Paper, Rate};
+use prairie_migrate::protocol::table::Caching;
+use prairie_migrate::sim::{Method, Target};
+use prairie_migrate::software::Baseline;
+use prairie_migrate::workload::Kind;
+use prairie_report::{
     Axis, BarChart, BarSeries, Block, Cell, Column, KeyFigure, LineChart, Report, Section, Series,
     Table, Tone, Unit, number,
 };
@@ -65,7 +65,7 @@ fn answer(paper: &Paper) -> Section {
         figures.push(KeyFigure { value, label, definition: definition.to_owned() });
     };
     if let (Some(few), Some(many)) = (paper.unavailable.first(), paper.unavailable.last()) {
-        let by_interrupts = |row: &migrate::paper::Unavailable| {
+        let by_interrupts = |row: &prairie_migrate::paper::Unavailable| {
             let found = row.software_ns.iter().find(|(by, _)| *by == Baseline::Ipi);
             found.map_or(0.0, |(_, ns)| *ns as f64)
         };

@@ -1,7 +1,9 @@
 //! Profiles of streams of accesses, side by side.
 
-use migrate::profile::Profile;
-use report::{Axis, Block, Cell, Column, LineChart, Report, Section, Series, Table, Unit, number};
+use prairie_migrate::profile::Profile;
+use prairie_report::{
+    Axis, Block, Cell, Column, LineChart, Report, Section, Series, Table, Unit, number,
+};
 
 /// The report.
 pub fn report(profiles: &[(String, Profile)], requests: u64, generated_by: String) -> Report {

@@ -1,10 +1,10 @@
 //! A run of the migration simulator as a report: the answer, latencies, what happened, parameters.
 
-use migrate::paper::{Effect, Tail, queueing_quantile};
-use migrate::params::{Params, Sourced};
-use migrate::sim::{Method, Outcome, Plan, Target};
-use migrate::software::totals;
-use report::{Block, Cell, Column, KeyFigure, Report, Section, Table, number};
+use prairie_migrate::paper::{Effect, Tail, queueing_quantile};
+use prairie_migrate::params::{Params, Sourced};
+use prairie_migrate::sim::{Method, Outcome, Plan, Target};
+use prairie_migrate::software::totals;
+use prairie_report::{Block, Cell, Column, KeyFigure, Report, Section, Table, number};
 
 /// The report on a run, and on the same requests with migrations if there were any.
 pub fn report(
@@ -35,8 +35,8 @@ pub fn report(
 /// How a method is called.
 pub fn method_name(method: Method) -> &'static str {
     match method {
-        Method::Hardware(migrate::protocol::table::Caching::Cacheable) => "Contiguitas-HW",
-        Method::Hardware(migrate::protocol::table::Caching::Noncacheable) => {
+        Method::Hardware(prairie_migrate::protocol::table::Caching::Cacheable) => "Contiguitas-HW",
+        Method::Hardware(prairie_migrate::protocol::table::Caching::Noncacheable) => {
             "Contiguitas-HW, noncacheable"
         }
         Method::Software(baseline) => baseline.name(),

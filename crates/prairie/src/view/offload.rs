@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use offload::check::{Finding, Verdict};
-use offload::status::{CgroupStatus, Status};
-use report::{Block, Cell, Column, KeyFigure, Report, Section, Table, Tone, number};
+use prairie_offload::check::{Finding, Verdict};
+use prairie_offload::status::{CgroupStatus, Status};
+use prairie_report::{Block, Cell, Column, KeyFigure, Report, Section, Table, Tone, number};
 
 use crate::commands::Profiled;
 

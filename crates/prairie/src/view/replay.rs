@@ -2,18 +2,18 @@
 
 use std::path::Path;
 
-use frames::{BlockCounts, Layout, Order};
-use lab::compare::ZoneDistance;
-use lab::found::Found;
-use lab::replay::{Counts, Initial};
-use lab::run::{Results, SystemResult};
-use lab::sample::Sample;
-use report::palette::{FREE, MOVABLE, UNKNOWN, UNMOVABLE};
-use report::{
+use prairie_frames::{BlockCounts, Layout, Order};
+use prairie_model::sample::Sample;
+use prairie_replay::compare::ZoneDistance;
+use prairie_replay::found::Found;
+use prairie_replay::replay::{Counts, Initial};
+use prairie_replay::run::{Results, SystemResult};
+use prairie_report::palette::{FREE, MOVABLE, UNKNOWN, UNMOVABLE};
+use prairie_report::{
     Axis, Block, Cell, Column, Definition, KeyFigure, LineChart, MapClass, MapSegment, MapSheet,
     MapZone, MemoryMap, Report, Section, Series, Shape, Table, Tone, Unit, number,
 };
-use trace::Metadata;
+use prairie_trace::Metadata;
 
 /// What a report is about.
 pub struct Subject<'a> {
@@ -305,9 +305,9 @@ fn maps(subject: &Subject<'_>, systems: &[SystemResult]) -> Section {
 fn map(layout: &Layout, title: &str, counts: &[BlockCounts]) -> MemoryMap {
     let mut segments: Vec<MapSegment> = Vec::new();
     for zone in layout.zones() {
-        let blocks = zone.start.pageblock()..=frames::Frame(zone.end.0 - 1).pageblock();
+        let blocks = zone.start.pageblock()..=prairie_frames::Frame(zone.end.0 - 1).pageblock();
         for pageblock in blocks.filter(|&block| counts[block].present() > 0) {
-            let frame = frames::Frame((pageblock as u32) << Order::HUGE.get());
+            let frame = prairie_frames::Frame((pageblock as u32) << Order::HUGE.get());
             let (pfn, class) = (layout.pfn(frame).0, map_class(&counts[pageblock]));
             let end = |s: &MapSegment| s.start_pfn + s.cells.len() as u64 * Order::HUGE.frames();
             match segments.last_mut() {
@@ -440,7 +440,7 @@ fn what_was_replayed(subject: &Subject<'_>) -> Section {
 
 fn counters(systems: &[SystemResult]) -> Section {
     let table = |system: &SystemResult| {
-        let row = |count: &lab::run::NamedCount| {
+        let row = |count: &prairie_replay::run::NamedCount| {
             vec![count.name.into(), number::count(count.value).into(), count.meaning.into()]
         };
         Block::Table(Table {

@@ -1,9 +1,11 @@
 //! Who allocates unmovable memory, as a report: the answer, the sources, the processes, the chains.
 
-use frames::Order;
-use report::{Block, Cell, Column, Definition, KeyFigure, Report, Section, Table, Tone, number};
-use trace::sources::{StackUsage, Usage};
-use trace::{Metadata, Sources};
+use prairie_frames::Order;
+use prairie_report::{
+    Block, Cell, Column, Definition, KeyFigure, Report, Section, Table, Tone, number,
+};
+use prairie_trace::sources::{StackUsage, Usage};
+use prairie_trace::{Metadata, Sources};
 
 /// Functions of a chain that are shown, from the allocation outwards.
 const FUNCTIONS: usize = 12;

@@ -8,8 +8,8 @@ mod used;
 mod words;
 
 use chrono::DateTime;
-use host::{Survey, ZoneId};
-use report::{Block, MapSheet, Report, Section, number};
+use prairie_host::{Survey, ZoneId};
+use prairie_report::{Block, MapSheet, Report, Section, number};
 
 /// The report on a survey. `generated_by` names the command; `map` is left out where there is
 /// none or none is wanted; `processes` is how many of the largest are listed.

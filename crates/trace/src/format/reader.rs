@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use host::FrameRun;
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use prairie_host::FrameRun;
 
 use super::row::{BATCH, BadValue, Rows, Values, View};
 use super::{Column, Columns, ROWS_IN_GROUP, SCHEMA_VERSION, chunk, column, key};

@@ -1,7 +1,7 @@
 //! Rows of a trace, column by column, and how events and frame runs become rows and back.
 
-use frames::{MigrateType, Order, Pfn};
-use host::{FrameRun, PageFlags};
+use prairie_frames::{MigrateType, Order, Pfn};
+use prairie_host::{FrameRun, PageFlags};
 
 use super::{Column, Kind};
 use crate::{Event, GfpFlags, StackId, Text, What};

@@ -6,12 +6,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use frames::MigrateType;
-use host::FrameRun;
 use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use prairie_frames::MigrateType;
+use prairie_host::FrameRun;
 
 use super::row::{Row, Rows, Values};
 use super::unnamed::Unnamed;

@@ -135,7 +135,7 @@ fn single_bit(expression: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use frames::{MigrateType, ZoneKind};
+    use prairie_frames::{MigrateType, ZoneKind};
 
     #[test]
     fn names_become_zones_and_mobility() {

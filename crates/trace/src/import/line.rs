@@ -11,7 +11,7 @@
 //! A process may call itself anything, so the line is read from the CPU's bracket on. `page=` is
 //! never looked at: it is hashed, or computed from a base that the tool does not know.
 
-use frames::{MigrateType, Order, Pfn};
+use prairie_frames::{MigrateType, Order, Pfn};
 
 use super::gfp_names;
 use crate::{GfpFlags, StackId, What};

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use frames::{Order, Pfn};
+use prairie_frames::{Order, Pfn};
 
 use crate::{Error, Event, EventSource, GfpFlags, Result, StackId, Texts, What};
 
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(seen, [(5, 0, 8), (hours, 0, 8), (hours + 1, 1, 7), (hours + 2, 1, -1)]);
         let What::Alloc { pfn, order, migrate_type, .. } = events[2].what else { panic!() };
         assert_eq!((pfn, order), (Pfn(0xabcdef), Order::HUGE));
-        assert_eq!(migrate_type, frames::MigrateType::Movable);
+        assert_eq!(migrate_type, prairie_frames::MigrateType::Movable);
         assert_eq!(events[3].what, What::Free { pfn: Pfn(0xabcdef), order: Order::HUGE });
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
-use frames::MigrateType;
+use prairie_frames::MigrateType;
 
 use super::line::{self, Line, Parsed, Tells};
 use crate::{Error, Event, EventSource, Result, Text, Texts, What};

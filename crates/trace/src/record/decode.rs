@@ -1,6 +1,6 @@
 //! From the kernel's tracepoint records to [`What`].
 
-use frames::{MigrateType, Order, Pfn};
+use prairie_frames::{MigrateType, Order, Pfn};
 
 use super::tracepoint::{Field, Format};
 use crate::{Error, GfpFlags, Result, StackId, What};
@@ -152,7 +152,7 @@ impl Decoder {
 /// file, those of a kernel without CMA (`enum migratetype`, `include/linux/mmzone.h`); only
 /// `extfrag` ever names one that depends on the configuration.
 pub fn kernel_types(pagetypeinfo: Option<&str>) -> Vec<MigrateType> {
-    let info = pagetypeinfo.and_then(|text| host::texts::pagetypeinfo::parse(text).ok());
+    let info = pagetypeinfo.and_then(|text| prairie_host::texts::pagetypeinfo::parse(text).ok());
     let mut types: Vec<MigrateType> = Vec::new();
     for row in info.iter().flat_map(|info| &info.free) {
         if types.contains(&row.migrate_type) {

@@ -29,7 +29,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use host::{Capture, Kallsyms, Roots, reader::monotonic_ns};
+use prairie_host::{Capture, Kallsyms, Roots, reader::monotonic_ns};
 
 use self::collect::{Batch, Collector};
 use self::command::Command;
@@ -240,14 +240,14 @@ fn hand_over(batch: Batch, shared: &Shared, sender: &Sender<Batch>) -> bool {
 
 /// The machine's texts, without its frames.
 fn texts(roots: &Roots) -> Result<Capture> {
-    let options = host::Options {
+    let options = prairie_host::Options {
         frames: false,
         threads: 1,
         largest_processes: 0,
         interrupted: &AtomicBool::new(false),
         progress: &mut |_, _| {},
     };
-    host::capture(roots, options).map_err(|error| Error::Record {
+    prairie_host::capture(roots, options).map_err(|error| Error::Record {
         what: "the state of memory at the end".into(),
         why: error.to_string(),
         remedy: AS_ROOT.into(),
@@ -267,7 +267,7 @@ fn wanted_tracepoints(options: &Options<'_>) -> Vec<Tracepoint> {
 fn plan(
     tracepoints: &[Tracepoint],
     formats: &BTreeMap<String, String>,
-    types: &[frames::MigrateType],
+    types: &[prairie_frames::MigrateType],
     stacks: bool,
 ) -> Result<(Vec<Wanted>, Vec<Decoder>)> {
     let (mut wanted, mut decoders) = (Vec::new(), Vec::new());

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
-use host::Roots;
+use prairie_host::Roots;
 
 use crate::{Text, Texts};
 

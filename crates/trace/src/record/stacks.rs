@@ -1,6 +1,6 @@
 //! Call chains as texts.
 
-use host::Kallsyms;
+use prairie_host::Kallsyms;
 
 /// A call chain as a folded stack: functions from the outermost to the innermost, joined by `;`,
 /// those of modules followed by the module in brackets (`virtnet_poll [virtio_net]`).

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 
-use host::{Capture, Kallsyms, Roots};
+use prairie_host::{Capture, Kallsyms, Roots};
 
 use super::collect::{Batch, Step, Tells};
 use super::names::{Names, running};
@@ -68,14 +68,14 @@ impl Store {
 
     fn snapshot(&mut self, roots: &Roots, threads: usize, shared: &Shared) -> Result<Capture> {
         let mut failure = None;
-        let options = host::Options {
+        let options = prairie_host::Options {
             frames: true,
             threads,
             largest_processes: 0,
             interrupted: &shared.interrupted,
             progress: &mut |_, _| {},
         };
-        let captured = host::capture_to(roots, options, &mut |runs| {
+        let captured = prairie_host::capture_to(roots, options, &mut |runs| {
             let written = runs.iter().try_for_each(|run| self.writer.frames(run));
             if let Err(error) = written {
                 failure.get_or_insert(error);

@@ -3,11 +3,11 @@
 
 use std::path::Path;
 
-use frames::{MigrateType, Order, Pfn};
-use proptest::prelude::*;
-use trace::{
+use prairie_frames::{MigrateType, Order, Pfn};
+use prairie_trace::{
     Columns, Event, EventSource, GfpFlags, Metadata, Reader, StackId, Texts, What, Writer,
 };
+use proptest::prelude::*;
 
 /// An event whose text, if it has one, is spelled out.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,7 +29,7 @@ fn any_what() -> impl Strategy<Value = What> {
         let (pfn, order, fallback_order, migrate_type, fallback_type) = numbers;
         let (gfp, stack, change_ownership, count, kind) = more;
         let (gfp, stack) = (GfpFlags(gfp), StackId(stack));
-        let text = trace::Text::EMPTY;
+        let text = prairie_trace::Text::EMPTY;
         match kind {
             1 => What::Alloc { pfn, order, migrate_type, gfp, stack },
             2 => What::AllocFailed { order, migrate_type, gfp, stack },
@@ -71,7 +71,7 @@ pub fn with_text(spelled: &Spelled, texts: &mut Texts) -> Event {
     set_text(spelled.0, text)
 }
 
-fn set_text(event: Event, text: trace::Text) -> Event {
+fn set_text(event: Event, text: prairie_trace::Text) -> Event {
     let what = match event.what {
         What::Process { .. } => What::Process { name: text },
         What::Stack { id, .. } => What::Stack { id, folded: text },
@@ -81,7 +81,7 @@ fn set_text(event: Event, text: trace::Text) -> Event {
     Event { what, ..event }
 }
 
-pub fn write(path: &Path, events: &[Spelled]) -> trace::Summary {
+pub fn write(path: &Path, events: &[Spelled]) -> prairie_trace::Summary {
     let mut writer = Writer::create(path).unwrap();
     let mut texts = Texts::default();
     for spelled in events {
@@ -96,7 +96,7 @@ pub fn metadata() -> Metadata {
 }
 
 /// All events of a source, spelled out.
-pub fn collect(source: &mut impl EventSource) -> trace::Result<Vec<Spelled>> {
+pub fn collect(source: &mut impl EventSource) -> prairie_trace::Result<Vec<Spelled>> {
     let mut all = Vec::new();
     while let Some(batch) = source.next_batch()? {
         let batch = batch.to_vec();
@@ -107,13 +107,13 @@ pub fn collect(source: &mut impl EventSource) -> trace::Result<Vec<Spelled>> {
                 | What::Marker { text } => source.texts().get(text).to_owned(),
                 _ => String::new(),
             };
-            all.push(Spelled(set_text(event, trace::Text::EMPTY), text));
+            all.push(Spelled(set_text(event, prairie_trace::Text::EMPTY), text));
         }
     }
     Ok(all)
 }
 
-pub fn read(path: &Path) -> trace::Result<Vec<Spelled>> {
+pub fn read(path: &Path) -> prairie_trace::Result<Vec<Spelled>> {
     let reader = Reader::open(path)?;
     collect(&mut reader.events(Columns::ALL))
 }

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use host::Survey;
-use lab::fleet::row::{self, Row};
+use prairie_fleet::row::{self, Row};
+use prairie_host::Survey;
 use serde::Serialize;
 
 use crate::commands::survey;
@@ -97,7 +97,7 @@ fn read(folder: &Path) -> anyhow::Result<Vec<Row>> {
 
 /// A real server, from its saved survey.
 fn of_host(path: &Path, number: u64) -> anyhow::Result<Row> {
-    let survey = Survey::of(&trace::snapshot::load(path)?)?;
+    let survey = Survey::of(&prairie_trace::snapshot::load(path)?)?;
     let Some(frames) = &survey.frames else {
         bail!("{}: a survey without frames; save it as root", path.display());
     };

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::{Context, anyhow, bail};
 use indicatif::ProgressBar;
-use lab::fleet::row::{self, Row};
-use lab::fleet::study::{Shard, Study};
-use lab::fleet::workload::{SHIPPED, Workload};
-use lab::machine::random::{Quantity, Size};
-use lab::variant::{ABLATION, UnknownVariant, Variant};
-use report::write_atomically;
+use prairie_fleet::row::{self, Row};
+use prairie_fleet::study::{Shard, Study};
+use prairie_model::random::{Quantity, Size};
+use prairie_model::variant::{ABLATION, UnknownVariant, Variant};
+use prairie_report::write_atomically;
+use prairie_sim::workload::{SHIPPED, Workload};
 
 use crate::{interrupt, progress};
 

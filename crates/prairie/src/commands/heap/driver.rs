@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use heap::driver::{Driver, Load, Settings, Sizes, load, sizes};
 use heap::playback::Playback;
-use trace::page_heap::{Event, Writer};
+use prairie_trace::page_heap::{Event, Writer};
 
 use super::playback::EXIT_CODES;
 use super::played::{PAGE_HEAPS, PlayedArgs, Rate};

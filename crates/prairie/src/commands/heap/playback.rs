@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, anyhow, bail};
 use heap::playback::Playback;
-use trace::page_heap::Reader;
+use prairie_trace::page_heap::Reader;
 
 use super::played::{PAGE_HEAPS, PlayedArgs, Rate};
 use crate::progress;

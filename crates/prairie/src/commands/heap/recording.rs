@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 use heap::front::record::{DELETE, NEW, RELEASE, Recorded};
-use trace::page_heap::{Call, Event, Writer};
+use prairie_trace::page_heap::{Call, Event, Writer};
 
 /// Runs the program to its end and writes the trace; the exit code is the program's.
 pub fn record(mut command: Command, name: &OsStr, trace: &Path) -> anyhow::Result<ExitCode> {

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lab::bench::{self, Load, Outcome, Preset};
-use lab::machine::system::System;
+use prairie_sim::bench::{self, Load, Outcome, Preset};
+use prairie_sim::machine::system::System;
 use serde::Serialize;
 
 use crate::commands::survey;

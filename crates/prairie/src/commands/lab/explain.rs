@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
-use lab::explain::{self, Explained};
-use lab::machine::scenario;
+use prairie_replay::explain::{self, Explained};
+use prairie_sim::machine::scenario;
+use prairie_trace::{Columns, Reader};
 use serde::Serialize;
-use trace::{Columns, Reader};
 
 use crate::commands::{replay, survey};
 use crate::view::lab as view;

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
-use lab::machine::scenario;
-use lab::simulate::{self, Results};
-use report::write_atomically;
+use prairie_report::write_atomically;
+use prairie_sim::machine::scenario;
+use prairie_sim::simulate::{self, Results};
 use serde::Serialize;
 
 use super::bench::systems;

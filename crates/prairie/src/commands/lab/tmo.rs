@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lab::tmo::experiment;
-use lab::tmo::findings::Findings;
+use prairie_tmo::experiment;
+use prairie_tmo::findings::Findings;
 use serde::Serialize;
 
 use crate::commands::survey;

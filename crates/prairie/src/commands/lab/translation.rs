@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use anyhow::bail;
-use lab::machine::random::{Quantity, Size};
-use lab::translation::hardware::Hardware;
-use lab::translation::study::{Assumptions, Figure, figure};
+use prairie_model::random::{Quantity, Size};
+use prairie_sim::translation::hardware::Hardware;
+use prairie_sim::translation::study::{Assumptions, Figure, figure};
 use serde::Serialize;
 
 use crate::commands::survey;

@@ -7,13 +7,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use migrate::check::{self, Counterexample, Finding, Layer, Liveness, Result as Verdict, Shape};
-use migrate::checker::search::{Limits, Progress};
-use migrate::protocol::design::Design;
-use migrate::protocol::property::Property;
-use migrate::protocol::table::Caching;
-use migrate::protocol::variant::Variant;
-use report::{Terminal, Theme, number, write_atomically};
+use prairie_migrate::check::{
+    self, Counterexample, Finding, Layer, Liveness, Result as Verdict, Shape,
+};
+use prairie_migrate::checker::search::{Limits, Progress};
+use prairie_migrate::protocol::design::Design;
+use prairie_migrate::protocol::property::Property;
+use prairie_migrate::protocol::table::Caching;
+use prairie_migrate::protocol::variant::Variant;
+use prairie_report::{Terminal, Theme, number, write_atomically};
 use serde::Serialize;
 
 use crate::view::migrate_check as view;

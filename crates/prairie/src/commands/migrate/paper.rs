@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
-use migrate::paper::{Paper, Settings, Stopped};
-use report::{Theme, write_atomically};
+use prairie_migrate::paper::{Paper, Settings, Stopped};
+use prairie_report::{Theme, write_atomically};
 use serde::Serialize;
 
 use super::sim::machine;

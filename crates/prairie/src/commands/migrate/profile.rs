@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use migrate::address::{Kind as AccessKind, PageSize};
-use migrate::profile::{Profile, Profiler};
-use migrate::workload::{Kind, Request, of_the_program};
+use prairie_migrate::address::{Kind as AccessKind, PageSize};
+use prairie_migrate::profile::{Profile, Profiler};
+use prairie_migrate::workload::{Kind, Request, of_the_program};
 use serde::Serialize;
 
 use super::sim::{WorkloadArg, records};
@@ -87,7 +87,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn of_trace(args: &Args, path: &std::path::Path) -> Result<Profile, migrate::access_trace::Error> {
+fn of_trace(
+    args: &Args,
+    path: &std::path::Path,
+) -> Result<Profile, prairie_migrate::access_trace::Error> {
     let bytes = std::fs::metadata(path)?.len();
     let mut profiler = Profiler::new(bytes / 8 / args.requests);
     for record in records(path)? {

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use clap::ValueEnum;
-use migrate::access_trace::{self, Records};
-use migrate::address::PageSize;
-use migrate::paper::Effect;
-use migrate::params::{Params, Sourced};
-use migrate::protocol::table::Caching;
-use migrate::sim::{Method, Migrations, Outcome, Plan, Simulation, Target};
-use migrate::software::Baseline;
-use migrate::workload::{Kind, Traced};
+use prairie_migrate::access_trace::{self, Records};
+use prairie_migrate::address::PageSize;
+use prairie_migrate::paper::Effect;
+use prairie_migrate::params::{Params, Sourced};
+use prairie_migrate::protocol::table::Caching;
+use prairie_migrate::sim::{Method, Migrations, Outcome, Plan, Simulation, Target};
+use prairie_migrate::software::Baseline;
+use prairie_migrate::workload::{Kind, Traced};
 use serde::Serialize;
 
 use crate::commands::survey;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use offload::check::{Finding, Verdict, check};
-use offload::config::Config;
-use offload::world::probe::{Host, Paths};
+use prairie_offload::check::{Finding, Verdict, check};
+use prairie_offload::config::Config;
+use prairie_offload::world::probe::{Host, Paths};
 use serde::Serialize;
 
 use crate::output;

@@ -7,14 +7,14 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use host::cgroup::{MemoryStat, memory_stat};
-use offload::ageing::Means;
-use offload::coldness::{Coldness, GENERATIONS_AT, MEASURED_AT};
-use offload::world::accessed_bits;
-use offload::world::discover::{CgroupPattern, discover};
-use offload::world::file::{Buffer, Held};
-use offload::world::generations::Generations;
-use offload::world::probe::{Host, Paths};
+use prairie_host::cgroup::{MemoryStat, memory_stat};
+use prairie_offload::ageing::Means;
+use prairie_offload::coldness::{Coldness, GENERATIONS_AT, MEASURED_AT};
+use prairie_offload::world::accessed_bits;
+use prairie_offload::world::discover::{CgroupPattern, discover};
+use prairie_offload::world::file::{Buffer, Held};
+use prairie_offload::world::generations::Generations;
+use prairie_offload::world::probe::{Host, Paths};
 use serde::Serialize;
 
 use crate::view::offload as view;
@@ -149,7 +149,7 @@ fn profiled(host: &Host, path: &str, tax: bool, coldness: Option<Coldness>) -> P
 fn memory_bytes(proc: &Path) -> anyhow::Result<u64> {
     let path = proc.join("meminfo");
     let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let sizes = host::texts::fields::sizes("proc/meminfo", &text)?;
+    let sizes = prairie_host::texts::fields::sizes("proc/meminfo", &text)?;
     sizes.get("MemTotal").copied().context("proc/meminfo: no MemTotal")
 }
 

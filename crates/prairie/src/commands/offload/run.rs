@@ -7,15 +7,15 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use offload::config::Config;
-use offload::daemon::run::{Signals, run as drive};
-use offload::daemon::{Daemon, Setting};
-use offload::log::{Format, Log, Verbosity};
-use offload::notify::Notify;
-use offload::world::fault_alarm::FaultAlarm;
-use offload::world::guardian::restore_record;
-use offload::world::lease::Leases;
-use offload::world::probe::{Host, Paths};
+use prairie_offload::config::Config;
+use prairie_offload::daemon::run::{Signals, run as drive};
+use prairie_offload::daemon::{Daemon, Setting};
+use prairie_offload::log::{Format, Log, Verbosity};
+use prairie_offload::notify::Notify;
+use prairie_offload::world::fault_alarm::FaultAlarm;
+use prairie_offload::world::guardian::restore_record;
+use prairie_offload::world::lease::Leases;
+use prairie_offload::world::probe::{Host, Paths};
 
 /// Run the daemon, in the foreground, until SIGTERM or Ctrl-C; SIGHUP reads the configuration anew
 #[derive(clap::Args)]

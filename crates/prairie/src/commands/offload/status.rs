@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use offload::status::{Status, ask};
+use prairie_offload::status::{Status, ask};
 
 use crate::output;
 use crate::view::offload as view;

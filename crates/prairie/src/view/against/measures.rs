@@ -2,10 +2,10 @@
 
 use std::iter;
 
-use frames::MigrateType;
-use lab::exact::measures::Measures;
-use lab::exact::{AtSnapshot, Fidelity};
-use report::{Block, Cell, Column, Section, Table, number};
+use prairie_frames::MigrateType;
+use prairie_replay::exact::measures::Measures;
+use prairie_replay::exact::{AtSnapshot, Fidelity};
+use prairie_report::{Block, Cell, Column, Section, Table, number};
 
 /// One row for each measure at each snapshot.
 pub fn section(fidelity: &Fidelity) -> Section {

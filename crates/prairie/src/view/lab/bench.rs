@@ -1,11 +1,11 @@
 //! The comparison report of the 2006 paper (Figure 11) and its graphs (Figures 5 to 8, 12, 13).
 
-use ::lab::bench::{Load, Outcome, Pass, Preset};
-use ::lab::machine::Obstacles;
-use report::{
+use prairie_report::{
     Axis, BarChart, BarSeries, Block, Cell, LineChart, Report, Section, Series, Shape, Table, Unit,
     number,
 };
+use prairie_sim::bench::{Load, Outcome, Pass, Preset};
+use prairie_sim::machine::Obstacles;
 
 use super::{all_counters, columns, compared, quoted};
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use ::lab::explain::{Action, Explained, WakeUp};
-use report::palette::{MOVABLE, MUTED, UNMOVABLE};
-use report::{
+use prairie_replay::explain::{Action, Explained, WakeUp};
+use prairie_report::palette::{MOVABLE, MUTED, UNMOVABLE};
+use prairie_report::{
     Axis, Block, Cell, Column, LineChart, Marks, Paint, Panel, Report, Section, Series, Shape,
     Table, Timeline, Unit, number,
 };

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use ::lab::simulate::{Moment, Results, SystemResult};
-use report::{
+use prairie_report::{
     Axis, Block, Cell, Column, LineChart, Report, Section, Series, Shape, Table, Unit, number,
 };
+use prairie_sim::simulate::{Moment, Results, SystemResult};
 
 use super::{all_counters, columns, quoted};
 

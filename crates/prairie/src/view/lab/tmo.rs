@@ -1,7 +1,9 @@
 //! What TMO's experiments found.
 
-use ::lab::tmo::findings::{Curves, Findings, Unit as Quantity, Value};
-use report::{Axis, Block, Cell, Column, LineChart, Report, Section, Series, Table, Unit, number};
+use prairie_report::{
+    Axis, Block, Cell, Column, LineChart, Report, Section, Series, Table, Unit, number,
+};
+use prairie_tmo::findings::{Curves, Findings, Unit as Quantity, Value};
 
 /// The whole report.
 pub fn report(all: &[Findings], seed: u64, generated_by: String) -> Report {

@@ -1,7 +1,7 @@
 //! Contiguity as speed: Contiguitas's Figure 6.
 
-use ::lab::translation::study::{Figure, Fragmented};
-use report::{Block, Cell, Column, Report, Section, Table, number};
+use prairie_report::{Block, Cell, Column, Report, Section, Table, number};
+use prairie_sim::translation::study::{Figure, Fragmented};
 
 /// The whole report.
 pub fn report(figure: &Figure, generated_by: String) -> Report {

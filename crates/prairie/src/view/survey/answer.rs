@@ -1,11 +1,11 @@
 //! The answer in a few figures and a few plain sentences.
 
-use frames::Order;
-use host::survey::frame_report::{FrameReport, Potential};
-use host::survey::spoiled::Spoiled;
-use host::survey::{FreeLists, ZoneSurvey};
-use host::{FrameClass, Survey};
-use report::{Block, KeyFigure, Section, number};
+use prairie_frames::Order;
+use prairie_host::survey::frame_report::{FrameReport, Potential};
+use prairie_host::survey::spoiled::Spoiled;
+use prairie_host::survey::{FreeLists, ZoneSurvey};
+use prairie_host::{FrameClass, Survey};
+use prairie_report::{Block, KeyFigure, Section, number};
 
 use super::{range, ratio, size};
 
@@ -229,7 +229,7 @@ fn potential(frames: &FrameReport, order: Order) -> Option<&Potential> {
 
 #[cfg(test)]
 mod tests {
-    use host::{Capture, LeftOut};
+    use prairie_host::{Capture, LeftOut};
 
     use super::*;
 

@@ -1,10 +1,12 @@
 //! Free memory: blocks by order and type, and how much of it is of use for what.
 
-use frames::Order;
-use host::Survey;
-use host::survey::free_lists::{FreeLists, Indices, TypeBlocks};
-use host::survey::{FrameReport, ZoneSurvey};
-use report::{Axis, Block, Cell, Column, LineChart, Section, Series, Table, Tone, Unit, number};
+use prairie_frames::Order;
+use prairie_host::Survey;
+use prairie_host::survey::free_lists::{FreeLists, Indices, TypeBlocks};
+use prairie_host::survey::{FrameReport, ZoneSurvey};
+use prairie_report::{
+    Axis, Block, Cell, Column, LineChart, Section, Series, Table, Tone, Unit, number,
+};
 
 use super::{size, zone_name};
 

@@ -1,9 +1,9 @@
 //! Huge pages: who has them, what the host allows, what became of requests for them.
 
-use host::Survey;
-use host::survey::huge_pages::{HostHugePages, HugetlbPool, ProcessHugePages};
-use host::survey::{Counter, HostSetting};
-use report::{Block, Cell, Column, Section, Table, Tone, number};
+use prairie_host::Survey;
+use prairie_host::survey::huge_pages::{HostHugePages, HugetlbPool, ProcessHugePages};
+use prairie_host::survey::{Counter, HostSetting};
+use prairie_report::{Block, Cell, Column, Section, Table, Tone, number};
 
 /// Coverage of the host and of its largest processes, and the pools of hugetlb.
 pub fn coverage(survey: &Survey, processes: usize) -> Option<Section> {

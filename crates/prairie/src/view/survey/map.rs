@@ -1,8 +1,8 @@
 //! The map of a surveyed host.
 
-use frames::Order;
-use host::{BlockMap, Cell, FrameClass, Survey};
-use report::{MapSegment, MapSheet, MapZone, MemoryMap, number};
+use prairie_frames::Order;
+use prairie_host::{BlockMap, Cell, FrameClass, Survey};
+use prairie_report::{MapSegment, MapSheet, MapZone, MemoryMap, number};
 
 use crate::view::colours;
 
@@ -61,7 +61,7 @@ fn segments(map: &BlockMap) -> Vec<MapSegment> {
 
 /// Cells with memory by first frame. A cell that two zones share is one cell.
 fn present_cells(map: &BlockMap) -> Vec<(u64, Cell)> {
-    let of_zone = |zone: &host::ZoneCells| {
+    let of_zone = |zone: &prairie_host::ZoneCells| {
         let starts = (zone.start.0..).step_by(map.cell.frames() as usize);
         starts.zip(zone.cells.clone()).filter(|(_, cell)| cell.present_frames > 0).collect()
     };
@@ -90,20 +90,21 @@ fn together(a: Cell, b: Cell) -> Cell {
 
 /// The outlines of zones, by whole cells.
 fn zones(survey: &Survey, map: &BlockMap) -> Vec<MapZone> {
-    let outline = |zone: &host::ZoneCells| MapZone {
+    let outline = |zone: &prairie_host::ZoneCells| MapZone {
         label: super::zone_name(survey, zone.id),
         start_pfn: zone.start.0,
         end_pfn: zone.start.0 + zone.cells.len() as u64 * map.cell.frames(),
     };
-    let with_memory =
-        |zone: &&host::ZoneCells| zone.cells.iter().any(|cell| cell.class != FrameClass::Absent);
+    let with_memory = |zone: &&prairie_host::ZoneCells| {
+        zone.cells.iter().any(|cell| cell.class != FrameClass::Absent)
+    };
     map.zones.iter().filter(with_memory).map(outline).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use frames::{Pfn, ZoneKind};
-    use host::{ZoneCells, ZoneId};
+    use prairie_frames::{Pfn, ZoneKind};
+    use prairie_host::{ZoneCells, ZoneId};
 
     use super::*;
 

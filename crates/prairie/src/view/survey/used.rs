@@ -1,11 +1,15 @@
 //! Memory in use: what fills it, what of it could be moved, and what spoils the rest.
 
-use frames::Order;
-use host::Survey;
-use host::survey::ZoneSurvey;
-use host::survey::frame_report::{Available, ClassFrames, FrameReport, Potential, PotentialBlocks};
-use host::survey::spoiled::{SpoiledBucket, UnmovableSource};
-use report::{Axis, BarChart, BarSeries, Block, Cell, Column, Section, Table, Tone, Unit, number};
+use prairie_frames::Order;
+use prairie_host::Survey;
+use prairie_host::survey::ZoneSurvey;
+use prairie_host::survey::frame_report::{
+    Available, ClassFrames, FrameReport, Potential, PotentialBlocks,
+};
+use prairie_host::survey::spoiled::{SpoiledBucket, UnmovableSource};
+use prairie_report::{
+    Axis, BarChart, BarSeries, Block, Cell, Column, Section, Table, Tone, Unit, number,
+};
 
 use super::{range, ratio, size, zone_name};
 

@@ -1,11 +1,11 @@
 //! What to know when reading a survey: what is missing, how far figures agree, what words mean.
 
-use host::Survey;
-use report::{Block, Cell, Column, Definition, Section, Table, Tone, number};
+use prairie_host::Survey;
+use prairie_report::{Block, Cell, Column, Definition, Section, Table, Tone, number};
 
 /// Everything that is missing, with the reason; `None` if nothing is.
 pub fn left_out(survey: &Survey) -> Option<Section> {
-    let row = |left_out: &host::LeftOut| {
+    let row = |left_out: &prairie_host::LeftOut| {
         vec![
             left_out.what.as_str().into(),
             left_out.why.as_str().into(),
@@ -27,7 +27,7 @@ pub fn left_out(survey: &Survey) -> Option<Section> {
 
 /// Figures that two sources tell.
 pub fn checks(survey: &Survey) -> Option<Section> {
-    let row = |check: &host::survey::CrossCheck| {
+    let row = |check: &prairie_host::survey::CrossCheck| {
         vec![
             check.what.as_str().into(),
             Cell::toned(number::count(check.by_flags_frames), Tone::Strong),

@@ -1,0 +1,182 @@
+//! A fleet's servers: reproducible, whoever simulates them, and true to their systems.
+
+use prairie_fleet::row::{Row, from_parquet, to_parquet};
+use prairie_fleet::study::{Shard, Study};
+use prairie_model::system::SystemName;
+use prairie_model::variant::Variant;
+use prairie_sim::workload::{SHIPPED, Workload};
+
+/// Servers of 1 GiB that live for some hours. Programs are made small enough for them.
+fn study(systems: &[SystemName]) -> Study {
+    let small = |(_, text): &(&str, &str)| {
+        let mut workload = Workload::parse(text).unwrap();
+        workload.jobs.size = prairie_model::random::Spread::Lognormal(64e6, 0.5);
+        workload
+    };
+    Study {
+        workloads: SHIPPED.iter().map(small).collect(),
+        systems: systems.iter().map(|&system| Variant::from(system)).collect(),
+        memory: vec![1 << 18],
+        days: 0.2,
+        seed: 7,
+    }
+}
+
+fn rows(study: &Study, servers: impl Iterator<Item = u64>) -> Vec<Row> {
+    servers.flat_map(|server| study.server(server).unwrap()).collect()
+}
+
+/// In debug builds each server compares all that it believes with the table at its end.
+#[test]
+fn shards_in_any_order_are_the_whole() {
+    let study = study(&[SystemName::Linux, SystemName::Contiguitas]);
+    let whole = rows(&study, Shard::ALL.servers(4));
+    assert_eq!(whole.len(), 8);
+    let mut parts = Vec::new();
+    for index in [2, 0, 1] {
+        parts.extend(rows(&study, Shard { index, of: 3 }.servers(4)));
+    }
+    parts.sort_by_key(|row| row.server);
+    assert_eq!(parts, whole);
+    let other = Study { seed: 8, ..study };
+    assert_ne!(other.server(0).unwrap()[0], whole[0]);
+}
+
+/// Of two sizes of memory each workload has both.
+#[test]
+fn workloads_take_turns_on_servers_of_each_size() {
+    let study = Study { memory: vec![1 << 17, 1 << 18], days: 0.01, ..study(&[SystemName::Linux]) };
+    let rows = rows(&study, 0..8);
+    let seen = rows.iter().map(|row| (row.workload.as_str(), row.frames > 1 << 17));
+    let names = ["ci", "web", "cache-a", "cache-b"];
+    let expected = [false, true].into_iter().flat_map(|large| names.map(|name| (name, large)));
+    assert!(seen.eq(expected), "{rows:?}");
+}
+
+/// The paper's first finding and its remedy, on every workload: what cannot move is spread over
+/// many times the blocks that it would fill, and confinement packs it.
+#[test]
+fn confinement_leaves_more_to_compact() {
+    let study = study(&[SystemName::Linux, SystemName::Contiguitas]);
+    for server in 0..4 {
+        let rows = study.server(server).unwrap();
+        let [linux, contiguitas] = rows.as_slice() else { panic!("two systems") };
+        assert_eq!(linux.uptime_s, contiguitas.uptime_s);
+        assert!(linux.allocations > 50_000, "{linux:?}");
+        let packed = |row: &Row| row.unmovable_frames.div_ceil(512);
+        assert!(contiguitas.spoiled_blocks < linux.spoiled_blocks, "{linux:?} {contiguitas:?}");
+        assert!(linux.spoiled_blocks > packed(linux) * 5 / 4, "{linux:?}");
+        let [two, _, _] = contiguitas.potential();
+        assert!(two > linux.potential()[0], "{linux:?} {contiguitas:?}");
+    }
+}
+
+/// Every system can run a server.
+#[test]
+fn each_system_serves() {
+    let mut study = study(&SystemName::ALL);
+    study.days = 0.05;
+    for row in study.server(1).unwrap() {
+        assert!(row.allocations > 50_000, "{row:?}");
+        assert_eq!(row.failed_kernel + row.failed_movable, 0, "{row:?}");
+        assert!(row.free_frames < row.frames / 2, "files fill what programs leave: {row:?}");
+    }
+}
+
+#[test]
+fn rows_survive_parquet() {
+    let study = study(&[SystemName::Buddy]);
+    let before = rows(&study, Shard::ALL.servers(2));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("part.parquet");
+    std::fs::write(&path, to_parquet(&before, "{}").unwrap()).unwrap();
+    assert_eq!(from_parquet(&path).unwrap().unwrap(), before);
+    std::fs::write(&path, b"PAR1 and no more").unwrap();
+    assert!(from_parquet(&path).is_err());
+}
+
+#[test]
+fn shards_are_written_as_a_part_and_a_number() {
+    assert_eq!("0/4".parse(), Ok(Shard { index: 0, of: 4 }));
+    for wrong in ["", "4", "4/4", "-1/4", "1/0", "a/b"] {
+        assert!(wrong.parse::<Shard>().unwrap_err().contains("0/4"), "{wrong}");
+    }
+}
+
+/// A server with compaction around its placement keeps every promise; looks come when they should.
+#[test]
+fn a_server_can_be_watched_under_any_placement() {
+    use prairie_frames::placement::linux::{Config, Linux};
+    use prairie_model::compacting::Compacting;
+
+    let study = study(&[]);
+    let layout = study.layout(0).unwrap();
+    let watch = |defrag_mode: bool| {
+        let config = if defrag_mode { Config::linux_6_15() } else { Config::default() };
+        let placement = Compacting::new(&layout, Linux::new(&layout, config), defrag_mode);
+        let mut looks = Vec::new();
+        // Debug builds compare everything with everything in the end.
+        study.watch(0, &layout, placement, 3600.0, 600.0, |look| {
+            let free: u64 = look.table.blocks().iter().map(|block| u64::from(block.free)).sum();
+            assert_eq!(free, look.free_frames);
+            assert_eq!(look.failures.kernel + look.failures.movable, 0);
+            looks.push((look.seconds, look.allocations));
+        });
+        looks
+    };
+    for defrag_mode in [false, true] {
+        let looks = watch(defrag_mode);
+        let seconds: Vec<f64> = looks.iter().map(|look| look.0).collect();
+        assert_eq!(seconds, [0.0, 600.0, 1200.0, 1800.0, 2400.0, 3000.0, 3600.0]);
+        assert!(looks.windows(2).all(|pair| pair[0].1 < pair[1].1), "{looks:?}");
+        assert_eq!(looks, watch(defrag_mode), "one seed, one life");
+    }
+}
+
+/// Every second page of memory is free: a block of two frames comes by moving pages, and not at all
+/// without compaction.
+#[test]
+fn compaction_serves_what_would_fail() {
+    use prairie_frames::placement::linux::{Config, Linux};
+    use prairie_frames::placement::{Placement, Request};
+    use prairie_frames::{FrameTable, MigrateType, Mobility, Order};
+    use prairie_model::compacting::Compacting;
+
+    fn serve<P: Placement>(layout: &prairie_frames::Layout, mut placement: P) -> (bool, u64) {
+        let mut table = FrameTable::with_owners(layout.frames(), layout.frames() + 2);
+        for zone in layout.zones() {
+            for at in (zone.start.0..zone.end.0).step_by(512) {
+                table.add_memory(prairie_frames::Frame(at), Order::HUGE);
+                placement.seed(&mut table, prairie_frames::Frame(at), Order::HUGE);
+            }
+        }
+        placement.start(&mut table);
+        let page = Request {
+            migrate_type: MigrateType::Movable,
+            mobility: Mobility::Movable,
+            ..Request::default()
+        };
+        let mut held = Vec::new();
+        while let Some(frame) = placement.allocate(&mut table, &page, held.len() as u32) {
+            held.push(frame);
+        }
+        held.iter().filter(|frame| frame.0 % 2 == 0).for_each(|&frame| {
+            placement.free(&mut table, frame, 0);
+        });
+        // Two owners beyond all frames.
+        let owner = table.owners() as u32 - 2;
+        let pair = Request { order: Order::new(1).unwrap(), ..Request::default() };
+        let served = placement.allocate(&mut table, &pair, owner).is_some();
+        placement.validate(&table);
+        let counters = placement.counters();
+        (served, counters.iter().find(|c| c.name == "pages_moved").map_or(0, |c| c.value))
+    }
+
+    let study = Study { memory: vec![1 << 15], ..study(&[]) };
+    let layout = study.layout(0).unwrap();
+    let config = Config { per_cpu_lists: false, ..Config::default() };
+    assert_eq!(serve(&layout, Linux::new(&layout, config)), (false, 0));
+    let compacting = Compacting::new(&layout, Linux::new(&layout, config), false);
+    let (served, moved) = serve(&layout, compacting);
+    assert!(served && moved > 0, "{served} {moved}");
+}

@@ -1,0 +1,269 @@
+//! Linux's compaction around a placement: for requests that may wait, by kcompactd when it was
+//! asked, and when memory is too fragmented.
+//!
+//! A server of a fleet has no clock finer than its steps. A wake-up of the placement's upkeep
+//! stands for one of the daemon; it comes every thousand operations, some seconds apart.
+
+use core::ops::Range;
+
+use prairie_frames::compaction::kcompactd::Kcompactd;
+use prairie_frames::compaction::score::{Proactive, node_score};
+use prairie_frames::compaction::{
+    COSTLY, Compactable, Compactor, Cost, Direct, Outcome, Plain, Priority,
+};
+use prairie_frames::indices::FreeBlocks;
+use prairie_frames::placement::zonelist::Depth;
+use prairie_frames::placement::{Counter, Placement, Request, gfp};
+use prairie_frames::table::Owner;
+use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, ZoneKind};
+
+/// Times in a row that a request in defrag mode is sent back to reclaim. Half as often as a server
+/// of a fleet asks again, so that none fails for it.
+const REFUSALS: u32 = 8;
+
+/// A placement with compaction. Where it says that there is no memory to a request that may wait,
+/// the caller is to reclaim some and ask again.
+#[derive(Clone, Debug)]
+pub struct Compacting<P> {
+    placement: P,
+    layout: Layout,
+    compactor: Compactor,
+    asked: Kcompactd,
+    proactive: Proactive,
+    /// Looks at the score that are skipped yet.
+    skipped: u64,
+    /// Whether requests would rather have memory compacted than break up foreign pageblocks
+    /// (`vm.defrag_mode`).
+    defrag_mode: bool,
+    /// Requests in a row that were sent back to reclaim.
+    refused: u32,
+    moved: u64,
+    scanned: u64,
+    stalls: u64,
+}
+
+impl<P: Compactable> Compacting<P> {
+    /// Compaction around `placement`, which was made for `layout`.
+    pub fn new(layout: &Layout, placement: P, defrag_mode: bool) -> Compacting<P> {
+        let mut compactor = Compactor::new(layout);
+        compactor.in_blocks = defrag_mode;
+        Compacting {
+            placement,
+            layout: layout.clone(),
+            compactor,
+            asked: Kcompactd::new(ZoneKind::Movable),
+            proactive: Proactive::default(),
+            skipped: 0,
+            defrag_mode,
+            refused: 0,
+            moved: 0,
+            scanned: 0,
+            stalls: 0,
+        }
+    }
+
+    /// What is inside.
+    pub fn placement(&self) -> &P {
+        &self.placement
+    }
+
+    fn pay(&mut self, cost: Cost) {
+        self.moved += cost.moved;
+        self.scanned += cost.migrate_scanned + cost.free_scanned;
+    }
+
+    /// Compacts for a request that found nothing and may wait (`__alloc_pages_direct_compact`), in
+    /// defrag mode for a whole pageblock that could be its own.
+    fn compact_for(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+    ) -> Option<Frame> {
+        let order = if self.defrag_mode { request.order.max(Order::HUGE) } else { request.order };
+        if order == Order::BASE {
+            return None;
+        }
+        let costly = request.order > COSTLY;
+        let priority = if costly { Priority::Async } else { Priority::SyncLight };
+        let (migrate_type, highest_zone) = (request.migrate_type, request.highest_zone);
+        let direct = Direct { order, migrate_type, highest_zone, priority };
+        let zones = self.layout.zonelist(request.node, highest_zone);
+        let (outcome, cost) =
+            self.compactor.direct(table, &mut self.placement, &mut Plain, &zones, direct);
+        self.pay(cost);
+        if matches!(outcome, Outcome::Skipped | Outcome::Deferred) {
+            return None;
+        }
+        self.stalls += 1;
+        let frame = self.placement.attempt(table, request, owner, Depth::Min)?;
+        if let Some(zone) = self.layout.zone_of(frame) {
+            self.compactor.hints_mut(zone).deferral.reset(order, true);
+        }
+        Some(frame)
+    }
+
+    /// In defrag mode, whether a request that may wait should reclaim and ask again before it breaks
+    /// up a foreign pageblock: some times in a row.
+    fn should_reclaim_first(&mut self) -> bool {
+        let refuses = self.defrag_mode && self.refused < REFUSALS;
+        self.refused = if refuses { self.refused + 1 } else { 0 };
+        refuses
+    }
+
+    fn score(&self) -> u32 {
+        let zones = self.layout.zones().iter().enumerate();
+        let counts: Vec<_> =
+            zones.map(|(at, zone)| (self.placement.free_counts(at), zone.span.managed)).collect();
+        node_score(counts.iter().map(|(counts, present)| (FreeBlocks { counts }, *present)))
+    }
+
+    /// What kcompactd was asked for (`kcompactd_do_work`).
+    fn kcompactd(&mut self, table: &mut FrameTable) {
+        let Some((order, highest)) = self.asked.work() else { return };
+        let zones = 0..self.layout.zones().len();
+        let (outcomes, cost) =
+            self.compactor.kcompactd(table, &mut self.placement, &mut Plain, zones, order);
+        self.pay(cost);
+        let failed = |outcome| matches!(outcome, Outcome::Complete | Outcome::PartialSkipped);
+        if outcomes.iter().any(|&(_, outcome)| failed(outcome)) {
+            self.placement.drain(table);
+        }
+        self.asked.done(order, highest);
+    }
+
+    /// A look at the score (`proactive_compact_node`). Without progress the next 63 are skipped.
+    fn proactive(&mut self, table: &mut FrameTable) {
+        if self.skipped > 0 {
+            self.skipped -= 1;
+            return;
+        }
+        let before = self.score();
+        let runs = self.proactive.should_compact(before, false);
+        if runs {
+            let (zones, until) = (0..self.layout.zones().len(), Some(self.proactive.low_score()));
+            let cost = self.compactor.whole(table, &mut self.placement, &mut Plain, zones, until);
+            self.pay(cost);
+        }
+        self.proactive.finished(runs.then(|| (before, self.score())));
+        let usual = Proactive::default().sleep_ms().expect("eager by default");
+        self.skipped = self.proactive.sleep_ms().map_or(0, |ms| ms / usual - 1);
+    }
+}
+
+impl<P: Compactable> Placement for Compacting<P> {
+    fn mark_pageblock(&mut self, pageblock: usize, migrate_type: MigrateType) {
+        self.placement.mark_pageblock(pageblock, migrate_type);
+    }
+
+    fn seed(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
+        self.placement.seed(table, frame, order);
+    }
+
+    fn start(&mut self, table: &mut FrameTable) {
+        self.placement.start(table);
+    }
+
+    fn allocate(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+    ) -> Option<Frame> {
+        if let Some(frame) = self.placement.attempt(table, request, owner, Depth::Low) {
+            return Some(frame);
+        }
+        if request.gfp_flags & gfp::KSWAPD_RECLAIM != 0 {
+            let least = if self.defrag_mode { Order::HUGE } else { Order::BASE };
+            self.asked.ask(request.order.max(least), ZoneKind::Movable);
+        }
+        if request.gfp_flags & gfp::DIRECT_RECLAIM == 0 {
+            // The placement itself knows how far it goes for who cannot wait.
+            self.refused = 0;
+            return self.placement.allocate(table, request, owner);
+        }
+        if let Some(frame) = self.placement.attempt(table, request, owner, Depth::Min) {
+            return Some(frame);
+        }
+        if let Some(frame) = self.compact_for(table, request, owner) {
+            return Some(frame);
+        }
+        if self.should_reclaim_first() {
+            return None;
+        }
+        self.placement.allocate(table, request, owner)
+    }
+
+    fn allocate_listed(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owners: Range<Owner>,
+    ) -> u32 {
+        self.placement.allocate_listed(table, request, owners)
+    }
+
+    fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16) {
+        self.placement.free(table, frame, cpu);
+    }
+
+    fn free_singles(&mut self, table: &mut FrameTable, owners: Range<Owner>, cpu: u16) {
+        self.placement.free_singles(table, owners, cpu);
+    }
+
+    fn maintain(&mut self, table: &mut FrameTable) {
+        self.placement.maintain(table);
+        self.kcompactd(table);
+        self.proactive(table);
+        // kswapd has gone to sleep since: stale skip bits are forgotten.
+        for zone in 0..self.layout.zones().len() {
+            let placement = &mut self.placement;
+            let memory =
+                prairie_frames::compaction::Memory { table, placement, pages: &mut Plain, zone };
+            self.compactor.hints_mut(zone).forget_skips(&memory);
+        }
+    }
+
+    fn pin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) -> bool {
+        self.placement.pin_block(table, owner, order)
+    }
+
+    fn unpin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) {
+        self.placement.unpin_block(table, owner, order);
+    }
+
+    fn free_for(&self, mobility: Mobility) -> Option<u64> {
+        self.placement.free_for(mobility)
+    }
+
+    fn free_blocks(&self, zone: usize) -> Vec<(MigrateType, Vec<u64>)> {
+        self.placement.free_blocks(zone)
+    }
+
+    fn pageblocks(&self, zone: usize) -> Option<[u64; MigrateType::ALL.len()]> {
+        self.placement.pageblocks(zone)
+    }
+
+    fn free_frames(&self, zone: usize) -> u64 {
+        self.placement.free_frames(zone)
+    }
+
+    fn cached_frames(&self) -> u64 {
+        self.placement.cached_frames()
+    }
+
+    fn counters(&self) -> Vec<Counter> {
+        let counter = |name, meaning, value| Counter { name, meaning, value };
+        let mut counters = self.placement.counters();
+        counters.extend([
+            counter("pages_moved", "pages that compaction moved", self.moved),
+            counter("pages_scanned", "pages that compaction looked at", self.scanned),
+            counter("compact_stalls", "requests that waited for compaction", self.stalls),
+        ]);
+        counters
+    }
+
+    fn validate(&self, table: &FrameTable) {
+        self.placement.validate(table);
+    }
+}

@@ -1,0 +1,10 @@
+//! What Prairie's simulators share: the allocators by name, the zones of a simulated machine,
+//! seeded random numbers, and the measurements that are taken of any allocator.
+#![forbid(unsafe_code)]
+
+pub mod compacting;
+pub mod random;
+pub mod sample;
+pub mod system;
+pub mod variant;
+pub mod zones;

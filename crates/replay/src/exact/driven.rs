@@ -1,0 +1,381 @@
+//! The replay in which the laboratory's own reclaim and compaction drive: of the record only the
+//! demand is followed.
+//!
+//! Demand is what programs and the kernel asked for and when, whether or not they got it, what they
+//! gave back, and that somebody had all memory compacted. Not demand, and left out: what kswapd and
+//! requests reclaimed, and what compaction took and moved ([`Threads`](super::threads::Threads) tells
+//! one from the other). Those the [machine](prairie_sim::machine) does by itself, at its own time.
+//!
+//! A page has the identity of the request that brought it in. Three things are known no better than
+//! this:
+//!
+//! - The record does not say what was read or written of a page, so pages age in the order in which
+//!   they came.
+//! - It does not say which page was moved to which frame. A frame that compaction took, and that is
+//!   given back later, stands for the page that was moved first and has no frame yet.
+//! - Caches of kernel objects shrink as they did in the record: what is in a slab is not in it.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use prairie_frames::placement::Request;
+use prairie_frames::placement::linux::Config;
+use prairie_frames::table::mobility_of;
+use prairie_frames::{Frame, MigrateType, Order};
+use prairie_trace::GfpFlags;
+use serde::Serialize;
+
+use super::machine::Machine as Opened;
+use super::measures::{self, Measures};
+use super::opening::Opening;
+use super::recording::{Act, Did, Edge, Recording};
+use super::script::Script;
+use super::step::Step;
+use super::threads::By;
+use prairie_sim::machine::Machine;
+use prairie_sim::machine::costs::Costs;
+use prairie_sim::machine::page::Pages;
+use prairie_sim::machine::recorded::{Held, Resumed, Wanted};
+use prairie_sim::machine::scenario;
+use prairie_sim::machine::system::System;
+
+/// What driving came to.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Driven {
+    /// Memory at each snapshot, in the order of the recording's.
+    pub snapshots: Vec<Measures>,
+    /// Requests that the recorded kernel met and the machine did not.
+    pub unmet: u64,
+    /// Requests that the recorded kernel refused and the machine met.
+    pub met: u64,
+    /// Pages that the recorded kernel reclaimed: by kswapd, and by requests for themselves.
+    pub recorded_reclaimed: [u64; 2],
+    /// Pages that the machine reclaimed, likewise.
+    pub reclaimed: [u64; 2],
+    /// Pages that the recorded kernel moved.
+    pub recorded_moved: u64,
+    /// Pages that the machine moved.
+    pub moved: u64,
+    /// Frees of what the machine had reclaimed before.
+    pub gone_before: u64,
+}
+
+/// What kswapd takes to free a page on the recorded kernel, in nanoseconds: the mean time between
+/// two frees in a row, breaks left out. Nothing if it freed none.
+fn kswapd_pace(acts: &[Act]) -> Option<u64> {
+    const BREAK_NS: u64 = 1_000_000;
+    let frees = acts.iter().filter(|act| act.by == By::Kswapd && act.did == Did::Free);
+    let times: Vec<u64> = frees.map(|act| act.time_ns).collect();
+    let gaps = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+    let (count, sum) =
+        gaps.filter(|&gap| gap < BREAK_NS).fold((0, 0), |(count, sum), gap| (count + 1, sum + gap));
+    (count > 0).then(|| sum / count)
+}
+
+/// Work costs in proportion to what kswapd takes for a page: a recorded machine may be emulated.
+fn pace(costs: &mut Costs, acts: &[Act]) {
+    let page = costs.scan_ns + costs.evict_ns;
+    let Some(recorded) = kswapd_pace(acts) else { return };
+    for cost in [
+        &mut costs.scan_ns,
+        &mut costs.evict_ns,
+        &mut costs.scan_frame_ns,
+        &mut costs.migrate_ns,
+        &mut costs.copy_frame_ns,
+    ] {
+        *cost = *cost * recorded / page;
+    }
+}
+
+struct Drive<'a> {
+    recording: &'a Recording,
+    machine: Machine,
+    /// What each recorded frame stands for, by the first frame of what was asked for.
+    names: HashMap<Frame, Held>,
+    /// Frames that compaction took in the record and has not given back.
+    targets: HashSet<Frame>,
+    /// What compaction moved in the record and is not known to be anywhere yet, first moved first.
+    moved: VecDeque<Held>,
+    pages: u32,
+    result: Driven,
+}
+
+/// Replays the demand of a recording from the opening on. `hidden` is the script of a replay that
+/// followed it to the end.
+pub fn drive(recording: &Recording, opening: &Opening, config: Config, hidden: &Script) -> Driven {
+    let mut drive = Drive {
+        recording,
+        machine: resume(recording, opening, config),
+        names: HashMap::new(),
+        targets: HashSet::new(),
+        moved: VecDeque::new(),
+        pages: 0,
+        result: Driven::default(),
+    };
+    let began_ns = recording.acts.first().map_or(0, |act| act.time_ns);
+    let mut hidden = hidden.steps().filter(|(_, step)| is_hidden(step)).peekable();
+    for (index, act) in recording.acts.iter().enumerate() {
+        drive.machine.run_until(act.time_ns.saturating_sub(began_ns));
+        while let Some((_, step)) = hidden.next_if(|&(at, _)| at <= index) {
+            drive.hidden(step);
+        }
+        drive.act(act);
+    }
+    let counters = drive.machine.counters();
+    drive.result.reclaimed = [counters.pgsteal_kswapd, counters.pgsteal_direct];
+    drive.result.moved = counters.pgmigrate_success;
+    drive.result
+}
+
+/// What the script knows beyond the acts.
+fn is_hidden(step: &Step) -> bool {
+    matches!(step, Step::Bulk { .. } | Step::Pagesets(_))
+}
+
+fn resume(recording: &Recording, opening: &Opening, config: Config) -> Machine {
+    let layout = &recording.layout;
+    let owners = Pages::owners(layout.frames());
+    let Opened { table, linux, .. } = Opened::with_owners(layout, config, opening, owners);
+    let swap = if swaps(&recording.acts) { "1G" } else { "0K" };
+    let text = format!(
+        "[machine]\nmemory = \"{}K\"\ncpus = {}\nkernel = \"0K\"\nswap = \"{}\"\n\
+         [vm]\nthp = \"never\"\n",
+        layout.frames() * 4,
+        recording.cpus,
+        swap
+    );
+    let mut scenario = scenario::parse(&text).expect("checked by a test");
+    pace(&mut scenario.costs, &recording.acts);
+    let user = |act: &&Act| matches!(act.did, Did::Alloc(..));
+    let pages = recording.acts.iter().filter(user).count() as u32;
+    let system: System = "linux".parse().expect("there is one");
+    let resumed = Resumed { layout: layout.clone(), table, linux, pages };
+    Machine::resume(&scenario, &system, resumed).expect("the layout is that of a machine")
+}
+
+/// Whether the recorded kernel had anywhere to swap to: it reclaimed memory that it had cleared for a
+/// process. (Other user memory without a mark of page cache may be page cache all the same.)
+fn swaps(acts: &[Act]) -> bool {
+    const ZERO: GfpFlags = GfpFlags(0x100);
+    let mut cleared = HashSet::new();
+    acts.iter().any(|act| match (act.did, act.by) {
+        (Did::Alloc(migrate_type, gfp), _) => {
+            match wanted(act.order, migrate_type, gfp) {
+                Wanted::Anonymous if gfp.contains(ZERO) => cleared.insert(act.frame),
+                _ => cleared.remove(&act.frame),
+            };
+            false
+        }
+        (Did::Free, By::Kswapd | By::DirectReclaim) => cleared.contains(&act.frame),
+        (Did::Free, _) => {
+            cleared.remove(&act.frame);
+            false
+        }
+        _ => false,
+    })
+}
+
+/// What a request is for, as its flags tell (6.1's numbers). Page cache is read ahead
+/// (`readahead_gfp_mask`), made to be written (`FGP_WRITE`), or holds blocks of a disk, which may not
+/// fail; other user memory is anonymous.
+fn wanted(order: Order, migrate_type: MigrateType, gfp: GfpFlags) -> Wanted {
+    const HARDWALL: GfpFlags = GfpFlags(0x10_0000);
+    const READ_AHEAD: GfpFlags = GfpFlags(0x1_2000);
+    const WRITE: GfpFlags = GfpFlags(0x1000);
+    const NOFAIL: GfpFlags = GfpFlags(0x8000);
+    let any = |flags: &[GfpFlags]| flags.iter().any(|&flags| gfp.contains(flags));
+    if order > Order::BASE || !gfp.contains(HARDWALL) {
+        return Wanted::Other;
+    }
+    if any(&[READ_AHEAD, WRITE, NOFAIL]) {
+        return Wanted::File { dirty: gfp.contains(WRITE) };
+    }
+    match migrate_type {
+        MigrateType::Movable => Wanted::Anonymous,
+        _ => Wanted::Other,
+    }
+}
+
+impl Drive<'_> {
+    fn hidden(&mut self, step: &Step) {
+        match *step {
+            Step::Pagesets(ref pagesets) => self.machine.linux().set_pagesets(pagesets),
+            Step::Bulk { cpu, frame, migrate_type } => {
+                let request = Request { cpu, migrate_type, ..Request::default() };
+                self.name(frame, &request, Wanted::Other);
+            }
+            _ => {}
+        }
+    }
+
+    fn act(&mut self, act: &Act) {
+        match act.did {
+            Did::Alloc(migrate_type, gfp) => {
+                self.vacate(act);
+                let request = request(act, migrate_type, gfp);
+                self.name(act.frame, &request, wanted(act.order, migrate_type, gfp));
+            }
+            Did::Refused(migrate_type, gfp) => {
+                let request = request(act, migrate_type, gfp);
+                if let Some(held) = self.machine.demand(&request, Wanted::Other, 0) {
+                    self.result.met += 1;
+                    self.machine.let_go(held, act.cpu);
+                }
+            }
+            Did::Free => self.free(act),
+            Did::HandOver => self.hand_over(act.frame, act.order),
+            Did::Isolated { .. } => {
+                self.targets.extend((0..act.order.frames()).map(|at| act.frame.offset(at)));
+            }
+            Did::CompactMemory => self.machine.compact_memory(),
+            Did::Snapshot(_, Edge::End) => self.snapshot(),
+            _ => {}
+        }
+    }
+
+    fn name(&mut self, frame: Frame, request: &Request, wanted: Wanted) {
+        let held = self.machine.demand(request, wanted, self.pages);
+        self.pages += u32::from(wanted != Wanted::Other);
+        match held {
+            Some(held) => {
+                self.names.insert(frame, held);
+            }
+            None => self.result.unmet += 1,
+        }
+    }
+
+    /// What was given back unseen before its frame was handed out again.
+    fn vacate(&mut self, act: &Act) {
+        for at in 0..act.order.frames() {
+            let frame = act.frame.offset(at);
+            self.targets.remove(&frame);
+            if let Some(held) = self.take(frame, Order::BASE) {
+                self.let_go(held, act.cpu);
+            }
+        }
+    }
+
+    /// What a recorded block of `order` stands for, whose name it loses. Parts of a larger block lose
+    /// their names one by one.
+    fn take(&mut self, frame: Frame, order: Order) -> Option<Held> {
+        if let Some(held) = self.names.remove(&frame) {
+            if let Held::Other(id) = held
+                && self.machine.order_of(id) > order
+            {
+                self.shatter(frame, id);
+                return self.names.remove(&frame);
+            }
+            return Some(held);
+        }
+        let larger = (1..=Order::LARGEST_FREE.get()).filter_map(Order::new);
+        for head in larger.map(|order| frame.align_down(order)) {
+            if let Some(&Held::Other(id)) = self.names.get(&head)
+                && head.offset(self.machine.order_of(id).frames()) > frame
+            {
+                self.shatter(head, id);
+                return self.names.remove(&frame);
+            }
+        }
+        None
+    }
+
+    fn shatter(&mut self, head: Frame, id: prairie_sim::machine::page::PageId) {
+        for (at, part) in self.machine.shatter(id).into_iter().enumerate() {
+            self.names.insert(head.offset(at as u64), part);
+        }
+    }
+
+    fn let_go(&mut self, held: Held, cpu: u16) {
+        self.result.gone_before += u64::from(!self.machine.let_go(held, cpu));
+    }
+
+    fn free(&mut self, act: &Act) {
+        if act.order > Order::BASE && !self.names.contains_key(&act.frame) {
+            return self.free_parts(act);
+        }
+        let was_target = self.targets.remove(&act.frame);
+        let held = match was_target {
+            // Compaction gives back what it took and did not need.
+            true if act.by == By::Compaction => return,
+            true => self.moved.pop_front(),
+            false => self.take(act.frame, act.order),
+        };
+        match (held, act.by) {
+            (Some(Held::File(_) | Held::Anonymous(_)), By::Kswapd | By::DirectReclaim) => {
+                self.result.recorded_reclaimed[usize::from(act.by == By::DirectReclaim)] += 1;
+            }
+            (Some(held @ (Held::File(_) | Held::Anonymous(_))), By::Compaction) => {
+                self.result.recorded_moved += 1;
+                self.moved.push_back(held);
+            }
+            (Some(held), _) => self.let_go(held, act.cpu),
+            (None, _) if was_target => {}
+            (None, _) => self.free_unknown(act),
+        }
+    }
+
+    /// A block that was never asked for as such: its frames may have names of their own.
+    fn free_parts(&mut self, act: &Act) {
+        let parts = (0..act.order.frames()).map(|at| act.frame.offset(at));
+        let known: Vec<Held> = parts.filter_map(|frame| self.take(frame, Order::BASE)).collect();
+        if known.is_empty() {
+            return self.free_unknown(act);
+        }
+        for held in known {
+            self.let_go(held, act.cpu);
+        }
+    }
+
+    /// In use since before the recording, in place.
+    fn free_unknown(&mut self, act: &Act) {
+        if self.bring_in(act.frame, act.order) {
+            let held = self.machine.adopt(act.frame, act.order);
+            self.machine.let_go(held, act.cpu);
+        }
+    }
+
+    /// Adds memory that the machine has not yet; false if it has any of it.
+    fn bring_in(&mut self, frame: Frame, order: Order) -> bool {
+        let table = self.machine.table();
+        let absent = |at| table.state(frame.offset(at)) == prairie_frames::table::State::Absent;
+        if !(0..order.frames()).all(absent) {
+            return false;
+        }
+        for at in 0..order.frames() {
+            table.add_memory(frame.offset(at), Order::BASE);
+        }
+        true
+    }
+
+    /// Memory that boot hands over late: to the tail, movable from a pageblock's first frame on.
+    fn hand_over(&mut self, frame: Frame, order: Order) {
+        if frame.align_down(Order::HUGE) == frame {
+            self.machine.linux().set_pageblock_type(frame, MigrateType::Movable);
+        }
+        if self.bring_in(frame, order) {
+            self.machine.hand_over(frame, order);
+        }
+    }
+
+    fn snapshot(&mut self) {
+        let machine = Opened {
+            table: self.machine.table().clone(),
+            linux: self.machine.linux().clone(),
+            cpus: self.recording.cpus,
+        };
+        let fallbacks = machine.linux.last_fallback().0;
+        let measures = measures::of_replay(self.recording, &machine, fallbacks);
+        self.result.snapshots.push(measures);
+    }
+}
+
+fn request(act: &Act, migrate_type: MigrateType, gfp: GfpFlags) -> Request {
+    Request {
+        cpu: act.cpu,
+        order: act.order,
+        migrate_type,
+        mobility: mobility_of(migrate_type),
+        highest_zone: gfp.highest_zone(),
+        gfp_flags: gfp.0,
+        ..Request::default()
+    }
+}

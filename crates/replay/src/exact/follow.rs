@@ -1,0 +1,315 @@
+//! The replay that follows the record: what moves between the free lists and the per-CPU lists,
+//! and when, comes from the events; which frame it is, from the model. On the way it finds out
+//! what left no event, and writes it all down as a [`Script`].
+
+mod compacted;
+mod given;
+mod taken;
+mod unseen;
+
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+
+use prairie_frames::placement::linux::Config;
+use prairie_frames::{Frame, MigrateType, Order};
+use serde::Serialize;
+
+use super::differences::Difference;
+use super::machine::Machine;
+use super::measures::{self, Measures};
+use super::opening::Opening;
+use super::recording::{Act, Did, Edge, Recording};
+use super::score::Score;
+use super::script::{Moment, Script};
+use super::stages::Stages;
+use super::step::Step;
+
+/// How often what is freed at once may double (`CONFIG_PCP_BATCH_SCALE_MAX`).
+const SCALE_MAX: u32 = 5;
+
+/// No act.
+const NEVER: u32 = u32::MAX;
+
+/// What left no event and was found out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Hidden {
+    /// Frames taken by allocations in bulk.
+    pub bulk: u64,
+    /// Those of them whose moment follows from the count at the beginning of a drain.
+    pub bulk_by_count: u64,
+    /// Frames freed past a per-CPU list that was in use.
+    pub direct_frees: u64,
+    /// Allocations past a per-CPU list that was in use.
+    pub direct_allocations: u64,
+    /// Frames of exact allocations that went back to the tail.
+    pub exact_tails: u64,
+    /// Allocations logged after a free that came later.
+    pub reordered: u64,
+    /// Changes of the per-CPU lists' limits.
+    pub limits: u64,
+    /// Larger blocks that direct compaction kept from the free lists for who had asked for it.
+    pub captured: u64,
+    /// Free lists that compaction turned while it found nothing: each was a wrong guess.
+    pub turned: u64,
+}
+
+/// What should not be, and how often it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Odd {
+    /// Blocks that left the free lists although the model had them elsewhere.
+    pub not_free: u64,
+    /// Frees of what the model had as free.
+    pub freed_free: u64,
+    /// Drained blocks that were on no per-CPU list.
+    pub drained_unknown: u64,
+    /// Drained blocks that were not the last of their list.
+    pub drained_early: u64,
+    /// Refills of lists that were not empty.
+    pub refilled_full: u64,
+    /// Drains that began below the high mark.
+    pub drained_low: u64,
+    /// Frees above the high mark without a drain.
+    pub undrained: u64,
+}
+
+/// What following the record came to.
+#[derive(Clone, Debug, Default)]
+pub struct Followed {
+    /// Blocks that left the free lists.
+    pub zone_locked: Score,
+    /// Fallbacks to foreign lists: block, and whether the pageblock was claimed.
+    pub fallbacks: Score,
+    /// All allocations.
+    pub allocations: Score,
+    /// Blocks that compaction took: the model had such a block on its lists.
+    pub isolated: Score,
+    /// What was found out.
+    pub hidden: Hidden,
+    /// What should not be.
+    pub odd: Odd,
+    /// The steps for a simulation.
+    pub script: Script,
+    /// The machine beside the kernel's own account at each snapshot.
+    pub snapshots: Vec<Beside>,
+}
+
+/// The machine beside the kernel's own account at one snapshot.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    /// The numbers that are not the kernel's.
+    pub differences: Vec<Difference>,
+    /// What the kernel's account comes to.
+    pub kernel: Measures,
+    /// What the replay's memory comes to.
+    pub replay: Measures,
+}
+
+#[derive(Clone, Copy)]
+struct Refill {
+    zone: usize,
+    order: Order,
+    migrate_type: MigrateType,
+    left: u32,
+    first: Frame,
+    began: usize,
+}
+
+/// A block on its way from the free lists to a request, past the per-CPU lists.
+#[derive(Clone, Copy)]
+struct Direct {
+    frame: Frame,
+    guessed: Option<Frame>,
+    act: usize,
+}
+
+/// What is under way on one CPU.
+#[derive(Clone, Default)]
+struct Cpu {
+    refill: Option<Refill>,
+    direct: Option<Direct>,
+    /// The last allocation of several frames, and what of it went back since.
+    exact: Option<(Frame, Order)>,
+    last_alloc: usize,
+}
+
+struct Follow<'a> {
+    recording: &'a Recording,
+    machine: Machine,
+    stages: Stages,
+    /// The next act that names the first frame of an act's block.
+    next: Vec<u32>,
+    /// The next act on the same CPU.
+    next_on_cpu: Vec<u32>,
+    /// By frame: the act with which a block came to a per-CPU list, and which list.
+    entered: Vec<(u32, MigrateType)>,
+    /// Types of pageblocks looked up by frees of lists of frames.
+    prepared: HashMap<Frame, MigrateType>,
+    cpus: Vec<Cpu>,
+    /// By zone and CPU: how often what is freed at once has doubled (`free_factor`).
+    factors: Vec<Vec<u32>>,
+    handed_over: usize,
+    /// Frees that went past the per-CPU list, found out too late to follow them so.
+    past_list: &'a HashSet<usize>,
+    found_past_list: Vec<usize>,
+    /// Fallbacks that the record told so far.
+    recorded_fallbacks: u64,
+    /// Acts from which on guesses count.
+    scored_from: usize,
+    result: Followed,
+}
+
+/// Runs of the whole record at most: each finds frees that the one before took wrongly.
+const RUNS: usize = 8;
+
+/// Follows the record from the opening on, up to the end of `scored`; guesses count from its start
+/// on.
+///
+/// A block that was freed past a per-CPU list in use, and merged and was never named again, looks
+/// like one on the list until it bars the way there. Then the record is followed once more.
+pub fn follow(
+    recording: &Recording,
+    opening: &Opening,
+    config: Config,
+    scored: Range<usize>,
+) -> Followed {
+    let mut past_list = HashSet::new();
+    for _ in 1..RUNS {
+        let (followed, found) = follow_once(recording, opening, config, &scored, &past_list);
+        if found.is_empty() {
+            return followed;
+        }
+        past_list.extend(found);
+    }
+    follow_once(recording, opening, config, &scored, &past_list).0
+}
+
+fn follow_once(
+    recording: &Recording,
+    opening: &Opening,
+    config: Config,
+    scored: &Range<usize>,
+    past_list: &HashSet<usize>,
+) -> (Followed, Vec<usize>) {
+    let machine = Machine::open(&recording.layout, config, opening);
+    let frames = recording.layout.frames() as usize;
+    let late = |act: &Act| act.did == Did::HandOver;
+    let mut follow = Follow {
+        recording,
+        machine,
+        stages: Stages::of(recording),
+        next: next_by_frame(&recording.acts, frames),
+        next_on_cpu: next_by_cpu(&recording.acts, recording.cpus),
+        entered: vec![(NEVER, MigrateType::Unmovable); frames],
+        prepared: HashMap::new(),
+        cpus: vec![Cpu::default(); recording.cpus.into()],
+        factors: vec![vec![0; recording.cpus.into()]; recording.layout.zones().len()],
+        handed_over: recording.acts.iter().rposition(late).unwrap_or(0),
+        past_list,
+        found_past_list: Vec::new(),
+        recorded_fallbacks: 0,
+        scored_from: scored.start,
+        result: Followed::default(),
+    };
+    for (index, act) in recording.acts[..scored.end].iter().enumerate() {
+        follow.act(index, act);
+    }
+    follow.result.script.sort();
+    (follow.result, follow.found_past_list)
+}
+
+/// For each act, the next one that names its first frame.
+fn next_by_frame(acts: &[Act], frames: usize) -> Vec<u32> {
+    let mut next = vec![NEVER; acts.len()];
+    let mut last = vec![NEVER; frames];
+    for (index, act) in acts.iter().enumerate().rev() {
+        if act.frame == Frame::NONE || act.is_aside() {
+            continue;
+        }
+        next[index] = last[act.frame.index()];
+        let block = act.frame.index()..act.frame.index() + act.order.frames() as usize;
+        last[block].fill(index as u32);
+    }
+    next
+}
+
+/// For each act, the next one on its CPU.
+fn next_by_cpu(acts: &[Act], cpus: u16) -> Vec<u32> {
+    let mut next = vec![NEVER; acts.len()];
+    let mut last = vec![NEVER; cpus.into()];
+    for (index, act) in acts.iter().enumerate().rev() {
+        if act.frame != Frame::NONE && !act.is_aside() {
+            next[index] = last[usize::from(act.cpu)];
+            last[usize::from(act.cpu)] = index as u32;
+        }
+    }
+    next
+}
+
+impl Follow<'_> {
+    fn act(&mut self, index: usize, act: &Act) {
+        match act.did {
+            Did::Locked(migrate_type) => self.locked(index, act, migrate_type),
+            Did::Alloc(..) => self.alloc(index, act),
+            Did::Free => self.free(index, act),
+            Did::HandOver => {
+                self.machine.hand_over(act.frame, act.order);
+                let (frame, order) = (act.frame, act.order);
+                self.script(Moment::at(index), Step::HandOver { frame, order });
+            }
+            Did::Batched => {
+                let found = self.prepared.remove(&act.frame);
+                let stored = found.unwrap_or(self.machine.linux.pageblock_type(act.frame));
+                self.enter(index, act, stored);
+            }
+            Did::Drain(migrate_type) => self.drain(act, migrate_type),
+            Did::Fallback { .. } => self.recorded_fallbacks += 1,
+            Did::Isolated { searched } => self.isolated(index, act, searched),
+            Did::Retyped(migrate_type) => self.retyped(act, migrate_type),
+            Did::Picked => self.picked(act),
+            Did::Snapshot(place, Edge::End) => {
+                self.snapshot(place);
+                self.script(Moment::at(index), Step::Snapshot(place));
+            }
+            Did::Snapshot(_, Edge::Begin) | Did::CompactMemory | Did::Refused(..) => {}
+        }
+    }
+
+    /// Sets the machine beside what the kernel said of itself.
+    fn snapshot(&mut self, place: usize) {
+        let recording = self.recording;
+        let snapshot = &recording.snapshots[place];
+        let fallbacks = self.machine.linux.last_fallback().0;
+        self.result.snapshots.push(Beside {
+            differences: super::differences::of(&recording.layout, &self.machine.linux, snapshot),
+            kernel: measures::of_kernel(&recording.layout, snapshot, self.recorded_fallbacks),
+            replay: measures::of_replay(recording, &self.machine, fallbacks),
+        });
+    }
+
+    fn script(&mut self, moment: Moment, step: Step) {
+        self.result.script.add(moment, step);
+    }
+
+    fn next_act(&self, index: usize) -> Option<&Act> {
+        self.recording.acts.get(self.next[index] as usize)
+    }
+
+    fn next_act_on_cpu(&self, index: usize) -> Option<&Act> {
+        self.recording.acts.get(self.next_on_cpu[index] as usize)
+    }
+
+    fn uncache(&mut self, frame: Frame, cpu: u16) -> bool {
+        if self.machine.linux.uncache(&mut self.machine.table, cpu, frame) {
+            return true;
+        }
+        (0..self.recording.cpus)
+            .any(|other| self.machine.linux.uncache(&mut self.machine.table, other, frame))
+    }
+
+    fn advance(&mut self, moment: Moment) {
+        if let Some(limits) = self.stages.advance() {
+            self.result.hidden.limits += 1;
+            self.script(moment, Step::Pagesets(limits));
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What is given back, and what goes from per-CPU lists to the free lists.
+
+use prairie_frames::free_area::End;
+use prairie_frames::placement::linux::Pageset;
+use prairie_frames::table::State;
+use prairie_frames::{MigrateType, Order};
+
+use super::{Follow, SCALE_MAX};
+use crate::exact::recording::{Act, Did};
+use crate::exact::script::Moment;
+use crate::exact::stages::goes_through_cpu;
+use crate::exact::step::Step;
+
+impl Follow<'_> {
+    pub(super) fn free(&mut self, index: usize, act: &Act) {
+        let (frame, order) = (act.frame, act.order);
+        if order == Order::BASE && self.machine.table.state(frame) == State::Cached {
+            let moment = self.latest(frame, index);
+            self.take_silently(frame, moment, false);
+        }
+        let stored = self.machine.linux.pageblock_type(frame);
+        let next = self.next_act(index).map(|next| next.did);
+        if next == Some(Did::Batched) && order == Order::BASE {
+            self.prepared.insert(frame, stored);
+            self.script(Moment::at(index), Step::Prepare { frame });
+            return;
+        }
+        let within = self.cpus[usize::from(act.cpu)].exact.is_some_and(|(start, whole)| {
+            order == Order::BASE && frame > start && frame < start.offset(whole.frames())
+        });
+        let direct =
+            matches!(next, Some(Did::Locked(_) | Did::Fallback { .. } | Did::Isolated { .. }))
+                || self.past_list.contains(&index);
+        if goes_through_cpu(order) && !within && !direct {
+            self.enter(index, act, stored);
+            return;
+        }
+        let end = within.then_some(End::Tail);
+        self.result.hidden.exact_tails += u64::from(within);
+        self.result.hidden.direct_frees += u64::from(!within && goes_through_cpu(order));
+        self.result.odd.freed_free += u64::from(self.machine.claim(frame, order));
+        self.machine.linux.give_to_lists(&mut self.machine.table, frame, order, stored, end);
+        self.script(Moment::at(index), Step::FreeDirect { frame, order, end });
+    }
+
+    /// A block comes to the head of a per-CPU list.
+    pub(super) fn enter(&mut self, index: usize, act: &Act, stored: MigrateType) {
+        let (frame, order) = (act.frame, act.order);
+        self.result.odd.freed_free += u64::from(self.machine.claim(frame, order));
+        let list = match stored {
+            MigrateType::Unmovable | MigrateType::Reclaimable => stored,
+            _ => MigrateType::Movable,
+        };
+        let block = (frame, order);
+        let kept = (list, stored);
+        self.machine.linux.cache_block(&mut self.machine.table, act.cpu, block, kept, End::Head);
+        self.entered[frame.index()] = (index as u32, list);
+        // A drain works on the free lists when it gets their lock, not when the free is logged.
+        let drains = self.drains_after(index, act);
+        let when = if drains { self.next_on_cpu[index] as usize } else { index };
+        self.script(Moment::at(when), Step::Free { cpu: act.cpu, frame, order });
+        self.check_count(index, act, drains);
+    }
+
+    /// Whether a free leads to a drain of its zone's lists.
+    pub(super) fn drains_after(&self, index: usize, act: &Act) -> bool {
+        let zone = self.machine.linux.zone_index(act.frame);
+        self.next_act_on_cpu(index).is_some_and(|next| {
+            matches!(next.did, Did::Drain(_)) && self.machine.linux.zone_index(next.frame) == zone
+        })
+    }
+
+    /// Holds the count of a CPU's frames against what followed: a drain or none.
+    pub(super) fn check_count(&mut self, index: usize, act: &Act, drains: bool) {
+        let zone = self.machine.linux.zone_index(act.frame);
+        let count = self.machine.linux.cached_count(zone, act.cpu);
+        if self.stages.is_boot() {
+            if !drains {
+                self.advance(Moment::before(index));
+            }
+            return;
+        }
+        let factor = &mut self.factors[zone][usize::from(act.cpu)];
+        if drains && *factor > 0 && act.order > Order::BASE && act.order.get() <= 3 {
+            self.clear_all(index, act.cpu, zone);
+            return;
+        }
+        if drains {
+            let Pageset { batch, high } = self.stages.pageset(zone);
+            let more = batch.saturating_mul(1 << *factor) < high.saturating_sub(batch)
+                && *factor < SCALE_MAX;
+            *factor += u32::from(more);
+        }
+        let mut high = u64::from(self.stages.pageset(zone).high);
+        if !drains && count >= high && self.stages.is_early() && index > self.handed_over {
+            self.advance(Moment::before(index));
+            high = u64::from(self.stages.pageset(zone).high);
+        }
+        let most = if drains { high + act.order.frames() - 1 } else { high - 1 };
+        if count > most {
+            let missing = self.take_surplus(index, act, zone, count - most);
+            self.result.odd.undrained += u64::from(missing > 0);
+        } else if drains && count < high {
+            self.result.odd.drained_low += 1;
+        }
+    }
+
+    pub(super) fn drain(&mut self, act: &Act, migrate_type: MigrateType) {
+        let (frame, order) = (act.frame, act.order);
+        let state = self.machine.table.state(frame);
+        if state != State::Cached || self.machine.table.order(frame) != order {
+            self.result.odd.drained_unknown += 1;
+            self.machine.force(frame, order);
+        } else {
+            // One CPU may empty the lists of another.
+            let (entered, _) = self.entered[frame.index()];
+            let cpu = self.recording.acts.get(entered as usize).map_or(act.cpu, |act| act.cpu);
+            self.clear_tail(frame, order, cpu);
+            self.uncache(frame, cpu);
+        }
+        self.machine.linux.give_to_lists(&mut self.machine.table, frame, order, migrate_type, None);
+    }
+}

@@ -1,0 +1,269 @@
+//! What leaves the free lists, and what is handed out.
+
+use prairie_frames::free_area::End;
+use prairie_frames::table::State;
+use prairie_frames::{Frame, MigrateType, Order};
+
+use super::{Direct, Follow, Refill};
+use crate::exact::machine::Machine;
+use crate::exact::recording::{Act, Did};
+use crate::exact::script::Moment;
+use crate::exact::stages::goes_through_cpu;
+use crate::exact::step::Step;
+use crate::exact::where_is;
+
+impl Follow<'_> {
+    pub(super) fn locked(&mut self, index: usize, act: &Act, migrate_type: MigrateType) {
+        let zone = self.machine.linux.zone_index(act.frame);
+        let guessed = self.take(index, act, zone, migrate_type);
+        let cpu = usize::from(act.cpu);
+        if !goes_through_cpu(act.order) {
+            self.cpus[cpu].direct = Some(Direct { frame: act.frame, guessed, act: index });
+            return;
+        }
+        if let Some(refill) = self.cpus[cpu].refill
+            && refill.left > 0
+            && (refill.zone, refill.order, refill.migrate_type) == (zone, act.order, migrate_type)
+        {
+            self.append(index, act, migrate_type);
+            return;
+        }
+        if !self.begin_refill(index, act, zone, migrate_type) {
+            self.cpus[cpu].direct = Some(Direct { frame: act.frame, guessed, act: index });
+            self.result.hidden.direct_allocations += 1;
+        }
+    }
+
+    /// Lets the model take a block from the free lists and compares it with the record's, which
+    /// is on no list afterwards.
+    pub(super) fn take(
+        &mut self,
+        index: usize,
+        act: &Act,
+        zone: usize,
+        migrate_type: MigrateType,
+    ) -> Option<Frame> {
+        let layout = &self.recording.layout;
+        let fallbacks = self.machine.linux.last_fallback().0;
+        let Machine { table, linux, .. } = &mut self.machine;
+        let guessed = linux.take_from_lists(table, zone, act.order, migrate_type);
+        if linux.last_fallback().0 > fallbacks && index >= self.scored_from {
+            self.fallback(index, act);
+        }
+        if index >= self.scored_from {
+            let machine = &self.machine;
+            let told = guessed.map(|frame| layout.pfn(frame));
+            self.result.zone_locked.count(index, layout.pfn(act.frame), told, act.order, || {
+                where_is(machine, act.frame)
+            });
+        }
+        if guessed != Some(act.frame) {
+            if let Some(guessed) = guessed {
+                self.machine.undo_take(guessed, act.order, migrate_type);
+                self.turn_back(index, act, guessed);
+            }
+            self.result.odd.not_free += u64::from(!self.machine.force(act.frame, act.order));
+        }
+        guessed
+    }
+
+    /// Compares the model's fallback with the record's, which stands before the block taken.
+    pub(super) fn fallback(&mut self, index: usize, act: &Act) {
+        let (_, Some(guessed)) = self.machine.linux.last_fallback() else { return };
+        let before = self.recording.acts[..index].iter().rev().find(|before| before.cpu == act.cpu);
+        let layout = &self.recording.layout;
+        let Some((before, change)) = before.and_then(|before| match before.did {
+            Did::Fallback { change_ownership, .. } => Some((before, change_ownership)),
+            _ => None,
+        }) else {
+            let told = Some(layout.pfn(guessed.frame));
+            let cause = || "the kernel needed no fallback".to_owned();
+            self.result.fallbacks.count(
+                index,
+                prairie_frames::Pfn(u64::MAX),
+                told,
+                guessed.order,
+                cause,
+            );
+            return;
+        };
+        let same = guessed.change_ownership == change && guessed.order == before.order;
+        let told = same.then(|| layout.pfn(guessed.frame));
+        let cause = || format!("{guessed:?}, the kernel: change_ownership {change}");
+        self.result.fallbacks.count(index, layout.pfn(before.frame), told, before.order, cause);
+    }
+
+    /// A block that belongs to a refill under way.
+    pub(super) fn append(&mut self, index: usize, act: &Act, migrate_type: MigrateType) {
+        let block = (act.frame, act.order);
+        let list = (migrate_type, migrate_type);
+        self.machine.linux.cache_block(&mut self.machine.table, act.cpu, block, list, End::Tail);
+        self.entered[act.frame.index()] = (index as u32, migrate_type);
+        let refill = self.cpus[usize::from(act.cpu)].refill.as_mut().expect("under way");
+        refill.left -= 1;
+        if refill.left == 0 {
+            let refill = *refill;
+            self.end_refill(refill);
+        }
+    }
+
+    /// A block that no refill under way accounts for: the list must be empty, so what is on it was
+    /// taken unseen, unless the block goes past the list. False in that case.
+    pub(super) fn begin_refill(
+        &mut self,
+        index: usize,
+        act: &Act,
+        zone: usize,
+        migrate_type: MigrateType,
+    ) -> bool {
+        let cpu = usize::from(act.cpu);
+        let listed: Vec<Frame> =
+            self.machine.linux.cached(zone, act.cpu, act.order, migrate_type).collect();
+        let silent = listed.iter().all(|&frame| self.is_silent(frame));
+        if !silent {
+            let last = self.cpus[cpu].refill.filter(|refill| {
+                refill.zone == zone
+                    && refill.order == act.order
+                    && refill.migrate_type == migrate_type
+                    && self.cpus[cpu].last_alloc < refill.began
+                    && self.is_unbroken(refill.began, index)
+            });
+            if let Some(refill) = last {
+                // The run goes on beyond the refill's size: that has grown.
+                let before = self.stages.refill(zone, act.order);
+                self.advance(Moment::before(refill.began));
+                let more = self.stages.refill(zone, act.order).saturating_sub(before);
+                let refill = Refill { left: more.max(1), ..refill };
+                self.cpus[cpu].refill = Some(refill);
+                self.append(index, act, migrate_type);
+                return true;
+            }
+            let next = self.next_act_on_cpu(index);
+            if next
+                .is_some_and(|next| next.frame == act.frame && matches!(next.did, Did::Alloc(..)))
+            {
+                return false;
+            }
+            self.result.odd.refilled_full += 1;
+            self.suspect(&listed);
+        }
+        for frame in listed {
+            if self.is_silent(frame) {
+                self.take_silently(frame, Moment::before(index), false);
+            }
+        }
+        self.cpus[cpu].refill = Some(Refill {
+            zone,
+            order: act.order,
+            migrate_type,
+            left: self.stages.refill(zone, act.order),
+            first: act.frame,
+            began: index,
+        });
+        self.append(index, act, migrate_type);
+        true
+    }
+
+    /// Whether a CPU did nothing but fetch blocks between two acts.
+    pub(super) fn is_unbroken(&self, from: usize, to: usize) -> bool {
+        let cpu = self.recording.acts[from].cpu;
+        self.recording.acts[from..to].iter().filter(|act| act.cpu == cpu).all(|act| {
+            act.is_aside()
+                || matches!(act.did, Did::Locked(_) | Did::Fallback { .. } | Did::Snapshot(..))
+        })
+    }
+
+    /// After a refill its first block is handed out. If that leaves no event, it was in bulk.
+    pub(super) fn end_refill(&mut self, refill: Refill) {
+        if self.machine.table.state(refill.first) == State::Cached && self.is_silent(refill.first) {
+            self.take_silently(refill.first, Moment::at(refill.began), false);
+        }
+    }
+
+    pub(super) fn alloc(&mut self, index: usize, act: &Act) {
+        let Did::Alloc(migrate_type, gfp) = act.did else { return };
+        let cpu = usize::from(act.cpu);
+        let (frame, order) = (act.frame, act.order);
+        let mut moment = Moment::at(index);
+        let direct = self.cpus[cpu].direct.take_if(|direct| direct.frame == frame);
+        let guessed = match direct {
+            Some(direct) => {
+                moment = Moment::at(direct.act);
+                direct.guessed
+            }
+            None => self.pop(index, act, migrate_type, &mut moment),
+        };
+        if index >= self.scored_from {
+            let layout = &self.recording.layout;
+            let machine = &self.machine;
+            let told = guessed.map(|frame| layout.pfn(frame));
+            self.result
+                .allocations
+                .count(index, layout.pfn(frame), told, order, || where_is(machine, frame));
+        }
+        if direct.is_none() {
+            self.result.hidden.captured += u64::from(!goes_through_cpu(order));
+            let cached = self.machine.table.state(frame) == State::Cached
+                && self.machine.table.order(frame) == order;
+            let taken = cached && self.uncache(frame, act.cpu);
+            if !taken {
+                self.machine.force(frame, order);
+            }
+        }
+        self.machine.hold(frame, order, migrate_type, frame);
+        let locked = direct.is_some() && goes_through_cpu(order);
+        let cpu_number = act.cpu;
+        let step = Step::Alloc { cpu: cpu_number, frame, order, migrate_type, gfp, locked };
+        self.script(moment, step);
+        let state = &mut self.cpus[cpu];
+        state.exact = (order > Order::BASE).then_some((frame, order));
+        state.last_alloc = index;
+    }
+
+    /// The block that the per-CPU list would give, once what was taken unseen is off it.
+    pub(super) fn pop(
+        &mut self,
+        index: usize,
+        act: &Act,
+        migrate_type: MigrateType,
+        moment: &mut Moment,
+    ) -> Option<Frame> {
+        if !goes_through_cpu(act.order) {
+            return None;
+        }
+        let zone = self.machine.linux.zone_index(act.frame);
+        self.factors[zone][usize::from(act.cpu)] >>= 1;
+        let list = self.machine.linux.cached(zone, act.cpu, act.order, migrate_type);
+        let ahead: Vec<Frame> = list.take_while(|&frame| frame != act.frame).collect();
+        let head = self.machine.linux.cached(zone, act.cpu, act.order, migrate_type).next();
+        let listed = self.machine.linux.cached(zone, act.cpu, act.order, migrate_type).count();
+        if ahead.is_empty() || ahead.len() == listed {
+            // What made the refill necessary happened with it; other CPUs saw the free lists so.
+            if let Some(refill) = self.cpus[usize::from(act.cpu)].refill
+                && refill.first == act.frame
+                && self.is_unbroken(refill.began, index)
+            {
+                *moment = Moment::at(refill.began);
+            }
+            return head;
+        }
+        let last_alloc = self.cpus[usize::from(act.cpu)].last_alloc;
+        let (silent, other): (Vec<Frame>, Vec<Frame>) =
+            ahead.iter().copied().partition(|&frame| self.is_silent(frame));
+        let late = |frame: &Frame| self.entered[frame.index()].0 as usize > last_alloc;
+        if !other.iter().all(late) {
+            return head;
+        }
+        if let Some(first) = other.iter().map(|frame| self.entered[frame.index()].0).min() {
+            // What came to the head since the last allocation was freed by an interrupt, after
+            // this block had been taken and before that was logged.
+            *moment = Moment::before(first as usize);
+            self.result.hidden.reordered += 1;
+            return Some(act.frame);
+        }
+        for frame in silent {
+            self.take_silently(frame, Moment::before(index), false);
+        }
+        Some(act.frame)
+    }
+}

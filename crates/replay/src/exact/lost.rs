@@ -1,0 +1,185 @@
+//! A refill that was not traced, put back.
+//!
+//! The kernel switches the events of its command line off and on again while it boots
+//! (`event_trace_enable_again`), and counts nothing of what happens meanwhile: mostly a few
+//! allocations, now and then a whole refill of a per-CPU list. The sign is a run of single frames
+//! that are handed out although nothing ever took them from the free lists. At the first event no
+//! frame is on a per-CPU list, so each must have come through one.
+
+use std::ops::Range;
+
+use prairie_frames::{Frame, MigrateType, Order};
+
+use super::recording::{Act, Did};
+use super::stages::BATCHES;
+use super::threads::By;
+
+/// Puts the refills back that are missing before the allocations of `acts[..end]`, of which
+/// the memory has `frames` frames. Returns how many blocks that came to.
+pub fn put_back(acts: &mut Vec<Act>, end: usize, frames: usize) -> u64 {
+    let Some(run) = first_orphans(&acts[..end], frames) else { return 0 };
+    let refill = run.refill(&from_lists(&acts[..end], frames));
+    acts.splice(run.first_act..run.first_act, refill.iter().copied());
+    refill.len() as u64
+}
+
+/// Frames in a row that are handed out and come from nowhere.
+struct Orphans {
+    first_act: usize,
+    time_ns: u64,
+    cpu: u16,
+    migrate_type: MigrateType,
+    last: Frame,
+    /// How many.
+    orphans: u32,
+    /// Frames before the last one, itself included, that nothing named until then.
+    unnamed: u32,
+}
+
+impl Orphans {
+    /// The refill: the smallest batch that has room for the orphans. It begins where the frames
+    /// begin that nothing named, or ends with the orphans if those are more; what else is in it was
+    /// handed out unseen, and nothing else can have taken it from the free lists.
+    fn refill(&self, from_lists: &[bool]) -> Vec<Act> {
+        let end = self.last.0 + 1;
+        let fitting = BATCHES.into_iter().rev().filter(|&batch| batch >= self.orphans);
+        let mut ranges = fitting.map(|batch| {
+            let begin = end - self.unnamed.min(batch);
+            begin..begin + batch
+        });
+        let is_free_for = |range: &Range<u32>| {
+            from_lists.get(end as usize..range.end as usize).is_some_and(|it| !it.contains(&true))
+        };
+        let known = end - self.orphans..end;
+        let act = |frame| Act {
+            cpu: self.cpu,
+            frame: Frame(frame),
+            order: Order::BASE,
+            did: Did::Locked(self.migrate_type),
+            by: By::Program,
+            time_ns: self.time_ns,
+        };
+        ranges.find(is_free_for).unwrap_or(known).map(act).collect()
+    }
+}
+
+/// Frames that the record shows leaving the free lists before anything else.
+fn from_lists(acts: &[Act], frames: usize) -> Vec<bool> {
+    let mut named = vec![false; frames];
+    let mut from_lists = vec![false; frames];
+    for act in acts.iter().filter(|act| act.frame != Frame::NONE) {
+        let leaves = matches!(act.did, Did::Locked(_) | Did::Fallback { .. });
+        for frame in act.frame.index()..act.frame.index() + act.order.frames() as usize {
+            from_lists[frame] |= leaves && !named[frame];
+            named[frame] = true;
+        }
+    }
+    from_lists
+}
+
+fn first_orphans(acts: &[Act], frames: usize) -> Option<Orphans> {
+    let mut named = vec![false; frames];
+    let mut found: Option<Orphans> = None;
+    for (index, act) in acts.iter().enumerate().filter(|(_, act)| act.frame != Frame::NONE) {
+        let orphan = match act.did {
+            Did::Alloc(migrate_type, _) if act.order == Order::BASE => {
+                (!named[act.frame.index()]).then_some(migrate_type)
+            }
+            _ => None,
+        };
+        match (&mut found, orphan) {
+            (None, Some(migrate_type)) => {
+                let before = named[..act.frame.index()].iter().rev();
+                let unnamed = before.take_while(|named| !**named).count() as u32 + 1;
+                let (cpu, last) = (act.cpu, act.frame);
+                found = Some(Orphans {
+                    first_act: index,
+                    time_ns: act.time_ns,
+                    cpu,
+                    migrate_type,
+                    last,
+                    orphans: 1,
+                    unnamed,
+                });
+            }
+            (Some(run), Some(migrate_type))
+                if migrate_type == run.migrate_type
+                    && act.cpu == run.cpu
+                    && act.frame == run.last.offset(1) =>
+            {
+                run.last = act.frame;
+                run.orphans += 1;
+                run.unnamed += 1;
+            }
+            _ => {}
+        }
+        named[act.frame.index()..act.frame.index() + act.order.frames() as usize].fill(true);
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prairie_trace::GfpFlags;
+
+    const UNMOVABLE: MigrateType = MigrateType::Unmovable;
+
+    fn act(frame: u32, did: Did) -> Act {
+        let (by, time_ns) = (By::Program, 0);
+        Act { cpu: 0, frame: Frame(frame), order: Order::BASE, did, by, time_ns }
+    }
+
+    fn locked(frame: u32) -> Act {
+        act(frame, Did::Locked(UNMOVABLE))
+    }
+
+    fn alloc(frame: u32) -> Act {
+        act(frame, Did::Alloc(UNMOVABLE, GfpFlags(0)))
+    }
+
+    fn locked_frames(acts: &[Act]) -> Vec<u32> {
+        let locked = acts.iter().filter(|act| matches!(act.did, Did::Locked(_)));
+        locked.map(|act| act.frame.0).collect()
+    }
+
+    #[test]
+    fn a_refill_between_two_others_is_put_back_whole() {
+        // 3 to 9 is missing; its first two frames were handed out while nothing was traced.
+        let mut acts = vec![locked(2), alloc(2)];
+        acts.extend((5..=9).map(alloc));
+        acts.extend([locked(10), alloc(10)]);
+        let end = acts.len();
+        assert_eq!(put_back(&mut acts, end, 64), 7);
+        assert_eq!(locked_frames(&acts), [2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        assert!(matches!(acts[9].did, Did::Alloc(..)), "before the first of its allocations");
+        let end = acts.len();
+        assert_eq!(put_back(&mut acts, end, 64), 0, "nothing is missing any more");
+    }
+
+    #[test]
+    fn a_refill_reaches_beyond_what_was_handed_out() {
+        // As a recording had it: 4 to 10 is missing, 4 and 10 were handed out unseen.
+        let mut acts = vec![locked(3), alloc(3)];
+        acts.extend((5..=9).map(alloc));
+        acts.extend([locked(11), alloc(11)]);
+        assert_eq!(put_back(&mut acts, 9, 64), 7);
+        assert_eq!(locked_frames(&acts), [3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    }
+
+    #[test]
+    fn no_more_is_put_back_than_can_be_missing() {
+        // Frame 4 was named before and 10 left the free lists later: no batch fits between.
+        let mut acts = vec![locked(4), alloc(4), alloc(5), alloc(6), alloc(7), alloc(8)];
+        acts.extend([locked(10), alloc(10)]);
+        assert_eq!(put_back(&mut acts, 8, 64), 4);
+        assert_eq!(locked_frames(&acts), [4, 5, 6, 7, 8, 10]);
+    }
+
+    #[test]
+    fn a_whole_record_is_left_alone() {
+        let mut acts = vec![locked(1), alloc(1), act(1, Did::Free), alloc(1)];
+        assert_eq!(put_back(&mut acts, 4, 64), 0);
+        assert_eq!(acts.len(), 4);
+    }
+}

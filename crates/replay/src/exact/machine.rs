@@ -1,0 +1,159 @@
+//! A frame table and the `linux` placement on it, and how to put a recorded kernel's differences
+//! right on them.
+
+use prairie_frames::free_area::End;
+use prairie_frames::placement::Placement;
+use prairie_frames::placement::linux::{Config, Linux, Pageset};
+use prairie_frames::table::State;
+use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Order};
+
+use super::opening::Opening;
+
+/// The machine that the recorded events are played on.
+#[derive(Clone)]
+pub struct Machine {
+    /// The state of every frame. Owners are recorded frames.
+    pub table: FrameTable,
+    /// The placement under test.
+    pub linux: Linux,
+    /// CPUs that have lists.
+    pub cpus: u16,
+}
+
+impl Machine {
+    /// A machine as it was when the trace began, with per-CPU lists that hold nothing yet.
+    pub fn open(layout: &Layout, config: Config, opening: &Opening) -> Machine {
+        Machine::with_owners(layout, config, opening, layout.frames())
+    }
+
+    /// The same with room for `owners` owners in the frame table.
+    pub fn with_owners(layout: &Layout, config: Config, opening: &Opening, owners: u64) -> Machine {
+        let mut table = FrameTable::with_owners(layout.frames(), owners);
+        let mut linux = Linux::new(layout, config);
+        for zone in 0..layout.zones().len() {
+            linux.set_pageset(zone, Pageset::BOOT);
+        }
+        for zone in layout.zones() {
+            for block in zone.start.pageblock()..=Frame(zone.end.0 - 1).pageblock() {
+                linux.mark_pageblock(block, opening.pageblocks[block]);
+            }
+        }
+        for &(frame, order, migrate_type) in &opening.free {
+            table.add_memory(frame, order);
+            linux.put(&mut table, frame, order, migrate_type);
+        }
+        linux.start(&mut table);
+        Machine { table, linux, cpus: config.cpus_per_node }
+    }
+
+    /// Hands memory over as late initialisation does: to the tail, and movable from the pageblock's
+    /// first frame on.
+    pub fn hand_over(&mut self, frame: Frame, order: Order) {
+        if frame.align_down(Order::HUGE) == frame {
+            self.linux.set_pageblock_type(frame, MigrateType::Movable);
+        }
+        self.claim(frame, order);
+        self.hold(frame, order, MigrateType::Movable, frame);
+        self.linux.free_to_buddy(&mut self.table, frame, Some(End::Tail));
+    }
+
+    /// Lets `owner` hold a block, which should be on no list and nobody's.
+    pub fn hold(&mut self, frame: Frame, order: Order, migrate_type: MigrateType, owner: Frame) {
+        if (0..order.frames()).any(|inside| self.head_of(frame.offset(inside)).is_some()) {
+            self.force(frame, order);
+        }
+        let mobility = prairie_frames::table::mobility_of(migrate_type);
+        self.table.allocate(frame, order, mobility, owner.0);
+    }
+
+    /// Makes the block at `frame` one that is on no list, whatever it was: in use as such, in
+    /// parts or as part of a larger block; not there yet; or free, against expectation. Returns
+    /// whether any of it was free.
+    pub fn claim(&mut self, frame: Frame, order: Order) -> bool {
+        if self.table.state(frame) == State::Allocated && self.table.order(frame) == order {
+            self.table.release(frame);
+            return false;
+        }
+        let mut was_free = false;
+        for inside in 0..order.frames() {
+            was_free |= self.claim_one(frame.offset(inside));
+        }
+        was_free
+    }
+
+    fn claim_one(&mut self, frame: Frame) -> bool {
+        let Some((head, state)) = self.head_of(frame) else {
+            return false;
+        };
+        match state {
+            State::Absent => {
+                self.table.add_memory(frame, Order::BASE);
+                false
+            }
+            State::Allocated => {
+                let mut head = head;
+                while self.table.order(head) > Order::BASE {
+                    self.table.split_allocated(head);
+                    let half = head.offset(self.table.order(head).frames());
+                    if frame >= half {
+                        head = half;
+                    }
+                }
+                self.table.release(frame);
+                false
+            }
+            State::Free => self.linux.carve(&mut self.table, frame, Order::BASE),
+            State::Cached => {
+                let order = self.table.order(head);
+                for cpu in 0..self.cpus {
+                    if self.linux.uncache(&mut self.table, cpu, head) {
+                        break;
+                    }
+                }
+                // What else was in the block is lost to the lists: it is held by nobody.
+                for inside in 0..order.frames() {
+                    let other = head.offset(inside);
+                    if other != frame {
+                        self.hold(other, Order::BASE, MigrateType::Unmovable, other);
+                    }
+                }
+                true
+            }
+            State::Reserved | State::Inside => false,
+        }
+    }
+
+    /// The first frame of the block that contains `frame`, and what that is; `None` for a frame
+    /// that is on no list and nobody's.
+    pub fn head_of(&self, frame: Frame) -> Option<(Frame, State)> {
+        if self.table.state(frame) != State::Inside {
+            return Some((frame, self.table.state(frame)));
+        }
+        for order in 1..=Order::GIGANTIC.get().min(10) {
+            let order = Order::new(order)?;
+            let head = frame.align_down(order);
+            let state = self.table.state(head);
+            if matches!(state, State::Free | State::Allocated | State::Cached)
+                && head.offset(self.table.order(head).frames()) > frame
+            {
+                return Some((head, state));
+            }
+        }
+        None
+    }
+
+    /// Takes exactly this block from wherever it is: from the free lists if it is on them.
+    /// Returns whether it was.
+    pub fn force(&mut self, frame: Frame, order: Order) -> bool {
+        if self.linux.carve(&mut self.table, frame, order) {
+            return true;
+        }
+        self.claim(frame, order);
+        false
+    }
+
+    /// Puts a block that was just taken from the free lists by mistake back where it was.
+    pub fn undo_take(&mut self, frame: Frame, order: Order, migrate_type: MigrateType) {
+        self.linux.give_to_lists(&mut self.table, frame, order, migrate_type, Some(End::Head));
+    }
+}

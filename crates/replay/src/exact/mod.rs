@@ -1,0 +1,202 @@
+//! Is `linux` like Linux? A recorded kernel, replayed frame by frame from boot on.
+//!
+//! A recording tells which frame the kernel chose each time, so a model can be held against it
+//! choice by choice. The free lists at the first event are found out from what follows
+//! ([`opening`]). One pass then follows the record ([`follow`]): blocks leave the free lists and
+//! go back to them when the events say so, and which block it is, the model says. That pass also
+//! finds out what left no event (frames allocated in bulk, frees past a locked per-CPU list, limits
+//! that changed) and writes down all that was asked for as a [`script`]. Two more passes play the
+//! script with refills, drains and steals left to the model (`simulate`): once with each wrong
+//! guess put right, once free running.
+//!
+//! All of that ends at the first reclaim. From there on the record is followed alone: the probes of
+//! `vm/record` tell what compaction takes ([`probes`]).
+//!
+//! What is found out never says which frame the model would choose: it says when a frame that the
+//! record shows elsewhere later must have left, and the model has to be right about all the others.
+
+pub mod differences;
+pub mod driven;
+pub mod follow;
+pub mod lost;
+pub mod machine;
+pub mod measures;
+pub mod opening;
+pub mod probes;
+pub mod recording;
+pub mod score;
+pub mod script;
+pub mod simulate;
+pub mod snapshot;
+pub mod stages;
+pub mod step;
+pub mod threads;
+
+use differences::Difference;
+use driven::Driven;
+use follow::{Hidden, Odd};
+use machine::Machine;
+use measures::Measures;
+use opening::Opening;
+use prairie_frames::Frame;
+use prairie_frames::placement::linux::Config;
+use recording::{Act, Did, Edge, Recording};
+use score::Score;
+use serde::Serialize;
+use simulate::{Mode, simulate};
+
+/// How like the recorded kernel the model is: until the first reclaim, and from there on.
+#[derive(Clone, Debug, Serialize)]
+pub struct Fidelity {
+    /// Events looked at.
+    pub acts: usize,
+    /// Whether the recording goes on into reclaim or compaction, where this ends.
+    pub ends_at_reclaim: bool,
+    /// Blocks that left the free lists (`mm_page_alloc_zone_locked`): the right ones.
+    pub zone_locked: Score,
+    /// Fallbacks to foreign lists (`mm_page_alloc_extfrag`): the right block, order and claim.
+    pub fallbacks: Score,
+    /// Allocations, with refills and drains when the record says.
+    pub followed: Score,
+    /// Allocations, everything simulated, each wrong guess put right before the next.
+    pub corrected: Score,
+    /// Allocations, everything simulated, free running.
+    pub free_running: Score,
+    /// What left no event and was found out.
+    pub hidden: Hidden,
+    /// Pageblocks of which no frame is ever on the free lists, whose types the first snapshot's counts gave.
+    pub settled_pageblocks: u64,
+    /// Blocks of a refill that tracing missed while it was switched on again ([`lost`]).
+    pub put_back: u64,
+    /// What should not be.
+    pub odd: Odd,
+    /// Frames of memory that was in use before the first event and freed unseen, while simulating.
+    pub unknown_frees: u64,
+    /// From the first reclaim on, where the recording has one: the record is followed.
+    pub through_reclaim: Option<Through>,
+    /// The machine beside the kernel's own account, at each snapshot.
+    pub snapshots: Vec<AtSnapshot>,
+}
+
+/// How like the recorded kernel the model is from the first reclaim on. What compaction takes from
+/// the free lists, and what reclaim and compaction give back, the record says; what leaves the free
+/// lists and how they are left, the model.
+#[derive(Clone, Debug, Serialize)]
+pub struct Through {
+    /// Events looked at.
+    pub acts: usize,
+    /// Blocks that left the free lists for a request.
+    pub zone_locked: Score,
+    /// Fallbacks to foreign lists.
+    pub fallbacks: Score,
+    /// Allocations, with refills and drains when the record says.
+    pub followed: Score,
+    /// Blocks that compaction took: whether the model had such a block on its lists.
+    pub isolated: Score,
+    /// What left no event and was found out, from boot on.
+    pub hidden: Hidden,
+    /// What should not be, from boot on.
+    pub odd: Odd,
+    /// The same demand on a machine that reclaims and compacts by itself.
+    pub driven: Driven,
+}
+
+/// The machine beside the kernel's own account at one snapshot.
+#[derive(Clone, Debug, Serialize)]
+pub struct AtSnapshot {
+    /// Its name.
+    pub name: String,
+    /// Whether reclaim or compaction had begun.
+    pub after_reclaim: bool,
+    /// What the kernel's account comes to.
+    pub kernel: Measures,
+    /// What memory comes to where the record is followed.
+    pub replay: Measures,
+    /// Numbers that are not the kernel's where the record is followed.
+    pub followed: Vec<Difference>,
+    /// The same free running; nothing after the first reclaim.
+    pub free_running: Option<Vec<Difference>>,
+}
+
+/// Replays a recording in all ways, under the rules of Linux 6.1.
+pub fn compare(recording: &Recording) -> Fidelity {
+    compare_with(recording, Config::default())
+}
+
+/// The same with some of the rules switched off, to see whether they are needed.
+pub fn compare_with(recording: &Recording, config: Config) -> Fidelity {
+    let config = Config { cpus_per_node: recording.cpus, keep_boost: true, ..config };
+    let opening = open(recording, config);
+    let end = recording.until_reclaim();
+    let mut followed = follow::follow(recording, &opening, config, 0..end);
+    let corrected = simulate(recording, &opening, config, &followed.script, Mode::Corrected);
+    let free = simulate(recording, &opening, config, &followed.script, Mode::Free);
+    let before = followed.snapshots.len();
+    let through_reclaim = recording.reclaim.map(|reclaim| {
+        let all = reclaim..recording.acts.len();
+        let through = follow::follow(recording, &opening, config, all.clone());
+        let driven = driven::drive(recording, &opening, config, &through.script);
+        followed.snapshots.extend(through.snapshots.into_iter().skip(before));
+        Through {
+            acts: all.len(),
+            zone_locked: through.zone_locked,
+            fallbacks: through.fallbacks,
+            followed: through.allocations,
+            isolated: through.isolated,
+            hidden: through.hidden,
+            odd: through.odd,
+            driven,
+        }
+    });
+    let mut free_running = free.snapshots.into_iter();
+    let at = followed.snapshots.into_iter().zip(&recording.snapshots).enumerate();
+    let snapshots = at.map(|(place, (beside, snapshot))| AtSnapshot {
+        name: snapshot.name.clone(),
+        after_reclaim: place >= before,
+        kernel: beside.kernel,
+        replay: beside.replay,
+        followed: beside.differences,
+        free_running: free_running.next(),
+    });
+    Fidelity {
+        acts: end,
+        ends_at_reclaim: recording.reclaim.is_some(),
+        zone_locked: followed.zone_locked,
+        fallbacks: followed.fallbacks,
+        followed: followed.allocations,
+        corrected: corrected.allocations,
+        free_running: free.allocations,
+        hidden: followed.hidden,
+        settled_pageblocks: opening.settled,
+        put_back: recording.put_back,
+        odd: followed.odd,
+        unknown_frees: free.unknown_frees,
+        snapshots: snapshots.collect(),
+        through_reclaim,
+    }
+}
+
+/// Memory as it was when the trace began.
+fn open(recording: &Recording, config: Config) -> Opening {
+    let mut opening = Opening::of(recording);
+    let first = |act: &Act| act.did == Did::Snapshot(0, Edge::End);
+    let end = recording.acts.iter().position(first).map_or(0, |act| act + 1);
+    let early = follow::follow(recording, &opening, config, 0..end);
+    if let Some(beside) = early.snapshots.first() {
+        opening.settle(&recording.layout, &beside.differences);
+    }
+    opening
+}
+
+/// Where a frame is in the model, in words.
+fn where_is(machine: &Machine, frame: Frame) -> String {
+    match machine.head_of(frame) {
+        None => "the model has it in nobody's hands".into(),
+        Some((head, state)) => format!(
+            "the model has it in a block of order {} that is {}, in a pageblock of type {}",
+            machine.table.order(head),
+            format!("{state:?}").to_lowercase(),
+            machine.linux.pageblock_type(frame)
+        ),
+    }
+}

@@ -1,0 +1,212 @@
+//! The free lists at the first event, found out from what follows.
+
+use prairie_frames::layout::Zone;
+use prairie_frames::{Frame, Layout, MigrateType, Order};
+
+use super::differences::{Difference, What};
+use super::recording::{Act, Did, Edge, Recording};
+
+/// Memory as it was when the trace began.
+#[derive(Clone, Debug)]
+pub struct Opening {
+    /// Free blocks in the order in which boot freed them: ascending, to the tails of their lists.
+    pub free: Vec<(Frame, Order, MigrateType)>,
+    /// The type of each pageblock, by its number.
+    pub pageblocks: Vec<MigrateType>,
+    /// Pageblocks of which no frame is ever on the free lists: their type shows nowhere but in the
+    /// counts of a snapshot.
+    pub silent_pageblocks: Vec<usize>,
+    /// How many of those the first snapshot's counts gave another type.
+    pub settled: u64,
+}
+
+/// What the first event that names a frame says of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum First {
+    Unnamed,
+    /// It was on the free lists, of this type.
+    Free(MigrateType),
+    /// It was in use, or not there yet.
+    Used,
+}
+
+impl Opening {
+    /// Finds out what was free.
+    ///
+    /// A frame that is first named as it leaves the free lists was on them, one that is first
+    /// named otherwise was not, and one that is not named before the first snapshot was what the
+    /// snapshot says. No merge was pending, so free frames form the largest aligned blocks that
+    /// they can. A block's list is that of the first event on it; parts that none touches follow
+    /// their pageblock.
+    pub fn of(recording: &Recording) -> Opening {
+        let layout = &recording.layout;
+        let frames = layout.frames() as usize;
+        let mut first = vec![First::Unnamed; frames];
+        let mut named = vec![false; frames];
+        let mut early = true;
+        for act in &recording.acts {
+            if matches!(act.did, Did::Snapshot(0, Edge::Begin)) {
+                early = false;
+            }
+            let start = act.frame;
+            if start == Frame::NONE {
+                continue;
+            }
+            for frame in start.index()..start.index() + act.order.frames() as usize {
+                named[frame] |= !matches!(act.did, Did::Alloc(..) | Did::Free | Did::Batched);
+                if early && first[frame] == First::Unnamed {
+                    first[frame] = match act.did {
+                        Did::Locked(migrate_type) => First::Free(migrate_type),
+                        Did::Fallback { from, .. } => First::Free(from),
+                        Did::Isolated { .. } | Did::Picked => First::Free(MigrateType::Movable),
+                        Did::Retyped(_) => First::Unnamed,
+                        _ => First::Used,
+                    };
+                }
+            }
+        }
+        let snapshot = &recording.snapshots[0];
+        let was_free = |frame: u32| match first[frame as usize] {
+            First::Free(_) => true,
+            First::Used => false,
+            First::Unnamed => snapshot.is_free(layout.pfn(Frame(frame))),
+        };
+        let (mut pageblocks, shown) = pageblock_types(recording);
+        let mut free = Vec::new();
+        for zone in layout.zones() {
+            let mut at = zone.start.0;
+            while at < zone.end.0 {
+                let Some(order) = largest_free(at, zone.end.0, &was_free) else {
+                    at += 1;
+                    continue;
+                };
+                let frame = Frame(at);
+                free.push((frame, order, type_of(frame, order, &first, &pageblocks)));
+                at += order.frames() as u32;
+            }
+        }
+        let silent = |block: &usize| {
+            let range = block << Order::HUGE.get()..(block + 1) << Order::HUGE.get();
+            !shown[*block] && range.clone().all(|frame| !named[frame] && !was_free(frame as u32))
+        };
+        // What lies on a foreign list is left of a pageblock that was claimed before.
+        for &(frame, order, migrate_type) in &free {
+            let last = Frame(frame.0 + order.frames() as u32 - 1).pageblock();
+            for block in (frame.pageblock()..=last).filter(|&block| !shown[block]) {
+                pageblocks[block] = migrate_type;
+            }
+        }
+        let within = |zone: &Zone| zone.start.pageblock()..=Frame(zone.end.0 - 1).pageblock();
+        let silent_pageblocks = layout.zones().iter().flat_map(within).filter(silent).collect();
+        Opening { free, pageblocks, silent_pageblocks, settled: 0 }
+    }
+
+    /// Gives silent pageblocks the types that are missing in the counts of the first snapshot,
+    /// where `differences` is what a replay differs by. Nothing else depends on these types.
+    pub fn settle(&mut self, layout: &Layout, differences: &[Difference]) {
+        for difference in differences {
+            let What::Pageblocks { migrate_type } = difference.what else { continue };
+            let zone = &layout.zones()[difference.zone];
+            let Some(migrate_type) = MigrateType::from_index(migrate_type) else { continue };
+            let missing = difference.kernel.saturating_sub(difference.replay);
+            for _ in 0..missing {
+                let fits = |&block: &usize| zone.contains(first_frame(block, zone));
+                let Some(at) = self.silent_pageblocks.iter().position(fits) else { break };
+                self.pageblocks[self.silent_pageblocks.remove(at)] = migrate_type;
+                self.settled += 1;
+            }
+        }
+    }
+}
+
+/// The first frame of a pageblock that lies in a zone, or after its start.
+fn first_frame(block: usize, zone: &Zone) -> Frame {
+    Frame((block << Order::HUGE.get()) as u32).max(zone.start)
+}
+
+/// The largest aligned block that starts at `at`, ends by `end` and is free throughout.
+fn largest_free(at: u32, end: u32, is_free: &impl Fn(u32) -> bool) -> Option<Order> {
+    if !is_free(at) {
+        return None;
+    }
+    let mut order = 0;
+    while order < Order::LARGEST_FREE.get() {
+        let size = 1u32 << order;
+        let aligned = at.is_multiple_of(size << 1) && at + (size << 1) <= end;
+        if !aligned || !(at + size..at + (size << 1)).all(is_free) {
+            break;
+        }
+        order += 1;
+    }
+    Order::new(order)
+}
+
+/// The list that a free block was on.
+fn type_of(frame: Frame, order: Order, first: &[First], pageblocks: &[MigrateType]) -> MigrateType {
+    let told = |frames: std::ops::Range<usize>| {
+        first[frames].iter().find_map(|first| match first {
+            First::Free(migrate_type) => Some(*migrate_type),
+            _ => None,
+        })
+    };
+    let own = frame.index()..frame.index() + order.frames() as usize;
+    if let Some(migrate_type) = told(own) {
+        return migrate_type;
+    }
+    if order >= Order::HUGE {
+        return MigrateType::Movable;
+    }
+    let start = frame.align_down(Order::HUGE).index();
+    let around = told(start..start + Order::HUGE.frames() as usize);
+    around.unwrap_or(pageblocks[frame.pageblock()])
+}
+
+/// The type of every pageblock at the first event: movable where memory was initialised by then,
+/// unmovable where that was deferred, and what shows before anything can have changed it: the
+/// list a freed frame goes back to, or the request that is served with a freed frame. Also, for
+/// which blocks it shows.
+fn pageblock_types(recording: &Recording) -> (Vec<MigrateType>, Vec<bool>) {
+    let layout = &recording.layout;
+    let mut types = vec![MigrateType::Movable; layout.frames() as usize >> Order::HUGE.get()];
+    mark_deferred(layout, &recording.acts, &mut types);
+    let mut known = vec![false; types.len()];
+    let mut shown = vec![false; types.len()];
+    let mut freed = vec![false; layout.frames() as usize];
+    for act in &recording.acts {
+        if act.frame == Frame::NONE {
+            continue;
+        }
+        let block = act.frame.pageblock();
+        let shows = match act.did {
+            Did::Drain(migrate_type) => Some(migrate_type),
+            Did::Alloc(migrate_type, _) if freed[act.frame.index()] => Some(migrate_type),
+            _ => None,
+        };
+        freed[act.frame.index()] = act.did == Did::Free && act.order == Order::BASE;
+        if let Some(migrate_type) = shows
+            && !known[block]
+        {
+            types[block] = migrate_type;
+            known[block] = true;
+            shown[block] = true;
+        }
+        // From here on the type may be another than at the beginning.
+        if matches!(act.did, Did::Fallback { .. } | Did::HandOver | Did::Retyped(_)) {
+            let blocks = (act.order.frames() as usize).div_ceil(Order::HUGE.frames() as usize);
+            known[block..block + blocks].fill(true);
+        }
+    }
+    (types, shown)
+}
+
+/// Marks as unmovable what was not initialised yet: from the first frame that is handed over late
+/// to the end of its zone.
+fn mark_deferred(layout: &Layout, acts: &[Act], types: &mut [MigrateType]) {
+    let late = acts.iter().filter(|act| act.did == Did::HandOver).map(|act| act.frame).min();
+    if let Some(frame) = late
+        && let Some(zone) = layout.zone_of(frame)
+    {
+        let end = Frame(layout.zones()[zone].end.0 - 1).pageblock();
+        types[frame.pageblock()..=end].fill(MigrateType::Unmovable);
+    }
+}

@@ -1,0 +1,200 @@
+//! What compaction does to the free lists has no tracepoint; `vm/record` puts probes there.
+//!
+//! ```text
+//! prairie_isolate: (ffffffff94ef6860) page=0xffbc7b52803fc000 order=7 base=0xffbc7b5280000000
+//! prairie_isolated: (ffffffff94ee1234 <- ffffffff94ef6860) frames=128
+//! prairie_pageblock: (ffffffff94ef0000) pfn=0x4000 flags=0x1 mask=0x7 by=steal_suitable_fallback+0x2f6
+//! ```
+//!
+//! The first stands at the beginning of `__isolate_free_page`, the second at its end, where the
+//! watermark has said whether the block may be taken; the third in `set_pfnblock_flags_mask`, where
+//! `by` is the function that called.
+//!
+//! A block is found in one of two ways, and a search of the free lists turns the list that it finds
+//! one on. Which way it was, the tracepoint at the end of a scan tells
+//! (`mm_compaction_isolate_freepages`), for it counts the frames that the scan took: a thread's last
+//! blocks that come to so many were scanned.
+
+use std::collections::HashMap;
+
+use prairie_frames::{MigrateType, Order, Pfn};
+
+/// Bytes of the kernel's record of one frame (`struct page`).
+const PAGE_BYTES: u64 = 64;
+
+/// Bits of a pageblock's flags that hold its type (`MIGRATETYPE_MASK`).
+const TYPE_MASK: u64 = 0b111;
+
+/// The bit that says that compaction need not look at a pageblock (`PB_migrate_skip`).
+const SKIP: u64 = 0b1000;
+
+/// Types by the kernel's numbers, where it has no contiguous areas. Isolation has another number
+/// where it has, and shows in no recording.
+const TYPES: [MigrateType; 4] = [
+    MigrateType::Unmovable,
+    MigrateType::Movable,
+    MigrateType::Reclaimable,
+    MigrateType::HighAtomic,
+];
+
+/// What a probe told of the free lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Compaction took a free block.
+    Isolated {
+        /// Its first frame.
+        pfn: Pfn,
+        /// Its size.
+        order: Order,
+    },
+    /// A scan for free blocks ended.
+    Scanned {
+        /// Frames that it took.
+        frames: u64,
+    },
+    /// A pageblock got another type, and not by a fallback that found something in it.
+    Retyped {
+        /// A frame of it.
+        pfn: Pfn,
+        /// The type.
+        migrate_type: MigrateType,
+    },
+    /// Compaction found a pageblock to empty by a free block in it, and turned that block's list.
+    Picked {
+        /// The free block's first frame.
+        pfn: Pfn,
+    },
+}
+
+/// Puts the probes' lines together.
+#[derive(Debug, Default)]
+pub struct Probes {
+    asked: HashMap<i32, (Pfn, Order)>,
+}
+
+impl Probes {
+    /// What a marker's text tells, if it is a probe's and tells anything by itself or together
+    /// with the one before it in the same thread.
+    pub fn take(&mut self, thread: i32, text: &str) -> Option<Told> {
+        let (name, rest) = text.split_once(':')?;
+        let fields = Fields(rest);
+        match name {
+            "prairie_isolate" => {
+                self.asked.insert(thread, fields.block()?);
+                None
+            }
+            "prairie_isolated" => {
+                let (pfn, order) = self.asked.remove(&thread)?;
+                (fields.number("frames")? > 0).then_some(Told::Isolated { pfn, order })
+            }
+            "mm_compaction_isolate_freepages" => {
+                Some(Told::Scanned { frames: fields.number("nr_taken")? })
+            }
+            "prairie_pageblock" => fields.pageblock(),
+            _ => None,
+        }
+    }
+}
+
+/// `key=value` pairs.
+struct Fields<'a>(&'a str);
+
+impl Fields<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        let mut pairs = self.0.split_ascii_whitespace().filter_map(|pair| pair.split_once('='));
+        pairs.find(|(known, _)| *known == key).map(|(_, value)| value)
+    }
+
+    fn number(&self, key: &str) -> Option<u64> {
+        let text = self.get(key)?;
+        match text.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            None => text.parse().ok(),
+        }
+    }
+
+    fn block(&self) -> Option<(Pfn, Order)> {
+        let offset = self.number("page")?.checked_sub(self.number("base")?)?;
+        let order = u8::try_from(self.number("order")?).ok().and_then(Order::new)?;
+        Some((Pfn(offset / PAGE_BYTES), order))
+    }
+
+    fn pageblock(&self) -> Option<Told> {
+        let (pfn, by) = (Pfn(self.number("pfn")?), self.get("by")?);
+        match (self.number("mask")?, self.number("flags")?) {
+            // A fallback retypes what the replay retypes at the same fallback.
+            (TYPE_MASK, _) if by.starts_with("steal_suitable_fallback") => None,
+            (TYPE_MASK, number) => {
+                let migrate_type = *TYPES.get(usize::try_from(number).ok()?)?;
+                Some(Told::Retyped { pfn, migrate_type })
+            }
+            // Set where the search for a pageblock to empty ends (`fast_find_migrateblock`), which
+            // the compiler makes part of its caller.
+            (SKIP, SKIP) if by.starts_with("compact_zone") || by.starts_with("fast_find") => {
+                Some(Told::Picked { pfn })
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(lines: &[&str]) -> Vec<Told> {
+        let mut probes = Probes::default();
+        lines.iter().filter_map(|line| probes.take(1, line)).collect()
+    }
+
+    #[test]
+    fn a_block_is_isolated_where_frames_were_had() {
+        let ask = "prairie_isolate:  (ffffffff94ef6860) page=0xffbc7b52803fc000 order=7 \
+                   base=0xffbc7b5280000000";
+        let order = Order::new(7).unwrap();
+        let isolated = Told::Isolated { pfn: Pfn(0x3f_c000 / 64), order };
+        assert_eq!(told(&[ask, "prairie_isolated: (a <- b) frames=128"]), [isolated]);
+        assert_eq!(told(&[ask, "prairie_isolated: (a <- b) frames=0"]), []);
+        assert_eq!(told(&["prairie_isolated: (a <- b) frames=128"]), [], "not asked before");
+    }
+
+    #[test]
+    fn a_scan_ends_with_what_it_took() {
+        let scan = "mm_compaction_isolate_freepages: range=(0x8e00 ~ 0x8e25) nr_scanned=37 \
+                    nr_taken=12";
+        assert_eq!(told(&[scan]), [Told::Scanned { frames: 12 }]);
+    }
+
+    #[test]
+    fn only_types_that_no_fallback_gave_count() {
+        let stolen = "prairie_pageblock: (a) pfn=0x4000 flags=0x1 mask=0x7 \
+                      by=steal_suitable_fallback+0x2f6";
+        let reserved = "prairie_pageblock: (a) pfn=0x4000 flags=0x3 mask=0x7 \
+                        by=get_page_from_freelist+0x9";
+        let skipped = "prairie_pageblock: (a) pfn=0x4000 flags=0x8 mask=0x8 \
+                       by=isolate_migratepages_block+0x9";
+        let picked = "prairie_pageblock: (a) pfn=0x4010 flags=0x8 mask=0x8 by=compact_zone+0x9";
+        let highatomic = MigrateType::HighAtomic;
+        assert_eq!(
+            told(&[stolen, reserved, skipped, picked]),
+            [
+                Told::Retyped { pfn: Pfn(0x4000), migrate_type: highatomic },
+                Told::Picked { pfn: Pfn(0x4010) }
+            ]
+        );
+    }
+
+    #[test]
+    fn nonsense_tells_nothing() {
+        for text in [
+            "",
+            ":",
+            "prairie_isolate: page=0x80 order=99 base=0x40",
+            "prairie_isolate: page=0x40 order=0 base=0x80",
+            "prairie_pageblock: pfn=-1 flags= mask=7 by=",
+            "prairie_pageblock: pfn=1 flags=7 mask=7 by=x",
+        ] {
+            assert_eq!(told(&[text, "prairie_isolated: frames=1"]), [], "{text}");
+        }
+    }
+}

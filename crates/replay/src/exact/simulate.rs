@@ -1,0 +1,249 @@
+//! The replay in which everything is simulated: only what was asked for, what was given back and
+//! what happened unseen comes from the record.
+
+use std::collections::HashMap;
+
+use prairie_frames::placement::linux::Config;
+use prairie_frames::placement::{Placement, Request};
+use prairie_frames::table::{State, mobility_of};
+use prairie_frames::{Frame, MigrateType, Order};
+
+use super::differences::Difference;
+use super::machine::Machine;
+use super::opening::Opening;
+use super::recording::Recording;
+use super::score::Score;
+use super::script::Script;
+use super::step::Step;
+
+/// How wrong guesses are treated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// The recorded frame changes places with the guessed one before the next guess.
+    Corrected,
+    /// They stand.
+    Free,
+}
+
+/// What a simulation came to.
+#[derive(Clone, Debug, Default)]
+pub struct Simulated {
+    /// Allocations on the recorded frame.
+    pub allocations: Score,
+    /// Frees of what nobody held.
+    pub unknown_frees: u64,
+    /// What differed from the kernel's own account at each snapshot.
+    pub snapshots: Vec<Vec<Difference>>,
+}
+
+struct Simulation<'a> {
+    recording: &'a Recording,
+    machine: Machine,
+    mode: Mode,
+    prepared: HashMap<Frame, MigrateType>,
+    result: Simulated,
+}
+
+/// Plays a script from the opening on.
+pub fn simulate(
+    recording: &Recording,
+    opening: &Opening,
+    config: Config,
+    script: &Script,
+    mode: Mode,
+) -> Simulated {
+    let machine = Machine::open(&recording.layout, config, opening);
+    let mut simulation = Simulation {
+        recording,
+        machine,
+        mode,
+        prepared: HashMap::new(),
+        result: Simulated::default(),
+    };
+    for (act, step) in script.steps() {
+        simulation.step(act, step);
+    }
+    simulation.result
+}
+
+impl Simulation<'_> {
+    fn step(&mut self, act: usize, step: &Step) {
+        match *step {
+            Step::Alloc { cpu, frame, order, migrate_type, gfp, locked } => {
+                let request = self.request(cpu, order, migrate_type, gfp.0);
+                let zone = self.machine.linux.zone_index(frame);
+                self.vacate(frame, order);
+                let Machine { table, linux, .. } = &mut self.machine;
+                let placed = linux.allocate_in(table, zone, &request, frame.0, locked);
+                self.check(act, cpu, frame, placed, order, migrate_type, true);
+            }
+            Step::Bulk { cpu, frame, migrate_type } => {
+                let request =
+                    self.request(cpu, Order::BASE, migrate_type, Request::default().gfp_flags);
+                let zone = self.machine.linux.zone_index(frame);
+                self.vacate(frame, Order::BASE);
+                let Machine { table, linux, .. } = &mut self.machine;
+                let placed = linux.take_bulk(table, zone, &request, frame.0);
+                self.check(act, cpu, frame, placed, Order::BASE, migrate_type, false);
+            }
+            Step::Prepare { frame } => {
+                let placed = self.machine.table.block_of(frame.0).unwrap_or(frame);
+                self.prepared.insert(frame, self.machine.linux.pageblock_type(placed));
+            }
+            Step::Free { cpu, frame, order } => {
+                let Some(placed) = self.held(frame, order) else { return };
+                let Machine { table, linux, .. } = &mut self.machine;
+                match self.prepared.remove(&frame).filter(|_| order == Order::BASE) {
+                    Some(migrate_type) => linux.free_as(table, placed, cpu, migrate_type),
+                    None => linux.free(table, placed, cpu),
+                }
+            }
+            Step::FreeDirect { frame, order, end } => {
+                let Some(placed) = self.held(frame, order) else { return };
+                let Machine { table, linux, .. } = &mut self.machine;
+                linux.free_to_buddy(table, placed, end);
+            }
+            Step::HandOver { frame, order } => self.machine.hand_over(frame, order),
+            Step::Pagesets(ref pagesets) => self.machine.linux.set_pagesets(pagesets),
+            Step::Snapshot(place) => {
+                let snapshot = &self.recording.snapshots[place];
+                let found =
+                    super::differences::of(&self.recording.layout, &self.machine.linux, snapshot);
+                self.result.snapshots.push(found);
+            }
+        }
+    }
+
+    fn request(
+        &self,
+        cpu: u16,
+        order: Order,
+        migrate_type: MigrateType,
+        gfp_flags: u32,
+    ) -> Request {
+        let mobility = mobility_of(migrate_type);
+        Request { cpu, order, migrate_type, mobility, gfp_flags, ..Request::default() }
+    }
+
+    /// Lets go of what a recorded frame still holds when it is handed out again: its free was not
+    /// seen. Nothing comes of it for the lists.
+    fn vacate(&mut self, frame: Frame, order: Order) {
+        for owner in frame.0..frame.0 + order.frames() as u32 {
+            while let Some((first, block)) = self.machine.table.block_containing(owner) {
+                if first == owner && self.machine.table.order(block) == Order::BASE {
+                    let migrate_type = self.machine.linux.pageblock_type(block);
+                    self.machine.table.release(block);
+                    let Machine { table, linux, .. } = &mut self.machine;
+                    linux.give_to_lists(table, block, Order::BASE, migrate_type, None);
+                    self.result.unknown_frees += 1;
+                    break;
+                }
+                self.machine.table.split_allocated(block);
+            }
+        }
+    }
+
+    /// The block that a recorded frame holds, cut to the size that is freed.
+    fn held(&mut self, frame: Frame, order: Order) -> Option<Frame> {
+        if let Some(placed) = self.machine.table.block_of(frame.0)
+            && self.machine.table.order(placed) == order
+        {
+            return Some(placed);
+        }
+        if let Some((mut owner, mut block)) = self.machine.table.block_containing(frame.0) {
+            while self.machine.table.order(block) > order {
+                self.machine.table.split_allocated(block);
+                let half = self.machine.table.order(block).frames() as u32;
+                if frame.0 >= owner + half {
+                    owner += half;
+                    block = block.offset(half.into());
+                }
+            }
+            if owner == frame.0 && self.machine.table.order(block) == order {
+                return Some(block);
+            }
+        }
+        // In use since before the trace, in place: it was never the model's to move.
+        let free = (0..order.frames()).any(|inside| {
+            let head = self.machine.head_of(frame.offset(inside));
+            head.is_none_or(|(_, state)| matches!(state, State::Free | State::Cached))
+        });
+        let foreign = (0..order.frames()).any(|inside| {
+            let here = frame.offset(inside);
+            self.machine.head_of(here).is_some_and(|(head, state)| {
+                state == State::Allocated
+                    && !(frame.0..frame.0 + order.frames() as u32)
+                        .contains(&self.machine.table.owner(head))
+            })
+        });
+        if free || foreign {
+            self.result.unknown_frees += 1;
+            return None;
+        }
+        self.machine.claim(frame, order);
+        self.machine.hold(frame, order, MigrateType::Unmovable, frame);
+        Some(frame)
+    }
+
+    /// Compares a guess with the record and, if asked to, puts it right.
+    #[expect(clippy::too_many_arguments, reason = "a guess and all that led to it")]
+    fn check(
+        &mut self,
+        act: usize,
+        cpu: u16,
+        frame: Frame,
+        placed: Option<Frame>,
+        order: Order,
+        migrate_type: MigrateType,
+        counts: bool,
+    ) {
+        if counts {
+            let layout = &self.recording.layout;
+            let guessed = placed.map(|placed| layout.pfn(placed));
+            let machine = &self.machine;
+            self.result
+                .allocations
+                .count(act, layout.pfn(frame), guessed, order, || super::where_is(machine, frame));
+        }
+        if self.mode == Mode::Corrected && placed != Some(frame) {
+            self.correct(cpu, frame, placed, order, migrate_type);
+        }
+    }
+
+    /// Lets the recorded frame and the guessed one change places.
+    fn correct(
+        &mut self,
+        cpu: u16,
+        frame: Frame,
+        placed: Option<Frame>,
+        order: Order,
+        migrate_type: MigrateType,
+    ) {
+        let machine = &mut self.machine;
+        if let Some(placed) = placed {
+            machine.table.release(placed);
+        }
+        let state = machine.table.state(frame);
+        let exact = state == State::Cached && machine.table.order(frame) == order;
+        if let Some(placed) = placed
+            && exact
+            && (0..self.recording.cpus)
+                .any(|cpu| machine.linux.exchange_cached(&mut machine.table, cpu, frame, placed))
+        {
+            machine.hold(frame, order, migrate_type, frame);
+            return;
+        }
+        let was_free = machine.force(frame, order);
+        machine.hold(frame, order, migrate_type, frame);
+        let Some(placed) = placed else { return };
+        let stored = machine.linux.pageblock_type(placed);
+        if was_free && order <= Order::new(3).expect("an order") {
+            // The frame was on the free lists, the guess on a per-CPU list: it goes back there.
+            let list = (migrate_type, stored);
+            let end = prairie_frames::free_area::End::Head;
+            machine.linux.cache_block(&mut machine.table, cpu, (placed, order), list, end);
+        } else {
+            machine.linux.give_to_lists(&mut machine.table, placed, order, stored, None);
+        }
+    }
+}

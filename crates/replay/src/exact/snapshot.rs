@@ -1,0 +1,89 @@
+//! What the recorded kernel said of its memory at one moment.
+
+use prairie_frames::placement::linux::Pageset;
+use prairie_frames::{Layout, MigrateType};
+use prairie_host::texts::zoneinfo::ZoneInfo;
+use prairie_host::texts::{pagetypeinfo, zoneinfo};
+
+use crate::found::id_of;
+
+/// Bit of `/proc/kpageflags` for every frame of a free block (`KPF_BUDDY`).
+const BUDDY: u64 = 1 << 10;
+
+/// The files of one snapshot, parsed.
+#[derive(Clone, Debug)]
+pub struct Snapshot {
+    /// Its name in the markers and file names.
+    pub name: String,
+    /// `/proc/pagetypeinfo`.
+    pub types: pagetypeinfo::PageTypeInfo,
+    /// `/proc/zoneinfo`.
+    pub zones: Vec<ZoneInfo>,
+    /// `/proc/kpageflags`, by frame number.
+    pub flags: Option<Vec<u64>>,
+}
+
+impl Snapshot {
+    /// Parses the texts of a snapshot.
+    ///
+    /// # Errors
+    /// If one of them is not what the kernel writes.
+    pub fn new(
+        name: &str,
+        [pagetypeinfo, zoneinfo]: [&str; 2],
+        kpageflags: Option<&[u8]>,
+    ) -> Result<Snapshot, prairie_host::Error> {
+        let number = |bytes: &[u8]| u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
+        Ok(Snapshot {
+            name: name.into(),
+            types: pagetypeinfo::parse(pagetypeinfo).map_err(prairie_host::Error::from)?,
+            zones: zoneinfo::parse(zoneinfo).map_err(prairie_host::Error::from)?,
+            flags: kpageflags.map(|bytes| bytes.chunks_exact(8).map(number).collect()),
+        })
+    }
+
+    /// Whether a frame was part of a free block; false where that was not told.
+    pub fn is_free(&self, pfn: prairie_frames::Pfn) -> bool {
+        let flags = self.flags.as_ref().and_then(|flags| flags.get(pfn.0 as usize));
+        flags.is_some_and(|flags| flags & BUDDY != 0)
+    }
+
+    /// The limits of the per-CPU lists of each zone of `layout`.
+    pub fn pagesets(&self, layout: &Layout) -> Vec<Pageset> {
+        let of = |zone: &prairie_frames::layout::Zone| {
+            let info = self.zones.iter().find(|info| info.id == id_of(&zone.span));
+            let lists = info.and_then(|info| info.per_cpu_lists.first());
+            lists.map_or(Pageset::BOOT, |lists| Pageset {
+                batch: lists.batch.max(1) as u32,
+                high: lists.high as u32,
+            })
+        };
+        layout.zones().iter().map(of).collect()
+    }
+
+    /// Frames on the per-CPU lists of one zone, by CPU.
+    pub fn per_cpu(&self, layout: &Layout, zone: usize) -> Vec<u64> {
+        let id = id_of(&layout.zones()[zone].span);
+        let info = self.zones.iter().find(|info| info.id == id);
+        info.map_or(Vec::new(), |info| info.per_cpu_lists.iter().map(|l| l.count).collect())
+    }
+
+    /// Pageblocks of one zone by type.
+    pub fn pageblocks(&self, layout: &Layout, zone: usize) -> [u64; MigrateType::ALL.len()] {
+        let id = id_of(&layout.zones()[zone].span);
+        let mut counts = [0; MigrateType::ALL.len()];
+        for known in self.types.pageblocks.iter().filter(|known| known.id == id) {
+            for &(migrate_type, blocks) in &known.blocks {
+                counts[migrate_type.index()] += blocks;
+            }
+        }
+        counts
+    }
+
+    /// Free blocks of one zone by type and order.
+    pub fn free_blocks(&self, layout: &Layout, zone: usize) -> Vec<(MigrateType, Vec<u64>)> {
+        let id = id_of(&layout.zones()[zone].span);
+        let rows = self.types.free.iter().filter(|row| row.id == id);
+        rows.map(|row| (row.migrate_type, row.blocks.clone())).collect()
+    }
+}

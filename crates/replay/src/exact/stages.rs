@@ -1,0 +1,123 @@
+//! How large per-CPU lists may grow, and when that changed: the kernel leaves no event.
+
+use prairie_frames::layout::Zone;
+use prairie_frames::placement::linux::Pageset;
+use prairie_frames::{Frame, Layout, Order};
+
+use super::recording::{Act, Did, Recording};
+
+/// Batches that the kernel can come to: one less than a power of two (`zone_batchsize`).
+pub const BATCHES: [u32; 5] = [63, 31, 15, 7, 3];
+
+/// The limits of every zone's lists, from the start of the trace on.
+///
+/// At first nothing stays on them. Once the kernel knows its CPUs (`setup_per_cpu_pageset`) the
+/// batch follows from the memory that is there by then, and the high mark is four batches, for
+/// watermarks are still 0. Then the watermarks are set (`init_per_zone_wmark_min`), from which on
+/// the snapshots tell the limits.
+#[derive(Clone, Debug)]
+pub struct Stages {
+    stages: Vec<Vec<Pageset>>,
+    current: usize,
+}
+
+impl Stages {
+    /// The stages of a recording.
+    pub fn of(recording: &Recording) -> Stages {
+        let layout = &recording.layout;
+        let boot = vec![Pageset::BOOT; layout.zones().len()];
+        let told: Vec<_> = recording.snapshots.iter().map(|s| s.pagesets(layout)).collect();
+        let early = |(zone, last): (&Zone, &Pageset)| {
+            let batch = match last.batch {
+                0 | 1 => 1,
+                _ => first_batch(&recording.acts, zone).unwrap_or(last.batch),
+            };
+            Pageset { batch, high: batch.saturating_mul(4) }
+        };
+        let early = layout.zones().iter().zip(&told[0]).map(early).collect();
+        let mut stages = vec![boot, early];
+        stages.extend(told);
+        stages.dedup();
+        Stages { stages, current: 0 }
+    }
+
+    /// The limits of a zone's lists now.
+    pub fn pageset(&self, zone: usize) -> Pageset {
+        self.stages[self.current][zone]
+    }
+
+    /// Blocks that a refill fetches now (`__rmqueue_pcplist`).
+    pub fn refill(&self, zone: usize, order: Order) -> u32 {
+        match self.pageset(zone).batch {
+            0 | 1 => 1,
+            batch => (batch >> order.get()).max(2),
+        }
+    }
+
+    /// Whether the limits are still those from before the kernel knew its CPUs.
+    pub fn is_boot(&self) -> bool {
+        self.current == 0
+    }
+
+    /// Whether the limits will change again.
+    pub fn will_change(&self) -> bool {
+        self.current + 1 < self.stages.len()
+    }
+
+    /// Whether the watermarks are still to be set.
+    pub fn is_early(&self) -> bool {
+        self.current == 1
+    }
+
+    /// Goes on to the next stage, and returns its limits.
+    pub fn advance(&mut self) -> Option<Vec<Pageset>> {
+        if !self.will_change() {
+            return None;
+        }
+        self.current += 1;
+        Some(self.stages[self.current].clone())
+    }
+
+    /// The limits of all zones now.
+    pub fn limits(&self) -> &[Pageset] {
+        &self.stages[self.current]
+    }
+}
+
+/// The batch of a zone's first refill: the first run of single frames that leave its free lists
+/// together, of which the first is then handed out.
+fn first_batch(acts: &[Act], zone: &Zone) -> Option<u32> {
+    let mut at = 0;
+    while at < acts.len() {
+        let Did::Locked(migrate_type) = acts[at].did else {
+            at += 1;
+            continue;
+        };
+        let like = |act: &Act| {
+            act.did == Did::Locked(migrate_type)
+                && act.cpu == acts[at].cpu
+                && act.order == Order::BASE
+                && zone.contains(act.frame)
+        };
+        let run = acts[at..].iter().take_while(|act| like(act)).count();
+        let next = acts.get(at + run);
+        let handed_out =
+            |next: &Act| matches!(next.did, Did::Alloc(..)) && next.frame == acts[at].frame;
+        if run > 1 && next.is_some_and(handed_out) {
+            let run = run as u32;
+            return BATCHES.into_iter().find(|batch| run.is_multiple_of(*batch));
+        }
+        at += run.max(1);
+    }
+    None
+}
+
+/// Whether a block of `order` passes through per-CPU lists (`pcp_allowed_order`).
+pub fn goes_through_cpu(order: Order) -> bool {
+    order.get() <= 3 || order == Order::HUGE
+}
+
+/// The zone of a frame of the layout.
+pub fn zone_of(layout: &Layout, frame: Frame) -> usize {
+    layout.zone_of(frame).expect("acts are within zones")
+}

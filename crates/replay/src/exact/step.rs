@@ -1,0 +1,70 @@
+//! What the recorded kernel did, hidden parts included, without where it put anything.
+
+use prairie_frames::free_area::End;
+use prairie_frames::placement::linux::Pageset;
+use prairie_frames::{Frame, MigrateType, Order};
+use prairie_trace::GfpFlags;
+
+/// One step of a replay in which refills, drains and steals happen by themselves. Frames are
+/// names here: those that the recorded kernel used.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// An allocation that left an event.
+    Alloc {
+        /// The CPU.
+        cpu: u16,
+        /// The frame that the kernel chose.
+        frame: Frame,
+        /// The size.
+        order: Order,
+        /// The type asked for.
+        migrate_type: MigrateType,
+        /// The request's flags.
+        gfp: GfpFlags,
+        /// Past the per-CPU list, which was in use.
+        locked: bool,
+    },
+    /// A frame taken without an event, by an allocation in bulk.
+    Bulk {
+        /// The CPU.
+        cpu: u16,
+        /// The frame that the kernel took.
+        frame: Frame,
+        /// The list it took it from.
+        migrate_type: MigrateType,
+    },
+    /// The type of a frame's pageblock is looked up, for a [`Step::Free`] that comes later.
+    Prepare {
+        /// The frame.
+        frame: Frame,
+    },
+    /// A free through a per-CPU list or, for other orders, to the free lists.
+    Free {
+        /// The CPU.
+        cpu: u16,
+        /// The first frame.
+        frame: Frame,
+        /// The size.
+        order: Order,
+    },
+    /// A free to the free lists, past the per-CPU list.
+    FreeDirect {
+        /// The first frame.
+        frame: Frame,
+        /// The size.
+        order: Order,
+        /// Where on the list, if not by the usual rule.
+        end: Option<End>,
+    },
+    /// Memory that boot hands over late.
+    HandOver {
+        /// The first frame.
+        frame: Frame,
+        /// The size.
+        order: Order,
+    },
+    /// The limits of the per-CPU lists change, zone by zone.
+    Pagesets(Vec<Pageset>),
+    /// A snapshot ends here: its place in the recording.
+    Snapshot(usize),
+}

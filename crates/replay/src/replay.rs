@@ -1,0 +1,537 @@
+//! One system replaying recorded events: every allocation is placed anew, every free frees that
+//! same allocation, wherever the system put it.
+//!
+//! The recorded frame is the name of an allocation, never its place: the frame table keeps where
+//! each recorded frame's memory lies now. A block may be freed in other pieces than it was
+//! allocated in, as the kernel does with split compound pages.
+
+mod pins;
+
+use prairie_frames::placement::{Counter, Placement, Request};
+use prairie_frames::table::mobility_of;
+use prairie_frames::{
+    BlockCounts, Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind,
+};
+use prairie_trace::import::gfp_names::Renumbering;
+use prairie_trace::{Event, GfpFlags, What};
+use serde::Serialize;
+use std::collections::HashSet;
+
+use self::pins::Pins;
+use crate::found::{Content, Found};
+use crate::held::Held;
+
+/// Where the memory that was in use when the recording began is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Initial {
+    /// Where it was.
+    AsFound,
+    /// Where the system puts it, in ascending order of the recorded frames, as if it had run
+    /// since boot.
+    Replaced,
+}
+
+/// What happened in a replay that is not a placement, each a count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Counts {
+    /// Recorded allocations.
+    pub allocations: u64,
+    /// Frames of them.
+    pub allocated_frames: u64,
+    /// Allocations that landed on the very frame that the kernel chose.
+    pub same_frame: u64,
+    /// Recorded frees.
+    pub frees: u64,
+    /// Allocations that nothing fitted.
+    pub failed_allocations: u64,
+    /// Of those, allocations of 2 MiB or more.
+    pub failed_huge_allocations: u64,
+    /// Frames freed whose allocation had failed here.
+    pub frees_of_failed: u64,
+    /// Frames freed that nobody was known to hold: their allocation was not recorded.
+    pub frees_of_unknown: u64,
+    /// Frames allocated that somebody was still known to hold: their free was not recorded. They
+    /// were freed first.
+    pub frees_implied: u64,
+    /// Frees that only the batched event told of.
+    pub frees_by_batch_only: u64,
+    /// Recorded pins.
+    pub pins: u64,
+    /// Frames pinned that nobody was known to hold.
+    pub pins_of_unknown: u64,
+    /// Pins of blocks that could not move in any case, for which nothing was to be done.
+    pub pins_of_unmovable: u64,
+    /// Blocks that were to be moved before they were pinned and found no room.
+    pub pins_refused: u64,
+    /// Recorded ends of pins.
+    pub unpins: u64,
+    /// Blocks that were freed while they were still known to be pinned.
+    pub pins_ended_by_free: u64,
+    /// Events that name a frame outside every zone.
+    pub outside_zones: u64,
+    /// Blocks that do not start at a multiple of their size.
+    pub misaligned: u64,
+    /// Requests that the kernel itself could not satisfy; no system is asked to.
+    pub failed_in_kernel: u64,
+    /// Frames that joined because an event named memory that was not initialised before.
+    pub joined_frames: u64,
+    /// Frames that were in use at the start.
+    pub initial_frames: u64,
+    /// Of those, frames that found no place in the system.
+    pub initial_without_place: u64,
+}
+
+/// A system in the middle of a replay.
+pub struct Replay<P> {
+    layout: Layout,
+    table: FrameTable,
+    placement: P,
+    held: Held,
+    /// First frames, as recorded, of blocks whose allocation failed here, and their sizes.
+    failed: HashSet<Frame>,
+    /// Pageblocks of memory that was not initialised when the recording began, by number.
+    untouched: Vec<bool>,
+    pins: Pins,
+    counts: Counts,
+    until_maintenance: u32,
+    gfp_numbers: GfpNumbers,
+}
+
+/// Events between two wake-ups of the policy's own upkeep, which stand for those of periodic
+/// reclaim: a hundredth of a second of a busy machine.
+const MAINTENANCE_EVERY: u32 = 1024;
+
+/// Events for which memory is fetched ahead: more than a core waits for at a time, and few enough
+/// for its nearest cache.
+const AHEAD: usize = 64;
+
+/// Memory joins in sections, as the kernel grows a zone whose struct pages are not all
+/// initialised yet (`deferred_grow_zone`, `mm/page_alloc.c`): 128 MiB.
+const SECTION: u32 = 1 << 15;
+
+impl<P: Placement> Replay<P> {
+    /// Sets `placement`, which has no memory yet, on the machine as it was found.
+    pub fn new(found: &Found, placement: P, initial: Initial) -> Replay<P> {
+        let layout = found.layout.clone();
+        let table = FrameTable::new(&layout);
+        let mut replay = Replay {
+            held: Held::new(table.owners()),
+            untouched: vec![false; table.blocks().len()],
+            table,
+            layout,
+            placement,
+            failed: HashSet::new(),
+            pins: Pins::default(),
+            counts: Counts::default(),
+            until_maintenance: MAINTENANCE_EVERY,
+            gfp_numbers: GfpNumbers::new(found.gfp_numbers.clone()),
+        };
+        replay.hand_over(found, initial);
+        replay
+    }
+
+    /// The machine's zones.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The system, for who asks it for more than a placement tells.
+    pub fn placement_mut(&mut self) -> &mut P {
+        &mut self.placement
+    }
+
+    /// The state of every frame.
+    pub fn table(&self) -> &FrameTable {
+        &self.table
+    }
+
+    /// The policy.
+    pub fn placement(&self) -> &P {
+        &self.placement
+    }
+
+    /// What happened so far.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// What the policy counted.
+    pub fn counters(&self) -> Vec<Counter> {
+        self.placement.counters()
+    }
+
+    fn hand_over(&mut self, found: &Found, initial: Initial) {
+        if initial == Initial::AsFound {
+            for (pageblock, migrate_type) in found.pageblock_types() {
+                self.placement.mark_pageblock(pageblock, migrate_type);
+            }
+        }
+        // Memory in use has to lie in the table before the policy learns of what is free around.
+        for stretch in &found.stretches {
+            match stretch.content {
+                Content::Fixed(mobility) => {
+                    for frame in each(stretch.start, stretch.frames) {
+                        self.table.reserve(frame, mobility);
+                    }
+                }
+                Content::Held(mobility) if initial == Initial::AsFound => {
+                    self.hold(found, stretch.start, stretch.frames, mobility);
+                }
+                Content::Untouched => self.leave_untouched(stretch.start, stretch.frames),
+                Content::Held(_) | Content::Free => {}
+            }
+        }
+        for stretch in &found.stretches {
+            let is_free = stretch.content == Content::Free;
+            let is_replaced =
+                initial == Initial::Replaced && matches!(stretch.content, Content::Held(_));
+            if is_free || is_replaced {
+                self.seed(stretch.start, stretch.frames);
+            }
+        }
+        self.placement.start(&mut self.table);
+        self.placement.maintain(&mut self.table);
+        if initial == Initial::Replaced {
+            for stretch in &found.stretches {
+                if let Content::Held(mobility) = stretch.content {
+                    self.replace(found, stretch.start, stretch.frames, mobility);
+                }
+            }
+        }
+    }
+
+    /// Gives free memory to the policy in the largest aligned blocks.
+    fn seed(&mut self, start: Frame, frames: u64) {
+        let end = start.offset(frames);
+        let mut at = start;
+        while at < end {
+            let order = at.largest_block(end, Order::LARGEST_FREE);
+            self.table.add_memory(at, order);
+            self.placement.seed(&mut self.table, at, order);
+            at = at.offset(order.frames());
+        }
+    }
+
+    /// Remembers the whole pageblocks of memory that may join later.
+    fn leave_untouched(&mut self, start: Frame, frames: u64) {
+        let block = BlockCounts::FRAMES as usize;
+        let (start, end) = (start.index(), start.index() + frames as usize);
+        self.untouched[start.div_ceil(block)..(end / block).max(start.div_ceil(block))].fill(true);
+    }
+
+    /// Lets frames stay where they were found, each held under its own number.
+    fn hold(&mut self, found: &Found, start: Frame, frames: u64, mobility: Mobility) {
+        self.for_blocks(found, start, frames, |replay, frame, order| {
+            replay.table.add_memory(frame, order);
+            replay.table.allocate(frame, order, mobility, frame.0);
+            replay.held.insert(frame.0, order);
+            replay.counts.initial_frames += order.frames();
+        });
+    }
+
+    /// Lets the policy place what was found in use.
+    fn replace(&mut self, found: &Found, start: Frame, frames: u64, mobility: Mobility) {
+        let migrate_type = match mobility {
+            Mobility::Movable => MigrateType::Movable,
+            _ => MigrateType::Unmovable,
+        };
+        // What was found in the movable zone may go there again.
+        let zone = self.layout.zone_of(start).map(|zone| &self.layout.zones()[zone].span);
+        let node = zone.map_or(0, |zone| zone.node);
+        let highest_zone = zone.map_or(ZoneKind::Normal, |zone| zone.kind.max(ZoneKind::Normal));
+        self.for_blocks(found, start, frames, |replay, frame, order| {
+            replay.counts.initial_frames += order.frames();
+            let place = Request { highest_zone, node, ..Request::default() };
+            let request = Request { order, migrate_type, mobility, ..place };
+            match replay.placement.allocate(&mut replay.table, &request, frame.0) {
+                Some(_) => replay.held.insert(frame.0, order),
+                None => replay.counts.initial_without_place += order.frames(),
+            }
+            replay.pass();
+        });
+    }
+
+    /// Walks the compound pages and single frames of a stretch in use.
+    fn for_blocks(
+        &mut self,
+        found: &Found,
+        start: Frame,
+        frames: u64,
+        mut visit: impl FnMut(&mut Self, Frame, Order),
+    ) {
+        let end = start.offset(frames);
+        let mut cursor = found.compounds.partition_point(|&(frame, _)| frame < start);
+        let mut at = start;
+        while at < end {
+            let order = found.block_at(at, &mut cursor);
+            let fits = at.offset(order.frames()) <= end && order <= Order::LARGEST_FREE;
+            let order = if fits { order } else { Order::BASE };
+            visit(self, at, order);
+            at = at.offset(order.frames());
+        }
+    }
+
+    /// Replays one event. Constant time but for what the policy moves.
+    pub fn apply(&mut self, event: &Event) {
+        self.apply_named(event, self.named(event));
+    }
+
+    /// Replays events, one after the other, while what the next ones need is on its way from main
+    /// memory: a few hundred instructions pass meanwhile.
+    pub fn apply_all(&mut self, events: &[Event]) {
+        let mut groups = events.chunks(AHEAD).peekable();
+        let mut next = self.look_ahead(groups.peek().copied().unwrap_or_default());
+        while let Some(group) = groups.next() {
+            let after = groups.peek().copied().unwrap_or_default();
+            let named = std::mem::replace(&mut next, self.look_ahead(after));
+            for &frame in &named[..group.len()] {
+                self.table.prefetch_block(frame.0);
+            }
+            for (event, &frame) in group.iter().zip(&named) {
+                self.apply_named(event, frame);
+            }
+        }
+    }
+
+    /// The frames that the next events name, with what is known of them on its way.
+    fn look_ahead(&self, events: &[Event]) -> [Frame; AHEAD] {
+        let mut named = [Frame::NONE; AHEAD];
+        for (named, event) in named.iter_mut().zip(events) {
+            *named = self.named(event);
+            self.table.prefetch_location(named.0);
+            self.held.prefetch(named.0);
+        }
+        named
+    }
+
+    /// The dense number of the frame that an event names; [`Frame::NONE`] without one.
+    #[inline]
+    fn named(&self, event: &Event) -> Frame {
+        match event.what {
+            What::Alloc { pfn, .. }
+            | What::Free { pfn, .. }
+            | What::Pin { pfn, .. }
+            | What::Unpin { pfn, .. } => self.layout.frame(pfn).unwrap_or(Frame::NONE),
+            _ => Frame::NONE,
+        }
+    }
+
+    /// Replays an event of which the frame that it names is known.
+    #[inline]
+    fn apply_named(&mut self, event: &Event, named: Frame) {
+        self.pass();
+        match event.what {
+            What::Alloc { pfn, order, migrate_type, gfp, .. } => {
+                self.counts.allocations += 1;
+                if let Some(node) = self.node_of(pfn, named, order) {
+                    let gfp = self.gfp_numbers.translate(gfp);
+                    let request = Request {
+                        order,
+                        migrate_type,
+                        mobility: mobility_of(migrate_type),
+                        highest_zone: gfp.highest_zone(),
+                        node,
+                        cpu: event.cpu,
+                        gfp_flags: gfp.0,
+                        page: None,
+                    };
+                    self.allocate(named, &request);
+                }
+            }
+            What::Free { pfn, order } => {
+                self.counts.frees += 1;
+                if self.node_of(pfn, named, order).is_some() {
+                    self.free(named, order, event.cpu);
+                }
+            }
+            // The kernel traces each frame of a batch as freed before: only if that event was
+            // lost is this one the free.
+            What::FreeBatched { pfn } => {
+                if let Some(frame) = self.layout.frame(pfn)
+                    && self.held.contains(frame.0)
+                {
+                    self.counts.frees_by_batch_only += 1;
+                    self.free(frame, Order::BASE, event.cpu);
+                }
+            }
+            What::Pin { order, .. } | What::Unpin { order, .. } => {
+                // Any frame of a block may be named.
+                if named == Frame::NONE || order > Order::GIGANTIC {
+                    self.counts.outside_zones += 1;
+                } else if matches!(event.what, What::Pin { .. }) {
+                    self.pin(named, order);
+                } else {
+                    self.unpin(named, order);
+                }
+            }
+            What::AllocFailed { .. } => self.counts.failed_in_kernel += 1,
+            _ => {}
+        }
+    }
+
+    /// Counts an event, and lets the policy do its upkeep from time to time.
+    fn pass(&mut self) {
+        self.until_maintenance -= 1;
+        if self.until_maintenance == 0 {
+            self.until_maintenance = MAINTENANCE_EVERY;
+            self.placement.maintain(&mut self.table);
+        }
+    }
+
+    /// The node of the block that an event names, if the machine has such a block.
+    #[inline]
+    fn node_of(&mut self, pfn: Pfn, frame: Frame, order: Order) -> Option<u16> {
+        if !pfn.is_aligned(order) {
+            self.counts.misaligned += 1;
+            return None;
+        }
+        let zone = Some(frame).filter(|&frame| frame != Frame::NONE && order <= Order::GIGANTIC);
+        let zone = zone.and_then(|frame| self.layout.zone_of(frame));
+        let zone = zone.map(|zone| &self.layout.zones()[zone]);
+        let node = zone.filter(|zone| frame.offset(order.frames()) <= zone.end);
+        self.counts.outside_zones += u64::from(node.is_none());
+        node.map(|zone| zone.span.node)
+    }
+
+    fn allocate(&mut self, frame: Frame, request: &Request) {
+        let order = request.order;
+        self.join(frame);
+        if self.held.any(frame.0, order) {
+            self.free_held(frame, order, request.cpu);
+        }
+        self.counts.allocated_frames += order.frames();
+        match self.placement.allocate(&mut self.table, request, frame.0) {
+            Some(placed) => {
+                self.held.insert(frame.0, order);
+                self.counts.same_frame += u64::from(placed == frame);
+                if !self.failed.is_empty() {
+                    self.failed.remove(&frame);
+                }
+            }
+            None => {
+                self.counts.failed_allocations += 1;
+                self.counts.failed_huge_allocations += u64::from(order >= Order::HUGE);
+                self.failed.insert(frame);
+            }
+        }
+    }
+
+    fn free(&mut self, frame: Frame, order: Order, cpu: u16) {
+        if !self.pins.is_empty() {
+            self.end_pins(frame, order);
+        }
+        // The common case: the block is freed as it was allocated.
+        if let Some(placed) = self.table.block_of(frame.0)
+            && self.table.order(placed) == order
+        {
+            self.held.remove(frame.0, order);
+            self.placement.free(&mut self.table, placed, cpu);
+            return;
+        }
+        if self.held.any(frame.0, order) {
+            let unknown = each(frame, order.frames()).filter(|f| !self.held.contains(f.0)).count();
+            self.counts.frees_of_unknown += unknown as u64;
+            self.free_parts(frame, order, cpu);
+        } else if self.failed.remove(&frame) {
+            self.counts.frees_of_failed += order.frames();
+        } else {
+            self.counts.frees_of_unknown += order.frames();
+            self.join(frame);
+        }
+    }
+
+    /// Frees what is still held of a block that is about to be allocated again.
+    fn free_held(&mut self, frame: Frame, order: Order, cpu: u16) {
+        let held = each(frame, order.frames()).filter(|f| self.held.contains(f.0)).count();
+        self.counts.frees_implied += held as u64;
+        self.end_pins(frame, order);
+        self.free_parts(frame, order, cpu);
+    }
+
+    /// Frees all that is held of `2^order` recorded frames, in the largest pieces that lie in one
+    /// place.
+    fn free_parts(&mut self, first: Frame, order: Order, cpu: u16) {
+        let end = first.offset(order.frames());
+        let mut at = first;
+        while at < end {
+            if !self.held.contains(at.0) {
+                at = at.offset(1);
+                continue;
+            }
+            let (mut owner, mut block) =
+                self.table.block_containing(at.0).expect("a held frame lies somewhere");
+            // Cut the block until it starts here and ends where the free does.
+            let remaining = Order::new((end.0 - at.0).ilog2() as u8).expect("fewer than a machine");
+            while owner != at.0 || self.table.order(block) > remaining {
+                self.table.split_allocated(block);
+                let half = self.table.order(block).frames();
+                if u64::from(at.0 - owner) >= half {
+                    owner += half as u32;
+                    block = block.offset(half);
+                }
+            }
+            let freed = self.table.order(block);
+            self.held.remove(at.0, freed);
+            self.placement.free(&mut self.table, block, cpu);
+            at = at.offset(freed.frames());
+        }
+    }
+
+    /// Hands over the section around `frame` if it was not initialised before.
+    fn join(&mut self, frame: Frame) {
+        if !self.untouched[frame.pageblock()] {
+            return;
+        }
+        let first = Frame(frame.0 & !(SECTION - 1)).pageblock();
+        let last = (first + (SECTION >> Order::HUGE.get()) as usize).min(self.untouched.len());
+        for pageblock in first..last {
+            if std::mem::take(&mut self.untouched[pageblock]) {
+                self.counts.joined_frames += u64::from(BlockCounts::FRAMES);
+                let start = Frame((pageblock as u32) << Order::HUGE.get());
+                self.seed(start, u64::from(BlockCounts::FRAMES));
+            }
+        }
+    }
+
+    /// Checks everything against everything.
+    ///
+    /// # Panics
+    /// If anything contradicts.
+    pub fn validate(&self) {
+        self.placement.validate(&self.table);
+        self.validate_pins();
+        for owner in 0..self.table.owners() as u32 {
+            let lies = self.table.block_containing(owner).is_some();
+            assert_eq!(self.held.contains(owner), lies, "recorded frame {owner}");
+        }
+    }
+}
+
+/// Translates the recorded kernel's flags. A kernel uses few combinations, so the last ones are
+/// remembered.
+struct GfpNumbers {
+    renumbering: Option<Renumbering>,
+    remembered: [(GfpFlags, GfpFlags); 64],
+}
+
+impl GfpNumbers {
+    fn new(renumbering: Option<Renumbering>) -> GfpNumbers {
+        GfpNumbers { renumbering, remembered: [(GfpFlags(0), GfpFlags(0)); 64] }
+    }
+
+    fn translate(&mut self, flags: GfpFlags) -> GfpFlags {
+        let Some(renumbering) = &self.renumbering else { return flags };
+        let slot = (flags.0 ^ flags.0 >> 6 ^ flags.0 >> 12 ^ flags.0 >> 18) as usize % 64;
+        let remembered = &mut self.remembered[slot];
+        if remembered.0 != flags {
+            *remembered = (flags, renumbering.apply(flags));
+        }
+        remembered.1
+    }
+}
+
+/// The frames from `start` on.
+fn each(start: Frame, frames: u64) -> impl Iterator<Item = Frame> {
+    (start.0..start.0 + frames as u32).map(Frame)
+}

@@ -1,0 +1,394 @@
+//! Several systems through one pass over a stream of events.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+
+use prairie_frames::placement::linux::{self, Linux};
+use prairie_frames::placement::zones::Kernelcore;
+use prairie_frames::placement::{Counter, Placement};
+use prairie_frames::{BlockCounts, MigrateType, Order};
+use prairie_trace::{Event, EventSource};
+use serde::Serialize;
+
+use crate::found::Found;
+use crate::replay::{Counts, Initial, Replay};
+use prairie_model::sample::Sample;
+use prairie_model::system::SystemName;
+use prairie_model::variant::{Variant, Visitor};
+
+/// How to replay.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Which systems, each once.
+    pub systems: Vec<SystemName>,
+    /// Where memory in use at the start is put.
+    pub initial: Initial,
+    /// Time between samples in nanoseconds; `None` for about [`SAMPLES`] over the whole trace.
+    pub sample_every_ns: Option<u64>,
+    /// How long the trace lasts in nanoseconds, if that is known before it is read: sampling then
+    /// starts with an interval that fits, and saves measurements that would be dropped again.
+    pub expected_ns: Option<u64>,
+    /// Memory that `zones` keeps for the kernel; `None` leaves its ZONE_EASYRCLM empty.
+    pub kernelcore: Option<Kernelcore>,
+    /// Whether each system has a thread of its own. The result is the same.
+    pub parallel: bool,
+}
+
+/// At most so many samples are kept where the caller names no interval: enough for a curve on any
+/// screen. When there are more, every second one is dropped and the interval doubled, so that the
+/// number neither depends on the trace's length nor has to be known before.
+pub const SAMPLES: usize = 400;
+
+/// What came of one system.
+#[derive(Clone, Debug, Serialize)]
+pub struct SystemResult {
+    /// The system.
+    pub system: &'static str,
+    /// What of it this version has.
+    pub parts: &'static str,
+    /// Where memory in use at the start was put.
+    pub initial: Initial,
+    /// What happened.
+    pub counts: Counts,
+    /// What the policy counted.
+    pub counters: Vec<NamedCount>,
+    /// What could be allocated at the end.
+    pub satisfiable: Satisfiable,
+    /// Measurements over time; the first before any event, the last after all of them.
+    pub samples: Vec<Sample>,
+    /// Pageblocks of each zone by type at the end, where the system has types.
+    pub pageblocks_by_type: Vec<Option<[u64; MigrateType::ALL.len()]>>,
+    /// Bytes of memory that the simulation took for each frame of the machine.
+    pub bytes_per_frame: f64,
+    /// Frames by mobility in each pageblock, at the start.
+    #[serde(skip)]
+    pub blocks_at_start: Vec<BlockCounts>,
+    /// The same at the end.
+    #[serde(skip)]
+    pub blocks_at_end: Vec<BlockCounts>,
+}
+
+/// A count of a policy's own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NamedCount {
+    /// Its name.
+    pub name: &'static str,
+    /// What it counts.
+    pub meaning: &'static str,
+    /// The count.
+    pub value: u64,
+}
+
+impl From<Counter> for NamedCount {
+    fn from(Counter { name, meaning, value }: Counter) -> NamedCount {
+        NamedCount { name, meaning, value }
+    }
+}
+
+/// Huge pages that could be allocated, counted as if nothing else were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Satisfiable {
+    /// 2 MiB pages, at once.
+    pub mib_2_now: u64,
+    /// 1 GiB pages, at once.
+    pub gib_1_now: u64,
+    /// 2 MiB pages, after perfect compaction.
+    pub mib_2_after_compaction: u64,
+    /// 1 GiB pages, after perfect compaction.
+    pub gib_1_after_compaction: u64,
+}
+
+impl SystemResult {
+    /// The last measurement.
+    pub fn end(&self) -> &Sample {
+        self.samples.last().expect("a system is measured before the first event")
+    }
+}
+
+/// The results of a run, and of what.
+#[derive(Clone, Debug, Serialize)]
+pub struct Results {
+    /// Events in the trace.
+    pub events: u64,
+    /// Nanoseconds from the first event to the last.
+    pub duration_ns: u64,
+    /// Whether the run was stopped before the trace ended.
+    pub interrupted: bool,
+    /// The systems, in the order asked for.
+    pub systems: Vec<SystemResult>,
+}
+
+/// Replays `source` under each system. `progress` is called with the number of events so far;
+/// `cancel` ends the run early with what there is until then.
+///
+/// # Errors
+/// Those of the source.
+pub fn run(
+    found: &Found,
+    source: &mut dyn EventSource,
+    options: &Options,
+    progress: &mut dyn FnMut(u64),
+    cancel: &AtomicBool,
+) -> prairie_trace::Result<Results> {
+    let runners = options.systems.iter().map(|&system| runner(system, found, options)).collect();
+    let mut clock = Clock::default();
+    let mut events = 0;
+    let mut feed = |hand: &mut dyn FnMut(&[Event], u64)| -> prairie_trace::Result<bool> {
+        while let Some(batch) = source.next_batch()? {
+            let origin = clock.see(batch);
+            hand(batch, origin);
+            events += batch.len() as u64;
+            progress(events);
+            if cancel.load(Ordering::Relaxed) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    let (interrupted, systems) = if options.parallel && options.systems.len() > 1 {
+        run_parallel(runners, &mut feed)?
+    } else {
+        run_in_turn(runners, &mut feed)?
+    };
+    Ok(Results { events, duration_ns: clock.duration(), interrupted, systems })
+}
+
+type Feed<'a> = dyn FnMut(&mut dyn FnMut(&[Event], u64)) -> prairie_trace::Result<bool> + 'a;
+
+fn run_in_turn(
+    mut runners: Vec<Box<dyn Runner>>,
+    feed: &mut Feed<'_>,
+) -> prairie_trace::Result<(bool, Vec<SystemResult>)> {
+    let interrupted = feed(&mut |batch, origin| {
+        for runner in &mut runners {
+            runner.apply(batch, origin);
+        }
+    })?;
+    Ok((interrupted, runners.into_iter().map(Runner::finish).collect()))
+}
+
+/// Batches that may wait for a system. More would only take memory.
+const QUEUED: usize = 4;
+
+fn run_parallel(
+    runners: Vec<Box<dyn Runner>>,
+    feed: &mut Feed<'_>,
+) -> prairie_trace::Result<(bool, Vec<SystemResult>)> {
+    type Batch = Arc<(Vec<Event>, u64)>;
+    std::thread::scope(|scope| {
+        let mut senders: Vec<SyncSender<Batch>> = Vec::new();
+        let mut threads = Vec::new();
+        for mut runner in runners {
+            let (sender, receiver) = sync_channel::<Batch>(QUEUED);
+            senders.push(sender);
+            threads.push(scope.spawn(move || {
+                for batch in receiver {
+                    runner.apply(&batch.0, batch.1);
+                }
+                runner.finish()
+            }));
+        }
+        let fed = feed(&mut |batch, origin| {
+            let batch: Batch = Arc::new((batch.to_vec(), origin));
+            for sender in &senders {
+                // A thread that is gone has panicked; joining it below says so.
+                let _ = sender.send(batch.clone());
+            }
+        });
+        drop(senders);
+        let join = |thread: std::thread::ScopedJoinHandle<'_, SystemResult>| {
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        };
+        let results = threads.into_iter().map(join).collect();
+        Ok((fed?, results))
+    })
+}
+
+/// First and last instant of a stream whose times need not ascend.
+#[derive(Default)]
+struct Clock {
+    first: Option<u64>,
+    last: u64,
+}
+
+impl Clock {
+    /// Takes note of a batch; returns the instant that counts as zero.
+    fn see(&mut self, batch: &[Event]) -> u64 {
+        let first = *self.first.get_or_insert(batch[0].time_ns);
+        self.last = batch.iter().map(|event| event.time_ns).fold(self.last, u64::max);
+        first
+    }
+
+    fn duration(&self) -> u64 {
+        self.last.saturating_sub(self.first.unwrap_or(self.last))
+    }
+}
+
+/// A system that is being run, whatever its placement is.
+trait Runner: Send {
+    fn apply(&mut self, batch: &[Event], origin_ns: u64);
+    fn finish(self: Box<Self>) -> SystemResult;
+}
+
+fn runner(system: SystemName, found: &Found, options: &Options) -> Box<dyn Runner> {
+    let start = Start { system, found, options };
+    let linux = |config| linux(found, config);
+    Variant::from(system).place(&found.layout, options.kernelcore, linux, start)
+}
+
+/// Makes a runner of a placement.
+struct Start<'a> {
+    system: SystemName,
+    found: &'a Found,
+    options: &'a Options,
+}
+
+impl Visitor for Start<'_> {
+    type Out = Box<dyn Runner>;
+
+    fn visit<P: Placement + Send + 'static>(self, placement: P) -> Box<dyn Runner> {
+        Box::new(Run::new(self.system, self.found, placement, self.options))
+    }
+}
+
+/// Linux with per-CPU lists of the size that the host gave them.
+fn linux(found: &Found, config: linux::Config) -> Linux {
+    let config = linux::Config { cpus_per_node: found.cpus, ..config };
+    let mut linux = Linux::new(&found.layout, config);
+    for (zone, pageset) in found.pagesets.iter().enumerate() {
+        if let Some(pageset) = pageset {
+            linux.set_pageset(zone, *pageset);
+        }
+    }
+    linux
+}
+
+struct Run<P> {
+    system: SystemName,
+    initial: Initial,
+    replay: Replay<P>,
+    sampler: Sampler,
+    events: u64,
+    blocks_at_start: Vec<BlockCounts>,
+}
+
+impl<P: Placement> Run<P> {
+    fn new(system: SystemName, found: &Found, placement: P, options: &Options) -> Run<P> {
+        let replay = Replay::new(found, placement, options.initial);
+        let mut run = Run {
+            system,
+            initial: options.initial,
+            blocks_at_start: replay.table().blocks().to_vec(),
+            replay,
+            sampler: Sampler::new(options.sample_every_ns, options.expected_ns),
+            events: 0,
+        };
+        let first = run.measure(0);
+        run.sampler.samples.push(first);
+        run
+    }
+
+    fn measure(&self, time_ns: u64) -> Sample {
+        let replay = &self.replay;
+        let failed = replay.counts().failed_allocations;
+        let (layout, table) = (replay.layout(), replay.table());
+        Sample::take(layout, table, replay.placement(), time_ns, self.events, failed)
+    }
+}
+
+impl<P: Placement + Send> Runner for Run<P> {
+    fn apply(&mut self, batch: &[Event], origin_ns: u64) {
+        let mut rest = batch;
+        while !rest.is_empty() {
+            let now = |event: &Event| event.time_ns.saturating_sub(origin_ns);
+            // Up to the next sample, without stopping in between.
+            let due_ns = self.sampler.due_ns;
+            let before = rest.iter().position(|event| now(event) >= due_ns);
+            let (events, later) = rest.split_at(before.unwrap_or(rest.len()));
+            self.replay.apply_all(events);
+            self.events += events.len() as u64;
+            let latest = events.iter().map(now).fold(0, u64::max);
+            self.sampler.latest_ns = self.sampler.latest_ns.max(latest);
+            if let Some(next) = later.first() {
+                let sample = self.measure(due_ns);
+                self.sampler.keep(sample, now(next));
+            }
+            rest = later;
+        }
+    }
+
+    fn finish(mut self: Box<Self>) -> SystemResult {
+        let end = self.measure(self.sampler.latest_ns);
+        let satisfiable = Satisfiable {
+            mib_2_now: huge_pages_on_lists(&end),
+            gib_1_now: end.free_blocks.gib_1,
+            mib_2_after_compaction: end.satisfiable_after_compaction(Order::HUGE),
+            gib_1_after_compaction: end.satisfiable_after_compaction(Order::GIGANTIC),
+        };
+        self.sampler.samples.push(end);
+        SystemResult {
+            system: self.system.name(),
+            parts: self.system.parts(),
+            initial: self.initial,
+            counts: *self.replay.counts(),
+            counters: self.replay.counters().into_iter().map(NamedCount::from).collect(),
+            satisfiable,
+            pageblocks_by_type: (0..self.replay.layout().zones().len())
+                .map(|zone| self.replay.placement().pageblocks(zone))
+                .collect(),
+            bytes_per_frame: self.replay.table().bytes_per_frame(),
+            blocks_at_end: self.replay.table().blocks().to_vec(),
+            blocks_at_start: self.blocks_at_start,
+            samples: self.sampler.samples,
+        }
+    }
+}
+
+/// 2 MiB pages in the blocks on the free lists.
+fn huge_pages_on_lists(sample: &Sample) -> u64 {
+    let pages = |blocks: &[u64]| -> u64 {
+        blocks.iter().skip(Order::HUGE.index()).enumerate().map(|(j, count)| count << j).sum()
+    };
+    sample.zones.iter().map(|zone| pages(&zone.free_blocks)).sum()
+}
+
+/// Decides when to measure, by the trace's own time, so that all systems are measured at the same
+/// instants.
+struct Sampler {
+    interval_ns: u64,
+    is_fixed: bool,
+    due_ns: u64,
+    latest_ns: u64,
+    samples: Vec<Sample>,
+}
+
+/// The interval that sampling starts with when nothing is known.
+const FIRST_INTERVAL_NS: u64 = 1_000_000;
+
+impl Sampler {
+    fn new(every_ns: Option<u64>, expected_ns: Option<u64>) -> Sampler {
+        // No more than doubling comes to in a trace that is never idle.
+        let fits = expected_ns.unwrap_or(0) / SAMPLES as u64 / FIRST_INTERVAL_NS;
+        let first = FIRST_INTERVAL_NS << fits.checked_ilog2().unwrap_or(0);
+        let interval_ns = every_ns.unwrap_or(first).max(1);
+        Sampler {
+            interval_ns,
+            is_fixed: every_ns.is_some(),
+            due_ns: interval_ns,
+            latest_ns: 0,
+            samples: Vec::new(),
+        }
+    }
+
+    /// Keeps a measurement and sets the next instant, the first one after `now`.
+    fn keep(&mut self, sample: Sample, now: u64) {
+        self.samples.push(sample);
+        if !self.is_fixed && self.samples.len() > SAMPLES {
+            self.interval_ns *= 2;
+            let interval = self.interval_ns;
+            self.samples.retain(|sample| sample.time_ns.is_multiple_of(interval));
+        }
+        self.due_ns = (now / self.interval_ns + 1) * self.interval_ns;
+    }
+}

@@ -1,0 +1,136 @@
+//! Replaying to the frame what no kernel ever did: it is counted as wrong, and nothing panics.
+
+use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::{Frame, Layout, MigrateType, Order, Pfn, ZoneKind};
+use prairie_replay::exact::compare;
+use prairie_replay::exact::recording::{Act, Did, Edge, Recording};
+use prairie_replay::exact::snapshot::Snapshot;
+use prairie_replay::exact::threads::By;
+use prairie_trace::GfpFlags;
+use proptest::prelude::*;
+
+const FRAMES: u64 = 4096;
+
+const ZONEINFO: &str = "\
+Node 0, zone    DMA32
+  pages free     100
+        spanned  4096
+        present  4096
+        managed  4000
+        protection: (0, 0)
+  pagesets
+    cpu: 0
+              count: 3
+              high:  20
+              batch: 3
+    cpu: 1
+              count: 0
+              high:  20
+              batch: 3
+  start_pfn:           0
+";
+
+const PAGETYPEINFO: &str = "\
+Page block order: 9
+Pages per block:  512
+
+Free pages count per migrate type at order       0      1      2      3      4      5      6      7      8      9     10
+Node    0, zone    DMA32, type    Unmovable      0      0      0      0      0      0      0      0      0      0      0
+Node    0, zone    DMA32, type      Movable      0      0      0      0      0      0      0      0      0      1      2
+
+Number of blocks type     Unmovable      Movable  Reclaimable   HighAtomic      Isolate
+Node 0, zone    DMA32             1            7            0            0            0
+";
+
+fn layout() -> Layout {
+    let watermarks = Watermarks::default();
+    let (node, kind, lowmem_reserve) = (0, ZoneKind::Dma32, [0; 6]);
+    let (start, spanned, managed) = (Pfn(0), FRAMES, FRAMES);
+    Layout::new(vec![ZoneSpan { node, kind, start, spanned, managed, watermarks, lowmem_reserve }])
+        .unwrap()
+}
+
+fn recording(acts: Vec<Act>, free: &[bool], reclaim: Option<usize>) -> Recording {
+    let flags: Vec<u8> = (0..FRAMES as usize)
+        .flat_map(|f| (u64::from(free[f % free.len()]) << 10).to_ne_bytes())
+        .collect();
+    let snapshot = Snapshot::new("only", [PAGETYPEINFO, ZONEINFO], Some(&flags)).unwrap();
+    Recording {
+        layout: layout(),
+        acts,
+        snapshots: vec![snapshot],
+        cpus: 2,
+        reclaim,
+        outside: 0,
+        put_back: 0,
+    }
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let types = || prop::sample::select(&MigrateType::ALL[..]);
+    let did = prop_oneof![
+        4 => types().prop_map(Did::Locked),
+        4 => types().prop_map(|t| Did::Alloc(t, GfpFlags(0))),
+        4 => Just(Did::Free),
+        1 => Just(Did::HandOver),
+        2 => Just(Did::Batched),
+        3 => types().prop_map(Did::Drain),
+        2 => any::<bool>().prop_map(|searched| Did::Isolated { searched }),
+        1 => types().prop_map(Did::Retyped),
+        1 => Just(Did::Picked),
+        1 => (types(), any::<u32>()).prop_map(|(t, gfp)| Did::Alloc(t, GfpFlags(gfp))),
+        1 => (types(), any::<u32>()).prop_map(|(t, gfp)| Did::Refused(t, GfpFlags(gfp))),
+        1 => Just(Did::CompactMemory),
+        1 => (types(), types(), any::<bool>())
+            .prop_map(|(wanted, from, change_ownership)| Did::Fallback { wanted, from, change_ownership }),
+    ];
+    let orders = prop_oneof![6 => Just(0u8), 2 => 1u8..4, 1 => 4u8..11];
+    let by = prop::sample::select(&[By::Program, By::Kswapd, By::DirectReclaim, By::Compaction]);
+    (0u16..2, 0..FRAMES as u32, orders, did, by, any::<u32>()).prop_map(
+        |(cpu, frame, order, did, by, time_ns)| {
+            let order = Order::new(order).unwrap();
+            let aside = matches!(did, Did::Refused(..) | Did::CompactMemory);
+            let block = Frame(frame % 700).align_down(order);
+            let frame = if aside { Frame::NONE } else { block };
+            Act { cpu, frame, order, did, by, time_ns: time_ns.into() }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn nonsense_is_wrong_and_no_more(
+        acts in prop::collection::vec(act(), 1..400),
+        end in any::<prop::sample::Index>(),
+        reclaim in prop::option::of(any::<prop::sample::Index>()),
+        free in prop::collection::vec(any::<bool>(), 1..20),
+    ) {
+        let mut acts = acts;
+        let end = end.index(acts.len());
+        for edge in [Edge::End, Edge::Begin] {
+            let did = Did::Snapshot(0, edge);
+            acts.insert(end, Act::aside(did, 0));
+        }
+        let reclaim = reclaim.map(|reclaim| reclaim.index(acts.len()));
+        let count = |acts: &[Act], of: fn(&Did) -> bool| {
+            acts.iter().filter(|act| of(&act.did)).count() as u64
+        };
+        let (before, after) = acts.split_at(reclaim.unwrap_or(acts.len()));
+        let allocations = count(before, |did| matches!(did, Did::Alloc(..)));
+        let locked = count(after, |did| matches!(did, Did::Locked(_)));
+        let isolated = count(after, |did| matches!(did, Did::Isolated { .. }));
+        let fidelity = compare(&recording(acts, &free, reclaim));
+        prop_assert_eq!(fidelity.through_reclaim.is_some(), reclaim.is_some());
+        if let Some(through) = fidelity.through_reclaim {
+            prop_assert_eq!(through.zone_locked.total, locked);
+            prop_assert_eq!(through.isolated.total, isolated);
+            prop_assert_eq!(through.driven.snapshots.len(), 1);
+        }
+        prop_assert_eq!(fidelity.followed.total, allocations);
+        prop_assert_eq!(fidelity.corrected.total, allocations);
+        prop_assert_eq!(fidelity.free_running.total, allocations);
+        prop_assert!(fidelity.followed.right <= allocations);
+    }
+}

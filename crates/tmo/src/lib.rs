@@ -1,0 +1,26 @@
+//! TMO's side of the laboratory: containers under the controllers of the crate `offload`.
+//!
+//! [`app`] says how cold an application's memory is, [`access`] when each page is touched.
+//! A [`container`] keeps its pages on lists, of which `reclaim` takes the kernel's choice
+//! ([`kernel`] says which kernel's) to a [`backend`]; what comes back is told by refault distance
+//! and counted as the kernel counts it. An [`agent`] is one of the controllers, and
+//! [`experiment`] puts it all together to the paper's figures.
+//!
+//! Pages are mapped, so use shows in accessed bits; reads of files by system call are not
+//! modelled. Nothing is random but by the seed.
+#![forbid(unsafe_code)]
+
+pub mod access;
+pub mod agent;
+pub mod app;
+pub mod backend;
+pub mod container;
+pub mod experiment;
+pub mod findings;
+mod generations;
+pub mod kernel;
+mod lists;
+pub mod psi;
+mod reclaim;
+#[cfg(test)]
+mod tests;

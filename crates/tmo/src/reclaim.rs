@@ -1,0 +1,247 @@
+//! Reclaim on the classic lists: what `memory.reclaim` does, and a limit that is hit.
+//!
+//! Scanning goes from the tails, in rounds of rising priority, until enough was freed
+//! (`shrink_lruvec`). A page that was used since it was last looked at stays, and goes to the
+//! active list when it is seen used a second time; before 5.9 anonymous ones went there at once
+//! (`folio_check_references`). Active pages are moved down without regard to use
+//! (`shrink_active_list`), and carry from then on the mark by which the kernel knows a returning
+//! page for one that was in use.
+
+use super::container::{Container, Page, Place, kind};
+use super::kernel::Balance;
+use prairie_sim::machine::lru::Kind;
+use prairie_sim::machine::reclaim::balance::{Facts, inactive_is_low, scan_counts};
+
+/// The first priority: a 4096th of each list is looked at.
+const DEF_PRIORITY: u32 = 12;
+
+/// Pages that are handled in one go (`SWAP_CLUSTER_MAX`).
+const CLUSTER: u64 = 32;
+
+impl Container {
+    /// Takes `bytes` or more if it can; returns the bytes taken. `file_only` leaves anonymous
+    /// memory alone (`swappiness=0`).
+    pub fn reclaim(&mut self, bytes: u64, file_only: bool) -> u64 {
+        let before = self.taken_pages();
+        let wanted = bytes.div_ceil(4096);
+        let scanned = self.counters.scanned;
+        match self.made.kernel.balance {
+            Balance::Generations => self.evict_generations(wanted, file_only),
+            Balance::Refaults | Balance::Rotated => self.shrink(wanted, file_only),
+        }
+        let taken = self.taken_pages() - before;
+        // A page scanned in vain costs a hundredth of one that is taken and compressed.
+        let looked = (self.counters.scanned - scanned) as f64 * 0.01;
+        self.counters.reclaim_us += (taken as f64 + looked) * self.made.kernel.reclaim_page_s * 1e6;
+        taken * 4096
+    }
+
+    /// Takes what is above `limit_bytes`, while a task of the container waits (`memory.high`).
+    pub fn hold_below(&mut self, limit_bytes: u64) {
+        let over = self.current_bytes().saturating_sub(limit_bytes);
+        if over >= self.real_pages() * 4096 {
+            let before_us = self.counters.reclaim_us;
+            self.reclaim(over, false);
+            self.stall((self.counters.reclaim_us - before_us) * 1e-6);
+        }
+    }
+
+    pub(super) fn taken_pages(&self) -> u64 {
+        self.counters.taken[0] + self.counters.taken[1]
+    }
+
+    fn shrink(&mut self, wanted: u64, file_only: bool) {
+        let before = self.taken_pages();
+        for priority in (0..=DEF_PRIORITY).rev() {
+            let mut counts = self.counts(priority, file_only);
+            while counts.iter().any(|count| *count > 0) && self.taken_pages() - before < wanted {
+                for list in Kind::ALL {
+                    let count = counts[list as usize].min(CLUSTER);
+                    counts[list as usize] -= count;
+                    self.shrink_list(list, count.div_ceil(self.real_pages()));
+                }
+            }
+            if self.taken_pages() - before >= wanted {
+                break;
+            }
+        }
+        // What comes back until the next time says that the cache is in use (`snapshot_refaults`).
+        self.activated_file = false;
+    }
+
+    /// Real pages on each list.
+    fn sizes(&self) -> [u64; 4] {
+        Kind::ALL.map(|list| self.lists.size(list as u8) * self.real_pages())
+    }
+
+    /// Real pages to look at on each list.
+    fn counts(&self, priority: u32, file_only: bool) -> [u64; 4] {
+        let sizes = self.sizes();
+        let facts = Facts {
+            sizes,
+            priority,
+            may_swap: !file_only && self.has_room(),
+            swappiness: self.made.kernel.swappiness,
+            cost: self.cost,
+            file_is_tiny: false,
+            deactivates_file: self.activated_file || inactive_is_low(sizes[2], sizes[3]),
+        };
+        match self.made.kernel.balance {
+            Balance::Rotated => counts_by_rotation(&facts, self.rotated),
+            _ => scan_counts(&facts),
+        }
+    }
+
+    /// Whether there is a place for anonymous memory.
+    pub(super) fn has_room(&self) -> bool {
+        let room = self.observe().room;
+        room.swap_bytes > 0 && room.swap_free_bytes >= self.real_pages() * 4096
+    }
+
+    fn shrink_list(&mut self, list: Kind, count: u64) {
+        let sizes = self.sizes();
+        let file = list.is_file();
+        let [inactive, active] = [kind(file, false), kind(file, true)].map(|l| sizes[l as usize]);
+        for _ in 0..count {
+            let Some(number) = self.lists.oldest(list as u8) else { return };
+            if !list.is_active() {
+                self.look_at(number, file);
+            } else if inactive_is_low(inactive, active) || file && self.activated_file {
+                self.deactivate(number);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Looks at the last page of an inactive list.
+    fn look_at(&mut self, number: u32, file: bool) {
+        let real = self.real_pages();
+        self.counters.scanned += real;
+        self.rotated[usize::from(file)][0] += real;
+        let used = self.take_accessed(number);
+        let at_once = !file && self.made.kernel.balance == Balance::Rotated;
+        let page = &mut self.pages[number as usize];
+        let activates = used && (page.referenced || at_once);
+        page.referenced = used && !activates;
+        if used {
+            self.lists.remove(number);
+            self.put_on_list(number, activates);
+            self.rotated[usize::from(file)][1] += real;
+            if activates {
+                self.age += real;
+            }
+        } else if let Some(place) = self.place_for(number) {
+            self.evict(number, place);
+        } else {
+            self.lists.remove(number);
+            self.put_on_list(number, false);
+        }
+        self.forget_old_scans();
+    }
+
+    /// Old scans fade, once they are a quarter of the list (`recent_scanned`).
+    fn forget_old_scans(&mut self) {
+        let [anon, file] = self.resident_bytes().map(|bytes| bytes / 4096);
+        for (counts, size) in self.rotated.iter_mut().zip([anon, file]) {
+            if counts[0] > size / 4 {
+                *counts = counts.map(|count| count / 2);
+            }
+        }
+    }
+
+    fn deactivate(&mut self, number: u32) {
+        self.counters.scanned += self.real_pages();
+        self.take_accessed(number);
+        self.pages[number as usize].workingset = true;
+        self.lists.remove(number);
+        self.put_on_list(number, false);
+    }
+
+    /// Where a page would go; `None` if it has to stay.
+    pub(super) fn place_for(&self, number: u32) -> Option<Place> {
+        use super::backend::Backend;
+        if self.pages[number as usize].file {
+            return Some(Place::File);
+        }
+        if !self.has_room() {
+            return None;
+        }
+        match self.made.backend {
+            Backend::None => None,
+            Backend::Zswap(_) | Backend::Hierarchy(..) => Some(Place::Zswap),
+            Backend::Device(_) => Some(Place::Device),
+        }
+    }
+
+    /// Takes a page away, and notes when (`workingset_eviction`).
+    pub(super) fn evict(&mut self, number: u32, place: Place) {
+        let real = self.real_pages();
+        self.age += real;
+        self.pages[number as usize].shadow = self.age;
+        let writes = place != Place::File && self.pages[number as usize].copy.is_none();
+        self.put_away(number, place);
+        if writes {
+            self.note_cost(false, real);
+        }
+    }
+
+    /// A page comes back (`workingset_refault`): puts it on its list, and says whether it had been
+    /// in use and would have stayed, had there been as much more memory as is in use.
+    pub(super) fn refaulted(&mut self, number: u32) -> bool {
+        let Page { file, shadow, workingset, .. } = self.pages[number as usize];
+        let real = self.real_pages();
+        self.counters.refaults[usize::from(file)] += real;
+        if self.made.kernel.balance == Balance::Generations {
+            self.put_on_list(number, workingset);
+            return self.generations.refaulted(file, workingset);
+        }
+        let distance = self.age - shadow;
+        let [inactive_anon, active_anon, inactive_file, active_file] = self.sizes();
+        let in_use = match file {
+            true => active_file + active_anon + inactive_anon,
+            false => active_file + inactive_file + active_anon,
+        };
+        let activates = distance <= in_use;
+        if activates {
+            self.age += real;
+            self.activated_file |= file;
+        }
+        self.put_on_list(number, activates);
+        let restored = activates && workingset;
+        if restored {
+            self.note_cost(file, real);
+        }
+        self.pages[number as usize].workingset = restored;
+        restored
+    }
+
+    /// What reclaim of one kind has cost (`lru_note_cost`); old costs fade.
+    fn note_cost(&mut self, file: bool, pages: u64) {
+        self.cost[usize::from(file)] += pages * self.made.kernel.io_cost;
+        let size: u64 = self.sizes().iter().sum();
+        if self.cost[0] + self.cost[1] > size / 4 {
+            self.cost = self.cost.map(|cost| cost / 2);
+        }
+    }
+}
+
+/// Before 5.9: either kind is looked at the more, the less of what was scanned of it had to be put
+/// back. Cache that is dropped and read again at once costs nothing by this measure, and memory
+/// in use, which is put back, much. `rotated` is scanned and put back: anonymous, file.
+fn counts_by_rotation(facts: &Facts, rotated: [[u64; 2]; 2]) -> [u64; 4] {
+    let by_size = facts.sizes.map(|size| size >> facts.priority);
+    let trims_cache = by_size[Kind::InactiveFile as usize] > 0 && !facts.deactivates_file;
+    let weight = |kind: usize, priority: u64| {
+        let [scanned, put_back] = rotated[kind];
+        priority * (scanned + 1) / (put_back + 1)
+    };
+    let (anon, file) = match !facts.may_swap || trims_cache {
+        true => (0, 1),
+        false => (weight(0, facts.swappiness), weight(1, 200 - facts.swappiness)),
+    };
+    Kind::ALL.map(|list| {
+        let share = if list.is_file() { file } else { anon };
+        by_size[list as usize] * share / (anon + file).max(1)
+    })
+}

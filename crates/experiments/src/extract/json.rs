@@ -1,0 +1,101 @@
+//! Tables taken out of JSON documents by paths.
+
+use anyhow::{Result, anyhow};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::table::{Column, Table};
+
+/// One column: where its value stands, and how it is printed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Field {
+    /// Heading.
+    pub name: String,
+    /// Unit.
+    #[serde(default)]
+    pub unit: String,
+    /// Path below the row (`/means/overhead`); below the document with a leading `^`; `#` is the
+    /// key under which the row stands.
+    pub at: String,
+    /// Factor applied to a number.
+    #[serde(default)]
+    pub scale: Option<f64>,
+    /// Decimal places of a number; as in the document if not given.
+    #[serde(default)]
+    pub digits: Option<usize>,
+}
+
+/// A row per value at `path` in each document of `output`.
+pub fn table(output: &str, path: &str, fields: &[Field]) -> Result<Table> {
+    let columns =
+        fields.iter().map(|field| Column { name: field.name.clone(), unit: field.unit.clone() });
+    let mut rows = Vec::new();
+    for document in serde_json::Deserializer::from_str(output).into_iter::<Value>() {
+        let document = document?;
+        for (key, row) in at(&document, path) {
+            rows.push(
+                fields
+                    .iter()
+                    .map(|field| field.value(&document, &key, row))
+                    .collect::<Result<_>>()?,
+            );
+        }
+    }
+    Ok(Table { columns: columns.collect(), rows })
+}
+
+/// Every value at `path`, with the key or index of its last step.
+fn at<'a>(document: &'a Value, path: &str) -> Vec<(String, &'a Value)> {
+    let mut found = vec![(String::new(), document)];
+    for step in path.split('/').skip(1) {
+        found = found.into_iter().flat_map(|(_, value)| steps(value, step)).collect();
+    }
+    found
+}
+
+fn steps<'a>(value: &'a Value, step: &str) -> Vec<(String, &'a Value)> {
+    match (value, step) {
+        (Value::Array(values), "*") => {
+            values.iter().enumerate().map(|(at, value)| (at.to_string(), value)).collect()
+        }
+        (Value::Object(values), "*") => {
+            values.iter().map(|(key, value)| (key.clone(), value)).collect()
+        }
+        (Value::Array(values), step) => {
+            let found = step.parse().ok().and_then(|at: usize| values.get(at));
+            found.map(|value| (step.to_owned(), value)).into_iter().collect()
+        }
+        (value, step) => {
+            value.get(step).map(|value| (step.to_owned(), value)).into_iter().collect()
+        }
+    }
+}
+
+impl Field {
+    fn value(&self, document: &Value, key: &str, row: &Value) -> Result<Value> {
+        if self.at == "#" {
+            return Ok(key.into());
+        }
+        let found = match self.at.strip_prefix('^') {
+            Some(path) => document.pointer(path),
+            None => row.pointer(&self.at),
+        };
+        let found = found.ok_or_else(|| anyhow!("no value at `{}`", self.at))?;
+        Ok(match (found, found.as_f64()) {
+            (Value::Null, _) => "".into(),
+            (Value::String(text), _) => text.as_str().into(),
+            (_, Some(number)) => self.number(found, number),
+            (other, None) => other.to_string().into(),
+        })
+    }
+
+    fn number(&self, found: &Value, number: f64) -> Value {
+        let scaled = number * self.scale.unwrap_or(1.0);
+        match self.digits {
+            Some(digits) => format!("{scaled:.digits$}").into(),
+            None if self.scale.is_none() => found.clone(),
+            None => scaled.into(),
+        }
+    }
+}

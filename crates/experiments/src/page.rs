@@ -1,0 +1,86 @@
+//! Writing stored results into Markdown pages, between markers.
+//!
+//! ```text
+//! <!-- result: NAME -->
+//! (the table, and a line that names command, commit and date)
+//! <!-- end result -->
+//! ```
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use anyhow::{Result, anyhow, bail};
+
+use crate::stored::Stored;
+use crate::table::{is_number, text};
+
+const START: &str = "<!-- result: ";
+const END: &str = "<!-- end result -->";
+
+/// The page with the table of every marker written anew. Fails at a marker without a result or
+/// without an end.
+pub fn rendered(page: &str, results: &BTreeMap<String, Stored>) -> Result<String> {
+    let mut written = String::with_capacity(page.len());
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        writeln!(written, "{line}")?;
+        let Some(name) = marker(line) else { continue };
+        let stored = results.get(name);
+        let stored = stored.ok_or_else(|| anyhow!("results/{name}.json: no such file"))?;
+        if !lines.by_ref().any(|line| line.trim() == END) {
+            bail!("marker of {name}: no `{END}` follows");
+        }
+        written.push_str(&table(stored));
+        writeln!(written, "{END}")?;
+    }
+    Ok(written)
+}
+
+/// The result that a line marks.
+pub fn marker(line: &str) -> Option<&str> {
+    line.trim().strip_prefix(START)?.strip_suffix("-->").map(str::trim)
+}
+
+/// The table of a result, and what it comes from.
+fn table(stored: &Stored) -> String {
+    let cell = |text: String| text.replace('|', "\\|");
+    let mut lines = String::from("\n");
+    let line = |lines: &mut String, cells: Vec<String>| {
+        lines.push_str(
+            &format!("| {} |\n", cells.join(" | ")).replace("|  |", "| |").replace("|  |", "| |"),
+        );
+    };
+    line(&mut lines, stored.columns.iter().map(|column| cell(column.heading())).collect());
+    let rules = (0..stored.columns.len()).map(|at| {
+        let mut values =
+            stored.rows.iter().map(|row| text(&row[at])).filter(|text| !text.is_empty());
+        let right = at > 0 && values.all(|value| is_number(&value));
+        if right { "---:" } else { "---" }.to_owned()
+    });
+    line(&mut lines, rules.collect());
+    for row in &stored.rows {
+        line(&mut lines, row.iter().map(|value| cell(text(value))).collect());
+    }
+    lines.push('\n');
+    lines.push_str(&source(stored));
+    lines
+}
+
+/// What a table comes from: remarks, command, commit, date, and the host where it matters.
+fn source(stored: &Stored) -> String {
+    let mut parts = vec![format!("`{}`", stored.command.trim())];
+    if !stored.seeds.is_empty() {
+        parts.push(format!("seeds: {}", stored.seeds));
+    }
+    if !stored.rounds.is_empty() {
+        parts.push(format!("rounds: {}", stored.rounds));
+    }
+    parts.push(format!("commit {}, {}", stored.commit, stored.date));
+    if !stored.deterministic {
+        let host = &stored.host;
+        let (cores, memory) = (host.cores, host.memory_gib);
+        parts.push(format!("{}, {cores} CPUs, {memory} GiB, Linux {}", host.cpu, host.kernel));
+    }
+    let notes: String = stored.notes.iter().map(|note| format!("{note}\n\n")).collect();
+    format!("{notes}<sub>{}</sub>\n\n", parts.join("; "))
+}

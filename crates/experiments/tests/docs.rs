@@ -1,0 +1,24 @@
+//! The pages of docs/ agree with results/, and no page has a table of numbers that no command
+//! wrote.
+
+use experiments::{check, registry, root};
+
+#[test]
+fn pages_show_the_stored_results_and_no_other_tables_of_numbers() {
+    let root = root();
+    let entries = registry::read(&root).expect("results/registry is readable");
+    let faults = check::of_pages(&root, &entries).expect("docs/ and results/ are readable");
+    assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+}
+
+#[test]
+fn every_result_names_code_that_exists() {
+    let root = root();
+    let entries = registry::read(&root).expect("results/registry is readable");
+    for entry in entries.values() {
+        let hash = experiments::code::hash(&root, entry);
+        assert!(hash.is_ok(), "{}: {:#}", entry.name, hash.unwrap_err());
+        let depends = !entry.crates.is_empty() || !entry.files.is_empty();
+        assert!(depends, "{}: name the crates or files that decide its values", entry.name);
+    }
+}

@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo build test heap-test fleet-test vm-test vm-record licences fuzz bench clean
+.PHONY: help demo build test experiments results results-long docs heap-test fleet-test vm-test vm-record licences fuzz bench clean
 
 # rustup puts cargo here, and only login shells look there.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -41,8 +41,27 @@ test: ## Run every check and every test; stop at the first that fails
 	@scripts/check-links
 	@echo "== test"
 	@$(CARGO) test --locked --workspace -- --show-output
+	@echo "== results"
+	@$(TARGET)/debug/experiments check
 	@echo "== real kernel"
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) PACED=$(abspath $(TARGET)/debug/examples/paced) vm/tests/offload.sh --short
+
+# Commands of results find the programs of the same build beside the one that runs them.
+EXPERIMENTS := $(TARGET)/quick/experiments
+experiments:
+	@scripts/need cargo cc
+	@$(CARGO) build --profile quick --locked --workspace --bins --examples
+
+results: experiments ## Measure again what takes minutes, and write the tables of the docs
+	@$(EXPERIMENTS) run
+
+results-long: experiments ## Measure again what takes longer, or needs other machines
+	@$(EXPERIMENTS) run --long
+
+docs: ## Build the book of docs/ into target/book
+	@scripts/need cargo mdbook
+	@mdbook build docs
+	@echo "The book is $(TARGET)/book/index.html."
 
 heap-test: ## Run the heap under real programs for minutes, with and without restartable sequences
 	@scripts/need cargo cc

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Contiguitas mechanism by mechanism, on the four workloads: docs/reproduction/contiguitas.md.
+# Contiguitas mechanism by mechanism, on the four workloads: docs/src/results/contiguitas.md.
 #
 #   bench/ablation.sh [PRAIRIE] [FOLDER]
 set -eu

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Times batches of single frames against the same frames one by one, for N = 1 to 65,536, on one
-# core (docs/reproduction/freebsd.md, Figure 10).
+# core (docs/src/results/freebsd.md, Figure 10).
 # Usage: bench/batch.sh [ROUNDS]
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What a day of one server of each kind of a fleet takes, 64 GiB each (docs/benchmarks.md, "A fleet").
+# What a day of one server of each kind of a fleet takes, 64 GiB each (docs/src/results/benchmarks.md, "A fleet").
 #
 #   bench/fleet.sh [DAYS] [SYSTEMS]
 set -eu

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Times wiring a virtual machine's memory page by page, in batches and by higher orders, on one core
-# (docs/reproduction/freebsd.md, Table 2).
+# (docs/src/results/freebsd.md, Table 2).
 # Usage: bench/mlock.sh [ROUNDS] [MIB]
 set -eu
 cd "$(dirname "$0")/.."

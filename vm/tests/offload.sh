@@ -226,7 +226,7 @@ redis() {
 
 # many KERNEL NAME CONTAINERS MIB LIMIT: what the daemon costs itself, in counted time, where an
 # instruction is a nanosecond: at most LIMIT us a second and container. A processor does three or
-# four instructions in that time (docs/offload.md), and the profile of tests takes more of them.
+# four instructions in that time (docs/src/guide/offload.md), and the profile of tests takes more of them.
 many() {
     with="--file vm/offload/many.toml --file vm/offload/taking.toml" memory=1536M
     run "$2-$1" "$1" vm/offload/many.sh "$3" "$4" "/in/$2.toml"

@@ -5,7 +5,7 @@
 //! cargo run --release -p prairie-fleet --example fleet_seeds [SEEDS] [SERVERS] [GIB] hour
 //! ```
 //!
-//! The first prints what `docs/reproduction/contiguitas.md` has of Figures 2 and 5 and of the
+//! The first prints what `docs/src/results/contiguitas.md` has of Figures 2 and 5 and of the
 //! ablation (`SYSTEMS` is a list or `ablation`; `linux,contiguitas` if there is none). Each seed is a
 //! fleet of its own, of servers whose lives are drawn up to so many days, workload after workload;
 //! `GIB` may be a list, such as `2,4,8`, of which each workload has all.

@@ -1,5 +1,5 @@
 //! What each parameter of Contiguitas's resizer is worth: the experiment that its defaults come
-//! from (`docs/contiguitas.md`).
+//! from (`docs/src/internals/contiguitas.md`).
 //!
 //! ```text
 //! cargo run --release -p prairie-frames --example resizer_sweep [SEEDS]

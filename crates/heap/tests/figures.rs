@@ -87,7 +87,7 @@ fn figure_11_the_fillers_strategies_and_a_drop() {
 }
 
 /// With so many sizes that almost every gap fits one, LFR still needs less at the peak, but after
-/// the drop it does not beat fullness: see `docs/reproduction/temeraire.md`.
+/// the drop it does not beat fullness: see `docs/src/results/temeraire.md`.
 #[test]
 fn figure_11_with_many_sizes() {
     let settings = settings("many-sizes", 256.0, "drop", 0.2, 60.0);

@@ -3,7 +3,7 @@
 //! "Software could move it" means: a perfect compaction, that may wait for locks and I/O, drain
 //! per-CPU caches and use every migration path that the kernel has (`migrate_pages`,
 //! `alloc_contig_range`), but patches no driver. This is the reading of Contiguitas, "Potential
-//! Memory Contiguity". The page `docs/definitions.md` gives the same rules as a table.
+//! Memory Contiguity". The page `docs/src/concepts/definitions.md` gives the same rules as a table.
 
 use std::fmt;
 

@@ -136,7 +136,7 @@ fn streaming_gives_the_same_survey() {
 
 #[test]
 fn the_page_on_definitions_says_what_the_code_does() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/definitions.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/concepts/definitions.md");
     let page = std::fs::read_to_string(page).unwrap();
     let rows: Vec<Vec<&str>> = page
         .lines()

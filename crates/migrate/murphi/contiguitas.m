@@ -1,4 +1,4 @@
--- The transaction layer of Contiguitas-HW (docs/contiguitas-hw.md), written by hand for Rumur:
+-- The transaction layer of Contiguitas-HW (docs/src/internals/contiguitas-hw.md), written by hand for Rumur:
 -- two cores, a device, a page of one line that moves once from frame 0 to frame 1. No symmetry.
 -- Rumur and `prairie migrate check --without symmetry` have to count the same states, and a mistake
 -- built in here has to be found: tests/rumur.rs does both.

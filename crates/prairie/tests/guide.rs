@@ -93,9 +93,13 @@ fn run_page(name: &str, page: &str) -> Result<usize, String> {
 
 #[test]
 fn the_examples_of_every_page_run() {
-    let docs = root_of_project().join("docs");
-    let mut pages: Vec<PathBuf> =
-        fs::read_dir(docs).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut pages: Vec<PathBuf> = Vec::new();
+    for part in fs::read_dir(root_of_project().join("docs/src")).unwrap() {
+        let part = part.unwrap().path();
+        if part.is_dir() {
+            pages.extend(fs::read_dir(part).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
     pages.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
     pages.sort();
     let mut found = 0;

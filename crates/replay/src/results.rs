@@ -19,7 +19,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// A counted column: its name and where its value stands.
 type Count = (&'static str, fn(&Sample) -> u64);
 
-/// The counted columns, after `system` and `unusable_2_mib`. `docs/replay.md` explains each.
+/// The counted columns, after `system` and `unusable_2_mib`. `docs/src/guide/replay.md` explains each.
 const COUNTS: [Count; 17] = [
     ("time_ns", |s| s.time_ns),
     ("events", |s| s.events),

@@ -2,7 +2,7 @@
 //!
 //! The paper's Figures 2 and 4 are bars; its text gives numbers for three of the seven
 //! applications and the range and mean of all. What it does not say is ours, and marked so: see
-//! `docs/reproduction/tmo.md`.
+//! `docs/src/results/tmo.md`.
 
 use serde::Serialize;
 

@@ -123,7 +123,7 @@ pub enum What {
         migrate_type: MigrateType,
     },
     /// A block that is in use was pinned: it must not move until it is unpinned as often. No
-    /// tracepoint of stock kernels tells; probes and debugging kernels do (`docs/trace-format.md`).
+    /// tracepoint of stock kernels tells; probes and debugging kernels do (`docs/src/concepts/trace-format.md`).
     Pin {
         /// Its first frame, or a frame of it.
         pfn: Pfn,

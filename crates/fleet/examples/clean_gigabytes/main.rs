@@ -1,5 +1,5 @@
 //! Superpageblocks beside what else there is to keep gigabytes clean of unmovable memory: the
-//! tables of `docs/superpageblocks.md`.
+//! tables of `docs/src/results/superpageblocks.md`.
 //!
 //! ```text
 //! cargo run --release -p prairie-fleet --example clean_gigabytes [GIB] [DAYS] [SEED] [PART...]

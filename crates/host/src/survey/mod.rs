@@ -1,7 +1,7 @@
 //! A survey: how fragmented a host's memory is, why, and what could be had.
 //!
 //! [`Survey::of`] is pure: the same capture gives the same survey, whether it was taken a moment
-//! ago or read from a file. The page `docs/definitions.md` defines every figure.
+//! ago or read from a file. The page `docs/src/concepts/definitions.md` defines every figure.
 
 pub mod checks;
 pub mod counters;

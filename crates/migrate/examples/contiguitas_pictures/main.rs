@@ -1,13 +1,13 @@
-//! Draws the pictures of `docs/contiguitas-hw.md` from the protocol.
+//! Draws the pictures of `docs/src/internals/contiguitas-hw.md` from the protocol.
 //!
-//! Usage: `contiguitas_pictures [DIRECTORY]`, `docs/images` unless told.
+//! Usage: `contiguitas_pictures [DIRECTORY]`, `docs/src/images` unless told.
 
 use std::path::PathBuf;
 
 mod pictures;
 
 fn main() -> std::io::Result<()> {
-    let directory = std::env::args().nth(1).map_or("docs/images".into(), PathBuf::from);
+    let directory = std::env::args().nth(1).map_or("docs/src/images".into(), PathBuf::from);
     for (name, svg) in pictures::all() {
         std::fs::write(directory.join(name), svg)?;
     }

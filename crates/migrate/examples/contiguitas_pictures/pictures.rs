@@ -1,4 +1,4 @@
-//! The pictures of `docs/contiguitas-hw.md`, drawn from the protocol itself: each step of a
+//! The pictures of `docs/src/internals/contiguitas-hw.md`, drawn from the protocol itself: each step of a
 //! sequence is one that the model can take there, and the states of an entry are those that the
 //! table's functions lead to.
 

@@ -227,7 +227,7 @@ fn say(summary: &Summary, metadata: &Metadata) {
     if summary.frees_missing > 0 {
         eprintln!(
             "prairie: {} frames were allocated twice without a free between: the kernel kept some \
-             frees from perf and did not count them (see \"Missing frees\" in docs/record.md)",
+             frees from perf and did not count them (see \"Missing frees\" in docs/src/guide/record.md)",
             number::count(summary.frees_missing),
         );
     }

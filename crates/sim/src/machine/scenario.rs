@@ -1,6 +1,6 @@
 //! What a machine is, and what runs on it: a scenario, as TOML has it.
 //!
-//! `docs/lab.md` documents every key. Everything is checked before anything runs: an error names
+//! `docs/src/guide/lab.md` documents every key. Everything is checked before anything runs: an error names
 //! the key and the range that it must lie in.
 
 mod check;

@@ -47,7 +47,7 @@ pub enum Column {
 }
 
 /// How a column's values are laid out before zstd compresses them. Chosen by measurement on
-/// recordings of file-system work; `docs/trace-format.md` has the figures.
+/// recordings of file-system work; `docs/src/concepts/trace-format.md` has the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
     /// Differences of neighbours, bit-packed: for large numbers near one another. (Split by bytes,

@@ -1,6 +1,6 @@
 //! The container: one Parquet file with a snapshot of frames and the events after it.
 //!
-//! `docs/trace-format.md` describes it for those who read it with other tools. What matters in
+//! `docs/src/concepts/trace-format.md` describes it for those who read it with other tools. What matters in
 //! here: snapshot rows and event rows never share a row group, so that either can be read alone;
 //! every column chunk has a checksum in the metadata, so that a damaged file is told from a sound
 //! one before its bytes are decoded.

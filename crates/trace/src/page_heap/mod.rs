@@ -3,7 +3,7 @@
 //! A page heap knows three calls (Hunter et al., OSDI 2021, section 3): New gives a span of pages,
 //! Delete takes one back, Release gives unused pages to the system. They are few, and made under one
 //! lock, so a trace of them is cheap to record and exact to play back (section 6.2).
-//! `docs/heap-trace-format.md` describes the file.
+//! `docs/src/concepts/heap-trace-format.md` describes the file.
 
 mod columns;
 mod reader;

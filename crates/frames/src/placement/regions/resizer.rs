@@ -2,7 +2,7 @@
 //!
 //! The paper says what decides (per-region memory pressure, "which is then used to calculate the
 //! expansion/shrinking amount influenced by tunable parameters") and not how. This is ours;
-//! `docs/contiguitas.md` gives the reasons at length.
+//! `docs/src/internals/contiguitas.md` gives the reasons at length.
 //!
 //! With `P` the pressure of a region, the share of time in which something stalled for lack of its
 //! memory, and `T` its threshold, the relative pressure is `s = P / T`. Then, for the unmovable

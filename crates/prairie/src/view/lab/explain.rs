@@ -106,7 +106,7 @@ pub fn report(file: &Path, explained: &Explained, generated_by: String) -> Repor
     let mut sections = vec![Section {
         heading: "What the resizer did".to_owned(),
         intro: "At each wake-up it looks at what both regions have free and at how long something \
-                stalled for either; `docs/contiguitas.md` has the formula."
+                stalled for either; `docs/src/internals/contiguitas.md` has the formula."
             .to_owned(),
         blocks: vec![Block::Table(counts(explained)), Block::Table(decisions(explained))],
     }];

@@ -77,7 +77,7 @@ pub fn definitions() -> Section {
             "Movable, unmovable, unknown",
             "Movable: a compaction that may wait for locks and input/output could move it. \
              Unmovable: no migration path of the kernel could. Unknown: its flags do not tell. \
-             `docs/definitions.md` gives the rule for every flag.",
+             `docs/src/concepts/definitions.md` gives the rule for every flag.",
         ),
         (
             "Potential contiguity",

@@ -13,9 +13,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use std::{fs, io, thread};
 
-use prairie_offload::Observation;
 use prairie_offload::pressure::Pressure;
 use prairie_offload::senpai::Senpai;
+use prairie_offload::signal::{self, memory};
+use prairie_offload::{Counters, Observation};
 
 const PERIOD: Duration = Duration::from_secs(6);
 
@@ -34,8 +35,10 @@ fn observe(cgroup: &Path, at: Duration) -> io::Result<Observation> {
     Ok(Observation {
         at,
         current_bytes: number(&fs::read_to_string(cgroup.join("memory.current"))?)?,
-        memory_some_us: stalled_us(cgroup, "memory.pressure")?,
-        io_some_us: stalled_us(cgroup, "io.pressure")?,
+        counters: Counters::of([
+            (memory::SOME, stalled_us(cgroup, "memory.pressure")?),
+            (signal::io::SOME, stalled_us(cgroup, "io.pressure")?),
+        ]),
         ..Observation::default()
     })
 }

@@ -9,12 +9,15 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::ageing::{Ageing, Means, Step};
+use crate::conditions;
 use crate::debt::Debt;
-use crate::guard::{self, Guard, Past};
+use crate::guard::{Guard, History};
 use crate::observation::{Idle, Observation};
-use crate::pressure::{Pressure, Term, returned_pages};
+use crate::pressure::Pressure;
 use crate::profile::Profile;
 use crate::returns::Returns;
+use crate::signal::returned::returned_pages;
+use crate::signal::{Period, SIGNALS, Signal};
 
 /// Bytes of a page, in the kernel's counters.
 const PAGE: u64 = 4096;
@@ -42,10 +45,10 @@ pub struct Decision {
     pub ageing: Step,
     /// Why nothing is taken.
     pub guard: Option<Guard>,
-    /// The three terms.
+    /// The share of each signal.
     pub pressure: Pressure,
-    /// Which of them governs, and its value.
-    pub governing: (Term, f64),
+    /// The name of the signal that governs, and its share.
+    pub governing: (&'static str, f64),
     /// What the formula allows in the periods that this look is for, in bytes.
     pub allowance_bytes: u64,
     /// What left since the last observation, in bytes.
@@ -74,6 +77,7 @@ pub struct Reclaim {
 #[derive(Clone, Debug)]
 pub struct Controller {
     profile: Profile,
+    signals: &'static [Signal],
     /// What one page's return costs.
     return_cost: Duration,
     /// Whether the world can take page cache alone.
@@ -81,7 +85,7 @@ pub struct Controller {
     ageing: Ageing,
     debt: Debt,
     returns: Returns,
-    past: Option<Past>,
+    past: Option<History>,
     asked_bytes: u64,
     /// Periods to the next look.
     periods: u32,
@@ -95,6 +99,7 @@ impl Controller {
     pub fn new(profile: Profile, means: Means, file_only: bool, cost: Duration) -> Controller {
         Controller {
             profile,
+            signals: SIGNALS,
             return_cost: cost,
             file_only,
             ageing: Ageing::new(means, profile.min_age),
@@ -106,6 +111,16 @@ impl Controller {
             min_age: profile.min_age,
             marked_bytes: None,
         }
+    }
+
+    /// Uses other signals than the daemon's.
+    ///
+    /// # Panics
+    /// With more than 8 signals, or none.
+    pub fn with_signals(mut self, signals: &'static [Signal]) -> Controller {
+        Pressure::none(signals);
+        self.signals = signals;
+        self
     }
 
     /// Takes another profile; what is known of the container stays.
@@ -166,9 +181,7 @@ impl Controller {
     pub fn can_rest(&self, counted: &Observation, now: &Observation) -> bool {
         // What a request took is counted against it.
         let nothing_asked = self.past.is_some() && self.asked_bytes == 0;
-        let totals = |seen: &Observation| {
-            (seen.memory_some_us, seen.memory_full_us, seen.io_some_us, seen.burst)
-        };
+        let totals = |seen: &Observation| (seen.counters, seen.burst);
         nothing_asked
             && self.takes_nothing(now)
             && totals(now) == totals(counted)
@@ -203,7 +216,7 @@ impl Controller {
             Idle::Bytes(bytes) => bytes >= PAGE,
             Idle::Unknown => true,
         };
-        !is_idle || most < PAGE || now.current_bytes <= guard::floor_bytes(&self.profile, now)
+        !is_idle || most < PAGE || now.current_bytes <= conditions::floor_bytes(&self.profile, now)
     }
 
     /// Decides on the period that ends with `now`.
@@ -213,12 +226,16 @@ impl Controller {
         if now.at < before.at {
             // Times of a clock that went back mean nothing any more.
             self.ageing.renew(self.min_age);
-            past = Past { first_seen: now.at, hold_until: Duration::ZERO, returning: None, ..past };
+            past =
+                History { first_seen: now.at, hold_until: Duration::ZERO, returning: None, ..past };
         }
         let taken_pages = now.stat.pgsteal.saturating_sub(before.stat.pgsteal);
         let periods = self.periods_between(before.at, now.at);
         let returned = returned_pages(&before, now);
-        let pressure = Pressure::between(&before, now, self.return_cost);
+        let pressure = Pressure::of(
+            self.signals,
+            &Period { before: &before, now, return_cost: self.return_cost },
+        );
         past.taken_pages = taken_pages;
         past.periods = self.periods;
         past.scanned_per_page = self.scanned(&past, now, taken_pages);
@@ -233,9 +250,9 @@ impl Controller {
             returned_pages: returned,
             pressure,
             governing: pressure.governing(),
-            ..Decision::nothing(&self.profile)
+            ..self.nothing()
         };
-        decision.guard = guard::closed(&self.profile, &past, &idle_at);
+        decision.guard = conditions::closed(self.signals, &self.profile, &past, &idle_at);
         decision.ageing = self.age(&decision.guard, now);
         if decision.guard.is_none() {
             self.allow(&past, &idle_at, periods, &mut decision);
@@ -245,7 +262,7 @@ impl Controller {
         decision.cache_hides_anon = cache_hides_anon(now);
         self.asked_bytes = decision.reclaim.map_or(0, |reclaim| reclaim.bytes);
         self.periods = self.next_look(&decision);
-        self.past = Some(Past { before: *now, ..past });
+        self.past = Some(History { before: *now, ..past });
         decision
     }
 
@@ -280,8 +297,26 @@ impl Controller {
         gives && decision.governing.1 <= self.profile.senpai.threshold / 2.0
     }
 
+    /// A decision to do nothing.
+    fn nothing(&self) -> Decision {
+        let pressure = Pressure::none(self.signals);
+        Decision {
+            reclaim: None,
+            ageing: Step::Wait,
+            guard: None,
+            pressure,
+            governing: pressure.governing(),
+            allowance_bytes: 0,
+            taken_bytes: 0,
+            returned_pages: 0,
+            owed_bytes: 0,
+            min_age: self.profile.min_age,
+            cache_hides_anon: false,
+        }
+    }
+
     fn first(&mut self, now: &Observation) -> Decision {
-        self.past = Some(Past {
+        self.past = Some(History {
             before: *now,
             first_seen: now.at,
             hold_until: Duration::ZERO,
@@ -292,11 +327,11 @@ impl Controller {
         });
         let guard = Some(Guard::FirstLook);
         let ageing = self.age(&guard, now);
-        Decision { guard, ageing, ..Decision::nothing(&self.profile) }
+        Decision { guard, ageing, ..self.nothing() }
     }
 
     /// Pages scanned for each page taken, smoothed over periods in which something was asked for.
-    fn scanned(&self, past: &Past, now: &Observation, taken_pages: u64) -> f64 {
+    fn scanned(&self, past: &History, now: &Observation, taken_pages: u64) -> f64 {
         let scanned = now.stat.pgscan.saturating_sub(past.before.stat.pgscan);
         if self.asked_bytes == 0 {
             // Decays, so that a container that was left alone for scanning gets another try.
@@ -306,7 +341,7 @@ impl Controller {
     }
 
     /// Debt, idle memory and returns, brought up to date.
-    fn count(&mut self, past: &mut Past, now: &Observation, taken_pages: u64, returned: u64) {
+    fn count(&mut self, past: &mut History, now: &Observation, taken_pages: u64, returned: u64) {
         let taken_bytes = taken_pages.saturating_mul(PAGE);
         self.debt = self.debt.after(self.asked_bytes, taken_bytes);
         self.ageing.taken(taken_bytes);
@@ -354,7 +389,7 @@ impl Controller {
     }
 
     /// What may be taken, for so many periods.
-    fn allow(&mut self, past: &Past, now: &Observation, periods: u32, decision: &mut Decision) {
+    fn allow(&mut self, past: &History, now: &Observation, periods: u32, decision: &mut Decision) {
         let profile = &self.profile;
         let pressure = decision.governing.1;
         let each = profile.senpai.reclaim_bytes(now.current_bytes, pressure);
@@ -362,13 +397,13 @@ impl Controller {
         decision.allowance_bytes = allowance;
         let (debt, ask) = self.debt.pay(allowance);
         self.debt = debt;
-        decision.guard = guard::no_target(profile, now, self.file_only, past.scanned_per_page);
+        decision.guard = conditions::no_target(profile, now, self.file_only, past.scanned_per_page);
         if decision.guard.is_some() {
             return;
         }
-        let blocked = guard::anon_blocked(profile, now);
+        let blocked = conditions::anon_blocked(profile, now);
         let file_only = blocked.is_some();
-        let floor = guard::floor_bytes(profile, now);
+        let floor = conditions::floor_bytes(profile, now);
         let bytes = ask
             .min(now.current_bytes - floor)
             .min(if let Idle::Bytes(idle) = now.idle { idle } else { u64::MAX })
@@ -384,24 +419,6 @@ impl Controller {
         if decision.guard.is_none() {
             // A round number of pages: what is below one would be rounded up by the kernel.
             decision.reclaim = Some(Reclaim { bytes: bytes / PAGE * PAGE, file_only });
-        }
-    }
-}
-
-impl Decision {
-    fn nothing(profile: &Profile) -> Decision {
-        Decision {
-            reclaim: None,
-            ageing: Step::Wait,
-            guard: None,
-            pressure: Pressure::default(),
-            governing: Pressure::default().governing(),
-            allowance_bytes: 0,
-            taken_bytes: 0,
-            returned_pages: 0,
-            owed_bytes: 0,
-            min_age: profile.min_age,
-            cache_hides_anon: false,
         }
     }
 }

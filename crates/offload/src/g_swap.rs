@@ -9,7 +9,7 @@
 use serde::Serialize;
 
 use crate::observation::Observation;
-use crate::pressure::returned_pages;
+use crate::signal::returned::returned_pages;
 
 /// The controller.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

@@ -5,6 +5,8 @@ use std::time::Duration;
 use prairie_host::cgroup::MemoryStat;
 use serde::Serialize;
 
+use crate::counter::{Counter, Counters};
+
 /// What a container showed at one instant. Counters only ever grow; controllers look at what they
 /// grew by since the last observation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -18,12 +20,8 @@ pub struct Observation {
     pub protected_bytes: u64,
     /// `memory.stat`.
     pub stat: MemoryStat,
-    /// `memory.pressure`, `some`, `total=`.
-    pub memory_some_us: u64,
-    /// `memory.pressure`, `full`, `total=`.
-    pub memory_full_us: u64,
-    /// `io.pressure`, `some`, `total=`.
-    pub io_some_us: u64,
+    /// Counters of the signals: totals of stall time.
+    pub counters: Counters,
     /// `memory.swap.current`, in bytes.
     pub swap_bytes: u64,
     /// Where offloaded memory could go.
@@ -32,6 +30,13 @@ pub struct Observation {
     pub idle: Idle,
     /// A trigger told of a burst of pressure since the last observation.
     pub burst: bool,
+}
+
+impl Observation {
+    /// Growth of a counter since an earlier observation; 0 where it went backwards.
+    pub fn grown(&self, before: &Observation, counter: Counter) -> u64 {
+        self.counters[counter].saturating_sub(before.counters[counter])
+    }
 }
 
 /// Room for offloaded memory, of the container and all its ancestors, and of the host.

@@ -15,8 +15,10 @@ use parquet::schema::types::Type;
 use tempfile::NamedTempFile;
 
 use crate::controller::Decision;
+use crate::counter::Counter;
 use crate::guard::Guard;
 use crate::observation::{Idle, Observation};
+use crate::signal::{SIGNALS, Signal};
 
 /// Version of the columns, in the file's metadata.
 pub const SCHEMA_VERSION: &str = "1";
@@ -27,11 +29,9 @@ const ROWS_IN_GROUP: usize = 4096;
 /// A column's name, and its value in a row.
 type IntegerColumn = (&'static str, fn(&Observation, &Decision, u64) -> i64);
 
-/// The same for a share.
-type ShareColumn = (&'static str, fn(&Decision) -> f64);
-
-/// Integer columns, in bytes, pages and nanoseconds.
-const INTEGERS: [IntegerColumn; 17] = [
+/// Integer columns of an observation, in bytes, pages and nanoseconds; the counters of the signals
+/// follow.
+const FIGURES: [IntegerColumn; 8] = [
     ("at_ns", |seen, _, _| seen.at.as_nanos() as i64),
     ("current_bytes", |seen, _, _| seen.current_bytes as i64),
     ("anon_bytes", |seen, _, _| seen.stat.anon as i64),
@@ -40,22 +40,16 @@ const INTEGERS: [IntegerColumn; 17] = [
     ("zswap_bytes", |seen, _, _| seen.stat.zswap as i64),
     ("zswapped_bytes", |seen, _, _| seen.stat.zswapped as i64),
     ("idle_bytes", |seen, _, _| if let Idle::Bytes(b) = seen.idle { b as i64 } else { -1 }),
-    ("memory_some_us", |seen, _, _| seen.memory_some_us as i64),
-    ("memory_full_us", |seen, _, _| seen.memory_full_us as i64),
-    ("io_some_us", |seen, _, _| seen.io_some_us as i64),
+];
+
+/// Integer columns of a decision, after the counters of the signals.
+const RESULTS: [IntegerColumn; 6] = [
     ("allowance_bytes", |_, decision, _| decision.allowance_bytes as i64),
     ("asked_bytes", |_, _, asked| asked as i64),
     ("taken_bytes", |_, decision, _| decision.taken_bytes as i64),
     ("returned_pages", |_, decision, _| decision.returned_pages as i64),
     ("owed_bytes", |_, decision, _| decision.owed_bytes as i64),
     ("scanned_pages", |seen, _, _| seen.stat.pgscan as i64),
-];
-
-/// Pressures, as shares of the period.
-const SHARES: [ShareColumn; 3] = [
-    ("memory_pressure", |decision| decision.pressure.memory),
-    ("io_pressure", |decision| decision.pressure.io),
-    ("returned_pressure", |decision| decision.pressure.returned),
 ];
 
 /// Names.
@@ -67,6 +61,7 @@ pub struct Series {
     beside: NamedTempFile,
     writer: SerializedFileWriter<File>,
     integers: Vec<Vec<i64>>,
+    /// One column for each signal.
     shares: Vec<Vec<f64>>,
     names: Vec<Vec<ByteArray>>,
 }
@@ -91,8 +86,8 @@ impl Series {
             path: path.to_owned(),
             beside,
             writer: writer.map_err(other)?,
-            integers: vec![Vec::new(); INTEGERS.len()],
-            shares: vec![Vec::new(); SHARES.len()],
+            integers: vec![Vec::new(); integer_columns().count()],
+            shares: vec![Vec::new(); SIGNALS.len()],
             names: vec![Vec::new(); NAMES.len()],
         })
     }
@@ -108,14 +103,17 @@ impl Series {
         decision: &Decision,
         asked_bytes: u64,
     ) -> io::Result<()> {
-        for ((_, of), column) in INTEGERS.iter().zip(&mut self.integers) {
-            column.push(of(seen, decision, asked_bytes));
+        let figure = |(_, value): &IntegerColumn| value(seen, decision, asked_bytes);
+        let counters = counters().map(|(counter, _)| seen.counters[*counter] as i64);
+        let row = FIGURES.iter().map(figure).chain(counters).chain(RESULTS.iter().map(figure));
+        for (value, column) in row.zip(&mut self.integers) {
+            column.push(value);
         }
-        for ((_, of), column) in SHARES.iter().zip(&mut self.shares) {
-            column.push(of(decision));
+        for ((_, share), column) in decision.pressure.iter().zip(&mut self.shares) {
+            column.push(share);
         }
         let guard = decision.guard.as_ref().map_or("", Guard::name);
-        let names = [path, decision.governing.0.name(), guard];
+        let names = [path, decision.governing.0, guard];
         for (name, column) in names.into_iter().zip(&mut self.names) {
             column.push(ByteArray::from(name));
         }
@@ -161,6 +159,15 @@ impl Series {
     }
 }
 
+fn counters() -> impl Iterator<Item = &'static (Counter, &'static str)> {
+    SIGNALS.iter().flat_map(Signal::counters)
+}
+
+fn integer_columns() -> impl Iterator<Item = &'static str> {
+    let names = |columns: &'static [IntegerColumn]| columns.iter().map(|(name, _)| *name);
+    names(&FIGURES).chain(counters().map(|(_, name)| *name)).chain(names(&RESULTS))
+}
+
 fn schema() -> Arc<Type> {
     let column = |name: &str, physical: Physical, logical: Option<LogicalType>| {
         let column = Type::primitive_type_builder(name, physical)
@@ -171,8 +178,10 @@ fn schema() -> Arc<Type> {
     };
     let names =
         NAMES.iter().map(|name| column(name, Physical::BYTE_ARRAY, Some(LogicalType::String)));
-    let integers = INTEGERS.iter().map(|(name, _)| column(name, Physical::INT64, None));
-    let shares = SHARES.iter().map(|(name, _)| column(name, Physical::DOUBLE, None));
+    let integers = integer_columns().map(|name| column(name, Physical::INT64, None));
+    let shares = SIGNALS
+        .iter()
+        .map(|signal| column(&format!("{}_pressure", signal.name), Physical::DOUBLE, None));
     let fields = names.chain(integers).chain(shares).collect();
     let schema = Type::group_type_builder("prairie_offload").with_fields(fields).build();
     Arc::new(schema.expect("a schema that is fixed"))
@@ -207,6 +216,13 @@ mod tests {
         series.finish().unwrap();
         let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
         assert_eq!(reader.metadata().num_row_groups(), 2);
+        let schema = reader.metadata().file_metadata().schema_descr();
+        let names: Vec<&str> = schema.columns().iter().map(|column| column.name()).collect();
+        let expected = "cgroup governing guard at_ns current_bytes anon_bytes file_bytes \
+            swap_bytes zswap_bytes zswapped_bytes idle_bytes memory_some_us memory_full_us \
+            io_some_us allowance_bytes asked_bytes taken_bytes returned_pages owed_bytes \
+            scanned_pages memory_pressure io_pressure returned_pressure";
+        assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
         let last = reader.get_row_iter(None).unwrap().last().unwrap().unwrap().to_string();
         assert!(last.contains("cgroup: \"a/b\"") && last.contains("asked_bytes: 4999"), "{last}");
     }

@@ -11,6 +11,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::guard::Guard;
+use crate::pressure::Pressure;
+use crate::signal::SIGNALS;
 
 /// One container.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -42,13 +44,10 @@ pub struct CgroupStatus {
     pub swap_cached_bytes: u64,
     /// Bytes that have been idle for long enough, where that is known.
     pub idle_bytes: Option<u64>,
-    /// Pressure of the last period, as shares of time.
-    pub memory_pressure: f64,
-    /// The same for IO.
-    pub io_pressure: f64,
-    /// The third term.
-    pub returned_pressure: f64,
-    /// Which governs.
+    /// Pressure of the last period by each signal, in fields such as `io_pressure`.
+    #[serde(flatten, with = "pressure_fields")]
+    pub pressure: Pressure,
+    /// The signal that governs.
     pub governing: String,
     /// Why nothing was taken in the last period: a guard's name, empty where something was.
     pub guard: String,
@@ -169,7 +168,8 @@ pub fn ask(path: &Path) -> io::Result<Status> {
 /// Figures of a container for Prometheus: name, help, kind, value.
 type Metric = (&'static str, &'static str, &'static str, fn(&CgroupStatus) -> f64);
 
-const METRICS: [Metric; 17] = [
+/// Figures before those of the signals.
+const SIZES: [Metric; 7] = [
     ("current_bytes", "memory.current", "gauge", |c| c.current_bytes as f64),
     ("anon_bytes", "Anonymous memory in RAM", "gauge", |c| c.anon_bytes as f64),
     ("file_bytes", "Page cache", "gauge", |c| c.file_bytes as f64),
@@ -179,9 +179,10 @@ const METRICS: [Metric; 17] = [
     ("idle_bytes", "Idle for the profile's age; NaN if unknown", "gauge", |c| {
         c.idle_bytes.map_or(f64::NAN, |bytes| bytes as f64)
     }),
-    ("memory_pressure_ratio", "Share of the last period", "gauge", |c| c.memory_pressure),
-    ("io_pressure_ratio", "Share of the last period", "gauge", |c| c.io_pressure),
-    ("returned_pressure_ratio", "Returns times their cost", "gauge", |c| c.returned_pressure),
+];
+
+/// Figures after those of the signals.
+const RECLAIM: [Metric; 7] = [
     ("asked_bytes_total", "Bytes asked for", "counter", |c| c.asked_bytes as f64),
     ("taken_bytes_total", "Bytes that left", "counter", |c| c.taken_bytes as f64),
     ("returned_bytes_total", "Bytes that came back", "counter", |c| c.returned_bytes as f64),
@@ -204,6 +205,27 @@ impl Status {
         }
     }
 
+    /// One figure of all containers.
+    fn metric(
+        &self,
+        out: &mut String,
+        name: &str,
+        help: &str,
+        kind: &str,
+        value: impl Fn(&CgroupStatus) -> f64,
+    ) {
+        let _ = write!(
+            out,
+            "# HELP prairie_offload_cgroup_{name} {help}\n\
+             # TYPE prairie_offload_cgroup_{name} {kind}\n"
+        );
+        for cgroup in &self.cgroups {
+            let path = label(&cgroup.path);
+            let value = value(cgroup);
+            let _ = writeln!(out, "prairie_offload_cgroup_{name}{{cgroup=\"{path}\"}} {value}");
+        }
+    }
+
     /// In Prometheus' text format.
     pub fn prometheus(&self) -> String {
         let mut out = String::new();
@@ -222,17 +244,15 @@ impl Status {
         host("swap_used_bytes", "Swap given out", "gauge", self.swap_used_bytes as f64);
         host("return_cost_seconds", "Cost of a return", "gauge", self.return_cost_us / 1e6);
         host("cpu_seconds_total", "The daemon's own part", "counter", self.own_cpu_us as f64 / 1e6);
-        for (name, help, kind, value) in METRICS {
-            let _ = write!(
-                out,
-                "# HELP prairie_offload_cgroup_{name} {help}\n\
-                 # TYPE prairie_offload_cgroup_{name} {kind}\n"
-            );
-            for cgroup in &self.cgroups {
-                let path = label(&cgroup.path);
-                let value = value(cgroup);
-                let _ = writeln!(out, "prairie_offload_cgroup_{name}{{cgroup=\"{path}\"}} {value}");
-            }
+        for (name, help, kind, value) in SIZES {
+            self.metric(&mut out, name, help, kind, value);
+        }
+        for signal in SIGNALS {
+            let name = format!("{}_pressure_ratio", signal.name);
+            self.metric(&mut out, &name, signal.help, "gauge", |c| c.pressure.share(signal.name));
+        }
+        for (name, help, kind, value) in RECLAIM {
+            self.metric(&mut out, name, help, kind, value);
         }
         let help = "The guard that stood against taking memory in the last period";
         let _ = write!(
@@ -247,6 +267,35 @@ impl Status {
             );
         }
         out
+    }
+}
+
+/// The pressure as one field for each signal.
+mod pressure_fields {
+    use std::collections::HashMap;
+
+    use serde::ser::SerializeMap;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::pressure::Pressure;
+
+    pub fn serialize<S: Serializer>(pressure: &Pressure, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (signal, share) in pressure.iter() {
+            map.serialize_entry(&format!("{}_pressure", signal.name), &share)?;
+        }
+        map.end()
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Pressure, D::Error> {
+        let fields: HashMap<String, serde_json::Value> = HashMap::deserialize(from)?;
+        let mut pressure = Pressure::default();
+        for (name, value) in &fields {
+            if let (Some(name), Some(share)) = (name.strip_suffix("_pressure"), value.as_f64()) {
+                pressure.set(name, share);
+            }
+        }
+        Ok(pressure)
     }
 }
 
@@ -285,12 +334,13 @@ mod tests {
 
     fn shared() -> Shared {
         let shared = Shared::default();
-        let cgroup = CgroupStatus {
+        let mut cgroup = CgroupStatus {
             path: "a/\"odd\\name\"".into(),
             guard: "pressure".into(),
             taken_bytes: 4096,
             ..CgroupStatus::default()
         };
+        cgroup.pressure.set("io", 0.25);
         shared.lock().cgroups.push(cgroup);
         shared
     }
@@ -313,6 +363,8 @@ mod tests {
         let line = r#"prairie_offload_cgroup_taken_bytes_total{cgroup="a/\"odd\\name\""} 4096"#;
         assert!(text.lines().any(|found| found == line), "{text}");
         assert!(text.contains(r#"guard="pressure"} 1"#));
+        let line = r#"prairie_offload_cgroup_io_pressure_ratio{cgroup="a/\"odd\\name\""} 0.25"#;
+        assert!(text.lines().any(|found| found == line), "{text}");
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let value = line.rsplit_once(' ').unwrap().1;
             assert!(value.parse::<f64>().is_ok(), "{line}");

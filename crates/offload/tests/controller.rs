@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use prairie_host::cgroup::MemoryStat;
 use prairie_offload::ageing::{Means, Step};
-use prairie_offload::{Controller, Decision, Guard, Idle, Observation, Profile, Room, Term};
+use prairie_offload::signal::{io, memory};
+use prairie_offload::{Controller, Counters, Decision, Guard, Idle, Observation, Profile, Room};
 use proptest::prelude::*;
 
 const MIB: u64 = 1 << 20;
@@ -45,8 +46,8 @@ fn a_quiet_container_gives_up_the_papers_share() {
     assert_eq!(decision.guard, None);
     // 400 MiB x 0.0005 = 209715 bytes = 51 whole pages.
     assert_eq!(decision.reclaim.unwrap().bytes, 51 * 4096);
-    let half = second(|now| now.memory_some_us = 3_000);
-    assert_eq!(half.governing, (Term::Memory, 0.0005));
+    let half = second(|now| now.counters[memory::SOME] = 3_000);
+    assert_eq!(half.governing, ("memory", 0.0005));
     assert_eq!(half.reclaim.unwrap().bytes, 25 * 4096);
 }
 
@@ -69,7 +70,10 @@ fn several_periods_at_once_while_it_is_calm() {
     assert_eq!(pages(controller.decide(&quiet(12))), 51, "a look that comes sooner is for one");
     assert_eq!(pages(controller.decide(&quiet(17))), 204, "one that is late for what was agreed");
     // 22 ms within 24 s are 0.092 %: a twelfth of the share, four times; and no longer calm.
-    let stalled = |periods| Observation { memory_some_us: 22_000, ..quiet(periods) };
+    let stalled = |periods| Observation {
+        counters: Counters::of([(memory::SOME, 22_000)]),
+        ..quiet(periods)
+    };
     assert_eq!(pages(controller.decide(&stalled(21))), 4 * 51 / 12);
     assert_eq!(controller.periods_to_next_look(), 1);
     assert_eq!(pages(controller.decide(&stalled(23))), 51, "two periods were not agreed upon");
@@ -143,10 +147,10 @@ fn each_guard_closes_for_its_own_reason() {
     let table: [Row<'_>; 17] = [
         ("clock", &|now| now.at = Duration::from_secs(60)),
         ("clock", &|now| now.at = Duration::ZERO),
-        ("contradiction", &|now| now.memory_some_us = 60_000_000),
+        ("contradiction", &|now| now.counters[memory::SOME] = 60_000_000),
         ("contradiction", &|now| now.stat.zswapped = 2 * MIB),
         ("burst", &|now| now.burst = true),
-        ("full-stall", &|now| now.memory_full_us = 61_000),
+        ("full-stall", &|now| now.counters[memory::FULL] = 61_000),
         ("expanding", &|now| now.current_bytes = 421 * MIB),
         ("contracting", &|now| now.current_bytes = 379 * MIB),
         ("small", &|now| now.protected_bytes = 400 * MIB),
@@ -154,7 +158,7 @@ fn each_guard_closes_for_its_own_reason() {
         ("no-room", &|now| now.room.swap_free_bytes = 102 * MIB),
         ("write-budget", &|now| now.room.write_budget_bytes = Some(0)),
         ("no-gain", &|now| now.room.pool_gains_nothing = true),
-        ("pressure", &|now| now.io_some_us = 6_000),
+        ("pressure", &|now| now.counters[io::SOME] = 6_000),
         ("pressure", &|now| now.stat.zswpin = 230),
         ("nothing-idle", &|now| now.idle = Idle::Bytes(0)),
         ("ageing", &|now| now.idle = Idle::Measuring),
@@ -357,8 +361,8 @@ proptest! {
         for ((current, a, b, c), step) in currents.into_iter().zip(times) {
             at += step;
             let mut now = Observation { at: Duration::from_secs(at), current_bytes: current, room: room(), ..Observation::default() };
-            (now.stat.pgsteal, now.stat.pgscan, now.memory_some_us) = (a, b, c);
-            (now.stat.zswpin, now.io_some_us, now.memory_full_us) = (b, a, c);
+            (now.stat.pgsteal, now.stat.pgscan, now.counters[memory::SOME]) = (a, b, c);
+            (now.stat.zswpin, now.counters[io::SOME], now.counters[memory::FULL]) = (b, a, c);
             (now.stat.zswap, now.stat.zswapped, now.swap_bytes) = (a, b, c);
             let decision = controller.decide(&now);
             if let Some(reclaim) = decision.reclaim {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use prairie_host::cgroup::MemoryStat;
 use prairie_offload::ageing::{Means, Step};
-use prairie_offload::{Controller, Guard, Idle, Observation, Profile, Room};
+use prairie_offload::signal::{io, memory};
+use prairie_offload::{Controller, Counters, Guard, Idle, Observation, Profile, Room};
 use proptest::prelude::*;
 
 const MIB: u64 = 1 << 20;
@@ -27,7 +28,7 @@ fn recorded() -> Vec<Observation> {
             current,
             swap,
             some,
-            io,
+            stalled,
             anon,
             zswap,
             zswapped,
@@ -42,8 +43,7 @@ fn recorded() -> Vec<Observation> {
             at: Duration::from_secs_f64(at),
             current_bytes: current,
             swap_bytes: swap,
-            memory_some_us: some,
-            io_some_us: io,
+            counters: Counters::of([(memory::SOME, some), (io::SOME, stalled)]),
             stat: MemoryStat {
                 anon,
                 zswap,
@@ -166,7 +166,7 @@ proptest! {
             let glimpse = Observation {
                 at: Duration::from_secs(6 * (period as u64 + 1)),
                 current_bytes: mib * MIB + grown * 4096,
-                memory_some_us: counted.memory_some_us + stall / 2,
+                counters: Counters::of([(memory::SOME, counted.counters[memory::SOME] + stall / 2)]),
                 stat: counted.stat,
                 room: room(),
                 idle: if idle { Idle::Bytes(0) } else { Idle::Unknown },

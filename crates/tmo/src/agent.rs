@@ -6,9 +6,11 @@ use std::time::Duration;
 use prairie_offload::ageing::{Means, Step};
 use prairie_offload::g_swap::GSwap;
 use prairie_offload::oomd::{Oomd, Seen};
-use prairie_offload::pressure::{Pressure, returned_pages};
+use prairie_offload::pressure::Pressure;
 use prairie_offload::senpai::Senpai;
 use prairie_offload::senpai_py::SenpaiPy;
+use prairie_offload::signal::returned::returned_pages;
+use prairie_offload::signal::{io, memory};
 use prairie_offload::{Controller, Idle, Observation, Profile};
 
 use super::container::Container;
@@ -122,7 +124,9 @@ impl Driver {
             Agent::GSwap(law) => take(container, law.reclaim_bytes(&before, now)),
             Agent::SenpaiPy(law) => {
                 let law = law.get_or_insert_with(|| SenpaiPy::new(now.current_bytes));
-                if let Some(limit) = law.tick(now.memory_some_us - before.memory_some_us) {
+                if let Some(limit) =
+                    law.tick(now.counters[memory::SOME] - before.counters[memory::SOME])
+                {
                     container.hold_below(limit);
                 }
             }
@@ -150,7 +154,9 @@ impl Driver {
     fn average(&mut self, now: &Observation) {
         let Agent::Oomd(_, groups) = &mut self.agent else { return };
         let second = now.at.as_nanos() as u64;
-        for (at, total) in [now.memory_some_us, now.io_some_us].into_iter().enumerate() {
+        for (at, total) in
+            [now.counters[memory::SOME], now.counters[io::SOME]].into_iter().enumerate()
+        {
             let grown = total.saturating_sub(self.stalls_us[at]).min(1_000_000);
             self.stalls_us[at] = total;
             let wait = [Task::Stalled(Resource::Memory), Task::Stalled(Resource::Io)][at];

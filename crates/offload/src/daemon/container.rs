@@ -8,6 +8,7 @@ use crate::ageing::Means;
 use crate::config::{Backend, Rule};
 use crate::controller::{Controller, Reclaim};
 use crate::observation::{Idle, Observation, Room};
+use crate::signal::SIGNALS;
 use crate::world::cgroup::{Cgroup, Trouble};
 use crate::world::discover::Named;
 use crate::world::file::{Buffer, Held, Words};
@@ -109,7 +110,7 @@ impl Container {
         rule: &Rule,
         hands: &Hands<'_>,
     ) -> Result<Container, Trouble> {
-        let cgroup = Cgroup::open(&hands.host.paths.cgroup, &named.path)?;
+        let cgroup = Cgroup::open(&hands.host.paths.cgroup, &named.path, SIGNALS)?;
         let means = if hands.dry_run { Means::None } else { hands.host.means() };
         let how = match hands.dry_run {
             true => How::Nothing,

@@ -37,14 +37,14 @@ impl Line for Decided<'_> {
             (None, Some(guard)) => write!(out, "nothing, {guard}")?,
             (None, None) => write!(out, "nothing")?,
         }
-        let (term, value) = decision.governing;
+        let (signal, value) = decision.governing;
         write!(
             out,
             " [current {:.1} MiB, pressure {:.4} % by {}, threshold {:.2} %, allowed {:.2}, left {:.2}, \
              back {:.2}, owed {:.2} MiB",
             mib(seen.current_bytes),
             value * 100.0,
-            term.name(),
+            signal,
             container.controller.profile().senpai.threshold * 100.0,
             mib(decision.allowance_bytes),
             mib(decision.taken_bytes),
@@ -72,7 +72,7 @@ impl Serialize for Decided<'_> {
         map.serialize_entry("current_bytes", &container.seen.current_bytes)?;
         map.serialize_entry("swap_bytes", &container.seen.swap_bytes)?;
         map.serialize_entry("idle", &container.seen.idle)?;
-        map.serialize_entry("governing", decision.governing.0.name())?;
+        map.serialize_entry("governing", decision.governing.0)?;
         map.serialize_entry("decision", decision)?;
         map.end()
     }
@@ -94,10 +94,8 @@ pub fn update(
     entry.zswapped_bytes = seen.stat.zswapped;
     entry.swap_cached_bytes = seen.stat.swapcached;
     entry.idle_bytes = if let Idle::Bytes(bytes) = seen.idle { Some(bytes) } else { None };
-    entry.memory_pressure = decision.pressure.memory;
-    entry.io_pressure = decision.pressure.io;
-    entry.returned_pressure = decision.pressure.returned;
-    replace(&mut entry.governing, decision.governing.0.name());
+    entry.pressure = decision.pressure;
+    replace(&mut entry.governing, decision.governing.0);
     replace(&mut entry.backend, container.backend());
     replace(&mut entry.guard, decision.guard.as_ref().map_or("", Guard::name));
     entry.closed = decision.guard;

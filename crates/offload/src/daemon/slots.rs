@@ -20,7 +20,7 @@ use prairie_host::cgroup::MemoryStat;
 
 use super::Daemon;
 use super::container::Container;
-use crate::pressure::returned_pages;
+use crate::signal::returned::returned_pages;
 use crate::world::cgroup::Trouble;
 use crate::world::file::Buffer;
 use crate::world::lease::Leases;

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use prairie_host::ParseError;
 use prairie_host::cgroup::{Limit, MemoryStat, limit, memory_stat};
-use prairie_host::psi;
 
 use super::file::{Buffer, Held, is_gone};
+use crate::counter::Counters;
 use crate::observation::{Observation, Room};
+use crate::signal::{Signal, Source};
 
 /// A memory cgroup.
 #[derive(Debug)]
@@ -21,8 +22,7 @@ pub struct Cgroup {
     pub directory: PathBuf,
     current: Held,
     stat: Held,
-    memory_pressure: Held,
-    io_pressure: Option<Held>,
+    pressure: Vec<(&'static Source, Held)>,
     swap_current: Option<Held>,
     protected_bytes: u64,
     swap: Vec<SwapLimit>,
@@ -61,23 +61,30 @@ impl Trouble {
 }
 
 impl Cgroup {
-    /// Opens the cgroup at `path` below `root`. `io.pressure` and `memory.swap.current` may be
-    /// missing: not every kernel has them.
+    /// Opens the cgroup at `path` below `root` with the files of its signals.
+    /// `memory.swap.current` and files that a signal does not require may be missing.
     ///
     /// # Errors
     /// [`Trouble`] where any other file is missing.
-    pub fn open(root: &Path, path: &str) -> Result<Cgroup, Trouble> {
+    pub fn open(root: &Path, path: &str, signals: &'static [Signal]) -> Result<Cgroup, Trouble> {
         let directory = root.join(path);
         fs::metadata(&directory).map_err(Trouble::of("its directory"))?;
         let held = |file: &'static str| {
             Held::open(&directory.join(file)).map_err(|source| Trouble::Io { file, source })
         };
+        let mut pressure = Vec::new();
+        for source in signals.iter().filter_map(|signal| signal.source.as_ref()) {
+            match held(source.file) {
+                Ok(file) => pressure.push((source, file)),
+                Err(trouble) if source.is_required => return Err(trouble),
+                Err(_) => {}
+            }
+        }
         let mut cgroup = Cgroup {
             path: path.to_owned(),
             current: held("memory.current")?,
             stat: held("memory.stat")?,
-            memory_pressure: held("memory.pressure")?,
-            io_pressure: held("io.pressure").ok(),
+            pressure,
             swap_current: held("memory.swap.current").ok(),
             protected_bytes: 0,
             swap: Vec::new(),
@@ -116,7 +123,7 @@ impl Cgroup {
 
     /// Reads what is cheap to read: totals of pressure, and the size. All else is as it was in
     /// `known`. Each file is read once a period, because reading `memory.pressure` often makes the
-    /// kernel lose stalls shorter than its clock tick.
+    /// kernel lose stalls shorter than its clock tick; two signals must not share a file.
     ///
     /// # Errors
     /// [`Trouble`].
@@ -126,18 +133,16 @@ impl Cgroup {
         known: &Observation,
         buffer: &mut Buffer,
     ) -> Result<Observation, Trouble> {
-        let memory = pressure(&self.memory_pressure, "memory.pressure", buffer)?;
-        let io = match &self.io_pressure {
-            Some(file) => pressure(file, "io.pressure", buffer)?,
-            None => psi::Pressure::default(),
-        };
+        let mut counters = Counters::default();
+        for (source, file) in &self.pressure {
+            let text = file.read_piece(buffer).map_err(Trouble::of(source.file))?;
+            (source.parse)(source.file, text, &mut counters)?;
+        }
         Ok(Observation {
             at,
             current_bytes: self.current_bytes(buffer)?,
             protected_bytes: self.protected_bytes,
-            memory_some_us: memory.some.total_us,
-            memory_full_us: memory.full.map_or(0, |full| full.total_us),
-            io_some_us: io.some.total_us,
+            counters,
             ..*known
         })
     }
@@ -197,15 +202,6 @@ impl Cgroup {
             })
         })
     }
-}
-
-fn pressure(
-    file: &Held,
-    name: &'static str,
-    buffer: &mut Buffer,
-) -> Result<psi::Pressure, Trouble> {
-    let text = file.read_piece(buffer).map_err(Trouble::of(name))?;
-    Ok(psi::parse(name, text)?)
 }
 
 fn number(file: &Held, name: &'static str, buffer: &mut Buffer) -> Result<u64, Trouble> {

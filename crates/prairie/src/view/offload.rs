@@ -110,7 +110,7 @@ fn containers(status: &Status) -> Table {
 }
 
 fn row(cgroup: &CgroupStatus) -> Vec<Cell> {
-    let pressure = cgroup.memory_pressure.max(cgroup.io_pressure).max(cgroup.returned_pressure);
+    let pressure = cgroup.pressure.governing().1;
     let now = match (cgroup.trouble.as_str(), cgroup.reason.as_str()) {
         ("", "") => "taking".to_owned(),
         ("", reason) => reason.to_owned(),

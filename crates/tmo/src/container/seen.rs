@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use prairie_host::cgroup::MemoryStat;
-use prairie_offload::{Idle, Observation, Room};
+use prairie_offload::signal::{io, memory};
+use prairie_offload::{Counters, Idle, Observation, Room};
 
 use super::Container;
 use crate::backend::Backend;
@@ -52,8 +53,10 @@ impl Container {
             at: Duration::from_secs_f64(self.now_s),
             current_bytes: self.current_bytes(),
             stat: self.stat(),
-            memory_some_us: c.some_us[0] as u64,
-            io_some_us: c.some_us[1] as u64,
+            counters: Counters::of([
+                (memory::SOME, c.some_us[0] as u64),
+                (io::SOME, c.some_us[1] as u64),
+            ]),
             swap_bytes: self.swap_bytes(),
             room: Room {
                 swap_bytes: swap,

@@ -1,0 +1,70 @@
+//! Refaulted pages times the cost of one: stalls that the kernel does not count.
+//!
+//! A page that comes back from zswap counts as a memory stall only if it was on the active list
+//! before it was reclaimed. On many kernels a container can therefore read back all its memory
+//! while both pressure totals stay unchanged. The number of refaulted pages is known from
+//! counters, and the cost of one is measured on the host.
+
+use super::term::{Period, Signal};
+use crate::guard::{Guard, History};
+use crate::observation::Observation;
+use crate::profile::Profile;
+
+/// The signal. Several tasks may wait at once, so its share can exceed 1.
+pub const SIGNAL: Signal = Signal {
+    name: "returned",
+    help: "Returns times their cost",
+    source: None,
+    share,
+    guard: Some(returning),
+};
+
+fn share(period: &Period<'_>) -> f64 {
+    let returned = returned_pages(period.before, period.now) as f64;
+    returned * period.return_cost.as_secs_f64() * 1e6 / period.wall_us()
+}
+
+/// Blocks reclaim for a while after more pages came back than the profile allows.
+fn returning(_: &Profile, history: &History, now: &Observation) -> Option<Guard> {
+    let (returned_pages, taken_pages, until) = history.returning?;
+    let remaining = until.saturating_sub(now.at);
+    (!remaining.is_zero()).then_some(Guard::Returning { returned_pages, taken_pages, remaining })
+}
+
+/// Pages that came back between two observations.
+///
+/// The counters overlap: a page read from zswap counts as `zswpin`, as a major fault, and as a
+/// refault if its shadow entry still existed. Anonymous returns are the larger of the first and
+/// the last. Together with refaults of files they are compared with major faults, and the larger
+/// is used. So no return is missed that any counter saw, and none counts twice.
+pub fn returned_pages(before: &Observation, now: &Observation) -> u64 {
+    let (b, n) = (&before.stat, &now.stat);
+    let swapped_in = (n.zswpin.saturating_sub(b.zswpin))
+        .saturating_add(n.pswpin.saturating_sub(b.pswpin))
+        .max(n.workingset_refault_anon.saturating_sub(b.workingset_refault_anon));
+    let file = n.workingset_refault_file.saturating_sub(b.workingset_refault_file);
+    swapped_in.saturating_add(file).max(n.pgmajfault.saturating_sub(b.pgmajfault))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prairie_host::cgroup::MemoryStat;
+
+    #[test]
+    fn returns_are_counted_once() {
+        let before = Observation::default();
+        let stat = MemoryStat {
+            zswpin: 100,
+            workingset_refault_anon: 90,
+            workingset_refault_file: 7,
+            pgmajfault: 105,
+            ..MemoryStat::default()
+        };
+        let now = Observation { stat, ..before };
+        assert_eq!(returned_pages(&before, &now), 107);
+        let stat = MemoryStat { pgmajfault: 300, ..stat };
+        assert_eq!(returned_pages(&before, &Observation { stat, ..before }), 300);
+        assert_eq!(returned_pages(&now, &before), 0, "backwards is no growth");
+    }
+}

@@ -14,7 +14,7 @@ use std::error::Error;
 
 use prairie_fleet::row::Row;
 use prairie_fleet::study::Study;
-use prairie_model::variant::Variant;
+use prairie_model::allocator::Allocator;
 use prairie_sim::workload::{SHIPPED, Workload};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (servers, gib, days) = (number(4.0)? as u64, number(64.0)?, number(1.0)?);
     let systems = std::env::args().nth(4).unwrap_or("linux,contiguitas".to_owned());
-    let systems: Vec<Variant> = systems.split(',').map(str::parse).collect::<Result<_, _>>()?;
+    let systems: Vec<Allocator> = systems.split(',').map(str::parse).collect::<Result<_, _>>()?;
     let whole = match std::env::args().nth(5).as_deref() {
         None => false,
         Some("whole") => true,

@@ -16,7 +16,7 @@ use std::error::Error;
 
 use prairie_fleet::row::Row;
 use prairie_fleet::study::Study;
-use prairie_model::variant::{ABLATION, Variant};
+use prairie_model::allocator::{ABLATION, Allocator};
 use prairie_sim::workload::{SHIPPED, Workload};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -54,7 +54,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// A row of the table for each measure, a column for each system.
 fn print(study: &Study, fleets: &[Vec<Row>]) {
-    let names: Vec<&str> = study.systems.iter().map(Variant::name).collect();
+    let names: Vec<&str> = study.systems.iter().map(Allocator::name).collect();
     println!("| | {} |\n|{}", names.join(" | "), " --- |".repeat(names.len() + 1));
     let line = |title: &str, of: &dyn Fn(&[&Row]) -> f64| {
         let cells = names.iter().map(|name| {

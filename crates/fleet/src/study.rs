@@ -2,13 +2,11 @@
 
 use prairie_frames::Layout;
 use prairie_frames::layout::LayoutError;
-use prairie_frames::placement::Placement;
-use prairie_frames::placement::linux::{Config, Linux};
 
 use super::row::Row;
 use super::server::{DAY, Server};
+use prairie_model::allocator::{Allocator, Site, World};
 use prairie_model::random::Random;
-use prairie_model::variant::{Variant, Visitor};
 use prairie_model::zones::{Architecture, Marks, Shape, layout};
 use prairie_sim::workload::Workload;
 
@@ -21,7 +19,7 @@ pub struct Study {
     /// Server `i` runs workload `i` modulo their number.
     pub workloads: Vec<Workload>,
     /// The systems that each server is simulated under, with the same demand.
-    pub systems: Vec<Variant>,
+    pub systems: Vec<Allocator>,
     /// Frames of the servers: the first of all workloads have the first, the next the next.
     pub memory: Vec<u64>,
     /// Longest time since boot in days. A server's own is drawn evenly from a fiftieth of it up.
@@ -107,9 +105,17 @@ impl Study {
         layout(&shape)
     }
 
-    fn under(&self, system: &Variant, number: u64, layout: &Layout, uptime: Option<f64>) -> Row {
-        let linux = |config| Linux::new(layout, Config { cpus_per_node: CPUS, ..config });
-        system.place(layout, None, linux, Life { study: self, system, number, layout, uptime })
+    fn under(&self, system: &Allocator, number: u64, layout: &Layout, uptime: Option<f64>) -> Row {
+        let site = Site { cpus_per_node: CPUS, ..Site::new(layout, World::Fleet) };
+        let (workload, mut random) = (self.workload(number), self.chance(number));
+        let drawn = (0.02 + 0.98 * random.share()) * self.days * DAY;
+        let uptime = uptime.unwrap_or(drawn);
+        let mut server = Server::boot(workload, layout, system.build(&site), random);
+        server.live_until(uptime);
+        if cfg!(debug_assertions) {
+            server.validate();
+        }
+        Row::of(number, &workload.name, system.name(), uptime, &server)
     }
 
     /// What a server runs.
@@ -120,32 +126,5 @@ impl Study {
     /// A server's own chance. Neighbouring seeds must not give neighbouring streams.
     pub(super) fn chance(&self, number: u64) -> Random {
         Random::new(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-    }
-}
-
-/// One server under one system, from boot to its end.
-struct Life<'a> {
-    study: &'a Study,
-    system: &'a Variant,
-    number: u64,
-    layout: &'a Layout,
-    /// Seconds, if they are not to be drawn.
-    uptime: Option<f64>,
-}
-
-impl Visitor for Life<'_> {
-    type Out = Row;
-
-    fn visit<P: Placement + Send + 'static>(self, placement: P) -> Row {
-        let Life { study, system, number, layout, uptime } = self;
-        let (workload, mut random) = (study.workload(number), study.chance(number));
-        let drawn = (0.02 + 0.98 * random.share()) * study.days * DAY;
-        let uptime = uptime.unwrap_or(drawn);
-        let mut server = Server::boot(workload, layout, placement, random);
-        server.live_until(uptime);
-        if cfg!(debug_assertions) {
-            server.validate();
-        }
-        Row::of(number, &workload.name, system.name(), uptime, &server)
     }
 }

@@ -2,12 +2,11 @@
 
 use prairie_fleet::row::{Row, from_parquet, to_parquet};
 use prairie_fleet::study::{Shard, Study};
-use prairie_model::system::SystemName;
-use prairie_model::variant::Variant;
+use prairie_model::allocator::{Allocator, World};
 use prairie_sim::workload::{SHIPPED, Workload};
 
 /// Servers of 1 GiB that live for some hours. Programs are made small enough for them.
-fn study(systems: &[SystemName]) -> Study {
+fn study(systems: &str) -> Study {
     let small = |(_, text): &(&str, &str)| {
         let mut workload = Workload::parse(text).unwrap();
         workload.jobs.size = prairie_model::random::Spread::Lognormal(64e6, 0.5);
@@ -15,7 +14,7 @@ fn study(systems: &[SystemName]) -> Study {
     };
     Study {
         workloads: SHIPPED.iter().map(small).collect(),
-        systems: systems.iter().map(|&system| Variant::from(system)).collect(),
+        systems: Allocator::parse_list(systems, World::Fleet).unwrap(),
         memory: vec![1 << 18],
         days: 0.2,
         seed: 7,
@@ -29,7 +28,7 @@ fn rows(study: &Study, servers: impl Iterator<Item = u64>) -> Vec<Row> {
 /// In debug builds each server compares all that it believes with the table at its end.
 #[test]
 fn shards_in_any_order_are_the_whole() {
-    let study = study(&[SystemName::Linux, SystemName::Contiguitas]);
+    let study = study("linux,contiguitas");
     let whole = rows(&study, Shard::ALL.servers(4));
     assert_eq!(whole.len(), 8);
     let mut parts = Vec::new();
@@ -45,7 +44,7 @@ fn shards_in_any_order_are_the_whole() {
 /// Of two sizes of memory each workload has both.
 #[test]
 fn workloads_take_turns_on_servers_of_each_size() {
-    let study = Study { memory: vec![1 << 17, 1 << 18], days: 0.01, ..study(&[SystemName::Linux]) };
+    let study = Study { memory: vec![1 << 17, 1 << 18], days: 0.01, ..study("linux") };
     let rows = rows(&study, 0..8);
     let seen = rows.iter().map(|row| (row.workload.as_str(), row.frames > 1 << 17));
     let names = ["ci", "web", "cache-a", "cache-b"];
@@ -57,7 +56,7 @@ fn workloads_take_turns_on_servers_of_each_size() {
 /// many times the blocks that it would fill, and confinement packs it.
 #[test]
 fn confinement_leaves_more_to_compact() {
-    let study = study(&[SystemName::Linux, SystemName::Contiguitas]);
+    let study = study("linux,contiguitas");
     for server in 0..4 {
         let rows = study.server(server).unwrap();
         let [linux, contiguitas] = rows.as_slice() else { panic!("two systems") };
@@ -74,7 +73,7 @@ fn confinement_leaves_more_to_compact() {
 /// Every system can run a server.
 #[test]
 fn each_system_serves() {
-    let mut study = study(&SystemName::ALL);
+    let mut study = study("all");
     study.days = 0.05;
     for row in study.server(1).unwrap() {
         assert!(row.allocations > 50_000, "{row:?}");
@@ -85,7 +84,7 @@ fn each_system_serves() {
 
 #[test]
 fn rows_survive_parquet() {
-    let study = study(&[SystemName::Buddy]);
+    let study = study("buddy");
     let before = rows(&study, Shard::ALL.servers(2));
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("part.parquet");
@@ -109,7 +108,7 @@ fn a_server_can_be_watched_under_any_placement() {
     use prairie_frames::placement::linux::{Config, Linux};
     use prairie_model::compacting::Compacting;
 
-    let study = study(&[]);
+    let study = study("linux");
     let layout = study.layout(0).unwrap();
     let watch = |defrag_mode: bool| {
         let config = if defrag_mode { Config::linux_6_15() } else { Config::default() };
@@ -172,7 +171,7 @@ fn compaction_serves_what_would_fail() {
         (served, counters.iter().find(|c| c.name == "pages_moved").map_or(0, |c| c.value))
     }
 
-    let study = Study { memory: vec![1 << 15], ..study(&[]) };
+    let study = Study { memory: vec![1 << 15], ..study("linux") };
     let layout = study.layout(0).unwrap();
     let config = Config { per_cpu_lists: false, ..Config::default() };
     assert_eq!(serve(&layout, Linux::new(&layout, config)), (false, 0));

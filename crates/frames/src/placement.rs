@@ -3,6 +3,7 @@
 //! A policy is a value. It acts on a [`FrameTable`] and knows neither clock nor file nor process,
 //! so that the same policy serves recorded traces and simulated machines.
 
+mod boxed;
 pub mod buddy;
 pub mod classes;
 pub mod freebsd;

@@ -2,9 +2,8 @@
 //! seeded random numbers, and the measurements that are taken of any allocator.
 #![forbid(unsafe_code)]
 
+pub mod allocator;
 pub mod compacting;
 pub mod random;
 pub mod sample;
-pub mod system;
-pub mod variant;
 pub mod zones;

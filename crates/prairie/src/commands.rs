@@ -1,6 +1,7 @@
 //! The subcommands, one file each.
 
 mod against;
+mod allocators;
 mod fleet;
 mod heap;
 mod import;

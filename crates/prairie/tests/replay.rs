@@ -127,8 +127,6 @@ fn what_cannot_be_replayed() {
         (&["prose"], "no event of the page allocator"),
         (&["empty"], "empty"),
         (&["."], "cannot read ."),
-        (&[&recording, "--systems", "linux,buddy,linux"], "names a system twice"),
-        (&[&recording, "--systems", "linux,linux"], "names a system twice"),
         (&[&recording, "--out", "no/such/a.parquet"], "no/such"),
         (&[&recording, "--html", "no/such/a.html"], "no/such"),
     ] {
@@ -142,7 +140,9 @@ fn command_lines_that_are_not_understood() {
     for (arguments, said) in [
         (&["a", "--kernelcore", "101%"][..], "a share from 1% to 100%"),
         (&["a", "--kernelcore", "much"][..], "a size such as"),
-        (&["a", "--systems", "best"][..], "the systems are buddy, lists, "),
+        (&["a", "--systems", "best"][..], "`best`: unknown allocator; known are buddy, lists, "),
+        (&["a", "--systems", "linux,buddy,linux"], "`linux` is named twice"),
+        (&["a", "--systems", "linux+no-kcompactd"], "no effect in a replay"),
         (&["a", "--memory", "nonsense"], "a size such as 512M or 64G"),
         (&["a", "--memory", "0"], "at least 2M"),
         (&["a", "--initial", "empty"], "as-found, replaced"),

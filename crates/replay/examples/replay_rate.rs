@@ -17,13 +17,12 @@
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::atomic::AtomicBool;
 
 use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::placement::zones::Kernelcore;
 use prairie_frames::{Pfn, ZoneKind};
-use prairie_model::system::SystemName;
+use prairie_model::allocator::{Allocator, World};
 use prairie_replay::found::Found;
 use prairie_replay::replay::Initial;
 use prairie_replay::run::{Options, SystemResult, run};
@@ -37,7 +36,7 @@ const WARM: u64 = 10_000_000;
 
 struct Arguments {
     file: Option<PathBuf>,
-    systems: Vec<SystemName>,
+    systems: Vec<Allocator>,
     rounds: usize,
     frames: u64,
     events: u64,
@@ -52,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "                        ns/ev    ns/ev  replay all               MiB     MiB     MiB"
     );
-    for &system in &arguments.systems {
+    for system in &arguments.systems {
         let mut rounds = Vec::new();
         for _ in 0..arguments.rounds {
             rounds.push(match &arguments.file {
@@ -68,7 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn arguments() -> Result<Arguments, Box<dyn Error>> {
     let mut arguments = Arguments {
         file: None,
-        systems: SystemName::ALL.to_vec(),
+        systems: Allocator::all(World::Replay),
         rounds: 5,
         frames: 1 << 22,
         events: 20_000_000,
@@ -78,7 +77,7 @@ fn arguments() -> Result<Arguments, Box<dyn Error>> {
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
         match word.as_str() {
-            "--system" => arguments.systems = vec![SystemName::from_str(&value()?)?],
+            "--system" => arguments.systems = Allocator::parse_list(&value()?, World::Replay)?,
             "--rounds" => arguments.rounds = value()?.parse::<usize>()?.max(1),
             "--frames" => arguments.frames = value()?.parse()?,
             "--events" => arguments.events = value()?.parse()?,
@@ -101,7 +100,7 @@ struct Round {
     end: u64,
 }
 
-fn recorded(path: &Path, system: SystemName) -> Result<Round, Box<dyn Error>> {
+fn recorded(path: &Path, system: &Allocator) -> Result<Round, Box<dyn Error>> {
     let reader = Reader::open(path)?;
     let metadata = reader.metadata();
     let mut found = match &metadata.before {
@@ -119,7 +118,7 @@ fn recorded(path: &Path, system: SystemName) -> Result<Round, Box<dyn Error>> {
     round(&found, reader.events(Columns::REPLAY), expected_ns, system)
 }
 
-fn generated(arguments: &Arguments, system: SystemName) -> Result<Round, Box<dyn Error>> {
+fn generated(arguments: &Arguments, system: &Allocator) -> Result<Round, Box<dyn Error>> {
     let mut workload = Workload::typical(arguments.frames, 1);
     workload.working_set = arguments.in_use.unwrap_or(workload.working_set);
     let mut found = machine(arguments.frames)?;
@@ -147,11 +146,11 @@ fn round(
     found: &Found,
     source: impl EventSource,
     expected_ns: Option<u64>,
-    system: SystemName,
+    system: &Allocator,
 ) -> Result<Round, Box<dyn Error>> {
     let mut timed = Timed { source, began: None, inside: 0.0, all: 0.0 };
     let options = Options {
-        systems: vec![system],
+        systems: vec![system.clone()],
         initial: Initial::AsFound,
         sample_every_ns: None,
         expected_ns,
@@ -204,7 +203,7 @@ impl<S: EventSource> EventSource for Timed<S> {
     }
 }
 
-fn print(system: SystemName, rounds: Vec<Round>) {
+fn print(system: &Allocator, rounds: Vec<Round>) {
     let of = |value: fn(&Round) -> f64| median(rounds.iter().map(value));
     let (source, replay) = (of(|round| round.source_ns), of(|round| round.replay_ns));
     let all = of(|round| round.source_ns + round.replay_ns);

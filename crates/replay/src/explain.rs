@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use crate::found::Found;
 use crate::replay::{Initial, Replay};
+use prairie_model::allocator::Allocator;
 use prairie_sim::machine::Machine;
 use prairie_sim::machine::scenario::Scenario;
-use prairie_sim::machine::system::System;
 use prairie_sim::simulate::live;
 
 /// What the resizer of a node did at a wake-up.
@@ -111,7 +111,7 @@ pub fn scenario(
     progress: &mut dyn FnMut(f64),
     cancel: &AtomicBool,
 ) -> Result<Explained, LayoutError> {
-    let system: System = "contiguitas".parse().expect("a system");
+    let system: Allocator = "contiguitas".parse().expect("a system");
     let simulated_ns = scenario.phases.iter().map(|phase| phase.duration.0).sum();
     let mut machine = Machine::new(scenario, &system)?;
     machine.note_decisions();

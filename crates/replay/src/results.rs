@@ -51,7 +51,8 @@ pub fn to_parquet(results: &Results) -> Result<Vec<u8>> {
     let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties()))?;
     let mut group = writer.next_row_group()?;
     let mut column = group.next_column()?.expect("the schema begins with the system");
-    let systems: Vec<ByteArray> = rows.iter().map(|(system, _)| system.system.into()).collect();
+    let systems: Vec<ByteArray> =
+        rows.iter().map(|(system, _)| system.system.as_str().into()).collect();
     column.typed::<ByteArrayType>().write_batch(&systems, None, None)?;
     column.close()?;
     let mut column = group.next_column()?.expect("then F_u(9)");

@@ -1,27 +1,25 @@
-//! Several systems through one pass over a stream of events.
+//! Several allocators through one pass over a stream of events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use prairie_frames::placement::linux::{self, Linux};
+use prairie_frames::placement::Counter;
 use prairie_frames::placement::zones::Kernelcore;
-use prairie_frames::placement::{Counter, Placement};
 use prairie_frames::{BlockCounts, MigrateType, Order};
+use prairie_model::allocator::{Allocator, AnyPlacement, Site, World};
+use prairie_model::sample::Sample;
 use prairie_trace::{Event, EventSource};
 use serde::Serialize;
 
 use crate::found::Found;
 use crate::replay::{Counts, Initial, Replay};
-use prairie_model::sample::Sample;
-use prairie_model::system::SystemName;
-use prairie_model::variant::{Variant, Visitor};
 
 /// How to replay.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Which systems, each once.
-    pub systems: Vec<SystemName>,
+    /// Which allocators, each once.
+    pub systems: Vec<Allocator>,
     /// Where memory in use at the start is put.
     pub initial: Initial,
     /// Time between samples in nanoseconds; `None` for about [`SAMPLES`] over the whole trace.
@@ -31,7 +29,7 @@ pub struct Options {
     pub expected_ns: Option<u64>,
     /// Memory that `zones` keeps for the kernel; `None` leaves its ZONE_EASYRCLM empty.
     pub kernelcore: Option<Kernelcore>,
-    /// Whether each system has a thread of its own. The result is the same.
+    /// Whether each allocator has a thread of its own. The result is the same.
     pub parallel: bool,
 }
 
@@ -44,9 +42,9 @@ pub const SAMPLES: usize = 400;
 #[derive(Clone, Debug, Serialize)]
 pub struct SystemResult {
     /// The system.
-    pub system: &'static str,
-    /// What of it this version has.
-    pub parts: &'static str,
+    pub system: String,
+    /// What it is, and what is not modeled.
+    pub parts: String,
     /// Where memory in use at the start was put.
     pub initial: Initial,
     /// What happened.
@@ -131,7 +129,8 @@ pub fn run(
     progress: &mut dyn FnMut(u64),
     cancel: &AtomicBool,
 ) -> prairie_trace::Result<Results> {
-    let runners = options.systems.iter().map(|&system| runner(system, found, options)).collect();
+    let runners =
+        options.systems.iter().map(|allocator| runner(allocator, found, options)).collect();
     let mut clock = Clock::default();
     let mut events = 0;
     let mut feed = |hand: &mut dyn FnMut(&[Event], u64)| -> prairie_trace::Result<bool> {
@@ -231,53 +230,30 @@ trait Runner: Send {
     fn finish(self: Box<Self>) -> SystemResult;
 }
 
-fn runner(system: SystemName, found: &Found, options: &Options) -> Box<dyn Runner> {
-    let start = Start { system, found, options };
-    let linux = |config| linux(found, config);
-    Variant::from(system).place(&found.layout, options.kernelcore, linux, start)
+fn runner(allocator: &Allocator, found: &Found, options: &Options) -> Box<dyn Runner> {
+    let site = Site {
+        cpus_per_node: found.cpus,
+        pagesets: &found.pagesets,
+        kernelcore: options.kernelcore,
+        ..Site::new(&found.layout, World::Replay)
+    };
+    Box::new(Run::new(allocator.clone(), found, allocator.build(&site), options))
 }
 
-/// Makes a runner of a placement.
-struct Start<'a> {
-    system: SystemName,
-    found: &'a Found,
-    options: &'a Options,
-}
-
-impl Visitor for Start<'_> {
-    type Out = Box<dyn Runner>;
-
-    fn visit<P: Placement + Send + 'static>(self, placement: P) -> Box<dyn Runner> {
-        Box::new(Run::new(self.system, self.found, placement, self.options))
-    }
-}
-
-/// Linux with per-CPU lists of the size that the host gave them.
-fn linux(found: &Found, config: linux::Config) -> Linux {
-    let config = linux::Config { cpus_per_node: found.cpus, ..config };
-    let mut linux = Linux::new(&found.layout, config);
-    for (zone, pageset) in found.pagesets.iter().enumerate() {
-        if let Some(pageset) = pageset {
-            linux.set_pageset(zone, *pageset);
-        }
-    }
-    linux
-}
-
-struct Run<P> {
-    system: SystemName,
+struct Run {
+    allocator: Allocator,
     initial: Initial,
-    replay: Replay<P>,
+    replay: Replay<AnyPlacement>,
     sampler: Sampler,
     events: u64,
     blocks_at_start: Vec<BlockCounts>,
 }
 
-impl<P: Placement> Run<P> {
-    fn new(system: SystemName, found: &Found, placement: P, options: &Options) -> Run<P> {
+impl Run {
+    fn new(allocator: Allocator, found: &Found, placement: AnyPlacement, options: &Options) -> Run {
         let replay = Replay::new(found, placement, options.initial);
         let mut run = Run {
-            system,
+            allocator,
             initial: options.initial,
             blocks_at_start: replay.table().blocks().to_vec(),
             replay,
@@ -297,7 +273,7 @@ impl<P: Placement> Run<P> {
     }
 }
 
-impl<P: Placement + Send> Runner for Run<P> {
+impl Runner for Run {
     fn apply(&mut self, batch: &[Event], origin_ns: u64) {
         let mut rest = batch;
         while !rest.is_empty() {
@@ -328,8 +304,8 @@ impl<P: Placement + Send> Runner for Run<P> {
         };
         self.sampler.samples.push(end);
         SystemResult {
-            system: self.system.name(),
-            parts: self.system.parts(),
+            system: self.allocator.name().to_owned(),
+            parts: self.allocator.summary(),
             initial: self.initial,
             counts: *self.replay.counts(),
             counters: self.replay.counters().into_iter().map(NamedCount::from).collect(),

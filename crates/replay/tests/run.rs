@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::placement::zones::Kernelcore;
 use prairie_frames::{Pfn, ZoneKind};
-use prairie_model::system::SystemName;
+use prairie_model::allocator::{Allocator, World};
 use prairie_replay::found::Found;
 use prairie_replay::replay::Initial;
 use prairie_replay::run::{Options, Results, SAMPLES, run};
@@ -28,7 +28,7 @@ fn machine() -> Found {
 }
 
 fn options(parallel: bool) -> Options {
-    let (systems, initial) = (SystemName::ALL.to_vec(), Initial::AsFound);
+    let (systems, initial) = (Allocator::all(World::Replay), Initial::AsFound);
     let (kernelcore, expected_ns) = (Some(Kernelcore::Percent(50)), None);
     Options { systems, initial, sample_every_ns: None, expected_ns, kernelcore, parallel }
 }

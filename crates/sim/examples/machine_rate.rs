@@ -1,7 +1,7 @@
 //! How fast the simulated machine lives: events a second of CPU time on one core.
 //!
 //! ```text
-//! cargo run --release -p prairie-sim --example machine_rate -- stress [SYSTEM ...]
+//! cargo run --release -p prairie-sim --example machine_rate -- stress [ALLOCATOR,...]
 //! cargo run --release -p prairie-sim --example machine_rate -- growth SYSTEM LARGEST_GIB
 //! cargo run --release -p prairie-sim --example machine_rate -- scenario FILE.toml SYSTEM ...
 //! ```
@@ -15,10 +15,10 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use prairie_model::allocator::{Allocator, World};
 use prairie_sim::bench::{self, Load, Preset};
 use prairie_sim::machine::Machine;
 use prairie_sim::machine::scenario;
-use prairie_sim::machine::system::System;
 use rustix::time::{ClockId, clock_gettime};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
@@ -27,29 +27,28 @@ fn main() -> Outcome {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["stress"] => stress(&System::NAMES),
-        ["stress", systems @ ..] => stress(systems),
+        ["stress"] => stress(Allocator::all(World::Machine)),
+        ["stress", systems] => stress(Allocator::parse_list(systems, World::Machine)?),
         ["growth", system, largest] => growth(system, largest.parse()?),
         ["scenario", file, systems @ ..] => run_scenario(file, systems),
         _ => Err("which of stress, growth and scenario? See the head of machine_rate.rs".into()),
     }
 }
 
-fn stress(systems: &[&str]) -> Outcome {
+fn stress(systems: Vec<Allocator>) -> Outcome {
     println!("system               million events    CPU s   million/s   ns an event");
-    for name in systems {
-        let system: System = name.parse()?;
+    for system in &systems {
         let (seconds, events) = timed(|| {
             let ran = bench::stress(Preset::X86, Load::Heavy, 1, &system, &AtomicBool::new(false));
             ran.expect("the preset makes a machine").expect("nobody cancels").1
         });
-        print_rate(name, seconds, events);
+        print_rate(system.name(), seconds, events);
     }
     Ok(())
 }
 
 fn growth(system: &str, largest_gib: u64) -> Outcome {
-    let system: System = system.parse()?;
+    let system: Allocator = system.parse()?;
     println!("GiB   set-up CPU s   bytes a frame   million events    CPU s   ns an event");
     let mut gib = 1;
     while gib <= largest_gib {
@@ -118,7 +117,7 @@ fn run_scenario(file: &str, systems: &[&str]) -> Outcome {
     let scenario = scenario::parse(&std::fs::read_to_string(file)?)?;
     println!("system               million events    CPU s   million/s   ns an event");
     for name in systems {
-        let mut machine = Machine::new(&scenario, &name.parse::<System>()?)?;
+        let mut machine = Machine::new(&scenario, &name.parse::<Allocator>()?)?;
         let (seconds, ()) = timed(|| {
             for phase in &scenario.phases {
                 machine.begin(phase);

@@ -31,7 +31,7 @@ pub use preset::{Load, Preset};
 use crate::machine::Machine;
 use crate::machine::counters::Counters;
 use crate::machine::scenario::{Phase, Scenario};
-use crate::machine::system::System;
+use prairie_model::allocator::Allocator;
 
 /// Processes that run all the time.
 pub(crate) const DAEMONS: u32 = 8;
@@ -78,7 +78,7 @@ impl<'a> Bench<'a> {
         preset: Preset,
         load: Load,
         seed: u64,
-        system: &System,
+        system: &Allocator,
         progress: &'a mut dyn FnMut(&str),
         cancel: &'a AtomicBool,
     ) -> Result<Bench<'a>, LayoutError> {
@@ -137,7 +137,7 @@ pub fn stress(
     preset: Preset,
     load: Load,
     seed: u64,
-    system: &System,
+    system: &Allocator,
     cancel: &AtomicBool,
 ) -> Result<Option<(Highalloc, u64)>, LayoutError> {
     let mut silent = |_: &str| {};
@@ -155,7 +155,7 @@ pub fn run(
     preset: Preset,
     load: Load,
     seed: u64,
-    system: &System,
+    system: &Allocator,
     progress: &mut dyn FnMut(&str),
     cancel: &AtomicBool,
 ) -> Result<Option<Outcome>, LayoutError> {
@@ -174,7 +174,7 @@ pub fn run(
         return Ok(None);
     }
     Ok(Some(Outcome {
-        system: system.name.clone(),
+        system: system.name().to_owned(),
         kbuild,
         aim9,
         hugetlb,

@@ -47,13 +47,13 @@ pub mod recorded;
 pub mod scenario;
 mod shrinker;
 mod slab;
-pub mod system;
 mod upkeep;
 mod validate;
 mod workingset;
 mod writeback;
 
 use prairie_frames::layout::LayoutError;
+use prairie_frames::placement::zones::Kernelcore;
 use prairie_frames::{Order, ZoneKind};
 
 use clock::{Actor, Clock, Next};
@@ -67,18 +67,19 @@ use lru::Lru;
 use memory::Memory;
 pub use obstacles::Obstacles;
 pub use oom::Killed;
+use placing::Placed;
+use prairie_model::allocator::{Allocator, Site, World};
 use prairie_model::random::Random;
 use prairie_model::zones::{self, Architecture, Marks, Shape};
 use process::Process;
 use scenario::Scenario;
 use slab::Slabs;
-use system::System;
 use writeback::Writeback;
 
 /// A machine in the middle of its life.
 pub struct Machine {
     scenario: Scenario,
-    system: System,
+    system: Allocator,
     memory: Memory,
     lru: Lru,
     clock: Clock,
@@ -144,21 +145,30 @@ impl Machine {
     ///
     /// # Errors
     /// If the scenario's memory makes no layout.
-    pub fn new(scenario: &Scenario, system: &System) -> Result<Machine, LayoutError> {
+    pub fn new(scenario: &Scenario, system: &Allocator) -> Result<Machine, LayoutError> {
         let layout = zones::layout(&shape(scenario, system))?;
         let hardware = &scenario.machine;
         let huge = Order::new(hardware.huge_order).unwrap_or(Order::HUGE);
         // Blocks as large as the machine's huge page, where the system's lists can have them.
         let largest = huge.max(Order::LARGEST_FREE);
         let cpus = hardware.cpus / hardware.nodes.max(1);
-        let placement = system.placement(&layout, cpus, largest, &scenario.vm);
+        let site = Site {
+            largest,
+            cpus_per_node: cpus,
+            watermark_boost_factor: Some(scenario.vm.watermark_boost_factor),
+            ..Site::new(&layout, World::Machine)
+        };
+        let placement = Placed::from(system.build(&site));
         let node_of: Vec<usize> =
             layout.zones().iter().map(|zone| usize::from(zone.span.node)).collect();
-        let lists =
-            if system.policies.node_lru { node_of } else { (0..layout.zones().len()).collect() };
+        let lists = if system.settings.policies.node_lru {
+            node_of
+        } else {
+            (0..layout.zones().len()).collect()
+        };
         let memory = Memory::new(layout, placement, hardware.kernel.frames());
         let mut machine = Machine {
-            lru: Lru::new(lists, system.policies.reclaims_as_2_6),
+            lru: Lru::new(lists, system.settings.policies.reclaims_as_2_6),
             clock: Clock::new(hardware.cpus),
             disk: Disk::new(scenario.disk.seek.0, scenario.disk.bandwidth.0),
             swap: Swap::new(hardware.swap.frames() as u32),
@@ -172,7 +182,7 @@ impl Machine {
             compaction: compact::Compaction::new(
                 &memory.layout,
                 scenario,
-                system.policies.defrag_mode,
+                system.settings.policies.defrag_mode,
             ),
             upkeep: upkeep::Upkeep::new(hardware.nodes),
             khugepaged_at: (0, 0),
@@ -259,7 +269,7 @@ impl Machine {
     }
 
     /// The system that it runs under.
-    pub fn system(&self) -> &System {
+    pub fn system(&self) -> &Allocator {
         &self.system
     }
 
@@ -315,19 +325,19 @@ impl Machine {
 }
 
 /// The memory of a scenario as a system cuts it.
-fn shape(scenario: &Scenario, system: &System) -> Shape {
+fn shape(scenario: &Scenario, system: &Allocator) -> Shape {
     let hardware = &scenario.machine;
-    let marks = match system.policies.node_lru {
+    let marks = match system.settings.policies.node_lru {
         false => Marks::Linux2_6,
         true => Marks::Linux6 {
             scale_factor: scenario.vm.watermark_scale_factor,
-            huge_pages: system.policies.huge_pages && scenario.vm.thp != scenario::HugePages::Never,
+            huge_pages: system.settings.policies.huge_pages
+                && scenario.vm.thp != scenario::HugePages::Never,
         },
     };
-    let kernelcore = match system.placing {
-        system::Placing::Zones => {
-            system.kernelcore.or(hardware.kernelcore.map(|core| core.0)).map(|bytes| bytes / 4096)
-        }
+    let kernelcore = match (system.entry().name, system.settings.kernelcore) {
+        ("zones", Some(Kernelcore::Frames(frames))) => Some(frames),
+        ("zones", _) => hardware.kernelcore.map(|core| core.frames()),
         _ => None,
     };
     Shape {

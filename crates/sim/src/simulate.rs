@@ -18,8 +18,8 @@ use serde::Serialize;
 use crate::machine::counters::Counters;
 use crate::machine::page::Use;
 use crate::machine::scenario::Scenario;
-use crate::machine::system::System;
 use crate::machine::{Killed, Machine, PoolChange};
+use prairie_model::allocator::Allocator;
 
 /// The version of the columns of [`to_parquet`], in the file's metadata as
 /// `prairie.lab.version`.
@@ -122,7 +122,7 @@ pub struct Results {
 /// If the scenario's memory makes no layout.
 pub fn run(
     scenario: &Scenario,
-    systems: &[System],
+    systems: &[Allocator],
     progress: &mut dyn FnMut(usize, f64),
     cancel: &AtomicBool,
 ) -> Result<Results, LayoutError> {
@@ -142,7 +142,7 @@ pub fn run(
         results.interrupted = cancel.load(Ordering::Relaxed);
         let ended = scenario.processes.iter().map(|kind| kind.name.clone());
         results.systems.push(SystemResult {
-            system: system.name.clone(),
+            system: system.name().to_owned(),
             counters: *machine.counters(),
             ended: ended.map(|name| (name.clone(), machine.ended(&name))).collect(),
             killed: machine.killed().to_vec(),

@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use prairie_frames::Order;
+use prairie_model::allocator::Allocator;
 use prairie_sim::machine::page::Use;
 use prairie_sim::machine::scenario::{self, Scenario};
-use prairie_sim::machine::system::System;
 use prairie_sim::machine::{Effort, Machine};
 use proptest::prelude::*;
 
@@ -60,7 +60,7 @@ fn small() -> Scenario {
 }
 
 fn machine(scenario: &Scenario, system: &str) -> Machine {
-    Machine::new(scenario, &system.parse::<System>().unwrap()).unwrap()
+    Machine::new(scenario, &system.parse::<Allocator>().unwrap()).unwrap()
 }
 
 /// Runs all phases; debug builds compare all that the machine knows as it goes.

@@ -26,6 +26,7 @@ mod pageblocks;
 mod pcp;
 mod slow_path;
 mod stepwise;
+mod version;
 mod watermark;
 mod zone;
 
@@ -35,6 +36,7 @@ use core::ops::Range;
 pub use config::Config;
 pub use fallback::Fallback;
 pub use pcp::Pageset;
+pub use version::{Modeled, RULES, Rule, Version};
 
 use super::zonelist::{Depth, Zonelists};
 use super::{Counter, Placement, Request};

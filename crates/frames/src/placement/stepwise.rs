@@ -16,7 +16,7 @@ use crate::table::{FrameTable, Owner};
 use crate::{MigrateType, Order, ZoneKind};
 
 /// A placement that is driven one attempt at a time.
-pub trait Stepwise: Placement {
+pub trait Stepwise: Placement + core::any::Any {
     /// One pass over the zones of a request that reaches no deeper than `depth`; nothing else is
     /// tried (`get_page_from_freelist`, `mm/page_alloc.c`).
     fn attempt(

@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::ValueEnum;
 use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::placement::zones::Kernelcore;
 use prairie_frames::{Pfn, ZoneKind};
-use prairie_model::system::SystemName;
+use prairie_model::allocator::World;
 use prairie_replay::compare::{self, ZoneDistance};
 use prairie_replay::found::Found;
 use prairie_replay::replay::Initial;
@@ -20,6 +20,7 @@ use prairie_trace::import::gfp_names::Renumbering;
 use prairie_trace::{Columns, EventSource, Metadata, Reader, Recording};
 use serde::Serialize;
 
+use super::allocators::{self, Allocators};
 use super::{against, survey};
 use crate::view::replay as view;
 use crate::{interrupt, output, progress};
@@ -29,19 +30,20 @@ use crate::{interrupt, output, progress};
 /// Each recorded allocation is placed anew by each system's placement policy, and each recorded
 /// free frees that same allocation, wherever the system put it. The file is read once, in a stream.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = after_help())]
 pub struct Args {
     /// A recording, or a trace of LLFree's replay, `trace-cmd report` or `perf script`
     file: PathBuf,
 
-    /// The systems, separated by commas
+    /// The allocators, separated by commas, or `all`
     #[arg(
         long,
+        visible_alias = "allocators",
         value_name = "NAMES",
-        value_delimiter = ',',
+        value_parser = allocators::replayed,
         default_value = "buddy,linux,contiguitas"
     )]
-    systems: Vec<SystemName>,
+    systems: Allocators,
 
     /// Where the memory that was in use when the recording began is put
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Start::AsFound)]
@@ -85,33 +87,25 @@ pub struct Args {
     html: Option<PathBuf>,
 }
 
-const AFTER_HELP: &str = "\
+const EXAMPLES: &str = "\
 Examples:
-  prairie replay trace.parquet                              all systems, in the terminal
+  prairie replay trace.parquet                              three allocators, in the terminal
   prairie replay trace.parquet --systems linux,contiguitas --html replay.html
   prairie replay trace.parquet --initial replaced --out samples.parquet
   prairie replay trace.parquet --json | jq '.systems[].satisfiable'
   prairie replay perf-script.txt --memory 16G               another tool's trace
-  prairie replay boot/trace.parquet --against boot          is `linux` like that Linux?
+  prairie replay boot/trace.parquet --against boot          is `linux` like that Linux?";
 
-Systems:
-  buddy            one free list per order (Linux 2.6.16)
-  lists            buddy with lists for easily reclaimed pages and for all others
-  lists-three-way  lists with kernel caches on a third
-  zones            buddy with a zone for easily reclaimed pages above --kernelcore
-  freebsd          free lists of orders 0 to 12 in two pools (FreeBSD)
-  linux            pageblocks by migrate type, fallback and stealing (Linux 6.1)
-  linux-defrag     the same, foreign pageblocks spared (Linux 6.15, vm.defrag_mode)
-  classes          trees of 64 MiB by class, reserved by CPUs (LLFree)
-  contiguitas      two regions that never mix, with a moving border
-  contiguitas-hw   the same with hardware that migrates unmovable pages
-  superpageblocks  gigabytes kept clean of unmovable memory (proposed to Linux)
-
+const EXIT_CODES: &str = "\
 Exit codes:
   0    done
   1    not done; one line on standard error says what, where and what would be right
   2    the command line was not understood
   130  interrupted; what there was until then is printed, and no file is written";
+
+fn after_help() -> String {
+    format!("{EXAMPLES}\n\n{}\n\n{EXIT_CODES}", allocators::help(World::Replay))
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Start {
@@ -145,10 +139,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         let (trace, html) = (&args.file, args.html.as_deref());
         return against::run(trace, folder, is_parquet(trace)?, args.json, html);
     }
-    let systems = args.systems.clone();
-    if (1..systems.len()).any(|i| systems[..i].contains(&systems[i])) {
-        bail!("--systems names a system twice");
-    }
+    let systems = args.systems.0.clone();
     let options = run::Options {
         systems,
         initial: match args.initial {
@@ -328,9 +319,10 @@ fn distance(
     metadata: &Metadata,
     results: &Results,
 ) -> Result<Vec<ZoneDistance>, prairie_host::Error> {
-    let linux = results.systems.iter().find(|system| {
-        system.system == SystemName::Linux.name() && system.initial == Initial::AsFound
-    });
+    let linux = results
+        .systems
+        .iter()
+        .find(|system| system.system == "linux" && system.initial == Initial::AsFound);
     match (linux, &metadata.after) {
         (Some(linux), Some(after)) if !results.interrupted => {
             compare::with_kernel(found, after, linux)

@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn an_ablation_fits_a_terminal() {
         let of = |name: &&str| Row { system: (*name).to_owned(), ..server(1.0, 7) };
-        let rows: Vec<Row> = prairie_model::variant::ABLATION.iter().map(of).collect();
+        let rows: Vec<Row> = prairie_model::allocator::ABLATION.iter().map(of).collect();
         let terminal =
             prairie_report::Terminal { width: 80, colours: prairie_report::Colours::None };
         for section in [available, potential].map(|make| make(&rows, &summaries(&rows))) {

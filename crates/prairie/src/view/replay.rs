@@ -129,7 +129,7 @@ fn share(part: u64, whole: u64) -> f64 {
 /// One row a figure, one column a system; the best of a row is marked.
 fn side_by_side(systems: &[SystemResult]) -> Table {
     let mut columns = vec![Column::text("")];
-    columns.extend(systems.iter().map(|system| Column::number(system.system)));
+    columns.extend(systems.iter().map(|system| Column::number(&system.system)));
     let mut rows = Vec::new();
     let mut row = |name: &str, best: Best, value: &dyn Fn(&SystemResult) -> (f64, String)| {
         let values: Vec<(f64, String)> = systems.iter().map(value).collect();
@@ -283,7 +283,7 @@ fn maps(subject: &Subject<'_>, systems: &[SystemResult]) -> Section {
     let layout = &subject.found.layout;
     let mut blocks = Vec::new();
     let starts = systems.first().map(|system| ("as it was found", &system.blocks_at_start));
-    let ends = systems.iter().map(|system| (system.system, &system.blocks_at_end));
+    let ends = systems.iter().map(|system| (system.system.as_str(), &system.blocks_at_end));
     let as_found = systems.first().is_some_and(|s| s.initial == Initial::AsFound);
     let drawn = starts.filter(|_| as_found).into_iter().chain(ends);
     let maps = drawn.map(|(title, counts)| map(layout, title, counts)).collect();
@@ -420,7 +420,7 @@ fn what_was_replayed(subject: &Subject<'_>) -> Section {
     let has_pins = systems.iter().any(|system| system.counts.pins > 0);
     let rows = rows.into_iter().chain(pins.into_iter().filter(|_| has_pins));
     let mut columns = vec![Column::text("")];
-    columns.extend(systems.iter().map(|system| Column::number(system.system)));
+    columns.extend(systems.iter().map(|system| Column::number(&system.system)));
     let row = |(name, count): Count| {
         let counts = systems.iter().map(|system| number::count(count(&system.counts)).into());
         std::iter::once(Cell::from(name)).chain(counts).collect()

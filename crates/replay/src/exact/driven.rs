@@ -31,12 +31,12 @@ use super::recording::{Act, Did, Edge, Recording};
 use super::script::Script;
 use super::step::Step;
 use super::threads::By;
+use prairie_model::allocator::Allocator;
 use prairie_sim::machine::Machine;
 use prairie_sim::machine::costs::Costs;
 use prairie_sim::machine::page::Pages;
 use prairie_sim::machine::recorded::{Held, Resumed, Wanted};
 use prairie_sim::machine::scenario;
-use prairie_sim::machine::system::System;
 
 /// What driving came to.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -147,7 +147,7 @@ fn resume(recording: &Recording, opening: &Opening, config: Config) -> Machine {
     pace(&mut scenario.costs, &recording.acts);
     let user = |act: &&Act| matches!(act.did, Did::Alloc(..));
     let pages = recording.acts.iter().filter(user).count() as u32;
-    let system: System = "linux".parse().expect("there is one");
+    let system: Allocator = "linux".parse().expect("there is one");
     let resumed = Resumed { layout: layout.clone(), table, linux, pages };
     Machine::resume(&scenario, &system, resumed).expect("the layout is that of a machine")
 }

@@ -30,7 +30,7 @@ impl Machine {
         }?;
         self.operations += 1;
         self.counters.pgalloc += request.order.frames();
-        if self.system.policies.boost {
+        if self.system.settings.policies.boost {
             self.wake_kswapds_for_boost();
         }
         Some(id)
@@ -114,7 +114,7 @@ impl Machine {
                 return None;
             }
             // In defrag mode progress may go on for ever without a whole pageblock.
-            let hopeful = progress > 0 && !costly && !self.system.policies.defrag_mode;
+            let hopeful = progress > 0 && !costly && !self.system.settings.policies.defrag_mode;
             retries = if hopeful { 0 } else { retries + 1 };
             if retries <= MAX_RETRIES && (progress > 0 || self.could_be_met(request)) {
                 self.throttle();
@@ -133,7 +133,7 @@ impl Machine {
     /// In defrag mode, when reclaim and compaction have failed to prevent it: a block of whatever
     /// pageblock.
     fn take_mixing(&mut self, request: &Request) -> Option<PageId> {
-        if !self.system.policies.defrag_mode {
+        if !self.system.settings.policies.defrag_mode {
             return None;
         }
         self.memory.placement.may_mix(true);
@@ -146,7 +146,7 @@ impl Machine {
     /// back (`__alloc_pages_direct_reclaim`), where the system thinks of it.
     fn take_drained(&mut self, request: &Request) -> Option<PageId> {
         let found = self.memory.take(request, Depth::Min);
-        if !self.system.policies.drains {
+        if !self.system.settings.policies.drains {
             return found;
         }
         found.or_else(|| {
@@ -157,7 +157,7 @@ impl Machine {
 
     /// Makes room by the system's means; returns frames freed.
     fn make_room(&mut self, request: &Request) -> u64 {
-        if self.system.policies.linear_reclaim && request.order >= LINEAR_FROM {
+        if self.system.settings.policies.linear_reclaim && request.order >= LINEAR_FROM {
             return self.linear_reclaim(request.order, request.highest_zone);
         }
         self.direct_reclaim(request.order, request.highest_zone)
@@ -171,9 +171,9 @@ impl Machine {
         self.count_stall(highest);
         self.slice.reclaims = true;
         let mut scan = Scan::new(highest, CLUSTER, false);
-        let for_compaction = self.system.policies.compaction && order > COSTLY;
+        let for_compaction = self.system.settings.policies.compaction && order > COSTLY;
         let lists_in_reach = self.lists_up_to(highest);
-        let old = self.system.policies.reclaims_as_2_6;
+        let old = self.system.settings.policies.reclaims_as_2_6;
         loop {
             if for_compaction && self.is_ready_to_compact(order, highest) {
                 break;

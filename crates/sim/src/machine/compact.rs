@@ -79,11 +79,11 @@ impl Machine {
         request: &Request,
         priority: Priority,
     ) -> (Option<PageId>, Outcome) {
-        if !self.system.policies.compaction || request.order == Order::BASE {
+        if !self.system.settings.policies.compaction || request.order == Order::BASE {
             return (None, Outcome::Skipped);
         }
         let zonelist = self.memory.layout.zonelist(request.node, request.highest_zone);
-        if !self.system.policies.deferral {
+        if !self.system.settings.policies.deferral {
             for &zone in &zonelist {
                 self.compaction.compactor.hints_mut(zone).deferral = Default::default();
             }
@@ -135,7 +135,7 @@ impl Machine {
     /// Asks the daemon of a node for blocks of `order` (`wakeup_kcompactd`).
     pub(super) fn wake_kcompactd(&mut self, node: u16, order: Order) {
         let daemon = &mut self.compaction.daemons[usize::from(node)];
-        if !self.system.policies.kcompactd || order == Order::BASE {
+        if !self.system.settings.policies.kcompactd || order == Order::BASE {
             return;
         }
         daemon.asked.ask(order, ZoneKind::Movable);
@@ -196,7 +196,7 @@ impl Machine {
     pub(super) fn run_proactive(&mut self, node: u16) -> Next {
         let now = self.clock.now_ns();
         let at = usize::from(node);
-        if !self.system.policies.proactive {
+        if !self.system.settings.policies.proactive {
             return Next::Wait;
         }
         let before = self.score(node);
@@ -227,7 +227,7 @@ impl Machine {
 
     /// Whether a request may use compaction at all.
     pub(super) fn may_compact(&self, request: &Request) -> bool {
-        self.system.policies.compaction && request.gfp_flags & gfp::DIRECT_RECLAIM != 0
+        self.system.settings.policies.compaction && request.gfp_flags & gfp::DIRECT_RECLAIM != 0
     }
 
     /// Whether compaction could go to work on some zone of a request, or need not

@@ -74,7 +74,7 @@ impl Machine {
     /// Anonymous memory begins on the inactive list since Linux 5.9, on the active one before
     /// (`lru_cache_add_active`).
     fn begin_active(&mut self, id: PageId) {
-        if self.system.policies.reclaims_as_2_6 {
+        if self.system.settings.policies.reclaims_as_2_6 {
             self.memory.pages[id].flags.set(Flags::ACTIVE);
         }
     }
@@ -142,7 +142,7 @@ impl Machine {
         let huge = Order::HUGE.frames() as u32;
         let empty = || (index..index + huge).all(|at| this.place(at) == Place::Nowhere);
         let fits = index.is_multiple_of(huge) && this.pages() - index >= huge && empty();
-        if !wanted || !fits || !self.system.policies.huge_pages {
+        if !wanted || !fits || !self.system.settings.policies.huge_pages {
             return None;
         }
         let request = self.request_for_users(Order::HUGE, self.huge_gfp(advised));

@@ -77,7 +77,9 @@ impl Machine {
         let direct = match effort {
             Effort::Direct => gfp::DIRECT_RECLAIM,
             // A system with linear reclaim uses it for the pool as well (section 10).
-            Effort::KswapdOnly if self.system.policies.linear_reclaim => gfp::DIRECT_RECLAIM,
+            Effort::KswapdOnly if self.system.settings.policies.linear_reclaim => {
+                gfp::DIRECT_RECLAIM
+            }
             Effort::KswapdOnly => 0,
         };
         let request = Request {

@@ -22,7 +22,7 @@ impl Machine {
     /// One round, from where the last one stopped.
     pub(super) fn run_khugepaged(&mut self) -> Next {
         let now = self.clock.now_ns();
-        if self.scenario.vm.thp == HugePages::Never || !self.system.policies.khugepaged {
+        if self.scenario.vm.thp == HugePages::Never || !self.system.settings.policies.khugepaged {
             return Next::Wait;
         }
         let huge = Order::HUGE.frames() as u32;

@@ -48,10 +48,13 @@ impl Kswapd {
 impl Machine {
     /// Wakes the daemons of all nodes for a request (`wake_all_kswapds`).
     pub(super) fn wake_kswapds(&mut self, order: Order, _highest: ZoneKind) {
-        let order = if self.system.policies.defrag_mode { order.max(Order::HUGE) } else { order };
+        let order =
+            if self.system.settings.policies.defrag_mode { order.max(Order::HUGE) } else { order };
         for node in 0..self.kswapd.len() {
             self.kswapd[node].asked = self.kswapd[node].asked.max(order);
-            if self.kswapd[node].failures < HOPELESS || self.system.policies.reclaims_as_2_6 {
+            if self.kswapd[node].failures < HOPELESS
+                || self.system.settings.policies.reclaims_as_2_6
+            {
                 self.rouse(node);
             }
         }
@@ -97,7 +100,7 @@ impl Machine {
             Some(work) => work,
             None => self.begin_balancing(node),
         };
-        if self.system.policies.reclaims_as_2_6 {
+        if self.system.settings.policies.reclaims_as_2_6 {
             return self.insist(node, work);
         }
         if work.boost > 0 && !self.is_balanced(node, work.order) {
@@ -218,7 +221,7 @@ impl Machine {
     /// (`pgdat_balanced`). In defrag mode memory counts in whole pageblocks, as long as reclaim
     /// minds more than single frames.
     pub(super) fn is_balanced(&self, node: u16, order: Order) -> bool {
-        let in_blocks = self.system.policies.defrag_mode && order > Order::BASE;
+        let in_blocks = self.system.settings.policies.defrag_mode && order > Order::BASE;
         self.zones_of(node).into_iter().any(|zone| {
             let span = &self.memory.layout.zones()[zone].span;
             let high = span.watermarks.high;

@@ -1,22 +1,18 @@
 //! The placement of a machine, whichever it is.
 
+use std::any::Any;
 use std::ops::{Deref, DerefMut};
 
-use prairie_frames::placement::buddy::Buddy;
 use prairie_frames::placement::freebsd::FreeBsd;
 use prairie_frames::placement::linux::Linux;
-use prairie_frames::placement::lists::Lists;
 use prairie_frames::placement::regions::Regions;
 use prairie_frames::placement::stepwise::Stepwise;
 use prairie_frames::placement::superpageblocks::Superpageblocks;
+use prairie_model::allocator::AnyPlacement;
 
 /// One of the placements that a machine can run. Linux's compaction asks more of a placement than
 /// most have to give ([`Compactable`](prairie_frames::compaction::Compactable)).
 pub enum Placed {
-    /// One free list per order; with a movable zone in the layout, `zones` as well.
-    Buddy(Buddy),
-    /// Two or three lists per order.
-    Lists(Lists),
     /// Linux 6.1.
     Linux(Box<Linux>),
     /// FreeBSD's `vm_phys`.
@@ -25,6 +21,31 @@ pub enum Placed {
     Regions(Box<Regions>),
     /// Gigabytes clean or tainted.
     Superpageblocks(Box<Superpageblocks>),
+    /// Any other: the machine knows no upkeep of its own for it.
+    Other(AnyPlacement),
+}
+
+impl From<AnyPlacement> for Placed {
+    fn from(placement: AnyPlacement) -> Placed {
+        let any: &dyn Any = &*placement;
+        if any.is::<Linux>() {
+            Placed::Linux(own(placement))
+        } else if any.is::<FreeBsd>() {
+            Placed::FreeBsd(own(placement))
+        } else if any.is::<Regions>() {
+            Placed::Regions(own(placement))
+        } else if any.is::<Superpageblocks>() {
+            Placed::Superpageblocks(own(placement))
+        } else {
+            Placed::Other(placement)
+        }
+    }
+}
+
+/// A placement as the type that it is.
+fn own<P: Stepwise>(placement: AnyPlacement) -> Box<P> {
+    let any: Box<dyn Any> = placement;
+    any.downcast().expect("the type was just looked up")
 }
 
 /// Does something with the placement inside a [`Placed`] that Linux's compaction can work on;
@@ -52,12 +73,11 @@ impl Deref for Placed {
     #[inline]
     fn deref(&self) -> &(dyn Stepwise + 'static) {
         match self {
-            Placed::Buddy(buddy) => buddy,
-            Placed::Lists(lists) => lists,
             Placed::Linux(linux) => &**linux,
             Placed::FreeBsd(freebsd) => &**freebsd,
             Placed::Regions(regions) => &**regions,
             Placed::Superpageblocks(blocks) => &**blocks,
+            Placed::Other(placement) => &**placement,
         }
     }
 }
@@ -66,12 +86,11 @@ impl DerefMut for Placed {
     #[inline]
     fn deref_mut(&mut self) -> &mut (dyn Stepwise + 'static) {
         match self {
-            Placed::Buddy(buddy) => buddy,
-            Placed::Lists(lists) => lists,
             Placed::Linux(linux) => &mut **linux,
             Placed::FreeBsd(freebsd) => &mut **freebsd,
             Placed::Regions(regions) => &mut **regions,
             Placed::Superpageblocks(blocks) => &mut **blocks,
+            Placed::Other(placement) => &mut **placement,
         }
     }
 }

@@ -59,7 +59,7 @@ impl Machine {
     /// proportion (`shrink_slab`).
     pub(super) fn shrink(&mut self, lists: usize, scan: &mut Scan) {
         let (scanned, reclaimed) = (scan.scanned, scan.reclaimed);
-        match self.system.policies.reclaims_as_2_6 {
+        match self.system.settings.policies.reclaims_as_2_6 {
             true => self.shrink_zone(lists, scan),
             false => self.shrink_lruvec(lists, scan),
         }
@@ -264,7 +264,7 @@ impl Machine {
         match page.used_as {
             Use::Anonymous => self.swap_out(id, page.owner, page.index, page.frames(), shadow),
             Use::File => {
-                let keeps = self.system.policies.workingset;
+                let keeps = self.system.settings.policies.workingset;
                 let left = if keeps { Slot::Evicted(shadow) } else { Slot::Absent };
                 self.uncache(page.owner, page.index, left);
             }

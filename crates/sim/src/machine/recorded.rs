@@ -17,7 +17,7 @@ use super::page::{PageId, Pages, Use};
 use super::placing::{Placed, compactable};
 use super::process::{Place, Process};
 use super::scenario::Scenario;
-use super::system::System;
+use prairie_model::allocator::Allocator;
 
 /// The file that all recorded page cache is of.
 const FILE: u32 = 0;
@@ -68,7 +68,7 @@ impl Machine {
     /// If the scenario's memory makes no layout.
     pub fn resume(
         scenario: &Scenario,
-        system: &System,
+        system: &Allocator,
         resumed: Resumed,
     ) -> Result<Machine, LayoutError> {
         let mut machine = Machine::new(scenario, system)?;

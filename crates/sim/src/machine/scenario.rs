@@ -8,7 +8,7 @@ mod parse;
 
 use serde::{Deserialize, Serialize};
 
-pub use check::Invalid;
+pub use check::{Invalid, check_allocator};
 pub(crate) use parse::from_toml;
 pub use parse::{ScenarioError, parse};
 

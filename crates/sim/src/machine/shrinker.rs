@@ -23,7 +23,7 @@ impl Machine {
         let size =
             |lists| Kind::ALL.into_iter().map(|kind| self.lru.size(lists, kind)).sum::<u64>();
         let all: u64 = (0..self.lru.count()).map(size).sum();
-        let share = match self.system.policies.reclaims_as_2_6 {
+        let share = match self.system.settings.policies.reclaims_as_2_6 {
             true => u128::from(freeable) * u128::from(scanned),
             false => u128::from(freeable >> scan.priority) * u128::from(size(lists)),
         };

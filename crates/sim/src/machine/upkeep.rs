@@ -73,7 +73,7 @@ impl Machine {
                 self.maintain_placement(node);
                 Next::SleepUntil(now + TICK_NS)
             }
-            Placed::Buddy(_) | Placed::Lists(_) | Placed::Linux(_) => Next::Wait,
+            Placed::Linux(_) | Placed::Other(_) => Next::Wait,
         }
     }
 

@@ -30,7 +30,7 @@ impl Machine {
     /// Decides where a page that comes back goes (`workingset_refault`). To be called before it is
     /// put on a list.
     pub(super) fn workingset_refault(&mut self, lists: usize, id: PageId, shadow: u32, file: bool) {
-        if !self.system.policies.workingset {
+        if !self.system.settings.policies.workingset {
             return;
         }
         let distance =

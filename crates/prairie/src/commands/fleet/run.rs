@@ -10,11 +10,12 @@ use anyhow::{Context, anyhow, bail};
 use indicatif::ProgressBar;
 use prairie_fleet::row::{self, Row};
 use prairie_fleet::study::{Shard, Study};
+use prairie_model::allocator::Allocator;
 use prairie_model::random::{Quantity, Size};
-use prairie_model::variant::{ABLATION, UnknownVariant, Variant};
 use prairie_report::write_atomically;
 use prairie_sim::workload::{SHIPPED, Workload};
 
+use crate::commands::allocators::{self, Allocators};
 use crate::{interrupt, progress};
 
 /// Simulate the servers of a fleet, each for a while after boot
@@ -38,15 +39,15 @@ pub struct Args {
     )]
     workloads: Vec<String>,
 
-    /// The systems that each server is simulated under; `ablation` stands for Contiguitas mechanism
-    /// by mechanism, beside Linux
+    /// The allocators, separated by commas, `all`, or `ablation` (Contiguitas step by step)
     #[arg(
         long,
-        value_name = "SYSTEMS",
-        value_delimiter = ',',
+        visible_alias = "allocators",
+        value_name = "NAMES",
+        value_parser = allocators::fleet,
         default_value = "linux,contiguitas"
     )]
-    systems: Vec<String>,
+    systems: Allocators,
 
     /// How many servers the fleet has
     #[arg(long, value_name = "N", default_value_t = 8)]
@@ -95,15 +96,6 @@ fn memory(text: &str) -> Result<u64, String> {
     Ok(bytes >> 12 >> 9 << 9)
 }
 
-/// The systems by name.
-fn systems(names: &[String]) -> Result<Vec<Variant>, UnknownVariant> {
-    let each = names.iter().flat_map(|name| match name.as_str() {
-        "ablation" => ABLATION.to_vec(),
-        name => vec![name],
-    });
-    each.map(str::parse).collect()
-}
-
 /// Simulates and writes.
 pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     if !(args.days > 0.0 && args.days <= 366.0) {
@@ -111,7 +103,7 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     }
     let study = Study {
         workloads: args.workloads.iter().map(|name| workload(name)).collect::<Result<_, _>>()?,
-        systems: systems(&args.systems)?,
+        systems: args.systems.0.clone(),
         memory: args.memory.clone(),
         days: args.days,
         seed: args.seed,
@@ -200,7 +192,7 @@ fn work(
 fn description(args: &Args, study: &Study) -> String {
     serde_json::json!({
         "workloads": args.workloads,
-        "systems": study.systems.iter().map(Variant::name).collect::<Vec<_>>(),
+        "systems": study.systems.iter().map(Allocator::name).collect::<Vec<_>>(),
         "servers": args.servers,
         "memory_frames": args.memory,
         "days": args.days,

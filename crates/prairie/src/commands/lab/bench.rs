@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use prairie_model::allocator::Allocator;
 use prairie_sim::bench::{self, Load, Outcome, Preset};
-use prairie_sim::machine::system::System;
+use prairie_sim::machine::scenario;
 use serde::Serialize;
 
+use crate::commands::allocators::{self, Allocators};
 use crate::commands::survey;
 use crate::view::lab as view;
 use crate::{interrupt, output, progress};
@@ -23,10 +25,10 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "x86")]
     machine: Preset,
 
-    /// The systems, separated by commas; the first is what others are compared with [default: those
-    /// of the paper, and linux]
-    #[arg(long, value_name = "SYSTEMS", value_delimiter = ',')]
-    systems: Vec<String>,
+    /// The allocators, separated by commas, or `all`; the first is the baseline [default: the
+    /// paper's and linux]
+    #[arg(long, visible_alias = "allocators", value_name = "NAMES", value_parser = allocators::simulated)]
+    systems: Option<Allocators>,
 
     /// One kernel compile at a time instead of one for each 250 MiB
     #[arg(long)]
@@ -72,15 +74,15 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.html {
         survey::directory_exists(path)?;
     }
-    let named = match args.systems.as_slice() {
-        [] => args.machine.systems().split(',').map(str::to_owned).collect(),
-        named => named.to_vec(),
+    let systems = match &args.systems {
+        Some(named) => named.clone(),
+        None => allocators::simulated(args.machine.systems()).map_err(anyhow::Error::msg)?,
     };
-    let systems = systems(&named, args.machine.scenario(1).machine.memory.0)?;
+    let systems = fitting(&systems, args.machine.scenario(1).machine.memory.0)?;
     let load = if args.light { Load::Light } else { Load::Heavy };
     let bar = progress::bar(Some(systems.len() as u64 * 5), "Simulating");
     let mut outcomes = Vec::new();
-    for system in &systems {
+    for system in systems {
         let mut tell = |what: &str| {
             bar.set_message(format!("{system}: {what}"));
             bar.inc(1);
@@ -113,17 +115,10 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The systems by name, none twice, for a machine with so many bytes of memory.
-pub fn systems(names: &[String], memory: u64) -> anyhow::Result<Vec<System>> {
-    let mut systems: Vec<System> = Vec::new();
-    for name in names {
-        let system: System = name.parse()?;
-        system.check(memory)?;
-        anyhow::ensure!(
-            systems.iter().all(|other| other.name != system.name),
-            "--systems names `{name}` twice"
-        );
-        systems.push(system);
+/// The allocators, if their options fit a machine with so many bytes of memory.
+pub fn fitting(allocators: &Allocators, memory: u64) -> anyhow::Result<&[Allocator]> {
+    for allocator in &allocators.0 {
+        scenario::check_allocator(allocator, memory)?;
     }
-    Ok(systems)
+    Ok(&allocators.0)
 }

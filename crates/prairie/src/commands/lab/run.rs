@@ -10,7 +10,8 @@ use prairie_sim::machine::scenario;
 use prairie_sim::simulate::{self, Results};
 use serde::Serialize;
 
-use super::bench::systems;
+use super::bench::fitting;
+use crate::commands::allocators::{self, Allocators};
 use crate::commands::survey;
 use crate::view::lab as view;
 use crate::{interrupt, output, progress};
@@ -24,14 +25,15 @@ pub struct Args {
     /// The scenario
     scenario: PathBuf,
 
-    /// The systems, separated by commas; the first is what others are compared with
+    /// The allocators, separated by commas, or `all`; the first is the baseline
     #[arg(
         long,
-        value_name = "SYSTEMS",
-        value_delimiter = ',',
+        visible_alias = "allocators",
+        value_name = "NAMES",
+        value_parser = allocators::simulated,
         default_value = "buddy,linux,contiguitas"
     )]
-    systems: Vec<String>,
+    systems: Allocators,
 
     /// Where chance starts, instead of the scenario's seed
     #[arg(long, value_name = "NUMBER")]
@@ -76,11 +78,11 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         std::fs::read_to_string(&args.scenario).with_context(|| format!("cannot read {path}"))?;
     let mut scenario = scenario::parse(&text).with_context(|| path.to_string())?;
     scenario.seed = args.seed.unwrap_or(scenario.seed);
-    let systems = systems(&args.systems, scenario.machine.memory.0)?;
+    let systems = fitting(&args.systems, scenario.machine.memory.0)?;
     let bar = progress::bar(Some(systems.len() as u64 * 1000), "Simulating");
     let results = simulate::run(
         &scenario,
-        &systems,
+        systems,
         &mut |system, done| bar.set_position(system as u64 * 1000 + (done * 1000.0) as u64),
         interrupted,
     );

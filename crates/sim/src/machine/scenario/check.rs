@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Display;
 
+use prairie_frames::placement::zones::Kernelcore;
+use prairie_model::allocator::Allocator;
+
 use super::{ProcessKind, Scenario};
 use prairie_model::random::Spread;
 
@@ -16,6 +19,16 @@ pub struct Invalid {
     pub value: String,
     /// What would be right.
     pub right: String,
+}
+
+/// Whether an allocator's options fit a machine of so many bytes.
+///
+/// # Errors
+/// If the movable zone would begin beyond memory.
+pub fn check_allocator(allocator: &Allocator, memory: u64) -> Result<(), Invalid> {
+    let Some(Kernelcore::Frames(frames)) = allocator.settings.kernelcore else { return Ok(()) };
+    let core = frames * 4096;
+    within(format!("kernelcore of `{}`, in bytes", allocator.name()), core, 8 << 20, memory)
 }
 
 fn refuse(key: impl Display, value: impl Display, right: impl Display) -> Result<(), Invalid> {

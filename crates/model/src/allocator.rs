@@ -1,0 +1,306 @@
+//! The allocators by name, with their options, and how to build each of them.
+//!
+//! [`ALLOCATORS`] has one entry per allocator. An [`Allocator`] is an entry with the options that
+//! a text such as `contiguitas+no-bias` or `linux@6.1` gave it.
+
+mod options;
+mod policies;
+mod registry;
+mod site;
+
+use std::fmt;
+use std::str::FromStr;
+
+use prairie_frames::placement::freebsd;
+use prairie_frames::placement::linux::{self, Modeled, RULES, Version};
+use prairie_frames::placement::lists::Division;
+use prairie_frames::placement::regions;
+use prairie_frames::placement::stepwise::Stepwise;
+use prairie_frames::placement::zones::Kernelcore;
+
+pub use options::Switch;
+pub use policies::Policies;
+pub use registry::{ALLOCATORS, Entry};
+pub use site::{Site, World, Worlds};
+
+/// The placement of any allocator.
+pub type AnyPlacement = Box<dyn Stepwise + Send>;
+
+/// Contiguitas mechanism by mechanism beside Linux, each on top of the one before: confinement with
+/// a border that stays (twice, because its size matters), resizing, bias, migration before pins,
+/// hardware; then the whole without bias, and without pressure.
+pub const ABLATION: [&str; 9] = [
+    "linux",
+    "contiguitas+fixed+no-bias+no-pin-migration",
+    "contiguitas+fixed=20%+no-bias+no-pin-migration",
+    "contiguitas+no-bias+no-pin-migration",
+    "contiguitas+no-pin-migration",
+    "contiguitas",
+    "contiguitas-hw",
+    "contiguitas+no-bias",
+    "contiguitas+no-pressure",
+];
+
+/// What options set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// Reclaim and contiguity, where somebody reclaims.
+    pub policies: Policies,
+    /// Switches of Linux's page allocator.
+    pub linux: linux::Config,
+    /// How Contiguitas is set up.
+    pub regions: regions::Config,
+    /// How FreeBSD's allocator is set up.
+    pub freebsd: freebsd::Config,
+    /// How the 2006 paper's lists divide memory.
+    pub division: Division,
+    /// Memory that `zones` keeps for the kernel.
+    pub kernelcore: Option<Kernelcore>,
+}
+
+/// An allocator with its options.
+#[derive(Clone)]
+pub struct Allocator {
+    name: String,
+    entry: &'static Entry,
+    /// What the options set.
+    pub settings: Settings,
+}
+
+/// A text that names no allocator.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnknownAllocator {
+    /// There is no such allocator.
+    #[error("`{name}`: unknown allocator{}; known are {}", suggestion(name), known())]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// It has no such option.
+    #[error("`{allocator}` has no option `{option}`; it has {known}")]
+    Option {
+        /// The allocator.
+        allocator: &'static str,
+        /// The option.
+        option: String,
+        /// The options that it has.
+        known: String,
+    },
+    /// It has no such version.
+    #[error("`{allocator}@{version}`: {reason}")]
+    Version {
+        /// The allocator.
+        allocator: &'static str,
+        /// The version.
+        version: String,
+        /// Why it cannot be had.
+        reason: String,
+    },
+    /// A list names it twice.
+    #[error("`{name}` is named twice")]
+    Twice {
+        /// The allocator with its options.
+        name: String,
+    },
+    /// It, or its option, has no place in this world.
+    #[error("`{name}`: {what} has no effect {place}")]
+    World {
+        /// The allocator with its options.
+        name: String,
+        /// The allocator or the option.
+        what: String,
+        /// Where it was asked for.
+        place: &'static str,
+    },
+}
+
+fn known() -> String {
+    ALLOCATORS.iter().map(|entry| entry.name).collect::<Vec<_>>().join(", ")
+}
+
+/// The allocator that was probably meant: at most two typing errors away.
+fn suggestion(name: &str) -> String {
+    let errors = |entry: &&Entry| strsim::damerau_levenshtein(name, entry.name);
+    match ALLOCATORS.iter().min_by_key(errors).filter(|entry| errors(entry) <= 2) {
+        Some(entry) => format!(", did you mean `{}`?", entry.name),
+        None => String::new(),
+    }
+}
+
+impl Allocator {
+    /// An allocator without options.
+    ///
+    /// # Panics
+    /// If there is none of this name; use [`str::parse`] for text from outside.
+    pub fn named(name: &str) -> Allocator {
+        name.parse().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// All allocators that run in `world`, without options, baseline first.
+    pub fn all(world: World) -> Vec<Allocator> {
+        ALLOCATORS.iter().filter(|entry| entry.worlds.has(world)).map(Allocator::plain).collect()
+    }
+
+    /// Reads a list of names: separated by commas, with spaces and in any case, `all` for every
+    /// allocator that runs in `world`, and `ablation` for [`ABLATION`].
+    ///
+    /// # Errors
+    /// If a name or an option is unknown or has no effect in `world`, or a name stands twice.
+    pub fn parse_list(text: &str, world: World) -> Result<Vec<Allocator>, UnknownAllocator> {
+        let mut list = Vec::new();
+        for name in text.split(',').map(|name| name.trim().to_ascii_lowercase()) {
+            match name.as_str() {
+                "all" => list.extend(Allocator::all(world)),
+                "ablation" => list.extend(ABLATION.map(Allocator::named)),
+                name => list.push(name.parse()?),
+            }
+        }
+        for (at, allocator) in list.iter().enumerate() {
+            allocator.check(world)?;
+            if list[..at].iter().any(|other: &Allocator| other.name == allocator.name) {
+                return Err(UnknownAllocator::Twice { name: allocator.name.clone() });
+            }
+        }
+        Ok(list)
+    }
+
+    fn plain(entry: &'static Entry) -> Allocator {
+        Allocator { name: entry.name.to_owned(), entry, settings: (entry.settings)() }
+    }
+
+    /// The name, with options.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The entry, whose name has no options.
+    pub fn entry(&self) -> &'static Entry {
+        self.entry
+    }
+
+    /// What it is and what is not modeled, in one sentence.
+    pub fn summary(&self) -> String {
+        match self.entry.not_modeled {
+            "" => self.entry.description.to_owned(),
+            missing => format!("{}; not modeled: {missing}", self.entry.description),
+        }
+    }
+
+    /// Builds its placement.
+    pub fn build(&self, site: &Site) -> AnyPlacement {
+        (self.entry.build)(&self.settings, site)
+    }
+
+    /// Whether the allocator and all its options have an effect in `world`.
+    ///
+    /// # Errors
+    /// If not, naming what has none.
+    pub fn check(&self, world: World) -> Result<(), UnknownAllocator> {
+        let place = match world {
+            World::Replay => "in a replay",
+            World::Fleet => "in a fleet",
+            World::Machine => "in the simulated machine",
+        };
+        let refuse =
+            |what: String| Err(UnknownAllocator::World { name: self.name.clone(), what, place });
+        if !self.entry.worlds.has(world) {
+            return refuse("the allocator".to_owned());
+        }
+        for option in self.name.split('+').skip(1) {
+            let name = option.split('=').next().unwrap_or_default();
+            match self.entry.switches().find(|switch| switch.name == name) {
+                Some(switch) if !switch.worlds.has(world) => {
+                    return refuse(format!("the option `{option}`"));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, option: &str) -> Result<(), UnknownAllocator> {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        let switch = self.entry.switches().find(|switch| switch.name == name);
+        let fits = |switch: &&Switch| option.contains('=') <= !switch.value.is_empty();
+        match switch.filter(fits) {
+            Some(switch) if (switch.apply)(&mut self.settings, value) => {
+                self.name = format!("{}+{option}", self.name);
+                Ok(())
+            }
+            _ => Err(UnknownAllocator::Option {
+                allocator: self.entry.name,
+                option: option.to_owned(),
+                known: match self.entry.switches().map(Switch::usage).collect::<Vec<_>>() {
+                    none if none.is_empty() => "none".to_owned(),
+                    some => some.join(", "),
+                },
+            }),
+        }
+    }
+
+    /// Sets the kernel version of `linux@VERSION`.
+    fn set_version(&mut self, text: &str) -> Result<(), UnknownAllocator> {
+        let refuse = |reason: &str| UnknownAllocator::Version {
+            allocator: self.entry.name,
+            version: text.to_owned(),
+            reason: reason.to_owned(),
+        };
+        if !self.entry.versions {
+            return Err(refuse("this allocator has no versions"));
+        }
+        let version = text.parse().map_err(|_| refuse("expected a version such as 6.1"))?;
+        if version < Version::V6_1 {
+            return Err(refuse("the oldest version is 6.1"));
+        }
+        let missing =
+            |rule: &&linux::Rule| rule.since <= version && matches!(rule.modeled, Modeled::NotYet);
+        if let Some(rule) = RULES.iter().find(missing) {
+            let reason = format!("since {} {}, which is not modeled", rule.since, rule.what);
+            return Err(refuse(&reason));
+        }
+        self.settings = Settings::linux(version);
+        self.name = format!("{}@{version}", self.entry.name);
+        Ok(())
+    }
+}
+
+impl FromStr for Allocator {
+    type Err = UnknownAllocator;
+
+    /// Reads `NAME`, `NAME@VERSION`, or either with `+OPTION`s.
+    fn from_str(text: &str) -> Result<Allocator, UnknownAllocator> {
+        let mut parts = text.split('+');
+        let head = parts.next().unwrap_or_default();
+        let (name, version) = match head.split_once('@') {
+            Some((name, version)) => (name, Some(version)),
+            None => (head, None),
+        };
+        let unknown = || UnknownAllocator::Name { name: name.to_owned() };
+        let entry = ALLOCATORS.iter().find(|entry| entry.name == name).ok_or_else(unknown)?;
+        let mut allocator = Allocator::plain(entry);
+        version.map_or(Ok(()), |version| allocator.set_version(version))?;
+        parts.try_for_each(|option| allocator.apply(option))?;
+        Ok(allocator)
+    }
+}
+
+impl PartialEq for Allocator {
+    fn eq(&self, other: &Allocator) -> bool {
+        self.entry.name == other.entry.name && self.settings == other.settings
+    }
+}
+
+impl fmt::Debug for Allocator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Allocator").field(&self.name).finish()
+    }
+}
+
+impl fmt::Display for Allocator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.name)
+    }
+}
+
+#[cfg(test)]
+mod tests;

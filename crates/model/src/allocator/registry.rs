@@ -1,0 +1,242 @@
+//! The allocators: one entry each. Replay, the simulators, `--help`, and the docs read this table.
+//!
+//! A new allocator is a placement policy in `prairie-frames` and one entry here.
+
+use prairie_frames::placement::buddy::Buddy;
+use prairie_frames::placement::classes::Classes;
+use prairie_frames::placement::freebsd::{self, FreeBsd};
+use prairie_frames::placement::linux::{self, Linux, Version};
+use prairie_frames::placement::lists::{Division, Lists};
+use prairie_frames::placement::regions::{self, Hardware, Regions};
+use prairie_frames::placement::superpageblocks::Superpageblocks;
+use prairie_frames::placement::zones::Zones;
+
+use super::options::{self, Switch};
+use super::{AnyPlacement, Policies, Settings, Site, World, Worlds};
+
+/// One allocator.
+pub struct Entry {
+    /// The name that commands and files use.
+    pub name: &'static str,
+    /// What it is, in one sentence.
+    pub description: &'static str,
+    /// What is not modeled in replay; empty if nothing is missing.
+    pub not_modeled: &'static str,
+    /// The options that it takes.
+    pub options: &'static [&'static [Switch]],
+    /// Whether it takes a kernel version (`NAME@VERSION`).
+    pub versions: bool,
+    /// Where it can run.
+    pub worlds: Worlds,
+    /// Its settings before any option.
+    pub settings: fn() -> Settings,
+    /// Builds its placement.
+    pub build: fn(&Settings, &Site) -> AnyPlacement,
+}
+
+impl Entry {
+    /// The options, one after another.
+    pub fn switches(&self) -> impl Iterator<Item = &'static Switch> {
+        self.options.iter().copied().flatten()
+    }
+}
+
+/// All allocators, baseline first.
+pub static ALLOCATORS: [Entry; 11] = [
+    Entry {
+        name: "buddy",
+        description: "one free list per order (Linux 2.6.16)",
+        not_modeled: "reclaim",
+        options: &[&options::LINUX_2_6],
+        versions: false,
+        worlds: Worlds::ALL,
+        settings: Settings::linux_2_6,
+        build: |_, site| Box::new(Buddy::new(site.layout, site.largest)),
+    },
+    Entry {
+        name: "lists",
+        description: "buddy with two lists per order, by reclaimability (2006 paper, section 5)",
+        not_modeled: "reclaim",
+        options: &[&options::LINUX_2_6, &options::LISTS],
+        versions: false,
+        worlds: Worlds::ALL,
+        settings: Settings::linux_2_6,
+        build: |s, site| Box::new(Lists::new(site.layout, site.largest, s.division)),
+    },
+    Entry {
+        name: "lists-three-way",
+        description: "lists with a third list for kernel caches",
+        not_modeled: "reclaim",
+        options: &[],
+        versions: false,
+        worlds: Worlds::PLACEMENT,
+        settings: || Settings { division: Division::ThreeWay, ..Settings::linux_2_6() },
+        build: |s, site| Box::new(Lists::new(site.layout, site.largest, s.division)),
+    },
+    Entry {
+        name: "zones",
+        description: "buddy with a zone for easily reclaimed pages (2006 paper, section 6)",
+        not_modeled: "reclaim; without kernelcore the zone is empty",
+        options: &[&options::LINUX_2_6, &options::ZONES],
+        versions: false,
+        worlds: Worlds::ALL,
+        settings: Settings::linux_2_6,
+        build: zones,
+    },
+    Entry {
+        name: "freebsd",
+        description: "FreeBSD's vm_phys: free lists of orders 0 to 12 in two pools",
+        not_modeled: "reclaim, compaction, and reservations (recordings do not name objects)",
+        options: &[&options::FREEBSD],
+        versions: false,
+        worlds: Worlds::ALL,
+        settings: Settings::freebsd,
+        build: |s, site| Box::new(FreeBsd::new(site.layout, s.freebsd)),
+    },
+    Entry {
+        name: "linux",
+        description: "pageblocks by migrate type, fallback and stealing, per-CPU lists (Linux 6.1)",
+        not_modeled: "reclaim and compaction",
+        options: &[&options::LINUX],
+        versions: true,
+        worlds: Worlds::ALL,
+        settings: || Settings::linux(Version::V6_1),
+        build: linux,
+    },
+    Entry {
+        name: "linux-defrag",
+        description: "Linux 6.15 with vm.defrag_mode: foreign pageblocks are spared",
+        not_modeled: "reclaim and compaction",
+        options: &[&options::DEFRAG, &options::LINUX],
+        versions: false,
+        worlds: Worlds::ALL,
+        settings: linux_defrag,
+        build: linux,
+    },
+    Entry {
+        name: "classes",
+        description: "trees of 64 MiB by class, reserved by CPUs (after LLFree)",
+        not_modeled: "concurrency",
+        options: &[],
+        versions: false,
+        worlds: Worlds::PLACEMENT,
+        settings: || Settings::linux(Version::V6_1),
+        build: |_, site| Box::new(Classes::new(site.layout, Default::default())),
+    },
+    Entry {
+        name: "contiguitas",
+        description: "two regions that never mix, with a moving border",
+        not_modeled: "compaction of the movable region; recordings without pins",
+        options: &[&options::CONTIGUITAS],
+        versions: false,
+        worlds: Worlds::ALL,
+        settings: || Settings::linux(Version::V6_1),
+        build: contiguitas,
+    },
+    Entry {
+        name: "contiguitas-hw",
+        description: "contiguitas with hardware that migrates unmovable pages",
+        not_modeled: "the hardware's timing",
+        options: &[&options::CONTIGUITAS],
+        versions: false,
+        worlds: Worlds::PLACEMENT,
+        settings: contiguitas_hw,
+        build: contiguitas,
+    },
+    Entry {
+        name: "superpageblocks",
+        description: "gigabytes kept clean of unmovable memory (proposed to Linux in 2026)",
+        not_modeled: "per-CPU lists and reclaim",
+        options: &[],
+        versions: false,
+        worlds: Worlds::ALL,
+        settings: Settings::without_compaction,
+        build: |_, site| Box::new(Superpageblocks::new(site.layout, Default::default())),
+    },
+];
+
+impl Settings {
+    /// Linux 2.6.16.
+    fn linux_2_6() -> Settings {
+        Settings { policies: Policies::LINUX_2_6, ..Settings::linux(Version::V6_1) }
+    }
+
+    /// Linux of one release.
+    pub(super) fn linux(version: Version) -> Settings {
+        Settings {
+            policies: Policies::LINUX_6_1,
+            linux: linux::Config::of(version),
+            regions: regions::Config::default(),
+            freebsd: freebsd::Config::default(),
+            division: Division::TwoWay,
+            kernelcore: None,
+        }
+    }
+
+    /// Reclaim of Linux 6.1 without its compaction.
+    fn without_compaction() -> Settings {
+        Settings { policies: Policies::WITHOUT_COMPACTION, ..Settings::linux(Version::V6_1) }
+    }
+
+    /// Refault distances and khugepaged are Linux's own, and so are huge pages at the first fault:
+    /// FreeBSD's come from reservations whose pages are all in use.
+    fn freebsd() -> Settings {
+        let policies = Policies {
+            workingset: false,
+            huge_pages: false,
+            khugepaged: false,
+            ..Policies::WITHOUT_COMPACTION
+        };
+        Settings { policies, ..Settings::linux(Version::V6_1) }
+    }
+}
+
+fn linux_defrag() -> Settings {
+    let mut settings = Settings::linux(Version::V6_15);
+    settings.policies.defrag_mode = true;
+    settings.linux.defrag_mode = true;
+    settings
+}
+
+fn contiguitas_hw() -> Settings {
+    let mut settings = Settings::linux(Version::V6_1);
+    settings.regions.hardware = Some(Hardware::default());
+    settings
+}
+
+fn contiguitas(settings: &Settings, site: &Site) -> AnyPlacement {
+    Box::new(Regions::new(site.layout, settings.regions.clone()))
+}
+
+/// The layout of a simulated machine has the zone for easily reclaimed pages already.
+fn zones(settings: &Settings, site: &Site) -> AnyPlacement {
+    match site.world {
+        World::Machine => Box::new(Buddy::new(site.layout, site.largest)),
+        _ => {
+            let kernelcore = settings.kernelcore.or(site.kernelcore);
+            Box::new(Zones::new(site.layout, site.largest, kernelcore))
+        }
+    }
+}
+
+/// Linux with per-CPU lists of the size that the machine gives them. A simulated machine ends
+/// watermark boosts itself, when its kswapd has reclaimed enough.
+fn linux(settings: &Settings, site: &Site) -> AnyPlacement {
+    let watermark_boost_factor = match settings.linux.watermark_boost_factor {
+        0 => 0,
+        default => site.watermark_boost_factor.unwrap_or(default),
+    };
+    let config = linux::Config {
+        cpus_per_node: site.cpus_per_node,
+        watermark_boost_factor,
+        keep_boost: site.world == World::Machine,
+        ..settings.linux
+    };
+    let mut linux = Linux::new(site.layout, config);
+    for (zone, pageset) in site.pagesets.iter().enumerate() {
+        if let Some(pageset) = pageset {
+            linux.set_pageset(zone, *pageset);
+        }
+    }
+    Box::new(linux)
+}

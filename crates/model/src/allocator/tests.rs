@@ -1,0 +1,100 @@
+use prairie_frames::placement::zones::Kernelcore;
+
+use super::*;
+
+fn parsed(text: &str) -> Allocator {
+    text.parse().unwrap()
+}
+
+#[test]
+fn each_step_of_the_ablation_adds_to_the_one_before() {
+    let variants = ABLATION.map(parsed);
+    for (variant, name) in variants.iter().zip(ABLATION) {
+        assert_eq!(variant.name(), name);
+        variant.check(World::Fleet).unwrap();
+    }
+    for pair in variants.windows(2) {
+        assert_ne!(pair[0], pair[1]);
+    }
+    assert_eq!(variants[2].settings.regions.initial_per_1024, 204);
+}
+
+#[test]
+fn names_and_options() {
+    let zones = parsed("zones+kernelcore=1024M+linear");
+    assert_eq!(zones.settings.kernelcore, Some(Kernelcore::Frames(1 << 18)));
+    assert!(zones.settings.policies.linear_reclaim);
+    assert_eq!(zones.name(), "zones+kernelcore=1024M+linear");
+    let linux = parsed("linux+no-boost+no-kcompactd").settings;
+    assert!(!linux.policies.boost && !linux.policies.kcompactd && linux.policies.compaction);
+    assert_eq!(linux.linux.watermark_boost_factor, 0);
+    for entry in &ALLOCATORS {
+        assert_eq!(parsed(entry.name).name(), entry.name);
+    }
+}
+
+#[test]
+fn every_switch_without_a_value_changes_something() {
+    for entry in &ALLOCATORS {
+        for switch in entry.switches().filter(|switch| switch.value.is_empty()) {
+            let with = parsed(&format!("{}+{}", entry.name, switch.name));
+            assert_ne!(with, parsed(entry.name), "{}+{}", entry.name, switch.name);
+        }
+    }
+}
+
+#[test]
+fn versions_of_linux() {
+    assert_eq!(parsed("linux@6.1").settings, parsed("linux").settings);
+    assert_eq!(parsed("linux@6.1+no-boost").name(), "linux@6.1+no-boost");
+    for (wrong, reason) in [
+        ("linux@6.12", "per-CPU lists"),
+        ("linux@5.4", "oldest"),
+        ("linux@six", "expected a version"),
+        ("buddy@6.1", "no versions"),
+    ] {
+        let error = wrong.parse::<Allocator>().unwrap_err().to_string();
+        assert!(error.contains(wrong) && error.contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn what_is_no_allocator_is_refused() {
+    let error = "lunix".parse::<Allocator>().unwrap_err().to_string();
+    assert!(
+        error.contains("did you mean `linux`?") && error.contains("superpageblocks"),
+        "{error}"
+    );
+    for wrong in ["linux+fixed", "contiguitas+fixed=0%", "contiguitas+fixed=9", "linux+no-pcp=1"] {
+        let error = wrong.parse::<Allocator>().unwrap_err().to_string();
+        assert!(error.contains("has no option") && !error.contains('\n'), "{error}");
+    }
+    let error = "buddy+kernelcore=1G".parse::<Allocator>().unwrap_err().to_string();
+    assert_eq!(error, "`buddy` has no option `kernelcore=1G`; it has linear, drain");
+    assert!("".parse::<Allocator>().is_err());
+}
+
+#[test]
+fn lists_of_names() {
+    let names = |text: &str, world| -> Vec<String> {
+        let list = Allocator::parse_list(text, world).unwrap();
+        list.iter().map(|allocator| allocator.name().to_owned()).collect()
+    };
+    assert_eq!(
+        names("Buddy, linux ,CONTIGUITAS", World::Replay),
+        ["buddy", "linux", "contiguitas"]
+    );
+    assert_eq!(names("all", World::Replay).len(), ALLOCATORS.len());
+    assert_eq!(names("all", World::Machine).len(), 8);
+    assert_eq!(names("ablation", World::Fleet), ABLATION);
+    let error = Allocator::parse_list("linux,buddy,Linux", World::Replay).unwrap_err().to_string();
+    assert_eq!(error, "`linux` is named twice");
+    for (text, world) in [
+        ("linux+no-kcompactd", World::Replay),
+        ("buddy+linear", World::Fleet),
+        ("classes", World::Machine),
+    ] {
+        let error = Allocator::parse_list(text, world).unwrap_err().to_string();
+        assert!(error.contains("no effect") && error.contains(text), "{error}");
+    }
+}

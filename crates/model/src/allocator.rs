@@ -11,6 +11,7 @@ mod site;
 use std::fmt;
 use std::str::FromStr;
 
+use prairie_frames::placement::Placement;
 use prairie_frames::placement::freebsd;
 use prairie_frames::placement::linux::{self, Modeled, RULES, Version};
 use prairie_frames::placement::lists::Division;
@@ -20,11 +21,14 @@ use prairie_frames::placement::zones::Kernelcore;
 
 pub use options::Switch;
 pub use policies::Policies;
-pub use registry::{ALLOCATORS, Entry};
+pub use registry::{ALLOCATORS, Build, Entry};
 pub use site::{Site, World, Worlds};
 
 /// The placement of any allocator.
-pub type AnyPlacement = Box<dyn Stepwise + Send>;
+pub type AnyPlacement = Box<dyn Placement + Send>;
+
+/// The placement of any allocator that a machine with reclaim can drive.
+pub type AnyStepwise = Box<dyn Stepwise + Send>;
 
 /// Contiguitas mechanism by mechanism beside Linux, each on top of the one before: confinement with
 /// a border that stays (twice, because its size matters), resizing, bias, migration before pins,
@@ -164,7 +168,8 @@ impl Allocator {
         Ok(list)
     }
 
-    fn plain(entry: &'static Entry) -> Allocator {
+    /// An allocator without options, of an entry that need not be in [`ALLOCATORS`].
+    pub fn plain(entry: &'static Entry) -> Allocator {
         Allocator { name: entry.name.to_owned(), entry, settings: (entry.settings)() }
     }
 
@@ -188,7 +193,18 @@ impl Allocator {
 
     /// Builds its placement.
     pub fn build(&self, site: &Site) -> AnyPlacement {
-        (self.entry.build)(&self.settings, site)
+        match self.entry.build {
+            Build::Placement(build) => build(&self.settings, site),
+            Build::Stepwise(build) => build(&self.settings, site),
+        }
+    }
+
+    /// Builds its placement for a machine with reclaim; `None` if it cannot be driven that way.
+    pub fn build_stepwise(&self, site: &Site) -> Option<AnyStepwise> {
+        match self.entry.build {
+            Build::Placement(_) => None,
+            Build::Stepwise(build) => Some(build(&self.settings, site)),
+        }
     }
 
     /// Whether the allocator and all its options have an effect in `world`.

@@ -158,7 +158,8 @@ impl Machine {
             watermark_boost_factor: Some(scenario.vm.watermark_boost_factor),
             ..Site::new(&layout, World::Machine)
         };
-        let placement = Placed::from(system.build(&site));
+        let placement =
+            Placed::from(system.build_stepwise(&site).expect("an allocator of this world"));
         let node_of: Vec<usize> =
             layout.zones().iter().map(|zone| usize::from(zone.span.node)).collect();
         let lists = if system.settings.policies.node_lru {

@@ -12,7 +12,7 @@ use prairie_frames::placement::superpageblocks::Superpageblocks;
 use prairie_frames::placement::zones::Zones;
 
 use super::options::{self, Switch};
-use super::{AnyPlacement, Policies, Settings, Site, World, Worlds};
+use super::{AnyPlacement, AnyStepwise, Policies, Settings, Site, World, Worlds};
 
 /// One allocator.
 pub struct Entry {
@@ -31,7 +31,15 @@ pub struct Entry {
     /// Its settings before any option.
     pub settings: fn() -> Settings,
     /// Builds its placement.
-    pub build: fn(&Settings, &Site) -> AnyPlacement,
+    pub build: Build,
+}
+
+/// How a placement is built.
+pub enum Build {
+    /// A policy that places and frees, which is all that a replay asks of it.
+    Placement(fn(&Settings, &Site) -> AnyPlacement),
+    /// A policy that a machine with reclaim can drive, too.
+    Stepwise(fn(&Settings, &Site) -> AnyStepwise),
 }
 
 impl Entry {
@@ -51,7 +59,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::ALL,
         settings: Settings::linux_2_6,
-        build: |_, site| Box::new(Buddy::new(site.layout, site.largest)),
+        build: Build::Stepwise(|_, site| Box::new(Buddy::new(site.layout, site.largest))),
     },
     Entry {
         name: "lists",
@@ -61,7 +69,9 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::ALL,
         settings: Settings::linux_2_6,
-        build: |s, site| Box::new(Lists::new(site.layout, site.largest, s.division)),
+        build: Build::Stepwise(|s, site| {
+            Box::new(Lists::new(site.layout, site.largest, s.division))
+        }),
     },
     Entry {
         name: "lists-three-way",
@@ -71,7 +81,9 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::PLACEMENT,
         settings: || Settings { division: Division::ThreeWay, ..Settings::linux_2_6() },
-        build: |s, site| Box::new(Lists::new(site.layout, site.largest, s.division)),
+        build: Build::Stepwise(|s, site| {
+            Box::new(Lists::new(site.layout, site.largest, s.division))
+        }),
     },
     Entry {
         name: "zones",
@@ -81,7 +93,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::ALL,
         settings: Settings::linux_2_6,
-        build: zones,
+        build: Build::Stepwise(zones),
     },
     Entry {
         name: "freebsd",
@@ -91,7 +103,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::ALL,
         settings: Settings::freebsd,
-        build: |s, site| Box::new(FreeBsd::new(site.layout, s.freebsd)),
+        build: Build::Stepwise(|s, site| Box::new(FreeBsd::new(site.layout, s.freebsd))),
     },
     Entry {
         name: "linux",
@@ -101,7 +113,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: true,
         worlds: Worlds::ALL,
         settings: || Settings::linux(Version::V6_1),
-        build: linux,
+        build: Build::Stepwise(linux),
     },
     Entry {
         name: "linux-defrag",
@@ -111,7 +123,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::ALL,
         settings: linux_defrag,
-        build: linux,
+        build: Build::Stepwise(linux),
     },
     Entry {
         name: "classes",
@@ -121,7 +133,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::PLACEMENT,
         settings: || Settings::linux(Version::V6_1),
-        build: |_, site| Box::new(Classes::new(site.layout, Default::default())),
+        build: Build::Placement(|_, site| Box::new(Classes::new(site.layout, Default::default()))),
     },
     Entry {
         name: "contiguitas",
@@ -131,7 +143,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::ALL,
         settings: || Settings::linux(Version::V6_1),
-        build: contiguitas,
+        build: Build::Stepwise(contiguitas),
     },
     Entry {
         name: "contiguitas-hw",
@@ -141,7 +153,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::PLACEMENT,
         settings: contiguitas_hw,
-        build: contiguitas,
+        build: Build::Stepwise(contiguitas),
     },
     Entry {
         name: "superpageblocks",
@@ -151,7 +163,9 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::ALL,
         settings: Settings::without_compaction,
-        build: |_, site| Box::new(Superpageblocks::new(site.layout, Default::default())),
+        build: Build::Stepwise(|_, site| {
+            Box::new(Superpageblocks::new(site.layout, Default::default()))
+        }),
     },
 ];
 
@@ -191,6 +205,13 @@ impl Settings {
     }
 }
 
+impl Default for Settings {
+    /// Those of Linux 6.1.
+    fn default() -> Settings {
+        Settings::linux(Version::V6_1)
+    }
+}
+
 fn linux_defrag() -> Settings {
     let mut settings = Settings::linux(Version::V6_15);
     settings.policies.defrag_mode = true;
@@ -204,12 +225,12 @@ fn contiguitas_hw() -> Settings {
     settings
 }
 
-fn contiguitas(settings: &Settings, site: &Site) -> AnyPlacement {
+fn contiguitas(settings: &Settings, site: &Site) -> AnyStepwise {
     Box::new(Regions::new(site.layout, settings.regions.clone()))
 }
 
 /// The layout of a simulated machine has the zone for easily reclaimed pages already.
-fn zones(settings: &Settings, site: &Site) -> AnyPlacement {
+fn zones(settings: &Settings, site: &Site) -> AnyStepwise {
     match site.world {
         World::Machine => Box::new(Buddy::new(site.layout, site.largest)),
         _ => {
@@ -221,7 +242,7 @@ fn zones(settings: &Settings, site: &Site) -> AnyPlacement {
 
 /// Linux with per-CPU lists of the size that the machine gives them. A simulated machine ends
 /// watermark boosts itself, when its kswapd has reclaimed enough.
-fn linux(settings: &Settings, site: &Site) -> AnyPlacement {
+fn linux(settings: &Settings, site: &Site) -> AnyStepwise {
     let watermark_boost_factor = match settings.linux.watermark_boost_factor {
         0 => 0,
         default => site.watermark_boost_factor.unwrap_or(default),

@@ -8,7 +8,7 @@ use prairie_frames::placement::linux::Linux;
 use prairie_frames::placement::regions::Regions;
 use prairie_frames::placement::stepwise::Stepwise;
 use prairie_frames::placement::superpageblocks::Superpageblocks;
-use prairie_model::allocator::AnyPlacement;
+use prairie_model::allocator::AnyStepwise;
 
 /// One of the placements that a machine can run. Linux's compaction asks more of a placement than
 /// most have to give ([`Compactable`](prairie_frames::compaction::Compactable)).
@@ -22,11 +22,11 @@ pub enum Placed {
     /// Gigabytes clean or tainted.
     Superpageblocks(Box<Superpageblocks>),
     /// Any other: the machine knows no upkeep of its own for it.
-    Other(AnyPlacement),
+    Other(AnyStepwise),
 }
 
-impl From<AnyPlacement> for Placed {
-    fn from(placement: AnyPlacement) -> Placed {
+impl From<AnyStepwise> for Placed {
+    fn from(placement: AnyStepwise) -> Placed {
         let any: &dyn Any = &*placement;
         if any.is::<Linux>() {
             Placed::Linux(own(placement))
@@ -43,7 +43,7 @@ impl From<AnyPlacement> for Placed {
 }
 
 /// A placement as the type that it is.
-fn own<P: Stepwise>(placement: AnyPlacement) -> Box<P> {
+fn own<P: Stepwise>(placement: AnyStepwise) -> Box<P> {
     let any: Box<dyn Any> = placement;
     any.downcast().expect("the type was just looked up")
 }

@@ -39,7 +39,7 @@ fn stress(systems: Vec<Allocator>) -> Outcome {
     println!("system               million events    CPU s   million/s   ns an event");
     for system in &systems {
         let (seconds, events) = timed(|| {
-            let ran = bench::stress(Preset::X86, Load::Heavy, 1, &system, &AtomicBool::new(false));
+            let ran = bench::stress(Preset::X86, Load::Heavy, 1, system, &AtomicBool::new(false));
             ran.expect("the preset makes a machine").expect("nobody cancels").1
         });
         print_rate(system.name(), seconds, events);

@@ -12,9 +12,9 @@ pub fn table(output: &str, after: &str, skip: usize) -> Result<Table> {
         return Err(anyhow!("the output has no line with `{after}`"));
     }
     let rest: Vec<&str> = lines.collect();
-    let blocks = rest.split(|line| !line.starts_with('|')).filter(|block| block.len() > 2);
-    let block = blocks.skip(skip).next();
-    let block = block.ok_or_else(|| anyhow!("the output has no Markdown table there"))?;
+    let mut blocks = rest.split(|line| !line.starts_with('|')).filter(|block| block.len() > 2);
+    let block =
+        blocks.nth(skip).ok_or_else(|| anyhow!("the output has no Markdown table there"))?;
     let columns = cells(block[0]).iter().map(|name| Column::plain(name)).collect();
     let rows = block[2..].iter().map(|line| cells(line).into_iter().map(Value::from).collect());
     Ok(Table { columns, rows: rows.collect() })

@@ -9,6 +9,9 @@ use crate::guard::{Guard, History};
 use crate::observation::Observation;
 use crate::profile::Profile;
 
+/// Decides whether a guard blocks reclaim, from what was observed now and before.
+pub type Check = fn(&Profile, &History, &Observation) -> Option<Guard>;
+
 /// One term of pressure.
 #[derive(Clone, Copy, Debug)]
 pub struct Signal {
@@ -21,7 +24,7 @@ pub struct Signal {
     /// The pressure of a period, as a share of its wall time (1.0 is all of it).
     pub share: fn(&Period<'_>) -> f64,
     /// Blocks reclaim because of this signal alone, whatever its share of pressure.
-    pub guard: Option<fn(&Profile, &History, &Observation) -> Option<Guard>>,
+    pub guard: Option<Check>,
 }
 
 /// A file of a cgroup with the counters of a signal.

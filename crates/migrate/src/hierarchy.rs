@@ -17,11 +17,8 @@ use crate::contention::Queue;
 use crate::geometry::{Any, Geometry};
 use crate::lru::{Place, Slot};
 use crate::mesh::Mesh;
-use crate::params::{LINE_BYTES, Params};
+use crate::params::{LINE_BYTES, MAX_ENTRIES, Params};
 use crate::protocol::table::Table;
-
-/// Most entries that the metadata table can have.
-pub const MAX_ENTRIES: usize = 64;
 
 /// What happened, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -19,6 +19,9 @@ pub const DEFAULT_MACHINE: &str = include_str!("../machines/skylake-sp.toml");
 /// Bytes of a cache line.
 pub const LINE_BYTES: u64 = 64;
 
+/// Maximum entries of the metadata table.
+pub const MAX_ENTRIES: usize = 64;
+
 /// Bytes of a base page.
 pub const PAGE_BYTES: u64 = 4096;
 
@@ -342,7 +345,7 @@ impl Params {
             ("walker.pdpte_entries", self.walker.pdpte_entries, 1, 1024),
             ("walker.pml4_entries", self.walker.pml4_entries, 1, 1024),
             ("walker.parallel", self.walker.parallel, 1, 64),
-            ("migration.entries", self.migration.entries, 1, crate::hierarchy::MAX_ENTRIES as u64),
+            ("migration.entries", self.migration.entries, 1, MAX_ENTRIES as u64),
             ("migration.lines_in_flight", self.migration.lines_in_flight, 1, 64),
         ] {
             if !(low..=high).contains(&value) {

@@ -7,7 +7,7 @@ use crate::signal::{Signal, memory};
 use std::time::Duration;
 
 /// The first closed guard that concerns the observation as such, before anything is computed.
-pub fn closed(
+pub fn blocking(
     signals: &[Signal],
     profile: &Profile,
     history: &History,

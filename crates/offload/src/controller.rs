@@ -10,9 +10,9 @@ use serde::Serialize;
 
 use crate::ageing::{Ageing, Means, Step};
 use crate::conditions;
-use crate::debt::Debt;
 use crate::guard::{Guard, History};
 use crate::observation::{Idle, Observation};
+use crate::over_reclaim::OverReclaim;
 use crate::pressure::Pressure;
 use crate::profile::Profile;
 use crate::returns::Returns;
@@ -23,17 +23,17 @@ use crate::signal::{Period, SIGNALS, Signal};
 const PAGE: u64 = 4096;
 
 /// Counters are read at least this often.
-const LONGEST_REST: Duration = Duration::from_secs(60);
+const MAX_REST: Duration = Duration::from_secs(60);
 
 /// A container that has grown or shrunk by less stands still: half of what the kernel charges to a
 /// CPU at once.
-const STILL_BYTES: u64 = 32 * PAGE;
+const STEADY_BYTES: u64 = 32 * PAGE;
 
 /// Periods that a container that stays calm is looked at once in.
-pub const MOST_PERIODS: u32 = 4;
+pub const MAX_SAMPLING_PERIODS: u32 = 4;
 
 /// A container that lies about its age is asked for at most so many times the profile's.
-const MOST_PATIENCE: u32 = 8;
+const MAX_MIN_AGE_FACTOR: u32 = 8;
 
 /// What a controller says about one period.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -83,7 +83,7 @@ pub struct Controller {
     /// Whether the world can take page cache alone.
     file_only: bool,
     ageing: Ageing,
-    debt: Debt,
+    over_reclaim: OverReclaim,
     returns: Returns,
     past: Option<History>,
     asked_bytes: u64,
@@ -103,7 +103,7 @@ impl Controller {
             return_cost: cost,
             file_only,
             ageing: Ageing::new(means, profile.min_age),
-            debt: Debt::default(),
+            over_reclaim: OverReclaim::default(),
             returns: Returns::default(),
             past: None,
             asked_bytes: 0,
@@ -185,8 +185,8 @@ impl Controller {
         nothing_asked
             && self.takes_nothing(now)
             && totals(now) == totals(counted)
-            && now.current_bytes.abs_diff(counted.current_bytes) < STILL_BYTES
-            && now.at.checked_sub(counted.at).is_some_and(|passed| passed < LONGEST_REST)
+            && now.current_bytes.abs_diff(counted.current_bytes) < STEADY_BYTES
+            && now.at.checked_sub(counted.at).is_some_and(|passed| passed < MAX_REST)
     }
 
     /// Nothing will be taken before, and nothing done about age, of a container that looks like
@@ -252,12 +252,12 @@ impl Controller {
             governing: pressure.governing(),
             ..self.nothing()
         };
-        decision.guard = conditions::closed(self.signals, &self.profile, &past, &idle_at);
+        decision.guard = conditions::blocking(self.signals, &self.profile, &past, &idle_at);
         decision.ageing = self.age(&decision.guard, now);
         if decision.guard.is_none() {
             self.allow(&past, &idle_at, periods, &mut decision);
         }
-        decision.owed_bytes = self.debt.owed_bytes();
+        decision.owed_bytes = self.over_reclaim.owed_bytes();
         decision.min_age = self.min_age;
         decision.cache_hides_anon = cache_hides_anon(now);
         self.asked_bytes = decision.reclaim.map_or(0, |reclaim| reclaim.bytes);
@@ -287,13 +287,13 @@ impl Controller {
         let senpai = &self.profile.senpai;
         let is_one_step =
             |periods: &u32| senpai.reclaim_ratio * f64::from(*periods) <= senpai.max_step;
-        let most = (self.periods * 2).min(MOST_PERIODS);
+        let most = (self.periods * 2).min(MAX_SAMPLING_PERIODS);
         (1..=most).rev().find(is_one_step).unwrap_or(1)
     }
 
     fn is_calm(&self, decision: &Decision) -> bool {
         let gives =
-            decision.reclaim.is_some() || matches!(decision.guard, Some(Guard::Debt { .. }));
+            decision.reclaim.is_some() || matches!(decision.guard, Some(Guard::OverReclaim { .. }));
         gives && decision.governing.1 <= self.profile.senpai.threshold / 2.0
     }
 
@@ -340,10 +340,10 @@ impl Controller {
         0.5 * past.scanned_per_page + 0.5 * scanned as f64 / taken_pages.max(1) as f64
     }
 
-    /// Debt, idle memory and returns, brought up to date.
+    /// OverReclaim, idle memory and returns, brought up to date.
     fn count(&mut self, past: &mut History, now: &Observation, taken_pages: u64, returned: u64) {
         let taken_bytes = taken_pages.saturating_mul(PAGE);
-        self.debt = self.debt.after(self.asked_bytes, taken_bytes);
+        self.over_reclaim = self.over_reclaim.after(self.asked_bytes, taken_bytes);
         self.ageing.taken(taken_bytes);
         self.returns.count(now.at, taken_pages, returned);
         if !self.returns.exceed(self.profile.return_limit) {
@@ -352,7 +352,7 @@ impl Controller {
         let (taken, returned) = self.returns.totals();
         past.returning = Some((returned, taken, now.at + self.profile.hold));
         self.returns.clear();
-        self.min_age = (self.min_age * 2).min(self.profile.min_age * MOST_PATIENCE);
+        self.min_age = (self.min_age * 2).min(self.profile.min_age * MAX_MIN_AGE_FACTOR);
         self.ageing.renew(self.min_age);
     }
 
@@ -395,8 +395,8 @@ impl Controller {
         let each = profile.senpai.reclaim_bytes(now.current_bytes, pressure);
         let allowance = each * u64::from(periods);
         decision.allowance_bytes = allowance;
-        let (debt, ask) = self.debt.pay(allowance);
-        self.debt = debt;
+        let (over_reclaim, ask) = self.over_reclaim.pay(allowance);
+        self.over_reclaim = over_reclaim;
         decision.guard = conditions::no_target(profile, now, self.file_only, past.scanned_per_page);
         if decision.guard.is_some() {
             return;
@@ -413,7 +413,7 @@ impl Controller {
             // There is no page cache to take in its stead.
             _ if file_only => blocked,
             _ if allowance == 0 => Some(Guard::Pressure),
-            _ if ask == 0 => Some(Guard::Debt { owed_bytes: debt.owed_bytes() }),
+            _ if ask == 0 => Some(Guard::OverReclaim { owed_bytes: over_reclaim.owed_bytes() }),
             _ => Some(Guard::Tiny),
         };
         if decision.guard.is_none() {

@@ -18,13 +18,13 @@ use std::time::Duration;
 use crate::ageing::{Means, Step};
 use crate::budget::WriteBudget;
 use crate::config::Config;
-use crate::controller::{Decision, MOST_PERIODS};
+use crate::controller::{Decision, MAX_SAMPLING_PERIODS};
 use crate::guard::Guard;
 use crate::log::{Log, Verbosity};
 use crate::observation::{Idle, Observation, Room};
 use crate::series::Series;
 use crate::status::Shared;
-use crate::world::cgroup::Trouble;
+use crate::world::cgroup::CgroupError;
 use crate::world::discover::Walked;
 use crate::world::fault_alarm::FaultAlarm;
 use crate::world::file::{Buffer, is_gone};
@@ -36,7 +36,7 @@ use crate::world::reclaim::{Outcome, Work};
 use crate::world::return_cost;
 use crate::world::workers::{Done, Job, Workers};
 use container::Container;
-use lines::Decided;
+use lines::DecisionLine;
 
 /// The host's own files are read no more often than this.
 const HOST_EVERY: Duration = Duration::from_secs(5);
@@ -195,7 +195,7 @@ impl Daemon {
             let container = &self.containers[at];
             let period = container.controller.profile().period;
             // Overdue, or so far ahead that the clock must have gone back.
-            if now >= container.due || container.due > now + period * (MOST_PERIODS + 1) {
+            if now >= container.due || container.due > now + period * (MAX_SAMPLING_PERIODS + 1) {
                 self.step(at, now);
                 let container = &mut self.containers[at];
                 // A series is a record of every period.
@@ -224,7 +224,7 @@ impl Daemon {
     pub fn stop(mut self) -> io::Result<()> {
         // First the requests under way, which may hold a lease.
         drop(std::mem::replace(&mut self.workers, Workers::new(0)?));
-        self.leases.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).give_back_all();
+        self.leases.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).restore_all();
         self.series.take().map_or(Ok(()), Series::finish)
     }
 
@@ -246,7 +246,7 @@ impl Daemon {
                 self.status.lock().cgroups[at].trouble = "the host's swap cannot be read".into();
                 return;
             }
-            Err(Trouble::Gone) => {
+            Err(CgroupError::Gone) => {
                 self.next_discovery = Duration::ZERO;
                 return;
             }
@@ -272,7 +272,7 @@ impl Daemon {
     }
 
     /// Looks at a container, no closer than it has to. Nothing where the host cannot be looked at.
-    fn look(&mut self, at: usize, now: Duration) -> Result<Option<Observation>, Trouble> {
+    fn look(&mut self, at: usize, now: Duration) -> Result<Option<Observation>, CgroupError> {
         let container = &self.containers[at];
         if container.controller.means() == Means::Generations && !container.is_settled(now) {
             // Each container takes at most once between two looks, so no figure is older than its
@@ -306,7 +306,7 @@ impl Daemon {
         }
     }
 
-    /// Hands in the jobs of a decision; returns the bytes that are asked for.
+    /// Access in the jobs of a decision; returns the bytes that are asked for.
     fn act(&mut self, at: usize, decision: &Decision) -> u64 {
         let container = &mut self.containers[at];
         let proc = &self.setting.host.paths.proc;
@@ -355,7 +355,7 @@ impl Daemon {
             false => Verbosity::All,
         };
         // A reader of the log that is slow must not hold up those who ask for the status.
-        let line = Decided { container, decision, dry_run: self.setting.dry_run };
+        let line = DecisionLine { container, decision, dry_run: self.setting.dry_run };
         self.setting.log.say(verbosity, &line);
         let mut status = self.status.lock();
         let entry = &mut status.cgroups[at];

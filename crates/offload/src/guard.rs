@@ -87,7 +87,7 @@ pub enum Guard {
     /// Pressure is at or above the threshold: the formula itself says nothing.
     Pressure,
     /// More was taken before than was asked for; that is worked off.
-    Debt {
+    OverReclaim {
         /// What is owed.
         owed_bytes: u64,
     },
@@ -118,7 +118,7 @@ impl Guard {
             Guard::Ageing => "ageing",
             Guard::NothingIdle => "nothing-idle",
             Guard::Pressure => "pressure",
-            Guard::Debt { .. } => "debt",
+            Guard::OverReclaim { .. } => "over-reclaim",
             Guard::Tiny => "tiny",
             Guard::Busy => "busy",
         }
@@ -170,7 +170,7 @@ impl fmt::Display for Guard {
             Guard::Ageing => f.write_str("measuring ages"),
             Guard::NothingIdle => f.write_str("nothing has been idle for long enough"),
             Guard::Pressure => f.write_str("pressure at its threshold"),
-            Guard::Debt { owed_bytes } => {
+            Guard::OverReclaim { owed_bytes } => {
                 write!(f, "more was taken than asked, {:.1} MiB to work off", mib(owed_bytes))
             }
             Guard::Tiny => f.write_str("less than a page to take"),

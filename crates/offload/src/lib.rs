@@ -2,7 +2,7 @@
 //!
 //! The first half **decides**: [`controller`] is one container's controller, made of the paper's
 //! formula ([`senpai`]), a pressure of three terms ([`pressure`]), [`guard`]s, [`ageing`],
-//! [`debt`] and [`returns`]; [`g_swap`], [`senpai_py`] and [`oomd`] are other tools' laws, for
+//! [`over_reclaim`] and [`returns`]; [`g_swap`], [`senpai_py`] and [`oomd`] are other tools' laws, for
 //! comparison. None of it has a clock or touches a file.
 //!
 //! The second half **acts**: [`world`] is cgroup v2 and the kernel's means, [`daemon`] drives the
@@ -18,13 +18,13 @@ pub mod config;
 pub mod controller;
 pub mod counter;
 pub mod daemon;
-pub mod debt;
 pub mod g_swap;
 pub mod guard;
 pub mod log;
 pub mod notify;
 pub mod observation;
 pub mod oomd;
+pub mod over_reclaim;
 pub mod pressure;
 pub mod profile;
 pub mod returns;

@@ -30,7 +30,7 @@ impl Default for Oomd {
 
 /// What it looks at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Seen {
+pub struct OomdObservation {
     /// `memory.current`.
     pub current_bytes: u64,
     /// Page cache on both lists.
@@ -47,7 +47,7 @@ pub struct Seen {
 
 impl Oomd {
     /// Bytes to reclaim in this interval.
-    pub fn reclaim_bytes(&self, seen: &Seen) -> u64 {
+    pub fn reclaim_bytes(&self, seen: &OomdObservation) -> u64 {
         let average = |stall: Stall| stall.avg10.max(stall.avg60);
         if average(seen.memory) >= self.gate || average(seen.io) >= self.gate {
             return 0;
@@ -70,13 +70,13 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn seen() -> Seen {
-        Seen {
+    fn seen() -> OomdObservation {
+        OomdObservation {
             current_bytes: 500 * MIB,
             file_bytes: 100 * MIB,
             anon_bytes: 400 * MIB,
             swap: (1024 * MIB, 1024 * MIB),
-            ..Seen::default()
+            ..OomdObservation::default()
         }
     }
 
@@ -84,9 +84,9 @@ mod tests {
     fn one_per_cent_above_the_floor() {
         let law = Oomd::default();
         assert_eq!(law.reclaim_bytes(&seen()), 4 * MIB);
-        let without_swap = Seen { swap: (0, 0), ..seen() };
+        let without_swap = OomdObservation { swap: (0, 0), ..seen() };
         assert_eq!(law.reclaim_bytes(&without_swap), 0, "100 MiB of file is the floor's own");
-        let nearly_full = Seen { swap: (1000 * MIB, 200 * MIB), ..seen() };
+        let nearly_full = OomdObservation { swap: (1000 * MIB, 200 * MIB), ..seen() };
         assert_eq!(law.reclaim_bytes(&nearly_full), 0);
     }
 
@@ -95,9 +95,9 @@ mod tests {
         let law = Oomd::default();
         // 0.9 % of every sample: the kernel shows 0.00.
         let blind = Stall { total_us: 54_000, ..Stall::default() };
-        assert_eq!(law.reclaim_bytes(&Seen { memory: blind, ..seen() }), 4 * MIB);
+        assert_eq!(law.reclaim_bytes(&OomdObservation { memory: blind, ..seen() }), 4 * MIB);
         let stalled = Stall { avg60: 10, ..Stall::default() };
-        assert_eq!(law.reclaim_bytes(&Seen { memory: stalled, ..seen() }), 0);
-        assert_eq!(law.reclaim_bytes(&Seen { io: stalled, ..seen() }), 0);
+        assert_eq!(law.reclaim_bytes(&OomdObservation { memory: stalled, ..seen() }), 0);
+        assert_eq!(law.reclaim_bytes(&OomdObservation { io: stalled, ..seen() }), 0);
     }
 }

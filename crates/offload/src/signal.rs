@@ -2,7 +2,7 @@
 //!
 //! A signal defines where its counters come from, its share of pressure, its guard, and its names
 //! in logs, metrics, and time series. The largest share governs the controller. `io` is the
-//! shortest example; `docs/adding-a-signal.md` adds one step by step.
+//! shortest example; `docs/src/internals/adding-a-signal.md` adds one step by step.
 
 pub mod io;
 pub mod memory;

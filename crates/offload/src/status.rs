@@ -55,7 +55,7 @@ pub struct CgroupStatus {
     pub reason: String,
     /// The guard itself.
     #[serde(skip)]
-    pub closed: Option<Guard>,
+    pub blocking: Option<Guard>,
     /// Bytes asked for so far.
     pub asked_bytes: u64,
     /// Bytes that left so far, whoever took them.
@@ -199,7 +199,7 @@ impl Status {
     pub fn give_reasons(&mut self) {
         for cgroup in &mut self.cgroups {
             cgroup.reason.clear();
-            if let Some(guard) = &cgroup.closed {
+            if let Some(guard) = &cgroup.blocking {
                 let _ = write!(cgroup.reason, "{guard}");
             }
         }

@@ -99,7 +99,7 @@ fn what_is_owed_is_worked_off_several_periods_at_a_time() {
         (guard, decision.owed_bytes / 4096, pages(decision), controller.periods_to_next_look())
     });
     // 102.4 pages of two periods, then 204.8 of four, 51.2 of which are left to ask for.
-    assert_eq!(looks, [(Some("debt"), 153, 0, 4), (None, 0, 51, 4)]);
+    assert_eq!(looks, [(Some("over-reclaim"), 153, 0, 4), (None, 0, 51, 4)]);
 }
 
 /// What has been agreed upon for several periods does not outlive a change, and a container that is
@@ -178,7 +178,7 @@ fn what_was_taken_from_it_is_not_its_own_shrinking() {
         now.stat.pgscan = 40 * MIB / 4096;
     });
     // Someone else took 40 MiB: 200 periods of silence, not a contraction.
-    assert!(matches!(decision.guard, Some(Guard::Debt { .. })), "{:?}", decision.guard);
+    assert!(matches!(decision.guard, Some(Guard::OverReclaim { .. })), "{:?}", decision.guard);
     assert_eq!(decision.taken_bytes, 40 * MIB);
 }
 

@@ -1,4 +1,4 @@
-//! A signal that the daemon does not have: the steps of `docs/adding-a-signal.md`, compiled.
+//! A signal that the daemon does not have: the steps of `docs/src/internals/adding-a-signal.md`, compiled.
 #![allow(missing_docs)]
 
 use std::fs;

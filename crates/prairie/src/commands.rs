@@ -19,8 +19,6 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Subcommand;
 
-pub use offload::Profiled;
-
 /// What to do.
 #[derive(Subcommand)]
 pub enum Command {

@@ -16,7 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use common::{files_in, is_root, prairie, run, stderr, stdout, wait_for_handler};
-use prairie_trace::{Columns, EventSource, Reader, What};
+use prairie_trace::{Columns, EventKind, EventSource, Reader};
 
 /// Runs what must fail with one line on standard error and leave nothing behind; returns the line.
 fn refused(directory: &Path, arguments: &[&str]) -> String {
@@ -185,7 +185,7 @@ fn names(reader: &Reader) -> std::collections::BTreeSet<String> {
     while let Some(batch) = events.next_batch().unwrap() {
         let batch = batch.to_vec();
         for event in batch {
-            if let What::Process { name } = event.what {
+            if let EventKind::Process { name } = event.what {
                 names.insert(events.texts().get(name).to_owned());
             }
         }

@@ -23,7 +23,7 @@ use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::placement::zones::Kernelcore;
 use prairie_frames::{Pfn, ZoneKind};
 use prairie_model::allocator::{Allocator, World};
-use prairie_replay::found::Found;
+use prairie_replay::initial_state::InitialState;
 use prairie_replay::replay::Initial;
 use prairie_replay::run::{Options, SystemResult, run};
 use prairie_trace::generate::{Batches, Workload};
@@ -106,7 +106,7 @@ fn recorded(path: &Path, system: &Allocator) -> Result<Round, Box<dyn Error>> {
     let mut found = match &metadata.before {
         Some(before) => {
             let frames = Some(reader.frame_runs().collect::<prairie_trace::Result<Vec<_>>>()?);
-            Found::of(&prairie_host::Capture { frames, ..before.clone() })?
+            InitialState::of(&prairie_host::Capture { frames, ..before.clone() })?
         }
         None => machine(metadata.frames_named)?,
     };
@@ -129,9 +129,9 @@ fn generated(arguments: &Arguments, system: &Allocator) -> Result<Round, Box<dyn
 }
 
 /// One zone, all of it free.
-fn machine(frames: u64) -> Result<Found, Box<dyn Error>> {
+fn machine(frames: u64) -> Result<InitialState, Box<dyn Error>> {
     let frames = frames.next_multiple_of(512);
-    Ok(Found::empty(vec![ZoneSpan {
+    Ok(InitialState::empty(vec![ZoneSpan {
         node: 0,
         kind: ZoneKind::Normal,
         start: Pfn(0),
@@ -143,7 +143,7 @@ fn machine(frames: u64) -> Result<Found, Box<dyn Error>> {
 }
 
 fn round(
-    found: &Found,
+    found: &InitialState,
     source: impl EventSource,
     expected_ns: Option<u64>,
     system: &Allocator,

@@ -11,7 +11,7 @@ use prairie_host::Capture;
 use prairie_host::texts::{buddyinfo, pagetypeinfo};
 use serde::Serialize;
 
-use crate::found::{Found, id_of};
+use crate::initial_state::{InitialState, id_of};
 use crate::run::SystemResult;
 
 /// One zone at the end, in the kernel and in the replay.
@@ -56,7 +56,7 @@ impl ZoneDistance {
 /// # Errors
 /// If a text is not understood.
 pub fn with_kernel(
-    found: &Found,
+    found: &InitialState,
     after: &Capture,
     result: &SystemResult,
 ) -> Result<Vec<ZoneDistance>, prairie_host::Error> {

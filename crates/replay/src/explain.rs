@@ -10,7 +10,7 @@ use prairie_frames::placement::regions::{Config, Decision, Regions};
 use prairie_trace::EventSource;
 use serde::Serialize;
 
-use crate::found::Found;
+use crate::initial_state::InitialState;
 use crate::replay::{Initial, Replay};
 use prairie_model::allocator::Allocator;
 use prairie_sim::machine::Machine;
@@ -125,7 +125,7 @@ pub fn scenario(
 /// # Errors
 /// Those of the source.
 pub fn trace(
-    found: &Found,
+    found: &InitialState,
     source: &mut dyn EventSource,
     progress: &mut dyn FnMut(u64),
     cancel: &AtomicBool,

@@ -10,8 +10,8 @@
 pub mod compare;
 pub mod exact;
 pub mod explain;
-pub mod found;
 pub mod held;
+pub mod initial_state;
 pub mod replay;
 pub mod results;
 pub mod run;

@@ -13,13 +13,13 @@ use prairie_frames::{
     BlockCounts, Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind,
 };
 use prairie_trace::import::gfp_names::Renumbering;
-use prairie_trace::{Event, GfpFlags, What};
+use prairie_trace::{Event, EventKind, GfpFlags};
 use serde::Serialize;
 use std::collections::HashSet;
 
 use self::pins::Pins;
-use crate::found::{Content, Found};
 use crate::held::Held;
+use crate::initial_state::{Content, InitialState};
 
 /// Where the memory that was in use when the recording began is put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -112,7 +112,7 @@ const SECTION: u32 = 1 << 15;
 
 impl<P: Placement> Replay<P> {
     /// Sets `placement`, which has no memory yet, on the machine as it was found.
-    pub fn new(found: &Found, placement: P, initial: Initial) -> Replay<P> {
+    pub fn new(found: &InitialState, placement: P, initial: Initial) -> Replay<P> {
         let layout = found.layout.clone();
         let table = FrameTable::new(&layout);
         let mut replay = Replay {
@@ -161,7 +161,7 @@ impl<P: Placement> Replay<P> {
         self.placement.counters()
     }
 
-    fn hand_over(&mut self, found: &Found, initial: Initial) {
+    fn hand_over(&mut self, found: &InitialState, initial: Initial) {
         if initial == Initial::AsFound {
             for (pageblock, migrate_type) in found.pageblock_types() {
                 self.placement.mark_pageblock(pageblock, migrate_type);
@@ -221,7 +221,7 @@ impl<P: Placement> Replay<P> {
     }
 
     /// Lets frames stay where they were found, each held under its own number.
-    fn hold(&mut self, found: &Found, start: Frame, frames: u64, mobility: Mobility) {
+    fn hold(&mut self, found: &InitialState, start: Frame, frames: u64, mobility: Mobility) {
         self.for_blocks(found, start, frames, |replay, frame, order| {
             replay.table.add_memory(frame, order);
             replay.table.allocate(frame, order, mobility, frame.0);
@@ -231,7 +231,7 @@ impl<P: Placement> Replay<P> {
     }
 
     /// Lets the policy place what was found in use.
-    fn replace(&mut self, found: &Found, start: Frame, frames: u64, mobility: Mobility) {
+    fn replace(&mut self, found: &InitialState, start: Frame, frames: u64, mobility: Mobility) {
         let migrate_type = match mobility {
             Mobility::Movable => MigrateType::Movable,
             _ => MigrateType::Unmovable,
@@ -255,7 +255,7 @@ impl<P: Placement> Replay<P> {
     /// Walks the compound pages and single frames of a stretch in use.
     fn for_blocks(
         &mut self,
-        found: &Found,
+        found: &InitialState,
         start: Frame,
         frames: u64,
         mut visit: impl FnMut(&mut Self, Frame, Order),
@@ -309,10 +309,10 @@ impl<P: Placement> Replay<P> {
     #[inline]
     fn named(&self, event: &Event) -> Frame {
         match event.what {
-            What::Alloc { pfn, .. }
-            | What::Free { pfn, .. }
-            | What::Pin { pfn, .. }
-            | What::Unpin { pfn, .. } => self.layout.frame(pfn).unwrap_or(Frame::NONE),
+            EventKind::Alloc { pfn, .. }
+            | EventKind::Free { pfn, .. }
+            | EventKind::Pin { pfn, .. }
+            | EventKind::Unpin { pfn, .. } => self.layout.frame(pfn).unwrap_or(Frame::NONE),
             _ => Frame::NONE,
         }
     }
@@ -322,7 +322,7 @@ impl<P: Placement> Replay<P> {
     fn apply_named(&mut self, event: &Event, named: Frame) {
         self.pass();
         match event.what {
-            What::Alloc { pfn, order, migrate_type, gfp, .. } => {
+            EventKind::Alloc { pfn, order, migrate_type, gfp, .. } => {
                 self.counts.allocations += 1;
                 if let Some(node) = self.node_of(pfn, named, order) {
                     let gfp = self.gfp_numbers.translate(gfp);
@@ -339,7 +339,7 @@ impl<P: Placement> Replay<P> {
                     self.allocate(named, &request);
                 }
             }
-            What::Free { pfn, order } => {
+            EventKind::Free { pfn, order } => {
                 self.counts.frees += 1;
                 if self.node_of(pfn, named, order).is_some() {
                     self.free(named, order, event.cpu);
@@ -347,7 +347,7 @@ impl<P: Placement> Replay<P> {
             }
             // The kernel traces each frame of a batch as freed before: only if that event was
             // lost is this one the free.
-            What::FreeBatched { pfn } => {
+            EventKind::FreeBatched { pfn } => {
                 if let Some(frame) = self.layout.frame(pfn)
                     && self.held.contains(frame.0)
                 {
@@ -355,17 +355,17 @@ impl<P: Placement> Replay<P> {
                     self.free(frame, Order::BASE, event.cpu);
                 }
             }
-            What::Pin { order, .. } | What::Unpin { order, .. } => {
+            EventKind::Pin { order, .. } | EventKind::Unpin { order, .. } => {
                 // Any frame of a block may be named.
                 if named == Frame::NONE || order > Order::GIGANTIC {
                     self.counts.outside_zones += 1;
-                } else if matches!(event.what, What::Pin { .. }) {
+                } else if matches!(event.what, EventKind::Pin { .. }) {
                     self.pin(named, order);
                 } else {
                     self.unpin(named, order);
                 }
             }
-            What::AllocFailed { .. } => self.counts.failed_in_kernel += 1,
+            EventKind::AllocFailed { .. } => self.counts.failed_in_kernel += 1,
             _ => {}
         }
     }

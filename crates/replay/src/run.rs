@@ -12,7 +12,7 @@ use prairie_model::sample::Sample;
 use prairie_trace::{Event, EventSource};
 use serde::Serialize;
 
-use crate::found::Found;
+use crate::initial_state::InitialState;
 use crate::replay::{Counts, Initial, Replay};
 
 /// How to replay.
@@ -123,7 +123,7 @@ pub struct Results {
 /// # Errors
 /// Those of the source.
 pub fn run(
-    found: &Found,
+    found: &InitialState,
     source: &mut dyn EventSource,
     options: &Options,
     progress: &mut dyn FnMut(u64),
@@ -230,7 +230,7 @@ trait Runner: Send {
     fn finish(self: Box<Self>) -> SystemResult;
 }
 
-fn runner(allocator: &Allocator, found: &Found, options: &Options) -> Box<dyn Runner> {
+fn runner(allocator: &Allocator, found: &InitialState, options: &Options) -> Box<dyn Runner> {
     let site = Site {
         cpus_per_node: found.cpus,
         pagesets: &found.pagesets,
@@ -250,7 +250,12 @@ struct Run {
 }
 
 impl Run {
-    fn new(allocator: Allocator, found: &Found, placement: AnyPlacement, options: &Options) -> Run {
+    fn new(
+        allocator: Allocator,
+        found: &InitialState,
+        placement: AnyPlacement,
+        options: &Options,
+    ) -> Run {
         let replay = Replay::new(found, placement, options.initial);
         let mut run = Run {
             allocator,

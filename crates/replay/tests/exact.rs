@@ -8,8 +8,9 @@ use std::path::PathBuf;
 use flate2::read::GzDecoder;
 use prairie_frames::placement::linux::Config;
 use prairie_frames::{Frame, Order};
+use prairie_replay::exact::act::Action;
 use prairie_replay::exact::follow::Odd;
-use prairie_replay::exact::recording::{Did, Recording};
+use prairie_replay::exact::recording::Recording;
 use prairie_replay::exact::snapshot::Snapshot;
 use prairie_replay::exact::threads::By;
 use prairie_replay::exact::{Fidelity, compare, compare_with};
@@ -162,7 +163,7 @@ fn without_who_frees_for_whom_the_machine_goes_astray() {
 #[test]
 fn what_the_probes_told_is_needed() {
     let mut recording = huge();
-    recording.acts.retain(|act| !matches!(act.did, Did::Isolated { .. }));
+    recording.acts.retain(|act| !matches!(act.action, Action::Isolated { .. }));
     let through = compare(&recording).through_reclaim.unwrap();
     assert!(through.odd.freed_free > 100, "{:?}", through.odd);
     assert!(!through.zone_locked.is_perfect());
@@ -186,9 +187,11 @@ fn a_rule_that_is_taken_away_is_missed() {
 #[test]
 fn a_falsified_record_is_noticed() {
     let mut recording = recording(PROCESSES);
-    let locked = |did: &Did| matches!(did, Did::Locked(_));
+    let locked = |action: &Action| matches!(action, Action::Locked(_));
     let single: Vec<usize> = (0..recording.acts.len())
-        .filter(|&act| locked(&recording.acts[act].did) && recording.acts[act].order == Order::BASE)
+        .filter(|&act| {
+            locked(&recording.acts[act].action) && recording.acts[act].order == Order::BASE
+        })
         .collect();
     let (a, b) = (single[single.len() / 2], single[single.len() / 2 + 100]);
     let (first, second) = (recording.acts[a].frame, recording.acts[b].frame);

@@ -1,9 +1,10 @@
-//! Replaying to the frame what no kernel ever did: it is counted as wrong, and nothing panics.
+//! Replaying to the frame what no kernel ever action: it is counted as wrong, and nothing panics.
 
 use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::{Frame, Layout, MigrateType, Order, Pfn, ZoneKind};
+use prairie_replay::exact::act::{Act, Action, Edge};
 use prairie_replay::exact::compare;
-use prairie_replay::exact::recording::{Act, Did, Edge, Recording};
+use prairie_replay::exact::recording::Recording;
 use prairie_replay::exact::snapshot::Snapshot;
 use prairie_replay::exact::threads::By;
 use prairie_trace::GfpFlags;
@@ -69,30 +70,30 @@ fn recording(acts: Vec<Act>, free: &[bool], reclaim: Option<usize>) -> Recording
 fn act() -> impl Strategy<Value = Act> {
     let types = || prop::sample::select(&MigrateType::ALL[..]);
     let did = prop_oneof![
-        4 => types().prop_map(Did::Locked),
-        4 => types().prop_map(|t| Did::Alloc(t, GfpFlags(0))),
-        4 => Just(Did::Free),
-        1 => Just(Did::HandOver),
-        2 => Just(Did::Batched),
-        3 => types().prop_map(Did::Drain),
-        2 => any::<bool>().prop_map(|searched| Did::Isolated { searched }),
-        1 => types().prop_map(Did::Retyped),
-        1 => Just(Did::Picked),
-        1 => (types(), any::<u32>()).prop_map(|(t, gfp)| Did::Alloc(t, GfpFlags(gfp))),
-        1 => (types(), any::<u32>()).prop_map(|(t, gfp)| Did::Refused(t, GfpFlags(gfp))),
-        1 => Just(Did::CompactMemory),
+        4 => types().prop_map(Action::Locked),
+        4 => types().prop_map(|t| Action::Alloc(t, GfpFlags(0))),
+        4 => Just(Action::Free),
+        1 => Just(Action::HandOver),
+        2 => Just(Action::Batched),
+        3 => types().prop_map(Action::Drain),
+        2 => any::<bool>().prop_map(|searched| Action::Isolated { searched }),
+        1 => types().prop_map(Action::Retyped),
+        1 => Just(Action::Picked),
+        1 => (types(), any::<u32>()).prop_map(|(t, gfp)| Action::Alloc(t, GfpFlags(gfp))),
+        1 => (types(), any::<u32>()).prop_map(|(t, gfp)| Action::Refused(t, GfpFlags(gfp))),
+        1 => Just(Action::CompactMemory),
         1 => (types(), types(), any::<bool>())
-            .prop_map(|(wanted, from, change_ownership)| Did::Fallback { wanted, from, change_ownership }),
+            .prop_map(|(wanted, from, change_ownership)| Action::Fallback { wanted, from, change_ownership }),
     ];
     let orders = prop_oneof![6 => Just(0u8), 2 => 1u8..4, 1 => 4u8..11];
     let by = prop::sample::select(&[By::Program, By::Kswapd, By::DirectReclaim, By::Compaction]);
-    (0u16..2, 0..FRAMES as u32, orders, did, by, any::<u32>()).prop_map(
-        |(cpu, frame, order, did, by, time_ns)| {
+    (0u16..2, 0..FRAMES as u32, orders, action, by, any::<u32>()).prop_map(
+        |(cpu, frame, order, action, by, time_ns)| {
             let order = Order::new(order).unwrap();
-            let aside = matches!(did, Did::Refused(..) | Did::CompactMemory);
+            let aside = matches!(action, Action::Refused(..) | Action::CompactMemory);
             let block = Frame(frame % 700).align_down(order);
             let frame = if aside { Frame::NONE } else { block };
-            Act { cpu, frame, order, did, by, time_ns: time_ns.into() }
+            Act { cpu, frame, order, action, by, time_ns: time_ns.into() }
         },
     )
 }
@@ -110,17 +111,17 @@ proptest! {
         let mut acts = acts;
         let end = end.index(acts.len());
         for edge in [Edge::End, Edge::Begin] {
-            let did = Did::Snapshot(0, edge);
-            acts.insert(end, Act::aside(did, 0));
+            let did = Action::Snapshot(0, edge);
+            acts.insert(end, Act::aside(action, 0));
         }
         let reclaim = reclaim.map(|reclaim| reclaim.index(acts.len()));
-        let count = |acts: &[Act], of: fn(&Did) -> bool| {
-            acts.iter().filter(|act| of(&act.did)).count() as u64
+        let count = |acts: &[Act], of: fn(&Action) -> bool| {
+            acts.iter().filter(|act| of(&act.action)).count() as u64
         };
         let (before, after) = acts.split_at(reclaim.unwrap_or(acts.len()));
-        let allocations = count(before, |did| matches!(did, Did::Alloc(..)));
-        let locked = count(after, |did| matches!(did, Did::Locked(_)));
-        let isolated = count(after, |did| matches!(did, Did::Isolated { .. }));
+        let allocations = count(before, |did| matches!(action, Action::Alloc(..)));
+        let locked = count(after, |did| matches!(action, Action::Locked(_)));
+        let isolated = count(after, |did| matches!(action, Action::Isolated { .. }));
         let fidelity = compare(&recording(acts, &free, reclaim));
         prop_assert_eq!(fidelity.through_reclaim.is_some(), reclaim.is_some());
         if let Some(through) = fidelity.through_reclaim {

@@ -9,13 +9,13 @@ use prairie_frames::placement::freebsd::FreeBsd;
 use prairie_frames::placement::linux::Linux;
 use prairie_frames::placement::regions::{Config, Regions};
 use prairie_frames::{Layout, Mobility, Order, Pfn, ZoneKind};
-use prairie_replay::found::Found;
+use prairie_replay::initial_state::InitialState;
 use prairie_replay::replay::{Counts, Initial, Replay};
 use prairie_trace::{Columns, EventSource, Reader};
 
 const FRAMES: u64 = 1 << 16;
 
-fn found() -> Found {
+fn found() -> InitialState {
     let zone = ZoneSpan {
         node: 0,
         kind: ZoneKind::Normal,
@@ -25,7 +25,7 @@ fn found() -> Found {
         watermarks: Watermarks { min: 128, low: 160, high: 192 },
         lowmem_reserve: [0; 6],
     };
-    Found::empty(vec![zone]).unwrap()
+    InitialState::empty(vec![zone]).unwrap()
 }
 
 fn line(text: &mut String, at: u64, event: &str) {

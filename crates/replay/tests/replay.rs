@@ -12,9 +12,9 @@ use prairie_frames::placement::superpageblocks::Superpageblocks;
 use prairie_frames::{Frame, Layout, MigrateType, Order, Pfn, ZoneKind};
 use prairie_host::texts::zoneinfo::{Watermarks as Marks, ZoneInfo};
 use prairie_host::{FrameRun, PageFlags, ZoneId};
-use prairie_replay::found::Found;
+use prairie_replay::initial_state::InitialState;
 use prairie_replay::replay::{Initial, Replay};
-use prairie_trace::{Event, GfpFlags, StackId, What};
+use prairie_trace::{Event, EventKind, GfpFlags, StackId};
 use proptest::prelude::*;
 
 const END: u64 = 16 << 10;
@@ -39,7 +39,7 @@ fn run(start: u64, end: u64, flags: PageFlags) -> FrameRun {
 
 /// The machine with some of everything in it: reserved, slab, a THP of 512 frames, page cache,
 /// frames without flags, and free memory between.
-fn found() -> Found {
+fn found() -> InitialState {
     let lru = PageFlags::LRU;
     let thp = PageFlags::ANON.union(PageFlags::LRU).union(PageFlags::THP);
     let runs = [
@@ -58,7 +58,7 @@ fn found() -> Found {
     found_with(zones(), &runs)
 }
 
-fn found_with(zones: Vec<ZoneSpan>, runs: &[FrameRun]) -> Found {
+fn found_with(zones: Vec<ZoneSpan>, runs: &[FrameRun]) -> InitialState {
     let info = |zone: &ZoneSpan| ZoneInfo {
         id: ZoneId { node: 0, kind: zone.kind },
         start: zone.start,
@@ -74,7 +74,7 @@ fn found_with(zones: Vec<ZoneSpan>, runs: &[FrameRun]) -> Found {
     };
     let infos: Vec<ZoneInfo> = zones.iter().map(info).collect();
     let spans = prairie_host::layout::Layout::new(&infos, &[]).unwrap();
-    Found::new(zones, &spans, runs).unwrap()
+    InitialState::new(zones, &spans, runs).unwrap()
 }
 
 /// Frames that are in use in [`found`].
@@ -82,7 +82,7 @@ fn in_use() -> BTreeSet<u64> {
     (300..512).chain(4608..6000).collect()
 }
 
-fn event(what: What) -> Event {
+fn event(what: EventKind) -> Event {
     Event { time_ns: 0, pid: 0, cpu: 0, what }
 }
 
@@ -92,19 +92,19 @@ fn alloc(pfn: u64, order: u8, migrate_type: MigrateType) -> Event {
         _ => GfpFlags(0),
     };
     let order = Order::new(order).unwrap();
-    event(What::Alloc { pfn: Pfn(pfn), order, migrate_type, gfp, stack: StackId::NONE })
+    event(EventKind::Alloc { pfn: Pfn(pfn), order, migrate_type, gfp, stack: StackId::NONE })
 }
 
 fn pin(pfn: u64, order: u8) -> Event {
-    event(What::Pin { pfn: Pfn(pfn), order: Order::new(order).unwrap() })
+    event(EventKind::Pin { pfn: Pfn(pfn), order: Order::new(order).unwrap() })
 }
 
 fn unpin(pfn: u64, order: u8) -> Event {
-    event(What::Unpin { pfn: Pfn(pfn), order: Order::new(order).unwrap() })
+    event(EventKind::Unpin { pfn: Pfn(pfn), order: Order::new(order).unwrap() })
 }
 
 fn free(pfn: u64, order: u8) -> Event {
-    event(What::Free { pfn: Pfn(pfn), order: Order::new(order).unwrap() })
+    event(EventKind::Free { pfn: Pfn(pfn), order: Order::new(order).unwrap() })
 }
 
 /// Any events, sensible or not: frees of what nobody holds, allocations of what somebody holds,
@@ -125,7 +125,7 @@ fn any_event() -> impl Strategy<Value = Event> {
             5..=6 => free(aligned, order),
             8..=9 => pin(pfn, if kind == 8 { 0 } else { order }),
             10..=11 => unpin(pfn, if kind == 10 { 0 } else { order }),
-            _ => event(What::FreeBatched { pfn: Pfn(pfn) }),
+            _ => event(EventKind::FreeBatched { pfn: Pfn(pfn) }),
         }
     })
 }
@@ -144,7 +144,7 @@ fn check<P: Placement>(make: impl Fn(&Layout) -> P, initial: Initial, events: &[
         replay.apply(event);
         let failed = replay.counts().failed_allocations > failed_before;
         match event.what {
-            What::Alloc { pfn, order, .. } | What::Free { pfn, order } => {
+            EventKind::Alloc { pfn, order, .. } | EventKind::Free { pfn, order } => {
                 let block = pfn.0..pfn.0 + order.frames();
                 let in_one_zone = (1..4096).contains(&block.start) && block.end <= 4096
                     || (4096..END).contains(&block.start) && block.end <= END;
@@ -152,13 +152,13 @@ fn check<P: Placement>(make: impl Fn(&Layout) -> P, initial: Initial, events: &[
                     misaligned += 1;
                 } else if !in_one_zone {
                     outside += 1;
-                } else if matches!(event.what, What::Alloc { .. }) && !failed {
+                } else if matches!(event.what, EventKind::Alloc { .. }) && !failed {
                     model.extend(block);
                 } else {
                     model.retain(|frame| !block.contains(frame));
                 }
             }
-            What::FreeBatched { pfn } => {
+            EventKind::FreeBatched { pfn } => {
                 model.remove(&pfn.0);
             }
             _ => {}

@@ -6,15 +6,15 @@ use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::placement::zones::Kernelcore;
 use prairie_frames::{Pfn, ZoneKind};
 use prairie_model::allocator::{Allocator, World};
-use prairie_replay::found::Found;
+use prairie_replay::initial_state::InitialState;
 use prairie_replay::replay::Initial;
 use prairie_replay::run::{Options, Results, SAMPLES, run};
 use prairie_trace::generate::{Batches, Workload};
-use prairie_trace::{Event, Texts, What};
+use prairie_trace::{Event, EventKind, Texts};
 
 const FRAMES: u64 = 1 << 17;
 
-fn machine() -> Found {
+fn machine() -> InitialState {
     let zone = ZoneSpan {
         node: 0,
         kind: ZoneKind::Normal,
@@ -24,7 +24,7 @@ fn machine() -> Found {
         watermarks: Watermarks { min: 256, low: 320, high: 384 },
         lowmem_reserve: [0; 6],
     };
-    Found::empty(vec![zone]).unwrap()
+    InitialState::empty(vec![zone]).unwrap()
 }
 
 fn options(parallel: bool) -> Options {
@@ -64,7 +64,7 @@ fn all_systems_hold_the_same_memory_at_the_same_instants() {
         assert_eq!(instants(system), instants(first), "{} and {}", system.system, first.system);
     }
     let allocations =
-        events.iter().filter(|event| matches!(event.what, What::Alloc { .. })).count() as u64;
+        events.iter().filter(|event| matches!(event.what, EventKind::Alloc { .. })).count() as u64;
     assert_eq!(first.counts.allocations, allocations);
 }
 

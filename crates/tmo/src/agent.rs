@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use prairie_offload::ageing::{Means, Step};
 use prairie_offload::g_swap::GSwap;
-use prairie_offload::oomd::{Oomd, Seen};
+use prairie_offload::oomd::{Oomd, OomdObservation};
 use prairie_offload::pressure::Pressure;
 use prairie_offload::senpai::Senpai;
 use prairie_offload::senpai_py::SenpaiPy;
@@ -133,7 +133,7 @@ impl Driver {
             Agent::Oomd(law, groups) => {
                 let now_ns = now.at.as_nanos() as u64;
                 let [memory, io] = [0, 1].map(|at| stall(&groups[at].read(now_ns)));
-                let seen = Seen {
+                let seen = OomdObservation {
                     current_bytes: now.current_bytes,
                     file_bytes: now.stat.file,
                     anon_bytes: now.stat.anon,

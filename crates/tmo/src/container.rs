@@ -3,9 +3,10 @@
 //! A page of the model stands for several real ones, which are touched, taken and read together;
 //! all counters count real pages. Time passes from one [`Container::advance`] to the next.
 
+mod generations;
 #[cfg(test)]
-mod books;
-mod seen;
+mod invariants;
+mod observe;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -133,7 +134,7 @@ pub struct Container {
     /// Pages scanned and put back, of late: anonymous, file.
     pub(super) rotated: [[u64; 2]; 2],
     pub(super) activated_file: bool,
-    pub(super) generations: super::generations::Generations,
+    pub(super) generations: generations::Generations,
     /// Its limit on swap is so low that a page gives up its slot when it comes back.
     pub(super) gives_up_slots: bool,
     waits: BinaryHeap<Reverse<Wait>>,
@@ -153,7 +154,7 @@ impl Container {
     /// A container whose pages have all just been filled: each carries its accessed bit.
     pub fn new(made: Made, seed: u64) -> Container {
         let generational = made.kernel.balance == Balance::Generations;
-        let lists = if generational { super::generations::LISTS } else { 4 };
+        let lists = if generational { generations::LISTS } else { 4 };
         let mut container = Container {
             pages: Vec::with_capacity(made.pages.len()),
             lists: Lists::new(lists, made.pages.len()),

@@ -17,7 +17,6 @@ pub mod backend;
 pub mod container;
 pub mod experiment;
 pub mod findings;
-mod generations;
 pub mod kernel;
 mod lists;
 pub mod psi;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use rustix::time::{ClockId, clock_gettime};
 
 use prairie_trace::generate::Workload;
-use prairie_trace::{Columns, EventSource, Metadata, Reader, Texts, What, Writer};
+use prairie_trace::{Columns, EventKind, EventSource, Metadata, Reader, Texts, Writer};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
@@ -51,7 +51,7 @@ fn decode(reader: &Reader, columns: Columns) -> prairie_trace::Result<f64> {
     let mut sum = 0u64;
     while let Some(batch) = events.next_batch()? {
         for event in batch {
-            if let What::Alloc { pfn, .. } | What::Free { pfn, .. } = event.what {
+            if let EventKind::Alloc { pfn, .. } | EventKind::Free { pfn, .. } = event.what {
                 sum = sum.wrapping_add(pfn.0 ^ event.time_ns);
             }
         }

@@ -14,7 +14,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use prairie_trace::generate::Workload;
-use prairie_trace::{Event, Metadata, Texts, What, Writer};
+use prairie_trace::{Event, EventKind, Metadata, Texts, Writer};
 
 const PAGE: usize = 4096;
 const FIRST_ENTRY: usize = 16;
@@ -49,8 +49,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// An event as LLFree writes it; `None` for frame 0.
 fn entry(event: &Event) -> Option<u128> {
     let (pfn, order, gfp, alloc) = match event.what {
-        What::Alloc { pfn, order, gfp, .. } => (pfn, order, gfp.0, true),
-        What::Free { pfn, order } => (pfn, order, 0, false),
+        EventKind::Alloc { pfn, order, gfp, .. } => (pfn, order, gfp.0, true),
+        EventKind::Free { pfn, order } => (pfn, order, 0, false),
         _ => return None,
     };
     let time = u128::from(event.time_ns / 1000) & ((1 << 38) - 1);

@@ -18,7 +18,7 @@ pub struct Event {
     /// The CPU on which it ran.
     pub cpu: u16,
     /// What happened.
-    pub what: What,
+    pub what: EventKind,
 }
 
 impl Event {
@@ -26,19 +26,19 @@ impl Event {
     /// frames that the machine must have.
     pub fn frames_named(&self) -> Option<u64> {
         let (pfn, frames) = match self.what {
-            What::Alloc { pfn, order, .. }
-            | What::Free { pfn, order }
-            | What::Pin { pfn, order }
-            | What::Unpin { pfn, order }
-            | What::ZoneLocked { pfn, order, .. }
-            | What::PcpuDrain { pfn, order, .. } => (pfn, order.frames()),
-            What::Extfrag { pfn, fallback_order, .. } => (pfn, fallback_order.frames()),
-            What::FreeBatched { pfn } => (pfn, 1),
-            What::AllocFailed { .. }
-            | What::Process { .. }
-            | What::Stack { .. }
-            | What::Lost { .. }
-            | What::Marker { .. } => return None,
+            EventKind::Alloc { pfn, order, .. }
+            | EventKind::Free { pfn, order }
+            | EventKind::Pin { pfn, order }
+            | EventKind::Unpin { pfn, order }
+            | EventKind::ZoneLocked { pfn, order, .. }
+            | EventKind::PcpuDrain { pfn, order, .. } => (pfn, order.frames()),
+            EventKind::Extfrag { pfn, fallback_order, .. } => (pfn, fallback_order.frames()),
+            EventKind::FreeBatched { pfn } => (pfn, 1),
+            EventKind::AllocFailed { .. }
+            | EventKind::Process { .. }
+            | EventKind::Stack { .. }
+            | EventKind::Lost { .. }
+            | EventKind::Marker { .. } => return None,
         };
         Some(pfn.0.saturating_add(frames))
     }
@@ -49,7 +49,7 @@ impl Event {
 /// Blocks are aligned to their size, but that is for a replay to check: a recorded number is kept
 /// as the kernel gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum EventKind {
     /// `mm_page_alloc`: a block was handed out.
     Alloc {
         /// Its first frame.

@@ -7,7 +7,7 @@
 use prairie_frames::{MigrateType, Order, Pfn};
 
 use crate::random::SplitMix64;
-use crate::{Event, EventSource, GfpFlags, Result, StackId, Texts, What};
+use crate::{Event, EventKind, EventSource, GfpFlags, Result, StackId, Texts};
 
 /// Blocks that lie side by side, as those of one refill of a per-CPU list do.
 const RUN: u64 = 64;
@@ -142,7 +142,7 @@ impl Generated {
         Generated { workload, random, pools, weights, live: Vec::new(), live_frames: 0, now_ns: 0 }
     }
 
-    fn alloc(&mut self) -> Option<What> {
+    fn alloc(&mut self) -> Option<EventKind> {
         let at = self.random.below(*self.weights.last()?);
         let pool = self.weights.iter().position(|&w| at < w)?;
         let slot = self.pools[pool].take()?;
@@ -157,10 +157,10 @@ impl Generated {
         } else {
             (MigrateType::Movable, GfpFlags::MOVABLE.with(GfpFlags::HIGHMEM))
         };
-        Some(What::Alloc { pfn, order, migrate_type, gfp, stack: StackId::NONE })
+        Some(EventKind::Alloc { pfn, order, migrate_type, gfp, stack: StackId::NONE })
     }
 
-    fn free(&mut self) -> Option<What> {
+    fn free(&mut self) -> Option<EventKind> {
         let blocks = self.live.len() as u64;
         if blocks == 0 {
             return None;
@@ -172,7 +172,7 @@ impl Generated {
         let pool = &mut self.pools[pool as usize];
         pool.freed.push(slot);
         self.live_frames -= pool.order.frames();
-        Some(What::Free { pfn: pool.pfn(slot), order: pool.order })
+        Some(EventKind::Free { pfn: pool.pfn(slot), order: pool.order })
     }
 }
 
@@ -233,8 +233,8 @@ mod tests {
         let (mut allocs, mut frees) = (0, 0);
         for event in workload.events().take(600_000) {
             let (pfn, order, now) = match event.what {
-                What::Alloc { pfn, order, .. } => (pfn, order, true),
-                What::Free { pfn, order } => (pfn, order, false),
+                EventKind::Alloc { pfn, order, .. } => (pfn, order, true),
+                EventKind::Free { pfn, order } => (pfn, order, false),
                 other => panic!("{other:?}"),
             };
             assert!(pfn.is_aligned(order));

@@ -3,7 +3,7 @@
 
 use prairie_frames::{Order, Pfn};
 
-use crate::{Event, What};
+use crate::{Event, EventKind};
 
 /// Frames in a chunk of the map: 128 MiB, as much memory as a Linux section.
 const CHUNK: u64 = 1 << 15;
@@ -25,10 +25,10 @@ impl InUse {
     /// Takes note of the next event.
     pub fn see(&mut self, event: &Event) {
         match event.what {
-            What::Alloc { pfn, order, .. } => {
+            EventKind::Alloc { pfn, order, .. } => {
                 self.frees_missing += u64::from(self.replace(pfn, order, u64::MAX));
             }
-            What::Free { pfn, order } => {
+            EventKind::Free { pfn, order } => {
                 self.replace(pfn, order, 0);
             }
             _ => {}
@@ -76,12 +76,12 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
-    fn event(what: What) -> Event {
+    fn event(what: EventKind) -> Event {
         Event { time_ns: 0, pid: 0, cpu: 0, what }
     }
 
     fn alloc(pfn: u64, order: u8) -> Event {
-        event(What::Alloc {
+        event(EventKind::Alloc {
             pfn: Pfn(pfn),
             order: Order::new(order).unwrap(),
             migrate_type: MigrateType::Movable,
@@ -91,7 +91,7 @@ mod tests {
     }
 
     fn free(pfn: u64, order: u8) -> Event {
-        event(What::Free { pfn: Pfn(pfn), order: Order::new(order).unwrap() })
+        event(EventKind::Free { pfn: Pfn(pfn), order: Order::new(order).unwrap() })
     }
 
     #[test]

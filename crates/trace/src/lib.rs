@@ -24,7 +24,7 @@ pub mod snapshot;
 pub mod sources;
 
 pub use error::{Error, Result};
-pub use event::{Event, StackId, Text, Texts, What};
+pub use event::{Event, EventKind, StackId, Text, Texts};
 pub use event_source::EventSource;
 pub use format::{
     Column, Columns, Events, FrameRuns, Kind, ROWS_IN_GROUP, Reader, SCHEMA_VERSION, Summary,

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::attribution::Attribution;
 use crate::held::{Block, Held};
-use crate::{Column, Columns, Event, EventSource, Reader, Result, StackId, Text, What};
+use crate::{Column, Columns, Event, EventKind, EventSource, Reader, Result, StackId, Text};
 
 /// How many call chains are named for each source and process.
 const TOP: usize = 5;
@@ -130,9 +130,9 @@ struct Ledger {
 impl Ledger {
     fn take(&mut self, event: &Event) {
         match event.what {
-            What::Process { name } => drop(self.names.insert(event.pid, name)),
-            What::Stack { id, folded } => drop(self.chains.insert(id, folded)),
-            What::Alloc { pfn, order, migrate_type, stack, .. } => {
+            EventKind::Process { name } => drop(self.names.insert(event.pid, name)),
+            EventKind::Stack { id, folded } => drop(self.chains.insert(id, folded)),
+            EventKind::Alloc { pfn, order, migrate_type, stack, .. } => {
                 self.see(event.time_ns);
                 let block = Block { pfn, order };
                 self.frees_missing += self.forget(block);
@@ -153,7 +153,7 @@ impl Ledger {
                 }
                 self.held.insert(block, (origin, event.time_ns));
             }
-            What::Free { pfn, order } => {
+            EventKind::Free { pfn, order } => {
                 self.see(event.time_ns);
                 for (block, (origin, since)) in self.held.remove(Block { pfn, order }) {
                     let counts = self.counts.entry(origin).or_default();
@@ -308,19 +308,19 @@ mod tests {
         let odd = texts.intern("do_syscall_64;frobnicate;alloc_pages_noprof");
         let name = texts.intern("tar");
         let order = |j| Order::new(j).unwrap();
-        let alloc = |pfn, j, migrate_type, stack| What::Alloc {
+        let alloc = |pfn, j, migrate_type, stack| EventKind::Alloc {
             pfn: Pfn(pfn),
             order: order(j),
             migrate_type,
             gfp: GfpFlags(0),
             stack: StackId(stack),
         };
-        let free = |pfn, j| What::Free { pfn: Pfn(pfn), order: order(j) };
+        let free = |pfn, j| EventKind::Free { pfn: Pfn(pfn), order: order(j) };
         use MigrateType::{Movable, Reclaimable, Unmovable};
         let history = [
-            (0, What::Process { name }),
-            (0, What::Stack { id: StackId(1), folded: slab }),
-            (0, What::Stack { id: StackId(2), folded: odd }),
+            (0, EventKind::Process { name }),
+            (0, EventKind::Stack { id: StackId(1), folded: slab }),
+            (0, EventKind::Stack { id: StackId(2), folded: odd }),
             (100, alloc(0, 2, Reclaimable, 1)),
             (110, alloc(8, 0, Unmovable, 2)),
             (120, alloc(16, 9, Movable, 0)),

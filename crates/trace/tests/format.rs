@@ -10,8 +10,8 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use prairie_frames::{MigrateType, Order, Pfn};
 use prairie_host::{Capture, FrameRun, PageFlags};
 use prairie_trace::{
-    Column, Columns, Error, Event, EventSource, GfpFlags, Metadata, ROWS_IN_GROUP, Reader, StackId,
-    Texts, What, Writer, snapshot,
+    Column, Columns, Error, Event, EventKind, EventSource, GfpFlags, Metadata, ROWS_IN_GROUP,
+    Reader, StackId, Texts, Writer, snapshot,
 };
 use proptest::prelude::*;
 
@@ -114,7 +114,7 @@ fn sample() -> &'static (Vec<u8>, Vec<Spelled>) {
 }
 
 fn free(number: u64) -> Event {
-    let what = What::Free { pfn: Pfn(number), order: Order::BASE };
+    let what = EventKind::Free { pfn: Pfn(number), order: Order::BASE };
     Event { time_ns: number, pid: 1, cpu: 0, what }
 }
 
@@ -150,7 +150,7 @@ fn order_is_kept_across_row_groups() {
 fn columns_that_are_left_out_read_as_zero() {
     let directory = scratch();
     let path = directory.path().join("p.parquet");
-    let what = What::Alloc {
+    let what = EventKind::Alloc {
         pfn: Pfn(1 << 39),
         order: Order::HUGE,
         migrate_type: MigrateType::Movable,
@@ -162,7 +162,7 @@ fn columns_that_are_left_out_read_as_zero() {
     let reader = Reader::open(&path).unwrap();
     let one = |columns| collect(&mut reader.events(columns)).unwrap().remove(0).0;
     assert_eq!(one(Columns::ALL), event);
-    let What::Alloc { pfn, gfp, stack, .. } = one(Columns::REPLAY).what else { panic!() };
+    let EventKind::Alloc { pfn, gfp, stack, .. } = one(Columns::REPLAY).what else { panic!() };
     assert_eq!((pfn, gfp, stack), (Pfn(1 << 39), GfpFlags(0x1234), StackId::NONE));
     assert_eq!(one(Columns::REPLAY.with(Column::Stack)), event);
 }
@@ -215,7 +215,7 @@ fn foreign(path: &Path, pairs: &[(&str, &str)]) {
 #[test]
 fn a_file_says_the_oldest_version_that_will_do() {
     let directory = scratch();
-    let version = |what: What| {
+    let version = |what: EventKind| {
         let path = directory.path().join("v.parquet");
         let mut writer = Writer::create(&path).unwrap();
         let event = Event { time_ns: 0, pid: 0, cpu: 0, what };
@@ -231,9 +231,9 @@ fn a_file_says_the_oldest_version_that_will_do() {
         (value("prairie.schema_version"), value("prairie.kinds").contains("unpin"))
     };
     let (pfn, order) = (Pfn(7), Order::BASE);
-    assert_eq!(version(What::Free { pfn, order }), ("1".into(), false));
-    assert_eq!(version(What::Pin { pfn, order }), ("2".into(), true));
-    assert_eq!(version(What::Unpin { pfn, order }), ("2".into(), true));
+    assert_eq!(version(EventKind::Free { pfn, order }), ("1".into(), false));
+    assert_eq!(version(EventKind::Pin { pfn, order }), ("2".into(), true));
+    assert_eq!(version(EventKind::Unpin { pfn, order }), ("2".into(), true));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use prairie_frames::{Order, Pfn};
 use prairie_trace::generate::Workload;
-use prairie_trace::{Error, Event, Texts, What, Writer};
+use prairie_trace::{Error, Event, EventKind, Texts, Writer};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 #[test]
@@ -29,7 +29,7 @@ fn no_room_is_one_error_and_leaves_nothing() {
         time_ns: n * n * n,
         pid: 1,
         cpu: 0,
-        what: What::Free { pfn: Pfn(n * 7919 % 1_000_003), order: Order::BASE },
+        what: EventKind::Free { pfn: Pfn(n * 7919 % 1_000_003), order: Order::BASE },
     };
     for number in 0..100_000 {
         writer.event(&event(number), &texts).unwrap();

@@ -8,7 +8,7 @@ use common::{Spelled, collect, read};
 use prairie_frames::{MigrateType, Order, Pfn};
 use prairie_trace::import::line::{Parsed, Tells, parse};
 use prairie_trace::import::{Imported, TextTrace, convert};
-use prairie_trace::{Error, EventSource, GfpFlags, Reader, What};
+use prairie_trace::{Error, EventKind, EventSource, GfpFlags, Reader};
 use proptest::prelude::*;
 
 const TRACE_CMD: &str = include_str!("fixtures/import/trace-cmd.txt");
@@ -21,7 +21,7 @@ fn events(text: &str) -> prairie_trace::Result<Vec<Spelled>> {
 
 /// `time cpu pid kind` of each event, in order.
 fn brief(events: &[Spelled]) -> Vec<String> {
-    let kind = |what: &What| format!("{:?}", prairie_trace::Kind::of(what));
+    let kind = |what: &EventKind| format!("{:?}", prairie_trace::Kind::of(what));
     events
         .iter()
         .map(|Spelled(e, text)| {
@@ -40,7 +40,7 @@ fn trace_cmd_and_ftrace_tell_the_same() {
     assert_eq!(lines[1], "4042982607000 1 25431 Alloc");
     assert!(lines.contains(&"4042983415000 0 25447 Marker hello: there kmem".to_owned()));
     assert!(lines.contains(&"4043071336000 1 25463 Process a b:c".to_owned()));
-    let first = What::Alloc {
+    let first = EventKind::Alloc {
         pfn: Pfn(0x1caa56),
         order: Order::BASE,
         migrate_type: MigrateType::Movable,
@@ -70,16 +70,16 @@ fn lines_of_other_forms() {
     }
     let failed = "x-1 [000] 1.5: mm_page_alloc: page=(nil) pfn=0 order=9 migratetype=1 \
                   gfp_flags=GFP_TRANSHUGE";
-    assert!(matches!(what(failed), Tells::What(What::AllocFailed { .. })));
+    assert!(matches!(what(failed), Tells::EventKind(EventKind::AllocFailed { .. })));
     let failed = failed.replace("pfn=0", "pfn=-1");
-    assert!(matches!(what(&failed), Tells::What(What::AllocFailed { .. })));
+    assert!(matches!(what(&failed), Tells::EventKind(EventKind::AllocFailed { .. })));
     let decimal = "x-1 [000] 1.5: mm_page_free: page=0xffffea00 pfn=123456 order=2";
     let order = Order::new(2).unwrap();
-    assert_eq!(what(decimal), Tells::What(What::Free { pfn: Pfn(123_456), order }));
+    assert_eq!(what(decimal), Tells::EventKind(EventKind::Free { pfn: Pfn(123_456), order }));
     let extfrag = "x-1 [000] 1.5: mm_page_alloc_extfrag: page=0x2b6400 pfn=0x2b6400 alloc_order=0 \
                    fallback_order=9 pageblock_order=9 alloc_migratetype=0 fallback_migratetype=1 \
                    fragmenting=0 change_ownership=1";
-    let expected = What::Extfrag {
+    let expected = EventKind::Extfrag {
         pfn: Pfn(0x2b6400),
         order: Order::BASE,
         fallback_order: Order::HUGE,
@@ -87,7 +87,7 @@ fn lines_of_other_forms() {
         fallback_type: MigrateType::Movable,
         change_ownership: true,
     };
-    assert_eq!(what(extfrag), Tells::What(expected));
+    assert_eq!(what(extfrag), Tells::EventKind(expected));
     let task = |line: &str| match parse(line, types) {
         Parsed::Line(line) => (line.name.to_owned(), line.pid, line.cpu),
         other => panic!("{other:?}"),
@@ -100,19 +100,19 @@ fn lines_of_other_forms() {
     assert_eq!(task(&format!("<idle>-0 (-----) {rest}")), ("<idle>".into(), 0, 3));
     assert_eq!(parse("CPU:1 [LOST 23 EVENTS]", types), Parsed::Lost { cpu: 1, count: 23 });
     assert_eq!(parse("x-1 [000] 1.5: sched_switch: prev_comm=x", types), Parsed::Other);
-    let pin = What::Pin { pfn: Pfn(0x3fc0), order: Order::BASE };
-    let unpin = What::Unpin { pfn: Pfn(0x3fc0), order: Order::BASE };
+    let pin = EventKind::Pin { pfn: Pfn(0x3fc0), order: Order::BASE };
+    let unpin = EventKind::Unpin { pfn: Pfn(0x3fc0), order: Order::BASE };
     let probe = "x-1 [000] d.... 1.5: prairie_pin: (try_grab_page+0x0/0x90) page=0xffbc7b52800ff000 \
                  base=0xffbc7b5280000000";
-    assert_eq!(what(probe), Tells::What(pin));
-    assert_eq!(what("x-1 [000] 1.5: prairie_unpin: pfn=0x3fc0"), Tells::What(unpin));
+    assert_eq!(what(probe), Tells::EventKind(pin));
+    assert_eq!(what("x-1 [000] 1.5: prairie_unpin: pfn=0x3fc0"), Tells::EventKind(unpin));
     let reference = |event: &str, val: i64| {
         let line = format!(
             "x-1 [000] 1.5: {event}: pfn=0x3fc0 flags=uptodate|lru count=1030 mapcount=1 \
              mapping=000000004b6c8c1b mt=1 val={val}"
         );
         match parse(&line, &MigrateType::ALL) {
-            Parsed::Line(line) => Some(line.tells == Tells::What(pin)),
+            Parsed::Line(line) => Some(line.tells == Tells::EventKind(pin)),
             Parsed::Other => None,
             other => panic!("{other:?}"),
         }
@@ -153,7 +153,7 @@ fn order_is_that_of_the_lines() {
         .unwrap()
         .iter()
         .filter_map(|Spelled(e, _)| match e.what {
-            What::Free { pfn, .. } => Some(pfn.0),
+            EventKind::Free { pfn, .. } => Some(pfn.0),
             _ => None,
         })
         .collect();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use prairie_host::Roots;
 use prairie_trace::record::{Options, Progress, RING_BYTES, Recorded, Until, record};
-use prairie_trace::{Columns, EventSource, Reader, Sources, What};
+use prairie_trace::{Columns, EventKind, EventSource, Reader, Sources};
 
 /// Records; `None`, with the reason printed, if this machine does not let itself be recorded.
 fn try_record(path: &Path, until: Until, stacks: bool) -> Option<Recorded> {
@@ -82,15 +82,15 @@ fn a_command_is_recorded_without_loss() {
             assert!(event.time_ns >= last_ns, "events are in order of time");
             last_ns = event.time_ns;
             match event.what {
-                What::Alloc { pfn, order, .. } => {
+                EventKind::Alloc { pfn, order, .. } => {
                     assert!(pfn.is_aligned(order) && pfn.0 + order.frames() <= frames);
                     allocs += 1;
                 }
-                What::Free { pfn, order } => {
+                EventKind::Free { pfn, order } => {
                     assert!(pfn.is_aligned(order) && pfn.0 + order.frames() <= frames);
                     frees += 1;
                 }
-                What::Process { name } => names.push(events.texts().get(name).to_owned()),
+                EventKind::Process { name } => names.push(events.texts().get(name).to_owned()),
                 _ => {}
             }
         }

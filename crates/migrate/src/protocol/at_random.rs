@@ -6,13 +6,10 @@ use crate::checker::model::Model;
 use crate::checker::walk::{Random, Walked, walk};
 
 use super::action::{Action, Verb};
+use super::design::MAX_MIGRATIONS;
 use super::machine::Machine;
 use super::property::Property;
 use super::state::{NONE, Stage, State};
-
-/// Pages of the machine that is walked, which can all migrate at once: more than any machine has
-/// that is visited whole.
-pub const AT_ONCE: usize = 4;
 
 /// How often each thing was done on a walk: what was never done was not tried.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -20,7 +17,7 @@ pub struct Done {
     /// Migrations from `Migrate` to `Clear`.
     pub migrations: u64,
     /// Steps while so many of them were under way: none, one, two, three, four.
-    pub at_once: [u64; AT_ONCE + 1],
+    pub at_once: [u64; MAX_MIGRATIONS + 1],
     /// Lines that the engine or somebody else copied.
     pub lines_copied: u64,
     /// Requests of cores that were served.
@@ -76,7 +73,7 @@ impl Done {
         action: &Action,
         after: &State<C, D, L, P, F>,
     ) {
-        self.at_once[after.table.entries().count().min(AT_ONCE)] += 1;
+        self.at_once[after.table.entries().count().min(MAX_MIGRATIONS)] += 1;
         let counter = match action.verb {
             Verb::Clear => &mut self.migrations,
             Verb::CopyRead | Verb::CopyAnswer => &mut self.lines_copied,

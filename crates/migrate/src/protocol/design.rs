@@ -1,9 +1,12 @@
 //! What is modelled: which agents can do what, and which mistake, if any, is built in.
 
-use super::at_random::AT_ONCE;
 use super::property::Property;
 use super::table::Caching;
 use super::variant::Variant;
+
+/// Pages of the machine that random walks run, which can all migrate at once: more than any
+/// machine has whose states are all visited.
+pub const MAX_MIGRATIONS: usize = 4;
 
 /// What a machine and its operating system can do.
 #[derive(Clone, Copy, Debug)]
@@ -87,6 +90,31 @@ impl Default for Design {
     }
 }
 
+impl Variant {
+    /// The protocol with this bug injected, and with the features that the bug needs to show.
+    #[must_use]
+    pub fn design(self) -> Design {
+        let mut design = Design { variant: Some(self), ..Design::default() };
+        match self {
+            Variant::PartialMergesOwnName => design.partial = true,
+            Variant::PrefetchServed => design.prefetch = true,
+            Variant::WalkSurvives => (design.split_walks, design.empty_tlb) = (true, true),
+            Variant::DeviceTlbKept => design.ats = true,
+            Variant::DirtyDestination => design.dirty_destination = true,
+            Variant::CopyReadsMemory | Variant::CheckNeedsTag => design.llc = true,
+            Variant::LockIgnored => design.locks = true,
+            Variant::AbortHalfWay
+            | Variant::AbortKeepsTranslations
+            | Variant::LateAcknowledgement => design.aborts = true,
+            Variant::NoncacheableKeepsCopies | Variant::NoncacheableClearsEarly => {
+                design.caching = Caching::Noncacheable;
+            }
+            _ => {}
+        }
+        design
+    }
+}
+
 impl Design {
     /// Four pages that migrate whenever they like, with everything that a machine may do but give
     /// up, against a reference memory: each write puts a new value there, and every read is
@@ -96,7 +124,7 @@ impl Design {
         Design {
             caching,
             variant,
-            pages: AT_ONCE as u8,
+            pages: MAX_MIGRATIONS as u8,
             together: true,
             again: true,
             prefetch: true,

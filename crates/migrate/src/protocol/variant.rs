@@ -4,9 +4,6 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::design::Design;
-use super::table::Caching;
-
 macro_rules! variants {
     ($($(#[doc = $words:literal])+ $name:ident = $kebab:literal,)+) => {
         /// One mistake.
@@ -231,28 +228,5 @@ impl Variant {
                 | Variant::CopyWaitsForOwner
                 | Variant::VictimRefused
         )
-    }
-
-    /// The protocol with this mistake, and with what the mistake needs to show.
-    #[must_use]
-    pub fn design(self) -> Design {
-        let mut design = Design { variant: Some(self), ..Design::default() };
-        match self {
-            Variant::PartialMergesOwnName => design.partial = true,
-            Variant::PrefetchServed => design.prefetch = true,
-            Variant::WalkSurvives => (design.split_walks, design.empty_tlb) = (true, true),
-            Variant::DeviceTlbKept => design.ats = true,
-            Variant::DirtyDestination => design.dirty_destination = true,
-            Variant::CopyReadsMemory | Variant::CheckNeedsTag => design.llc = true,
-            Variant::LockIgnored => design.locks = true,
-            Variant::AbortHalfWay
-            | Variant::AbortKeepsTranslations
-            | Variant::LateAcknowledgement => design.aborts = true,
-            Variant::NoncacheableKeepsCopies | Variant::NoncacheableClearsEarly => {
-                design.caching = Caching::Noncacheable;
-            }
-            _ => {}
-        }
-        design
     }
 }

@@ -9,8 +9,8 @@ use crate::config::{Backend, Rule};
 use crate::controller::{Controller, Reclaim};
 use crate::observation::{Idle, Observation, Room};
 use crate::signal::SIGNALS;
-use crate::world::cgroup::{Cgroup, Trouble};
-use crate::world::discover::Named;
+use crate::world::cgroup::{Cgroup, CgroupError};
+use crate::world::discover::MatchedCgroup;
 use crate::world::file::{Buffer, Held, Words};
 use crate::world::generations::Generations;
 use crate::world::host_memory::HostFigures;
@@ -65,7 +65,7 @@ pub struct Container {
     pub(super) rests: bool,
     /// When its limits were last read.
     limits_at: Duration,
-    how: How,
+    how: ReclaimMeans,
     backend: Backend,
     routed: bool,
     /// What was asked for after the last observation.
@@ -76,7 +76,7 @@ pub struct Container {
 
 /// By what its memory is taken.
 #[derive(Debug)]
-enum How {
+enum ReclaimMeans {
     /// `memory.reclaim`.
     Reclaim { file: Arc<Held>, current: Arc<Held>, swappiness: bool },
     /// `memory.high`, lowered and put back at once.
@@ -86,7 +86,7 @@ enum How {
 }
 
 /// What a container may write through.
-pub struct Hands<'a> {
+pub struct Access<'a> {
     /// What the host can do.
     pub host: &'a Host,
     /// What is on lease.
@@ -103,18 +103,18 @@ impl Container {
     /// Opens the cgroup and prepares to take its memory.
     ///
     /// # Errors
-    /// [`Trouble`]: files missing, or its control files read-only.
+    /// [`CgroupError`]: files missing, or its control files read-only.
     pub fn open(
         id: u64,
-        named: &Named,
+        named: &MatchedCgroup,
         rule: &Rule,
-        hands: &Hands<'_>,
-    ) -> Result<Container, Trouble> {
+        hands: &Access<'_>,
+    ) -> Result<Container, CgroupError> {
         let cgroup = Cgroup::open(&hands.host.paths.cgroup, &named.path, SIGNALS)?;
         let means = if hands.dry_run { Means::None } else { hands.host.means() };
         let how = match hands.dry_run {
-            true => How::Nothing,
-            false => How::of(&cgroup.directory)?,
+            true => ReclaimMeans::Nothing,
+            false => ReclaimMeans::of(&cgroup.directory)?,
         };
         let arm = || Trigger::arm(&cgroup.directory, BURST).ok();
         let trigger = if hands.triggers && !hands.dry_run { arm() } else { None };
@@ -153,11 +153,13 @@ impl Container {
     /// The name of the means by which its memory is taken.
     pub fn means(&self) -> &'static str {
         match (&self.how, self.controller.means()) {
-            (How::Nothing, _) => "none (dry run)",
+            (ReclaimMeans::Nothing, _) => "none (dry run)",
             (_, Means::Generations) => "lru_gen",
-            (How::Reclaim { .. }, Means::AccessedBits) => "memory.reclaim after accessed bits",
-            (How::Reclaim { .. }, Means::None) => "memory.reclaim",
-            (How::Poke, _) => "memory.high, put back at once",
+            (ReclaimMeans::Reclaim { .. }, Means::AccessedBits) => {
+                "memory.reclaim after accessed bits"
+            }
+            (ReclaimMeans::Reclaim { .. }, Means::None) => "memory.reclaim",
+            (ReclaimMeans::Poke, _) => "memory.high, put back at once",
         }
     }
 
@@ -176,13 +178,13 @@ impl Container {
     /// Looks at what is cheap to look at. Tells, too, whether that will do for this period.
     ///
     /// # Errors
-    /// [`Trouble`].
+    /// [`CgroupError`].
     pub fn glimpse(
         &mut self,
         now: Duration,
         generations: Option<&Generations>,
         buffer: &mut Buffer,
-    ) -> Result<(Observation, bool), Trouble> {
+    ) -> Result<(Observation, bool), CgroupError> {
         let idle = self.idle(generations);
         let seen = self.cgroup.glimpse(now, &self.seen, buffer)?;
         let seen = Observation { idle, burst: std::mem::take(&mut self.burst), ..seen };
@@ -211,13 +213,13 @@ impl Container {
     /// Looks at the rest.
     ///
     /// # Errors
-    /// [`Trouble`].
+    /// [`CgroupError`].
     pub fn count(
         &mut self,
         glimpse: Observation,
         room: Room,
         buffer: &mut Buffer,
-    ) -> Result<Observation, Trouble> {
+    ) -> Result<Observation, CgroupError> {
         let passed = glimpse.at.checked_sub(self.limits_at);
         let settled = self.controller.settled_until(&glimpse);
         let needed = settled.is_none_or(|until| glimpse.at >= until);
@@ -248,7 +250,7 @@ impl Container {
     }
 
     fn takes_file_only(&self) -> bool {
-        let swappiness = matches!(self.how, How::Reclaim { swappiness: true, .. });
+        let swappiness = matches!(self.how, ReclaimMeans::Reclaim { swappiness: true, .. });
         swappiness || self.controller.means() == Means::Generations
     }
 
@@ -268,18 +270,18 @@ impl Container {
             return (!evictions.is_empty()).then_some(Work::Evict { file, evictions });
         }
         match &self.how {
-            How::Reclaim { file, current, swappiness } => Some(Work::Reclaim {
+            ReclaimMeans::Reclaim { file, current, swappiness } => Some(Work::Reclaim {
                 file: file.clone(),
                 current: current.clone(),
                 bytes,
                 swappiness: (*swappiness && file_only).then_some(0),
             }),
-            How::Poke => Some(Work::Poke {
+            ReclaimMeans::Poke => Some(Work::Poke {
                 leases: leases.clone(),
                 directory: self.cgroup.directory.clone(),
                 bytes,
             }),
-            How::Nothing => None,
+            ReclaimMeans::Nothing => None,
         }
     }
 
@@ -336,7 +338,7 @@ impl Container {
         let directory = &self.cgroup.directory;
         for file in ["memory.zswap.max", "memory.zswap.writeback"] {
             if wanted.is_none_or(|wanted| wanted.0 != file) {
-                let _ = leases.give_back(directory, file);
+                let _ = leases.restore(directory, file);
             }
         }
         let (file, value) = wanted?;
@@ -356,21 +358,27 @@ impl Container {
     }
 }
 
-impl How {
-    fn of(directory: &Path) -> Result<How, Trouble> {
+impl ReclaimMeans {
+    fn of(directory: &Path) -> Result<ReclaimMeans, CgroupError> {
         let open = |file: &'static str| {
             Held::open_for_writing(&directory.join(file))
-                .map_err(|source| Trouble::Io { file, source })
+                .map_err(|source| CgroupError::Io { file, source })
         };
         match open("memory.reclaim") {
             Ok(file) => {
                 let current = Held::open(&directory.join("memory.current"))
-                    .map_err(|source| Trouble::Io { file: "memory.current", source })?;
+                    .map_err(|source| CgroupError::Io { file: "memory.current", source })?;
                 let swappiness = takes_swappiness(&file);
-                Ok(How::Reclaim { file: Arc::new(file), current: Arc::new(current), swappiness })
+                Ok(ReclaimMeans::Reclaim {
+                    file: Arc::new(file),
+                    current: Arc::new(current),
+                    swappiness,
+                })
             }
-            Err(Trouble::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
-                open("memory.high").map(|_| How::Poke)
+            Err(CgroupError::Io { source, .. })
+                if source.kind() == std::io::ErrorKind::NotFound =>
+            {
+                open("memory.high").map(|_| ReclaimMeans::Poke)
             }
             Err(trouble) => Err(trouble),
         }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use super::container::{Container, Hands};
+use super::container::{Access, Container};
 use super::{Daemon, GROUPS};
 use crate::status::CgroupStatus;
-use crate::world::cgroup::Trouble;
-use crate::world::discover::{CgroupPattern, Named, Walked, walk};
+use crate::world::cgroup::CgroupError;
+use crate::world::discover::{CgroupPattern, MatchedCgroup, Walked, walk};
 
 impl Daemon {
     pub(super) fn look_for_cgroups(&mut self, now: Duration) {
@@ -27,7 +27,7 @@ impl Daemon {
         self.containers = kept;
         for container in gone {
             let mut leases = self.leases.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-            leases.give_back_below(&container.cgroup.directory);
+            leases.restore_below(&container.cgroup.directory);
             self.setting.log.note("gone", format_args!("{}", container.cgroup.path));
         }
         for named in named.iter().filter(|named| !named.covered) {
@@ -45,8 +45,8 @@ impl Daemon {
         self.walked = if complete { walked } else { Walked::default() };
     }
 
-    fn open(&mut self, named: &Named, now: Duration) {
-        let hands = Hands {
+    fn open(&mut self, named: &MatchedCgroup, now: Duration) {
+        let hands = Access {
             host: &self.setting.host,
             leases: &self.leases,
             dry_run: self.setting.dry_run,
@@ -68,13 +68,13 @@ impl Daemon {
                 );
                 self.containers.push(container);
             }
-            Err(Trouble::Gone) => {}
+            Err(CgroupError::Gone) => {}
             Err(trouble) => self.tell_once(&named.path, format!("left alone: {trouble}")),
         }
     }
 
     /// Patterns that match nothing, and cgroups that several rules name.
-    fn warn_of_rules(&mut self, named: &[Named]) {
+    fn warn_of_rules(&mut self, named: &[MatchedCgroup]) {
         for at in 0..self.config.rules.len() {
             let unmatched: Vec<String> = self.config.rules[at]
                 .patterns

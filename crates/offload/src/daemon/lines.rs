@@ -12,7 +12,7 @@ use crate::observation::Idle;
 use crate::status::CgroupStatus;
 
 /// A decision, and for whom.
-pub struct Decided<'a> {
+pub struct DecisionLine<'a> {
     /// For whom.
     pub container: &'a Container,
     /// What.
@@ -22,9 +22,9 @@ pub struct Decided<'a> {
 }
 
 /// In one line: what, and the numbers behind it.
-impl Line for Decided<'_> {
+impl Line for DecisionLine<'_> {
     fn text(&self, out: &mut dyn Write) -> io::Result<()> {
-        let Decided { container, decision, dry_run } = self;
+        let DecisionLine { container, decision, dry_run } = self;
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let seen = &container.seen;
         write!(out, "{}: ", container.cgroup.path)?;
@@ -61,9 +61,9 @@ impl Line for Decided<'_> {
     }
 }
 
-impl Serialize for Decided<'_> {
+impl Serialize for DecisionLine<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Decided { container, decision, dry_run } = self;
+        let DecisionLine { container, decision, dry_run } = self;
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("event", "decision")?;
         map.serialize_entry("cgroup", &container.cgroup.path)?;
@@ -98,7 +98,7 @@ pub fn update(
     replace(&mut entry.governing, decision.governing.0);
     replace(&mut entry.backend, container.backend());
     replace(&mut entry.guard, decision.guard.as_ref().map_or("", Guard::name));
-    entry.closed = decision.guard;
+    entry.blocking = decision.guard;
     entry.asked_bytes = entry.asked_bytes.saturating_add(asked_bytes);
     entry.taken_bytes = entry.taken_bytes.saturating_add(decision.taken_bytes);
     let returned = decision.returned_pages.saturating_mul(4096);

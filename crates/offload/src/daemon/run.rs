@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::Daemon;
-use super::waiting::{Heard, Waiting};
+use super::waiting::{Waiting, Wakeup};
 use crate::config::Config;
 use crate::notify::Notify;
 use crate::status::serve_metrics;
@@ -128,10 +128,10 @@ fn wait_for(
     daemon.listen(waiting);
     for heard in waiting.sleep(most)? {
         match heard {
-            Heard::Readable => signals.drain(),
-            Heard::Faults => daemon.faults(),
-            Heard::Burst(id) => daemon.burst(id),
-            Heard::Gone(id) => daemon.lost(id),
+            Wakeup::Readable => signals.drain(),
+            Wakeup::Faults => daemon.faults(),
+            Wakeup::Burst(id) => daemon.burst(id),
+            Wakeup::Gone(id) => daemon.lost(id),
         }
     }
     Ok(())

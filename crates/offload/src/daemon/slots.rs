@@ -21,7 +21,7 @@ use prairie_host::cgroup::MemoryStat;
 use super::Daemon;
 use super::container::Container;
 use crate::signal::returned::returned_pages;
-use crate::world::cgroup::Trouble;
+use crate::world::cgroup::CgroupError;
 use crate::world::file::Buffer;
 use crate::world::lease::Leases;
 
@@ -33,7 +33,7 @@ const EVERY: Duration = Duration::from_millis(250);
 const PAUSE: Duration = Duration::from_millis(30);
 
 /// No pause is longer. Nor is an alarm taken for one of a row that comes after more than this.
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 /// Less offloaded than this is not worth a watch.
 const WATCHED_BYTES: u64 = 1 << 20;
@@ -49,7 +49,7 @@ const KEPT_BYTES: u64 = 1 << 16;
 const COMING_BACK_PAGES: u64 = 16;
 
 /// So much is given up even if it comes back more slowly than that.
-const MOST_KEPT_BYTES: u64 = 8 << 20;
+const MAX_KEPT_BYTES: u64 = 8 << 20;
 
 /// Room above what is used that a limit on swap leaves: a quarter of it, and so much. Slots are
 /// freed while more than five eighths of what was used then is used, and none below twice this.
@@ -92,8 +92,8 @@ impl Watch {
 
     /// After a look that found something, or nothing.
     fn rest(&mut self, now: Duration, found: bool) {
-        let in_a_row = now <= self.next + LONGEST_PAUSE && !found;
-        self.pause = if in_a_row { (self.pause * 2).clamp(PAUSE, LONGEST_PAUSE) } else { PAUSE };
+        let in_a_row = now <= self.next + MAX_PAUSE && !found;
+        self.pause = if in_a_row { (self.pause * 2).clamp(PAUSE, MAX_PAUSE) } else { PAUSE };
         self.next = now + if found { EVERY } else { self.pause };
         self.alarm = Alarm::Off;
     }
@@ -117,7 +117,7 @@ impl Daemon {
             return None;
         }
         // Also after a clock that went back.
-        if now < self.watch.next && self.watch.next <= now + LONGEST_PAUSE {
+        if now < self.watch.next && self.watch.next <= now + MAX_PAUSE {
             return Some(self.watch.next);
         }
         let follows = self.containers.iter().any(|container| container.gives_up_slots);
@@ -168,7 +168,7 @@ impl Container {
         leases: &Mutex<Leases>,
         buffer: &mut Buffer,
     ) -> Option<String> {
-        let mut glance = || -> Result<Option<u64>, Trouble> {
+        let mut glance = || -> Result<Option<u64>, CgroupError> {
             if self.gives_up_slots {
                 return self.cgroup.swap_bytes(buffer);
             }
@@ -195,13 +195,13 @@ impl Container {
     pub fn free_slots(&mut self, returned_pages: u64, leases: &Mutex<Leases>) -> Option<String> {
         let kept = kept_bytes(&self.seen.stat);
         let much = returned_pages >= COMING_BACK_PAGES && kept > KEPT_BYTES;
-        if much || returned_pages > 0 && (kept > MOST_KEPT_BYTES || self.gives_up_slots) {
+        if much || returned_pages > 0 && (kept > MAX_KEPT_BYTES || self.gives_up_slots) {
             return self.limit_swap(self.seen.swap_bytes, &mut lock(leases));
         }
         if !std::mem::take(&mut self.gives_up_slots) {
             return None;
         }
-        let _ = lock(leases).give_back(&self.cgroup.directory, FILE);
+        let _ = lock(leases).restore(&self.cgroup.directory, FILE);
         self.cgroup.refresh();
         Some(format!("{FILE} is as it was"))
     }

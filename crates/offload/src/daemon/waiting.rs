@@ -31,7 +31,7 @@ pub struct Waiting {
 
 /// What was heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum Wakeup {
     /// One of the files is readable.
     Readable,
     /// Major faults, of whatever process.
@@ -82,7 +82,7 @@ impl Waiting {
     ///
     /// # Errors
     /// The system's; a signal is none.
-    pub fn sleep(&mut self, most: Duration) -> io::Result<impl Iterator<Item = Heard>> {
+    pub fn sleep(&mut self, most: Duration) -> io::Result<impl Iterator<Item = Wakeup>> {
         // In whole milliseconds, which is all that kernels before 5.11 take.
         let ms = i64::try_from(most.as_millis()).unwrap_or(i64::MAX).clamp(1, 60_000);
         let most = Timespec { tv_sec: ms / 1_000, tv_nsec: ms % 1_000 * 1_000_000 };
@@ -94,13 +94,13 @@ impl Waiting {
         Ok(self.events.drain(..).map(|event| {
             let (flags, id) = (event.flags, event.data.u64());
             match id {
-                OTHER => Heard::Readable,
-                ALARM => Heard::Faults,
+                OTHER => Wakeup::Readable,
+                ALARM => Wakeup::Faults,
                 // A burst of a cgroup that is gone is no news.
                 _ if flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP) => {
-                    Heard::Gone(id)
+                    Wakeup::Gone(id)
                 }
-                _ => Heard::Burst(id),
+                _ => Wakeup::Burst(id),
             }
         }))
     }
@@ -165,8 +165,8 @@ mod tests {
         assert!(started.elapsed() >= Duration::from_millis(29));
         rustix::io::write(&writer, b"x").unwrap();
         let started = std::time::Instant::now();
-        let heard: Vec<Heard> = waiting.sleep(Duration::from_secs(60)).unwrap().collect();
-        assert_eq!(heard, [Heard::Readable]);
+        let heard: Vec<Wakeup> = waiting.sleep(Duration::from_secs(60)).unwrap().collect();
+        assert_eq!(heard, [Wakeup::Readable]);
         assert!(started.elapsed() < Duration::from_secs(30));
     }
 }

@@ -37,7 +37,7 @@ struct SwapLimit {
 
 /// Why a cgroup could not be looked at.
 #[derive(Debug, thiserror::Error)]
-pub enum Trouble {
+pub enum CgroupError {
     /// It is no more.
     #[error("the cgroup is gone")]
     Gone,
@@ -54,9 +54,11 @@ pub enum Trouble {
     Parse(#[from] ParseError),
 }
 
-impl Trouble {
-    fn of(file: &'static str) -> impl Fn(io::Error) -> Trouble {
-        move |source| if is_gone(&source) { Trouble::Gone } else { Trouble::Io { file, source } }
+impl CgroupError {
+    fn of(file: &'static str) -> impl Fn(io::Error) -> CgroupError {
+        move |source| {
+            if is_gone(&source) { CgroupError::Gone } else { CgroupError::Io { file, source } }
+        }
     }
 }
 
@@ -65,12 +67,16 @@ impl Cgroup {
     /// `memory.swap.current` and files that a signal does not require may be missing.
     ///
     /// # Errors
-    /// [`Trouble`] where any other file is missing.
-    pub fn open(root: &Path, path: &str, signals: &'static [Signal]) -> Result<Cgroup, Trouble> {
+    /// [`CgroupError`] where any other file is missing.
+    pub fn open(
+        root: &Path,
+        path: &str,
+        signals: &'static [Signal],
+    ) -> Result<Cgroup, CgroupError> {
         let directory = root.join(path);
-        fs::metadata(&directory).map_err(Trouble::of("its directory"))?;
+        fs::metadata(&directory).map_err(CgroupError::of("its directory"))?;
         let held = |file: &'static str| {
-            Held::open(&directory.join(file)).map_err(|source| Trouble::Io { file, source })
+            Held::open(&directory.join(file)).map_err(|source| CgroupError::Io { file, source })
         };
         let mut pressure = Vec::new();
         for source in signals.iter().filter_map(|signal| signal.source.as_ref()) {
@@ -126,16 +132,16 @@ impl Cgroup {
     /// kernel lose stalls shorter than its clock tick; two signals must not share a file.
     ///
     /// # Errors
-    /// [`Trouble`].
+    /// [`CgroupError`].
     pub fn glimpse(
         &self,
         at: Duration,
         known: &Observation,
         buffer: &mut Buffer,
-    ) -> Result<Observation, Trouble> {
+    ) -> Result<Observation, CgroupError> {
         let mut counters = Counters::default();
         for (source, file) in &self.pressure {
-            let text = file.read_piece(buffer).map_err(Trouble::of(source.file))?;
+            let text = file.read_piece(buffer).map_err(CgroupError::of(source.file))?;
             (source.parse)(source.file, text, &mut counters)?;
         }
         Ok(Observation {
@@ -152,13 +158,13 @@ impl Cgroup {
     /// applied.
     ///
     /// # Errors
-    /// [`Trouble`].
+    /// [`CgroupError`].
     pub fn count(
         &self,
         glimpse: Observation,
         room: Room,
         buffer: &mut Buffer,
-    ) -> Result<Observation, Trouble> {
+    ) -> Result<Observation, CgroupError> {
         let stat = self.stat(buffer)?;
         let swap_bytes = self.swap_bytes(buffer)?.unwrap_or(stat.zswapped);
         Ok(Observation { stat, swap_bytes, room: self.room(room, buffer)?, ..glimpse })
@@ -167,31 +173,31 @@ impl Cgroup {
     /// `memory.current`.
     ///
     /// # Errors
-    /// [`Trouble`].
-    pub fn current_bytes(&self, buffer: &mut Buffer) -> Result<u64, Trouble> {
+    /// [`CgroupError`].
+    pub fn current_bytes(&self, buffer: &mut Buffer) -> Result<u64, CgroupError> {
         number(&self.current, "memory.current", buffer)
     }
 
     /// `memory.stat`.
     ///
     /// # Errors
-    /// [`Trouble`].
-    pub fn stat(&self, buffer: &mut Buffer) -> Result<MemoryStat, Trouble> {
-        let text = self.stat.read_piece(buffer).map_err(Trouble::of("memory.stat"))?;
+    /// [`CgroupError`].
+    pub fn stat(&self, buffer: &mut Buffer) -> Result<MemoryStat, CgroupError> {
+        let text = self.stat.read_piece(buffer).map_err(CgroupError::of("memory.stat"))?;
         Ok(memory_stat::parse("memory.stat", text)?)
     }
 
     /// `memory.swap.current`; nothing on a kernel without it.
     ///
     /// # Errors
-    /// [`Trouble`].
-    pub fn swap_bytes(&self, buffer: &mut Buffer) -> Result<Option<u64>, Trouble> {
+    /// [`CgroupError`].
+    pub fn swap_bytes(&self, buffer: &mut Buffer) -> Result<Option<u64>, CgroupError> {
         let file = self.swap_current.as_ref();
         file.map(|file| number(file, "memory.swap.current", buffer)).transpose()
     }
 
     /// The host's room, cut by the limits of the cgroup and all above it.
-    fn room(&self, host: Room, buffer: &mut Buffer) -> Result<Room, Trouble> {
+    fn room(&self, host: Room, buffer: &mut Buffer) -> Result<Room, CgroupError> {
         self.swap.iter().try_fold(host, |room, limit| {
             let used = number(&limit.current, "memory.swap.current", buffer)?;
             let free = limit.max_bytes.saturating_sub(used);
@@ -204,7 +210,7 @@ impl Cgroup {
     }
 }
 
-fn number(file: &Held, name: &'static str, buffer: &mut Buffer) -> Result<u64, Trouble> {
-    let text = file.read_piece(buffer).map_err(Trouble::of(name))?;
+fn number(file: &Held, name: &'static str, buffer: &mut Buffer) -> Result<u64, CgroupError> {
+    let text = file.read_piece(buffer).map_err(CgroupError::of(name))?;
     Ok(limit::number(name, text)?)
 }

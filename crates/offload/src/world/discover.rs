@@ -78,7 +78,7 @@ impl CgroupPattern {
 
 /// A cgroup that a rule names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct MatchedCgroup {
     /// Its path below the root.
     pub path: String,
     /// The inode of its directory, as listed: another cgroup of the same path has another.
@@ -119,12 +119,12 @@ fn mark(name: &OsStr, inode: u64) -> u64 {
 
 /// All cgroups below `root` that one of `rules` names, each rule a list of patterns, sorted by
 /// path. Directories that vanish meanwhile, or cannot be read, are passed over.
-pub fn discover(root: &Path, rules: &[&[CgroupPattern]]) -> Vec<Named> {
+pub fn discover(root: &Path, rules: &[&[CgroupPattern]]) -> Vec<MatchedCgroup> {
     walk(root, rules).0
 }
 
 /// The same, and what was seen on the way.
-pub fn walk(root: &Path, rules: &[&[CgroupPattern]]) -> (Vec<Named>, Walked) {
+pub fn walk(root: &Path, rules: &[&[CgroupPattern]]) -> (Vec<MatchedCgroup>, Walked) {
     let (mut found, mut walked) = (Vec::new(), Walked::default());
     let mut pending = vec![(String::new(), 0)];
     while let Some((parent, depth)) = pending.pop() {
@@ -152,10 +152,10 @@ pub fn walk(root: &Path, rules: &[&[CgroupPattern]]) -> (Vec<Named>, Walked) {
 
 /// Marks those that have another below them. Sorted by levels, a cgroup is followed by all that
 /// are below it, so those above the present one are on a stack.
-fn mark_covered(found: &mut [Named]) {
+fn mark_covered(found: &mut [MatchedCgroup]) {
     let mut above: Vec<usize> = Vec::new();
     for at in 0..found.len() {
-        let is_above = |above: usize, found: &[Named]| {
+        let is_above = |above: usize, found: &[MatchedCgroup]| {
             let rest = found[at].path.strip_prefix(found[above].path.as_str());
             rest.is_some_and(|rest| rest.starts_with('/'))
         };
@@ -170,14 +170,14 @@ fn mark_covered(found: &mut [Named]) {
 }
 
 /// The rules that name `path`: the first wins.
-fn name_of(path: &str, inode: u64, rules: &[&[CgroupPattern]]) -> Option<Named> {
+fn name_of(path: &str, inode: u64, rules: &[&[CgroupPattern]]) -> Option<MatchedCgroup> {
     let matches = |(at, rule): (usize, &&[CgroupPattern])| {
         rule.iter().any(|pattern| pattern.matches(path)).then_some(at)
     };
     let mut matching = rules.iter().enumerate().filter_map(matches);
     let rule = matching.next()?;
     let also = matching.collect();
-    Some(Named { path: path.to_owned(), inode, rule, also, covered: false })
+    Some(MatchedCgroup { path: path.to_owned(), inode, rule, also, covered: false })
 }
 
 /// Names and inodes of the directories in `directory`, as listed, which costs no look at each.

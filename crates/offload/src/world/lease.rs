@@ -53,7 +53,7 @@ impl Leases {
         let written = self.announce(directory, file, value)?.write(&format!("{value}\n"));
         if written.is_err() {
             // It may have been written and reported late all the same (a signal): put it back.
-            let _ = self.give_back(directory, file);
+            let _ = self.restore(directory, file);
         }
         written
     }
@@ -90,7 +90,7 @@ impl Leases {
     ///
     /// # Errors
     /// The system's; the guardian will try again.
-    pub fn give_back(&mut self, directory: &Path, file: &str) -> io::Result<()> {
+    pub fn restore(&mut self, directory: &Path, file: &str) -> io::Result<()> {
         let path = directory.join(file);
         let Some(at) = self.held.iter().position(|hold| hold.path == path) else { return Ok(()) };
         match self.held[at].restore() {
@@ -118,17 +118,17 @@ impl Leases {
     }
 
     /// Puts back everything of the cgroup in `directory`; it is no longer named, or gone.
-    pub fn give_back_below(&mut self, directory: &Path) {
+    pub fn restore_below(&mut self, directory: &Path) {
         let files: Vec<PathBuf> = self.held.iter().map(|hold| hold.path.clone()).collect();
         for path in files.iter().filter(|path| path.parent() == Some(directory)) {
             if let Some(file) = path.file_name().and_then(|name| name.to_str()) {
-                let _ = self.give_back(directory, file);
+                let _ = self.restore(directory, file);
             }
         }
     }
 
     /// Puts back everything and lets the guardian go.
-    pub fn give_back_all(&mut self) {
+    pub fn restore_all(&mut self) {
         for hold in std::mem::take(&mut self.held).iter().rev() {
             if hold.restore().is_ok() {
                 let _ = self.tell(&format!("free {}\n", hold.id));
@@ -156,7 +156,7 @@ impl Leases {
 
 impl Drop for Leases {
     fn drop(&mut self) {
-        self.give_back_all();
+        self.restore_all();
     }
 }
 

@@ -192,7 +192,7 @@ fn poke(leases: &Mutex<Leases>, directory: &std::path::Path, bytes: u64) -> Outc
     let announced = lock().announce(directory, HIGH, &target.to_string());
     // Without the lock: this write is the reclaim, and lasts as long.
     let lowered = announced.and_then(|file| file.write(&format!("{target}\n")));
-    let given_back = lock().give_back(directory, HIGH);
+    let given_back = lock().restore(directory, HIGH);
     match lowered.and(given_back) {
         Ok(()) => Outcome::Asked { bytes, partial: false },
         Err(error) if is(&error, Errno::INTR) => Outcome::Asked { bytes, partial: true },

@@ -5,8 +5,6 @@ mod paper;
 mod profile;
 mod sim;
 
-pub use check::Check;
-
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 

@@ -11,8 +11,6 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Subcommand;
 
-pub use profile::Profiled;
-
 /// Offload cold memory of containers to swap, under measured pressure
 ///
 /// A daemon that looks at each container once a period and has the kernel take a little of what

@@ -11,7 +11,7 @@ use prairie_frames::placement::zones::Kernelcore;
 use prairie_frames::{Pfn, ZoneKind};
 use prairie_model::allocator::World;
 use prairie_replay::compare::{self, ZoneDistance};
-use prairie_replay::found::Found;
+use prairie_replay::initial_state::InitialState;
 use prairie_replay::replay::Initial;
 use prairie_replay::run::{self, Results};
 use prairie_report::write_atomically;
@@ -163,7 +163,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
 
 fn finish(
     args: &Args,
-    found: &Found,
+    found: &InitialState,
     metadata: &Metadata,
     results: &Results,
     distance: &[ZoneDistance],
@@ -229,7 +229,7 @@ fn replay_recording(
     args: &Args,
     options: &run::Options,
     interrupted: &AtomicBool,
-) -> anyhow::Result<(Found, Metadata, Results)> {
+) -> anyhow::Result<(InitialState, Metadata, Results)> {
     let reader = Reader::open(&args.file)?;
     let metadata = reader.metadata().clone();
     let mut found = match &metadata.before {
@@ -253,17 +253,17 @@ fn replay_recording(
 pub(super) fn found_before(
     reader: &Reader,
     before: &prairie_host::Capture,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<InitialState> {
     let frames = reader.frame_runs().collect::<prairie_trace::Result<Vec<_>>>()?;
     let frames = (!frames.is_empty()).then_some(frames);
-    Ok(Found::of(&prairie_host::Capture { frames, ..before.clone() })?)
+    Ok(InitialState::of(&prairie_host::Capture { frames, ..before.clone() })?)
 }
 
 fn replay_import(
     args: &Args,
     options: &run::Options,
     interrupted: &AtomicBool,
-) -> anyhow::Result<(Found, Metadata, Results)> {
+) -> anyhow::Result<(InitialState, Metadata, Results)> {
     let mut named = 0;
     if args.memory.is_none() {
         // Without a snapshot only the events tell how large the machine is: look at them first.
@@ -279,7 +279,7 @@ fn replay_import(
 }
 
 /// A machine without a snapshot: a DMA32 zone up to 4 GiB and a Normal zone above, all free.
-fn machine(args: &Args, frames_named: u64) -> anyhow::Result<Found> {
+fn machine(args: &Args, frames_named: u64) -> anyhow::Result<InitialState> {
     const FRAMES_BELOW_4_GIB: u64 = 1 << 20;
     let told = args.memory.map(|bytes| bytes / 4096);
     let frames = told.unwrap_or(frames_named).next_multiple_of(512);
@@ -296,11 +296,12 @@ fn machine(args: &Args, frames_named: u64) -> anyhow::Result<Found> {
         zone(ZoneKind::Dma32, 0, frames.min(FRAMES_BELOW_4_GIB)),
         zone(ZoneKind::Normal, FRAMES_BELOW_4_GIB, frames),
     ];
-    Found::empty(zones).with_context(|| format!("{}: it names no frame", args.file.display()))
+    InitialState::empty(zones)
+        .with_context(|| format!("{}: it names no frame", args.file.display()))
 }
 
 fn drive(
-    found: &Found,
+    found: &InitialState,
     source: &mut dyn EventSource,
     options: &run::Options,
     total: Option<u64>,
@@ -315,7 +316,7 @@ fn drive(
 
 /// How far `linux` ended up from the kernel, where it started as found and the trace tells.
 fn distance(
-    found: &Found,
+    found: &InitialState,
     metadata: &Metadata,
     results: &Results,
 ) -> Result<Vec<ZoneDistance>, prairie_host::Error> {

@@ -6,7 +6,7 @@ use std::iter;
 use std::path::Path;
 
 use prairie_frames::MigrateType;
-use prairie_replay::exact::differences::{Difference, What};
+use prairie_replay::exact::differences::{Difference, DifferenceKind};
 use prairie_replay::exact::recording::Recording;
 use prairie_replay::exact::score::Score;
 use prairie_replay::exact::{Fidelity, Through};
@@ -193,16 +193,16 @@ fn snapshots(recording: &Recording, fidelity: &Fidelity) -> Section {
     for at in &fidelity.snapshots {
         let free_running = at.free_running.as_ref().map(|free| ("free running", free));
         for (name, differences) in iter::once(("followed", &at.followed)).chain(free_running) {
-            let count = |kind: fn(&What) -> bool| {
+            let count = |kind: fn(&DifferenceKind) -> bool| {
                 differences.iter().filter(|d| kind(&d.what)).count().to_string()
             };
             let frames: u64 = differences.iter().map(Difference::frames).sum();
             rows.push(vec![
                 at.name.as_str().into(),
                 name.into(),
-                count(|what| matches!(what, What::FreeBlocks { .. })).into(),
-                count(|what| matches!(what, What::PerCpu { .. })).into(),
-                count(|what| matches!(what, What::Pageblocks { .. })).into(),
+                count(|what| matches!(what, DifferenceKind::FreeBlocks { .. })).into(),
+                count(|what| matches!(what, DifferenceKind::PerCpu { .. })).into(),
+                count(|what| matches!(what, DifferenceKind::Pageblocks { .. })).into(),
                 number::count(frames).into(),
             ]);
         }
@@ -236,12 +236,14 @@ fn snapshots(recording: &Recording, fidelity: &Fidelity) -> Section {
 /// The differences where the record is followed, one by one.
 fn each_difference(recording: &Recording, fidelity: &Fidelity) -> Option<Table> {
     let name = |number: u8| MigrateType::ALL[usize::from(number)].name();
-    let words = |what: &What| match *what {
-        What::FreeBlocks { order, migrate_type } => {
+    let words = |what: &DifferenceKind| match *what {
+        DifferenceKind::FreeBlocks { order, migrate_type } => {
             format!("free blocks of order {order}, {}", name(migrate_type))
         }
-        What::PerCpu { cpu } => format!("frames on the lists of CPU {cpu}"),
-        What::Pageblocks { migrate_type } => format!("pageblocks, {}", name(migrate_type)),
+        DifferenceKind::PerCpu { cpu } => format!("frames on the lists of CPU {cpu}"),
+        DifferenceKind::Pageblocks { migrate_type } => {
+            format!("pageblocks, {}", name(migrate_type))
+        }
     };
     let mut rows = Vec::new();
     for at in &fidelity.snapshots {

@@ -1,11 +1,46 @@
 //! What a check of the protocol found.
 
-use prairie_migrate::check::{Counterexample, Finding, Line, Result, Walk};
+use prairie_migrate::check::{Counterexample, Finding, Line, Liveness, Result, Shape, Walk};
 use prairie_migrate::protocol::property::Property;
 use prairie_migrate::protocol::variant::Variant;
 use prairie_report::{Cell, Column, SequenceChart, SequenceStep, Table, Terminal, number};
+use serde::Serialize;
 
-use crate::commands::migrate::Check;
+/// One check.
+#[derive(Serialize)]
+pub struct Check {
+    /// What was checked.
+    pub model: &'static str,
+    /// How large it was; nothing for `german`.
+    pub shape: Option<Shape>,
+    /// Whether requests were put off.
+    pub coarse: bool,
+    /// The mistake, if any.
+    pub variant: Option<Variant>,
+    /// The one property that was looked at; nothing for all.
+    pub only: Option<u8>,
+    /// What the search found.
+    pub finding: Finding,
+    /// Properties 4 and 5; nothing if they were not checked.
+    pub liveness: Option<Liveness>,
+}
+
+impl Check {
+    /// The counterexample, if any.
+    pub fn counterexample(&self) -> Option<&Counterexample> {
+        let live = self.liveness.as_ref();
+        match &self.finding.result {
+            Result::Broken(found) => Some(found),
+            _ => live.and_then(|live| live.waits_in_vain.as_ref().or(live.never_ends.as_ref())),
+        }
+    }
+
+    /// Whether it came out as it has to: a mistake found, or no fault in the protocol.
+    pub fn is_right(&self) -> bool {
+        let decided = !matches!(self.finding.result, Result::TooMany | Result::Stopped);
+        decided && self.variant.is_some() == self.counterexample().is_some()
+    }
+}
 
 /// Every mistake and what it is.
 pub fn variants() -> Table {

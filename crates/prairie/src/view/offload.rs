@@ -3,10 +3,28 @@
 use std::fmt::Write;
 
 use prairie_offload::check::{Finding, Verdict};
+use prairie_offload::coldness::Coldness;
 use prairie_offload::status::{CgroupStatus, Status};
 use prairie_report::{Block, Cell, Column, KeyFigure, Report, Section, Table, Tone, number};
+use serde::Serialize;
 
-use crate::commands::Profiled;
+/// One container.
+#[derive(Serialize)]
+pub struct Profiled {
+    /// Its path.
+    pub cgroup: String,
+    /// Named as memory tax.
+    pub tax: bool,
+    /// How cold its memory is.
+    #[serde(flatten)]
+    pub coldness: Option<Coldness>,
+    /// `memory.current`: all that it is charged.
+    pub current_bytes: u64,
+    /// Anonymous memory.
+    pub anon_bytes: u64,
+    /// Page cache.
+    pub file_bytes: u64,
+}
 
 /// What the daemon does.
 pub fn status(status: &Status) -> Report {

@@ -5,7 +5,7 @@ use std::path::Path;
 use prairie_frames::{BlockCounts, Layout, Order};
 use prairie_model::sample::Sample;
 use prairie_replay::compare::ZoneDistance;
-use prairie_replay::found::Found;
+use prairie_replay::initial_state::InitialState;
 use prairie_replay::replay::{Counts, Initial};
 use prairie_replay::run::{Results, SystemResult};
 use prairie_report::palette::{FREE, MOVABLE, UNKNOWN, UNMOVABLE};
@@ -20,7 +20,7 @@ pub struct Subject<'a> {
     /// The trace.
     pub file: &'a Path,
     /// The machine at the start.
-    pub found: &'a Found,
+    pub found: &'a InitialState,
     /// What the trace says of itself.
     pub metadata: &'a Metadata,
     /// What came of it.

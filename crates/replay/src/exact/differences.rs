@@ -13,7 +13,7 @@ pub struct Difference {
     /// The zone, by its place in the layout.
     pub zone: usize,
     /// What was counted.
-    pub what: What,
+    pub what: DifferenceKind,
     /// The kernel's count.
     pub kernel: u64,
     /// The replay's.
@@ -23,7 +23,7 @@ pub struct Difference {
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum DifferenceKind {
     /// Free blocks of an order on the lists of a type.
     FreeBlocks {
         /// The order.
@@ -48,9 +48,9 @@ impl Difference {
     pub fn frames(&self) -> u64 {
         let by = self.kernel.abs_diff(self.replay);
         match self.what {
-            What::FreeBlocks { order, .. } => by << order,
-            What::PerCpu { .. } => by,
-            What::Pageblocks { .. } => 0,
+            DifferenceKind::FreeBlocks { order, .. } => by << order,
+            DifferenceKind::PerCpu { .. } => by,
+            DifferenceKind::Pageblocks { .. } => 0,
         }
     }
 }
@@ -70,17 +70,17 @@ pub fn of(layout: &Layout, linux: &Linux, snapshot: &Snapshot) -> Vec<Difference
             for (order, &kernel) in blocks.iter().enumerate() {
                 let replay = known.and_then(|(_, blocks)| blocks.get(order)).copied().unwrap_or(0);
                 let (order, migrate_type) = (order as u8, migrate_type as u8);
-                compare(What::FreeBlocks { order, migrate_type }, kernel, replay);
+                compare(DifferenceKind::FreeBlocks { order, migrate_type }, kernel, replay);
             }
         }
         for (cpu, kernel) in snapshot.per_cpu(layout, zone).into_iter().enumerate() {
             let replay = linux.cached_count(zone, cpu as u16);
-            compare(What::PerCpu { cpu: cpu as u16 }, kernel, replay);
+            compare(DifferenceKind::PerCpu { cpu: cpu as u16 }, kernel, replay);
         }
         let (kernel, replay) = (snapshot.pageblocks(layout, zone), linux.pageblocks(zone));
         for migrate_type in MigrateType::ALL {
             let at = migrate_type.index();
-            let what = What::Pageblocks { migrate_type: at as u8 };
+            let what = DifferenceKind::Pageblocks { migrate_type: at as u8 };
             compare(what, kernel[at], replay.map_or(0, |counts| counts[at]));
         }
     }

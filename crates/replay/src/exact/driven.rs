@@ -24,10 +24,11 @@ use prairie_frames::{Frame, MigrateType, Order};
 use prairie_trace::GfpFlags;
 use serde::Serialize;
 
+use super::act::{Act, Action, Edge};
 use super::machine::Machine as Opened;
 use super::measures::{self, Measures};
 use super::opening::Opening;
-use super::recording::{Act, Did, Edge, Recording};
+use super::recording::Recording;
 use super::script::Script;
 use super::step::Step;
 use super::threads::By;
@@ -63,7 +64,7 @@ pub struct Driven {
 /// two frees in a row, breaks left out. Nothing if it freed none.
 fn kswapd_pace(acts: &[Act]) -> Option<u64> {
     const BREAK_NS: u64 = 1_000_000;
-    let frees = acts.iter().filter(|act| act.by == By::Kswapd && act.did == Did::Free);
+    let frees = acts.iter().filter(|act| act.by == By::Kswapd && act.action == Action::Free);
     let times: Vec<u64> = frees.map(|act| act.time_ns).collect();
     let gaps = times.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
     let (count, sum) =
@@ -145,7 +146,7 @@ fn resume(recording: &Recording, opening: &Opening, config: Config) -> Machine {
     );
     let mut scenario = scenario::parse(&text).expect("checked by a test");
     pace(&mut scenario.costs, &recording.acts);
-    let user = |act: &&Act| matches!(act.did, Did::Alloc(..));
+    let user = |act: &&Act| matches!(act.action, Action::Alloc(..));
     let pages = recording.acts.iter().filter(user).count() as u32;
     let system: Allocator = "linux".parse().expect("there is one");
     let resumed = Resumed { layout: layout.clone(), table, linux, pages };
@@ -157,16 +158,16 @@ fn resume(recording: &Recording, opening: &Opening, config: Config) -> Machine {
 fn swaps(acts: &[Act]) -> bool {
     const ZERO: GfpFlags = GfpFlags(0x100);
     let mut cleared = HashSet::new();
-    acts.iter().any(|act| match (act.did, act.by) {
-        (Did::Alloc(migrate_type, gfp), _) => {
+    acts.iter().any(|act| match (act.action, act.by) {
+        (Action::Alloc(migrate_type, gfp), _) => {
             match wanted(act.order, migrate_type, gfp) {
                 Wanted::Anonymous if gfp.contains(ZERO) => cleared.insert(act.frame),
                 _ => cleared.remove(&act.frame),
             };
             false
         }
-        (Did::Free, By::Kswapd | By::DirectReclaim) => cleared.contains(&act.frame),
-        (Did::Free, _) => {
+        (Action::Free, By::Kswapd | By::DirectReclaim) => cleared.contains(&act.frame),
+        (Action::Free, _) => {
             cleared.remove(&act.frame);
             false
         }
@@ -208,26 +209,26 @@ impl Drive<'_> {
     }
 
     fn act(&mut self, act: &Act) {
-        match act.did {
-            Did::Alloc(migrate_type, gfp) => {
+        match act.action {
+            Action::Alloc(migrate_type, gfp) => {
                 self.vacate(act);
                 let request = request(act, migrate_type, gfp);
                 self.name(act.frame, &request, wanted(act.order, migrate_type, gfp));
             }
-            Did::Refused(migrate_type, gfp) => {
+            Action::Refused(migrate_type, gfp) => {
                 let request = request(act, migrate_type, gfp);
                 if let Some(held) = self.machine.demand(&request, Wanted::Other, 0) {
                     self.result.met += 1;
                     self.machine.let_go(held, act.cpu);
                 }
             }
-            Did::Free => self.free(act),
-            Did::HandOver => self.hand_over(act.frame, act.order),
-            Did::Isolated { .. } => {
+            Action::Free => self.free(act),
+            Action::HandOver => self.hand_over(act.frame, act.order),
+            Action::Isolated { .. } => {
                 self.targets.extend((0..act.order.frames()).map(|at| act.frame.offset(at)));
             }
-            Did::CompactMemory => self.machine.compact_memory(),
-            Did::Snapshot(_, Edge::End) => self.snapshot(),
+            Action::CompactMemory => self.machine.compact_memory(),
+            Action::Snapshot(_, Edge::End) => self.snapshot(),
             _ => {}
         }
     }

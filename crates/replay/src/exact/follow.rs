@@ -14,11 +14,12 @@ use prairie_frames::placement::linux::Config;
 use prairie_frames::{Frame, MigrateType, Order};
 use serde::Serialize;
 
+use super::act::{Act, Action, Edge};
 use super::differences::Difference;
 use super::machine::Machine;
 use super::measures::{self, Measures};
 use super::opening::Opening;
-use super::recording::{Act, Did, Edge, Recording};
+use super::recording::Recording;
 use super::score::Score;
 use super::script::{Moment, Script};
 use super::stages::Stages;
@@ -192,7 +193,7 @@ fn follow_once(
 ) -> (Followed, Vec<usize>) {
     let machine = Machine::open(&recording.layout, config, opening);
     let frames = recording.layout.frames() as usize;
-    let late = |act: &Act| act.did == Did::HandOver;
+    let late = |act: &Act| act.action == Action::HandOver;
     let mut follow = Follow {
         recording,
         machine,
@@ -247,30 +248,30 @@ fn next_by_cpu(acts: &[Act], cpus: u16) -> Vec<u32> {
 
 impl Follow<'_> {
     fn act(&mut self, index: usize, act: &Act) {
-        match act.did {
-            Did::Locked(migrate_type) => self.locked(index, act, migrate_type),
-            Did::Alloc(..) => self.alloc(index, act),
-            Did::Free => self.free(index, act),
-            Did::HandOver => {
+        match act.action {
+            Action::Locked(migrate_type) => self.locked(index, act, migrate_type),
+            Action::Alloc(..) => self.alloc(index, act),
+            Action::Free => self.free(index, act),
+            Action::HandOver => {
                 self.machine.hand_over(act.frame, act.order);
                 let (frame, order) = (act.frame, act.order);
                 self.script(Moment::at(index), Step::HandOver { frame, order });
             }
-            Did::Batched => {
+            Action::Batched => {
                 let found = self.prepared.remove(&act.frame);
                 let stored = found.unwrap_or(self.machine.linux.pageblock_type(act.frame));
                 self.enter(index, act, stored);
             }
-            Did::Drain(migrate_type) => self.drain(act, migrate_type),
-            Did::Fallback { .. } => self.recorded_fallbacks += 1,
-            Did::Isolated { searched } => self.isolated(index, act, searched),
-            Did::Retyped(migrate_type) => self.retyped(act, migrate_type),
-            Did::Picked => self.picked(act),
-            Did::Snapshot(place, Edge::End) => {
+            Action::Drain(migrate_type) => self.drain(act, migrate_type),
+            Action::Fallback { .. } => self.recorded_fallbacks += 1,
+            Action::Isolated { searched } => self.isolated(index, act, searched),
+            Action::Retyped(migrate_type) => self.retyped(act, migrate_type),
+            Action::Picked => self.picked(act),
+            Action::Snapshot(place, Edge::End) => {
                 self.snapshot(place);
                 self.script(Moment::at(index), Step::Snapshot(place));
             }
-            Did::Snapshot(_, Edge::Begin) | Did::CompactMemory | Did::Refused(..) => {}
+            Action::Snapshot(_, Edge::Begin) | Action::CompactMemory | Action::Refused(..) => {}
         }
     }
 

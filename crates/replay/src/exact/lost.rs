@@ -10,9 +10,11 @@ use std::ops::Range;
 
 use prairie_frames::{Frame, MigrateType, Order};
 
-use super::recording::{Act, Did};
-use super::stages::BATCHES;
+use super::act::{Act, Action};
 use super::threads::By;
+
+/// Batches that the kernel can come to: one less than a power of two (`zone_batchsize`).
+pub const BATCHES: [u32; 5] = [63, 31, 15, 7, 3];
 
 /// Puts the refills back that are missing before the allocations of `acts[..end]`, of which
 /// the memory has `frames` frames. Returns how many blocks that came to.
@@ -55,7 +57,7 @@ impl Orphans {
             cpu: self.cpu,
             frame: Frame(frame),
             order: Order::BASE,
-            did: Did::Locked(self.migrate_type),
+            action: Action::Locked(self.migrate_type),
             by: By::Program,
             time_ns: self.time_ns,
         };
@@ -68,7 +70,7 @@ fn from_lists(acts: &[Act], frames: usize) -> Vec<bool> {
     let mut named = vec![false; frames];
     let mut from_lists = vec![false; frames];
     for act in acts.iter().filter(|act| act.frame != Frame::NONE) {
-        let leaves = matches!(act.did, Did::Locked(_) | Did::Fallback { .. });
+        let leaves = matches!(act.action, Action::Locked(_) | Action::Fallback { .. });
         for frame in act.frame.index()..act.frame.index() + act.order.frames() as usize {
             from_lists[frame] |= leaves && !named[frame];
             named[frame] = true;
@@ -81,8 +83,8 @@ fn first_orphans(acts: &[Act], frames: usize) -> Option<Orphans> {
     let mut named = vec![false; frames];
     let mut found: Option<Orphans> = None;
     for (index, act) in acts.iter().enumerate().filter(|(_, act)| act.frame != Frame::NONE) {
-        let orphan = match act.did {
-            Did::Alloc(migrate_type, _) if act.order == Order::BASE => {
+        let orphan = match act.action {
+            Action::Alloc(migrate_type, _) if act.order == Order::BASE => {
                 (!named[act.frame.index()]).then_some(migrate_type)
             }
             _ => None,
@@ -125,21 +127,21 @@ mod tests {
 
     const UNMOVABLE: MigrateType = MigrateType::Unmovable;
 
-    fn act(frame: u32, did: Did) -> Act {
+    fn act(frame: u32, action: Action) -> Act {
         let (by, time_ns) = (By::Program, 0);
-        Act { cpu: 0, frame: Frame(frame), order: Order::BASE, did, by, time_ns }
+        Act { cpu: 0, frame: Frame(frame), order: Order::BASE, action, by, time_ns }
     }
 
     fn locked(frame: u32) -> Act {
-        act(frame, Did::Locked(UNMOVABLE))
+        act(frame, Action::Locked(UNMOVABLE))
     }
 
     fn alloc(frame: u32) -> Act {
-        act(frame, Did::Alloc(UNMOVABLE, GfpFlags(0)))
+        act(frame, Action::Alloc(UNMOVABLE, GfpFlags(0)))
     }
 
     fn locked_frames(acts: &[Act]) -> Vec<u32> {
-        let locked = acts.iter().filter(|act| matches!(act.did, Did::Locked(_)));
+        let locked = acts.iter().filter(|act| matches!(act.action, Action::Locked(_)));
         locked.map(|act| act.frame.0).collect()
     }
 
@@ -152,7 +154,7 @@ mod tests {
         let end = acts.len();
         assert_eq!(put_back(&mut acts, end, 64), 7);
         assert_eq!(locked_frames(&acts), [2, 3, 4, 5, 6, 7, 8, 9, 10]);
-        assert!(matches!(acts[9].did, Did::Alloc(..)), "before the first of its allocations");
+        assert!(matches!(acts[9].action, Action::Alloc(..)), "before the first of its allocations");
         let end = acts.len();
         assert_eq!(put_back(&mut acts, end, 64), 0, "nothing is missing any more");
     }
@@ -178,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_whole_record_is_left_alone() {
-        let mut acts = vec![locked(1), alloc(1), act(1, Did::Free), alloc(1)];
+        let mut acts = vec![locked(1), alloc(1), act(1, Action::Free), alloc(1)];
         assert_eq!(put_back(&mut acts, 4, 64), 0);
         assert_eq!(acts.len(), 4);
     }

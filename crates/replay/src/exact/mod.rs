@@ -15,6 +15,7 @@
 //! What is found out never says which frame the model would choose: it says when a frame that the
 //! record shows elsewhere later must have left, and the model has to be right about all the others.
 
+pub mod act;
 pub mod differences;
 pub mod driven;
 pub mod follow;
@@ -32,6 +33,7 @@ pub mod stages;
 pub mod step;
 pub mod threads;
 
+use act::{Act, Action, Edge};
 use differences::Difference;
 use driven::Driven;
 use follow::{Hidden, Odd};
@@ -40,7 +42,7 @@ use measures::Measures;
 use opening::Opening;
 use prairie_frames::Frame;
 use prairie_frames::placement::linux::Config;
-use recording::{Act, Did, Edge, Recording};
+use recording::Recording;
 use score::Score;
 use serde::Serialize;
 use simulate::{Mode, simulate};
@@ -179,7 +181,7 @@ pub fn compare_with(recording: &Recording, config: Config) -> Fidelity {
 /// Memory as it was when the trace began.
 fn open(recording: &Recording, config: Config) -> Opening {
     let mut opening = Opening::of(recording);
-    let first = |act: &Act| act.did == Did::Snapshot(0, Edge::End);
+    let first = |act: &Act| act.action == Action::Snapshot(0, Edge::End);
     let end = recording.acts.iter().position(first).map_or(0, |act| act + 1);
     let early = follow::follow(recording, &opening, config, 0..end);
     if let Some(beside) = early.snapshots.first() {

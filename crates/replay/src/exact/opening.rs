@@ -3,8 +3,9 @@
 use prairie_frames::layout::Zone;
 use prairie_frames::{Frame, Layout, MigrateType, Order};
 
-use super::differences::{Difference, What};
-use super::recording::{Act, Did, Edge, Recording};
+use super::act::{Act, Action, Edge};
+use super::differences::{Difference, DifferenceKind};
+use super::recording::Recording;
 
 /// Memory as it was when the trace began.
 #[derive(Clone, Debug)]
@@ -45,7 +46,7 @@ impl Opening {
         let mut named = vec![false; frames];
         let mut early = true;
         for act in &recording.acts {
-            if matches!(act.did, Did::Snapshot(0, Edge::Begin)) {
+            if matches!(act.action, Action::Snapshot(0, Edge::Begin)) {
                 early = false;
             }
             let start = act.frame;
@@ -53,13 +54,16 @@ impl Opening {
                 continue;
             }
             for frame in start.index()..start.index() + act.order.frames() as usize {
-                named[frame] |= !matches!(act.did, Did::Alloc(..) | Did::Free | Did::Batched);
+                named[frame] |=
+                    !matches!(act.action, Action::Alloc(..) | Action::Free | Action::Batched);
                 if early && first[frame] == First::Unnamed {
-                    first[frame] = match act.did {
-                        Did::Locked(migrate_type) => First::Free(migrate_type),
-                        Did::Fallback { from, .. } => First::Free(from),
-                        Did::Isolated { .. } | Did::Picked => First::Free(MigrateType::Movable),
-                        Did::Retyped(_) => First::Unnamed,
+                    first[frame] = match act.action {
+                        Action::Locked(migrate_type) => First::Free(migrate_type),
+                        Action::Fallback { from, .. } => First::Free(from),
+                        Action::Isolated { .. } | Action::Picked => {
+                            First::Free(MigrateType::Movable)
+                        }
+                        Action::Retyped(_) => First::Unnamed,
                         _ => First::Used,
                     };
                 }
@@ -105,7 +109,7 @@ impl Opening {
     /// where `differences` is what a replay differs by. Nothing else depends on these types.
     pub fn settle(&mut self, layout: &Layout, differences: &[Difference]) {
         for difference in differences {
-            let What::Pageblocks { migrate_type } = difference.what else { continue };
+            let DifferenceKind::Pageblocks { migrate_type } = difference.what else { continue };
             let zone = &layout.zones()[difference.zone];
             let Some(migrate_type) = MigrateType::from_index(migrate_type) else { continue };
             let missing = difference.kernel.saturating_sub(difference.replay);
@@ -177,12 +181,12 @@ fn pageblock_types(recording: &Recording) -> (Vec<MigrateType>, Vec<bool>) {
             continue;
         }
         let block = act.frame.pageblock();
-        let shows = match act.did {
-            Did::Drain(migrate_type) => Some(migrate_type),
-            Did::Alloc(migrate_type, _) if freed[act.frame.index()] => Some(migrate_type),
+        let shows = match act.action {
+            Action::Drain(migrate_type) => Some(migrate_type),
+            Action::Alloc(migrate_type, _) if freed[act.frame.index()] => Some(migrate_type),
             _ => None,
         };
-        freed[act.frame.index()] = act.did == Did::Free && act.order == Order::BASE;
+        freed[act.frame.index()] = act.action == Action::Free && act.order == Order::BASE;
         if let Some(migrate_type) = shows
             && !known[block]
         {
@@ -191,7 +195,7 @@ fn pageblock_types(recording: &Recording) -> (Vec<MigrateType>, Vec<bool>) {
             shown[block] = true;
         }
         // From here on the type may be another than at the beginning.
-        if matches!(act.did, Did::Fallback { .. } | Did::HandOver | Did::Retyped(_)) {
+        if matches!(act.action, Action::Fallback { .. } | Action::HandOver | Action::Retyped(_)) {
             let blocks = (act.order.frames() as usize).div_ceil(Order::HUGE.frames() as usize);
             known[block..block + blocks].fill(true);
         }
@@ -202,7 +206,7 @@ fn pageblock_types(recording: &Recording) -> (Vec<MigrateType>, Vec<bool>) {
 /// Marks as unmovable what was not initialised yet: from the first frame that is handed over late
 /// to the end of its zone.
 fn mark_deferred(layout: &Layout, acts: &[Act], types: &mut [MigrateType]) {
-    let late = acts.iter().filter(|act| act.did == Did::HandOver).map(|act| act.frame).min();
+    let late = acts.iter().filter(|act| act.action == Action::HandOver).map(|act| act.frame).min();
     if let Some(frame) = late
         && let Some(zone) = layout.zone_of(frame)
     {

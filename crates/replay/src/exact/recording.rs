@@ -3,87 +3,15 @@
 use std::collections::{BTreeMap, HashMap};
 
 use prairie_frames::layout::LayoutError;
-use prairie_frames::{Frame, Layout, MigrateType, Order, Pfn};
-use prairie_trace::{Event, EventSource, GfpFlags, What};
+use prairie_frames::{Frame, Layout, Order, Pfn};
+use prairie_trace::{Event, EventKind, EventSource};
 
+use super::act::{Act, Action, Edge};
 use super::lost;
 use super::probes::{Probes, Told};
 use super::snapshot::Snapshot;
 use super::threads::{By, Threads};
-use crate::found::zone_spans;
-
-/// One thing that the recorded kernel did.
-#[derive(Clone, Copy, Debug)]
-pub struct Act {
-    /// The CPU.
-    pub cpu: u16,
-    /// The first frame of the block; [`Frame::NONE`] for [`Did::Snapshot`].
-    pub frame: Frame,
-    /// Its order.
-    pub order: Order,
-    /// What happened to it.
-    pub did: Did,
-    /// On whose account.
-    pub by: By,
-    /// When, in nanoseconds of the recording's clock.
-    pub time_ns: u64,
-}
-
-impl Act {
-    /// Something that names no block.
-    pub fn aside(did: Did, time_ns: u64) -> Act {
-        let by = By::Program;
-        Act { cpu: 0, frame: Frame::NONE, order: Order::BASE, did, by, time_ns }
-    }
-
-    /// Whether the block stays where it is: it only names a pageblock or a list.
-    pub fn is_aside(&self) -> bool {
-        matches!(self.did, Did::Retyped(_) | Did::Picked)
-    }
-}
-
-/// What happened to a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Did {
-    /// It left the free lists, for a request of this type.
-    Locked(MigrateType),
-    /// It was handed out.
-    Alloc(MigrateType, GfpFlags),
-    /// Nothing was handed out, of an act that names no block: the request failed.
-    Refused(MigrateType, GfpFlags),
-    /// It was given back.
-    Free,
-    /// It was handed over at boot, by the thread that initialises memory late.
-    HandOver,
-    /// It entered a per-CPU list as one of several; its [`Did::Free`] came before.
-    Batched,
-    /// It went from a per-CPU list to the free lists of this type.
-    Drain(MigrateType),
-    /// It was found on a foreign list, for a request of a type; whether its pageblock then had
-    /// that type.
-    Fallback {
-        /// The type wanted.
-        wanted: MigrateType,
-        /// The type of the list it was found on.
-        from: MigrateType,
-        /// Whether the pageblock changed its type, or had it.
-        change_ownership: bool,
-    },
-    /// Compaction took it from the free lists; whether a search of the lists found it, which turns
-    /// the list that it was on.
-    Isolated {
-        /// Whether it was found by a search of the lists.
-        searched: bool,
-    },
-    /// Its pageblock got a type that no fallback gave it.
-    Retyped(MigrateType),
-    /// Compaction turned the free list that it is on, so that it came to the tail.
-    Picked,
-    /// A snapshot begins or ends: its place in [`Recording::snapshots`].
-    Snapshot(usize, Edge),
-    /// Somebody had all memory compacted (`/proc/sys/vm/compact_memory`). It names no block.
-    CompactMemory,
-}
+use crate::initial_state::zone_spans;
 
 /// What stands between the events of pages.
 enum Mark {
@@ -108,15 +36,6 @@ fn mark_scanned(marks: &mut [(usize, Mark)], taken: &mut Vec<usize>, mut frames:
             frames = frames.saturating_sub(order.frames());
         }
     }
-}
-
-/// The ends of a snapshot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Edge {
-    /// Before the files were read.
-    Begin,
-    /// After.
-    End,
 }
 
 /// A recording from boot.
@@ -195,7 +114,7 @@ impl Recording {
         while let Some(batch) = source.next_batch()? {
             let batch = batch.to_vec();
             for event in batch {
-                let What::Marker { text } = event.what else {
+                let EventKind::Marker { text } = event.what else {
                     accounts.push(threads.event(&event));
                     events.push(event);
                     continue;
@@ -271,7 +190,7 @@ impl Recording {
 
     /// Puts a refill back that was not traced, before the first snapshot.
     fn put_lost_back(&mut self) {
-        let first = |act: &Act| act.did == Did::Snapshot(0, Edge::Begin);
+        let first = |act: &Act| act.action == Action::Snapshot(0, Edge::Begin);
         let Some(end) = self.acts.iter().position(first) else { return };
         self.put_back = lost::put_back(&mut self.acts, end, self.layout.frames() as usize);
         self.reclaim = self.reclaim.map(|act| act + self.put_back as usize);
@@ -285,14 +204,14 @@ impl Recording {
         let mut by_thread: BTreeMap<i32, Vec<(usize, Option<Order>)>> = BTreeMap::new();
         for (index, event) in events.iter().enumerate() {
             let (pfn, order) = match event.what {
-                What::Alloc { pfn, order, .. }
-                | What::Free { pfn, order }
-                | What::ZoneLocked { pfn, order, .. } => (pfn, order),
+                EventKind::Alloc { pfn, order, .. }
+                | EventKind::Free { pfn, order }
+                | EventKind::ZoneLocked { pfn, order, .. } => (pfn, order),
                 _ => continue,
             };
             let Some(frame) = self.block(pfn, order) else { continue };
             let block = frame.index()..frame.index() + order.frames() as usize;
-            let is_free = matches!(event.what, What::Free { .. });
+            let is_free = matches!(event.what, EventKind::Free { .. });
             let fresh = is_free && !named[block.clone()].contains(&true);
             by_thread.entry(event.pid).or_default().push((index, fresh.then_some(order)));
             named[block].fill(true);
@@ -320,48 +239,50 @@ impl Recording {
 
     fn mark(&mut self, order: &[usize], mark: Mark, time_ns: u64) {
         match mark {
-            Mark::CompactMemory => self.acts.push(Act::aside(Did::CompactMemory, time_ns)),
+            Mark::CompactMemory => self.acts.push(Act::aside(Action::CompactMemory, time_ns)),
             Mark::Reclaim => {
                 self.reclaim.get_or_insert(self.acts.len());
             }
             Mark::Snapshot(snapshot, edge) => {
                 if let Some(place) = order.iter().position(|&given| given == snapshot) {
-                    self.acts.push(Act::aside(Did::Snapshot(place, edge), time_ns));
+                    self.acts.push(Act::aside(Action::Snapshot(place, edge), time_ns));
                 }
             }
             Mark::Probe { cpu, told, searched } => {
-                let (pfn, order, did) = match told {
-                    Told::Isolated { pfn, order } => (pfn, order, Did::Isolated { searched }),
+                let (pfn, order, action) = match told {
+                    Told::Isolated { pfn, order } => (pfn, order, Action::Isolated { searched }),
                     Told::Scanned { .. } => return,
                     Told::Retyped { pfn, migrate_type } => {
-                        (pfn, Order::BASE, Did::Retyped(migrate_type))
+                        (pfn, Order::BASE, Action::Retyped(migrate_type))
                     }
-                    Told::Picked { pfn } => (pfn, Order::BASE, Did::Picked),
+                    Told::Picked { pfn } => (pfn, Order::BASE, Action::Picked),
                 };
-                self.add(cpu, (pfn, order), did, By::Compaction, time_ns);
+                self.add(cpu, (pfn, order), action, By::Compaction, time_ns);
             }
         }
     }
 
     fn push(&mut self, event: &Event, deferred: bool, by: By) {
-        let (pfn, order, did) = match event.what {
-            What::Alloc { pfn, order, migrate_type, gfp, .. } => {
-                (pfn, order, Did::Alloc(migrate_type, gfp))
+        let (pfn, order, action) = match event.what {
+            EventKind::Alloc { pfn, order, migrate_type, gfp, .. } => {
+                (pfn, order, Action::Alloc(migrate_type, gfp))
             }
-            What::AllocFailed { order, migrate_type, gfp, .. } => {
-                let did = Did::Refused(migrate_type, gfp);
-                let act = Act { cpu: event.cpu, order, ..Act::aside(did, event.time_ns) };
+            EventKind::AllocFailed { order, migrate_type, gfp, .. } => {
+                let action = Action::Refused(migrate_type, gfp);
+                let act = Act { cpu: event.cpu, order, ..Act::aside(action, event.time_ns) };
                 self.acts.push(act);
                 return;
             }
-            What::Free { pfn, order } if deferred => (pfn, order, Did::HandOver),
-            What::Free { pfn, order } => (pfn, order, Did::Free),
-            What::FreeBatched { pfn } => (pfn, Order::BASE, Did::Batched),
-            What::ZoneLocked { pfn, order, migrate_type } => {
-                (pfn, order, Did::Locked(migrate_type))
+            EventKind::Free { pfn, order } if deferred => (pfn, order, Action::HandOver),
+            EventKind::Free { pfn, order } => (pfn, order, Action::Free),
+            EventKind::FreeBatched { pfn } => (pfn, Order::BASE, Action::Batched),
+            EventKind::ZoneLocked { pfn, order, migrate_type } => {
+                (pfn, order, Action::Locked(migrate_type))
             }
-            What::PcpuDrain { pfn, order, migrate_type } => (pfn, order, Did::Drain(migrate_type)),
-            What::Extfrag {
+            EventKind::PcpuDrain { pfn, order, migrate_type } => {
+                (pfn, order, Action::Drain(migrate_type))
+            }
+            EventKind::Extfrag {
                 pfn,
                 fallback_order,
                 migrate_type,
@@ -370,18 +291,18 @@ impl Recording {
                 ..
             } => {
                 let (wanted, from) = (migrate_type, fallback_type);
-                (pfn, fallback_order, Did::Fallback { wanted, from, change_ownership })
+                (pfn, fallback_order, Action::Fallback { wanted, from, change_ownership })
             }
             _ => return,
         };
-        self.add(event.cpu, (pfn, order), did, by, event.time_ns);
+        self.add(event.cpu, (pfn, order), action, by, event.time_ns);
     }
 
-    fn add(&mut self, cpu: u16, (pfn, order): (Pfn, Order), did: Did, by: By, time_ns: u64) {
+    fn add(&mut self, cpu: u16, (pfn, order): (Pfn, Order), action: Action, by: By, time_ns: u64) {
         match self.block(pfn, order) {
             Some(frame) => {
                 self.cpus = self.cpus.max(cpu + 1);
-                self.acts.push(Act { cpu, frame, order, did, by, time_ns });
+                self.acts.push(Act { cpu, frame, order, action, by, time_ns });
             }
             None => self.outside += 1,
         }
@@ -395,11 +316,11 @@ impl Recording {
     }
 
     fn check(&self) -> Result<(), RecordingError> {
-        let has = |found: fn(&Did) -> bool| self.acts.iter().any(|act| found(&act.did));
-        if !has(|did| matches!(did, Did::Locked(_))) {
+        let has = |found: fn(&Action) -> bool| self.acts.iter().any(|act| found(&act.action));
+        if !has(|action| matches!(action, Action::Locked(_))) {
             return Err(RecordingError::NoEvents("mm_page_alloc_zone_locked"));
         }
-        if !has(|did| matches!(did, Did::Alloc(..))) {
+        if !has(|action| matches!(action, Action::Alloc(..))) {
             return Err(RecordingError::NoEvents("mm_page_alloc"));
         }
         Ok(())

@@ -5,7 +5,7 @@ use prairie_frames::{Layout, MigrateType};
 use prairie_host::texts::zoneinfo::ZoneInfo;
 use prairie_host::texts::{pagetypeinfo, zoneinfo};
 
-use crate::found::id_of;
+use crate::initial_state::id_of;
 
 /// Bit of `/proc/kpageflags` for every frame of a free block (`KPF_BUDDY`).
 const BUDDY: u64 = 1 << 10;

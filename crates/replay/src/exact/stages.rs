@@ -4,10 +4,9 @@ use prairie_frames::layout::Zone;
 use prairie_frames::placement::linux::Pageset;
 use prairie_frames::{Frame, Layout, Order};
 
-use super::recording::{Act, Did, Recording};
-
-/// Batches that the kernel can come to: one less than a power of two (`zone_batchsize`).
-pub const BATCHES: [u32; 5] = [63, 31, 15, 7, 3];
+use super::act::{Act, Action};
+use super::lost::BATCHES;
+use super::recording::Recording;
 
 /// The limits of every zone's lists, from the start of the trace on.
 ///
@@ -89,12 +88,12 @@ impl Stages {
 fn first_batch(acts: &[Act], zone: &Zone) -> Option<u32> {
     let mut at = 0;
     while at < acts.len() {
-        let Did::Locked(migrate_type) = acts[at].did else {
+        let Action::Locked(migrate_type) = acts[at].action else {
             at += 1;
             continue;
         };
         let like = |act: &Act| {
-            act.did == Did::Locked(migrate_type)
+            act.action == Action::Locked(migrate_type)
                 && act.cpu == acts[at].cpu
                 && act.order == Order::BASE
                 && zone.contains(act.frame)
@@ -102,7 +101,7 @@ fn first_batch(acts: &[Act], zone: &Zone) -> Option<u32> {
         let run = acts[at..].iter().take_while(|act| like(act)).count();
         let next = acts.get(at + run);
         let handed_out =
-            |next: &Act| matches!(next.did, Did::Alloc(..)) && next.frame == acts[at].frame;
+            |next: &Act| matches!(next.action, Action::Alloc(..)) && next.frame == acts[at].frame;
         if run > 1 && next.is_some_and(handed_out) {
             let run = run as u32;
             return BATCHES.into_iter().find(|batch| run.is_multiple_of(*batch));

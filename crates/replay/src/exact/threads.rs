@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use prairie_trace::{Event, What};
+use prairie_trace::{Event, EventKind};
 
 /// On whose account something happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub struct Threads {
 impl Threads {
     /// On whose account an event happens.
     pub fn event(&mut self, event: &Event) -> By {
-        if let What::Alloc { .. } = event.what {
+        if let EventKind::Alloc { .. } = event.what {
             self.allocates.insert(event.pid);
             self.busy.remove(&event.pid);
             self.ended.remove(&event.pid);
@@ -87,13 +87,13 @@ mod tests {
     use prairie_frames::{Order, Pfn};
 
     fn free(pid: i32) -> Event {
-        Event { time_ns: 0, pid, cpu: 0, what: What::Free { pfn: Pfn(1), order: Order::BASE } }
+        Event { time_ns: 0, pid, cpu: 0, what: EventKind::Free { pfn: Pfn(1), order: Order::BASE } }
     }
 
     fn alloc(pid: i32) -> Event {
         let (migrate_type, gfp) =
             (prairie_frames::MigrateType::Movable, prairie_trace::GfpFlags(0));
-        let what = What::Alloc {
+        let what = EventKind::Alloc {
             pfn: Pfn(1),
             order: Order::BASE,
             migrate_type,

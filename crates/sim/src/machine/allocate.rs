@@ -8,8 +8,9 @@ use prairie_frames::{MigrateType, Order, ZoneKind};
 
 use super::Machine;
 use super::kswapd_2_6::CONGESTION_NS;
+use super::lru::DEF_PRIORITY;
 use super::page::PageId;
-use super::reclaim::{CLUSTER, DEF_PRIORITY, Scan};
+use super::reclaim::{CLUSTER, Scan};
 
 /// Orders above this one are costly: the kernel tries less hard for them
 /// (`PAGE_ALLOC_COSTLY_ORDER`).

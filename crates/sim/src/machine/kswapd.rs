@@ -9,8 +9,9 @@ use prairie_frames::{Order, ZoneKind};
 
 use super::Machine;
 use super::clock::{Actor, Next};
+use super::lru::DEF_PRIORITY;
 use super::lru::Kind;
-use super::reclaim::{CLUSTER, DEF_PRIORITY, Scan};
+use super::reclaim::{CLUSTER, Scan};
 
 /// One node's daemon.
 #[derive(Clone, Debug)]

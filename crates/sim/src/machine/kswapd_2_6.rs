@@ -6,7 +6,8 @@ use prairie_frames::Order;
 use super::Machine;
 use super::clock::Next;
 use super::kswapd::Work;
-use super::reclaim::{CLUSTER, DEF_PRIORITY, Scan};
+use super::lru::DEF_PRIORITY;
+use super::reclaim::{CLUSTER, Scan};
 
 /// A pause where the disk may be what holds reclaim up (`blk_congestion_wait(WRITE, HZ/10)`). At
 /// rest nothing ends it early.

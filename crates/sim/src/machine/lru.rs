@@ -5,6 +5,9 @@
 
 use super::page::{Flags, Page, PageId, Pages, Use};
 
+/// The priority that reclaim starts with: it scans 1/4096 of each list (`DEF_PRIORITY`).
+pub(super) const DEF_PRIORITY: u32 = 12;
+
 /// Pages in an order, linked through [`Pages`].
 #[derive(Clone, Copy, Debug)]
 pub struct PageList {
@@ -168,7 +171,7 @@ pub struct ZoneScan {
 
 impl Default for ZoneScan {
     fn default() -> ZoneScan {
-        let priority = super::reclaim::DEF_PRIORITY;
+        let priority = DEF_PRIORITY;
         ZoneScan {
             unscanned: [0; 2],
             priority,

@@ -8,15 +8,13 @@ use prairie_frames::ZoneKind;
 
 use super::Machine;
 use super::files::Slot;
-use super::lru::Kind;
+use super::lru::{DEF_PRIORITY, Kind};
 use super::page::{Flags, PageId, Use};
 use balance::scan_counts;
 use verdict::{Verdict, judge};
 
 /// Pages that are taken off a list at once (`SWAP_CLUSTER_MAX`).
 pub(super) const CLUSTER: u64 = 32;
-/// Where reclaim begins: it looks at a 4096th of each list (`DEF_PRIORITY`).
-pub(super) const DEF_PRIORITY: u32 = 12;
 
 /// What a reclaimer wants and has got (`struct scan_control`).
 #[derive(Clone, Copy, Debug)]

@@ -1,6 +1,6 @@
 //! The kinds of rows and their numbers, which never change once released.
 
-use crate::What;
+use crate::EventKind;
 
 /// What a row of a trace is; the number is what the column `kind` holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,31 +8,31 @@ use crate::What;
 pub enum Kind {
     /// A run of frames with equal flags, of the snapshot that precedes the events.
     Frames = 0,
-    /// [`What::Alloc`]
+    /// [`EventKind::Alloc`]
     Alloc = 1,
-    /// [`What::Free`]
+    /// [`EventKind::Free`]
     Free = 2,
-    /// [`What::FreeBatched`]
+    /// [`EventKind::FreeBatched`]
     FreeBatched = 3,
-    /// [`What::Extfrag`]
+    /// [`EventKind::Extfrag`]
     Extfrag = 4,
-    /// [`What::AllocFailed`]
+    /// [`EventKind::AllocFailed`]
     AllocFailed = 5,
-    /// [`What::ZoneLocked`]
+    /// [`EventKind::ZoneLocked`]
     ZoneLocked = 6,
-    /// [`What::PcpuDrain`]
+    /// [`EventKind::PcpuDrain`]
     PcpuDrain = 7,
-    /// [`What::Process`]
+    /// [`EventKind::Process`]
     Process = 8,
-    /// [`What::Stack`]
+    /// [`EventKind::Stack`]
     Stack = 9,
-    /// [`What::Lost`]
+    /// [`EventKind::Lost`]
     Lost = 10,
-    /// [`What::Marker`]
+    /// [`EventKind::Marker`]
     Marker = 11,
-    /// [`What::Pin`], since version 2.
+    /// [`EventKind::Pin`], since version 2.
     Pin = 12,
-    /// [`What::Unpin`], since version 2.
+    /// [`EventKind::Unpin`], since version 2.
     Unpin = 13,
 }
 
@@ -69,21 +69,21 @@ impl Kind {
     }
 
     /// The kind of an event's row.
-    pub const fn of(what: &What) -> Kind {
+    pub const fn of(what: &EventKind) -> Kind {
         match what {
-            What::Alloc { .. } => Kind::Alloc,
-            What::AllocFailed { .. } => Kind::AllocFailed,
-            What::Free { .. } => Kind::Free,
-            What::FreeBatched { .. } => Kind::FreeBatched,
-            What::Extfrag { .. } => Kind::Extfrag,
-            What::ZoneLocked { .. } => Kind::ZoneLocked,
-            What::PcpuDrain { .. } => Kind::PcpuDrain,
-            What::Process { .. } => Kind::Process,
-            What::Stack { .. } => Kind::Stack,
-            What::Lost { .. } => Kind::Lost,
-            What::Marker { .. } => Kind::Marker,
-            What::Pin { .. } => Kind::Pin,
-            What::Unpin { .. } => Kind::Unpin,
+            EventKind::Alloc { .. } => Kind::Alloc,
+            EventKind::AllocFailed { .. } => Kind::AllocFailed,
+            EventKind::Free { .. } => Kind::Free,
+            EventKind::FreeBatched { .. } => Kind::FreeBatched,
+            EventKind::Extfrag { .. } => Kind::Extfrag,
+            EventKind::ZoneLocked { .. } => Kind::ZoneLocked,
+            EventKind::PcpuDrain { .. } => Kind::PcpuDrain,
+            EventKind::Process { .. } => Kind::Process,
+            EventKind::Stack { .. } => Kind::Stack,
+            EventKind::Lost { .. } => Kind::Lost,
+            EventKind::Marker { .. } => Kind::Marker,
+            EventKind::Pin { .. } => Kind::Pin,
+            EventKind::Unpin { .. } => Kind::Unpin,
         }
     }
 

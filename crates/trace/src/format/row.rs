@@ -4,7 +4,7 @@ use prairie_frames::{MigrateType, Order, Pfn};
 use prairie_host::{FrameRun, PageFlags};
 
 use super::{Column, Kind};
-use crate::{Event, GfpFlags, StackId, Text, What};
+use crate::{Event, EventKind, GfpFlags, StackId, Text};
 
 /// Rows that are decoded at a time: their columns fit in the second-level cache.
 pub const BATCH: usize = 4096;
@@ -79,21 +79,21 @@ impl Row {
             ..Row::EMPTY
         };
         match event.what {
-            What::Alloc { pfn, order, migrate_type, gfp, stack } => {
+            EventKind::Alloc { pfn, order, migrate_type, gfp, stack } => {
                 Row { gfp: gfp.0 as i32, stack: stack.0 as i32, ..row }
                     .with_block(pfn, order)
                     .with_type(migrate_type)
             }
-            What::AllocFailed { order, migrate_type, gfp, stack } => {
+            EventKind::AllocFailed { order, migrate_type, gfp, stack } => {
                 Row { gfp: gfp.0 as i32, stack: stack.0 as i32, ..row }
                     .with_block(Pfn(0), order)
                     .with_type(migrate_type)
             }
-            What::Free { pfn, order } | What::Pin { pfn, order } | What::Unpin { pfn, order } => {
-                row.with_block(pfn, order)
-            }
-            What::FreeBatched { pfn } => row.with_block(pfn, Order::BASE),
-            What::Extfrag {
+            EventKind::Free { pfn, order }
+            | EventKind::Pin { pfn, order }
+            | EventKind::Unpin { pfn, order } => row.with_block(pfn, order),
+            EventKind::FreeBatched { pfn } => row.with_block(pfn, Order::BASE),
+            EventKind::Extfrag {
                 pfn,
                 order,
                 fallback_order,
@@ -106,13 +106,13 @@ impl Row {
                 change_ownership: change_ownership.into(),
                 ..row.with_block(pfn, order).with_type(migrate_type)
             },
-            What::ZoneLocked { pfn, order, migrate_type }
-            | What::PcpuDrain { pfn, order, migrate_type } => {
+            EventKind::ZoneLocked { pfn, order, migrate_type }
+            | EventKind::PcpuDrain { pfn, order, migrate_type } => {
                 row.with_block(pfn, order).with_type(migrate_type)
             }
-            What::Stack { id, .. } => Row { stack: id.0 as i32, ..row },
-            What::Lost { count } => Row { count: count as i64, ..row },
-            What::Process { .. } | What::Marker { .. } => row,
+            EventKind::Stack { id, .. } => Row { stack: id.0 as i32, ..row },
+            EventKind::Lost { count } => Row { count: count as i64, ..row },
+            EventKind::Process { .. } | EventKind::Marker { .. } => row,
         }
     }
 
@@ -294,28 +294,28 @@ impl View<'_> {
     }
 
     #[inline(always)]
-    fn what(&self, i: usize, text: Text) -> Result<What, BadValue> {
+    fn what(&self, i: usize, text: Text) -> Result<EventKind, BadValue> {
         let bad_kind = BadValue { column: Column::Kind, value: self.kind[i].into() };
         Ok(match Kind::from_number(self.kind[i]).ok_or(bad_kind)? {
             Kind::Frames => return Err(bad_kind),
-            Kind::Alloc => What::Alloc {
+            Kind::Alloc => EventKind::Alloc {
                 pfn: self.pfn(i),
                 order: self.order(i)?,
                 migrate_type: self.migrate_type(i)?,
                 gfp: GfpFlags(self.gfp[i] as u32),
                 stack: StackId(self.stack[i] as u32),
             },
-            Kind::AllocFailed => What::AllocFailed {
+            Kind::AllocFailed => EventKind::AllocFailed {
                 order: self.order(i)?,
                 migrate_type: self.migrate_type(i)?,
                 gfp: GfpFlags(self.gfp[i] as u32),
                 stack: StackId(self.stack[i] as u32),
             },
-            Kind::Free => What::Free { pfn: self.pfn(i), order: self.order(i)? },
-            Kind::FreeBatched => What::FreeBatched { pfn: self.pfn(i) },
-            Kind::Pin => What::Pin { pfn: self.pfn(i), order: self.order(i)? },
-            Kind::Unpin => What::Unpin { pfn: self.pfn(i), order: self.order(i)? },
-            Kind::Extfrag => What::Extfrag {
+            Kind::Free => EventKind::Free { pfn: self.pfn(i), order: self.order(i)? },
+            Kind::FreeBatched => EventKind::FreeBatched { pfn: self.pfn(i) },
+            Kind::Pin => EventKind::Pin { pfn: self.pfn(i), order: self.order(i)? },
+            Kind::Unpin => EventKind::Unpin { pfn: self.pfn(i), order: self.order(i)? },
+            Kind::Extfrag => EventKind::Extfrag {
                 pfn: self.pfn(i),
                 order: self.order(i)?,
                 fallback_order: order(Column::FallbackOrder, self.fallback_order[i])?,
@@ -323,20 +323,20 @@ impl View<'_> {
                 fallback_type: migrate_type(Column::FallbackType, self.fallback_type[i])?,
                 change_ownership: self.change_ownership[i] != 0,
             },
-            Kind::ZoneLocked => What::ZoneLocked {
+            Kind::ZoneLocked => EventKind::ZoneLocked {
                 pfn: self.pfn(i),
                 order: self.order(i)?,
                 migrate_type: self.migrate_type(i)?,
             },
-            Kind::PcpuDrain => What::PcpuDrain {
+            Kind::PcpuDrain => EventKind::PcpuDrain {
                 pfn: self.pfn(i),
                 order: self.order(i)?,
                 migrate_type: self.migrate_type(i)?,
             },
-            Kind::Process => What::Process { name: text },
-            Kind::Stack => What::Stack { id: StackId(self.stack[i] as u32), folded: text },
-            Kind::Lost => What::Lost { count: self.count[i] as u64 },
-            Kind::Marker => What::Marker { text },
+            Kind::Process => EventKind::Process { name: text },
+            Kind::Stack => EventKind::Stack { id: StackId(self.stack[i] as u32), folded: text },
+            Kind::Lost => EventKind::Lost { count: self.count[i] as u64 },
+            Kind::Marker => EventKind::Marker { text },
         })
     }
 

@@ -17,7 +17,7 @@ use super::row::{Row, Rows, Values};
 use super::unnamed::Unnamed;
 use super::{Kind, ROWS_IN_GROUP, chunk, column, key};
 use crate::in_use::InUse;
-use crate::{Error, Event, Metadata, Result, Texts, What};
+use crate::{Error, Event, EventKind, Metadata, Result, Texts};
 
 /// Writes one trace file.
 ///
@@ -107,9 +107,9 @@ impl Writer {
         }
         self.events += 1;
         let text = match event.what {
-            What::Process { name: text }
-            | What::Stack { folded: text, .. }
-            | What::Marker { text } => Some(texts.get(text)),
+            EventKind::Process { name: text }
+            | EventKind::Stack { folded: text, .. }
+            | EventKind::Marker { text } => Some(texts.get(text)),
             _ => None,
         };
         self.frames_named = self.frames_named.max(event.frames_named().unwrap_or(0));

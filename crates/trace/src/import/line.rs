@@ -14,7 +14,7 @@
 use prairie_frames::{MigrateType, Order, Pfn};
 
 use super::gfp_names;
-use crate::{GfpFlags, StackId, What};
+use crate::{EventKind, GfpFlags, StackId};
 
 /// Events that tell when memory runs short and the kernel frees and moves by itself, and the
 /// probes of `vm/record`, which tell what compaction does to the free lists. They become markers.
@@ -52,7 +52,7 @@ pub struct Line<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Tells<'a> {
     /// Something about pages.
-    What(What),
+    EventKind(EventKind),
     /// A note written to `trace_marker`, or an event of reclaim or compaction with its fields.
     Marker(&'a str),
 }
@@ -88,7 +88,7 @@ pub fn parse<'a>(line: &'a str, types: &[MigrateType]) -> Parsed<'a> {
         name if SHORTAGE.contains(&name) => Tells::Marker(told.trim()),
         name => match parse_event(name, rest, types) {
             None => return Parsed::Other,
-            Some(Ok(what)) => Tells::What(what),
+            Some(Ok(what)) => Tells::EventKind(what),
             Some(Err(why)) => return Parsed::Bad(why),
         },
     };
@@ -186,23 +186,27 @@ fn parse_lost(line: &str) -> Option<Parsed<'_>> {
 }
 
 /// The event called `name`; `None` if it is none of the page allocator's.
-fn parse_event(name: &str, fields: &str, types: &[MigrateType]) -> Option<Result<What, String>> {
+fn parse_event(
+    name: &str,
+    fields: &str,
+    types: &[MigrateType],
+) -> Option<Result<EventKind, String>> {
     let fields = Fields { text: fields, types };
     Some(match name {
         "mm_page_alloc" => fields.alloc(),
-        "mm_page_free" => fields.block().map(|(pfn, order)| What::Free { pfn, order }),
+        "mm_page_free" => fields.block().map(|(pfn, order)| EventKind::Free { pfn, order }),
         // References come and go all the time; only those that count as pins are taken.
         "page_ref_mod" | "page_ref_mod_and_test" => return fields.reference().transpose(),
-        "prairie_pin" => fields.probed().map(|pfn| What::Pin { pfn, order: Order::BASE }),
-        "prairie_unpin" => fields.probed().map(|pfn| What::Unpin { pfn, order: Order::BASE }),
-        "mm_page_free_batched" => fields.pfn().map(|pfn| What::FreeBatched { pfn }),
+        "prairie_pin" => fields.probed().map(|pfn| EventKind::Pin { pfn, order: Order::BASE }),
+        "prairie_unpin" => fields.probed().map(|pfn| EventKind::Unpin { pfn, order: Order::BASE }),
+        "mm_page_free_batched" => fields.pfn().map(|pfn| EventKind::FreeBatched { pfn }),
         "mm_page_alloc_extfrag" => fields.extfrag(),
         "mm_page_alloc_zone_locked" => fields
             .typed_block()
-            .map(|(pfn, order, migrate_type)| What::ZoneLocked { pfn, order, migrate_type }),
+            .map(|(pfn, order, migrate_type)| EventKind::ZoneLocked { pfn, order, migrate_type }),
         "mm_page_pcpu_drain" => fields
             .typed_block()
-            .map(|(pfn, order, migrate_type)| What::PcpuDrain { pfn, order, migrate_type }),
+            .map(|(pfn, order, migrate_type)| EventKind::PcpuDrain { pfn, order, migrate_type }),
         _ => return None,
     })
 }
@@ -235,15 +239,17 @@ impl Fields<'_> {
     /// A change of a page's reference count that is a pin or the end of one: a pin of a small page
     /// counts 1,024 (`GUP_PIN_COUNTING_BIAS`), 1,023 where one reference was taken before
     /// (`try_grab_folio`). Several pins at once are told as one, which is what they do to the page.
-    fn reference(&self) -> Result<Option<What>, String> {
+    fn reference(&self) -> Result<Option<EventKind>, String> {
         let text = self.get("val")?;
         let value: i64 = text.parse().map_err(|_| format!("val={text}: expected a number"))?;
         let order = Order::BASE;
         Ok(match value {
             0 => None,
-            _ if value % PIN == 0 && value < 0 => Some(What::Unpin { pfn: self.pfn()?, order }),
+            _ if value % PIN == 0 && value < 0 => {
+                Some(EventKind::Unpin { pfn: self.pfn()?, order })
+            }
             _ if value % PIN == 0 || (value > 0 && value % (PIN - 1) == 0) => {
-                Some(What::Pin { pfn: self.pfn()?, order })
+                Some(EventKind::Pin { pfn: self.pfn()?, order })
             }
             _ => None,
         })
@@ -296,17 +302,17 @@ impl Fields<'_> {
     }
 
     /// A failed allocation has frame 0, which no kernel hands out, or -1.
-    fn alloc(&self) -> Result<What, String> {
+    fn alloc(&self) -> Result<EventKind, String> {
         let (pfn, order, migrate_type) = self.typed_block()?;
         let (gfp, stack) = (self.gfp()?, StackId::NONE);
         Ok(match pfn {
-            Pfn(0 | u64::MAX) => What::AllocFailed { order, migrate_type, gfp, stack },
-            pfn => What::Alloc { pfn, order, migrate_type, gfp, stack },
+            Pfn(0 | u64::MAX) => EventKind::AllocFailed { order, migrate_type, gfp, stack },
+            pfn => EventKind::Alloc { pfn, order, migrate_type, gfp, stack },
         })
     }
 
-    fn extfrag(&self) -> Result<What, String> {
-        Ok(What::Extfrag {
+    fn extfrag(&self) -> Result<EventKind, String> {
+        Ok(EventKind::Extfrag {
             pfn: self.pfn()?,
             order: self.order("alloc_order")?,
             fallback_order: self.order("fallback_order")?,

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use prairie_frames::{Order, Pfn};
 
-use crate::{Error, Event, EventSource, GfpFlags, Result, StackId, Texts, What};
+use crate::{Error, Event, EventKind, EventSource, GfpFlags, Result, StackId, Texts};
 
 const PAGE: usize = 4096;
 const FIRST_ENTRY: usize = 16;
@@ -158,9 +158,9 @@ fn parse_entry(entry: u128, cpu: u16) -> Option<Event> {
     let gfp = GfpFlags(bits(67, 29) as u32);
     let what = if bits(62, 1) != 0 {
         let (migrate_type, stack) = (gfp.migrate_type(), StackId::NONE);
-        What::Alloc { pfn, order, migrate_type, gfp, stack }
+        EventKind::Alloc { pfn, order, migrate_type, gfp, stack }
     } else {
-        What::Free { pfn, order }
+        EventKind::Free { pfn, order }
     };
     Some(Event { time_ns: bits(0, 38) * 1000, pid: bits(96, 32) as i32, cpu, what })
 }
@@ -225,10 +225,10 @@ mod tests {
         let events = events(&bytes).unwrap();
         let seen: Vec<_> = events.iter().map(|e| (e.time_ns / 1000, e.cpu, e.pid)).collect();
         assert_eq!(seen, [(5, 0, 8), (hours, 0, 8), (hours + 1, 1, 7), (hours + 2, 1, -1)]);
-        let What::Alloc { pfn, order, migrate_type, .. } = events[2].what else { panic!() };
+        let EventKind::Alloc { pfn, order, migrate_type, .. } = events[2].what else { panic!() };
         assert_eq!((pfn, order), (Pfn(0xabcdef), Order::HUGE));
         assert_eq!(migrate_type, prairie_frames::MigrateType::Movable);
-        assert_eq!(events[3].what, What::Free { pfn: Pfn(0xabcdef), order: Order::HUGE });
+        assert_eq!(events[3].what, EventKind::Free { pfn: Pfn(0xabcdef), order: Order::HUGE });
     }
 
     #[test]

@@ -110,7 +110,7 @@ pub fn convert_while(
         batch.clear();
         batch.extend_from_slice(events);
         for event in &batch {
-            if let crate::What::Lost { count } = event.what {
+            if let crate::EventKind::Lost { count } = event.what {
                 *lost_by_cpu.entry(event.cpu).or_default() += count;
             }
             writer.event(event, imported.texts())?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use prairie_frames::MigrateType;
 
 use super::line::{self, Line, Parsed, Tells};
-use crate::{Error, Event, EventSource, Result, Text, Texts, What};
+use crate::{Error, Event, EventKind, EventSource, Result, Text, Texts};
 
 /// No line of these tools is longer; a longer one is no text of theirs.
 const LONGEST_LINE: u64 = 1 << 16;
@@ -85,7 +85,7 @@ impl<R: BufRead> TextTrace<R> {
             Parsed::Other => Ok(()),
             Parsed::Bad(why) => Err(self.bad(why)),
             Parsed::Lost { cpu, count } => {
-                let what = What::Lost { count };
+                let what = EventKind::Lost { count };
                 self.batch.push(Event { time_ns: self.last_ns, pid: -1, cpu, what });
                 Ok(())
             }
@@ -104,11 +104,11 @@ impl<R: BufRead> TextTrace<R> {
         let event = |what| Event { time_ns: line.time_ns, pid: line.pid, cpu: line.cpu, what };
         let name = self.texts.intern(line.name);
         if self.names.insert(line.pid, name) != Some(name) {
-            self.batch.push(event(What::Process { name }));
+            self.batch.push(event(EventKind::Process { name }));
         }
         self.batch.push(event(match line.tells {
-            Tells::What(what) => what,
-            Tells::Marker(text) => What::Marker { text: self.texts.intern(text) },
+            Tells::EventKind(what) => what,
+            Tells::Marker(text) => EventKind::Marker { text: self.texts.intern(text) },
         }));
     }
 

@@ -6,7 +6,7 @@ use super::decode::Decoder;
 use super::merge::{Merge, Timed};
 use super::perf_record::{Body, Record};
 use super::ring::Ring;
-use crate::{Error, Event, Result, StackId, What};
+use crate::{Error, Event, EventKind, Result, StackId};
 
 /// How long events are held back to be put in order. Virtual CPUs are taken off their real ones
 /// for milliseconds, also between taking an event's time and writing it.
@@ -25,7 +25,7 @@ pub struct Step {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tells {
     /// The page allocator did something, or records were lost.
-    What(What),
+    EventKind(EventKind),
     /// A process got a name, padded with zeros.
     Named { pid: i32, name: [u8; 16] },
     /// A process was forked and has its parent's name.
@@ -43,7 +43,7 @@ impl Timed for Step {
 
 impl Step {
     /// The event of a step of the page allocator.
-    pub fn event(&self, what: What) -> Event {
+    pub fn event(&self, what: EventKind) -> Event {
         Event { time_ns: self.time_ns, pid: self.pid, cpu: self.cpu, what }
     }
 }
@@ -181,7 +181,7 @@ impl State {
                     return;
                 };
                 match decoder.decode(raw, stack) {
-                    Ok(what) => Tells::What(what),
+                    Ok(what) => Tells::EventKind(what),
                     Err(error) => {
                         self.failure.get_or_insert(error);
                         return;
@@ -193,13 +193,13 @@ impl State {
             Body::Lost { count } => return self.lose(time_ns, cpu, count),
             Body::Other => return,
         };
-        self.events += u64::from(matches!(tells, Tells::What(_)));
+        self.events += u64::from(matches!(tells, Tells::EventKind(_)));
         self.merge.push(Step { time_ns, pid, cpu, tells });
     }
 
     fn lose(&mut self, time_ns: u64, cpu: u16, count: u64) {
         *self.lost_by_cpu.entry(cpu).or_default() += count;
-        let tells = Tells::What(What::Lost { count });
+        let tells = Tells::EventKind(EventKind::Lost { count });
         self.merge.push(Step { time_ns, pid: -1, cpu, tells });
     }
 

@@ -1,9 +1,9 @@
-//! From the kernel's tracepoint records to [`What`].
+//! From the kernel's tracepoint records to [`EventKind`].
 
 use prairie_frames::{MigrateType, Order, Pfn};
 
 use super::tracepoint::{Field, Format};
-use crate::{Error, GfpFlags, Result, StackId, What};
+use crate::{Error, EventKind, GfpFlags, Result, StackId};
 
 /// The tracepoints that can be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -103,7 +103,7 @@ impl Decoder {
     ///
     /// # Errors
     /// [`Error::Record`] with the record if it is too short or a value has no meaning.
-    pub fn decode(&self, raw: &[u8], stack: StackId) -> Result<What> {
+    pub fn decode(&self, raw: &[u8], stack: StackId) -> Result<EventKind> {
         self.try_decode(raw, stack).ok_or_else(|| Error::Record {
             what: "a record of the kernel's page allocator".into(),
             why: format!("it makes no sense: {raw:02x?}"),
@@ -111,7 +111,7 @@ impl Decoder {
         })
     }
 
-    fn try_decode(&self, raw: &[u8], stack: StackId) -> Option<What> {
+    fn try_decode(&self, raw: &[u8], stack: StackId) -> Option<EventKind> {
         let pfn = |field: Field| Some(Pfn(field.read(raw)? as u64));
         let order = |field: Field| Order::new(u8::try_from(field.read(raw)?).ok()?);
         let migrate_type = |field: Field| {
@@ -123,26 +123,34 @@ impl Decoder {
                 let (order, migrate_type) = (order(j)?, migrate_type(t)?);
                 let gfp = GfpFlags(gfp.read(raw)? as u32);
                 match pfn(at)? {
-                    Pfn(u64::MAX | 0) => What::AllocFailed { order, migrate_type, gfp, stack },
-                    pfn => What::Alloc { pfn, order, migrate_type, gfp, stack },
+                    Pfn(u64::MAX | 0) => EventKind::AllocFailed { order, migrate_type, gfp, stack },
+                    pfn => EventKind::Alloc { pfn, order, migrate_type, gfp, stack },
                 }
             }
-            Layout::Free { pfn: at, order: j } => What::Free { pfn: pfn(at)?, order: order(j)? },
-            Layout::FreeBatched { pfn: at } => What::FreeBatched { pfn: pfn(at)? },
-            Layout::Extfrag { pfn: at, order: j, fallback_order, types, change } => What::Extfrag {
+            Layout::Free { pfn: at, order: j } => {
+                EventKind::Free { pfn: pfn(at)?, order: order(j)? }
+            }
+            Layout::FreeBatched { pfn: at } => EventKind::FreeBatched { pfn: pfn(at)? },
+            Layout::Extfrag { pfn: at, order: j, fallback_order, types, change } => {
+                EventKind::Extfrag {
+                    pfn: pfn(at)?,
+                    order: order(j)?,
+                    fallback_order: order(fallback_order)?,
+                    migrate_type: migrate_type(types[0])?,
+                    fallback_type: migrate_type(types[1])?,
+                    change_ownership: change.read(raw)? != 0,
+                }
+            }
+            Layout::ZoneLocked { pfn: at, order: j, migrate_type: t } => EventKind::ZoneLocked {
                 pfn: pfn(at)?,
                 order: order(j)?,
-                fallback_order: order(fallback_order)?,
-                migrate_type: migrate_type(types[0])?,
-                fallback_type: migrate_type(types[1])?,
-                change_ownership: change.read(raw)? != 0,
+                migrate_type: migrate_type(t)?,
             },
-            Layout::ZoneLocked { pfn: at, order: j, migrate_type: t } => {
-                What::ZoneLocked { pfn: pfn(at)?, order: order(j)?, migrate_type: migrate_type(t)? }
-            }
-            Layout::PcpuDrain { pfn: at, order: j, migrate_type: t } => {
-                What::PcpuDrain { pfn: pfn(at)?, order: order(j)?, migrate_type: migrate_type(t)? }
-            }
+            Layout::PcpuDrain { pfn: at, order: j, migrate_type: t } => EventKind::PcpuDrain {
+                pfn: pfn(at)?,
+                order: order(j)?,
+                migrate_type: migrate_type(t)?,
+            },
         })
     }
 }
@@ -197,10 +205,10 @@ mod tests {
         let order = Order::new(3).unwrap();
         let (migrate_type, gfp) = (MigrateType::Reclaimable, GfpFlags(0x14000c0));
         let stack = StackId(4);
-        let what = What::Alloc { pfn: Pfn(0x1_2345_6789), order, migrate_type, gfp, stack };
+        let what = EventKind::Alloc { pfn: Pfn(0x1_2345_6789), order, migrate_type, gfp, stack };
         assert_eq!(alloc.decode(&raw, stack).unwrap(), what);
         raw[8..16].fill(0xff);
-        let what = What::AllocFailed { order, migrate_type, gfp, stack };
+        let what = EventKind::AllocFailed { order, migrate_type, gfp, stack };
         assert_eq!(alloc.decode(&raw, stack).unwrap(), what);
         raw[32] = 9;
         assert!(alloc.decode(&raw, stack).unwrap_err().to_string().contains("no sense"));
@@ -215,7 +223,7 @@ mod tests {
             (28, &1i32.to_ne_bytes()),
             (32, &1i32.to_ne_bytes()),
         ]);
-        let what = What::Extfrag {
+        let what = EventKind::Extfrag {
             pfn: Pfn(512),
             order: Order::BASE,
             fallback_order: Order::HUGE,

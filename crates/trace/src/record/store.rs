@@ -9,7 +9,7 @@ use prairie_host::{Capture, Kallsyms, Roots};
 use super::collect::{Batch, Step, Tells};
 use super::names::{Names, running};
 use super::stacks;
-use crate::{Error, Event, Result, Text, What, Writer};
+use crate::{Error, Event, EventKind, Result, Text, Writer};
 
 /// What the recording thread and the writing thread know of each other.
 #[derive(Default)]
@@ -98,7 +98,7 @@ impl Store {
             for (id, chain) in &batch.chains {
                 let folded = stacks::fold(&self.symbols, chain);
                 let folded = self.names.texts().intern(&folded);
-                let what = What::Stack { id: *id, folded };
+                let what = EventKind::Stack { id: *id, folded };
                 let event = Event { time_ns: first.time_ns, pid: -1, cpu: first.cpu, what };
                 self.writer.event(&event, self.names.texts())?;
             }
@@ -108,7 +108,9 @@ impl Store {
 
     fn step(&mut self, step: &Step) -> Result<()> {
         let (pid, name) = match step.tells {
-            Tells::What(what) => return self.writer.event(&step.event(what), self.names.texts()),
+            Tells::EventKind(what) => {
+                return self.writer.event(&step.event(what), self.names.texts());
+            }
             Tells::Named { pid, name } => {
                 let length = name.iter().position(|&b| b == 0).unwrap_or(name.len());
                 (pid, self.names.named(pid, &String::from_utf8_lossy(&name[..length])))
@@ -121,7 +123,7 @@ impl Store {
     /// Writes that a process has a name, if that is new.
     fn process(&mut self, time_ns: u64, cpu: u16, pid: i32, name: Option<Text>) -> Result<()> {
         let Some(name) = name else { return Ok(()) };
-        let event = Event { time_ns, pid, cpu, what: What::Process { name } };
+        let event = Event { time_ns, pid, cpu, what: EventKind::Process { name } };
         self.writer.event(&event, self.names.texts())
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use prairie_frames::{MigrateType, Order, Pfn};
 use prairie_trace::{
-    Columns, Event, EventSource, GfpFlags, Metadata, Reader, StackId, Texts, What, Writer,
+    Columns, Event, EventKind, EventSource, GfpFlags, Metadata, Reader, StackId, Texts, Writer,
 };
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ pub fn any_type() -> impl Strategy<Value = MigrateType> {
     (0..6u8).prop_map(|i| MigrateType::from_index(i).unwrap())
 }
 
-fn any_what() -> impl Strategy<Value = What> {
+fn any_what() -> impl Strategy<Value = EventKind> {
     let pfn = (any::<u64>(), 0..64u32).prop_map(|(bits, shift)| Pfn(bits >> shift));
     let numbers = (pfn, any_order(), any_order(), any_type(), any_type());
     let more = (any::<u32>(), any::<u32>(), any::<bool>(), any::<u64>(), 1..14usize);
@@ -31,11 +31,11 @@ fn any_what() -> impl Strategy<Value = What> {
         let (gfp, stack) = (GfpFlags(gfp), StackId(stack));
         let text = prairie_trace::Text::EMPTY;
         match kind {
-            1 => What::Alloc { pfn, order, migrate_type, gfp, stack },
-            2 => What::AllocFailed { order, migrate_type, gfp, stack },
-            3 => What::Free { pfn, order },
-            4 => What::FreeBatched { pfn },
-            5 => What::Extfrag {
+            1 => EventKind::Alloc { pfn, order, migrate_type, gfp, stack },
+            2 => EventKind::AllocFailed { order, migrate_type, gfp, stack },
+            3 => EventKind::Free { pfn, order },
+            4 => EventKind::FreeBatched { pfn },
+            5 => EventKind::Extfrag {
                 pfn,
                 order,
                 fallback_order,
@@ -43,14 +43,14 @@ fn any_what() -> impl Strategy<Value = What> {
                 fallback_type,
                 change_ownership,
             },
-            6 => What::ZoneLocked { pfn, order, migrate_type },
-            7 => What::PcpuDrain { pfn, order, migrate_type },
-            8 => What::Process { name: text },
-            9 => What::Stack { id: stack, folded: text },
-            10 => What::Lost { count },
-            11 => What::Pin { pfn, order },
-            12 => What::Unpin { pfn, order },
-            _ => What::Marker { text },
+            6 => EventKind::ZoneLocked { pfn, order, migrate_type },
+            7 => EventKind::PcpuDrain { pfn, order, migrate_type },
+            8 => EventKind::Process { name: text },
+            9 => EventKind::Stack { id: stack, folded: text },
+            10 => EventKind::Lost { count },
+            11 => EventKind::Pin { pfn, order },
+            12 => EventKind::Unpin { pfn, order },
+            _ => EventKind::Marker { text },
         }
     })
 }
@@ -59,8 +59,10 @@ fn any_what() -> impl Strategy<Value = What> {
 pub fn any_event() -> impl Strategy<Value = Spelled> {
     let place = (any::<u64>(), any::<i32>(), any::<u16>());
     (place, any_what(), ".{0,12}").prop_map(|((time_ns, pid, cpu), what, text)| {
-        let has_text =
-            matches!(what, What::Process { .. } | What::Stack { .. } | What::Marker { .. });
+        let has_text = matches!(
+            what,
+            EventKind::Process { .. } | EventKind::Stack { .. } | EventKind::Marker { .. }
+        );
         Spelled(Event { time_ns, pid, cpu, what }, if has_text { text } else { String::new() })
     })
 }
@@ -73,9 +75,9 @@ pub fn with_text(spelled: &Spelled, texts: &mut Texts) -> Event {
 
 fn set_text(event: Event, text: prairie_trace::Text) -> Event {
     let what = match event.what {
-        What::Process { .. } => What::Process { name: text },
-        What::Stack { id, .. } => What::Stack { id, folded: text },
-        What::Marker { .. } => What::Marker { text },
+        EventKind::Process { .. } => EventKind::Process { name: text },
+        EventKind::Stack { id, .. } => EventKind::Stack { id, folded: text },
+        EventKind::Marker { .. } => EventKind::Marker { text },
         other => other,
     };
     Event { what, ..event }
@@ -102,9 +104,9 @@ pub fn collect(source: &mut impl EventSource) -> prairie_trace::Result<Vec<Spell
         let batch = batch.to_vec();
         for event in batch {
             let text = match event.what {
-                What::Process { name: text }
-                | What::Stack { folded: text, .. }
-                | What::Marker { text } => source.texts().get(text).to_owned(),
+                EventKind::Process { name: text }
+                | EventKind::Stack { folded: text, .. }
+                | EventKind::Marker { text } => source.texts().get(text).to_owned(),
                 _ => String::new(),
             };
             all.push(Spelled(set_text(event, prairie_trace::Text::EMPTY), text));

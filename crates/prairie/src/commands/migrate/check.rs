@@ -7,9 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use prairie_migrate::check::{
-    self, Counterexample, Finding, Layer, Liveness, Result as Verdict, Shape,
-};
+use prairie_migrate::check::{self, Finding, Layer, Liveness, Result as Verdict, Shape};
 use prairie_migrate::checker::search::{Limits, Progress};
 use prairie_migrate::protocol::design::Design;
 use prairie_migrate::protocol::property::Property;
@@ -18,7 +16,7 @@ use prairie_migrate::protocol::variant::Variant;
 use prairie_report::{Terminal, Theme, number, write_atomically};
 use serde::Serialize;
 
-use crate::view::migrate_check as view;
+use crate::view::migrate_check::{self as view, Check};
 use crate::{interrupt, output, progress};
 
 /// Check the protocol: every state that can be reached, with every interleaving
@@ -210,42 +208,6 @@ struct Document {
     schema_version: u32,
     prairie_version: &'static str,
     checks: Vec<Check>,
-}
-
-/// One check.
-#[derive(Serialize)]
-pub struct Check {
-    /// What was checked.
-    pub model: &'static str,
-    /// How large it was; nothing for `german`.
-    pub shape: Option<Shape>,
-    /// Whether requests were put off.
-    pub coarse: bool,
-    /// The mistake, if any.
-    pub variant: Option<Variant>,
-    /// The one property that was looked at; nothing for all.
-    pub only: Option<u8>,
-    /// What the search found.
-    pub finding: Finding,
-    /// Properties 4 and 5; nothing if they were not checked.
-    pub liveness: Option<Liveness>,
-}
-
-impl Check {
-    /// The counterexample, if any.
-    pub fn counterexample(&self) -> Option<&Counterexample> {
-        let live = self.liveness.as_ref();
-        match &self.finding.result {
-            Verdict::Broken(found) => Some(found),
-            _ => live.and_then(|live| live.waits_in_vain.as_ref().or(live.never_ends.as_ref())),
-        }
-    }
-
-    /// Whether it came out as it has to: a mistake found, or no fault in the protocol.
-    pub fn is_right(&self) -> bool {
-        let decided = !matches!(self.finding.result, Verdict::TooMany | Verdict::Stopped);
-        decided && self.variant.is_some() == self.counterexample().is_some()
-    }
 }
 
 /// Checks, and says what came of it.

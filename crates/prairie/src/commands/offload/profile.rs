@@ -17,7 +17,7 @@ use prairie_offload::world::generations::Generations;
 use prairie_offload::world::probe::{Host, Paths};
 use serde::Serialize;
 
-use crate::view::offload as view;
+use crate::view::offload::{self as view, Profiled};
 use crate::{interrupt, output, progress};
 
 /// Show how much of each container is cold: touched within 1, 2, 5 minutes, or not
@@ -57,24 +57,6 @@ struct Document<'a> {
     /// Memory of the host.
     host_bytes: u64,
     cgroups: &'a [Profiled],
-}
-
-/// One container.
-#[derive(Serialize)]
-pub struct Profiled {
-    /// Its path.
-    pub cgroup: String,
-    /// Named as memory tax.
-    pub tax: bool,
-    /// How cold its memory is.
-    #[serde(flatten)]
-    pub coldness: Option<Coldness>,
-    /// `memory.current`: all that it is charged.
-    pub current_bytes: u64,
-    /// Anonymous memory.
-    pub anon_bytes: u64,
-    /// Page cache.
-    pub file_bytes: u64,
 }
 
 /// Marks, waits, reads, prints.

@@ -4,7 +4,7 @@ use prairie_frames::table::State;
 use prairie_frames::{Frame, MigrateType, Order};
 
 use super::Follow;
-use crate::exact::recording::Act;
+use crate::exact::act::Act;
 use crate::exact::where_is;
 
 impl Follow<'_> {

@@ -6,7 +6,7 @@ use prairie_frames::table::State;
 use prairie_frames::{MigrateType, Order};
 
 use super::{Follow, SCALE_MAX};
-use crate::exact::recording::{Act, Did};
+use crate::exact::act::{Act, Action};
 use crate::exact::script::Moment;
 use crate::exact::stages::goes_through_cpu;
 use crate::exact::step::Step;
@@ -19,8 +19,8 @@ impl Follow<'_> {
             self.take_silently(frame, moment, false);
         }
         let stored = self.machine.linux.pageblock_type(frame);
-        let next = self.next_act(index).map(|next| next.did);
-        if next == Some(Did::Batched) && order == Order::BASE {
+        let next = self.next_act(index).map(|next| next.action);
+        if next == Some(Action::Batched) && order == Order::BASE {
             self.prepared.insert(frame, stored);
             self.script(Moment::at(index), Step::Prepare { frame });
             return;
@@ -28,9 +28,10 @@ impl Follow<'_> {
         let within = self.cpus[usize::from(act.cpu)].exact.is_some_and(|(start, whole)| {
             order == Order::BASE && frame > start && frame < start.offset(whole.frames())
         });
-        let direct =
-            matches!(next, Some(Did::Locked(_) | Did::Fallback { .. } | Did::Isolated { .. }))
-                || self.past_list.contains(&index);
+        let direct = matches!(
+            next,
+            Some(Action::Locked(_) | Action::Fallback { .. } | Action::Isolated { .. })
+        ) || self.past_list.contains(&index);
         if goes_through_cpu(order) && !within && !direct {
             self.enter(index, act, stored);
             return;
@@ -66,7 +67,8 @@ impl Follow<'_> {
     pub(super) fn drains_after(&self, index: usize, act: &Act) -> bool {
         let zone = self.machine.linux.zone_index(act.frame);
         self.next_act_on_cpu(index).is_some_and(|next| {
-            matches!(next.did, Did::Drain(_)) && self.machine.linux.zone_index(next.frame) == zone
+            matches!(next.action, Action::Drain(_))
+                && self.machine.linux.zone_index(next.frame) == zone
         })
     }
 

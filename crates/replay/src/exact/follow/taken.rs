@@ -5,8 +5,8 @@ use prairie_frames::table::State;
 use prairie_frames::{Frame, MigrateType, Order};
 
 use super::{Direct, Follow, Refill};
+use crate::exact::act::{Act, Action};
 use crate::exact::machine::Machine;
-use crate::exact::recording::{Act, Did};
 use crate::exact::script::Moment;
 use crate::exact::stages::goes_through_cpu;
 use crate::exact::step::Step;
@@ -72,8 +72,8 @@ impl Follow<'_> {
         let (_, Some(guessed)) = self.machine.linux.last_fallback() else { return };
         let before = self.recording.acts[..index].iter().rev().find(|before| before.cpu == act.cpu);
         let layout = &self.recording.layout;
-        let Some((before, change)) = before.and_then(|before| match before.did {
-            Did::Fallback { change_ownership, .. } => Some((before, change_ownership)),
+        let Some((before, change)) = before.and_then(|before| match before.action {
+            Action::Fallback { change_ownership, .. } => Some((before, change_ownership)),
             _ => None,
         }) else {
             let told = Some(layout.pfn(guessed.frame));
@@ -139,9 +139,9 @@ impl Follow<'_> {
                 return true;
             }
             let next = self.next_act_on_cpu(index);
-            if next
-                .is_some_and(|next| next.frame == act.frame && matches!(next.did, Did::Alloc(..)))
-            {
+            if next.is_some_and(|next| {
+                next.frame == act.frame && matches!(next.action, Action::Alloc(..))
+            }) {
                 return false;
             }
             self.result.odd.refilled_full += 1;
@@ -169,7 +169,10 @@ impl Follow<'_> {
         let cpu = self.recording.acts[from].cpu;
         self.recording.acts[from..to].iter().filter(|act| act.cpu == cpu).all(|act| {
             act.is_aside()
-                || matches!(act.did, Did::Locked(_) | Did::Fallback { .. } | Did::Snapshot(..))
+                || matches!(
+                    act.action,
+                    Action::Locked(_) | Action::Fallback { .. } | Action::Snapshot(..)
+                )
         })
     }
 
@@ -181,7 +184,7 @@ impl Follow<'_> {
     }
 
     pub(super) fn alloc(&mut self, index: usize, act: &Act) {
-        let Did::Alloc(migrate_type, gfp) = act.did else { return };
+        let Action::Alloc(migrate_type, gfp) = act.action else { return };
         let cpu = usize::from(act.cpu);
         let (frame, order) = (act.frame, act.order);
         let mut moment = Moment::at(index);

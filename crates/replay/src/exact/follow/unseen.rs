@@ -3,7 +3,7 @@
 use prairie_frames::{Frame, MigrateType, Order};
 
 use super::{Follow, NEVER};
-use crate::exact::recording::{Act, Did};
+use crate::exact::act::{Act, Action};
 use crate::exact::script::Moment;
 use crate::exact::step::Step;
 
@@ -21,7 +21,7 @@ impl Follow<'_> {
         }
         match self.recording.acts.get(self.next[act as usize] as usize) {
             None => true,
-            Some(next) => matches!(next.did, Did::Free | Did::HandOver),
+            Some(next) => matches!(next.action, Action::Free | Action::HandOver),
         }
     }
 
@@ -55,7 +55,7 @@ impl Follow<'_> {
         let mut run = Vec::new();
         let mut at = index;
         while let Some(next) = self.next_act_on_cpu(at)
-            && matches!(next.did, Did::Drain(_))
+            && matches!(next.action, Action::Drain(_))
             && self.machine.linux.zone_index(next.frame) == zone
         {
             at = self.next_on_cpu[at] as usize;

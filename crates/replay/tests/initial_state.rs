@@ -2,10 +2,10 @@
 
 use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::{Frame, MigrateType, Mobility, Order, Pfn, ZoneKind};
-use prairie_replay::found::{Content, Found, Stretch};
+use prairie_replay::initial_state::{Content, InitialState, Stretch};
 
 /// A zone of eight pageblocks in which these stretches are in use.
-fn found(stretches: &[(u32, u64, Mobility, bool)]) -> Found {
+fn found(stretches: &[(u32, u64, Mobility, bool)]) -> InitialState {
     let zone = ZoneSpan {
         node: 0,
         kind: ZoneKind::Normal,
@@ -15,7 +15,7 @@ fn found(stretches: &[(u32, u64, Mobility, bool)]) -> Found {
         watermarks: Watermarks::default(),
         lowmem_reserve: [0; 6],
     };
-    let mut found = Found::empty(vec![zone]).unwrap();
+    let mut found = InitialState::empty(vec![zone]).unwrap();
     found.stretches = stretches
         .iter()
         .map(|&(start, frames, mobility, slab)| Stretch {
@@ -30,7 +30,7 @@ fn found(stretches: &[(u32, u64, Mobility, bool)]) -> Found {
 
 /// Block 0: 300 unmovable, no slab. Block 1: 200 of slab. Block 2: 10 unmovable among 400 movable.
 /// Block 3 to 4: a stretch of movable across the border. Block 5: 40 of slab.
-fn mixed() -> Found {
+fn mixed() -> InitialState {
     found(&[
         (0, 300, Mobility::Unmovable, false),
         (512, 200, Mobility::Unmovable, true),

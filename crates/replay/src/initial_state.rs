@@ -37,7 +37,7 @@ pub struct Stretch {
 
 /// A machine at the moment from which a replay starts.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct InitialState {
     /// Its zones.
     pub layout: Layout,
     /// What lay where, ascending; frames of no stretch are absent.
@@ -72,13 +72,13 @@ pub enum FoundError {
     Layout(#[from] LayoutError),
 }
 
-impl Found {
+impl InitialState {
     /// A machine of these zones with all of its memory free, as after a boot that took nothing:
     /// what traces without a snapshot start from.
     ///
     /// # Errors
     /// If no machine has such zones.
-    pub fn empty(zones: Vec<ZoneSpan>) -> Result<Found, LayoutError> {
+    pub fn empty(zones: Vec<ZoneSpan>) -> Result<InitialState, LayoutError> {
         let layout = Layout::new(zones)?;
         let all_free = |zone: &Zone| Stretch {
             start: zone.start,
@@ -87,7 +87,7 @@ impl Found {
             slab: false,
         };
         let stretches = layout.zones().iter().map(all_free).collect();
-        Ok(Found::with(layout, stretches, Vec::new()))
+        Ok(InitialState::with(layout, stretches, Vec::new()))
     }
 
     /// The machine of a capture that has frames and zones.
@@ -95,13 +95,13 @@ impl Found {
     /// # Errors
     /// [`FoundError`] where it has not, where a text is not understood, or where no machine has
     /// such zones.
-    pub fn of(capture: &Capture) -> Result<Found, FoundError> {
+    pub fn of(capture: &Capture) -> Result<InitialState, FoundError> {
         let runs = capture.frames.as_deref().ok_or(FoundError::NoFrames)?;
         let text = |file| capture.files.get(file).map(String::as_str);
         let zoneinfo = text(zoneinfo::FILE).ok_or(FoundError::NoZones)?;
         let zones = zoneinfo::parse(zoneinfo).map_err(prairie_host::Error::from)?;
         let spans = prairie_host::layout::Layout::of(capture)?;
-        let mut found = Found::new(zone_spans(&zones), &spans, runs)?;
+        let mut found = InitialState::new(zone_spans(&zones), &spans, runs)?;
         found.note_per_cpu_lists(&zones);
         if let Some(text) = text(pagetypeinfo::FILE) {
             let types = pagetypeinfo::parse(text).map_err(prairie_host::Error::from)?;
@@ -127,7 +127,7 @@ impl Found {
         zones: Vec<ZoneSpan>,
         spans: &prairie_host::layout::Layout,
         runs: &[FrameRun],
-    ) -> Result<Found, FoundError> {
+    ) -> Result<InitialState, FoundError> {
         let layout = Layout::new(zones)?;
         let mut stretches = Vec::new();
         let mut cursor = 0;
@@ -148,13 +148,25 @@ impl Found {
         }
         classifier.finish(&mut take);
         let compounds = compounds(&layout, runs);
-        Ok(Found::with(layout, stretches, compounds))
+        Ok(InitialState::with(layout, stretches, compounds))
     }
 
-    fn with(layout: Layout, stretches: Vec<Stretch>, compounds: Vec<(Frame, Order)>) -> Found {
+    fn with(
+        layout: Layout,
+        stretches: Vec<Stretch>,
+        compounds: Vec<(Frame, Order)>,
+    ) -> InitialState {
         let zones = layout.zones().len();
         let (pageblocks, pagesets) = (vec![None; zones], vec![None; zones]);
-        Found { layout, stretches, compounds, pageblocks, pagesets, cpus: 1, gfp_numbers: None }
+        InitialState {
+            layout,
+            stretches,
+            compounds,
+            pageblocks,
+            pagesets,
+            cpus: 1,
+            gfp_numbers: None,
+        }
     }
 
     /// Takes over how the host sized its per-CPU lists.
@@ -170,7 +182,7 @@ impl Found {
     }
 
     /// The order of the compound page that starts at `frame`, or a single frame. `cursor` is the
-    /// place in [`compounds`](Found::compounds) that a walk in ascending order has reached.
+    /// place in [`compounds`](InitialState::compounds) that a walk in ascending order has reached.
     pub fn block_at(&self, frame: Frame, cursor: &mut usize) -> Order {
         while self.compounds.get(*cursor).is_some_and(|&(start, _)| start < frame) {
             *cursor += 1;

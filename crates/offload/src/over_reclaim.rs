@@ -10,11 +10,11 @@ use serde::Serialize;
 
 /// Bytes that were taken and not yet allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Debt {
+pub struct OverReclaim {
     owed_bytes: u64,
 }
 
-impl Debt {
+impl OverReclaim {
     /// What is owed.
     pub fn owed_bytes(self) -> u64 {
         self.owed_bytes
@@ -23,16 +23,16 @@ impl Debt {
     /// A period passed in which `taken_bytes` left, whoever took them, after `asked_bytes` had
     /// been allowed.
     #[must_use]
-    pub fn after(self, asked_bytes: u64, taken_bytes: u64) -> Debt {
+    pub fn after(self, asked_bytes: u64, taken_bytes: u64) -> OverReclaim {
         let surplus = taken_bytes.saturating_sub(asked_bytes);
-        Debt { owed_bytes: self.owed_bytes.saturating_add(surplus) }
+        OverReclaim { owed_bytes: self.owed_bytes.saturating_add(surplus) }
     }
 
     /// Pays with a period's allowance; returns the debt that remains and what may be asked for.
     #[must_use]
-    pub fn pay(self, allowance_bytes: u64) -> (Debt, u64) {
+    pub fn pay(self, allowance_bytes: u64) -> (OverReclaim, u64) {
         let rest = self.owed_bytes.saturating_sub(allowance_bytes);
-        (Debt { owed_bytes: rest }, allowance_bytes.saturating_sub(self.owed_bytes))
+        (OverReclaim { owed_bytes: rest }, allowance_bytes.saturating_sub(self.owed_bytes))
     }
 }
 
@@ -46,23 +46,23 @@ mod tests {
     #[test]
     fn an_overshoot_is_worked_off_in_silence() {
         // Three requests of 2.2 MiB took 77 MiB on 6.12: the next 32 periods ask for nothing.
-        let mut debt = Debt::default().after(3 * 22 * MIB / 10, 77 * MIB);
+        let mut over_reclaim = OverReclaim::default().after(3 * 22 * MIB / 10, 77 * MIB);
         let mut silent = 0;
         loop {
-            let (rest, ask) = debt.pay(22 * MIB / 10);
-            debt = rest;
+            let (rest, ask) = over_reclaim.pay(22 * MIB / 10);
+            over_reclaim = rest;
             if ask > 0 {
                 break;
             }
             silent += 1;
         }
-        assert_eq!((silent, debt.owed_bytes()), (32, 0));
+        assert_eq!((silent, over_reclaim.owed_bytes()), (32, 0));
     }
 
     #[test]
     fn taking_less_earns_nothing() {
-        assert_eq!(Debt::default().after(10 * MIB, MIB), Debt::default());
-        assert_eq!(Debt::default().pay(MIB), (Debt::default(), MIB));
+        assert_eq!(OverReclaim::default().after(10 * MIB, MIB), OverReclaim::default());
+        assert_eq!(OverReclaim::default().pay(MIB), (OverReclaim::default(), MIB));
     }
 
     proptest! {
@@ -72,15 +72,15 @@ mod tests {
         fn what_left_is_what_was_allowed(
             periods in prop::collection::vec((0u64..10 * MIB, 0u64..40), 1..200),
         ) {
-            let (mut debt, mut allowed, mut taken) = (Debt::default(), 0, 0);
+            let (mut over_reclaim, mut allowed, mut taken) = (OverReclaim::default(), 0, 0);
             for (allowance, factor) in periods {
                 allowed += allowance;
-                let (rest, ask) = debt.pay(allowance);
+                let (rest, ask) = over_reclaim.pay(allowance);
                 let took = ask * factor / 10;
                 taken += took;
-                debt = rest.after(ask, took);
+                over_reclaim = rest.after(ask, took);
             }
-            prop_assert!(taken <= allowed + debt.owed_bytes());
+            prop_assert!(taken <= allowed + over_reclaim.owed_bytes());
         }
     }
 }

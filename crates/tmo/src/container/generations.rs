@@ -3,8 +3,8 @@
 //! Up to four generations of each kind. An ageing step looks at all pages: those used since the
 //! last one join the youngest generation, and a new one begins. Eviction takes from the oldest.
 
-use super::container::{Container, Place};
-use super::lists::Lists;
+use super::{Container, Place};
+use crate::lists::Lists;
 use prairie_sim::machine::lru::Kind;
 
 /// Generations that can be told apart (`MAX_NR_GENS`).
@@ -18,7 +18,7 @@ pub(super) const LISTS: u8 = 2 * MOST as u8;
 
 /// Which generations there are.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Generations {
+pub(crate) struct Generations {
     /// The oldest: anonymous, file.
     oldest: [u64; 2],
     /// The youngest.
@@ -163,7 +163,7 @@ impl Container {
 
     /// Reclaim without regard to age: from the oldest generation, beginning new ones as they run
     /// out.
-    pub(super) fn evict_generations(&mut self, wanted: u64, file_only: bool) {
+    pub(crate) fn evict_generations(&mut self, wanted: u64, file_only: bool) {
         let before = self.taken_pages();
         // Once around all generations finds whatever can go.
         let mut begun = 0;

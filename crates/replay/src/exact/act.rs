@@ -1,0 +1,88 @@
+//! One step of a recorded kernel's page allocator.
+
+use prairie_frames::{Frame, MigrateType, Order};
+use prairie_trace::GfpFlags;
+
+use super::threads::By;
+
+/// One thing that the recorded kernel did.
+#[derive(Clone, Copy, Debug)]
+pub struct Act {
+    /// The CPU.
+    pub cpu: u16,
+    /// The first frame of the block; [`Frame::NONE`] for [`Action::Snapshot`].
+    pub frame: Frame,
+    /// Its order.
+    pub order: Order,
+    /// What happened to it.
+    pub action: Action,
+    /// On whose account.
+    pub by: By,
+    /// When, in nanoseconds of the recording's clock.
+    pub time_ns: u64,
+}
+
+impl Act {
+    /// Something that names no block.
+    pub fn aside(action: Action, time_ns: u64) -> Act {
+        let by = By::Program;
+        Act { cpu: 0, frame: Frame::NONE, order: Order::BASE, action, by, time_ns }
+    }
+
+    /// Whether the block stays where it is: it only names a pageblock or a list.
+    pub fn is_aside(&self) -> bool {
+        matches!(self.action, Action::Retyped(_) | Action::Picked)
+    }
+}
+
+/// What happened to a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// It left the free lists, for a request of this type.
+    Locked(MigrateType),
+    /// It was handed out.
+    Alloc(MigrateType, GfpFlags),
+    /// Nothing was handed out, of an act that names no block: the request failed.
+    Refused(MigrateType, GfpFlags),
+    /// It was given back.
+    Free,
+    /// It was handed over at boot, by the thread that initialises memory late.
+    HandOver,
+    /// It entered a per-CPU list as one of several; its [`Action::Free`] came before.
+    Batched,
+    /// It went from a per-CPU list to the free lists of this type.
+    Drain(MigrateType),
+    /// It was found on a foreign list, for a request of a type; whether its pageblock then had
+    /// that type.
+    Fallback {
+        /// The type wanted.
+        wanted: MigrateType,
+        /// The type of the list it was found on.
+        from: MigrateType,
+        /// Whether the pageblock changed its type, or had it.
+        change_ownership: bool,
+    },
+    /// Compaction took it from the free lists; whether a search of the lists found it, which turns
+    /// the list that it was on.
+    Isolated {
+        /// Whether it was found by a search of the lists.
+        searched: bool,
+    },
+    /// Its pageblock got a type that no fallback gave it.
+    Retyped(MigrateType),
+    /// Compaction turned the free list that it is on, so that it came to the tail.
+    Picked,
+    /// A snapshot begins or ends: its place in [`Recording::snapshots`].
+    Snapshot(usize, Edge),
+    /// Somebody had all memory compacted (`/proc/sys/vm/compact_memory`). It names no block.
+    CompactMemory,
+}
+
+/// The ends of a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Edge {
+    /// Before the files were read.
+    Begin,
+    /// After.
+    End,
+}

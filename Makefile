@@ -18,10 +18,8 @@ help: ## Say what can be made
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | \
 	    while IFS='|' read -r target what; do printf '%-16s %s\n' "$$target" "$$what"; done
 
-demo: $(if $(filter $(TARGET)/release/prairie,$(PRAIRIE)),build) ## Survey this host, replay the shipped trace under three systems, write prairie-report.html
-	@$(PRAIRIE) survey
-	@$(PRAIRIE) replay data/mixed.parquet --systems buddy,linux,contiguitas --survey --html $(REPORT)
-	@echo "The report is in $(REPORT); open it in a browser."
+demo: $(if $(filter $(TARGET)/release/prairie,$(PRAIRIE)),build) ## Survey this host, replay the shipped trace under three allocators, write prairie-report.html
+	@scripts/demo $(PRAIRIE) $(REPORT)
 
 build: ## Build the command into target/release/prairie
 	@scripts/need cargo cc

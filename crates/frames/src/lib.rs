@@ -35,3 +35,8 @@ pub use migrate_type::MigrateType;
 pub use table::FrameTable;
 pub use units::{Order, Pfn};
 pub use zone::ZoneKind;
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

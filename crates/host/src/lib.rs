@@ -36,3 +36,8 @@ pub use reader::{FrameOptions, Options, capture, capture_texts, capture_to, read
 pub use roots::Roots;
 pub use survey::{FrameTally, Survey};
 pub use texts::ZoneId;
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -14,6 +14,11 @@ mod array;
 
 pub use array::{Array, Number};
 
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 /// Has an element brought into the host's cache and does not wait for it. Where the host has no
 /// such instruction nothing happens, and nothing that could be told beyond the end.
 #[inline]

@@ -42,3 +42,8 @@ pub use observation::{Idle, Observation, Room};
 pub use pressure::Pressure;
 pub use profile::Profile;
 pub use signal::{SIGNALS, Signal};
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

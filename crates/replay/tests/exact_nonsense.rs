@@ -69,7 +69,7 @@ fn recording(acts: Vec<Act>, free: &[bool], reclaim: Option<usize>) -> Recording
 
 fn act() -> impl Strategy<Value = Act> {
     let types = || prop::sample::select(&MigrateType::ALL[..]);
-    let did = prop_oneof![
+    let action = prop_oneof![
         4 => types().prop_map(Action::Locked),
         4 => types().prop_map(|t| Action::Alloc(t, GfpFlags(0))),
         4 => Just(Action::Free),
@@ -111,7 +111,7 @@ proptest! {
         let mut acts = acts;
         let end = end.index(acts.len());
         for edge in [Edge::End, Edge::Begin] {
-            let did = Action::Snapshot(0, edge);
+            let action = Action::Snapshot(0, edge);
             acts.insert(end, Act::aside(action, 0));
         }
         let reclaim = reclaim.map(|reclaim| reclaim.index(acts.len()));
@@ -119,9 +119,9 @@ proptest! {
             acts.iter().filter(|act| of(&act.action)).count() as u64
         };
         let (before, after) = acts.split_at(reclaim.unwrap_or(acts.len()));
-        let allocations = count(before, |did| matches!(action, Action::Alloc(..)));
-        let locked = count(after, |did| matches!(action, Action::Locked(_)));
-        let isolated = count(after, |did| matches!(action, Action::Isolated { .. }));
+        let allocations = count(before, |action| matches!(action, Action::Alloc(..)));
+        let locked = count(after, |action| matches!(action, Action::Locked(_)));
+        let isolated = count(after, |action| matches!(action, Action::Isolated { .. }));
         let fidelity = compare(&recording(acts, &free, reclaim));
         prop_assert_eq!(fidelity.through_reclaim.is_some(), reclaim.is_some());
         if let Some(through) = fidelity.through_reclaim {

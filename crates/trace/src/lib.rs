@@ -33,3 +33,8 @@ pub use format::{
 pub use gfp::GfpFlags;
 pub use metadata::{Metadata, Origin, Recording};
 pub use sources::Sources;
+
+/// The example of the README, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use prairie_migrate::check::{self, Finding, Layer, Liveness, Result as Verdict, Shape};
+use prairie_migrate::check::{self, Layer, Result as Verdict, Shape};
 use prairie_migrate::checker::search::{Limits, Progress};
 use prairie_migrate::protocol::design::Design;
 use prairie_migrate::protocol::property::Property;

@@ -15,7 +15,7 @@ pub struct Cell {
     pub class_frames: u32,
     /// Frames that exist.
     pub present_frames: u32,
-    /// Frames that software cannot move: one of them spoils a pageblock.
+    /// Frames that software cannot move: one of them pollutes a pageblock.
     pub unmovable_frames: u32,
 }
 

@@ -46,7 +46,7 @@ pub enum FrameClass {
     KernelOther,
     /// Withheld from the page allocator (`RESERVED`): kernel image, boot-time tables, firmware.
     Reserved,
-    /// The shared page of zeros, small or huge (`ZERO_PAGE`).
+    /// The shared zero page, small or huge (`ZERO_PAGE`).
     ZeroPage,
     /// Ballooned or unplugged (`OFFLINE`): the hypervisor has it.
     Offline,
@@ -56,7 +56,7 @@ pub enum FrameClass {
     /// kernel allocations that set none (vmalloc, kernel stacks, network buffers, per-CPU data,
     /// zsmalloc), and free frames parked on per-CPU lists.
     Unflagged,
-    /// No flag anywhere in an aligned 128 MiB section: the kernel has not initialised the frames'
+    /// No flag anywhere in an aligned 128 MiB section: the kernel has not initialized the frames'
     /// descriptions yet (deferred or lazy initialisation), so nothing is known of them.
     Uninitialised,
     /// No memory (`NOPAGE`, outside every zone, or outside the firmware's memory map).
@@ -107,7 +107,7 @@ impl FrameClass {
 
     /// The class of a frame by its own flags. Three things need the frames around it and are left
     /// to [`Classifier`](crate::Classifier): a compound page's tail belongs to its head, a
-    /// hugetlb page's size is the number of its frames, and frames that were never initialised
+    /// hugetlb page's size is the number of its frames, and frames that were never initialized
     /// are told from other frames without flags by their extent.
     ///
     /// The first rule that fits decides:
@@ -199,11 +199,11 @@ impl FrameClass {
             FrameClass::DriverMapped => "mapped by drivers",
             FrameClass::KernelOther => "kernel, other",
             FrameClass::Reserved => "reserved",
-            FrameClass::ZeroPage => "page of zeros",
+            FrameClass::ZeroPage => "zero page",
             FrameClass::Offline => "offline or ballooned",
             FrameClass::HwPoison => "poisoned",
             FrameClass::Unflagged => "no flags",
-            FrameClass::Uninitialised => "not initialised yet",
+            FrameClass::Uninitialised => "not initialized yet",
             FrameClass::Absent => "absent",
         }
     }
@@ -218,7 +218,7 @@ impl FrameClass {
                  vm.compact_unevictable_allowed is 1"
             }
             FrameClass::AnonymousThp => "migrated whole, or split and moved frame by frame",
-            FrameClass::Shmem => "migrated as page cache is; secretmem is not, but no flag tells",
+            FrameClass::Shmem => "migrated as page cache is; secretmem is not, but no flag shows it",
             FrameClass::File => {
                 "migrated through its file system's migrate_folio, or written back and dropped"
             }
@@ -239,7 +239,7 @@ impl FrameClass {
             FrameClass::DriverMapped => "not on the LRU lists, and no migrate_folio to ask",
             FrameClass::KernelOther => {
                 "kernel pointers lead to it; zsmalloc and balloon pages would move (movable_ops) \
-                 but no flag tells them"
+                 but no flag shows it them"
             }
             FrameClass::Reserved => "never given to the page allocator",
             FrameClass::ZeroPage => "mapped everywhere and not counted",

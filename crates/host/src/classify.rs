@@ -1,4 +1,4 @@
-//! Classes of frames in a stream of runs: what a frame's own flags leave open, its neighbours
+//! Classes of frames in a stream of runs: what a frame's own flags leave open, its neighbors
 //! decide.
 
 use prairie_frames::{Mobility, Order, Pfn};
@@ -31,7 +31,7 @@ impl ClassRun {
     }
 }
 
-/// The extent over which memory without any flag counts as never initialised: a section of the
+/// The extent over which memory without any flag counts as never initialized: a section of the
 /// sparse memory model with 4 KiB pages on x86-64 and arm64, 128 MiB.
 pub const SECTION: Order = match Order::new(15) {
     Some(order) => order,
@@ -44,7 +44,7 @@ pub const SECTION: Order = match Order::new(15) {
 /// - the tail of a compound page has the class of its head. Kernels before 6.10 or so show the
 ///   head's flags on the head alone, so a tail says little by itself;
 /// - a hugetlb page larger than 4 MiB, counted from its head over all its tails, is gigantic;
-/// - frames without flags that fill a whole aligned [`SECTION`] are uninitialised. The rest of
+/// - frames without flags that fill a whole aligned [`SECTION`] are uninitialized. The rest of
 ///   such a run, at its ends, stays unflagged.
 ///
 /// Constant memory; one class run comes out for each change of class, so never more than

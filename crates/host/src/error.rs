@@ -1,11 +1,11 @@
-//! What can go wrong when a host is read or a capture is understood.
+//! Errors of reading a host or parsing a capture.
 
 use std::io;
 use std::path::PathBuf;
 
 use thiserror::Error;
 
-/// A text that is not what the kernel writes: which file, which line, what would be right.
+/// A text that the kernel does not write: file, line, expectation.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{file}, line {line}: expected {expected}, found {found:?}")]
 pub struct ParseError {
@@ -13,9 +13,9 @@ pub struct ParseError {
     pub file: String,
     /// The line, from 1; one past the last where the text ends too early.
     pub line: usize,
-    /// What would be right.
+    /// What was expected.
     pub expected: String,
-    /// What stands there, cut to a readable length.
+    /// The text found, cut to a readable length.
     pub found: String,
 }
 
@@ -48,7 +48,7 @@ pub enum Error {
     #[error("interrupted")]
     Interrupted,
     /// A capture of a machine with other base pages.
-    #[error("the capture has pages of {0} bytes; Prairie understands 4096-byte base pages only")]
+    #[error("the capture has pages of {0} bytes; expected base pages of 4096 bytes")]
     PageSize(u64),
     /// Frame runs that overlap or go backwards.
     #[error("frame runs are out of order: {start:#x} follows a run that ends at {end:#x}")]

@@ -82,7 +82,7 @@ flags! {
     THP = 22;
     /// Logically offline: inflated into a balloon, or unplugged by the hypervisor.
     OFFLINE = 23;
-    /// The page of zeros, small or huge.
+    /// The zero page, small or huge.
     ZERO_PAGE = 24;
     /// Not touched since idle page tracking marked it.
     IDLE = 25;

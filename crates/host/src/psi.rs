@@ -19,8 +19,8 @@ pub struct Pressure {
 /// One line of a pressure file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Stall {
-    /// The running average over 10 s, in hundredths of a per cent. The kernel cuts the share of
-    /// each 2 s sample to a whole per cent before it averages, so that less than 1 % reads 0.
+    /// The running average over 10 s, in hundredths of a percent. The kernel cuts the share of
+    /// each 2 s sample to a whole percent before it averages, so that less than 1 % reads 0.
     pub avg10: u32,
     /// The same over 60 s.
     pub avg60: u32,

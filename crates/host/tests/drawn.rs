@@ -44,7 +44,7 @@ fn contiguity_there_is_and_could_be() {
         .iter()
         .map(|p| (p.order, p.unknown_movable.blocks, p.unknown_unmovable.blocks))
         .collect();
-    // One block is spoiled by slab, one has nothing but unknown frames; both in the second half.
+    // One block is polluted by slab, one has nothing but unknown frames; both in the second half.
     assert_eq!(potential, [(9, 31, 30), (13, 1, 1), (18, 0, 0)]);
     assert_eq!(report.potential[0].unknown_movable.share_of_memory, 31.0 / 32.0);
     assert_eq!(report.potential[1].unknown_unmovable.share_of_memory, 0.5);
@@ -178,7 +178,7 @@ fn what_cannot_be_is_refused() {
     pages.page_bytes = 65536;
     assert_eq!(
         Survey::of(&pages).unwrap_err().to_string(),
-        "the capture has pages of 65536 bytes; Prairie understands 4096-byte base pages only"
+        "the capture has pages of 65536 bytes; expected base pages of 4096 bytes"
     );
 }
 

@@ -72,7 +72,7 @@ fn spoil(text: &str, damage: &Damage) -> String {
     }
 }
 
-/// Surveys and maps the capture; the outcome is not looked at but for its message.
+/// Surveys and maps the capture; the outcome is not checked but for its message.
 fn use_up(capture: &Capture) {
     match Survey::of(capture) {
         Ok(survey) => drop(serde_json::to_string(&survey).unwrap()),

@@ -67,7 +67,7 @@ fn flags_and_files_agree() {
         (found.by_flags_frames, found.by_kernel_frames)
     };
     assert_eq!(check("frames that exist"), (917_374, 917_374));
-    // 44,614 reserved frames and the page of zeros are what zones have beyond what they manage.
+    // 44,614 reserved frames and the zero page are what zones have beyond what they manage.
     assert_eq!(check("uninitialised and reserved frames"), (44_615, 44_615));
     let (flags, lists) = check("free frames");
     assert!(flags.abs_diff(lists) < lists / 50, "{flags} and {lists}");

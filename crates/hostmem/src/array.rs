@@ -111,7 +111,7 @@ impl<T: Number> Deref for Array<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: `first` begins `len` numbers of this array's mapping, all of them initialised:
+        // SAFETY: `first` begins `len` numbers of this array's mapping, all of them initialized:
         // the kernel zeroes new memory. (Without a mapping, `len` is 0 and `first` aligned.)
         unsafe { core::slice::from_raw_parts(self.first.as_ptr(), self.len) }
     }

@@ -39,10 +39,10 @@ pub enum Error {
     #[error("cannot be read: {0}")]
     Io(#[from] std::io::Error),
     /// It is something else.
-    #[error("is no trace of accesses: it does not begin with PRAIRIEACCESS, version 1")]
+    #[error("not an access trace: expected the header PRAIRIEACCESS, version 1")]
     Header,
-    /// It was cut short.
-    #[error("ends in the middle of record {record}: {bytes} bytes of 8; it was cut short")]
+    /// It is truncated.
+    #[error("truncated in record {record}: {bytes} of 8 bytes")]
     MidRecord {
         /// Number of the record, from 0.
         record: u64,
@@ -58,7 +58,7 @@ pub enum Error {
         address: u64,
     },
     /// Nothing was recorded.
-    #[error("holds no access")]
+    #[error("empty trace: expected at least one access")]
     Empty,
 }
 
@@ -175,12 +175,12 @@ pub(crate) mod tests {
     #[test]
     fn what_is_no_trace_is_refused_in_one_line() {
         let whole = file(&[Record { address: 64, store: true, instructions: 3 }; 3]);
-        assert!(refused(b"").starts_with("is no trace of accesses"));
+        assert!(refused(b"").starts_with("not an access trace"));
         assert!(refused(b"PAR1 and something long enough").starts_with("is no trace"));
-        assert_eq!(refused(&whole[..16]), "holds no access");
+        assert_eq!(refused(&whole[..16]), "empty trace: expected at least one access");
         assert_eq!(
             refused(&whole[..16 + 8 + 5]),
-            "ends in the middle of record 1: 5 bytes of 8; it was cut short"
+            "truncated in record 1: 5 of 8 bytes"
         );
         let beyond = file(&[Record { address: 1 << 47, store: false, instructions: 0 }]);
         assert_eq!(

@@ -147,13 +147,13 @@ fn nanoseconds<S: serde::Serializer>(
     serializer.serialize_u64(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// How closely the machine is looked at.
+/// How closely the machine is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Layer {
     /// Each request is one transaction at the last-level cache.
     Transaction,
-    /// Message by message; each step is held against the transaction layer, unless a mistake is
+    /// Message by message; each step is compared with the transaction layer, unless an injected bug is
     /// built in.
     Message,
 }
@@ -360,7 +360,7 @@ where
 pub struct Walk {
     /// How accesses to a migrating page are cached.
     pub caching: Caching,
-    /// The mistake, if any.
+    /// The injected bug, if any.
     pub variant: Option<Variant>,
     /// The seed.
     pub seed: u64,
@@ -377,7 +377,7 @@ pub struct Walk {
     pub elapsed: Duration,
 }
 
-/// Steps of a walk before it starts anew.
+/// Steps of a walk before it starts again.
 const LEG: u64 = 200_000;
 
 /// Walks a machine of 8 cores, 2 devices and four pages of 64 lines at random, with

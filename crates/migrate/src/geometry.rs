@@ -1,6 +1,6 @@
 //! The associativity of a machine's TLBs and caches, as far as code is compiled for it.
 //!
-//! A look-up compares all keys of a set at once; how many that is had better be known when it is
+//! A look-up compares all keys of a set at once; their number should be known when it is
 //! compiled. It is for the default machine and those like it. Every other machine is simulated by
 //! the same code, compiled for as many ways as there can be.
 

@@ -4,7 +4,7 @@
 //! line of the host's cache, compared all at once. The ages of up to sixteen ways are sixteen bytes,
 //! 0 for the way used last; a use makes all younger ones older at once. Up to twelve ways leave room
 //! for their ages in the line of their keys, which a look-up thus touches alone; of more ways they
-//! lie apart. How many ways are looked at is known when this is compiled, by [`Shape`].
+//! lie apart. How many ways are checked is known when this is compiled, by [`Shape`].
 //!
 //! ```text
 //! word    key | note | state (2 bits), 1 to 3; 0 = empty, and the key has all bits set

@@ -25,7 +25,7 @@ const RESTING: [usize; 3] = [64, 1, 0];
 
 /// Memory is too small for what was to be mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("memory.mib is too small: {wanted_mib} MiB are needed at least")]
+#[error("memory.mib: expected at least {wanted_mib} MiB")]
 pub struct TooSmall {
     /// MiB that would be enough up to here.
     pub wanted_mib: u64,

@@ -32,7 +32,7 @@ pub enum Error {
     #[error("{0}")]
     Syntax(String),
     /// A key that no machine has.
-    #[error("`{key}` is no parameter of a machine; the nearest is `{nearest}`")]
+    #[error("`{key}`: unknown parameter; did you mean `{nearest}`?")]
     Unknown {
         /// The dotted key.
         key: String,
@@ -40,7 +40,7 @@ pub enum Error {
         nearest: String,
     },
     /// A value of the wrong kind.
-    #[error("`{key}` must be {wanted}, not {found}")]
+    #[error("`{key}`: expected {wanted}, found {found}")]
     Kind {
         /// The dotted key.
         key: String,
@@ -447,13 +447,13 @@ mod tests {
     fn what_no_machine_has_is_refused_in_one_line() {
         assert_eq!(
             refused("l2.kibb = 1"),
-            "`l2.kibb` is no parameter of a machine; the nearest is `l2.kib`"
+            "`l2.kibb`: unknown parameter; did you mean `l2.kib`?"
         );
         assert_eq!(
             refused("core = 1"),
-            "`core` is no parameter of a machine; the nearest is `cores`"
+            "`core`: unknown parameter; did you mean `cores`?"
         );
-        assert!(refused("l2 = 1").starts_with("`l2` must be a table, not 1"));
+        assert!(refused("l2 = 1").starts_with("`l2`: expected a table, found 1"));
         assert!(refused("l2.kib = \"big\"").starts_with("`l2.kib` must be a whole number"));
         assert!(refused("l2.kib = -1").ends_with("not -1"));
         assert!(refused("l2.kib = { value = 4, sauce = \"\" }").starts_with("`l2.kib` must be"));

@@ -91,7 +91,7 @@ impl Profiler {
         self.mark(self.now, 1);
     }
 
-    /// Numbers the moments anew, those at which no line was used last left out.
+    /// Numbers the moments again, those at which no line was used last left out.
     fn compact(&mut self) {
         let mut moments: Vec<(u32, u64)> =
             self.last.iter().map(|(line, at)| (*at, *line)).collect();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a list of lines in order of use; long enough that moments are numbered anew.
+        /// Against a list of lines in order of use; long enough that moments are numbered again.
         #[test]
         fn the_tree_counts_as_a_list_does(seed in any::<u64>()) {
             let mut random = crate::random::Random::new(seed, 0);

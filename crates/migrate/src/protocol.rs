@@ -8,7 +8,7 @@
 //! - [`message`] is the layer below: the same, message by message.
 //! - [`coarse`] puts requests off until they can be told from later ones, for large machines.
 //! - [`at_random`] walks machines that are too large to be visited.
-//! - [`design`] says what is modelled, [`variant`] which mistake is built in, [`property`] what
+//! - [`design`] says what is modeled, [`variant`] which injected bug is built in, [`property`] what
 //!   must hold, [`action`] how a step reads.
 
 pub mod action;

@@ -1,5 +1,5 @@
 //! Requests that are put off until they can be told from later ones: what the reduction leaves is
-//! what it says it leaves, it hides no mistake, and with it a larger machine is visited whole.
+//! what it says it leaves, it hides no injected bug, and with it a larger machine is visited whole.
 
 use std::collections::HashSet;
 
@@ -132,7 +132,7 @@ fn what_is_left_out_are_requests_that_could_be_sent_later() {
     puts_off_requests_and_nothing_else(Messages::<1, 0, 1>::new(given_up));
 }
 
-/// Every mistake that shows in a state is found; in no fewer steps than without the reduction, and
+/// Every injected bug that shows in a state is found; in no fewer steps than without the reduction, and
 /// in not many more: the fewest compound steps need not be the fewest of all, and what settles is
 /// counted.
 #[test]

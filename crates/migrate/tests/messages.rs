@@ -1,4 +1,4 @@
-//! The message layer: what holds of it, that it refines the transaction layer, and that mistakes
+//! The message layer: what holds of it, that it refines the transaction layer, and that injected bugs
 //! in it are found.
 
 use prairie_migrate::check::{Finding, Layer, Liveness, Result, Shape, liveness, safety};
@@ -22,7 +22,7 @@ fn lives(shape: Shape, design: Design) -> Liveness {
     liveness(Layer::Message, shape, design, Limits::default()).unwrap().unwrap()
 }
 
-/// Every state of each, with each step between them held against the transaction layer.
+/// Every state of each, with each step between them compared with the transaction layer.
 #[test]
 fn the_messages_refine_the_transactions() {
     let base = Design::default();
@@ -51,7 +51,7 @@ fn symmetry_halves_the_states() {
     assert!(full <= 2 * reduced && full > 19 * reduced / 10, "{reduced} of {full}");
 }
 
-/// A message layer with a mistake does what the transaction layer cannot.
+/// A message layer with an injected bug does what the transaction layer cannot.
 #[test]
 fn a_mistake_does_not_refine() {
     for variant in [Variant::GrantNotAwaited, Variant::VictimNotAwaited, Variant::RequesterSpared] {

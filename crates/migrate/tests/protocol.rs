@@ -1,5 +1,5 @@
 //! The protocol holds at every size that a test has time for, under every reduction and without;
-//! and each mistake is found.
+//! and each injected bug is found.
 
 use prairie_migrate::check::{Layer, Liveness, Result, Shape, liveness, safety};
 use prairie_migrate::checker::search::Limits;
@@ -52,7 +52,7 @@ fn reductions_change_the_number_of_states_and_no_verdict() {
     assert!(states(tiny, Design { keep_finished: true, ..turns }) > states(tiny, turns));
 }
 
-/// Each mistake is caught without any reduction too, at the same depth.
+/// Each injected bug is caught without any reduction too, at the same depth.
 #[test]
 fn reductions_hide_no_mistake() {
     let in_states = |variant: &&Variant| !variant.is_about_liveness() && !variant.is_of_messages();

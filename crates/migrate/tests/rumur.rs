@@ -1,5 +1,5 @@
 //! The protocol a second time, by hand, in Murphi: Rumur counts the same states, and finds a
-//! mistake that is built in. Skipped where `rumur` (Debian has it) or a C compiler is missing.
+//! injected bug that is built in. Skipped where `rumur` (Debian has it) or a C compiler is missing.
 
 use std::path::Path;
 use std::process::Command;

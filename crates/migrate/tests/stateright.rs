@@ -1,5 +1,5 @@
 //! Stateright, given the same models, counts the same states and finds the same depth of a
-//! mistake.
+//! injected bug.
 
 #[path = "common/stateright.rs"]
 mod adapted;

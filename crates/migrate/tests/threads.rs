@@ -49,7 +49,7 @@ fn both_layers_have_the_same_states_steps_and_levels() {
     }
 }
 
-/// Every mistake, by one thread and by two: of the same depth, and each step of it possible, for
+/// Every injected bug, by one thread and by two: of the same depth, and each step of it possible, for
 /// it is replayed on the model.
 #[test]
 fn a_counterexample_is_as_short() {

@@ -40,7 +40,7 @@ fn everything_that_is_named_is_done() {
     }
 }
 
-/// A walk that could not fail would show nothing: these mistakes it finds.
+/// A walk that could not fail would show nothing: these injected bugs it finds.
 #[test]
 fn random_walks_find_mistakes() {
     for variant in [

@@ -1,14 +1,14 @@
-//! Ageing before the first bite: when to mark, when to measure, when to wait.
+//! Page ages before the first request: when to mark, when to measure, when to wait.
 //!
-//! All pages of a fresh container carry the accessed bit from being filled. The kernel then picks
-//! its first victims blindly: more than half of them came back where this was measured. Two means
-//! tell what is idle; which one a host offers is probed, the decision what to do next is here.
+//! All pages of a new container carry the accessed bit from being filled. The kernel then picks its
+//! first victims blindly: more than half of them refaulted where this was measured. Two mechanisms
+//! identify idle memory. The host is probed for them; what to do next is decided here.
 //!
-//! - **Generations** (MGLRU): an ageing step every half of `min_age` keeps four generations, the
-//!   oldest of which have been idle for `min_age` and more. Eviction by age needs no further care.
-//! - **Accessed bits** (the classic lists): clear them, wait `min_age`, sum up what is still
-//!   unmarked: so much, and no more, may be taken before the next round. During the wait nothing
-//!   may be reclaimed, because with the bits cleared everything looks idle.
+//! - **Generations** (MGLRU): an aging step every half of `min_age` keeps four generations, the
+//!   oldest of which have been idle for at least `min_age`. Eviction by age needs no further care.
+//! - **Accessed bits** (classic lists): clear them, wait `min_age`, and sum up what is still unmarked.
+//!   No more than that may be reclaimed before the next round. Nothing is reclaimed during the wait,
+//!   because everything looks idle while the bits are cleared.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::observation::Idle;
 
-/// How a host tells age.
+/// How a host reports age.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Means {
@@ -63,7 +63,7 @@ enum State {
 /// what it takes beyond is no longer idle memory.
 const MARGIN: f64 = 0.9;
 
-/// A measurement holds for so many times the age it tells. What is used meanwhile carries its bit
+/// A measurement holds for so many times the age it reports. What is used meanwhile carries its bit
 /// again, and the kernel passes it over; the sum alone grows stale.
 const HOLDS: u32 = 20;
 
@@ -78,7 +78,7 @@ impl Ageing {
         self.min_age
     }
 
-    /// By what the host tells age.
+    /// By what the host reports age.
     pub fn means(&self) -> Means {
         self.means
     }
@@ -109,7 +109,7 @@ impl Ageing {
         Step::Mark
     }
 
-    /// Whether ages can be told at all: pages that look idle have been looked at for `min_age`.
+    /// Whether ages can be told at all: pages that look idle have been sampled for `min_age`.
     /// Before, a generation's pages may carry accessed bits that nobody has collected yet.
     pub fn is_ripe(&self, now: Duration) -> bool {
         self.first.is_some_and(|first| now >= first + self.min_age)

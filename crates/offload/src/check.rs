@@ -45,7 +45,7 @@ fn finding(about: &'static str, verdict: Verdict, found: impl Into<String>, cure
     Finding { about, verdict, found: found.into(), cure: cure.to_owned() }
 }
 
-/// Looks at everything; with a configuration at its cgroups, too. Nothing is written: control
+/// Samples everything; with a configuration at its cgroups, too. Nothing is written: control
 /// files are opened for writing and closed again.
 pub fn check(host: &Host, config: Option<&Config>) -> Vec<Finding> {
     let mut findings = vec![cgroup_v2(host), psi(host)];
@@ -101,7 +101,7 @@ fn swap(host: &Host) -> Vec<Finding> {
         Err(error) => return vec![finding(about, Verdict::Warning, error.to_string(), "")],
     };
     if swaps.is_empty() {
-        let cure = "add swap (swapon), or zram: without it only page cache can be taken";
+        let cure = "add swap (swapon), or zram: without it only page cache is reclaimed";
         return vec![finding(about, Verdict::Warning, "none", cure)];
     }
     let mut findings = Vec::new();
@@ -109,9 +109,7 @@ fn swap(host: &Host) -> Vec<Finding> {
         let mib = swap.size_bytes >> 20;
         let free = swap.size_bytes.saturating_sub(swap.used_bytes);
         let (verdict, cure) = match free.saturating_mul(10) < swap.size_bytes {
-            true => {
-                (Verdict::Warning, "add swap: nothing is taken into a swap that is nearly full")
-            }
+            true => (Verdict::Warning, "add swap: reclaim stops while swap is nearly full"),
             false => (Verdict::Good, ""),
         };
         let found = format!("{}: {mib} MiB, {} MiB free", swap.path, free >> 20);
@@ -137,7 +135,7 @@ fn huge_pages(host: &Host, swap: &swaps::Swap) -> Option<Finding> {
     let vmstat = read(&host.paths.proc.join("vmstat")).unwrap_or_default();
     let whole = vmstat.lines().find_map(|line| line.strip_prefix("thp_swpout "));
     let found = format!(
-        "{}: huge pages may go past zswap, in whole (thp_swpout {})",
+        "{}: huge pages may bypass zswap, unsplit (thp_swpout {})",
         swap.path,
         whole.unwrap_or("unknown")
     );
@@ -153,7 +151,12 @@ fn zswap(host: &Host) -> Vec<Finding> {
         Some(_) => {
             let cure =
                 "echo 1 > /sys/module/zswap/parameters/enabled, if CPU is cheaper than IO here";
-            return vec![finding(about, Verdict::Note, "off: memory goes to the device", cure)];
+            return vec![finding(
+                about,
+                Verdict::Note,
+                "off: pages are written to the device",
+                cure,
+            )];
         }
         None => return vec![finding(about, Verdict::Note, "not in this kernel", "")],
     }
@@ -164,7 +167,7 @@ fn zswap(host: &Host) -> Vec<Finding> {
         "zbud" => finding(
             about,
             Verdict::Warning,
-            format!("{found}: two pages to a page at best, often nothing is gained"),
+            format!("{found}: at most two pages in a page, often without gain"),
             "echo zsmalloc > /sys/module/zswap/parameters/zpool",
         ),
         _ => finding(about, Verdict::Good, found, ""),
@@ -177,7 +180,7 @@ fn zswap(host: &Host) -> Vec<Finding> {
         let count = read(&counters.join(name)).and_then(|text| text.parse::<u64>().ok());
         if let Some(count) = count.filter(|count| *count > 0) {
             let found = format!("{name} {count}");
-            let cure = "pages that compress badly belong on a device: backend = \"device\"";
+            let cure = "for pages that compress badly, set backend = \"device\"";
             findings.push(finding(about, Verdict::Note, found, cure));
         }
     }
@@ -201,7 +204,12 @@ fn age(host: &Host) -> Finding {
         ),
         Means::None => {
             let cure = "run as root, on a kernel with CONFIG_PROC_PAGE_MONITOR";
-            finding(about, Verdict::Warning, "unknown: the first requests will be blind", cure)
+            finding(
+                about,
+                Verdict::Warning,
+                "unknown: the first requests may reclaim memory in use",
+                cure,
+            )
         }
     }
 }
@@ -217,7 +225,7 @@ fn cgroups(host: &Host, config: &Config) -> Vec<Finding> {
             if !named.iter().any(|named| pattern.matches(&named.path)) {
                 let found = format!("rule {}: no cgroup matches {:?}", at + 1, pattern.as_str());
                 let cure =
-                    "a pattern is a path below the root of cgroup v2; * stays within a level";
+                    "a pattern is a path below the root of cgroup v2; * matches within one level";
                 findings.push(finding(about, Verdict::Warning, found, cure));
             }
         }
@@ -230,7 +238,7 @@ fn cgroups(host: &Host, config: &Config) -> Vec<Finding> {
             found += &format!(" wins over rule {}", also.join(", "));
         }
         if named.covered {
-            found += ", left alone: a cgroup below it is named";
+            found += ", skipped: a rule names a cgroup below it";
             findings.push(finding(about, Verdict::Note, found, ""));
             continue;
         }
@@ -250,7 +258,7 @@ fn control_file(directory: &Path, found: String) -> Finding {
         }
         (false, true) if is_writable(&high) => {
             let cure = "a kernel from 5.19 on has memory.reclaim";
-            let found = format!("{found}, by memory.high, put back at once");
+            let found = format!("{found}, by memory.high, restored at once");
             finding(about, Verdict::Note, found, cure)
         }
         (false, false) => {

@@ -1,11 +1,11 @@
 //! How much of a container's memory is cold: the paper's Figure 2, from the best source at hand.
 //!
-//! Memory is told apart by when it was last touched: within the last minute, the second, the
-//! third to fifth, or not within five. A run of five minutes tells it all:
+//! Memory is classified by when it was last touched: within the last minute, the second, the
+//! third to fifth, or not within five. One run of five minutes measures all of these:
 //!
 //! - by **generations**: there are four at most, one fewer than the classes and the youngest need.
 //!   New ones begin at the start, after four, five and six minutes; the reading after five minutes
-//!   tells what is cold, that after six tells the last two minutes apart;
+//!   shows what is cold, and the one after six minutes distinguishes the last two minutes;
 //! - by **accessed bits**: cleared at the start, summed up after one, two and five minutes.
 
 use std::time::Duration;

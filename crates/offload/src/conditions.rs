@@ -33,7 +33,7 @@ pub fn blocking(
     signals.iter().find_map(by_signal).or_else(|| in_motion(profile, history, now))
 }
 
-/// Whether the container moves by its own doing, that is apart from what was taken from it.
+/// Whether the container moves on its own, that is apart from what was taken from it.
 fn in_motion(profile: &Profile, history: &History, now: &Observation) -> Option<Guard> {
     let before = history.before.current_bytes;
     if before == 0 {

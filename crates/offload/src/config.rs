@@ -38,7 +38,7 @@ pub struct Config {
 pub struct DaemonConfig {
     /// Where `status` asks.
     pub socket: PathBuf,
-    /// What is on lease, for who cleans up if daemon and guardian are both killed.
+    /// What is leased, for who cleans up if daemon and guardian are both killed.
     pub leases: PathBuf,
     /// Where Prometheus asks; only a loopback address is taken.
     pub metrics: Option<SocketAddr>,
@@ -104,7 +104,7 @@ pub enum Backend {
     Zswap,
     /// Past zswap to a device (`memory.zswap.max` 0).
     Device,
-    /// zswap, and from it to a device (what the host does by itself).
+    /// zswap, and from it to a device (what the host does on its own).
     Hierarchy,
     /// Page cache alone: no anonymous memory is taken.
     FileOnly,
@@ -153,7 +153,7 @@ pub enum ConfigError {
     Read {
         /// Which.
         path: PathBuf,
-        /// The system's reason.
+        /// The reason that the system gives.
         reason: String,
     },
     /// Something in it is not right.
@@ -211,11 +211,11 @@ impl Config {
 fn check_daemon(daemon: &DaemonConfig) -> Result<(), String> {
     if let Some(address) = daemon.metrics.filter(|address| !address.ip().is_loopback()) {
         return Err(format!(
-            "metrics = \"{address}\": only a loopback address is taken (127.0.0.1:9750)"
+            "metrics = \"{address}\": expected a loopback address such as 127.0.0.1:9750"
         ));
     }
     if !(1..=64).contains(&daemon.workers) {
-        return Err(format!("workers = {}: 1 to 64", daemon.workers));
+        return Err(format!("workers = {}: expected 1 to 64", daemon.workers));
     }
     within("discover", daemon.discover, Duration::from_secs(1), Duration::from_secs(3600))?;
     within("deadline", daemon.deadline, Duration::from_millis(10), Duration::from_secs(60))
@@ -227,19 +227,19 @@ impl Rule {
         let mut profile = Profile::named(name).ok_or_else(|| {
             let nearest = nearest(name, &Profile::NAMES);
             format!(
-                "profile = \"{name}\" is none of {}; did you mean \"{nearest}\"?",
+                "profile = \"{name}\": expected one of {}; did you mean \"{nearest}\"?",
                 Profile::NAMES.join(", ")
             )
         })?;
         if text.cgroups.is_empty() {
-            return Err("cgroups = []: name at least one".to_owned());
+            return Err("cgroups = []: expected at least one pattern".to_owned());
         }
         let patterns = text.cgroups.iter().map(|text| CgroupPattern::new(text));
         let patterns = patterns.collect::<Result<_, _>>()?;
         let senpai = &mut profile.senpai;
         if let Some(ratio) = text.reclaim_ratio {
             if !(ratio > 0.0 && ratio <= 1.0) {
-                return Err(format!("reclaim_ratio = {ratio}: more than 0, at most 1"));
+                return Err(format!("reclaim_ratio = {ratio}: expected a value in (0, 1]"));
             }
             senpai.reclaim_ratio = ratio;
         }
@@ -265,11 +265,11 @@ impl Rule {
     }
 }
 
-/// A share given in per cent, more than 0 and at most 100.
+/// A share in percent, in (0, 100].
 fn percent(name: &str, value: Option<f64>, share: &mut f64) -> Result<(), String> {
     match value {
         Some(value) if value > 0.0 && value <= 100.0 => *share = value / 100.0,
-        Some(value) => return Err(format!("{name} = {value}: more than 0, at most 100")),
+        Some(value) => return Err(format!("{name} = {value}: expected a value in (0, 100]")),
         None => {}
     }
     Ok(())
@@ -279,7 +279,9 @@ fn within(name: &str, value: Duration, least: Duration, most: Duration) -> Resul
     let show = humantime::format_duration;
     match value >= least && value <= most {
         true => Ok(()),
-        false => Err(format!("{name} = \"{}\": {} to {}", show(value), show(least), show(most))),
+        false => {
+            Err(format!("{name} = \"{}\": expected {} to {}", show(value), show(least), show(most)))
+        }
     }
 }
 
@@ -363,16 +365,28 @@ mod tests {
                 "did you mean \"aggressive\"?",
             ),
             ("[[rule]]\ncgroups = [\"a\"]\nbackend = \"devise\"\n", "did you mean `device`?"),
-            ("[[rule]]\ncgroups = [\"a\"]\nthreshold_percent = 0\n", "more than 0, at most 100"),
-            ("[[rule]]\ncgroups = [\"a\"]\nthreshold_percent = 101\n", "more than 0, at most 100"),
-            ("[[rule]]\ncgroups = [\"a\"]\nthreshold_percent = nan\n", "more than 0, at most 100"),
-            ("[[rule]]\ncgroups = [\"a\"]\nreclaim_ratio = -0.1\n", "more than 0, at most 1"),
-            ("[[rule]]\ncgroups = [\"a\"]\nperiod = \"0s\"\n", "period = \"0s\": 1s to 1day"),
+            (
+                "[[rule]]\ncgroups = [\"a\"]\nthreshold_percent = 0\n",
+                "expected a value in (0, 100]",
+            ),
+            (
+                "[[rule]]\ncgroups = [\"a\"]\nthreshold_percent = 101\n",
+                "expected a value in (0, 100]",
+            ),
+            (
+                "[[rule]]\ncgroups = [\"a\"]\nthreshold_percent = nan\n",
+                "expected a value in (0, 100]",
+            ),
+            ("[[rule]]\ncgroups = [\"a\"]\nreclaim_ratio = -0.1\n", "expected a value in (0, 1]"),
+            (
+                "[[rule]]\ncgroups = [\"a\"]\nperiod = \"0s\"\n",
+                "period = \"0s\": expected 1s to 1day",
+            ),
             ("[[rule]]\ncgroups = [\"a\"]\nmin_age = \"soon\"\n", "such as \"6s\""),
             ("[[rule]]\ncgroups = [\"a\"]\nmin_size = \"big\"\n", "such as \"100M\""),
             ("[[rule]]\ncgroups = [\"/\"]\n", "not the root itself"),
             ("[[rule]]\ncgroups = [\"../etc\"]\n", "\"..\""),
-            ("[daemon]\nmetrics = \"0.0.0.0:9750\"\n", "only a loopback address"),
+            ("[daemon]\nmetrics = \"0.0.0.0:9750\"\n", "expected a loopback address"),
             ("[daemon]\nworkers = 0\n", "1 to 64"),
             ("[[rule]\n", "line 1"),
             ("\u{0}", "line 1"),

@@ -1,8 +1,8 @@
-//! One container's controller: observations in, decisions out.
+//! The controller of one container: observations in, decisions out.
 //!
-//! It joins the paper's formula ([`crate::senpai`]) with what keeps it honest: a pressure of three
-//! terms, guards, ageing before the first bite, and debt for what was taken too much. It has no
-//! clock and touches nothing, so a daemon and a simulation run the same.
+//! It combines the paper's formula ([`crate::senpai`]) with what keeps it safe: pressure by several
+//! signals, guards, page ages before the first request, and compensation for over-reclaim. It has no
+//! clock and no I/O, so a daemon and a simulation run the same code.
 
 use std::time::Duration;
 
@@ -22,40 +22,40 @@ use crate::signal::{Period, SIGNALS, Signal};
 /// Bytes of a page, in the kernel's counters.
 const PAGE: u64 = 4096;
 
-/// Counters are read at least this often.
+/// The longest time between two readings of all counters.
 const MAX_REST: Duration = Duration::from_secs(60);
 
-/// A container that has grown or shrunk by less stands still: half of what the kernel charges to a
+/// A container that has grown or shrunk by less is steady: half of what the kernel charges to a
 /// CPU at once.
 const STEADY_BYTES: u64 = 32 * PAGE;
 
-/// Periods that a container that stays calm is looked at once in.
+/// An idle container is sampled at least once in this many periods.
 pub const MAX_SAMPLING_PERIODS: u32 = 4;
 
-/// A container that lies about its age is asked for at most so many times the profile's.
+/// A container that misreports its age has to show at most this multiple of the profile's age.
 const MAX_MIN_AGE_FACTOR: u32 = 8;
 
-/// What a controller says about one period.
+/// The decision on one period.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Decision {
-    /// What to take.
+    /// What to reclaim.
     pub reclaim: Option<Reclaim>,
-    /// What to do about age.
+    /// The next step of age measurement.
     #[serde(skip)]
     pub ageing: Step,
-    /// Why nothing is taken.
+    /// Why nothing is reclaimed.
     pub guard: Option<Guard>,
     /// The share of each signal.
     pub pressure: Pressure,
     /// The name of the signal that governs, and its share.
     pub governing: (&'static str, f64),
-    /// What the formula allows in the periods that this look is for, in bytes.
+    /// What the formula allows in the periods since the last observation, in bytes.
     pub allowance_bytes: u64,
-    /// What left since the last observation, in bytes.
+    /// Reclaimed since the last observation, in bytes.
     pub taken_bytes: u64,
-    /// What came back since the last observation, in pages.
+    /// Refaulted since the last observation, in pages.
     pub returned_pages: u64,
-    /// What is still owed, in bytes.
+    /// Over-reclaim that is not yet compensated, in bytes.
     pub owed_bytes: u64,
     /// Memory must have been idle for so long.
     pub min_age: Duration,
@@ -67,9 +67,9 @@ pub struct Decision {
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Reclaim {
-    /// So many bytes.
+    /// Bytes to reclaim.
     pub bytes: u64,
-    /// Only of the page cache: there is no place for anonymous memory.
+    /// Reclaim page cache only, because there is no room for anonymous memory.
     pub file_only: bool,
 }
 
@@ -78,16 +78,16 @@ pub struct Reclaim {
 pub struct Controller {
     profile: Profile,
     signals: &'static [Signal],
-    /// What one page's return costs.
+    /// Cost of one refault.
     return_cost: Duration,
-    /// Whether the world can take page cache alone.
+    /// Whether the world can reclaim page cache alone.
     file_only: bool,
     ageing: Ageing,
     over_reclaim: OverReclaim,
     returns: Returns,
     past: Option<History>,
     asked_bytes: u64,
-    /// Periods to the next look.
+    /// Periods to the next sample.
     periods: u32,
     min_age: Duration,
     /// Size at the mark that was set while the container started.
@@ -95,7 +95,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A controller for a container that was first seen now.
+    /// A controller for a container that has just appeared.
     pub fn new(profile: Profile, means: Means, file_only: bool, cost: Duration) -> Controller {
         Controller {
             profile,
@@ -123,7 +123,7 @@ impl Controller {
         self
     }
 
-    /// Takes another profile; what is known of the container stays.
+    /// Replaces the profile and keeps what is known of the container.
     pub fn set_profile(&mut self, profile: Profile) {
         if profile.min_age != self.profile.min_age {
             self.min_age = profile.min_age;
@@ -132,17 +132,17 @@ impl Controller {
         self.profile = profile;
     }
 
-    /// What one page's return costs, measured anew.
+    /// Sets the measured cost of one refault.
     pub fn set_return_cost(&mut self, cost: Duration) {
         self.return_cost = cost;
     }
 
-    /// Whether the world can take page cache alone now.
+    /// Sets whether the world can reclaim page cache alone.
     pub fn set_file_only(&mut self, file_only: bool) {
         self.file_only = file_only;
     }
 
-    /// The world could not mark or measure age after all: begin again.
+    /// Restarts the measurement of ages, because the world could not mark or measure.
     pub fn ageing_failed(&mut self) {
         self.ageing.renew(self.min_age);
     }
@@ -152,34 +152,34 @@ impl Controller {
         &self.profile
     }
 
-    /// The age that memory must have now.
+    /// The age that memory must have to be reclaimed.
     pub fn min_age(&self) -> Duration {
         self.min_age
     }
 
-    /// By what age is told.
+    /// The mechanism that measures ages.
     pub fn means(&self) -> Means {
         self.ageing.means()
     }
 
-    /// What the accessed bits tell. A world that reads generations has its own answer.
+    /// Idle memory by accessed bits. A world with generations reads them itself.
     pub fn idle(&self) -> Idle {
         self.ageing.idle()
     }
 
-    /// The world followed [`Step::Measure`].
+    /// Reports the result of [`Step::Measure`].
     pub fn measured(&mut self, now: Duration, idle_bytes: u64) {
         self.ageing.measured(now, idle_bytes);
     }
 
-    /// Whether [`Controller::decide`] may be told the counters of `counted`, when they were last
-    /// read, as those of `now`, of which the totals of pressure, the size and `idle` are known.
+    /// Whether [`Controller::decide`] may use the counters of `counted`, the last complete reading,
+    /// for `now`, where only the pressure totals, the size, and `idle` have been read.
     ///
-    /// Nothing will be taken, whatever the counters say, where there is nothing idle to take, or
-    /// too little in all; that they have moved is unlikely where nothing else has. If so, it is
-    /// seen a minute later at the latest, and before anything is taken.
+    /// Nothing is reclaimed, whatever the counters are, where no memory is idle or the container is
+    /// too small. Counters rarely change when nothing else does. If they do, the change is read at
+    /// most a minute later, and before anything is reclaimed.
     pub fn can_rest(&self, counted: &Observation, now: &Observation) -> bool {
-        // What a request took is counted against it.
+        // The effect of a request has to be counted.
         let nothing_asked = self.past.is_some() && self.asked_bytes == 0;
         let totals = |seen: &Observation| (seen.counters, seen.burst);
         nothing_asked
@@ -189,26 +189,26 @@ impl Controller {
             && now.at.checked_sub(counted.at).is_some_and(|passed| passed < MAX_REST)
     }
 
-    /// Nothing will be taken before, and nothing done about age, of a container that looks like
-    /// `now`; nothing where that depends on more than time.
+    /// The time before which nothing is reclaimed and no age step is due, for a container that stays
+    /// like `now`. `None` if that depends on more than time.
     pub fn settled_until(&self, now: &Observation) -> Option<Duration> {
         if self.takes_nothing(now) { self.ageing.settled_until(now.at) } else { None }
     }
 
-    /// In so many periods the container is to be looked at next.
+    /// Periods until the container is to be sampled next.
     ///
-    /// A look costs some 20 µs, most of them the kernel's for `memory.stat`. So a container that
-    /// gives memory, or works off what it gave too much, and is calm, at half the threshold or
-    /// below, is looked at every other period, if it stays so every fourth, and gives the allowance
-    /// of all of these at once, as far as that is no more than a period's largest step. On average
-    /// the formula's amount is taken. Each request still follows a look, so that nothing is taken
-    /// after a change that the look shows. A world that comes back sooner is told the allowance of
-    /// the periods that have passed.
+    /// A sample costs about 20 µs, most of them the kernel's for `memory.stat`. So a container that
+    /// is idle (pressure at most half the threshold, and either a request or over-reclaim pending)
+    /// is sampled every other period, and every fourth if it stays idle. A request then covers the
+    /// allowance of all of these periods, as far as that is no more than the largest step of one
+    /// period, so that on average the formula's amount is reclaimed. Each request still follows a
+    /// sample, so that nothing is reclaimed after a change that the sample shows. A world that
+    /// samples sooner gets the allowance of the periods that have passed.
     pub fn periods_to_next_look(&self) -> u32 {
         self.periods
     }
 
-    /// Whether nothing would be taken even if there were no pressure, no debt and all the room.
+    /// Whether nothing would be reclaimed even without pressure and over-reclaim, and with enough swap.
     fn takes_nothing(&self, now: &Observation) -> bool {
         let most = self.profile.senpai.reclaim_bytes(now.current_bytes, 0.0);
         let is_idle = match self.idle_of(now) {
@@ -224,7 +224,7 @@ impl Controller {
         let Some(mut past) = self.past else { return self.first(now) };
         let before = past.before;
         if now.at < before.at {
-            // Times of a clock that went back mean nothing any more.
+            // The clock went backwards, so recorded times are invalid.
             self.ageing.renew(self.min_age);
             past =
                 History { first_seen: now.at, hold_until: Duration::ZERO, returning: None, ..past };
@@ -266,20 +266,20 @@ impl Controller {
         decision
     }
 
-    /// A request was not carried out after all (the cgroup is gone, the workers are busy).
+    /// Cancels the last request: the cgroup is gone, or the workers are busy.
     pub fn not_carried_out(&mut self) {
         self.asked_bytes = 0;
         self.periods = 1;
     }
 
-    /// Periods that a look is for: those that have passed, of those that were agreed upon.
+    /// Periods that a sample stands for: those that passed, up to those that were announced.
     fn periods_between(&self, before: Duration, now: Duration) -> u32 {
         let passed = now.saturating_sub(before).as_secs_f64();
         let periods = (passed / self.profile.period.as_secs_f64()).round() as u32;
         periods.clamp(1, self.periods)
     }
 
-    /// Periods to the look after a decision: twice as many as before while all is calm.
+    /// Periods to the sample after a decision: twice as many as before while the container is idle.
     fn next_look(&self, decision: &Decision) -> u32 {
         if !self.is_calm(decision) {
             return 1;
@@ -330,17 +330,17 @@ impl Controller {
         Decision { guard, ageing, ..self.nothing() }
     }
 
-    /// Pages scanned for each page taken, smoothed over periods in which something was asked for.
+    /// Pages scanned per reclaimed page, smoothed over periods with a request.
     fn scanned(&self, past: &History, now: &Observation, taken_pages: u64) -> f64 {
         let scanned = now.stat.pgscan.saturating_sub(past.before.stat.pgscan);
         if self.asked_bytes == 0 {
-            // Decays, so that a container that was left alone for scanning gets another try.
+            // Decays, so that a container that the scan guard blocks is tried again.
             return past.scanned_per_page * 0.9;
         }
         0.5 * past.scanned_per_page + 0.5 * scanned as f64 / taken_pages.max(1) as f64
     }
 
-    /// OverReclaim, idle memory and returns, brought up to date.
+    /// Updates over-reclaim, idle memory, and refaults.
     fn count(&mut self, past: &mut History, now: &Observation, taken_pages: u64, returned: u64) {
         let taken_bytes = taken_pages.saturating_mul(PAGE);
         self.over_reclaim = self.over_reclaim.after(self.asked_bytes, taken_bytes);
@@ -356,7 +356,7 @@ impl Controller {
         self.ageing.renew(self.min_age);
     }
 
-    /// What is known of idle memory: the bits' measurement, or the generations as observed.
+    /// Idle memory, as measured by accessed bits or observed by generations.
     fn idle_of(&self, now: &Observation) -> Idle {
         match self.ageing.means() {
             Means::AccessedBits => self.ageing.idle(),
@@ -365,12 +365,12 @@ impl Controller {
         }
     }
 
-    /// Marks age while the container is left alone, too, but not while it is pressed: clearing
-    /// bits costs it faults of the walk.
+    /// Marks ages while a guard blocks for an idle reason, too, but not under pressure: clearing
+    /// bits costs the container faults of the walk.
     ///
-    /// From the first look on, so that the wait for ages and the warm-up are one: what has not
-    /// been touched since a mark is idle, whatever the container did when it was set. Only what
-    /// came after it cannot be told; a container that has grown meanwhile is marked anew.
+    /// Marks start with the first sample, so that measuring ages and warm-up overlap: what has not
+    /// been touched since a mark is idle, whatever the container did at the mark. Memory that was
+    /// added later is not covered, so a container that has grown is marked again.
     fn age(&mut self, guard: &Option<Guard>, now: &Observation) -> Step {
         match guard {
             Some(Guard::FirstLook | Guard::WarmUp { .. }) => {
@@ -388,7 +388,7 @@ impl Controller {
         }
     }
 
-    /// What may be taken, for so many periods.
+    /// Sets what may be reclaimed for a number of periods.
     fn allow(&mut self, past: &History, now: &Observation, periods: u32, decision: &mut Decision) {
         let profile = &self.profile;
         let pressure = decision.governing.1;

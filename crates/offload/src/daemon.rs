@@ -1,4 +1,4 @@
-//! The daemon: looks at each container once a period, lets its controller decide, acts.
+//! The daemon: samples each container once a period, lets its controller decide, and acts.
 //!
 //! [`Daemon::tick`] does whatever is due at a given time and says when it wants to be called
 //! again; it has no clock of its own, so a test can let it jump. [`run`] drives it with the
@@ -41,10 +41,10 @@ use lines::DecisionLine;
 /// The host's own files are read no more often than this.
 const HOST_EVERY: Duration = Duration::from_secs(5);
 
-/// Containers are looked at in so many groups, spread over the period.
+/// Groups in which containers are sampled, spread over the period.
 const GROUPS: u32 = 8;
 
-/// A container whose kernel refuses is left alone for so many periods.
+/// Periods without requests after the kernel refused one.
 const REFUSED_PERIODS: u32 = 10;
 
 /// What does not change while the daemon runs.
@@ -55,9 +55,9 @@ pub struct Setting {
     pub dry_run: bool,
     /// Threads that wait for the kernel; 0 has the caller wait.
     pub workers: usize,
-    /// Where decisions are told.
+    /// Where decisions are reported.
     pub log: Log,
-    /// Tells that memory comes back. Without it the daemon looks by itself, several times a second.
+    /// Reports refaults. Without it the daemon polls several times a second.
     pub alarm: Option<FaultAlarm>,
 }
 
@@ -88,10 +88,10 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// A daemon that has not looked at anything yet. `leases` puts back what is borrowed.
+    /// A daemon that has not sampled anything yet. `leases` restores changed limits.
     ///
     /// # Errors
-    /// The system's: files of `/proc` missing, no threads, no place for the series.
+    /// I/O errors of the system: files of `/proc` missing, no threads, no place for the series.
     pub fn new(config: Config, setting: Setting, leases: Leases) -> io::Result<Daemon> {
         let paths = &setting.host.paths;
         let generations = match setting.host.means() {
@@ -144,7 +144,7 @@ impl Daemon {
         })
     }
 
-    /// What it tells of itself.
+    /// Its status.
     pub fn status(&self) -> Shared {
         self.status.clone()
     }
@@ -271,7 +271,7 @@ impl Daemon {
         }
     }
 
-    /// Looks at a container, no closer than it has to. Nothing where the host cannot be looked at.
+    /// Samples a container, no closer than it has to. Nothing where the host cannot be sampled.
     fn look(&mut self, at: usize, now: Duration) -> Result<Option<Observation>, CgroupError> {
         let container = &self.containers[at];
         if container.controller.means() == Means::Generations && !container.is_settled(now) {
@@ -293,7 +293,7 @@ impl Daemon {
         self.containers[at].count(seen, room, &mut self.buffer).map(Some)
     }
 
-    /// What a container needs beyond requests, on lease.
+    /// Takes leases that a container needs beyond requests.
     fn lend(&mut self, at: usize, returned_pages: u64) {
         let container = &mut self.containers[at];
         let said = [
@@ -344,7 +344,7 @@ impl Daemon {
         }
     }
 
-    /// Tells a decision to the log, the status and the series.
+    /// Reports a decision to the log, the status and the series.
     fn tell(&mut self, at: usize, decision: &Decision, asked_bytes: u64) {
         let container = &self.containers[at];
         let seen = &container.seen;
@@ -370,7 +370,7 @@ impl Daemon {
         if let Some(series) = &mut self.series
             && let Err(error) = series.push(&container.cgroup.path, seen, decision, asked_bytes)
         {
-            self.setting.log.note("warning", format_args!("the series ends here: {error}"));
+            self.setting.log.note("warning", format_args!("time series stopped: {error}"));
             self.series = None;
         }
     }
@@ -452,7 +452,7 @@ impl Daemon {
         let container = &mut self.containers[at];
         container.jobs = container.jobs.saturating_sub(1);
         match done.outcome {
-            // What the host tells of ages need not be read anew for a generation that was begun: the
+            // The host's report of ages need not be read again for a generation that was begun: the
             // container's next look does so anyway.
             Outcome::Asked { .. } | Outcome::Marked => {}
             Outcome::Idle(Some(bytes)) => {

@@ -2,7 +2,7 @@
 //!
 //! The formula alone would go on where it must not: into a full swap, into a container that is
 //! just starting, against a burst that the totals will show six seconds late. A guard only ever
-//! stops; none makes reclaim stronger. The first that is closed, in the order below, is told.
+//! stops; none makes reclaim stronger. The first that blocks, in the order below, is reported.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::observation::Observation;
 
-/// Why nothing is taken.
+/// Why nothing is reclaimed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "guard", rename_all = "kebab-case")]
 pub enum Guard {
@@ -32,7 +32,7 @@ pub enum Guard {
         /// Until it may be touched.
         remaining: Duration,
     },
-    /// A trigger told of a burst of pressure a while ago.
+    /// A trigger reported a burst of pressure a while ago.
     Burst {
         /// Until it may be touched again.
         remaining: Duration,
@@ -51,12 +51,12 @@ pub enum Guard {
         /// Until it may be touched again.
         remaining: Duration,
     },
-    /// Growing by its own doing: what it wants is not opposed.
+    /// Growing on its own: its demand is not opposed.
     Expanding {
         /// Share of itself.
         share: f64,
     },
-    /// Shrinking by its own doing: its working set is another now.
+    /// Shrinking on its own: its working set has changed.
     Contracting {
         /// Share of itself.
         share: f64,
@@ -80,20 +80,20 @@ pub enum Guard {
         /// Pages scanned for each page taken.
         per_page: f64,
     },
-    /// Ages are being measured: the first bite must not be blind.
+    /// Ages are being measured: the first request must not be blind.
     Ageing,
     /// Nothing has been idle for long enough.
     NothingIdle,
     /// Pressure is at or above the threshold: the formula itself says nothing.
     Pressure,
-    /// More was taken before than was asked for; that is worked off.
+    /// Over-reclaim is being compensated.
     OverReclaim {
-        /// What is owed.
+        /// Bytes to compensate.
         owed_bytes: u64,
     },
     /// The allowance is less than a page.
     Tiny,
-    /// The last request is still under way.
+    /// The last request is in flight.
     Busy,
 }
 
@@ -125,56 +125,56 @@ impl Guard {
     }
 }
 
-/// The reason as a person would say it.
+/// The reason as a phrase, with the numbers behind it.
 impl fmt::Display for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mib = |bytes: &u64| *bytes as f64 / f64::from(1 << 20);
         let percent = |share: &f64| share * 100.0;
         match self {
-            Guard::FirstLook => f.write_str("first look, nothing to compare with"),
+            Guard::FirstLook => f.write_str("first sample, nothing to compare with"),
             Guard::Clock { passed } => {
                 write!(
                     f,
-                    "{:.1} s between two looks, the period means nothing",
+                    "{:.1} s between two samples, shares of time are not valid",
                     passed.as_secs_f64()
                 )
             }
             Guard::Contradiction { what } => write!(f, "counters contradict each other: {what}"),
             Guard::WarmUp { remaining } => write!(f, "warming up for {} s", remaining.as_secs()),
             Guard::Burst { remaining } => {
-                write!(f, "a burst of pressure, holding for {} s", remaining.as_secs())
+                write!(f, "burst of pressure, blocked for {} s", remaining.as_secs())
             }
             Guard::FullStall { share } => {
                 write!(f, "all tasks stalled on memory for {:.2} % of the period", percent(share))
             }
             Guard::Returning { returned_pages, taken_pages, remaining } => write!(
                 f,
-                "{returned_pages} pages came back of {taken_pages} taken, holding for {} s",
+                "{returned_pages} of {taken_pages} reclaimed pages refaulted, blocked for {} s",
                 remaining.as_secs()
             ),
             Guard::Expanding { share } => write!(f, "growing, {:.1} % in a period", percent(share)),
             Guard::Contracting { share } => {
-                write!(f, "shrinking by itself, {:.1} % in a period", percent(share))
+                write!(f, "shrinking on its own, {:.1} % in a period", percent(share))
             }
             Guard::Small { floor_bytes } => {
                 write!(f, "at its minimum size of {:.1} MiB", mib(floor_bytes))
             }
             Guard::NoRoom { free_bytes } => {
-                write!(f, "no room in swap, {:.1} MiB free", mib(free_bytes))
+                write!(f, "not enough free swap, {:.1} MiB free", mib(free_bytes))
             }
-            Guard::WriteBudget => f.write_str("the day's writes to swap devices are used up"),
+            Guard::WriteBudget => f.write_str("daily write budget of swap devices exhausted"),
             Guard::NoGain => f.write_str("zswap's pool takes as much memory as it frees"),
             Guard::Scanning { per_page } => {
-                write!(f, "the kernel scanned {per_page:.0} pages for each that it took")
+                write!(f, "the kernel scanned {per_page:.0} pages per reclaimed page")
             }
             Guard::Ageing => f.write_str("measuring ages"),
-            Guard::NothingIdle => f.write_str("nothing has been idle for long enough"),
+            Guard::NothingIdle => f.write_str("no memory has been idle for long enough"),
             Guard::Pressure => f.write_str("pressure at its threshold"),
             Guard::OverReclaim { owed_bytes } => {
-                write!(f, "more was taken than asked, {:.1} MiB to work off", mib(owed_bytes))
+                write!(f, "over-reclaim, {:.1} MiB to compensate", mib(owed_bytes))
             }
-            Guard::Tiny => f.write_str("less than a page to take"),
-            Guard::Busy => f.write_str("the last request is still under way"),
+            Guard::Tiny => f.write_str("allowance below one page"),
+            Guard::Busy => f.write_str("the last request is in flight"),
         }
     }
 }

@@ -1,13 +1,13 @@
-//! Transparent memory offloading (TMO): who may be made smaller, by how much, and by what means.
+//! Transparent memory offloading (TMO): which containers to reclaim from, how much, and how.
 //!
-//! The first half **decides**: [`controller`] is one container's controller, made of the paper's
-//! formula ([`senpai`]), a pressure of three terms ([`pressure`]), [`guard`]s, [`ageing`],
-//! [`over_reclaim`] and [`returns`]; [`g_swap`], [`senpai_py`] and [`oomd`] are other tools' laws, for
-//! comparison. None of it has a clock or touches a file.
+//! The first half **decides** and has neither clock nor I/O: [`controller`] is the controller of one
+//! container. It combines the paper's formula ([`senpai`]) with pressure signals ([`signal`]),
+//! [`guard`]s, page ages ([`ageing`]), [`over_reclaim`], and [`returns`]. [`g_swap`], [`senpai_py`],
+//! and [`oomd`] are the laws of other tools, for comparison.
 //!
-//! The second half **acts**: [`world`] is cgroup v2 and the kernel's means, [`daemon`] drives the
-//! controllers with it, [`config`] says for whom. [`check`] tells whether a host is ready, and
-//! [`coldness`] how much of a container's memory is cold.
+//! The second half **acts**: [`world`] is cgroup v2 and the kernel's interfaces, [`daemon`] drives the
+//! controllers with it, and [`config`] selects the containers. [`check`] reports whether a host is
+//! ready, and [`coldness`] how much of a container's memory is cold.
 
 pub mod ageing;
 pub mod budget;

@@ -1,4 +1,4 @@
-//! What a controller is told.
+//! The input of a controller.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::counter::{Counter, Counters};
 
-/// What a container showed at one instant. Counters only ever grow; controllers look at what they
-/// grew by since the last observation.
+/// The state of a container at one instant. Counters only grow; controllers use their growth since
+/// the last observation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Observation {
     /// When, by a clock that counts time asleep as no time (`CLOCK_MONOTONIC`).
@@ -26,9 +26,9 @@ pub struct Observation {
     pub swap_bytes: u64,
     /// Where offloaded memory could go.
     pub room: Room,
-    /// What is known of the age of its pages.
+    /// Known idle memory.
     pub idle: Idle,
-    /// A trigger told of a burst of pressure since the last observation.
+    /// A PSI trigger fired since the last observation.
     pub burst: bool,
 }
 
@@ -53,15 +53,15 @@ pub struct Room {
     pub pool_gains_nothing: bool,
 }
 
-/// What is known of the age of a container's pages.
+/// Knowledge of the age of a container's pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Idle {
-    /// The host has no means to tell. The kernel's own order must do.
+    /// The host cannot measure ages. The order of the kernel's lists has to suffice.
     #[default]
     Unknown,
-    /// Ages are being measured; nothing can be said yet.
+    /// Ages are being measured.
     Measuring,
-    /// So many bytes have not been touched for the profile's `min_age`.
+    /// Bytes that have not been touched for the profile's `min_age`.
     Bytes(u64),
 }

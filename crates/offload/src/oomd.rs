@@ -3,7 +3,7 @@
 //! It keeps no limit. Each interval it asks for 1 % of what lies above a floor, if the kernel's
 //! running averages of pressure are below a gate. Since those averages cannot show less than 1 %
 //! (see [`crate::pressure`]), a gate of 0.1 % in effect asks whether any recent sample of two
-//! seconds had reached 1 %. Facts from its source; the law here is written anew.
+//! seconds had reached 1 %. Facts from its source; this implementation is our own.
 
 use serde::Serialize;
 
@@ -16,7 +16,7 @@ pub struct Oomd {
     pub min_bytes: u64,
     /// Share of the rest that is asked for.
     pub max_probe: f64,
-    /// Gate for memory and for IO, in hundredths of a per cent.
+    /// Gate for memory and for IO, in hundredths of a percent.
     pub gate: u32,
     /// Share of swap from which on nothing is taken.
     pub swap_threshold: f64,
@@ -28,7 +28,7 @@ impl Default for Oomd {
     }
 }
 
-/// What it looks at.
+/// What it samples.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct OomdObservation {
     /// `memory.current`.

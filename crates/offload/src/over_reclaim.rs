@@ -1,10 +1,9 @@
-//! Control on what left, not on what was asked.
+//! Compensation for over-reclaim: control by what was reclaimed, not by what was requested.
 //!
-//! Kernels take more than they are told to: 6.1 up to 1.6 times as much, and 6.12 with MGLRU was
-//! seen to take 35 MiB for 128 KiB. What was taken above the allowance is owed, and is worked off
-//! in silence: each period's allowance pays the debt before anything is asked for again. Taking
-//! *less* earns no credit, because a kernel that found little will not find more for being asked
-//! harder.
+//! Kernels reclaim more than they are asked to: 6.1 up to 1.6 times as much, and 6.12 with MGLRU took
+//! 35 MiB for a request of 128 KiB. The excess over the allowance is compensated: the allowances of
+//! the next periods are subtracted from it before anything is requested again. Reclaiming *less* earns
+//! no credit, because a kernel that found little will not find more for being asked harder.
 
 use serde::Serialize;
 

@@ -15,7 +15,7 @@ pub struct Profile {
     /// Time between two decisions. The paper's six seconds leave time for what was taken to come
     /// back and be noticed.
     pub period: Duration,
-    /// How long memory must have been idle before it may be taken, where the host can tell.
+    /// How long memory must have been idle before it may be taken, where the host can determine.
     pub min_age: Duration,
     /// Time after a container appears in which nothing is taken: programs read at start what
     /// they will not read again, and everything looks used.
@@ -36,7 +36,7 @@ pub struct Profile {
     /// Pages that may be scanned for each page taken. Beyond, reclaim costs more than it gains
     /// and makes the container a likely victim of systemd-oomd.
     pub scan_limit: f64,
-    /// Share of itself by which a container may grow or shrink by its own doing in a period and
+    /// Share of itself by which a container may grow or shrink on its own in a period and
     /// still be offloaded. A container in motion has no steady working set.
     pub motion_limit: f64,
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// How long a page may take to come back and still be held against its taking.
+/// How long a page may take to come back and still count against its reclaim.
 pub const WINDOW: Duration = Duration::from_secs(600);
 
 /// Parts of the window.

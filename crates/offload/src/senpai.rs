@@ -48,7 +48,7 @@ mod tests {
     fn the_papers_constants() {
         let senpai = Senpai::default();
         const GIB: u64 = 1 << 30;
-        // (current, pressure in per cent, bytes)
+        // (current, pressure in percent, bytes)
         let table = [
             (GIB, 0.0, 536_870),
             (GIB, 0.025, 402_653),

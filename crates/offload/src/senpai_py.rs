@@ -3,7 +3,7 @@
 //!
 //! Meta's first public agent moves `memory.high` itself. It looks once a second: a stall above
 //! its allowance raises the limit at once by up to the whole of it; otherwise every sixth second
-//! lowers it by up to 1 %. Facts from its source; the law here is written anew.
+//! lowers it by up to 1 %. Facts from its source; this implementation is our own.
 
 use serde::Serialize;
 

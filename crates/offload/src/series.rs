@@ -70,7 +70,7 @@ impl Series {
     /// Begins a file that will be at `path`.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     pub fn create(path: &Path) -> io::Result<Series> {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let beside = NamedTempFile::new_in(parent.unwrap_or(Path::new(".")))?;
@@ -95,7 +95,7 @@ impl Series {
     /// Adds a row.
     ///
     /// # Errors
-    /// The system's: the disk is full.
+    /// I/O errors of the system: the disk is full.
     pub fn push(
         &mut self,
         path: &str,
@@ -150,7 +150,7 @@ impl Series {
     /// Writes what is left and puts the file in its place.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush().map_err(other)?;
         self.writer.close().map_err(other)?;

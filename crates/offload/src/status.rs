@@ -1,4 +1,4 @@
-//! What the daemon tells of itself: kept up to date in place, copied out when somebody asks.
+//! The status that the daemon reports: updated in place, copied on request.
 
 use std::fmt::Write;
 use std::io::{self, BufRead, BufReader, Write as _};
@@ -24,7 +24,7 @@ pub struct CgroupStatus {
     pub rule: usize,
     /// The rule's profile.
     pub profile: String,
-    /// By what means its memory is taken: `lru_gen`, `memory.reclaim`, `memory.high`.
+    /// Mechanism of reclaim: `lru_gen`, `memory.reclaim`, `memory.high`.
     pub means: String,
     /// Where its memory goes: the configured back end, or what became of it.
     pub backend: String,
@@ -49,20 +49,20 @@ pub struct CgroupStatus {
     pub pressure: Pressure,
     /// The signal that governs.
     pub governing: String,
-    /// Why nothing was taken in the last period: a guard's name, empty where something was.
+    /// The guard that blocked reclaim in the last period; empty if none did.
     pub guard: String,
     /// The same as a sentence, with the numbers behind it; said when somebody asks.
     pub reason: String,
     /// The guard itself.
     #[serde(skip)]
     pub blocking: Option<Guard>,
-    /// Bytes asked for so far.
+    /// Bytes requested so far.
     pub asked_bytes: u64,
-    /// Bytes that left so far, whoever took them.
+    /// Bytes reclaimed so far, for any reason.
     pub taken_bytes: u64,
-    /// Bytes that came back so far.
+    /// Bytes refaulted so far.
     pub returned_bytes: u64,
-    /// Bytes taken beyond what was asked for, not yet worked off.
+    /// Over-reclaim not yet compensated, in bytes.
     pub owed_bytes: u64,
     /// Requests made so far.
     pub requests: u64,
@@ -82,14 +82,13 @@ pub struct Status {
     pub version: String,
     /// Nothing is written anywhere.
     pub dry_run: bool,
-    /// By what the host tells age.
+    /// Mechanism that measures ages.
     pub age_means: String,
     /// What one page's return costs, in microseconds, and whether that was measured.
     pub return_cost_us: f64,
     /// It was measured on this host rather than taken from the paper or the configuration.
     pub return_cost_measured: bool,
-    /// The kernel tells at once of memory that comes back. Otherwise the daemon looks for it, four
-    /// times a second.
+    /// The kernel reports refaults immediately. Otherwise the daemon polls four times a second.
     pub fault_alarm: bool,
     /// Swap of the host.
     pub swap_bytes: u64,
@@ -129,7 +128,7 @@ impl Shared {
     /// Answers at `path` from now on, in a thread of its own: one JSON document a connection.
     ///
     /// # Errors
-    /// The system's: no such directory, or another daemon answers there.
+    /// I/O errors of the system: no such directory, or another daemon answers there.
     pub fn serve(&self, path: &Path) -> io::Result<()> {
         if UnixStream::connect(path).is_ok() {
             return Err(io::Error::other("another daemon answers there"));
@@ -156,7 +155,7 @@ impl Shared {
 /// Asks the daemon that answers at `path`.
 ///
 /// # Errors
-/// The system's where none does; `InvalidData` where the answer is none of a daemon's.
+/// I/O errors of the system where none does; `InvalidData` where the answer is none of a daemon's.
 pub fn ask(path: &Path) -> io::Result<Status> {
     let stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(Duration::from_secs(5)))?;
@@ -307,7 +306,7 @@ fn label(text: &str) -> String {
 /// Answers Prometheus at `address` from now on, in a thread of its own.
 ///
 /// # Errors
-/// The system's: the port is taken.
+/// I/O errors of the system: the port is taken.
 pub fn serve_metrics(shared: &Shared, address: std::net::SocketAddr) -> io::Result<()> {
     let server = tiny_http::Server::http(address).map_err(io::Error::other)?;
     let shared = shared.clone();

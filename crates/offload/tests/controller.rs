@@ -55,7 +55,7 @@ fn pages(decision: Decision) -> u64 {
     decision.reclaim.map_or(0, |reclaim| reclaim.bytes / 4096)
 }
 
-/// A container that stays calm is looked at every other period, then every fourth, and asked for
+/// A container that stays idle is sampled every other period, then every fourth, and asked for
 /// the share of all of these.
 #[test]
 fn several_periods_at_once_while_it_is_calm() {
@@ -69,7 +69,7 @@ fn several_periods_at_once_while_it_is_calm() {
     }
     assert_eq!(pages(controller.decide(&quiet(12))), 51, "a look that comes sooner is for one");
     assert_eq!(pages(controller.decide(&quiet(17))), 204, "one that is late for what was agreed");
-    // 22 ms within 24 s are 0.092 %: a twelfth of the share, four times; and no longer calm.
+    // 22 ms within 24 s are 0.092 %: a twelfth of the share, four times; and no longer idle.
     let stalled = |periods| Observation {
         counters: Counters::of([(memory::SOME, 22_000)]),
         ..quiet(periods)
@@ -103,7 +103,7 @@ fn what_is_owed_is_worked_off_several_periods_at_a_time() {
 }
 
 /// What has been agreed upon for several periods does not outlive a change, and a container that is
-/// as calm again begins anew.
+/// as idle again begins again.
 #[test]
 fn nothing_is_taken_after_a_change_that_the_look_shows() {
     for calm_at in [vec![0, 1], vec![0, 1, 3]] {
@@ -218,7 +218,7 @@ fn measured_at(grown: u64) -> u64 {
 fn ages_are_told_from_the_first_look_on_unless_the_container_was_still_filling() {
     assert_eq!(measured_at(400), 120);
     assert_eq!(measured_at(490), 120, "most of it was there");
-    // Marked anew at the first look after the warm-up of 30 s.
+    // Marked again at the first look after the warm-up of 30 s.
     assert_eq!(measured_at(4_000), 30 + 120);
 }
 
@@ -311,7 +311,7 @@ impl Container {
     }
 }
 
-/// Runs a controller that is told what is idle, for `periods`; returns pages taken and returned.
+/// Runs a controller that is reported what is idle, for `periods`; returns pages taken and returned.
 fn run(profile: Profile, cold: u64, warm: u64, overshoot: u64, periods: u64) -> (u64, u64) {
     let mut container = Container { cold, warm, taken_warm: 0, stat: MemoryStat::default() };
     let mut controller = Controller::new(profile, Means::AccessedBits, false, COST);

@@ -43,7 +43,7 @@ fn resident_kib() -> u64 {
     line.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// What reading the same files as often, and writing one, costs by itself.
+/// What reading the same files as often, and writing one, costs on its own.
 fn plain_reads(tree: &Tree, periods: usize) -> Duration {
     let files =
         ["memory.pressure", "io.pressure", "memory.current", "memory.stat", "memory.swap.current"];
@@ -175,7 +175,7 @@ fn who_has_nothing_to_give_costs_less() {
     assert!(cost.bytes <= 400.0, "{} bytes", cost.bytes);
 }
 
-/// One file tells of the ages of all. It is read when one of them may have come of age, not for
+/// One file reports the ages of all. It is read when one of them may have come of age, not for
 /// each, nor after each generation that is begun.
 #[test]
 fn the_file_of_all_generations_is_read_seldom() {

@@ -156,13 +156,13 @@ fn swap_that_is_added_late_is_seen() {
     assert_eq!(tree.asked("work/a"), Some(51 * 4096));
     tree.forget("work/a");
     tree.write_proc("swaps", "/dev/vda partition 1048576 1048000 -2\n");
-    // It was calm, so that the next look is two periods later.
+    // It was idle, so that the next look is two periods later.
     daemon.tick(seconds(36));
     daemon.tick(seconds(42));
     assert_eq!((tree.asked("work/a"), guard(&daemon).as_str()), (None, "no-room"));
 }
 
-/// Who was calm is looked at late, but for a burst.
+/// Who was idle is sampled late, but for a burst.
 #[test]
 fn a_burst_is_looked_at_within_a_period() {
     let tree = Tree::new();
@@ -222,7 +222,7 @@ fn without_memory_reclaim_memory_high_is_lowered_and_put_back() {
     let mut daemon = tree.guarded_daemon(RULE);
     daemon.tick(seconds(0));
     daemon.tick(seconds(6));
-    // What the file says now is what was there; the record tells what was written in between.
+    // What the file says now is what was there; the record reports what was written in between.
     assert_eq!(tree.first_line("work/a/memory.high"), "max");
     let record = fs::read_to_string(tree.record()).unwrap();
     let ours = 400 * MIB - 51 * 4096;
@@ -477,7 +477,7 @@ fn garbage() -> impl Strategy<Value = (usize, String)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever stands in whatever file: no panic, no write elsewhere, and the neighbour is served.
+    /// Whatever stands in whatever file: no panic, no write elsewhere, and the neighbor is served.
     #[test]
     fn garbage_in_every_file(spoils in prop::collection::vec(garbage(), 1..12), vanish in any::<bool>()) {
         let tree = Tree::new();

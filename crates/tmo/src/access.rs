@@ -2,7 +2,7 @@
 //!
 //! Time is cut into cells, and a page is touched once in each of its cells, anywhere in it. So the
 //! time between two touches lies between nothing and two cells, one cell on average. A touch is a
-//! function of page and cell, not an event: whether a page was touched since it was last looked at
+//! function of page and cell, not an event: whether a page was touched since it was last scanned
 //! can be asked without having followed it, and only pages that are away have to be waited for.
 
 /// How often a page is touched.

@@ -43,7 +43,7 @@ pub(super) struct Page {
     /// The pool or device that still has a copy of what is in memory.
     pub copy: Option<Place>,
     pub place: Place,
-    /// When its accessed bit was last looked at, and cleared.
+    /// When its accessed bit was last scanned, and cleared.
     pub looked_s: f64,
     /// Age counter at its eviction.
     pub shadow: u64,
@@ -252,7 +252,7 @@ impl Container {
         self.bytes(self.pooled + self.stored + self.copies[0] + self.copies[1])
     }
 
-    /// Whether a page was used since it was last looked at; looks at it.
+    /// Whether a page was used since it was last scanned; scans it.
     pub(super) fn take_accessed(&mut self, number: u32) -> bool {
         let page = &mut self.pages[number as usize];
         let since = page.looked_s.max(self.cleared_s);
@@ -417,7 +417,7 @@ impl Container {
         self.counters.major_faults += real;
         self.counters.waited_us += waited_us;
         let share = waited_us / self.tasks_s.len() as f64;
-        // The kernel takes waiting for a page as a stall for want of memory only if the page had
+        // The kernel takes waiting for a page as a stall for lack of memory only if the page had
         // been in use; and reading the pool is no IO.
         if restored {
             self.counters.some_us[0] += share;

@@ -7,7 +7,7 @@
 //! [`experiment`] puts it all together to the paper's figures.
 //!
 //! Pages are mapped, so use shows in accessed bits; reads of files by system call are not
-//! modelled. Nothing is random but by the seed.
+//! modeled. Nothing is random but by the seed.
 #![forbid(unsafe_code)]
 
 pub mod access;

@@ -1,4 +1,4 @@
-//! Pressure stall information: how much of the time tasks lost for want of a resource.
+//! Pressure stall information: how much of the time tasks lost for lack of a resource.
 //!
 //! Two answers to the same question stand side by side. [`Potential`] is the definition (TMO,
 //! section 3.2): exact, over any schedule. [`kernel`] is Linux's arithmetic, which approximates it
@@ -24,7 +24,7 @@ pub enum Task {
     Idle,
     /// On a CPU and getting on with its work.
     Productive,
-    /// Held up for want of a resource.
+    /// Held up for lack of a resource.
     Stalled(Resource),
 }
 

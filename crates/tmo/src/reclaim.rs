@@ -1,7 +1,7 @@
 //! Reclaim on the classic lists: what `memory.reclaim` does, and a limit that is hit.
 //!
 //! Scanning goes from the tails, in rounds of rising priority, until enough was freed
-//! (`shrink_lruvec`). A page that was used since it was last looked at stays, and goes to the
+//! (`shrink_lruvec`). A page that was used since it was last scanned stays, and goes to the
 //! active list when it is seen used a second time; before 5.9 anonymous ones went there at once
 //! (`folio_check_references`). Active pages are moved down without regard to use
 //! (`shrink_active_list`), and carry from then on the mark by which the kernel knows a returning
@@ -12,7 +12,7 @@ use super::kernel::Balance;
 use prairie_sim::machine::lru::Kind;
 use prairie_sim::machine::reclaim::balance::{Facts, inactive_is_low, scan_counts};
 
-/// The first priority: a 4096th of each list is looked at.
+/// The first priority: a 4096th of each list is scanned.
 const DEF_PRIORITY: u32 = 12;
 
 /// Pages that are handled in one go (`SWAP_CLUSTER_MAX`).
@@ -74,7 +74,7 @@ impl Container {
         Kind::ALL.map(|list| self.lists.size(list as u8) * self.real_pages())
     }
 
-    /// Real pages to look at on each list.
+    /// Real pages to scan on each list.
     fn counts(&self, priority: u32, file_only: bool) -> [u64; 4] {
         let sizes = self.sizes();
         let facts = Facts {
@@ -226,7 +226,7 @@ impl Container {
     }
 }
 
-/// Before 5.9: either kind is looked at the more, the less of what was scanned of it had to be put
+/// Before 5.9: either kind is scanned the more, the less of what was scanned of it had to be put
 /// back. Cache that is dropped and read again at once costs nothing by this measure, and memory
 /// in use, which is put back, much. `rotated` is scanned and put back: anonymous, file.
 fn counts_by_rotation(facts: &Facts, rotated: [[u64; 2]; 2]) -> [u64; 4] {

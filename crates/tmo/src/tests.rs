@@ -28,8 +28,8 @@ fn pages(count: usize, rhythm: Rhythm, file: bool) -> Vec<(Rhythm, bool)> {
     vec![(rhythm, file); count]
 }
 
-/// All pages carry their accessed bit from being filled: the first reclaim looks at everything
-/// before it finds a victim. After all bits were cleared, it looks at what it takes.
+/// All pages carry their accessed bit from being filled: the first reclaim scans everything
+/// before it finds a victim. After all bits were cleared, it scans what it takes.
 #[test]
 fn the_first_bite_scans_everything_and_ageing_spares_that() {
     let all = || made(pages(10_000, Rhythm::NEVER, false), zswap(), Kernel::LINUX_6_1);

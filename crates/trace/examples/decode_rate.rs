@@ -44,7 +44,7 @@ fn generated(path: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
     Ok(path.into())
 }
 
-/// Seconds of CPU time to decode every event; their frames are summed so that none is optimised away.
+/// Seconds of CPU time to decode every event; their frames are summed so that none is optimized away.
 fn decode(reader: &Reader, columns: Columns) -> prairie_trace::Result<f64> {
     let begin = cpu_seconds();
     let mut events = reader.events(columns);

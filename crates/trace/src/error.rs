@@ -11,7 +11,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The reason that the system gives.
         source: io::Error,
     },
     /// The file could not be created, written or moved into place. Nothing of it remains.
@@ -19,7 +19,7 @@ pub enum Error {
     Write {
         /// The file.
         path: PathBuf,
-        /// The system's reason.
+        /// The reason that the system gives.
         source: io::Error,
     },
     /// The file is no Parquet file, or not a whole one.
@@ -90,7 +90,7 @@ pub enum Error {
     Record {
         /// What was attempted.
         what: String,
-        /// The system's reason.
+        /// The reason that the system gives.
         why: String,
         /// What would help.
         remedy: String,

@@ -40,7 +40,7 @@ pub struct MemoryStat {
     pub workingset_refault_anon: u64,
     /// The same of the page cache.
     pub workingset_refault_file: u64,
-    /// Pages that reclaim looked at.
+    /// Pages that reclaim checked.
     pub pgscan: u64,
     /// Pages that reclaim took.
     pub pgsteal: u64,

@@ -1,4 +1,4 @@
-//! The counters of `/proc/vmstat` that tell of fragmentation, each with a plain word.
+//! The counters of `/proc/vmstat` that report fragmentation, each with a plain word.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub struct Counter {
 
 /// Names and meanings, in the order of reports.
 const MEANINGS: [(&str, &str); 38] = [
-    ("thp_fault_alloc", "page faults that got a huge page at once"),
+    ("thp_fault_alloc", "page faults that got a huge page immediately"),
     (
         "thp_fault_fallback",
         "page faults that wanted a huge page and got small ones: no free 2 MiB block",
@@ -31,36 +31,36 @@ const MEANINGS: [(&str, &str); 38] = [
     ("thp_file_alloc", "huge pages allocated for shared memory and files"),
     ("thp_file_fallback", "huge pages wanted for shared memory and not available"),
     ("thp_split_page", "huge pages split into small ones"),
-    ("thp_split_page_failed", "huge pages that could not be split, being pinned"),
+    ("thp_split_page_failed", "huge pages that could not be split because they are pinned"),
     (
         "thp_deferred_split_page",
         "huge pages put on the list to be split under pressure, partly unmapped",
     ),
     ("thp_split_pmd", "huge mappings split (the page may stay whole)"),
-    ("thp_zero_page_alloc", "times the huge page of zeros was allocated"),
+    ("thp_zero_page_alloc", "times the huge zero page was allocated"),
     ("thp_swpout", "huge pages swapped out whole"),
     ("thp_swpout_fallback", "huge pages split before they were swapped out"),
     ("compact_stall", "allocations that stopped to compact memory themselves"),
-    ("compact_success", "of these, those that then got their block"),
-    ("compact_fail", "of these, those that did not"),
+    ("compact_success", "of these, allocations that then succeeded"),
+    ("compact_fail", "of these, allocations that then failed"),
     ("compact_daemon_wake", "times kcompactd was woken"),
-    ("compact_daemon_migrate_scanned", "frames kcompactd looked at to move"),
-    ("compact_daemon_free_scanned", "frames kcompactd looked at to move to"),
-    ("compact_migrate_scanned", "frames compaction looked at to move"),
-    ("compact_free_scanned", "frames compaction looked at to move to"),
+    ("compact_daemon_migrate_scanned", "frames kcompactd scanned to move"),
+    ("compact_daemon_free_scanned", "frames kcompactd scanned as targets"),
+    ("compact_migrate_scanned", "frames compaction scanned to move"),
+    ("compact_free_scanned", "frames compaction scanned as targets"),
     ("compact_isolated", "frames compaction took off their lists"),
     ("pgmigrate_success", "frames that were moved"),
     ("pgmigrate_fail", "frames that could not be moved: pinned, or in use at the moment"),
     ("thp_migration_success", "huge pages that were moved whole"),
     ("thp_migration_fail", "huge pages that could not be moved"),
     ("thp_migration_split", "huge pages that were split to be moved"),
-    ("htlb_buddy_alloc_success", "hugetlb pages that the page allocator had"),
-    ("htlb_buddy_alloc_fail", "hugetlb pages that it did not have"),
+    ("htlb_buddy_alloc_success", "hugetlb pages allocated from the page allocator"),
+    ("htlb_buddy_alloc_fail", "hugetlb pages that the page allocator could not provide"),
     ("allocstall_dma", "allocations from DMA that stopped to reclaim memory themselves"),
     ("allocstall_dma32", "allocations from DMA32 that stopped to reclaim memory themselves"),
     ("allocstall_normal", "allocations from Normal that stopped to reclaim memory themselves"),
     ("allocstall_movable", "movable allocations that stopped to reclaim memory themselves"),
-    ("pgscan_direct", "frames such allocations looked at to reclaim"),
+    ("pgscan_direct", "frames such allocations scanned to reclaim"),
     ("pgsteal_direct", "frames such allocations reclaimed"),
     ("pgsteal_kswapd", "frames that kswapd reclaimed in the background"),
     ("unevictable_pgs_mlocked", "frames that were locked into memory"),

@@ -1,4 +1,4 @@
-//! What the frames tell: contiguity there is and could be, what fills memory, what spoils it.
+//! What the frames tell: contiguity there is and could be, what fills memory, what pollutes it.
 
 use prairie_frames::contiguity::{Unknown, free_blocks, potential_blocks};
 use prairie_frames::{Mobility, Order};
@@ -31,7 +31,7 @@ pub struct FrameReport {
     pub unusable_beyond_lists: Vec<UnusableByFrames>,
     /// Unmovable memory by source, the largest first.
     pub unmovable_sources: Vec<UnmovableSource>,
-    /// Pageblocks that unmovable frames spoil.
+    /// Pageblocks that unmovable frames pollute.
     pub spoiled: Spoiled,
     /// The same with unknown frames counted as unmovable.
     pub spoiled_if_unknown_unmovable: Spoiled,

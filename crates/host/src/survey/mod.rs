@@ -55,7 +55,7 @@ pub struct Survey {
     pub huge_pages: HugePages,
     /// Settings that shape fragmentation and huge pages.
     pub settings: Vec<HostSetting>,
-    /// Counters that tell of them.
+    /// Counters that report them.
     pub counters: Vec<Counter>,
     /// Figures that must agree if the survey is right, and how far they do.
     pub cross_checks: Vec<CrossCheck>,

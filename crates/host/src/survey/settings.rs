@@ -21,11 +21,11 @@ pub struct HostSetting {
 /// Settings by path below `/`, in the order of reports, with what they mean whatever their value.
 const MEANINGS: [(&str, &str); 22] = [
     ("sys/kernel/mm/transparent_hugepage/enabled", "who gets huge pages for anonymous memory"),
-    ("sys/kernel/mm/transparent_hugepage/defrag", "who stops to make a huge page free"),
+    ("sys/kernel/mm/transparent_hugepage/defrag", "which faults reclaim and compact for a huge page"),
     ("sys/kernel/mm/transparent_hugepage/shmem_enabled", "who gets huge pages for shared memory"),
     (
         "sys/kernel/mm/transparent_hugepage/use_zero_page",
-        "1: reading untouched memory maps one shared huge page of zeros",
+        "1: reading untouched memory maps one shared huge zero page",
     ),
     (
         "sys/kernel/mm/transparent_hugepage/shrink_underused",
@@ -37,15 +37,15 @@ const MEANINGS: [(&str, &str); 22] = [
     ),
     (
         "sys/kernel/mm/transparent_hugepage/khugepaged/max_ptes_none",
-        "up to so many of 512 untouched pages are filled with zeros to gather a huge page",
+        "untouched pages, of 512, that may be filled with zeros to form a huge page",
     ),
     (
         "sys/kernel/mm/transparent_hugepage/khugepaged/pages_to_scan",
-        "pages khugepaged looks at in one go",
+        "pages khugepaged scans per pass",
     ),
     (
         "sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs",
-        "milliseconds khugepaged sleeps between goes",
+        "milliseconds khugepaged sleeps between passes",
     ),
     ("proc/sys/vm/nr_hugepages", "hugetlb pages of the default size kept in the pool"),
     (
@@ -87,12 +87,12 @@ const MEANINGS: [(&str, &str); 22] = [
     ),
     (
         "proc/sys/vm/lowmem_reserve_ratio",
-        "how much of the lower zones is kept from others' requests",
+        "share of the lower zones reserved from requests that could use a higher zone",
     ),
     ("proc/sys/vm/swappiness", "0 to 200: anonymous memory against page cache when reclaiming"),
     (
         "proc/sys/vm/overcommit_memory",
-        "0: obvious excess is refused; 1: nothing is; 2: strict accounting",
+        "0: refuse obvious excess; 1: refuse nothing; 2: strict accounting",
     ),
 ];
 

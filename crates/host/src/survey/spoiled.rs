@@ -1,4 +1,4 @@
-//! How few frames spoil how much: pageblocks with unmovable frames, and whose these are.
+//! How few frames pollute how much: pageblocks with unmovable frames, and whose these are.
 
 use prairie_frames::contiguity::Unknown;
 use prairie_frames::{BlockCounts, Mobility};
@@ -9,7 +9,7 @@ use super::tally::ZoneTally;
 use crate::FrameClass;
 
 /// Pageblocks that can never become a huge page, because at least one frame in each cannot be
-/// moved. Only blocks all of whose frames exist are looked at; blocks cut by a zone's border or a
+/// moved. Only blocks all of whose frames exist are checked; blocks cut by a zone's border or a
 /// hole are counted apart.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Spoiled {
@@ -23,8 +23,8 @@ pub struct Spoiled {
     pub spoiled_share: f64,
     /// Unmovable frames in them.
     pub unmovable_frames: u64,
-    /// The median number of unmovable frames in a spoiled block (of an even number of blocks the
-    /// lower middle); 0 if none is spoiled.
+    /// The median number of unmovable frames in a polluted pageblock (of an even number of blocks the
+    /// lower middle); 0 if none is polluted.
     pub median_unmovable_frames: u16,
     /// Spoiled blocks by their number of unmovable frames: 1, 2–3, 4–7, …, 256–511, 512.
     pub histogram: Vec<SpoiledBucket>,
@@ -41,7 +41,7 @@ pub struct SpoiledBucket {
     pub blocks: u64,
     /// Unmovable frames in these blocks.
     pub unmovable_frames: u64,
-    /// Share of all spoiled blocks that have at most this many, 0 to 1.
+    /// Share of all polluted pageblocks that have at most this many, 0 to 1.
     pub cumulative_share: f64,
 }
 
@@ -58,19 +58,19 @@ pub struct UnmovableSource {
     pub share_of_unmovable: f64,
     /// Pageblocks (whole ones) with at least one such frame.
     pub blocks: u64,
-    /// Those of them that nothing else spoils: they would be whole if this source were elsewhere.
+    /// Those of them that nothing else pollutes: they would be whole if this source were elsewhere.
     pub blocks_alone: u64,
 }
 
 impl Spoiled {
-    /// Counts spoiled blocks, unknown frames taken one way or the other.
+    /// Counts polluted pageblocks, unknown frames taken one way or the other.
     pub(super) fn of(zones: &[&ZoneTally], unknown: Unknown) -> Spoiled {
         let spoiling = |block: &BlockCounts| match unknown {
             Unknown::AsMovable => block.unmovable,
             Unknown::AsUnmovable => block.unmovable + block.unknown,
         };
         let blocks = || zones.iter().flat_map(|zone| &zone.blocks);
-        // by_frames[n]: whole blocks with n frames that spoil.
+        // by_frames[n]: whole blocks with n frames that pollute.
         let mut by_frames = [0u64; BlockCounts::FRAMES as usize + 1];
         for block in blocks().filter(|block| block.is_whole()) {
             by_frames[usize::from(spoiling(block))] += 1;
@@ -89,7 +89,7 @@ impl Spoiled {
     }
 }
 
-/// The lower median of the spoiled blocks' unmovable frames.
+/// The lower median of the polluted pageblocks' unmovable frames.
 fn median(by_frames: &[u64], spoiled: u64) -> u16 {
     let mut seen = 0;
     let reaches_half = |&(_, &blocks): &(usize, &u64)| {

@@ -129,7 +129,7 @@ fn drawn(variant: Variant, found: &Counterexample) -> String {
     chart(variant.words(), &found.steps, &ending, found.repeats_from)
 }
 
-/// A mistake that costs a write, as the checker finds it.
+/// An injected bug that costs a write, as the checker finds it.
 fn lost_victim() -> String {
     let variant = Variant::WriteBackUnderOwnName;
     let shape = Shape { cores: 1, devices: 0, lines: 1 };
@@ -141,7 +141,7 @@ fn lost_victim() -> String {
     }
 }
 
-/// A mistake of liveness: a writer that never stops keeps the copy from ending.
+/// An injected bug of liveness: a writer that never stops keeps the copy from ending.
 fn starved() -> String {
     let variant = Variant::CopyAgain;
     let shape = Shape { cores: 1, devices: 0, lines: 1 };

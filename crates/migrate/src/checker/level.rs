@@ -14,7 +14,7 @@ use super::model::Model;
 use super::origins::Origins;
 
 /// States that are handed to a thread at a time, and between two looks at the caller. A power of
-/// two of them; they are freed when they have been looked at.
+/// two of them; they are freed when they have been checked.
 const BLOCK: usize = 1 << 10;
 
 /// States in the order of their discovery, of which the first is the `first`th of all.
@@ -61,7 +61,7 @@ pub(super) struct Level<'a, M: Model> {
     /// Threads that wait for the others to let go of the set, to make it grow.
     growing: AtomicUsize,
     stopped: AtomicBool,
-    /// States found, steps taken and states looked at, by all threads in this level.
+    /// States found, steps taken and states checked, by all threads in this level.
     pub(super) found: AtomicU64,
     pub(super) transitions: AtomicU64,
     pub(super) looked_at: AtomicU64,

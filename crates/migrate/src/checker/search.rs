@@ -44,7 +44,7 @@ pub struct Progress {
     pub transitions: u64,
     /// Steps from a start to the present level.
     pub depth: u32,
-    /// States of the present level that are still to be looked at, and of the next.
+    /// States of the present level that are still to be checked, and of the next.
     pub waiting: u64,
 }
 

@@ -43,7 +43,7 @@ use crate::checker::model::Model;
 
 use super::action::{Action, Agent, Verb};
 
-/// A layer of the protocol whose agents can be looked at one by one.
+/// A layer of the protocol whose agents can be checked one by one.
 pub trait Layer: Model<Action = Action> {
     /// Gives every step of one core or device, and of what it has sent, to `emit`.
     fn steps_of(
@@ -57,7 +57,7 @@ pub trait Layer: Model<Action = Action> {
     /// invalidation could wait for the request.
     fn is_unseen(&self, state: &Self::State, agent: Agent, sent: &Action) -> bool;
 
-    /// Takes the steps, if there are any, that may as well be taken at once, and tells of each.
+    /// Takes the steps, if there are any, that may as well be taken at once, and reports each.
     fn settle(&self, _state: &mut Self::State, _tell: &mut impl FnMut(Action)) {}
 }
 

@@ -1,4 +1,4 @@
-//! What is modelled: which agents can do what, and which mistake, if any, is built in.
+//! What is modeled: which agents can do what, and which injected bug, if any, is built in.
 
 use super::property::Property;
 use super::table::Caching;
@@ -13,7 +13,7 @@ pub const MAX_MIGRATIONS: usize = 4;
 pub struct Design {
     /// Which of the two protocols.
     pub caching: Caching,
-    /// The mistake, for a broken protocol.
+    /// The injected bug, for a broken protocol.
     pub variant: Option<Variant>,
     /// Pages, from 1 to as many as the machine has room for. One page migrates again and again,
     /// into the frame that it left before. Several migrate in turn: the first stops its traffic
@@ -35,7 +35,7 @@ pub struct Design {
     pub split_walks: bool,
     /// Whether devices have TLBs of their own (ATS).
     pub ats: bool,
-    /// Whether the last-level cache is modelled apart from memory.
+    /// Whether the last-level cache is modeled apart from memory.
     pub llc: bool,
     /// Whether the last-level cache may call a line back from a core at any time, as a snoop
     /// filter does that has no room for it.
@@ -54,7 +54,7 @@ pub struct Design {
     pub symmetry: bool,
     /// Whether requests are put off until they can be told from later ones ([`super::coarse`]).
     pub coarse: bool,
-    /// The one property of states that is looked at, or all.
+    /// The one property of states that is checked, or all.
     pub only: Option<Property>,
     /// Whether a finished page keeps its copies, translations and requests.
     pub keep_finished: bool,
@@ -147,7 +147,7 @@ impl Design {
         !self.prefetch && !self.keep_finished
     }
 
-    /// Whether this mistake is built in.
+    /// Whether this injected bug is built in.
     #[inline]
     #[must_use]
     pub fn breaks(&self, variant: Variant) -> bool {

@@ -10,7 +10,7 @@ use super::variant::Variant;
 impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: usize>
     State<C, D, L, P, F>
 {
-    /// Redirection, by the metadata table or by a mistake. Outside a migration a line has one
+    /// Redirection, by the metadata table or by an injected bug. Outside a migration a line has one
     /// name, which is its home.
     pub(super) fn route(&self, design: &Design, frame: u8, line: u8) -> Route<u8> {
         let alone = Route { home: frame, opposite: NONE, fill: true };
@@ -424,7 +424,7 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
         }
     }
 
-    /// A mistake: data is taken from a core in the middle of a locked instruction, which keeps
+    /// An injected bug: data is taken from a core in the middle of a locked instruction, which keeps
     /// its copy.
     fn recall_unlocked(&mut self, design: &Design, frame: u8, line: u8, home: u8) {
         let at = (usize::from(frame), usize::from(line));

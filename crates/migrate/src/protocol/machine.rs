@@ -21,7 +21,7 @@ pub struct Machine<
     const P: usize = PAGES,
     const F: usize = FRAMES,
 > {
-    /// What is modelled.
+    /// What is modeled.
     pub design: Design,
 }
 

@@ -38,14 +38,14 @@ use state::State;
 /// A machine of `C` cores and `D` devices, whose pages have `L` lines, message by message.
 #[derive(Clone, Copy, Debug)]
 pub struct Messages<const C: usize, const D: usize, const L: usize> {
-    /// What is modelled.
+    /// What is modeled.
     pub design: Design,
-    /// Whether each step is held against the transaction layer.
+    /// Whether each step is compared with the transaction layer.
     pub refines: bool,
 }
 
 impl<const C: usize, const D: usize, const L: usize> Messages<C, D, L> {
-    /// The model of a design, each step of it held against the transaction layer.
+    /// The model of a design, each step of it compared with the transaction layer.
     #[must_use]
     pub fn new(design: Design) -> Self {
         Messages { design: Design { messages: true, ..design }, refines: true }
@@ -57,7 +57,7 @@ type Emit<'a, const C: usize, const D: usize, const L: usize> =
     &'a mut dyn FnMut(Action, State<C, D, L>);
 
 impl<const C: usize, const D: usize, const L: usize> Messages<C, D, L> {
-    /// Takes steps from a state, each held against the transaction layer if that is asked for.
+    /// Takes steps from a state, each compared with the transaction layer if that is asked for.
     fn held(
         &self,
         state: &State<C, D, L>,

@@ -54,8 +54,8 @@ impl fmt::Display for Property {
                 "after completion nothing of the page can be reached by the source's name"
             }
             Property::NobodyWaits => {
-                "every request that waits can complete by steps of caches, network and memory \
-                 alone"
+                "deadlock freedom: steps of caches, network, and memory alone complete every \
+                 waiting request"
             }
             Property::MigrationsEnd => {
                 "every migration ends if invalidations do, also under a writer that never stops"
@@ -100,7 +100,7 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
     }
 
     /// For each line of a frame, whether some core has a copy: not 0. All cores and lines are
-    /// looked at, for they are many and side by side.
+    /// checked, for they are many and side by side.
     fn cached(&self, frame: u8) -> [u8; L] {
         let mut cached = [0; L];
         for core in &self.cores {

@@ -195,7 +195,7 @@ pub struct Core<const L: usize, const P: usize = PAGES, const F: usize = FRAMES>
 }
 
 impl<const L: usize, const P: usize, const F: usize> Core<L, P, F> {
-    /// Whether it is in the middle of a locked instruction. All copies are looked at, side by side:
+    /// Whether it is in the middle of a locked instruction. All copies are checked, side by side:
     /// it is rare.
     #[must_use]
     pub fn holds_locked(&self) -> bool {
@@ -345,7 +345,7 @@ pub struct State<
     pub cores: [Core<L, P, F>; C],
     /// The devices.
     pub devices: [Device<P>; D],
-    /// Memory; and the last-level cache, where that is not modelled apart from it.
+    /// Memory; and the last-level cache, where that is not modeled apart from it.
     pub memory: [[Cell; L]; F],
     /// The last-level cache: shared is clean, modified is dirty.
     pub llc: [[Cell; L]; F],

@@ -213,7 +213,7 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
         emit(act(Verb::ClearAborted, page, target), next);
     }
 
-    /// A mistake: a second migration of the page, before the first is cleared.
+    /// An injected bug: a second migration of the page, before the first is cleared.
     fn chain(&self, design: &Design, page: usize, emit: &mut impl FnMut(Action, Self)) {
         let own = self.pages[page];
         if !design.breaks(Variant::ChainAccepted) || own.table != own.target {

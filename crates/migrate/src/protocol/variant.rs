@@ -1,4 +1,4 @@
-//! Broken protocols, each with one mistake. A checker is worth what it can find.
+//! Broken protocols, each with one injected bug. A checker is worth what it can find.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! variants {
     ($($(#[doc = $words:literal])+ $name:ident = $kebab:literal,)+) => {
-        /// One mistake.
+        /// One injected bug.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[serde(rename_all = "kebab-case")]
         pub enum Variant {
@@ -23,13 +23,13 @@ macro_rules! variants {
                 match self { $(Variant::$name => $kebab,)+ }
             }
 
-            /// The mistake of that name.
+            /// The injected bug of that name.
             #[must_use]
             pub fn named(name: &str) -> Option<Variant> {
                 Variant::ALL.iter().copied().find(|variant| variant.name() == name)
             }
 
-            /// The mistake, in a sentence.
+            /// The injected bug, in a sentence.
             #[must_use]
             pub fn words(self) -> &'static str {
                 match self { $(Variant::$name => concat!($($words),+).trim_ascii(),)+ }

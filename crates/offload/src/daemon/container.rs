@@ -45,13 +45,13 @@ pub struct Container {
     pub cgroup: Cgroup,
     /// Who decides.
     pub controller: Controller,
-    /// Tells of bursts, where the kernel does.
+    /// Reports of bursts, where the kernel does.
     pub trigger: Option<Trigger>,
     /// The daemon listens to it.
     pub(super) heard: bool,
-    /// It told of one since the last decision.
+    /// It reported one since the last decision.
     pub burst: bool,
-    /// When it is next looked at.
+    /// When it is next sampled.
     pub due: Duration,
     /// Jobs under way for it.
     pub jobs: u32,
@@ -79,7 +79,7 @@ pub struct Container {
 enum ReclaimMeans {
     /// `memory.reclaim`.
     Reclaim { file: Arc<Held>, current: Arc<Held>, swappiness: bool },
-    /// `memory.high`, lowered and put back at once.
+    /// `memory.high`, lowered and restored at once.
     Poke,
     /// Nothing may be written: a dry run.
     Nothing,
@@ -89,7 +89,7 @@ enum ReclaimMeans {
 pub struct Access<'a> {
     /// What the host can do.
     pub host: &'a Host,
-    /// What is on lease.
+    /// What is leased.
     pub leases: &'a Arc<Mutex<Leases>>,
     /// Nothing is written.
     pub dry_run: bool,
@@ -159,7 +159,7 @@ impl Container {
                 "memory.reclaim after accessed bits"
             }
             (ReclaimMeans::Reclaim { .. }, Means::None) => "memory.reclaim",
-            (ReclaimMeans::Poke, _) => "memory.high, put back at once",
+            (ReclaimMeans::Poke, _) => "memory.high, restored at once",
         }
     }
 
@@ -175,7 +175,7 @@ impl Container {
         }
     }
 
-    /// Looks at what is cheap to look at. Tells, too, whether that will do for this period.
+    /// Reads what is cheap to read, and returns whether that suffices for this period.
     ///
     /// # Errors
     /// [`CgroupError`].
@@ -192,14 +192,14 @@ impl Container {
         Ok((seen, is_settled && self.controller.can_rest(&self.counted, &seen)))
     }
 
-    /// Whether nothing was idle when it was last looked at, nothing can be idle by `now`, and nothing
+    /// Whether nothing was idle when it was last sampled, nothing can be idle by `now`, and nothing
     /// is to be done about age.
     pub fn is_settled(&self, now: Duration) -> bool {
         self.controller.settled_until(&self.seen).is_some_and(|until| now < until)
     }
 
-    /// In so many periods it is looked at again: in two as long as nothing can be taken and nothing is
-    /// to be done about age, else in as many as its controller says.
+    /// Periods until it is sampled again: two as long as nothing can be reclaimed and no age step is
+    /// due, otherwise as many as its controller says.
     pub fn periods_to_next_look(&self, now: Duration) -> u32 {
         let period = self.controller.profile().period;
         let settled = self.controller.settled_until(&self.seen);
@@ -210,7 +210,7 @@ impl Container {
         if watched { 1 } else { self.controller.periods_to_next_look() }
     }
 
-    /// Looks at the rest.
+    /// Samples the rest.
     ///
     /// # Errors
     /// [`CgroupError`].
@@ -238,7 +238,7 @@ impl Container {
         Ok(seen)
     }
 
-    /// What generations tell of its age.
+    /// Idle memory by generations.
     fn idle(&self, generations: Option<&Generations>) -> Idle {
         if self.controller.means() != Means::Generations {
             return Idle::Unknown;
@@ -317,7 +317,7 @@ impl Container {
         stat.inactive_file.min(stat.file.saturating_sub(stat.file_mapped))
     }
 
-    /// Sends its memory where the configuration wants it, on lease. Returns what there is to say.
+    /// Sends its memory where the configuration wants it, leased. Returns what there is to say.
     pub fn route(&mut self, host: &HostFigures, leases: &Mutex<Leases>) -> Option<String> {
         let stat = &self.seen.stat;
         let badly = stat.zswapped >= JUDGED_BYTES
@@ -350,7 +350,7 @@ impl Container {
         match leases.take(directory, file, value) {
             Ok(()) if newly => {
                 let ratio = stat.zswapped as f64 / stat.zswap.max(1) as f64;
-                Some(format!("{file} = {value}: its pages compress by {ratio:.2} only"))
+                Some(format!("{file} = {value}: its pages compress by only {ratio:.2}"))
             }
             Ok(()) => Some(format!("{file} = {value}")),
             Err(error) => Some(format!("{file} cannot be set to {value}: {error}")),

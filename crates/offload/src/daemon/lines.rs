@@ -30,18 +30,18 @@ impl Line for DecisionLine<'_> {
         write!(out, "{}: ", container.cgroup.path)?;
         match (&decision.reclaim, &decision.guard) {
             (Some(reclaim), _) => {
-                let verb = if *dry_run { "would take" } else { "take" };
+                let verb = if *dry_run { "would reclaim" } else { "reclaim" };
                 let what = if reclaim.file_only { " of page cache" } else { "" };
                 write!(out, "{verb} {:.2} MiB{what}", mib(reclaim.bytes))?;
             }
-            (None, Some(guard)) => write!(out, "nothing, {guard}")?,
-            (None, None) => write!(out, "nothing")?,
+            (None, Some(guard)) => write!(out, "no reclaim, {guard}")?,
+            (None, None) => write!(out, "no reclaim")?,
         }
         let (signal, value) = decision.governing;
         write!(
             out,
-            " [current {:.1} MiB, pressure {:.4} % by {}, threshold {:.2} %, allowed {:.2}, left {:.2}, \
-             back {:.2}, owed {:.2} MiB",
+            " [current {:.1} MiB, pressure {:.4} % by {}, threshold {:.2} %, allowed {:.2}, \
+             reclaimed {:.2}, refaulted {:.2}, over-reclaim {:.2} MiB",
             mib(seen.current_bytes),
             value * 100.0,
             signal,
@@ -55,7 +55,7 @@ impl Line for DecisionLine<'_> {
             write!(out, ", idle {:.1} MiB for {} s", mib(bytes), decision.min_age.as_secs())?;
         }
         if decision.cache_hides_anon {
-            write!(out, ", quiet page cache hides anonymous memory")?;
+            write!(out, ", idle page cache hides anonymous memory")?;
         }
         out.write_all(b"]")
     }

@@ -21,7 +21,7 @@ use crate::status::serve_metrics;
 /// Descriptors that a container holds open.
 const DESCRIPTORS_EACH: u64 = 9;
 
-/// The daemon's own CPU time is told no more often than this.
+/// The daemon's own CPU time is reported no more often than this.
 const ACCOUNT_EVERY: Duration = Duration::from_secs(1);
 
 /// Signals, as flags and as a stream that wakes the loop.
@@ -32,10 +32,10 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Catches SIGTERM, SIGINT (stop) and SIGHUP (read the configuration anew).
+    /// Catches SIGTERM, SIGINT (stop) and SIGHUP (read the configuration again).
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     pub fn catch() -> io::Result<Signals> {
         let (woken, waker) = UnixStream::pair()?;
         woken.set_nonblocking(true)?;
@@ -56,7 +56,7 @@ impl Signals {
 /// Runs until a signal ends it. `path` is the configuration, for SIGHUP.
 ///
 /// # Errors
-/// The system's: sockets taken, polling refused, a series that cannot be finished.
+/// I/O errors of the system: sockets taken, polling refused, a series that cannot be finished.
 pub fn run(mut daemon: Daemon, path: &Path, signals: &Signals, notify: &Notify) -> io::Result<()> {
     raise_descriptor_limit();
     let status = daemon.status();
@@ -99,7 +99,7 @@ pub fn run(mut daemon: Daemon, path: &Path, signals: &Signals, notify: &Notify) 
         wait_for(&mut daemon, &mut waiting, signals, wait)?;
     }
     notify.tell("STOPPING=1");
-    daemon.log().note("stop", format_args!("putting back what is on lease"));
+    daemon.log().note("stop", format_args!("restoring leased limits"));
     let _ = std::fs::remove_file(&socket);
     daemon.stop()
 }
@@ -111,9 +111,7 @@ fn reload(daemon: &mut Daemon, path: &Path) {
             daemon.log().note("reload", format_args!("{}", path.display()));
         }
         Err(error) => {
-            daemon
-                .log()
-                .note("warning", format_args!("the configuration stays as it was: {error}"));
+            daemon.log().note("warning", format_args!("configuration not changed: {error}"));
         }
     }
 }

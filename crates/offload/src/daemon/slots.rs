@@ -4,10 +4,10 @@
 //! back, until it is written. So memory that turns from cold to hot costs half as much again as
 //! it ever did. Those kernels free a slot at swap-in once swap is half full
 //! (`mem_cgroup_swap_full`): a limit on swap a little above what is used makes it so. It leaves
-//! room for emergencies, is on lease, and stands only while something comes back.
+//! room for emergencies, is leased, and stands only while something comes back.
 //!
 //! What came back *before* the limit keeps its copy for good, so the limit has to be quick. The
-//! daemon waits for the [alarm] of major faults while anything is offloaded, and looks at the
+//! daemon waits for the [alarm] of major faults while anything is offloaded, and samples the
 //! containers when it rings. Where there is none, it watches one figure of the host, four times a
 //! second: pages in RAM that have a slot.
 //!
@@ -38,7 +38,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(2);
 /// Less offloaded than this is not worth a watch.
 const WATCHED_BYTES: u64 = 1 << 20;
 
-/// Growth of the host's figure from which on the containers are looked at. The kernel keeps such
+/// Growth of the host's figure from which on the containers are sampled. The kernel keeps such
 /// figures by CPU and adds up what is more than some hundred pages.
 const GROWTH_BYTES: u64 = 64 * 4096;
 
@@ -60,7 +60,7 @@ const FILE: &str = "memory.swap.max";
 /// What is known between two periods.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watch {
-    /// Nothing is looked at before.
+    /// Nothing is sampled before.
     next: Duration,
     /// The pause after the last alarm for nothing.
     pause: Duration,
@@ -108,7 +108,7 @@ impl Daemon {
         }
     }
 
-    /// Looks at the containers where something may come back. Returns when to look again, if not at
+    /// Samples the containers where something may come back. Returns when to look again, if not at
     /// an alarm.
     pub(super) fn watch_slots(&mut self, now: Duration) -> Option<Duration> {
         let offloaded = |container: &Container| container.seen.swap_bytes >= WATCHED_BYTES;
@@ -154,14 +154,14 @@ impl Daemon {
         let bytes = self.host_memory.swap_cached_bytes(&mut self.buffer).ok()?;
         let before = self.watch.swap_cached_bytes.unwrap_or(bytes);
         let grows = bytes > before.saturating_add(GROWTH_BYTES);
-        // What shrinks is followed at once; what grows too slowly to be looked at adds up.
+        // What shrinks is followed at once; what grows too slowly to be sampled adds up.
         self.watch.swap_cached_bytes = Some(if grows { bytes } else { before.min(bytes) });
         Some(grows)
     }
 }
 
 impl Container {
-    /// Looks at the container between two periods. Returns what there is to say.
+    /// Samples the container between two periods. Returns what there is to say.
     fn glance(
         &mut self,
         grows: bool,
@@ -185,7 +185,7 @@ impl Container {
             let is_due = returned >= COMING_BACK_PAGES && kept_bytes(&now.stat) > KEPT_BYTES;
             if is_due { self.cgroup.swap_bytes(buffer) } else { Ok(None) }
         };
-        // What cannot be read now is told at the next period.
+        // What cannot be read now is reported at the next period.
         let used = glance().ok().flatten()?;
         self.limit_swap(used, &mut lock(leases))
     }
@@ -203,7 +203,7 @@ impl Container {
         }
         let _ = lock(leases).restore(&self.cgroup.directory, FILE);
         self.cgroup.refresh();
-        Some(format!("{FILE} is as it was"))
+        Some(format!("{FILE} restored"))
     }
 
     fn limit_swap(&mut self, used: u64, leases: &mut Leases) -> Option<String> {
@@ -219,7 +219,7 @@ impl Container {
             Ok(()) => {
                 self.gives_up_slots = true;
                 let newly = held.is_none();
-                newly.then(|| format!("{FILE} = {limit} until nothing comes back any more"))
+                newly.then(|| format!("{FILE} = {limit} until no pages refault"))
             }
             Err(error) => Some(format!("{FILE} cannot be set to {limit}: {error}")),
         }

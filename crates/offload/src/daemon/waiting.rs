@@ -46,7 +46,7 @@ impl Waiting {
     /// Wakes when any of `files` becomes readable.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     pub fn new(files: &[BorrowedFd<'_>]) -> io::Result<Waiting> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         for file in files {
@@ -58,7 +58,7 @@ impl Waiting {
     /// Wakes when the trigger fires. It is forgotten when its file is closed.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     pub fn hear(&self, id: u64, trigger: &Trigger) -> io::Result<()> {
         let data = epoll::EventData::new_u64(id);
         Ok(epoll::add(&self.epoll, trigger, data, epoll::EventFlags::PRI)?)
@@ -68,7 +68,7 @@ impl Waiting {
     /// thousand, nobody wants to hear of each.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     pub fn hear_once(&self, alarm: &FaultAlarm) -> io::Result<()> {
         let data = epoll::EventData::new_u64(ALARM);
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
@@ -78,10 +78,10 @@ impl Waiting {
         }
     }
 
-    /// Sleeps no longer than `most`; tells what was heard.
+    /// Sleeps no longer than `most`; reports what was heard.
     ///
     /// # Errors
-    /// The system's; a signal is none.
+    /// I/O errors of the system; a signal is none.
     pub fn sleep(&mut self, most: Duration) -> io::Result<impl Iterator<Item = Wakeup>> {
         // In whole milliseconds, which is all that kernels before 5.11 take.
         let ms = i64::try_from(most.as_millis()).unwrap_or(i64::MAX).clamp(1, 60_000);
@@ -107,8 +107,8 @@ impl Waiting {
 }
 
 impl Daemon {
-    /// The trigger of the container with that number fired: it is looked at once its period is
-    /// over, however calm it was.
+    /// The trigger of the container with that number fired: it is sampled once its period is
+    /// over, however idle it was.
     pub fn burst(&mut self, id: u64) {
         let Some(container) = self.containers.iter_mut().find(|container| container.id == id)
         else {
@@ -120,7 +120,7 @@ impl Daemon {
             let path = &container.cgroup.path;
             self.setting
                 .log
-                .note("burst", format_args!("{path}: a burst of pressure; nothing is taken"));
+                .note("burst", format_args!("{path}: burst of pressure, reclaim blocked"));
         }
     }
 

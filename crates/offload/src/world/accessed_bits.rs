@@ -1,6 +1,6 @@
 //! Ages by the accessed bits of page tables: `clear_refs` and `smaps_rollup` of each process.
 //!
-//! Clearing, waiting and summing up tells, to the page, how much mapped memory stayed untouched.
+//! Clearing, waiting and summing up reports, to the page, how much mapped memory stayed untouched.
 //! It costs the kernel a walk of the page tables, some milliseconds for each 100 MiB, twice per
 //! round. Page cache that no process has mapped is not seen and counts as idle: the kernel's own
 //! lists and refaults take care of that.

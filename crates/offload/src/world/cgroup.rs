@@ -35,7 +35,7 @@ struct SwapLimit {
     current: Held,
 }
 
-/// Why a cgroup could not be looked at.
+/// Why a cgroup could not be sampled.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
     /// It is no more.
@@ -46,7 +46,7 @@ pub enum CgroupError {
     Io {
         /// Which.
         file: &'static str,
-        /// The system's reason.
+        /// The reason that the system gives.
         source: io::Error,
     },
     /// A file is not what the kernel writes.
@@ -100,7 +100,7 @@ impl Cgroup {
         Ok(cgroup)
     }
 
-    /// Reads limits anew, its own and those above it; they change rarely. What cannot be read is
+    /// Reads limits again, its own and those above it; they change rarely. What cannot be read is
     /// taken for no limit on what may be protected, and for no swap at all.
     pub fn refresh(&mut self) {
         let read = |file: &str| {
@@ -153,7 +153,7 @@ impl Cgroup {
         })
     }
 
-    /// Reads the rest of what a controller is told: `memory.stat`, which costs the kernel more than
+    /// Reads the rest of what a controller is reported: `memory.stat`, which costs the kernel more than
     /// all else together, and room in swap. `room` is the host's; the cgroup's own limits are
     /// applied.
     ///

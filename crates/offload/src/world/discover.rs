@@ -91,7 +91,7 @@ pub struct MatchedCgroup {
     pub covered: bool,
 }
 
-/// What a walk has seen, so that a look can tell whether another would see the same.
+/// What a walk has seen, so that a look can determine whether another would see the same.
 #[derive(Debug, Default)]
 pub struct Walked {
     directories: Vec<PathBuf>,

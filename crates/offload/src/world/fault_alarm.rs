@@ -2,8 +2,8 @@
 //!
 //! A page that is read back from swap is a major fault, which the kernel counts as a software event
 //! of perf, on every CPU. An event that fires with every few of them costs nothing while nothing
-//! comes back, and tells at once when something does. Looking at counters several times a second
-//! costs all the time, and tells later.
+//! comes back, and reports at once when something does. Looking at counters several times a second
+//! costs all the time, and reports later.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -31,7 +31,7 @@ impl FaultAlarm {
     /// Listens on every CPU that is online now. `sys` is where sysfs is.
     ///
     /// # Errors
-    /// The system's: no permission (it takes CAP_PERFMON), no perf in the kernel.
+    /// I/O errors of the system: no permission (it takes CAP_PERFMON), no perf in the kernel.
     pub fn open(sys: &Path) -> io::Result<FaultAlarm> {
         let online = std::fs::read_to_string(sys.join("devices/system/cpu/online"))?;
         let cpus = cpus(&online).ok_or_else(|| io::Error::other("no list of CPUs"))?;

@@ -29,7 +29,7 @@ impl Held {
     /// Opens for reading.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     pub fn open(path: &Path) -> io::Result<Held> {
         File::open(path).map(Held)
     }
@@ -37,7 +37,7 @@ impl Held {
     /// Opens for writing; the file must exist, and is not cut.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     pub fn open_for_writing(path: &Path) -> io::Result<Held> {
         OpenOptions::new().write(true).open(path).map(Held)
     }

@@ -23,7 +23,7 @@ impl Generations {
     /// Opens the file below debugfs.
     ///
     /// # Errors
-    /// The system's: not there, no permission, kernel lockdown.
+    /// I/O errors of the system: not there, no permission, kernel lockdown.
     pub fn open(debugfs: &Path) -> io::Result<Generations> {
         let path = debugfs.join("lru_gen");
         let (file, command) = (Held::open(&path)?, Arc::new(Held::open_for_writing(&path)?));

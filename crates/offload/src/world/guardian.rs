@@ -1,8 +1,8 @@
-//! The guardian: puts back what the daemon borrowed, whatever happens to the daemon.
+//! The guardian: restores what the daemon borrowed, whatever happens to the daemon.
 //!
 //! A daemon that is killed cannot clean up after itself, so another process does. Before a limit
 //! is changed, a line that says how to undo it goes into a pipe; what is in a pipe outlives its
-//! writer. When the daemon ends, by whatever death, the pipe ends, and the guardian puts back all
+//! writer. When the daemon ends, by whatever death, the pipe ends, and the guardian restores all
 //! that was not given back. The same lines are kept in a file, which serves where both were
 //! killed: at the next start, or by `prairie offload restore`, which systemd runs after a stop.
 //!
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! A hold names itself, the inode of the cgroup's directory, what was written, what was there
-//! before, and the file. Something is put back only if the cgroup is still the same and the file
+//! before, and the file. Something is restored only if the cgroup is still the same and the file
 //! still says what the daemon had written: what somebody else has set since is theirs.
 
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ impl Hold {
         })
     }
 
-    /// Puts the value back, if it is still ours to put back.
+    /// Puts the value back, if it is still ours to restore.
     pub fn restore(&self) -> io::Result<bool> {
         let directory = self.path.parent().unwrap_or(Path::new("/"));
         match fs::metadata(directory) {
@@ -90,11 +90,11 @@ impl Hold {
 pub const LIMITS: [&str; 4] =
     ["memory.high", "memory.swap.max", "memory.zswap.max", "memory.zswap.writeback"];
 
-/// Reads lines until they end, then puts back what is still held, last first. Lines that make no
+/// Reads lines until they end, then restores what is still held, last first. Lines that make no
 /// sense (the last one, cut short) are passed over.
 ///
 /// # Errors
-/// None for reading: what was understood so far is put back all the same.
+/// None for reading: what was understood so far is restored all the same.
 pub fn watch(lines: impl BufRead) -> Restored {
     let mut held: BTreeMap<u64, Hold> = BTreeMap::new();
     for line in lines.lines() {

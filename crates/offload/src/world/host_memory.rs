@@ -46,7 +46,7 @@ impl HostMemory {
     /// Opens the files below `proc`.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     pub fn open(proc: &Path) -> io::Result<HostMemory> {
         let held = |name: &str| {
             let path = proc.join(name);
@@ -96,7 +96,7 @@ impl HostMemory {
     }
 }
 
-/// The lines of `/proc/meminfo` with these names, in bytes; what follows the last is not looked at.
+/// The lines of `/proc/meminfo` with these names, in bytes; what follows the last is not sampled.
 fn sizes<const N: usize>(text: &str, names: [&str; N]) -> io::Result<[Option<u64>; N]> {
     let mut found = [None; N];
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! Leases: a limit of a cgroup that is changed for a while, and put back whatever happens.
+//! Leases: limits of a cgroup that are changed for a while and restored in any case.
 //!
 //! Everything else that the daemon does leaves nothing behind. Where a limit must be moved
 //! (`memory.high` on kernels without `memory.reclaim`, the choice of a back end), the guardian is
@@ -16,7 +16,7 @@ use prairie_host::cgroup::limit;
 use super::file::Held;
 use super::guardian::{Hold, LIMITS};
 
-/// All leases, and who is told of them.
+/// All leases, and their recorder.
 #[derive(Debug, Default)]
 pub struct Leases {
     held: Vec<Hold>,
@@ -30,7 +30,7 @@ impl Leases {
     /// the record at `record`.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     pub fn guarded(program: &Path, arguments: &[&str], record: &Path) -> io::Result<Leases> {
         let guardian = Command::new(program)
             .args(arguments)
@@ -45,10 +45,10 @@ impl Leases {
     }
 
     /// Writes `value` into `file` of the cgroup in `directory`, after it is sure that what is
-    /// there now will be put back. A second lease of the same file keeps the first's old value.
+    /// there now will be restored. A second lease of the same file keeps the first's old value.
     ///
     /// # Errors
-    /// The system's; nothing has been written then. Without a guardian nothing is ever written.
+    /// I/O errors of the system; nothing has been written then. Without a guardian nothing is ever written.
     pub fn take(&mut self, directory: &Path, file: &str, value: &str) -> io::Result<()> {
         let written = self.announce(directory, file, value)?.write(&format!("{value}\n"));
         if written.is_err() {
@@ -58,7 +58,7 @@ impl Leases {
         written
     }
 
-    /// The first half of [`Leases::take`]: sees to it that what is there now will be put back, and
+    /// The first half of [`Leases::take`]: sees to it that what is there now will be restored, and
     /// hands out the file that is to be written. For a write that may block, during which nobody
     /// should have to wait for these leases.
     ///
@@ -89,7 +89,7 @@ impl Leases {
     /// Puts back what `file` said before.
     ///
     /// # Errors
-    /// The system's; the guardian will try again.
+    /// I/O errors of the system; the guardian will try again.
     pub fn restore(&mut self, directory: &Path, file: &str) -> io::Result<()> {
         let path = directory.join(file);
         let Some(at) = self.held.iter().position(|hold| hold.path == path) else { return Ok(()) };
@@ -101,7 +101,7 @@ impl Leases {
         self.tell(&format!("free {}\n", hold.id))
     }
 
-    /// Whether the file is on lease, and with what value.
+    /// Whether the file is leased, and with what value.
     pub fn value(&self, directory: &Path, file: &str) -> Option<&str> {
         let path = directory.join(file);
         self.held.iter().find(|hold| hold.path == path).map(|hold| hold.ours.as_str())

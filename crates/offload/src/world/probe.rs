@@ -21,7 +21,7 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// This host's, as `/proc/self/mountinfo` tells them.
+    /// This host's, as `/proc/self/mountinfo` reports them.
     pub fn live() -> Paths {
         let mountinfo = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let find = |kind, usual: &str| {
@@ -65,7 +65,7 @@ impl Host {
         }
     }
 
-    /// By what age is told here. The accessed bits serve the classic lists alone: MGLRU looks at
+    /// By what age is reported here. The accessed bits serve the classic lists alone: MGLRU samples
     /// pages when its generations are walked, and clearing bits beforehand was seen to make it take
     /// *more*.
     pub fn means(&self) -> Means {

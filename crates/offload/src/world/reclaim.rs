@@ -162,7 +162,7 @@ fn evict(file: &Held, evictions: &[Eviction], in_time: &dyn Fn() -> bool) -> Out
             let part = rest.min(PART_BYTES / 4096);
             match file.write(eviction.command(part).as_str()) {
                 Ok(()) => asked += part,
-                // The generations moved on since they were read: the next period reads them anew.
+                // The generations moved on since they were read: the next period reads them again.
                 Err(error) if is(&error, Errno::INVAL) || is(&error, Errno::RANGE) => break,
                 Err(error) if is(&error, Errno::INTR) => break,
                 Err(error) => return Outcome::Failed(error),

@@ -1,4 +1,4 @@
-//! PSI triggers: the kernel tells of a burst of pressure within the second.
+//! PSI triggers: the kernel reports a burst of pressure within the second.
 //!
 //! The totals show a burst only at the end of a period. A trigger on `memory.pressure` wakes the
 //! daemon when stalls within one second reach its mark; it then stops, and never starts, anything.
@@ -23,7 +23,7 @@ impl Trigger {
     /// `share` of a second.
     ///
     /// # Errors
-    /// The system's: no permission, or a kernel without triggers.
+    /// I/O errors of the system: no permission, or a kernel without triggers.
     pub fn arm(directory: &Path, share: f64) -> io::Result<Trigger> {
         let mut refused = None;
         for window in WINDOWS {

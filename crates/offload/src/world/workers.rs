@@ -77,7 +77,7 @@ impl Workers {
     /// So many threads; with none, jobs are done by who hands them in, before `submit` returns.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     pub fn new(threads: usize) -> io::Result<Workers> {
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let state = State { overdue_at: vec![None; threads], ..State::default() };
@@ -112,7 +112,7 @@ impl Workers {
         if self.outstanding.get() == 0 {
             return;
         }
-        // Read under the lock under which it is written: it never outlives what it told of.
+        // Read under the lock under which it is written: it never outlives what it reported.
         let mut state = self.lock();
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.shared.event, &mut count);

@@ -64,7 +64,7 @@ impl Tree {
         fs::write(self.root.path().join("proc").join(name), text).unwrap();
     }
 
-    /// A calm container of anonymous memory.
+    /// An idle container of anonymous memory.
     pub fn cgroup(&self, name: &str, bytes: u64) {
         fs::create_dir_all(self.path(name)).unwrap();
         let write = |file: &str, text: &str| self.write(&format!("{name}/{file}"), text);

@@ -46,7 +46,7 @@ impl Check {
 pub fn variants() -> Table {
     let row = |variant: &Variant| vec![cell(variant.name()), cell(variant.words())];
     Table {
-        title: "Mistakes that can be built in".to_owned(),
+        title: "Bugs that can be injected".to_owned(),
         columns: vec![Column::text("name"), Column::text("what is wrong")],
         rows: Variant::ALL.iter().map(row).collect(),
         notes: Vec::new(),
@@ -82,7 +82,7 @@ fn table(checks: &[Check]) -> Table {
     Table {
         title: "Mistakes, and how each shows".to_owned(),
         columns: vec![
-            Column::text("mistake"),
+            Column::text("injected bug"),
             Column::number("breaks"),
             Column::number("steps"),
             Column::number("states"),
@@ -166,7 +166,7 @@ fn subject(check: &Check) -> String {
         subject += "\nrequests put off until they can be told from later ones";
     }
     if let Some(variant) = check.variant {
-        subject += &format!("\nwith a mistake: {}", variant.words());
+        subject += &format!("\nwith the injected bug: {}", variant.words());
     }
     subject
 }

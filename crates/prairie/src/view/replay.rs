@@ -263,7 +263,7 @@ fn map_classes() -> Vec<MapClass> {
         class("spoiled", "an unmovable frame in it, half of it or less", Some(UNMOVABLE[6]), '!'),
         class("unmovable", "more than half of it unmovable", Some(UNMOVABLE[0]), 'U'),
         class("unknown", "mostly of unknown use, and nothing unmovable", Some(UNKNOWN), '?'),
-        class("absent", "no memory, or not initialised yet", None, ' '),
+        class("absent", "no memory, or not initialized yet", None, ' '),
     ]
 }
 

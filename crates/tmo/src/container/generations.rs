@@ -1,13 +1,13 @@
 //! Multigenerational LRU: pages by when they were last seen used (`lru_gen`).
 //!
-//! Up to four generations of each kind. An ageing step looks at all pages: those used since the
+//! Up to four generations of each kind. An ageing step scans all pages: those used since the
 //! last one join the youngest generation, and a new one begins. Eviction takes from the oldest.
 
 use super::{Container, Place};
 use crate::lists::Lists;
 use prairie_sim::machine::lru::Kind;
 
-/// Generations that can be told apart (`MAX_NR_GENS`).
+/// Generations that can be distinguished (`MAX_NR_GENS`).
 const MOST: u64 = 4;
 
 /// Fewer than this, and pages have to age before any may go (`MIN_NR_GENS`).

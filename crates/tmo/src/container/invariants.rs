@@ -1,9 +1,9 @@
-//! A container's books, counted anew.
+//! A container's books, counted again.
 
 use super::{Container, Page, Place};
 
 impl Container {
-    /// Counts everything anew.
+    /// Counts everything again.
     pub(crate) fn validate(&self) -> Result<(), String> {
         let count = |wanted: &dyn Fn(&Page) -> bool| {
             self.pages.iter().filter(|page| wanted(page)).count() as u64

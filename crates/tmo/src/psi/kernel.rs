@@ -208,7 +208,7 @@ impl Shown {
         self.total_us[line as usize]
     }
 
-    /// `avg10=`, `avg60=`, `avg300=` in hundredths of a per cent, cut off as the file cuts them.
+    /// `avg10=`, `avg60=`, `avg300=` in hundredths of a percent, cut off as the file cuts them.
     pub fn hundredths(&self, line: Line) -> [u64; 3] {
         self.averages[line as usize].map(|a| a / ONE * 100 + a % ONE * 100 / ONE)
     }
@@ -270,7 +270,7 @@ mod tests {
     }
 
     /// A constant stall of 50 %: each average rises towards it, the fastest first, and `avg10`
-    /// cannot show what is less than one per cent of a period.
+    /// cannot show what is less than one percent of a period.
     #[test]
     fn averages_move_towards_the_pressure() {
         let mut group = memory(1);

@@ -50,7 +50,7 @@ pub enum Column {
 /// recordings of file-system work; `docs/src/concepts/trace-format.md` has the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Layout {
-    /// Differences of neighbours, bit-packed: for large numbers near one another. (Split by bytes,
+    /// Differences of neighbors, bit-packed: for large numbers near one another. (Split by bytes,
     /// frame numbers are a quarter smaller, but take some 5 ns longer to decode.)
     Deltas,
     /// Few distinct values: their numbers in a dictionary, in runs.

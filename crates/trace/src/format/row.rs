@@ -263,7 +263,7 @@ fn array<T>(values: &[T]) -> &[T; BATCH] {
 
 /// [`BATCH`] rows, column by column.
 ///
-/// Arrays, so that one comparison checks the bounds of all; and a value is only looked at for the
+/// Arrays, so that one comparison checks the bounds of all; and a value is only checked for the
 /// kinds of rows that have it. Putting events together is the largest single cost of decoding.
 pub struct View<'a> {
     time: &'a [i64; BATCH],

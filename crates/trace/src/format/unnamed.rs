@@ -23,7 +23,7 @@ impl Unnamed {
     /// Creates a file in `directory`, with the permissions of any new file.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     pub fn create_in(directory: &Path) -> io::Result<Unnamed> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match rustix::fs::open(directory, flags, Mode::from_raw_mode(0o666)) {
@@ -54,7 +54,7 @@ impl Unnamed {
     /// Gives the file its name; what had it before is replaced.
     ///
     /// # Errors
-    /// The system's; then nothing is left behind.
+    /// I/O errors of the system; then nothing is left behind.
     pub fn persist(self, path: &Path) -> io::Result<()> {
         match self {
             Unnamed::WithoutName(file) => name(&file, path),

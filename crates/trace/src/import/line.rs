@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A process may call itself anything, so the line is read from the CPU's bracket on. `page=` is
-//! never looked at: it is hashed, or computed from a base that the tool does not know.
+//! never checked: it is hashed, or computed from a base that the tool does not know.
 
 use prairie_frames::{MigrateType, Order, Pfn};
 
@@ -33,7 +33,7 @@ const PIN: i64 = 1024;
 /// Bytes of a page's descriptor (`struct page`) on 64-bit kernels as distributions build them.
 const PAGE_DESCRIPTOR: u64 = 64;
 
-/// The parts of a line that tells of the page allocator.
+/// The parts of a line that reports the page allocator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line<'a> {
     /// The name of the thread that ran.

@@ -61,7 +61,7 @@ impl LlfreeTrace {
         let bytes = file.metadata().map_err(Error::read(path))?.len();
         let pages = u32::try_from(bytes / PAGE as u64).unwrap_or(u32::MAX);
         if bytes == 0 || bytes % PAGE as u64 != 0 || pages == u32::MAX {
-            let what = format!("{bytes} bytes; a trace of LLFree's is made of pages of {PAGE}");
+            let what = format!("{bytes} bytes: expected an LLFree trace in pages of {PAGE} bytes");
             return Err(bad("its size", what));
         }
         let mut header = [0; 12];

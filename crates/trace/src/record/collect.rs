@@ -94,7 +94,7 @@ impl Collector {
     /// Switches the events on.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     pub fn enable(&mut self) -> std::io::Result<()> {
         self.rings.iter_mut().try_for_each(Ring::enable)
     }
@@ -102,7 +102,7 @@ impl Collector {
     /// Switches the events off.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     pub fn disable(&mut self) -> std::io::Result<()> {
         self.rings.iter_mut().try_for_each(Ring::disable)
     }
@@ -124,7 +124,7 @@ impl Collector {
     pub fn finish(&mut self, now_ns: u64) -> Result<Batch> {
         self.read()?;
         for ring in &mut self.rings {
-            // The ring tells of a loss when it has room again; after the last loss it never did.
+            // The ring reports a loss when it has room again; after the last loss it never did.
             let told = self.state.lost_by_cpu.get(&ring.cpu).copied().unwrap_or(0);
             let untold = ring.lost().unwrap_or(0).saturating_sub(told);
             if untold > 0 {

@@ -32,7 +32,7 @@ const CHAIN_FRAMES: u16 = 48;
 pub struct Ring {
     /// Its CPU.
     pub cpu: u16,
-    /// Holds the ring; its event itself only tells of processes' names and forks.
+    /// Holds the ring; its event itself only reports processes' names and forks.
     sampler: Sampler,
     /// A counter per wanted tracepoint: its perf number, and whether it records chains.
     counters: Vec<(u64, bool, Counter)>,
@@ -42,7 +42,7 @@ impl Ring {
     /// Opens the events on one CPU, switched off. `bytes` is a power of two of pages.
     ///
     /// # Errors
-    /// The system's: no permission, or no memory that may be locked.
+    /// I/O errors of the system: no permission, or no memory that may be locked.
     pub fn open(cpu: u16, bytes: usize, wanted: &[Wanted]) -> io::Result<Ring> {
         let mut builder = Builder::new(Software::DUMMY);
         prepare(&mut builder, cpu, bytes);
@@ -67,7 +67,7 @@ impl Ring {
     /// Starts writing.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     pub fn enable(&mut self) -> io::Result<()> {
         self.sampler.enable()?;
         self.counters.iter_mut().try_for_each(|(.., counter)| counter.enable())
@@ -76,7 +76,7 @@ impl Ring {
     /// Stops writing.
     ///
     /// # Errors
-    /// The system's.
+    /// I/O errors of the system.
     pub fn disable(&mut self) -> io::Result<()> {
         self.counters.iter_mut().try_for_each(|(.., counter)| counter.disable())?;
         self.sampler.disable()
@@ -110,7 +110,7 @@ fn prepare(builder: &mut Builder<'_>, cpu: u16, bytes: usize) {
         .sample(fields)
         .sample_id_all(true)
         .clockid(Clock::MONOTONIC)
-        // The ring is looked at in intervals. Waking the reader from within the page allocator
+        // The ring is checked in intervals. Waking the reader from within the page allocator
         // would cost the machine that is being measured.
         .wakeup_watermark(bytes);
 }

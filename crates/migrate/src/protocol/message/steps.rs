@@ -87,7 +87,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         }
     }
 
-    /// A mistake: victims wait while their line is in service, which waits for them.
+    /// An injected bug: victims wait while their line is in service, which waits for them.
     fn refuses(&self, design: &Design, frame: u8, line: u8) -> bool {
         design.breaks(Variant::VictimRefused)
             && self

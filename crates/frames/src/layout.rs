@@ -120,6 +120,7 @@ pub struct Layout {
 
 /// Zones that no machine has.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum LayoutError {
     /// There is no zone with a frame in it.
     Empty,

@@ -218,7 +218,9 @@ impl FrameClass {
                  vm.compact_unevictable_allowed is 1"
             }
             FrameClass::AnonymousThp => "migrated whole, or split and moved frame by frame",
-            FrameClass::Shmem => "migrated as page cache is; secretmem is not, but no flag shows it",
+            FrameClass::Shmem => {
+                "migrated as page cache is; secretmem is not, but no flag shows it"
+            }
             FrameClass::File => {
                 "migrated through its file system's migrate_folio, or written back and dropped"
             }

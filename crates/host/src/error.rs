@@ -21,6 +21,7 @@ pub struct ParseError {
 
 /// Why a host could not be read or a capture not be understood.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum Error {
     /// A text of `/proc` or `/sys` is malformed.
     #[error(transparent)]

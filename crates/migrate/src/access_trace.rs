@@ -178,10 +178,7 @@ pub(crate) mod tests {
         assert!(refused(b"").starts_with("not an access trace"));
         assert!(refused(b"PAR1 and something long enough").starts_with("is no trace"));
         assert_eq!(refused(&whole[..16]), "empty trace: expected at least one access");
-        assert_eq!(
-            refused(&whole[..16 + 8 + 5]),
-            "truncated in record 1: 5 of 8 bytes"
-        );
+        assert_eq!(refused(&whole[..16 + 8 + 5]), "truncated in record 1: 5 of 8 bytes");
         let beyond = file(&[Record { address: 1 << 47, store: false, instructions: 0 }]);
         assert_eq!(
             refused(&beyond),

@@ -445,18 +445,12 @@ mod tests {
 
     #[test]
     fn what_no_machine_has_is_refused_in_one_line() {
-        assert_eq!(
-            refused("l2.kibb = 1"),
-            "`l2.kibb`: unknown parameter; did you mean `l2.kib`?"
-        );
-        assert_eq!(
-            refused("core = 1"),
-            "`core`: unknown parameter; did you mean `cores`?"
-        );
+        assert_eq!(refused("l2.kibb = 1"), "`l2.kibb`: unknown parameter; did you mean `l2.kib`?");
+        assert_eq!(refused("core = 1"), "`core`: unknown parameter; did you mean `cores`?");
         assert!(refused("l2 = 1").starts_with("`l2`: expected a table, found 1"));
-        assert!(refused("l2.kib = \"big\"").starts_with("`l2.kib` must be a whole number"));
-        assert!(refused("l2.kib = -1").ends_with("not -1"));
-        assert!(refused("l2.kib = { value = 4, sauce = \"\" }").starts_with("`l2.kib` must be"));
+        assert!(refused("l2.kib = \"big\"").starts_with("`l2.kib`: expected a whole number"));
+        assert!(refused("l2.kib = -1").ends_with("found -1"));
+        assert!(refused("l2.kib = { value = 4, sauce = \"\" }").starts_with("`l2.kib`: expected"));
         assert!(!refused("l2.kib = = 1").contains('\n'));
     }
 

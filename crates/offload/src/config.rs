@@ -147,6 +147,7 @@ struct ConfigText {
 
 /// What is wrong with a configuration: one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// The file could not be read.
     #[error("cannot read {}: {reason}", path.display())]

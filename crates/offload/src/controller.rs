@@ -37,6 +37,7 @@ const MAX_MIN_AGE_FACTOR: u32 = 8;
 
 /// The decision on one period.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Decision {
     /// What to reclaim.
     pub reclaim: Option<Reclaim>,

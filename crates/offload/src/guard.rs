@@ -14,6 +14,7 @@ use crate::observation::Observation;
 /// Why nothing is reclaimed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(tag = "guard", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Guard {
     /// There is nothing yet to compare with: growth needs two observations.
     FirstLook,

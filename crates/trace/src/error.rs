@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// An error of reading, writing or recording a trace.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The file could not be opened or read.
     #[error("cannot read {}: {source}", path.display())]

@@ -21,7 +21,10 @@ pub struct HostSetting {
 /// Settings by path below `/`, in the order of reports, with what they mean whatever their value.
 const MEANINGS: [(&str, &str); 22] = [
     ("sys/kernel/mm/transparent_hugepage/enabled", "who gets huge pages for anonymous memory"),
-    ("sys/kernel/mm/transparent_hugepage/defrag", "which faults reclaim and compact for a huge page"),
+    (
+        "sys/kernel/mm/transparent_hugepage/defrag",
+        "which faults reclaim and compact for a huge page",
+    ),
     ("sys/kernel/mm/transparent_hugepage/shmem_enabled", "who gets huge pages for shared memory"),
     (
         "sys/kernel/mm/transparent_hugepage/use_zero_page",

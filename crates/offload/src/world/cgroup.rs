@@ -37,6 +37,7 @@ struct SwapLimit {
 
 /// Why a cgroup could not be sampled.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum CgroupError {
     /// It is no more.
     #[error("the cgroup is gone")]

@@ -15,7 +15,7 @@ pub struct Check {
     pub shape: Option<Shape>,
     /// Whether requests were put off.
     pub coarse: bool,
-    /// The mistake, if any.
+    /// The injected bug, if any.
     pub variant: Option<Variant>,
     /// The one property that was looked at; nothing for all.
     pub only: Option<u8>,
@@ -35,14 +35,14 @@ impl Check {
         }
     }
 
-    /// Whether it came out as it has to: a mistake found, or no fault in the protocol.
+    /// Whether it came out as it has to: an injected bug found, or no violation.
     pub fn is_right(&self) -> bool {
         let decided = !matches!(self.finding.result, Result::TooMany | Result::Stopped);
         decided && self.variant.is_some() == self.counterexample().is_some()
     }
 }
 
-/// Every mistake and what it is.
+/// Every bug that can be injected.
 pub fn variants() -> Table {
     let row = |variant: &Variant| vec![cell(variant.name()), cell(variant.words())];
     Table {

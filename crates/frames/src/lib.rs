@@ -1,9 +1,9 @@
-//! Physical page frames: what they are called, where they lie, who may have them next.
+//! Physical page frames: names, layout, and page allocators.
 //!
-//! The crate knows nothing of files, clocks or processes. The types at its root are the words
-//! that all of Prairie speaks ([`Pfn`], [`Order`], [`MigrateType`], [`ZoneKind`]); above them
-//! stand the measures of fragmentation ([`indices`], [`contiguity`]), the table that holds the
-//! state of every frame ([`table`]) and the placement policies ([`placement`]).
+//! The crate knows no files, clocks, or processes. The types at its root are Prairie's vocabulary
+//! ([`Pfn`], [`Order`], [`MigrateType`], [`ZoneKind`]). On them build the measures of fragmentation
+//! ([`indices`], [`contiguity`]), the table that holds the state of every frame ([`table`]), and the
+//! placement policies ([`placement`]).
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! A host's memory at one moment, as the kernel told it: texts unparsed, frames as runs.
+//! A host's memory at one moment, as the kernel reported it: texts unparsed, frames as runs.
 //!
 //! Texts are kept as they were read, so that a capture made by an old Prairie is understood by a
 //! newer one that parses more of it, and so that a report on a saved capture goes through exactly

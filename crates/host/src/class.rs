@@ -1,4 +1,4 @@
-//! What fills a frame, told from its flags, and whether software could move it.
+//! What a frame holds, by its flags, and whether software could move it.
 //!
 //! "Software could move it" means: a perfect compaction, that may wait for locks and I/O, drain
 //! per-CPU caches and use every migration path that the kernel has (`migrate_pages`,
@@ -108,14 +108,14 @@ impl FrameClass {
     /// The class of a frame by its own flags. Three things need the frames around it and are left
     /// to [`Classifier`](crate::Classifier): a compound page's tail belongs to its head, a
     /// hugetlb page's size is the number of its frames, and frames that were never initialized
-    /// are told from other frames without flags by their extent.
+    /// differ from other frames without flags by their extent.
     ///
     /// The first rule that fits decides:
     ///
     /// | flags | class | why in this place |
     /// | --- | --- | --- |
     /// | `NOPAGE` | absent | |
-    /// | `HWPOISON` | poisoned | withdrawn whatever it held |
+    /// | `HWPOISON` | poisoned | withdrawn, whatever it held |
     /// | `BUDDY` | free | stray `UPTODATE` may remain |
     /// | `OFFLINE` | offline | |
     /// | `SLAB` | slab | `ANON`, `KSM`, `MMAP` beside it are misread slab data |

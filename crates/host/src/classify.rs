@@ -51,7 +51,7 @@ pub const SECTION: Order = match Order::new(15) {
 /// runs went in, but for the cuts at sections.
 #[derive(Debug, Default)]
 pub struct Classifier {
-    /// What is not told yet: a hugetlb page that may grow, or frames without flags.
+    /// What is not decided yet: a hugetlb page that may grow, or frames without flags.
     pending: Option<ClassRun>,
     /// Class of the compound page that the last frame belongs to, and where it may go on.
     compound: Option<(Pfn, FrameClass)>,
@@ -115,7 +115,7 @@ impl Classifier {
 
     /// The class by the run's own flags, or by the head before it. A run of heads cannot be
     /// longer than one frame unless each is a compound page cut short by the clock, so the last
-    /// frame of the run stands for the head.
+    /// frame of the run is the head.
     fn class_of(&mut self, run: FrameRun) -> FrameClass {
         let own = FrameClass::of(run.flags);
         let end = Pfn(run.start.0 + run.frames);

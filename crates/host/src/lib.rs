@@ -1,9 +1,9 @@
-//! A Linux host as values: what its kernel says about its memory, read once and kept.
+//! A Linux host as values: what its kernel reports about its memory, read once and kept.
 //!
-//! [`reader`] takes a [`Capture`] of the raw material, [`texts`] parses it, [`class`] and
-//! [`classify`] say what the flags of frames mean, [`layout`] where they are, [`survey`] what it
-//! all comes to, and [`block_map`] what a picture of it shows. [`psi`] and [`cgroup`] parse what
-//! the offloader reads again and again.
+//! [`reader`] takes a [`Capture`] of the raw files, [`texts`] parses them, [`class`] and [`classify`]
+//! interpret the flags of frames, [`layout`] locates them, [`survey`] computes the figures, and
+//! [`block_map`] the cells of a memory map. [`psi`] and [`cgroup`] parse the files that the offload
+//! daemon reads every period.
 #![forbid(unsafe_code)]
 // Lists of frame ranges are meant where they have one entry.
 #![allow(clippy::single_range_in_vec_init)]

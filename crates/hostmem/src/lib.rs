@@ -1,9 +1,8 @@
-//! Memory of the host for large arrays that are read at random.
+//! Large arrays on the host that are read at random.
 //!
-//! The state of a simulated machine is megabytes to gigabytes, and most of its accesses miss the
-//! host's caches. Two things keep that bearable: huge pages, so that the host's TLB does not miss
-//! as well ([`Array`]), and prefetches, so that many of these misses wait together ([`prefetch`]).
-//! Neither changes any result.
+//! The state of a simulated machine takes megabytes to gigabytes, and most of its accesses miss the
+//! host's caches. Huge pages keep the host's TLB from missing as well ([`Array`]), and prefetches let
+//! many misses overlap ([`prefetch`]). Neither changes any result.
 #![no_std]
 
 extern crate alloc;
@@ -20,7 +19,7 @@ pub use array::{Array, Number};
 struct Readme;
 
 /// Has an element brought into the host's cache and does not wait for it. Where the host has no
-/// such instruction nothing happens, and nothing that could be told beyond the end.
+/// such instruction nothing happens; an index beyond the end has no effect.
 #[inline]
 pub fn prefetch<T>(elements: &[T], at: usize) {
     #[cfg(target_arch = "x86_64")]

@@ -39,7 +39,7 @@ pub enum Step {
     Measure,
 }
 
-/// Where a container stands.
+/// The state of a container's age measurement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ageing {
     means: Means,
@@ -63,12 +63,12 @@ enum State {
 /// what it takes beyond is no longer idle memory.
 const MARGIN: f64 = 0.9;
 
-/// A measurement holds for so many times the age it reports. What is used meanwhile carries its bit
+/// A measurement is valid for this multiple of the age it reports. What is used meanwhile carries its bit
 /// again, and the kernel passes it over; the sum alone grows stale.
 const HOLDS: u32 = 20;
 
 impl Ageing {
-    /// A container of which nothing is known.
+    /// A container without any measurement.
     pub fn new(means: Means, min_age: Duration) -> Ageing {
         Ageing { means, min_age, state: State::Unmarked, first: None }
     }
@@ -109,7 +109,7 @@ impl Ageing {
         Step::Mark
     }
 
-    /// Whether ages can be told at all: pages that look idle have been sampled for `min_age`.
+    /// Whether ages are known at all: pages that look idle have been sampled for `min_age`.
     /// Before, a generation's pages may carry accessed bits that nobody has collected yet.
     pub fn is_ripe(&self, now: Duration) -> bool {
         self.first.is_some_and(|first| now >= first + self.min_age)
@@ -120,7 +120,7 @@ impl Ageing {
         self.state = State::Known { at: now, bytes: (idle_bytes as f64 * MARGIN) as u64 };
     }
 
-    /// So many bytes left the container; they are no longer there to take.
+    /// Subtracts reclaimed bytes from the idle memory.
     pub fn taken(&mut self, taken_bytes: u64) {
         if let State::Known { bytes, .. } = &mut self.state {
             *bytes = bytes.saturating_sub(taken_bytes);

@@ -1,4 +1,4 @@
-//! The endurance of swap devices: so many bytes may be written to them in a day.
+//! The endurance of swap devices: a limit on the bytes written to them in a day.
 //!
 //! Flash wears out by being written. A device rated for a number of drive writes a day is kept
 //! well below it by a budget for swap, counted over the last 24 hours, by the hour.
@@ -19,7 +19,7 @@ pub struct WriteBudget {
 }
 
 impl WriteBudget {
-    /// A budget of which nothing is used.
+    /// A budget without any use.
     pub fn new(per_day_bytes: u64) -> WriteBudget {
         WriteBudget { per_day_bytes, written: [0; HOURS], hour: 0 }
     }

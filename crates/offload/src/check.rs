@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::world::discover::{CgroupPattern, discover};
 use crate::world::probe::{Host, is_writable};
 
-/// How it stands with one thing.
+/// The result of one check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -33,7 +33,7 @@ pub enum Verdict {
 pub struct Finding {
     /// What it is about.
     pub about: &'static str,
-    /// How it stands.
+    /// The result.
     pub verdict: Verdict,
     /// What was found.
     pub found: String,

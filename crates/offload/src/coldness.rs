@@ -77,7 +77,7 @@ impl Coldness {
     }
 }
 
-/// Pages in the generation that is so many before the youngest, on all nodes.
+/// Pages in the generation at this distance from the youngest, on all nodes.
 fn pages(nodes: &[Node], back: usize) -> u64 {
     let of = |node: &Node| {
         let generation = node.generations().iter().rev().nth(back)?;

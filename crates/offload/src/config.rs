@@ -38,7 +38,7 @@ pub struct Config {
 pub struct DaemonConfig {
     /// Where `status` asks.
     pub socket: PathBuf,
-    /// What is leased, for who cleans up if daemon and guardian are both killed.
+    /// What is leased, for the cleanup if daemon and guardian are both killed.
     pub leases: PathBuf,
     /// Where Prometheus asks; only a loopback address is taken.
     pub metrics: Option<SocketAddr>,

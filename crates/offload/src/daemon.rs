@@ -68,7 +68,7 @@ pub struct Daemon {
     containers: Vec<Container>,
     /// What the last look for cgroups has seen.
     walked: Walked,
-    /// Troubles that were told already, by path.
+    /// Problems that were reported already, by path.
     told: Vec<(String, String)>,
     workers: Workers,
     leases: Arc<Mutex<Leases>>,

@@ -7,7 +7,7 @@
 
 use serde::Serialize;
 
-/// Its parameters and where it stands.
+/// Its parameters and state.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SenpaiPy {
     /// The limit is never lower, in bytes.
@@ -54,7 +54,7 @@ impl SenpaiPy {
         law
     }
 
-    /// The limit that stands, in bytes.
+    /// The current limit, in bytes.
     pub fn limit_bytes(&self) -> u64 {
         self.state.limit_bytes
     }

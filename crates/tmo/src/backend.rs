@@ -72,12 +72,12 @@ impl Ssd {
         }
     }
 
-    /// The fastest of Figure 5: 470 µs at p99 (§2.5). It stands for the paper's SSD C.
+    /// The fastest of Figure 5: 470 µs at p99 (§2.5). It represents the paper's SSD C.
     pub fn fast() -> Ssd {
         Ssd::new("fast SSD", 470.0, 32, 200.0)
     }
 
-    /// The slowest of Figure 5: 9.3 ms at p99 (§2.5). It stands for the paper's SSD B.
+    /// The slowest of Figure 5: 9.3 ms at p99 (§2.5). It represents the paper's SSD B.
     pub fn slow() -> Ssd {
         Ssd::new("slow SSD", 9_300.0, 32, 200.0)
     }

@@ -49,7 +49,7 @@ pub fn run(name: &str, seed: u64) -> Option<Findings> {
     Some(Findings { name, ..run(seed) })
 }
 
-/// An application of so many bytes in a container.
+/// An application of the given size in a container.
 fn container(app: &App, backend: Backend, kernel: Kernel, seed: u64) -> Container {
     let mut random = Random::new(seed);
     let pages = (app.bytes / 4096 / u64::from(REAL_PAGES)) as usize;

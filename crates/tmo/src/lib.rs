@@ -1,10 +1,10 @@
-//! TMO's side of the laboratory: containers under the controllers of the crate `offload`.
+//! Simulated containers under the controllers of the crate `offload` (TMO).
 //!
 //! [`app`] says how cold an application's memory is, [`access`] when each page is touched.
 //! A [`container`] keeps its pages on lists, of which `reclaim` takes the kernel's choice
-//! ([`kernel`] says which kernel's) to a [`backend`]; what comes back is told by refault distance
-//! and counted as the kernel counts it. An [`agent`] is one of the controllers, and
-//! [`experiment`] puts it all together to the paper's figures.
+//! ([`kernel`] says which kernel's) to a [`backend`]; refaulted pages are classified by refault
+//! distance and counted as the kernel counts them. An [`agent`] is one of the controllers, and
+//! [`experiment`] reproduces the paper's figures.
 //!
 //! Pages are mapped, so use shows in accessed bits; reads of files by system call are not
 //! modeled. Nothing is random but by the seed.

@@ -13,7 +13,7 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// So many empty lists for so many pages.
+    /// Empty lists for a number of pages.
     pub fn new(lists: u8, pages: usize) -> Lists {
         Lists {
             links: vec![[NONE; 2]; pages],

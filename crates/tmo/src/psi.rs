@@ -13,7 +13,7 @@ pub enum Resource {
     Cpu,
     /// Memory: reclaiming, or waiting for a page that was taken away.
     Memory,
-    /// Block input and output, of whatever kind.
+    /// Block input and output of any kind.
     Io,
 }
 
@@ -31,9 +31,9 @@ pub enum Task {
 /// Lost time as a share, from 0 to 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pressure {
-    /// How much of what could have been computed was delayed: the latency added to somebody.
+    /// How much of what could have been computed was delayed: the latency added to some task.
     pub some: f64,
-    /// How much of it was lost altogether: nobody made progress.
+    /// How much of it was lost altogether: no task made progress.
     pub full: f64,
 }
 

@@ -95,7 +95,7 @@ fn copies_are_kept_before_6_9() {
     assert_eq!(ends(Kernel::LINUX_6_1), 1_500 * 4096);
 }
 
-/// zswap's returns of pages that were never active are a stall to nobody; from a device they show
+/// zswap's returns of pages that were never active are no stall; from a device they show
 /// as IO.
 #[test]
 fn pressure_is_blind_where_the_kernels_is() {

@@ -77,7 +77,7 @@ fn plain(name: &str) -> &str {
     name.strip_suffix("_noprof").unwrap_or(name)
 }
 
-/// Whether `text` is `pattern`, in which `*` stands for any characters and `?` for any one.
+/// Whether `text` is `pattern`, in which `*` matches any characters and `?` any one.
 /// Names are short; the worst case, quadratic, does not matter.
 fn matches(pattern: &str, text: &str) -> bool {
     let (pattern, text) = (pattern.as_bytes(), text.as_bytes());

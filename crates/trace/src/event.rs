@@ -170,7 +170,7 @@ impl StackId {
     pub const NONE: StackId = StackId(0);
 }
 
-/// A number that stands for a text in a [`Texts`] table.
+/// The number of a text in a [`Texts`] table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Text(u32);
 

@@ -1,9 +1,9 @@
 //! Page-allocator events: what happened to which frames of a machine's memory, and when.
 //!
-//! An [`Event`] is one line of the page allocator's history. Events come in streams
-//! ([`EventSource`]): from a file ([`Reader`]), from other tools' traces, from a generator; and go
-//! to a file ([`Writer`]). A file also holds what the frames were when the events began, so that a
-//! replay starts from what was there.
+//! An [`Event`] is one entry of the page allocator's history. Streams of events ([`EventSource`]) come
+//! from a file ([`Reader`]), from other tools' traces, or from a generator, and go to a file
+//! ([`Writer`]). A file also holds the state of all frames when the events began, so that a replay
+//! starts from the recorded state.
 #![deny(unsafe_code)]
 
 pub mod attribution;

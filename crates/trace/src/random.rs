@@ -1,4 +1,4 @@
-//! Random numbers of which a seed means the same stream for ever.
+//! Random numbers: a seed yields the same stream in every version.
 
 /// Steele, Lea and Flood's SplitMix64 ("Fast splittable pseudorandom number generators", 2014).
 ///

@@ -30,7 +30,7 @@ pub struct Sources {
     pub total: Usage,
     /// By source; the largest holder of frames at the end first.
     pub by_source: Vec<Usage>,
-    /// By the name of the process that ran. Interrupts run on behalf of nobody, and count to
+    /// By the name of the process that ran. Interrupts run on behalf of no process, and count to
     /// whoever they interrupted.
     pub by_process: Vec<Usage>,
     /// Chains of which the table knows no function, largest first: [`Sources::UNKNOWN`].
@@ -173,7 +173,7 @@ impl Ledger {
         self.last_ns = self.last_ns.max(time_ns);
     }
 
-    /// Gives up blocks that are handed out again although nobody saw them freed.
+    /// Drops blocks that are allocated again without a recorded free.
     fn forget(&mut self, block: Block) -> u64 {
         let stale = self.held.remove(block);
         for (part, (origin, _)) in &stale {

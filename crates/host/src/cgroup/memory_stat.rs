@@ -28,7 +28,7 @@ pub struct MemoryStat {
     pub inactive_anon: u64,
     /// Bytes on the active anonymous list.
     pub active_anon: u64,
-    /// Bytes that nobody may reclaim.
+    /// Bytes that are protected from reclaim.
     pub unevictable: u64,
     /// Bytes that zswap charges: compressed lengths, which is less than the pool takes.
     pub zswap: u64,

@@ -63,7 +63,7 @@ pub(super) fn cross_checks(
         "frames without flags, uninitialised ones apart",
         class(FrameClass::Unflagged),
         Some(sum(ZoneInfo::per_cpu_frames)),
-        "zoneinfo, per-CPU lists: at least so many, for these frames are free and carry no flag",
+        "zoneinfo, per-CPU lists: a lower bound: these frames are free and carry no flag",
     );
     check(
         "uninitialised and reserved frames",
@@ -95,7 +95,7 @@ pub(super) fn cross_checks(
         "other kernel memory and frames without flags",
         class(FrameClass::KernelOther) + class(FrameClass::Unflagged),
         vmstat.get("nr_zspages").copied(),
-        "vmstat, nr_zspages: at least so many; these could be moved and no flag tells them",
+        "vmstat, nr_zspages: a lower bound: these could be moved, but no flag shows them",
     );
     Ok(checks)
 }

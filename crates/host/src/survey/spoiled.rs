@@ -30,7 +30,7 @@ pub struct Spoiled {
     pub histogram: Vec<SpoiledBucket>,
 }
 
-/// Spoiled blocks with so many unmovable frames.
+/// Polluted pageblocks by their number of unmovable frames.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SpoiledBucket {
     /// Fewest unmovable frames.

@@ -34,7 +34,7 @@ impl Setting {
 /// [`ParseError`] where the text is empty, has more than one line, or has brackets that do not
 /// enclose exactly one word.
 pub fn parse(file: &str, text: &str) -> Result<Setting, ParseError> {
-    let expected = "one line: a value, or words of which one stands in brackets";
+    let expected = "one line: a value, or words with one in brackets";
     let mut lines = lines(file, text);
     let Some(line) = lines.next() else {
         return Err(super::ends_early(file, text, expected));

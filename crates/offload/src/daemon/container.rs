@@ -43,7 +43,7 @@ pub struct Container {
     pub(super) inode: u64,
     /// Its files.
     pub cgroup: Cgroup,
-    /// Who decides.
+    /// The controller.
     pub controller: Controller,
     /// Reports of bursts, where the kernel does.
     pub trigger: Option<Trigger>,
@@ -317,7 +317,7 @@ impl Container {
         stat.inactive_file.min(stat.file.saturating_sub(stat.file_mapped))
     }
 
-    /// Sends its memory where the configuration wants it, leased. Returns what there is to say.
+    /// Selects the configured back end by leased limits. Returns a message, if any.
     pub fn route(&mut self, host: &HostFigures, leases: &Mutex<Leases>) -> Option<String> {
         let stat = &self.seen.stat;
         let badly = stat.zswapped >= JUDGED_BYTES

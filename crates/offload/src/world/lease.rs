@@ -2,7 +2,7 @@
 //!
 //! Everything else that the daemon does leaves nothing behind. Where a limit must be moved
 //! (`memory.high` on kernels without `memory.reclaim`, the choice of a back end), the guardian is
-//! told first, then the file is written.
+//! informed first, then the file is written.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! What this host can do: probed once at start, and told by name.
+//! The capabilities of this host, probed once at start.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ impl Host {
         }
     }
 
-    /// By what age is reported here. The accessed bits serve the classic lists alone: MGLRU samples
+    /// The mechanism that measures ages here. The accessed bits serve the classic lists alone: MGLRU samples
     /// pages when its generations are walked, and clearing bits beforehand was seen to make it take
     /// *more*.
     pub fn means(&self) -> Means {

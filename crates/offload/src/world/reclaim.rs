@@ -69,7 +69,7 @@ pub enum Work {
 /// What came of it.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The kernel was asked for so many bytes and found fewer where `partial`.
+    /// The bytes requested; the kernel found fewer if `partial`.
     Asked {
         /// Bytes in the requests that were made.
         bytes: u64,
@@ -78,7 +78,7 @@ pub enum Outcome {
     },
     /// Age was marked.
     Marked,
-    /// So many bytes are idle; nothing where no process could be read.
+    /// Idle bytes; `None` if no process could be read.
     Idle(Option<u64>),
     /// It was refused.
     Failed(io::Error),

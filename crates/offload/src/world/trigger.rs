@@ -19,7 +19,7 @@ pub struct Trigger(File);
 const WINDOWS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
 
 impl Trigger {
-    /// Asks to be told when some task of the cgroup in `directory` has stalled on memory for the
+    /// Requests a notification when some task of the cgroup in `directory` has stalled on memory for the
     /// `share` of a second.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 //!
 //! Taking memory blocks for as long as the writes to a swap device do. A few threads do it; a
 //! cgroup has at most one request under way, and one that exceeds its deadline is interrupted by a
-//! signal, upon which the kernel ends its reclaim early. So one slow cgroup holds up nobody.
+//! signal, upon which the kernel ends its reclaim early. So one slow cgroup delays no other.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;

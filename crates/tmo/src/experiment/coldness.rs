@@ -1,4 +1,4 @@
-//! Figure 2: how cold applications are, told by accessed bits as `prairie offload profile` does.
+//! Figure 2: how cold applications are, measured by accessed bits, as `prairie offload profile` does.
 
 use crate::app::APPS;
 use crate::backend::Backend;

@@ -2,7 +2,7 @@
 //!
 //! `docs/src/concepts/trace-format.md` describes it for those who read it with other tools. What matters in
 //! here: snapshot rows and event rows never share a row group, so that either can be read alone;
-//! every column chunk has a checksum in the metadata, so that a damaged file is told from a sound
+//! every column chunk has a checksum in the metadata, so that a damaged file is distinguished from a sound
 //! one before its bytes are decoded.
 
 pub(crate) mod chunk;

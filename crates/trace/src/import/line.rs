@@ -238,7 +238,7 @@ impl Fields<'_> {
 
     /// A change of a page's reference count that is a pin or the end of one: a pin of a small page
     /// counts 1,024 (`GUP_PIN_COUNTING_BIAS`), 1,023 where one reference was taken before
-    /// (`try_grab_folio`). Several pins at once are told as one, which is what they do to the page.
+    /// (`try_grab_folio`). Several pins at once are recorded as one, which has the same effect on the page.
     fn reference(&self) -> Result<Option<EventKind>, String> {
         let text = self.get("val")?;
         let value: i64 = text.parse().map_err(|_| format!("val={text}: expected a number"))?;

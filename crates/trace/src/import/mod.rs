@@ -45,7 +45,7 @@ pub struct Imported {
 }
 
 impl Imported {
-    /// Opens a trace; what it is is told from its first bytes.
+    /// Opens a trace; its first bytes identify the format.
     ///
     /// # Errors
     /// [`Error::Read`], [`Error::Import`].

@@ -5,7 +5,7 @@
 //! snapshot begins, so that no change is missed: each run of frames carries the time at which it
 //! was read, and a replay knows which events it already shows.
 //!
-//! Needs root: the kernel shows tracepoints, physical frame numbers and page flags to nobody else.
+//! Needs root: the kernel shows tracepoints, physical frame numbers and page flags to root only.
 
 mod collect;
 mod command;
@@ -51,7 +51,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// that events are lost and counted rather than memory exhausted.
 const MOST_WAITING: u64 = 1 << 24;
 
-/// The size of a CPU's ring unless told otherwise.
+/// The default size of a CPU's ring.
 pub const RING_BYTES: usize = 16 << 20;
 
 /// When a recording ends; an interruption ends it in any case.
@@ -327,7 +327,7 @@ fn read_symbols(roots: &Roots) -> Result<Kallsyms> {
     let path = roots.proc.join("kallsyms");
     let text = std::fs::read_to_string(&path).map_err(Error::read(&path))?;
     Kallsyms::parse(&text).map_err(|error| Error::Record {
-        what: "the kernel's symbols, which call chains are told by".into(),
+        what: "the kernel's symbols, which call chains need".into(),
         why: error.to_string(),
         remedy: AS_ROOT.into(),
     })

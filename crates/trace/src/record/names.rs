@@ -13,7 +13,7 @@ pub const OTHER: &str = "other";
 /// The thread from which the kernel forks its own.
 const KTHREADD: i32 = 2;
 
-/// The name of each process, as far as it may be told.
+/// The name of each process, as far as it may be recorded.
 pub struct Names {
     texts: Texts,
     by_pid: HashMap<i32, Text>,

@@ -65,7 +65,7 @@ impl Drop for Tracefs {
     fn drop(&mut self) {
         if let Some(directory) = &self.mounted_on {
             // Nothing holds a file in it any more; a failure would leave a mount that does no
-            // harm, and there is nobody to tell.
+            // harm, and cannot be reported.
             let _ = unmount(directory.path(), UnmountFlags::DETACH);
         }
     }

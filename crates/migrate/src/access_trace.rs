@@ -176,7 +176,7 @@ pub(crate) mod tests {
     fn what_is_no_trace_is_refused_in_one_line() {
         let whole = file(&[Record { address: 64, store: true, instructions: 3 }; 3]);
         assert!(refused(b"").starts_with("not an access trace"));
-        assert!(refused(b"PAR1 and something long enough").starts_with("is no trace"));
+        assert!(refused(b"PAR1 and something long enough").starts_with("not an access trace"));
         assert_eq!(refused(&whole[..16]), "empty trace: expected at least one access");
         assert_eq!(refused(&whole[..16 + 8 + 5]), "truncated in record 1: 5 of 8 bytes");
         let beyond = file(&[Record { address: 1 << 47, store: false, instructions: 0 }]);

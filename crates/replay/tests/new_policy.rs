@@ -10,7 +10,7 @@ use prairie_frames::placement::{Counter, Placement, Request};
 use prairie_frames::table::{FrameTable, Owner};
 use prairie_frames::{MigrateType, Mobility, Order, Pfn, ZoneKind};
 use prairie_model::allocator::{Allocator, Build, Entry, Settings, Worlds};
-use prairie_replay::found::Found;
+use prairie_replay::initial_state::InitialState;
 use prairie_replay::replay::Initial;
 use prairie_replay::run::{Options, run};
 use prairie_trace::Texts;
@@ -90,7 +90,7 @@ static ENDS: Entry = Entry {
 // ANCHOR_END: entry
 
 /// A machine of 512 MiB with nothing in use.
-fn machine() -> Found {
+fn machine() -> InitialState {
     const FRAMES: u64 = 1 << 17;
     let zone = ZoneSpan {
         node: 0,
@@ -101,7 +101,7 @@ fn machine() -> Found {
         watermarks: Watermarks { min: 256, low: 320, high: 384 },
         lowmem_reserve: [0; 6],
     };
-    Found::empty(vec![zone]).unwrap()
+    InitialState::empty(vec![zone]).unwrap()
 }
 
 #[test]

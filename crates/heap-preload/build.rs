@@ -69,11 +69,16 @@ SECTIONS {
 } INSERT BEFORE .bss;
 SECTIONS { .gcc_except_table : { *(.gcc_except_table .gcc_except_table.*) } } INSERT AFTER .eh_frame;
 ";
+/// Functions of the C library that are replaced (`src/uncancelled.rs`).
+const WRAPPED: [&str; 6] = ["open", "open64", "close", "read", "write", "writev"];
 /// What the kernel maps at once around a place of a file that is touched first.
 const MAPPED_AT_ONCE: u32 = 64 << 10;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    for name in WRAPPED {
+        println!("cargo::rustc-cdylib-link-arg=-Wl,--wrap={name}");
+    }
     let is_gnu = std::env::var("CARGO_CFG_TARGET_ENV").is_ok_and(|env| env == "gnu");
     if !is_gnu || !compiler_has("libgcc_eh.a") {
         return;

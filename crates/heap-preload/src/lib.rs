@@ -1,6 +1,8 @@
 //! `libprairie_heap.so` to preload and `libprairie_heap.a` to link: malloc's family and C++'s
 //! operators, served by [`heap`].
 
+mod uncancelled;
+
 heap::export_malloc_family!();
 
 /// Whether all levels of the heap agree with each other: 0, or 1 after a line on standard error. For

@@ -30,7 +30,7 @@ macro_rules! cases {
 
 cases! {
     family alignment errors signal_allocates signal_forks fork_threads fork_fflush spawn_threads
-    threads_die memory_limit stress untouched
+    threads_die memory_limit stress untouched cancelled_threads thread_execs
 }
 
 #[test]

@@ -16,6 +16,7 @@ pub mod emergency;
 pub mod entry;
 mod export;
 pub mod fatal;
+mod file;
 pub mod fork;
 pub mod global;
 pub mod guard;

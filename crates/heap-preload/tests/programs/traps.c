@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
@@ -14,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* Known to no C library of today, but to the heap. */
@@ -37,6 +39,15 @@ extern char **environ;
 static void *hidden(void *p) { __asm__ volatile("" : "+r"(p)); return p; }
 static size_t unknown(size_t n) { __asm__ volatile("" : "+r"(n)); return n; }
 static int aligned(void *p, size_t to) { return p && (uintptr_t)p % to == 0; }
+
+/* Through a pointer: GCC takes for granted that the built-in function leaves errno alone. */
+static int (*volatile posix_memalign_hidden)(void **, size_t, size_t) = posix_memalign;
+static int posix_memalign_fails(size_t align, size_t size) {
+    void *untouched = &untouched;
+    int error = posix_memalign_hidden(&untouched, align, size);
+    CHECK(error != 0 && untouched == &untouched);
+    return error;
+}
 
 static void family(void) {
     for (size_t size = 0; size < 300000; size += size < 2000 ? 1 : 1777) {
@@ -100,7 +111,9 @@ static void alignment(void) {
     CHECK(posix_memalign(&untouched, unknown(24), 8) == EINVAL && untouched == &untouched);
     CHECK(posix_memalign(&untouched, unknown(4), 8) == EINVAL);
     errno = 0;
-    CHECK(posix_memalign(&untouched, 64, unknown(SIZE_MAX)) == ENOMEM && errno == 0);
+    CHECK(posix_memalign_fails(24, 8) == EINVAL && errno == 0);
+    CHECK(posix_memalign_fails(64, SIZE_MAX) == ENOMEM && errno == ENOMEM);
+    CHECK(untouched == &untouched);
 }
 
 #define FAILS(call) do { errno = 0; CHECK((call) == NULL && errno == ENOMEM); } while (0)
@@ -403,7 +416,15 @@ static void memory_limit(void) {
         CHECK(errno == ENOMEM && count * size > 150u << 20);
         void *small = malloc(10);
         free(small);
-        FAILS(malloc(400 << 20));
+        size_t large_size = 400 << 20;
+        FAILS(malloc(large_size));
+        FAILS(calloc(large_size, 1));
+        FAILS(aligned_alloc(64, large_size));
+        FAILS(memalign(4096, large_size));
+        FAILS(valloc(large_size));
+        FAILS(pvalloc(large_size));
+        errno = 0;
+        CHECK(posix_memalign_fails(4096, large_size) == ENOMEM && errno == ENOMEM);
         while (count) free(blocks[--count]);
         void *large = malloc(100 << 20);
         CHECK(large);
@@ -527,6 +548,80 @@ static void last_thread_ends(void) {
     pthread_exit(NULL);
 }
 
+/* Allocates for longer than the heap waits between two publications of its statistics. */
+static void allocate_for_a_second(void) {
+    struct timespec start, now;
+    unsigned random = 1;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    do {
+        void *blocks[64];
+        for (int i = 0; i < 64; i++) {
+            random = random * 1103515245 + 12345;
+            blocks[i] = malloc(random >> 16 & (random >> 31 ? 0x3ffff : 0x3ff));
+            CHECK(blocks[i]);
+        }
+        for (int i = 0; i < 64; i++) free(blocks[i]);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while (now.tv_sec * 1000 + now.tv_nsec / 1000000 <
+             start.tv_sec * 1000 + start.tv_nsec / 1000000 + 1000);
+}
+static void *allocates_for_ever(void *unused) {
+    for (;;) allocate_for_a_second();
+}
+
+/* The heap is no cancellation point: a thread that is to be cancelled allocates until it comes to
+   one of its own. */
+static sem_t is_cancelled;
+static int has_allocated;
+static void *allocates_when_cancelled(void *unused) {
+    while (sem_trywait(&is_cancelled) != 0) {}
+    allocate_for_a_second();
+    malloc_trim(0);
+    has_allocated = 1;
+    pthread_testcancel();
+    return NULL;
+}
+/* The same where each moment is a cancellation point, outside the heap. */
+static sem_t may_be_cancelled;
+static void *allocates_and_spins(void *unused) {
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+    allocate_for_a_second();
+    has_allocated = 1;
+    sem_post(&may_be_cancelled);
+    for (;;) {}
+}
+static void cancelled_threads(void) {
+    pthread_t thread;
+    void *result;
+    sem_init(&is_cancelled, 0, 0);
+    sem_init(&may_be_cancelled, 0, 0);
+    CHECK(pthread_create(&thread, NULL, allocates_when_cancelled, NULL) == 0);
+    CHECK(pthread_cancel(thread) == 0 && sem_post(&is_cancelled) == 0);
+    CHECK(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED && has_allocated);
+    has_allocated = 0;
+    CHECK(pthread_create(&thread, NULL, allocates_and_spins, NULL) == 0);
+    CHECK(sem_wait(&may_be_cancelled) == 0 && pthread_cancel(thread) == 0);
+    CHECK(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED && has_allocated);
+    allocate_for_a_second();
+}
+
+/* A thread that can be cancelled at any moment replaces the program, while others allocate. */
+static void *replaces_the_program(void *unused) {
+    char *const arguments[] = {"traps", "family", NULL};
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+    for (size_t size = 1; size < 1 << 22; size *= 2) free(hidden(malloc(size)));
+    execv("/proc/self/exe", arguments);
+    return NULL;
+}
+static void thread_execs(void) {
+    pthread_t thread;
+    for (size_t other = 0; other < 3; other++)
+        CHECK(pthread_create(&thread, NULL, allocates_for_ever, NULL) == 0);
+    CHECK(pthread_create(&thread, NULL, replaces_the_program, NULL) == 0);
+    pthread_join(thread, NULL);
+    CHECK(!"the program goes on");
+}
+
 int main(int count, char **arguments) {
     static const struct { const char *name; void (*run)(void); } cases[] = {
         {"family", family}, {"alignment", alignment}, {"errors", errors},
@@ -535,6 +630,7 @@ int main(int count, char **arguments) {
         {"spawn_threads", spawn_threads}, {"threads_die", threads_die},
         {"count_keys", count_keys}, {"memory_limit", memory_limit}, {"plugin", plugin},
         {"last_thread_ends", last_thread_ends}, {"untouched", untouched},
+        {"cancelled_threads", cancelled_threads}, {"thread_execs", thread_execs},
     };
     static const struct { const char *name; void (*run)(size_t); } faults[] = {
         {"guard_after_free", guard_after_free}, {"guard_behind", guard_behind},

@@ -91,7 +91,8 @@ pub extern "C" fn aligned_alloc(align: usize, size: usize) -> *mut c_void {
     if align.is_power_of_two() { memalign(align, size) } else { fail(libc::EINVAL) }
 }
 
-/// `posix_memalign`: returns the error and leaves `errno` and, if it fails, `*place` alone.
+/// `posix_memalign`: returns the error and then leaves `*place` alone. Without memory `errno` is
+/// `ENOMEM` as well, as with glibc, which programs rely on.
 ///
 /// # Safety
 /// `place` is valid for a write.
@@ -105,6 +106,7 @@ pub unsafe extern "C" fn posix_memalign(
     }
     let object = malloc::allocate_aligned(size, align.max(GRANULE));
     if object.is_null() {
+        fail(libc::ENOMEM);
         return libc::ENOMEM;
     }
     // SAFETY: the caller's promise.

@@ -1,24 +1,23 @@
 //! Statistics when the process ends, and those of `malloc_stats`.
 
 use core::fmt::{self, Write as _};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use super::fatal::say;
+use super::file::File;
 use super::settings::{ExitStatistics, Format};
 use super::statistics::Statistics;
 
 /// Writes to a file as it goes, through a buffer on the stack.
-struct File<'a> {
+struct Buffered<'a> {
     file: BorrowedFd<'a>,
     buffer: [u8; 4096],
     len: usize,
 }
 
-impl<'a> File<'a> {
-    fn over(file: BorrowedFd<'a>) -> File<'a> {
-        File { file, buffer: [0; 4096], len: 0 }
+impl<'a> Buffered<'a> {
+    fn over(file: BorrowedFd<'a>) -> Buffered<'a> {
+        Buffered { file, buffer: [0; 4096], len: 0 }
     }
 
     fn push_out(&mut self) {
@@ -30,13 +29,13 @@ impl<'a> File<'a> {
     }
 }
 
-impl Drop for File<'_> {
+impl Drop for Buffered<'_> {
     fn drop(&mut self) {
         self.push_out();
     }
 }
 
-impl std::io::Write for File<'_> {
+impl std::io::Write for Buffered<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         if self.len == self.buffer.len() {
             self.push_out();
@@ -54,7 +53,7 @@ impl std::io::Write for File<'_> {
     }
 }
 
-impl fmt::Write for File<'_> {
+impl fmt::Write for Buffered<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         std::io::Write::write_all(self, text.as_bytes()).map_err(|_| fmt::Error)
     }
@@ -69,20 +68,16 @@ pub fn to_standard_error() {
 pub fn write_as_asked(asked: &ExitStatistics) {
     match asked.path() {
         None => write(asked.format, rustix::stdio::stderr()),
-        Some(path) => {
-            let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-            let file: Result<OwnedFd, _> = openat(CWD, path, flags, Mode::from_raw_mode(0o644));
-            match file {
-                Ok(file) => write(asked.format, file.as_fd()),
-                Err(error) => say(format_args!("statistics not written to {path:?}: {error}")),
-            }
-        }
+        Some(path) => match File::create(path) {
+            Ok(file) => write(asked.format, file.as_fd()),
+            Err(error) => say(format_args!("statistics not written to {path:?}: {error}")),
+        },
     }
 }
 
 fn write(format: Format, file: BorrowedFd<'_>) {
     let Some(statistics) = Statistics::of_process() else { return };
-    let mut file = File::over(file);
+    let mut file = Buffered::over(file);
     match format {
         Format::Text => {
             let _ = write!(file, "{statistics}");

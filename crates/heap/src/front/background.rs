@@ -5,9 +5,10 @@ use core::ffi::c_void;
 use core::ptr::{null, null_mut};
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::thread::{Timespec, nanosleep, set_name};
 
 use super::fatal::say;
+use super::file::File;
 use super::malloc;
 use crate::units::Pages;
 
@@ -47,12 +48,9 @@ pub fn start() {
 }
 
 extern "C" fn release_for_ever(_: *mut c_void) -> *mut c_void {
-    // SAFETY: names the running thread, by a text of less than 16 bytes.
-    unsafe { libc::prctl(libc::PR_SET_NAME, c"prairie-heap".as_ptr()) };
+    let _ = set_name(c"prairie-heap");
     loop {
-        let second = libc::timespec { tv_sec: 1, tv_nsec: 0 };
-        // SAFETY: the time is valid, and the rest is not asked for.
-        unsafe { libc::nanosleep(&second, null_mut()) };
+        let _ = nanosleep(&Timespec { tv_sec: 1, tv_nsec: 0 });
         if is_alone() {
             // The C library ends the process with its last thread, as it would have without this.
             return null_mut();
@@ -65,10 +63,9 @@ extern "C" fn release_for_ever(_: *mut c_void) -> *mut c_void {
 /// that another thread forked, by returning: nobody would end the process then.
 fn is_alone() -> bool {
     let mut text = [0; 512];
-    let read_only = OFlags::RDONLY | OFlags::CLOEXEC;
-    let file = openat(CWD, c"/proc/self/stat", read_only, Mode::empty());
-    let len = file.and_then(|file| rustix::io::read(&file, &mut text));
-    len.is_ok_and(|len| tells_of_one_thread(&text[..len]))
+    let Ok(file) = File::open(c"/proc/self/stat") else { return false };
+    let len = file.read(&mut text);
+    tells_of_one_thread(&text[..len])
 }
 
 /// Whether `/proc/self/stat` tells of a first thread that has ended and of one more. The program's

@@ -2,8 +2,9 @@
 
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
 use serde::Serialize;
+
+use super::file::File;
 
 /// The setting in `/sys/kernel/mm/transparent_hugepage/enabled`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -58,12 +59,11 @@ pub fn of_system() -> HugePageMode {
 }
 
 fn read() -> HugePageMode {
-    let path = c"/sys/kernel/mm/transparent_hugepage/enabled";
-    let Ok(file) = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
+    let Ok(file) = File::open(c"/sys/kernel/mm/transparent_hugepage/enabled") else {
         return HugePageMode::Unknown;
     };
     let mut text = [0; 64];
-    let len = rustix::io::read(&file, &mut text).unwrap_or(0);
+    let len = file.read(&mut text);
     HugePageMode::of_text(&text[..len])
 }
 

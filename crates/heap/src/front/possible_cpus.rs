@@ -1,20 +1,13 @@
 //! How many numbers the kernel may give to CPUs.
 
-use std::os::fd::IntoRawFd;
-
-use rustix::fs::{CWD, Mode, OFlags, openat};
+use super::file::File;
 
 /// One more than the largest number of a possible CPU, from `/sys/devices/system/cpu/possible`;
 /// `None` in a sandbox without it. Affinity and hot-plug do not change it.
 pub fn read() -> Option<usize> {
-    let path = c"/sys/devices/system/cpu/possible";
-    let file = openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let file = File::open(c"/sys/devices/system/cpu/possible").ok()?;
     let mut text = [0; 256];
-    let len = rustix::io::read(&file, &mut text);
-    // SAFETY: the file is ours, and closed once. Dropping it would close it by the C library, whose
-    // function lies in a part of its text that most programs have no use for.
-    unsafe { rustix::io::close(file.into_raw_fd()) };
-    let len = len.ok()?;
+    let len = file.read(&mut text);
     // A text that fills the buffer may be cut within a number.
     if len == text.len() { None } else { parse(&text[..len]) }
 }

@@ -5,9 +5,8 @@ use core::alloc::Layout;
 use core::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
-
 use super::fatal::say;
+use super::file::File;
 use super::profile::{self, FRAMES, MEAN, Sample};
 use crate::storage::{Mapped, Storage};
 
@@ -19,8 +18,7 @@ const MOST_MAPPINGS: usize = 1024;
 
 /// Writes the live samples to a file.
 pub fn write_to(path: &CStr) {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
-    match openat(CWD, path, flags, Mode::from_raw_mode(0o644)) {
+    match File::create(path) {
         Ok(file) => write(file.as_fd()),
         Err(error) => say(format_args!("no profile in {path:?}: {error}")),
     }
@@ -40,13 +38,7 @@ fn write(file: BorrowedFd<'_>) {
 }
 
 fn read_maps(text: &mut [u8]) -> usize {
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let Ok(file) = openat(CWD, c"/proc/self/maps", flags, Mode::empty()) else { return 0 };
-    let mut len = 0;
-    while let Ok(read @ 1..) = rustix::io::read(&file, &mut text[len..]) {
-        len += read;
-    }
-    len
+    File::open(c"/proc/self/maps").map_or(0, |file| file.read(text))
 }
 
 /// A part of a file that is mapped to be run.

@@ -7,10 +7,11 @@
 use core::ffi::CStr;
 use core::ptr::NonNull;
 
-use rustix::fs::{CWD, Mode, OFlags, ftruncate, openat};
+use rustix::fs::ftruncate;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use super::fatal::say;
+use super::file::File;
 use crate::units::{PageId, Pages};
 
 /// Bytes of a window: 32,768 calls.
@@ -84,8 +85,7 @@ impl Recorder {
     pub fn begin(path: &CStr) -> Option<Recorder> {
         let mut kept = [0; MAX_PATH];
         kept.get_mut(..path.to_bytes().len())?.copy_from_slice(path.to_bytes());
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        match openat(CWD, path, flags, Mode::from_raw_mode(0o600)) {
+        match File::create_new(path) {
             Ok(_) => {}
             Err(rustix::io::Errno::EXIST) => return None,
             Err(error) => {
@@ -143,8 +143,7 @@ impl Drop for Recorder {
 }
 
 fn map(path: &CStr, offset: u64) -> Option<NonNull<Recorded>> {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    let mapped = openat(CWD, path, flags, Mode::empty()).and_then(|file| {
+    let mapped = File::open_to_write(path).and_then(|file| {
         ftruncate(&file, offset + WINDOW as u64)?;
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let nowhere = core::ptr::null_mut();

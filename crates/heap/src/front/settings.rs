@@ -3,10 +3,9 @@
 
 use core::ffi::{CStr, c_char};
 
-use rustix::fs::{CWD, Mode, OFlags, openat};
-
 use super::choice::PageHeapChoice;
 use super::fatal::say;
+use super::file::File;
 use super::record::MAX_PATH;
 use crate::storage::{Mapped, Storage};
 
@@ -205,16 +204,12 @@ fn each_variable(mut act: impl FnMut(&[u8], &[u8])) {
 /// The environment that the kernel gave the program.
 fn each_variable_of_kernel(mut act: impl FnMut(&[u8], &[u8])) {
     const MOST: usize = 256 << 10;
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-    let Ok(file) = openat(CWD, c"/proc/self/environ", flags, Mode::empty()) else { return };
+    let Ok(file) = File::open(c"/proc/self/environ") else { return };
     let Ok(layout) = core::alloc::Layout::from_size_align(MOST, 4096) else { return };
     let Some(storage) = Mapped::take(layout) else { return };
     // SAFETY: the storage is ours until it is given back, and has this size.
     let text = unsafe { core::slice::from_raw_parts_mut(storage.as_ptr(), MOST) };
-    let mut len = 0;
-    while let Ok(read @ 1..) = rustix::io::read(&file, &mut text[len..]) {
-        len += read;
-    }
+    let len = file.read(text);
     text[..len].split(|&byte| byte == 0).for_each(|variable| split(variable, &mut act));
     // SAFETY: the text is not used any more.
     unsafe { Mapped::give_back(storage, layout) };

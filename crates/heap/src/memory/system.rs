@@ -121,14 +121,43 @@ fn unmap(start: usize, size: usize) {
 /// Puts a range that is in use on huge pages at once, where the kernel can (`MADV_COLLAPSE`, 6.1);
 /// elsewhere its daemon does so in time.
 pub(crate) fn collapse(range: HugeRange) {
-    const MADV_COLLAPSE: i32 = 25;
-    let (start, size) = (range.start.address() as *mut c_void, range.len.bytes() as usize);
-    // SAFETY: the range lies in a mapping that `reserve` made, and keeps its contents. The C
-    // library's call, unlike rustix's, sets `errno`, which malloc must not.
+    const MADV_COLLAPSE: usize = 25;
+    let (start, size) = (range.start.address() as usize, range.len.bytes() as usize);
+    // SAFETY: the range lies in a mapping that `reserve` made, and keeps its contents.
+    unsafe { madvise_raw(start, size, MADV_COLLAPSE) };
+}
+
+/// `madvise` with an advice that rustix does not know. A system call of its own: the C library's
+/// function sets `errno`, which malloc must not. The result is of no use.
+///
+/// # Safety
+/// As for [`madvise`].
+unsafe fn madvise_raw(start: usize, size: usize, advice: usize) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the caller's promise; the kernel changes these registers alone.
     unsafe {
-        let errno = *libc::__errno_location();
-        libc::madvise(start, size, MADV_COLLAPSE);
-        *libc::__errno_location() = errno;
+        core::arch::asm!(
+            "syscall",
+            inlateout("rax") libc::SYS_madvise => _,
+            in("rdi") start,
+            in("rsi") size,
+            in("rdx") advice,
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as above.
+    unsafe {
+        core::arch::asm!(
+            "svc 0",
+            in("x8") libc::SYS_madvise,
+            inlateout("x0") start => _,
+            in("x1") size,
+            in("x2") advice,
+            options(nostack),
+        );
     }
 }
 

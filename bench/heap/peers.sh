@@ -1,21 +1,33 @@
 #!/bin/sh
-# Lists the peers as NAME=LIBRARY, after building those of crates.io in a scratch folder.
+# Lists the peers as NAME=LIBRARY[,VARIABLE=VALUE], after building those of crates.io in a folder.
 # Usage: [PEERS="glibc jemalloc …"] bench/heap/peers.sh [FOLDER]
 #
-# Debian's packages are taken where they are installed: libjemalloc2, libmimalloc2.0,
-# libtcmalloc-minimal4. With a folder, mimalloc 3, snmalloc and Google's TCMalloc are built there as
-# libraries to preload (needs cargo, a C++ compiler, cmake; minutes at the first time). What cannot
-# be had is said on standard error and left out.
+# Debian's packages are used where they are installed: libjemalloc2, libmimalloc2.0,
+# libtcmalloc-minimal4. With a folder, jemalloc 5.3.1, mimalloc 3, snmalloc and Google's TCMalloc are
+# built there as libraries to preload (needs cargo, a C++ compiler, cmake; minutes at the first time).
+# What is missing is reported on standard error and left out.
+#
+# The variables are settings that a peer needs to do its best:
+# - TCMalloc has caches of CPUs (tcmalloc-cpu) only where glibc leaves restartable sequences to it.
+# - With THP `madvise`, NAME-thp is the peer told to request huge pages. gperftools, snmalloc and
+#   TCMalloc have no such setting.
 set -eu
 libraries=/usr/lib/$(uname -m)-linux-gnu
+mode=$(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || true)
 wanted() { case " ${PEERS:-$1} " in *" $1 "*) true ;; *) false ;; esac; }
-installed() {
-    wanted "$1" || return 0
-    if [ -e "$libraries/$2" ]; then echo "$1=$libraries/$2"; else echo "no $1: $libraries/$2 is missing" >&2; fi
+# Usage: peer NAME LIBRARY [VARIABLE=VALUE], the variable for NAME-thp
+peer() {
+    ! wanted "$1" || echo "$1=$2"
+    [ $# -eq 2 ] || [ "${THP:-$mode}" != madvise ] || ! wanted "$1-thp" || echo "$1-thp=$2,$3"
 }
-! wanted glibc || echo glibc=
-installed jemalloc libjemalloc.so.2
-installed mimalloc libmimalloc.so.2.0
+installed() {
+    if [ -e "$libraries/$2" ]; then peer "$1" "$libraries/$2" ${3:-}; else
+        ! wanted "$1" || echo "no $1: $libraries/$2 is missing" >&2
+    fi
+}
+peer glibc '' GLIBC_TUNABLES=glibc.malloc.hugetlb=1
+installed jemalloc libjemalloc.so.2 MALLOC_CONF=thp:always
+installed mimalloc libmimalloc.so.2.0 MIMALLOC_LARGE_OS_PAGES=1
 installed gperftools libtcmalloc_minimal.so.4
 [ $# -gt 0 ] || exit 0
 
@@ -23,12 +35,12 @@ mkdir -p "$1"
 folder=$(cd "$1" && pwd)
 
 # A static library of a crate, made into one to preload: each of malloc's family is its FUNCTIONs'
-# prefix and the name.
-# Usage: of_crate NAME DEPENDENCY ARCHIVE FUNCTION=OWN…
+# prefix and the name. VARIABLE is the setting for huge pages, or empty.
+# Usage: of_crate NAME VARIABLE DEPENDENCY ARCHIVE FUNCTION=OWN…
 of_crate() {
-    name=$1 dependency=$2 archive=$3
-    shift 3
-    wanted "$name" || return 0
+    name=$1 variable=$2 dependency=$3 archive=$4
+    shift 4
+    wanted "$name" || wanted "$name-thp" || wanted "$name-cpu" || return 0
     library="$folder/lib$name-preload.so"
     if [ ! -e "$library" ]; then
         mkdir -p "$folder/$name/src"
@@ -59,7 +71,7 @@ of_crate() {
             return 0
         fi
     fi
-    echo "$name=$library"
+    peer "$name" "$library" $variable
 }
 family() {
     for function in malloc free calloc realloc posix_memalign aligned_alloc memalign \
@@ -70,14 +82,20 @@ family() {
         esac
     done
 }
+of_crate jemalloc531 MALLOC_CONF=thp:always \
+    'tikv-jemalloc-sys = { version = "0.7", features = ["unprefixed_malloc_on_supported_platforms"] }' \
+    libjemalloc_pic.a
 # shellcheck disable=SC2046
-of_crate mimalloc3 'libmimalloc-sys = "0.1.49"' libmimalloc.a \
+of_crate mimalloc3 MIMALLOC_ALLOW_LARGE_OS_PAGES=1 'libmimalloc-sys = "0.1.49"' libmimalloc.a \
     $(family mi_ usable_size)
 # shellcheck disable=SC2046
-of_crate snmalloc 'snmalloc-sys = { version = "0.7", default-features = false, features = ["build_cc", "libc-api"] }' 'libsnmalloc*.a' $(family sn_)
+of_crate snmalloc '' 'snmalloc-sys = { version = "0.7", default-features = false, features = ["build_cc", "libc-api"] }' 'libsnmalloc*.a' $(family sn_)
 # shellcheck disable=SC2046
-of_crate tcmalloc 'tcmalloc-better = "0.1"' libtcmalloc.a \
+of_crate tcmalloc '' 'tcmalloc-better = "0.1"' libtcmalloc.a \
     $(family TCMallocInternal | sed 's/Internalmalloc_usable_size/InternalMallocSize/;
         s/Internalmalloc$/InternalMalloc/; s/Internalfree/InternalFree/; s/Internalcalloc/InternalCalloc/;
         s/Internalrealloc/InternalRealloc/; s/Internalposix_memalign/InternalPosixMemalign/;
         s/Internalaligned_alloc/InternalAlignedAlloc/; s/Internalmemalign/InternalMemalign/')
+library="$folder/libtcmalloc-preload.so"
+! wanted tcmalloc-cpu || [ ! -e "$library" ] ||
+    echo "tcmalloc-cpu=$library,GLIBC_TUNABLES=glibc.pthread.rseq=0"

@@ -24,6 +24,7 @@ pub mod heap;
 pub mod huge_page_mode;
 pub mod malloc;
 pub mod mark;
+pub mod output;
 pub mod page_map;
 pub mod pages;
 pub mod possible_cpus;

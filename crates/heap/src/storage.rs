@@ -13,7 +13,7 @@ use core::ptr::NonNull;
 
 use crate::units::HugePages;
 
-pub use mapped::Mapped;
+pub use mapped::{Mapped, with_scratch};
 pub use slab::{Key, Slab};
 pub use zeroed::{Zeroable, Zeroed};
 

@@ -82,6 +82,97 @@ fn a_process_on_another_malloc_is_told_apart() {
     assert!(told(&output).contains("/proc/4294967295/maps"), "{}", told(&output));
 }
 
+/// Names of the files in a folder, in order.
+fn files(folder: &std::path::Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// A shell that ends before its children do, one of which is another program and one is forked.
+const FAMILY: [&str; 3] =
+    ["bash", "-c", "x=$(seq 100000); (sleep 0.3; exit) & sort /dev/null; exit"];
+
+#[test]
+fn children_leave_the_files_of_the_program_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let [stats, profile] = ["stats.json", "profile.gz"].map(|name| folder.path().join(name));
+    let stats = format!("json:{}", stats.display());
+    let options = ["--stats", &stats, "--profile", profile.to_str().unwrap()];
+    // By the command, and by the environment alone.
+    let mut by_environment = Command::new(FAMILY[0]);
+    by_environment
+        .args(&FAMILY[1..])
+        .env("LD_PRELOAD", library())
+        .env("PRAIRIE_HEAP_STATS", &stats)
+        .env("PRAIRIE_HEAP_PROFILE", &profile);
+    for mut command in [run(&options, &FAMILY), by_environment] {
+        let before = files(folder.path());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", told(&output));
+        assert_eq!(files(folder.path()), ["profile.gz", "stats.json"], "after {before:?}");
+        let text = std::fs::read(folder.path().join("stats.json")).unwrap();
+        let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
+        // The shell holds the numbers, `sleep`, which ends last, does not.
+        assert!(json["large"]["bytes"].as_u64().unwrap() > 500_000, "{json}");
+        files(folder.path())
+            .iter()
+            .for_each(|name| std::fs::remove_file(folder.path().join(name)).unwrap());
+    }
+}
+
+#[test]
+fn names_tell_processes_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let stats = format!("json:{}/%c.%p.100%%.json", folder.path().display());
+    let output = run(&["--stats", &stats], &FAMILY).output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    let names = files(folder.path());
+    let of = |program: &str| names.iter().filter(|name| name.starts_with(program)).count();
+    assert!(of("bash.") >= 1 && of("sort.") == 1, "{names:?}");
+    assert!(names.iter().all(|name| name.ends_with(".100%.json")), "{names:?}");
+    assert!(names[0].split('.').nth(1).unwrap().parse::<u32>().is_ok(), "{names:?}");
+    // A relative name is one of the folder that the command runs in.
+    let mut command = run(&["--stats", "json:%c.json"], &["bash", "-c", "cd /; exit"]);
+    assert!(command.current_dir(folder.path()).status().unwrap().success());
+    assert!(files(folder.path()).contains(&"bash.json".to_owned()));
+}
+
+#[test]
+fn wrong_values_are_refused_by_the_command_line() {
+    let long = format!("text:/{}", "a".repeat(600));
+    let wrong: [(&str, &str); 6] = [
+        ("--release", "10Q"),
+        ("--release", "-1"),
+        ("--stats", "xml"),
+        ("--stats", "json:/tmp/%q"),
+        ("--stats", &long),
+        ("--profile", "/tmp/%"),
+    ];
+    for (option, value) in wrong {
+        let output = run(&[&format!("{option}={value}")], &["true"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{option} {value}: {}", told(&output));
+        assert!(told(&output).contains("expected"), "{}", told(&output));
+    }
+}
+
+#[test]
+fn a_program_needs_no_dashes_before_it() {
+    let library = library();
+    let library = library.to_str().unwrap();
+    let words =
+        ["run", "--library", library, "--check", "bash", "-c", "echo $0 $*", "-x", "--check"];
+    for dashes in [&[][..], &["--"]] {
+        let mut arguments = words.to_vec();
+        arguments.splice(4..4, dashes.iter().copied());
+        let output = heap(&arguments).output().unwrap();
+        assert_eq!(output.stdout, b"-x --check\n", "{}", told(&output));
+    }
+    assert_eq!(heap(&["run", "--no-such-option", "true"]).output().unwrap().status.code(), Some(2));
+}
+
 /// What a program asks of its page heap is recorded, even if a signal ends it, and played back.
 #[test]
 fn a_program_is_recorded_and_played_back() {

@@ -3,8 +3,7 @@
 use core::fmt::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::fatal::say;
-use super::file::File;
+use super::output;
 use super::settings::{ExitStatistics, Format};
 use super::statistics::Statistics;
 
@@ -68,10 +67,11 @@ pub fn to_standard_error() {
 pub fn write_as_asked(asked: &ExitStatistics) {
     match asked.path() {
         None => write(asked.format, rustix::stdio::stderr()),
-        Some(path) => match File::create(path) {
-            Ok(file) => write(asked.format, file.as_fd()),
-            Err(error) => say(format_args!("statistics not written to {path:?}: {error}")),
-        },
+        Some(path) => {
+            if let Some(file) = output::create(path, "statistics") {
+                write(asked.format, file.as_fd());
+            }
+        }
     }
 }
 

@@ -1,14 +1,13 @@
 //! The heap profile as a file for `pprof`: a gzipped protocol buffer
 //! (`profile.proto` of github.com/google/pprof), written without allocating.
 
-use core::alloc::Layout;
-use core::ffi::CStr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::fatal::say;
 use super::file::File;
+use super::output;
 use super::profile::{self, FRAMES, MEAN, Sample};
-use crate::storage::{Mapped, Storage};
+use super::settings::Path;
+use crate::storage::with_scratch;
 
 /// Strings of the table, by their numbers.
 const STRINGS: [&[u8]; 6] = [b"", b"inuse_objects", b"count", b"inuse_space", b"bytes", b"space"];
@@ -17,24 +16,15 @@ const MAPS_BYTES: usize = 1 << 20;
 const MOST_MAPPINGS: usize = 1024;
 
 /// Writes the live samples to a file.
-pub fn write_to(path: &CStr) {
-    match File::create(path) {
-        Ok(file) => write(file.as_fd()),
-        Err(error) => say(format_args!("no profile in {path:?}: {error}")),
+pub fn write_to(path: &Path) {
+    if let Some(file) = output::create(path, "profile") {
+        with_scratch(MAPS_BYTES, |text| {
+            let len = read_maps(text);
+            let mut profile = Gzip::over(file.as_fd());
+            write_profile(&mut profile, &text[..len]);
+            profile.finish();
+        });
     }
-}
-
-fn write(file: BorrowedFd<'_>) {
-    let Ok(layout) = Layout::from_size_align(MAPS_BYTES, 4096) else { return };
-    let Some(storage) = Mapped::take(layout) else { return };
-    // SAFETY: the storage is ours until it is given back, and has this size.
-    let text = unsafe { core::slice::from_raw_parts_mut(storage.as_ptr(), MAPS_BYTES) };
-    let len = read_maps(text);
-    let mut profile = Gzip::over(file);
-    write_profile(&mut profile, &text[..len]);
-    profile.finish();
-    // SAFETY: the text is not used any more.
-    unsafe { Mapped::give_back(storage, layout) };
 }
 
 fn read_maps(text: &mut [u8]) -> usize {

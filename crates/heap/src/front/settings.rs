@@ -2,12 +2,13 @@
 //! come before it has an environment.
 
 use core::ffi::{CStr, c_char};
+use core::fmt::{self, Write as _};
 
 use super::choice::PageHeapChoice;
 use super::fatal::say;
 use super::file::File;
 use super::record::MAX_PATH;
-use crate::storage::{Mapped, Storage};
+use crate::storage::with_scratch;
 
 /// The settings of a process.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,22 +32,77 @@ pub struct Settings {
     pub profile: Option<Path>,
     /// One allocation in so many is guarded (`PRAIRIE_HEAP_GUARD`); nought is none.
     pub guard_one_in: u64,
+    /// The process that writes files at exit (`PRAIRIE_HEAP_OWNER`).
+    pub owner: Option<u64>,
 }
 
 /// The path of a file, with room for its final nought.
 #[derive(Clone, Copy, Debug)]
-pub struct Path([u8; MAX_PATH]);
+pub struct Path {
+    bytes: [u8; MAX_PATH],
+    len: usize,
+}
+
+impl Default for Path {
+    fn default() -> Self {
+        Path { bytes: [0; MAX_PATH], len: 0 }
+    }
+}
+
+impl fmt::Write for Path {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.push(text.as_bytes()) { Ok(()) } else { Err(fmt::Error) }
+    }
+}
 
 impl Path {
-    fn of_value(value: &[u8]) -> Option<Path> {
-        let mut kept = [0; MAX_PATH];
-        kept[..MAX_PATH - 1].get_mut(..value.len())?.copy_from_slice(value);
-        (!value.is_empty()).then_some(Path(kept))
+    pub(super) fn of_value(value: &[u8]) -> Option<Path> {
+        let mut path = Path::default();
+        (!value.is_empty() && path.push(value)).then_some(path)
+    }
+
+    /// A path that may have the patterns of a [file written at exit](super::output).
+    pub fn of_pattern(value: &[u8]) -> Option<Path> {
+        let mut rest = value.iter();
+        while let Some(byte) = rest.next() {
+            if *byte == b'%' && !matches!(rest.next(), Some(b'p' | b'c' | b'%')) {
+                return None;
+            }
+        }
+        Path::of_value(value)
+    }
+
+    pub(super) fn of(text: fmt::Arguments<'_>) -> Option<Path> {
+        let mut path = Path::default();
+        path.write_fmt(text).ok().map(|()| path)
+    }
+
+    /// Appends bytes. False if there is no room for them.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> bool {
+        let Some(room) = self.bytes[..MAX_PATH - 1].get_mut(self.len..self.len + bytes.len())
+        else {
+            return false;
+        };
+        room.copy_from_slice(bytes);
+        self.len += bytes.len();
+        true
+    }
+
+    /// Whether the name differs between processes.
+    pub(super) fn is_pattern(&self) -> bool {
+        let mut rest = self.bytes[..self.len].iter();
+        // Each percent sign and what follows it are one pattern.
+        while rest.by_ref().any(|&byte| byte == b'%') {
+            if rest.next() != Some(&b'%') {
+                return true;
+            }
+        }
+        false
     }
 
     /// The path as a C string.
     pub fn as_c_str(&self) -> &CStr {
-        CStr::from_bytes_until_nul(&self.0).unwrap_or_default()
+        CStr::from_bytes_until_nul(&self.bytes).unwrap_or_default()
     }
 }
 
@@ -69,7 +125,7 @@ pub struct ExitStatistics {
 
 impl ExitStatistics {
     /// Of `text`, `json`, `text:PATH` or `json:PATH`.
-    fn of_value(value: &[u8]) -> Option<ExitStatistics> {
+    pub fn of_value(value: &[u8]) -> Option<ExitStatistics> {
         let (name, path) = match value.iter().position(|&byte| byte == b':') {
             Some(colon) => (&value[..colon], &value[colon + 1..]),
             None => (value, &[][..]),
@@ -79,13 +135,13 @@ impl ExitStatistics {
             b"json" => Format::Json,
             _ => return None,
         };
-        let path = if path.is_empty() { None } else { Some(Path::of_value(path)?) };
+        let path = if path.is_empty() { None } else { Some(Path::of_pattern(path)?) };
         Some(ExitStatistics { format, path })
     }
 
     /// The file to write to; standard error if `None`.
-    pub fn path(&self) -> Option<&CStr> {
-        self.path.as_ref().map(Path::as_c_str)
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_ref()
     }
 }
 
@@ -114,8 +170,9 @@ impl Settings {
                 put(&mut self.statistics, ExitStatistics::of_value(value).map(Some))
             }
             b"PRAIRIE_HEAP_TRACE" => put(&mut self.trace, Path::of_value(value).map(Some)),
-            b"PRAIRIE_HEAP_PROFILE" => put(&mut self.profile, Path::of_value(value).map(Some)),
+            b"PRAIRIE_HEAP_PROFILE" => put(&mut self.profile, Path::of_pattern(value).map(Some)),
             b"PRAIRIE_HEAP_GUARD" => put(&mut self.guard_one_in, number(value)),
+            b"PRAIRIE_HEAP_OWNER" => put(&mut self.owner, number(value).map(Some)),
             _ => true,
         };
         if !understood {
@@ -158,16 +215,17 @@ fn switch(text: &[u8]) -> Option<bool> {
 }
 
 /// Names of the settings, and the values that are right.
-const RIGHT: [(&str, &str); 9] = [
+const RIGHT: [(&str, &str); 10] = [
     ("PRAIRIE_PAGE_HEAP", PageHeapChoice::NAMES),
     ("PRAIRIE_HEAP_EXPERIMENT", "0 to 1000 (per mille of processes)"),
     ("PRAIRIE_HEAP_RELEASE", "bytes in a second, such as 10M"),
     ("PRAIRIE_HEAP_CHECK", "0 or 1"),
     ("PRAIRIE_HEAP_DEEPBIND", "keep"),
     ("PRAIRIE_HEAP_TRACE", "a path of at most 511 bytes"),
-    ("PRAIRIE_HEAP_PROFILE", "a path of at most 511 bytes"),
+    ("PRAIRIE_HEAP_PROFILE", "a path of at most 511 bytes, with %p, %c and %% in it"),
+    ("PRAIRIE_HEAP_OWNER", "the number of a process"),
     ("PRAIRIE_HEAP_GUARD", "a number of allocations, of which one is guarded"),
-    ("PRAIRIE_HEAP_STATS", "text, json, text:PATH or json:PATH"),
+    ("PRAIRIE_HEAP_STATS", "text, json, text:PATH or json:PATH, with %p, %c and %% in PATH"),
 ];
 
 fn misunderstood(name: &[u8], value: &[u8]) {
@@ -182,7 +240,7 @@ fn misunderstood(name: &[u8], value: &[u8]) {
 }
 
 /// Calls `act` with the name and the value of each variable.
-fn each_variable(mut act: impl FnMut(&[u8], &[u8])) {
+pub(super) fn each_variable(mut act: impl FnMut(&[u8], &[u8])) {
     unsafe extern "C" {
         static environ: *const *const c_char;
     }
@@ -205,14 +263,15 @@ fn each_variable(mut act: impl FnMut(&[u8], &[u8])) {
 fn each_variable_of_kernel(mut act: impl FnMut(&[u8], &[u8])) {
     const MOST: usize = 256 << 10;
     let Ok(file) = File::open(c"/proc/self/environ") else { return };
-    let Ok(layout) = core::alloc::Layout::from_size_align(MOST, 4096) else { return };
-    let Some(storage) = Mapped::take(layout) else { return };
-    // SAFETY: the storage is ours until it is given back, and has this size.
-    let text = unsafe { core::slice::from_raw_parts_mut(storage.as_ptr(), MOST) };
-    let len = file.read(text);
-    text[..len].split(|&byte| byte == 0).for_each(|variable| split(variable, &mut act));
-    // SAFETY: the text is not used any more.
-    unsafe { Mapped::give_back(storage, layout) };
+    with_scratch(MOST, |text| {
+        let len = file.read(text);
+        split_variables(&text[..len], &mut act);
+    });
+}
+
+/// Calls `act` with the name and the value of each variable of a `/proc/PID/environ`.
+pub(super) fn split_variables(environment: &[u8], act: &mut impl FnMut(&[u8], &[u8])) {
+    environment.split(|&byte| byte == 0).for_each(|variable| split(variable, act));
 }
 
 fn split(variable: &[u8], act: &mut impl FnMut(&[u8], &[u8])) {
@@ -233,9 +292,15 @@ mod tests {
             assert_eq!(size(nonsense), None, "{nonsense:?}");
         }
         let asked = ExitStatistics::of_value(b"json:/tmp/a:b").unwrap();
-        assert_eq!((asked.format, asked.path()), (Format::Json, Some(c"/tmp/a:b")));
-        assert_eq!(ExitStatistics::of_value(b"text").unwrap().path(), None);
-        assert!(ExitStatistics::of_value(b"xml").is_none());
+        assert_eq!(asked.format, Format::Json);
+        assert_eq!(asked.path().map(Path::as_c_str), Some(c"/tmp/a:b"));
+        assert!(ExitStatistics::of_value(b"text").unwrap().path().is_none());
+        for wrong in [&b"xml"[..], b"json:/tmp/%x", b"json:/tmp/%"] {
+            assert!(ExitStatistics::of_value(wrong).is_none());
+        }
+        for (name, differs) in [("a%p", true), ("%c", true), ("%%p", false), ("%%%p", true)] {
+            assert_eq!(Path::of_pattern(name.as_bytes()).unwrap().is_pattern(), differs, "{name}");
+        }
         assert!(ExitStatistics::of_value(&[b"text:".as_slice(), &[b'a'; 600]].concat()).is_none());
     }
 

@@ -7,7 +7,9 @@ use super::choice::PageHeapChoice;
 use super::page_map::Reach;
 use super::record::Recorder;
 use super::settings::Settings;
-use super::{at_exit, background, deepbind, fork, guard, malloc, possible_cpus, pprof, profile};
+use super::{
+    at_exit, background, deepbind, fork, guard, malloc, output, possible_cpus, pprof, profile,
+};
 use crate::storage::Mapped;
 
 /// What the set-up has found out about the process.
@@ -72,6 +74,7 @@ pub extern "C" fn on_load() {
     fork::register();
     malloc::ensure_ready();
     background::start();
+    output::note_start(&Settings::of_process());
 }
 
 /// Runs when the process ends, after the program's own handlers.
@@ -82,7 +85,7 @@ pub extern "C" fn on_exit() {
         at_exit::write_as_asked(&asked);
     }
     if let Some(path) = settings.profile {
-        pprof::write_to(path.as_c_str());
+        pprof::write_to(&path);
     }
 }
 

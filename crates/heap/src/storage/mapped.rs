@@ -62,6 +62,17 @@ unsafe impl Storage for Mapped {
     }
 }
 
+/// Calls `act` with zeroed memory that is mapped for this call. `None` if there is none.
+pub fn with_scratch<T>(bytes: usize, act: impl FnOnce(&mut [u8]) -> T) -> Option<T> {
+    let layout = Layout::from_size_align(bytes, ALIGNMENT).ok()?;
+    let place = Mapped::take(layout)?;
+    // SAFETY: the storage is ours until it is given back, and has this size.
+    let result = act(unsafe { core::slice::from_raw_parts_mut(place.as_ptr(), bytes) });
+    // SAFETY: nothing uses the storage any more.
+    unsafe { Mapped::give_back(place, layout) };
+    Some(result)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -8,6 +8,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use heap::front::output::OWNER;
+use heap::front::settings::{self, ExitStatistics};
 
 use super::recording;
 
@@ -23,22 +25,23 @@ pub struct Args {
     /// Put so many processes of a thousand, chosen by a hash, on the legacy page heap
     #[arg(long, value_name = "PER_MILLE", value_parser = clap::value_parser!(u16).range(..=1000))]
     experiment: Option<u16>,
-    /// Give so many bytes back to the system each second, such as 10M
-    #[arg(long, value_name = "BYTES")]
-    release: Option<String>,
+    /// Return this many bytes to the system each second, such as 10M
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    release: Option<u64>,
     /// Check each free as fully as can be, pointers into objects included
     #[arg(long)]
     check: bool,
-    /// Write statistics when the program ends: text or json, and :PATH to write to a file
-    #[arg(long, value_name = "FORMAT[:PATH]")]
+    /// Write statistics when the program ends: text or json, and :PATH to write to a file. Only the
+    /// program itself writes it, unless PATH contains %p (process ID) or %c (program name)
+    #[arg(long, value_name = "FORMAT[:PATH]", value_parser = statistics)]
     stats: Option<String>,
     /// Record what the program asks of its page heap, for `prairie heap playback`; this command
     /// waits for the program then
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Write a sampled profile of the heap when the program ends, for pprof
-    #[arg(long, value_name = "FILE")]
-    profile: Option<PathBuf>,
+    /// Write a sampled profile of the heap when the program ends, for pprof; %p and %c as above
+    #[arg(long, value_name = "FILE", value_parser = pattern)]
+    profile: Option<String>,
     /// Guard one allocation in so many against use after free and overflow
     #[arg(long, value_name = "N")]
     guard: Option<u32>,
@@ -46,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
     /// The program and its arguments
-    #[arg(last = true, required = true)]
+    #[arg(trailing_var_arg = true, required = true)]
     program: Vec<OsString>,
 }
 
@@ -67,15 +70,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None => beside_this_command()?,
     };
     let mut command = Command::new(&args.program[0]);
-    command.args(&args.program[1..]).env("LD_PRELOAD", preloads(&library)).envs(settings(args));
+    command.args(&args.program[1..]).env("LD_PRELOAD", preloads(&library)).envs(variables(args));
     if let Some(trace) = &args.trace {
         return recording::record(command, &args.program[0], trace);
     }
-    let error = command.exec();
+    // The program takes this process's place.
+    let error = command.env(OWNER, std::process::id().to_string()).exec();
     Err(error).with_context(|| args.program[0].to_string_lossy().into_owned())
 }
 
-fn settings(args: &Args) -> Vec<(&'static str, String)> {
+fn variables(args: &Args) -> Vec<(&'static str, String)> {
     let page_heap = args.page_heap.map(|page_heap| match page_heap {
         PageHeap::Temeraire => "temeraire".to_owned(),
         PageHeap::Legacy => "legacy".to_owned(),
@@ -83,15 +87,51 @@ fn settings(args: &Args) -> Vec<(&'static str, String)> {
     [
         ("PRAIRIE_PAGE_HEAP", page_heap),
         ("PRAIRIE_HEAP_EXPERIMENT", args.experiment.map(|share| share.to_string())),
-        ("PRAIRIE_HEAP_RELEASE", args.release.clone()),
+        ("PRAIRIE_HEAP_RELEASE", args.release.map(|bytes| bytes.to_string())),
         ("PRAIRIE_HEAP_CHECK", args.check.then(|| "1".to_owned())),
         ("PRAIRIE_HEAP_STATS", args.stats.clone()),
-        ("PRAIRIE_HEAP_PROFILE", args.profile.as_ref().map(|path| path.display().to_string())),
+        ("PRAIRIE_HEAP_PROFILE", args.profile.clone()),
         ("PRAIRIE_HEAP_GUARD", args.guard.map(|one_in| one_in.to_string())),
     ]
     .into_iter()
     .filter_map(|(name, value)| Some((name, value?)))
     .collect()
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    parse_size::Config::new()
+        .with_binary()
+        .parse_size(text)
+        .map_err(|_| "expected bytes per second, such as 10M".to_owned())
+}
+
+/// The format, and the path made absolute: the program may change its folder.
+fn statistics(text: &str) -> Result<String, String> {
+    let text = match text.split_once(':') {
+        Some((format, path)) if !path.is_empty() => format!("{format}:{}", absolute(path)?),
+        _ => text.to_owned(),
+    };
+    match ExitStatistics::of_value(text.as_bytes()) {
+        Some(_) => Ok(text),
+        None => {
+            Err("expected text, json, text:PATH or json:PATH; PATH has at most 511 bytes, and \
+                     each % in it is %p, %c or %%"
+                .to_owned())
+        }
+    }
+}
+
+fn pattern(text: &str) -> Result<String, String> {
+    let path = absolute(text)?;
+    match settings::Path::of_pattern(path.as_bytes()) {
+        Some(_) => Ok(path),
+        None => Err("expected a path of at most 511 bytes in which each % is %p, %c or %%".into()),
+    }
+}
+
+fn absolute(path: &str) -> Result<String, String> {
+    let absolute = std::path::absolute(path).map_err(|error| error.to_string())?;
+    absolute.into_os_string().into_string().map_err(|_| "expected a path in UTF-8".to_owned())
 }
 
 /// The heap's library before whatever else is preloaded.

@@ -1,10 +1,14 @@
 #!/bin/bash
 # Races the heap with its peers under whole programs: CPU and wall seconds, peak memory.
-# Usage: [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] bench/heap/apps.sh [ROUNDS [PROGRAM…]]
+# Usage: [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] bench/heap/apps.sh [--json FILE] [ROUNDS [PROGRAM…]]
 #
 # Programs that are not installed are left out, which is said. All take turns, each after warm.c; cells are medians, and
 # behind CPU time the spread of the rounds. Memory is the peak of the largest process.
 set -euo pipefail
+started=$(date +%s)
+command="$0 $*"
+json=
+if [ "${1:-}" = --json ]; then json=$2; shift 2; fi
 cd "$(dirname "$0")/../.."
 root=$PWD
 rounds=${1:-5}
@@ -15,7 +19,7 @@ heap=${HEAP_LIBRARY:-$target/release/libprairie_heap.so}
 heap=$(realpath "$heap")
 # shellcheck disable=SC2046,SC2086
 allocators=$(echo "prairie=$heap" $(bench/heap/peers.sh ${PEERS_FOLDER:-}) ${ALLOCATORS:-})
-columns=$allocators
+setting() { case $1 in *,*) echo "${1#*,}" ;; *) echo UNUSED= ;; esac; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM HUP
@@ -105,7 +109,9 @@ for round in $(seq "$rounds"); do
     for name in $present; do
         for allocator in $allocators; do
             "$work/warm" 768
-            echo "$name ${allocator%%=*} $(python3 "$work/measure.py" "${allocator#*=}" "$name")" >>"$work/results"
+            spec=${allocator#*=}
+            numbers=$(env "$(setting "$spec")" python3 "$work/measure.py" "${spec%%,*}" "$name")
+            echo "$name ${allocator%%=*} $numbers" >>"$work/results"
         done
     done
     # Another one is first in each round.
@@ -113,6 +119,6 @@ for round in $(seq "$rounds"); do
     allocators="${allocators#* } $first"
     echo "round $round of $rounds" >&2
 done
-uname -sr
-echo "THP: $(cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || echo unknown)"
-bench/heap/table "$work/results" "$columns" "$present"
+thp="THP $(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || echo unknown)"
+bench/heap/report.py "$work/results" --name heap-apps --json "$json" --command "$command" \
+    --started "$started" --columns "CPU:s,wall:s,memory:peak KiB" --means CPU,memory --note "$thp"

@@ -1,9 +1,13 @@
 #!/bin/sh
 # Shows what a program that does nothing much has resident under each allocator, in KB.
-# Usage: [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] bench/heap/idle.sh [ROUNDS]
+# Usage: [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] bench/heap/idle.sh [--json FILE] [ROUNDS]
 #
 # It allocates once, frees that, and reads its own smaps_rollup, which is exact. Cells are medians.
 set -eu
+started=$(date +%s)
+command="$0 $*"
+json=
+if [ "${1:-}" = --json ]; then json=$2; shift 2; fi
 cd "$(dirname "$0")/../.."
 rounds="${1:-5}"
 target="${CARGO_TARGET_DIR:-target}"
@@ -28,9 +32,13 @@ int main(void) {
 }
 C
 cc -O1 -fno-builtin -o "$work/idle" "$work/idle.c"
-uname -sr
+setting() { case $1 in *,*) echo "${1#*,}" ;; *) echo UNUSED= ;; esac; }
 for allocator in "prairie=$heap" $(bench/heap/peers.sh ${PEERS_FOLDER:-}) ${ALLOCATORS:-}; do
-    for _ in $(seq "$rounds"); do LD_PRELOAD="${allocator#*=}" "$work/idle"; done |
-        sort -n | awk -v name="${allocator%%=*}" '{ all[NR] = $1 }
-            END { printf "%-12s %6d\n", name, all[int((NR + 1) / 2)] }'
+    spec=${allocator#*=}
+    for _ in $(seq "$rounds"); do
+        echo "idle ${allocator%%=*} $(env "$(setting "$spec")" LD_PRELOAD="${spec%%,*}" "$work/idle")"
+    done >>"$work/results"
 done
+thp="THP $(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || echo unknown)"
+bench/heap/report.py "$work/results" --name heap --table-per-row --json "$json" \
+    --command "$command" --started "$started" --columns "resident:KiB" --note "$thp"

@@ -1,12 +1,16 @@
 #!/bin/sh
 # Races the heap with installed allocators on micro workloads: CPU seconds and peak memory.
-# Usage: [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] bench/heap/micro.sh [ROUNDS [WORKLOAD…]]
+# Usage: [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] bench/heap/micro.sh [--json FILE] [ROUNDS [WORKLOAD…]]
 #
 # With PEERS_FOLDER the peers of crates.io take part too, built there (peers.sh).
 # All are preloaded and take turns, each after warm.c, another one first in each round. Cells are
-# medians, and behind them the spread of the rounds in per cent; the last lines are geometric means
-# over each row's best.
+# medians ± half the range of the rounds; the last table has geometric means over each row's best.
+# Python 3 makes the tables.
 set -eu
+started=$(date +%s)
+command="$0 $*"
+json=
+if [ "${1:-}" = --json ]; then json=$2; shift 2; fi
 cd "$(dirname "$0")/../.."
 rounds="${1:-5}"
 [ $# -eq 0 ] || shift
@@ -19,7 +23,7 @@ cc -O2 -fno-builtin -w -o "$work/micro" bench/heap/micro.c -lpthread
 cc -O1 -o "$work/warm" bench/heap/warm.c
 
 allocators=$(echo "prairie=$heap" $(bench/heap/peers.sh ${PEERS_FOLDER:-}) ${ALLOCATORS:-})
-columns=$allocators
+setting() { case $1 in *,*) echo "${1#*,}" ;; *) echo UNUSED= ;; esac; }
 workloads="${*:-$("$work/micro")}"
 
 for round in $(seq "$rounds"); do
@@ -27,7 +31,8 @@ for round in $(seq "$rounds"); do
         case $workload in malloc-large) megabytes=640 ;; *) megabytes=64 ;; esac
         for allocator in $allocators; do
             "$work/warm" "$megabytes"
-            result=$(LD_PRELOAD="${allocator#*=}" "$work/micro" "$workload") || result="nan nan nan"
+            spec=${allocator#*=}
+            result=$(env "$(setting "$spec")" LD_PRELOAD="${spec%%,*}" "$work/micro" "$workload") || result="nan nan nan"
             echo "$workload ${allocator%%=*} $result" >>"$work/results"
         done
     done
@@ -36,6 +41,6 @@ for round in $(seq "$rounds"); do
     echo "round $round of $rounds" >&2
 done
 
-uname -sr
-echo "THP: $(cat /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || echo unknown)"
-bench/heap/table "$work/results" "$columns" "$workloads"
+thp="THP $(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || echo unknown)"
+bench/heap/report.py "$work/results" --name heap-micro --json "$json" --command "$command" \
+    --started "$started" --columns "CPU:s,wall:s,memory:peak KiB" --means CPU,memory --note "$thp"

@@ -1,12 +1,16 @@
 #!/bin/bash
 # Races the heap with its peers under Redis: load, half of the keys deleted, flush, in both THP modes.
-# Usage: [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] [REQUESTS=600000] bench/heap/redis.sh [ROUNDS [MODE…]]
+# Usage: [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] [REQUESTS=600000] bench/heap/redis.sh [--json FILE] [ROUNDS [MODE…]]
 #
 # The server runs on core 0, redis-benchmark on core 1. Pushes of 5 elements to random keys, then
 # ranges of 5. All take turns, each after warm.c; cells are medians of the rounds, with the spread behind CPU time. MODE
 # is `always` or `madvise`; setting it needs root, and the mode that was there comes back at the end.
 # Without root the present mode is measured.
 set -euo pipefail
+started=$(date +%s)
+command="$0 $*"
+json=
+if [ "${1:-}" = --json ]; then json=$2; shift 2; fi
 cd "$(dirname "$0")/../.."
 rounds=${1:-5}
 [ $# -eq 0 ] || shift
@@ -21,7 +25,12 @@ switch=/sys/kernel/mm/transparent_hugepage/enabled
 before=$(sed 's/.*\[\(.*\)\].*/\1/' $switch)
 modes=${*:-always madvise}
 [ -w $switch ] || { modes=$before; echo "THP stays $before: no right to set it" >&2; }
-allocators="prairie=$heap $(bench/heap/peers.sh ${PEERS_FOLDER:-}) ${ALLOCATORS:-}"
+# Those that request huge pages run in mode `madvise` alone: in the other all memory may have them.
+allocators() {
+    # shellcheck disable=SC2046,SC2086
+    echo "prairie=$heap" $(THP=$1 bench/heap/peers.sh ${PEERS_FOLDER:-}) ${ALLOCATORS:-}
+}
+setting() { case $1 in *,*) echo "${1#*,}" ;; *) echo UNUSED= ;; esac; }
 work=$(mktemp -d)
 server=
 clean_up() {
@@ -50,7 +59,8 @@ half_of_the_keys() { cli --scan | awk 'BEGIN { srand(1) } rand() < 0.5 { print "
 
 run() {
     "$work/warm" 512
-    LD_PRELOAD=${2#*=} taskset -c 0 redis-server --port 0 --unixsocket "$work/socket" --dir "$work" \
+    local spec=${2#*=}
+    env "$(setting "$spec")" LD_PRELOAD="${spec%%,*}" taskset -c 0 redis-server --port 0 --unixsocket "$work/socket" --dir "$work" \
         --save '' --appendonly no --disable-thp no >/dev/null 2>&1 &
     server=$!
     until cli ping >/dev/null 2>&1; do sleep 0.1; kill -0 $server; done
@@ -69,7 +79,7 @@ run() {
     read -r flushed _ < <(memory; echo)
     awk -v n="$requests" -v idle="$idle" -v push="$push" -v range="$range" -v key="$1 ${2%%=*}" \
         -v rates="$(cat "$work/push") $(cat "$work/range")" -v memory="$rss $coverage $half $flushed" '
-        BEGIN { print key, rates, (push - idle) * 1000 / n, (range - push) * 1000 / n, memory }' >>"$work/results"
+        BEGIN { split(rates, rate); print key, rate[1] / 1000, rate[2] / 1000, (push - idle) * 1000 / n, (range - push) * 1000 / n, memory }' >>"$work/results"
     cli shutdown nosave >/dev/null 2>&1 || true
     wait $server || true
     server=
@@ -78,31 +88,11 @@ run() {
 for round in $(seq "$rounds"); do
     for mode in $modes; do
         [ ! -w $switch ] || echo "$mode" >$switch
-        for allocator in $allocators; do run "$mode" "$allocator"; done
+        for allocator in $(allocators "$mode"); do run "$mode" "$allocator"; done
     done
     echo "round $round of $rounds" >&2
 done
 
-uname -sr
-for mode in $modes; do
-    echo "== THP $mode: medians of $rounds rounds, $requests requests each"
-    printf '%-12s %9s %9s %16s %16s %8s %7s %8s %8s\n' '' push/s range/s 'CPU µs push' 'CPU µs range' \
-        'RSS MB' 'huge %' 'half MB' 'flush MB'
-    for allocator in $allocators; do
-        grep "^$mode ${allocator%%=*} " "$work/results" | awk -v name="${allocator%%=*}" '
-            { for (i = 3; i <= 10; i++) value[i, NR] = $i }
-            function sort(i,    a, b, t) {
-                for (a = 2; a <= NR; a++)
-                    for (b = a; b > 1 && value[i, b - 1] + 0 > value[i, b] + 0; b--) {
-                        t = value[i, b]; value[i, b] = value[i, b - 1]; value[i, b - 1] = t
-                    }
-            }
-            function median(i) { sort(i); return (value[i, int((NR + 1) / 2)] + value[i, int(NR / 2) + 1]) / 2 }
-            function spread(i,    m) { m = median(i); return m ? (value[i, NR] - value[i, 1]) / m * 100 : 0 }
-            END {
-                printf "%-12s %8.0fk %8.0fk %9.2f %4.0f %% %9.2f %4.0f %% %8.1f %7.1f %8.1f %8.1f\n", name,
-                    median(3) / 1000, median(4) / 1000, median(5), spread(5), median(6), spread(6),
-                    median(7), median(8), median(9), median(10)
-            }'
-    done
-done
+bench/heap/report.py "$work/results" --name heap-redis --table-per-row --json "$json" \
+    --command "$command" --started "$started" --note "$requests requests" \
+    --columns "push:1000/s,range:1000/s,CPU of a push:µs,CPU of a range:µs,resident:MB,on huge pages:%,half deleted:MB,after the flush:MB"

@@ -57,6 +57,8 @@ pub struct Means {
     pub overhead: f64,
     /// Hugepage coverage: share of the resident memory that is on huge pages.
     pub coverage: f64,
+    /// Mean overhead of the samples in the last quarter of the time.
+    pub last_quarter_overhead: f64,
 }
 
 /// Samples at a distance that grows with the trace: never more than [`MOST`].
@@ -109,7 +111,14 @@ impl Samples {
         let [live, resident, huge] =
             if duration > 0.0 { self.sums.map(|sum| sum / duration) } else { values(&sample) };
         let ratio = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+        let late = first + (sample.time_ns - first) / 4 * 3;
+        let overheads = self.taken.iter().filter(|taken| taken.time_ns >= late).map(|taken| {
+            let [live, resident, _] = values(taken);
+            ratio(resident - live, live)
+        });
+        let (sum, count) = overheads.fold((0.0, 0.0), |(sum, n), overhead| (sum + overhead, n + 1.0));
         let means = Means {
+            last_quarter_overhead: ratio(sum, count),
             live_pages: live,
             resident_pages: resident,
             overhead: ratio(resident - live, live),
@@ -150,6 +159,8 @@ mod tests {
         let (means, taken) = samples.finish(sample(40, 7, 7, 7));
         // 10 ns at 100 and 30 at 200 are 175 on average; of these 62.5 on huge pages.
         assert_eq!((means.overhead, means.coverage), (0.75, 62.5 / 175.0));
+        // Of the last 10 ns there is one sample.
+        assert_eq!(means.last_quarter_overhead, 0.0);
         assert_eq!(taken.len(), 3);
     }
 

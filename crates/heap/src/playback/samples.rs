@@ -116,7 +116,8 @@ impl Samples {
             let [live, resident, _] = values(taken);
             ratio(resident - live, live)
         });
-        let (sum, count) = overheads.fold((0.0, 0.0), |(sum, n), overhead| (sum + overhead, n + 1.0));
+        let (sum, count) =
+            overheads.fold((0.0, 0.0), |(sum, n), overhead| (sum + overhead, n + 1.0));
         let means = Means {
             last_quarter_overhead: ratio(sum, count),
             live_pages: live,

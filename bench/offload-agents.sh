@@ -8,7 +8,8 @@
 # counted, so runs repeat; each takes two to five minutes. senpai.py is Meta's, and not part of
 # this: fetch it, and give its path (needs Debian's python3.11). VM_KERNELS names the kernels, AGENTS
 # the agents.
-# FOLDER keeps what the runs said; a run that is there is not repeated. Then a table is printed.
+# FOLDER keeps the output of the runs; a run that is there is not repeated. Then a Markdown table is
+# printed.
 set -eu
 [ $# -ge 1 ] || { sed -n '4p' "$0" >&2; exit 2; }
 mkdir -p "$1"
@@ -67,7 +68,8 @@ for kernel in ${VM_KERNELS:-6.1 6.12}; do
 done
 
 # A line for each run: MiB saved at 100, 280 and 580 s, pages taken and returned, and so on.
-echo "run	saved 100 s	280 s	580 s	taken	came back	major faults	stall ms	hot p99.9 us	warm p99 us	agent ms	kdamond ms"
+echo "| run | MiB saved after 100 s | 280 s | 580 s | pages reclaimed | refaulted | major faults | PSI stall, ms | hot p99.9, µs | warm p99, µs | agent, ms | kdamond, ms |"
+echo "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 for samples in "$work"/*/samples; do
     name=$(basename "$(dirname "$samples")")
     awk -v name="$name" -v paced="$(dirname "$samples")/paced" '
@@ -92,7 +94,7 @@ for samples in "$work"/*/samples; do
         END {
             back = grown("workingset_refault_anon")
             if (grown("zswpin") > back) back = grown("zswpin")
-            printf "%s\t%.1f\t%.1f\t%.1f\t%d\t%d\t%d\t%.0f\t%.1f\t%.1f\t%.0f\t%d\n", name, saved[1], saved[2],
+            printf "| %s | %.1f | %.1f | %.1f | %d | %d | %d | %.0f | %.1f | %.1f | %.0f | %d |\n", name, saved[1], saved[2],
                 saved[3], grown("pgsteal"), back, grown("pgmajfault"), grown("stall") / 1000, worst(4), worst(8),
                 grown("agent") / 1000, grown("kdamond")
         }' "$samples"

@@ -2,6 +2,7 @@
 
 mod json;
 mod markdown;
+mod words;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Deserialize;
@@ -9,6 +10,7 @@ use serde_json::Value;
 
 pub use json::Field;
 pub use markdown::cells;
+pub use words::Word;
 
 use crate::registry::Entry;
 use crate::table::{Column, Document, Table, text};
@@ -28,6 +30,22 @@ pub enum From {
         #[serde(default)]
         skip: usize,
     },
+    /// Lines of words: a row per line of at least `least` words, a column for each of `words`.
+    Words {
+        /// Text of the line above the first; empty to begin with the first line.
+        #[serde(default)]
+        after: String,
+        /// Text of the line below the last; empty for the end of the output.
+        #[serde(default)]
+        until: String,
+        /// What stands between words; empty for any space.
+        #[serde(default)]
+        separator: String,
+        /// Fewest words of a row.
+        least: usize,
+        /// The columns.
+        words: Vec<Word>,
+    },
     /// One or more JSON documents: one row for each value at `rows`, one column for each field.
     Json {
         /// Path of the rows: `/key/0/*`, `*` for every element or value. Empty for the document.
@@ -42,6 +60,9 @@ pub fn document(entry: &Entry, output: &str) -> Result<Document> {
     let mut document = match &entry.from {
         From::Table => printed(&entry.name, output)?,
         From::Markdown { after, skip } => plain(markdown::table(output, after, *skip)?),
+        From::Words { after, until, separator, least, words } => {
+            plain(words::table(output, (after, until), (separator, *least), words)?)
+        }
         From::Json { rows, fields } => plain(json::table(output, rows, fields)?),
     };
     let table = arrange(entry, Table { columns: document.columns, rows: document.rows })?;
@@ -82,13 +103,18 @@ fn printed(name: &str, output: &str) -> Result<Document> {
 
 /// Applies what the entry says about columns and rows.
 fn arrange(entry: &Entry, mut table: Table) -> Result<Table> {
+    let columns = table.columns.clone();
+    let at = |name: &String| {
+        let found = columns.iter().position(|column| column.name == *name);
+        found.ok_or_else(|| anyhow!("{}: no column `{name}`", entry.name))
+    };
+    for (name, values) in &entry.only {
+        let at = at(name)?;
+        table.rows.retain(|row| values.contains(&text(&row[at])));
+    }
     if !entry.select.is_empty() {
-        let at = |name: &String| {
-            let found = table.columns.iter().position(|column| column.name == *name);
-            found.ok_or_else(|| anyhow!("{}: no column `{name}`", entry.name))
-        };
         let order = entry.select.iter().map(at).collect::<Result<Vec<usize>>>()?;
-        table.columns = order.iter().map(|at| table.columns[*at].clone()).collect();
+        table.columns = order.iter().map(|at| columns[*at].clone()).collect();
         for row in &mut table.rows {
             *row = order.iter().map(|at| row[*at].clone()).collect();
         }

@@ -21,7 +21,8 @@ use std::path::{Path, PathBuf};
 
 /// The repository's root: the folder above `crates/`, where commands run and paths begin.
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").components().collect()
+    let above = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2);
+    above.expect("crates/ stands in the root").to_owned()
 }
 
 /// All files below `folder`, sorted, so that their order is the same on every host.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Parser, Subcommand};
-use experiments::registry::{self, Class};
+use experiments::registry::{self, Class, Entry};
 use experiments::run::{self, Runner};
 use experiments::{check, extract, page, root};
 
@@ -35,6 +35,9 @@ enum Task {
     Import {
         /// File with one or more JSON documents
         file: PathBuf,
+        /// The file is the output of these results' command
+        #[arg(long = "as", value_name = "NAME")]
+        names: Vec<String>,
     },
     /// Write stored results into the pages of docs/
     Render,
@@ -50,7 +53,7 @@ fn main() -> Result<ExitCode> {
     match Arguments::parse().command {
         Task::List => list(),
         Task::Run { names, long, stale } => run_results(&names, long, stale),
-        Task::Import { file } => import(&file),
+        Task::Import { file, names } => import(&file, &names),
         Task::Render => render(),
         Task::Check { pages } => check_all(pages),
     }
@@ -91,19 +94,23 @@ fn run_results(names: &[String], long: bool, stale: bool) -> Result<ExitCode> {
     Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn import(file: &PathBuf) -> Result<ExitCode> {
+fn import(file: &PathBuf, names: &[String]) -> Result<ExitCode> {
     let root = root();
     let entries = registry::read(&root)?;
     let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
-    let mut count = 0;
-    for entry in entries.values().filter(|entry| text.contains(&format!("\"{}\"", entry.name))) {
+    let chosen = if names.is_empty() {
+        let named = |entry: &&Entry| text.contains(&format!("\"{}\"", entry.name));
+        entries.values().filter(named).collect()
+    } else {
+        registry::chosen(&entries, names)?
+    };
+    if chosen.is_empty() {
+        bail!("{}: no document with a name of the registry", file.display());
+    }
+    for entry in chosen {
         let document = extract::document(entry, &text)?;
         run::stored(&root, entry, document)?.write(&root)?;
         println!("{}: stored", entry.name);
-        count += 1;
-    }
-    if count == 0 {
-        bail!("{}: no document with a name of the registry", file.display());
     }
     render()
 }

@@ -51,6 +51,9 @@ pub struct Entry {
     pub notes: Vec<String>,
     /// How the table is taken out of the output.
     pub from: From,
+    /// Rows to keep, by column and values of it, before anything else is arranged.
+    #[serde(default)]
+    pub only: BTreeMap<String, Vec<String>>,
     /// Columns to show, by name in the output, in this order; all if empty.
     #[serde(default)]
     pub select: Vec<String>,

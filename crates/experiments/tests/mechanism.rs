@@ -53,6 +53,15 @@ fn rows_become_columns() {
 }
 
 #[test]
+fn lines_of_words_are_rows() {
+    let output = "head\nname   order   ns\none two      1      2.5\nshort      7\n\ntail  1  2\n";
+    let lines = "[from]\nform = 'words'\nafter = 'head'\nuntil = 'tail'\nseparator = '   '\nleast = 2\n\
+        words = [{ name = 'who', at = 0 }, { name = 'time', unit = 'ns', at = -1 }]";
+    let expected = [["name", "ns"], ["one two", "2.5"], ["short", "7"]];
+    assert_eq!(rows(&entry(lines), output), expected);
+}
+
+#[test]
 fn json_rows_are_found_by_paths_in_every_document() {
     let lines = "[from]\nform = 'json'\nrows = '/systems/*'\nfields = [\
         { name = 'system', at = '#' }, { name = 'share', unit = '%', at = '/share', scale = 100, digits = 1 },\

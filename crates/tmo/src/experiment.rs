@@ -25,7 +25,7 @@ const REAL_PAGES: u32 = 16;
 type Named = (&'static str, fn(u64) -> Findings);
 
 /// All experiments, in the order of the paper.
-const ALL: [Named; 10] = [
+const ALL: [Named; 11] = [
     ("figure-2", coldness::run),
     ("figure-9", savings::run),
     ("figure-10", tax::run),
@@ -33,6 +33,7 @@ const ALL: [Named; 10] = [
     ("figure-12", devices::run),
     ("agents", judges::run),
     ("phase-change", judges::run_change),
+    ("zipf", judges::run_zipf),
     ("terms", terms::run),
     ("balance", balance::run),
     ("sensitivity", sensitivity::run),

@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::table::{Column, Table};
+use crate::table::{Column, Table, text};
 
 /// One column: where its value stands, and how it is printed.
 #[derive(Clone, Debug, Deserialize)]
@@ -84,7 +84,11 @@ impl Field {
         let found = found.ok_or_else(|| anyhow!("no value at `{}`", self.at))?;
         Ok(match (found, found.as_f64()) {
             (Value::Null, _) => "".into(),
-            (Value::String(text), _) => text.as_str().into(),
+            (Value::String(_), _) => found.clone(),
+            (Value::Object(pairs), _) => {
+                let words = pairs.iter().map(|(key, value)| format!("{key}, {}", text(value)));
+                words.collect::<Vec<_>>().join("; ").into()
+            }
             (_, Some(number)) => self.number(found, number),
             (other, None) => other.to_string().into(),
         })

@@ -35,8 +35,19 @@ pub(super) const AGENTS: [Named; 7] = [
     }),
 ];
 
+/// What the container's program does.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Load {
+    /// Hot, warm and cold memory, whose truth is known.
+    Steady,
+    /// The same; the cold memory is read from [`CHANGE_S`] on.
+    Change,
+    /// Memory whose use has a long tail.
+    Zipf,
+}
+
 pub fn run(seed: u64) -> Findings {
-    let findings = each(None, seed);
+    let findings = each(Load::Steady, seed);
     Findings {
         title: "Agents in steady load".to_owned(),
         paper:
@@ -49,7 +60,7 @@ pub fn run(seed: u64) -> Findings {
 }
 
 pub fn run_change(seed: u64) -> Findings {
-    let findings = each(Some(CHANGE_S), seed);
+    let findings = each(Load::Change, seed);
     Findings {
         title: format!("Agents at a phase change: cold memory is read from {CHANGE_S} s on"),
         paper: "On Linux 6.1 and zswap the formula at 0.005 saw no stall, went on, and ended 123 \
@@ -59,11 +70,26 @@ pub fn run_change(seed: u64) -> Findings {
     }
 }
 
-fn each(change_s: Option<f64>, seed: u64) -> Findings {
+pub fn run_zipf(seed: u64) -> Findings {
+    Findings {
+        title: "Agents on memory with Zipf-distributed accesses".to_owned(),
+        notes: vec![format!(
+            "{} pages; the k-th most popular is touched at random, every k/{} seconds on average; \
+             zswap, pages that compress by two, Linux 6.1's lists.",
+            Sizes::FULL.pages(),
+            workload::ZIPF_RATE,
+        )],
+        ..each(Load::Zipf, seed)
+    }
+}
+
+fn each(load: Load, seed: u64) -> Findings {
+    let change_s = (load == Load::Change).then_some(CHANGE_S);
+    let make = if load == Load::Zipf { workload::zipf } else { workload::container };
     let (mut rows, mut curves) = (Vec::new(), Vec::new());
     for (name, agent) in AGENTS {
         let zswap = Backend::Zswap(Zswap::default());
-        let mut container = workload::container(Sizes::FULL, zswap, Kernel::LINUX_6_1, seed);
+        let mut container = make(Sizes::FULL, zswap, Kernel::LINUX_6_1, seed);
         let mut driver = Driver::new(agent(), &container);
         let start = container.current_bytes() as i64;
         let mut saved = vec![(0.0, 0.0)];
@@ -166,6 +192,16 @@ mod tests {
         let last = |name: &str| count(row(&findings, name).last().unwrap());
         assert_eq!(last("prairie, aggressive"), 0.0);
         assert!(last("formula, 0.005") > 0.0);
+    }
+
+    #[test]
+    fn ours_backs_off_from_a_long_tail() {
+        let findings = run_zipf(1);
+        let refaulted = |name: &str| count(&row(&findings, name)[5]);
+        let ours = refaulted("prairie, aggressive");
+        assert!(ours < refaulted("formula, 0.0005"), "{ours} refaulted");
+        let saved_at_end = count(&row(&findings, "prairie, aggressive")[3]);
+        assert!(saved_at_end > 0.0, "{saved_at_end} bytes");
     }
 
     #[test]

@@ -45,10 +45,32 @@ pub fn container(sizes: Sizes, backend: Backend, kernel: Kernel, seed: u64) -> C
         (sizes.cold, Rhythm::NEVER),
     ];
     let pages = rhythms.into_iter().flat_map(|(mib, rhythm)| {
-        std::iter::repeat_n((rhythm, false), (mib * Sizes::PAGES_IN_MIB) as usize)
+        std::iter::repeat_n(rhythm, (mib * Sizes::PAGES_IN_MIB) as usize)
     });
+    of(pages, backend, kernel, seed)
+}
+
+/// Touches a second of the most popular page under [`zipf`].
+pub const ZIPF_RATE: f64 = 100.0;
+
+/// The same size with accesses by Zipf's law: the k-th most popular page is touched at random,
+/// once in `k / ZIPF_RATE` seconds on average. Popular pages lie anywhere.
+pub fn zipf(sizes: Sizes, backend: Backend, kernel: Kernel, seed: u64) -> Container {
+    let pages = sizes.pages();
+    // An odd prime that does not divide the number of pages visits each rank once.
+    let rank = |page: u64| page * 104_729 % pages + 1;
+    let rhythms = (0..pages).map(|page| Rhythm::random(rank(page) as f64 / ZIPF_RATE));
+    of(rhythms, backend, kernel, seed)
+}
+
+fn of(
+    pages: impl Iterator<Item = Rhythm>,
+    backend: Backend,
+    kernel: Kernel,
+    seed: u64,
+) -> Container {
     let made = Made {
-        pages: pages.collect(),
+        pages: pages.map(|rhythm| (rhythm, false)).collect(),
         real_pages: 1,
         compression: 2.0,
         busy_tasks: 1,

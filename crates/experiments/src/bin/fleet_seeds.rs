@@ -1,8 +1,8 @@
 //! A fleet's figures over several seeds: the mean and how far one seed strays from another.
 //!
 //! ```text
-//! cargo run --release -p prairie-fleet --example fleet_seeds [SEEDS] [SERVERS] [GIB] [DAYS] [SYSTEMS]
-//! cargo run --release -p prairie-fleet --example fleet_seeds [SEEDS] [SERVERS] [GIB] hour
+//! cargo run --release -p experiments --bin fleet_seeds -- [SEEDS] [SERVERS] [GIB] [DAYS] [SYSTEMS]
+//! cargo run --release -p experiments --bin fleet_seeds -- [SEEDS] [SERVERS] [GIB] hour
 //! ```
 //!
 //! The first prints what `docs/src/results/contiguitas.md` has of Figures 2 and 5 and of the

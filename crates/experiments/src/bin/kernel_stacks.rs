@@ -2,7 +2,7 @@
 //! object behind each guard and without (FreeBSD, "Reworking kernel stack allocations").
 //!
 //! ```text
-//! cargo run --release -p prairie-frames --example kernel_stacks [THREADS] [SEED]
+//! cargo run --release -p experiments --bin kernel_stacks -- [THREADS] [SEED]
 //! ```
 //!
 //! Threads are started up to THREADS; then twenty times as many end and begin, any of them as likely

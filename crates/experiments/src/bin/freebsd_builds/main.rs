@@ -2,7 +2,7 @@
 //! and without compactd (FreeBSD, Table 1 and Figure 7), with reservations and without.
 //!
 //! ```text
-//! cargo run --release -p prairie-frames --example freebsd_builds [SEEDS] [CURVES.csv]
+//! cargo run --release -p experiments --bin freebsd_builds -- [SEEDS] [CURVES.csv]
 //! ```
 //!
 //! A domain of 1 GiB under `freebsd`. A build is 100 jobs, eight at a time. A job takes 2 to 24 MiB

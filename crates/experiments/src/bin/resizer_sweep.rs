@@ -2,7 +2,7 @@
 //! from (`docs/src/internals/contiguitas.md`).
 //!
 //! ```text
-//! cargo run --release -p prairie-frames --example resizer_sweep [SEEDS]
+//! cargo run --release -p experiments --bin resizer_sweep -- [SEEDS]
 //! ```
 //!
 //! A node of 2 GiB, nine tenths full. Every wake-up a 240th of its movable memory is freed and
@@ -76,7 +76,8 @@ struct Row {
 fn main() {
     let seeds = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(3);
     println!(
-        "parameter          times  at once   failed    moved   border   idle     cost  (1/4      4)"
+        "| parameter | times | at once | failed | moved | border | idle | cost | ¼ price | 4 times the price |\n|{}",
+        " --- |".repeat(10)
     );
     let rows = rows();
     let next = AtomicUsize::new(0);
@@ -170,7 +171,7 @@ impl Outcome {
     fn print(&self, row: &Row) {
         let wake_ups = f64::from(self.runs * WAKE_UPS);
         println!(
-            "{:18} {:>5} {:8.4} {:8} {:8.1} {:8.3} {:6.1} {:8.0} {:6.0} {:6.0}",
+            "| {} | {} | {:.4} | {} | {:.1} | {:.3} | {:.1} | {:.0} | {:.0} | {:.0} |",
             row.name,
             row.times,
             self.at_once as f64 / wake_ups,

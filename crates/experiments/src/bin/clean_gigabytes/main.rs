@@ -2,7 +2,7 @@
 //! tables of `docs/src/results/superpageblocks.md`.
 //!
 //! ```text
-//! cargo run --release -p prairie-fleet --example clean_gigabytes [GIB] [DAYS] [SEED] [PART...]
+//! cargo run --release -p experiments --bin clean_gigabytes -- [GIB] [DAYS] [SEED] [PART...]
 //! ```
 //!
 //! Parts: `day` (the four workloads of a fleet's servers under each system), `search` (what finding

@@ -68,7 +68,13 @@ fn table(stored: &Stored) -> String {
 
 /// What a table comes from: remarks, command, commit, date, and the host where it matters.
 fn source(stored: &Stored) -> String {
-    let mut parts = vec![format!("`{}`", stored.command.trim())];
+    let command = stored.command.trim();
+    let mut parts = Vec::new();
+    // The lines of a script would run together in a sentence.
+    let script = command.contains('\n').then(|| format!("```sh\n{command}\n```\n\n"));
+    if script.is_none() {
+        parts.push(format!("`{command}`"));
+    }
     if !stored.seeds.is_empty() {
         parts.push(format!("seeds: {}", stored.seeds));
     }
@@ -82,5 +88,5 @@ fn source(stored: &Stored) -> String {
         parts.push(format!("{}, {cores} CPUs, {memory} GiB, Linux {}", host.cpu, host.kernel));
     }
     let notes: String = stored.notes.iter().map(|note| format!("{note}\n\n")).collect();
-    format!("{notes}<sub>{}</sub>\n\n", parts.join("; "))
+    format!("{notes}{}<sub>{}</sub>\n\n", script.unwrap_or_default(), parts.join("; "))
 }

@@ -22,3 +22,14 @@ fn every_result_names_code_that_exists() {
         assert!(depends, "{}: name the crates or files that decide its values", entry.name);
     }
 }
+
+#[test]
+fn the_summary_lists_every_page() {
+    let book = root().join("docs/src");
+    let summary = std::fs::read_to_string(book.join("SUMMARY.md")).expect("SUMMARY.md");
+    for path in check::pages(&root()).expect("docs/ is readable") {
+        let page = path.strip_prefix(&book).expect("a page of the book").to_string_lossy();
+        let listed = page == "SUMMARY.md" || summary.contains(&format!("({page})"));
+        assert!(listed, "docs/src/SUMMARY.md does not list {page}");
+    }
+}

@@ -53,8 +53,10 @@ experiments:
 results: experiments ## Measure again what takes minutes, and write the tables of the docs
 	@$(EXPERIMENTS) run
 
-results-long: experiments ## Measure again what takes longer, or needs other machines
-	@$(EXPERIMENTS) run --long
+results-long: ## Measure again what takes hours, needs other programs, or is timed; on an idle machine
+	@scripts/need cargo cc
+	@$(CARGO) build --release --locked --workspace --bins --examples
+	@$(TARGET)/release/experiments run --long
 
 docs: ## Build the book of docs/ into target/book
 	@scripts/need cargo mdbook

@@ -142,5 +142,5 @@ fn the_paper_runs_alike_on_one_thread_and_on_two() {
 fn a_memory_too_small_for_the_workload_is_refused() {
     let params = Params::read("memory.mib = 512").unwrap();
     let error = Simulation::new(&params, &plan(Kind::Memcached, None)).err().unwrap();
-    assert!(error.to_string().starts_with("memory.mib is too small: "), "{error}");
+    assert!(error.to_string().starts_with("memory.mib: expected at least "), "{error}");
 }

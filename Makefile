@@ -28,7 +28,9 @@ build: ## Build the command into target/release/prairie
 # Linting and documenting share one check of the dependencies; tests come last because they take
 # longest. Passing tests may print: why they were skipped, or how far a replay was from the real
 # kernel.
-test: ## Run every check and every test; stop at the first that fails
+test: export PRAIRIE_SKIPS := $(abspath $(TARGET))/skips.txt
+test: ## Run every check and every test; stop at the first that fails, and list those skipped
+	@mkdir -p $(TARGET) && : >$(PRAIRIE_SKIPS)
 	@scripts/need cargo cc rustfmt clippy chromium qemu
 	@echo "== format"
 	@$(CARGO) fmt --all --check
@@ -43,6 +45,7 @@ test: ## Run every check and every test; stop at the first that fails
 	@$(TARGET)/debug/experiments check
 	@echo "== real kernel"
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) PACED=$(abspath $(TARGET)/debug/examples/paced) vm/tests/offload.sh --short
+	@scripts/skips $(PRAIRIE_SKIPS)
 
 # Commands of results find the programs of the same build beside the one that runs them.
 EXPERIMENTS := $(TARGET)/quick/experiments

@@ -52,7 +52,7 @@ fn redis_serves_its_benchmark() {
         .stdout(Stdio::null())
         .spawn();
     let Ok(mut server) = server else {
-        eprintln!("skipped: redis-server is not installed");
+        prairie_testing::skip("redis-server is not installed");
         return;
     };
     let cli = |arguments: &str| {
@@ -109,11 +109,11 @@ fn python_passes_its_own_tests() {
     let mut python = preloaded("python3", &[]);
     python.args(["-m", "test", "-q", "test_list", "test_dict", "test_thread", "test_ctypes"]);
     let Ok(listed) = Command::new("python3").args(["-m", "test", "--list-tests"]).output() else {
-        eprintln!("skipped: python3 is not installed");
+        prairie_testing::skip_without("python3");
         return;
     };
     if !listed.status.success() {
-        eprintln!("skipped: CPython's tests are not installed (Debian: libpython3-testsuite)");
+        prairie_testing::skip_without("CPython's test suite (Debian: libpython3-testsuite)");
         return;
     }
     let output = python.output().unwrap();
@@ -151,7 +151,7 @@ fn postgres_makes_a_cluster_and_serves_pgbench() {
     let output = Command::new("sh").args(["-c", script, "sh"]).arg(library()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     if output.status.code() == Some(77) {
-        eprintln!("skipped: {}", said.trim());
+        prairie_testing::skip_without(&format!("PostgreSQL ({})", said.trim()));
         return;
     }
     assert!(output.status.success(), "{said}{}", told(&output));
@@ -173,7 +173,7 @@ fn programs_without_huge_pages_work() {
             .arg(library())
             .output();
         let Ok(output) = output else {
-            eprintln!("skipped: python3 is not installed");
+            prairie_testing::skip_without("python3");
             return;
         };
         assert!(output.status.success(), "{case}: {}", told(&output));

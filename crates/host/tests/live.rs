@@ -11,13 +11,13 @@ fn survey() -> Option<Survey> {
     let capture = match take(&Roots::live()) {
         Ok(capture) => capture,
         Err(error) => {
-            println!("skipped: {error}");
+            prairie_testing::skip(error);
             return None;
         }
     };
     if capture.frames.is_none() {
         let why = capture.left_out.iter().map(|left| left.why.as_str()).collect::<Vec<_>>();
-        println!("skipped: no frames ({})", why.join("; "));
+        prairie_testing::skip(format_args!("no frames ({})", why.join("; ")));
         return None;
     }
     Some(Survey::of(&capture).unwrap())
@@ -74,10 +74,10 @@ fn every_frame_has_one_class() {
 fn kernel_functions_are_found() {
     let table = match std::fs::read_to_string("/proc/kallsyms") {
         Ok(text) => prairie_host::Kallsyms::parse(&text),
-        Err(error) => return println!("skipped: /proc/kallsyms: {error}"),
+        Err(error) => return prairie_testing::skip(format_args!("/proc/kallsyms: {error}")),
     };
     match table {
         Ok(table) => assert!(table.len() > 1000, "{} functions", table.len()),
-        Err(error) => println!("skipped: {error}"),
+        Err(error) => prairie_testing::skip(error),
     }
 }

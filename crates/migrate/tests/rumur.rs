@@ -13,7 +13,7 @@ const MODEL: &str = include_str!("../murphi/contiguitas.m");
 fn is_there(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
-        eprintln!("skipped: there is no {program}");
+        prairie_testing::skip_without(program);
     }
     found
 }

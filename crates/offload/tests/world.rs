@@ -335,7 +335,7 @@ fn an_alarm_takes_the_place_of_looking_again_and_again() {
     std::fs::create_dir_all(sys.join("devices/system/cpu")).unwrap();
     std::fs::write(sys.join("devices/system/cpu/online"), "0\n").unwrap();
     let Ok(alarm) = FaultAlarm::open(&sys) else {
-        eprintln!("left out: perf events are not allowed here");
+        prairie_testing::skip("perf events are not allowed here");
         return;
     };
     let log = Log::new(Format::Text, Verbosity::All, Box::new(std::io::sink()));

@@ -13,11 +13,16 @@ mod record;
 mod replay;
 mod sources;
 mod survey;
+mod value;
 
+use std::ffi::OsString;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use clap::Subcommand;
+
+use crate::files::Files;
 
 /// What to do.
 #[derive(Subcommand)]
@@ -41,8 +46,26 @@ impl Command {
         matches!(self, Command::Offload(args) if args.handles_signals())
     }
 
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        match self {
+            Command::Survey(args) => args.files(),
+            Command::Record(args) => args.files(),
+            Command::Replay(args) => args.files(),
+            Command::Sources(args) => args.files(),
+            Command::Import(args) => args.files(),
+            Command::Lab(args) => args.files(),
+            Command::Fleet(args) => args.files(),
+            Command::Migrate(args) => args.files(),
+            Command::Offload(args) => args.files(),
+            Command::Heap(args) => args.files(),
+            Command::Psi(_) => Files::default(),
+        }
+    }
+
     /// Does it. `interrupted` asks it to stop.
     pub fn run(self, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+        self.files().check()?;
         match self {
             Command::Survey(args) => survey::run(&args, interrupted),
             Command::Record(args) => record::run(&args, interrupted),
@@ -57,4 +80,9 @@ impl Command {
             Command::Replay(args) => replay::run(&args, interrupted),
         }
     }
+}
+
+/// The file of a program to run, where the command line names it by its path.
+fn program(command: &[OsString]) -> Option<&Path> {
+    command.first().map(Path::new).filter(|program| program.components().count() > 1)
 }

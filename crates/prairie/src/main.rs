@@ -1,6 +1,7 @@
 //! The command `prairie`: reads arguments, calls the other crates, prints what they found.
 
 mod commands;
+mod files;
 mod interrupt;
 mod output;
 mod progress;
@@ -34,7 +35,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("prairie: {}", told_once(&error));
+            output::say(told_once(&error));
             ExitCode::FAILURE
         }
     }
@@ -55,9 +56,71 @@ fn told_once(error: &anyhow::Error) -> String {
 
 #[cfg(test)]
 mod tests {
-    use anyhow::anyhow;
+    use std::any::TypeId;
+    use std::path::{Path, PathBuf};
 
-    use super::told_once;
+    use anyhow::anyhow;
+    use clap::builder::Arg;
+    use clap::{CommandFactory, Parser};
+
+    use super::{Cli, told_once};
+
+    /// Path arguments that name no file to be read or written whole: a socket, and directories
+    /// whose files are registered one by one.
+    const NO_FILES: [&str; 3] = ["offload status socket", "replay against", "fleet report folder"];
+
+    /// A command that takes a path and does not register it could replace its own input.
+    #[test]
+    fn every_path_argument_is_registered() {
+        let mut checked = 0;
+        for (words, command) in leaves(&Cli::command(), Vec::new()) {
+            for arg in command.get_arguments().filter(|arg| is_path(arg)) {
+                let line = command_line(&words, &command, arg);
+                if NO_FILES.contains(&format!("{} {}", words.join(" "), arg.get_id()).as_str()) {
+                    continue;
+                }
+                let cli = Cli::try_parse_from(&line).unwrap_or_else(|e| panic!("{line:?}: {e}"));
+                assert!(cli.command.files().names(Path::new("named.png")), "{line:?}");
+                checked += 1;
+            }
+        }
+        assert!(checked >= 40, "only {checked} path arguments were found");
+    }
+
+    /// The commands without subcommands, with the words that lead to them.
+    fn leaves(command: &clap::Command, words: Vec<String>) -> Vec<(Vec<String>, clap::Command)> {
+        if !command.has_subcommands() {
+            return vec![(words, command.clone())];
+        }
+        let below = command.get_subcommands().flat_map(|below| {
+            leaves(below, [words.clone(), vec![below.get_name().to_owned()]].concat())
+        });
+        below.collect()
+    }
+
+    fn is_path(arg: &Arg) -> bool {
+        arg.get_value_parser().type_id() == TypeId::of::<PathBuf>()
+    }
+
+    /// The command with what it requires, and `arg` as `named.png`.
+    fn command_line(words: &[String], command: &clap::Command, arg: &Arg) -> Vec<String> {
+        let mut line = vec!["prairie".to_owned()];
+        line.extend_from_slice(words);
+        let mut last = Vec::new();
+        for each in command.get_arguments() {
+            let is_arg = each.get_id() == arg.get_id();
+            if !is_arg && !each.is_required_set() {
+                continue;
+            }
+            let value = if is_arg { "named.png" } else { "1" }.to_owned();
+            match (each.get_long(), each.is_last_set()) {
+                (Some(long), _) => line.extend([format!("--{long}"), value]),
+                (None, false) => line.push(value),
+                (None, true) => last.extend(["--".to_owned(), value]),
+            }
+        }
+        [line, last].concat()
+    }
 
     #[test]
     fn a_cause_is_told_once() {

@@ -1,24 +1,58 @@
 //! Where answers go: the terminal, JSON on standard output, files.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
+use std::process::ExitCode;
 
 use anyhow::Context;
-use prairie_report::{MapSheet, Report, Terminal, Theme, Timeline, write_atomically};
+use prairie_report::terminal::stderr_has_unicode;
+use prairie_report::{MapSheet, Report, Terminal, Theme, Timeline, ascii, write_atomically};
 use serde::Serialize;
+
+use crate::interrupt;
+
+/// Reports on standard error what happened, in one line.
+pub fn say(line: impl Display) {
+    let line = format!("prairie: {line}");
+    eprintln!("{}", if stderr_has_unicode() { line } else { ascii(&line) });
+}
+
+/// Reports that a file was written.
+pub fn wrote(path: &Path) {
+    say(format_args!("wrote {}", path.display()));
+}
+
+/// Reports that the work was stopped; the exit code that says the same.
+pub fn interrupted() -> ExitCode {
+    say("interrupted");
+    ExitCode::from(interrupt::EXIT_CODE)
+}
 
 /// Prints a report as the terminal allows.
 pub fn print_report(report: &Report) -> anyhow::Result<()> {
-    print_text(&report.terminal(Terminal::of_stdout())?)
+    write_out(&report.terminal(Terminal::of_stdout())?)
 }
 
 /// Prints `value` as one JSON document.
 pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    print_text(&(serde_json::to_string_pretty(value)? + "\n"))
+    write_out(&(serde_json::to_string_pretty(value)? + "\n"))
 }
 
-/// Prints text as it is.
+/// Prints text with the signs that standard output can show.
 pub fn print_text(text: &str) -> anyhow::Result<()> {
+    match Terminal::of_stdout().unicode {
+        true => write_out(text),
+        false => write_out(&ascii(text)),
+    }
+}
+
+/// Prints `value` as one line of JSON.
+pub fn print_json_line(value: &impl Serialize) -> anyhow::Result<()> {
+    write_out(&(serde_json::to_string(value)? + "\n"))
+}
+
+fn write_out(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
 }
@@ -27,7 +61,7 @@ pub fn print_text(text: &str) -> anyhow::Result<()> {
 pub fn write_html(report: &Report, path: Option<&Path>) -> anyhow::Result<()> {
     if let Some(path) = path {
         report.write_html(path)?;
-        eprintln!("prairie: wrote {}", path.display());
+        wrote(path);
     }
     Ok(())
 }

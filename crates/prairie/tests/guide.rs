@@ -70,7 +70,8 @@ fn run_page(name: &str, page: &str) -> Result<usize, String> {
     let mut ran = 0;
     for example in examples(page) {
         if example.needs_root && !is_root {
-            eprintln!("{name}:{}: skipped, needs root: {}", example.line, example.command);
+            let (line, command) = (example.line, &example.command);
+            prairie_testing::skip(format_args!("{name}:{line}: needs root: {command}"));
             continue;
         }
         let mut shell = Command::new("sh");

@@ -93,7 +93,7 @@ fn restore_reads_the_record_and_empties_it() {
     writeln!(file, "hold 0 {inode} 4096 8192 {}", limit.display()).unwrap();
     write!(file, "hold 1 {inode} 40").unwrap();
     let output = run(directory.path(), &["offload", "restore", "--leases", "leases"]);
-    assert!(output.status.success() && stderr(&output).contains("1 limits put back"));
+    assert!(output.status.success() && stderr(&output).contains("restored 1 limit"));
     assert!(fs::read_to_string(&limit).unwrap().starts_with("8192"));
     assert_eq!(fs::read_to_string(&record).unwrap(), "");
     let again = run(directory.path(), &["offload", "restore", "--leases", "leases"]);
@@ -104,7 +104,7 @@ fn restore_reads_the_record_and_empties_it() {
 fn psi_prints_what_was_asked_for() {
     let directory = tempfile::tempdir().unwrap();
     if !Path::new("/proc/pressure").is_dir() {
-        eprintln!("skipped: no pressure stall information");
+        prairie_testing::skip("no pressure stall information");
         return;
     }
     let arguments = ["psi", "--count", "2", "--interval", "50ms", "--json"];
@@ -123,4 +123,14 @@ fn psi_prints_what_was_asked_for() {
     assert!(refusal(&output).contains("no such cgroup"));
     let output = run(directory.path(), &["psi", "--interval", "1us"]);
     assert!(refusal(&output).contains("at least 10ms"));
+}
+
+/// The cgroup may be left out where nothing is disturbed by reading all of them.
+#[test]
+fn a_profile_without_ages_needs_no_cgroup() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = run(dir.path(), &["offload", "profile", "--no-ages"]);
+    assert_ne!(output.status.code(), Some(2), "{}", stderr(&output));
+    let output = run(dir.path(), &["offload", "profile"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
 }

@@ -46,7 +46,7 @@ fn can_record() -> bool {
     let output = run(here.path(), &["record", "-o", "try.parquet", "--for", "1ms"]);
     let can = output.status.success();
     if !can {
-        eprintln!("skipped: {}", stderr(&output).trim_end());
+        prairie_testing::skip(stderr(&output).trim_end());
     }
     can
 }
@@ -57,8 +57,8 @@ fn command_lines_that_are_not_understood() {
     for (arguments, said) in [
         (&["record", "--for", "1s"][..], "--output"),
         (&["record", "-o", "a.parquet", "--for", "1s", "--", "true"], "cannot be used with"),
-        (&["record", "-o", "a.parquet", "--for", "soon"], "a time such as 30s"),
-        (&["record", "-o", "a.parquet", "--for", "0s"], "a time such as 30s"),
+        (&["record", "-o", "a.parquet", "--for", "soon"], "a time above 0, such as"),
+        (&["record", "-o", "a.parquet", "--for", "0s"], "a time above 0, such as"),
         (&["record", "-o", "a.parquet", "--ring", "1K"], "a size from 64K to 1G"),
         (&["record", "-o", "a.parquet", "--ring", "many"], "a size from 64K to 1G"),
         (&["record", "-o", "a.parquet", "true"], "unexpected argument"),

@@ -329,7 +329,7 @@ fn an_interruption_leaves_nothing_behind() {
 #[test]
 fn this_host_as_root() {
     if !is_root() || !Path::new("/proc/kpageflags").exists() {
-        eprintln!("skipped: needs root and /proc/kpageflags");
+        prairie_testing::skip("needs root and /proc/kpageflags");
         return;
     }
     let here = tempfile::tempdir().unwrap();
@@ -348,7 +348,7 @@ fn this_host_as_root() {
 #[test]
 fn this_host_as_nobody() {
     if !is_root() {
-        eprintln!("skipped: needs root to become another user");
+        prairie_testing::skip("needs root to become another user");
         return;
     }
     // Where that user can reach it.

@@ -38,6 +38,10 @@ pub struct Options {
 /// number neither depends on the trace's length nor has to be known before.
 pub const SAMPLES: usize = 400;
 
+/// The most samples kept at an interval that the caller names. Beyond, the interval is doubled as
+/// above: a measurement takes time in proportion to the memory, and each is kept until the end.
+pub const MAX_SAMPLES: usize = 10_000;
+
 /// What came of one system.
 #[derive(Clone, Debug, Serialize)]
 pub struct SystemResult {
@@ -55,6 +59,9 @@ pub struct SystemResult {
     pub satisfiable: Satisfiable,
     /// Measurements over time; the first before any event, the last after all of them.
     pub samples: Vec<Sample>,
+    /// Nanoseconds between samples; more than were asked for where those were too many.
+    #[serde(skip)]
+    pub sample_every_ns: u64,
     /// Pageblocks of each zone by type at the end, where the system has types.
     pub pageblocks_by_type: Vec<Option<[u64; MigrateType::ALL.len()]>>,
     /// Bytes of memory that the simulation took for each frame of the machine.
@@ -321,6 +328,7 @@ impl Runner for Run {
             bytes_per_frame: self.replay.table().bytes_per_frame(),
             blocks_at_end: self.replay.table().blocks().to_vec(),
             blocks_at_start: self.blocks_at_start,
+            sample_every_ns: self.sampler.interval_ns,
             samples: self.sampler.samples,
         }
     }
@@ -338,7 +346,10 @@ fn huge_pages_on_lists(sample: &Sample) -> u64 {
 /// instants.
 struct Sampler {
     interval_ns: u64,
-    is_fixed: bool,
+    /// How many samples are kept.
+    most: usize,
+    /// The interval at which the expected length of the trace has that many samples.
+    fitting_ns: u64,
     due_ns: u64,
     latest_ns: u64,
     samples: Vec<Sample>,
@@ -353,9 +364,11 @@ impl Sampler {
         let fits = expected_ns.unwrap_or(0) / SAMPLES as u64 / FIRST_INTERVAL_NS;
         let first = FIRST_INTERVAL_NS << fits.checked_ilog2().unwrap_or(0);
         let interval_ns = every_ns.unwrap_or(first).max(1);
+        let most = if every_ns.is_some() { MAX_SAMPLES } else { SAMPLES };
         Sampler {
             interval_ns,
-            is_fixed: every_ns.is_some(),
+            most,
+            fitting_ns: expected_ns.unwrap_or(0) / most as u64,
             due_ns: interval_ns,
             latest_ns: 0,
             samples: Vec::new(),
@@ -365,11 +378,23 @@ impl Sampler {
     /// Keeps a measurement and sets the next instant, the first one after `now`.
     fn keep(&mut self, sample: Sample, now: u64) {
         self.samples.push(sample);
-        if !self.is_fixed && self.samples.len() > SAMPLES {
-            self.interval_ns *= 2;
-            let interval = self.interval_ns;
-            self.samples.retain(|sample| sample.time_ns.is_multiple_of(interval));
+        if self.samples.len() > self.most {
+            self.lengthen();
         }
-        self.due_ns = (now / self.interval_ns + 1) * self.interval_ns;
+        let next = (now / self.interval_ns).saturating_add(1);
+        self.due_ns = next.saturating_mul(self.interval_ns);
+    }
+
+    /// Doubles the interval, more than once if the rest of the trace calls for it, and drops the
+    /// samples in between.
+    fn lengthen(&mut self) {
+        loop {
+            self.interval_ns = self.interval_ns.saturating_mul(2);
+            if self.interval_ns >= self.fitting_ns {
+                break;
+            }
+        }
+        let interval = self.interval_ns;
+        self.samples.retain(|sample| sample.time_ns.is_multiple_of(interval));
     }
 }

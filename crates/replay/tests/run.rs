@@ -8,7 +8,7 @@ use prairie_frames::{Pfn, ZoneKind};
 use prairie_model::allocator::{Allocator, World};
 use prairie_replay::initial_state::InitialState;
 use prairie_replay::replay::Initial;
-use prairie_replay::run::{Options, Results, SAMPLES, run};
+use prairie_replay::run::{MAX_SAMPLES, Options, Results, SAMPLES, run};
 use prairie_trace::generate::{Batches, Workload};
 use prairie_trace::{Event, EventKind, Texts};
 
@@ -97,6 +97,26 @@ fn an_interval_that_was_asked_for_is_kept() {
     // A sample shows what happened before its instant and nothing after.
     let seen: Vec<u64> = results.systems[0].samples.iter().map(|s| s.events).collect();
     assert_eq!(seen, [0, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000]);
+}
+
+#[test]
+fn an_interval_that_is_too_short_is_lengthened() {
+    let mut events = events(3 * MAX_SAMPLES);
+    for (i, event) in events.iter_mut().enumerate() {
+        event.time_ns = i as u64 * 1000;
+    }
+    for expected_ns in [None, Some(events.len() as u64 * 1000)] {
+        let systems = vec![SystemName::Buddy];
+        let options = Options { systems, sample_every_ns: Some(1), expected_ns, ..options(false) };
+        let results = replay(&events, &options);
+        let system = &results.systems[0];
+        let times: Vec<u64> = system.samples.iter().map(|sample| sample.time_ns).collect();
+        // All were measured before the interval grew, and every second one was kept at most.
+        assert!(times.len() <= MAX_SAMPLES + 2, "{} samples", times.len());
+        assert!(times.len() > MAX_SAMPLES / 4, "{} samples", times.len());
+        assert!(system.sample_every_ns > 1000 && system.sample_every_ns.is_power_of_two());
+        assert_eq!(*times.last().unwrap(), results.duration_ns);
+    }
 }
 
 #[test]

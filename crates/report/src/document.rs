@@ -4,7 +4,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::chart::{BarChart, LineChart};
 use crate::map::{MapError, MapSheet};
-use crate::table::{Table, emphasis, muted, visible, wrap};
+use crate::table::{Table, emphasis, muted, wrap};
 use crate::terminal::Terminal;
 
 /// A whole report.
@@ -84,15 +84,16 @@ impl Report {
     /// [`MapError`] if a map cannot be drawn.
     pub fn terminal(&self, terminal: Terminal) -> Result<String, MapError> {
         let mut out = String::new();
-        let prose = |text: &str, indent: &str| wrap(&visible(text), terminal.width, indent) + "\n";
-        out.push_str(&emphasis(&visible(&self.title), terminal));
+        let prose =
+            |text: &str, indent: &str| wrap(&terminal.text(text), terminal.width, indent) + "\n";
+        out.push_str(&emphasis(&terminal.text(&self.title), terminal));
         out.push('\n');
         if !self.subtitle.is_empty() {
             out.push_str(&muted(&prose(&self.subtitle, ""), terminal));
         }
         for section in &self.sections {
-            let heading = visible(&section.heading);
-            let rule = "━".repeat(heading.width().min(terminal.width));
+            let heading = terminal.text(&section.heading);
+            let rule = terminal.drawn("━".repeat(heading.width().min(terminal.width)));
             out.push_str(&format!("\n{}\n{rule}\n", emphasis(&heading, terminal)));
             if !section.intro.is_empty() {
                 out.push_str(&prose(&section.intro, ""));
@@ -112,7 +113,8 @@ impl Block {
     /// # Errors
     /// [`MapError`] if it is a map that cannot be drawn.
     pub fn terminal(&self, terminal: Terminal) -> Result<String, MapError> {
-        let prose = |text: &str, indent: &str| wrap(&visible(text), terminal.width, indent) + "\n";
+        let prose =
+            |text: &str, indent: &str| wrap(&terminal.text(text), terminal.width, indent) + "\n";
         Ok(match self {
             Block::Text(text) => prose(text, ""),
             Block::KeyFigures(figures) => key_figures(figures, terminal),
@@ -122,7 +124,7 @@ impl Block {
             Block::Maps(sheet) => sheet.terminal(terminal)?,
             Block::Definitions(definitions) => {
                 let entry = |d: &Definition| {
-                    emphasis(&visible(&d.term), terminal) + "\n" + &prose(&d.meaning, "    ")
+                    emphasis(&terminal.text(&d.term), terminal) + "\n" + &prose(&d.meaning, "    ")
                 };
                 definitions.iter().map(entry).collect()
             }
@@ -133,15 +135,15 @@ impl Block {
 }
 
 fn key_figures(figures: &[KeyFigure], terminal: Terminal) -> String {
-    let widest = figures.iter().map(|f| visible(&f.value).width()).max().unwrap_or(0);
+    let widest = figures.iter().map(|f| terminal.text(&f.value).width()).max().unwrap_or(0);
     let entry = |figure: &KeyFigure| {
-        let value = visible(&figure.value);
+        let value = terminal.text(&figure.value);
         let gap = " ".repeat(widest - value.width());
-        let label = visible(&figure.label);
-        let mut lines = format!("{gap}{}  {label}\n", emphasis(&value, terminal));
+        let indent = " ".repeat(widest + 2);
+        let label = wrap(&terminal.text(&figure.label), terminal.width, &indent);
+        let mut lines = format!("{gap}{}  {}\n", emphasis(&value, terminal), label.trim_start());
         if !figure.definition.is_empty() {
-            let indent = " ".repeat(widest + 2);
-            let definition = wrap(&visible(&figure.definition), terminal.width, &indent);
+            let definition = wrap(&terminal.text(&figure.definition), terminal.width, &indent);
             lines += &(muted(&definition, terminal) + "\n");
         }
         lines

@@ -20,6 +20,7 @@
 
 #![forbid(unsafe_code)]
 
+mod ascii;
 pub mod chart;
 mod document;
 mod html;
@@ -34,6 +35,7 @@ pub mod table;
 pub mod terminal;
 pub mod write;
 
+pub use ascii::ascii;
 pub use chart::timeline::{Marks, Panel, Timeline};
 pub use chart::{Axis, BarChart, BarSeries, LineChart, Series, Shape, Unit};
 pub use document::{Block, Definition, KeyFigure, Report, Section};

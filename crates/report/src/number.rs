@@ -39,6 +39,27 @@ pub fn count(count: u64) -> String {
     out
 }
 
+/// A count and what is counted, whose plural takes an `s`: `1 frame`, `2 frames`.
+pub fn counted(number: u64, what: &str) -> String {
+    format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+/// A change in percent, with its sign and so many decimals: `+12.0 %`, `−3.1 %`. What rounds to
+/// nothing has no sign.
+pub fn change(share: f64, decimals: usize) -> String {
+    if !share.is_finite() {
+        return NONE.to_owned();
+    }
+    let text = format!("{:.decimals$}", (share * 100.0).abs());
+    let is_nothing = text.bytes().all(|digit| matches!(digit, b'0' | b'.'));
+    let sign = match (is_nothing, share < 0.0) {
+        (true, _) => "",
+        (_, true) => "−",
+        (_, false) => "+",
+    };
+    format!("{sign}{text}{THIN}%")
+}
+
 /// A share between 0 and 1 as percent, with as many digits as say something.
 ///
 /// Nothing but 0 is written `0 %` and nothing but 1 is written `100 %`: a share that is nearly
@@ -220,6 +241,18 @@ mod tests {
         ] {
             assert_eq!(plain(duration(value)), text, "{value}");
         }
+    }
+
+    #[test]
+    fn one_is_no_plural_and_nothing_has_no_sign() {
+        assert_eq!(plain(counted(0, "frame")), "0 frames");
+        assert_eq!(plain(counted(1, "frame")), "1 frame");
+        assert_eq!(plain(counted(1000, "frame")), "1 000 frames");
+        assert_eq!(plain(change(-0.004, 0)), "0 %");
+        assert_eq!(plain(change(-0.0004, 1)), "0.0 %");
+        assert_eq!(plain(change(0.123, 1)), "+12.3 %");
+        assert_eq!(plain(change(-0.05, 0)), "−5 %");
+        assert_eq!(change(f64::NAN, 0), "–");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Tables, for the terminal and for a page.
 
-use comfy_table::{Attribute, CellAlignment, Color, ContentArrangement, LineStyle, TableStyle};
+use comfy_table::{
+    Attribute, CellAlignment, Color, ColumnConstraint, ContentArrangement, LineStyle, TableStyle,
+};
 use unicode_width::UnicodeWidthStr;
 
 use crate::terminal::{Colours, Terminal};
@@ -120,7 +122,10 @@ impl Table {
     pub fn terminal(&self, terminal: Terminal) -> String {
         let mut out = String::new();
         if !self.title.is_empty() {
-            out.push_str(&emphasis(&wrap(&visible(&self.title), terminal.width, ""), terminal));
+            out.push_str(&emphasis(
+                &wrap(&terminal.text(&self.title), terminal.width, ""),
+                terminal,
+            ));
             out.push('\n');
         }
         if !self.columns.is_empty() {
@@ -130,13 +135,14 @@ impl Table {
             }
         }
         for note in &self.notes {
-            out.push_str(&muted(&wrap(&visible(note), terminal.width, "  "), terminal));
+            out.push_str(&muted(&wrap(&terminal.text(note), terminal.width, "  "), terminal));
             out.push('\n');
         }
         out
     }
 
     fn grid(&self, terminal: Terminal) -> String {
+        let Some(widths) = self.widths(terminal) else { return self.stacked(terminal) };
         let mut grid = comfy_table::Table::new();
         grid.load_style(RULED);
         grid.set_content_arrangement(ContentArrangement::Dynamic);
@@ -147,29 +153,108 @@ impl Table {
         };
         let header = self.columns.iter().map(|column| {
             let text = match column.unit.is_empty() {
-                true => visible(&column.heading),
-                false => format!("{}\n{}", visible(&column.heading), visible(&column.unit)),
+                true => terminal.text(&column.heading),
+                false => {
+                    format!("{}\n{}", terminal.text(&column.heading), terminal.text(&column.unit))
+                }
             };
             comfy_table::Cell::new(text).add_attribute(Attribute::Bold)
         });
         grid.set_header(header);
         for row in &self.rows {
-            grid.add_row(self.cells(row).map(|(_, cell)| styled(&cell)));
+            grid.add_row(self.cells(row).map(|(_, cell)| styled(&cell, terminal)));
         }
-        for (column, shown) in self.columns.iter().zip(grid.column_iter_mut()) {
+        for ((column, width), shown) in self.columns.iter().zip(widths).zip(grid.column_iter_mut())
+        {
             // The column of the rule's junctions is the second space.
             shown.set_padding((0, 1));
+            let width = comfy_table::Width::Fixed((width + 1).min(usize::from(u16::MAX)) as u16);
+            shown.set_constraint(ColumnConstraint::Absolute(width));
             shown.set_cell_alignment(match column.align {
                 Align::Left => CellAlignment::Left,
                 Align::Right => CellAlignment::Right,
             });
         }
-        grid.to_string()
+        terminal.drawn(grid.to_string())
+    }
+
+    /// The width of each column, so that no number and no short word is broken; none where they
+    /// do not fit beside each other.
+    fn widths(&self, terminal: Terminal) -> Option<Vec<usize>> {
+        let (least, most): (Vec<usize>, Vec<usize>) =
+            (0..self.columns.len()).map(|at| self.least_and_most(at, terminal)).unzip();
+        let mut widths = least;
+        let used = |widths: &[usize]| widths.iter().map(|width| width + PADDING).sum::<usize>();
+        let mut room = (terminal.width + 1).checked_sub(used(&widths))?;
+        // What is left goes to the narrowest column that still has text to unfold.
+        while room > 0 {
+            let wanting = (0..widths.len()).filter(|&at| widths[at] < most[at]);
+            let Some(narrowest) = wanting.min_by_key(|&at| widths[at]) else { break };
+            widths[narrowest] += 1;
+            room -= 1;
+        }
+        Some(widths)
+    }
+
+    /// How wide a column must be, and how wide it is when nothing in it wraps.
+    fn least_and_most(&self, at: usize, terminal: Terminal) -> (usize, usize) {
+        let column = &self.columns[at];
+        let longest_word =
+            |text: &str| text.split_whitespace().map(UnicodeWidthStr::width).max().unwrap_or(0);
+        let longest_line = |text: &str| text.lines().map(UnicodeWidthStr::width).max().unwrap_or(0);
+        let heads = [&column.heading, &column.unit].map(|text| {
+            let text = terminal.text(text);
+            (longest_word(&text), longest_line(&text))
+        });
+        let cells = self.rows.iter().filter_map(|row| row.get(at)).map(|cell| {
+            let text = terminal.text(&cell.text);
+            match column.align {
+                Align::Right => (longest_line(&text), longest_line(&text)),
+                Align::Left => (longest_word(&text).min(WORD), longest_line(&text)),
+            }
+        });
+        cells
+            .chain(heads)
+            .fold((1, 1), |(least, most), (word, line)| (least.max(word), most.max(line)))
+    }
+
+    /// Where the columns do not fit beside each other: each row as a list of its cells, below its
+    /// first.
+    fn stacked(&self, terminal: Terminal) -> String {
+        let mut out = String::new();
+        for row in &self.rows {
+            let mut cells = self.cells(row);
+            if let Some((_, name)) = cells.next() {
+                let name = wrap(&terminal.text(&name.text), terminal.width, "");
+                out.push_str(&emphasis(&name, terminal));
+                out.push('\n');
+            }
+            for (column, cell) in cells.filter(|(_, cell)| !cell.text.is_empty()) {
+                let unit = match column.unit.is_empty() {
+                    true => String::new(),
+                    false => format!(", {}", column.unit),
+                };
+                let line = match column.heading.is_empty() {
+                    true => cell.text.clone(),
+                    false => format!("{}{unit}: {}", column.heading, cell.text),
+                };
+                let line = wrap(&terminal.text(&line), terminal.width, "  ");
+                out.push_str(&line);
+                out.push('\n');
+            }
+        }
+        out
     }
 }
 
-fn styled(cell: &Cell) -> comfy_table::Cell {
-    let shown = comfy_table::Cell::new(visible(&cell.text));
+/// Columns between two columns.
+const PADDING: usize = 2;
+
+/// A longer word may be broken, so that one path does not stack a whole table.
+const WORD: usize = 24;
+
+fn styled(cell: &Cell, terminal: Terminal) -> comfy_table::Cell {
+    let shown = comfy_table::Cell::new(terminal.text(&cell.text));
     match cell.tone {
         Tone::Plain => shown,
         Tone::Strong => shown.add_attribute(Attribute::Bold),
@@ -177,14 +262,6 @@ fn styled(cell: &Cell) -> comfy_table::Cell {
         Tone::Bad => shown.fg(Color::Red),
         Tone::Muted => shown.fg(Color::DarkGrey),
     }
-}
-
-/// The text with control characters replaced by a visible sign, so that a process's name cannot
-/// steer the reader's terminal. Line feeds stay.
-pub(crate) fn visible(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c })
-        .collect()
 }
 
 pub(crate) fn emphasis(text: &str, terminal: Terminal) -> String {
@@ -262,7 +339,7 @@ mod tests {
 Free blocks
 zone      free  remark
            GiB
-───────────────────────
+-----------------------
 DMA32      2.9  whole
 Normal   17.42  broken
 Movable
@@ -273,7 +350,8 @@ Movable
 
     #[test]
     fn colour_is_used_where_the_terminal_has_it() {
-        let coloured = sample().terminal(Terminal { width: 80, colours: Colours::Indexed });
+        let coloured =
+            sample().terminal(Terminal { width: 80, colours: Colours::Indexed, ..Terminal::PLAIN });
         assert!(coloured.contains("\x1b["));
     }
 
@@ -282,7 +360,7 @@ Movable
         let mut table = sample();
         table.rows[0][2] = "a remark that goes on for longer than a narrow window is wide".into();
         table.notes = vec!["a note that also goes on beyond the edge of a narrow window".into()];
-        let text = table.terminal(Terminal { width: 40, colours: Colours::None });
+        let text = table.terminal(Terminal { width: 40, ..Terminal::PLAIN });
         assert!(text.lines().all(|line| line.width() <= 40), "{text}");
         assert!(text.contains("window"));
     }
@@ -291,8 +369,27 @@ Movable
     fn control_characters_are_shown_not_sent() {
         let mut table = sample();
         table.rows[0][0] = "evil\x1b[2J".into();
-        let text = table.terminal(Terminal { width: 80, colours: Colours::None });
+        let text = table.terminal(Terminal { width: 80, ..Terminal::PLAIN });
         assert!(!text.contains('\x1b'), "{text:?}");
+    }
+
+    #[test]
+    fn no_number_is_broken_at_any_width() {
+        let mut table = sample();
+        table.columns.extend((0..3).map(|i| Column::number(format!("share of column {i}"))));
+        for row in &mut table.rows[..2] {
+            row.extend(["123.4 GiB", "99.999 %", "1234567"].map(Cell::from));
+        }
+        for width in [20, 40, 60, 80] {
+            let text = table.terminal(Terminal { width, ..Terminal::PLAIN });
+            assert!(text.lines().all(|line| line.width() <= width), "{width}: {text}");
+            for whole in ["123.4 GiB", "99.999 %", "1234567", "17.42"] {
+                assert!(text.contains(whole), "{width}: {text}");
+            }
+        }
+        let stacked = table.terminal(Terminal { width: 40, ..Terminal::PLAIN });
+        assert!(stacked.contains("\nNormal\n  free, GiB: 17.42\n  remark: broken\n"), "{stacked}");
+        assert!(stacked.contains("  share of column 1: 99.999 %\n"), "{stacked}");
     }
 
     #[test]

@@ -2,6 +2,9 @@
 
 use std::io::IsTerminal;
 
+use crate::ascii::ascii;
+use crate::palette::Theme;
+
 /// How many colours may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Colours {
@@ -14,21 +17,27 @@ pub enum Colours {
     True,
 }
 
-/// The width and the colours to draw for.
+/// The width, the colours and the characters to draw with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminal {
     /// Columns.
     pub width: usize,
     /// Colours that may be used.
     pub colours: Colours,
+    /// Whether typographic signs may be used; else all is ASCII.
+    pub unicode: bool,
+    /// The background that colours have to stand out from.
+    pub background: Theme,
 }
 
 impl Terminal {
-    /// A pipe: 100 columns, no colour.
-    pub const PLAIN: Terminal = Terminal { width: 100, colours: Colours::None };
+    /// A pipe: 100 columns of ASCII, no colour.
+    pub const PLAIN: Terminal =
+        Terminal { width: 100, colours: Colours::None, unicode: false, background: Theme::Dark };
 
-    /// Looks at standard output and the environment (`NO_COLOR`, `CLICOLOR_FORCE`, `TERM`,
-    /// `COLORTERM`, as `anstream` reads them). A pipe gets [`Terminal::PLAIN`].
+    /// What standard output can show: by the environment (`NO_COLOR`, `CLICOLOR_FORCE`, `TERM`,
+    /// `COLORTERM`, as `anstream` reads them), the locale and the terminal itself. A pipe gets
+    /// [`Terminal::PLAIN`].
     pub fn of_stdout() -> Terminal {
         let stdout = std::io::stdout();
         let coloured = anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never;
@@ -37,13 +46,92 @@ impl Terminal {
             (true, false) => Colours::Indexed,
             (true, true) => Colours::True,
         };
-        let width = if stdout.is_terminal() { columns() } else { Terminal::PLAIN.width };
-        Terminal { width, colours }
+        let is_terminal = stdout.is_terminal();
+        let width = if is_terminal { columns() } else { Terminal::PLAIN.width };
+        let unicode = is_terminal && has_utf8_locale();
+        Terminal { width, colours, unicode, background: background() }
+    }
+
+    /// `text` as it may be written: control characters replaced by a visible sign, so that a
+    /// process's name cannot steer the reader's terminal (line feeds stay), and typographic signs
+    /// by ASCII where the terminal calls for it.
+    pub fn text(self, text: &str) -> String {
+        let visible = |c: char| match c.is_control() && c != '\n' {
+            true if self.unicode => char::REPLACEMENT_CHARACTER,
+            true => '?',
+            false => c,
+        };
+        self.drawn(text.chars().map(visible).collect())
+    }
+
+    /// A drawing of Prairie's own, which may have colours.
+    pub(crate) fn drawn(self, drawing: String) -> String {
+        if self.unicode { drawing } else { ascii(&drawing) }
+    }
+}
+
+/// Whether standard error may show typographic signs.
+pub fn stderr_has_unicode() -> bool {
+    std::io::stderr().is_terminal() && has_utf8_locale()
+}
+
+/// Whether the locale is one of UTF-8, by the first of its variables that is set.
+fn has_utf8_locale() -> bool {
+    let set = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).unwrap_or_default();
+    let locale = locale.to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+/// The background by `PRAIRIE_BACKGROUND` (`light` or `dark`), else by `COLORFGBG`, which several
+/// terminals set; dark where nobody says.
+fn background() -> Theme {
+    let variable = |name| std::env::var(name).unwrap_or_default();
+    background_of(&variable("PRAIRIE_BACKGROUND"), &variable("COLORFGBG"))
+}
+
+/// `COLORFGBG` ends in the number of the background among the 16 colours: 7 and those from 9 on
+/// are light.
+fn background_of(asked: &str, colorfgbg: &str) -> Theme {
+    match (asked, colorfgbg.rsplit(';').next().and_then(|number| number.parse().ok())) {
+        ("light", _) => Theme::Light,
+        ("dark", _) => Theme::Dark,
+        (_, Some(7u8 | 9..=15)) => Theme::Light,
+        _ => Theme::Dark,
     }
 }
 
 /// The terminal's columns, kept within what tables and maps can use.
 fn columns() -> usize {
     let columns = terminal_size::terminal_size().map_or(Terminal::PLAIN.width, |(w, _)| w.0.into());
-    columns.clamp(40, 200)
+    columns.clamp(20, 200)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_background_is_what_the_terminal_says() {
+        for (asked, colorfgbg, background) in [
+            ("", "", Theme::Dark),
+            ("", "15;0", Theme::Dark),
+            ("", "0;15", Theme::Light),
+            ("", "0;default;15", Theme::Light),
+            ("", "0;7", Theme::Light),
+            ("", "7;8", Theme::Dark),
+            ("", "0;default", Theme::Dark),
+            ("light", "15;0", Theme::Light),
+            ("dark", "0;15", Theme::Dark),
+        ] {
+            assert_eq!(background_of(asked, colorfgbg), background, "{asked:?} {colorfgbg:?}");
+        }
+    }
+
+    #[test]
+    fn control_characters_are_shown_not_sent() {
+        let unicode = Terminal { unicode: true, ..Terminal::PLAIN };
+        assert_eq!(unicode.text("a\x1b[2J\nb"), "a\u{fffd}[2J\nb");
+        assert_eq!(Terminal::PLAIN.text("a\x1b[2J\nb"), "a?[2J\nb");
+    }
 }

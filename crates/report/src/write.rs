@@ -44,7 +44,8 @@ fn try_write(path: &Path, contents: &[u8]) -> std::io::Result<()> {
         // Narrowed by the process's umask, as for any new file.
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    let mut file = builder.tempfile_in(directory)?;
+    // Without the hidden name, which means nothing to who asked for another.
+    let mut file = builder.tempfile_in(directory).map_err(|e| std::io::Error::from(e.kind()))?;
     file.write_all(contents)?;
     file.as_file().sync_all()?;
     file.persist(path).map_err(|e| e.error)?;
@@ -71,6 +72,7 @@ mod tests {
         let path = dir.path().join("missing/out.svg");
         let error = write_atomically(&path, b"x").unwrap_err().to_string();
         assert!(error.starts_with(&format!("cannot write {}: ", path.display())), "{error}");
+        assert!(!error.contains(".prairie-"), "{error}");
         let error = write_atomically(dir.path(), b"x").unwrap_err().to_string();
         assert!(error.contains("is a directory"), "{error}");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);

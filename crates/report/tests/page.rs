@@ -39,7 +39,7 @@ fn chromium() -> Option<PathBuf> {
         .flat_map(|directory| names.map(|name| directory.join(name)))
         .find(|candidate| candidate.is_file());
     if found.is_none() {
-        eprintln!("skipped: no Chromium in PATH (on Debian: apt-get install chromium)");
+        prairie_testing::skip("no Chromium in PATH (on Debian: apt-get install chromium)");
     }
     found
 }

@@ -38,7 +38,7 @@ fn try_record_while(
         Ok(recorded) => Some(recorded),
         Err(error) => {
             assert!(!is_root(), "{error}");
-            println!("skipped: {error}");
+            prairie_testing::skip(error);
             None
         }
     }

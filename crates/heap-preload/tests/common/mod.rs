@@ -59,7 +59,7 @@ pub fn same_as_plain(command: &str) {
     let name = command.split_whitespace().next().expect("a command has a name");
     let installed = Command::new("sh").args(["-c", "command -v $0"]).arg(name).output().unwrap();
     if !installed.status.success() {
-        eprintln!("skipped: {name} is not installed");
+        prairie_testing::skip_without(name);
         return;
     }
     let plain = Command::new("sh").args(["-c", command]).stdin(Stdio::null()).output().unwrap();

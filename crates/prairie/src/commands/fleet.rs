@@ -8,11 +8,23 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Subcommand;
 
+use crate::files::Files;
+
 /// Study fragmentation over many servers: simulate a fleet, or report on saved surveys of one
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
     what: What,
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        match &self.what {
+            What::Run(args) => args.files(),
+            What::Report(args) => args.files(),
+        }
+    }
 }
 
 #[derive(Subcommand)]

@@ -12,11 +12,25 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Subcommand;
 
+use crate::files::Files;
+
 /// Run programs on the hugepage-aware heap, look at it, and drive its page heaps without memory
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
     command: HeapCommand,
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        match &self.command {
+            HeapCommand::Run(args) => args.files(),
+            HeapCommand::Stats(_) => Files::default(),
+            HeapCommand::Driver(args) => args.files(),
+            HeapCommand::Playback(args) => args.files(),
+        }
+    }
 }
 
 #[derive(Subcommand)]

@@ -8,7 +8,8 @@ use prairie_report::number;
 use prairie_trace::Reader;
 use serde::Serialize;
 
-use crate::{interrupt, output, progress};
+use crate::files::Files;
+use crate::{output, progress};
 
 /// Convert another tool's trace, to be replayed
 ///
@@ -29,6 +30,13 @@ pub struct Args {
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        Files::default().input("FILE", [&self.from]).output("--output", [&self.output])
+    }
 }
 
 const AFTER_HELP: &str = "\
@@ -72,8 +80,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     });
     bar.finish_and_clear();
     let Some(summary) = converted? else {
-        eprintln!("prairie: interrupted");
-        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+        return Ok(output::interrupted());
     };
     let reader = Reader::open(&args.output)?;
     let metadata = reader.metadata();
@@ -91,14 +98,17 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
             frames_named: metadata.frames_named,
         })?;
     }
-    eprintln!(
-        "prairie: {} events; wrote {} ({})",
-        number::count(summary.events),
+    output::say(format_args!(
+        "{}; wrote {} ({})",
+        number::counted(summary.events, "event"),
         args.output.display(),
         number::bytes(summary.bytes),
-    );
+    ));
     if lost > 0 {
-        eprintln!("prairie: WARNING: the trace says that {} events were lost", number::count(lost));
+        output::say(format_args!(
+            "WARNING: the trace reports {} lost",
+            number::counted(lost, "event")
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }

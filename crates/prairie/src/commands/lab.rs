@@ -12,12 +12,27 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Subcommand;
 
+use crate::files::Files;
+
 /// Simulate machines under other systems, and containers that are offloaded: workload models and
 /// the papers' experiments
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
     what: What,
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        match &self.what {
+            What::Run(args) => args.files(),
+            What::Bench(args) => args.files(),
+            What::Explain(args) => args.files(),
+            What::Tmo(args) => args.files(),
+            What::Translation(_) => Files::default(),
+        }
+    }
 }
 
 #[derive(Subcommand)]

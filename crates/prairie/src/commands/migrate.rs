@@ -10,11 +10,25 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Subcommand;
 
+use crate::files::Files;
+
 /// Pages that hardware moves while they are in use (Contiguitas-HW)
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        match &self.command {
+            Command::Check(args) => args.files(),
+            Command::Sim(args) => args.files(),
+            Command::Paper(args) => args.files(),
+            Command::Profile(args) => args.files(),
+        }
+    }
 }
 
 /// What to do.

@@ -10,6 +10,10 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use clap::Subcommand;
+use prairie_report::number;
+
+use crate::files::Files;
+use crate::output;
 
 /// Offload cold memory of containers to swap, under measured pressure
 ///
@@ -21,6 +25,18 @@ use clap::Subcommand;
 pub struct Args {
     #[command(subcommand)]
     what: What,
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        match &self.what {
+            What::Run(args) => args.files(),
+            What::Check(args) => args.files(),
+            What::Restore(args) => Files::default().input("--leases", [&args.leases]),
+            What::Status(_) | What::Profile(_) | What::Guard => Files::default(),
+        }
+    }
 }
 
 const AFTER_HELP: &str = "\
@@ -84,7 +100,10 @@ fn restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     let restored = prairie_offload::world::guardian::restore_record(&args.leases)
         .with_context(|| args.leases.display().to_string())?;
     if restored.restored > 0 {
-        eprintln!("prairie: {} limits put back", restored.restored);
+        output::say(format_args!(
+            "restored {}",
+            number::counted(restored.restored as u64, "limit")
+        ));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -13,6 +13,7 @@ use prairie_host::psi::{self, Pressure};
 use prairie_offload::world::probe::Paths;
 use serde::Serialize;
 
+use super::value;
 use crate::{interrupt, output};
 
 /// Show how much time is lost waiting for CPU, memory and IO
@@ -27,7 +28,7 @@ pub struct Args {
     cgroup: Option<String>,
 
     /// Time between two readings. Reading often makes the kernel lose short stalls
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = value::time)]
     interval: Duration,
 
     /// Stop after so many readings [default: go on]
@@ -77,7 +78,8 @@ struct Shares {
 /// Reads and prints until told to stop.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     if args.interval < Duration::from_millis(10) {
-        bail!("--interval {:?}: at least 10ms", args.interval);
+        let interval = humantime::format_duration(args.interval);
+        bail!("--interval {interval}: too short, expected at least 10ms");
     }
     let files = files(args)?;
     let mut before = (Instant::now(), read(&files)?);
@@ -95,7 +97,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         let shares = |at: usize| Shares::between(&before.1[at], &now.1[at], seconds);
         let reading = Reading { seconds, cpu: shares(0), memory: shares(1), io: shares(2) };
         if args.json {
-            output::print_text(&(serde_json::to_string(&reading)? + "\n"))?;
+            output::print_json_line(&reading)?;
         } else {
             print_table(&reading, printed)?;
         }

@@ -16,6 +16,8 @@ use prairie_trace::record::{Options, Progress, RING_BYTES, Recorded, Until};
 use prairie_trace::{Metadata, Reader};
 use serde::Serialize;
 
+use super::value;
+use crate::files::Files;
 use crate::{interrupt, output, progress};
 
 /// Record the page allocator's events of the whole machine
@@ -33,7 +35,7 @@ pub struct Args {
     output: PathBuf,
 
     /// How long to record: 30s, 2m, 500ms
-    #[arg(long = "for", value_name = "TIME", value_parser = time, conflicts_with = "command")]
+    #[arg(long = "for", value_name = "TIME", value_parser = value::time, conflicts_with = "command")]
     time: Option<Duration>,
 
     /// Also record the kernel's call chains of allocations that cannot be moved; `prairie sources`
@@ -46,7 +48,7 @@ pub struct Args {
     per_cpu_lists: bool,
 
     /// Memory for each CPU's events until they are read: 64K to 1G, rounded up to a power of two
-    #[arg(long, value_name = "SIZE", value_parser = ring, default_value = "16M")]
+    #[arg(long, value_name = "SIZE", value_parser = value::ring, default_value = "16M")]
     ring: usize,
 
     /// Call every process `other` that is not the kernel's and was not started by COMMAND, so that
@@ -61,6 +63,15 @@ pub struct Args {
     /// Record while this command runs
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        Files::default()
+            .input("COMMAND", super::program(&self.command))
+            .output("--output", [&self.output])
+    }
 }
 
 const AFTER_HELP: &str = "\
@@ -102,8 +113,10 @@ struct Summary {
     frame_runs: u64,
     /// Rows after it: events, and names of processes and call chains.
     events: u64,
-    /// From switching the events on to switching them off.
+    /// From the end of the snapshot to switching the events off.
     duration_ns: u64,
+    /// From switching the events on to the end of the snapshot.
+    snapshot_ns: u64,
     events_per_second: f64,
     /// Without the state of every frame that they begin with.
     bytes_per_event: f64,
@@ -138,8 +151,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     bar.clear();
     let recorded = match recorded {
         Err(prairie_trace::Error::Record { .. }) if interrupt::requested() && !began => {
-            eprintln!("prairie: interrupted");
-            return Ok(ExitCode::from(interrupt::EXIT_CODE));
+            return Ok(output::interrupted());
         }
         recorded => recorded?,
     };
@@ -174,15 +186,16 @@ fn until(args: &Args) -> Until {
 
 fn summary(path: &Path, recorded: &Recorded, reader: &Reader, interrupted: &AtomicBool) -> Summary {
     let recording = reader.metadata().recording.as_ref();
-    let duration_ns = recording.map_or(0, |r| r.ended_ns.saturating_sub(r.started_ns));
+    let whole_ns = recording.map_or(0, |r| r.ended_ns.saturating_sub(r.started_ns));
     let prairie_trace::Summary { bytes, frame_runs, events } = recorded.summary;
     Summary {
         file: path.to_owned(),
         file_bytes: bytes,
         frame_runs,
         events,
-        duration_ns,
-        events_per_second: events as f64 * 1e9 / duration_ns.max(1) as f64,
+        duration_ns: whole_ns.saturating_sub(recorded.snapshot_ns),
+        snapshot_ns: recorded.snapshot_ns,
+        events_per_second: events as f64 * 1e9 / whole_ns.max(1) as f64,
         bytes_per_event: reader.event_bytes() as f64 / events.max(1) as f64,
         lost_events: recorded.lost_events,
         frees_missing: reader.metadata().frees_missing,
@@ -199,10 +212,11 @@ fn exit_code(status: ExitStatus) -> u8 {
 
 /// One line on what was recorded, and a louder one on what was not.
 fn say(summary: &Summary, metadata: &Metadata) {
-    eprintln!(
-        "prairie: {} events in {}, {}/s; {:.2} bytes an event; {} lost; wrote {} ({})",
-        number::count(summary.events),
+    output::say(format_args!(
+        "{} in {} and a snapshot of {}, {}/s; {:.2} bytes an event; {} lost; wrote {} ({})",
+        number::counted(summary.events, "event"),
         number::duration(summary.duration_ns),
+        number::duration(summary.snapshot_ns),
         number::short(summary.events_per_second),
         summary.bytes_per_event,
         if summary.lost_events == 0 {
@@ -212,24 +226,24 @@ fn say(summary: &Summary, metadata: &Metadata) {
         },
         summary.file.display(),
         number::bytes(summary.file_bytes),
-    );
+    ));
     if summary.lost_events > 0 {
         let ring = metadata.recording.as_ref().map_or(RING_BYTES as u64, |r| r.ring_bytes);
         let all = summary.events + summary.lost_events;
-        eprintln!(
-            "prairie: WARNING: {} of all events were LOST, because the rings of {} were full: a \
+        output::say(format_args!(
+            "WARNING: {} of all events were LOST, because the rings of {} were full: a \
              replay will miss them. Record again with a larger ring: --ring {}M",
             number::percent(summary.lost_events as f64 / all as f64),
             number::bytes(ring),
             (ring >> 20).max(1) * 4,
-        );
+        ));
     }
     if summary.frees_missing > 0 {
-        eprintln!(
-            "prairie: {} frames were allocated twice without a free between: the kernel kept some \
+        output::say(format_args!(
+            "{} frames were allocated twice without a free between: the kernel kept some \
              frees from perf and did not count them (see \"Missing frees\" in docs/src/guide/record.md)",
             number::count(summary.frees_missing),
-        );
+        ));
     }
 }
 
@@ -268,47 +282,9 @@ impl Bar {
     }
 }
 
-/// A length of time as people write it.
-fn time(text: &str) -> Result<Duration, String> {
-    let wrong = || "a time such as 30s, 2m, 1h 30m or 500ms".to_owned();
-    let time = humantime::parse_duration(text).map_err(|_| wrong())?;
-    if time.is_zero() { Err(wrong()) } else { Ok(time) }
-}
-
-/// The size of a ring as people write it.
-fn ring(text: &str) -> Result<usize, String> {
-    let sizes = 64 << 10..=1 << 30;
-    let bytes = parse_size::Config::new().with_binary().parse_size(text);
-    let bytes = bytes.ok().filter(|bytes| sizes.contains(bytes));
-    let bytes = bytes.ok_or("a size from 64K to 1G, such as 16M")?;
-    usize::try_from(bytes).map_err(|error| error.to_string())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_as_people_write_them() {
-        for (text, ms) in [("30s", 30_000), ("2m", 120_000), ("500ms", 500), ("1m 30s", 90_000)] {
-            assert_eq!(time(text), Ok(Duration::from_millis(ms)), "{text}");
-        }
-        for text in ["", "30", "s", "-3s", "0s", "1e9s", "99999999999999999999s", "soon"] {
-            assert!(time(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn rings_as_people_write_them() {
-        for (text, bytes) in
-            [("64K", 64 << 10), ("16M", 16 << 20), ("1MiB", 1 << 20), ("1g", 1 << 30)]
-        {
-            assert_eq!(ring(text), Ok(bytes), "{text}");
-        }
-        for text in ["", "M", "63K", "2G", "-1M", "16X", "99999999999999999999G"] {
-            assert!(ring(text).is_err(), "{text}");
-        }
-    }
 
     #[test]
     fn exit_codes_as_a_shell_tells_them() {

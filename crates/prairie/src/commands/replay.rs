@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::ValueEnum;
@@ -14,14 +15,15 @@ use prairie_replay::compare::{self, ZoneDistance};
 use prairie_replay::initial_state::InitialState;
 use prairie_replay::replay::Initial;
 use prairie_replay::run::{self, Results};
-use prairie_report::write_atomically;
+use prairie_report::{number, write_atomically};
 use prairie_trace::import::Imported;
 use prairie_trace::import::gfp_names::Renumbering;
 use prairie_trace::{Columns, EventSource, Metadata, Reader, Recording};
 use serde::Serialize;
 
 use super::allocators::{self, Allocators};
-use super::{against, survey};
+use super::{against, survey, value};
+use crate::files::Files;
 use crate::view::replay as view;
 use crate::{interrupt, output, progress};
 
@@ -49,16 +51,16 @@ pub struct Args {
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Start::AsFound)]
     initial: Start,
 
-    /// Time between two samples, as 100ms or 2s [default: about 400 over the whole trace]
-    #[arg(long, value_name = "TIME")]
-    every: Option<humantime::Duration>,
+    /// Time between samples, as 100ms; doubled beyond 10000 samples [default: 400 samples]
+    #[arg(long, value_name = "TIME", value_parser = value::time)]
+    every: Option<Duration>,
 
     /// Memory that `zones` keeps for the kernel, as 2G or 50%; without it `zones` acts as `buddy`
-    #[arg(long, value_name = "SIZE", value_parser = kernelcore)]
+    #[arg(long, value_name = "SIZE", value_parser = value::kernelcore)]
     kernelcore: Option<Kernelcore>,
 
     /// Memory of the machine, as 64G, where the trace has no snapshot that tells
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    #[arg(long, value_name = "SIZE", value_parser = value::size)]
     memory: Option<u64>,
 
     /// Replay the systems one after another on one thread
@@ -85,6 +87,21 @@ pub struct Args {
     /// Also write the report as one HTML file that opens offline
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        const SNAPSHOTS: [&str; 4] = ["pagetypeinfo", "zoneinfo", "kpageflags", "kpageflags.gz"];
+        let files = Files::default()
+            .input("FILE", [&self.file])
+            .output("--out", &self.out)
+            .output("--html", &self.html);
+        match &self.against {
+            Some(folder) => files.input_files_in("--against", folder, &SNAPSHOTS),
+            None => files,
+        }
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -132,9 +149,6 @@ struct Document<'a> {
 
 /// Replays, prints and writes as asked.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
-    for path in [&args.html, &args.out].into_iter().flatten() {
-        survey::directory_exists(path)?;
-    }
     if let Some(folder) = &args.against {
         let (trace, html) = (&args.file, args.html.as_deref());
         return against::run(trace, folder, is_parquet(trace)?, args.json, html);
@@ -147,7 +161,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
             Start::Replaced => Initial::Replaced,
         },
         kernelcore: args.kernelcore,
-        sample_every_ns: args.every.map(|every| every.as_nanos() as u64),
+        sample_every_ns: args.every.map(nanoseconds),
         expected_ns: None,
         parallel: !args.in_turn,
     };
@@ -192,14 +206,15 @@ fn finish(
         output::print_report(&report)?;
     }
     if results.interrupted {
-        eprintln!("prairie: interrupted after {} events", results.events);
+        output::say(format_args!("interrupted after {}", number::counted(results.events, "event")));
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
+    say_if_lengthened(args, results);
     if let Some(path) = &args.out {
         let rows =
             prairie_replay::results::to_parquet(results).context("the samples as Parquet")?;
         write_atomically(path, &rows)?;
-        eprintln!("prairie: wrote {}", path.display());
+        output::wrote(path);
     }
     if let Some(path) = &args.html {
         let mut report = report;
@@ -207,9 +222,28 @@ fn finish(
             survey::prepend_live(&mut report, interrupted)?;
         }
         report.write_html(path)?;
-        eprintln!("prairie: wrote {}", path.display());
+        output::wrote(path);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Reports an interval between samples that is not the one that was asked for.
+fn say_if_lengthened(args: &Args, results: &Results) {
+    let Some(every) = args.every else { return };
+    let used = results.systems.first().map_or(0, |system| system.sample_every_ns);
+    if used > nanoseconds(every) {
+        output::say(format_args!(
+            "--every {}: more than {} samples; sampled every {} instead",
+            humantime::format_duration(every),
+            run::MAX_SAMPLES,
+            humantime::format_duration(Duration::from_nanos(used)),
+        ));
+    }
+}
+
+/// As far as 64 bits reach, which is five centuries.
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Whether the file says that it is Parquet.
@@ -330,26 +364,4 @@ fn distance(
         }
         _ => Ok(Vec::new()),
     }
-}
-
-/// A size as people write it, in binary units: `64G` is 64 GiB.
-pub fn size(text: &str) -> Result<u64, String> {
-    let bytes = bytes(text).ok_or_else(|| "a size such as 512M or 64G".to_owned())?;
-    if bytes < 2 << 20 { Err("at least 2M".to_owned()) } else { Ok(bytes) }
-}
-
-/// What the kernel's `kernelcore=` takes: a size or a share of memory.
-fn kernelcore(text: &str) -> Result<Kernelcore, String> {
-    let Some(percent) = text.strip_suffix('%') else {
-        return size(text).map(|bytes| Kernelcore::Frames(bytes / 4096));
-    };
-    match percent.parse() {
-        Ok(percent @ 1..=100) => Ok(Kernelcore::Percent(percent)),
-        _ => Err("a size such as 2G, or a share from 1% to 100%".to_owned()),
-    }
-}
-
-/// A number of bytes as people write it, in binary units.
-pub fn bytes(text: &str) -> Option<u64> {
-    parse_size::Config::new().with_binary().parse_size(text).ok()
 }

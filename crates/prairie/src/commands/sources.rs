@@ -9,7 +9,8 @@ use indicatif::ProgressBar;
 use prairie_trace::{Column, Columns, Event, EventSource, Reader, Sources, Texts};
 use serde::Serialize;
 
-use super::survey::{directory_exists, generated_by};
+use super::survey::generated_by;
+use crate::files::Files;
 use crate::view::sources as view;
 use crate::{interrupt, output, progress};
 
@@ -37,6 +38,13 @@ pub struct Args {
     /// How many sources, processes and call chains to list
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        Files::default().input("FILE", [&self.recording]).output("--html", &self.html)
+    }
 }
 
 const AFTER_HELP: &str = "\
@@ -67,9 +75,6 @@ struct Document<'a> {
 
 /// Reads, prints and writes as asked.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
-    if let Some(path) = &args.html {
-        directory_exists(path)?;
-    }
     let reader = Reader::open(&args.recording)?;
     let metadata = reader.metadata();
     if metadata.events == 0 {
@@ -88,8 +93,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     events.bar.finish_and_clear();
     let sources = sources?;
     if interrupt::requested() {
-        eprintln!("prairie: interrupted");
-        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+        return Ok(output::interrupted());
     }
     let report = view::report(&sources, metadata, args.top, generated_by());
     if args.json {

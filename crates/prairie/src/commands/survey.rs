@@ -15,6 +15,8 @@ use prairie_host::{BlockMap, Capture, FrameOptions, FrameRun, FrameTally, Roots,
 use prairie_report::{MapSheet, Theme};
 use serde::Serialize;
 
+use super::value;
+use crate::files::Files;
 use crate::view::survey as view;
 use crate::{interrupt, output, progress};
 
@@ -35,7 +37,7 @@ pub struct Args {
     html: Option<PathBuf>,
 
     /// Also write the map of memory as a picture
-    #[arg(long, value_name = "FILE.png|.svg", value_parser = picture)]
+    #[arg(long, value_name = "FILE.png|.svg", value_parser = value::picture)]
     map: Option<PathBuf>,
 
     /// The ground of that picture
@@ -44,7 +46,7 @@ pub struct Args {
 
     /// Memory that one cell of the map stands for: 4K to 1T, a power of two [default: 2M; more
     /// where one picture could not hold the cells]
-    #[arg(long, value_name = "SIZE", value_parser = cell)]
+    #[arg(long, value_name = "SIZE", value_parser = value::cell)]
     cell: Option<Order>,
 
     /// Leave the map out of the report
@@ -114,12 +116,8 @@ struct Found {
 
 /// Surveys, prints and writes as asked.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
-    // Better to hear of it now than after a large machine was read.
-    for path in [&args.html, &args.map, &args.save].into_iter().flatten() {
-        directory_exists(path)?;
-    }
     let found = match read(args, interrupted) {
-        Err(error) if is_interruption(&error) => return Ok(stopped()),
+        Err(error) if is_interruption(&error) => return Ok(output::interrupted()),
         found => found?,
     };
     let sheet = found.map.as_ref().and_then(|map| view::map::sheet(&found.survey, map));
@@ -137,21 +135,21 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     }
     if let Some(path) = &args.save {
         prairie_trace::snapshot::save(path, &found.capture)?;
-        eprintln!("prairie: wrote {}", path.display());
+        output::wrote(path);
     }
     if let Some(path) = &args.html {
         if interrupt::requested() {
-            return Ok(stopped());
+            return Ok(output::interrupted());
         }
         report.write_html(path)?;
-        eprintln!("prairie: wrote {}", path.display());
+        output::wrote(path);
     }
     if let Some(path) = &args.map {
         if interrupt::requested() {
-            return Ok(stopped());
+            return Ok(output::interrupted());
         }
         write_map(args, path, sheet.as_ref(), &found.survey)?;
-        eprintln!("prairie: wrote {}", path.display());
+        output::wrote(path);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -225,6 +223,16 @@ fn found(capture: Capture, counts: Option<FrameCounts>) -> anyhow::Result<Found>
 }
 
 impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        Files::default()
+            .input("--from", &self.from)
+            .input_tree("--proc", &self.proc)
+            .output("--html", &self.html)
+            .output("--map", &self.map)
+            .output("--save", &self.save)
+    }
+
     /// The size of a cell: as asked for, else what fits one picture.
     fn cell_for(&self, capture: &Capture) -> Order {
         let text = capture.files.get("proc/zoneinfo").map(String::as_str).unwrap_or_default();
@@ -309,79 +317,6 @@ pub(super) fn generated_by() -> String {
     format!("Prairie {}: prairie {}", env!("CARGO_PKG_VERSION"), words.join(" "))
 }
 
-pub(super) fn directory_exists(path: &Path) -> anyhow::Result<()> {
-    match path.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() && !dir.is_dir() => {
-            bail!("cannot write {}: there is no directory {}", path.display(), dir.display())
-        }
-        _ => Ok(()),
-    }
-}
-
 fn is_interruption(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(prairie_host::Error::Interrupted))
-}
-
-/// Says that the work was stopped.
-fn stopped() -> ExitCode {
-    eprintln!("prairie: interrupted");
-    ExitCode::from(interrupt::EXIT_CODE)
-}
-
-/// A file name that says which kind of picture it is.
-pub(super) fn picture(name: &str) -> Result<PathBuf, String> {
-    let path = PathBuf::from(name);
-    match path.extension().and_then(|ending| ending.to_str()) {
-        Some("png" | "svg") => Ok(path),
-        _ => Err("a picture is written as .png or .svg".to_owned()),
-    }
-}
-
-/// A size as people write it: `128K`, `2M`, `1GiB`, `4096`.
-fn cell(text: &str) -> Result<Order, String> {
-    let wrong = || "a power of two from 4K to 1T, as 128K, 2M or 1G".to_owned();
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at(digits);
-    let unit = unit.trim().to_ascii_uppercase();
-    let shift = match unit.trim_end_matches('B').trim_end_matches('I') {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    let bytes = number.checked_mul(1 << shift).filter(|bytes| bytes.is_power_of_two());
-    let order = bytes.and_then(|bytes| bytes.ilog2().checked_sub(Order::BASE.bytes().ilog2()));
-    let order = order.and_then(|order| Order::new(order as u8)).ok_or_else(wrong)?;
-    if order > BlockMap::LARGEST_CELL { Err(wrong()) } else { Ok(order) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_as_people_write_them() {
-        for (text, order) in [
-            ("4096", 0),
-            ("4K", 0),
-            ("128k", 5),
-            ("2M", 9),
-            ("2MiB", 9),
-            ("2 MB", 9),
-            ("32M", 13),
-            ("1G", 18),
-            ("1024M", 18),
-            ("1T", 28),
-        ] {
-            assert_eq!(cell(text).map(Order::get), Ok(order), "{text}");
-        }
-        for text in
-            ["", "K", "2", "3M", "2T", "1X", "-2M", "2M2", "99999999999999999999", "16777216T"]
-        {
-            assert!(cell(text).is_err(), "{text}");
-        }
-    }
 }

@@ -22,11 +22,10 @@ pub fn report(
     Report {
         title: "Is `linux` like the Linux that was recorded?".to_owned(),
         subtitle: format!(
-            "{} · {} CPU{} · {} events{}",
+            "{} · {} · {}{}",
             trace.display(),
-            recording.cpus,
-            if recording.cpus == 1 { "" } else { "s" },
-            number::count(fidelity.acts as u64),
+            number::counted(recording.cpus as u64, "CPU"),
+            number::counted(fidelity.acts as u64, "event"),
             match &fidelity.through_reclaim {
                 Some(through) => format!(
                     " until the first reclaim, {} after",

@@ -164,7 +164,7 @@ pub fn report(folder: &Path, rows: &[Row], generated_by: String) -> Report {
     let servers: usize = summaries.iter().map(|s| s.servers).max().unwrap_or(0);
     Report {
         title: "Memory contiguity over a fleet".to_owned(),
-        subtitle: format!("{} · {} servers", folder.display(), number::count(servers as u64)),
+        subtitle: format!("{} · {}", folder.display(), number::counted(servers as u64, "server")),
         generated_by,
         sections: vec![available(rows, &summaries), potential(rows, &summaries)],
     }
@@ -352,8 +352,7 @@ mod tests {
     fn an_ablation_fits_a_terminal() {
         let of = |name: &&str| Row { system: (*name).to_owned(), ..server(1.0, 7) };
         let rows: Vec<Row> = prairie_model::allocator::ABLATION.iter().map(of).collect();
-        let terminal =
-            prairie_report::Terminal { width: 80, colours: prairie_report::Colours::None };
+        let terminal = prairie_report::Terminal { width: 80, ..prairie_report::Terminal::PLAIN };
         for section in [available, potential].map(|make| make(&rows, &summaries(&rows))) {
             let Block::Table(table) = &section.blocks[0] else { panic!("a table first") };
             let shown = table.terminal(terminal);

@@ -17,8 +17,8 @@ pub fn report(source: &str, results: &Results, generated_by: String) -> Report {
     Report {
         title: "The same program on other page heaps".to_owned(),
         subtitle: format!(
-            "{source} · {} calls in {} · {release}",
-            number::count(results.events),
+            "{source} · {} in {} · {release}",
+            number::counted(results.events, "call"),
             number::duration(results.duration_ns)
         ),
         generated_by,

@@ -41,8 +41,7 @@ pub fn compared(value: f64, first: f64, text: String) -> Cell {
     if value == first || first == 0.0 {
         return text.into();
     }
-    let percent = (value / first - 1.0) * 100.0;
-    format!("{text} ({percent:+.0} %)").into()
+    format!("{text} ({})", number::change(value / first - 1.0, 0)).into()
 }
 
 /// The rows of the 2025 posting, each system against the first.

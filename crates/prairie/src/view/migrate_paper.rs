@@ -22,10 +22,10 @@ pub fn report(paper: &Paper, generated_by: String) -> Report {
     Report {
         title: "Hardware migration of pages in use: the evaluation run again".to_owned(),
         subtitle: format!(
-            "{}, {} cores, {} requests each per run; simulated, with in-order cores",
+            "{}, {}, {} each per run; simulated, with in-order cores",
             paper.machine,
             paper.cores,
-            number::count(paper.requests)
+            number::counted(paper.requests, "request")
         ),
         generated_by,
         sections: vec![
@@ -97,7 +97,7 @@ fn answer(paper: &Paper) -> Section {
     }
     for row in &paper.huge_pages {
         figure(
-            format!("{:+.1} %", 100.0 * row.alone.throughput()),
+            number::change(row.alone.throughput(), 1),
             format!("throughput of {} with 2 MiB pages", row.workload.name()),
             "Against 4 KiB pages, without migrations.",
         );
@@ -226,26 +226,23 @@ fn entries_chart(paper: &Paper) -> LineChart {
     }
 }
 
+/// The names of the pictures, without endings.
+pub fn picture_names() -> Vec<String> {
+    let of_all = ["unavailable", "unavailable-flat", "entries"].map(str::to_owned);
+    let of_app = |app: Kind| ["throughput", "tail"].map(|what| format!("{}-{what}", app.name()));
+    of_all.into_iter().chain(APPLICATIONS.into_iter().flat_map(of_app)).collect()
+}
+
 /// All curves as pictures for documents, each with the name of its file.
 pub fn pictures(paper: &Paper) -> Vec<(String, LineChart)> {
-    let mut all = vec![
-        ("unavailable".to_owned(), unavailable_chart(paper)),
-        ("unavailable-flat".to_owned(), flat_chart(paper)),
-        ("entries".to_owned(), entries_chart(paper)),
-    ];
+    let mut charts = vec![unavailable_chart(paper), flat_chart(paper), entries_chart(paper)];
     for app in APPLICATIONS {
         let throughput = Axis::new("requests a second", Unit::Number);
         let tail = Axis::new("latency of 99.9 % of requests at 70 % load", Unit::Seconds);
-        all.push((
-            format!("{}-throughput", app.name()),
-            rate_chart(paper, app, "throughput", throughput, &|rate| rate.throughput),
-        ));
-        all.push((
-            format!("{}-tail", app.name()),
-            rate_chart(paper, app, "tail latency", tail, &|rate| rate.tail.p999_ns / 1e9),
-        ));
+        charts.push(rate_chart(paper, app, "throughput", throughput, &|rate| rate.throughput));
+        charts.push(rate_chart(paper, app, "tail latency", tail, &|rate| rate.tail.p999_ns / 1e9));
     }
-    all
+    picture_names().into_iter().zip(charts).collect()
 }
 
 fn rates(paper: &Paper, app: Kind) -> Section {
@@ -342,8 +339,8 @@ fn huge_pages(paper: &Paper) -> Section {
     let rows = paper.huge_pages.iter().map(|row| {
         vec![
             row.workload.name().into(),
-            format!("{:+.2} %", 100.0 * row.alone.throughput()).into(),
-            format!("{:+.2} %", 100.0 * row.with_migrations.throughput()).into(),
+            number::change(row.alone.throughput(), 2).into(),
+            number::change(row.with_migrations.throughput(), 2).into(),
             format!("{:.2}", row.walks_per_request.0).into(),
             format!("{:.2}", row.walks_per_request.1).into(),
         ]

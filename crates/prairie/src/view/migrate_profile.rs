@@ -9,7 +9,7 @@ use prairie_report::{
 pub fn report(profiles: &[(String, Profile)], requests: u64, generated_by: String) -> Report {
     Report {
         title: "What streams of accesses are like".to_owned(),
-        subtitle: format!("{} requests of one thread", number::count(requests)),
+        subtitle: format!("{} of one thread", number::counted(requests, "request")),
         generated_by,
         sections: vec![Section {
             heading: "Profiles".to_owned(),
@@ -38,7 +38,7 @@ fn table(profiles: &[(String, Profile)], requests: u64) -> Table {
         row("pages touched in all", &|profile| number::count(profile.pages)),
     ];
     for class in (0..=20).step_by(2) {
-        let name = format!("reused within {} lines", number::count(1 << class));
+        let name = format!("reused within {}", number::counted(1 << class, "line"));
         rows.push(row(&name, &|profile| number::percent(profile.within[class])));
     }
     let names = profiles.iter().map(|(name, _)| Column::number(name.as_str()));

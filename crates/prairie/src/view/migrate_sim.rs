@@ -2,7 +2,7 @@
 
 use prairie_migrate::paper::{Effect, Tail, queueing_quantile};
 use prairie_migrate::params::{Params, Sourced};
-use prairie_migrate::sim::{Method, Outcome, Plan, Target};
+use prairie_migrate::sim::{Method, Migrations, Outcome, Plan, Target};
 use prairie_migrate::software::totals;
 use prairie_report::{Block, Cell, Column, KeyFigure, Report, Section, Table, number};
 
@@ -22,9 +22,9 @@ pub fn report(
     Report {
         title: format!("{} on {}", plan.workload.name(), params.name),
         subtitle: format!(
-            "{} cores, {} requests each, seed {}; simulated, with in-order cores",
-            params.cores.count,
-            number::count(plan.requests),
+            "{}, {} each, seed {}; simulated, with in-order cores",
+            number::counted(params.cores.count, "core"),
+            number::counted(plan.requests, "request"),
             plan.seed
         ),
         generated_by,
@@ -45,7 +45,7 @@ pub fn method_name(method: Method) -> &'static str {
 
 /// A change with its error: `+0.12 % ± 0.03`.
 pub fn change(effect: &Effect) -> String {
-    format!("{:+.3} % ± {:.3}", 100.0 * effect.change, 100.0 * effect.error)
+    format!("{} ± {:.3}", number::change(effect.change, 3), 100.0 * effect.error)
 }
 
 fn answer(plan: &Plan, without: &Outcome, with: Option<&Outcome>) -> Section {
@@ -81,7 +81,22 @@ fn answer(plan: &Plan, without: &Outcome, with: Option<&Outcome>) -> Section {
              that mean.",
         ));
     }
-    section("The answer", vec![Block::KeyFigures(figures)])
+    let mut blocks = vec![Block::KeyFigures(figures)];
+    blocks.extend(with.zip(plan.migrations).and_then(|(with, wanted)| moved_nothing(wanted, with)));
+    section("Summary", blocks)
+}
+
+/// A run that is shorter than the time between two migrations measures none.
+fn moved_nothing(wanted: Migrations, with: &Outcome) -> Option<Block> {
+    let between_ns = 1e9 / wanted.per_second;
+    (with.migrations.moved == 0).then(|| {
+        Block::Warning(format!(
+            "No page moved, so this run says nothing about migrations: it lasted {}, and one \
+             migration begins every {}. Raise `--requests` or `--rate`.",
+            number::duration(with.span_ps / 1000),
+            number::duration(between_ns as u64),
+        ))
+    })
 }
 
 fn latencies(plan: &Plan, without: &Outcome, with: Option<&Outcome>) -> Section {

@@ -53,17 +53,19 @@ fn subtitle(subject: &Subject<'_>) -> String {
     let results = subject.results;
     let mut parts = vec![
         subject.file.display().to_string(),
-        format!("{} events", number::count(results.events)),
+        number::counted(results.events, "event"),
         number::duration(results.duration_ns),
     ];
     if !subject.metadata.kernel_release.is_empty() {
         parts.push(format!("recorded on Linux {}", subject.metadata.kernel_release));
     }
     if let Some(first) = results.systems.first() {
-        parts.push(match first.initial {
-            Initial::AsFound => "memory in use at the start lies as it was found".to_owned(),
-            Initial::Replaced => "memory in use at the start was placed by each system".to_owned(),
-        });
+        let start = match (&subject.metadata.before, first.initial) {
+            (None, _) => "no snapshot: memory is empty at the start",
+            (_, Initial::AsFound) => "memory in use at the start: in place",
+            (_, Initial::Replaced) => "memory in use at the start: re-placed",
+        };
+        parts.push(start.to_owned());
     }
     parts.join(" · ")
 }
@@ -86,14 +88,14 @@ fn answer(subject: &Subject<'_>) -> Section {
     let lost = subject.metadata.lost_events();
     if lost > 0 {
         blocks.push(Block::Warning(format!(
-            "{} events were lost while recording, so some memory is held or free that was not.",
-            number::count(lost)
+            "{} lost while recording: some memory is held or free that was not.",
+            number::counted(lost, "event")
         )));
     }
     if subject.metadata.before.is_none() {
         blocks.push(Block::Warning(
-            "The trace has no snapshot of the machine: all of its memory counts as free at the \
-             start."
+            "The trace has no snapshot of the machine: all of its memory is taken as free at \
+             the start."
                 .to_owned(),
         ));
     }
@@ -282,7 +284,7 @@ fn map_class(block: &BlockCounts) -> u8 {
 fn maps(subject: &Subject<'_>, systems: &[SystemResult]) -> Section {
     let layout = &subject.found.layout;
     let mut blocks = Vec::new();
-    let starts = systems.first().map(|system| ("as it was found", &system.blocks_at_start));
+    let starts = systems.first().map(|system| ("at the start", &system.blocks_at_start));
     let ends = systems.iter().map(|system| (system.system.as_str(), &system.blocks_at_end));
     let as_found = systems.first().is_some_and(|s| s.initial == Initial::AsFound);
     let drawn = starts.filter(|_| as_found).into_iter().chain(ends);

@@ -53,8 +53,8 @@ fn subtitle(sources: &Sources, metadata: &Metadata) -> String {
         "" => String::new(),
         release => format!("Linux {release}, "),
     };
-    let events = number::count(metadata.events);
-    format!("{kernel}{} of events, {events} in all", number::duration(sources.duration_ns))
+    let events = number::counted(metadata.events, "event");
+    format!("{kernel}{events} in {}", number::duration(sources.duration_ns))
 }
 
 struct View<'a> {
@@ -80,8 +80,8 @@ impl View<'_> {
                 self.size(total.frames_allocated),
                 "of unmovable and reclaimable memory was allocated",
                 format!(
-                    "In {} blocks; {} of it a shrinker can free.",
-                    number::count(total.allocations),
+                    "In {}; {} of it a shrinker can free.",
+                    number::counted(total.allocations, "block"),
                     number::percent(share(total.frames_reclaimable, total.frames_allocated)),
                 ),
             ),

@@ -188,7 +188,7 @@ mod tests {
             series: vec![BarSeries { name: "host".into(), values: vec![50.0, 25.0] }],
             ..BarChart::default()
         };
-        let text = bars.terminal(Terminal { width: 60, ..Terminal::PLAIN });
+        let text = bars.terminal(Terminal { width: 60, unicode: true, ..Terminal::PLAIN });
         let bars: Vec<usize> = text.lines().map(|line| line.matches('█').count()).collect();
         let (longest, shorter) = (bars[3], bars[4]);
         assert!(longest >= 20 && longest.div_ceil(2) == shorter.max(longest / 2), "{text}");

@@ -128,9 +128,9 @@ impl MapSheet {
     pub(crate) fn scale_text(&self) -> String {
         let map = &self.maps[0];
         format!(
-            "1 cell = {} ({} frames), by rising address along a Hilbert curve from the top left corner",
+            "1 cell = {} ({}), by rising address along a Hilbert curve from the top left corner",
             number::bytes(map.cell_bytes()),
-            number::count(map.frames_per_cell)
+            number::counted(map.frames_per_cell, "frame")
         )
     }
 

@@ -3,7 +3,7 @@
 use super::{Layout, MapError, MapSheet, MemoryMap};
 use crate::number;
 use crate::palette::{Rgb, Theme};
-use crate::table::{emphasis, muted, visible};
+use crate::table::{emphasis, muted};
 use crate::terminal::{Colours, Terminal};
 
 /// Characters that one map may be high.
@@ -22,9 +22,9 @@ impl MapSheet {
         heading(&mut out, &lines, terminal);
         for map in &self.maps {
             heading(&mut out, &[(&map.title, true), (&map.subtitle, false)], terminal);
-            let picture = match terminal.colours {
-                Colours::None => letters(map, terminal),
-                Colours::Indexed | Colours::True => half_blocks(map, terminal),
+            let picture = match terminal.paints() {
+                false => letters(map, terminal),
+                true => half_blocks(map, terminal),
             };
             out.push_str(&picture);
         }
@@ -36,35 +36,45 @@ impl MapSheet {
         let entries = self.legend_entries();
         let widest = entries.iter().map(|e| e.class.name.chars().count()).max().unwrap_or(0);
         for entry in entries {
-            let sign = match (terminal.colours, entry.class.paint) {
-                (Colours::None, _) | (_, None) => entry.class.letter.to_string(),
-                (depth, Some(paint)) => {
-                    format!("{}█\x1b[0m", foreground(paint.on(GROUND_OF_TERMINAL), depth))
+            let sign = match (terminal.paints(), entry.class.paint) {
+                (false, _) | (_, None) => entry.class.letter.to_string(),
+                (true, Some(paint)) => {
+                    let colour = paint.on(terminal.background);
+                    format!("{}█\x1b[0m", foreground(colour, terminal.colours))
                 }
             };
-            let name = visible(&entry.class.name);
+            let name = terminal.text(&entry.class.name);
             let gap = widest - entry.class.name.chars().count();
             let sizes: Vec<String> = entry
                 .sizes
                 .iter()
-                .map(|s| format!("{:>9}  {:>9}", number::bytes(s.bytes), number::percent(s.share)))
+                .map(|s| {
+                    let bytes = terminal.text(&number::bytes(s.bytes));
+                    format!("{bytes:>9}  {:>9}", terminal.text(&number::percent(s.share)))
+                })
                 .collect();
             let line = format!("{sign} {name}{:gap$}  {}", "", sizes.join("   "));
             out.push_str(line.trim_end());
             out.push('\n');
         }
-        out.push_str(&muted(&crate::table::wrap(&self.scale_text(), terminal.width, ""), terminal));
+        out.push_str(&muted(
+            &crate::table::wrap(&terminal.text(&self.scale_text()), terminal.width, ""),
+            terminal,
+        ));
         out.push('\n');
     }
 }
 
-/// Terminals of people who look at memory maps are mostly dark; the paints for dark ground can be
-/// read on both.
-const GROUND_OF_TERMINAL: Theme = Theme::Dark;
+impl Terminal {
+    /// Whether maps are painted. Their blocks are no ASCII: without them letters are drawn.
+    fn paints(self) -> bool {
+        self.unicode && self.colours != Colours::None
+    }
+}
 
 fn heading(out: &mut String, lines: &[(&String, bool)], terminal: Terminal) {
     for (text, strong) in lines.iter().filter(|(text, _)| !text.is_empty()) {
-        let text = visible(text);
+        let text = terminal.text(text);
         out.push_str(&if *strong { emphasis(&text, terminal) } else { muted(&text, terminal) });
         out.push('\n');
     }
@@ -75,11 +85,17 @@ struct Shrunk<'a> {
     map: &'a MemoryMap,
     classes: Vec<u8>,
     layout: Layout,
+    background: Theme,
 }
 
 impl<'a> Shrunk<'a> {
     /// At most `columns` by `rows` places, `aspect` times as many columns as rows.
-    fn to_fit(map: &'a MemoryMap, (columns, rows): (usize, usize), aspect: f64) -> Shrunk<'a> {
+    fn to_fit(
+        map: &'a MemoryMap,
+        (columns, rows): (usize, usize),
+        aspect: f64,
+        background: Theme,
+    ) -> Shrunk<'a> {
         let classes: Vec<u8> = map.cells().map(|(_, class)| class).collect();
         let columns = columns.min((rows as f64 * aspect) as usize).max(2);
         let places = (columns * (columns as f64 / aspect) as usize).clamp(1, classes.len());
@@ -90,7 +106,7 @@ impl<'a> Shrunk<'a> {
             fewer -= (fewer / 50).max(1);
             layout = Layout::new(fewer, aspect);
         }
-        Shrunk { map, classes, layout }
+        Shrunk { map, classes, layout, background }
     }
 
     /// The classes of the cells at one place.
@@ -106,7 +122,7 @@ impl<'a> Shrunk<'a> {
             .iter()
             .filter_map(|class| self.map.classes[usize::from(*class)].paint);
         let (mut sum, mut count) = ([0.0; 3], 0.0);
-        for Rgb(red, green, blue) in paints.map(|paint| paint.on(GROUND_OF_TERMINAL)) {
+        for Rgb(red, green, blue) in paints.map(|paint| paint.on(self.background)) {
             // Light adds up in proportion to about the square of the stored value.
             for (sum, part) in sum.iter_mut().zip([red, green, blue]) {
                 *sum += f64::from(part).powi(2);
@@ -128,7 +144,7 @@ impl<'a> Shrunk<'a> {
 }
 
 fn half_blocks(map: &MemoryMap, terminal: Terminal) -> String {
-    let shrunk = Shrunk::to_fit(map, (terminal.width, 2 * ROWS_MAX), 2.0);
+    let shrunk = Shrunk::to_fit(map, (terminal.width, 2 * ROWS_MAX), 2.0, terminal.background);
     let grid = shrunk.layout.grid(None, |place| shrunk.colour(place));
     let columns = shrunk.layout.columns;
     let rows: Vec<&[Option<Rgb>]> = grid.chunks(columns).collect();
@@ -162,7 +178,7 @@ fn half_blocks(map: &MemoryMap, terminal: Terminal) -> String {
 
 fn letters(map: &MemoryMap, terminal: Terminal) -> String {
     // A character is about twice as high as wide, so a picture of 2 : 1 has 4 columns to a row.
-    let shrunk = Shrunk::to_fit(map, (terminal.width, ROWS_MAX), 4.0);
+    let shrunk = Shrunk::to_fit(map, (terminal.width, ROWS_MAX), 4.0, terminal.background);
     let grid = shrunk.layout.grid(' ', |place| shrunk.letter(place));
     let rows = grid.chunks(shrunk.layout.columns);
     rows.map(|row| row.iter().collect::<String>().trim_end().to_owned() + "\n").collect()
@@ -232,7 +248,7 @@ mod tests {
     fn letters_show_the_commonest_class_and_fit_the_width() {
         let cells = (0..12_288u32).map(|cell| if cell < 6_144 { 0 } else { 1 }).collect();
         let sheet = MapSheet::from(map(cells));
-        let text = sheet.terminal(Terminal { width: 80, colours: Colours::None }).unwrap();
+        let text = sheet.terminal(Terminal { width: 80, ..Terminal::PLAIN }).unwrap();
         let rows: Vec<&str> = text.lines().skip(1).take_while(|l| !l.contains("free")).collect();
         assert!(rows.iter().all(|row| row.chars().count() <= 80), "{text}");
         let count = |letter| rows.iter().flat_map(|r| r.chars()).filter(|c| *c == letter).count();
@@ -243,10 +259,23 @@ mod tests {
     #[test]
     fn half_blocks_paint_two_cells_to_a_character() {
         let sheet = MapSheet::from(map(vec![0, 1, 1, 0]));
-        let text = sheet.terminal(Terminal { width: 80, colours: Colours::True }).unwrap();
-        let picture: String = text.lines().skip(1).take_while(|l| !l.contains("free")).collect();
-        // Two by two: the curve goes down, right, up.
-        let (a, b) = (FREE.dark, MOVABLE[0].dark);
+        for (background, a, b) in [
+            (Theme::Dark, FREE.dark, MOVABLE[0].dark),
+            (Theme::Light, FREE.light, MOVABLE[0].light),
+        ] {
+            let terminal =
+                Terminal { width: 80, colours: Colours::True, unicode: true, background };
+            let text = sheet.terminal(terminal).unwrap();
+            let picture: String =
+                text.lines().skip(1).take_while(|l| !l.contains("free")).collect();
+            // Two by two: the curve goes down, right, up.
+            is_painted(&picture, a, b);
+            let legend = format!("\x1b[38;2;{};{};{}m█\x1b[0m free", a.0, a.1, a.2);
+            assert!(text.contains(&legend), "{text}");
+        }
+    }
+
+    fn is_painted(picture: &str, a: Rgb, b: Rgb) {
         let pair = |p: Rgb, q: Rgb| {
             format!("\x1b[38;2;{};{};{}m\x1b[48;2;{};{};{}m▀", p.0, p.1, p.2, q.0, q.1, q.2)
         };

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
 use tempfile::NamedTempFile;
 
 /// A file being written in the directory of the place that it will have.
@@ -28,8 +29,11 @@ impl Unnamed {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match rustix::fs::open(directory, flags, Mode::from_raw_mode(0o666)) {
             Ok(file) => Ok(Unnamed::WithoutName(file.into())),
-            // What is wrong with the directory itself, the second way will say as well.
-            Err(_) => Unnamed::hidden_in(directory),
+            // The file system knows no files without names.
+            Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => {
+                Unnamed::hidden_in(directory)
+            }
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -41,6 +45,7 @@ impl Unnamed {
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(directory)
             .map(Unnamed::Hidden)
+            .map_err(without_path)
     }
 
     /// The file.
@@ -63,6 +68,11 @@ impl Unnamed {
     }
 }
 
+/// An error without the hidden name, which means nothing to who asked for another.
+fn without_path(error: io::Error) -> io::Error {
+    error.kind().into()
+}
+
 /// Links a file without a name to `path`. A link cannot replace a file, a rename can: so the file
 /// gets a passing name first.
 fn name(file: &File, path: &Path) -> io::Result<()> {
@@ -75,7 +85,8 @@ fn name(file: &File, path: &Path) -> io::Result<()> {
             rustix::fs::linkat(CWD, &descriptor, CWD, passing, AtFlags::SYMLINK_FOLLOW)
                 .map_err(io::Error::from)
         },
-    )?;
+    );
+    let linked = linked.map_err(without_path)?;
     linked.into_temp_path().persist(path).map_err(|e| e.error)
 }
 
@@ -83,6 +94,15 @@ fn name(file: &File, path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    #[test]
+    fn an_error_does_not_name_the_hidden_file() {
+        for create in [Unnamed::create_in, Unnamed::hidden_in] {
+            let error = create(Path::new("/nope")).map(drop).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::NotFound);
+            assert!(!error.to_string().contains(".prairie-"), "{error}");
+        }
+    }
 
     /// Both kinds: nothing is seen before the end, and the end replaces what was there.
     #[test]

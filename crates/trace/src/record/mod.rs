@@ -108,6 +108,8 @@ pub struct Recorded {
     pub lost_events: u64,
     /// How the command ended; `None` if there was none, or it outlived an interruption.
     pub status: Option<ExitStatus>,
+    /// How long the snapshot took, from switching the events on.
+    pub snapshot_ns: u64,
 }
 
 /// Records into the file `path`. The file appears only when it is complete.
@@ -167,7 +169,7 @@ fn run(
         let stored = storing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         // What stopped the writing is the reason why collecting stopped, too.
         let (writer, before) = stored?;
-        let (after, status) = collected?;
+        let Collected { after, status, began_ns } = collected?;
         recording.out_of_order = collector.out_of_order();
         let lost_by_cpu = collector.lost_by_cpu().clone();
         let lost_events = lost_by_cpu.values().sum();
@@ -181,19 +183,29 @@ fn run(
             lost_by_cpu,
             ..Metadata::default()
         })?;
-        Ok(Recorded { summary, lost_events, status })
+        let snapshot_ns = began_ns.saturating_sub(started_ns);
+        Ok(Recorded { summary, lost_events, status, snapshot_ns })
     })
 }
 
-/// Looks at the rings until the recording ends; returns the machine's texts at that moment and
-/// how the command ended.
+/// What is known when the recording ends.
+struct Collected {
+    /// The machine's texts.
+    after: Capture,
+    /// How the command ended.
+    status: Option<ExitStatus>,
+    /// When the snapshot was complete.
+    began_ns: u64,
+}
+
+/// Looks at the rings until the recording ends.
 fn collect(
     collector: &mut Collector,
     options: &mut Options<'_>,
     recording: &mut Recording,
     shared: &Shared,
     sender: &Sender<Batch>,
-) -> Result<(Capture, Option<ExitStatus>)> {
+) -> Result<Collected> {
     let mut command = None;
     let mut began_ns = None;
     let mut ended = false;
@@ -229,7 +241,8 @@ fn collect(
         shared.interrupted.store(true, Ordering::Relaxed);
     }
     hand_over(collector.finish(recording.ended_ns)?, shared, sender);
-    Ok((after, command.and_then(Command::finish)))
+    let began_ns = began_ns.unwrap_or(recording.ended_ns);
+    Ok(Collected { after, status: command.and_then(Command::finish), began_ns })
 }
 
 /// Gives a batch to the writing thread; false if that has ended.

@@ -9,6 +9,7 @@ use prairie_host::Survey;
 use serde::Serialize;
 
 use crate::commands::survey;
+use crate::files::Files;
 use crate::output;
 use crate::view::fleet as view;
 
@@ -30,6 +31,15 @@ pub struct Args {
     html: Option<PathBuf>,
 }
 
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        Files::default()
+            .input_files_in("FOLDER", &self.folder, &[".parquet"])
+            .output("--html", &self.html)
+    }
+}
+
 const AFTER_HELP: &str = "\
 Examples:
   prairie fleet report study --html fleet.html
@@ -47,9 +57,6 @@ struct Document {
 
 /// Reads, prints and writes as asked.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if let Some(path) = &args.html {
-        survey::directory_exists(path)?;
-    }
     let rows = read(&args.folder)?;
     let report = view::report(&args.folder, &rows, survey::generated_by());
     if args.json {

@@ -16,7 +16,8 @@ use prairie_report::write_atomically;
 use prairie_sim::workload::{SHIPPED, Workload};
 
 use crate::commands::allocators::{self, Allocators};
-use crate::{interrupt, progress};
+use crate::files::Files;
+use crate::{output, progress};
 
 /// Simulate the servers of a fleet, each for a while after boot
 ///
@@ -80,6 +81,20 @@ pub struct Args {
     threads: Option<NonZeroUsize>,
 }
 
+impl Args {
+    /// The name of the shard's file.
+    fn part_name(&self) -> String {
+        let Shard { index, of } = self.shard;
+        format!("part-{index:05}-of-{of:05}.parquet")
+    }
+
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        let part = self.out.join(self.part_name());
+        Files::default().input("--workloads", &self.workloads).output_in_new("--out", [&part])
+    }
+}
+
 const AFTER_HELP: &str = "\
 Examples:
   prairie fleet run --out study                        8 servers of 64 GiB for up to a day
@@ -110,15 +125,13 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     };
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot make the folder {}", args.out.display()))?;
-    let Shard { index, of } = args.shard;
-    let path = args.out.join(format!("part-{index:05}-of-{of:05}.parquet"));
+    let path = args.out.join(args.part_name());
     if path.exists() {
-        eprintln!("prairie: {} is there already; nothing to do", path.display());
+        output::say(format_args!("{} is there already; nothing to do", path.display()));
         return Ok(ExitCode::SUCCESS);
     }
     let Some(rows) = simulate(&study, args, interrupted)? else {
-        eprintln!("prairie: interrupted");
-        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+        return Ok(output::interrupted());
     };
     write(&path, &rows, &description(args, &study))?;
     Ok(ExitCode::SUCCESS)
@@ -205,6 +218,6 @@ fn description(args: &Args, study: &Study) -> String {
 fn write(path: &Path, rows: &[Row], description: &str) -> anyhow::Result<()> {
     let bytes = row::to_parquet(rows, description).context("the results as Parquet")?;
     write_atomically(path, &bytes)?;
-    eprintln!("prairie: wrote {}", path.display());
+    output::wrote(path);
     Ok(())
 }

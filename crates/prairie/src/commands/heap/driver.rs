@@ -8,12 +8,14 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use heap::driver::{Driver, Load, Settings, Sizes, load, sizes};
 use heap::playback::Playback;
+use prairie_report::{ascii, number};
 use prairie_trace::page_heap::{Event, Writer};
 
 use super::playback::EXIT_CODES;
 use super::played::{PAGE_HEAPS, PlayedArgs, Rate};
-use crate::commands::survey::directory_exists;
-use crate::progress;
+use crate::commands::value;
+use crate::files::Files;
+use crate::{output, progress};
 
 /// Drive page heaps with an endless program made of random numbers
 ///
@@ -29,7 +31,7 @@ pub struct Args {
     sizes: String,
 
     /// Target heap size where the load is 1, as 256M
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = crate::commands::replay::size)]
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = value::size)]
     heap: u64,
 
     /// The target over time: a name from the list below, or a TOML file
@@ -82,9 +84,6 @@ const BATCH: usize = 1 << 13;
 /// Drives, prints and writes as asked.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     let options = args.played.options(args.release.0)?;
-    if let Some(path) = &args.out {
-        directory_exists(path)?;
-    }
     let settings = args.settings()?;
     let source = args.source(&settings);
     let mut writer = args.out.as_deref().map(Writer::create).transpose()?;
@@ -109,12 +108,21 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     let code = args.played.finish(&source, &results, stopped)?;
     if let (Some(writer), Some(path), false) = (writer, &args.out, stopped) {
         writer.finish(&source)?;
-        eprintln!("prairie: wrote {}", path.display());
+        output::wrote(path);
     }
     Ok(code)
 }
 
 impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        let files = Files::default()
+            .input("--sizes", [&self.sizes])
+            .input("--load", [&self.load])
+            .output("--out", &self.out);
+        self.played.files(files)
+    }
+
     fn settings(&self) -> anyhow::Result<Settings> {
         let seconds = Duration::from(self.time).as_secs_f64();
         if seconds < 0.001 {
@@ -153,9 +161,9 @@ impl Args {
     /// The settings in one line, for the trace and the report.
     fn source(&self, settings: &Settings) -> String {
         format!(
-            "driver: sizes {}, heap {} bytes, load {}, turnover {} a second, {}, seed {}",
+            "driver: sizes {}, heap {}, load {}, turnover {} a second, {}, seed {}",
             settings.sizes.name(),
-            self.heap,
+            ascii(&number::bytes(self.heap)),
             self.load,
             self.turnover,
             self.time,

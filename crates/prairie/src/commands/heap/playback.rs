@@ -9,6 +9,7 @@ use heap::playback::Playback;
 use prairie_trace::page_heap::Reader;
 
 use super::played::{PAGE_HEAPS, PlayedArgs, Rate};
+use crate::files::Files;
 use crate::progress;
 
 /// Play a page-heap trace back on page heaps with no memory behind them
@@ -29,6 +30,13 @@ pub struct Args {
 
     #[command(flatten)]
     played: PlayedArgs,
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        self.played.files(Files::default().input("TRACE", [&self.trace]))
+    }
 }
 
 const EXAMPLES: &str = "\

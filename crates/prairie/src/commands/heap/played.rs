@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use anyhow::bail;
 use heap::playback::{Options, Release, Results, System};
+use prairie_report::number;
 use serde::Serialize;
 
-use crate::commands::survey::{directory_exists, generated_by};
+use crate::commands::survey::generated_by;
+use crate::commands::value;
+use crate::files::Files;
 use crate::view::heap as view;
 use crate::{interrupt, output};
 
@@ -16,8 +18,8 @@ use crate::{interrupt, output};
 #[derive(clap::Args)]
 pub struct PlayedArgs {
     /// The page heaps, separated by commas
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "legacy,temeraire")]
-    page_heap: Vec<System>,
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = value::name, default_value = "legacy,temeraire")]
+    page_heap: Vec<String>,
 
     /// Print the results as JSON instead of the report
     #[arg(long)]
@@ -48,7 +50,7 @@ impl FromStr for Rate {
         match text {
             "off" => Ok(Rate(Release::Off)),
             "recorded" => Ok(Rate(Release::Recorded)),
-            _ => super::super::replay::bytes(text)
+            _ => value::bytes(text)
                 .filter(|&rate| rate >= heap::Pages::SIZE)
                 .map(|rate| Rate(Release::BytesPerSecond(rate)))
                 .ok_or_else(|| "a rate a second such as 10M, or off, or recorded".to_owned()),
@@ -68,15 +70,15 @@ struct Document<'a> {
 }
 
 impl PlayedArgs {
-    /// What to play back on. Fails on what could not be written to, before the work.
+    /// Adds the files that it writes.
+    pub fn files(&self, files: Files) -> Files {
+        files.output("--html", &self.html)
+    }
+
+    /// What to play back on.
     pub fn options(&self, release: Release) -> anyhow::Result<Options> {
-        if let Some(path) = &self.html {
-            directory_exists(path)?;
-        }
-        let systems = self.page_heap.clone();
-        if (1..systems.len()).any(|i| systems[..i].contains(&systems[i])) {
-            bail!("--page-heap names a page heap twice");
-        }
+        let all = System::ALL.map(System::name);
+        let systems = value::named("--page-heap", &self.page_heap, &all)?;
         Ok(Options { systems, release })
     }
 
@@ -101,7 +103,10 @@ impl PlayedArgs {
             output::print_report(&report)?;
         }
         if interrupted {
-            eprintln!("prairie: interrupted after {} events", results.events);
+            output::say(format_args!(
+                "interrupted after {}",
+                number::counted(results.events, "event")
+            ));
             return Ok(ExitCode::from(interrupt::EXIT_CODE));
         }
         output::write_html(&report, self.html.as_deref())?;

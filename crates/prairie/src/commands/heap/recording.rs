@@ -8,7 +8,10 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 use heap::front::record::{DELETE, NEW, RELEASE, Recorded};
+use prairie_report::number;
 use prairie_trace::page_heap::{Call, Event, Writer};
+
+use crate::output;
 
 /// Runs the program to its end and writes the trace; the exit code is the program's.
 pub fn record(mut command: Command, name: &OsStr, trace: &Path) -> anyhow::Result<ExitCode> {
@@ -20,7 +23,8 @@ pub fn record(mut command: Command, name: &OsStr, trace: &Path) -> anyhow::Resul
     }
     let bytes = fs::read(&raw.0).with_context(|| raw.0.display().to_string())?;
     let events = write(&bytes, trace, &name.to_string_lossy())?;
-    eprintln!("{events} calls of the page heap in {}", trace.display());
+    let calls = number::counted(events, "call");
+    output::say(format_args!("wrote {} with {calls} of the page heap", trace.display()));
     // As a shell tells that a signal has ended a program.
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     Ok(ExitCode::from(code as u8))

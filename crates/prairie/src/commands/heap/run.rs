@@ -13,6 +13,8 @@ use heap::front::settings::{self, ExitStatistics};
 
 use super::recording;
 
+use crate::files::Files;
+
 /// Start a program on Prairie's heap
 ///
 /// The program runs in place of this command, with the heap's library preloaded and its settings in
@@ -51,6 +53,20 @@ pub struct Args {
     /// The program and its arguments
     #[arg(trailing_var_arg = true, required = true)]
     program: Vec<OsString>,
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        // `json:FILE`, which may hold `%p`: then it names another file for each process.
+        let stats = self.stats.as_deref().and_then(|stats| stats.split_once(':'));
+        Files::default()
+            .input("PROGRAM", crate::commands::program(&self.program))
+            .input("--library", &self.library)
+            .output("--trace", &self.trace)
+            .output("--profile", &self.profile)
+            .output("--stats", stats.map(|(_, path)| path))
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]

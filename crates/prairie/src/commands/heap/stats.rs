@@ -24,8 +24,7 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let reading = heap::inspect::read(args.pid).with_context(|| format!("process {}", args.pid))?;
     if args.json {
-        let json = serde_json::to_string(&reading.statistics)?;
-        output::print_text(&format!("{json}\n"))?;
+        output::print_json_line(&reading.statistics)?;
         return Ok(ExitCode::SUCCESS);
     }
     let now = clock_gettime(ClockId::MonotonicCoarse);

@@ -5,12 +5,14 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use prairie_model::allocator::Allocator;
+use prairie_report::number;
 use prairie_sim::bench::{self, Load, Outcome, Preset};
 use prairie_sim::machine::scenario;
 use serde::Serialize;
 
 use crate::commands::allocators::{self, Allocators};
 use crate::commands::survey;
+use crate::files::Files;
 use crate::view::lab as view;
 use crate::{interrupt, output, progress};
 
@@ -47,6 +49,13 @@ pub struct Args {
     html: Option<PathBuf>,
 }
 
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        Files::default().output("--html", &self.html)
+    }
+}
+
 const AFTER_HELP: &str = "\
 Examples:
   prairie lab bench                                    the paper's 32-bit machine
@@ -71,9 +80,6 @@ struct Document<'a> {
 
 /// Runs all systems in turn, prints and writes.
 pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
-    if let Some(path) = &args.html {
-        survey::directory_exists(path)?;
-    }
     let systems = match &args.systems {
         Some(named) => named.clone(),
         None => allocators::simulated(args.machine.systems()).map_err(anyhow::Error::msg)?,
@@ -108,7 +114,10 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         output::print_report(&report)?;
     }
     if interrupted.load(Ordering::Relaxed) {
-        eprintln!("prairie: interrupted after {} systems", outcomes.len());
+        output::say(format_args!(
+            "interrupted after {}",
+            number::counted(outcomes.len() as u64, "allocator")
+        ));
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
     output::write_html(&report, args.html.as_deref())?;

@@ -10,9 +10,10 @@ use prairie_sim::machine::scenario;
 use prairie_trace::{Columns, Reader};
 use serde::Serialize;
 
-use crate::commands::{replay, survey};
+use crate::commands::{replay, survey, value};
+use crate::files::Files;
 use crate::view::lab as view;
-use crate::{interrupt, output, progress};
+use crate::{output, progress};
 
 /// Show the border of `contiguitas`, the two pressures and each decision of its resizer over time
 ///
@@ -26,7 +27,7 @@ pub struct Args {
     input: PathBuf,
 
     /// Also draw the timeline
-    #[arg(long, value_name = "FILE.png|.svg", value_parser = survey::picture)]
+    #[arg(long, value_name = "FILE.png|.svg", value_parser = value::picture)]
     picture: Option<PathBuf>,
 
     /// Where chance starts, instead of the scenario's seed
@@ -40,6 +41,16 @@ pub struct Args {
     /// Also write the report as one HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        Files::default()
+            .input("INPUT", [&self.input])
+            .output("--picture", &self.picture)
+            .output("--html", &self.html)
+    }
 }
 
 const AFTER_HELP: &str = "\
@@ -59,9 +70,6 @@ struct Document<'a> {
 
 /// Runs, prints and writes as asked.
 pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
-    for path in [&args.html, &args.picture].into_iter().flatten() {
-        survey::directory_exists(path)?;
-    }
     let explained = match replay::is_parquet(&args.input)? {
         true => of_recording(args, interrupted),
         false => of_scenario(args, interrupted),
@@ -82,12 +90,11 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         output::print_report(&report)?;
     }
     if explained.interrupted {
-        eprintln!("prairie: interrupted");
-        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+        return Ok(output::interrupted());
     }
     if let Some(path) = &args.picture {
         output::write_timeline(&view::explain::timeline(&args.input, &explained), path)?;
-        eprintln!("prairie: wrote {}", path.display());
+        output::wrote(path);
     }
     output::write_html(&report, args.html.as_deref())?;
     Ok(ExitCode::SUCCESS)

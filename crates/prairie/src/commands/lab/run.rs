@@ -13,8 +13,9 @@ use serde::Serialize;
 use super::bench::fitting;
 use crate::commands::allocators::{self, Allocators};
 use crate::commands::survey;
+use crate::files::Files;
 use crate::view::lab as view;
-use crate::{interrupt, output, progress};
+use crate::{output, progress};
 
 /// Run a workload model under several systems
 ///
@@ -52,6 +53,16 @@ pub struct Args {
     html: Option<PathBuf>,
 }
 
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        Files::default()
+            .input("SCENARIO", [&self.scenario])
+            .output("--out", &self.out)
+            .output("--html", &self.html)
+    }
+}
+
 const AFTER_HELP: &str = "\
 Examples:
   prairie lab run server.toml
@@ -70,9 +81,6 @@ struct Document<'a> {
 
 /// Runs, prints and writes as asked.
 pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
-    for path in [&args.html, &args.out].into_iter().flatten() {
-        survey::directory_exists(path)?;
-    }
     let path = args.scenario.display();
     let text =
         std::fs::read_to_string(&args.scenario).with_context(|| format!("cannot read {path}"))?;
@@ -100,13 +108,12 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         output::print_report(&report)?;
     }
     if results.interrupted {
-        eprintln!("prairie: interrupted");
-        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+        return Ok(output::interrupted());
     }
     if let Some(path) = &args.out {
         let rows = simulate::to_parquet(&results).context("the samples as Parquet")?;
         write_atomically(path, &rows)?;
-        eprintln!("prairie: wrote {}", path.display());
+        output::wrote(path);
     }
     output::write_html(&report, args.html.as_deref())?;
     Ok(ExitCode::SUCCESS)

@@ -4,11 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use prairie_report::number;
 use prairie_tmo::experiment;
 use prairie_tmo::findings::Findings;
 use serde::Serialize;
 
 use crate::commands::survey;
+use crate::files::Files;
 use crate::view::lab as view;
 use crate::{interrupt, output, progress};
 
@@ -36,6 +38,13 @@ pub struct Args {
     html: Option<PathBuf>,
 }
 
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        Files::default().output("--html", &self.html)
+    }
+}
+
 const AFTER_HELP: &str = "\
 Examples:
   prairie lab tmo figure-2                     how cold the simulated applications are
@@ -54,9 +63,6 @@ struct Document<'a> {
 
 /// Runs the experiments in turn, prints and writes.
 pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
-    if let Some(path) = &args.html {
-        survey::directory_exists(path)?;
-    }
     let named: Vec<&str> = match args.experiments.as_slice() {
         [] => experiment::names().collect(),
         named => named.iter().map(String::as_str).collect(),
@@ -85,7 +91,10 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         output::print_report(&report)?;
     }
     if interrupted.load(Ordering::Relaxed) {
-        eprintln!("prairie: interrupted after {} experiments", all.len());
+        output::say(format_args!(
+            "interrupted after {}",
+            number::counted(all.len() as u64, "experiment")
+        ));
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
     }
     output::write_html(&report, args.html.as_deref())?;

@@ -16,8 +16,9 @@ use prairie_migrate::protocol::variant::Variant;
 use prairie_report::{Terminal, Theme, number, write_atomically};
 use serde::Serialize;
 
+use crate::files::Files;
 use crate::view::migrate_check::{self as view, Check};
-use crate::{interrupt, output, progress};
+use crate::{output, progress};
 
 /// Check the protocol: every state that can be reached, with every interleaving
 ///
@@ -110,6 +111,13 @@ pub struct Args {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        Files::default().output("--svg", &self.svg)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -228,8 +236,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     for variant in variants(args) {
         checks.push(one(args, variant, interrupted)?);
         if interrupted.load(Ordering::Relaxed) {
-            eprintln!("prairie: interrupted");
-            return Ok(ExitCode::from(interrupt::EXIT_CODE));
+            return Ok(output::interrupted());
         }
     }
     answer(args, checks)
@@ -303,8 +310,7 @@ fn walk(args: &Args, steps: u64, interrupted: &'static AtomicBool) -> anyhow::Re
         output::print_text(&view::walk(&walked))?;
     }
     if stopped {
-        eprintln!("prairie: interrupted");
-        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+        return Ok(output::interrupted());
     }
     Ok(if right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -11,8 +11,9 @@ use serde::Serialize;
 
 use super::sim::machine;
 use crate::commands::survey;
+use crate::files::Files;
 use crate::view::migrate_paper as view;
-use crate::{interrupt, output, progress};
+use crate::{output, progress};
 
 /// Run the hardware evaluation of the Contiguitas paper again
 ///
@@ -45,6 +46,22 @@ pub struct Args {
     pictures: Option<PathBuf>,
 }
 
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        let names = view::picture_names();
+        let pictures = self.pictures.iter().flat_map(|folder| {
+            let name = |name: &String| ["svg", "png"].map(|ending| format!("{name}.{ending}"));
+            names.iter().flat_map(name).map(|name| folder.join(name))
+        });
+        let pictures: Vec<PathBuf> = pictures.collect();
+        Files::default()
+            .input("MACHINE", &self.machine)
+            .output("--html", &self.html)
+            .output_in_new("--pictures", &pictures)
+    }
+}
+
 /// Pixels of a picture for each unit of its SVG.
 const PIXELS: f32 = 1.5;
 
@@ -69,9 +86,6 @@ struct Document<'a> {
 
 /// Runs, prints and writes as asked.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
-    if let Some(path) = &args.html {
-        survey::directory_exists(path)?;
-    }
     if let Some(directory) = &args.pictures {
         // Before the runs, so that a place that cannot be written to costs no time.
         std::fs::create_dir_all(directory)
@@ -92,8 +106,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     bar.finish_and_clear();
     let paper = match paper {
         Err(Stopped::Interrupted) => {
-            eprintln!("prairie: interrupted");
-            return Ok(ExitCode::from(interrupt::EXIT_CODE));
+            return Ok(output::interrupted());
         }
         other => other?,
     };
@@ -126,6 +139,6 @@ fn draw(paper: &Paper, directory: &Path) -> anyhow::Result<()> {
         )?;
         write_atomically(&directory.join(name).with_extension("png"), &png)?;
     }
-    eprintln!("prairie: wrote {} pictures into {}", pictures.len(), directory.display());
+    output::say(format_args!("wrote {} pictures into {}", pictures.len(), directory.display()));
     Ok(())
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::sim::{WorkloadArg, records};
 use crate::commands::survey;
+use crate::files::Files;
 use crate::output;
 use crate::view::migrate_profile as view;
 
@@ -40,6 +41,13 @@ pub struct Args {
     /// Print the profiles as JSON instead of the report
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        Files::default().input("TRACE", &self.trace)
+    }
 }
 
 const AFTER_HELP: &str = "\

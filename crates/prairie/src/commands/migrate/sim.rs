@@ -18,6 +18,7 @@ use prairie_migrate::workload::{Kind, Traced};
 use serde::Serialize;
 
 use crate::commands::survey;
+use crate::files::Files;
 use crate::view::migrate_sim as view;
 use crate::{interrupt, output, progress};
 
@@ -82,6 +83,16 @@ pub struct Args {
     /// Also write the report as one HTML file that opens offline
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        Files::default()
+            .input("MACHINE", &self.machine)
+            .input("--trace", &self.trace)
+            .output("--html", &self.html)
+    }
 }
 
 const AFTER_HELP: &str = "\
@@ -203,9 +214,6 @@ pub(super) fn machine(path: Option<&Path>) -> anyhow::Result<Params> {
 
 /// Runs, prints and writes as asked.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
-    if let Some(path) = &args.html {
-        survey::directory_exists(path)?;
-    }
     let params = machine(args.machine.as_deref())?;
     if args.parameters {
         return show_parameters(args, &params);
@@ -321,7 +329,7 @@ fn simulate(
     });
     bar.finish_and_clear();
     if outcome.is_none() {
-        eprintln!("prairie: interrupted");
+        output::interrupted();
     }
     Ok(outcome)
 }

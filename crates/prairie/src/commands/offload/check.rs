@@ -8,6 +8,7 @@ use prairie_offload::config::Config;
 use prairie_offload::world::probe::{Host, Paths};
 use serde::Serialize;
 
+use crate::files::Files;
 use crate::output;
 use crate::view::offload as view;
 
@@ -21,6 +22,13 @@ pub struct Args {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        Files::default().input("--config", &self.config)
+    }
 }
 
 /// What `--json` prints.

@@ -18,7 +18,7 @@ use prairie_offload::world::probe::{Host, Paths};
 use serde::Serialize;
 
 use crate::view::offload::{self as view, Profiled};
-use crate::{interrupt, output, progress};
+use crate::{output, progress};
 
 /// Show how much of each container is cold: touched within 1, 2, 5 minutes, or not
 ///
@@ -27,8 +27,8 @@ use crate::{interrupt, output, progress};
 /// would disturb. With `--no-ages` it only reads, and answers at once.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Patterns of cgroups, below the root of cgroup v2
-    #[arg(value_name = "CGROUP", required_unless_present = "tax")]
+    /// Patterns of cgroups below the root of cgroup v2 [default with --no-ages: *]
+    #[arg(value_name = "CGROUP", required_unless_present_any = ["tax", "no_ages"])]
     cgroups: Vec<String>,
 
     /// Patterns of cgroups that are memory tax: helpers that come with every server or service;
@@ -61,7 +61,7 @@ struct Document<'a> {
 
 /// Marks, waits, reads, prints.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
-    let rules = [patterns(&args.tax)?, patterns(&args.cgroups)?];
+    let rules = [patterns(&args.tax)?, patterns(&args.cgroups())?];
     let host = Host::probe(Paths::live());
     let named = discover(&host.paths.cgroup, &[&rules[0], &rules[1]]);
     let (paths, tax): (Vec<String>, Vec<bool>) = named
@@ -84,8 +84,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         ),
     };
     let Some(coldness) = coldness else {
-        eprintln!("prairie: interrupted");
-        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+        return Ok(output::interrupted());
     };
     let profiled: Vec<Profiled> = paths
         .iter()
@@ -103,6 +102,17 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         output::print_report(&view::profile(source, host_bytes, &profiled))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    /// The patterns; all cgroups at the top where none is given. To read them does no harm, while
+    /// ages would be disturbed on the whole host.
+    fn cgroups(&self) -> Vec<String> {
+        match self.cgroups.is_empty() && self.tax.is_empty() {
+            true => vec!["*".to_owned()],
+            false => self.cgroups.clone(),
+        }
+    }
 }
 
 fn patterns(texts: &[String]) -> anyhow::Result<Vec<CgroupPattern>> {

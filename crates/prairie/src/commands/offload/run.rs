@@ -17,6 +17,8 @@ use prairie_offload::world::guardian::restore_record;
 use prairie_offload::world::lease::Leases;
 use prairie_offload::world::probe::{Host, Paths};
 
+use crate::files::Files;
+
 /// Run the daemon, in the foreground, until SIGTERM or Ctrl-C; SIGHUP reads the configuration anew
 #[derive(clap::Args)]
 pub struct Args {
@@ -95,6 +97,18 @@ fn guarded(config: &Config) -> anyhow::Result<Leases> {
 }
 
 impl Args {
+    /// The files that it reads and writes, those that the configuration names included.
+    pub fn files(&self) -> Files {
+        let files = Files::default().input("--config", [&self.config]);
+        match Config::load(&self.config) {
+            Ok(config) => files
+                .output_in_new("daemon.leases", [&config.daemon.leases])
+                .output_in_new("daemon.series", &config.daemon.series),
+            // Reported when the daemon starts.
+            Err(_) => files,
+        }
+    }
+
     fn log(&self) -> Log {
         let format = match self.log {
             Lines::Text => Format::Text,

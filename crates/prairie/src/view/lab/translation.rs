@@ -78,7 +78,7 @@ fn programs(figure: &Figure) -> Table {
     let gains = degrees.clone().map(|at| Column::number(name(figure, at)));
     let gigantic = degrees.map(|at| Column::number(format!("1 GiB, {}", name(figure, at))));
     let rows = figure.programs.iter().map(|program| {
-        let gain = |gain: &f64| Cell::from(format!("{:+.1} %", gain * 100.0));
+        let gain = |gain: &f64| Cell::from(number::change(*gain, 1));
         [
             Cell::from(program.workload.as_str()),
             format!("{:.1} GiB", program.gib).into(),

@@ -180,18 +180,18 @@ pub fn what_spoils(survey: &Survey) -> Option<Section> {
     let frames = survey.frames.as_ref()?;
     let spoiled = &frames.spoiled;
     let mut intro = format!(
-        "{} unmovable frames ({} of memory) spoil {} of {} blocks of 2 MiB ({}).",
-        number::count(spoiled.unmovable_frames),
+        "{} ({} of memory) in {} of {} of 2 MiB ({}).",
+        number::counted(spoiled.unmovable_frames, "unmovable frame"),
         number::percent(ratio(spoiled.unmovable_frames, frames.present_frames)),
         number::count(spoiled.spoiled_blocks),
-        number::count(spoiled.whole_blocks),
+        number::counted(spoiled.whole_blocks, "block"),
         number::percent(spoiled.spoiled_share),
     );
     let other = &frames.spoiled_if_unknown_unmovable;
     if other.spoiled_blocks != spoiled.spoiled_blocks {
         intro += &format!(
-            " If unknown frames cannot be moved either, {} blocks are spoiled ({}).",
-            number::count(other.spoiled_blocks),
+            " With unknown frames taken as unmovable: {} ({}).",
+            number::counted(other.spoiled_blocks, "block"),
             number::percent(other.spoiled_share)
         );
     }

@@ -106,7 +106,7 @@ fn an_interval_that_is_too_short_is_lengthened() {
         event.time_ns = i as u64 * 1000;
     }
     for expected_ns in [None, Some(events.len() as u64 * 1000)] {
-        let systems = vec![SystemName::Buddy];
+        let systems = Allocator::parse_list("buddy", World::Replay).unwrap();
         let options = Options { systems, sample_every_ns: Some(1), expected_ns, ..options(false) };
         let results = replay(&events, &options);
         let system = &results.systems[0];

@@ -24,6 +24,7 @@ pub mod roots;
 pub mod survey;
 pub mod texts;
 mod wanted;
+mod wanted_pins;
 
 pub use block_map::{BlockMap, Cell, ZoneCells};
 pub use capture::{Capture, FrameRun, LeftOut};

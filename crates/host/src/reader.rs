@@ -15,7 +15,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::classify::SECTION;
 use crate::roots::Roots;
 use crate::texts::{iomem, zoneinfo};
-use crate::{Capture, Error, FrameRun, LeftOut, PageFlags, kpageflags, wanted};
+use crate::{Capture, Error, FrameRun, LeftOut, PageFlags, kpageflags, wanted, wanted_pins};
 
 /// What to take and how.
 pub struct Options<'a> {
@@ -84,6 +84,7 @@ pub fn capture_texts(roots: &Roots, largest_processes: usize) -> Result<Capture,
     // Processes first: they may take seconds, and the free lists should be of the same moment as
     // the frames that are read next.
     wanted::read_processes(roots, largest_processes, &mut capture);
+    wanted_pins::read_pins(roots, &mut capture);
     capture.taken_at_unix_ns = unix_ns();
     capture.taken_at_monotonic_ns = monotonic_ns();
     wanted::read_texts(roots, &mut capture);

@@ -9,10 +9,9 @@ mod view;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches, Parser};
 
-/// Shows how fragmented a Linux machine's memory is and why, and what each known remedy would
-/// have done.
+/// Measure, explain and reduce physical-memory fragmentation
 #[derive(Parser)]
 #[command(version, max_term_width = 100, after_help = EXIT_CODES)]
 struct Cli {
@@ -22,14 +21,14 @@ struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    done
-  1    not done; one line on standard error says what, where and what would be right
-  2    the command line was not understood
-  130  interrupted; files are written whole or not at all
-`prairie record -- COMMAND` ends with the exit code of COMMAND if that is not 0.";
+  0    success
+  1    failure; one line on standard error: what, where, what was expected
+  2    usage error
+  130  interrupted; no partial files are left";
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let matches = with_exit_codes(Cli::command()).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let interrupted = interrupt::flag(!cli.command.handles_signals());
     match cli.command.run(interrupted) {
         Ok(code) => code,
@@ -38,6 +37,18 @@ fn main() -> ExitCode {
             output::say(told_once(&error));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Adds the exit codes to the help of every command that does not list its own.
+fn with_exit_codes(command: clap::Command) -> clap::Command {
+    if command.has_subcommands() {
+        return command.mut_subcommands(with_exit_codes);
+    }
+    let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    match help.contains("Exit codes:") {
+        true => command,
+        false => command.after_help(format!("{help}\n\n{EXIT_CODES}")),
     }
 }
 
@@ -63,7 +74,26 @@ mod tests {
     use clap::builder::Arg;
     use clap::{CommandFactory, Parser};
 
-    use super::{Cli, told_once};
+    use super::{Cli, told_once, with_exit_codes};
+
+    /// Help is written to be scanned: one short line for each option, an example, the exit codes.
+    #[test]
+    fn help_is_short_and_complete() {
+        for (words, command) in leaves(&with_exit_codes(Cli::command()), Vec::new()) {
+            if command.is_hide_set() || words == ["help"] {
+                continue;
+            }
+            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+            assert!(!about.is_empty() && about.len() < 70, "{words:?}: {about}");
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(after.contains("Examples:") && after.contains("Exit codes:"), "{words:?}");
+            for arg in command.get_arguments() {
+                let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+                let starts_well = help.starts_with(|c: char| c.is_uppercase());
+                assert!(help.len() < 70 && starts_well, "{words:?} {}: {help}", arg.get_id());
+            }
+        }
+    }
 
     /// Path arguments that name no file to be read or written whole: a socket, and directories
     /// whose files are registered one by one.

@@ -8,6 +8,7 @@ pub mod counters;
 pub mod frame_report;
 pub mod free_lists;
 pub mod huge_pages;
+pub mod pins;
 pub mod settings;
 pub mod spoiled;
 pub mod tally;
@@ -21,6 +22,7 @@ pub use counters::Counter;
 pub use frame_report::FrameReport;
 pub use free_lists::FreeLists;
 pub use huge_pages::HugePages;
+pub use pins::Pins;
 pub use settings::HostSetting;
 pub use tally::{FrameCounts, FrameTally};
 pub use zones::ZoneSurvey;
@@ -53,6 +55,8 @@ pub struct Survey {
     pub frames: Option<FrameReport>,
     /// Huge pages in use.
     pub huge_pages: HugePages,
+    /// Pinned memory by source; `None` where the capture shows nothing of it.
+    pub pins: Option<Pins>,
     /// Settings that shape fragmentation and huge pages.
     pub settings: Vec<HostSetting>,
     /// Counters that report them.
@@ -113,6 +117,7 @@ impl Survey {
             zones,
             frames,
             huge_pages,
+            pins: Pins::of(capture, &vmstat)?,
             settings: settings::settings(capture)?,
             counters: counters::counters(&vmstat),
             left_out: capture.left_out.clone(),

@@ -10,7 +10,7 @@ use clap::Subcommand;
 
 use crate::files::Files;
 
-/// Study fragmentation over many servers: simulate a fleet, or report on saved surveys of one
+/// Study fragmentation over many servers, simulated or surveyed
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]

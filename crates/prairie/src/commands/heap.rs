@@ -14,7 +14,7 @@ use clap::Subcommand;
 
 use crate::files::Files;
 
-/// Run programs on the hugepage-aware heap, look at it, and drive its page heaps without memory
+/// Run programs on the hugepage-aware heap and evaluate page heaps
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]

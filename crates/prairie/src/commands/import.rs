@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::files::Files;
 use crate::{output, progress};
 
-/// Convert another tool's trace, to be replayed
+/// Convert another tool's trace for replay
 ///
 /// Reads the binary traces of LLFree's replay, and the texts that `trace-cmd report`, `perf
 /// script` and ftrace's `trace` file give; it looks which it is. None of them says what the frames
@@ -19,15 +19,15 @@ use crate::{output, progress};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The other tool's trace
+    /// Trace of another tool
     #[arg(value_name = "FILE")]
     from: PathBuf,
 
-    /// Where to write Prairie's; it appears when it is complete
+    /// Output file; it appears when it is complete
     #[arg(short, long, value_name = "FILE.parquet")]
     output: PathBuf,
 
-    /// Print the summary as JSON
+    /// Print a summary as JSON
     #[arg(long)]
     json: bool,
 }
@@ -47,9 +47,9 @@ Examples:
   prairie replay t.parquet
 
 Exit codes:
-  0    done
-  1    not done; one line on standard error says what, where and what would be right
-  2    the command line was not understood
+  0    success
+  1    failure; one line on standard error: what, where, what was expected
+  2    usage error
   130  interrupted; no file is left";
 
 /// What `--json` prints.

@@ -14,8 +14,7 @@ use clap::Subcommand;
 
 use crate::files::Files;
 
-/// Simulate machines under other systems, and containers that are offloaded: workload models and
-/// the papers' experiments
+/// Simulate machines and containers: models and paper experiments
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]

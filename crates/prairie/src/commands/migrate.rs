@@ -12,7 +12,7 @@ use clap::Subcommand;
 
 use crate::files::Files;
 
-/// Pages that hardware moves while they are in use (Contiguitas-HW)
+/// Check and simulate hardware migration of pages in use
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]

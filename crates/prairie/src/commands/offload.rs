@@ -49,8 +49,8 @@ Examples:
 
 Exit codes:
   0    done; `check`: the host is ready
-  1    not done; one line on standard error says what, where and what would be right
-  2    the command line was not understood
+  1    failure; one line on standard error: what, where, what was expected
+  2    usage error
   130  interrupted";
 
 #[derive(Subcommand)]
@@ -65,16 +65,21 @@ enum What {
     Guard,
 }
 
-/// Put back what a daemon that was killed has left on lease
+/// Restore the limits that a killed daemon left leased
 ///
 /// The daemon's guardian does so by itself; this serves where both were killed. The systemd unit
 /// runs it after each stop.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 struct RestoreArgs {
-    /// The record of what is on lease
+    /// Record of leased limits
     #[arg(long, value_name = "FILE", default_value = "/run/prairie/offload.leases")]
     leases: PathBuf,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo prairie offload restore";
 
 /// Does what was asked for.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {

@@ -16,26 +16,26 @@ use serde::Serialize;
 use super::value;
 use crate::{interrupt, output};
 
-/// Show how much time is lost waiting for CPU, memory and IO
+/// Show time lost waiting for CPU, memory and IO
 ///
 /// Some: at least one task waited. Full: all did. Shares are taken from the kernel's totals over
 /// each interval; its running averages, shown beside them, cannot show less than 1 %.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// A cgroup, below the root of cgroup v2 [default: the whole system]
+    /// Cgroup below the root of cgroup v2 [default: the whole system]
     #[arg(value_name = "CGROUP")]
     cgroup: Option<String>,
 
-    /// Time between two readings. Reading often makes the kernel lose short stalls
+    /// Time between samples, at least 10ms
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = value::time)]
     interval: Duration,
 
-    /// Stop after so many readings [default: go on]
+    /// Stop after N samples [default: run until interrupted]
     #[arg(long, value_name = "N")]
     count: Option<u64>,
 
-    /// Print each reading as one line of JSON
+    /// Print one line of JSON per sample
     #[arg(long)]
     json: bool,
 }
@@ -47,9 +47,9 @@ Examples:
   prairie psi --count 1 --interval 10s --json one figure for the next ten seconds
 
 Exit codes:
-  0    done
-  1    not done; one line on standard error says what, where and what would be right
-  2    the command line was not understood
+  0    success
+  1    failure; one line on standard error: what, where, what was expected
+  2    usage error
   130  interrupted";
 
 const RESOURCES: [&str; 3] = ["cpu", "memory", "io"];

@@ -30,37 +30,35 @@ use crate::{interrupt, output, progress};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Where to write the recording; it appears when it is complete
+    /// Output file; it appears when it is complete
     #[arg(short, long, value_name = "FILE.parquet")]
     output: PathBuf,
 
-    /// How long to record: 30s, 2m, 500ms
+    /// Recording time after the snapshot: 30s, 2m, 500ms
     #[arg(long = "for", value_name = "TIME", value_parser = value::time, conflicts_with = "command")]
     time: Option<Duration>,
 
-    /// Also record the kernel's call chains of allocations that cannot be moved; `prairie sources`
-    /// then says who made them
+    /// Record call chains of unmovable allocations, for `prairie sources`
     #[arg(long)]
     stacks: bool,
 
-    /// Also record what moves between per-CPU lists and zones
+    /// Record moves between per-CPU lists and zones
     #[arg(long)]
     per_cpu_lists: bool,
 
-    /// Memory for each CPU's events until they are read: 64K to 1G, rounded up to a power of two
+    /// Ring buffer per CPU, 64K to 1G, rounded up to a power of two
     #[arg(long, value_name = "SIZE", value_parser = value::ring, default_value = "16M")]
     ring: usize,
 
-    /// Call every process `other` that is not the kernel's and was not started by COMMAND, so that
-    /// the recording can be passed on
+    /// Name processes that COMMAND did not start `other`, for sharing
     #[arg(long)]
     hide_others: bool,
 
-    /// Print the summary as JSON, as the last thing on standard output
+    /// Print a summary as JSON at the end
     #[arg(long)]
     json: bool,
 
-    /// Record while this command runs
+    /// Command to run while recording
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -84,9 +82,9 @@ Examples:
   prairie survey --from a.parquet                         the state that it starts from
 
 Exit codes:
-  0    done, also where Ctrl-C ended it
-  1    not done; one line on standard error says what, where and what would be right
-  2    the command line was not understood
+  0    success, also where Ctrl-C ended it
+  1    failure; one line on standard error: what, where, what was expected
+  2    usage error
   130  interrupted before there was anything to write
 With COMMAND: its own exit code, or 128 and the number of the signal that ended it.";
 

@@ -27,17 +27,17 @@ use crate::files::Files;
 use crate::view::replay as view;
 use crate::{interrupt, output, progress};
 
-/// Replay a trace under several systems and measure what each makes of it
+/// Replay a trace under several allocators and compare them
 ///
 /// Each recorded allocation is placed anew by each system's placement policy, and each recorded
 /// free frees that same allocation, wherever the system put it. The file is read once, in a stream.
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub struct Args {
-    /// A recording, or a trace of LLFree's replay, `trace-cmd report` or `perf script`
+    /// Recording, or a trace by LLFree, trace-cmd report or perf script
     file: PathBuf,
 
-    /// The allocators, separated by commas, or `all`
+    /// Allocators, separated by commas, or `all`
     #[arg(
         long,
         visible_alias = "allocators",
@@ -47,44 +47,43 @@ pub struct Args {
     )]
     systems: Allocators,
 
-    /// Where the memory that was in use when the recording began is put
+    /// Placement of memory in use at the start
     #[arg(long, value_name = "HOW", value_enum, default_value_t = Start::AsFound)]
     initial: Start,
 
-    /// Time between samples, as 100ms; doubled beyond 10000 samples [default: 400 samples]
+    /// Time between samples, as 100ms; at most 10000 [default: 400]
     #[arg(long, value_name = "TIME", value_parser = value::time)]
     every: Option<Duration>,
 
-    /// Memory that `zones` keeps for the kernel, as 2G or 50%; without it `zones` acts as `buddy`
+    /// Memory that `zones` reserves for the kernel, as 2G or 50%
     #[arg(long, value_name = "SIZE", value_parser = value::kernelcore)]
     kernelcore: Option<Kernelcore>,
 
-    /// Memory of the machine, as 64G, where the trace has no snapshot that tells
+    /// Memory of the machine, as 64G, for traces without a snapshot
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     memory: Option<u64>,
 
-    /// Replay the systems one after another on one thread
+    /// Replay one allocator after another on one thread
     #[arg(long)]
     in_turn: bool,
 
-    /// Put a survey of this host before the replay in the HTML page
+    /// Add a survey of this host to the HTML page
     #[arg(long, requires = "html")]
     survey: bool,
 
-    /// Hold the `linux` system against the kernel that was recorded: a folder of snapshots, as
-    /// vm/record writes beside a recording from boot
+    /// Validate `linux` against the recorded kernel's snapshots
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["systems", "initial", "every", "memory", "in_turn", "survey", "out"])]
     against: Option<PathBuf>,
 
-    /// Print the results as JSON instead of the report
+    /// Print JSON instead of the report
     #[arg(long)]
     json: bool,
 
-    /// Also write every sample as a row
+    /// Write every sample as a row
     #[arg(long, value_name = "FILE.parquet")]
     out: Option<PathBuf>,
 
-    /// Also write the report as one HTML file that opens offline
+    /// Write the report as a self-contained HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
@@ -115,10 +114,10 @@ Examples:
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    done
-  1    not done; one line on standard error says what, where and what would be right
-  2    the command line was not understood
-  130  interrupted; what there was until then is printed, and no file is written";
+  0    success
+  1    failure; one line on standard error: what, where, what was expected
+  2    usage error
+  130  interrupted; partial results are printed, no file is written";
 
 fn after_help() -> String {
     format!("{EXAMPLES}\n\n{}\n\n{EXIT_CODES}", allocators::help(World::Replay))
@@ -126,9 +125,9 @@ fn after_help() -> String {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Start {
-    /// where it was
+    /// in place: in the frames that were recorded
     AsFound,
-    /// where the system puts it, as if it had run since boot
+    /// re-placed by each allocator, as if it had run since boot
     Replaced,
 }
 

@@ -14,7 +14,7 @@ use crate::files::Files;
 use crate::view::sources as view;
 use crate::{interrupt, output, progress};
 
-/// Show who allocates memory that cannot be moved
+/// Show who allocates unmovable memory
 ///
 /// Reads a recording and says which parts of the kernel, and which processes, made its unmovable
 /// and reclaimable allocations, how much of that memory they still held at the end, and how long
@@ -23,19 +23,19 @@ use crate::{interrupt, output, progress};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The recording
+    /// Recording
     #[arg(value_name = "FILE.parquet")]
     recording: PathBuf,
 
-    /// Print everything as JSON instead of the report
+    /// Print JSON instead of the report
     #[arg(long)]
     json: bool,
 
-    /// Also write the report as one HTML file that opens offline
+    /// Write the report as a self-contained HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// How many sources, processes and call chains to list
+    /// Sources, processes and call chains to list
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
 }
@@ -55,10 +55,10 @@ Examples:
   prairie sources a.parquet --json | jq '.by_source[] | {name, frames_held}'
 
 Exit codes:
-  0    done
-  1    not done; one line on standard error says what, where and what would be right
-  2    the command line was not understood
-  130  interrupted; files are written whole or not at all";
+  0    success
+  1    failure; one line on standard error: what, where, what was expected
+  2    usage error
+  130  interrupted; no partial files are left";
 
 /// What `--json` prints.
 #[derive(Serialize)]

@@ -20,7 +20,7 @@ use crate::files::Files;
 use crate::view::survey as view;
 use crate::{interrupt, output, progress};
 
-/// Show how fragmented a host's memory is, why, and what could be had
+/// Measure a host's memory fragmentation and show its causes
 ///
 /// Reads the free lists, the flags of every frame, and the settings and counters of huge pages.
 /// Nothing on the host is changed. Without root it shows what it may read and says what it left
@@ -28,24 +28,23 @@ use crate::{interrupt, output, progress};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Print the survey as JSON instead of the report
+    /// Print JSON instead of the report
     #[arg(long)]
     json: bool,
 
-    /// Also write the report as one HTML file that opens offline
+    /// Write the report as a self-contained HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Also write the map of memory as a picture
+    /// Write the memory map as a picture
     #[arg(long, value_name = "FILE.png|.svg", value_parser = value::picture)]
     map: Option<PathBuf>,
 
-    /// The ground of that picture
+    /// Background of that picture
     #[arg(long, value_name = "THEME", value_enum, default_value_t = Ground::Light)]
     theme: Ground,
 
-    /// Memory that one cell of the map stands for: 4K to 1T, a power of two [default: 2M; more
-    /// where one picture could not hold the cells]
+    /// Memory per map cell, 4K to 1T, a power of two [default: 2M]
     #[arg(long, value_name = "SIZE", value_parser = value::cell)]
     cell: Option<Order>,
 
@@ -53,23 +52,23 @@ pub struct Args {
     #[arg(long)]
     no_map: bool,
 
-    /// Keep what was read, every frame's flags included, to be surveyed elsewhere
+    /// Save the host's state, every frame's flags included
     #[arg(long, value_name = "FILE.parquet", conflicts_with = "from")]
     save: Option<PathBuf>,
 
-    /// Survey what --save kept, or the state from which a recording starts
+    /// Survey a saved state, or the state at the start of a recording
     #[arg(long, value_name = "FILE.parquet", conflicts_with = "proc")]
     from: Option<PathBuf>,
 
-    /// Read another /proc tree; its /sys is looked for beside it
+    /// Read another /proc tree, with its /sys beside it
     #[arg(long, value_name = "DIR")]
     proc: Option<PathBuf>,
 
-    /// Threads that read the frames [default: one for each CPU]
+    /// Number of reading threads [default: number of CPUs]
     #[arg(long, value_name = "N", conflicts_with = "from")]
     threads: Option<NonZeroUsize>,
 
-    /// How many of the largest processes to list
+    /// Number of processes to list
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
 }
@@ -84,10 +83,10 @@ Examples:
   prairie survey --json | jq .free_lists.indices
 
 Exit codes:
-  0    done, even where something had to be left out
-  1    not done; one line on standard error says what, where and what would be right
-  2    the command line was not understood
-  130  interrupted; files are written whole or not at all";
+  0    success, even where something had to be left out
+  1    failure; one line on standard error: what, where, what was expected
+  2    usage error
+  130  interrupted; no partial files are left";
 
 /// The ground of a picture.
 #[derive(Clone, Copy, ValueEnum)]

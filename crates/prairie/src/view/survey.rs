@@ -4,6 +4,7 @@ pub mod answer;
 mod free;
 mod huge;
 pub mod map;
+mod pins;
 mod used;
 mod words;
 
@@ -27,6 +28,7 @@ pub fn report(
     sections.extend(used::could_be_had(survey));
     sections.extend(used::what_fills(survey));
     sections.extend(used::what_spoils(survey));
+    sections.extend(pins::section(survey, processes));
     sections.extend(huge::coverage(survey, processes));
     sections.extend(huge::settings_and_counters(survey));
     sections.extend(words::left_out(survey));

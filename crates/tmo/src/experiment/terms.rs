@@ -26,9 +26,7 @@ pub fn run(seed: u64) -> Findings {
     }
     Findings {
         title: "The worth of ageing and of the third term".to_owned(),
-        paper: "Neither is in the paper. On Linux 6.1 ageing first took the refaults of the \
-                formula at 0.005 from 6,829 to none."
-            .to_owned(),
+        paper: super::judges::MEASURED.to_owned(),
         rows_are: "controller",
         columns: [
             "saved at 420 s",

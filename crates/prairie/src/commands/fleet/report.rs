@@ -13,20 +13,20 @@ use crate::files::Files;
 use crate::output;
 use crate::view::fleet as view;
 
-/// Report on a folder of simulated servers, or of saved surveys of real ones
+/// Report on a directory of simulated servers or saved surveys
 ///
 /// FOLDER holds what `prairie fleet run` wrote, or files of `prairie survey --save`, or both.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The folder with Parquet files
+    /// Directory with Parquet files
     folder: PathBuf,
 
-    /// Print one JSON document instead of the report
+    /// Print JSON instead of the report
     #[arg(long)]
     json: bool,
 
-    /// Also write the report as one HTML file
+    /// Write the report as a self-contained HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

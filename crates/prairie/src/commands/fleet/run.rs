@@ -19,7 +19,7 @@ use crate::commands::allocators::{self, Allocators};
 use crate::files::Files;
 use crate::{output, progress};
 
-/// Simulate the servers of a fleet, each for a while after boot
+/// Simulate the servers of a fleet
 ///
 /// Writes one Parquet file with a row for each server and system into a folder. A study can be cut
 /// into shards that run anywhere, in any order, again after a failure: a file is written whole or
@@ -27,11 +27,11 @@ use crate::{output, progress};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The folder for the results
+    /// Directory for the results
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
 
-    /// What servers run, in turn: ci, web, cache-a, cache-b, or TOML files
+    /// Workloads: ci, web, cache-a, cache-b, or TOML files
     #[arg(
         long,
         value_name = "NAMES",
@@ -40,7 +40,7 @@ pub struct Args {
     )]
     workloads: Vec<String>,
 
-    /// The allocators, separated by commas, `all`, or `ablation` (Contiguitas step by step)
+    /// Allocators, separated by commas; also `all` and `ablation`
     #[arg(
         long,
         visible_alias = "allocators",
@@ -50,11 +50,11 @@ pub struct Args {
     )]
     systems: Allocators,
 
-    /// How many servers the fleet has
+    /// Number of servers
     #[arg(long, value_name = "N", default_value_t = 8)]
     servers: u64,
 
-    /// Memory of the servers, from 64M to 1T; of several sizes each workload has all, in turn
+    /// Memory of each server, 64M to 1T; one or more sizes
     #[arg(
         long,
         value_name = "SIZES",
@@ -64,19 +64,19 @@ pub struct Args {
     )]
     memory: Vec<u64>,
 
-    /// Longest time since boot in days; each server's own is drawn from a fiftieth of it up
+    /// Maximum uptime in days; each server draws from [DAYS/50, DAYS]
     #[arg(long, value_name = "DAYS", default_value_t = 1.0)]
     days: f64,
 
-    /// Where chance starts
+    /// Random seed
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
-    /// Only one part of the servers: its number, from 0, and how many parts there are
+    /// Simulate shard I of N, counted from 0
     #[arg(long, value_name = "I/N", default_value = "0/1")]
     shard: Shard,
 
-    /// Threads [default: all CPUs]
+    /// Number of threads [default: number of CPUs]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 }

@@ -17,7 +17,7 @@ use crate::commands::value;
 use crate::files::Files;
 use crate::{output, progress};
 
-/// Drive page heaps with an endless program made of random numbers
+/// Drive page heaps with a synthetic program
 ///
 /// Objects of a given distribution of sizes are born and die as Poisson processes around a target
 /// heap size that changes over time. What that asks of a page heap is played back at once on page
@@ -25,36 +25,35 @@ use crate::{output, progress};
 #[derive(clap::Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{LOADS}\n\n{PAGE_HEAPS}\n\n{EXIT_CODES}"))]
 pub struct Args {
-    /// The distribution of sizes: figure-4 (objects), figure-5, -10, -11, many-sizes (spans), or a
-    /// TOML file
+    /// Sizes: figure-4, -5, -10, -11, many-sizes, or a TOML file
     #[arg(long, value_name = "NAME|FILE", default_value = "figure-4")]
     sizes: String,
 
-    /// Target heap size where the load is 1, as 256M
+    /// Target heap size at load 1, as 256M
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = value::size)]
     heap: u64,
 
-    /// The target over time: a name from the list below, or a TOML file
+    /// Target over time: a name from the list below or a TOML file
     #[arg(long, value_name = "NAME|FILE", default_value = "steady")]
     load: String,
 
-    /// How much is allocated in a second, as a share of the heap size
+    /// Share of the heap allocated per second
     #[arg(long, value_name = "SHARE", default_value_t = 0.1, value_parser = positive)]
     turnover: f64,
 
-    /// For how long, in the driver's own time
+    /// Simulated time
     #[arg(long, value_name = "TIME", default_value = "60s")]
     time: humantime::Duration,
 
-    /// Seed of the random numbers: the same settings and seed give the same trace
+    /// Random seed
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Memory given back in a second by a background thread, as 10M, or `off`
+    /// Memory released per second in the background, as 10M, or `off`
     #[arg(long, value_name = "RATE", default_value = "off")]
     release: Rate,
 
-    /// Also write the calls of the page heap as a trace
+    /// Write the calls of the page heap as a trace
     #[arg(short, long, value_name = "FILE.parquet")]
     out: Option<PathBuf>,
 

@@ -12,19 +12,18 @@ use super::played::{PAGE_HEAPS, PlayedArgs, Rate};
 use crate::files::Files;
 use crate::progress;
 
-/// Play a page-heap trace back on page heaps with no memory behind them
+/// Play a page-heap trace back on several page heaps
 ///
 /// Each span that the recorded program asked for is placed anew by each page heap; what the kernel
 /// would put behind it is kept account of, and nothing is allocated.
 #[derive(clap::Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{PAGE_HEAPS}\n\n{EXIT_CODES}"))]
 pub struct Args {
-    /// The trace
+    /// Page-heap trace
     #[arg(value_name = "TRACE.parquet")]
     trace: PathBuf,
 
-    /// Memory given back in a second by a background thread, as 10M; `off`; or `recorded`: by the
-    /// calls of the trace
+    /// Memory released per second: a rate as 10M, `off`, or `recorded`
     #[arg(long, value_name = "RATE", default_value = "recorded")]
     release: Rate,
 
@@ -49,10 +48,10 @@ Examples:
 
 pub(super) const EXIT_CODES: &str = "\
 Exit codes:
-  0    done
-  1    not done; one line on standard error says what, where and what would be right
-  2    the command line was not understood
-  130  interrupted; what there was until then is printed, and no file is written";
+  0    success
+  1    failure; one line on standard error: what, where, what was expected
+  2    usage error
+  130  interrupted; partial results are printed, no file is written";
 
 /// Plays back, prints and writes as asked.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {

@@ -17,15 +17,15 @@ use crate::{interrupt, output};
 /// On which page heaps, and where the results go.
 #[derive(clap::Args)]
 pub struct PlayedArgs {
-    /// The page heaps, separated by commas
+    /// Page heaps, separated by commas, or `all`
     #[arg(long, value_name = "NAMES", value_delimiter = ',', value_parser = value::name, default_value = "legacy,temeraire")]
     page_heap: Vec<String>,
 
-    /// Print the results as JSON instead of the report
+    /// Print JSON instead of the report
     #[arg(long)]
     json: bool,
 
-    /// Also write the report as one HTML file that opens offline
+    /// Write the report as a self-contained HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

@@ -15,11 +15,12 @@ use super::recording;
 
 use crate::files::Files;
 
-/// Start a program on Prairie's heap
+/// Run a program on Prairie's heap
 ///
 /// The program runs in place of this command, with the heap's library preloaded and its settings in
 /// the environment; its children inherit both.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The page heap below the caches
     #[arg(long, value_enum)]
@@ -54,6 +55,13 @@ pub struct Args {
     #[arg(trailing_var_arg = true, required = true)]
     program: Vec<OsString>,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  prairie heap run -- redis-server
+  prairie heap run --stats json:heap.json -- ./server
+
+Exit codes: those of the program; 1 if it cannot be started; 2 for a usage error";
 
 impl Args {
     /// The files that it reads and writes.

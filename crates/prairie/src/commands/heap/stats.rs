@@ -7,18 +7,24 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::output;
 
-/// Show the heap of a running process that was started on it
+/// Show heap statistics of a running process
 ///
 /// The process is not disturbed: it publishes its statistics in its own memory while it works, at
 /// most four times a second, and they are read from there. That takes the right to trace it.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The process
     pid: u32,
-    /// Write JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  prairie heap stats 1234
+  prairie heap stats 1234 --json";
 
 /// Prints the statistics.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {

@@ -16,35 +16,34 @@ use crate::files::Files;
 use crate::view::lab as view;
 use crate::{interrupt, output, progress};
 
-/// Run the 2006 anti-fragmentation paper's five benchmarks and compare systems
+/// Run the five benchmarks of the 2006 anti-fragmentation paper
 ///
 /// kbuild, AIM9's page_test and brk_test, HugeTLB-Capability, Highalloc-Stress and
 /// HotRemove-Capability follow each other on a machine that boots once for each system.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The machine: x86 and ppc64 of the paper's Figure 4, modern (64 GiB), or small
+    /// Machine: x86, ppc64 (the paper's), modern (64 GiB), or small
     #[arg(long, value_name = "NAME", default_value = "x86")]
     machine: Preset,
 
-    /// The allocators, separated by commas, or `all`; the first is the baseline [default: the
-    /// paper's and linux]
+    /// Allocators, or `all`; the first is the baseline [default: paper's]
     #[arg(long, visible_alias = "allocators", value_name = "NAMES", value_parser = allocators::simulated)]
     systems: Option<Allocators>,
 
-    /// One kernel compile at a time instead of one for each 250 MiB
+    /// Run one kernel compile at a time, not one per 250 MiB
     #[arg(long)]
     light: bool,
 
-    /// Where chance starts
+    /// Random seed
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
-    /// Print one JSON document instead of the report
+    /// Print JSON instead of the report
     #[arg(long)]
     json: bool,
 
-    /// Also write the report as one HTML file
+    /// Write the report as a self-contained HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

@@ -15,7 +15,7 @@ use crate::files::Files;
 use crate::view::lab as view;
 use crate::{output, progress};
 
-/// Show the border of `contiguitas`, the two pressures and each decision of its resizer over time
+/// Show the region border of `contiguitas` and its resizer's decisions
 ///
 /// INPUT is a scenario (TOML), which a simulated machine lives through, or a recording (Parquet),
 /// which is replayed. A trace has no program that waits: there the share of requests that found
@@ -23,22 +23,22 @@ use crate::{output, progress};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// A scenario or a recording
+    /// Scenario (TOML) or recording (Parquet)
     input: PathBuf,
 
-    /// Also draw the timeline
+    /// Draw the timeline
     #[arg(long, value_name = "FILE.png|.svg", value_parser = value::picture)]
     picture: Option<PathBuf>,
 
-    /// Where chance starts, instead of the scenario's seed
+    /// Random seed [default: the scenario's]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 
-    /// Print one JSON document instead of the report: every wake-up of the resizer
+    /// Print every resizer wake-up as JSON instead of the report
     #[arg(long)]
     json: bool,
 
-    /// Also write the report as one HTML file
+    /// Write the report as a self-contained HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

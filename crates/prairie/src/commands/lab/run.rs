@@ -17,16 +17,16 @@ use crate::files::Files;
 use crate::view::lab as view;
 use crate::{output, progress};
 
-/// Run a workload model under several systems
+/// Run a workload model under several allocators
 ///
 /// SCENARIO is a TOML file: a machine, kinds of processes, files, kernel memory, phases.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// The scenario
+    /// Scenario (TOML)
     scenario: PathBuf,
 
-    /// The allocators, separated by commas, or `all`; the first is the baseline
+    /// Allocators, separated by commas, or `all`; first is the baseline
     #[arg(
         long,
         visible_alias = "allocators",
@@ -36,19 +36,19 @@ pub struct Args {
     )]
     systems: Allocators,
 
-    /// Where chance starts, instead of the scenario's seed
+    /// Random seed [default: the scenario's]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 
-    /// Print one JSON document instead of the report
+    /// Print JSON instead of the report
     #[arg(long)]
     json: bool,
 
-    /// Also write the samples as Parquet
+    /// Write the samples as Parquet
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Also write the report as one HTML file
+    /// Write the report as a self-contained HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

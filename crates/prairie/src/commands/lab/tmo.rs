@@ -14,26 +14,26 @@ use crate::files::Files;
 use crate::view::lab as view;
 use crate::{interrupt, output, progress};
 
-/// Run TMO's experiments on simulated containers, with the very controllers of `prairie offload`
+/// Run TMO's experiments on simulated containers
 ///
 /// Coldness of applications, savings by back end, the memory tax, a memory-bound server, fast
 /// against slow devices, and the agents beside each other.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Which experiments [default: all]
+    /// Experiments [default: all]
     #[arg(value_name = "EXPERIMENT", value_parser = clap::builder::PossibleValuesParser::new(experiment::names()))]
     experiments: Vec<String>,
 
-    /// Where chance starts
+    /// Random seed
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
-    /// Print one JSON document instead of the report
+    /// Print JSON instead of the report
     #[arg(long)]
     json: bool,
 
-    /// Also write the report, with curves, as one HTML file
+    /// Write the report as a self-contained HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

@@ -12,7 +12,7 @@ use crate::commands::survey;
 use crate::output;
 use crate::view::lab as view;
 
-/// Compute what huge pages are worth to programs on a fragmented machine (Contiguitas, Figure 6)
+/// Estimate speedups by huge pages on a fragmented machine
 ///
 /// A fragmenter goes over a simulated machine under Linux and under Contiguitas; a program then takes
 /// its memory in the pages that are left; a model of TLBs and page walks tells what its
@@ -20,31 +20,31 @@ use crate::view::lab as view;
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Memory of the machine that is fragmented, from 1G to 64G
+    /// Memory of the fragmented machine, 1G to 64G
     #[arg(long, value_name = "SIZE", default_value = "8G", value_parser = memory)]
     memory: u64,
 
-    /// Degrees of partial and full fragmentation, from 0 to 1
+    /// Degrees of partial and full fragmentation, 0 to 1
     #[arg(long, value_name = "PARTIAL,FULL", value_delimiter = ',', num_args = 1, default_values_t = [0.3, 1.0])]
     degrees: Vec<f64>,
 
-    /// Skew of visits over a program's memory, from 0 to 2 and not 1
+    /// Zipf exponent of accesses, in (0, 2] except 1
     #[arg(long, value_name = "EXPONENT", default_value_t = 0.99)]
     skew: f64,
 
-    /// Share of cycles that `web` spends translating with pages of 4 KiB, in per cent
+    /// Cycles that `web` spends on translation with 4 KiB pages, percent
     #[arg(long, value_name = "PERCENT", default_value_t = 20.0)]
     walk_share: f64,
 
-    /// Visits to pages that are counted
+    /// Page accesses to count
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
     visits: u64,
 
-    /// Where chance starts
+    /// Random seed
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
-    /// Print one JSON document instead of the report
+    /// Print JSON instead of the report
     #[arg(long)]
     json: bool,
 }

@@ -20,7 +20,7 @@ use crate::files::Files;
 use crate::view::migrate_check::{self as view, Check};
 use crate::{output, progress};
 
-/// Check the protocol: every state that can be reached, with every interleaving
+/// Check the protocol in every reachable state
 ///
 /// Without arguments: properties 1 to 5 for two cores, a device and pages of one line. With
 /// --variant: a protocol with one mistake, which has to be found; the shortest way to it is
@@ -28,15 +28,15 @@ use crate::{output, progress};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// What is checked
+    /// Model to check
     #[arg(long, value_enum, default_value_t = Model::Transaction)]
     model: Model,
 
-    /// Build in a mistake, or each in turn: a name, or `all`; `list` names them
+    /// Inject a bug: a name, `all`, or `list` to print the names
     #[arg(long, value_name = "NAME", value_parser = mistake)]
     variant: Option<Mistake>,
 
-    /// Cores, 1 to 3; caches of `german`, 2 to 5 [default: 2; german: 4]
+    /// Cores, 1 to 3; german: caches, 2 to 5 [default: 2; german: 4]
     #[arg(long, value_name = "N")]
     cores: Option<u8>,
 
@@ -44,54 +44,54 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     devices: Option<u8>,
 
-    /// Lines of a page, 1 or 2 [default: 1]
+    /// Cache lines per page, 1 or 2 [default: 1]
     #[arg(long, value_name = "N")]
     lines: Option<u8>,
 
-    /// Pages that migrate in turn, 1 or 2; the second moves into the first one's frame
+    /// Consecutive migrations, 1 or 2 [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=2))]
     pages: Option<u8>,
 
-    /// How accesses to a migrating page are cached
+    /// Caching of accesses to a migrating page
     #[arg(long, value_enum, default_value_t = CachingArg::Cacheable)]
     caching: CachingArg,
 
-    /// What the machine can do beside
+    /// Additional features of the machine
     #[arg(long, value_enum, value_name = "FEATURE", value_delimiter = ',')]
     with: Vec<Feature>,
 
-    /// Reductions to leave out; the states grow, the verdict must not change
+    /// State-space reductions to disable
     #[arg(long, value_enum, value_name = "REDUCTION", value_delimiter = ',')]
     without: Vec<Reduction>,
 
-    /// Put requests off until they can be told from later ones: far fewer states, for large machines
+    /// Delay requests as long as possible: far fewer states
     ///
     /// Sending a request and its being served become one step. A counterexample has then the fewest
     /// such steps, which need not be the fewest of all.
     #[arg(long)]
     coarse: bool,
 
-    /// Threads that search
+    /// Number of threads
     #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN)]
     threads: NonZeroUsize,
 
-    /// Only this property, 1 to 6 [default: all]
+    /// Check only this property, 1 to 6 [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=6))]
     property: Option<u8>,
 
-    /// Give up when a level begins with more states than this
+    /// Stop when a level begins with more states
     #[arg(long, value_name = "N", default_value_t = 200_000_000)]
     max_states: u64,
 
-    /// Check properties 4 and 5 up to so many states of their graph, which has no symmetry
+    /// Check properties 4 and 5 in graphs of up to N states
     #[arg(long, value_name = "N", default_value_t = 4_000_000)]
     max_graph: u64,
 
-    /// Key of the fingerprints: with another, another pair of states could collide
+    /// Key of the state fingerprints
     #[arg(long, value_name = "N", default_value_t = 0)]
     key: u64,
 
-    /// Walk at random instead: 8 cores, 2 devices, four pages of 64 lines, everything at once
+    /// Take a random walk through a large machine instead
     ///
     /// A machine too large to be visited, which starts anew every 200 000 steps; each read is
     /// compared with a reference memory.
@@ -100,7 +100,7 @@ pub struct Args {
     ])]
     random: Option<u64>,
 
-    /// Seed of the random walk: the same seed, the same walk
+    /// Random seed of the walk
     #[arg(long, value_name = "N", default_value_t = 1, requires = "random")]
     seed: u64,
 
@@ -108,7 +108,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE.svg")]
     svg: Option<PathBuf>,
 
-    /// Print the findings as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -206,7 +206,7 @@ Examples:
 Exit codes:
   0    the protocol holds, or the mistake was found
   1    it does not, or was not; or there were more states than --max-states
-  2    the command line was not understood
+  2    usage error
   130  interrupted";
 
 /// What `--json` prints.

@@ -15,33 +15,33 @@ use crate::files::Files;
 use crate::view::migrate_paper as view;
 use crate::{output, progress};
 
-/// Run the hardware evaluation of the Contiguitas paper again
+/// Reproduce the hardware evaluation of the Contiguitas paper
 ///
 /// Time for which a page is unavailable against the number of TLBs; throughput and tail latency
 /// against migrations a second; 2 MiB pages; the metadata table; what one migration costs.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// What differs from the default machine (one socket of a Skylake-SP server)
+    /// Machine file: differences from the default (Skylake-SP)
     machine: Option<PathBuf>,
 
-    /// Requests of each core in each run; more make bounds tighter and take longer
+    /// Requests per core and run; more give tighter bounds
     #[arg(long, value_name = "N", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..))]
     requests: u64,
 
-    /// Seed of all runs
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Print the results as JSON instead of the report
+    /// Print JSON instead of the report
     #[arg(long)]
     json: bool,
 
-    /// Also write the report as one HTML file that opens offline
+    /// Write the report as a self-contained HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Also write each curve as NAME.svg and NAME.png into a directory, which is made if missing
+    /// Write each curve as SVG and PNG into this directory
     #[arg(long, value_name = "DIR")]
     pictures: Option<PathBuf>,
 }

@@ -15,7 +15,7 @@ use crate::files::Files;
 use crate::output;
 use crate::view::migrate_profile as view;
 
-/// Compare a recorded program with the stream that stands for it
+/// Compare a recorded program with a generated stream
 ///
 /// Share of stores, lines and pages touched by a request, reuse distances: what decides how caches
 /// and TLBs do, wherever memory lies. Of a generated stream the program's half is counted, as a
@@ -23,22 +23,22 @@ use crate::view::migrate_profile as view;
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// A trace that the plugin in crates/migrate/plugin wrote
+    /// Access trace, written by crates/migrate/plugin
     trace: Option<PathBuf>,
 
-    /// A stream of the simulator's
+    /// Generated stream
     #[arg(long, value_enum)]
     stream: Option<WorkloadArg>,
 
-    /// Requests that the trace holds, and that the stream generates
+    /// Requests in the trace, and requests to generate
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     requests: u64,
 
-    /// Seed of the stream
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Print the profiles as JSON instead of the report
+    /// Print JSON instead of the report
     #[arg(long)]
     json: bool,
 }

@@ -22,65 +22,65 @@ use crate::files::Files;
 use crate::view::migrate_sim as view;
 use crate::{interrupt, output, progress};
 
-/// Time a machine that serves requests while pages move
+/// Simulate a server while pages migrate
 ///
 /// With migrations, the same requests are first served without any, and the two runs are compared
 /// request by request.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// What differs from the default machine (one socket of a Skylake-SP server)
+    /// Machine file: differences from the default (Skylake-SP)
     machine: Option<PathBuf>,
 
-    /// What the cores do
+    /// Workload of the cores
     #[arg(long, value_enum, default_value_t = WorkloadArg::Memcached)]
     workload: WorkloadArg,
 
-    /// Run a recorded program instead, on every core: a trace that QEMU's plugin wrote
+    /// Run a recorded program on every core instead: an access trace
     #[arg(long, value_name = "FILE", conflicts_with = "workload")]
     trace: Option<PathBuf>,
 
-    /// Migrations that begin in a second
+    /// Migrations per second
     #[arg(long, value_name = "PER_SECOND", default_value_t = 0.0, value_parser = rate)]
     rate: f64,
 
-    /// How pages move
+    /// Migration method
     #[arg(long, value_enum, default_value_t = MethodArg::Hardware)]
     method: MethodArg,
 
-    /// Which pages move [default: buffers by hardware and stop-move-restart, else heap]
+    /// Pages to migrate [default: buffers if the method can, else heap]
     #[arg(long, value_enum)]
     pages: Option<PagesArg>,
 
-    /// Pages of the program's heap: 4K or 2M
+    /// Page size of the program's heap
     #[arg(long, value_enum, value_name = "SIZE", default_value_t = HeapArg::Base)]
     heap: HeapArg,
 
-    /// Requests of each core that count
+    /// Measured requests per core
     #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
     requests: u64,
 
-    /// Requests of each core before, to fill caches
+    /// Warm-up requests per core
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     warm_up: u64,
 
-    /// Mean time between requests to a core, as 10us, if they come at random
+    /// Mean time between random arrivals at a core, as 10us
     #[arg(long, value_name = "TIME")]
     every: Option<humantime::Duration>,
 
-    /// Seed of all that is random
+    /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Show every parameter of the machine with its source, and run nothing
+    /// Print every machine parameter with its source; run nothing
     #[arg(long)]
     parameters: bool,
 
-    /// Print the results as JSON instead of the report
+    /// Print JSON instead of the report
     #[arg(long)]
     json: bool,
 
-    /// Also write the report as one HTML file that opens offline
+    /// Write the report as a self-contained HTML file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }

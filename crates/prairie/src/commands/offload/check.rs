@@ -12,17 +12,28 @@ use crate::files::Files;
 use crate::output;
 use crate::view::offload as view;
 
-/// Say whether this host is ready for offloading, with a cure for each thing that is not
+/// Check whether this host is ready for offloading
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Check the cgroups that this configuration names, too
+    /// Also check the cgroups of this configuration
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 
-    /// Print the findings as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  prairie offload check
+  prairie offload check --config offload.toml
+
+Exit codes:
+  0    the host is ready
+  1    it is not, or the check failed
+  2    usage error";
 
 impl Args {
     /// The files that it reads and writes.

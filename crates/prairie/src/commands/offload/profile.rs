@@ -20,30 +20,35 @@ use serde::Serialize;
 use crate::view::offload::{self as view, Profiled};
 use crate::{output, progress};
 
-/// Show how much of each container is cold: touched within 1, 2, 5 minutes, or not
+/// Measure how much memory of each container is cold
 ///
 /// Takes five minutes by accessed bits, six by MGLRU's generations. It changes no memory, but it
 /// clears accessed bits or begins generations: do not run it beside the daemon, whose ages it
 /// would disturb. With `--no-ages` it only reads, and answers at once.
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Patterns of cgroups below the root of cgroup v2 [default with --no-ages: *]
+    /// Cgroup patterns below the root [default with --no-ages: *]
     #[arg(value_name = "CGROUP", required_unless_present_any = ["tax", "no_ages"])]
     cgroups: Vec<String>,
 
-    /// Patterns of cgroups that are memory tax: helpers that come with every server or service;
-    /// may be repeated
+    /// Cgroup patterns that count as memory tax; may be repeated
     #[arg(long, value_name = "CGROUP")]
     tax: Vec<String>,
 
-    /// Leave ages out: only what memory is used for
+    /// Leave ages out: report only what memory is used for
     #[arg(long)]
     no_ages: bool,
 
-    /// Print the figures as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo prairie offload profile workload.slice/web.service
+  prairie offload profile --no-ages";
 
 /// What `--json` prints.
 #[derive(Serialize)]

@@ -19,29 +19,35 @@ use prairie_offload::world::probe::{Host, Paths};
 
 use crate::files::Files;
 
-/// Run the daemon, in the foreground, until SIGTERM or Ctrl-C; SIGHUP reads the configuration anew
+/// Run the daemon in the foreground; SIGHUP reloads its configuration
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The configuration (TOML)
+    /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 
-    /// Decide and tell, but write to no file of the kernel
+    /// Log decisions, but write to no kernel file
     #[arg(long)]
     dry_run: bool,
 
-    /// How lines on standard output are written
+    /// Format of log lines on standard output
     #[arg(long, value_enum, default_value_t = Lines::Text)]
     log: Lines,
 
-    /// Tell only of the daemon itself, not of decisions
+    /// Log only the daemon's own events, not decisions
     #[arg(long, conflicts_with = "verbose")]
     quiet: bool,
 
-    /// Tell every decision, also those to do nothing
+    /// Log every decision, including those to do nothing
     #[arg(long)]
     verbose: bool,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  prairie offload run --config offload.toml --dry-run
+  sudo prairie offload run --config offload.toml --log json";
 
 /// How lines are written.
 #[derive(Clone, Copy, ValueEnum)]

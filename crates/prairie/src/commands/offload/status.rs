@@ -9,17 +9,23 @@ use prairie_offload::status::{Status, ask};
 use crate::output;
 use crate::view::offload as view;
 
-/// Show what the daemon saves, and for each container why it takes nothing more
+/// Show what the daemon saves, and what limits it per container
 #[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Where the daemon answers
+    /// Socket of the daemon
     #[arg(long, value_name = "SOCKET", default_value = "/run/prairie/offload.sock")]
     socket: PathBuf,
 
-    /// Print the whole status as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
+
+const EXAMPLES: &str = "\
+Examples:
+  prairie offload status
+  prairie offload status --json | jq .containers";
 
 /// Asks and prints.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {

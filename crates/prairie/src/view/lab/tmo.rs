@@ -34,7 +34,7 @@ fn section(findings: &Findings) -> Section {
     let charts = findings.curves.iter().map(|curves| Block::LineChart(chart(curves)));
     Section {
         heading: findings.title.clone(),
-        intro: format!("Known: {}", findings.paper),
+        intro: format!("The paper says: {}", findings.paper),
         blocks: std::iter::once(Block::Table(table)).chain(charts).collect(),
     }
 }

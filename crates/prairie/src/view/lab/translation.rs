@@ -26,7 +26,7 @@ pub fn report(figure: &Figure, generated_by: String) -> Report {
             Section {
                 heading: "What that is worth to a program".to_owned(),
                 intro: format!(
-                    "Known: 2 to 9 % and 7 to 18 % faster under Contiguitas, Web another 7.5 % by \
+                    "The paper says: 2 to 9 % and 7 to 18 % faster under Contiguitas, Web another 7.5 % by \
                      pages of 1 GiB. Here `{}` spends {} of its cycles translating with pages of \
                      4 KiB, by assumption; all programs compute {:.0} cycles between two visits.",
                     assumptions.anchor,

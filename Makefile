@@ -39,6 +39,7 @@ test: ## Run every check and every test; stop at the first that fails, and list 
 	@echo "== docs"
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --locked --workspace --no-deps
 	@scripts/check-links
+	@scripts/check-words
 	@echo "== test"
 	@$(CARGO) test --locked --workspace -- --show-output
 	@echo "== results"

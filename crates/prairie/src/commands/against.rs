@@ -1,4 +1,4 @@
-//! `prairie replay --against`: the `linux` system held against the kernel that was recorded.
+//! `prairie replay --against`: `linux` validated against the recorded kernel.
 
 use std::fs;
 use std::io::Read;

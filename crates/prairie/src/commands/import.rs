@@ -71,7 +71,7 @@ struct Document {
     frames_named: u64,
 }
 
-/// Converts, and says what came of it.
+/// Converts and reports the result.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     let bar = progress::bar(None, "Reading events");
     let converted = prairie_trace::import::convert_while(&args.from, &args.output, &mut |events| {

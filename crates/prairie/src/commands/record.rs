@@ -127,7 +127,7 @@ struct Summary {
     command_exit_code: Option<u8>,
 }
 
-/// Records, and says what came of it.
+/// Records and reports a summary.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     let bar = Bar::new(args);
     let mut began = false;

@@ -29,7 +29,7 @@ use crate::{interrupt, output, progress};
 
 /// Replay a trace under several allocators and compare them
 ///
-/// Each recorded allocation is placed anew by each system's placement policy, and each recorded
+/// Each recorded allocation is placed by the policy of each allocator, and each recorded
 /// free frees that same allocation, wherever the system put it. The file is read once, in a stream.
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
@@ -347,7 +347,7 @@ fn drive(
     Ok(results?)
 }
 
-/// How far `linux` ended up from the kernel, where it started as found and the trace tells.
+/// How far `linux` ended up from the kernel, where it started in place and the trace has both snapshots.
 fn distance(
     found: &InitialState,
     metadata: &Metadata,

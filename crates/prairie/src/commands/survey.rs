@@ -1,4 +1,4 @@
-//! `prairie survey`: how fragmented a host's memory is, why, and what could be had.
+//! `prairie survey`: how fragmented the memory of a host is, and why.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};

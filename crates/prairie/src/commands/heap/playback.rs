@@ -14,7 +14,7 @@ use crate::progress;
 
 /// Play a page-heap trace back on several page heaps
 ///
-/// Each span that the recorded program asked for is placed anew by each page heap; what the kernel
+/// Each span that the recorded program asked for is placed by each page heap; what the kernel
 /// would put behind it is kept account of, and nothing is allocated.
 #[derive(clap::Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{PAGE_HEAPS}\n\n{EXIT_CODES}"))]

@@ -25,7 +25,7 @@ pub struct Args {
     /// The page heap below the caches
     #[arg(long, value_enum)]
     page_heap: Option<PageHeap>,
-    /// Put so many processes of a thousand, chosen by a hash, on the legacy page heap
+    /// Share of processes on the legacy page heap, per mille by a hash
     #[arg(long, value_name = "PER_MILLE", value_parser = clap::value_parser!(u16).range(..=1000))]
     experiment: Option<u16>,
     /// Return this many bytes to the system each second, such as 10M

@@ -123,7 +123,7 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The allocators, if their options fit a machine with so many bytes of memory.
+/// The allocators, if their options fit a machine with `memory` bytes.
 pub fn fitting(allocators: &Allocators, memory: u64) -> anyhow::Result<&[Allocator]> {
     for allocator in &allocators.0 {
         scenario::check_allocator(allocator, memory)?;

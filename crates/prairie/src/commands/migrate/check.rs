@@ -93,7 +93,7 @@ pub struct Args {
 
     /// Take a random walk through a large machine instead
     ///
-    /// A machine too large to be visited, which starts anew every 200 000 steps; each read is
+    /// A machine too large to be visited, which starts again every 200 000 steps; each read is
     /// compared with a reference memory.
     #[arg(long, value_name = "STEPS", conflicts_with_all = [
         "cores", "devices", "lines", "pages", "with", "without", "property", "svg", "coarse", "threads",
@@ -218,7 +218,7 @@ struct Document {
     checks: Vec<Check>,
 }
 
-/// Checks, and says what came of it.
+/// Checks and reports the findings.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.svg
         && path.extension().is_none_or(|ending| ending != "svg")
@@ -242,7 +242,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     answer(args, checks)
 }
 
-/// Prints what was found, draws it if asked, and ends as it came out.
+/// Prints what was found, draws it if asked, and ends with the exit code of the verdict.
 fn answer(args: &Args, checks: Vec<Check>) -> anyhow::Result<ExitCode> {
     let right = checks.iter().all(Check::is_right);
     if let Some(path) = &args.svg {
@@ -277,7 +277,7 @@ struct WalkDocument {
     walk: check::Walk,
 }
 
-/// Walks at random, and says what came of it.
+/// Walks at random and reports the findings.
 fn walk(args: &Args, steps: u64, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     let variant = match args.variant {
         None => None,

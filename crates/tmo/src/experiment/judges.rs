@@ -52,11 +52,7 @@ pub(super) const MEASURED: &str = "nothing. The book's page on TMO has the same 
 
 pub fn run(seed: u64) -> Findings {
     let findings = each(Load::Steady, seed);
-    Findings {
-        title: "Agents in steady load".to_owned(),
-        paper: MEASURED.to_owned(),
-        ..findings
-    }
+    Findings { title: "Agents in steady load".to_owned(), paper: MEASURED.to_owned(), ..findings }
 }
 
 pub fn run_change(seed: u64) -> Findings {

@@ -268,7 +268,7 @@ impl Reader<'_> {
                 "mod" if self.token(2) == "{" => {
                     let name = self.token(1).to_owned();
                     self.next += 3;
-                    self.items([&at[..], &[name.clone()]].concat(), folder.join(name));
+                    self.items([&at[..], std::slice::from_ref(&name)].concat(), folder.join(name));
                 }
                 "use" => {
                     let is_public = matches!(self.previous(), "pub" | ")");

@@ -2,9 +2,11 @@
 
 The simulation is `prairie fleet run`; this only says where each shard runs. A shard is a pure
 function of the study and its number, so one whose worker dies is run again elsewhere and gives the
-same bytes.
+same bytes. Each part names its study and its shard in the metadata, and parts of different studies
+are never mixed.
 """
 
+import json
 import os
 import subprocess
 import tempfile
@@ -17,6 +19,45 @@ import ray
 def part_name(index: int, of: int) -> str:
     """The file that a shard writes."""
     return f"part-{index:05}-of-{of:05}.parquet"
+
+
+class MixedStudies(RuntimeError):
+    """Parts that are not of one study."""
+
+
+def identity(prairie: str, arguments: list[str]) -> str:
+    """The hash of the study that the arguments of `prairie fleet run` describe."""
+    command = [prairie, "fleet", "run", "--out", ".", "--identity"]
+    done = subprocess.run(command + arguments, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip())
+    return json.loads(done.stdout)["hash"]
+
+
+def header(path: Path) -> tuple[str, str]:
+    """The hash of a part's study, and its shard such as `0/4`."""
+    query = "select decode(key), decode(value) from parquet_kv_metadata(?)"
+    pairs = dict(duckdb.sql(query, params=[str(path)]).fetchall())
+    try:
+        return pairs["prairie.fleet.study_hash"], pairs["prairie.fleet.shard"]
+    except KeyError as missing:
+        raise MixedStudies(f"{path}: no {missing} in its metadata, expected a part") from None
+
+
+def same_study(out: Path, study: str | None = None, shards: int | None = None) -> None:
+    """Raises MixedStudies unless all parts in `out` are of one study, split in one way.
+
+    `study` and `shards` are the hash and the number of shards to expect; without them, those of the
+    first part.
+    """
+    for path in sorted(out.glob("part-*.parquet")):
+        found, shard = header(path)
+        index, of = (int(number) for number in shard.split("/"))
+        study, shards = study or found, shards or of
+        if (found, of, path.name) != (study, shards, part_name(index, of)):
+            raise MixedStudies(
+                f"{path}: shard {shard} of study {found}, expected one of {shards} of {study}"
+            )
 
 
 def run_shard(prairie: str, arguments: list[str], index: int, of: int) -> bytes:
@@ -49,8 +90,10 @@ def run(
     `arguments` are those of `prairie fleet run` but for --out and --shard. Each shard runs on
     `cpus` CPUs; one whose worker dies is run again up to `retries` times (-1: always). Files are
     kept as shards end, so that an interrupted study goes on where it was. Returns how many ran.
+    Raises MixedStudies if `out` holds parts of another study.
     """
     out.mkdir(parents=True, exist_ok=True)
+    same_study(out, identity(prairie, arguments), shards)
     remote = ray.remote(num_cpus=cpus, max_retries=retries)(run_shard)
     missing = [i for i in range(shards) if not (out / part_name(i, shards)).exists()]
     running = {remote.remote(prairie, arguments, i, shards): i for i in missing}
@@ -67,11 +110,16 @@ FIGURES = """
            round(100 * avg(potential_2_mib * 512 / frames), 1) as "could be 2 MiB, %",
            round(100 * avg(potential_32_mib * 8192 / frames), 1) as "could be 32 MiB, %",
            round(100 * avg(potential_1_gib * 262144 / frames), 1) as "could be 1 GiB, %",
-           round(100 * avg(unmovable_frames / frames), 1) as "unmovable, %"
+           round(100 * avg(unmovable_frames / frames), 1) as "unmovable, %",
+           round(100 * sum(network_frames) / sum(unmovable_frames), 1) as "of that network, %"
     from read_parquet(?) group by all order by system, workload
 """
 
 
 def figures(out: Path) -> duckdb.DuckDBPyRelation:
-    """Figures 2 and 5 of the Contiguitas paper over a study, by system and workload."""
+    """Figures 2 and 5 of the Contiguitas paper over a study, by system and workload.
+
+    Raises MixedStudies if the parts are not of one study.
+    """
+    same_study(out)
     return duckdb.sql(FIGURES, params=[str(out / "part-*.parquet")])

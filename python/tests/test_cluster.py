@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 import ray
 from ray.cluster_utils import Cluster
 
@@ -56,3 +57,17 @@ def test_a_node_that_dies_loses_nothing(tmp_path: Path) -> None:
 
     found = prairie_fleet.figures(tmp_path / "ray").fetchall()
     assert len(found) == 2 * 4 and sum(row[2] for row in found) == 24
+
+
+def test_studies_are_not_mixed(tmp_path: Path) -> None:
+    small = ["--servers", "2", "--memory", "256M", "--days", "0.02", "--threads", "1"]
+    command = [PRAIRIE, "fleet", "run", "--out", str(tmp_path), "--shard", "0/2"]
+    subprocess.run(command + small, check=True, capture_output=True)
+    # Refused before anything runs, so that no cluster is needed.
+    for arguments, shards in ((["--seed", "2"], 2), ([], 3)):
+        with pytest.raises(prairie_fleet.MixedStudies):
+            prairie_fleet.run(PRAIRIE, small + arguments, shards, tmp_path)
+    part = tmp_path / "part-00000-of-00002.parquet"
+    part.rename(tmp_path / "part-00001-of-00002.parquet")
+    with pytest.raises(prairie_fleet.MixedStudies):
+        prairie_fleet.figures(tmp_path)

@@ -12,7 +12,7 @@
 
 use std::error::Error;
 
-use prairie_fleet::row::Row;
+use prairie_fleet::row::{Counters, Row};
 use prairie_fleet::study::Study;
 use prairie_model::allocator::Allocator;
 use prairie_sim::workload::{SHIPPED, Workload};
@@ -74,22 +74,26 @@ fn print(row: &Row, seconds: f64) {
         row.workload,
         row.system,
         row.uptime_s / 3600.0,
-        row.allocations,
-        seconds * 1e9 / row.allocations.max(1) as f64,
+        counted(row).allocations,
+        seconds * 1e9 / counted(row).allocations.max(1) as f64,
         a_day(row, seconds),
         of(row.free_frames),
         per_cent(&row.contiguity()),
         per_cent(&row.potential()),
         of(row.unmovable_frames),
-        of(row.spoiled_blocks * 512),
-        row.failed_kernel,
-        row.failed_movable,
-        row.failed_huge,
-        row.waited,
+        of(row.polluted_max * 512),
+        counted(row).failed_kernel,
+        counted(row).failed_movable,
+        counted(row).failed_huge,
+        counted(row).waited,
     );
 }
 
 fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+fn counted(row: &Row) -> &Counters {
+    row.simulated.as_ref().expect("a simulated server")
 }

@@ -138,6 +138,10 @@ pub(super) struct Population {
     pub(super) migrate_type: MigrateType,
     /// Whether it is programs' memory that is pinned.
     pub(super) pinned: bool,
+    /// Whether blocks are kernel stacks.
+    pub(super) stacks: bool,
+    /// Whether blocks are never freed.
+    pub(super) permanent: bool,
     lifetime: Spread<Time>,
     orders: Vec<(Order, u64)>,
     /// Frames that it has at mean load.
@@ -160,6 +164,8 @@ impl Population {
                 (false, false) => MigrateType::Unmovable,
             },
             pinned,
+            stacks: kind.stacks,
+            permanent: kind.permanent,
             lifetime: kind.lifetime,
             orders: kind.orders.iter().map(order).collect(),
             target: kind.share * memory as f64,
@@ -184,8 +190,11 @@ impl Population {
 
     /// Holds a block that came at `now`.
     pub(super) fn hold(&mut self, owner: Owner, order: Order, now: f64, random: &mut Random) {
-        let until = now + self.lifetime.sample(random) / 1e9;
         self.frames += order.frames();
+        if self.permanent {
+            return;
+        }
+        let until = now + self.lifetime.sample(random) / 1e9;
         let slot = ((until / SLOT) as usize).min(LAST_SLOT);
         self.first = self.first.min(slot);
         if slot >= self.due.len() {
@@ -294,6 +303,8 @@ mod tests {
             orders: vec![(0, 1)],
             lifetime: Spread::Uniform(1e9, 120e9),
             reclaimable: false,
+            stacks: false,
+            permanent: false,
         };
         let (mut random, mut population) = (Random::new(1), Population::new(&kind, 1000, false));
         (0..100).for_each(|owner| population.hold(owner, Order::BASE, 0.0, &mut random));

@@ -12,6 +12,8 @@
 #![forbid(unsafe_code)]
 
 mod demand;
+pub mod identity;
+pub mod part;
 pub mod row;
 mod server;
 pub mod study;

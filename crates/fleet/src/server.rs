@@ -1,6 +1,7 @@
 //! One server's life.
 
 mod jobs;
+mod kernel;
 mod reclaim;
 
 use std::collections::VecDeque;
@@ -10,6 +11,7 @@ use prairie_frames::table::{Owner, mobility_of};
 use prairie_frames::{FrameTable, Layout, MigrateType, Order, ZoneKind};
 
 use self::jobs::Job;
+use self::kernel::Places;
 use super::demand::{Owners, PageOwners, Pages, Population};
 use prairie_model::random::Random;
 use prairie_sim::workload::Workload;
@@ -60,6 +62,7 @@ pub(super) struct Server<'a, P> {
     /// Of each zone.
     reserves: Vec<Reserves>,
     kernel: Vec<Population>,
+    stacks: Places,
     jobs: Vec<Job>,
     /// Reads of files, oldest first: of each the pages that it brought at once.
     cache: VecDeque<Pages>,
@@ -93,7 +96,8 @@ impl<'a, P: Placement> Server<'a, P> {
         };
         let phase = random.share() * DAY;
         let mut server = Server {
-            kernel: populations(workload, frames),
+            kernel: kernel::populations(workload, frames),
+            stacks: Places::default(),
             workload,
             table,
             placement,
@@ -115,7 +119,8 @@ impl<'a, P: Placement> Server<'a, P> {
             failures: Failures::default(),
         };
         for _ in 0..(workload.boot * frames as f64) as u64 {
-            server.allocate(Order::BASE, MigrateType::Unmovable, gfp::KERNEL);
+            let request = server.request(Order::BASE, MigrateType::Unmovable, gfp::KERNEL);
+            server.allocate_as(Request { permanent: true, ..request });
         }
         server
     }
@@ -139,6 +144,7 @@ impl<'a, P: Placement> Server<'a, P> {
                     ahead.map(|owner| Some(Pages { owner: owner?, count: 1 })),
                 );
                 self.release(owner, order);
+                self.stacks.give(owner);
             }
         }
         self.start_jobs(now);
@@ -212,24 +218,6 @@ impl<'a, P: Placement> Server<'a, P> {
         given
     }
 
-    fn feed(&mut self, kind: usize, now: f64) -> u64 {
-        let order = self.kernel[kind].next_order(&mut self.random);
-        let Population { migrate_type, pinned, .. } = self.kernel[kind];
-        let Some(owner) = self.allocate(order, migrate_type, gfp::KERNEL) else {
-            let failed =
-                if pinned { &mut self.failures.movable } else { &mut self.failures.kernel };
-            *failed += 1;
-            return 0;
-        };
-        if pinned && !self.placement.pin_block(&mut self.table, owner, order) {
-            self.failures.pin += 1;
-            self.release(owner, order);
-            return 0;
-        }
-        self.kernel[kind].hold(owner, order, now, &mut self.random);
-        order.frames()
-    }
-
     /// A program touches what one page table maps.
     fn fault(&mut self, job: usize) -> u64 {
         let Some(table) = self.allocate(Order::BASE, MigrateType::Unmovable, gfp::KERNEL) else {
@@ -286,19 +274,30 @@ impl<'a, P: Placement> Server<'a, P> {
 
     /// Asks the system for a block.
     fn allocate(&mut self, order: Order, migrate_type: MigrateType, flags: u32) -> Option<Owner> {
-        let request = self.request(order, migrate_type, flags);
-        self.keep_free(&request);
-        let owner = self.owners.take(order)?;
-        self.pass(1);
-        if self.placement.allocate(&mut self.table, &request, owner).is_none()
-            && !self.try_again(&request, owner)
-        {
-            self.owners.give(owner, order);
-            return None;
+        self.allocate_as(self.request(order, migrate_type, flags))
+    }
+
+    fn allocate_as(&mut self, request: Request) -> Option<Owner> {
+        let owner = self.owners.take(request.order)?;
+        if self.place(&request, owner) {
+            return Some(owner);
         }
-        self.free -= order.frames();
+        self.owners.give(owner, request.order);
+        None
+    }
+
+    /// Asks the system for a block for these owners; returns whether it came.
+    fn place(&mut self, request: &Request, owner: Owner) -> bool {
+        self.keep_free(request);
+        self.pass(1);
+        if self.placement.allocate(&mut self.table, request, owner).is_none()
+            && !self.try_again(request, owner)
+        {
+            return false;
+        }
+        self.free -= request.order.frames();
         self.allocations += 1;
-        Some(owner)
+        true
     }
 
     fn request(&self, order: Order, migrate_type: MigrateType, flags: u32) -> Request {
@@ -322,6 +321,11 @@ impl<'a, P: Placement> Server<'a, P> {
 
     /// Frees all parts of a block.
     fn release(&mut self, owner: Owner, order: Order) {
+        self.release_parts(owner, order);
+        self.owners.give(owner, order);
+    }
+
+    fn release_parts(&mut self, owner: Owner, order: Order) {
         let mut at = owner;
         while at < owner + order.frames() as Owner {
             // Upkeep may move a block, or break it up.
@@ -332,7 +336,6 @@ impl<'a, P: Placement> Server<'a, P> {
             self.free += frames;
             at += frames as Owner;
         }
-        self.owners.give(owner, order);
     }
 
     /// Frees single pages.
@@ -376,13 +379,6 @@ fn fetch_ahead(table: &FrameTable, [far, near]: [Option<Pages>; 2]) {
     if let Some(pages) = near {
         table.prefetch_owners(pages.owner..pages.owner + pages.count);
     }
-}
-
-/// Kernel memory of every kind, then what is pinned.
-fn populations(workload: &Workload, frames: u64) -> Vec<Population> {
-    let kernel = workload.kernel.iter().map(|kind| Population::new(kind, frames, false));
-    let pinned = workload.pinned.iter().map(|kind| Population::new(kind, frames, true));
-    kernel.chain(pinned).collect()
 }
 
 /// Who asks for memory.

@@ -3,8 +3,9 @@
 use prairie_frames::Layout;
 use prairie_frames::layout::LayoutError;
 
-use super::row::Row;
-use super::server::{DAY, Server};
+use crate::identity::{self, Identity};
+use crate::row::Row;
+use crate::server::{DAY, Server};
 use prairie_model::allocator::{Allocator, Site, World};
 use prairie_model::random::Random;
 use prairie_model::zones::{Architecture, Marks, Shape, layout};
@@ -24,7 +25,7 @@ pub struct Study {
     pub memory: Vec<u64>,
     /// Longest time since boot in days. A server's own is drawn evenly from a fiftieth of it up.
     pub days: f64,
-    /// Where chance starts.
+    /// Random seed.
     pub seed: u64,
 }
 
@@ -47,6 +48,12 @@ impl Shard {
     }
 }
 
+impl std::fmt::Display for Shard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.index, self.of)
+    }
+}
+
 impl std::str::FromStr for Shard {
     type Err = String;
 
@@ -62,6 +69,25 @@ impl std::str::FromStr for Shard {
 }
 
 impl Study {
+    /// What distinguishes this study of `servers` servers from any other.
+    pub fn identity(&self, servers: u64) -> Identity {
+        // A workload's file may change while its name stays.
+        let workload = |workload: &Workload| {
+            format!("{} {}", workload.name, identity::hash(&format!("{workload:?}")))
+        };
+        let systems: Vec<&str> = self.systems.iter().map(Allocator::name).collect();
+        Identity::new([
+            ("prairie_version", env!("CARGO_PKG_VERSION").into()),
+            ("workloads", self.workloads.iter().map(workload).collect::<Vec<_>>().into()),
+            ("systems", systems.into()),
+            ("servers", servers.into()),
+            ("memory_frames", self.memory.clone().into()),
+            ("days", self.days.into()),
+            ("pinned_shares", self.workloads.iter().map(Workload::pinned_share).collect()),
+            ("seed", self.seed.into()),
+        ])
+    }
+
     /// Simulates one server under each system. The same study, number and system give the same
     /// row, whoever simulates what else.
     ///

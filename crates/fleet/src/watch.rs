@@ -6,8 +6,8 @@
 use prairie_frames::placement::Placement;
 use prairie_frames::{FrameTable, Layout};
 
-use super::server::{Failures, Server};
-use super::study::Study;
+use crate::server::{Failures, Server};
+use crate::study::Study;
 
 /// A server at one instant.
 pub struct Look<'a, P> {

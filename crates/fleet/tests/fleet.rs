@@ -1,6 +1,7 @@
 //! A fleet's servers: reproducible, whoever simulates them, and true to their systems.
 
-use prairie_fleet::row::{Row, from_parquet, to_parquet};
+use prairie_fleet::part::{self, Header, Part};
+use prairie_fleet::row::{Counters, Row};
 use prairie_fleet::study::{Shard, Study};
 use prairie_model::allocator::{Allocator, World};
 use prairie_sim::workload::{SHIPPED, Workload};
@@ -14,11 +15,22 @@ fn study(systems: &str) -> Study {
     };
     Study {
         workloads: SHIPPED.iter().map(small).collect(),
-        systems: Allocator::parse_list(systems, World::Fleet).unwrap(),
+        systems: parsed(systems),
         memory: vec![1 << 18],
         days: 0.2,
         seed: 7,
     }
+}
+
+fn parsed(systems: &str) -> Vec<Allocator> {
+    match systems {
+        "" => Vec::new(),
+        systems => Allocator::parse_list(systems, World::Fleet).unwrap(),
+    }
+}
+
+fn counted(row: &Row) -> &Counters {
+    row.simulated.as_ref().unwrap()
 }
 
 fn rows(study: &Study, servers: impl Iterator<Item = u64>) -> Vec<Row> {
@@ -61,10 +73,10 @@ fn confinement_leaves_more_to_compact() {
         let rows = study.server(server).unwrap();
         let [linux, contiguitas] = rows.as_slice() else { panic!("two systems") };
         assert_eq!(linux.uptime_s, contiguitas.uptime_s);
-        assert!(linux.allocations > 50_000, "{linux:?}");
+        assert!(counted(linux).allocations > 50_000, "{linux:?}");
         let packed = |row: &Row| row.unmovable_frames.div_ceil(512);
-        assert!(contiguitas.spoiled_blocks < linux.spoiled_blocks, "{linux:?} {contiguitas:?}");
-        assert!(linux.spoiled_blocks > packed(linux) * 5 / 4, "{linux:?}");
+        assert!(contiguitas.polluted_max < linux.polluted_max, "{linux:?} {contiguitas:?}");
+        assert!(linux.polluted_max > packed(linux) * 5 / 4, "{linux:?}");
         let [two, _, _] = contiguitas.potential();
         assert!(two > linux.potential()[0], "{linux:?} {contiguitas:?}");
     }
@@ -76,22 +88,44 @@ fn each_system_serves() {
     let mut study = study("all");
     study.days = 0.05;
     for row in study.server(1).unwrap() {
-        assert!(row.allocations > 50_000, "{row:?}");
-        assert_eq!(row.failed_kernel + row.failed_movable, 0, "{row:?}");
+        assert!(counted(&row).allocations > 50_000, "{row:?}");
+        assert_eq!(counted(&row).failed_kernel + counted(&row).failed_movable, 0, "{row:?}");
         assert!(row.free_frames < row.frames / 2, "files fill what programs leave: {row:?}");
     }
 }
 
 #[test]
-fn rows_survive_parquet() {
+fn parts_survive_parquet() {
     let study = study("buddy");
-    let before = rows(&study, Shard::ALL.servers(2));
+    let header = Header { study: study.identity(2), shard: Shard { index: 0, of: 2 } };
+    let before = Part { header, rows: rows(&study, Shard::ALL.servers(2)) };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("part.parquet");
-    std::fs::write(&path, to_parquet(&before, "{}").unwrap()).unwrap();
-    assert_eq!(from_parquet(&path).unwrap().unwrap(), before);
+    std::fs::write(&path, before.to_parquet().unwrap()).unwrap();
+    assert_eq!(Part::read(&path).unwrap().unwrap(), before);
+    assert_eq!(part::header(&path).unwrap().unwrap(), before.header);
     std::fs::write(&path, b"PAR1 and no more").unwrap();
-    assert!(from_parquet(&path).is_err());
+    assert!(Part::read(&path).is_err());
+}
+
+/// Whatever changes a row changes the identity, and what does not leaves it alone.
+#[test]
+fn studies_are_told_apart() {
+    let one = study("linux");
+    let mut other_workload = one.clone();
+    other_workload.workloads[0].used_again += 0.1;
+    let different = [
+        Study { seed: 8, ..one.clone() },
+        Study { days: 0.3, ..one.clone() },
+        Study { memory: vec![1 << 17], ..one.clone() },
+        study("buddy"),
+        other_workload,
+    ];
+    let hashes: std::collections::BTreeSet<String> =
+        different.iter().chain([&one]).map(|study| study.identity(4).hash()).collect();
+    assert_eq!(hashes.len(), 6);
+    assert_ne!(one.identity(4), one.identity(5));
+    assert_eq!(one.identity(4), one.clone().identity(4));
 }
 
 #[test]
@@ -108,7 +142,7 @@ fn a_server_can_be_watched_under_any_placement() {
     use prairie_frames::placement::linux::{Config, Linux};
     use prairie_model::compacting::Compacting;
 
-    let study = study("linux");
+    let study = study("");
     let layout = study.layout(0).unwrap();
     let watch = |defrag_mode: bool| {
         let config = if defrag_mode { Config::linux_6_15() } else { Config::default() };
@@ -171,7 +205,7 @@ fn compaction_serves_what_would_fail() {
         (served, counters.iter().find(|c| c.name == "pages_moved").map_or(0, |c| c.value))
     }
 
-    let study = Study { memory: vec![1 << 15], ..study("linux") };
+    let study = Study { memory: vec![1 << 15], ..study("") };
     let layout = study.layout(0).unwrap();
     let config = Config { per_cpu_lists: false, ..Config::default() };
     assert_eq!(serve(&layout, Linux::new(&layout, config)), (false, 0));

@@ -56,6 +56,15 @@ pub struct Request {
     /// Which page of which object the memory is for, where that is known. Recorded events do not
     /// tell; simulated processes and files do.
     pub page: Option<ObjectPage>,
+    /// Whether the memory is never freed, such as the kernel's code and the tables that it sets up
+    /// at boot. Recorded events do not tell.
+    pub permanent: bool,
+}
+
+impl ObjectPage {
+    /// The object behind all kernel stacks. Its pages are numbered by address, guard pages included
+    /// ([`kstack`](crate::kstack)).
+    pub const KERNEL_STACKS: u64 = u64::MAX - 1;
 }
 
 impl Default for Request {
@@ -71,8 +80,29 @@ impl Default for Request {
             cpu: 0,
             gfp_flags: gfp::KERNEL,
             page: None,
+            permanent: false,
         }
     }
+}
+
+/// Single frames without any batching beyond per-CPU lists.
+fn one_by_one<P: Placement + ?Sized>(
+    placement: &mut P,
+    table: &mut FrameTable,
+    request: &Request,
+    owner: Owner,
+    count: u32,
+) -> u32 {
+    let mut done = 0;
+    while done < count {
+        let owners = owner + done..owner + count;
+        let listed = placement.allocate_listed(table, request, owners);
+        if listed == 0 && placement.allocate(table, request, owner + done).is_none() {
+            break;
+        }
+        done += listed.max(1);
+    }
+    done
 }
 
 /// A number that a policy kept while it worked, for reports.
@@ -134,7 +164,8 @@ pub trait Placement {
     /// `owner` and the owners after it, until one fails or there are `count`; returns how many there
     /// were. The order in `request` is that of a single frame.
     ///
-    /// Which frames come, in which order, and what is left are as if they had come one by one.
+    /// Which frames come, in which order, and what is left are as if they had come one by one, except
+    /// under policies whose kernel has an interface for batches.
     fn allocate_singles(
         &mut self,
         table: &mut FrameTable,
@@ -142,16 +173,7 @@ pub trait Placement {
         owner: Owner,
         count: u32,
     ) -> u32 {
-        let mut done = 0;
-        while done < count {
-            let owners = owner + done..owner + count;
-            let listed = self.allocate_listed(table, request, owners);
-            if listed == 0 && self.allocate(table, request, owner + done).is_none() {
-                break;
-            }
-            done += listed.max(1);
-        }
-        done
+        one_by_one(self, table, request, owner, count)
     }
 
     /// Allocates to `owners`, as far as it goes, the single frames that would come next if nothing
@@ -184,6 +206,12 @@ pub trait Placement {
     /// What the kernel does when periodic reclaim wakes up, off the path of any allocation.
     /// Policies that do nothing then ignore it.
     fn maintain(&mut self, _table: &mut FrameTable) {}
+
+    /// Frames that reclaim is to free beyond the watermarks, because fallbacks have boosted them; the
+    /// boost ends with the call (`balance_pgdat`).
+    fn take_boost(&mut self) -> u64 {
+        0
+    }
 
     /// Frames on free lists that requests of this mobility can come from, where a policy keeps some
     /// of what is free from them; reclaim has to watch these. `None` where all that is free will do.

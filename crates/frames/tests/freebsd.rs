@@ -22,7 +22,13 @@ use proptest::prelude::*;
 
 use MigrateType::{Movable, Unmovable};
 
-const NO_CACHES: Config = Config { cache_batch: 0, reservations: true };
+const NO_CACHES: Config = Config {
+    cache_batch: 0,
+    reservations: true,
+    nofree: true,
+    batch: true,
+    stacks: prairie_frames::kstack::Indexing::Packed,
+};
 
 fn order(value: u8) -> Order {
     Order::new(value).unwrap()

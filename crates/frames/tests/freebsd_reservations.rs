@@ -15,7 +15,13 @@ use proptest::prelude::*;
 
 use MigrateType::{Movable, Unmovable};
 
-const NO_CACHES: Config = Config { cache_batch: 0, reservations: true };
+const NO_CACHES: Config = Config {
+    cache_batch: 0,
+    reservations: true,
+    nofree: true,
+    batch: true,
+    stacks: prairie_frames::kstack::Indexing::Packed,
+};
 
 /// Anonymous memory: it may grow.
 fn anonymous(object: u64, index: u64) -> ObjectPage {

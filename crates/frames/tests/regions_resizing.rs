@@ -98,14 +98,14 @@ fn what_is_held_for_good_lies_at_the_far_end() {
     let mut m = machine(16, 8, |_| {});
     let early = m.allocate(order(4), Unmovable).unwrap();
     // An ordinary request takes the smallest block that suffices; the next 2 MiB are whole.
-    let request = Request { order: order(2), migrate_type: Unmovable, ..Request::default() };
+    let request = Request { order: order(2), permanent: true, ..Request::default() };
     m.free(early);
     let owner = 1 << 12;
-    let frame = m.regions.allocate_long_lived(&mut m.table, &request, owner).unwrap();
+    let frame = m.regions.allocate(&mut m.table, &request, owner).unwrap();
     assert_eq!(frame, Frame(0));
     let hole = m.allocate(SINGLE, Unmovable).unwrap();
     assert_eq!(m.at(hole), 4);
-    let next = m.regions.allocate_long_lived(&mut m.table, &request, owner + 4).unwrap();
+    let next = m.regions.allocate(&mut m.table, &request, owner + 4).unwrap();
     assert_eq!(next, Frame(8));
     assert_eq!(m.counter("long_lived"), 2);
     m.validate();

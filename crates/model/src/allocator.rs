@@ -33,7 +33,7 @@ pub type AnyStepwise = Box<dyn Stepwise + Send>;
 /// Contiguitas mechanism by mechanism beside Linux, each on top of the one before: confinement with
 /// a border that stays (twice, because its size matters), resizing, bias, migration before pins,
 /// hardware; then the whole without bias, and without pressure.
-pub const ABLATION: [&str; 9] = [
+pub const ABLATION: [&str; 10] = [
     "linux",
     "contiguitas+fixed+no-bias+no-pin-migration",
     "contiguitas+fixed=20%+no-bias+no-pin-migration",
@@ -43,7 +43,15 @@ pub const ABLATION: [&str; 9] = [
     "contiguitas-hw",
     "contiguitas+no-bias",
     "contiguitas+no-pressure",
+    "contiguitas+no-far-end",
 ];
+
+/// Linux without compaction, with it, and in defrag mode.
+pub const ABLATION_LINUX: [&str; 3] = ["linux+no-compaction", "linux", "linux-defrag"];
+
+/// FreeBSD, and without each mechanism of its own.
+pub const ABLATION_FREEBSD: [&str; 4] =
+    ["freebsd", "freebsd+no-nofree", "freebsd+no-batch", "freebsd+linear-stacks"];
 
 /// What options set.
 #[derive(Clone, Debug, PartialEq)]

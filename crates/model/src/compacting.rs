@@ -11,7 +11,9 @@ use prairie_frames::compaction::score::{Proactive, node_score};
 use prairie_frames::compaction::{
     COSTLY, Compactable, Compactor, Cost, Direct, Outcome, Plain, Priority,
 };
+use prairie_frames::free_area::ORDERS;
 use prairie_frames::indices::FreeBlocks;
+use prairie_frames::placement::stepwise::Stepwise;
 use prairie_frames::placement::zonelist::Depth;
 use prairie_frames::placement::{Counter, Placement, Request, gfp};
 use prairie_frames::table::Owner;
@@ -224,6 +226,19 @@ impl<P: Compactable> Placement for Compacting<P> {
         }
     }
 
+    /// When the boost has been reclaimed, kcompactd is woken for a pageblock.
+    fn take_boost(&mut self) -> u64 {
+        let mut boost = 0;
+        for zone in 0..self.layout.zones().len() {
+            boost += self.placement.boost(zone);
+            self.placement.end_boost(zone);
+        }
+        if boost > 0 {
+            self.asked.ask(Order::HUGE, ZoneKind::Movable);
+        }
+        boost
+    }
+
     fn pin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) -> bool {
         self.placement.pin_block(table, owner, order)
     }
@@ -265,5 +280,65 @@ impl<P: Compactable> Placement for Compacting<P> {
 
     fn validate(&self, table: &FrameTable) {
         self.placement.validate(table);
+    }
+}
+
+impl<P: Compactable + 'static> Stepwise for Compacting<P> {
+    fn attempt(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+        depth: Depth,
+    ) -> Option<Frame> {
+        self.placement.attempt(table, request, owner, depth)
+    }
+
+    fn free_counts(&self, zone: usize) -> [u64; ORDERS] {
+        self.placement.free_counts(zone)
+    }
+
+    fn watermark_ok(&self, zone: usize, order: Order, mark: u64, highest: ZoneKind) -> bool {
+        self.placement.watermark_ok(zone, order, mark, highest)
+    }
+
+    fn drain(&mut self, table: &mut FrameTable) {
+        self.placement.drain(table);
+    }
+
+    fn may_mix(&mut self, allowed: bool) {
+        self.placement.may_mix(allowed);
+    }
+
+    fn take_block(&mut self, table: &mut FrameTable, frame: Frame) -> Order {
+        self.placement.take_block(table, frame)
+    }
+
+    fn give_block(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
+        self.placement.give_block(table, frame, order);
+    }
+
+    fn give_up(&mut self, table: &mut FrameTable, range: Range<Frame>) {
+        self.placement.give_up(table, range);
+    }
+
+    fn is_spared(&self, frame: Frame) -> bool {
+        self.placement.is_spared(frame)
+    }
+
+    fn pageblock_type(&self, frame: Frame) -> MigrateType {
+        self.placement.pageblock_type(frame)
+    }
+
+    fn boost(&self, zone: usize) -> u64 {
+        self.placement.boost(zone)
+    }
+
+    fn end_boost(&mut self, zone: usize) {
+        self.placement.end_boost(zone);
+    }
+
+    fn set_reclaim_active(&mut self, zone: usize, active: bool) {
+        self.placement.set_reclaim_active(zone, active);
     }
 }

@@ -136,7 +136,8 @@ pub struct Tally {
     pub free: BlocksBySize,
     /// Memory available after full compaction, by block size.
     pub potential: BlocksBySize,
-    potential_at_least: BlocksBySize,
+    /// The same with unknown frames taken as unmovable.
+    pub potential_at_least: BlocksBySize,
 }
 
 impl Tally {

@@ -379,3 +379,41 @@ fn help_has_examples_and_exit_codes() {
         assert!(help.contains(part), "{part:?} is not in:\n{help}");
     }
 }
+
+/// A report over saved surveys has the bounds that the survey of each file has, skips and names
+/// what it cannot read, and refuses it with `--strict`.
+#[test]
+fn a_fleet_report_has_the_bounds_of_its_surveys() {
+    let host = worked();
+    let here = host.path();
+    fs::create_dir(here.join("surveys")).unwrap();
+    let survey = json(here, &["survey", "--proc", "proc", "--save", "surveys/h.parquet", "--json"]);
+    let found = json(here, &["fleet", "report", "surveys", "--json"]);
+    let potential = &survey["frames"]["potential"];
+    let blocks = |size: usize, unknown: &str| potential[size][unknown]["blocks"].clone();
+    let row = &found["rows"][0];
+    for (size, name) in [(0, "mib_2"), (1, "mib_32"), (2, "gib_1")] {
+        assert_eq!(row["potential_min"][name], blocks(size, "unknown_unmovable"));
+        assert_eq!(row["potential_max"][name], blocks(size, "unknown_movable"));
+    }
+    assert_ne!(row["potential_min"]["mib_2"], row["potential_max"]["mib_2"], "{row}");
+    assert!(row.get("allocations").is_none(), "no counters of a simulation: {row}");
+    assert_eq!(row["free_frames"], survey["frames"]["by_mobility"]["free"]);
+    let share = |unknown: &str| potential[0][unknown]["share_of_memory"].as_f64().unwrap();
+    let mean = &found["systems"][0]["potential"][0];
+    assert!((mean["min"].as_f64().unwrap() - share("unknown_unmovable")).abs() < 1e-9);
+    assert!((mean["max"].as_f64().unwrap() - share("unknown_movable")).abs() < 1e-9);
+    let text = succeed(here, &["fleet", "report", "surveys"]);
+    assert!(text.contains(" to ") && !text.contains("border"), "{text}");
+
+    fs::write(here.join("surveys/text.parquet"), "not Parquet").unwrap();
+    let found = json(here, &["fleet", "report", "surveys", "--json"]);
+    assert_eq!(found["rows"].as_array().unwrap().len(), 1);
+    assert_eq!(found["skipped"][0]["file"], "text.parquet");
+    let output = run(here, &["fleet", "report", "surveys"]);
+    assert!(stdout(&output).contains("skipped: 1 (text.parquet)"), "{}", stdout(&output));
+    assert!(stderr(&output).contains("skipped text.parquet: "), "{}", stderr(&output));
+    let output = run(here, &["fleet", "report", "surveys", "--strict"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("text.parquet"), "{}", stderr(&output));
+}

@@ -335,6 +335,7 @@ impl<P: Placement> Replay<P> {
                         cpu: event.cpu,
                         gfp_flags: gfp.0,
                         page: None,
+                        permanent: false,
                     };
                     self.allocate(named, &request);
                 }

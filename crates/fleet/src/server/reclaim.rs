@@ -34,11 +34,15 @@ impl<P: Placement> Server<'_, P> {
         self.placement.free_for(request.mobility).unwrap_or_else(all)
     }
 
-    /// Reclaims if a request would leave less than the low mark.
+    /// Reclaims if a request would leave less than the low mark, and what a boost calls for.
     pub(super) fn keep_free(&mut self, request: &Request) {
         let (available, frames) = (self.available(request), request.order.frames());
         if available < self.marks.0 + frames {
             self.reclaim(self.marks.1 + frames - available);
+        }
+        let boost = self.placement.take_boost();
+        if boost > 0 {
+            self.reclaim(boost);
         }
     }
 

@@ -74,6 +74,10 @@ impl<P: Placement + ?Sized> Placement for Box<P> {
         (**self).maintain(table);
     }
 
+    fn take_boost(&mut self) -> u64 {
+        (**self).take_boost()
+    }
+
     fn free_for(&self, mobility: Mobility) -> Option<u64> {
         (**self).free_for(mobility)
     }

@@ -40,8 +40,9 @@ pub use self::reserv::{Reservation, SetAside};
 use super::reached::reach;
 use super::stepwise::Stepwise;
 use super::zonelist::{Depth, Zonelists};
-use super::{Counter, Placement, Request};
+use super::{Counter, ObjectPage, Placement, Request, one_by_one};
 use crate::free_area::ORDERS;
+use crate::kstack::{Indexing, Stacks};
 use crate::layout::{Frame, Layout};
 use crate::table::{FrameTable, Owner, State};
 use crate::{MigrateType, Order, ZoneKind};
@@ -86,11 +87,23 @@ pub struct Config {
     pub cache_batch: u32,
     /// Whether objects' pages come from reservations (`VM_NRESERVLEVEL` above 0).
     pub reservations: bool,
+    /// Whether single frames that are never freed come from superpages of their own.
+    pub nofree: bool,
+    /// Whether many single frames at once are cut from as few blocks as possible.
+    pub batch: bool,
+    /// How the pages of kernel stacks are numbered in their object.
+    pub stacks: Indexing,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { cache_batch: 64, reservations: true }
+        Config {
+            cache_batch: 64,
+            reservations: true,
+            nofree: true,
+            batch: true,
+            stacks: Indexing::Packed,
+        }
     }
 }
 
@@ -217,6 +230,18 @@ impl FreeBsd {
         None
     }
 
+    /// The request with a page of a kernel stack numbered as this kernel numbers it.
+    fn numbered(&self, request: &Request) -> Request {
+        let index = |page: ObjectPage| match page.object {
+            ObjectPage::KERNEL_STACKS => {
+                let index = Stacks::AMD64.index(page.index, self.config.stacks)?;
+                Some(ObjectPage { index, ..page })
+            }
+            _ => Some(page),
+        };
+        Request { page: request.page.and_then(index), ..*request }
+    }
+
     /// A block of one zone, a single frame through the cache of `cpu`.
     fn take(&mut self, table: &mut FrameTable, zone: usize, request: &Request) -> Option<Frame> {
         let (batch, pool) = (self.config.cache_batch, Pool::of(request.migrate_type));
@@ -242,6 +267,19 @@ impl Placement for FreeBsd {
         owner: Owner,
     ) -> Option<Frame> {
         reach(self, table, request, owner, |freebsd| &mut freebsd.counts.reached)
+    }
+
+    fn allocate_singles(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owner: Owner,
+        count: u32,
+    ) -> u32 {
+        if !self.config.batch || request.page.is_some() || count == 1 {
+            return one_by_one(self, table, request, owner, count);
+        }
+        self.alloc_batch(table, request, owner, count, &mut Vec::new())
     }
 
     /// A page goes back to the pool that it was last in, of which its mobility tells.
@@ -315,6 +353,10 @@ impl Stepwise for FreeBsd {
         if request.order > LARGEST {
             return None;
         }
+        if request.permanent && self.config.nofree && request.order == Order::BASE {
+            return self.alloc_nofree(table, request, owner);
+        }
+        let request = &self.numbered(request);
         let zones = self.zonelists.get(request.node, request.highest_zone).len();
         let mut at = 0;
         while at < zones {

@@ -276,6 +276,9 @@ impl Regions {
             let allows = |&zone: &usize| self.zones[zone].allows(request, region, depth);
             let found = self.eligible(node, region, request.highest_zone).find(allows);
             if let Some(zone) = found {
+                if request.permanent && self.config.far_end {
+                    return self.take_furthest(table, zone, region, request.order);
+                }
                 let pick = match self.config.bias {
                     true => Pick::Beyond(self.nodes[node].near[region as usize]),
                     false => Pick::Next(self.nodes[node].border),

@@ -90,6 +90,11 @@ impl Survey {
         Survey::with_counts(capture, counts.as_ref())
     }
 
+    /// Seconds since boot; `None` without `uptime`.
+    pub fn uptime_of(capture: &Capture) -> Option<f64> {
+        uptime(capture.files.get("proc/uptime")?)
+    }
+
     /// The survey of a capture whose frames went into a [`FrameTally`] as they were read.
     ///
     /// # Errors
@@ -111,7 +116,7 @@ impl Survey {
             kernel_release: capture.kernel_release.clone(),
             machine: capture.machine.clone(),
             page_bytes: capture.page_bytes,
-            uptime_seconds: uptime(text("proc/uptime")),
+            uptime_seconds: Survey::uptime_of(capture),
             free_lists: lists().next().is_some().then(|| FreeLists::together(lists())),
             cross_checks: checks::cross_checks(capture, &zone_infos, counts)?,
             zones,

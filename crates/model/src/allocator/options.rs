@@ -1,5 +1,6 @@
 //! The options of allocators: each takes one mechanism away, adds one, or sets its size.
 
+use prairie_frames::kstack::Indexing;
 use prairie_frames::placement::lists::Division;
 use prairie_frames::placement::regions;
 use prairie_frames::placement::zones::Kernelcore;
@@ -90,6 +91,18 @@ pub const ZONES: [Switch; 1] = [Switch {
     },
 }];
 
+/// Of allocators with Linux's compaction.
+const NO_COMPACTION: Switch = switch(
+    "no-compaction",
+    "no compaction of any kind",
+    Worlds::RECLAIMING,
+    set!(|s| {
+        s.policies.compaction = false;
+        s.policies.kcompactd = false;
+        s.policies.proactive = false;
+    }),
+);
+
 /// Of `linux` and `linux-defrag`.
 pub const LINUX: [Switch; 13] = [
     switch(
@@ -121,16 +134,7 @@ pub const LINUX: [Switch; 13] = [
         Worlds::ALL,
         set!(|s| s.linux.highatomic = false),
     ),
-    switch(
-        "no-compaction",
-        "no compaction of any kind",
-        Worlds::MACHINE,
-        set!(|s| {
-            s.policies.compaction = false;
-            s.policies.kcompactd = false;
-            s.policies.proactive = false;
-        }),
-    ),
+    NO_COMPACTION,
     switch(
         "no-deferral",
         "compaction is never deferred",
@@ -188,15 +192,35 @@ pub const DEFRAG: [Switch; 1] = [switch(
 )];
 
 /// Of `freebsd`.
-pub const FREEBSD: [Switch; 1] = [switch(
-    "no-reservations",
-    "no superpages set aside for objects",
-    Worlds::MACHINE,
-    set!(|s| s.freebsd.reservations = false),
-)];
+pub const FREEBSD: [Switch; 4] = [
+    switch(
+        "no-reservations",
+        "no superpages set aside for objects",
+        Worlds::RECLAIMING,
+        set!(|s| s.freebsd.reservations = false),
+    ),
+    switch(
+        "no-nofree",
+        "memory that is never freed comes from anywhere",
+        Worlds::RECLAIMING,
+        set!(|s| s.freebsd.nofree = false),
+    ),
+    switch(
+        "no-batch",
+        "many single pages come one by one",
+        Worlds::FLEET,
+        set!(|s| s.freebsd.batch = false),
+    ),
+    switch(
+        "linear-stacks",
+        "a page of the object behind each guard page of kernel stacks",
+        Worlds::FLEET,
+        set!(|s| s.freebsd.stacks = Indexing::Linear),
+    ),
+];
 
 /// Of `contiguitas` and `contiguitas-hw`.
-pub const CONTIGUITAS: [Switch; 4] = [
+pub const CONTIGUITAS: [Switch; 6] = [
     Switch {
         name: "fixed",
         value: "PERCENT%",
@@ -210,6 +234,13 @@ pub const CONTIGUITAS: [Switch; 4] = [
         Worlds::ALL,
         set!(|s| s.regions.bias = false),
     ),
+    switch(
+        "no-far-end",
+        "memory that is never freed is placed as any other",
+        Worlds::RECLAIMING,
+        set!(|s| s.regions.far_end = false),
+    ),
+    NO_COMPACTION,
     switch(
         "no-pressure",
         "free memory alone decides about the border",

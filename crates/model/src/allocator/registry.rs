@@ -2,6 +2,7 @@
 //!
 //! A new allocator is a placement policy in `prairie-frames` and one entry here.
 
+use prairie_frames::compaction::Compactable;
 use prairie_frames::placement::buddy::Buddy;
 use prairie_frames::placement::classes::Classes;
 use prairie_frames::placement::freebsd::{self, FreeBsd};
@@ -13,6 +14,7 @@ use prairie_frames::placement::zones::Zones;
 
 use super::options::{self, Switch};
 use super::{AnyPlacement, AnyStepwise, Policies, Settings, Site, World, Worlds};
+use crate::compacting::Compacting;
 
 /// One allocator.
 pub struct Entry {
@@ -226,7 +228,7 @@ fn contiguitas_hw() -> Settings {
 }
 
 fn contiguitas(settings: &Settings, site: &Site) -> AnyStepwise {
-    Box::new(Regions::new(site.layout, settings.regions.clone()))
+    compacted(settings, site, Regions::new(site.layout, settings.regions.clone()))
 }
 
 /// The layout of a simulated machine has the zone for easily reclaimed pages already.
@@ -240,8 +242,27 @@ fn zones(settings: &Settings, site: &Site) -> AnyStepwise {
     }
 }
 
+/// Whether Linux's compaction runs around a placement. A simulated machine has its own.
+fn compacts(settings: &Settings, site: &Site) -> bool {
+    site.world == World::Fleet && settings.policies.compaction
+}
+
+fn compacted(
+    settings: &Settings,
+    site: &Site,
+    placement: impl Compactable + Send + 'static,
+) -> AnyStepwise {
+    match compacts(settings, site) {
+        true => {
+            let defrag_mode = settings.policies.defrag_mode;
+            Box::new(Compacting::new(site.layout, placement, defrag_mode))
+        }
+        false => Box::new(placement),
+    }
+}
+
 /// Linux with per-CPU lists of the size that the machine gives them. A simulated machine ends
-/// watermark boosts itself, when its kswapd has reclaimed enough.
+/// watermark boosts itself, when its kswapd has reclaimed enough, and so does a server that compacts.
 fn linux(settings: &Settings, site: &Site) -> AnyStepwise {
     let watermark_boost_factor = match settings.linux.watermark_boost_factor {
         0 => 0,
@@ -250,7 +271,7 @@ fn linux(settings: &Settings, site: &Site) -> AnyStepwise {
     let config = linux::Config {
         cpus_per_node: site.cpus_per_node,
         watermark_boost_factor,
-        keep_boost: site.world == World::Machine,
+        keep_boost: site.world == World::Machine || compacts(settings, site),
         ..settings.linux
     };
     let mut linux = Linux::new(site.layout, config);
@@ -259,5 +280,5 @@ fn linux(settings: &Settings, site: &Site) -> AnyStepwise {
             linux.set_pageset(zone, *pageset);
         }
     }
-    Box::new(linux)
+    compacted(settings, site, linux)
 }

@@ -1,5 +1,6 @@
-//! `prairie fleet`: many servers, simulated or real, beside each other.
+//! `prairie fleet`: fragmentation over many servers, simulated or real.
 
+mod folder;
 mod report;
 mod run;
 

@@ -1,181 +1,43 @@
 //! A fleet's servers as a report: how contiguous their free memory is (Contiguitas, Figure 2), and
 //! how contiguous their memory could be (Figure 5).
 
+mod summary;
+
 use std::path::Path;
 
 use prairie_fleet::row::Row;
 use prairie_report::{
     Axis, BarChart, BarSeries, Block, Cell, Column, LineChart, Report, Section, Table, Unit, number,
 };
-use serde::Serialize;
 
-/// What the servers of one system have in common.
-#[derive(Clone, Debug, Serialize)]
-pub struct Summary {
-    /// The system; `host` for real servers.
-    pub system: String,
-    /// Servers.
-    pub servers: usize,
-    /// Share of servers without one free block of 2 MiB, 4 MiB, 32 MiB, 1 GiB.
-    pub without_free: [f64; 4],
-    /// Mean contiguity of free memory at these sizes.
-    pub contiguity: [f64; 4],
-    /// Mean potential contiguity at 2 MiB, 32 MiB, 1 GiB.
-    pub potential: [f64; 3],
-    /// Mean share of memory that cannot be moved.
-    pub unmovable: f64,
-    /// Mean share of 2 MiB blocks that such memory spoils.
-    pub spoiled: f64,
-    /// Pearson's correlation of time since boot and free 2 MiB blocks; none with fewer than three
-    /// servers, or where either is the same everywhere.
-    pub uptime_correlation: Option<f64>,
-    /// Requests of the kernel and pins that found nothing, in ten million allocations.
-    pub failed_kernel_per_10_million: f64,
-    /// Allocations that had to wait for a border to move, in ten million.
-    pub waited_per_10_million: f64,
-    /// Pages moved for each GiB that a border passed; none if no border moved.
-    pub moved_per_gib: Option<f64>,
-    /// Mean share of memory that lies in the unmovable region, where there is one.
-    pub unmovable_region: f64,
-    /// The same failures for each workload.
-    pub by_workload: Vec<WorkloadFailures>,
-}
-
-/// What failed on the servers of one workload under one system, in ten million allocations.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct WorkloadFailures {
-    /// The workload.
-    pub workload: String,
-    /// Allocations.
-    pub allocations: u64,
-    /// Requests of the kernel and pins that found nothing.
-    pub failed_kernel_per_10_million: f64,
-    /// Allocations that had to wait for a border to move.
-    pub waited_per_10_million: f64,
-}
+pub use self::summary::{Bounds, Summary, summaries};
+use self::summary::{Rates, Simulated, names};
 
 const SIZES: [&str; 4] = ["2 MiB", "4 MiB", "32 MiB", "1 GiB"];
 const POTENTIAL_SIZES: [&str; 3] = ["2 MiB", "32 MiB", "1 GiB"];
+/// Reports with more workloads, such as many surveyed hosts, do not show each of them.
+const MAX_WORKLOADS: usize = 12;
 
-/// The systems in the order in which they come.
-fn names(rows: &[Row], of: fn(&Row) -> &str) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    for row in rows {
-        if !names.iter().any(|name| name == of(row)) {
-            names.push(of(row).to_owned());
-        }
-    }
-    names
-}
-
-/// One summary for each system.
-pub fn summaries(rows: &[Row]) -> Vec<Summary> {
-    let systems = names(rows, |row| &row.system);
-    let of = |system: String| {
-        let rows: Vec<&Row> = rows.iter().filter(|row| row.system == system).collect();
-        summary(system, &rows)
-    };
-    systems.into_iter().map(of).collect()
-}
-
-fn summary(system: String, rows: &[&Row]) -> Summary {
-    let count = rows.len().max(1) as f64;
-    let mean = |of: &dyn Fn(&Row) -> f64| rows.iter().map(|row| of(row)).sum::<f64>() / count;
-    let without = |of: fn(&Row) -> u64| mean(&|row| f64::from(of(row) == 0));
-    let sum = |of: fn(&Row) -> u64| rows.iter().map(|row| of(row)).sum::<u64>() as f64;
-    let passed_gib = sum(|row| row.border_moves) / 512.0;
-    let all = WorkloadFailures::of(String::new(), rows);
-    Summary {
-        servers: rows.len(),
-        without_free: [
-            without(|row| row.free_2_mib),
-            without(|row| row.free_4_mib),
-            without(|row| row.free_32_mib),
-            without(|row| row.free_1_gib),
-        ],
-        contiguity: std::array::from_fn(|size| mean(&|row| row.contiguity()[size])),
-        potential: std::array::from_fn(|size| mean(&|row| row.potential()[size])),
-        unmovable: mean(&|row| row.unmovable_frames as f64 / row.frames.max(1) as f64),
-        spoiled: mean(&|row| (row.spoiled_blocks * 512) as f64 / row.frames.max(1) as f64),
-        uptime_correlation: correlation(rows),
-        failed_kernel_per_10_million: all.failed_kernel_per_10_million,
-        waited_per_10_million: all.waited_per_10_million,
-        moved_per_gib: (passed_gib > 0.0).then(|| sum(|row| row.pages_moved) / passed_gib),
-        unmovable_region: mean(&|row| row.unmovable_region as f64 / row.frames.max(1) as f64),
-        by_workload: by_workload(rows),
-        system,
-    }
-}
-
-impl WorkloadFailures {
-    fn of(workload: String, rows: &[&Row]) -> WorkloadFailures {
-        let sum = |of: fn(&Row) -> u64| rows.iter().map(|row| of(row)).sum::<u64>();
-        let allocations = sum(|row| row.allocations);
-        let rate = |count: u64| count as f64 * 1e7 / allocations.max(1) as f64;
-        WorkloadFailures {
-            workload,
-            allocations,
-            failed_kernel_per_10_million: rate(sum(|row| row.failed_kernel + row.failed_pins)),
-            waited_per_10_million: rate(sum(|row| row.waited)),
-        }
-    }
-}
-
-/// By workload, in the order in which they come.
-fn by_workload(rows: &[&Row]) -> Vec<WorkloadFailures> {
-    let mut names: Vec<&str> = Vec::new();
-    for row in rows {
-        if !names.contains(&row.workload.as_str()) {
-            names.push(&row.workload);
-        }
-    }
-    let of = |name: &str| {
-        let own: Vec<&Row> = rows.iter().filter(|row| row.workload == name).copied().collect();
-        WorkloadFailures::of(name.to_owned(), &own)
-    };
-    names.into_iter().map(of).collect()
-}
-
-/// Pearson's correlation of uptime and free 2 MiB blocks.
-fn correlation(rows: &[&Row]) -> Option<f64> {
-    let pairs: Vec<(f64, f64)> = rows
-        .iter()
-        .map(|row| (row.uptime_s, row.free_2_mib as f64))
-        .filter(|(uptime, _)| uptime.is_finite())
-        .collect();
-    if pairs.len() < 3 {
-        return None;
-    }
-    let count = pairs.len() as f64;
-    let (x, y) = pairs.iter().fold((0.0, 0.0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
-    let (x, y) = (x / count, y / count);
-    let (mut xy, mut xx, mut yy) = (0.0, 0.0, 0.0);
-    for pair in &pairs {
-        xy += (pair.0 - x) * (pair.1 - y);
-        xx += (pair.0 - x).powi(2);
-        yy += (pair.1 - y).powi(2);
-    }
-    (xx > 0.0 && yy > 0.0).then(|| xy / (xx * yy).sqrt())
-}
-
-/// The whole report.
-pub fn report(folder: &Path, rows: &[Row], generated_by: String) -> Report {
+/// The whole report. `warnings` come first.
+pub fn report(folder: &Path, rows: &[Row], warnings: Vec<String>, generated_by: String) -> Report {
     let summaries = summaries(rows);
     let servers: usize = summaries.iter().map(|s| s.servers).max().unwrap_or(0);
+    let mut available = available(rows, &summaries);
+    available.blocks.splice(0..0, warnings.into_iter().map(Block::Warning));
     Report {
         title: "Memory contiguity over a fleet".to_owned(),
         subtitle: format!("{} · {}", folder.display(), number::counted(servers as u64, "server")),
         generated_by,
-        sections: vec![available(rows, &summaries), potential(rows, &summaries)],
+        sections: vec![available, potential(rows, &summaries)],
     }
 }
 
-/// Characters that the systems' names may take together as heads of columns, so that a terminal of
-/// 80 columns has room for what they measure.
+/// Characters that the allocators' names may take together as heads of columns, so that a terminal
+/// of 80 columns has room for the measures.
 const HEADS: usize = 48;
 
-/// A column for each system. Names that would have to be broken up stand below, and their numbers
-/// above the columns.
+/// A column for each allocator. Names that would have to be broken are listed below the table, and
+/// their numbers head the columns.
 fn table(summaries: &[Summary], rows: Vec<Vec<Cell>>) -> Table {
     let names = summaries.iter().map(|summary| summary.system.as_str());
     let numbers = names.clone().map(str::len).sum::<usize>() > HEADS;
@@ -194,6 +56,14 @@ fn table(summaries: &[Summary], rows: Vec<Vec<Cell>>) -> Table {
 
 fn row(name: String, summaries: &[Summary], of: &dyn Fn(&Summary) -> String) -> Vec<Cell> {
     std::iter::once(Cell::from(name)).chain(summaries.iter().map(|s| of(s).into())).collect()
+}
+
+/// Both bounds, or one value where they are the same.
+fn bounds(Bounds { min, max }: Bounds) -> String {
+    if min == max {
+        return number::percent(max);
+    }
+    format!("{} to {}", number::percent(min), number::percent(max))
 }
 
 fn available(rows: &[Row], summaries: &[Summary]) -> Section {
@@ -220,108 +90,132 @@ fn available(rows: &[Row], summaries: &[Summary]) -> Section {
         Axis::new("share of free memory", Unit::Share).within(0.0, 1.0),
         samples,
     );
-    distribution.y.label = "share of servers with no more".to_owned();
+    distribution.y.label = "share of servers at or below".to_owned();
     Section {
         heading: "Contiguity available".to_owned(),
-        intro: "How much of a server's free memory lies in aligned blocks that are wholly free. \
-                In Meta's fleet 23 % of servers have no free 2 MiB block (Contiguitas, Figure 2)."
+        intro: "Share of a server's free memory in aligned blocks that are wholly free. In Meta's \
+                fleet 23 % of servers have no free 2 MiB block (Contiguitas, Figure 2)."
             .to_owned(),
         blocks: vec![Block::Table(table(summaries, shown)), Block::LineChart(distribution)],
     }
 }
 
-/// What a rate counts, and the rate.
-type FailureRate = (&'static str, fn(&WorkloadFailures) -> f64);
-
-/// Two rows for each workload, if there are several and not too many.
-fn failures_by_workload(summaries: &[Summary]) -> Vec<Vec<Cell>> {
-    let what: [FailureRate; 2] = [
-        ("failed", |found| found.failed_kernel_per_10_million),
-        ("waited", |found| found.waited_per_10_million),
-    ];
-    let workloads = summaries.first().map_or(&[][..], |first| &first.by_workload);
-    let workloads = workloads.iter().enumerate().filter(|_| (2..=12).contains(&workloads.len()));
-    let rows = workloads.flat_map(|(at, found)| {
-        what.map(|(what, of)| {
-            row(format!("{}: {what}, in 10 million", found.workload), summaries, &|s| {
-                s.by_workload.get(at).map_or("-".to_owned(), |found| number::short(of(found)))
-            })
-        })
-    });
-    rows.collect()
-}
-
 fn potential(rows: &[Row], summaries: &[Summary]) -> Section {
     let mut shown = Vec::new();
     for (at, size) in POTENTIAL_SIZES.iter().enumerate() {
-        shown.push(row(format!("memory that could be {size} blocks, mean"), summaries, &|s| {
-            number::percent(s.potential[at])
+        shown.push(row(format!("potential contiguity at {size}, mean"), summaries, &|s| {
+            bounds(s.potential[at])
         }));
     }
-    shown.push(row("memory that cannot be moved".into(), summaries, &|s| {
-        number::percent(s.unmovable)
-    }));
-    shown.push(row("2 MiB blocks that it spoils".into(), summaries, &|s| {
-        number::percent(s.spoiled)
-    }));
-    shown.push(row("memory below the border".into(), summaries, &|s| match s.unmovable_region {
-        0.0 => "-".to_owned(),
-        share => number::percent(share),
-    }));
-    shown.push(row("pages moved for a GiB that a border passed".into(), summaries, &|s| {
-        s.moved_per_gib.map_or("-".to_owned(), number::short)
-    }));
-    shown.push(row(
-        "in 10 million: kernel's requests and pins that failed".into(),
-        summaries,
-        &|s| number::short(s.failed_kernel_per_10_million),
-    ));
-    shown.push(row(
-        "in 10 million: allocations that waited for the border".into(),
-        summaries,
-        &|s| number::short(s.waited_per_10_million),
-    ));
-    shown.extend(failures_by_workload(summaries));
+    shown.push(row("unmovable memory".into(), summaries, &|s| bounds(s.unmovable)));
+    shown.push(row("polluted 2 MiB blocks".into(), summaries, &|s| bounds(s.polluted)));
+    if summaries.iter().any(|s| s.simulated.is_some()) {
+        shown.extend(simulated(summaries));
+    }
     let workloads = names(rows, |row| &row.workload);
-    let charts = POTENTIAL_SIZES.iter().enumerate().map(|(at, size)| {
-        let mean = |system: &str, workload: &str| {
-            let of: Vec<f64> = rows
-                .iter()
-                .filter(|row| row.system == system && row.workload == workload)
-                .map(|row| row.potential()[at])
-                .collect();
-            of.iter().sum::<f64>() / of.len() as f64
-        };
-        Block::BarChart(BarChart {
-            title: format!("Memory that could be {size} blocks"),
-            caption: "After a perfect software compaction, as a share of all memory.".to_owned(),
-            x: Axis::new("workload", Unit::Number),
-            y: Axis::new("share of memory", Unit::Share).within(0.0, 1.0),
-            categories: workloads.clone(),
-            series: summaries
-                .iter()
-                .map(|s| BarSeries {
-                    name: s.system.clone(),
-                    values: workloads.iter().map(|w| mean(&s.system, w)).collect(),
-                })
-                .collect(),
-        })
-    });
-    let charts: Vec<Block> = if workloads.len() <= 12 { charts.collect() } else { Vec::new() };
+    let few = workloads.len() <= MAX_WORKLOADS;
+    let charts = if few { charts(rows, summaries, &workloads) } else { Vec::new() };
+    let unknown = summaries.iter().any(|s| s.potential.iter().any(|found| found.min != found.max));
+    let bounds = match unknown {
+        true => " Ranges: unknown frames taken as unmovable and as movable.",
+        false => "",
+    };
     Section {
-        heading: "Contiguity that could be had".to_owned(),
-        intro: "Aligned blocks in which nothing is unmovable, as a share of all memory \
-                (Contiguitas, Figure 5)."
-            .to_owned(),
+        heading: "Potential contiguity".to_owned(),
+        intro: format!(
+            "Aligned blocks without an unmovable frame, as a share of memory: available after full \
+             compaction (Contiguitas, Figure 5).{bounds}"
+        ),
         blocks: std::iter::once(Block::Table(table(summaries, shown))).chain(charts).collect(),
     }
 }
 
+/// Rows that only a simulation fills; `-` for real servers beside simulated ones.
+fn simulated(summaries: &[Summary]) -> Vec<Vec<Cell>> {
+    let line = |name: String, of: &dyn Fn(&Simulated) -> String| {
+        row(name, summaries, &|s| s.simulated.as_ref().map_or("-".to_owned(), of))
+    };
+    let mut shown = vec![
+        line("network's share of unmovable memory".into(), &|s| {
+            number::percent(s.network_of_unmovable)
+        }),
+        line("pinned memory".into(), &|s| number::percent(s.pinned)),
+        line("memory below the border".into(), &|s| match s.unmovable_region {
+            0.0 => "-".to_owned(),
+            share => number::percent(share),
+        }),
+        line("pages moved for a GiB that the border passed".into(), &|s| {
+            s.moved_per_gib.map_or("-".to_owned(), number::short)
+        }),
+    ];
+    type Rate = (&'static str, fn(&Rates) -> f64);
+    let rates: [Rate; 2] = [
+        ("kernel requests and pins that failed", |rates| rates.failed_kernel_per_10_million),
+        ("allocations that waited for the border", |rates| rates.waited_per_10_million),
+    ];
+    for (what, of) in rates {
+        shown.push(line(format!("{what}, in 10 million"), &|s| number::short(of(&s.rates))));
+    }
+    let first = summaries.iter().find_map(|s| s.simulated.as_ref());
+    let workloads = first.map_or(&[][..], |found| &found.by_workload);
+    if (2..=MAX_WORKLOADS).contains(&workloads.len()) {
+        for (at, found) in workloads.iter().enumerate() {
+            for (what, of) in [("failed", rates[0].1), ("waited", rates[1].1)] {
+                shown.push(line(format!("{}: {what}, in 10 million", found.workload), &|s| {
+                    let own = s.by_workload.get(at);
+                    own.map_or("-".to_owned(), |found| number::short(of(&found.rates)))
+                }));
+            }
+        }
+    }
+    shown
+}
+
+/// A chart for each block size, a series for each allocator, or two where the bounds differ.
+fn charts(rows: &[Row], summaries: &[Summary], workloads: &[String]) -> Vec<Block> {
+    let charts = POTENTIAL_SIZES.iter().enumerate().map(|(size, name)| {
+        let of = |system: &str| -> Vec<Bounds> {
+            let of = |workload: &String| {
+                let own = rows
+                    .iter()
+                    .filter(|row| row.system == system && row.workload == *workload)
+                    .collect::<Vec<_>>();
+                summary::potential(&own, size)
+            };
+            workloads.iter().map(of).collect()
+        };
+        let series = summaries.iter().flat_map(|s| {
+            let values = of(&s.system);
+            let one = |suffix: &str, of: fn(&Bounds) -> f64| BarSeries {
+                name: format!("{}{suffix}", s.system),
+                values: values.iter().map(of).collect(),
+            };
+            if values.iter().all(|found| found.min == found.max) {
+                return vec![one("", |found| found.max)];
+            }
+            vec![one(", at least", |found| found.min), one(", at most", |found| found.max)]
+        });
+        Block::BarChart(BarChart {
+            title: format!("Potential contiguity at {name}"),
+            caption: "After full compaction, as a share of memory.".to_owned(),
+            x: Axis::new("workload", Unit::Number),
+            y: Axis::new("share of memory", Unit::Share).within(0.0, 1.0),
+            categories: workloads.to_vec(),
+            series: series.collect(),
+        })
+    });
+    charts.collect()
+}
+
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
+    use prairie_fleet::row::Counters;
+    use prairie_model::sample::BlocksBySize;
+
     use super::*;
 
-    fn server(uptime_s: f64, free_2_mib: u64) -> Row {
+    pub fn server(uptime_s: f64, free_2_mib: u64) -> Row {
+        let potential = BlocksBySize { mib_2: 4, ..Default::default() };
         Row {
             system: "linux".into(),
             workload: "web".into(),
@@ -329,29 +223,24 @@ mod tests {
             free_2_mib,
             free_frames: 1024,
             frames: 4096,
-            potential_2_mib: 4,
-            spoiled_blocks: 4,
+            potential_min: potential,
+            potential_max: potential,
+            polluted_min: 4,
+            polluted_max: 4,
+            simulated: Some(Counters::default()),
             ..Row::default()
         }
     }
 
-    #[test]
-    fn a_fleet_of_three_by_hand() {
-        let rows = [server(1.0, 0), server(2.0, 1), server(3.0, 2)];
-        let summary = &summaries(&rows)[0];
-        assert_eq!(summary.servers, 3);
-        assert!((summary.without_free[0] - 1.0 / 3.0).abs() < 1e-12);
-        // 0, a half and all of the free memory.
-        assert!((summary.contiguity[0] - 0.5).abs() < 1e-12);
-        assert_eq!((summary.potential[0], summary.spoiled), (0.5, 0.5));
-        assert!((summary.uptime_correlation.unwrap() - 1.0).abs() < 1e-12);
-    }
-
-    /// Nine systems with long names, on a terminal of 80 columns: no head and no figure is broken.
+    /// Nine allocators with long names, on a terminal of 80 columns: no head and no figure is
+    /// broken.
     #[test]
     fn an_ablation_fits_a_terminal() {
-        let of = |name: &&str| Row { system: (*name).to_owned(), ..server(1.0, 7) };
-        let rows: Vec<Row> = prairie_model::allocator::ABLATION.iter().map(of).collect();
+        let nine = (1..=9).map(|at| Row {
+            system: format!("contiguitas+without-mechanism-{at}"),
+            ..server(1.0, 7)
+        });
+        let rows: Vec<Row> = nine.collect();
         let terminal = prairie_report::Terminal { width: 80, ..prairie_report::Terminal::PLAIN };
         for section in [available, potential].map(|make| make(&rows, &summaries(&rows))) {
             let Block::Table(table) = &section.blocks[0] else { panic!("a table first") };
@@ -359,19 +248,32 @@ mod tests {
             let head: Vec<&str> = shown.lines().next().unwrap().split_whitespace().collect();
             assert_eq!(head, ["1", "2", "3", "4", "5", "6", "7", "8", "9"], "{shown}");
             assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
-            assert!(shown.contains("6: contiguitas\n"), "{shown}");
+            assert!(shown.contains("6: contiguitas+without-mechanism-6\n"), "{shown}");
             // Each of the nine figures of a row stands on one line.
             let figure = table.rows[0][1].text.as_str();
             assert!(shown.lines().any(|line| line.matches(figure).count() == 9), "{shown}");
         }
-        let few = summaries(&rows[..1]);
+        let few = summaries(&[server(1.0, 7)]);
         let Block::Table(table) = &available(&rows, &few).blocks[0] else { panic!("a table") };
         assert_eq!((table.columns[1].heading.as_str(), table.notes.len()), ("linux", 0));
     }
 
+    /// Surveyed hosts show both bounds, and no row that only a simulation fills.
     #[test]
-    fn what_is_the_same_everywhere_correlates_with_nothing() {
-        let rows = [server(1.0, 5), server(2.0, 5), server(f64::NAN, 9)];
-        assert_eq!(summaries(&rows)[0].uptime_correlation, None);
+    fn hosts_show_both_bounds() {
+        let mut host = Row { system: "host".into(), simulated: None, ..server(1.0, 7) };
+        host.potential_min.mib_2 = 2;
+        let section = potential(&[host.clone()], &summaries(&[host.clone()]));
+        let Block::Table(table) = &section.blocks[0] else { panic!("a table first") };
+        assert_eq!(table.rows[0][1].text, "25.0\u{202f}% to 50.0\u{202f}%");
+        assert_eq!(table.rows.len(), 5, "{table:?}");
+        assert!(section.intro.contains("unknown frames"), "{}", section.intro);
+        let Block::BarChart(chart) = &section.blocks[1] else { panic!("a chart") };
+        assert_eq!(chart.series.len(), 2);
+        // Beside a simulation the rows are there, and empty for hosts.
+        let both = [server(1.0, 7), host];
+        let section = potential(&both, &summaries(&both));
+        let Block::Table(table) = &section.blocks[0] else { panic!("a table first") };
+        assert!(table.rows.len() > 5 && table.rows[6][2].text == "-", "{table:?}");
     }
 }

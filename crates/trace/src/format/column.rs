@@ -187,6 +187,10 @@ impl Columns {
     pub(crate) const FRAMES: Columns =
         Columns::LEAST.with(Column::Pfn).with(Column::Count).with(Column::Flags);
 
+    /// The snapshot's rows without the time at which each was read.
+    pub(crate) const FRAME_FLAGS: Columns =
+        Columns(0).with(Column::Kind).with(Column::Pfn).with(Column::Count).with(Column::Flags);
+
     /// These columns and one more.
     pub const fn with(self, column: Column) -> Columns {
         Columns(self.0 | 1 << column as u16)

@@ -67,8 +67,17 @@ impl Reader {
     /// The snapshot: runs of frames, ascending and without overlap; none where the trace has no
     /// snapshot.
     pub fn frame_runs(&self) -> FrameRuns<'_> {
-        let groups = 0..self.first_event_group;
-        let rows = RowStream::new(self, Columns::FRAMES, groups);
+        self.frame_runs_of(Columns::FRAMES)
+    }
+
+    /// The same runs with a time of 0: those who only count frames need not decode the times,
+    /// which are most of a snapshot's bytes.
+    pub fn frame_flags(&self) -> FrameRuns<'_> {
+        self.frame_runs_of(Columns::FRAME_FLAGS)
+    }
+
+    fn frame_runs_of(&self, columns: Columns) -> FrameRuns<'_> {
+        let rows = RowStream::new(self, columns, 0..self.first_event_group);
         FrameRuns { rows, at: 0, next_frame: 0, failed: false }
     }
 

@@ -184,7 +184,7 @@ impl Rows {
         self.flags.push(row.flags);
     }
 
-    /// The run of frames of row `i`.
+    /// The run of frames of row `i`; its time is 0 if that column was not read.
     pub fn run(&self, i: usize) -> Result<FrameRun, BadValue> {
         if self.kind[i] != Kind::Frames as i32 {
             return Err(BadValue { column: Column::Kind, value: self.kind[i].into() });
@@ -193,7 +193,7 @@ impl Rows {
             start: Pfn(self.pfn[i] as u64),
             frames: self.count[i] as u64,
             flags: PageFlags(self.flags[i] as u64),
-            read_at_ns: self.time[i] as u64,
+            read_at_ns: self.time.get(i).map_or(0, |&time| time as u64),
         })
     }
 

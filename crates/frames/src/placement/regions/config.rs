@@ -55,6 +55,9 @@ pub struct Config {
     /// Whether memory is allocated away from the border. Without this a region takes the smallest
     /// block that suffices, wherever it lies. For ablation.
     pub bias: bool,
+    /// Whether memory that is never freed is placed at the end of its region that is furthest from
+    /// the border, whatever large block that breaks. For ablation.
+    pub far_end: bool,
     /// Whether pages are migrated before they are pinned. Without this they are pinned where they
     /// lie, and count as strays until they are freed. For ablation.
     pub pin_migration: bool,
@@ -80,6 +83,7 @@ impl Default for Config {
             failure_pageblocks: 16,
             band_per_1024: [64, 16],
             bias: true,
+            far_end: true,
             pin_migration: true,
             per_cpu_lists: true,
             tuning: Tuning::default(),

@@ -13,7 +13,7 @@ use super::space::Pick;
 use super::{Region, Regions};
 use crate::layout::Frame;
 use crate::placement::zonelist::Depth;
-use crate::placement::{Placement, Request, gfp};
+use crate::placement::{Request, gfp};
 use crate::table::{FrameTable, Owner};
 use crate::{MigrateType, Mobility, Order, ZoneKind};
 
@@ -135,30 +135,19 @@ impl Regions {
         true
     }
 
-    /// Allocates memory that will be held for as long as the machine runs, such as the kernel's code
-    /// and what is set up at boot: at the very end of the unmovable region that is furthest from the
-    /// border, whatever large block that breaks.
-    pub fn allocate_long_lived(
+    /// Takes the block that is furthest from the border, whatever large block that breaks: for
+    /// memory that is held as long as the machine runs.
+    pub(super) fn take_furthest(
         &mut self,
         table: &mut FrameTable,
-        request: &Request,
-        owner: Owner,
+        zone: usize,
+        region: Region,
+        order: Order,
     ) -> Option<Frame> {
-        let node = self.node_index(request.node);
-        let zones = self.eligible(node, Region::Unmovable, request.highest_zone);
-        let zones: Vec<usize> = zones.collect();
-        let found = zones.into_iter().find_map(|zone| {
-            // Every block counts as near the border, so that the furthest of any size is taken.
-            let furthest = Pick::Beyond(Frame(0));
-            self.zones[zone].space.take(table, Region::Unmovable, request.order, furthest)
-        });
-        let Some(frame) = found else {
-            let request = Request { mobility: Mobility::Unmovable, ..*request };
-            return self.allocate(table, &request, owner);
-        };
-        table.allocate(frame, request.order, Mobility::Unmovable, owner);
-        self.counts.long_lived += 1;
-        Some(frame)
+        // Every block counts as near the border, so that the furthest of any size is taken.
+        let frame = self.zones[zone].space.take(table, region, order, Pick::Beyond(Frame(0)));
+        self.counts.long_lived += u64::from(frame.is_some());
+        frame
     }
 
     /// A block near the border, above the min mark; the region grows for it if need be.
@@ -172,6 +161,7 @@ impl Regions {
             cpu: 0,
             gfp_flags: gfp::KERNEL,
             page: None,
+            permanent: false,
         };
         self.take_near_border(table, node, &request).or_else(|| {
             if !self.resize_on_failure(table, &request, true) {

@@ -1,13 +1,12 @@
-//! `prairie fleet report`: what a fleet's servers have in common.
+//! `prairie fleet report`: contiguity over the servers of a fleet.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
-use prairie_fleet::row::{self, Row};
-use prairie_host::Survey;
+use prairie_fleet::row::Row;
 use serde::Serialize;
 
+use super::folder::{Folder, Skipped};
 use crate::commands::survey;
 use crate::files::Files;
 use crate::output;
@@ -15,12 +14,17 @@ use crate::view::fleet as view;
 
 /// Report on a directory of simulated servers or saved surveys
 ///
-/// FOLDER holds what `prairie fleet run` wrote, or files of `prairie survey --save`, or both.
+/// FOLDER holds parts of one study of `prairie fleet run`, files of `prairie survey --save`, or
+/// both.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Directory with Parquet files
     folder: PathBuf,
+
+    /// Fail if a file cannot be read [default: skip it and name it]
+    #[arg(long)]
+    strict: bool,
 
     /// Print JSON instead of the report
     #[arg(long)]
@@ -43,7 +47,7 @@ impl Args {
 const AFTER_HELP: &str = "\
 Examples:
   prairie fleet report study --html fleet.html
-  prairie fleet report surveys --json | jq '.systems[].without_free_2_mib'";
+  prairie fleet report surveys --json | jq '.systems[].potential'";
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -51,19 +55,27 @@ struct Document {
     schema: &'static str,
     schema_version: u32,
     prairie_version: &'static str,
+    skipped: Vec<Skipped>,
+    missing_shards: Vec<u64>,
     systems: Vec<view::Summary>,
     rows: Vec<Row>,
 }
 
-/// Reads, prints and writes as asked.
+/// Reads, prints, and writes.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let rows = read(&args.folder)?;
-    let report = view::report(&args.folder, &rows, survey::generated_by());
+    let found = Folder::read(&args.folder, args.strict)?;
+    for Skipped { file, reason } in &found.skipped {
+        eprintln!("prairie: skipped {file}: {reason}");
+    }
+    let report = view::report(&args.folder, &found.rows, warnings(&found), survey::generated_by());
     if args.json {
+        let Folder { rows, skipped, missing_shards } = found;
         output::print_json(&Document {
             schema: "prairie-fleet",
-            schema_version: 1,
+            schema_version: 2,
             prairie_version: env!("CARGO_PKG_VERSION"),
+            skipped,
+            missing_shards,
             systems: view::summaries(&rows),
             rows,
         })?;
@@ -74,63 +86,21 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The servers of every Parquet file in a folder, by file name.
-fn read(folder: &Path) -> anyhow::Result<Vec<Row>> {
-    let cannot = || format!("cannot read the folder {}", folder.display());
-    let mut paths = Vec::new();
-    for entry in std::fs::read_dir(folder).with_context(cannot)? {
-        let path = entry.with_context(cannot)?.path();
-        if path.extension().is_some_and(|ending| ending == "parquet") {
-            paths.push(path);
-        }
-    }
-    paths.sort();
-    if paths.is_empty() {
-        bail!(
-            "{}: no .parquet file in it; `prairie fleet run` and `prairie survey --save` write them",
-            folder.display()
-        );
-    }
-    let mut rows = Vec::new();
-    for path in paths {
-        let part = row::from_parquet(&path).with_context(|| path.display().to_string())?;
-        match part {
-            Some(part) => rows.extend(part),
-            None => rows.push(of_host(&path, rows.len() as u64)?),
-        }
-    }
-    Ok(rows)
-}
+/// Unreadable files that a report names; standard error has all.
+const MAX_NAMED: usize = 10;
 
-/// A real server, from its saved survey.
-fn of_host(path: &Path, number: u64) -> anyhow::Result<Row> {
-    let survey = Survey::of(&prairie_trace::snapshot::load(path)?)?;
-    let Some(frames) = &survey.frames else {
-        bail!("{}: a survey without frames; save it as root", path.display());
-    };
-    let free = |order: u8| {
-        frames.available.iter().find(|found| found.order == order).map_or(0, |found| found.blocks)
-    };
-    let potential = |order: u8| {
-        let found = frames.potential.iter().find(|found| found.order == order);
-        found.map_or(0, |found| found.unknown_movable.blocks)
-    };
-    Ok(Row {
-        workload: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
-        system: "host".to_owned(),
-        uptime_s: survey.uptime_seconds.unwrap_or(f64::NAN),
-        server: number,
-        frames: frames.present_frames,
-        free_frames: frames.by_mobility.free,
-        free_2_mib: free(9),
-        free_4_mib: free(10),
-        free_32_mib: free(13),
-        free_1_gib: free(18),
-        potential_2_mib: potential(9),
-        potential_32_mib: potential(13),
-        potential_1_gib: potential(18),
-        unmovable_frames: frames.by_mobility.unmovable,
-        spoiled_blocks: frames.spoiled.spoiled_blocks,
-        ..Row::default()
-    })
+/// What the report does not cover.
+fn warnings(found: &Folder) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if !found.skipped.is_empty() {
+        let named = found.skipped.iter().take(MAX_NAMED).map(|skipped| skipped.file.as_str());
+        let names = named.collect::<Vec<_>>().join(", ");
+        let more = if found.skipped.len() > MAX_NAMED { ", ..." } else { "" };
+        warnings.push(format!("Unreadable and skipped: {} ({names}{more})", found.skipped.len()));
+    }
+    if !found.missing_shards.is_empty() {
+        let shards: Vec<String> = found.missing_shards.iter().map(u64::to_string).collect();
+        warnings.push(format!("Shards missing from the folder: {}", shards.join(", ")));
+    }
+    warnings
 }

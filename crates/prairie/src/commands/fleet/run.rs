@@ -1,4 +1,4 @@
-//! `prairie fleet run`: simulates a fleet's servers, or one shard of them.
+//! `prairie fleet run`: simulates the servers of a fleet, or one shard of them.
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -8,22 +8,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::{Context, anyhow, bail};
 use indicatif::ProgressBar;
-use prairie_fleet::row::{self, Row};
+use prairie_fleet::part::{self, Header, Part};
+use prairie_fleet::row::Row;
 use prairie_fleet::study::{Shard, Study};
-use prairie_model::allocator::Allocator;
 use prairie_model::random::{Quantity, Size};
 use prairie_report::write_atomically;
 use prairie_sim::workload::{SHIPPED, Workload};
 
+use super::folder::parquet_files;
 use crate::commands::allocators::{self, Allocators};
 use crate::files::Files;
 use crate::{output, progress};
 
 /// Simulate the servers of a fleet
 ///
-/// Writes one Parquet file with a row for each server and system into a folder. A study can be cut
-/// into shards that run anywhere, in any order, again after a failure: a file is written whole or
-/// not at all, and one that is there is not made again. `prairie fleet report` reads the folder.
+/// Writes one Parquet file with a row for each server and allocator into a folder. A study can be
+/// split into shards that run anywhere, in any order: a file is written completely or not at all,
+/// and a shard whose file exists is not simulated again. One folder holds one study, split in one
+/// way. `prairie fleet report` reads the folder.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -68,6 +70,10 @@ pub struct Args {
     #[arg(long, value_name = "DAYS", default_value_t = 1.0)]
     days: f64,
 
+    /// Pinned memory in percent [default: the workload's, 0.2 to 0.4]
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pins: Option<f64>,
+
     /// Random seed
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -79,6 +85,10 @@ pub struct Args {
     /// Number of threads [default: number of CPUs]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
+
+    /// Print what identifies the study as JSON, and simulate nothing
+    #[arg(long)]
+    identity: bool,
 }
 
 impl Args {
@@ -111,30 +121,77 @@ fn memory(text: &str) -> Result<u64, String> {
     Ok(bytes >> 12 >> 9 << 9)
 }
 
-/// Simulates and writes.
+/// A share of memory as written in percent.
+fn percent(text: &str) -> Result<f64, String> {
+    let percent: f64 = text.parse().map_err(|_| format!("`{text}` is not a number"))?;
+    if (0.0..=10.0).contains(&percent) {
+        Ok(percent)
+    } else {
+        Err(format!("{percent} is not within [0, 10]"))
+    }
+}
+
+/// Simulates, and writes the part.
 pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     if !(args.days > 0.0 && args.days <= 366.0) {
-        bail!("--days {}: servers live from more than 0 to 366 days", args.days);
+        bail!("--days {}: expected a number in (0, 366]", args.days);
     }
     let study = Study {
-        workloads: args.workloads.iter().map(|name| workload(name)).collect::<Result<_, _>>()?,
+        workloads: workloads(args)?,
         systems: args.systems.0.clone(),
         memory: args.memory.clone(),
         days: args.days,
         seed: args.seed,
     };
+    let header = Header { study: study.identity(args.servers), shard: args.shard };
+    if args.identity {
+        let Header { study, .. } = &header;
+        println!("{{\"hash\":\"{}\",\"study\":{}}}", study.hash(), study.json());
+        return Ok(ExitCode::SUCCESS);
+    }
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot make the folder {}", args.out.display()))?;
+    refuse_other_studies(&args.out, &header)?;
     let path = args.out.join(args.part_name());
     if path.exists() {
-        output::say(format_args!("{} is there already; nothing to do", path.display()));
+        output::say(format_args!("{} exists already; nothing to do", path.display()));
         return Ok(ExitCode::SUCCESS);
     }
     let Some(rows) = simulate(&study, args, interrupted)? else {
         return Ok(output::interrupted());
     };
-    write(&path, &rows, &description(args, &study))?;
+    let bytes = Part { header, rows }.to_parquet().context("the results as Parquet")?;
+    write_atomically(&path, &bytes)?;
+    output::wrote(&path);
     Ok(ExitCode::SUCCESS)
+}
+
+/// One folder holds the parts of one study, split in one way.
+fn refuse_other_studies(folder: &Path, header: &Header) -> anyhow::Result<()> {
+    for path in parquet_files(folder)? {
+        let found = part::header(&path).with_context(|| path.display().to_string())?;
+        if let Some(conflict) = found.and_then(|found| found.conflict(header)) {
+            bail!(
+                "{}: part of another study: {conflict}; expected a folder of its own",
+                path.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The workloads, with as much pinned memory as was asked for.
+fn workloads(args: &Args) -> anyhow::Result<Vec<Workload>> {
+    let each = args.workloads.iter().map(|name| {
+        let found = workload(name)?;
+        match args.pins {
+            Some(percent) => {
+                found.with_pinned_share(percent / 100.0).with_context(|| format!("{name}, --pins"))
+            }
+            None => Ok(found),
+        }
+    });
+    each.collect()
 }
 
 /// A workload by its name or its file.
@@ -198,26 +255,5 @@ fn work(
         rows.lock().map_err(|_| anyhow!("a thread has panicked"))?.extend(found);
         bar.inc(1);
     }
-    Ok(())
-}
-
-/// What the rows are of, without the shard: equal for all parts of a study.
-fn description(args: &Args, study: &Study) -> String {
-    serde_json::json!({
-        "workloads": args.workloads,
-        "systems": study.systems.iter().map(Allocator::name).collect::<Vec<_>>(),
-        "servers": args.servers,
-        "memory_frames": args.memory,
-        "days": args.days,
-        "seed": args.seed,
-        "prairie_version": env!("CARGO_PKG_VERSION"),
-    })
-    .to_string()
-}
-
-fn write(path: &Path, rows: &[Row], description: &str) -> anyhow::Result<()> {
-    let bytes = row::to_parquet(rows, description).context("the results as Parquet")?;
-    write_atomically(path, &bytes)?;
-    output::wrote(path);
     Ok(())
 }

@@ -1,0 +1,149 @@
+//! `prairie fleet`: simulated fleets in shards, and reports on saved surveys.
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use common::{run, stderr, stdout};
+use serde_json::Value;
+
+#[test]
+fn a_fleet_in_shards_is_the_fleet_whole() {
+    let here = tempfile::tempdir().unwrap();
+    let study = ["--servers", "3", "--memory", "256M", "--days", "0.02", "--systems", "linux"];
+    let simulate = |out: &str, shard: &str| {
+        let arguments = ["fleet", "run", "--out", out, "--shard", shard];
+        let output = run(here.path(), &[&arguments[..], &study].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stderr(&output)
+    };
+    simulate("whole", "0/1");
+    simulate("parts", "1/2");
+    simulate("parts", "0/2");
+    assert!(simulate("parts", "0/2").contains("exists already"));
+    let report = |folder: &str| -> Value {
+        let output = run(here.path(), &["fleet", "report", folder, "--json", "--html", "f.html"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let rows = |report: &Value| -> Vec<Value> {
+        let mut rows = report["rows"].as_array().unwrap().clone();
+        rows.sort_by_key(|row| row["server"].as_u64());
+        rows
+    };
+    let (whole, parts) = (report("whole"), report("parts"));
+    assert_eq!(rows(&whole).len(), 3);
+    assert_eq!(rows(&whole), rows(&parts));
+    assert_eq!(whole["systems"][0]["servers"], 3);
+}
+
+#[test]
+fn a_fleet_that_cannot_be_is_refused_in_one_line() {
+    let here = tempfile::tempdir().unwrap();
+    fs::write(here.path().join("broken.toml"), "name = \"x\"\nbot = 0.1\n").unwrap();
+    fs::create_dir(here.path().join("empty")).unwrap();
+    for (arguments, expected) in [
+        (&["fleet", "run", "--out", "s", "--workloads", "wbe"][..], "ci, web, cache-a, cache-b"),
+        (&["fleet", "run", "--out", "s", "--workloads", "broken.toml"], "did you mean `boot`"),
+        (&["fleet", "run", "--out", "s", "--workloads", "gone.toml"], "cannot read gone.toml"),
+        (&["fleet", "run", "--out", "s", "--days", "0"], "--days 0"),
+        (&["fleet", "report", "empty"], "no .parquet file"),
+        (&["fleet", "report", "nowhere"], "cannot read the folder nowhere"),
+    ] {
+        let output = run(here.path(), arguments);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(expected) && said.trim_end().lines().count() == 1, "{said}");
+    }
+    for shard in ["4/4", "x", "1/0"] {
+        let output = run(here.path(), &["fleet", "run", "--out", "s", "--shard", shard]);
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    }
+}
+
+const SMALL: [&str; 8] =
+    ["--servers", "2", "--memory", "256M", "--days", "0.02", "--systems", "linux"];
+
+fn simulate(here: &Path, more: &[&str]) -> std::process::Output {
+    run(here, &[&["fleet", "run", "--out", "study"], &SMALL[..], more].concat())
+}
+
+/// A folder with one study keeps it: another seed, size, or split is refused by name, and nothing is
+/// written.
+#[test]
+fn a_folder_holds_one_study() {
+    let here = tempfile::tempdir().unwrap();
+    let first = simulate(here.path(), &[]);
+    assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
+    let part = here.path().join("study/part-00000-of-00001.parquet");
+    let before = fs::read(&part).unwrap();
+    for (more, expected) in [
+        (&["--seed", "2"][..], "different seed (1 and 2)"),
+        (&["--days", "0.03"], "days"),
+        (&["--pins", "1"], "pinned_shares"),
+        (&["--shard", "0/2"], "into 1 and into 2 parts"),
+    ] {
+        let more: Vec<&str> = more.to_vec();
+        // A later option of the same name would be a conflict for clap.
+        let base = ["fleet", "run", "--out", "study", "--servers", "2", "--memory", "256M"];
+        let days: &[&str] = if more[0] == "--days" { &[] } else { &["--days", "0.02"] };
+        let output = run(here.path(), &[&base[..], &["--systems", "linux"], days, &more].concat());
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(expected) && said.trim_end().lines().count() == 1, "{said}");
+    }
+    assert_eq!(fs::read(&part).unwrap(), before);
+    assert_eq!(fs::read_dir(here.path().join("study")).unwrap().count(), 1);
+    assert!(stderr(&simulate(here.path(), &[])).contains("nothing to do"));
+}
+
+/// Parts that came together by copying are not added up either.
+#[test]
+fn a_report_refuses_parts_of_different_studies() {
+    let here = tempfile::tempdir().unwrap();
+    for (out, more) in [
+        ("one", ["--seed", "1", "--shard", "0/1"]),
+        ("two", ["--seed", "2", "--shard", "0/1"]),
+        ("half", ["--seed", "1", "--shard", "1/2"]),
+    ] {
+        let arguments = [&["fleet", "run", "--out", out], &SMALL[..], &more].concat();
+        assert_eq!(run(here.path(), &arguments).status.code(), Some(0));
+    }
+    let one = here.path().join("one/part-00000-of-00001.parquet");
+    for (from, expected) in [
+        ("two/part-00000-of-00001.parquet", "seed (1 and 2)"),
+        ("half/part-00001-of-00002.parquet", "into 1 and into 2 parts"),
+        ("one/part-00000-of-00001.parquet", "shard 0/1 twice"),
+    ] {
+        let mixed = tempfile::tempdir().unwrap();
+        fs::copy(&one, mixed.path().join("a.parquet")).unwrap();
+        fs::copy(here.path().join(from), mixed.path().join("b.parquet")).unwrap();
+        let output = run(mixed.path(), &["fleet", "report", "."]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains("different studies") && said.contains(expected), "{said}");
+    }
+    // Half a study is reported as half a study.
+    let output = run(here.path(), &["fleet", "report", "half", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["missing_shards"], serde_json::json!([0]));
+    let text = run(here.path(), &["fleet", "report", "half"]);
+    assert!(stdout(&text).contains("missing"), "{}", stdout(&text));
+}
+
+/// Who runs shards elsewhere asks first what identifies the study.
+#[test]
+fn the_identity_is_printed_without_simulating() {
+    let here = tempfile::tempdir().unwrap();
+    let identity = |more: &[&str]| -> Value {
+        let output = simulate(here.path(), &[&["--identity"], more].concat());
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let one = identity(&[]);
+    assert_eq!(one["study"]["seed"], 1);
+    assert_eq!(one["hash"], identity(&["--shard", "1/2", "--threads", "1"])["hash"]);
+    assert_ne!(one["hash"], identity(&["--seed", "2"])["hash"]);
+    assert!(!here.path().join("study").exists());
+}

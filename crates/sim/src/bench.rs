@@ -1,8 +1,7 @@
-//! The five benchmarks of the 2006 paper (section 7), on simulated machines.
+//! The benchmarks of the 2006 paper (section 7), on simulated machines.
 //!
 //! As in the paper, a machine boots once and the tests follow each other without a reboot, so that
-//! it has every chance to become fragmented: kbuild, AIM9's page_test and brk_test,
-//! HugeTLB-Capability, Highalloc-Stress, HotRemove-Capability. What they measure comes out of
+//! it has every chance to become fragmented: kbuild, the load of AIM9, HugeTLB-Capability, Highalloc-Stress, HotRemove-Capability. What they measure comes out of
 //! what the machine does; nothing here knows which system is better.
 
 mod aim9;
@@ -20,7 +19,6 @@ use prairie_frames::Order;
 use prairie_frames::layout::LayoutError;
 use serde::Serialize;
 
-pub use aim9::Aim9;
 pub use gigantic::Gigantic;
 pub use highalloc::{Highalloc, Pass};
 pub use hotremove::HotRemove;
@@ -43,8 +41,6 @@ pub struct Outcome {
     pub system: String,
     /// Time to unpack and build one kernel.
     pub kbuild: Kbuild,
-    /// Page and brk rates.
-    pub aim9: Aim9,
     /// Pool sizes reached through `/proc/sys/vm/nr_hugepages`.
     pub hugetlb: HugeTlb,
     /// Allocations forced by a module.
@@ -163,7 +159,7 @@ pub fn run(
     (bench.progress)("kbuild");
     let kbuild = kbuild::run(&mut bench);
     (bench.progress)("AIM9");
-    let aim9 = aim9::run(&mut bench);
+    aim9::run(&mut bench);
     (bench.progress)("HugeTLB-Capability");
     let hugetlb = hugetlb::run(&mut bench);
     (bench.progress)("Highalloc-Stress");
@@ -176,7 +172,6 @@ pub fn run(
     Ok(Some(Outcome {
         system: system.name().to_owned(),
         kbuild,
-        aim9,
         hugetlb,
         highalloc,
         hotremove,

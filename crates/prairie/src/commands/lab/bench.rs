@@ -16,10 +16,11 @@ use crate::files::Files;
 use crate::view::lab as view;
 use crate::{interrupt, output, progress};
 
-/// Run the five benchmarks of the 2006 anti-fragmentation paper
+/// Run the 2006 anti-fragmentation paper's benchmarks
 ///
-/// kbuild, AIM9's page_test and brk_test, HugeTLB-Capability, Highalloc-Stress and
-/// HotRemove-Capability follow each other on a machine that boots once for each system.
+/// kbuild, HugeTLB-Capability, Highalloc-Stress, and HotRemove-Capability follow each other on a
+/// machine that boots once for each allocator. Linear reclaim also drains per-CPU lists: each
+/// allocator with `+linear` is preceded by the same with `+drain`.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -83,11 +84,11 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         Some(named) => named.clone(),
         None => allocators::simulated(args.machine.systems()).map_err(anyhow::Error::msg)?,
     };
-    let systems = fitting(&systems, args.machine.scenario(1).machine.memory.0)?;
+    let systems = with_drain_only(fitting(&systems, args.machine.scenario(1).machine.memory.0)?);
     let load = if args.light { Load::Light } else { Load::Heavy };
     let bar = progress::bar(Some(systems.len() as u64 * 5), "Simulating");
     let mut outcomes = Vec::new();
-    for system in systems {
+    for system in &systems {
         let mut tell = |what: &str| {
             bar.set_message(format!("{system}: {what}"));
             bar.inc(1);
@@ -102,7 +103,7 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     if args.json {
         output::print_json(&Document {
             schema: "prairie-lab-bench",
-            schema_version: 1,
+            schema_version: 2,
             prairie_version: env!("CARGO_PKG_VERSION"),
             machine: args.machine.name(),
             load: if args.light { "light" } else { "heavy" },
@@ -123,10 +124,41 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The allocators, with what draining per-CPU lists does by itself before each with linear reclaim.
+fn with_drain_only(allocators: &[Allocator]) -> Vec<Allocator> {
+    let mut all: Vec<Allocator> = Vec::new();
+    for allocator in allocators {
+        let drained = allocator.name().replace("+linear", "+drain");
+        if drained != allocator.name()
+            && allocators.iter().chain(&all).all(|other| other.name() != drained)
+        {
+            all.extend(drained.parse());
+        }
+        all.push(allocator.clone());
+    }
+    all
+}
+
 /// The allocators, if their options fit a machine with `memory` bytes.
 pub fn fitting(allocators: &Allocators, memory: u64) -> anyhow::Result<&[Allocator]> {
     for allocator in &allocators.0 {
         scenario::check_allocator(allocator, memory)?;
     }
     Ok(&allocators.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn linear_reclaim_stands_beside_draining_alone() {
+        let names = |text: &str| -> Vec<String> {
+            let allocators = allocators::simulated(text).unwrap();
+            with_drain_only(&allocators.0).iter().map(|found| found.name().to_owned()).collect()
+        };
+        assert_eq!(names("buddy,buddy+linear"), ["buddy", "buddy+drain", "buddy+linear"]);
+        assert_eq!(names("buddy+linear,buddy+drain"), ["buddy+linear", "buddy+drain"]);
+        assert_eq!(names("buddy,linux"), ["buddy", "linux"]);
+    }
 }

@@ -87,11 +87,9 @@ fn kbuild(systems: &[Outcome]) -> Section {
     let rows = vec![
         against_first("Time taken to extract kernel (s)", systems, 0, |s| s.kbuild.extract_s),
         against_first("Time taken to build kernel (s)", systems, 0, |s| s.kbuild.build_s),
-        against_first("page_test, pages/s", systems, 0, |s| s.aim9.page_test),
-        against_first("brk_test, calls/s", systems, 0, |s| s.aim9.brk_test),
     ];
     Section {
-        heading: "KBuild and AIM9".to_owned(),
+        heading: "KBuild".to_owned(),
         intro: "In simulated time, in which a step costs the same under every system: what \
                 differs is reclaim."
             .to_owned(),

@@ -72,7 +72,7 @@ pub enum Action {
     Retyped(MigrateType),
     /// Compaction turned the free list that it is on, so that it came to the tail.
     Picked,
-    /// A snapshot begins or ends: its place in [`Recording::snapshots`].
+    /// A snapshot begins or ends: its place in [`Recording::snapshots`](super::recording::Recording::snapshots).
     Snapshot(usize, Edge),
     /// Somebody had all memory compacted (`/proc/sys/vm/compact_memory`). It names no block.
     CompactMemory,

@@ -160,7 +160,7 @@ fn the_report_begins_with_the_answer_and_keeps_to_its_width() {
         "22.2 %  of anonymous memory is on huge pages",
         "Free memory is broken: of 9 MiB, 66.7 % can serve a request for 2 MiB at once.",
         "half of these blocks hold 2 or fewer of 512",
-        "1 028 unmovable frames (12.5 % of memory) spoil 5 of 16 blocks of 2 MiB (31.2 %).",
+        "1028 unmovable frames (12.5 % of memory) in 5 of 16 blocks of 2 MiB (31.2 %).",
         "Left out: free blocks and pageblocks by migrate type.",
         "only where a program asks with madvise(MADV_HUGEPAGE)",
         "page faults that wanted a huge page and got small ones",

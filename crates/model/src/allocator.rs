@@ -154,22 +154,26 @@ impl Allocator {
     }
 
     /// Reads a list of names: separated by commas, with spaces and in any case, `all` for every
-    /// allocator that runs in `world`, and `ablation` for [`ABLATION`].
+    /// other allocator that runs in `world`, and `ablation` for [`ABLATION`].
     ///
     /// # Errors
     /// If a name or an option is unknown or has no effect in `world`, or a name stands twice.
     pub fn parse_list(text: &str, world: World) -> Result<Vec<Allocator>, UnknownAllocator> {
-        let mut list = Vec::new();
+        let mut list: Vec<Allocator> = Vec::new();
         for name in text.split(',').map(|name| name.trim().to_ascii_lowercase()) {
             match name.as_str() {
-                "all" => list.extend(Allocator::all(world)),
+                "all" => {
+                    let mut rest = Allocator::all(world);
+                    rest.retain(|other| list.iter().all(|named| named.name != other.name));
+                    list.extend(rest);
+                }
                 "ablation" => list.extend(ABLATION.map(Allocator::named)),
                 name => list.push(name.parse()?),
             }
         }
         for (at, allocator) in list.iter().enumerate() {
             allocator.check(world)?;
-            if list[..at].iter().any(|other: &Allocator| other.name == allocator.name) {
+            if list[..at].iter().any(|other| other.name == allocator.name) {
                 return Err(UnknownAllocator::Twice { name: allocator.name.clone() });
             }
         }

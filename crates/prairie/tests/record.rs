@@ -80,8 +80,8 @@ fn outputs_that_cannot_be_written() {
     let here = tempfile::tempdir().unwrap();
     fs::create_dir(here.path().join("directory")).unwrap();
     for (output, why) in [
-        ("no/such/a.parquet", "No such file or directory"),
-        ("directory", "not a regular file"),
+        ("no/such/a.parquet", "there is no directory no/such"),
+        ("directory", "is a directory, expected a file"),
         ("/dev/full", "not a regular file"),
         ("/proc/a.parquet", "cannot write /proc/a.parquet"),
     ] {

@@ -31,24 +31,29 @@ pub struct Args {
     /// Return this many bytes to the system each second, such as 10M
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     release: Option<u64>,
-    /// Check each free as fully as can be, pointers into objects included
+    /// Check each free completely, including interior pointers
     #[arg(long)]
     check: bool,
-    /// Write statistics when the program ends: text or json, and :PATH to write to a file. Only the
-    /// program itself writes it, unless PATH contains %p (process ID) or %c (program name)
+    /// Write statistics at exit: text or json, with :PATH to a file
+    ///
+    /// Only the program itself writes the file, unless PATH contains %p (process ID) or %c (program
+    /// name).
     #[arg(long, value_name = "FORMAT[:PATH]", value_parser = statistics)]
     stats: Option<String>,
-    /// Record what the program asks of its page heap, for `prairie heap playback`; this command
-    /// waits for the program then
+    /// Record page-heap calls for `prairie heap playback`
+    ///
+    /// This command then waits for the program.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Write a sampled profile of the heap when the program ends, for pprof; %p and %c as above
+    /// Write a sampled heap profile for pprof at exit
+    ///
+    /// %p and %c in the name stand for the process ID and the program name.
     #[arg(long, value_name = "FILE", value_parser = pattern)]
     profile: Option<String>,
-    /// Guard one allocation in so many against use after free and overflow
+    /// Guard 1 in N allocations against use after free and overflow
     #[arg(long, value_name = "N")]
     guard: Option<u32>,
-    /// The library to preload [default: libprairie_heap.so beside this command, or in ../lib]
+    /// Library to preload [default: libprairie_heap.so beside prairie]
     #[arg(long, value_name = "PATH")]
     library: Option<PathBuf>,
     /// The program and its arguments

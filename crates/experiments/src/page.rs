@@ -17,7 +17,7 @@ use crate::table::{is_number, text};
 const START: &str = "<!-- result: ";
 const END: &str = "<!-- end result -->";
 
-/// The page with the table of every marker written anew. Fails at a marker without a result or
+/// The page with the table of every marker rewritten. Fails at a marker without a result or
 /// without an end.
 pub fn rendered(page: &str, results: &BTreeMap<String, Stored>) -> Result<String> {
     let mut written = String::with_capacity(page.len());

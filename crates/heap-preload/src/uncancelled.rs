@@ -69,7 +69,7 @@ unsafe extern "C" fn write(file: c_int, bytes: *const c_void, len: usize) -> isi
 }
 
 unsafe extern "C" fn writev(file: c_int, parts: *const IoSlice<'_>, count: c_int) -> isize {
-    // SAFETY: the caller passes an open file and so many `iovec`, which `IoSlice` has the layout of.
+    // SAFETY: the caller passes an open file and `count` `iovec`s, which `IoSlice` has the layout of.
     let (file, parts) = unsafe {
         (BorrowedFd::borrow_raw(file), core::slice::from_raw_parts(parts, count as usize))
     };

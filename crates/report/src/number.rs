@@ -44,7 +44,7 @@ pub fn counted(number: u64, what: &str) -> String {
     format!("{} {what}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
-/// A change in percent, with its sign and so many decimals: `+12.0 %`, `−3.1 %`. What rounds to
+/// A change in percent, with its sign and `decimals` decimals: `+12.0 %`, `−3.1 %`. What rounds to
 /// nothing has no sign.
 pub fn change(share: f64, decimals: usize) -> String {
     if !share.is_finite() {

@@ -21,7 +21,7 @@ pub struct Invalid {
     pub right: String,
 }
 
-/// Whether an allocator's options fit a machine of so many bytes.
+/// Whether an allocator's options fit a machine with `memory` bytes.
 ///
 /// # Errors
 /// If the movable zone would begin beyond memory.

@@ -8,6 +8,7 @@
 
 pub mod check;
 pub mod code;
+pub mod document;
 pub mod extract;
 pub mod host;
 pub mod numbers;

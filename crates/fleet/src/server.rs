@@ -11,7 +11,7 @@ use prairie_frames::table::{Owner, mobility_of};
 use prairie_frames::{FrameTable, Layout, MigrateType, Order, ZoneKind};
 
 use self::jobs::Job;
-use self::kernel::Places;
+use self::kernel::PlacesByOwner;
 use super::demand::{Owners, PageOwners, Pages, Population};
 use prairie_model::random::Random;
 use prairie_sim::workload::Workload;
@@ -62,7 +62,7 @@ pub(super) struct Server<'a, P> {
     /// Of each zone.
     reserves: Vec<Reserves>,
     kernel: Vec<Population>,
-    stacks: Places,
+    stacks: PlacesByOwner,
     jobs: Vec<Job>,
     /// Reads of files, oldest first: of each the pages that it brought at once.
     cache: VecDeque<Pages>,
@@ -97,7 +97,7 @@ impl<'a, P: Placement> Server<'a, P> {
         let phase = random.share() * DAY;
         let mut server = Server {
             kernel: kernel::populations(workload, frames),
-            stacks: Places::default(),
+            stacks: PlacesByOwner::default(),
             workload,
             table,
             placement,

@@ -76,6 +76,37 @@ impl Stacks {
 /// Frames of a superpage.
 const SUPERPAGE: u64 = Order::HUGE.frames();
 
+/// Places of stacks in the address space that is kept for them: the lowest free one is taken first.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    free: BTreeSet<u64>,
+    /// Every place below is in use or in `free`.
+    end: u64,
+}
+
+impl Places {
+    /// Takes the lowest free place.
+    pub fn take(&mut self) -> u64 {
+        self.free.pop_first().unwrap_or_else(|| {
+            self.end += 1;
+            self.end - 1
+        })
+    }
+
+    /// Frees a place.
+    ///
+    /// # Panics
+    /// If there is no stack at `place`.
+    pub fn give(&mut self, place: u64) {
+        assert!(place < self.end && self.free.insert(place), "no stack at {place}");
+    }
+
+    /// Places in use.
+    pub fn used(&self) -> u64 {
+        self.end - self.free.len() as u64
+    }
+}
+
 /// The stacks of a machine's threads. Each takes the lowest place that is free; the object's pages
 /// behind it come from the superpage that holds their indices, which is set aside when the first of
 /// them is needed and is free again when none is.
@@ -83,9 +114,7 @@ const SUPERPAGE: u64 = Order::HUGE.frames();
 pub struct Arena {
     stacks: Stacks,
     indexing: Indexing,
-    /// Places below `end` that are free.
-    free: BTreeSet<u64>,
-    end: u64,
+    places: Places,
     /// By page of the object, whether it is in use.
     pages: Vec<bool>,
 }
@@ -116,15 +145,12 @@ impl Arena {
     /// If a stack has no pages.
     pub fn new(stacks: Stacks, indexing: Indexing) -> Arena {
         assert!(stacks.pages > 0, "a stack without pages");
-        Arena { stacks, indexing, free: BTreeSet::new(), end: 0, pages: Vec::new() }
+        Arena { stacks, indexing, places: Places::default(), pages: Vec::new() }
     }
 
     /// A thread begins; returns the place of its stack.
     pub fn take(&mut self) -> u64 {
-        let place = self.free.pop_first().unwrap_or_else(|| {
-            self.end += 1;
-            self.end - 1
-        });
+        let place = self.places.take();
         self.mark(place, true);
         place
     }
@@ -134,7 +160,7 @@ impl Arena {
     /// # Panics
     /// If there is no stack at `place`.
     pub fn give(&mut self, place: u64) {
-        assert!(place < self.end && self.free.insert(place), "no stack at {place}");
+        self.places.give(place);
         self.mark(place, false);
     }
 
@@ -162,7 +188,7 @@ impl Arena {
                 count_holes(superpage, &mut holes);
             }
         }
-        Held { stacks: self.end - self.free.len() as u64, superpages, holes }
+        Held { stacks: self.places.used(), superpages, holes }
     }
 }
 

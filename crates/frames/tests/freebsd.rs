@@ -15,6 +15,7 @@ use prairie_frames::compaction::{Mode, Pages, Plain};
 use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::placement::freebsd::{Config, FreeBsd, LARGEST, Pool};
 use prairie_frames::placement::stepwise::Stepwise;
+use prairie_frames::placement::zonelist::Depth;
 use prairie_frames::placement::{Placement, Request};
 use prairie_frames::table::{Owner, State, mobility_of};
 use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
@@ -164,6 +165,31 @@ fn a_pool_that_is_empty_takes_the_largest_block_of_the_other() {
     machine.free(4096 + 2048);
     assert_eq!(machine.list(12, Pool::Default), [4096]);
     machine.validate();
+}
+
+/// A batch to owners that do not follow one another stops at the reserve that `depth` leaves.
+#[test]
+fn a_batch_leaves_the_reserve() {
+    let marks = Watermarks { min: 100, low: 300, high: 400 };
+    let plain = layout(&[0..1024]);
+    let mut spans: Vec<_> = plain.zones().iter().map(|zone| zone.span.clone()).collect();
+    spans[0].watermarks = marks;
+    let layout = Layout::new(spans).unwrap();
+    let mut machine = Machine::with(&layout, NO_CACHES);
+    let owners: Vec<u32> = (0..1024).map(|at| at * 7 % 1024).collect();
+    let mut left = 1024;
+    for (depth, reserve) in [(Depth::Low, 300), (Depth::Min, 100), (Depth::All, 0)] {
+        let next = &owners[1024 - left as usize..];
+        let table = &mut machine.table;
+        let found = machine.freebsd.attempt_singles(table, &request(0, Movable), next, depth);
+        assert_eq!(found, left - reserve, "{depth:?}");
+        left -= found;
+        machine.validate();
+    }
+    let frames: Vec<u32> =
+        owners.iter().map(|&owner| machine.table.block_of(owner).unwrap().0).collect();
+    assert!((0..724).eq(frames[..724].iter().copied()), "the first batch is one run");
+    assert_eq!(BTreeSet::from_iter(frames).len(), 1024, "each owner has a frame of its own");
 }
 
 #[test]

@@ -2,13 +2,16 @@
 //!
 //! The page "Adding an allocator" of the book shows this file.
 
+mod common;
+
 use std::sync::atomic::AtomicBool;
 
+use common::empty_machine;
 use prairie_frames::free_area::{End, FreeArea};
-use prairie_frames::layout::{Frame, Layout, Watermarks, Zone, ZoneSpan};
+use prairie_frames::layout::{Frame, Layout, Watermarks, Zone};
 use prairie_frames::placement::{Counter, Placement, Request};
 use prairie_frames::table::{FrameTable, Owner};
-use prairie_frames::{MigrateType, Mobility, Order, Pfn, ZoneKind};
+use prairie_frames::{MigrateType, Mobility, Order};
 use prairie_model::allocator::{Allocator, Build, Entry, Settings, Worlds};
 use prairie_replay::initial_state::InitialState;
 use prairie_replay::replay::Initial;
@@ -91,17 +94,7 @@ static ENDS: Entry = Entry {
 
 /// A machine of 512 MiB with nothing in use.
 fn machine() -> InitialState {
-    const FRAMES: u64 = 1 << 17;
-    let zone = ZoneSpan {
-        node: 0,
-        kind: ZoneKind::Normal,
-        start: Pfn(0),
-        spanned: FRAMES,
-        managed: FRAMES,
-        watermarks: Watermarks { min: 256, low: 320, high: 384 },
-        lowmem_reserve: [0; 6],
-    };
-    InitialState::empty(vec![zone]).unwrap()
+    empty_machine(1 << 17, Watermarks { min: 256, low: 320, high: 384 })
 }
 
 #[test]

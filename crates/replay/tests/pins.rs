@@ -1,14 +1,17 @@
 //! Pins in recorded traces: from a tracing tool's text through a file into each system.
 
+mod common;
+
 use std::fmt::Write;
 
-use prairie_frames::layout::{Watermarks, ZoneSpan};
+use common::empty_machine;
+use prairie_frames::layout::Watermarks;
 use prairie_frames::placement::Placement;
 use prairie_frames::placement::buddy::Buddy;
 use prairie_frames::placement::freebsd::FreeBsd;
 use prairie_frames::placement::linux::Linux;
 use prairie_frames::placement::regions::{Config, Regions};
-use prairie_frames::{Layout, Mobility, Order, Pfn, ZoneKind};
+use prairie_frames::{Layout, Mobility, Order};
 use prairie_replay::initial_state::InitialState;
 use prairie_replay::replay::{Counts, Initial, Replay};
 use prairie_trace::{Columns, EventSource, Reader};
@@ -16,16 +19,7 @@ use prairie_trace::{Columns, EventSource, Reader};
 const FRAMES: u64 = 1 << 16;
 
 fn found() -> InitialState {
-    let zone = ZoneSpan {
-        node: 0,
-        kind: ZoneKind::Normal,
-        start: Pfn(0),
-        spanned: FRAMES,
-        managed: FRAMES,
-        watermarks: Watermarks { min: 128, low: 160, high: 192 },
-        lowmem_reserve: [0; 6],
-    };
-    InitialState::empty(vec![zone]).unwrap()
+    empty_machine(FRAMES, Watermarks { min: 128, low: 160, high: 192 })
 }
 
 fn line(text: &mut String, at: u64, event: &str) {

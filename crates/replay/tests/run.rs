@@ -1,10 +1,12 @@
 //! Whole runs: several systems in one pass, measured at the same instants.
 
+mod common;
+
 use std::sync::atomic::AtomicBool;
 
-use prairie_frames::layout::{Watermarks, ZoneSpan};
+use common::empty_machine;
+use prairie_frames::layout::Watermarks;
 use prairie_frames::placement::zones::Kernelcore;
-use prairie_frames::{Pfn, ZoneKind};
 use prairie_model::allocator::{Allocator, World};
 use prairie_replay::initial_state::InitialState;
 use prairie_replay::replay::Initial;
@@ -15,16 +17,7 @@ use prairie_trace::{Event, EventKind, Texts};
 const FRAMES: u64 = 1 << 17;
 
 fn machine() -> InitialState {
-    let zone = ZoneSpan {
-        node: 0,
-        kind: ZoneKind::Normal,
-        start: Pfn(0),
-        spanned: FRAMES,
-        managed: FRAMES,
-        watermarks: Watermarks { min: 256, low: 320, high: 384 },
-        lowmem_reserve: [0; 6],
-    };
-    InitialState::empty(vec![zone]).unwrap()
+    empty_machine(FRAMES, Watermarks { min: 256, low: 320, high: 384 })
 }
 
 fn options(parallel: bool) -> Options {

@@ -11,6 +11,7 @@ mod hotremove;
 mod hugetlb;
 mod kbuild;
 mod preset;
+pub mod reclaim_difficulty;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;

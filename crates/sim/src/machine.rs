@@ -47,11 +47,13 @@ pub mod recorded;
 pub mod scenario;
 mod shrinker;
 mod slab;
+mod stack;
 mod upkeep;
 mod validate;
 mod workingset;
 mod writeback;
 
+use prairie_frames::kstack::Places;
 use prairie_frames::layout::LayoutError;
 use prairie_frames::placement::zones::Kernelcore;
 use prairie_frames::{Order, ZoneKind};
@@ -91,6 +93,7 @@ pub struct Machine {
     population: Vec<Population>,
     files: Files,
     slabs: Slabs,
+    stack_places: Places,
     kernel_objects: Vec<kernel_objects::Stream>,
     kswapd: Vec<Kswapd>,
     compaction: compact::Compaction,
@@ -106,6 +109,8 @@ pub struct Machine {
     counters: Counters,
     random: Random,
     slice: Slice,
+    /// Pages requested in advance for a read, the first one last; empty between slices.
+    read_batch: Vec<page::PageId>,
     killed: Vec<Killed>,
     operations: u64,
 }
@@ -177,7 +182,8 @@ impl Machine {
             free_processes: Vec::new(),
             population: vec![Population::default(); scenario.processes.len()],
             files: Files::default(),
-            slabs: Slabs::new(hardware.architecture),
+            slabs: Slabs::new(hardware.architecture, system.settings.policies.keeps_process_slabs),
+            stack_places: Places::default(),
             kernel_objects: Vec::new(),
             kswapd: (0..hardware.nodes).map(|_| Kswapd::new()).collect(),
             compaction: compact::Compaction::new(
@@ -195,6 +201,7 @@ impl Machine {
             counters: Counters::default(),
             random: Random::new(scenario.seed),
             slice: Slice::default(),
+            read_batch: Vec::new(),
             killed: Vec::new(),
             operations: 0,
             scenario: scenario.clone(),

@@ -21,6 +21,9 @@ pub struct Field {
     /// Factor applied to a number.
     #[serde(default)]
     pub scale: Option<f64>,
+    /// Whether the cell stays empty where the document has no value.
+    #[serde(default)]
+    pub optional: bool,
     /// Decimal places of a number; as in the document if not given.
     #[serde(default)]
     pub digits: Option<usize>,
@@ -81,7 +84,13 @@ impl Field {
             Some(path) => document.pointer(path),
             None => row.pointer(&self.at),
         };
-        let found = found.ok_or_else(|| anyhow!("no value at `{}`", self.at))?;
+        let Some(found) = found else {
+            return if self.optional {
+                Ok("".into())
+            } else {
+                Err(anyhow!("no value at `{}`", self.at))
+            };
+        };
         Ok(match (found, found.as_f64()) {
             (Value::Null, _) => "".into(),
             (Value::String(_), _) => found.clone(),

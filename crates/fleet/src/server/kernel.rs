@@ -1,9 +1,9 @@
 //! Kernel memory, and memory of programs that is pinned.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use prairie_frames::Order;
-use prairie_frames::kstack::Stacks;
+use prairie_frames::kstack::{Places, Stacks};
 use prairie_frames::placement::{ObjectPage, Placement, Request, gfp};
 use prairie_frames::table::Owner;
 use prairie_sim::workload::Workload;
@@ -15,25 +15,25 @@ use crate::demand::Population;
 pub(super) const STACK: Order = Order::new(2).unwrap();
 const _: () = assert!(STACK.frames() == Stacks::AMD64.pages);
 
-/// Which place in the kernel's address space each stack has: the lowest that is free.
+/// The place of each stack in the kernel's address space.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct PlacesByOwner {
     by_owner: HashMap<Owner, u64>,
-    free: BTreeSet<u64>,
+    places: Places,
 }
 
-impl Places {
+impl PlacesByOwner {
     fn take(&mut self, owner: Owner) -> u64 {
-        // Places are taken lowest first, so that as many as are held or free have been used.
-        let fresh = (self.by_owner.len() + self.free.len()) as u64;
-        let place = self.free.pop_first().unwrap_or(fresh);
+        let place = self.places.take();
         self.by_owner.insert(owner, place);
         place
     }
 
     /// Frees the place of a stack; does nothing for other memory.
     pub(super) fn give(&mut self, owner: Owner) {
-        self.free.extend(self.by_owner.remove(&owner));
+        if let Some(place) = self.by_owner.remove(&owner) {
+            self.places.give(place);
+        }
     }
 }
 

@@ -168,15 +168,21 @@ impl FreeBsd {
         (lists, domain)
     }
 
-    /// Whether a zone may give: its domain keeps a reserve, of which the layout's watermarks tell.
+    /// Whether a zone may give a block: its domain keeps a reserve, the layout's watermarks.
     fn allows(&self, zone: usize, order: Order, depth: Depth) -> bool {
+        matches!(depth, Depth::All) || u64::from(self.room(zone, depth)) >= order.frames()
+    }
+
+    /// Frames that a zone may give before it is down to its reserve.
+    fn room(&self, zone: usize, depth: Depth) -> u32 {
         let lists = &self.lists[zone];
         let mark = match depth {
             Depth::Low => lists.zone.span.watermarks.low,
             Depth::Min => lists.zone.span.watermarks.min,
-            Depth::All => return true,
+            Depth::All => return u32::MAX,
         };
-        lists.area.free_frames() + lists.set_aside >= mark + order.frames()
+        let free = lists.area.free_frames() + lists.set_aside;
+        u32::try_from(free.saturating_sub(mark)).unwrap_or(u32::MAX)
     }
 
     /// Where the zones of the domain end that begin at position `at` of the request's zonelist.
@@ -369,6 +375,19 @@ impl Stepwise for FreeBsd {
             }
         }
         None
+    }
+
+    fn attempt_singles(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owners: &[Owner],
+        depth: Depth,
+    ) -> u32 {
+        if !self.config.batch || request.page.is_some() {
+            return 0;
+        }
+        self.batch_to(table, request, owners, depth)
     }
 
     fn free_counts(&self, zone: usize) -> [u64; ORDERS] {

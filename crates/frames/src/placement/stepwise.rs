@@ -27,6 +27,19 @@ pub trait Stepwise: Placement + core::any::Any {
         depth: Depth,
     ) -> Option<Frame>;
 
+    /// Attempts to allocate a single frame to each of `owners`, as one batch of contiguous runs
+    /// that reaches no deeper than `depth`; returns how many of them, from the first on, received
+    /// one. Policies whose kernel has no interface for batches return 0.
+    fn attempt_singles(
+        &mut self,
+        _table: &mut FrameTable,
+        _request: &Request,
+        _owners: &[Owner],
+        _depth: Depth,
+    ) -> u32 {
+        0
+    }
+
     /// Free blocks of one zone by order, over all types.
     fn free_counts(&self, zone: usize) -> [u64; ORDERS];
 

@@ -208,13 +208,16 @@ pub const FREEBSD: [Switch; 4] = [
     switch(
         "no-batch",
         "many single pages come one by one",
-        Worlds::FLEET,
-        set!(|s| s.freebsd.batch = false),
+        Worlds::RECLAIMING,
+        set!(|s| {
+            s.freebsd.batch = false;
+            s.policies.batched_reads = false;
+        }),
     ),
     switch(
         "linear-stacks",
         "a page of the object behind each guard page of kernel stacks",
-        Worlds::FLEET,
+        Worlds::RECLAIMING,
         set!(|s| s.freebsd.stacks = Indexing::Linear),
     ),
 ];

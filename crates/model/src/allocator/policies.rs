@@ -33,6 +33,12 @@ pub struct Policies {
     /// the daemons work until there are whole pageblocks enough
     /// (`vm.defrag_mode`, 6.15).
     pub defrag_mode: bool,
+    /// Kernel stacks are single pages of one object, mapped above guard pages (FreeBSD).
+    pub stacks_in_object: bool,
+    /// Slabs of processes and threads are never given back (`UMA_ZONE_NOFREE`, FreeBSD).
+    pub keeps_process_slabs: bool,
+    /// Pages that one read brings in are requested as one batch (FreeBSD).
+    pub batched_reads: bool,
 }
 
 impl Policies {
@@ -51,6 +57,9 @@ impl Policies {
         huge_pages: false,
         khugepaged: false,
         defrag_mode: false,
+        stacks_in_object: false,
+        keeps_process_slabs: false,
+        batched_reads: false,
     };
 
     /// Linux 6.1.
@@ -68,6 +77,9 @@ impl Policies {
         huge_pages: true,
         khugepaged: true,
         defrag_mode: false,
+        stacks_in_object: false,
+        keeps_process_slabs: false,
+        batched_reads: false,
     };
 
     /// Reclaim of 6.1 without Linux's compaction and what depends on it.

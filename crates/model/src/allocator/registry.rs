@@ -201,6 +201,9 @@ impl Settings {
             workingset: false,
             huge_pages: false,
             khugepaged: false,
+            stacks_in_object: true,
+            keeps_process_slabs: true,
+            batched_reads: true,
             ..Policies::WITHOUT_COMPACTION
         };
         Settings { policies, ..Settings::linux(Version::V6_1) }

@@ -33,8 +33,6 @@ impl Worlds {
     pub const PLACEMENT: Worlds = Worlds { replay: true, fleet: true, machine: false };
     /// Wherever somebody reclaims.
     pub const RECLAIMING: Worlds = Worlds { replay: false, fleet: true, machine: true };
-    /// Only in fleets.
-    pub const FLEET: Worlds = Worlds { replay: false, fleet: true, machine: false };
     /// Only in the simulated machine.
     pub const MACHINE: Worlds = Worlds { replay: false, fleet: false, machine: true };
 

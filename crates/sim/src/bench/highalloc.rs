@@ -36,6 +36,8 @@ pub struct Pass {
     pub by_zone: BTreeMap<&'static str, u64>,
     /// At the end, all blocks of the size by what lies in them, by zone.
     pub obstacles: BTreeMap<&'static str, Obstacles>,
+    /// The mean F_i at failures: towards 1 for fragmentation, towards 0 for lack of memory.
+    pub mean_fragmentation: Option<f64>,
     /// All attempts, in order.
     pub attempts: Vec<Attempt>,
 }
@@ -46,17 +48,17 @@ impl Pass {
         self.success * 100 / (self.success + self.failed).max(1)
     }
 
-    /// The mean F_i at failures: towards 1 for fragmentation, towards 0 for lack of memory.
-    pub fn mean_fragmentation(&self) -> Option<f64> {
-        let at_failures: Vec<f64> = self.attempts.iter().filter_map(|a| a.fragmentation).collect();
-        let mean = at_failures.iter().sum::<f64>() / at_failures.len() as f64;
-        mean.is_finite().then_some(mean)
-    }
-
     /// F_u at the first attempt and at the last.
     pub fn unusable(&self) -> Option<(f64, f64)> {
         Some((self.attempts.first()?.unusable, self.attempts.last()?.unusable))
     }
+}
+
+/// The mean F_i at failures.
+fn mean_fragmentation(attempts: &[Attempt]) -> Option<f64> {
+    let at_failures: Vec<f64> = attempts.iter().filter_map(|a| a.fragmentation).collect();
+    let mean = at_failures.iter().sum::<f64>() / at_failures.len() as f64;
+    mean.is_finite().then_some(mean)
 }
 
 /// The module asks for 16 MiB a second.
@@ -71,6 +73,7 @@ fn pass(bench: &mut Bench<'_>) -> Pass {
         failed: 0,
         by_zone: BTreeMap::new(),
         obstacles: BTreeMap::new(),
+        mean_fragmentation: None,
         attempts: Vec::new(),
     };
     for _ in 0..bench.huge_pages() {
@@ -88,6 +91,7 @@ fn pass(bench: &mut Bench<'_>) -> Pass {
         pass.attempts.push(attempt);
         bench.wait(pause.max(Duration::from_nanos(attempt.took_ns)));
     }
+    pass.mean_fragmentation = mean_fragmentation(&pass.attempts);
     pass.obstacles = bench.machine.obstacles(order).into_iter().collect();
     bench.machine.free_huge();
     pass

@@ -1,7 +1,9 @@
 //! Files: their names and inodes in the kernel's caches, their pages in the page cache.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
+use prairie_frames::placement::zonelist::Depth;
 use prairie_frames::placement::{ObjectPage, Request, gfp};
 use prairie_frames::{MigrateType, Mobility};
 
@@ -218,8 +220,44 @@ impl Machine {
     /// disk, which the slice then waits for. Returns the pages read, `None` if there is no memory.
     pub(super) fn read(&mut self, file: u32, start: u32, count: u32) -> Option<u32> {
         let end = start.saturating_add(count).min(self.files.len(file));
+        self.request_batch(file, start..end);
+        let from_disk = self.read_pages(file, start..end);
+        for id in std::mem::take(&mut self.read_batch) {
+            self.free(id);
+        }
+        let from_disk = from_disk?;
+        if from_disk > 0 {
+            self.counters.pgmajfault += 1;
+            let done = self.disk.submit(self.clock.now_ns(), from_disk);
+            self.slice.wait_until_ns = self.slice.wait_until_ns.max(done);
+        }
+        Some(end - start)
+    }
+
+    /// Requests the pages that a read will bring in at once, where the system does so. What does not
+    /// come is requested page by page.
+    fn request_batch(&mut self, file: u32, pages: Range<u32>) {
+        // Pages of mapped files come from reservations.
+        if !self.system.settings.policies.batched_reads || self.files.files[file as usize].mapped {
+            return;
+        }
+        let missing = |&index: &u32| !matches!(self.files.slot(file, index), Slot::Cached(_));
+        let count = pages.filter(missing).count() as u32;
+        if count < 2 {
+            return;
+        }
+        let (cpu, highest_zone) = (self.slice.cpu, self.highest_for_users());
+        let request =
+            Request { cpu, node: self.node_of_cpu(cpu), highest_zone, ..file_request(None) };
+        self.memory.take_batch(&request, count, Depth::Low, &mut self.read_batch);
+        self.counters.pgalloc += self.read_batch.len() as u64;
+        self.operations += self.read_batch.len() as u64;
+    }
+
+    /// Reads pages of an open file; returns those that come from the disk.
+    fn read_pages(&mut self, file: u32, pages: Range<u32>) -> Option<u64> {
         let mut from_disk = 0;
-        for index in start..end {
+        for index in pages {
             self.operations += 1;
             match self.files.slot(file, index) {
                 Slot::Cached(id) => {
@@ -232,12 +270,7 @@ impl Machine {
                 }
             }
         }
-        if from_disk > 0 {
-            self.counters.pgmajfault += 1;
-            let done = self.disk.submit(self.clock.now_ns(), from_disk);
-            self.slice.wait_until_ns = self.slice.wait_until_ns.max(done);
-        }
-        Some(end - start)
+        Some(from_disk)
     }
 
     /// A file page was read: the second time it becomes active (`folio_mark_accessed`). Pages of
@@ -271,15 +304,9 @@ impl Machine {
             index: u64::from(index),
             pages: u64::from(self.files.len(file)),
         });
-        let request = Request {
-            migrate_type: MigrateType::Movable,
-            mobility: Mobility::Movable,
-            highest_zone: self.highest_for_users(),
-            gfp_flags: gfp::KERNEL,
-            page,
-            ..Request::default()
-        };
-        let Some(id) = self.allocate(&request) else {
+        let request = Request { highest_zone: self.highest_for_users(), ..file_request(page) };
+        let batched = self.read_batch.pop();
+        let Some(id) = batched.or_else(|| self.allocate(&request)) else {
             self.leave_node(file, node);
             self.forget_if_unused(file);
             return None;
@@ -404,5 +431,16 @@ impl Machine {
         for file in first..first + config.count * config.copies {
             self.drop_file(file);
         }
+    }
+}
+
+/// A page of a file.
+fn file_request(page: Option<ObjectPage>) -> Request {
+    Request {
+        migrate_type: MigrateType::Movable,
+        mobility: Mobility::Movable,
+        gfp_flags: gfp::KERNEL,
+        page,
+        ..Request::default()
     }
 }

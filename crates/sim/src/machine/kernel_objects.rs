@@ -67,8 +67,10 @@ impl Machine {
             mobility: if moves { Mobility::Movable } else { Mobility::Unmovable },
             highest_zone: if pinned { self.highest_for_users() } else { ZoneKind::Normal },
             gfp_flags: if kind.atomic { gfp::ATOMIC_REQUEST } else { gfp::KERNEL | gfp::NORETRY },
+            permanent: kind.permanent,
             ..Request::default()
         };
+        let permanent = kind.permanent;
         let until =
             now + self.scenario.kernel[at].lifetime.sample(&mut self.random).max(0.0) as u64;
         self.spend(self.scenario.costs.object_ns);
@@ -77,7 +79,9 @@ impl Machine {
             Some(id) => {
                 let used_as = if pinned { Use::Pinned } else { Use::Kernel };
                 self.memory.pages.set_use(id, used_as, at as u32, 0);
-                self.kernel_objects[at].ends.push(Reverse((until, id.0)));
+                if !permanent {
+                    self.kernel_objects[at].ends.push(Reverse((until, id.0)));
+                }
             }
             None => self.kernel_objects[at].failed += 1,
         }

@@ -59,6 +59,24 @@ impl Memory {
         }
     }
 
+    /// One attempt to bring `count` single movable frames into use as one batch; adds those that
+    /// were found to `batch`.
+    pub fn take_batch(
+        &mut self,
+        request: &Request,
+        count: u32,
+        depth: Depth,
+        batch: &mut Vec<PageId>,
+    ) {
+        let ids: Vec<_> = (0..count).map(|_| self.pages.begin(Order::BASE, false)).collect();
+        let owners: Vec<_> = ids.iter().map(|&id| self.pages.owner_of(id)).collect();
+        let found = self.placement.attempt_singles(&mut self.table, request, &owners, depth);
+        let (found, missing) = ids.split_at(found as usize);
+        missing.iter().rev().for_each(|&id| self.pages.end(id));
+        // The first frame of the batch is for the first page: taken from the end.
+        batch.extend(found.iter().rev());
+    }
+
     /// Ends the use of a block, which must be on no list.
     #[inline]
     pub fn give(&mut self, id: PageId, cpu: u16) {

@@ -1,13 +1,11 @@
 //! Processes: they start, touch memory, read and write files, and end.
 
-use prairie_frames::placement::{Request, gfp};
-use prairie_frames::{MigrateType, Mobility, Order};
-
 use super::Machine;
 use super::clock::{Actor, Next};
 use super::files::READ_AHEAD;
-use super::page::{PageId, Use};
+use super::page::PageId;
 use super::slab::Cache;
+use super::stack::Stack;
 
 /// Where one page of a process's memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +37,7 @@ pub(super) struct Process {
     pub resident: u64,
     /// Pages touched so far.
     pub touched: u32,
-    pub stack: Option<PageId>,
+    pub stack: Stack,
     /// One for each stretch of memory that a page table maps.
     pub tables: Vec<PageId>,
     objects: Vec<PageId>,
@@ -154,16 +152,9 @@ impl Machine {
 
     /// The kernel's part of a new process: its stack and its objects.
     fn populate_process(&mut self, number: u32) -> bool {
-        let request = Request {
-            order: Order::new(1).expect("a small order"),
-            mobility: Mobility::Unmovable,
-            migrate_type: MigrateType::Unmovable,
-            gfp_flags: gfp::KERNEL,
-            ..Request::default()
-        };
-        let Some(stack) = self.allocate(&request) else { return false };
-        self.memory.pages.set_use(stack, Use::Stack, number, 0);
-        self.processes[number as usize].stack = Some(stack);
+        if !self.start_stack(number) {
+            return false;
+        }
         for _ in 0..OBJECTS {
             let Some(object) = self.new_object(Cache::Task) else { return false };
             self.processes[number as usize].objects.push(object);
@@ -342,9 +333,7 @@ impl Machine {
         for object in process.objects.drain(..) {
             self.end_object(Cache::Task, object);
         }
-        if let Some(stack) = process.stack {
-            self.free(stack);
-        }
+        self.end_stack(std::mem::take(&mut process.stack));
         if self.scenario.processes[process.kind as usize].temporary {
             for file in process.written {
                 self.files.written.retain(|&written| written != file);

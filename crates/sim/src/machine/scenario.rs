@@ -314,6 +314,9 @@ pub struct KernelKind {
     /// Whether requests cannot wait (`GFP_ATOMIC`).
     #[serde(default)]
     pub atomic: bool,
+    /// Whether blocks are never freed; the lifetime does not count then.
+    #[serde(default)]
+    pub permanent: bool,
 }
 
 /// A stretch of time.

@@ -30,6 +30,8 @@ struct SlabCache {
     order: Order,
     objects_per_slab: u32,
     migrate_type: MigrateType,
+    /// Whether slabs stay when their last object ends.
+    permanent: bool,
     /// Slabs with room.
     partial: PageList,
     objects: u64,
@@ -48,17 +50,22 @@ pub(super) struct Slabs {
 impl Slabs {
     /// Sizes of objects and slabs as `/proc/slabinfo` shows them: of ext3 on 2.6.16 for the
     /// machines of that time, of ext4 on 6.1 for today's.
-    pub(super) fn new(architecture: Architecture) -> Slabs {
+    ///
+    /// With `keeps_processes`, slabs of processes are single pages that are never given back, as
+    /// those of FreeBSD's `PROC` and `THREAD` zones (`UMA_ZONE_NOFREE`). Two objects to a
+    /// page: chosen.
+    pub(super) fn new(architecture: Architecture, keeps_processes: bool) -> Slabs {
         use MigrateType::{Reclaimable, Unmovable};
         let cache = |order, objects_per_slab, migrate_type| SlabCache {
             order: Order::new(order).expect("a small order"),
             objects_per_slab,
             migrate_type,
+            permanent: false,
             partial: PageList::EMPTY,
             objects: 0,
             slabs: 0,
         };
-        let caches = match architecture {
+        let mut caches = match architecture {
             Architecture::X86_32 => [
                 cache(0, 29, Reclaimable),
                 cache(0, 8, Reclaimable),
@@ -78,6 +85,10 @@ impl Slabs {
                 cache(3, 8, Unmovable),
             ],
         };
+        if keeps_processes {
+            let processes = cache(0, 2, Unmovable);
+            caches[Cache::Task as usize] = SlabCache { permanent: true, ..processes };
+        }
         Slabs { caches }
     }
 
@@ -98,7 +109,8 @@ impl Slabs {
             *slabs += 1;
             *objects += u64::from(page.index);
             let most = self.caches[page.owner as usize].objects_per_slab;
-            assert!((1..=most).contains(&page.index), "{id:?} {page:?}");
+            let least = u32::from(!self.caches[page.owner as usize].permanent);
+            assert!((least..=most).contains(&page.index), "{id:?} {page:?}");
             assert_eq!(page.list == PARTIAL, page.index < most, "{id:?} {page:?}");
         }
         for (cache, (slabs, objects)) in self.caches.iter().zip(seen) {
@@ -137,6 +149,7 @@ impl Machine {
             mobility: Mobility::Unmovable,
             highest_zone: ZoneKind::Normal,
             gfp_flags: gfp::KERNEL,
+            permanent: entry.permanent,
             ..Request::default()
         };
         let id = self.allocate(&request)?;
@@ -154,7 +167,8 @@ impl Machine {
         let page = &mut self.memory.pages[id];
         debug_assert_eq!((page.used_as, page.owner), (Use::Slab, cache as u32), "{id:?}");
         page.index -= 1;
-        let (empty, listed) = (page.index == 0, page.list == PARTIAL);
+        let empty = page.index == 0 && !entry.permanent;
+        let listed = page.list == PARTIAL;
         entry.objects -= 1;
         match (listed, empty) {
             (true, true) => entry.partial.remove(&mut self.memory.pages, id),

@@ -46,12 +46,12 @@ impl Machine {
             assert_eq!(here, process.resident, "pages of process {number}");
             resident += here;
             tables += process.tables.iter().filter(|&&table| table != PageId::NONE).count() as u64;
-            stacks += u64::from(process.stack.is_some());
+            stacks += process.stack.pages.iter().map(|&id| pages[id].frames()).sum::<u64>();
         }
         assert_eq!(resident, pages.frames_used_as(Use::Anonymous), "memory of no process");
         assert_eq!(swapped, self.swap.used(), "slots of swap");
         assert_eq!(tables, pages.frames_used_as(Use::PageTable), "page tables");
-        assert_eq!(stacks * 2, pages.frames_used_as(Use::Stack), "kernel stacks");
+        assert_eq!(stacks, pages.frames_used_as(Use::Stack), "kernel stacks");
     }
 
     /// In debug builds: on small machines often, on large ones from time to time.

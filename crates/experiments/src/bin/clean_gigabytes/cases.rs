@@ -9,7 +9,9 @@ use prairie_frames::table::{Owner, mobility_of};
 use prairie_frames::{FrameTable, Layout, MigrateType, Order, ZoneKind};
 use prairie_model::random::Random;
 
-use crate::measure::{Memory, head};
+use experiments::document::Document;
+
+use crate::measure::Memory;
 use crate::systems::{SYSTEMS, Visit, visit};
 
 /// Kernel memory of boot, and what the burst asks for, in 1/1024 of memory.
@@ -29,7 +31,7 @@ struct Machine<P> {
     next: Owner,
 }
 
-/// What came of both cases.
+/// The outcome of both cases.
 struct Outcome {
     asked: u64,
     failed: u64,
@@ -139,32 +141,32 @@ impl Visit for Cases<'_> {
     }
 }
 
-/// Both tables.
-pub fn print(study: &Study) -> Result<(), Box<dyn Error>> {
+/// One table for single frames, one for blocks of order 3.
+pub fn measure(study: &Study) -> Result<Vec<Document>, Box<dyn Error>> {
     let layout = study.layout(0)?;
-    for order in [Order::BASE, Order::new(3).expect("a small order")] {
-        print_burst(&layout, order);
-    }
-    Ok(())
+    let large = Order::new(3).expect("a small order");
+    Ok(vec![
+        burst("clean-burst", &layout, Order::BASE),
+        burst("clean-burst-order-3", &layout, large),
+    ])
 }
 
-fn print_burst(layout: &Layout, order: Order) {
-    println!("\n### A burst of unmovable blocks of order {order}, and what the last one leaves\n");
-    head(&[
-        "system",
+fn burst(name: &str, layout: &Layout, order: Order) -> Document {
+    let columns = [
+        "allocator",
         "clean GiB before",
-        "blocks asked for",
+        "blocks requested",
         "failed",
         "pages moved",
         "clean GiB",
         "clean GiB when all but one block is free",
-        "tainted 2 MiB blocks",
+        "polluted 2 MiB blocks",
         "GiB that programs cannot have",
-    ]);
+    ];
+    let mut document = Document::new(name, &columns, "1".to_owned());
     for name in SYSTEMS {
         let outcome = visit(name, layout, Cases { layout, order });
-        println!(
-            "| {name} | {} | {} | {} | {} | {} | {} | {} | {:.2} |",
+        let counts = [
             outcome.clean_before,
             outcome.asked,
             outcome.failed,
@@ -172,7 +174,9 @@ fn print_burst(layout: &Layout, order: Order) {
             outcome.clean_in_burst,
             outcome.clean_after,
             outcome.tainted_after,
-            outcome.idle_gib,
-        );
+        ];
+        let idle = format!("{:.2}", outcome.idle_gib);
+        document.row(name, counts.map(|count| count.to_string()).into_iter().chain([idle]));
     }
+    document
 }

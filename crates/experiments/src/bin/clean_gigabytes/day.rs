@@ -8,13 +8,15 @@ use prairie_frames::Layout;
 use prairie_frames::placement::Placement;
 use prairie_frames::placement::superpageblocks::{Config, Superpageblocks};
 
-use crate::measure::{GIB, Memory, PAGEBLOCK, cpu_seconds, head};
+use experiments::document::{Document, spread};
+
+use crate::measure::{GIB, Memory, PAGEBLOCK};
 use crate::systems::{SYSTEMS, Visit, visit};
 
 /// Seconds between two looks.
 const EVERY: f64 = 600.0;
 
-/// What came of a day.
+/// One day of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Day {
     end: Memory,
@@ -24,15 +26,12 @@ pub struct Day {
     peak_unmovable: u64,
     peak_tainted: u64,
     failures: Failures,
-    allocations: u64,
     counters: Vec<(&'static str, u64)>,
-    cpu_seconds: f64,
 }
 
 impl Day {
     pub fn live<P: Placement>(study: &Study, server: u64, layout: &Layout, placement: P) -> Day {
         let mut day = Day { least_clean: u64::MAX, ..Day::default() };
-        let begun = cpu_seconds();
         study.watch(server, layout, placement, study.days * 86_400.0, EVERY, |look| {
             let memory = Memory::of(look.table);
             day.end = memory;
@@ -42,12 +41,16 @@ impl Day {
             day.least_clean = day.least_clean.min(memory.clean_gigabytes);
             day.peak_unmovable = day.peak_unmovable.max(memory.unmovable);
             day.peak_tainted = day.peak_tainted.max(memory.tainted_blocks);
-            (day.failures, day.allocations) = (look.failures, look.allocations);
+            day.failures = look.failures;
             let counters = look.placement.counters();
             day.counters = counters.iter().map(|counter| (counter.name, counter.value)).collect();
         });
-        day.cpu_seconds = cpu_seconds() - begun;
         day
+    }
+
+    /// Clean gigabytes at the end.
+    pub fn clean_gigabytes(&self) -> u64 {
+        self.end.clean_gigabytes
     }
 
     pub fn counter(&self, name: &str) -> u64 {
@@ -83,60 +86,81 @@ impl Visit for Live<'_> {
     }
 }
 
-/// The table of systems, for each workload.
-pub fn print(study: &Study) -> Result<(), Box<dyn Error>> {
+/// Server `server` of a study under an allocator, for each seed from 1 to `seeds`.
+pub fn days(
+    study: &Study,
+    seeds: u64,
+    server: u64,
+    name: &str,
+) -> Result<Vec<Day>, Box<dyn Error>> {
     let layout = study.layout(0)?;
+    let one = |seed| {
+        let study = &Study { seed, ..study.clone() };
+        visit(name, &layout, Live { study, server, layout: &layout })
+    };
+    Ok((1..=seeds).map(one).collect())
+}
+
+/// Clean gigabytes at the end, one number for each seed.
+pub fn clean_at_end(days: &[Day]) -> String {
+    let clean: Vec<String> = days.iter().map(|day| day.clean_gigabytes().to_string()).collect();
+    clean.join(", ")
+}
+
+/// Each workload under each allocator.
+pub fn measure(study: &Study, seeds: u64) -> Result<Document, Box<dyn Error>> {
+    let columns = [
+        "workload",
+        "allocator",
+        "clean GiB after 1 h",
+        "at the end",
+        "share of the possible, %",
+        "polluted 2 MiB blocks, times the fewest possible",
+        "kernel requests failed",
+        "huge page requests failed",
+        "pages moved",
+    ];
+    let mut document = Document::new("clean-day", &columns, rounds(seeds));
+    document.note(memory_note(study));
     for (server, workload) in (0..).zip(&study.workloads) {
-        println!("\n### {} ({} h)\n", workload.name, study.days * 24.0);
-        head(&[
-            "system",
-            "clean GiB after 1 h",
-            "at the end",
-            "least",
-            "of what packing leaves",
-            "tainted 2 MiB blocks",
-            "times the bound",
-            "kernel requests failed",
-            "more than Linux",
-            "huge pages failed",
-            "pages moved",
-            "ns an allocation",
-        ]);
-        let mut linux_failed = None;
         for name in SYSTEMS {
-            let day = visit(name, &layout, Live { study, server, layout: &layout });
-            let failed = day.failures.kernel;
-            let linux = *linux_failed.get_or_insert(failed);
-            println!(
-                "| {name} | {} of {} | {} | {} | {:.0} % | {} | {:.2} | {failed} | {} | {} | {} | {:.0} |",
-                day.after_an_hour,
-                day.end.gigabytes,
-                day.end.clean_gigabytes,
-                day.least_clean,
-                day.share_outside(),
-                day.peak_tainted,
-                day.over_the_bound(),
-                failed.saturating_sub(linux),
-                day.failures.huge,
-                day.counter("pages_moved"),
-                day.cpu_seconds * 1e9 / day.allocations.max(1) as f64,
+            let days = days(study, seeds, server, name)?;
+            let of = |value: fn(&Day) -> f64| spread(&days.iter().map(value).collect::<Vec<_>>());
+            let after: Vec<String> = days.iter().map(|day| day.after_an_hour.to_string()).collect();
+            document.row(
+                workload.name.clone(),
+                [
+                    name.to_owned(),
+                    after.join(", "),
+                    clean_at_end(&days),
+                    of(Day::share_outside),
+                    of(Day::over_the_bound),
+                    of(|day| day.failures.kernel as f64),
+                    of(|day| day.failures.huge as f64),
+                    of(|day| day.counter("pages_moved") as f64),
+                ],
             );
-            if name == "contiguitas" {
-                let steps = day.counter("growths") + day.counter("shrinks");
-                eprintln!(
-                    "{}: contiguitas moved its border over {:.2} GiB in all, {:.0} pages moved a GiB",
-                    workload.name,
-                    steps as f64 / 512.0,
-                    day.counter("pages_moved") as f64 * 512.0 / steps.max(1) as f64
-                );
-            }
         }
     }
-    Ok(())
+    Ok(document)
+}
+
+/// How often a table was measured.
+pub fn rounds(seeds: u64) -> String {
+    match seeds {
+        1 => "1".to_owned(),
+        seeds => format!("{seeds} seeds; one number for each, or mean ± standard deviation"),
+    }
+}
+
+/// The size and the life of the servers.
+pub fn memory_note(study: &Study) -> String {
+    let gib: u64 = study.memory.iter().sum::<u64>() / GIB;
+    format!("Servers of {gib} GiB that live for {} hours.", study.days * 24.0)
 }
 
 /// Superpageblocks with more or less tainted memory kept ready for the kernel.
-pub fn print_reserves(study: &Study) -> Result<(), Box<dyn Error>> {
+pub fn measure_reserves(study: &Study) -> Result<Document, Box<dyn Error>> {
     let reserve = |defrag_until: u32| Config {
         defrag_below: defrag_until.saturating_sub(1),
         defrag_until,
@@ -152,30 +176,32 @@ pub fn print_reserves(study: &Study) -> Result<(), Box<dyn Error>> {
         ("2, and requests wait", Config { evacuate_first: true, ..reserve(2) }),
     ];
     let layout = study.layout(0)?;
+    let columns = [
+        "workload",
+        "reserve in each tainted gigabyte",
+        "clean GiB at the end",
+        "taintings",
+        "for lack of a large block",
+        "requests that waited",
+        "pages moved",
+        "kernel requests failed",
+    ];
+    let mut document = Document::new("clean-reserve", &columns, rounds(1));
+    document.note(memory_note(study));
     for (server, workload) in (0..).zip(&study.workloads) {
-        println!("\n### What is kept ready in tainted gigabytes: {}\n", workload.name);
-        head(&[
-            "reserve in each tainted gigabyte",
-            "clean GiB at the end",
-            "taintings",
-            "for want of a large block",
-            "requests that waited",
-            "pages moved",
-            "kernel requests failed",
-        ]);
         for (name, config) in variants {
             let placement = Superpageblocks::new(&layout, config);
             let day = Day::live(study, server, &layout, placement);
-            println!(
-                "| {name} | {} | {} | {} | {} | {} | {} |",
-                day.end.clean_gigabytes,
-                day.counter("taintings"),
-                day.counter("taintings_for_order"),
-                day.counter("waited"),
-                day.counter("pages_moved"),
-                day.failures.kernel,
+            let counters = ["taintings", "taintings_for_order", "waited", "pages_moved"];
+            let counted = counters.map(|counter| day.counter(counter).to_string());
+            let [taintings, for_order, waited, moved] = counted;
+            let clean = day.clean_gigabytes().to_string();
+            let failed = day.failures.kernel.to_string();
+            document.row(
+                workload.name.clone(),
+                [name.to_owned(), clean, taintings, for_order, waited, moved, failed],
             );
         }
     }
-    Ok(())
+    Ok(document)
 }

@@ -1,7 +1,6 @@
 //! What is measured of memory, whatever the system.
 
 use prairie_frames::{BlockCounts, FrameTable};
-use rustix::time::{ClockId, clock_gettime};
 
 /// Frames of a gigabyte, and of a pageblock.
 pub const GIB: u64 = 1 << 18;
@@ -35,16 +34,4 @@ impl Memory {
         }
         memory
     }
-}
-
-/// Seconds of CPU that this thread has had.
-pub fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
-/// The head of a table.
-pub fn head(columns: &[&str]) {
-    println!("| {} |", columns.join(" | "));
-    println!("|{}", " --- |".repeat(columns.len()));
 }

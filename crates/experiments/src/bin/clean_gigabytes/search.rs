@@ -8,7 +8,10 @@ use prairie_frames::placement::superpageblocks::Superpageblocks;
 use prairie_frames::table::State;
 use prairie_frames::{Frame, FrameTable, MigrateType, Order};
 
-use crate::measure::{GIB, head};
+use experiments::document::Document;
+
+use crate::day::{memory_note, rounds};
+use crate::measure::GIB;
 
 /// Entries of a zone's list that the series looks at before it takes what there is.
 const SCAN_LIMIT: u32 = 8;
@@ -80,16 +83,17 @@ impl Walks {
 }
 
 /// The table, a row for each workload.
-pub fn print(study: &Study) -> Result<(), Box<dyn Error>> {
-    println!("\n### Finding the right gigabyte\n");
-    head(&[
+pub fn measure(study: &Study) -> Result<Document, Box<dyn Error>> {
+    let columns = [
         "workload",
         "searches in 1,000 allocations",
-        "gigabytes looked at in each",
+        "gigabytes checked in each",
         "zone's list: entries for a movable page (within 8)",
         "for a kernel page",
         "for a kernel block of order 3",
-    ]);
+    ];
+    let mut document = Document::new("clean-search", &columns, rounds(1));
+    document.note(memory_note(study));
     let layout = study.layout(0)?;
     let order_3 = Order::new(3).expect("a small order");
     for (server, workload) in (0..).zip(&study.workloads) {
@@ -106,15 +110,10 @@ pub fn print(study: &Study) -> Result<(), Box<dyn Error>> {
             let counter = |name| counters.iter().find(|c| c.name == name).map_or(0, |c| c.value);
             (searches, searched) = (counter("searches"), counter("searched"));
         });
-        println!(
-            "| {} | {:.2} | {:.1} | {} | {} | {} |",
-            workload.name,
-            searches as f64 * 1e3 / allocations.max(1) as f64,
-            searched as f64 / searches.max(1) as f64,
-            walks[0].mean(),
-            walks[1].mean(),
-            walks[2].mean(),
-        );
+        let rate = format!("{:.2}", searches as f64 * 1e3 / allocations.max(1) as f64);
+        let checked = format!("{:.1}", searched as f64 / searches.max(1) as f64);
+        let walks = walks.map(Walks::mean);
+        document.row(workload.name.clone(), [rate, checked].into_iter().chain(walks));
     }
-    Ok(())
+    Ok(document)
 }

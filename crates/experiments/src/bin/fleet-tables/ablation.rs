@@ -7,7 +7,7 @@ use prairie_model::allocator::{ABLATION, ABLATION_FREEBSD, ABLATION_LINUX};
 
 use crate::Numbers;
 use crate::fleets::{GIB, counted, mean, of, percent, simulate, study, sum};
-use crate::table::{Document, spread};
+use experiments::document::{Document, spread};
 
 const COLUMNS: [&str; 9] = [
     "",

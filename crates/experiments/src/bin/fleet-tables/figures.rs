@@ -6,7 +6,7 @@ use prairie_fleet::row::Row;
 
 use crate::Numbers;
 use crate::fleets::{GIB, correlation, counted, mean, of, percent, simulate, study, sum};
-use crate::table::{Document, spread};
+use experiments::document::{Document, spread};
 
 const SYSTEMS: [&str; 3] = ["linux", "linux+no-compaction", "contiguitas"];
 const COLUMNS: [&str; 4] = ["", "linux", "linux+no-compaction", "contiguitas"];

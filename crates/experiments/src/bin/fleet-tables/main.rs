@@ -18,7 +18,6 @@ mod fleets;
 mod hours;
 mod picture;
 mod pins;
-mod table;
 mod uptime;
 
 use std::error::Error;

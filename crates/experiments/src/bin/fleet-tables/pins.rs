@@ -8,7 +8,7 @@ use prairie_fleet::study::Study;
 use crate::Numbers;
 use crate::fleets::{GIB, mean, of, simulate, study};
 use crate::picture::{Line, Panel, draw};
-use crate::table::{Document, moments, spread};
+use experiments::document::{Document, moments, spread};
 
 /// Pinned memory, in percent.
 const PINS: [f64; 8] = [0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0];

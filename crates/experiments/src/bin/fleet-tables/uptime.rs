@@ -4,7 +4,7 @@ use std::error::Error;
 
 use crate::Numbers;
 use crate::fleets::{GIB, correlation, mean, of, simulate, study};
-use crate::table::Document;
+use experiments::document::Document;
 
 const SYSTEMS: [&str; 2] = ["linux", "linux+no-compaction"];
 /// Longest lives, in days.

@@ -34,22 +34,62 @@ impl FreeBsd {
         runs: &mut Vec<Range<Frame>>,
     ) -> u32 {
         assert!(u64::from(owner) + u64::from(count) <= table.owners(), "{count} from {owner}");
+        let mut next = owner;
+        self.cut_batch(table, request, count, Depth::All, runs, |table, run| {
+            let frames = run.end.0 - run.start.0;
+            table.allocate_run(&Run::upward(run.start, frames), request.mobility, next);
+            next += frames;
+        })
+    }
+
+    /// Allocates a single frame to each of `owners` as [`alloc_batch`](FreeBsd::alloc_batch) does,
+    /// from zones that have more free than `depth` requires.
+    pub(super) fn batch_to(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        owners: &[Owner],
+        depth: Depth,
+    ) -> u32 {
+        let mut owner = owners.iter();
+        let count = owners.len() as u32;
+        self.cut_batch(table, request, count, depth, &mut Vec::new(), |table, run| {
+            for (frame, &owner) in (run.start.0..run.end.0).zip(owner.by_ref()) {
+                table.allocate(Frame(frame), Order::BASE, request.mobility, owner);
+            }
+        })
+    }
+
+    /// Takes up to `count` frames off the free lists of the zones of `request`, and hands each
+    /// contiguous piece to `allocate`. Adds the pieces, joined where they follow one another, to
+    /// `runs`; returns how many frames there were.
+    fn cut_batch(
+        &mut self,
+        table: &mut FrameTable,
+        request: &Request,
+        count: u32,
+        depth: Depth,
+        runs: &mut Vec<Range<Frame>>,
+        mut allocate: impl FnMut(&mut FrameTable, &Range<Frame>),
+    ) -> u32 {
         let (before, mut done) = (runs.len(), 0);
         let zones = self.zonelists.get(request.node, request.highest_zone).len();
         for at in 0..zones {
             let zone = self.zonelists.get(request.node, request.highest_zone)[at];
             while done < count {
+                let wanted = (count - done).min(self.room(zone, depth));
+                if wanted == 0 {
+                    break;
+                }
                 let pool = Pool::of(request.migrate_type);
-                let Some(run) = self.take_run(table, zone, count - done, pool) else {
-                    if self.break_one(table, at..at + 1, request, Depth::All) {
+                let Some(run) = self.take_run(table, zone, wanted, pool) else {
+                    if self.break_one(table, at..at + 1, request, depth) {
                         continue;
                     }
                     break;
                 };
-                let frames = run.end.0 - run.start.0;
-                let singles = Run::upward(run.start, frames);
-                table.allocate_run(&singles, request.mobility, owner + done);
-                done += frames;
+                allocate(table, &run);
+                done += run.end.0 - run.start.0;
                 match runs[before..].last() {
                     // Blocks that happen to follow one another are one run.
                     Some(last) if last.end == run.start => {

@@ -123,7 +123,7 @@ fn highalloc(systems: &[Outcome]) -> Section {
         };
         rows.push(("F_u at the first attempt".into(), cells(&|p| p.unusable().map(|u| u.0))));
         rows.push(("F_u at the last attempt".into(), cells(&|p| p.unusable().map(|u| u.1))));
-        rows.push(("mean F_i at failures".into(), cells(&Pass::mean_fragmentation)));
+        rows.push(("mean F_i at failures".into(), cells(&|p| p.mean_fragmentation)));
         Block::Table(table(title, systems, rows))
     };
     Section {

@@ -1,4 +1,4 @@
-//! Table documents, and numbers in them.
+//! Table documents that measuring programs print (`results/README.md`), and numbers in them.
 
 use serde::Serialize;
 
@@ -28,6 +28,11 @@ impl Document {
             rounds,
             notes: Vec::new(),
         }
+    }
+
+    /// Adds a remark to be printed below the table.
+    pub fn note(&mut self, note: impl Into<String>) {
+        self.notes.push(note.into());
     }
 
     /// Adds a row.

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Races the heap with its peers under whole programs: CPU and wall seconds, peak memory.
+# Compares the heap with other allocators under whole programs: CPU and wall time, peak memory.
 # Usage: [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] bench/heap/apps.sh [--json FILE] [ROUNDS [PROGRAM…]]
 #
-# Programs that are not installed are left out, which is said. All take turns, each after warm.c; cells are medians, and
+# Programs that are not installed are left out, with a message. All run interleaved, each after warm.c; cells are medians, and
 # behind CPU time the spread of the rounds. Memory is the peak of the largest process.
 set -euo pipefail
 started=$(date +%s)

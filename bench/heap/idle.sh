@@ -1,8 +1,9 @@
 #!/bin/sh
-# Shows what a program that does nothing much has resident under each allocator, in KB.
+# Measures the resident memory of a program that allocates once, under each allocator.
 # Usage: [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] bench/heap/idle.sh [--json FILE] [ROUNDS]
 #
-# It allocates once, frees that, and reads its own smaps_rollup, which is exact. Cells are medians.
+# It allocates 100 bytes, frees them, and reads its own smaps_rollup, which is exact. All allocators run
+# interleaved; cells are medians ± half the range of the rounds.
 set -eu
 started=$(date +%s)
 command="$0 $*"
@@ -33,12 +34,17 @@ int main(void) {
 C
 cc -O1 -fno-builtin -o "$work/idle" "$work/idle.c"
 setting() { case $1 in *,*) echo "${1#*,}" ;; *) echo UNUSED= ;; esac; }
-for allocator in "prairie=$heap" $(bench/heap/peers.sh ${PEERS_FOLDER:-}) ${ALLOCATORS:-}; do
-    spec=${allocator#*=}
-    for _ in $(seq "$rounds"); do
+# shellcheck disable=SC2046,SC2086
+allocators=$(echo "prairie=$heap" $(bench/heap/peers.sh ${PEERS_FOLDER:-}) ${ALLOCATORS:-})
+for _ in $(seq "$rounds"); do
+    for allocator in $allocators; do
+        spec=${allocator#*=}
         echo "idle ${allocator%%=*} $(env "$(setting "$spec")" LD_PRELOAD="${spec%%,*}" "$work/idle")"
-    done >>"$work/results"
-done
+    done
+    # Another one is first in each round.
+    first=${allocators%% *}
+    allocators="${allocators#* } $first"
+done >"$work/results"
 thp="THP $(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || echo unknown)"
 bench/heap/report.py "$work/results" --name heap --table-per-row --json "$json" \
     --command "$command" --started "$started" --columns "resident:KiB" --note "$thp"

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Races the heap with installed allocators on micro workloads: CPU seconds and peak memory.
+# Compares the heap with other allocators on micro workloads: CPU seconds and peak memory.
 # Usage: [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] bench/heap/micro.sh [--json FILE] [ROUNDS [WORKLOAD…]]
 #
 # With PEERS_FOLDER the peers of crates.io take part too, built there (peers.sh).
-# All are preloaded and take turns, each after warm.c, another one first in each round. Cells are
+# All are preloaded and run interleaved, each after warm.c, another one first in each round. Cells are
 # medians ± half the range of the rounds; the last table has geometric means over each row's best.
 # Python 3 makes the tables.
 set -eu

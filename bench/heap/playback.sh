@@ -1,19 +1,20 @@
 #!/bin/sh
-# Times the playback of page-heap calls on each page heap: the driver's at 64 GiB, and of a trace file.
+# Measures how fast page-heap calls play back: those of the driver at 64 GiB, and of a trace file.
 # Usage: bench/heap/playback.sh [ROUNDS]
 set -eu
 cd "$(dirname "$0")/../.."
 rounds="${1:-5}"
 core="${CORE:-0}"
 target="${CARGO_TARGET_DIR:-target}"
-cargo build --release --quiet -p prairie-heap --example playback_rate
+rate=$(cargo bench --quiet --no-run --message-format json -p prairie-heap --features tools --bench playback_rate |
+    sed -n 's/.*"executable":"\([^"]*playback_rate[^"]*\)".*/\1/p')
 cargo build --release --quiet -p prairie
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
 echo "== the driver's calls around a heap of 64 GiB, from memory (calls a second of CPU time)"
-taskset -c "$core" "$target/release/examples/playback_rate" "" "$rounds"
+taskset -c "$core" "$rate" "" "$rounds"
 echo "== the same kind of calls around 1 GiB, decoded from a file"
 "$target/release/prairie" heap driver --sizes figure-5 --heap 1G --time 200s \
     --out "$directory/heap.parquet" --json >/dev/null 2>&1
-taskset -c "$core" "$target/release/examples/playback_rate" "$directory/heap.parquet" "$rounds"
+taskset -c "$core" "$rate" "$directory/heap.parquet" "$rounds"

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Races the heap with its peers under Redis: load, half of the keys deleted, flush, in both THP modes.
+# Compares the heap with other allocators under Redis in both THP modes: load, delete half, flush.
 # Usage: [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] [REQUESTS=600000] bench/heap/redis.sh [--json FILE] [ROUNDS [MODE…]]
 #
 # The server runs on core 0, redis-benchmark on core 1. Pushes of 5 elements to random keys, then
-# ranges of 5. All take turns, each after warm.c; cells are medians of the rounds, with the spread behind CPU time. MODE
-# is `always` or `madvise`; setting it needs root, and the mode that was there comes back at the end.
+# ranges of 5. All run interleaved, each after warm.c; cells are medians of the rounds, with the spread behind CPU time. MODE
+# is `always` or `madvise`; setting it needs root, and the mode before is restored at the end.
 # Without root the present mode is measured.
 set -euo pipefail
 started=$(date +%s)

@@ -20,13 +20,13 @@ use std::process::Command;
 const SIDE_BY_SIDE: &str = "SECTIONS {
   .text.prairie_seldom : {
     *(.text.*serde_core*)
-    *(.text.*5front6malloc11last_resort* .text.*5front6malloc16allocate_aligned*)
-    *(.text.*5front6malloc7release* .text.*5front6malloc11usable_size*)
-    *(.text.*5front3abi*realloc* .text.*5front3abi*valloc* .text.*5front3abi*memalign*)
-    *(.text.*5front3abi*aligned_alloc* .text.*5front3abi*mallinfo* .text.*5front3abi*malloc_stats*)
+    *(.text.*7process6malloc11last_resort* .text.*7process6malloc16allocate_aligned*)
+    *(.text.*7process6malloc7release* .text.*7process6malloc11usable_size*)
+    *(.text.*7process3abi*realloc* .text.*7process3abi*valloc* .text.*7process3abi*memalign*)
+    *(.text.*7process3abi*aligned_alloc* .text.*7process3abi*mallinfo* .text.*7process3abi*malloc_stats*)
     *(.text.*keep_for_later* .text.*9page_heap6legacy* .text.*9page_heap10page_space*)
     *(.text.*15ensure_capacity* .text.*5front4heap*14allocate_large* .text.*19on_whole_huge_pages*)
-    *(.text.*5front7publish5write* .text.*5front10statistics* .text.*5front14huge_page_mode*)
+    *(.text.*7process7publish5write* .text.*7process10statistics* .text.*7process7collect* .text.*7process14huge_page_mode*)
     *(.text.*5front4heap*10page_state* .text.*5front4heap*11class_state* .text.*PageHeap*5stats*)
     *(.text.*14release_excess* .text.*10subrelease* .text.*12take_emptied* .text.*13note_released*)
     *(.text.*9page_heap10huge_cache*3put*)
@@ -42,10 +42,10 @@ SECTIONS {
     *crtbegin*.o(.text)
     *(.text.malloc .text.free .text.calloc .text.realloc .text.prairie_rseq_abort)
     *(.text.*ARGV_INIT_ARRAY*)
-    *(.text.*5front10background5start* .text.*5front4fork8register* .text.*5front13possible_cpus*)
-    *(.text.*5front8settings5split* .text.*5front8settings8Settings*)
-    *(.text.*5front10protocol* .text.*5front7publish4tick* .text.*5front5guard8allocate*)
-    *(.text.*5front6malloc* .text.*front..malloc* .text.*5front5setup* .text.*5front3abi*)
+    *(.text.*7process10background*start* .text.*7process4fork8register* .text.*7process13possible_cpus*)
+    *(.text.*7process8settings5split* .text.*7process8settings8Settings*)
+    *(.text.*5front10protocol* .text.*7process7publish4tick* .text.*5front5guard8allocate*)
+    *(.text.*7process6malloc* .text.*process..malloc* .text.*7process5setup* .text.*7process4load* .text.*7process3abi*)
     *(.text.*5front6choice* .text.*front..choice*)
     *(.text.*5front5cache* .text.*front..cache* .text.*front..cpu*)
     *(.text.*5front4heap* .text.*front..heap* .text.*5front5pages* .text.*front..pages*)
@@ -56,13 +56,14 @@ SECTIONS {
     *(.text.*9page_heap11huge_filler* .text.*9page_heap10huge_cache* .text.*9page_heap14huge_allocator*)
     *(.text.*9page_heap12ranked_lists* .text.*9page_heap10range_tree* .text.*9page_heap9page_bits*)
     *(.text.*9page_heap13huge_page_map*)
-    *(.text.*4heap7storage* .text.*heap..storage* .text.*4heap6memory* .text.*heap..memory*)
-    *(.text.*5front7publish* .text.*5front4slab*)
+    *(.text.*12prairie_heap7storage* .text.*heap..storage* .text.*12prairie_heap6memory*)
+    *(.text.*heap..memory* .text.*12prairie_heap7mapping*)
+    *(.text.*7process7publish* .text.*5front4slab*)
   }
 } INSERT BEFORE .text;
 SECTIONS {
   .bss.prairie : {
-    *(.bss.*5front6malloc6SET_UP* .bss.*5front6malloc5CHECK*)
+    *(.bss.*7process5setup6SET_UP* .bss.*7process5setup5CHECK*)
     *(.bss.*3std3sys4args*)
     *(.bss.*5front3cpu*)
   }

@@ -3,7 +3,7 @@
 
 use std::io::Write;
 
-use heap::playback::{Options, Playback, Release, System};
+use prairie_heap::playback::{Options, Playback, Release, System};
 use libfuzzer_sys::fuzz_target;
 use prairie_trace::page_heap::Reader;
 

@@ -4,9 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use heap::memory::{CountingMemory, Shared};
-use heap::page_heap::{Clock, Legacy, PageHeap, Temeraire};
-use heap::{HugePages, PageRange, Pages};
+use prairie_heap::memory::{CountingMemory, Shared};
+use prairie_heap::page_heap::{Clock, Legacy, PageHeap, Temeraire};
+use prairie_heap::{HugePages, PageRange, Pages};
 use libfuzzer_sys::fuzz_target;
 
 /// A clock that goes on by what the input says.

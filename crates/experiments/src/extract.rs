@@ -5,65 +5,23 @@ mod markdown;
 mod words;
 
 use anyhow::{Context, Result, anyhow, bail};
-use serde::Deserialize;
 use serde_json::Value;
 
-pub use json::Field;
 pub use markdown::cells;
-pub use words::Word;
 
+use crate::form::Form;
 use crate::registry::Entry;
 use crate::table::{Column, Document, Table, text};
-
-/// The form of a command's output.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "form", rename_all = "lowercase", deny_unknown_fields)]
-pub enum From {
-    /// One or more [`Document`]s; the one with the entry's name is taken.
-    Table,
-    /// A Markdown table: the first after the line that contains `after`.
-    Markdown {
-        /// Text of a line in front of the table; empty for the first table.
-        #[serde(default)]
-        after: String,
-        /// How many tables to skip from there.
-        #[serde(default)]
-        skip: usize,
-    },
-    /// Lines of words: a row per line of at least `least` words, a column for each of `words`.
-    Words {
-        /// Text of the line above the first; empty to begin with the first line.
-        #[serde(default)]
-        after: String,
-        /// Text of the line below the last; empty for the end of the output.
-        #[serde(default)]
-        until: String,
-        /// What stands between words; empty for any space.
-        #[serde(default)]
-        separator: String,
-        /// Fewest words of a row.
-        least: usize,
-        /// The columns.
-        words: Vec<Word>,
-    },
-    /// One or more JSON documents: one row for each value at `rows`, one column for each field.
-    Json {
-        /// Path of the rows: `/key/0/*`, `*` for every element or value. Empty for the document.
-        rows: String,
-        /// The columns.
-        fields: Vec<Field>,
-    },
-}
 
 /// The table and remarks that `output` of the entry's command holds.
 pub fn document(entry: &Entry, output: &str) -> Result<Document> {
     let mut document = match &entry.from {
-        From::Table => printed(&entry.name, output)?,
-        From::Markdown { after, skip } => plain(markdown::table(output, after, *skip)?),
-        From::Words { after, until, separator, least, words } => {
+        Form::Table => printed(&entry.name, output)?,
+        Form::Markdown { after, skip } => plain(markdown::table(output, after, *skip)?),
+        Form::Words { after, until, separator, least, words } => {
             plain(words::table(output, (after, until), (separator, *least), words)?)
         }
-        From::Json { rows, fields } => plain(json::table(output, rows, fields)?),
+        Form::Json { rows, fields } => plain(json::table(output, rows, fields)?),
     };
     let table = arrange(entry, Table { columns: document.columns, rows: document.rows })?;
     table.validate().map_err(|reason| anyhow!("{}: {reason}", entry.name))?;

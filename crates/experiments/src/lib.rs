@@ -10,6 +10,7 @@ pub mod check;
 pub mod code;
 pub mod document;
 pub mod extract;
+pub mod form;
 pub mod host;
 pub mod numbers;
 pub mod page;

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::extract::From;
+use crate::form::Form;
 
 /// How long a result takes, and so when it is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -50,7 +50,7 @@ pub struct Entry {
     #[serde(default)]
     pub notes: Vec<String>,
     /// How the table is taken out of the output.
-    pub from: From,
+    pub from: Form,
     /// Rows to keep, by column and values of it, before anything else is arranged.
     #[serde(default)]
     pub only: BTreeMap<String, Vec<String>>,

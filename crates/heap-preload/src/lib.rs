@@ -1,5 +1,5 @@
 //! `libprairie_heap.so` to preload and `libprairie_heap.a` to link: malloc's family and C++'s
-//! operators, served by [`heap`].
+//! operators, served by `prairie-heap`.
 
 mod uncancelled;
 
@@ -10,10 +10,10 @@ heap::export_malloc_family!();
 #[cfg(debug_assertions)]
 #[unsafe(no_mangle)]
 pub extern "C" fn prairie_heap_validate() -> core::ffi::c_int {
-    match heap::front::validate::process() {
+    match heap::exported::validate() {
         Ok(()) => 0,
         Err(error) => {
-            heap::front::fatal::say(format_args!("{error}"));
+            heap::exported::say(format_args!("{error}"));
             1
         }
     }

@@ -261,7 +261,7 @@ fn a_profile_tells_what_is_live_and_who_holds_it() {
 /// A recording holds all that the page heap was asked, and of the program itself alone.
 #[test]
 fn the_calls_of_the_page_heap_are_recorded() {
-    use heap::front::record::{DELETE, NEW, Recorded};
+    use heap::recording::{DELETE, NEW, Recorded};
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("recording");
     let _ = std::fs::remove_file(&file);
     let settings = [("PRAIRIE_HEAP_TRACE", file.to_str().unwrap())];

@@ -1,49 +1,41 @@
-//! The front of the heap: everything between a program's malloc and the page heap.
+//! The fast path and the cache levels: everything between a program's malloc and the page heap.
+//!
+//! Files import only those above them:
+//!
+//! ```text
+//! size_class, protocol, sync, fatal, file, tls, weak     no state of the heap
+//! control, mark, code, slab, rseq                        what the fast path reads
+//! cache, cpu, thread, entry                              caches without locks, the fast path
+//! span, page_map, transfer, central, pages               the shared levels
+//! heap                                                   what passes between the levels
+//! ```
 
-pub mod abi;
-pub mod at_exit;
-pub mod background;
 pub mod cache;
 pub mod central;
 pub mod choice;
 pub mod code;
 pub mod control;
 pub mod cpu;
-pub mod cxx;
 pub mod decline;
-pub mod deepbind;
 pub mod emergency;
 pub mod entry;
-mod export;
 pub mod fatal;
-mod file;
-pub mod fork;
-pub mod global;
+pub mod file;
 pub mod guard;
 pub mod heap;
-pub mod huge_page_mode;
-pub mod malloc;
 pub mod mark;
-pub mod output;
+pub mod misuse;
 pub mod page_map;
 pub mod pages;
-pub mod possible_cpus;
-pub mod pprof;
 pub mod profile;
 pub mod protocol;
-pub mod publish;
 pub mod record;
 pub mod rseq;
-pub mod settings;
-pub mod setup;
 pub mod size_class;
 pub mod slab;
 pub mod span;
-pub mod statistics;
 pub mod sync;
 pub mod thread;
 pub mod tls;
 pub mod transfer;
-#[cfg(debug_assertions)]
-pub mod validate;
-mod weak;
+pub mod weak;

@@ -6,8 +6,8 @@ use std::io;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 
-use crate::front::publish::{MAGIC, Published, Record};
-use crate::front::statistics::Statistics;
+use crate::process::publish::{MAGIC, Published, Record};
+use crate::process::statistics::Statistics;
 
 /// The published statistics of a process.
 #[derive(Clone, Debug)]

@@ -7,7 +7,6 @@ mod system;
 pub use counting::{Calls, CountingMemory, Resident};
 pub use shared::Shared;
 pub use system::SystemMemory;
-pub(crate) use system::{advise, collapse, map_aligned};
 
 use crate::storage::Storage;
 use crate::units::{HugePages, HugeRange, PageRange};

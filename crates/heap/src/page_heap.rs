@@ -18,7 +18,7 @@ pub mod temeraire;
 pub mod tracker;
 
 pub use legacy::Legacy;
-pub use stats::{Backing, Components, PageHeapStats, TemeraireStats};
+pub use stats::{Backing, Components, LegacyStats, PageHeapStats, TemeraireStats};
 pub use temeraire::Temeraire;
 
 use crate::units::{PageRange, Pages};

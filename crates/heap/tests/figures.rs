@@ -1,8 +1,8 @@
 //! The TEMERAIRE paper's figures that a playback can reproduce, and its two headline ratios.
 
-use heap::Pages;
-use heap::driver::{Driver, Load, Settings, Sizes};
-use heap::playback::{Options, Playback, Release, Results, Sample, System, SystemResults};
+use prairie_heap::Pages;
+use prairie_heap::driver::{Driver, Load, Settings, Sizes};
+use prairie_heap::playback::{Options, Playback, Release, Results, Sample, System, SystemResults};
 use prairie_trace::page_heap::Event;
 
 const MIB: f64 = (1 << 20) as f64;
@@ -140,7 +140,7 @@ fn the_driver_holds_the_target_and_the_distribution() {
     let born = driver.objects_born() as f64;
     // Of 64 MiB at half of it a second for 20 s: ten times the heap, and once to fill it.
     let entries = Sizes::named("figure-4").unwrap();
-    let per_byte = |share: fn(&heap::driver::sizes::Entry) -> f64| {
+    let per_byte = |share: fn(&prairie_heap::driver::sizes::Entry) -> f64| {
         entries.entries().iter().map(|entry| share(entry) / entry.bytes as f64).sum::<f64>()
     };
     let wanted = 64.0 * MIB * (per_byte(|e| e.live) + 10.0 * per_byte(|e| e.allocated));

@@ -2,10 +2,10 @@
 
 mod model;
 
-use heap::page_heap::ranking::{ByRank, Fullness};
-use heap::page_heap::{Components, Legacy, PageHeap, Temeraire, TemeraireStats};
-use heap::{HugePages, Pages};
 use model::{Model, Step, TestClock, TestMemory};
+use prairie_heap::page_heap::ranking::{ByRank, Fullness};
+use prairie_heap::page_heap::{Components, Legacy, PageHeap, Temeraire, TemeraireStats};
+use prairie_heap::{HugePages, Pages};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -39,7 +39,7 @@ proptest! {
 
     #[test]
     fn temeraire_by_fullness_behaves_like_memory(steps in steps()) {
-        type ByFullness = Temeraire<TestMemory, TestClock, ByRank<heap::storage::Allocated, Fullness>>;
+        type ByFullness = Temeraire<TestMemory, TestClock, ByRank<prairie_heap::storage::Allocated, Fullness>>;
         Model::new(|memory, clock| ByFullness::new(memory, clock).unwrap()).run(&steps);
     }
 
@@ -68,7 +68,7 @@ fn mib(mib: u64) -> Pages {
     Pages((mib << 20) / Pages::SIZE)
 }
 
-fn new(heap: &mut impl PageHeap, pages: Pages) -> heap::PageRange {
+fn new(heap: &mut impl PageHeap, pages: Pages) -> prairie_heap::PageRange {
     heap.new_span(pages, Pages::ONE).unwrap().pages
 }
 
@@ -137,7 +137,7 @@ fn figure_9_makes_no_system_call() {
 #[test]
 fn what_does_not_fit_makes_way_for_what_is_backed_afresh() {
     let (mut heap, _, _) = temeraire();
-    let mut spans: [Option<heap::PageRange>; 20] = [None; 20];
+    let mut spans: [Option<prairie_heap::PageRange>; 20] = [None; 20];
     let (mut random, mut live, mut highest, mut kept) = (5u64, 0, 0, 0);
     for _ in 0..3_000 {
         random =

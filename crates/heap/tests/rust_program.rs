@@ -1,17 +1,16 @@
-//! A Rust program on the heap: this test program itself, by `heap::global_allocator!`.
+//! A Rust program on the heap: this test program itself, by `prairie_heap::global_allocator!`.
 
 use std::alloc::{Layout, alloc, dealloc, realloc};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc;
 use std::thread;
 
-use heap::front::statistics::Statistics;
-
-heap::global_allocator!();
+prairie_heap::global_allocator!();
 
 /// Live bytes by the heap's own books.
 fn live() -> String {
-    let statistics = Statistics::of_process().expect("no thread is inside the page level for long");
+    let statistics =
+        prairie_heap::statistics().expect("no thread is inside the page level for long");
     statistics.to_string().lines().next().expect("the first line tells what is live").to_owned()
 }
 

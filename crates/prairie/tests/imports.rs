@@ -18,28 +18,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Files that are still in a cycle, without `crates/`. Remove a line together with its cycle.
-const KNOWN: &[&str] = &[
-    "experiments/src/extract.rs",
-    "experiments/src/registry.rs",
-    "frames/src/placement/linux/pcp.rs",
-    "frames/src/placement/linux/zone.rs",
-    "heap/src/front/at_exit.rs",
-    "heap/src/front/background.rs",
-    "heap/src/front/code.rs",
-    "heap/src/front/fork.rs",
-    "heap/src/front/guard.rs",
-    "heap/src/front/heap.rs",
-    "heap/src/front/malloc.rs",
-    "heap/src/front/mark.rs",
-    "heap/src/front/page_map.rs",
-    "heap/src/front/publish.rs",
-    "heap/src/front/setup.rs",
-    "heap/src/front/statistics.rs",
-    "heap/src/memory/system.rs",
-    "heap/src/page_heap/legacy.rs",
-    "heap/src/page_heap/stats.rs",
-    "heap/src/storage/mapped.rs",
-];
+const KNOWN: &[&str] = &[];
 
 /// Folders whose files must not import from another folder: what is shown does not depend on the
 /// commands that show it.

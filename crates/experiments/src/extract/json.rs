@@ -1,33 +1,10 @@
 //! Tables taken out of JSON documents by paths.
 
 use anyhow::{Result, anyhow};
-use serde::Deserialize;
 use serde_json::Value;
 
+use crate::form::Field;
 use crate::table::{Column, Table, text};
-
-/// One column: where its value stands, and how it is printed.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Field {
-    /// Heading.
-    pub name: String,
-    /// Unit.
-    #[serde(default)]
-    pub unit: String,
-    /// Path below the row (`/means/overhead`); below the document with a leading `^`; `#` is the
-    /// key under which the row stands.
-    pub at: String,
-    /// Factor applied to a number.
-    #[serde(default)]
-    pub scale: Option<f64>,
-    /// Whether the cell stays empty where the document has no value.
-    #[serde(default)]
-    pub optional: bool,
-    /// Decimal places of a number; as in the document if not given.
-    #[serde(default)]
-    pub digits: Option<usize>,
-}
 
 /// A row per value at `path` in each document of `output`.
 pub fn table(output: &str, path: &str, fields: &[Field]) -> Result<Table> {

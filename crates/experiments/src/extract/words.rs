@@ -1,23 +1,10 @@
 //! Tables that a command printed with spaces between the columns.
 
 use anyhow::{Result, anyhow};
-use serde::Deserialize;
 use serde_json::Value;
 
+use crate::form::Word;
 use crate::table::{Column, Table};
-
-/// One column of such a table.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Word {
-    /// Heading.
-    pub name: String,
-    /// Unit.
-    #[serde(default)]
-    pub unit: String,
-    /// Which word of the line: from 0, or from the end with -1.
-    pub at: isize,
-}
 
 /// The lines after the one that contains `after` and before the one that contains `until`, as far
 /// as they have at least `least` words.

@@ -23,6 +23,7 @@ mod flags;
 mod follow;
 mod highatomic;
 mod pageblocks;
+mod pageset;
 mod pcp;
 mod slow_path;
 mod stepwise;
@@ -35,7 +36,7 @@ use core::ops::Range;
 
 pub use config::Config;
 pub use fallback::Fallback;
-pub use pcp::Pageset;
+pub use pageset::Pageset;
 pub use version::{Modeled, RULES, Rule, Version};
 
 use super::zonelist::{Depth, Zonelists};

@@ -74,13 +74,6 @@ macro_rules! whichever {
     };
 }
 
-impl ChosenPageHeap {
-    /// The memory that it stands on.
-    pub fn memory(&self) -> &SystemMemory {
-        whichever!(self, it => it.memory())
-    }
-}
-
 impl PageHeap for ChosenPageHeap {
     fn new_span(&mut self, pages: Pages, align: Pages) -> Option<NewSpan> {
         whichever!(self, it => it.new_span(pages, align))

@@ -17,6 +17,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use rustix::mm::{Advice, MprotectFlags, madvise, mprotect};
 
 use super::fatal::fatal;
+use super::misuse::{freed_twice, interior};
 use super::protocol::slot::{NotLive, Slot};
 use super::size_class::GRANULE;
 use super::sync::{ForkLock, Lock};
@@ -135,8 +136,8 @@ fn slot_of(object: *mut u8) -> &'static Slot {
 fn size_in(slot: &Slot, object: *mut u8) -> usize {
     match slot.size_of(object as usize) {
         Ok(size) => size,
-        Err(NotLive::Freed(size)) => super::heap::freed_twice(object, size),
-        Err(NotLive::Other(size)) => super::heap::interior(object, size),
+        Err(NotLive::Freed(size)) => freed_twice(object, size),
+        Err(NotLive::Other(size)) => interior(object, size),
     }
 }
 

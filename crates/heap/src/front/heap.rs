@@ -8,13 +8,14 @@
 //! ```
 //! No thread holds two of the locks at once (see [`super::sync`]).
 
+use core::marker::PhantomData;
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering::Relaxed};
 
 use super::cache::Lower;
 use super::central::{CentralFreeList, CentralState};
 use super::decline::Shrunk;
-use super::fatal::fatal;
+use super::misuse::{freed_twice, interior, not_an_object};
 use super::page_map::{PageMap, Reach};
 use super::pages::{LiveSpans, PageLevel};
 use super::record::Recorder;
@@ -37,8 +38,8 @@ const GIVE_BACK: u8 = 2;
 /// The levels between the caches and the page level, of one size class.
 #[derive(Debug)]
 pub struct ClassLevels {
-    pub(super) transfer: Lock<TransferCache>,
-    pub(super) central: Lock<CentralFreeList>,
+    pub(crate) transfer: Lock<TransferCache>,
+    pub(crate) central: Lock<CentralFreeList>,
 }
 
 impl ClassLevels {
@@ -79,16 +80,30 @@ impl Default for Tables {
     }
 }
 
+/// Who is told of operations of a heap's page level. A type, not a value: the call is inlined.
+pub trait Observer<P>: Sized {
+    /// Called after an operation of the page level. The caller holds no lock.
+    fn page_operation(heap: &Heap<P, Self>);
+}
+
+/// Nobody is told.
+#[derive(Clone, Copy, Debug)]
+pub struct Unobserved;
+
+impl<P> Observer<P> for Unobserved {
+    fn page_operation(_: &Heap<P, Self>) {}
+}
+
 /// The shared levels of a heap over a page heap `P`.
-pub struct Heap<P> {
+pub struct Heap<P, O = Unobserved> {
     tables: &'static Tables,
-    pub(super) pages: Lock<PageLevel<P>>,
+    pub(crate) pages: Lock<PageLevel<P>>,
     /// Pages in spans, as the last change left them: what budgets of caches follow.
     live_pages: AtomicUsize,
     /// What a decline of the heap asks for: nothing, [`EMPTY_CACHES`] or [`GIVE_BACK`].
     asked: AtomicU8,
     /// Bytes in all transfer caches.
-    pub(super) transferred: AtomicUsize,
+    pub(crate) transferred: AtomicUsize,
     /// The last class that lost what it did not need to others' transfer caches.
     hand: AtomicUsize,
     /// How far the page map's window reaches, packed: GiB down, GiB up.
@@ -96,6 +111,7 @@ pub struct Heap<P> {
     /// Arrays for the transfer caches of all classes in turn, which get theirs with their first
     /// object; null if there is no storage.
     transfer_arrays: AtomicPtr<*mut u8>,
+    observer: PhantomData<O>,
 }
 
 /// A large object as it was allocated.
@@ -107,9 +123,9 @@ pub struct LargeObject {
     pub zeroed: bool,
 }
 
-impl<P: PageHeap> Heap<P> {
+impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
     /// A heap without page heap, which hands out nothing. `tables` are its own.
-    pub const fn new(tables: &'static Tables) -> Heap<P> {
+    pub const fn new(tables: &'static Tables) -> Heap<P, O> {
         Heap {
             tables,
             pages: Lock::new(PageLevel::new()),
@@ -119,6 +135,7 @@ impl<P: PageHeap> Heap<P> {
             hand: AtomicUsize::new(0),
             reach: AtomicUsize::new(0),
             transfer_arrays: AtomicPtr::new(null_mut()),
+            observer: PhantomData,
         }
     }
 
@@ -143,7 +160,7 @@ impl<P: PageHeap> Heap<P> {
 
     /// The levels of a class between the caches and the page level.
     #[inline]
-    pub(super) fn levels(&self, class: SizeClass) -> &'static ClassLevels {
+    pub(crate) fn levels(&self, class: SizeClass) -> &'static ClassLevels {
         &self.tables.classes[class.number()]
     }
 
@@ -216,7 +233,7 @@ impl<P: PageHeap> Heap<P> {
         }
         self.live_pages.store(level.live().pages.0 as usize, Relaxed);
         drop(level);
-        super::publish::tick();
+        O::page_operation(self);
         // SAFETY: the span is forgotten before it is deleted.
         unsafe { self.page_map().note(span) };
         Some((span, new.zeroed))
@@ -249,7 +266,7 @@ impl<P: PageHeap> Heap<P> {
             None => {}
         }
         drop(level);
-        super::publish::tick();
+        O::page_operation(self);
     }
 
     /// What a decline of the heap asks for, once: to empty the caches, and then whether to give
@@ -453,7 +470,7 @@ impl<P: PageHeap> Heap<P> {
     }
 }
 
-impl<P: PageHeap> Lower for Heap<P> {
+impl<P: PageHeap, O: Observer<P>> Lower for Heap<P, O> {
     fn take(&self, class: SizeClass, objects: &mut [*mut u8]) -> usize {
         let from_transfer =
             self.levels(class).transfer.lock().map_or(0, |mut cache| cache.take(objects));
@@ -479,27 +496,4 @@ impl<P: PageHeap> Lower for Heap<P> {
             self.give_central(class, &objects[kept..]);
         }
     }
-}
-
-/// Ends the process: an object is freed that is free already.
-#[cold]
-pub fn freed_twice(object: *mut u8, size: usize) -> ! {
-    fatal(format_args!("{object:p}, an object of {size} bytes, is freed twice"))
-}
-
-/// Ends the process: a pointer into an object is freed.
-#[cold]
-pub fn interior(object: *mut u8, size: usize) -> ! {
-    fatal(format_args!(
-        "{object:p} is freed, which points into an object of {size} bytes and not at its start"
-    ))
-}
-
-/// Ends the process: a pointer is freed that no object begins at.
-#[cold]
-pub fn not_an_object(object: *mut u8) -> ! {
-    fatal(format_args!(
-        "{object:p} is freed, which this heap has not allocated, or has taken back already \
-         (if a plugin was opened with RTLD_DEEPBIND, it uses another malloc than the program)"
-    ))
 }

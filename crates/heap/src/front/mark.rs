@@ -8,8 +8,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::control::CONTROL;
-use super::page_map::MARK_BYTES;
-use super::protocol::window::Window;
+use super::protocol::window::{MARK_BYTES, Window};
 use super::size_class::SizeClass;
 
 /// The smallest class whose marks lie apart: no two of its objects share 4 KiB at their starts.

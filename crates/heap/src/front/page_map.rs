@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU8, Ordering::*};
 
 use super::code;
 use super::protocol::place::Place;
-use super::protocol::window::Window;
+use super::protocol::window::{MARK_BYTES, Window};
 use super::size_class::SizeClass;
 use super::span::Span;
 use crate::storage::Storage;
@@ -28,8 +28,6 @@ const ADDRESS_BITS: u32 = 48;
 const LEAF_BITS: u32 = 30;
 const LEAF_PAGES: usize = 1 << (LEAF_BITS - Pages::SHIFT);
 const ROOT_ENTRIES: usize = 1 << (ADDRESS_BITS - LEAF_BITS);
-/// So many bytes of the window have a mark ([`super::mark`]).
-pub const MARK_BYTES: usize = 4096;
 /// Marks of a page.
 const MARKS: u64 = Pages::SIZE / MARK_BYTES as u64;
 

@@ -132,11 +132,13 @@ impl Span {
     }
 
     /// Whether the object that begins at `address` is free.
+    #[cfg(debug_assertions)]
     pub fn is_free(&self, address: usize) -> bool {
         self.index_of(address).is_ok_and(|index| self.bits[index / 64] >> (index % 64) & 1 == 1)
     }
 
     /// Whether its count of free objects agrees with its bits.
+    #[cfg(any(test, debug_assertions))]
     pub fn is_consistent(&self) -> bool {
         self.bits.iter().map(|word| word.count_ones()).sum::<u32>() == u32::from(self.free)
     }

@@ -63,7 +63,7 @@ pub enum Taken {
 
 /// The thread pointer: different for each thread, the same in a forked child.
 #[inline]
-pub(super) fn me() -> usize {
+pub(crate) fn me() -> usize {
     let pointer: usize;
     #[cfg(target_arch = "x86_64")]
     // SAFETY: reads the thread control block's pointer to itself, which the ABI demands.

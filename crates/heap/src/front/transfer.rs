@@ -65,11 +65,6 @@ impl TransferCache {
         unsafe { core::slice::from_raw_parts(self.objects, self.len) }
     }
 
-    /// Whether nothing is held.
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Takes the objects that came last, as many as there are and `objects` holds.
     pub fn take(&mut self, objects: &mut [*mut u8]) -> usize {
         let taken = objects.len().min(self.len);
@@ -125,7 +120,7 @@ mod tests {
         assert_eq!(cache.take(&mut taken), 4);
         assert_eq!(taken, objects(7..11));
         let mut rest = objects(0..9);
-        assert_eq!((cache.take(&mut rest), cache.is_empty()), (6, true));
+        assert_eq!((cache.take(&mut rest), cache.len()), (6, 0));
         assert_eq!(rest[..6], objects(1..7));
     }
 

@@ -5,11 +5,9 @@
 //! are as short. A freed span is joined with free neighbours of its kind. Release goes round the
 //! lists and returns the range that has been free for longest on each.
 
-use serde::Serialize;
-
 use super::page_space::PageSpace;
 use super::ranked_lists::{Linked, Links, RANKS, RankedLists};
-use super::stats::{Backing, Components, PageHeapStats};
+use super::stats::{Backing, Components, LegacyStats, PageHeapStats};
 use super::{NewSpan, PageHeap};
 use crate::memory::Memory;
 use crate::storage::{Key, Slab};
@@ -69,20 +67,6 @@ struct Counts {
     released: Pages,
     reserved: Pages,
     releases: u64,
-}
-
-/// What the lists of a [`Legacy`] page heap hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[repr(C)]
-pub struct LegacyStats {
-    /// Free pages with memory behind them.
-    pub normal_pages: Pages,
-    /// Free pages that were returned to the system.
-    pub returned_pages: Pages,
-    /// Free ranges of either kind.
-    pub free_ranges: u32,
-    /// Calls that returned a range to the system so far.
-    pub releases: u64,
 }
 
 impl<M: Memory> Legacy<M> {
@@ -324,15 +308,5 @@ impl<M: Memory> PageHeap for Legacy<M> {
             return Err(format!("legacy: counts {:?} free, holds {free:?}", self.counts.free));
         }
         self.space.validate(self.counts.live + free[Kind::Normal as usize])
-    }
-}
-
-impl core::fmt::Display for LegacyStats {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        writeln!(
-            f,
-            "  lists: {} free ranges, {} normal and {} returned pages; {} releases",
-            self.free_ranges, self.normal_pages.0, self.returned_pages.0, self.releases
-        )
     }
 }

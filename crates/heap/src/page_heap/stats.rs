@@ -8,8 +8,6 @@ use super::huge_allocator::HugeAllocatorStats;
 use super::huge_cache::HugeCacheStats;
 use super::huge_filler::HugeFillerStats;
 use super::huge_region::HugeRegionStats;
-use super::legacy::LegacyStats;
-
 use crate::units::Pages;
 
 /// What a page heap holds and has done.
@@ -56,6 +54,20 @@ pub struct TemeraireStats {
     pub small_pages: Pages,
     /// What larger spans lack to whole huge pages.
     pub slack_pages: Pages,
+}
+
+/// What the lists of the legacy page heap hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[repr(C)]
+pub struct LegacyStats {
+    /// Free pages with memory behind them.
+    pub normal_pages: Pages,
+    /// Free pages that were returned to the system.
+    pub returned_pages: Pages,
+    /// Free ranges of either kind.
+    pub free_ranges: u32,
+    /// Calls that returned a range to the system so far.
+    pub releases: u64,
 }
 
 /// Address space of a page heap by what is behind it.
@@ -190,6 +202,16 @@ impl fmt::Display for TemeraireStats {
             region.idle_huge_pages.0,
             Mib(self.slack_pages),
             Mib(self.small_pages)
+        )
+    }
+}
+
+impl fmt::Display for LegacyStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "  lists: {} free ranges, {} normal and {} returned pages; {} releases",
+            self.free_ranges, self.normal_pages.0, self.returned_pages.0, self.releases
         )
     }
 }

@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::Storage;
-use crate::memory::{advise, collapse, map_aligned};
+use crate::mapping::{advise, collapse, map_aligned};
 use crate::units::{HugePageId, HugePages, HugeRange};
 
 /// Storage that is mapped from the kernel: what a heap that is the program's malloc needs.

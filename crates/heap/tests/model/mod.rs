@@ -4,10 +4,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use heap::memory::{Calls, CountingMemory, Memory};
-use heap::page_heap::{Clock, PageHeap};
-use heap::storage::Allocated;
-use heap::{HugePages, HugeRange, PageRange, Pages};
+use prairie_heap::memory::{Calls, CountingMemory, Memory};
+use prairie_heap::page_heap::{Clock, PageHeap};
+use prairie_heap::storage::Allocated;
+use prairie_heap::{HugePages, HugeRange, PageRange, Pages};
 
 /// A clock that stands until it is moved.
 #[derive(Clone, Default)]
@@ -192,7 +192,7 @@ impl<H: PageHeap> Model<H> {
 
     /// Backed pages that are in no span and can yet not be released: what spans of 1 GiB and more
     /// lack to whole huge pages, and shared huge pages of regions.
-    fn unreleasable(&self, backing: &heap::page_heap::Backing) -> Pages {
+    fn unreleasable(&self, backing: &prairie_heap::page_heap::Backing) -> Pages {
         let live = &self.memory.0.borrow().live;
         let rounded: Pages = live
             .iter()

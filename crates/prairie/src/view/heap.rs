@@ -1,7 +1,7 @@
 //! A playback on page heaps as a report.
 
-use heap::playback::{Release, Results, Sample, SystemResults};
-use heap::{HugePages, Pages};
+use prairie_heap::playback::{Release, Results, Sample, SystemResults};
+use prairie_heap::{HugePages, Pages};
 use prairie_report::{
     Axis, Block, Cell, Column, Definition, KeyFigure, LineChart, Report, Section, Series, Shape,
     Table, Unit, number,

@@ -5,7 +5,7 @@
 use super::fallback::Fallback;
 use super::flags::AllocFlags;
 use super::pageblocks::is_mergeable;
-use super::pcp::list_of;
+use super::pageset::list_of;
 use super::{Linux, Pageset};
 use crate::free_area::End;
 use crate::layout::Frame;

@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use super::flags::AllocFlags;
 use super::pageblocks::Pageblocks;
-use super::pcp::{Pageset, PerCpuPages};
+use super::pageset::{Pageset, PerCpuPages};
 use super::{Config, Context};
 use crate::free_area::FreeArea;
 use crate::layout::{Frame, Layout, Zone};

@@ -50,7 +50,9 @@ impl LockWord {
         self.0.load(Relaxed) & !WAITERS
     }
 
-    /// Whether somebody sleeps on the word.
+    /// Whether a thread sleeps on the word.
+    #[cfg(test)]
+    #[allow(dead_code, reason = "for the models of tests/interleavings")]
     pub fn has_waiters(&self) -> bool {
         self.0.load(Relaxed) & WAITERS != 0
     }

@@ -31,6 +31,8 @@ impl Sequence {
 
     /// What a reader within the process does, and one of another process by its own means: reads
     /// with `read`, whose loads may see any moment. `None` if that was while somebody wrote.
+    #[cfg(test)]
+    #[allow(dead_code, reason = "for the models of tests/interleavings")]
     pub fn attempt<R>(&self, read: impl FnOnce() -> R) -> Option<R> {
         let before = self.0.load(Acquire);
         let reading = read();

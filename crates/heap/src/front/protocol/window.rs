@@ -20,9 +20,11 @@ pub struct Window {
     pub classes: AtomicPtr<AtomicU8>,
 }
 
-/// Pages, and what one mark is for, as powers of two of bytes.
+/// Page size, as a power of two of bytes.
 const PAGE_SHIFT: u32 = 13;
 const MARK_SHIFT: u32 = 12;
+/// Bytes of the window that share a mark.
+pub const MARK_BYTES: usize = 1 << MARK_SHIFT;
 
 impl Window {
     /// A window that is not open.

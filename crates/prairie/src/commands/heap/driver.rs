@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use heap::driver::{Driver, Load, Settings, Sizes, load, sizes};
-use heap::playback::Playback;
+use prairie_heap::driver::{Driver, Load, Settings, Sizes, load, sizes};
+use prairie_heap::playback::Playback;
 use prairie_report::{ascii, number};
 use prairie_trace::page_heap::{Event, Writer};
 

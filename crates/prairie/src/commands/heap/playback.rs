@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context, anyhow, bail};
-use heap::playback::Playback;
+use prairie_heap::playback::Playback;
 use prairie_trace::page_heap::Reader;
 
 use super::played::{PAGE_HEAPS, PlayedArgs, Rate};

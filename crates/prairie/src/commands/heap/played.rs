@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use heap::playback::{Options, Release, Results, System};
+use prairie_heap::playback::{Options, Release, Results, System};
 use prairie_report::number;
 use serde::Serialize;
 
@@ -51,7 +51,7 @@ impl FromStr for Rate {
             "off" => Ok(Rate(Release::Off)),
             "recorded" => Ok(Rate(Release::Recorded)),
             _ => value::bytes(text)
-                .filter(|&rate| rate >= heap::Pages::SIZE)
+                .filter(|&rate| rate >= prairie_heap::Pages::SIZE)
                 .map(|rate| Rate(Release::BytesPerSecond(rate)))
                 .ok_or_else(|| "a rate a second such as 10M, or off, or recorded".to_owned()),
         }
@@ -96,7 +96,7 @@ impl PlayedArgs {
                 schema_version: 1,
                 prairie_version: env!("CARGO_PKG_VERSION"),
                 source,
-                page_bytes: heap::Pages::SIZE,
+                page_bytes: prairie_heap::Pages::SIZE,
                 results,
             })?;
         } else {

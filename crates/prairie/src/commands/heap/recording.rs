@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
-use heap::front::record::{DELETE, NEW, RELEASE, Recorded};
+use prairie_heap::recording::{DELETE, NEW, RELEASE, Recorded};
 use prairie_report::number;
 use prairie_trace::page_heap::{Call, Event, Writer};
 

@@ -8,8 +8,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
-use heap::front::output::OWNER;
-use heap::front::settings::{self, ExitStatistics};
+use prairie_heap::settings::OWNER;
+use prairie_heap::settings::{self, ExitStatistics};
 
 use super::recording;
 

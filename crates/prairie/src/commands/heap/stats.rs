@@ -28,7 +28,8 @@ Examples:
 
 /// Prints the statistics.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let reading = heap::inspect::read(args.pid).with_context(|| format!("process {}", args.pid))?;
+    let reading =
+        prairie_heap::inspect::read(args.pid).with_context(|| format!("process {}", args.pid))?;
     if args.json {
         output::print_json_line(&reading.statistics)?;
         return Ok(ExitCode::SUCCESS);

@@ -4,89 +4,29 @@
 //! large objects, misses, threads without caches of CPUs, the first call of all.
 
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, Ordering::*};
+use core::sync::atomic::Ordering::*;
 
-use super::cache::{Cache, Lower, Stacks};
-use super::choice::{ChosenPageHeap, PageHeapChoice};
-use super::control::CONTROL;
-use super::cpu::CpuCaches;
-use super::decline::Shrunk;
-use super::heap::{Heap, Tables, freed_twice, interior, not_an_object};
-use super::protocol::once::{Once, Turn};
-use super::size_class::{GRANULE, MAX_DIRECT, MAX_FINE, MAX_SMALL, SizeClass};
-use super::thread::ThreadStacks;
-use super::{code, emergency, guard, mark, profile, rseq, setup};
+use super::setup;
+use super::shared::{HEAP, ProcessHeap};
+use crate::front::cache::{Cache, Lower, Stacks};
+use crate::front::control::CONTROL;
+use crate::front::cpu::CpuCaches;
+use crate::front::decline::Shrunk;
+use crate::front::misuse::{freed_twice, interior, not_an_object};
+use crate::front::size_class::{GRANULE, MAX_DIRECT, MAX_SMALL, SizeClass};
+use crate::front::thread::ThreadStacks;
+use crate::front::{code, emergency, guard, mark, profile};
 use crate::storage::Mapped;
 use crate::units::{PageId, Pages};
-
-/// The shared levels of the process's heap.
-pub static HEAP: Heap<ChosenPageHeap> = Heap::new(&TABLES);
-static TABLES: Tables = Tables::new();
-
-/// Where the set-up stands.
-static SET_UP: Once = Once::new();
-
-/// Whether every free takes the slow path, which checks fully.
-static CHECK: AtomicBool = AtomicBool::new(false);
 
 /// Smallest and largest budget of a cache, in bytes; between them it is an eighth of the heap.
 const SMALLEST_BUDGET: usize = 2 << 20;
 const LARGEST_BUDGET: usize = 4 << 20;
 
-/// Whether the heap is set up; if not, sets it up. False if that is going on: the thread itself is
-/// at it (a function that it called allocates).
-#[inline]
-fn ready() -> bool {
-    SET_UP.is_done() || set_up()
-}
-
-/// Sets the heap up if no call did so far.
-pub fn ensure_ready() {
-    ready();
-}
-
-#[cold]
-fn set_up() -> bool {
-    match SET_UP.begin(super::sync::me()) {
-        Turn::Mine => {
-            setup::run();
-            SET_UP.finish();
-            true
-        }
-        Turn::Done => true,
-        Turn::Within => false,
-        Turn::Others => {
-            while !SET_UP.is_done() {
-                rustix::thread::sched_yield();
-            }
-            true
-        }
-    }
-}
-
-/// Gives the heap its page heap and opens the fast paths. Called once, by the set-up.
-pub(super) fn open(choice: PageHeapChoice, settings: setup::Openings) {
-    if let Some(page_heap) = choice.make() {
-        HEAP.set_up(page_heap, settings.reach);
-    }
-    CpuCaches::set_up(settings.possible_cpus);
-    CONTROL.free_mark.store(settings.free_mark, Relaxed);
-    CHECK.store(settings.check, Relaxed);
-    if let Some(offset) = rseq::registered_offset() {
-        CONTROL.rseq_offset.store(offset, Release);
-        // The fast path counts nothing.
-        let counted = guard::is_on() || profile::is_on();
-        if !counted {
-            CONTROL.fast_limit.store(MAX_DIRECT, Release);
-            CONTROL.table_limit.store(MAX_FINE, Release);
-        }
-    }
-}
-
 /// Makes the page map's window known to the fast path, once it is open.
 fn publish_window() {
     let known = CONTROL.window.is_open();
-    if known || CONTROL.rseq_offset.load(Relaxed) == 0 || CHECK.load(Relaxed) {
+    if known || CONTROL.rseq_offset.load(Relaxed) == 0 || setup::checks_all_frees() {
         return;
     }
     CONTROL.window.open_as(HEAP.page_map().window());
@@ -107,7 +47,7 @@ fn cpu_caches() -> Option<CpuCaches> {
     caches.make_slab::<Mapped>().then_some(caches)
 }
 
-fn cache_of<S: Stacks>(stacks: S) -> Cache<'static, S, Heap<ChosenPageHeap>> {
+fn cache_of<S: Stacks>(stacks: S) -> Cache<'static, S, ProcessHeap> {
     Cache { stacks, lower: &HEAP, budget: budget() }
 }
 
@@ -140,7 +80,7 @@ fn allocate_class(class: SizeClass) -> *mut u8 {
 #[cold]
 #[inline(never)]
 pub fn allocate(size: usize) -> *mut u8 {
-    if !ready() {
+    if !setup::ready() {
         return emergency::allocate::<Mapped>(size, GRANULE);
     }
     let guarded = guard::allocate(size);
@@ -154,7 +94,7 @@ pub fn allocate(size: usize) -> *mut u8 {
 
 /// Memory of `size` bytes, aligned to `align`, a power of two, or null when there is none.
 pub fn allocate_aligned(size: usize, align: usize) -> *mut u8 {
-    if !ready() {
+    if !setup::ready() {
         return emergency::allocate::<Mapped>(size, align);
     }
     let class = match align as u64 <= Pages::SIZE {
@@ -168,7 +108,7 @@ pub fn allocate_aligned(size: usize, align: usize) -> *mut u8 {
 
 /// Memory of `size` bytes that reads as zeros, or null when there is none.
 pub fn allocate_zeroed(size: usize) -> *mut u8 {
-    if size <= MAX_SMALL || !ready() {
+    if size <= MAX_SMALL || !setup::ready() {
         let object = allocate(size);
         if !object.is_null() {
             // SAFETY: the object is ours and holds `size` bytes.
@@ -264,7 +204,7 @@ pub unsafe fn free(object: *mut u8) {
     if object.is_null() {
         return;
     }
-    if SET_UP.is_done() {
+    if setup::is_done() {
         take_back_deferred();
     }
     if let Some(class) = HEAP.page_map().class(PageId::containing(object as u64)) {
@@ -382,7 +322,7 @@ pub unsafe fn reallocate(object: *mut u8, size: usize) -> *mut u8 {
 /// Gives at least `pages` back to the system, if so much can be spared; all caches give up what they
 /// hold first. Returns how much it was.
 pub fn release(pages: Pages) -> Pages {
-    if !ready() {
+    if !setup::ready() {
         return Pages::ZERO;
     }
     take_back_deferred();

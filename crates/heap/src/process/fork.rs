@@ -8,10 +8,11 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use super::malloc::HEAP;
-use super::sync::{ForkLock, Taken, me, set_forking};
-use super::weak::{dso_handle, weak_address};
-use super::{background, cpu, guard, profile, publish, thread};
+use super::shared::HEAP;
+use super::{background, publish};
+use crate::front::sync::{ForkLock, Taken, me, set_forking};
+use crate::front::weak::{dso_handle, weak_address};
+use crate::front::{cpu, guard, profile, thread};
 
 const WORDS: usize = 8;
 /// A bit for each lock.

@@ -1,6 +1,6 @@
 //! How many numbers the kernel may give to CPUs.
 
-use super::file::File;
+use crate::front::file::File;
 
 /// One more than the largest number of a possible CPU, from `/sys/devices/system/cpu/possible`;
 /// `None` in a sandbox without it. Affinity and hot-plug do not change it.

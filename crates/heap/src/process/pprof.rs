@@ -3,10 +3,10 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use super::file::File;
 use super::output;
-use super::profile::{self, FRAMES, MEAN, Sample};
 use super::settings::Path;
+use crate::front::file::File;
+use crate::front::profile::{self, FRAMES, MEAN, Sample};
 use crate::storage::with_scratch;
 
 /// Strings of the table, by their numbers.

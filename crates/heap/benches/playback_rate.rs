@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use heap::driver::{Driver, Load, Settings, Sizes};
-use heap::playback::{Options, Playback, Release, System};
+use prairie_heap::driver::{Driver, Load, Settings, Sizes};
+use prairie_heap::playback::{Options, Playback, Release, System};
 use prairie_trace::page_heap::{Event, Reader};
 use rustix::time::{ClockId, clock_gettime};
 

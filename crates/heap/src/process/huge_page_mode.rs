@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use serde::Serialize;
 
-use super::file::File;
+use crate::front::file::File;
 
 /// The setting in `/sys/kernel/mm/transparent_hugepage/enabled`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -3,7 +3,7 @@
 use core::alloc::{GlobalAlloc, Layout};
 
 use super::malloc;
-use super::size_class::GRANULE;
+use crate::front::size_class::GRANULE;
 
 /// Prairie's heap for a Rust program: what Rust allocates comes from it, what C libraries in the
 /// program allocate does not.
@@ -13,7 +13,7 @@ use super::size_class::GRANULE;
 /// the thread that gives memory back, statistics).
 ///
 /// ```
-/// heap::global_allocator!();
+/// prairie_heap::global_allocator!();
 ///
 /// let numbers: Vec<u32> = (0..1000).collect();
 /// assert_eq!(numbers.iter().sum::<u32>(), 499_500);

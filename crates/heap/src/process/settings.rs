@@ -4,10 +4,10 @@
 use core::ffi::{CStr, c_char};
 use core::fmt::{self, Write as _};
 
-use super::choice::PageHeapChoice;
-use super::fatal::say;
-use super::file::File;
-use super::record::MAX_PATH;
+use crate::front::choice::PageHeapChoice;
+use crate::front::fatal::say;
+use crate::front::file::File;
+use crate::front::record::MAX_PATH;
 use crate::storage::with_scratch;
 
 /// The settings of a process.

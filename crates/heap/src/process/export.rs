@@ -12,7 +12,7 @@ macro_rules! export_malloc_family {
 
         mod exported {
             use core::ffi::{c_int, c_void};
-            use $crate::front::abi;
+            use $crate::exported::abi;
 
             $crate::export_plain! {
                 fn calloc(count: usize, size: usize) -> *mut c_void;
@@ -26,7 +26,7 @@ macro_rules! export_malloc_family {
                 fn malloc_usable_size(object: *mut c_void) -> usize;
                 fn malloc_trim(pad: usize) -> c_int;
                 fn malloc_stats() -> ();
-                fn mallinfo2() -> $crate::front::abi::MallInfo2;
+                fn mallinfo2() -> $crate::exported::abi::MallInfo2;
             }
 
             $crate::export_as! {
@@ -130,24 +130,24 @@ macro_rules! export_malloc {
 #[cfg(target_arch = "x86_64")]
 macro_rules! fast_path {
     ([$($text:expr),*], $($operand:tt)*) => {
-        $crate::front::entry::naked_asm!(
+        $crate::exported::entry::naked_asm!(
             $crate::link_load_and_exit_text!(),
             $($text,)*
             on_load = sym super::PRAIRIE_HEAP_ON_LOAD,
             on_exit = sym super::PRAIRIE_HEAP_ON_EXIT,
-            control = sym $crate::front::entry::CONTROL,
-            table = sym $crate::front::entry::TABLE,
-            cpu_zero = const $crate::front::entry::CPU_ZERO,
-            window_start = const $crate::front::entry::offset_of!(
-                $crate::front::entry::Control, window.start),
-            window_pages = const $crate::front::entry::offset_of!(
-                $crate::front::entry::Control, window.pages),
-            window_classes = const $crate::front::entry::offset_of!(
-                $crate::front::entry::Control, window.classes),
-            rseq_offset = const $crate::front::entry::offset_of!(
-                $crate::front::entry::Control, rseq_offset),
-            CPU_ID = const $crate::front::entry::CPU_ID,
-            RSEQ_CS = const $crate::front::entry::RSEQ_CS,
+            control = sym $crate::exported::entry::CONTROL,
+            table = sym $crate::exported::entry::TABLE,
+            cpu_zero = const $crate::exported::entry::CPU_ZERO,
+            window_start = const $crate::exported::entry::offset_of!(
+                $crate::exported::entry::Control, window.start),
+            window_pages = const $crate::exported::entry::offset_of!(
+                $crate::exported::entry::Control, window.pages),
+            window_classes = const $crate::exported::entry::offset_of!(
+                $crate::exported::entry::Control, window.classes),
+            rseq_offset = const $crate::exported::entry::offset_of!(
+                $crate::exported::entry::Control, rseq_offset),
+            CPU_ID = const $crate::exported::entry::CPU_ID,
+            RSEQ_CS = const $crate::exported::entry::RSEQ_CS,
             $($operand)*
         )
     };
@@ -160,12 +160,12 @@ macro_rules! malloc_naked {
     ($slow:expr, $($operand:tt)*) => {
         $crate::fast_path!(
             [$crate::malloc_text!(), $slow],
-            fast_limit = const $crate::front::entry::offset_of!(
-                $crate::front::entry::Control, fast_limit),
-            table_limit = const $crate::front::entry::offset_of!(
-                $crate::front::entry::Control, table_limit),
-            fine_classes = sym $crate::front::entry::FINE_CLASSES,
-            apart = const $crate::front::entry::PLACE_APART,
+            fast_limit = const $crate::exported::entry::offset_of!(
+                $crate::exported::entry::Control, fast_limit),
+            table_limit = const $crate::exported::entry::offset_of!(
+                $crate::exported::entry::Control, table_limit),
+            fine_classes = sym $crate::exported::entry::FINE_CLASSES,
+            apart = const $crate::exported::entry::PLACE_APART,
             $($operand)*
         )
     };
@@ -183,13 +183,13 @@ macro_rules! export_free {
                 [$crate::free_text!()],
                 slow = sym abi::free_slow,
                 full = sym abi::free_full,
-                first_carrying = const $crate::front::entry::FIRST_CARRYING,
-                to_place = const $crate::front::entry::FIRST_CARRYING
-                    + $crate::front::entry::PLACE_APART,
-                count = const 8 - 8 * $crate::front::entry::FIRST_CARRYING as isize,
-                limit = const 12 - 8 * $crate::front::entry::FIRST_CARRYING as isize,
-                free_mark = const $crate::front::entry::offset_of!(
-                    $crate::front::entry::Control, free_mark),
+                first_carrying = const $crate::exported::entry::FIRST_CARRYING,
+                to_place = const $crate::exported::entry::FIRST_CARRYING
+                    + $crate::exported::entry::PLACE_APART,
+                count = const 8 - 8 * $crate::exported::entry::FIRST_CARRYING as isize,
+                limit = const 12 - 8 * $crate::exported::entry::FIRST_CARRYING as isize,
+                free_mark = const $crate::exported::entry::offset_of!(
+                    $crate::exported::entry::Control, free_mark),
             )
         }
     )*};
@@ -205,9 +205,9 @@ macro_rules! export_new {
         unsafe extern "C-unwind" fn $name(size: usize) -> *mut c_void {
             $crate::malloc_naked!(
                 $crate::new_slow_text!(),
-                attempt = sym $crate::front::cxx::attempt,
-                handler = sym $crate::front::cxx::handler,
-                thrower = sym $crate::front::cxx::thrower,
+                attempt = sym $crate::exported::cxx::attempt,
+                handler = sym $crate::exported::cxx::handler,
+                thrower = sym $crate::exported::cxx::thrower,
             )
         }
     )*};
@@ -224,8 +224,8 @@ macro_rules! export_new_nothrow {
             $crate::malloc_naked!(
                 $crate::new_nothrow_slow_text!(),
                 aligned = const 0,
-                attempt = sym $crate::front::cxx::attempt,
-                library = sym $crate::front::cxx::nothrow_of_library,
+                attempt = sym $crate::exported::cxx::attempt,
+                library = sym $crate::exported::cxx::nothrow_of_library,
             )
         }
     )*};
@@ -239,15 +239,15 @@ macro_rules! export_new_aligned {
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         unsafe extern "C-unwind" fn $name(size: usize, align: usize) -> *mut c_void {
-            $crate::front::entry::naked_asm!(
+            $crate::exported::entry::naked_asm!(
                 $crate::link_load_and_exit_text!(),
                 ".cfi_startproc",
                 $crate::new_slow_text!(),
                 on_load = sym super::PRAIRIE_HEAP_ON_LOAD,
                 on_exit = sym super::PRAIRIE_HEAP_ON_EXIT,
-                attempt = sym $crate::front::cxx::attempt_aligned,
-                handler = sym $crate::front::cxx::handler,
-                thrower = sym $crate::front::cxx::thrower,
+                attempt = sym $crate::exported::cxx::attempt_aligned,
+                handler = sym $crate::exported::cxx::handler,
+                thrower = sym $crate::exported::cxx::thrower,
             )
         }
     )*};
@@ -263,15 +263,15 @@ macro_rules! export_new_aligned_nothrow {
         unsafe extern "C-unwind" fn $name(
             size: usize, align: usize, nothrow: *const c_void,
         ) -> *mut c_void {
-            $crate::front::entry::naked_asm!(
+            $crate::exported::entry::naked_asm!(
                 $crate::link_load_and_exit_text!(),
                 ".cfi_startproc",
                 $crate::new_nothrow_slow_text!(),
                 on_load = sym super::PRAIRIE_HEAP_ON_LOAD,
                 on_exit = sym super::PRAIRIE_HEAP_ON_EXIT,
                 aligned = const 1,
-                attempt = sym $crate::front::cxx::attempt_aligned,
-                library = sym $crate::front::cxx::nothrow_of_library,
+                attempt = sym $crate::exported::cxx::attempt_aligned,
+                library = sym $crate::exported::cxx::nothrow_of_library,
             )
         }
     )*};
@@ -286,7 +286,7 @@ macro_rules! export_dlopen {
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         unsafe extern "C" fn dlopen(name: *const core::ffi::c_char, flags: c_int) -> *mut c_void {
-            $crate::front::entry::naked_asm!(
+            $crate::exported::entry::naked_asm!(
                 ".cfi_startproc",
                 "push rdi",
                 ".cfi_adjust_cfa_offset 8",
@@ -305,8 +305,8 @@ macro_rules! export_dlopen {
                 ".cfi_adjust_cfa_offset -8",
                 "jmp rax",
                 ".cfi_endproc",
-                flags = sym $crate::front::deepbind::flags,
-                next = sym $crate::front::deepbind::next_dlopen,
+                flags = sym $crate::exported::deepbind::flags,
+                next = sym $crate::exported::deepbind::next_dlopen,
             )
         }
     };

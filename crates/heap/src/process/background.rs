@@ -7,23 +7,24 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rustix::thread::{Timespec, nanosleep, set_name};
 
-use super::fatal::say;
-use super::file::File;
 use super::malloc;
+use crate::front::fatal::say;
+use crate::front::file::File;
 use crate::units::Pages;
 
 /// Bytes to give back in a second, or nought: no thread.
 static RATE: AtomicU64 = AtomicU64::new(0);
 
-/// Sets the rate; [`start`] starts the thread.
-pub fn set_rate(bytes_per_second: u64) {
-    // Its page is touched by the processes alone that have such a thread.
-    if bytes_per_second != RATE.load(Relaxed) {
+/// Starts the thread at a rate other than 0: when the library is loaded.
+pub fn start_at(bytes_per_second: u64) {
+    // Only processes that have such a thread touch the page of the rate.
+    if bytes_per_second != 0 {
         RATE.store(bytes_per_second, Relaxed);
+        start();
     }
 }
 
-/// Starts the thread if a rate is set: when the library is loaded, and in each forked child.
+/// Starts the thread if a rate is set: also in each forked child.
 pub fn start() {
     if RATE.load(Relaxed) == 0 {
         return;

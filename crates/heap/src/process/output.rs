@@ -7,9 +7,9 @@
 use core::fmt::Write as _;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use super::fatal::say;
-use super::file::File;
 use super::settings::{Path, Settings, each_variable, split_variables};
+use crate::front::fatal::say;
+use crate::front::file::File;
 use crate::storage::with_scratch;
 
 /// Number of the started process, or 0: this process's environment came from its parent.

@@ -7,9 +7,9 @@
 use core::ffi::{CStr, c_void};
 use core::mem::transmute;
 
-use super::fatal::fatal;
 use super::malloc;
-use super::weak::weak_address;
+use crate::front::fatal::fatal;
+use crate::front::weak::weak_address;
 
 /// A function that operator new calls, or jumps to.
 pub type Function = Option<unsafe extern "C-unwind" fn()>;

@@ -10,12 +10,13 @@
 use core::alloc::Layout;
 use core::sync::atomic::Ordering::Relaxed;
 
-use super::cpu::CpuCaches;
-use super::heap::Heap;
-use super::malloc::{self, HEAP};
-use super::size_class::{CLASSES, SizeClass};
-use super::slab::{Slab, begin};
-use super::thread::ThreadStacks;
+use super::shared::HEAP;
+use super::{malloc, setup};
+use crate::front::cpu::CpuCaches;
+use crate::front::heap::{Heap, Observer};
+use crate::front::size_class::{CLASSES, SizeClass};
+use crate::front::slab::{Slab, begin};
+use crate::front::thread::ThreadStacks;
 use crate::page_heap::PageHeap;
 use crate::storage::{Mapped, Storage};
 use crate::units::{PageId, Pages};
@@ -40,7 +41,7 @@ struct OfClass {
 /// # Errors
 /// A sentence that names what does not agree.
 pub fn process() -> Result<(), String> {
-    malloc::ensure_ready();
+    setup::ensure_ready();
     malloc::take_back_deferred();
     let slabs = || CpuCaches::slabs().map(|(_, slab)| slab).chain(ThreadStacks::slabs());
     heap(&HEAP, slabs)
@@ -50,7 +51,10 @@ pub fn process() -> Result<(), String> {
 ///
 /// # Errors
 /// As for [`process`].
-pub fn heap<'a, P: PageHeap, I>(heap: &Heap<P>, slabs: impl Fn() -> I) -> Result<(), String>
+pub fn heap<'a, P: PageHeap, O: Observer<P>, I>(
+    heap: &Heap<P, O>,
+    slabs: impl Fn() -> I,
+) -> Result<(), String>
 where
     I: Iterator<Item = &'a Slab>,
 {
@@ -62,7 +66,7 @@ where
 }
 
 /// Walks the page map.
-fn spans<P: PageHeap>(heap: &Heap<P>) -> Result<Spans, String> {
+fn spans<P: PageHeap, O: Observer<P>>(heap: &Heap<P, O>) -> Result<Spans, String> {
     let mut sums = Spans {
         of_class: [OfClass::default(); CLASSES + 1],
         large: 0,
@@ -108,7 +112,10 @@ fn spans<P: PageHeap>(heap: &Heap<P>) -> Result<Spans, String> {
     Ok(sums)
 }
 
-fn central_lists<P: PageHeap>(heap: &Heap<P>, spans: &Spans) -> Result<(), String> {
+fn central_lists<P: PageHeap, O: Observer<P>>(
+    heap: &Heap<P, O>,
+    spans: &Spans,
+) -> Result<(), String> {
     SizeClass::all().try_for_each(|class| {
         let Some(list) = heap.levels(class).central.lock() else {
             return Err(format!("the central free list of {class:?} is locked"));
@@ -150,7 +157,10 @@ fn slab(slab: &Slab) -> Result<(), String> {
 
 /// That each object of a cache is one of a live span, which does not call it free, and is in one
 /// place only.
-fn cached_objects<'a, P: PageHeap, I>(heap: &Heap<P>, slabs: &impl Fn() -> I) -> Result<(), String>
+fn cached_objects<'a, P: PageHeap, O: Observer<P>, I>(
+    heap: &Heap<P, O>,
+    slabs: &impl Fn() -> I,
+) -> Result<(), String>
 where
     I: Iterator<Item = &'a Slab>,
 {
@@ -193,8 +203,8 @@ where
 }
 
 /// Each object in caches and transfer caches, with the class of its place.
-fn each_cached<'a, P: PageHeap, I>(
-    heap: &Heap<P>,
+fn each_cached<'a, P: PageHeap, O: Observer<P>, I>(
+    heap: &Heap<P, O>,
     slabs: &impl Fn() -> I,
     mut act: impl FnMut(SizeClass, usize) -> Result<(), String>,
 ) -> Result<(), String>
@@ -222,7 +232,7 @@ where
     Ok(())
 }
 
-fn page_level<P: PageHeap>(heap: &Heap<P>, spans: &Spans) -> Result<(), String> {
+fn page_level<P: PageHeap, O: Observer<P>>(heap: &Heap<P, O>, spans: &Spans) -> Result<(), String> {
     let Some(mut level) = heap.pages.lock() else { return Err("the page level is locked".into()) };
     let live = level.live();
     if (live.pages, live.large_spans, live.large) != (spans.pages, spans.large, spans.large_pages) {
@@ -243,11 +253,11 @@ fn page_level<P: PageHeap>(heap: &Heap<P>, spans: &Spans) -> Result<(), String> 
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::cache::Lower;
-    use super::super::choice::SystemClock;
-    use super::super::heap::Tables;
-    use super::super::page_map::Reach;
     use super::*;
+    use crate::front::cache::Lower;
+    use crate::front::choice::SystemClock;
+    use crate::front::heap::Tables;
+    use crate::front::page_map::Reach;
     use crate::memory::SystemMemory;
     use crate::page_heap::Temeraire;
 

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use super::output;
 use super::settings::{ExitStatistics, Format};
-use super::statistics::Statistics;
+use super::shared;
 
 /// Writes to a file as it goes, through a buffer on the stack.
 struct Buffered<'a> {
@@ -76,7 +76,7 @@ pub fn write_as_asked(asked: &ExitStatistics) {
 }
 
 fn write(format: Format, file: BorrowedFd<'_>) {
-    let Some(statistics) = Statistics::of_process() else { return };
+    let Some(statistics) = shared::statistics() else { return };
     let mut file = Buffered::over(file);
     match format {
         Format::Text => {

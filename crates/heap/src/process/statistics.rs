@@ -5,14 +5,9 @@ use core::fmt;
 use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
-use super::cpu::CpuCaches;
-use super::emergency;
-use super::huge_page_mode::{self, HugePageMode};
-use super::malloc::HEAP;
-use super::size_class::SizeClass;
-use super::slab::Slab;
-use super::thread::ThreadStacks;
-use crate::page_heap::{PageHeap, PageHeapStats};
+use super::huge_page_mode::HugePageMode;
+use crate::front::size_class::SizeClass;
+use crate::page_heap::PageHeapStats;
 use crate::units::Pages;
 
 /// The heap at one moment. Levels are looked at one after the other, so sums can be off by what
@@ -82,31 +77,6 @@ pub struct ClassStatistics {
 }
 
 impl ClassStatistics {
-    fn of(class: SizeClass) -> ClassStatistics {
-        let (central, transfer) = HEAP.class_state(class);
-        let sum = |of_slab: fn(&Slab, SizeClass) -> usize| {
-            let cpus = CpuCaches::slabs().map(|(_, slab)| slab);
-            cpus.chain(ThreadStacks::slabs()).map(|slab| of_slab(slab, class)).sum::<usize>()
-        };
-        let (cached, room) = (sum(Slab::len), sum(Slab::room));
-        let objects = central.spans * usize::from(class.info().objects);
-        let elsewhere = cached + transfer + central.free_objects;
-        ClassStatistics {
-            size: class.size(),
-            spans: central.spans,
-            live: objects.saturating_sub(elsewhere),
-            cached,
-            room,
-            transfer,
-            free: central.free_objects,
-        }
-    }
-
-    /// Those of each class of this process that has spans, at this moment.
-    pub fn of_process() -> impl Iterator<Item = ClassStatistics> {
-        SizeClass::all().map(ClassStatistics::of).filter(|class| class.spans > 0)
-    }
-
     /// Bytes that a span of the class cannot cut into objects.
     fn rest_of_span(&self) -> usize {
         SizeClass::of_size(self.size).map_or(0, |class| {
@@ -118,21 +88,23 @@ impl ClassStatistics {
 
 /// The size classes in use.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum Classes {
-    /// Those of this process, looked at when they are written out.
-    OfProcess,
-    /// Those of a process that was looked at.
+    /// Those of this process, collected as they are written out: a list would have to be allocated.
+    Live(fn(SizeClass) -> ClassStatistics),
+    /// Those of another process.
     Read(Vec<ClassStatistics>),
 }
 
 impl Classes {
     /// Each class that has spans.
     pub fn iter(&self) -> impl Iterator<Item = ClassStatistics> {
-        let (read, of_process) = match self {
+        let (read, live) = match self {
             Classes::Read(classes) => (&classes[..], None),
-            Classes::OfProcess => (&[][..], Some(ClassStatistics::of_process())),
+            Classes::Live(collect) => (&[][..], Some(SizeClass::all().map(collect))),
         };
-        read.iter().copied().chain(of_process.into_iter().flatten())
+        let live = live.into_iter().flatten().filter(|class| class.spans > 0);
+        read.iter().copied().chain(live)
     }
 }
 
@@ -160,21 +132,6 @@ impl SmallObjects {
 }
 
 impl Statistics {
-    /// Those of this process. `None` before anything was allocated, and from a signal handler that
-    /// interrupted the heap.
-    pub fn of_process() -> Option<Statistics> {
-        let (live, page_heap) = HEAP.page_state(|page_heap| page_heap.stats())?;
-        Some(Statistics {
-            transparent_huge_pages: huge_page_mode::of_system(),
-            small: SmallObjects::of(ClassStatistics::of_process()),
-            large: LargeObjects { objects: live.large_spans, bytes: live.large.bytes() },
-            span_notes_bytes: live.notes_bytes,
-            emergency_bytes: emergency::used(),
-            page_heap,
-            classes: Classes::OfProcess,
-        })
-    }
-
     /// Bytes in the program's hands.
     pub fn live_bytes(&self) -> usize {
         self.small.live_bytes + self.large.bytes as usize

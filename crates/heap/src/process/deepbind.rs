@@ -8,7 +8,7 @@
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use super::fatal::{fatal, say};
+use crate::front::fatal::{fatal, say};
 
 /// Whether the flag is left as it is (`PRAIRIE_HEAP_DEEPBIND=keep`).
 static KEEP: AtomicBool = AtomicBool::new(false);

@@ -9,14 +9,17 @@ use core::cell::UnsafeCell;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-use super::choice::SystemClock;
+use super::collect;
 use super::huge_page_mode::HugePageMode;
-use super::protocol::flag::Flag;
-use super::protocol::sequence::Sequence;
-use super::size_class::CLASSES;
 use super::statistics::{ClassStatistics, Classes, LargeObjects, SmallObjects, Statistics};
-use crate::page_heap::legacy::LegacyStats;
-use crate::page_heap::{Backing, Clock, Components, PageHeapStats, TemeraireStats};
+use crate::front::choice::SystemClock;
+use crate::front::heap::{Heap, Observer};
+use crate::front::protocol::flag::Flag;
+use crate::front::protocol::sequence::Sequence;
+use crate::front::size_class::CLASSES;
+use crate::page_heap::{
+    Backing, Clock, Components, LegacyStats, PageHeap, PageHeapStats, TemeraireStats,
+};
 use crate::units::Pages;
 
 /// What a reader looks for at the start of each page of a process's data. Its seventh byte is the
@@ -84,31 +87,41 @@ unsafe impl Sync for Published {}
 
 static WRITING: Flag = Flag::new();
 
-/// Notes an operation of the page level; from time to time, publishes. The caller holds no lock.
+/// Counts operations of the page level and publishes statistics from time to time.
+#[derive(Clone, Copy, Debug)]
+pub struct Publisher;
+
+impl<P: PageHeap> Observer<P> for Publisher {
+    #[inline]
+    fn page_operation(heap: &Heap<P, Publisher>) {
+        tick(heap);
+    }
+}
+
 #[inline]
-pub fn tick() {
+fn tick<P: PageHeap>(heap: &Heap<P, Publisher>) {
     let published = &PRAIRIE_HEAP_PUBLISHED;
     // The clock is asked for every eighth operation: the first one publishes nothing.
     if published.operations_since.fetch_add(1, Relaxed) % 8 == 7 {
         let now = SystemClock.now_ns();
         if now - published.written_ns.load(Relaxed).min(now) >= EVERY_NS {
-            write(now);
+            write(heap, now);
         }
     }
 }
 
 /// Publishes the statistics as they are now.
 #[cold]
-fn write(now: u64) {
+fn write<P: PageHeap>(heap: &Heap<P, Publisher>, now: u64) {
     let published = &PRAIRIE_HEAP_PUBLISHED;
     if !WRITING.raise() {
         return;
     }
     published.written_ns.store(now, Relaxed);
-    if let Some(statistics) = Statistics::of_process() {
+    if let Some(statistics) = collect::statistics(heap, Classes::Read(Vec::new())) {
         published.sequence.begin();
         // SAFETY: `WRITING` was ours to set, so nobody else in this process uses the record.
-        unsafe { &mut *published.record.get() }.fill(&statistics);
+        unsafe { &mut *published.record.get() }.fill(&statistics, collect::classes(heap));
         published.operations_since.store(0, Relaxed);
         published.magic.store(u64::from_le_bytes(MAGIC), Relaxed);
         published.sequence.end();
@@ -127,7 +140,7 @@ pub fn after_fork() {
 
 impl Record {
     /// Writes statistics in place: on the stack a record would be pages more of it.
-    fn fill(&mut self, statistics: &Statistics) {
+    fn fill(&mut self, statistics: &Statistics, classes: impl Iterator<Item = ClassStatistics>) {
         let Statistics { transparent_huge_pages, small, large, page_heap, .. } = statistics;
         self.transparent_huge_pages = *transparent_huge_pages as u8;
         (self.small, self.large) = (*small, *large);
@@ -142,7 +155,7 @@ impl Record {
             Components::Legacy(stats) => (self.legacy, self.of_legacy) = (1, *stats),
         }
         self.classes_in_use = 0;
-        for (place, class) in self.classes.iter_mut().zip(statistics.classes.iter()) {
+        for (place, class) in self.classes.iter_mut().zip(classes) {
             *place = class;
             self.classes_in_use += 1;
         }
@@ -210,7 +223,7 @@ mod tests {
             statistics(Components::Temeraire(temeraire), "temeraire"),
             statistics(Components::Legacy(legacy), "legacy"),
         ] {
-            record.fill(&written);
+            record.fill(&written, written.classes.iter());
             let read = record.statistics();
             assert_eq!(format!("{read:?}"), format!("{written:?}"));
             assert_eq!(

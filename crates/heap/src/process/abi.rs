@@ -7,9 +7,8 @@
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
-use super::size_class::GRANULE;
-use super::statistics::Statistics;
-use super::{at_exit, malloc};
+use super::{at_exit, malloc, shared};
+use crate::front::size_class::GRANULE;
 use crate::units::Pages;
 
 /// What [`mallinfo2`] returns.
@@ -168,7 +167,7 @@ pub extern "C" fn malloc_stats() {
 pub extern "C" fn mallinfo2() -> MallInfo2 {
     // SAFETY: a struct of integers, for which nought is a value.
     let mut info: MallInfo2 = unsafe { core::mem::zeroed() };
-    let Some(statistics) = Statistics::of_process() else { return info };
+    let Some(statistics) = shared::statistics() else { return info };
     let backing = statistics.page_heap.backing;
     info.arena = backing.backed().bytes() as usize;
     info.hblks = statistics.large.objects as usize;

@@ -1,11 +1,11 @@
 #!/bin/sh
 # Compares the heap with other allocators on micro workloads: CPU seconds and peak memory.
-# Usage: [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] bench/heap/micro.sh [--json FILE] [ROUNDS [WORKLOAD…]]
+# Usage: [NAME=…] [HEAP_LIBRARY=…] [PEERS_FOLDER=…] [ALLOCATORS="name=/path/lib.so …"] bench/heap/micro.sh [--json FILE] [ROUNDS [WORKLOAD…]]
 #
 # With PEERS_FOLDER the peers of crates.io take part too, built there (peers.sh).
 # All are preloaded and run interleaved, each after warm.c, another one first in each round. Cells are
 # medians ± half the range of the rounds; the last table has geometric means over each row's best.
-# Python 3 makes the tables.
+# Python 3 makes the tables, named NAME-cpu and so on [default: heap-micro].
 set -eu
 started=$(date +%s)
 command="$0 $*"
@@ -42,5 +42,5 @@ for round in $(seq "$rounds"); do
 done
 
 thp="THP $(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || echo unknown)"
-bench/heap/report.py "$work/results" --name heap-micro --json "$json" --command "$command" \
+bench/heap/report.py "$work/results" --name "${NAME:-heap-micro}" --json "$json" --command "$command" \
     --started "$started" --columns "CPU:s,wall:s,memory:peak KiB" --means CPU,memory --note "$thp"

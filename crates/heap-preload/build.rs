@@ -1,22 +1,22 @@
 //! Links the library to preload with the unwinder that GCC has as an archive.
 //!
-//! Rust's standard library asks for `libgcc_s.so`, which C programs have no use for: 100 KB of
-//! each process, and a library more for the loader. A linker script of that name, found before it,
-//! names the archive instead.
+//! Rust's standard library requires `libgcc_s.so`, which C programs do not need: 100 KB of each
+//! process, and one more library to load. A linker script of that name, found before it, names the
+//! archive instead.
 //!
-//! And it puts what every process runs side by side. The kernel maps 64 KiB around each place of
-//! the text that is touched first, so code that lies scattered makes all of it resident.
+//! It also puts the code that every process runs side by side. The kernel maps 64 KiB around each
+//! place of the text that is touched first, so scattered code makes all of the text resident.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What each process runs: the functions that are exported, the levels of the heap, and the one
-/// initialiser that Rust's standard library has; at a multiple of 64 KiB and shorter than that, so
-/// that it is one piece to the kernel. What of the levels hardly any process runs goes in front of
-/// it, and what only unwinding reads behind what is read at once. The variables that each process
-/// writes lie on one page, with the table of the CPUs, of which few use more than the start, behind
-/// them. Both of Rust's manglings of names are looked for.
-/// As the script inserts sections into the linker's own one, it replaces nothing of that.
+/// Code that each process runs: the exported functions, the levels of the heap, and the only
+/// initializer of Rust's standard library; at a multiple of 64 KiB and shorter than that, so that
+/// the kernel maps it as one piece. Rarely used code of the levels goes in front of it, and data
+/// that only unwinding reads goes behind data that is always read. The variables that each process
+/// writes lie on one page, followed by the table of the CPUs, of which most processes use only the
+/// start. Both of Rust's name manglings are matched. The script inserts sections into the linker's
+/// default script and replaces nothing.
 const SIDE_BY_SIDE: &str = "SECTIONS {
   .text.prairie_seldom : {
     *(.text.*serde_core*)
@@ -72,7 +72,7 @@ SECTIONS { .gcc_except_table : { *(.gcc_except_table .gcc_except_table.*) } } IN
 ";
 /// Functions of the C library that are replaced (`src/uncancelled.rs`).
 const WRAPPED: [&str; 6] = ["open", "open64", "close", "read", "write", "writev"];
-/// What the kernel maps at once around a place of a file that is touched first.
+/// Bytes that the kernel maps around the first access to a file.
 const MAPPED_AT_ONCE: u32 = 64 << 10;
 
 fn main() {

@@ -1,8 +1,8 @@
 //! Functions of the C library that are cancellation points, without being one.
 //!
-//! Rust's panic handler calls them, on its way to a backtrace. `build.rs` has the linker replace the
-//! calls in the shared library (`--wrap`); the archive leaves them to the program that links it.
-//! The names are hidden symbols, which Rust's own functions cannot have.
+//! Rust's panic handler calls them, on its way to a backtrace. `build.rs` has the linker replace
+//! the calls in the shared library (`--wrap`); the archive leaves them to the program that links
+//! it. The names are hidden symbols, which Rust's own functions cannot have.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io::IoSlice;
@@ -69,7 +69,8 @@ unsafe extern "C" fn write(file: c_int, bytes: *const c_void, len: usize) -> isi
 }
 
 unsafe extern "C" fn writev(file: c_int, parts: *const IoSlice<'_>, count: c_int) -> isize {
-    // SAFETY: the caller passes an open file and `count` `iovec`s, which `IoSlice` has the layout of.
+    // SAFETY: the caller passes an open file and `count` `iovec`s, which `IoSlice` has the layout
+    // of.
     let (file, parts) = unsafe {
         (BorrowedFd::borrow_raw(file), core::slice::from_raw_parts(parts, count as usize))
     };

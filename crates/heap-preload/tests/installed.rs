@@ -120,8 +120,8 @@ fn python_passes_its_own_tests() {
     assert!(output.status.success(), "{}", told(&output));
 }
 
-/// A cluster is made, filled and asked by four clients, all of it on the heap. The server refuses to
-/// run as root, so root hands it to Debian's user `postgres`.
+/// A cluster is made, filled and asked by four clients, all of it on the heap. The server refuses
+/// to run as root, so root hands it to Debian's user `postgres`.
 #[test]
 fn postgres_makes_a_cluster_and_serves_pgbench() {
     let script = r#"

@@ -1,4 +1,4 @@
-//! What the library asks of others: no function that is a cancellation point.
+//! The library imports no cancellation point.
 
 mod common;
 
@@ -6,8 +6,8 @@ use std::process::Command;
 
 use common::{library, told};
 
-/// Cancellation points: those that POSIX.1-2024 requires (section 2.9.5.2) and those that glibc adds,
-/// under all of their names.
+/// Cancellation points: those that POSIX.1-2024 requires (section 2.9.5.2) and those that glibc
+/// adds, under all of their names.
 const CANCELLATION_POINTS: &str = "
     accept accept4 aio_suspend clock_nanosleep close connect creat creat64 dup3 epoll_pwait
     epoll_wait fcntl fcntl64 fdatasync fsync getrandom getmsg getpmsg lockf lockf64 mq_receive
@@ -18,7 +18,7 @@ const CANCELLATION_POINTS: &str = "
     sigsuspend sigtimedwait sigwait sigwaitinfo sleep splice sync_file_range system tcdrain tee
     usleep vmsplice wait wait3 wait4 waitid waitpid write writev";
 
-/// What the library may ask for. Requests to the kernel are its own; those named here (`mmap64` to
+/// Symbols that the library may import. Its system calls are its own; those named here (`mmap64` to
 /// `syscall`) come from the backtrace of Rust's panic handler.
 const ALLOWED: &str = "
     _ITM_deregisterTMCloneTable _ITM_registerTMCloneTable __cxa_finalize __gmon_start__

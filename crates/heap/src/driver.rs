@@ -1,13 +1,13 @@
-//! The empirical driver (section 6.1): a program that never ends, made of random numbers.
+//! The empirical driver (section 6.1): a synthetic program driven by random numbers.
 //!
-//! Objects are born as a Poisson process; an object of size a lives for an exponential time of mean
-//! W(a) = c · p(a) / λ(a), where p(a) is its share of the live objects and λ(a) its rate of
-//! allocation: by Little's law the live objects then have the wanted distribution (footnote 10). The
-//! target heap size c may change over time; births or deaths are then added at just the rate at which
-//! it changes.
+//! Objects are allocated as a Poisson process; an object of size a lives for an exponential time of
+//! mean W(a) = c · p(a) / λ(a), where p(a) is its share of the live objects and λ(a) its rate of
+//! allocation: by Little's law the live objects then have the wanted distribution (footnote 10).
+//! The target heap size c may change over time; allocations or frees are then added at the rate at
+//! which it changes.
 //!
-//! Between the objects and the page heap stands a central free list per size ([`central`]), as in the
-//! paper's driver. What the driver gives is a trace of page-heap calls.
+//! Between the objects and the page heap stands a central free list per size ([`central`]), as in
+//! the paper's driver. The driver's output is a trace of page-heap calls.
 
 pub mod central;
 pub mod load;
@@ -20,7 +20,7 @@ use central::Central;
 pub use load::Load;
 pub use sizes::Sizes;
 
-/// What the driver is to do.
+/// Settings of the driver.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The sizes that are live and that are allocated.
@@ -29,11 +29,11 @@ pub struct Settings {
     pub heap_bytes: f64,
     /// The target heap size over time, as a share of `heap_bytes`.
     pub load: Load,
-    /// How much is allocated in a second, as a share of `heap_bytes`.
+    /// Allocation rate per second, as a share of `heap_bytes`.
     pub turnover: f64,
-    /// For how long, in seconds of the driver's own time.
+    /// Duration in seconds of the driver's own time.
     pub seconds: f64,
-    /// The seed: the same settings give the same trace.
+    /// Random seed: the same settings give the same trace.
     pub seed: u64,
 }
 
@@ -69,7 +69,7 @@ enum Change {
 }
 
 impl Driver {
-    /// A driver that has done nothing yet.
+    /// A driver at its start.
     pub fn new(settings: Settings) -> Driver {
         let rate = settings.turnover * settings.heap_bytes;
         let classes: Vec<Class> = settings
@@ -208,7 +208,7 @@ fn pick(running: &[f64], share: f64) -> usize {
     running.partition_point(|&sum| sum <= at).min(running.len() - 1)
 }
 
-/// The same for values that are summed on the way; never one that is nought, unless all are.
+/// The same for running sums; never a value of 0, unless all are.
 fn pick_from(values: impl Iterator<Item = f64>, mut at: f64) -> usize {
     let mut last = 0;
     for (i, value) in values.enumerate() {

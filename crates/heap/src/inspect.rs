@@ -1,4 +1,4 @@
-//! Looking at the heap of another process, by reading what it has published
+//! Inspection of the heap of another process, by reading what it has published
 //! ([`front::publish`](crate::front::publish)) from its memory.
 
 use std::fs::{self, File};
@@ -20,7 +20,7 @@ pub struct Reading {
     pub operations_since: u32,
 }
 
-/// Why a process's heap cannot be looked at.
+/// Why a process's heap cannot be inspected.
 #[derive(Debug)]
 pub enum Error {
     /// Its files in `/proc` cannot be read.
@@ -30,7 +30,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// It runs on another malloc, or has not yet asked its heap for as much as is worth a word.
+    /// It runs on another malloc, or has not allocated enough to publish statistics.
     NoHeap,
 }
 
@@ -56,9 +56,9 @@ impl std::error::Error for Error {
 
 /// What is published lies at a multiple of this, as its type says.
 const ALIGNMENT: u64 = align_of::<Published>() as u64;
-/// Pieces of writable data longer than this are no library's.
+/// Mappings of writable data longer than this belong to no library.
 const LONGEST: u64 = 64 << 20;
-/// The record is read again if it changes meanwhile; so often at most.
+/// Attempts to read a record that changes meanwhile.
 const ATTEMPTS: u32 = 100;
 
 /// Reads what process `pid` has published.
@@ -78,7 +78,7 @@ pub fn read(pid: u32) -> Result<Reading, Error> {
 }
 
 /// The writable private data of files, and the data without file right behind it, where variables
-/// that begin as nought lie.
+/// that begin as zeros lie.
 fn candidates(maps: &str) -> impl Iterator<Item = (u64, u64)> {
     let mut end_of_file_data = 0;
     maps.lines().filter_map(move |line| {
@@ -104,7 +104,7 @@ fn reading_at(memory: &File, address: u64) -> Option<Reading> {
     };
     let mut magic = [0; 8];
     memory.read_exact_at(&mut magic, address).ok()?;
-    // Another version's numbers would be taken for others.
+    // Another version has other fields.
     if magic != MAGIC {
         return None;
     }

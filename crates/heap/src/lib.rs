@@ -16,8 +16,8 @@
 //! ```
 //!
 //! A [page heap](page_heap::PageHeap) is a plain value over a [`memory::Memory`], so it also runs
-//! without memory behind it: the feature `tools` adds an empirical driver (`driver`) and the playback
-//! of page-heap traces (`playback`).
+//! without memory behind it: the feature `tools` adds an empirical driver (`driver`) and the
+//! playback of page-heap traces (`playback`).
 
 #[cfg(feature = "tools")]
 pub mod driver;
@@ -54,7 +54,7 @@ pub mod recording {
 pub mod exported {
     pub use crate::front::entry;
     #[cfg(debug_assertions)]
-    pub use crate::front::fatal::say;
+    pub use crate::front::fatal::warn;
     #[cfg(debug_assertions)]
     pub use crate::process::validate::process as validate;
     pub use crate::process::{abi, cxx, deepbind, load};

@@ -75,7 +75,8 @@ unsafe fn madvise_raw(start: usize, size: usize, advice: usize) {
 /// Advises the kernel about a range that [`map_aligned`] gave. Whether it took the advice.
 pub fn advise(range: PageRange, advice: Advice) -> bool {
     let start = range.start.address() as *mut c_void;
-    // SAFETY: the range lies in a mapping that `map_aligned` made. `LinuxHugepage` keeps its contents,
-    // and `LinuxDontNeed` is asked for by the page heap alone, for pages that are in no span.
+    // SAFETY: the range lies in a mapping that `map_aligned` made. `LinuxHugepage` keeps its
+    // contents, and `LinuxDontNeed` is requested by the page heap alone, for pages that are in no
+    // span.
     unsafe { madvise(start, range.len.bytes() as usize, advice) }.is_ok()
 }

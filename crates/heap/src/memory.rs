@@ -1,4 +1,4 @@
-//! What the page heap asks of the system that it stands on.
+//! The system interface below the page heap: address space and physical memory.
 
 mod counting;
 mod shared;
@@ -13,24 +13,24 @@ use crate::units::{HugePages, HugeRange, PageRange};
 
 /// The system below the page heap: address space, and physical memory behind it.
 ///
-/// The page heap never reads or writes what it hands out. So it runs on the real system
+/// The page heap never reads or writes the memory that it hands out, so it runs on the real system
 /// ([`SystemMemory`]) and on one that only counts, in playback and tests.
 pub trait Memory {
-    /// Where the page heap's notes are kept.
+    /// Storage of the page heap's metadata.
     type Storage: Storage;
 
     /// Reserves address space of at least `len` huge pages, aligned to a huge page, with no
     /// physical memory behind it yet. It reads as zeros. `None` if the system refuses.
     ///
-    /// Address space once reserved stays so.
+    /// Address space stays reserved.
     fn reserve(&mut self, len: HugePages) -> Option<HugeRange>;
 
-    /// Says that the range is about to be used as whole huge pages. None of it has memory behind
-    /// it. This is advice: the system may back it late, or by small pages.
+    /// Announces that the range is about to be used as whole huge pages. None of it has memory
+    /// behind it. This is advice: the system may back it late, or by small pages.
     fn back(&mut self, range: HugeRange);
 
-    /// Gives the physical memory behind the pages back; they read as zeros afterwards. Whether the
-    /// system did: if not, all is as it was.
+    /// Gives the physical memory of the pages back; they read as zeros afterwards. Whether the
+    /// system did: if not, nothing has changed.
     ///
     /// A range that covers part of a huge page breaks that huge page.
     fn release(&mut self, range: PageRange) -> bool;

@@ -25,28 +25,29 @@ use crate::units::{PageRange, Pages};
 
 /// The interface of a page heap (section 3 of the paper): New, Delete, Release.
 ///
-/// A page heap is a plain value: the caller serialises calls.
+/// A page heap is a plain value: the caller serializes calls.
 pub trait PageHeap {
     /// A span of `pages` pages whose first page number is a multiple of `align`.
     ///
     /// `pages` is at least one and `align` a power of two, up to 1 GiB and beyond. `None` if the
-    /// system gives no memory; the page heap is as it was then.
+    /// system gives no memory; the page heap is unchanged then.
     fn new_span(&mut self, pages: Pages, align: Pages) -> Option<NewSpan>;
 
     /// Takes a span back, whole and as [`PageHeap::new_span`] gave it.
     fn delete(&mut self, span: PageRange);
 
-    /// Gives memory of at least `pages` unused pages back to the system, if there is so much.
-    /// Returns how much it was: it may be more, as whole huge pages are better released than parts.
+    /// Gives memory of at least `pages` unused pages back to the system, if it can spare them.
+    /// Returns the released pages: perhaps more, as whole huge pages are better released than
+    /// parts.
     fn release(&mut self, pages: Pages) -> Pages;
 
-    /// What the page heap holds and has done.
+    /// State and counters.
     fn stats(&self) -> PageHeapStats;
 
-    /// Recomputes all that the page heap knows twice and compares. O(everything).
+    /// Recomputes all redundant state and compares. O(everything).
     ///
     /// # Errors
-    /// A sentence that names the first thing that does not agree.
+    /// A message that names the first inconsistency.
     fn validate(&self) -> Result<(), String>;
 }
 

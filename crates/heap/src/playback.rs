@@ -7,7 +7,7 @@
 //!                                              └► Samples, at the same instants for all
 //! ```
 //!
-//! Each span is taken to be written to, all of it, when it is handed out.
+//! Each span counts as fully written when it is handed out.
 
 pub mod best_fit;
 pub mod fullness;
@@ -35,7 +35,7 @@ pub use release::Release;
 pub struct Options {
     /// The page heaps.
     pub systems: Vec<System>,
-    /// Who asks for releases.
+    /// The source of release requests.
     pub release: Release,
 }
 
@@ -49,22 +49,22 @@ pub struct Playback {
     last_ns: u64,
 }
 
-/// What came of a playback.
+/// Results of a playback.
 #[derive(Clone, Debug, Serialize)]
 pub struct Results {
     /// Events played back.
     pub events: u64,
     /// From the first event to the last.
     pub duration_ns: u64,
-    /// What the trace did that no program can do.
+    /// Impossible calls in the trace.
     pub oddities: Oddities,
-    /// Who asked for releases.
+    /// The source of release requests.
     pub release: Release,
     /// One for each page heap.
     pub systems: Vec<SystemResults>,
 }
 
-/// What one page heap made of it.
+/// Results of one page heap.
 #[derive(Clone, Debug, Serialize)]
 pub struct SystemResults {
     /// Its name.
@@ -73,7 +73,7 @@ pub struct SystemResults {
     pub means: Means,
     /// Counts over all of it.
     pub totals: Totals,
-    /// What the page heap said at the end.
+    /// Statistics of the page heap at the end.
     pub stats: PageHeapStats,
     /// Over time.
     pub samples: Vec<Sample>,
@@ -107,7 +107,7 @@ impl Playback {
     /// Ends it.
     ///
     /// # Errors
-    /// What a page heap says of itself that does not agree; that is an error of this crate.
+    /// An inconsistency in a page heap, which is a bug of this crate.
     pub fn finish(self) -> Result<Results, String> {
         let systems: Result<Vec<_>, String> =
             self.players.into_iter().map(|player| player.finish(self.last_ns)).collect();

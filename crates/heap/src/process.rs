@@ -1,5 +1,5 @@
-//! The process's heap: the functions of malloc's family, and what happens to the heap as its process
-//! starts, forks, runs, and ends.
+//! The process's heap: the functions of malloc's family, and what happens to the heap as its
+//! process starts, forks, runs, and ends.
 //!
 //! Files import only those above them:
 //!

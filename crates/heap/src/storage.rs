@@ -1,4 +1,4 @@
-//! Where the heap keeps what it notes about memory, without allocating through itself.
+//! Storage for the heap's metadata, which never comes from the heap itself.
 //!
 //! A [`Slab`] is a growing table of records, addressed by [`Key`]s. It takes memory in chunks of
 //! doubling size from a [`Storage`] and never moves a record, so that growing costs no copy and a
@@ -17,7 +17,7 @@ pub use mapped::{Mapped, with_scratch};
 pub use slab::{Key, Slab};
 pub use zeroed::{Zeroable, Zeroed};
 
-/// A source of storage for the heap's notes.
+/// A source of storage for the heap's metadata.
 ///
 /// # Safety
 /// What `take` returns is valid for reads and writes of `layout`, zeroed, and nobody else's, until
@@ -26,8 +26,8 @@ pub unsafe trait Storage: core::fmt::Debug {
     /// Zeroed storage of a layout, or `None` if there is no more. Never called with size 0.
     fn take(layout: Layout) -> Option<NonNull<u8>>;
 
-    /// Zeroed storage of the size of a huge page, that will be used from its start on and never given
-    /// back. It is on small pages until [`Storage::settle`].
+    /// Zeroed storage of the size of a huge page, that will be used from its start on and never
+    /// given back. It is on small pages until [`Storage::settle`].
     fn take_huge_page() -> Option<NonNull<u8>> {
         Self::take(Layout::from_size_align(HugePages::SIZE as usize, 4096).ok()?)
     }
@@ -54,7 +54,7 @@ pub struct Allocated;
 unsafe impl Storage for Allocated {
     fn take(layout: Layout) -> Option<NonNull<u8>> {
         debug_assert_ne!(layout.size(), 0);
-        // SAFETY: the layout's size is not nought, by the trait's promise.
+        // SAFETY: the layout's size is not 0, by the trait's promise.
         NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })
     }
 

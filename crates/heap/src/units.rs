@@ -1,7 +1,7 @@
 //! Pages of 8 KiB and huge pages of 2 MiB: their numbers, their counts, and ranges of them.
 //!
-//! A number names a place (its address divided by the size), a count says how much. They are
-//! types of their own, so that neither a page is taken for a huge page nor a place for a size.
+//! A number names a place (its address divided by the size), a count is an amount. They are
+//! separate types, so that a page is never mistaken for a huge page, nor a place for a size.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub, SubAssign};
@@ -12,12 +12,12 @@ macro_rules! count {
             /// None.
             pub const ZERO: $name = $name(0);
 
-            /// The count less `other`, or nothing where `other` is more.
+            /// The count minus `other`, or zero where `other` is larger.
             pub const fn saturating_sub(self, other: $name) -> $name {
                 $name(self.0.saturating_sub(other.0))
             }
 
-            /// Whether the count is nought.
+            /// Whether the count is 0.
             pub const fn is_zero(self) -> bool {
                 self.0 == 0
             }

@@ -132,7 +132,8 @@ fn a_seed_means_one_trace_and_one_result() {
     assert_eq!(run().unwrap(), run().unwrap());
 }
 
-/// What the driver keeps alive is what was asked for: the target's size, and the shares of its sizes.
+/// What the driver keeps alive is what was requested: the target's size, and the shares of its
+/// sizes.
 #[test]
 fn the_driver_holds_the_target_and_the_distribution() {
     let mut driver = Driver::new(settings("figure-4", 64.0, "steady", 0.5, 20.0));

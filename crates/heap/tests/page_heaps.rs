@@ -243,7 +243,7 @@ fn most_programs_get_no_region() {
     assert_eq!(components(&heap).huge_region.regions, 0);
 }
 
-/// Section 4.6: the cache first, then the emptiest huge page, and no more than was asked for of
+/// Section 4.6: the cache first, then the emptiest huge page, and no more than was requested of
 /// those.
 #[test]
 fn release_breaks_the_emptiest_huge_page_last() {

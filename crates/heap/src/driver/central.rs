@@ -30,7 +30,7 @@ struct Span {
 }
 
 impl Central {
-    /// For objects of `bytes`, or for spans of so many bytes that are each asked for alone.
+    /// For objects of `bytes`, or for spans of this size.
     pub fn new(bytes: u64, of_spans: bool) -> Central {
         let (pages, objects) =
             if of_spans { (Pages::holding(bytes), 1) } else { span_shape(bytes) };
@@ -135,8 +135,8 @@ impl Central {
 /// Objects above this size have spans of their own: 256 KiB (section 3).
 const LARGEST_SMALL: u64 = 256 << 10;
 
-/// Pages of a span for objects of `bytes`, and how many it holds: the fewest pages of which at most an
-/// eighth is left over.
+/// Pages of a span for objects of `bytes`, and how many it holds: the fewest pages of which at most
+/// an eighth is left over.
 fn span_shape(bytes: u64) -> (Pages, u32) {
     if bytes > LARGEST_SMALL {
         return (Pages::holding(bytes), 1);

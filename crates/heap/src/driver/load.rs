@@ -45,8 +45,8 @@ impl Load {
         Some(Load { points })
     }
 
-    /// A load in TOML: `points = [[0, 1], [0.5, 0.4], [1, 1]]`, each a share of the whole time and a
-    /// share of the heap size.
+    /// A load in TOML: `points = [[0, 1], [0.5, 0.4], [1, 1]]`, each a share of the whole time and
+    /// a share of the heap size.
     ///
     /// # Errors
     /// What is wrong, and what would be right.
@@ -58,8 +58,8 @@ impl Load {
     /// A load of points: share of the whole time, share of the heap size.
     ///
     /// # Errors
-    /// What is wrong with them: they must go from time 0 to time 1, rising, and be numbers from 0 to
-    /// 1,000.
+    /// What is wrong with them: they must go from time 0 to time 1, rising, and be numbers from 0
+    /// to 1,000.
     pub fn of_points(points: Vec<(f64, f64)>) -> Result<Load, String> {
         let times = || points.iter().map(|point| point.0);
         if times().next() != Some(0.0) || times().next_back() != Some(1.0) {
@@ -100,7 +100,7 @@ fn spikes() -> Vec<(f64, f64)> {
     points
 }
 
-/// Four seconds at the top first, so that the first drop comes as a surprise.
+/// Four seconds at the top first, so that the first drop follows a steady state.
 fn saw_tooth(seconds: f64) -> Vec<(f64, f64)> {
     let seconds = seconds.max(6.0);
     let mut points = vec![(0.0, 1.0)];

@@ -68,7 +68,7 @@ impl Sizes {
         let shares = |entry: &Entry| [entry.live, entry.allocated];
         let sound = |share: f64| share.is_finite() && share > 0.0;
         if let Some(entry) = entries.iter().find(|entry| !shares(entry).into_iter().all(sound)) {
-            return Err(format!("the shares of {} bytes are not both above nought", entry.bytes));
+            return Err(format!("the shares of {} bytes are not both above 0", entry.bytes));
         }
         let [live, allocated] =
             [0, 1].map(|i| entries.iter().map(|entry| shares(entry)[i]).sum::<f64>());
@@ -84,7 +84,7 @@ impl Sizes {
         &self.name
     }
 
-    /// Whether the sizes are of spans that the page heap is asked for, not of objects.
+    /// Whether the sizes are of spans that the page heap is requested, not of objects.
     pub fn is_of_spans(&self) -> bool {
         self.of_spans
     }
@@ -122,8 +122,8 @@ mod tests {
         for (text, wanted) in [
             (sizes(""), "from one to"),
             (sizes("{ bytes = 4, live = 1, allocated = 1 }"), "not 4"),
-            (sizes("{ bytes = 16, live = 0, allocated = 1 }"), "above nought"),
-            (sizes("{ bytes = 16, live = nan, allocated = 1 }"), "above nought"),
+            (sizes("{ bytes = 16, live = 0, allocated = 1 }"), "above 0"),
+            (sizes("{ bytes = 16, live = nan, allocated = 1 }"), "above 0"),
             (sizes("{ bytes = 16, live = 1 }"), "allocated"),
             (sizes("{ bytes = 16, live = 1, allocated = 1, age = 2 }"), "age"),
         ] {

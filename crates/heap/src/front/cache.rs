@@ -1,10 +1,10 @@
-//! A cache of objects in front of the shared levels, whoever it belongs to: a CPU or a thread.
+//! A cache of objects in front of the shared levels, of a CPU or of a thread.
 //!
-//! Each class has a stack. What a stack may hold follows the misses: a stack that runs dry, or over
-//! after it ran dry, gets room for a batch more, within the budget of its cache; when the budget is
-//! spent, the room comes from a class that has not missed for the longest time (a clock with a second
-//! chance). A stack that only ever runs over, as a CPU's does that frees what others allocate, gets
-//! room for two batches: more would keep objects from those that allocate.
+//! Each class has a stack. Its capacity follows misses: a stack that runs empty, or overflows after
+//! it ran empty, gets room for another batch, within the budget of its cache. When the budget is
+//! spent, the room comes from a class that has not missed for the longest time (a clock with a
+//! second chance). A stack that only overflows, as on a CPU that frees what others allocate, gets
+//! room for two batches: more would withhold objects from the CPUs that allocate.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -12,16 +12,16 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use super::size_class::{CLASSES, MAX_BATCH, SizeClass};
 use super::slab::{Header, Slab, begin};
 
-/// Classes that a miss looks at for room to take. More would make misses dear where all classes are
-/// in use, and the hand comes round all the same.
-const STEAL_LOOKS: usize = 4;
+/// Classes that a miss checks for room to take. More would make misses expensive where all classes
+/// are in use, and the hand reaches all of them anyway.
+const STEAL_SPINS: usize = 4;
 
-/// Objects above this size get what room is left, but take none from others: a few of them would
-/// empty the stacks of all small classes, and who uses so much memory hardly notices a miss.
+/// Objects above this size get the remaining room, but take none from others: a few of them would
+/// empty the stacks of all small classes, and users of so much memory hardly notice a miss.
 const LARGEST_THIEF: usize = 4 << 10;
 
-/// A stack's room grows by a batch, or by objects of so many bytes: a class of which few objects are
-/// used would take the room of many others.
+/// A stack's room grows by a batch, or by this many bytes of objects: a class of which few objects
+/// are used would take the room of many others.
 const LARGEST_STEP: usize = 16 << 10;
 
 /// The stacks of a cache. The thread may be moved to another CPU, and so to other stacks, between
@@ -70,7 +70,7 @@ pub trait Lower {
     fn give(&self, class: SizeClass, objects: &[*mut u8]);
 }
 
-/// How a stack fails an operation.
+/// Why a stack operation misses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Miss {
     /// It is empty when an object is allocated.
@@ -145,18 +145,18 @@ impl<S: Stacks, L: Lower> Cache<'_, S, L> {
     /// Notes a miss and lets the stack grow if that will help. Returns the room that it has now.
     fn after_miss(&self, class: SizeClass, miss: Miss) -> usize {
         let Some(slab) = self.stacks.slab() else { return 0 };
-        let learnt = &slab.learnt;
-        set_bit(&learnt.missed, class, true);
+        let learned = &slab.learned;
+        set_bit(&learned.missed, class, true);
         let grows = match miss {
             Miss::Dry => {
-                increment(&learnt.underflows);
-                set_bit(&learnt.ran_dry, class, true);
+                increment(&learned.underflows);
+                set_bit(&learned.ran_dry, class, true);
                 true
             }
             Miss::Over => {
-                increment(&learnt.overflows);
+                increment(&learned.overflows);
                 let few = slab.room(class) < 2 * usize::from(class.info().batch);
-                set_bit(&learnt.ran_dry, class, false) || few
+                set_bit(&learned.ran_dry, class, false) || few
             }
         };
         if grows {
@@ -178,13 +178,13 @@ impl<S: Stacks, L: Lower> Cache<'_, S, L> {
             return;
         }
         if !self.stacks.replace_header(slab, class, old, Header { top, end: end + step }) {
-            slab.learnt.room_bytes.fetch_sub(bytes, Relaxed);
+            slab.learned.room_bytes.fetch_sub(bytes, Relaxed);
         }
     }
 
     /// Reserves bytes of the budget, at other classes' cost if it is spent.
     fn reserve(&self, slab: &Slab, class: SizeClass, bytes: usize) -> bool {
-        let room = &slab.learnt.room_bytes;
+        let room = &slab.learned.room_bytes;
         if room.load(Relaxed) + bytes > self.budget && class.size() <= LARGEST_THIEF {
             self.steal(slab, class, bytes);
         }
@@ -199,16 +199,16 @@ impl<S: Stacks, L: Lower> Cache<'_, S, L> {
     /// Takes room of at least `bytes` from classes that have not missed lately.
     fn steal(&self, slab: &Slab, class: SizeClass, bytes: usize) {
         let mut stolen = 0;
-        for _ in 0..STEAL_LOOKS {
+        for _ in 0..STEAL_SPINS {
             if stolen >= bytes {
                 break;
             }
-            let hand = slab.learnt.hand.load(Relaxed) as usize % CLASSES + 1;
-            slab.learnt.hand.store(hand as u32, Relaxed);
+            let hand = slab.learned.hand.load(Relaxed) as usize % CLASSES + 1;
+            slab.learned.hand.store(hand as u32, Relaxed);
             let Some(victim) = SizeClass::new(hand as u8).filter(|&victim| victim != class) else {
                 continue;
             };
-            let spared = set_bit(&slab.learnt.missed, victim, false);
+            let spared = set_bit(&slab.learned.missed, victim, false);
             if !spared && slab.room(victim) > 0 {
                 stolen += self.shrink(slab, victim);
             }
@@ -235,8 +235,8 @@ impl<S: Stacks, L: Lower> Cache<'_, S, L> {
             return 0;
         }
         let bytes = step as usize * class.size();
-        slab.learnt.room_bytes.fetch_sub(bytes, Relaxed);
-        slab.learnt.stolen.fetch_add(1, Relaxed);
+        slab.learned.room_bytes.fetch_sub(bytes, Relaxed);
+        slab.learned.stolen.fetch_add(1, Relaxed);
         bytes
     }
 
@@ -255,13 +255,13 @@ impl<S: Stacks, L: Lower> Cache<'_, S, L> {
     }
 }
 
-/// What a processor reads and writes at once.
+/// Size of a cache line.
 const CACHE_LINE: usize = 64;
 
 /// Reorders objects that are stacked by their addresses, the lowest on top, so that each lies in
-/// another cache line than the one above it. Else a program that gives each of its threads an object
-/// has them write to one line for ever, as each frees its object into the cache of its CPU and gets
-/// it back there.
+/// another cache line than the one above it. Else a program that gives each of its threads an
+/// object has them write to one line forever, as each frees its object into the cache of its CPU
+/// and gets it back there.
 fn stack_apart(class: SizeClass, objects: &mut [*mut u8]) {
     let mut before = [null_mut(); MAX_BATCH];
     let before = &mut before[..objects.len()];
@@ -276,8 +276,8 @@ fn stack_apart(class: SizeClass, objects: &mut [*mut u8]) {
 
 /// Sets the bit of a class or clears it. Returns whether it was set.
 ///
-/// Plain loads and stores, here and in [`increment`]: a bit or a count that two threads lose between
-/// them is no harm, and a locked instruction for each would be most of a miss.
+/// Plain loads and stores, here and in [`increment`]: a bit or a count that two threads lose
+/// between them does no harm, and locked instructions would dominate the cost of a miss.
 fn set_bit(bits: &[AtomicU64; 2], class: SizeClass, to: bool) -> bool {
     let (word, bit) = (&bits[class.number() / 64], 1 << (class.number() % 64));
     let before = word.load(Relaxed);

@@ -40,7 +40,7 @@ impl CentralFreeList {
         CentralFreeList { buckets: [null_mut(); BUCKETS], spans: 0, free: 0 }
     }
 
-    /// What it holds.
+    /// Its state.
     pub fn state(&self) -> CentralState {
         CentralState { spans: self.spans, free_objects: self.free }
     }
@@ -99,7 +99,7 @@ impl CentralFreeList {
     /// Checks the lists. Returns how many spans are in them.
     ///
     /// # Errors
-    /// A sentence that names what does not agree.
+    /// A message that names the inconsistency.
     #[cfg(debug_assertions)]
     pub fn validate(&self) -> Result<usize, String> {
         let mut listed = 0;
@@ -140,7 +140,7 @@ impl CentralFreeList {
 
     fn unlink(&mut self, span: &mut Span, before: usize) {
         let Some(bucket) = before.checked_ilog2() else { return };
-        // SAFETY: neighbours in a list are alive, and the list's holder may change them.
+        // SAFETY: neighbors in a list are alive, and the list's holder may change them.
         unsafe {
             match span.previous.as_mut() {
                 Some(previous) => previous.next = span.next,

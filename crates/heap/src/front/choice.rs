@@ -1,4 +1,4 @@
-//! Which page heap a process runs on.
+//! The page heap that a process runs on.
 
 use crate::memory::SystemMemory;
 use crate::page_heap::{Clock, Legacy, NewSpan, PageHeap, PageHeapStats, Temeraire};
@@ -48,8 +48,8 @@ pub struct SystemClock;
 impl Clock for SystemClock {
     fn now_ns(&self) -> u64 {
         let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-        // SAFETY: there is room for the time. The C library knows where the kernel's clock is; rustix
-        // looks for it in `/proc`, where valgrind shows what is not there.
+        // SAFETY: there is room for the time. The C library knows where the kernel's clock is;
+        // rustix looks for it in `/proc`, where valgrind shows what is not there.
         unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_COARSE, &mut now) };
         now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
     }

@@ -1,6 +1,6 @@
-//! The byte by which the page map tells the class of a page's objects.
+//! The page map's code for the size class of a page's objects.
 //!
-//! Nought is none, as memory is that was never written. Then come the classes whose objects' marks
+//! 0 means none, as in memory that was never written. Then come the classes whose objects' marks
 //! lie [apart](super::mark), then all smaller ones: so a free learns with one comparison that an
 //! object is small and carries its mark, which nearly all do.
 

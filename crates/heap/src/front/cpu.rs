@@ -1,8 +1,8 @@
-//! The caches of the CPUs: a slab for each, found by restartable sequences.
+//! Per-CPU caches: a slab for each CPU, found by restartable sequences.
 //!
-//! The table has an entry for every CPU that the kernel may ever number, whatever the affinity, the
-//! container or hot-plug say now. A CPU that never allocates has no slab of its own, only
-//! the shared one that is empty and full at once; its first miss makes one.
+//! The table has an entry for every CPU number that the kernel may use, whatever the affinity, the
+//! container, or hot-plug say now. A CPU that never allocates has no slab of its own, only the
+//! shared one that is empty and full at once; its first miss makes one.
 
 use core::alloc::Layout;
 use core::ptr::null_mut;
@@ -20,7 +20,7 @@ use crate::storage::Storage;
 
 /// CPUs of the largest Linux (`CONFIG_NR_CPUS`).
 const MAX_CPUS: usize = 8192;
-/// Values of `cpu_id` of threads without registration: −1 and −2.
+/// Values of `cpu_id` in threads without registration: −1 and −2.
 const UNREGISTERED: usize = 2;
 
 /// The table of slabs; entry 2 is CPU 0's.
@@ -44,11 +44,11 @@ fn nobodys() -> *mut Slab {
 
 /// The slab of a CPU whose own one is being emptied: as [`NOBODYS`], but not to be replaced.
 static EMPTIED: Headers = Headers([0; CLASSES + 1]);
-/// Held by who empties the caches. That thread takes other locks while it holds this one, alone of
-/// all; nobody takes this one while he holds another, and a fork gives up and tries again.
+/// Held by the thread that empties the caches. It takes other locks while it holds this one, alone
+/// of all; nobody takes this one while holding another, and a fork backs off and tries again.
 static EMPTYING: Lock<()> = Lock::new(());
 
-/// The lock of who empties the caches, for fork.
+/// The lock of the thread that empties the caches, for fork.
 pub fn fork_lock() -> &'static dyn ForkLock {
     &EMPTYING
 }
@@ -117,8 +117,9 @@ impl CpuCaches {
     /// Gives all objects of all CPUs' caches to `give`.
     ///
     /// The CPU's entry is replaced by a slab that is empty and full at once, and a barrier
-    /// (`membarrier` for restartable sequences, Linux 5.10) restarts whoever has read the old one;
-    /// from then on the slab is nobody's. Without that barrier the caches are left alone.
+    /// (`membarrier` for restartable sequences, Linux 5.10) restarts every section that has read
+    /// the old one; from then on the slab is unused. Without that barrier the caches are left
+    /// alone.
     pub fn drain_all(mut give: impl FnMut(SizeClass, &[*mut u8])) {
         if membarrier(MembarrierCommand::RegisterPrivateExpeditedRseq).is_err() {
             return;

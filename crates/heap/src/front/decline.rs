@@ -1,11 +1,11 @@
-//! When a heap has shrunk so much that its caches should give up what they hold.
+//! Detects when a heap has shrunk so far that its caches should give up what they hold.
 //!
-//! A few objects in caches keep a great many spans, and so huge pages, from becoming empty. That is
-//! nothing in a heap that stays as large as it is, and much in one that has shrunk.
+//! A few objects in caches keep many spans, and thus huge pages, from becoming empty. That is
+//! negligible in a heap that keeps its size, and much in one that has shrunk.
 
 use crate::units::Pages;
 
-/// Less than this is not worth a word: 4 MiB.
+/// Smaller declines are ignored: 4 MiB.
 const LEAST: Pages = Pages((4 << 20) / Pages::SIZE);
 /// A heap that has grown to its old size within this time will do so again: 2 seconds, as for the
 /// HugeCache (section 4.3).
@@ -35,13 +35,13 @@ impl Decline {
         Decline { peak: Pages::ZERO, live_at_last: Pages::ZERO, last_ns: 0 }
     }
 
-    /// Notes that the heap has grown to `live` pages.
+    /// Records that the heap has grown to `live` pages.
     pub fn grown(&mut self, live: Pages) {
         self.peak = self.peak.max(live);
     }
 
-    /// Notes that the heap has shrunk to `live` pages. Says what to do each time that they are less
-    /// than three quarters of the most since it said so last. `now_ns` is asked for then only.
+    /// Records that the heap has shrunk to `live` pages. Returns what to do each time that they are
+    /// less than three quarters of the most since the last such time. `now_ns` is called only then.
     pub fn shrunk(&mut self, live: Pages, now_ns: impl FnOnce() -> u64) -> Option<Shrunk> {
         if live.0 * 4 >= self.peak.0 * 3 || self.peak - live < LEAST {
             return None;

@@ -1,8 +1,8 @@
-//! What is left when a level of the heap cannot be used: a signal handler allocates while its own
+//! Allocation while a level of the heap is unavailable: a signal handler allocates while its own
 //! thread is inside the heap, or a fork waits for what the allocating thread holds.
 //!
-//! Allocations come from a region of their own, one after the other, and are never reused: there
-//! are few of them. What cannot be taken back now is kept in a list and taken back later.
+//! Allocations come from a separate region, one after the other, and are never reused: there are
+//! few of them. Objects that cannot be freed now are kept in a list and freed later.
 
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicUsize, Ordering::*};
@@ -14,10 +14,10 @@ use crate::storage::Storage;
 
 /// Address space of the region.
 const REGION: usize = 64 << 20;
-/// Its size is noted in front of each allocation.
+/// The size is stored in front of each allocation.
 const HEADER: usize = GRANULE;
 
-/// Start of the region, once it is there.
+/// Start of the region, once it exists.
 static START: Place<u8> = Place::new();
 /// Bytes handed out.
 static USED: AtomicUsize = AtomicUsize::new(0);

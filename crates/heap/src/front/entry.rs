@@ -1,7 +1,7 @@
 //! The fast paths of `malloc` and `free`, and what exports the family under its C names.
 //!
-//! The functions are written for the library that exports them, not here: whoever merely links this
-//! crate keeps the malloc that it has.
+//! The functions are defined in the library that exports them, not here: a program that only links
+//! this crate keeps its own malloc.
 
 #[doc(hidden)]
 pub use core::arch::naked_asm;
@@ -21,12 +21,12 @@ pub use super::rseq::{CPU_ID, RSEQ_CS};
 #[doc(hidden)]
 pub use super::size_class::FINE_CLASSES;
 
-/// Instructions of a malloc: `$slow` gets the size where it was.
+/// Instructions of malloc: `$slow` gets the size in its register.
 ///
-/// A size of 1 to 1,024 bytes is of class `(size − 1) / 16 + 1`; up to 32 KiB the class is in a table,
-/// `(size − 1) / 128` being the place; size 0 wraps to more than any limit. The section is
+/// A size of 1 to 1,024 bytes is of class `(size − 1) / 16 + 1`; up to 32 KiB the class is in a
+/// table, `(size − 1) / 128` being the place; size 0 wraps to more than any limit. The section is
 /// [`rseq::Area::pop`](super::rseq); then the object loses its [mark](super::mark), which of the
-/// larger ones lies in the window: while that is not open, they go the slow way.
+/// larger ones lies in the window: while that is not open, they take the slow path.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! malloc_text {
@@ -70,7 +70,7 @@ macro_rules! malloc_text {
     };
 }
 
-/// The section of a malloc, which takes an object of the class `rcx`, from nought, into `rax`.
+/// The section of a malloc, which takes an object of the class `rcx`, from 0, into `rax`.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! malloc_section_text {
@@ -94,10 +94,10 @@ macro_rules! malloc_section_text {
     };
 }
 
-/// Instructions of a free: `$slow` and `$full` get the object where it was.
+/// Instructions of free: `$slow` and `$full` get the object in its register.
 ///
 /// The class comes from the page map's window as its [code](super::code). An object that has the
-/// [mark](super::mark) of a free one goes the slow way, which ends the process; else it gets the
+/// [mark](super::mark) of a free one takes the slow path, which ends the process; else it gets the
 /// mark, before the section ([`rseq::Area::push`](super::rseq)) makes it another thread's.
 #[macro_export]
 #[doc(hidden)]

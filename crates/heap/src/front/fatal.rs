@@ -1,8 +1,8 @@
-//! Ending the process with one clear line, without allocating.
+//! Ending the process with one line, without allocating.
 
 use core::fmt::{self, Write};
 
-/// A line of text on the stack. What does not fit is cut off.
+/// A line of text on the stack, truncated if too long.
 pub struct Line {
     bytes: [u8; 256],
     len: usize,
@@ -37,7 +37,7 @@ impl Write for Line {
 }
 
 /// Writes a line to standard error.
-pub fn say(message: fmt::Arguments<'_>) {
+pub fn warn(message: fmt::Arguments<'_>) {
     let mut line = Line::new();
     let _ = write!(line, "prairie-heap: {message}");
     line.len = line.len.min(line.bytes.len() - 1);
@@ -48,7 +48,7 @@ pub fn say(message: fmt::Arguments<'_>) {
 /// Writes a line to standard error and ends the process with `SIGABRT`.
 #[cold]
 pub fn fatal(message: fmt::Arguments<'_>) -> ! {
-    say(message);
+    warn(message);
     // SAFETY: has no preconditions.
     unsafe { libc::abort() }
 }

@@ -1,7 +1,7 @@
-//! Files, used by system calls that the heap issues itself.
+//! Files, accessed by system calls that the heap issues itself.
 //!
-//! The C library's `open`, `read`, `write` and `close` are cancellation points, which malloc must not
-//! be. rustix opens, reads and writes without them, but an [`OwnedFd`] closes by the C library.
+//! The C library's `open`, `read`, `write` and `close` are cancellation points, which malloc must
+//! not be. rustix opens, reads and writes without them, but an [`OwnedFd`] closes by the C library.
 
 use core::ffi::CStr;
 use core::mem::ManuallyDrop;
@@ -40,8 +40,8 @@ impl File {
         Ok(File(ManuallyDrop::new(file)))
     }
 
-    /// Reads from where the file stands to its end, or until `text` is full. Returns the bytes read;
-    /// an error ends the file.
+    /// Reads from where the file stands to its end, or until `text` is full. Returns the bytes
+    /// read; an error ends the file.
     pub fn read(&self, text: &mut [u8]) -> usize {
         let mut len = 0;
         while let Ok(read @ 1..) = rustix::io::read(self, &mut text[len..]) {

@@ -1,13 +1,13 @@
-//! Guarded allocations: a few objects that have a page of their own between pages that nobody may
-//! touch, so that a use after free or an overflow ends the process where it happens.
+//! Guarded allocations: a few objects that have a page of their own between inaccessible pages, so
+//! that a use after free or an overflow ends the process where it happens.
 //!
 //! ```text
 //!  nobody's │ object of slot 0 │ nobody's │ object of slot 1 │ nobody's │ …
 //!           ▲                  ▲
 //!           what lies before   objects end at the end of their page, up to 15 bytes that are
-//!                              filled with a pattern and looked at when the object is freed
+//!                              filled with a pattern and checked when the object is freed
 //! ```
-//! A freed slot's page is nobody's as well, until the slot's turn comes again.
+//! A freed slot's page is inaccessible as well, until the slot is reused.
 
 use core::alloc::Layout;
 use core::ffi::{c_int, c_void};
@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::*};
 use rustix::mm::{Advice, MprotectFlags, madvise, mprotect};
 
 use super::fatal::fatal;
-use super::misuse::{freed_twice, interior};
+use super::misuse::{double_free, interior};
 use super::protocol::slot::{NotLive, Slot};
 use super::size_class::GRANULE;
 use super::sync::{ForkLock, Lock};
@@ -30,12 +30,12 @@ const PATTERN: u8 = 0xa5;
 
 static SLOT: [Slot; SLOTS] = [const { Slot::new() }; SLOTS];
 
-/// Where the pages begin, or nought.
+/// Where the pages begin, or 0.
 static START: AtomicUsize = AtomicUsize::new(0);
-/// One allocation in so many is guarded; nought is none.
+/// 1 in N allocations is guarded; 0 means none.
 static ONE_IN: AtomicU64 = AtomicU64::new(0);
 static COUNT: AtomicU64 = AtomicU64::new(0);
-/// The slot whose turn is next; who holds the lock hands slots out and takes them back.
+/// The next slot to use; the holder of the lock hands slots out and takes them back.
 static NEXT: Lock<usize> = Lock::new(0);
 
 /// The lock of the slots, for fork.
@@ -43,8 +43,8 @@ pub fn fork_lock() -> &'static dyn ForkLock {
     &NEXT
 }
 
-/// From now on guards one allocation in `one_in`. Called once, by the set-up, which must not
-/// allocate. Without storage nothing is guarded.
+/// Starts to guard one allocation in `one_in`. Called once, by setup, which must not allocate.
+/// Without storage nothing is guarded.
 pub fn set_up<S: Storage>(one_in: u64) {
     let page = rustix::param::page_size();
     let Ok(layout) = Layout::from_size_align((2 * SLOTS + 1) * page, 4096) else { return };
@@ -62,7 +62,8 @@ pub fn is_on() -> bool {
     ONE_IN.load(Relaxed) != 0
 }
 
-/// A guarded object, or null: it is not its turn, it is larger than a page, or all slots are live.
+/// A guarded object, or null: this allocation is not chosen, larger than a page, or all slots are
+/// live.
 pub fn allocate(size: usize) -> *mut u8 {
     let one_in = ONE_IN.load(Relaxed);
     if one_in == 0 || !COUNT.fetch_add(1, Relaxed).is_multiple_of(one_in) {
@@ -101,10 +102,10 @@ pub fn usable_size(object: *mut u8) -> usize {
     size_in(slot_of(object), object)
 }
 
-/// Frees a guarded object: from now on nobody may touch it.
+/// Frees a guarded object and makes its page inaccessible.
 pub fn free(object: *mut u8) {
     let slot = slot_of(object);
-    // Without the lock the object is lost, but a mistake is named all the same.
+    // Without the lock the object is lost, but violations are reported.
     let Some(_next) = NEXT.lock() else {
         size_in(slot, object);
         return;
@@ -115,9 +116,9 @@ pub fn free(object: *mut u8) {
     // SAFETY: the end of the live object's page.
     let rest = unsafe { core::slice::from_raw_parts(behind as *const u8, start + page - behind) };
     if rest.iter().any(|&byte| byte != PATTERN) {
-        fatal(format_args!("{object:p}, an object of {size} bytes, was written past its end"));
+        fatal(format_args!("{object:p}, an object of {size} bytes, was overrun"));
     }
-    // Gone before it is closed: when the slot's turn comes again it reads as noughts.
+    // Released before it is closed, so that the page reads as zeros when the slot is used again.
     // SAFETY: the page of an object that nobody uses any more.
     unsafe {
         let _ = madvise(start as *mut c_void, page, Advice::LinuxDontNeed);
@@ -136,7 +137,7 @@ fn slot_of(object: *mut u8) -> &'static Slot {
 fn size_in(slot: &Slot, object: *mut u8) -> usize {
     match slot.size_of(object as usize) {
         Ok(size) => size,
-        Err(NotLive::Freed(size)) => freed_twice(object, size),
+        Err(NotLive::Freed(size)) => double_free(object, size),
         Err(NotLive::Other(size)) => interior(object, size),
     }
 }
@@ -145,20 +146,20 @@ fn page_of(slot: usize, page: usize) -> usize {
     START.load(Relaxed) + (2 * slot + 1) * page
 }
 
-/// What the program did that touched an address of the guarded pages, and to which slot.
-fn crime(address: usize) -> (&'static str, usize) {
+/// What kind of violation an access to the guarded pages was, and of which slot.
+fn violation(address: usize) -> (&'static str, usize) {
     let page = rustix::param::page_size();
     let (pages, within) = ((address - START.load(Relaxed)) / page, address % page);
     if pages % 2 == 1 {
-        return ("used after it was freed", pages / 2);
+        return ("used after free", pages / 2);
     }
     // Between two objects: behind the one, or in front of the other.
     let used = |slot: usize| slot < SLOTS && SLOT[slot].is_used();
     let (before, after) = (pages.wrapping_div(2).wrapping_sub(1), pages / 2);
     if used(before) && (within < page / 2 || !used(after)) {
-        ("touched behind its end", before)
+        ("accessed behind its end", before)
     } else {
-        ("touched in front of its start", after.min(SLOTS - 1))
+        ("accessed in front of its start", after.min(SLOTS - 1))
     }
 }
 
@@ -176,19 +177,19 @@ fn install_handler() -> bool {
     }
 }
 
-/// Names what the program did; any other fault goes to whoever handled it before.
+/// Reports the violation; any other fault goes to the previous handler.
 extern "C" fn on_fault(_: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: the kernel gives a handler of `SA_SIGINFO` its information.
     let address = unsafe { (*info).si_addr() } as usize;
     if owns(address) {
-        let (what, slot) = crime(address);
+        let (what, slot) = violation(address);
         let (object, size) = SLOT[slot].last();
         fatal(format_args!(
             "{:p}, a guarded object of {size} bytes, is {what}, at {:p}",
             object as *const u8, address as *const u8
         ));
     }
-    // The instruction is tried again, and faults under the handler that was there before.
+    // The instruction is retried, and faults under the previous handler.
     // SAFETY: what `install_handler` kept.
     unsafe { libc::sigaction(libc::SIGSEGV, (&raw const BEFORE).cast(), null_mut()) };
 }

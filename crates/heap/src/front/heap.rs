@@ -4,7 +4,7 @@
 //! caches of the CPUs (or threads)   one stack for each class          no lock
 //! transfer caches                   one array for each class          a lock each
 //! central free lists                spans with free objects           a lock each
-//! page level                        a page heap, notes of spans       one lock
+//! page level                        a page heap, span metadata        one lock
 //! ```
 //! No thread holds two of the locks at once (see [`super::sync`]).
 
@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use super::cache::Lower;
 use super::central::{CentralFreeList, CentralState};
 use super::decline::Shrunk;
-use super::misuse::{freed_twice, interior, not_an_object};
+use super::misuse::{double_free, interior, not_an_object};
 use super::page_map::{PageMap, Reach};
 use super::pages::{LiveSpans, PageLevel};
 use super::record::Recorder;
@@ -28,8 +28,8 @@ use crate::page_heap::PageHeap;
 use crate::storage::{Mapped, Storage};
 use crate::units::{PageId, Pages};
 
-/// What the transfer caches together may hold in a heap of any size, in bytes: 4 MiB. With less,
-/// objects go back to their spans, others are cut in their place, and the heap becomes larger.
+/// Bytes that the transfer caches together may hold in a heap of any size: 4 MiB. With less,
+/// objects go back to their spans, others take their place, and the heap grows.
 const SMALLEST_TRANSFER: usize = 4 << 20;
 
 const EMPTY_CACHES: u8 = 1;
@@ -100,16 +100,16 @@ pub struct Heap<P, O = Unobserved> {
     pub(crate) pages: Lock<PageLevel<P>>,
     /// Pages in spans, as the last change left them: what budgets of caches follow.
     live_pages: AtomicUsize,
-    /// What a decline of the heap asks for: nothing, [`EMPTY_CACHES`] or [`GIVE_BACK`].
+    /// What to do after a decline of the heap: nothing, [`EMPTY_CACHES`] or [`GIVE_BACK`].
     asked: AtomicU8,
     /// Bytes in all transfer caches.
     pub(crate) transferred: AtomicUsize,
-    /// The last class that lost what it did not need to others' transfer caches.
+    /// The last class whose unneeded objects made room for others.
     hand: AtomicUsize,
     /// How far the page map's window reaches, packed: GiB down, GiB up.
     reach: AtomicUsize,
-    /// Arrays for the transfer caches of all classes in turn, which get theirs with their first
-    /// object; null if there is no storage.
+    /// Arrays for the transfer caches of all classes, one after the other. A class gets its own
+    /// with its first object; null if there is no storage.
     transfer_arrays: AtomicPtr<*mut u8>,
     observer: PhantomData<O>,
 }
@@ -139,8 +139,8 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
         }
     }
 
-    /// Gives the heap its page heap, and its transfer caches storage; without storage the heap
-    /// does without them. Called once, before anything is allocated.
+    /// Sets the page heap, and gives the transfer caches storage; without storage the heap works
+    /// without them. Called once, before anything is allocated.
     pub fn set_up(&self, page_heap: P, reach: Reach) {
         self.reach.store((reach.down << 32 | reach.up) as usize, Relaxed);
         if let Some(mut pages) = self.pages.lock() {
@@ -173,11 +173,11 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
         }
         let before = SizeClass::all().take_while(|&smaller| smaller < class);
         let before: usize = before.map(TransferCache::capacity_of).sum();
-        // SAFETY: the storage is ours for ever, and has room for all classes in turn.
+        // SAFETY: the storage is ours forever, and has room for all classes in turn.
         unsafe { cache.set_storage(arrays.add(before), TransferCache::capacity_of(class)) };
     }
 
-    /// From now on, where the calls of the page heap are recorded; `None` ends a recording.
+    /// Records the calls of the page heap from now on; `None` ends a recording.
     pub fn record(&self, recorder: Option<Recorder>) {
         if let Some(mut pages) = self.pages.lock() {
             pages.record(recorder);
@@ -269,7 +269,7 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
         O::page_operation(self);
     }
 
-    /// What a decline of the heap asks for, once: to empty the caches, and then whether to give
+    /// What to do after a decline of the heap, reported once: empty the caches, and perhaps give
     /// memory back. The caller holds no lock.
     #[inline]
     pub fn asked(&self) -> Option<Shrunk> {
@@ -283,15 +283,15 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
         }
     }
 
-    /// Gives back what is free beyond half of what is live.
+    /// Gives back free memory beyond half of the live memory.
     pub fn release_excess(&self) {
         if let Some(mut level) = self.pages.lock() {
             level.release_excess();
         }
     }
 
-    /// Keeps a span whose pages cannot be taken back now: a signal handler frees while its own
-    /// thread holds the page level. Small objects are handed out again, a large one is freed later.
+    /// Keeps a span whose pages cannot be freed now: a signal handler frees while its own thread
+    /// holds the page level. Small objects are handed out again, a large one is freed later.
     ///
     /// # Safety
     /// As for [`Heap::delete_spans`], and the page map has forgotten the span.
@@ -385,7 +385,7 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
                         empty[count] = span;
                         count += 1;
                     }
-                    Err(Refused::Free) => freed_twice(object, class.size()),
+                    Err(Refused::Free) => double_free(object, class.size()),
                     Err(Refused::Interior) => interior(object, class.size()),
                 }
             }
@@ -424,8 +424,8 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
         }
     }
 
-    /// Bytes that transfer caches may still take. If they are spent, the next class gives up what it
-    /// has not needed lately (a hundred classes can fill them, and then stand idle).
+    /// Bytes that transfer caches may still take. If none are left, the next class gives up what it
+    /// has not needed lately (a hundred classes can fill them and then be idle).
     fn room_for_transfer(&self, class: SizeClass) -> usize {
         let limit = (self.live_pages().bytes() as usize / 8).max(SMALLEST_TRANSFER);
         let room = || limit.saturating_sub(self.transferred.load(Relaxed));
@@ -446,15 +446,15 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
         (central.unwrap_or_default(), transfer.unwrap_or_default())
     }
 
-    /// What the page level has handed out, and what `look` makes of its page heap.
+    /// What the page level has handed out, and the result of `look` for its page heap.
     pub fn page_state<R>(&self, look: impl FnOnce(&mut P) -> R) -> Option<(LiveSpans, R)> {
         let mut level = self.pages.lock()?;
         let live = level.live();
         level.page_heap().map(|heap| (live, look(heap)))
     }
 
-    /// Whether the running thread is kept from a level because it holds it itself (a signal handler
-    /// runs inside the heap), or because a fork does.
+    /// Whether a level is unavailable to this thread because it holds the level's lock itself (a
+    /// signal handler runs inside the heap), or because a fork does.
     #[cold]
     pub fn is_barred(&self) -> bool {
         self.locks().any(|lock| lock.bars())
@@ -483,7 +483,7 @@ impl<P: PageHeap, O: Observer<P>> Lower for Heap<P, O> {
 
     fn give(&self, class: SizeClass, objects: &[*mut u8]) {
         let most = (self.room_for_transfer(class) / class.size()).min(objects.len());
-        // Counted first, so that the sum never falls below nought.
+        // Counted first, so that the sum never falls below 0.
         self.transferred.fetch_add(most * class.size(), Relaxed);
         let kept = self.levels(class).transfer.lock().map_or(0, |mut cache| {
             if !cache.is_equipped() {

@@ -1,9 +1,10 @@
-//! Marks of free objects, by which a second free is noticed.
+//! Marks of free objects, which detect double frees.
 //!
 //! An object of less than 4 KiB carries its mark in its second word: its address exclusive-or the
-//! process's key. The mark of a larger one lies apart from it, in the page map's window, a byte for
-//! each 4 KiB of the address space: an object that a program never writes to shall not cost a page
-//! of memory, nor its free wait for a cache line. Beyond the window they carry it as well.
+//! process's key. The mark of a larger one lies elsewhere, in the page map's window, one byte for
+//! each 4 KiB of the address space: an object that a program never writes to must not cost a page
+//! of memory, and its free must not wait for a cache line. Beyond the window, larger objects carry
+//! their mark, too.
 
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -16,7 +17,7 @@ const FIRST_APART: SizeClass = match SizeClass::of_size(MARK_BYTES) {
     Some(class) => class,
     None => unreachable!(),
 };
-/// Its place among the classes, as the fast paths count them: from nought.
+/// Its place among the classes, as the fast paths count them: from 0.
 #[doc(hidden)]
 pub const PLACE_APART: usize = FIRST_APART.number() - 1;
 
@@ -34,8 +35,8 @@ unsafe fn word_of(object: *mut u8) -> (*mut u64, u64) {
 /// Marks an object as free. False if it was marked already.
 ///
 /// # Safety
-/// An object of `class` begins at `object`, whose second word nobody else uses. `window` is the page
-/// map's, or a copy that is open.
+/// An object of `class` begins at `object`, whose second word nobody else uses. `window` is the
+/// page map's, or a copy that is open.
 #[must_use]
 #[inline]
 pub unsafe fn set(window: &Window, object: *mut u8, class: SizeClass) -> bool {
@@ -57,7 +58,7 @@ pub unsafe fn set(window: &Window, object: *mut u8, class: SizeClass) -> bool {
     }
 }
 
-/// Takes the mark off an object that is handed out.
+/// Removes the mark of an object that is handed out.
 ///
 /// # Safety
 /// As for [`set`].

@@ -4,15 +4,15 @@ use super::fatal::fatal;
 
 /// Ends the process: double free.
 #[cold]
-pub fn freed_twice(object: *mut u8, size: usize) -> ! {
-    fatal(format_args!("{object:p}, an object of {size} bytes, is freed twice"))
+pub fn double_free(object: *mut u8, size: usize) -> ! {
+    fatal(format_args!("double free of {object:p}, an object of {size} bytes"))
 }
 
 /// Ends the process: free of a pointer into an object.
 #[cold]
 pub fn interior(object: *mut u8, size: usize) -> ! {
     fatal(format_args!(
-        "{object:p} is freed, which points into an object of {size} bytes and not at its start"
+        "free of {object:p}, which points into an object of {size} bytes, not at its start"
     ))
 }
 
@@ -20,7 +20,7 @@ pub fn interior(object: *mut u8, size: usize) -> ! {
 #[cold]
 pub fn not_an_object(object: *mut u8) -> ! {
     fatal(format_args!(
-        "{object:p} is freed, which this heap has not allocated, or has taken back already \
+        "free of {object:p}, which this heap has not allocated, or which was freed before \
          (if a plugin was opened with RTLD_DEEPBIND, it uses another malloc than the program)"
     ))
 }

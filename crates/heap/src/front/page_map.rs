@@ -4,7 +4,8 @@
 //! pages. The classes are kept apart from the spans, a byte a page. Those of the *window*, the
 //! address space around the first pages that were ever mapped, lie in one array, so that a free
 //! finds its class with one load and a comparison; Linux maps from the top downward, so the window
-//! reaches further down than up. Behind the classes of the window lie the marks of its free objects.
+//! reaches further down than up. Behind the classes of the window lie the marks of its free
+//! objects.
 
 use core::alloc::Layout;
 use core::ptr::null_mut;
@@ -33,8 +34,8 @@ const MARKS: u64 = Pages::SIZE / MARK_BYTES as u64;
 
 #[repr(C)]
 struct Leaf {
-    /// The [code] of the class of each page, nought if it is in no span of small objects. Null where the window
-    /// has them, so that such a leaf is not touched until its pages are used.
+    /// The [code] of the class of each page, 0 if it is in no span of small objects. Null where the
+    /// window has them, so that such a leaf is not touched until its pages are used.
     classes: AtomicPtr<AtomicU8>,
     spans: [AtomicPtr<Span>; LEAF_PAGES],
 }
@@ -79,7 +80,7 @@ impl PageMap {
     }
 
     /// Makes room for the pages of a range. False if there is no storage; nothing that can be seen
-    /// has changed then. The caller serialises calls.
+    /// has changed then. The caller serializes calls.
     #[must_use]
     pub fn make_room<S: Storage>(&self, range: PageRange, reach: Reach) -> bool {
         let first = leaf_of(range.start);
@@ -106,7 +107,7 @@ impl PageMap {
             // SAFETY: fresh storage for a leaf, zeroed, which is a value of all its fields.
             unsafe { (*leaf).classes.store(classes.as_ptr().cast(), Relaxed) };
         }
-        // Calls are serialised: the place is empty still.
+        // Calls are serialized: the place is empty still.
         self.root[number].fill(leaf).is_ok()
     }
 
@@ -121,7 +122,7 @@ impl PageMap {
         true
     }
 
-    /// Notes the span of its pages: of all of them and with the class for small objects, of the
+    /// Stores the span of its pages: of all of them and with the class for small objects, of the
     /// first one alone for a large object. There is room for them.
     ///
     /// # Safety
@@ -241,7 +242,7 @@ mod tests {
     use crate::storage::Mapped;
 
     fn map() -> &'static PageMap {
-        // SAFETY: a map is made of atomic integers and pointers, for which nought is a value.
+        // SAFETY: a map is made of atomic integers and pointers, for which zero is valid.
         Box::leak(unsafe { Box::<PageMap>::new_zeroed().assume_init() })
     }
 

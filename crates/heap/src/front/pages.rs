@@ -1,4 +1,4 @@
-//! The page level: a page heap, the notes of its spans, and counts of what is live.
+//! The page level: a page heap, span metadata, and counts of what is live.
 
 use core::alloc::Layout;
 use core::ptr::{NonNull, null_mut};
@@ -11,16 +11,16 @@ use crate::page_heap::{Clock, NewSpan, PageHeap};
 use crate::storage::Storage;
 use crate::units::{HugePages, Pages};
 
-/// Notes of spans lie in pieces of a huge page each. They are over a hundredth of a heap of small
-/// objects, so once the first piece holds so many bytes of them it is put on a huge page; a small
+/// Span metadata lies in pieces of a huge page each. It is over a hundredth of a heap of small
+/// objects, so once the first piece holds this many bytes of it, it moves to a huge page; a small
 /// heap does without.
 const MANY: usize = 512 << 10;
-/// What is asked for where address space is too short for that.
+/// Size of a piece where address space is too short for that.
 const SMALL_PIECE: usize = 64 << 10;
 
-/// Places for the notes of spans, which never move and are used again.
+/// Places for span metadata, which never move and are reused.
 #[derive(Debug)]
-pub struct SpanNotes {
+pub struct SpanMetadata {
     /// Places that were used before, linked by `next`.
     spare: *mut Span,
     /// The rest of the last piece.
@@ -33,15 +33,21 @@ pub struct SpanNotes {
 }
 
 // SAFETY: the notes that it keeps are nobody else's.
-unsafe impl Send for SpanNotes {}
+unsafe impl Send for SpanMetadata {}
 
-impl SpanNotes {
+impl SpanMetadata {
     /// No places, and no storage taken.
-    pub const fn new() -> SpanNotes {
-        SpanNotes { spare: null_mut(), fresh: null_mut(), fresh_left: 0, bytes: 0, unsettled: None }
+    pub const fn new() -> SpanMetadata {
+        SpanMetadata {
+            spare: null_mut(),
+            fresh: null_mut(),
+            fresh_left: 0,
+            bytes: 0,
+            unsettled: None,
+        }
     }
 
-    /// A place for a span, uninitialised or used before. `None` if there is no storage.
+    /// A place for a span, uninitialized or used before. `None` if there is no storage.
     fn place<S: Storage>(&mut self) -> Option<*mut Span> {
         // SAFETY: spare places are notes that nobody uses.
         if let Some(spare) = unsafe { self.spare.as_mut() } {
@@ -94,9 +100,9 @@ impl SpanNotes {
     }
 }
 
-impl Default for SpanNotes {
+impl Default for SpanMetadata {
     fn default() -> Self {
-        SpanNotes::new()
+        SpanMetadata::new()
     }
 }
 
@@ -104,7 +110,7 @@ impl Default for SpanNotes {
 #[derive(Debug)]
 pub struct PageLevel<P> {
     heap: Option<P>,
-    notes: SpanNotes,
+    metadata: SpanMetadata,
     /// Pages of all spans.
     live: Pages,
     /// Spans of one large object each.
@@ -124,8 +130,8 @@ pub struct LiveSpans {
     pub large_spans: u64,
     /// Pages of those.
     pub large: Pages,
-    /// Bytes for notes of spans.
-    pub notes_bytes: usize,
+    /// Bytes of span metadata.
+    pub metadata_bytes: usize,
 }
 
 impl<P: PageHeap> PageLevel<P> {
@@ -133,7 +139,7 @@ impl<P: PageHeap> PageLevel<P> {
     pub const fn new() -> PageLevel<P> {
         PageLevel {
             heap: None,
-            notes: SpanNotes::new(),
+            metadata: SpanMetadata::new(),
             live: Pages::ZERO,
             large_spans: 0,
             large: Pages::ZERO,
@@ -142,7 +148,7 @@ impl<P: PageHeap> PageLevel<P> {
         }
     }
 
-    /// From now on, where its calls are recorded; `None` ends a recording.
+    /// Records calls from now on; `None` ends a recording.
     pub fn record(&mut self, recorder: Option<Recorder>) {
         self.recorder = recorder;
     }
@@ -165,17 +171,17 @@ impl<P: PageHeap> PageLevel<P> {
         self.heap.as_mut()
     }
 
-    /// A span of pages and its notes, made by `describe`. `None` when memory is short; nothing has
-    /// changed then.
+    /// A span of pages and its metadata, made by `describe`. `None` when memory is short; nothing
+    /// has changed then.
     pub fn new_span<S: Storage>(
         &mut self,
         pages: Pages,
         align: Pages,
         describe: impl FnOnce(NewSpan) -> Span,
     ) -> Option<(*mut Span, NewSpan)> {
-        let place = self.notes.place::<S>()?;
+        let place = self.metadata.place::<S>()?;
         let Some(new) = self.heap.as_mut().and_then(|heap| heap.new_span(pages, align)) else {
-            self.notes.give_back(place);
+            self.metadata.give_back(place);
             return None;
         };
         self.note(|recorder, now| recorder.new_span(now, new.pages.start, pages, align));
@@ -203,19 +209,19 @@ impl<P: PageHeap> PageLevel<P> {
             self.large_spans -= 1;
             self.large -= pages.len;
         }
-        self.notes.give_back(span);
+        self.metadata.give_back(span);
         self.note(|recorder, now| recorder.delete(now, pages.start));
         if let Some(heap) = self.heap.as_mut() {
             heap.delete(pages);
         }
     }
 
-    /// What to do if the heap has shrunk much.
+    /// What to do if the heap has shrunk by much.
     pub fn shrunk(&mut self) -> Option<Shrunk> {
         self.decline.shrunk(self.live, || SystemClock.now_ns())
     }
 
-    /// Gives back what is free beyond half of what is live.
+    /// Gives back free memory beyond half of the live memory.
     pub fn release_excess(&mut self) {
         let Some(heap) = self.heap.as_mut() else { return };
         let free = heap.stats().backing.free;
@@ -237,7 +243,7 @@ impl<P: PageHeap> PageLevel<P> {
             pages: self.live,
             large_spans: self.large_spans,
             large: self.large,
-            notes_bytes: self.notes.bytes,
+            metadata_bytes: self.metadata.bytes,
         }
     }
 }

@@ -1,9 +1,9 @@
-//! The sampled heap profile: which stacks hold the memory (TCMalloc's documentation calls it so;
-//! the mean of 512 KiB between samples is its, too).
+//! The sampled heap profile: which stacks hold the memory (the term and the mean of 512 KiB between
+//! samples are TCMalloc's).
 //!
 //! Bytes are counted down, and the object at which an exponential random interval ends is a sample,
 //! so a byte is as likely to be sampled as any other, whatever objects it comes in. A sample has a
-//! span of its own, whose notes name it: only malloc counts, free costs what it always does.
+//! span of its own, whose metadata names it: only malloc counts, and free costs the same as always.
 
 use core::alloc::Layout;
 use core::ffi::{c_int, c_void};
@@ -18,16 +18,16 @@ use crate::storage::Storage;
 pub const MEAN: u64 = 512 << 10;
 /// Frames of a stack that are kept, innermost first.
 pub const FRAMES: usize = 60;
-/// Live samples: 32 GiB of heap on the average. What goes beyond is not sampled.
+/// Live samples: 32 GiB of heap on average. Objects beyond are not sampled.
 const SAMPLES: usize = 1 << 16;
 
 /// A sampled object.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Sample {
-    /// Bytes that were asked for, more than nought.
+    /// Requested bytes, above 0.
     pub size: u64,
-    /// Frames kept; nought if the place is free.
+    /// Frames kept; 0 if the place is free.
     depth: u32,
     /// The next free place.
     next: u32,
@@ -44,7 +44,7 @@ impl Sample {
 /// The table of samples; a sample's number is its place and one.
 struct Samples {
     places: *mut Sample,
-    /// Places that were ever used, and the number of the first that is free again, or nought.
+    /// Places used so far, and the number of the first that is free again, or 0.
     used: u32,
     free: u32,
 }
@@ -57,7 +57,7 @@ static ON: AtomicBool = AtomicBool::new(false);
 /// Bytes until the next sample.
 static LEFT: AtomicI64 = AtomicI64::new(0);
 static RANDOM: AtomicU64 = AtomicU64::new(1);
-/// Held while a stack is walked: an allocation in there is no sample.
+/// Held while a stack is walked: an allocation during the walk is not sampled.
 static WALKING: Flag = Flag::new();
 
 /// The lock of the samples, for fork.
@@ -65,7 +65,7 @@ pub fn fork_lock() -> &'static dyn ForkLock {
     &SAMPLED
 }
 
-/// From now on samples; `seed` makes processes differ. Without storage nothing is sampled.
+/// Starts sampling; `seed` makes processes differ. Without storage nothing is sampled.
 pub fn set_up<S: Storage>(seed: u64) {
     let Ok(layout) = Layout::array::<Sample>(SAMPLES) else { return };
     let (Some(places), Some(mut samples)) = (S::take(layout), SAMPLED.lock()) else { return };
@@ -117,8 +117,8 @@ pub fn stands_for(size: u64) -> f64 {
     1.0 / one_minus_exp(size as f64 / MEAN as f64)
 }
 
-/// Counts an allocation of `size` bytes. If it is a sample, notes its stack and gives its number,
-/// which [`forget`] takes when the object is freed.
+/// Counts an allocation of `size` bytes. If it is a sample, stores its stack and returns its
+/// number, which [`forget`] takes when the object is freed.
 #[inline]
 pub fn count(size: usize) -> Option<u32> {
     if !is_on() { None } else { count_down(size.max(1)) }
@@ -158,7 +158,7 @@ fn note(sample: Sample) -> Option<u32> {
     Some(number)
 }
 
-/// Notes that a sampled object is freed.
+/// Records that a sampled object is freed.
 pub fn forget(number: u32) {
     let Some(mut samples) = SAMPLED.lock() else { return };
     // SAFETY: numbers are given for places of the table.

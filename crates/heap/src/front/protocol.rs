@@ -1,11 +1,10 @@
-//! What threads of the heap settle with each other without a lock, each protocol in a file of its
-//! own: the lock's word itself, and all that is written by one thread and read by another without
-//! one.
+//! Lock-free protocols between threads of the heap, each in a file of its own: the lock's word
+//! itself, and all that is written by one thread and read by another without one.
 //!
-//! The files know nothing of the heap but [`atomic`], so that a test can put other atomics in its
-//! place: `tests/interleavings` compiles these very files a second time and has all their
-//! interleavings, and all values that the memory model lets a load return, tried one by one, as
-//! they are and with each ordering weakened.
+//! The files depend on nothing but [`atomic`], so that a test can put other atomics in its place:
+//! `tests/interleavings` compiles these files a second time and checks all their interleavings, and
+//! all values that the memory model lets a load return, as they are and with each ordering
+//! weakened.
 
 pub mod atomic;
 pub mod deferred;

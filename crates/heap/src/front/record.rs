@@ -1,8 +1,8 @@
-//! Recording what is asked of the page heap (section 6.2), from the inside of a running program.
+//! Recording of a page heap's calls (section 6.2), inside a running program.
 //!
 //! The calls go into a shared mapping of a file, so each costs four stores and none is lost when
-//! the program is killed. The file grows window by window and is opened anew for each: a program
-//! that closes all files it knows nothing of closes none of ours.
+//! the program is killed. The file grows window by window and is opened again for each: a program
+//! that closes all unknown file descriptors closes none of ours.
 
 use core::ffi::CStr;
 use core::ptr::NonNull;
@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 use rustix::fs::ftruncate;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::fatal::say;
+use super::fatal::warn;
 use super::file::File;
 use crate::units::{PageId, Pages};
 
@@ -18,18 +18,18 @@ use crate::units::{PageId, Pages};
 const WINDOW: usize = 1 << 20;
 /// Bytes of a call.
 pub const CALL_BYTES: usize = 32;
-/// Longest path, with its final nought.
+/// Longest path, with its terminating zero byte.
 pub const MAX_PATH: usize = 512;
 
-/// A call of the page heap, as it stands in the file: four words of the machine's own byte order.
+/// A call of the page heap in the file: four words of the machine's own byte order.
 ///
-/// A word `kind` of nought is where the recording ends: the rest of a window that was not filled.
+/// A word `kind` of 0 is where the recording ends: the rest of a window that was not filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Recorded {
     /// By the kernel's monotonic clock.
     pub time_ns: u64,
-    /// First page of the span, or nought.
+    /// First page of the span, or 0.
     pub span: u64,
     /// Pages of the span, or how many to release.
     pub pages: u64,
@@ -38,7 +38,7 @@ pub struct Recorded {
     pub kind: u64,
 }
 
-/// A span was asked for and given.
+/// A span was requested and given.
 pub const NEW: u64 = 1;
 /// A span was given back.
 pub const DELETE: u64 = 2;
@@ -79,9 +79,9 @@ pub struct Recorder {
 unsafe impl Send for Recorder {}
 
 impl Recorder {
-    /// Begins a recording in a file that must not be there yet: of a program and those that it
-    /// starts, which inherit its environment, the first one gets it. `None` for all others, and if
-    /// there can be no file, which is said.
+    /// Begins a recording in a file that must not exist: of a program and those that it starts,
+    /// which inherit its environment, the first one gets it. `None` for all others, and if the file
+    /// cannot be created, which is reported.
     pub fn begin(path: &CStr) -> Option<Recorder> {
         let mut kept = [0; MAX_PATH];
         kept.get_mut(..path.to_bytes().len())?.copy_from_slice(path.to_bytes());
@@ -89,7 +89,7 @@ impl Recorder {
             Ok(_) => {}
             Err(rustix::io::Errno::EXIST) => return None,
             Err(error) => {
-                say(format_args!("page-heap calls are not recorded in {path:?}: {error}"));
+                warn(format_args!("page-heap calls are not recorded in {path:?}: {error}"));
                 return None;
             }
         }
@@ -97,23 +97,23 @@ impl Recorder {
         Some(Recorder { path: kept, window, calls: 0, offset: 0 })
     }
 
-    /// Notes a new span.
+    /// Records a new span.
     pub fn new_span(&mut self, time_ns: u64, span: PageId, pages: Pages, align: Pages) -> bool {
         let kind = NEW | u64::from(align.0.trailing_zeros()) << 8;
         self.push(Recorded { time_ns, span: span.0, pages: pages.0, kind })
     }
 
-    /// Notes that a span is given back.
+    /// Records that a span is given back.
     pub fn delete(&mut self, time_ns: u64, span: PageId) -> bool {
         self.push(Recorded { time_ns, span: span.0, pages: 0, kind: DELETE })
     }
 
-    /// Notes a request to release memory.
+    /// Records a request to release memory.
     pub fn release(&mut self, time_ns: u64, pages: Pages) -> bool {
         self.push(Recorded { time_ns, span: 0, pages: pages.0, kind: RELEASE })
     }
 
-    /// Whether it could be noted; if not, the recording is over.
+    /// Whether the call was recorded; if not, the recording is over.
     fn push(&mut self, call: Recorded) -> bool {
         if self.calls == WINDOW / CALL_BYTES {
             let Ok(path) = CStr::from_bytes_until_nul(&self.path) else { return false };
@@ -153,7 +153,7 @@ fn map(path: &CStr, offset: u64) -> Option<NonNull<Recorded>> {
     match mapped {
         Ok(place) => NonNull::new(place.cast()),
         Err(error) => {
-            say(format_args!("page-heap calls are no longer recorded in {path:?}: {error}"));
+            warn(format_args!("page-heap calls are no longer recorded in {path:?}: {error}"));
             None
         }
     }

@@ -3,14 +3,14 @@
 //!
 //! The area that the kernel and a thread share is the one that glibc (2.35 and later) has
 //! registered, `__rseq_offset` bytes from the thread pointer. Of it only two documented fields are
-//! used: `cpu_id` is read, `rseq_cs` is written. Both stay as they are documented on kernels
-//! (6.19 and later) that no longer refresh the area at each preemption.
+//! used: `cpu_id` is read, `rseq_cs` is written. Both behave as documented on kernels (6.19 and
+//! later) that no longer refresh the area at each preemption.
 //!
 //! A section has a descriptor in the ELF section `__rseq_cs`: its first instruction, its length,
 //! and the abort handler, which glibc's signature precedes. All sections here have the same form:
 //! they read the CPU's slab through [`super::cpu`]'s table, prepare, and end with one store that
-//! commits. A thread without registration has a negative `cpu_id`; the table maps it to a slab
-//! that is empty and full at once, so no section has to ask.
+//! commits. A thread without registration has a negative `cpu_id`; the table maps it to a slab that
+//! is empty and full at once, so no section has to check.
 
 #[cfg(target_arch = "x86_64")]
 use core::arch::asm;
@@ -23,7 +23,7 @@ pub const RSEQ_CS: usize = 8;
 /// Offset of `cpu_id` in the registered area.
 pub const CPU_ID: usize = 4;
 
-/// What ends a section: its descriptor, and its abort handler behind glibc's signature (on x86 the
+/// The end of a section: its descriptor, and its abort handler behind glibc's signature (on x86 the
 /// end of an undefined instruction, `ud1 0x53053053(%rip), %edi`).
 ///
 /// Labels: 91 where the section is entered again, 92 its first instruction, 93 behind its last,
@@ -52,8 +52,8 @@ macro_rules! rseq_describe {
     };
 }
 
-/// A section on stack `$class` of the slab, `{t}`, of the CPU that the thread runs on: enters it, runs
-/// `$body`, which commits right before label 93, and describes it.
+/// A section on stack `$class` of the slab, `{t}`, of the CPU that the thread runs on: enters it,
+/// runs `$body`, which commits right before label 93, and describes it.
 #[cfg(target_arch = "x86_64")]
 macro_rules! section {
     ($area:expr, $class:expr, [$($body:expr,)*], $($operands:tt)*) => {
@@ -88,7 +88,7 @@ pub fn registered_offset() -> Option<isize> {
         return None;
     }
     // SAFETY: both are constants of the C library, set before any code of a program runs. The size
-    // is nought where the registration is switched off.
+    // is 0 where the registration is switched off.
     unsafe { (*size != 0).then_some(*offset) }
 }
 
@@ -117,7 +117,8 @@ impl Area {
     #[inline]
     pub unsafe fn slab(self) -> *mut Slab {
         let slab;
-        // SAFETY: reads `cpu_id`, and the table's entry for it, which exists by the caller's promise.
+        // SAFETY: reads `cpu_id`, and the table's entry for it, which exists by the caller's
+        // promise.
         unsafe {
             asm!(
                 "movsxd {t}, dword ptr fs:[{rseq} + {CPU_ID}]",

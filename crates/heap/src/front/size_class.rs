@@ -1,7 +1,7 @@
 //! Size classes: the sizes that small objects are rounded up to.
 //!
 //! The rule: up to 1 KiB every multiple of 16 bytes is a class, so that a class is found by a shift
-//! and a request wastes at most 15 bytes. Above, eight classes to a doubling up to 32 KiB and four
+//! and a request wastes at most 15 bytes. Above, eight classes per doubling up to 32 KiB and four
 //! up to 256 KiB, so that a request wastes at most an eighth, or a quarter, of its class. What a
 //! span cannot cut into objects is at most an eighth of it.
 
@@ -13,9 +13,9 @@ pub const MAX_SMALL: usize = 256 << 10;
 pub const GRANULE: usize = 16;
 /// Up to this size every multiple of [`GRANULE`] is a class.
 pub const MAX_DIRECT: usize = 1 << 10;
-/// Up to this size there are eight classes to a doubling, four above.
+/// Up to this size there are eight classes per doubling, four above.
 pub const MAX_FINE: usize = 32 << 10;
-/// Objects in a span at most, so that a span's notes have a fixed size.
+/// Objects in a span at most, so that a span's metadata has a fixed size.
 pub const MAX_OBJECTS: usize = 512;
 /// Objects that move between caches at once, at most.
 pub const MAX_BATCH: usize = 32;
@@ -26,12 +26,12 @@ const COARSE: usize = 4 * (MAX_SMALL / MAX_FINE).ilog2() as usize;
 /// Number of size classes.
 pub const CLASSES: usize = DIRECT + FINE + COARSE;
 
-/// A size class, 1 to [`CLASSES`]. Nought is kept for "no small object", so that memory that was
-/// never written names no class.
+/// A size class, 1 to [`CLASSES`]. 0 stands for "no small object", so that memory that was never
+/// written names no class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SizeClass(u8);
 
-/// What is fixed for a class.
+/// Constants of a class.
 #[derive(Clone, Copy, Debug)]
 pub struct ClassInfo {
     /// Bytes of an object.
@@ -181,13 +181,13 @@ impl SizeClass {
         self.0 as usize
     }
 
-    /// What is fixed for the class.
+    /// Constants of the class.
     #[inline]
     pub fn info(self) -> &'static ClassInfo {
         &INFOS[self.0 as usize]
     }
 
-    /// What is fixed for the class of a number, for tables made by the compiler.
+    /// Constants of the class of a number, for compile-time tables.
     pub(super) const fn info_of(number: usize) -> ClassInfo {
         TABLE[number]
     }

@@ -1,13 +1,13 @@
 //! The memory of one cache: a stack of objects for each size class, in one piece.
 //!
 //! ```text
-//! word 0          header of no class: always nought
+//! word 0          header of no class: always zero
 //! word 1 …        header of each class: number of the top slot, number of the last slot in use
-//! then            what the cache has learnt (`Learnt`)
-//! then, a class   a slot that is always nought, and as many slots as the class may ever fill
+//! then            what the cache has learned (`Learned`)
+//! then, a class   a slot that is always zero, and as many slots as the class may ever fill
 //! ```
 //! Slots are numbered by their word in the slab. A stack is empty when its top is the slot that is
-//! always nought, so taking an object needs no comparison with the bottom: it takes a null. Memory
+//! always zero, so taking an object needs no comparison with the bottom: it takes a null. Memory
 //! that was never written is a slab whose stacks are all empty and have no room.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -15,18 +15,18 @@ use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use super::size_class::{CLASSES, SizeClass};
 
 const HEADERS: usize = CLASSES + 1;
-const LEARNT_WORDS: usize = size_of::<Learnt>() / 8;
+const LEARNT_WORDS: usize = size_of::<Learned>() / 8;
 
-/// What a cache has learnt about its use: how much it may hold, and which classes ran dry or over
-/// lately.
+/// What a cache has learned about its use: how much it may hold, and which classes ran empty or
+/// overflowed lately.
 #[repr(C)]
 #[derive(Debug)]
-pub struct Learnt {
+pub struct Learned {
     /// Bytes that the stacks have room for.
     pub room_bytes: AtomicUsize,
-    /// Classes that missed since the clock hand passed them, a bit for each.
+    /// Bitmap of classes that missed since the clock hand passed them.
     pub missed: [AtomicU64; 2],
-    /// Classes that ran dry since they ran over and got more room, a bit for each.
+    /// Bitmap of classes that ran empty since they overflowed and got more room.
     pub ran_dry: [AtomicU64; 2],
     /// The clock hand: the next class that may lose room.
     pub hand: AtomicU32,
@@ -59,8 +59,8 @@ pub const WORDS: usize = BEGINS[HEADERS] as usize;
 #[repr(C)]
 pub struct Slab {
     headers: [AtomicU64; HEADERS],
-    /// What the cache has learnt.
-    pub learnt: Learnt,
+    /// What the cache has learned.
+    pub learned: Learned,
     slots: [AtomicU64; WORDS - HEADERS - LEARNT_WORDS],
 }
 
@@ -84,7 +84,7 @@ impl Header {
     }
 }
 
-/// Number of the slot of `class` that is always nought.
+/// Number of the slot of `class` that is always zero.
 #[inline]
 pub const fn begin(class: SizeClass) -> u32 {
     BEGINS[class.number()]
@@ -145,7 +145,7 @@ mod tests {
     }
 
     fn zeroed() -> Box<Slab> {
-        // SAFETY: a slab is made of atomic integers, for which nought is a value.
+        // SAFETY: a slab is made of atomic integers, for which zero is valid.
         unsafe { Box::<Slab>::new_zeroed().assume_init() }
     }
 }

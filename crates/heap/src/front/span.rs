@@ -7,8 +7,8 @@ use crate::units::{PageId, PageRange, Pages};
 
 const WORDS: usize = MAX_OBJECTS / 64;
 
-/// What is noted about a span. The notes lie apart from the objects, so a program that writes past
-/// an object cannot break them.
+/// Metadata of a span. It lies apart from the objects, so a program that writes past an object
+/// cannot corrupt it.
 ///
 /// `pages` and `class` stay as they are while the span lives and are read by any thread that frees
 /// an object of it; all else belongs to the holder of the class's central free list.
@@ -19,12 +19,12 @@ pub struct Span {
     class: Option<SizeClass>,
     /// Objects that no cache and no program has.
     free: u16,
-    /// Number of the sample that its one object is, or nought.
+    /// Number of the sample that its one object is, or 0.
     pub(super) sample: u32,
-    /// Neighbours in a list of spans.
+    /// Neighbors in a list of spans.
     pub(super) next: *mut Span,
     pub(super) previous: *mut Span,
-    /// Bytes that were asked for, of a large object.
+    /// Requested bytes, of a large object.
     pub(super) requested: usize,
     /// A bit for each object that is free.
     bits: [u64; WORDS],

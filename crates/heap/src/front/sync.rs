@@ -1,8 +1,8 @@
-//! Locks for a malloc: they allocate nothing, know who holds them, and can be taken apart by fork.
+//! Locks for a malloc: they allocate nothing, know their owner, and can be reset after fork.
 //!
-//! A thread never waits for a lock while it holds another one. So nobody who waits keeps others
-//! waiting, and a signal handler that runs inside malloc can take every lock but the one its own
-//! thread holds; that one it is refused, and makes do without (see [`super::emergency`]).
+//! A thread never waits for a lock while it holds another one, so a waiting thread blocks no other
+//! thread, and a signal handler that runs inside malloc can take every lock but the one its own
+//! thread holds; that one is refused, and the handler works without it (see [`super::emergency`]).
 
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
@@ -13,7 +13,7 @@ use rustix::thread::futex;
 
 use super::protocol::lock_word::{LockWord, WAITERS, Waiting};
 
-/// How long a thread waits for a lock that a fork holds, before it makes do without. A fork takes
+/// How long a thread waits for a lock that a fork holds, before it works without it. A fork takes
 /// its locks before it takes those of stdio; a thread inside stdio that allocates takes them the
 /// other way round, and one of them must give way.
 const PATIENCE_WITH_FORK: Duration = Duration::from_millis(60);
@@ -38,7 +38,7 @@ pub struct Guard<'a, T> {
     lock: &'a Lock<T>,
 }
 
-/// What a lock does for fork, whatever it guards.
+/// Operations of a lock for fork, whatever it guards.
 pub trait ForkLock {
     /// Takes the lock if it is free.
     fn take_for_fork(&self) -> Taken;
@@ -85,7 +85,7 @@ impl<T> Lock<T> {
     }
 
     /// Takes the lock. `None` if this thread holds it already (a signal handler runs inside the
-    /// heap), or if a fork holds it for longer than is bearable.
+    /// heap), or if a fork holds it for too long.
     #[inline]
     pub fn lock(&self) -> Option<Guard<'_, T>> {
         match self.word.try_take(me()) {

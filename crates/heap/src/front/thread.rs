@@ -66,7 +66,7 @@ impl ThreadStacks {
         let cache = match word {
             0 => ThreadCache::adopt::<S>(drain)?,
             ENDING => return None,
-            // SAFETY: the word of a thread that has a cache is its address; caches live for ever.
+            // SAFETY: the word of a thread that has a cache is its address; caches live forever.
             _ => unsafe { &*(word as *const ThreadCache) },
         };
         if cache.busy.replace(true) {
@@ -79,7 +79,7 @@ impl ThreadStacks {
     /// The slabs of all threads, those of no thread too.
     pub fn slabs() -> impl Iterator<Item = &'static Slab> {
         let first = POOL.lock().map_or(null_mut(), |pool| pool.all);
-        // SAFETY: caches live for ever, and their place in the list of all never changes.
+        // SAFETY: caches live forever, and their place in the list of all never changes.
         let mut next = unsafe { first.as_ref() };
         core::iter::from_fn(move || {
             let cache = next?;
@@ -105,7 +105,7 @@ impl ThreadCache {
         let mut cache = pool.spare;
         if cache.is_null() {
             cache = S::take(Layout::new::<ThreadCache>())?.as_ptr().cast();
-            // SAFETY: fresh, zeroed storage for a cache, for which nought is a value of each field.
+            // SAFETY: fresh, zeroed storage for a cache, all fields of which may be zero.
             unsafe { (*cache).all.set(pool.all) };
             pool.all = cache;
         } else {
@@ -116,7 +116,7 @@ impl ThreadCache {
         // Registering allocates; it finds the thread with a cache.
         tls::set(cache as usize);
         at_thread_end(end_of_thread, drain as *mut c_void);
-        // SAFETY: caches live for ever.
+        // SAFETY: caches live forever.
         Some(unsafe { &*cache })
     }
 }
@@ -141,7 +141,7 @@ extern "C" fn end_of_thread(drain: *mut c_void) {
     if word <= ENDING {
         return;
     }
-    // SAFETY: the word of a thread that has a cache is its address; caches live for ever.
+    // SAFETY: the word of a thread that has a cache is its address; caches live forever.
     let cache = unsafe { &*(word as *const ThreadCache) };
     cache.busy.set(true);
     tls::set(ENDING);
@@ -206,7 +206,7 @@ pub(super) mod tests {
 
     /// The stacks of a fresh cache that no thread has.
     pub fn stacks_of_nobody() -> ThreadStacks {
-        // SAFETY: nought is a value of each field of a cache.
+        // SAFETY: each field of a cache may be zero.
         let cache = unsafe { Box::<ThreadCache>::new_zeroed().assume_init() };
         ThreadStacks { cache: Box::leak(cache) }
     }

@@ -1,9 +1,9 @@
-//! The one word of thread-local storage that the heap uses: the thread's cache, where there is no
-//! cache of its CPU.
+//! The heap's only word of thread-local storage: the thread's cache, where there is no cache of its
+//! CPU.
 //!
 //! It is reached by the initial-exec model: no call of `__tls_get_addr`, which may allocate. A
 //! library loaded late gets it from the C library's surplus of static TLS, of which 8 bytes are
-//! always to be had.
+//! always available.
 
 use core::arch::{asm, global_asm};
 
@@ -49,7 +49,7 @@ fn place() -> *mut usize {
     place
 }
 
-/// The word of the running thread, nought at first.
+/// The word of the running thread, 0 at first.
 #[inline]
 pub fn get() -> usize {
     // SAFETY: the word lives as long as its thread, and no other thread knows of it.

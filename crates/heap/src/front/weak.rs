@@ -32,7 +32,7 @@ macro_rules! weak_address {
 
 pub(crate) use weak_address;
 
-/// What tells the C library of the program or the library that this code lies in.
+/// Identifies the program or library that contains this code to the C library.
 pub fn dso_handle() -> *const u8 {
     unsafe extern "C" {
         static __dso_handle: u8;

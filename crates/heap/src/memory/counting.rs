@@ -1,10 +1,10 @@
-//! Address space with nothing behind it, and the kernel's book-keeping of it.
+//! Address space without memory, and the kernel's bookkeeping of it.
 
 use super::Memory;
 use crate::storage::Allocated;
 use crate::units::{HugePageId, HugePages, HugeRange, PageRange, Pages};
 
-/// Where the address space begins: far from nought, so that a page number is never small.
+/// Where the address space begins: far from 0, so that a page number is never small.
 const BASE: HugePageId = HugePageId(1 << 20);
 const PAGES: u64 = HugePages::PAGES.0;
 
@@ -17,13 +17,13 @@ struct Entry {
     huge: bool,
 }
 
-/// Memory for playback: hands out addresses, and keeps account of what a kernel with transparent
-/// huge pages would put behind them.
+/// Memory for playback: hands out addresses, and accounts for what a kernel with transparent huge
+/// pages would put behind them.
 ///
 /// The first touch of an aligned 2 MiB without memory gets a huge page; releasing a part of a huge
 /// page splits it, and what is touched afterwards gets small pages until all of it was released.
 /// Neither khugepaged, which may collapse small pages later, nor a shortage of huge pages is
-/// modelled. A page here is the heap's page of 8 KiB.
+/// modeled. A page here is the heap's page of 8 KiB.
 ///
 /// It also counts calls, and can be told to refuse.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ pub struct CountingMemory {
     without_huge_pages: bool,
 }
 
-/// What is behind the address space.
+/// The memory that backs the address space.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Resident {
     /// Pages with memory behind them.
@@ -70,7 +70,7 @@ impl CountingMemory {
         CountingMemory { limit: Some(limit), ..CountingMemory::default() }
     }
 
-    /// From now on, whether the kernel refuses to take memory back.
+    /// Sets whether the kernel refuses to take memory back.
     pub fn refuse_release(&mut self, refuses: bool) {
         self.refuses_release = refuses;
     }
@@ -80,7 +80,7 @@ impl CountingMemory {
         self.refuses_release
     }
 
-    /// From now on, whether the kernel gives no huge pages.
+    /// Sets whether the kernel gives no huge pages.
     pub fn without_huge_pages(&mut self, without: bool) {
         self.without_huge_pages = without;
     }
@@ -90,7 +90,7 @@ impl CountingMemory {
         HugePages(self.entries.len() as u64)
     }
 
-    /// What is behind the address space.
+    /// The memory that backs the address space.
     pub fn resident(&self) -> Resident {
         self.totals
     }
@@ -100,7 +100,7 @@ impl CountingMemory {
         self.calls
     }
 
-    /// The program writes to all of the pages.
+    /// Simulates writes to all of the pages.
     ///
     /// # Panics
     /// If they were not reserved.

@@ -1,4 +1,4 @@
-//! A memory that somebody else looks at as well.
+//! A memory shared with an observer.
 
 use std::cell::RefCell;
 use std::rc::Rc;

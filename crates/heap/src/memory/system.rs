@@ -24,11 +24,11 @@ pub struct SystemMemory {
     outgrown: bool,
 }
 
-/// So many huge pages begin on small pages: 32 MiB.
+/// Huge pages that begin on small pages: 32 MiB.
 const SMALL_START: usize = 16;
 /// The first reservation: 64 MiB.
 const SMALLEST_RESERVATION: HugePages = HugePages(32);
-/// The largest reservation that was not asked for: 1 GiB.
+/// The largest reservation beyond the request: 1 GiB.
 const LARGEST_RESERVATION: HugePages = HugePages(512);
 
 impl SystemMemory {
@@ -56,7 +56,8 @@ impl Memory for SystemMemory {
         let ample = self.reserved.clamp(SMALLEST_RESERVATION, LARGEST_RESERVATION).max(len);
         let range = map_aligned(ample).or_else(|| map_aligned(len))?;
         // With THP set to `madvise` only advised mappings get huge pages; with `always` the advice
-        // makes page faults try harder. It fails where the kernel has no THP, which changes nothing.
+        // makes page faults try harder. It fails where the kernel has no THP, which changes
+        // nothing.
         advise(range.pages(), Advice::LinuxHugepage);
         self.reserved += range.len;
         Some(range)
@@ -80,7 +81,7 @@ impl Memory for SystemMemory {
         if !advise(range, Advice::LinuxDontNeed) {
             return false;
         }
-        // What goes back whole is as it was before it was used.
+        // A whole huge page that is released returns to its initial state.
         for place in &mut self.small {
             if let Some(pages) = place.map(HugeRange::pages)
                 && range.start <= pages.start

@@ -40,12 +40,12 @@ pub struct DemandWindow {
 }
 
 impl DemandWindow {
-    /// A window in which demand was nought.
+    /// A window in which demand was 0.
     pub const fn new() -> DemandWindow {
         DemandWindow { epochs: [Stretch::flat(0); EPOCHS], current_epoch: 0, demand: 0 }
     }
 
-    /// Notes the demand from `now_ns` on.
+    /// Records the demand from `now_ns` on.
     pub fn record(&mut self, demand: HugePages, now_ns: u64) {
         self.advance(now_ns);
         self.demand = demand.0;

@@ -27,7 +27,7 @@ pub struct HugeAllocatorStats {
     pub unbacked_ranges: u32,
     /// The longest of them.
     pub longest_unbacked_range: HugePages,
-    /// Unbacked address space of which nothing can be noted for want of storage.
+    /// Unbacked address space that is lost for lack of metadata storage.
     pub lost_huge_pages: HugePages,
 }
 
@@ -84,7 +84,7 @@ impl<S: Storage> HugeAllocator<S> {
         self.unbacked.take_end(part);
     }
 
-    /// What it holds.
+    /// Its state.
     pub fn stats(&self) -> HugeAllocatorStats {
         HugeAllocatorStats {
             reserved_huge_pages: self.reserved,
@@ -103,7 +103,7 @@ impl<S: Storage> HugeAllocator<S> {
     /// Checks its tree.
     ///
     /// # Errors
-    /// A sentence that names what does not agree.
+    /// A message that names the inconsistency.
     pub fn validate(&self) -> Result<(), String> {
         self.unbacked.validate().map_err(|error| format!("HugeAllocator: {error}"))
     }

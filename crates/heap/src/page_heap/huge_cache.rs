@@ -1,4 +1,4 @@
-//! HugeCache (section 4.3): backed, empty huge pages, and when to let them go.
+//! HugeCache (section 4.3): backed, empty huge pages, and when to release them.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::storage::Storage;
 use crate::units::{HugePages, HugeRange};
 
 /// Backed ranges that nothing uses, kept as long as demand in the last two seconds has shown a need
-/// for so many.
+/// for them.
 #[derive(Debug)]
 pub struct HugeCache<S: Storage> {
     ranges: RangeTree<S>,
@@ -20,8 +20,8 @@ pub struct HugeCache<S: Storage> {
     counters: Counters,
 }
 
-/// Cached ranges that are looked at for one to extend.
-const MOST_LOOKS: usize = 64;
+/// Cached ranges that are checked for one to extend.
+const MOST_SPINS: usize = 64;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counters {
@@ -144,7 +144,7 @@ impl<S: Storage> HugeCache<S> {
         let extensions = self
             .ranges
             .iter()
-            .take(MOST_LOOKS)
+            .take(MOST_SPINS)
             .filter_map(|range| allocator.extension_of(range, len).map(|parts| (range, parts)));
         let (range, parts) = extensions.max_by_key(|(range, _)| range.len)?;
         self.ranges.take_end(range);
@@ -165,7 +165,7 @@ impl<S: Storage> HugeCache<S> {
     ) {
         self.demand_falls(range.len, now_ns);
         if !self.ranges.insert(range) {
-            // Without storage to note it, the range is better gone than forgotten.
+            // Without storage for its metadata, the range is better released than lost.
             memory.release(range.pages());
             allocator.put(range);
             return;
@@ -192,19 +192,19 @@ impl<S: Storage> HugeCache<S> {
         self.window.rise(now_ns)
     }
 
-    /// Notes that huge pages that did not come from the cache are in use.
+    /// Records that huge pages that did not come from the cache are in use.
     pub fn demand_rises(&mut self, len: HugePages, now_ns: u64) {
         self.demand += len;
         self.window.record(self.demand, now_ns);
     }
 
-    /// Notes that huge pages that do not go to the cache are no longer in use.
+    /// Records that huge pages that do not go to the cache are no longer in use.
     pub fn demand_falls(&mut self, len: HugePages, now_ns: u64) {
         self.demand -= len;
         self.window.record(self.demand, now_ns);
     }
 
-    /// What it holds and has done.
+    /// State and counters.
     pub fn stats(&self) -> HugeCacheStats {
         HugeCacheStats {
             cached_huge_pages: self.ranges.total(),
@@ -232,7 +232,7 @@ impl<S: Storage> HugeCache<S> {
     /// Checks its tree.
     ///
     /// # Errors
-    /// A sentence that names what does not agree.
+    /// A message that names the inconsistency.
     pub fn validate(&self) -> Result<(), String> {
         self.ranges.validate().map_err(|error| format!("HugeCache: {error}"))
     }

@@ -95,8 +95,8 @@ impl<S: Storage, R: Ranking<S>> HugeFiller<S, R> {
         })
     }
 
-    /// Places a span on a huge page that it has, and tells whether it reads as zeros. `None` if no
-    /// huge page is sure to have room: a gap of `pages + align - 1` always has.
+    /// Places a span on a huge page that it has, and returns whether it reads as zeros. `None` if
+    /// no huge page is sure to have room: a gap of `pages + align - 1` always has.
     pub fn try_allocate(&mut self, pages: Pages, align: Pages) -> Option<(PageRange, bool)> {
         let ample = (pages.0 + align.0 - 1) as usize;
         if ample > HugePages::PAGES.0 as usize {
@@ -111,7 +111,7 @@ impl<S: Storage, R: Ranking<S>> HugeFiller<S, R> {
     }
 
     /// Takes a whole, backed huge page in, and places its first span, at its start. `None` if there
-    /// is no storage to note it.
+    /// is no storage for its metadata.
     pub fn add(
         &mut self,
         huge_page: HugePageId,
@@ -125,7 +125,7 @@ impl<S: Storage, R: Ranking<S>> HugeFiller<S, R> {
     }
 
     /// Takes the last huge page of a larger span in, of which the span uses the `leading` pages.
-    /// `None` if there is no storage to note it.
+    /// `None` if there is no storage for its metadata.
     pub fn donate(&mut self, huge_page: HugePageId, zeroed: bool, leading: Pages) -> Option<()> {
         let mut tracker = Tracker::new(huge_page, zeroed);
         tracker.donate(leading);
@@ -176,7 +176,7 @@ impl<S: Storage, R: Ranking<S>> HugeFiller<S, R> {
         released
     }
 
-    /// What it holds and has done.
+    /// State and counters.
     pub const fn stats(&self) -> HugeFillerStats {
         self.totals
     }
@@ -189,7 +189,7 @@ impl<S: Storage, R: Ranking<S>> HugeFiller<S, R> {
     /// Checks every tracker, that each is on the lists where it belongs, and the totals.
     ///
     /// # Errors
-    /// A sentence that names what does not agree.
+    /// A message that names the inconsistency.
     pub fn validate(&self) -> Result<(), String> {
         let mut totals = HugeFillerStats {
             subreleased_pages_total: self.totals.subreleased_pages_total,
@@ -276,8 +276,8 @@ impl<S: Storage, R: Ranking<S>> HugeFiller<S, R> {
     }
 }
 
-/// The most free pages have the least rank, and that is high, as the others of a huge page with much
-/// free space are.
+/// The most free pages have the least rank, and that is high, as the others of a huge page with
+/// much free space are.
 fn release_rank(free_backed: Pages) -> usize {
     RANKS - 1 - free_backed.0 as usize
 }

@@ -1,4 +1,4 @@
-//! From a huge page to what is noted about it, in two steps.
+//! A two-level table from huge pages to their metadata.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -10,7 +10,7 @@ use crate::units::HugePageId;
 const ROOT_BITS: u32 = 14;
 const LEAF_BITS: u32 = 48 - 21 - ROOT_BITS;
 
-/// A key plus one for each huge page of 16 GiB of address space; nought is none.
+/// A key plus one for each huge page of 16 GiB of address space; 0 means none.
 type Leaf = [u32; 1 << LEAF_BITS];
 
 struct Root([Option<NonNull<Leaf>>; 1 << ROOT_BITS]);

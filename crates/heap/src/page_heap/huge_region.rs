@@ -20,7 +20,7 @@ pub struct HugeRegions<S: Storage> {
     totals: HugeRegionStats,
 }
 
-/// What the regions hold.
+/// State of the regions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[repr(C)]
 pub struct HugeRegionStats {
@@ -50,7 +50,7 @@ impl<S: Storage> HugeRegions<S> {
     }
 
     /// Takes an unbacked range of [`REGION`] huge pages as a region. `None` if there is no storage
-    /// to note it.
+    /// for its metadata.
     pub fn add(&mut self, range: HugeRange) -> Option<()> {
         debug_assert_eq!(range.len, REGION);
         let place = self.regions.get_mut(self.totals.regions as usize)?;
@@ -118,7 +118,7 @@ impl<S: Storage> HugeRegions<S> {
         released
     }
 
-    /// What the regions hold.
+    /// State of the regions.
     pub const fn stats(&self) -> HugeRegionStats {
         self.totals
     }
@@ -131,7 +131,7 @@ impl<S: Storage> HugeRegions<S> {
     /// Recomputes the counts of all regions.
     ///
     /// # Errors
-    /// A sentence that names what does not agree.
+    /// A message that names the inconsistency.
     pub fn validate(&self) -> Result<(), String> {
         let mut counted = HugeRegionStats {
             spans: self.totals.spans,

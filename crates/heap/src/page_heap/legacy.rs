@@ -1,9 +1,9 @@
 //! The legacy page heap: best fit over pages, oblivious of huge pages (section 3).
 //!
 //! Free ranges of pages are kept apart by whether memory is behind them (*normal*) or they were
-//! returned to the system. A request takes the shortest range that holds it, a normal one where both
-//! are as short. A freed span is joined with free neighbours of its kind. Release goes round the
-//! lists and returns the range that has been free for longest on each.
+//! returned to the system. A request takes the shortest range that holds it, a normal one where
+//! both are as short. A freed span is joined with free neighbors of its kind. Release goes round
+//! the lists and returns the range that has been free for longest on each.
 
 use super::page_space::PageSpace;
 use super::ranked_lists::{Linked, Links, RANKS, RankedLists};
@@ -16,7 +16,7 @@ use crate::units::{HugePages, PageId, PageRange, Pages};
 /// The least that the heap grows by: 1 MiB.
 const LEAST_GROWTH: Pages = Pages((1 << 20) / Pages::SIZE);
 /// No span has more pages than 48 bits of address hold.
-const MOST_PAGES: Pages = Pages(1 << (48 - Pages::SHIFT));
+const MAX_PAGES: Pages = Pages(1 << (48 - Pages::SHIFT));
 
 /// Whether memory is behind a free range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl<M: Memory> Legacy<M> {
         })
     }
 
-    /// The memory that it stands on.
+    /// The memory below it.
     pub const fn memory(&self) -> &M {
         &self.memory
     }
@@ -164,7 +164,7 @@ impl<M: Memory> Legacy<M> {
         u32::try_from(needed).is_ok_and(|needed| self.ranges.ensure_capacity(needed))
     }
 
-    /// Adds a range, joined with the free neighbours of its kind.
+    /// Adds a range, joined with the free neighbors of its kind.
     fn insert_joined(&mut self, range: PageRange, kind: Kind) {
         let mut joined = range;
         let neighbours = [
@@ -224,7 +224,7 @@ const _: () = assert!(EXACT + ((48 - 10) << STEPS) <= RANKS);
 impl<M: Memory> PageHeap for Legacy<M> {
     fn new_span(&mut self, pages: Pages, align: Pages) -> Option<NewSpan> {
         debug_assert!(!pages.is_zero() && align.0.is_power_of_two());
-        if pages.is_zero() || pages > MOST_PAGES || align > MOST_PAGES || !self.ensure_room() {
+        if pages.is_zero() || pages > MAX_PAGES || align > MAX_PAGES || !self.ensure_room() {
             return None;
         }
         let ample = pages + (align - Pages::ONE);

@@ -1,5 +1,5 @@
-//! What the legacy page heap knows of single pages: where free ranges begin and end, and, for the
-//! statistics alone, what its releases do to huge pages.
+//! Page table of the legacy page heap: where free ranges begin and end, and, for the statistics
+//! alone, what its releases do to huge pages.
 
 use super::huge_page_map::HugePageMap;
 use crate::storage::{Key, Slab, Storage};
@@ -10,7 +10,7 @@ const PAGES: usize = HugePages::PAGES.0 as usize;
 /// One huge page of the space.
 #[derive(Clone, Copy, Debug)]
 struct Leaf {
-    /// Key plus one of the free range that begins or ends at a page; nought elsewhere.
+    /// Key plus one of the free range that begins or ends at a page; 0 elsewhere.
     boundaries: [u32; PAGES],
     /// Pages with memory behind them.
     backed: u16,
@@ -103,7 +103,7 @@ impl<T: Copy, S: Storage> PageSpace<T, S> {
     /// Checks the counts against how much is said to be backed.
     ///
     /// # Errors
-    /// A sentence that names what does not agree.
+    /// A message that names the inconsistency.
     pub fn validate(&self, backed: Pages) -> Result<(), String> {
         let (mut total, mut whole) = (Pages::ZERO, Pages::ZERO);
         for (_, leaf) in self.leaves.iter() {

@@ -162,7 +162,7 @@ impl<S: Storage> RangeTree<S> {
     /// Checks the order of addresses and of priorities, and the largest range of each subtree.
     ///
     /// # Errors
-    /// A sentence that names the first thing that does not agree.
+    /// A message that names the first inconsistency.
     pub fn validate(&self) -> Result<(), String> {
         let mut seen = (HugePageId(0), HugePages::ZERO, 0);
         self.validate_under(self.root, u32::MAX, &mut seen)?;

@@ -8,7 +8,7 @@ use crate::storage::{Key, Slab, Storage, Zeroable, Zeroed};
 pub const RANKS: usize = 8 * 257;
 const WORDS: usize = RANKS.div_ceil(64);
 
-/// Neighbours of a record on a list; the lists are rings.
+/// Neighbors of a record on a list; the lists are rings.
 #[derive(Debug)]
 pub struct Links<T> {
     next: Key<T>,
@@ -38,11 +38,11 @@ pub trait Linked: Copy {
 #[repr(C)]
 struct Table {
     nonempty: [u64; WORDS],
-    /// Which words of `nonempty` are not nought.
+    /// Which words of `nonempty` are not 0.
     summary: u64,
-    /// Key of the first record plus one, nought where the list is empty; the last rank first. Huge
-    /// pages with much free space, which a small heap has alone, have high ranks: what it touches of
-    /// the table lies on one page.
+    /// Key of the first record plus one, 0 where the list is empty; the last rank first. Huge pages
+    /// with much free space, which a small heap has alone, have high ranks: what it touches of the
+    /// table lies on one page.
     heads: [u32; RANKS],
 }
 
@@ -52,7 +52,7 @@ impl Table {
     }
 }
 
-// SAFETY: its fields are numbers, for which nought is valid.
+// SAFETY: its fields are numbers, for which zero is valid.
 unsafe impl Zeroable for Table {}
 
 /// Records on lists by rank. All operations take O(1).

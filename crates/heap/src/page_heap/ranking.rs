@@ -12,10 +12,10 @@ pub trait Ranking<S: Storage>: Sized + Debug {
     /// Without huge pages. `None` if there is no storage.
     fn new() -> Option<Self>;
 
-    /// Adds a huge page as it stands now.
+    /// Adds a huge page in its present state.
     fn insert(&mut self, trackers: &mut Slab<Tracker, S>, key: Key<Tracker>);
 
-    /// Takes a huge page out, which stands as it did when it was added.
+    /// Removes a huge page, which is in the state in which it was added.
     fn remove(&mut self, trackers: &mut Slab<Tracker, S>, key: Key<Tracker>);
 
     /// The preferred huge page with a free range of at least `pages`.
@@ -162,7 +162,8 @@ mod tests {
 
     #[test]
     fn the_papers_x_and_y() {
-        // X with gaps of 3 and 10 pages, Y with one of 5: for 3 pages best fit takes X, LFR takes Y.
+        // X with gaps of 3 and 10 pages, Y with one of 5: for 3 pages best fit takes X, LFR takes
+        // Y.
         let huge_pages = [with_gaps(0, &[3, 10]), with_gaps(1, &[5])];
         type Lfr = ByRank<Allocated, LongestFreeRange>;
         assert_eq!(preferred::<Lfr>(&huge_pages, 3), Some(1));

@@ -7,12 +7,12 @@ use crate::memory::Memory;
 use crate::storage::Zeroable;
 use crate::units::{HugePageId, HugePages, HugeRange, PageRange, Pages};
 
-/// Huge pages in a region: 1 GiB, so large that what the last span leaves over is little.
+/// Huge pages in a region: 1 GiB, so large that its unused end is small.
 pub const REGION: HugePages = HugePages(512);
 const HUGE_PAGES: usize = REGION.0 as usize;
 const PAGES: usize = REGION.pages().0 as usize;
 
-/// One region. All zeros is a region at address nought of which nothing is used.
+/// One region. All zeros is a region at address 0, unused.
 pub(super) struct Region {
     start: u64,
     used: [u64; PAGES / 64],

@@ -1,4 +1,4 @@
-//! What a page heap tells about itself.
+//! Statistics of a page heap.
 
 use core::fmt;
 
@@ -10,12 +10,12 @@ use super::huge_filler::HugeFillerStats;
 use super::huge_region::HugeRegionStats;
 use crate::units::Pages;
 
-/// What a page heap holds and has done.
+/// State and counters of a page heap.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PageHeapStats {
-    /// Name of the page heap, as it is chosen by.
+    /// Name of the page heap, as in the settings.
     pub page_heap: &'static str,
-    /// Where the address space stands.
+    /// The address space by state.
     pub backing: Backing,
     /// Spans handed out so far.
     pub spans_created: u64,
@@ -23,7 +23,7 @@ pub struct PageHeapStats {
     pub spans_deleted: u64,
     /// Pages given back to the system so far.
     pub released_pages: Pages,
-    /// What its components hold and have done.
+    /// State and counters of its components.
     pub components: Components,
 }
 
@@ -38,7 +38,7 @@ pub enum Components {
     Legacy(LegacyStats),
 }
 
-/// What TEMERAIRE's components hold and have done.
+/// State and counters of TEMERAIRE's components.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[repr(C)]
 pub struct TemeraireStats {
@@ -52,7 +52,7 @@ pub struct TemeraireStats {
     pub huge_region: HugeRegionStats,
     /// Pages in spans of up to 1 MiB.
     pub small_pages: Pages,
-    /// What larger spans lack to whole huge pages.
+    /// Slack: pages by which larger spans fall short of whole huge pages.
     pub slack_pages: Pages,
 }
 
@@ -70,7 +70,7 @@ pub struct LegacyStats {
     pub releases: u64,
 }
 
-/// Address space of a page heap by what is behind it.
+/// Address space of a page heap, by whether it is backed.
 ///
 /// *Backed* is what the page heap believes: it was handed out once and not released since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -92,7 +92,8 @@ impl Backing {
         self.live + self.free
     }
 
-    /// Overhead: backed memory in no span, over memory in spans (section 5.2). `None` without spans.
+    /// Overhead: backed memory in no span, over memory in spans (section 5.2). `None` without
+    /// spans.
     pub fn overhead(&self) -> Option<f64> {
         (self.live.0 > 0).then(|| self.free.0 as f64 / self.live.0 as f64)
     }

@@ -25,13 +25,13 @@ use crate::units::{HugePages, HugeRange, PageRange, Pages};
 
 /// Up to this size a span always lies on one huge page of the filler: 1 MiB.
 pub const SMALL: Pages = Pages(HugePages::PAGES.0 / 2);
-/// From this size on what a whole number of huge pages leaves over is too little to matter: 1 GiB.
+/// From this size on the waste of rounding up to huge pages is negligible: 1 GiB.
 pub const LARGE: Pages = REGION.pages();
 /// No region before slack is as much: 64 MiB. The paper says large quantities, and most programs
 /// that small never need one.
 pub const SLACK_FOR_REGIONS: Pages = Pages((64 << 20) / Pages::SIZE);
 /// No span has more pages than 48 bits of address hold.
-const MOST_PAGES: Pages = Pages(1 << (48 - Pages::SHIFT));
+const MAX_PAGES: Pages = Pages(1 << (48 - Pages::SHIFT));
 
 /// The hugepage-aware page heap, on a memory `M`, with a filler that chooses by `R`.
 #[derive(Debug)]
@@ -57,11 +57,11 @@ struct Counts {
     live: Pages,
     /// Pages in spans of up to [`SMALL`].
     small: Pages,
-    /// What larger spans lack to whole huge pages.
+    /// Slack: pages by which larger spans fall short of whole huge pages.
     slack: Pages,
     /// Huge pages of spans, without the tails that are in the filler.
     whole: HugePages,
-    /// Rests of broken huge pages released when they became empty.
+    /// Remaining pages of broken huge pages, released when they became empty.
     released_rests: Pages,
 }
 
@@ -79,12 +79,12 @@ impl<M: Memory, C: Clock, R: Ranking<M::Storage>> Temeraire<M, C, R> {
         })
     }
 
-    /// The memory that it stands on.
+    /// The memory below it.
     pub const fn memory(&self) -> &M {
         &self.memory
     }
 
-    /// What each component holds and has done.
+    /// State and counters of each component.
     pub fn components(&self) -> TemeraireStats {
         TemeraireStats {
             huge_allocator: self.allocator.stats(),
@@ -181,7 +181,7 @@ impl<M: Memory, C: Clock, R: Ranking<M::Storage>> Temeraire<M, C, R> {
         self.cache.get(len, self.clock.now_ns(), &mut self.allocator, &mut self.memory)
     }
 
-    /// Cached ranges are seldom aligned, so these come from the allocator.
+    /// Cached ranges are rarely aligned, so these come from the allocator.
     fn take_aligned(&mut self, len: HugePages, align: HugePages) -> Option<FromCache> {
         let range = self.allocator.get(len, align, &mut self.memory)?;
         self.memory.back(range);
@@ -189,7 +189,7 @@ impl<M: Memory, C: Clock, R: Ranking<M::Storage>> Temeraire<M, C, R> {
         Some(FromCache { range, zeroed: true })
     }
 
-    /// Puts huge pages back for which there was no storage to note them.
+    /// Puts huge pages back that lack storage for metadata.
     fn give_up(&mut self, range: HugeRange) -> Option<NewSpan> {
         self.put_into_cache(range);
         None
@@ -320,7 +320,7 @@ fn tail(pages: Pages) -> Pages {
 impl<M: Memory, C: Clock, R: Ranking<M::Storage>> PageHeap for Temeraire<M, C, R> {
     fn new_span(&mut self, pages: Pages, align: Pages) -> Option<NewSpan> {
         debug_assert!(!pages.is_zero() && align.0.is_power_of_two());
-        if pages.is_zero() || pages > MOST_PAGES || align > MOST_PAGES {
+        if pages.is_zero() || pages > MAX_PAGES || align > MAX_PAGES {
             return None;
         }
         let span = self.place(pages, align)?;

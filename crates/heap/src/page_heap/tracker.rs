@@ -1,4 +1,4 @@
-//! One huge page that spans share: which of its pages are used, and how it stands.
+//! One huge page that spans share: its used pages and its state.
 
 use super::page_bits;
 use super::ranked_lists::{Linked, Links};
@@ -29,7 +29,7 @@ pub struct Tracker {
 }
 
 impl Tracker {
-    /// A huge page of which nothing is used.
+    /// A huge page that is unused.
     pub const fn new(huge_page: HugePageId, zeroed: bool) -> Tracker {
         Tracker {
             huge_page,
@@ -96,8 +96,8 @@ impl Tracker {
         page_bits::clear_runs(&self.used).map(|run| run.len)
     }
 
-    /// Places a span in the shortest free range that holds it, and tells whether it reads as zeros.
-    /// A donated huge page is one like others from then on.
+    /// Places a span in the shortest free range that holds it, and returns whether it reads as
+    /// zeros. A donated huge page is one like others from then on.
     pub fn allocate(&mut self, pages: Pages, align: Pages) -> Option<(PageRange, bool)> {
         let len = pages.0 as usize;
         let start = page_bits::best_fit(&self.used, len, align.0 as usize)?;
@@ -162,7 +162,7 @@ impl Tracker {
     /// Recomputes the counts from the bits.
     ///
     /// # Errors
-    /// A sentence that names what does not agree.
+    /// A message that names the inconsistency.
     pub fn validate(&self) -> Result<(), String> {
         let used = page_bits::count(&self.used, 0, PAGES);
         let released = page_bits::count(&self.released, 0, PAGES);

@@ -23,7 +23,7 @@ pub(super) struct TimedCall {
     pub call: Numbered,
 }
 
-/// What a trace did that no program can do: signs that calls are missing in it.
+/// Impossible calls in a trace: signs that calls are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Oddities {
     /// Deletes of spans that the trace did not create: they are left out.

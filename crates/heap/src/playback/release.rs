@@ -1,15 +1,15 @@
-//! Who asks a page heap to give memory back, and how much of it at a time.
+//! Sources of release requests, and their sizes.
 
 use serde::Serialize;
 
 use crate::page_heap::PageHeap;
 use crate::units::Pages;
 
-/// Who asks for releases.
+/// The source of release requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Release {
-    /// Nobody, also where the trace has calls.
+    /// None; the trace's calls are ignored.
     Off,
     /// The trace.
     Recorded,
@@ -24,7 +24,7 @@ const PERIOD_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(super) struct Releaser {
     next_ns: Option<u64>,
-    /// Pages that are to be released, less what was released beyond what was asked for.
+    /// Pages that are to be released, less what was released beyond what was requested.
     owed: i64,
 }
 

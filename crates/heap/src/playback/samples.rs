@@ -1,4 +1,4 @@
-//! What a page heap looked like over time.
+//! Samples of a page heap over time.
 
 use serde::Serialize;
 
@@ -72,7 +72,7 @@ pub(super) struct Samples {
     last: Option<Sample>,
 }
 
-/// More are not told apart on a chart.
+/// More cannot be distinguished on a chart.
 const MOST: usize = 800;
 /// The first distance: 1 ms.
 const FIRST_NS: u64 = 1_000_000;

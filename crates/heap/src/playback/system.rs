@@ -87,7 +87,7 @@ impl FromStr for System {
     fn from_str(text: &str) -> Result<System, String> {
         System::ALL.into_iter().find(|system| system.name() == text).ok_or_else(|| {
             let names: Vec<&str> = System::ALL.iter().map(|system| system.name()).collect();
-            format!("no page heap is called {text:?}; there are {}", names.join(", "))
+            format!("no page heap `{text}`, expected one of: {}", names.join(", "))
         })
     }
 }

@@ -1,8 +1,8 @@
-//! The functions of malloc's family with the behaviour that POSIX, C23 and glibc promise, to be
+//! The functions of malloc's family with the behavior that POSIX, C23 and glibc promise, to be
 //! exported under their C names by [`export_malloc_family`](crate::export_malloc_family).
 //!
-//! Failures set `errno` to `ENOMEM`, or to `EINVAL` for an alignment that is no power of two; what
-//! succeeds, and `free`, leaves it alone.
+//! Failures set `errno` to `ENOMEM`, or to `EINVAL` for an alignment that is no power of two.
+//! Successful calls and `free` leave it unchanged.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
@@ -35,7 +35,7 @@ pub extern "C" fn malloc_slow(size: usize) -> *mut c_void {
     or_enomem(malloc::allocate(size))
 }
 
-/// `calloc`: the product is checked, and memory that is known to be nought is not touched.
+/// `calloc`: the product is checked, and memory that is known to be zero is not written.
 pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     match count.checked_mul(size) {
         Some(bytes) => or_enomem(malloc::allocate_zeroed(bytes)),
@@ -126,7 +126,7 @@ pub extern "C" fn pvalloc(size: usize) -> *mut c_void {
     }
 }
 
-/// `malloc_usable_size`: nought for null.
+/// `malloc_usable_size`: 0 for null.
 ///
 /// # Safety
 /// As for [`realloc`].
@@ -153,7 +153,8 @@ pub unsafe extern "C" fn free_full(object: *mut c_void) {
     unsafe { malloc::free_marked(object.cast()) };
 }
 
-/// `malloc_trim`: gives back what can be spared, but `pad` bytes. 1 if something was, else 0.
+/// `malloc_trim`: gives back what can be spared; ignores `pad`. Returns 1 if memory was given back,
+/// else 0.
 pub extern "C" fn malloc_trim(_pad: usize) -> c_int {
     c_int::from(malloc::release(Pages(u64::MAX >> Pages::SHIFT)) > Pages::ZERO)
 }
@@ -163,9 +164,9 @@ pub extern "C" fn malloc_stats() {
     at_exit::to_standard_error();
 }
 
-/// `mallinfo2`: what of its fields has a meaning here.
+/// `mallinfo2`: the fields that have a meaning here.
 pub extern "C" fn mallinfo2() -> MallInfo2 {
-    // SAFETY: a struct of integers, for which nought is a value.
+    // SAFETY: a struct of integers, for which zero is valid.
     let mut info: MallInfo2 = unsafe { core::mem::zeroed() };
     let Some(statistics) = shared::statistics() else { return info };
     let backing = statistics.page_heap.backing;

@@ -1,4 +1,4 @@
-//! Statistics when the process ends, and those of `malloc_stats`.
+//! Statistics at exit and of `malloc_stats`.
 
 use core::fmt::{self, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,7 +7,7 @@ use super::output;
 use super::settings::{ExitStatistics, Format};
 use super::shared;
 
-/// Writes to a file as it goes, through a buffer on the stack.
+/// Writes to a file through a buffer on the stack.
 struct Buffered<'a> {
     file: BorrowedFd<'a>,
     buffer: [u8; 4096],

@@ -8,11 +8,11 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use rustix::thread::{Timespec, nanosleep, set_name};
 
 use super::malloc;
-use crate::front::fatal::say;
+use crate::front::fatal::warn;
 use crate::front::file::File;
 use crate::units::Pages;
 
-/// Bytes to give back in a second, or nought: no thread.
+/// Bytes per second to give back; 0 means no thread.
 static RATE: AtomicU64 = AtomicU64::new(0);
 
 /// Starts the thread at a rate other than 0: when the library is loaded.
@@ -30,7 +30,7 @@ pub fn start() {
         return;
     }
     // SAFETY: plain values of the C library, set before they are used; the thread takes no
-    // argument. The program's signals are blocked while the thread is made, and so in it for ever.
+    // argument. The program's signals are blocked while the thread is made, and so in it forever.
     let error = unsafe {
         let (mut all, mut before) = (core::mem::zeroed(), core::mem::zeroed());
         libc::sigfillset(&mut all);
@@ -44,7 +44,7 @@ pub fn start() {
         error
     };
     if error != 0 {
-        say(format_args!("no thread to give memory back: error {error}"));
+        warn(format_args!("background thread not started: error {error}"));
     }
 }
 
@@ -66,13 +66,13 @@ fn is_alone() -> bool {
     let mut text = [0; 512];
     let Ok(file) = File::open(c"/proc/self/stat") else { return false };
     let len = file.read(&mut text);
-    tells_of_one_thread(&text[..len])
+    has_one_thread(&text[..len])
 }
 
-/// Whether `/proc/self/stat` tells of a first thread that has ended and of one more. The program's
-/// name, in brackets, may hold anything; behind it come the first thread's state and, seventeen words
-/// on, the number of threads, the ended one with them.
-fn tells_of_one_thread(stat: &[u8]) -> bool {
+/// Whether `/proc/self/stat` shows an ended first thread and one other thread. The program's name,
+/// in brackets, may hold anything; behind it come the first thread's state and, seventeen words on,
+/// the number of threads, the ended one with them.
+fn has_one_thread(stat: &[u8]) -> bool {
     let Some(end) = stat.iter().rposition(|&byte| byte == b')') else { return false };
     let mut words = stat[end + 1..].split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     words.next() == Some(b"Z") && words.nth(16) == Some(b"2")
@@ -88,10 +88,10 @@ mod tests {
             let rest = "1 7 7 0 -1 4194304 95 0 0 0 0 0 0 0 20 0";
             format!("7 ({name}) {state} {rest} {threads} 0 8147 2990080 372 18446744073709551615\n")
         };
-        assert!(tells_of_one_thread(stat("x", "Z", 2).as_bytes()));
-        assert!(tells_of_one_thread(stat("a) S 1 (b", "Z", 2).as_bytes()));
-        assert!(!tells_of_one_thread(stat("x", "S", 2).as_bytes()));
-        assert!(!tells_of_one_thread(stat("x", "Z", 3).as_bytes()));
-        assert!(!tells_of_one_thread(b"7 (x) Z") && !tells_of_one_thread(b""));
+        assert!(has_one_thread(stat("x", "Z", 2).as_bytes()));
+        assert!(has_one_thread(stat("a) S 1 (b", "Z", 2).as_bytes()));
+        assert!(!has_one_thread(stat("x", "S", 2).as_bytes()));
+        assert!(!has_one_thread(stat("x", "Z", 3).as_bytes()));
+        assert!(!has_one_thread(b"7 (x) Z") && !has_one_thread(b""));
     }
 }

@@ -23,14 +23,14 @@ pub fn statistics<P: PageHeap, O: Observer<P>>(
         transparent_huge_pages: huge_page_mode::of_system(),
         small: SmallObjects::of(self::classes(heap)),
         large: LargeObjects { objects: live.large_spans, bytes: live.large.bytes() },
-        span_notes_bytes: live.notes_bytes,
+        span_metadata_bytes: live.metadata_bytes,
         emergency_bytes: emergency::used(),
         page_heap,
         classes,
     })
 }
 
-/// Statistics of each size class that has spans, collected as they are asked for.
+/// Statistics of each size class that has spans, collected as they are requested.
 pub fn classes<P: PageHeap, O: Observer<P>>(
     heap: &Heap<P, O>,
 ) -> impl Iterator<Item = ClassStatistics> {

@@ -1,5 +1,5 @@
-//! What C++'s operator new needs from the C++ library when memory is short: the new-handler, and
-//! how to throw. The library is found when it is needed; a C program has none.
+//! Functions of the C++ library that operator new needs when memory is short: the new-handler, and
+//! the one that throws. The library is found when it is needed; a C program has none.
 //!
 //! The operators themselves are instructions (`entry.rs`), as exceptions that a handler throws pass
 //! through them and must not pass through Rust.
@@ -60,7 +60,7 @@ pub extern "C" fn nothrow_of_library(aligned: bool) -> Function {
         .map(|operator| unsafe { transmute::<*const u8, unsafe extern "C-unwind" fn()>(operator) })
 }
 
-/// A function of the C++ library: linked or preloaded, or loaded later and known to few.
+/// A function of the C++ library: linked or preloaded, or loaded later with local scope.
 fn find(weak: *const u8, name: &CStr) -> Option<*const u8> {
     if !weak.is_null() {
         return Some(weak);

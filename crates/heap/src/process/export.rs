@@ -1,7 +1,7 @@
-//! Exports malloc's family and C++'s operators under their C names.
+//! Export of malloc's family and C++'s operators under their C names.
 
-/// Defines all of malloc's family, and every C++ operator new and delete, in the crate that calls
-/// this macro: a shared library to preload, or a static one to link.
+/// Defines malloc's family, and every C++ operator new and delete, in the crate that calls this
+/// macro: a shared library to preload, or a static one to link.
 ///
 /// On x86-64 `malloc`, `free` and the operators begin with the fast path; elsewhere they call the
 /// heap at once.
@@ -58,7 +58,7 @@ macro_rules! export_malloc_family {
     };
 }
 
-/// Functions that are the heap's own of the same name.
+/// Functions of the heap under the same name.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! export_plain {
@@ -67,7 +67,7 @@ macro_rules! export_plain {
     };
 }
 
-/// Functions that are the heap's own of another name.
+/// Functions of the heap under another name.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! export_as {
@@ -100,9 +100,9 @@ macro_rules! link_load_and_exit {
     };
 }
 
-/// References to both entries that change no byte of the code. A linker takes an object of an archive
-/// only if a symbol of it is referenced, and the compiler may put the entries into an object of
-/// their own.
+/// References to both entries that change no byte of the code. A linker takes an object of an
+/// archive only if a symbol of it is referenced, and the compiler may put the entries into an
+/// object of their own.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! link_load_and_exit_text {

@@ -1,10 +1,10 @@
-//! Fork: the child finds every level whole, whatever the parent's other threads were doing.
+//! Fork: every level is consistent in the child, whatever the parent's other threads were doing.
 //!
-//! The caches of the CPUs need nothing: their sections commit with one store, so any moment's copy
-//! of them is whole. The locks of the shared levels are taken before the fork and given up after
-//! it; as no thread waits while it holds one, they are all to be had soon, and a signal handler
-//! that forks inside the heap keeps the one that its own thread holds. `vfork` and `posix_spawn`
-//! run none of this and find nothing changed.
+//! Per-CPU caches need nothing: their sections commit with one store, so any copy of them is
+//! consistent. The locks of the shared levels are taken before the fork and released after it. As
+//! no thread waits while it holds one, all become free soon. A signal handler that forks inside the
+//! heap keeps the lock that its own thread holds. `vfork` and `posix_spawn` run none of this and
+//! change nothing.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -20,7 +20,7 @@ type LockSet = [u64; WORDS];
 
 /// The locks that the fork under way has taken. It has all of them, so there is one such fork.
 static TAKEN: [AtomicU64; WORDS] = [const { AtomicU64::new(0) }; WORDS];
-/// The thread whose fork is under way, or nought.
+/// The thread whose fork is under way, or 0.
 static FORKER: AtomicUsize = AtomicUsize::new(0);
 /// Forks within that fork: of signal handlers that interrupted it.
 static NESTED: AtomicUsize = AtomicUsize::new(0);
@@ -65,8 +65,8 @@ unsafe extern "C" fn prepare() {
     set_forking(true);
 }
 
-/// Takes all locks, but those that the thread has already. If another thread keeps one, gives up
-/// those taken, so that two threads that fork never wait for each other.
+/// Takes all locks except those that the thread holds already. If another thread keeps one,
+/// releases those taken, so that two forking threads never wait for each other.
 fn take_all() -> Option<LockSet> {
     let mut taken = [0; WORDS];
     for (number, lock) in locks() {
@@ -83,8 +83,8 @@ fn take_all() -> Option<LockSet> {
 }
 
 fn take_patiently(lock: &dyn ForkLock) -> Taken {
-    const LOOKS: u32 = 1000;
-    for _ in 0..LOOKS {
+    const SPINS: u32 = 1000;
+    for _ in 0..SPINS {
         match lock.take_for_fork() {
             Taken::Not => core::hint::spin_loop(),
             taken => return taken,

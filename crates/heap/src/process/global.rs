@@ -8,9 +8,9 @@ use crate::front::size_class::GRANULE;
 /// Prairie's heap for a Rust program: what Rust allocates comes from it, what C libraries in the
 /// program allocate does not.
 ///
-/// Best made the global allocator by [`global_allocator!`](crate::global_allocator): a program that
-/// names the type itself goes without what the heap does at load and at exit (handlers for fork,
-/// the thread that gives memory back, statistics).
+/// Use [`global_allocator!`](crate::global_allocator): a program that names the type itself lacks
+/// what the heap does at load and at exit (handlers for fork, the thread that gives memory back,
+/// statistics).
 ///
 /// ```
 /// prairie_heap::global_allocator!();
@@ -33,7 +33,7 @@ macro_rules! global_allocator {
     };
 }
 
-// SAFETY: objects are as large and as aligned as asked for, are nobody else's until they are freed,
+// SAFETY: objects are as large and as aligned as requested, are nobody else's until they are freed,
 // and stay where they are.
 unsafe impl GlobalAlloc for PrairieHeap {
     #[inline]
@@ -65,7 +65,7 @@ unsafe impl GlobalAlloc for PrairieHeap {
 
     unsafe fn realloc(&self, object: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if layout.align() <= GRANULE {
-            // SAFETY: the caller's promise; Rust's sizes are not nought here.
+            // SAFETY: the caller's promise; Rust's sizes are not 0 here.
             return unsafe { malloc::reallocate(object, size) };
         }
         let fresh = malloc::allocate_aligned(size, layout.align());

@@ -46,7 +46,7 @@ impl HugePageMode {
     }
 }
 
-/// The setting as it was when this was asked first.
+/// The setting at the first call.
 pub fn of_system() -> HugePageMode {
     static READ: AtomicU8 = AtomicU8::new(0);
     let known = READ.load(Relaxed);

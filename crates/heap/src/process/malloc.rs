@@ -1,7 +1,7 @@
-//! The process's heap: what the functions of malloc's family do, behind their C names.
+//! The functions of malloc's family, without their C names: slow paths, and fast paths for Rust.
 //!
-//! The fast paths (`entry.rs`) serve small objects from the cache of the CPU. All else comes here:
-//! large objects, misses, threads without caches of CPUs, the first call of all.
+//! The fast paths for C (`entry.rs`) serve small objects from the cache of the CPU. All else comes
+//! here: large objects, misses, threads without per-CPU caches, and the first call.
 
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::*;
@@ -12,7 +12,7 @@ use crate::front::cache::{Cache, Lower, Stacks};
 use crate::front::control::CONTROL;
 use crate::front::cpu::CpuCaches;
 use crate::front::decline::Shrunk;
-use crate::front::misuse::{freed_twice, interior, not_an_object};
+use crate::front::misuse::{double_free, interior, not_an_object};
 use crate::front::size_class::{GRANULE, MAX_DIRECT, MAX_SMALL, SizeClass};
 use crate::front::thread::ThreadStacks;
 use crate::front::{code, emergency, guard, mark, profile};
@@ -23,7 +23,7 @@ use crate::units::{PageId, Pages};
 const SMALLEST_BUDGET: usize = 2 << 20;
 const LARGEST_BUDGET: usize = 4 << 20;
 
-/// Makes the page map's window known to the fast path, once it is open.
+/// Publishes the page map's window to the fast path, once it is open.
 fn publish_window() {
     let known = CONTROL.window.is_open();
     if known || CONTROL.rseq_offset.load(Relaxed) == 0 || setup::checks_all_frees() {
@@ -125,7 +125,7 @@ pub fn allocate_zeroed(size: usize) -> *mut u8 {
         object
     };
     let object = attempt();
-    // What comes from the emergency region was never written to.
+    // Memory from the emergency region was never written to.
     if object.is_null() { last_resort(size, GRANULE, attempt) } else { object }
 }
 
@@ -154,15 +154,15 @@ fn allocate_spanned(size: usize, align: usize, sample: Option<u32>) -> (*mut u8,
     object.map_or((null_mut(), false), |object| (object.start, object.zeroed))
 }
 
-/// What is left when memory is short: another attempt after all caches have given up what they
-/// hold, which may free whole huge pages; or, where a lock bars the way that the thread itself or a
-/// fork holds, the emergency region.
+/// When memory is short: another attempt after all caches have given up what they hold, which may
+/// free whole huge pages; or, where this thread itself or a fork holds a needed lock, the emergency
+/// region.
 #[cold]
 fn last_resort(size: usize, align: usize, attempt: impl Fn() -> *mut u8) -> *mut u8 {
     if HEAP.is_barred() {
         return emergency::allocate::<Mapped>(size, align);
     }
-    // More than there is address space will not be there afterwards, either.
+    // More than the address space is not available afterwards, either.
     if size >> 47 != 0 || align >> 47 != 0 {
         return null_mut();
     }
@@ -177,7 +177,7 @@ fn empty_caches() {
     HEAP.empty_transfers(|cache| cache.len());
 }
 
-/// Does what a decline of the heap asks for.
+/// Reacts to a decline of the heap.
 #[inline]
 fn after_decline() {
     if let Some(shrunk) = HEAP.asked() {
@@ -188,7 +188,7 @@ fn after_decline() {
     }
 }
 
-/// Frees what signal handlers could not.
+/// Frees objects that signal handlers could not free.
 pub(super) fn take_back_deferred() {
     // SAFETY: the objects were freed by their owners.
     emergency::take_deferred(|object| unsafe { free_unmarked(object) });
@@ -197,7 +197,7 @@ pub(super) fn take_back_deferred() {
 /// Frees what any function of the family has allocated; null is nothing.
 ///
 /// # Safety
-/// `object` came from this heap, and nobody uses it any more. What does not is noticed mostly.
+/// `object` came from this heap, and nobody uses it any more. Most violations are detected.
 #[cold]
 #[inline(never)]
 pub unsafe fn free(object: *mut u8) {
@@ -211,7 +211,7 @@ pub unsafe fn free(object: *mut u8) {
         check_small(object, class);
         // SAFETY: an object of the class begins there, which nobody else uses.
         if !unsafe { mark::set(HEAP.page_map().window(), object, class) } {
-            freed_twice(object, class.size());
+            double_free(object, class.size());
         }
     }
     // SAFETY: the caller's promise.
@@ -270,7 +270,7 @@ pub unsafe fn free_marked(object: *mut u8) {
     unsafe { free_unmarked(object) };
 }
 
-/// Bytes that an object holds; nought for null.
+/// Bytes that an object holds; 0 for null.
 ///
 /// # Safety
 /// `object` came from this heap and was not freed.
@@ -290,8 +290,8 @@ pub unsafe fn usable_size(object: *mut u8) -> usize {
     }
 }
 
-/// Memory of `size` bytes, more than nought, that begins with what `object` holds. The object is
-/// freed then. Null when there is no memory; the object is as it was then.
+/// Memory of `size` bytes, above 0, that begins with what `object` holds. The object is freed then.
+/// Null when there is no memory; the object is as it was then.
 ///
 /// It stays in place while it fits and would waste less than half.
 ///
@@ -303,7 +303,7 @@ pub unsafe fn reallocate(object: *mut u8, size: usize) -> *mut u8 {
     if size <= held && (size >= held / 2 || held <= 64) {
         return object;
     }
-    // What grows once will grow again: a large object gets a quarter more than it had.
+    // An object that grows once will grow again: a large one gets a quarter more than it had.
     let ample = if size > held && size > MAX_SMALL { size.max(held + held / 4) } else { size };
     let mut fresh = allocate(ample);
     if fresh.is_null() && ample != size {
@@ -319,8 +319,8 @@ pub unsafe fn reallocate(object: *mut u8, size: usize) -> *mut u8 {
     fresh
 }
 
-/// Gives at least `pages` back to the system, if so much can be spared; all caches give up what they
-/// hold first. Returns how much it was.
+/// Gives at least `pages` back to the system, if they can be spared; all caches give up what they
+/// hold first. Returns the number of pages.
 pub fn release(pages: Pages) -> Pages {
     if !setup::ready() {
         return Pages::ZERO;
@@ -330,7 +330,7 @@ pub fn release(pages: Pages) -> Pages {
     HEAP.release(pages)
 }
 
-/// What the background thread does every second: gives up what the transfer caches have not needed
+/// One second's work of the background thread: gives up what the transfer caches have not needed
 /// since, and up to `pages` of the page heap.
 pub fn release_steadily(pages: Pages) {
     take_back_deferred();
@@ -343,7 +343,7 @@ pub fn release_steadily(pages: Pages) {
 pub fn allocate_quickly(size: usize) -> *mut u8 {
     #[cfg(target_arch = "x86_64")]
     if size.wrapping_sub(1) < CONTROL.table_limit.load(Relaxed) {
-        // SAFETY: the limit is not nought, so the heap is set up and an area is registered.
+        // SAFETY: the limit is not 0, so the heap is set up and an area is registered.
         let caches = unsafe { CpuCaches::at(&CONTROL.rseq_offset) };
         // Marks that lie apart are found by the window alone.
         let findable = size <= MAX_DIRECT || CONTROL.window.is_open();
@@ -375,7 +375,7 @@ pub unsafe fn free_quickly(object: *mut u8) {
             // registered, as the window is open.
             unsafe {
                 if !mark::set(&CONTROL.window, object, class) {
-                    freed_twice(object, class.size());
+                    double_free(object, class.size());
                 }
                 if CpuCaches::at(&CONTROL.rseq_offset).push(class, object) {
                     return;

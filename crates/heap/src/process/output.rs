@@ -1,4 +1,4 @@
-//! Files that are written at exit: whose process writes them, and their names.
+//! Files written at exit: their names, and which process writes them.
 //!
 //! Children inherit the environment and with it the name. Only the process that was started with it
 //! writes the file, unless the name tells processes apart: `%p` is the process's number, `%c` the
@@ -8,18 +8,18 @@ use core::fmt::Write as _;
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::settings::{Path, Settings, each_variable, split_variables};
-use crate::front::fatal::say;
+use crate::front::fatal::warn;
 use crate::front::file::File;
 use crate::storage::with_scratch;
 
-/// Number of the started process, or 0: this process's environment came from its parent.
+/// ID of the started process, or 0: this process inherited its environment.
 static STARTED: AtomicU32 = AtomicU32::new(0);
 /// An environment is read up to this length.
 const ENVIRONMENT_BYTES: usize = 256 << 10;
 /// The variable by which `prairie heap run` names the process that it becomes.
 pub const OWNER: &str = "PRAIRIE_HEAP_OWNER";
 
-/// Finds out whether this process was started with the settings, if they name a file. Later its
+/// Determines whether this process was started with the settings, if they name a file. Later its
 /// parent may have ended.
 pub fn note_start(settings: &Settings) {
     let statistics = settings.statistics.as_ref().and_then(|asked| asked.path());
@@ -61,18 +61,18 @@ fn is_inherited() -> bool {
     .unwrap_or(false)
 }
 
-/// Creates the file of a name, if this process is to write it. Says so if that fails.
+/// Creates the file of a name, if this process writes it. Reports failures.
 pub fn create(path: &Path, what: &str) -> Option<File> {
     if !path.is_pattern() && STARTED.load(Relaxed) != own_number() {
         return None;
     }
     let Some(name) = expand(path) else {
-        say(format_args!("{what} not written to {:?}: name too long", path.as_c_str()));
+        warn(format_args!("{what} not written to {:?}: name too long", path.as_c_str()));
         return None;
     };
     let created = File::create(name.as_c_str());
     if let Err(error) = created {
-        say(format_args!("{what} not written to {:?}: {error}", name.as_c_str()));
+        warn(format_args!("{what} not written to {:?}: {error}", name.as_c_str()));
     }
     created.ok()
 }

@@ -1,4 +1,4 @@
-//! How many numbers the kernel may give to CPUs.
+//! Number of CPUs that the kernel may number.
 
 use crate::front::file::File;
 
@@ -12,8 +12,8 @@ pub fn read() -> Option<usize> {
     if len == text.len() { None } else { parse(&text[..len]) }
 }
 
-/// One more than the largest number of a list such as `0-3,8-11`. By its bytes: the standard library's
-/// parsers would be all that the start of a process needs of its text.
+/// One more than the largest number of a list such as `0-3,8-11`. By its bytes: the standard
+/// library's parsers would be the only part of its text that the start of a process touches.
 fn parse(list: &[u8]) -> Option<usize> {
     let numbers = list.trim_ascii().split(|byte| b",-".contains(byte)).map(number);
     let largest = numbers.reduce(|a, b| Some(a?.max(b?)))??;

@@ -11,7 +11,7 @@ use crate::storage::with_scratch;
 
 /// Strings of the table, by their numbers.
 const STRINGS: [&[u8]; 6] = [b"", b"inuse_objects", b"count", b"inuse_space", b"bytes", b"space"];
-/// What is mapped is read up to so many bytes.
+/// Bytes of `/proc/self/maps` that are read at most.
 const MAPS_BYTES: usize = 1 << 20;
 const MOST_MAPPINGS: usize = 1024;
 

@@ -1,9 +1,9 @@
-//! Statistics for other processes: numbers that lie in this one's memory and are read from there.
+//! Statistics for other processes, which read them from this one's memory.
 //!
-//! A process writes them while it works, at most four times a second, so a reader needs neither a
-//! signal nor a thread in the process it looks at, and a process that hangs can be looked at too.
-//! The reader makes text of them: what would write text here would be resident in every process,
-//! 300 KB of code and buffers.
+//! A process writes them at most four times a second while it runs, so a reader needs neither a
+//! signal nor a thread in the inspected process, and can inspect a process that hangs. The reader
+//! formats them: code that formats here would be resident in every process, 300 KB of code and
+//! buffers.
 
 use core::cell::UnsafeCell;
 use core::mem::offset_of;
@@ -22,13 +22,13 @@ use crate::page_heap::{
 };
 use crate::units::Pages;
 
-/// What a reader looks for at the start of each page of a process's data. Its seventh byte is the
-/// version of [`Record`].
+/// Magic number that a reader searches at the start of each page of a process's data. Its seventh
+/// byte is the version of [`Record`].
 pub const MAGIC: [u8; 8] = *b"PrHeap\x02\x7f";
-/// Published at most so often.
+/// Least time between two records.
 const EVERY_NS: u64 = 250_000_000;
 
-/// What is published, as it lies in memory.
+/// The published data, as it lies in memory.
 #[repr(C, align(4096))]
 pub struct Published {
     /// [`MAGIC`] once something is published.
@@ -43,11 +43,11 @@ pub struct Published {
 }
 
 impl Published {
-    /// Where the record lies in it.
+    /// Offset of the record.
     pub const RECORD_OFFSET: usize = offset_of!(Published, record);
 }
 
-/// Statistics as plain numbers: whatever bytes are read, they are a record.
+/// Statistics as plain numbers: any bytes are a valid record.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Record {
@@ -58,7 +58,7 @@ pub struct Record {
     classes_in_use: u32,
     small: SmallObjects,
     large: LargeObjects,
-    span_notes_bytes: usize,
+    span_metadata_bytes: usize,
     emergency_bytes: usize,
     backing: Backing,
     spans_created: u64,
@@ -70,14 +70,14 @@ pub struct Record {
     classes: [ClassStatistics; CLASSES],
 }
 
-/// What this process has published.
+/// The published data of this process.
 #[unsafe(no_mangle)]
 pub static PRAIRIE_HEAP_PUBLISHED: Published = Published {
     magic: AtomicU64::new(0),
     sequence: Sequence::new(),
     operations_since: AtomicU32::new(0),
     written_ns: AtomicU64::new(0),
-    // SAFETY: a record is made of numbers, for which nought is a value.
+    // SAFETY: a record is made of numbers, for which zero is valid.
     record: UnsafeCell::new(unsafe { core::mem::zeroed() }),
 };
 
@@ -101,7 +101,7 @@ impl<P: PageHeap> Observer<P> for Publisher {
 #[inline]
 fn tick<P: PageHeap>(heap: &Heap<P, Publisher>) {
     let published = &PRAIRIE_HEAP_PUBLISHED;
-    // The clock is asked for every eighth operation: the first one publishes nothing.
+    // The clock is read at every eighth operation: the first one publishes nothing.
     if published.operations_since.fetch_add(1, Relaxed) % 8 == 7 {
         let now = SystemClock.now_ns();
         if now - published.written_ns.load(Relaxed).min(now) >= EVERY_NS {
@@ -129,7 +129,7 @@ fn write<P: PageHeap>(heap: &Heap<P, Publisher>, now: u64) {
     WRITING.lower();
 }
 
-/// Forgets, in a forked child, that another thread was about to publish.
+/// Resets, in a forked child, what another thread was about to publish.
 pub fn after_fork() {
     let published = &PRAIRIE_HEAP_PUBLISHED;
     if WRITING.lower() && published.sequence.is_odd() {
@@ -139,12 +139,12 @@ pub fn after_fork() {
 }
 
 impl Record {
-    /// Writes statistics in place: on the stack a record would be pages more of it.
+    /// Writes statistics in place: a record would take pages of the stack.
     fn fill(&mut self, statistics: &Statistics, classes: impl Iterator<Item = ClassStatistics>) {
         let Statistics { transparent_huge_pages, small, large, page_heap, .. } = statistics;
         self.transparent_huge_pages = *transparent_huge_pages as u8;
         (self.small, self.large) = (*small, *large);
-        self.span_notes_bytes = statistics.span_notes_bytes;
+        self.span_metadata_bytes = statistics.span_metadata_bytes;
         self.emergency_bytes = statistics.emergency_bytes;
         self.backing = page_heap.backing;
         self.spans_created = page_heap.spans_created;
@@ -172,7 +172,7 @@ impl Record {
             transparent_huge_pages: HugePageMode::of_number(self.transparent_huge_pages),
             small: self.small,
             large: self.large,
-            span_notes_bytes: self.span_notes_bytes,
+            span_metadata_bytes: self.span_metadata_bytes,
             emergency_bytes: self.emergency_bytes,
             page_heap: PageHeapStats {
                 page_heap,
@@ -198,7 +198,7 @@ mod tests {
             transparent_huge_pages: HugePageMode::Madvise,
             small: SmallObjects { live_bytes: 1, cached_bytes: 2, ..Default::default() },
             large: LargeObjects { objects: 3, bytes: 4 },
-            span_notes_bytes: 5,
+            span_metadata_bytes: 5,
             emergency_bytes: 6,
             page_heap: PageHeapStats {
                 page_heap,
@@ -217,7 +217,7 @@ mod tests {
         let huge_filler = HugeFillerStats { used_pages: Pages(12), ..Default::default() };
         let temeraire = TemeraireStats { huge_filler, ..Default::default() };
         let legacy = LegacyStats { releases: 13, ..Default::default() };
-        // SAFETY: a record is made of numbers, for which nought is a value.
+        // SAFETY: a record is made of numbers, for which zero is valid.
         let mut record: Record = unsafe { core::mem::zeroed() };
         for written in [
             statistics(Components::Temeraire(temeraire), "temeraire"),

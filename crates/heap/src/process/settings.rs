@@ -1,11 +1,11 @@
-//! What the environment says about the heap, read without the C library's help: the first call may
-//! come before it has an environment.
+//! Settings from the environment, read without the C library: the first call may come before it has
+//! an environment.
 
 use core::ffi::{CStr, c_char};
 use core::fmt::{self, Write as _};
 
 use crate::front::choice::PageHeapChoice;
-use crate::front::fatal::say;
+use crate::front::fatal::warn;
 use crate::front::file::File;
 use crate::front::record::MAX_PATH;
 use crate::storage::with_scratch;
@@ -16,13 +16,13 @@ pub struct Settings {
     /// Which page heap (`PRAIRIE_PAGE_HEAP`).
     pub page_heap: PageHeapChoice,
     /// The share of processes that run the experiment's arm, the legacy page heap, in per mille
-    /// (`PRAIRIE_HEAP_EXPERIMENT`); nought if there is no experiment.
+    /// (`PRAIRIE_HEAP_EXPERIMENT`); 0 if there is no experiment.
     pub experiment_per_mille: u64,
-    /// Bytes to give back in a second by a thread of the heap's own (`PRAIRIE_HEAP_RELEASE`).
+    /// Bytes per second that a background thread gives back (`PRAIRIE_HEAP_RELEASE`).
     pub release_rate: u64,
-    /// Whether all frees are checked as fully as can be (`PRAIRIE_HEAP_CHECK`).
+    /// Whether all frees are fully checked (`PRAIRIE_HEAP_CHECK`).
     pub check: bool,
-    /// Whether plugins are opened with `RTLD_DEEPBIND` if the program says so.
+    /// Whether `RTLD_DEEPBIND` is kept when a program opens a plugin with it.
     pub keep_deepbind: bool,
     /// Statistics at exit (`PRAIRIE_HEAP_STATS`).
     pub statistics: Option<ExitStatistics>,
@@ -30,13 +30,13 @@ pub struct Settings {
     pub trace: Option<Path>,
     /// A file for the profile of the heap at exit (`PRAIRIE_HEAP_PROFILE`).
     pub profile: Option<Path>,
-    /// One allocation in so many is guarded (`PRAIRIE_HEAP_GUARD`); nought is none.
+    /// 1 in N allocations is guarded (`PRAIRIE_HEAP_GUARD`); 0 means none.
     pub guard_one_in: u64,
     /// The process that writes files at exit (`PRAIRIE_HEAP_OWNER`).
     pub owner: Option<u64>,
 }
 
-/// The path of a file, with room for its final nought.
+/// The path of a file, with room for its terminating zero byte.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
     bytes: [u8; MAX_PATH],
@@ -146,8 +146,8 @@ impl ExitStatistics {
 }
 
 impl Settings {
-    /// The settings of this process. A value that is not understood is said on standard error, and
-    /// the default holds.
+    /// The settings of this process. An invalid value is reported on standard error, and the
+    /// default applies.
     pub fn of_process() -> Settings {
         let mut settings = Settings::default();
         each_variable(|name, value| settings.set(name, value));
@@ -214,17 +214,17 @@ fn switch(text: &[u8]) -> Option<bool> {
     }
 }
 
-/// Names of the settings, and the values that are right.
+/// Names of the settings, and their valid values.
 const RIGHT: [(&str, &str); 10] = [
     ("PRAIRIE_PAGE_HEAP", PageHeapChoice::NAMES),
     ("PRAIRIE_HEAP_EXPERIMENT", "0 to 1000 (per mille of processes)"),
-    ("PRAIRIE_HEAP_RELEASE", "bytes in a second, such as 10M"),
+    ("PRAIRIE_HEAP_RELEASE", "bytes per second, such as 10M"),
     ("PRAIRIE_HEAP_CHECK", "0 or 1"),
     ("PRAIRIE_HEAP_DEEPBIND", "keep"),
     ("PRAIRIE_HEAP_TRACE", "a path of at most 511 bytes"),
     ("PRAIRIE_HEAP_PROFILE", "a path of at most 511 bytes, with %p, %c and %% in it"),
-    ("PRAIRIE_HEAP_OWNER", "the number of a process"),
-    ("PRAIRIE_HEAP_GUARD", "a number of allocations, of which one is guarded"),
+    ("PRAIRIE_HEAP_OWNER", "a process ID"),
+    ("PRAIRIE_HEAP_GUARD", "a number N: 1 in N allocations is guarded"),
     ("PRAIRIE_HEAP_STATS", "text, json, text:PATH or json:PATH, with %p, %c and %% in PATH"),
 ];
 
@@ -232,8 +232,8 @@ fn misunderstood(name: &[u8], value: &[u8]) {
     let value = core::str::from_utf8(value).unwrap_or("…");
     for (known, right) in RIGHT {
         if known.as_bytes() == name {
-            say(format_args!(
-                "{known}={value} is not understood, the default holds; right is {right}"
+            warn(format_args!(
+                "{known}={value}: invalid value, expected {right}; the default applies"
             ));
         }
     }

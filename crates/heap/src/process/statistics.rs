@@ -1,4 +1,4 @@
-//! What the heap tells about itself, as text and as JSON.
+//! Statistics of the heap, as text and as JSON.
 
 use core::fmt;
 
@@ -10,8 +10,8 @@ use crate::front::size_class::SizeClass;
 use crate::page_heap::PageHeapStats;
 use crate::units::Pages;
 
-/// The heap at one moment. Levels are looked at one after the other, so sums can be off by what
-/// other threads do meanwhile.
+/// The heap at one moment. Levels are read one after the other, so sums can be off by what other
+/// threads do meanwhile.
 #[derive(Clone, Debug, Serialize)]
 pub struct Statistics {
     /// The kernel's setting of transparent huge pages.
@@ -20,8 +20,9 @@ pub struct Statistics {
     pub small: SmallObjects,
     /// Large objects.
     pub large: LargeObjects,
-    /// Bytes of the heap's own notes of spans.
-    pub span_notes_bytes: usize,
+    /// Bytes of span metadata.
+    #[serde(rename = "span_notes_bytes")]
+    pub span_metadata_bytes: usize,
     /// Bytes handed out where a lock barred the way: in signal handlers inside the heap.
     pub emergency_bytes: usize,
     /// The page heap.
@@ -34,7 +35,7 @@ pub struct Statistics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[repr(C)]
 pub struct SmallObjects {
-    /// In the program's hands, rounded up to their classes.
+    /// In use by the program, rounded up to their classes.
     pub live_bytes: usize,
     /// In caches of CPUs and threads.
     pub cached_bytes: usize,
@@ -42,8 +43,9 @@ pub struct SmallObjects {
     pub transfer_bytes: usize,
     /// Free in spans that have live or cached objects: external fragmentation.
     pub free_in_spans_bytes: usize,
-    /// What spans cannot cut into objects.
-    pub span_rest_bytes: usize,
+    /// Tail waste: bytes of spans that no object fits in.
+    #[serde(rename = "span_rest_bytes")]
+    pub tail_waste_bytes: usize,
 }
 
 /// Large objects.
@@ -64,7 +66,7 @@ pub struct ClassStatistics {
     pub size: usize,
     /// Spans of the class.
     pub spans: usize,
-    /// Objects in the program's hands.
+    /// Objects in use by the program.
     pub live: usize,
     /// Objects in caches of CPUs and threads.
     pub cached: usize,
@@ -77,8 +79,8 @@ pub struct ClassStatistics {
 }
 
 impl ClassStatistics {
-    /// Bytes that a span of the class cannot cut into objects.
-    fn rest_of_span(&self) -> usize {
+    /// Bytes of a span of the class that no object fits in.
+    fn tail_waste(&self) -> usize {
         SizeClass::of_size(self.size).map_or(0, |class| {
             let info = class.info();
             Pages(info.pages.into()).bytes() as usize - usize::from(info.objects) * class.size()
@@ -126,13 +128,13 @@ impl SmallObjects {
             cached_bytes: sum.cached_bytes + class.cached * class.size,
             transfer_bytes: sum.transfer_bytes + class.transfer * class.size,
             free_in_spans_bytes: sum.free_in_spans_bytes + class.free * class.size,
-            span_rest_bytes: sum.span_rest_bytes + class.spans * class.rest_of_span(),
+            tail_waste_bytes: sum.tail_waste_bytes + class.spans * class.tail_waste(),
         })
     }
 }
 
 impl Statistics {
-    /// Bytes in the program's hands.
+    /// Bytes in use by the program.
     pub fn live_bytes(&self) -> usize {
         self.small.live_bytes + self.large.bytes as usize
     }
@@ -149,7 +151,7 @@ impl fmt::Display for Mib {
 impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.transparent_huge_pages == HugePageMode::Never {
-            writeln!(f, "transparent huge pages are off (never): there is no huge page to be had")?;
+            writeln!(f, "transparent huge pages are off (never): no huge page is available")?;
         }
         let small = &self.small;
         writeln!(
@@ -162,16 +164,16 @@ impl fmt::Display for Statistics {
         )?;
         writeln!(
             f,
-            "free small objects: in caches {}, transfer caches {}, spans {}; rests of spans {}",
+            "free small objects: in caches {}, transfer caches {}, spans {}; tail waste {}",
             Mib(small.cached_bytes),
             Mib(small.transfer_bytes),
             Mib(small.free_in_spans_bytes),
-            Mib(small.span_rest_bytes)
+            Mib(small.tail_waste_bytes)
         )?;
         writeln!(
             f,
-            "notes of spans {}, handed out in emergency {}",
-            Mib(self.span_notes_bytes),
+            "span metadata {}, emergency allocations {}",
+            Mib(self.span_metadata_bytes),
             Mib(self.emergency_bytes)
         )?;
         write!(f, "{}", self.page_heap)?;

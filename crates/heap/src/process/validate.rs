@@ -1,4 +1,4 @@
-//! Whether all levels of the heap agree with each other: for tests, in debug builds.
+//! Consistency check of all levels of the heap: for tests, in debug builds.
 //!
 //! ```text
 //! page map ─ every page of a span leads to it, with its class
@@ -21,7 +21,7 @@ use crate::page_heap::PageHeap;
 use crate::storage::{Mapped, Storage};
 use crate::units::{PageId, Pages};
 
-/// What the spans that the page map knows add up to.
+/// Sums over the spans in the page map.
 struct Spans {
     of_class: [OfClass; CLASSES + 1],
     large: u64,
@@ -39,7 +39,7 @@ struct OfClass {
 /// Checks the heap of the process. No other thread may be inside the heap meanwhile.
 ///
 /// # Errors
-/// A sentence that names what does not agree.
+/// A message that names the inconsistency.
 pub fn process() -> Result<(), String> {
     setup::ensure_ready();
     malloc::take_back_deferred();
@@ -148,7 +148,7 @@ fn slab(slab: &Slab) -> Result<(), String> {
         }
         room_bytes += slab.room(class) * class.size();
     }
-    let noted = slab.learnt.room_bytes.load(Relaxed);
+    let noted = slab.learned.room_bytes.load(Relaxed);
     if noted != room_bytes {
         return Err(format!("a cache has room for {room_bytes} bytes and notes {noted}"));
     }
@@ -264,7 +264,7 @@ mod tests {
     type TestHeap = Heap<Temeraire<SystemMemory, SystemClock>>;
 
     fn fresh() -> &'static TestHeap {
-        // SAFETY: tables are made of integers, pointers and options, for which nought is a value.
+        // SAFETY: tables are made of integers, pointers and options, for which zero is valid.
         let tables: Box<Tables> = unsafe { Box::new_zeroed().assume_init() };
         let heap: &'static TestHeap = Box::leak(Box::new(Heap::new(Box::leak(tables))));
         let page_heap = Temeraire::new(SystemMemory::new(), SystemClock).unwrap();

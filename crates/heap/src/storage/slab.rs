@@ -70,7 +70,7 @@ const CHUNKS: usize = 27;
 /// A table of records with stable keys: insert, look up and remove in O(1).
 pub struct Slab<T: Copy, S: Storage> {
     chunks: [Option<NonNull<Place<T>>>; CHUNKS],
-    /// Places that have been initialised, taken or free.
+    /// Places that have been initialized, taken or free.
     places: u32,
     free: Key<T>,
     taken: u32,
@@ -105,8 +105,8 @@ impl<T: Copy, S: Storage> Slab<T, S> {
             .sum()
     }
 
-    /// Takes storage for `records` in all, so that inserting up to so many cannot fail. Whether there
-    /// was enough.
+    /// Takes storage for `records` in all, so that inserting up to so many cannot fail. Whether
+    /// there was enough.
     #[must_use]
     pub fn ensure_capacity(&mut self, records: u32) -> bool {
         let Some(last) = records.checked_sub(1) else { return true };
@@ -219,7 +219,7 @@ impl<T: Copy, S: Storage> Slab<T, S> {
 
     #[inline]
     fn place(&self, key: Key<T>) -> &Place<T> {
-        // SAFETY: all places below `places` are initialised, in storage that is ours, and the
+        // SAFETY: all places below `places` are initialized, in storage that is ours, and the
         // borrow of the slab keeps others from changing them.
         unsafe { self.pointer(key).as_ref() }
     }

@@ -14,14 +14,15 @@ use super::Storage;
 /// Zeroed memory is a valid value of the type.
 pub unsafe trait Zeroable {}
 
-// SAFETY: nought is a number.
+// SAFETY: zero is a number.
 unsafe impl Zeroable for u32 {}
-// SAFETY: nought is a number.
+// SAFETY: zero is a number.
 unsafe impl Zeroable for u64 {}
 // SAFETY: an array of valid values is valid.
 unsafe impl<T: Zeroable, const N: usize> Zeroable for [T; N] {}
 
-// SAFETY: a record is a `NonNull` and nothing else, for which `Option` promises that null is `None`.
+// SAFETY: a record is a `NonNull` and nothing else, for which `Option` promises that null is
+// `None`.
 unsafe impl<T: Zeroable, S: Storage> Zeroable for Option<Zeroed<T, S>> {}
 
 /// A record that begins as zeros and lives in a [`Storage`].

@@ -2,7 +2,7 @@
 //!
 //! They are made at the first use, so that they can be constants as the machine's can; a model has
 //! its first thread use each of them before there is a second one. And they can be weakened: under
-//! [`Weakened`] each operation loses an ordering, as if the protocol had not asked for it.
+//! [`Weakened`] each operation loses an ordering, as if the protocol had not requested it.
 
 use std::cell::{Cell, OnceCell};
 
@@ -22,7 +22,7 @@ pub enum Weakened {
 }
 
 thread_local! {
-    /// Loom runs all threads of a model on the one that asked for it.
+    /// Loom runs all threads of a model on the one that requested it.
     static WEAKENED: Cell<Weakened> = const { Cell::new(Weakened::Not) };
 }
 

@@ -107,8 +107,8 @@ models! {
     a_new_cache_is_seen_whole
 }
 
-/// No thread that sleeps is forgotten: loom ends a model in which all threads wait. Two of the three
-/// may be interrupted; all that could happen would take minutes.
+/// No thread that sleeps is forgotten: loom ends a model in which all threads wait. Two of the
+/// three may be interrupted; all that could happen would take minutes.
 #[test]
 fn a_lock_wakes_who_sleeps() {
     explore_to(Some(2), || models::three_sleep_in_turn(models::Futex::Compares));

@@ -198,7 +198,7 @@ pub fn deferred_objects_come_back_once() {
         object as usize
     });
     let [one, two] = objects;
-    // SAFETY: the object lives for ever and is this thread's.
+    // SAFETY: the object lives forever and is this thread's.
     let defer = move |object: usize| unsafe { list.push(object as *mut Object) };
     let others = [thread::spawn(move || defer(one)), thread::spawn(move || defer(two))];
     let mut back = Vec::new();
@@ -253,7 +253,7 @@ pub fn a_slot_that_is_used_again_is_another_objects() {
     match slot.size_of(OLD) {
         Err(NotLive::Freed(size)) => assert!(size <= 2),
         Err(NotLive::Other(size)) => assert!(size <= 2),
-        Ok(_) => panic!("freed twice, and taken for live"),
+        Ok(_) => panic!("double free, but taken for live"),
     }
     if !handed.get().is_null() {
         assert_eq!(slot.size_of(NEW), Ok(2));
@@ -261,8 +261,8 @@ pub fn a_slot_that_is_used_again_is_another_objects() {
     other.join().unwrap();
 }
 
-/// A thread opens the page map's window, another one that of the fast path after it, and a third looks
-/// for a page there.
+/// A thread opens the page map's window, another one that of the fast path after it, and a third
+/// looks for a page there.
 pub fn a_page_is_found_with_its_class_or_not_at_all() {
     const PAGES: u64 = 8;
     const START: u64 = 4;
@@ -279,7 +279,7 @@ pub fn a_page_is_found_with_its_class_or_not_at_all() {
         // Whose window is open finds its pages by it.
         assert!(!fast.is_open() || !fast.find(START + 1).is_null());
     });
-    // The first page looks as if it lay in a window that begins at nought, too.
+    // The first page looks as if it lay in a window that begins at 0, too.
     let found = fast.find(START) as usize;
     assert!(found == 0 || found == first, "found at {found:x}, not {first:x}");
     opens.join().unwrap();
@@ -302,8 +302,8 @@ fn cache(objects: usize) -> *mut Cache {
     Box::into_raw(Box::new(Cache { objects: Plain::new(objects) }))
 }
 
-/// A CPU: its sequences come one after the other, which a lock does here; on x86 each of their loads
-/// acquires.
+/// A CPU: its sequences come one after the other, which a lock does here; on x86 each of their
+/// loads acquires.
 struct Cpu {
     one_at_a_time: Mutex<()>,
     entry: AtomicPtr<Cache>,
@@ -321,7 +321,7 @@ impl Cpu {
         if cache == stand_in {
             return false;
         }
-        // SAFETY: caches live for ever, and loom looks.
+        // SAFETY: caches live forever, and loom looks.
         unsafe { (*cache).objects.write((*cache).objects.read() + 1) };
         true
     }
@@ -382,7 +382,7 @@ pub fn a_new_cache_is_seen_whole() {
     });
     let looks = thread::spawn(move || {
         let cache = entry.load(Ordering::Acquire);
-        // SAFETY: caches live for ever, and loom looks.
+        // SAFETY: caches live forever, and loom looks.
         let objects = || unsafe { (*cache).objects.read() };
         assert!(cache as usize == stand_in || objects() == 5);
     });

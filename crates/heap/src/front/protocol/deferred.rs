@@ -1,9 +1,9 @@
-//! A list that any thread adds to and any thread takes, whole: objects that could not be freed when
-//! they were to be.
+//! A list that any thread adds to and any thread takes as a whole: objects whose free had to be
+//! deferred.
 
 use super::atomic::{AtomicPtr, Ordering::*, Plain};
 
-/// What an object is while it is in the list: its first word is the next one's address.
+/// An object in the list: its first word is the next one's address.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Object {

@@ -1,4 +1,4 @@
-//! A flag that one thread at a time has raised: a lock that nobody waits for.
+//! A flag that one thread at a time has raised: a try-lock.
 
 use super::atomic::{AtomicU8, Ordering::*};
 
@@ -12,8 +12,8 @@ impl Flag {
         Flag(AtomicU8::new(0))
     }
 
-    /// Raises the flag, unless it is. Whether it did: then the thread sees what all that had raised
-    /// it before have done.
+    /// Raises the flag unless it is raised. Whether it did: then the thread sees the effects of all
+    /// that raised it before.
     pub fn raise(&self) -> bool {
         self.0.swap(1, Acquire) == 0
     }

@@ -1,24 +1,24 @@
-//! The word of a lock: who owns it, and whether somebody sleeps on it.
+//! The word of a lock: its owner, and whether a thread sleeps on it.
 
 use super::atomic::{AtomicUsize, Ordering::*};
 
-/// Set in the word when somebody sleeps on it. Names of threads are even.
+/// Set in the word when a thread sleeps on it. Names of threads are even.
 pub const WAITERS: usize = 1;
 
 /// How a thread waits for a lock.
 pub trait Waiting {
-    /// Looks before a thread goes to sleep.
+    /// Spins before a thread goes to sleep.
     const SPINS: u32;
 
-    /// Whether it still wants the lock.
+    /// Whether it still waits for the lock.
     fn is_patient(&self) -> bool;
 
     /// Sleeps until the word may have changed, if it is `marked`; the comparison and falling asleep
-    /// are one step to who wakes. May return without reason.
+    /// are atomic for the waking thread. May return spuriously.
     fn sleep(&mut self, word: &AtomicUsize, marked: usize);
 }
 
-/// The word: nought, or the name of the owner, and [`WAITERS`].
+/// The word: 0, or the name of the owner, and [`WAITERS`].
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct LockWord(AtomicUsize);
@@ -39,12 +39,12 @@ impl LockWord {
     }
 
     /// Takes the lock for thread `me` when it becomes free. False if `me` owns it already, or has
-    /// lost patience.
+    /// given up waiting.
     pub fn take(&self, me: usize, waiting: &mut impl Waiting) -> bool {
         take(&self.0, me, waiting)
     }
 
-    /// The owner, or nought.
+    /// The owner, or 0.
     #[inline]
     pub fn owner(&self) -> usize {
         self.0.load(Relaxed) & !WAITERS
@@ -57,7 +57,7 @@ impl LockWord {
         self.0.load(Relaxed) & WAITERS != 0
     }
 
-    /// Gives the lock up. If somebody sleeps, calls `wake`, which must wake one.
+    /// Releases the lock. If a thread sleeps, calls `wake`, which must wake one.
     #[inline]
     pub fn give_up(&self, wake: impl FnOnce(&AtomicUsize)) {
         if self.0.swap(0, Release) & WAITERS != 0 {
@@ -65,7 +65,7 @@ impl LockWord {
         }
     }
 
-    /// Frees the lock, where nobody else runs.
+    /// Frees the lock while no other thread runs.
     pub fn reset(&self) {
         self.0.store(0, Release);
     }
@@ -79,7 +79,7 @@ impl Default for LockWord {
 
 fn take<W: Waiting>(word: &AtomicUsize, me: usize, waiting: &mut W) -> bool {
     let mut spins = 0;
-    // Once asleep, a thread cannot know who else sleeps, and takes the lock with the mark.
+    // Once asleep, a thread cannot know whether others sleep, and takes the lock with the mark.
     let mut mark = 0;
     loop {
         let seen = word.load(Relaxed);

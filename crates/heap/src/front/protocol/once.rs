@@ -1,23 +1,23 @@
-//! Something that the first thread does, once, while others wait.
+//! One-time initialization by the first thread, while others wait.
 
 use super::atomic::{AtomicUsize, Ordering::*};
 
-/// Where it stands: nought before, then the thread that does it, then `DONE`.
+/// State: 0 before, then the thread that does it, then `DONE`.
 #[derive(Debug)]
 pub struct Once(AtomicUsize);
 
 const DONE: usize = usize::MAX;
 
-/// What a thread that needs it done finds.
+/// The state that a thread finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
-    /// It is this thread's to do; [`Once::finish`] ends it.
+    /// This thread must do it; [`Once::finish`] ends it.
     Mine,
-    /// It is done, and all that was done is seen.
+    /// It is done, and all of its effects are visible.
     Done,
-    /// This thread is at it: a function that it called needs it done.
+    /// This thread is doing it: a function that it called needs it done.
     Within,
-    /// Another thread is at it.
+    /// Another thread is doing it.
     Others,
 }
 
@@ -27,13 +27,13 @@ impl Once {
         Once(AtomicUsize::new(0))
     }
 
-    /// Whether it is done, and all that was done is seen.
+    /// Whether it is done, with all of its effects visible.
     #[inline]
     pub fn is_done(&self) -> bool {
         self.0.load(Acquire) == DONE
     }
 
-    /// What thread `me`, no thread's name but its own and not nought, is to do.
+    /// What thread `me`, whose name is unique and not 0, must do.
     pub fn begin(&self, me: usize) -> Turn {
         match self.0.compare_exchange(0, me, Relaxed, Acquire) {
             Ok(_) => Turn::Mine,
@@ -43,7 +43,7 @@ impl Once {
         }
     }
 
-    /// Says that it is done.
+    /// Marks it as done.
     pub fn finish(&self) {
         self.0.store(DONE, Release);
     }

@@ -1,8 +1,8 @@
-//! The place of something that is made when it is first needed, and stays for ever.
+//! A pointer that is set once, when its target is first needed.
 
 use super::atomic::{AtomicPtr, Ordering::*};
 
-/// The place: null until it is filled. Memory of noughts is an empty one.
+/// The place: null until it is filled. Zeroed memory is an empty one.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Place<T>(AtomicPtr<T>);
@@ -13,7 +13,7 @@ impl<T> Place<T> {
         Place(AtomicPtr::new(core::ptr::null_mut()))
     }
 
-    /// What is there, as its maker left it, or null.
+    /// The target, fully initialized, or null.
     #[inline]
     pub fn get(&self) -> *mut T {
         self.0.load(Acquire)
@@ -22,7 +22,7 @@ impl<T> Place<T> {
     /// Fills the place, if it is empty.
     ///
     /// # Errors
-    /// What another thread has put there meanwhile, as its maker left it.
+    /// The target that another thread has put there meanwhile, fully initialized.
     pub fn fill(&self, fresh: *mut T) -> Result<(), *mut T> {
         self.0.compare_exchange(core::ptr::null_mut(), fresh, Release, Acquire).map(drop)
     }

@@ -1,8 +1,8 @@
-//! A count that tells a reader whether what it has read was written meanwhile.
+//! A sequence lock: a count that shows a reader whether the data changed meanwhile.
 
 use super::atomic::{AtomicU32, Ordering::*, fence};
 
-/// The count: odd while somebody writes. One thread at a time does.
+/// The count: odd while a thread writes. One thread at a time does.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Sequence(AtomicU32);
@@ -24,13 +24,13 @@ impl Sequence {
         self.0.fetch_add(1, Release);
     }
 
-    /// Whether somebody writes.
+    /// Whether a thread writes.
     pub fn is_odd(&self) -> bool {
         self.0.load(Relaxed) % 2 == 1
     }
 
-    /// What a reader within the process does, and one of another process by its own means: reads
-    /// with `read`, whose loads may see any moment. `None` if that was while somebody wrote.
+    /// The protocol of a reader, in this process or another: reads with `read`, whose loads may see
+    /// any state. `None` if a thread wrote meanwhile.
     #[cfg(test)]
     #[allow(dead_code, reason = "for the models of tests/interleavings")]
     pub fn attempt<R>(&self, read: impl FnOnce() -> R) -> Option<R> {

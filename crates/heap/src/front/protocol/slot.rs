@@ -6,7 +6,7 @@ const UNUSED: u8 = 0;
 const LIVE: u8 = 1;
 const FREED: u8 = 2;
 
-/// What is known of a slot.
+/// State of a slot.
 #[derive(Debug)]
 pub struct Slot {
     object: AtomicUsize,
@@ -17,9 +17,9 @@ pub struct Slot {
 /// Why an object cannot be freed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotLive {
-    /// It was freed before; so many bytes it had.
+    /// It was freed before; its size in bytes.
     Freed(usize),
-    /// The slot's object begins elsewhere; so many bytes it has.
+    /// The slot's object begins elsewhere; its size in bytes.
     Other(usize),
 }
 
@@ -38,12 +38,12 @@ impl Slot {
         self.state.load(Acquire) != UNUSED
     }
 
-    /// Whether it can be handed out. Who asks holds the lock of the slots.
+    /// Whether it can be handed out. The caller holds the lock of the slots.
     pub fn is_vacant(&self) -> bool {
         self.state.load(Acquire) != LIVE
     }
 
-    /// Hands it out as an object of `size` bytes. Who does holds the lock of the slots and has
+    /// Hands it out as an object of `size` bytes. The caller holds the lock of the slots and has
     /// found it vacant.
     pub fn hand_out(&self, object: usize, size: usize) {
         self.object.store(object, Relaxed);
@@ -56,14 +56,14 @@ impl Slot {
         (self.object.load(Relaxed), self.size.load(Relaxed))
     }
 
-    /// Bytes of a live object. To free it one must ask with the lock of the slots held: else
+    /// Bytes of a live object. To free it, the caller must hold the lock of the slots: otherwise
     /// another thread may free it meanwhile.
     ///
     /// # Errors
     /// If it is not the slot's live object.
     pub fn size_of(&self, object: usize) -> Result<usize, NotLive> {
-        // The state before what it speaks of: a slot that has been handed out again is seen to hold
-        // another object.
+        // The state first, then its data: a slot that was handed out again is seen to hold another
+        // object.
         let state = self.state.load(Acquire);
         let (known, size) = self.last();
         match state {
@@ -73,7 +73,7 @@ impl Slot {
         }
     }
 
-    /// Notes that its object is freed. Who does holds the lock of the slots.
+    /// Records that its object is freed. The caller holds the lock of the slots.
     pub fn vacate(&self) {
         self.state.store(FREED, Release);
     }

@@ -4,8 +4,8 @@ use core::ptr::null_mut;
 
 use super::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering::*};
 
-/// Where a window begins that is not open: so far from all pages that none lies in it, whichever of
-/// its other fields a thread has seen change.
+/// Start of a window that is not open: so far from all pages that none lies in it, whichever of its
+/// other fields a thread has seen change.
 const NOWHERE: u64 = 1 << 63;
 
 /// The pages whose classes lie in one array. It is opened once.
@@ -14,7 +14,7 @@ const NOWHERE: u64 = 1 << 63;
 pub struct Window {
     /// Number of the first page.
     pub start: AtomicU64,
-    /// Number of pages; nought until it is open.
+    /// Number of pages; 0 until it is open.
     pub pages: AtomicU64,
     /// The code of the class of each, and behind the last one two marks for each.
     pub classes: AtomicPtr<AtomicU8>,
@@ -32,7 +32,7 @@ impl Window {
         Window { start: AtomicU64::new(NOWHERE), ..Window::zeroed() }
     }
 
-    /// The same in memory of noughts, for who does not ask it for pages while others open it.
+    /// The same in zeroed memory, for threads that do not search it while others open it.
     pub const fn zeroed() -> Window {
         Window {
             start: AtomicU64::new(0),
@@ -41,14 +41,14 @@ impl Window {
         }
     }
 
-    /// Opens it. Threads may do so at once if they open it alike.
+    /// Opens it. Several threads may do so at once with the same arguments.
     pub fn open(&self, start: u64, pages: u64, classes: *mut AtomicU8) {
         self.classes.store(classes, Relaxed);
         self.start.store(start, Release);
         self.pages.store(pages, Release);
     }
 
-    /// Opens it as another one is, if that is open.
+    /// Opens it like another one, if that is open.
     pub fn open_as(&self, other: &Window) {
         let pages = other.pages.load(Acquire);
         if pages != 0 {
@@ -56,15 +56,15 @@ impl Window {
         }
     }
 
-    /// Whether it is open, and seen to be by all that the thread does afterwards.
+    /// Whether it is open, for all that the thread does afterwards.
     pub fn is_open(&self) -> bool {
         self.pages.load(Acquire) != 0
     }
 
     /// Where the class of a page lies, or null if that is not in the window.
     ///
-    /// In the order of the assembly of the fast path, whose loads all acquire on x86: the start
-    /// first. A page that is seen to lie behind it has all else in sight.
+    /// In the order of the fast path's assembly, whose loads all acquire on x86: the start first.
+    /// If a page lies behind it, all other fields are visible.
     #[inline]
     pub fn find(&self, page: u64) -> *mut AtomicU8 {
         let index = page.wrapping_sub(self.start.load(Acquire));

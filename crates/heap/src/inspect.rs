@@ -11,6 +11,7 @@ use crate::process::statistics::Statistics;
 
 /// The published statistics of a process.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Reading {
     /// The statistics.
     pub statistics: Statistics,
@@ -22,6 +23,7 @@ pub struct Reading {
 
 /// Why a process's heap cannot be inspected.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Error {
     /// Its files in `/proc` cannot be read.
     Read {

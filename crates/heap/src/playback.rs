@@ -51,6 +51,7 @@ pub struct Playback {
 
 /// Results of a playback.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Results {
     /// Events played back.
     pub events: u64,
@@ -66,6 +67,7 @@ pub struct Results {
 
 /// Results of one page heap.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct SystemResults {
     /// Its name.
     pub system: String,

@@ -60,7 +60,7 @@ fn temeraire() -> (Heap, TestMemory, TestClock) {
 fn components(heap: &Heap) -> TemeraireStats {
     match heap.stats().components {
         Components::Temeraire(components) => components,
-        Components::Legacy(_) => unreachable!("this is TEMERAIRE"),
+        _ => unreachable!("this is TEMERAIRE"),
     }
 }
 

@@ -605,6 +605,32 @@ static void cancelled_threads(void) {
     allocate_for_a_second();
 }
 
+/* Threads cancelled inside the heap: undefined in POSIX. The program may end, but must not hang. */
+static sem_t may_allocate;
+static void *allocates_until_cancelled(void *largest) {
+    unsigned seed = 1;
+    void *objects[64] = {0};
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+    sem_post(&may_allocate);
+    for (;;) {
+        size_t place = rand_r(&seed) % 64;
+        free(objects[place]);
+        objects[place] = NULL;
+        objects[place] = hidden(malloc(1 + rand_r(&seed) % (size_t)largest));
+    }
+}
+static void cancelled_inside(size_t largest) {
+    for (int round = 0; round < 100; round++) {
+        pthread_t thread;
+        sem_init(&may_allocate, 0, 0);
+        CHECK(pthread_create(&thread, NULL, allocates_until_cancelled, (void *)largest) == 0);
+        sem_wait(&may_allocate);
+        usleep(round * 5);
+        CHECK(pthread_cancel(thread) == 0 && pthread_join(thread, NULL) == 0);
+        free(hidden(malloc(largest)));
+    }
+}
+
 /* A thread that can be cancelled at any moment replaces the program, while others allocate. */
 static void *replaces_the_program(void *unused) {
     char *const arguments[] = {"traps", "family", NULL};
@@ -636,7 +662,7 @@ int main(int count, char **arguments) {
         {"guard_after_free", guard_after_free}, {"guard_behind", guard_behind},
         {"guard_close_behind", guard_close_behind}, {"guard_in_front", guard_in_front},
         {"guard_twice", guard_twice}, {"guard_interior", guard_interior},
-        {"hold_64_mib", hold_64_mib},
+        {"hold_64_mib", hold_64_mib}, {"cancelled_inside", cancelled_inside},
         {"twice", twice}, {"twice_apart", twice_apart}, {"twice_elsewhere", twice_elsewhere},
         {"foreign", foreign}, {"interior", interior},
         {"interior_by_an_object", interior_by_an_object},

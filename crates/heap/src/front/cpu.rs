@@ -166,7 +166,6 @@ fn drain(slab: &Slab, give: &mut impl FnMut(SizeClass, &[*mut u8])) {
     }
 }
 
-#[expect(clippy::not_unsafe_ptr_arg_deref, reason = "the pointer is kept, not followed")]
 impl Stacks for CpuCaches {
     #[inline]
     fn pop(&self, class: SizeClass) -> *mut u8 {

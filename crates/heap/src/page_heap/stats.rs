@@ -12,6 +12,7 @@ use crate::units::Pages;
 
 /// State and counters of a page heap.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct PageHeapStats {
     /// Name of the page heap, as in the settings.
     pub page_heap: &'static str,
@@ -31,6 +32,7 @@ pub struct PageHeapStats {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[expect(clippy::large_enum_variant, reason = "statistics of a malloc are in no box")]
+#[non_exhaustive]
 pub enum Components {
     /// Those of TEMERAIRE.
     Temeraire(TemeraireStats),
@@ -41,6 +43,7 @@ pub enum Components {
 /// State and counters of TEMERAIRE's components.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[repr(C)]
+#[non_exhaustive]
 pub struct TemeraireStats {
     /// Unbacked address space.
     pub huge_allocator: HugeAllocatorStats,

@@ -12,6 +12,7 @@ use crate::storage::Allocated;
 
 /// A page heap, and the filler's strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum System {
     /// Best fit over pages, hugepage-oblivious.
     Legacy,

@@ -10,6 +10,7 @@ use crate::front::file::File;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum HugePageMode {
     /// For all memory.
     Always = 1,

@@ -13,6 +13,7 @@ use crate::units::Pages;
 /// The heap at one moment. Levels are read one after the other, so sums can be off by what other
 /// threads do meanwhile.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Statistics {
     /// The kernel's setting of transparent huge pages.
     pub transparent_huge_pages: HugePageMode,
@@ -34,6 +35,7 @@ pub struct Statistics {
 /// Bytes of small objects by where they are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[repr(C)]
+#[non_exhaustive]
 pub struct SmallObjects {
     /// In use by the program, rounded up to their classes.
     pub live_bytes: usize,
@@ -51,6 +53,7 @@ pub struct SmallObjects {
 /// Large objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[repr(C)]
+#[non_exhaustive]
 pub struct LargeObjects {
     /// How many there are.
     pub objects: u64,
@@ -61,6 +64,7 @@ pub struct LargeObjects {
 /// A size class in use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[repr(C)]
+#[non_exhaustive]
 pub struct ClassStatistics {
     /// Bytes of an object.
     pub size: usize,

@@ -54,7 +54,7 @@ SECTIONS {
     *(.text.*9page_heap9temeraire* .text.*page_heap..temeraire*)
     *(.text.*9page_heap6demand* .text.*9page_heap7tracker* .text.*9page_heap7ranking*)
     *(.text.*9page_heap11huge_filler* .text.*9page_heap10huge_cache* .text.*9page_heap14huge_allocator*)
-    *(.text.*9page_heap12ranked_lists* .text.*9page_heap10range_tree* .text.*9page_heap9page_bits*)
+    *(.text.*9page_heap12ranked_lists* .text.*9page_heap10range_tree* .text.*12prairie_heap9page_bits*)
     *(.text.*9page_heap13huge_page_map*)
     *(.text.*12prairie_heap7storage* .text.*heap..storage* .text.*12prairie_heap6memory*)
     *(.text.*heap..memory* .text.*12prairie_heap7mapping*)

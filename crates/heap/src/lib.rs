@@ -25,6 +25,7 @@ mod front;
 pub mod inspect;
 mod mapping;
 pub mod memory;
+mod page_bits;
 pub mod page_heap;
 #[cfg(feature = "tools")]
 pub mod playback;

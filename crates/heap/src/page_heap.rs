@@ -7,7 +7,6 @@ pub mod huge_filler;
 mod huge_page_map;
 pub mod huge_region;
 pub mod legacy;
-pub(crate) mod page_bits;
 mod page_space;
 pub mod range_tree;
 mod ranked_lists;

@@ -184,7 +184,7 @@ fn parts(range: PageRange) -> impl Iterator<Item = (usize, [u64; 4], bool)> {
             return (index, [u64::MAX; 4], true);
         }
         let mut mask = [0; 4];
-        crate::page_heap::page_bits::set(&mut mask, from as usize, (to - from) as usize);
+        crate::page_bits::set(&mut mask, from as usize, (to - from) as usize);
         (index, mask, false)
     })
 }

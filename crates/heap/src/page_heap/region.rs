@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-use super::page_bits;
 use crate::memory::Memory;
+use crate::page_bits;
 use crate::storage::Zeroable;
 use crate::units::{HugePageId, HugePages, HugeRange, PageRange, Pages};
 

@@ -1,7 +1,7 @@
 //! One huge page that spans share: its used pages and its state.
 
-use super::page_bits;
 use super::ranked_lists::{Linked, Links};
+use crate::page_bits;
 use crate::units::{HugePageId, HugePages, PageRange, Pages};
 
 const PAGES: usize = HugePages::PAGES.0 as usize;

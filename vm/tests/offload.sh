@@ -6,7 +6,7 @@
 # cold memory that is written once: 128, 64 and 256 MiB, a quarter of that with --short. Time is
 # counted, so runs repeat. VM_KERNELS names the kernels, VM_KEEP a folder to keep what runs said,
 # PRAIRIE and PACED binaries to use.
-# --short is one machine with one kernel, for `make test`: where it cannot be had, it is skipped.
+# --short is one machine with one kernel, for `make test`: if it is not available, it is skipped.
 # --paper is two hours and a half with the paper's constants, which take the host most of an hour.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -128,7 +128,7 @@ precise() {
 
 # left_nothing NAME [SUFFIX]: limits are as they were before the daemon came, though they were others.
 left_nothing() {
-    grep -qx "memory.zswap.max 0" "$work/$1/limits-during${2:-}" || fail "$1${2:-}: nothing was on lease"
+    grep -qx "memory.zswap.max 0" "$work/$1/limits-during${2:-}" || fail "$1${2:-}: nothing was leased"
     cmp -s "$work/$1/limits-before" "$work/$1/limits-after${2:-}" ||
         fail "$1${2:-}: $(diff "$work/$1/limits-before" "$work/$1/limits-after${2:-}" | tr '\n' ' ')"
 }

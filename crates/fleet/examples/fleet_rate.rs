@@ -4,11 +4,11 @@
 //! cargo run --release -p prairie-fleet --example fleet_rate [SERVERS] [GIB] [DAYS] [SYSTEMS] [whole]
 //! ```
 //!
-//! One server after another on one thread, each workload in turn, under `linux,contiguitas`. Each
-//! lives for a time drawn for it, up to so many days, or with `whole` for exactly that. Failed are
-//! requests of the kernel, of programs for small pages and for huge ones; waited, allocations that had
-//! the border moved for them. Times are of CPU; the last lines say what a day of a server costs under
-//! each system, mean over workloads.
+//! One server after another on one thread, one of each workload, under `linux,contiguitas`. Each
+//! has a random uptime up to DAYS, or with `whole` exactly DAYS. Failed are requests of the kernel,
+//! of programs for small pages and for huge ones; waited, allocations that had the border moved for
+//! them. Times are of CPU; the last lines say what a day of a server costs under each system, mean
+//! over workloads.
 
 use std::error::Error;
 
@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let frames = (gib * 262_144.0) as u64;
     let mut study = Study { workloads, systems: Vec::new(), memory: vec![frames], days, seed: 1 };
     println!(
-        "workload  system        hours  allocations  ns each  CPU s  a day  free %  contiguity 2M/4M/32M/1G %   potential 2M/32M/1G %  unmovable %  spoiled %  failed k/m/h  waited"
+        "workload  system        hours  allocations  ns each  CPU s  a day  free %  contiguity 2M/4M/32M/1G %   potential 2M/32M/1G %  unmovable %  polluted %  failed k/m/h  waited"
     );
     let mut sums = vec![0.0; systems.len()];
     for server in 0..servers {
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a day would have taken.
+/// The extrapolated time of a day.
 fn a_day(row: &Row, seconds: f64) -> f64 {
     seconds * 86_400.0 / row.uptime_s
 }

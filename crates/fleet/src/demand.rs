@@ -1,4 +1,4 @@
-//! Who holds what: owners' numbers, and populations of blocks that come and go.
+//! Owner numbers, and populations of blocks with lifetimes.
 
 use prairie_frames::table::Owner;
 use prairie_frames::{MigrateType, Order};
@@ -53,22 +53,22 @@ pub(super) struct Pages {
     pub(super) count: u32,
 }
 
-/// Gives numbers to single pages, so that those that come together have numbers in a row: whoever
-/// gives them back finds where they lie beside each other.
+/// Numbers single pages so that pages allocated together have consecutive numbers, whose locations
+/// are adjacent when they are freed.
 #[derive(Clone, Debug)]
 pub(super) struct PageOwners {
     /// A bit for each number: whether it is free.
     free: Vec<u64>,
-    /// Numbers are looked for from this word on.
+    /// The word where the search starts.
     at: usize,
 }
 
-/// Words that are looked at for as many numbers in a row as are wanted.
-const LOOKS: usize = 8;
+/// Words that are searched for a long enough run of numbers.
+const SEARCH_WORDS: usize = 8;
 
 impl PageOwners {
-    /// The most numbers in a row.
-    pub(super) const MOST: u32 = u64::BITS;
+    /// The longest run of numbers.
+    pub(super) const MAX_RUN: u32 = u64::BITS;
 
     /// Numbers below `bound`, rounded down to 64.
     pub(super) fn new(bound: u64) -> PageOwners {
@@ -81,18 +81,18 @@ impl PageOwners {
         for _ in 0..=self.free.len() {
             let word = self.free[self.at];
             if word != 0 {
-                let (start, count) = longest(word, wanted.clamp(1, PageOwners::MOST));
+                let (start, count) = longest(word, wanted.clamp(1, PageOwners::MAX_RUN));
                 looks += 1;
-                if count >= wanted || looks >= LOOKS || count == PageOwners::MOST {
+                if count >= wanted || looks >= SEARCH_WORDS || count == PageOwners::MAX_RUN {
                     self.free[self.at] &= !mask(start, count);
                     return Some(Pages { owner: self.at as Owner * 64 + start, count });
                 }
             }
             self.at = (self.at + 1) % self.free.len();
         }
-        // Less than was wanted, wherever there is some.
+        // A shorter run, if any.
         let at = self.free.iter().position(|&word| word != 0)?;
-        let (start, count) = longest(self.free[at], wanted.clamp(1, PageOwners::MOST));
+        let (start, count) = longest(self.free[at], wanted.clamp(1, PageOwners::MAX_RUN));
         self.free[at] &= !mask(start, count);
         Some(Pages { owner: at as Owner * 64 + start, count })
     }
@@ -127,9 +127,9 @@ fn longest(word: u64, wanted: u32) -> (u32, u32) {
     (start, (word >> start).trailing_ones().min(wanted))
 }
 
-/// Seconds that blocks are given back together for.
+/// Blocks that end within this many seconds are freed together.
 const SLOT: f64 = 30.0;
-/// What would live for more than a year stays for good, as far as a server lives.
+/// A lifetime of more than a year exceeds that of a server.
 const LAST_SLOT: usize = 367 * 86_400 / 30;
 
 /// Blocks of one kind of kernel memory.
@@ -147,7 +147,7 @@ pub(super) struct Population {
     /// Frames that it has at mean load.
     pub(super) target: f64,
     pub(super) frames: u64,
-    /// By when they are given back, in slots since boot; those before `first` are empty.
+    /// Blocks by slot of their end since boot; slots before `first` are empty.
     due: Vec<Vec<(Owner, Order)>>,
     first: usize,
 }
@@ -203,17 +203,17 @@ impl Population {
         self.due[slot].push((owner, order));
     }
 
-    /// A block that is given back by `now`.
+    /// A block whose lifetime has ended by `now`.
     pub(super) fn due(&mut self, now: f64) -> Option<(Owner, Order)> {
         self.give_before((now / SLOT) as usize)
     }
 
-    /// A block that would be given back next, now.
+    /// The block that ends next, now.
     pub(super) fn give_one(&mut self) -> Option<(Owner, Order)> {
         self.give_before(usize::MAX)
     }
 
-    /// The block that is given back after so many others, if they all fall due together.
+    /// The block freed after `n` others if they all end together.
     pub(super) fn ahead(&self, others: usize) -> Option<Owner> {
         let slot = self.due.get(self.first)?;
         Some(slot[slot.len().checked_sub(others + 1)?].0)

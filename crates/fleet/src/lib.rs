@@ -1,5 +1,5 @@
-//! A fleet: many servers, each of which runs one kind of workload for a while, and what is left of
-//! their memory (Contiguitas, 2023, Figures 2 and 5).
+//! A fleet: many servers that each run one workload for a while, and the state of their memory
+//! (Contiguitas, 2023, Figures 2 and 5).
 //!
 //! A server here is coarser than the [`machine`](prairie_sim::machine): time goes in steps of some
 //! seconds, programs do not compute, and reclaim takes the oldest read of the page cache. What is

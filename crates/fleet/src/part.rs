@@ -47,7 +47,7 @@ impl Header {
 /// A part that was read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
-    /// What it is a part of.
+    /// The study and shard.
     pub header: Header,
     /// Its rows.
     pub rows: Vec<Row>,

@@ -1,5 +1,5 @@
-//! What is known of one server: of a simulated one at the end of its life, of a real one when it
-//! was surveyed.
+//! The record of one server: of a simulated one at the end of its life, of a real one when it was
+//! surveyed.
 
 use prairie_frames::BlockCounts;
 use prairie_frames::placement::Placement;
@@ -11,7 +11,7 @@ use prairie_model::sample::{BlocksBySize, Tally};
 /// One server under one allocator. Sizes are in frames of 4 KiB.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
-    /// What it ran.
+    /// Its workload.
     pub workload: String,
     /// The allocator; `host` for a real server.
     pub system: String,
@@ -37,7 +37,7 @@ pub struct Row {
     pub potential_max: BlocksBySize,
     /// Frames in use that cannot be moved.
     pub unmovable_frames: u64,
-    /// Frames of which it is not known whether they can be moved. A simulated server has none.
+    /// Frames of unknown mobility. A simulated server has none.
     pub unknown_frames: u64,
     /// 2 MiB blocks with an unmovable frame if unknown frames are movable.
     pub polluted_min: u64,
@@ -48,7 +48,7 @@ pub struct Row {
     pub simulated: Option<Counters>,
 }
 
-/// What a simulation counts beyond the state of memory.
+/// Counters of a simulation, besides the state of memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counters {
     /// Allocations that succeeded.
@@ -61,7 +61,7 @@ pub struct Counters {
     pub failed_huge: u64,
     /// Pages that the allocator migrated.
     pub pages_moved: u64,
-    /// Pageblocks by which an allocation had to grow its region before it could succeed.
+    /// Pageblocks by which an allocation grew its region in order to succeed.
     pub grown_on_failure: u64,
     /// Pins that failed because no memory was left for them.
     pub failed_pins: u64,
@@ -105,8 +105,8 @@ impl Row {
             potential_max: tally.potential,
             unmovable_frames: tally.frames[2],
             unknown_frames: tally.frames[3],
-            polluted_min: tally.spoiled,
-            polluted_max: tally.spoiled,
+            polluted_min: tally.polluted,
+            polluted_max: tally.polluted,
             simulated: Some(Counters::of(server)),
         }
     }

@@ -18,14 +18,14 @@ use prairie_sim::workload::Workload;
 
 /// Seconds of a day.
 pub(super) const DAY: f64 = 86_400.0;
-/// Seconds between two looks at what came and went.
+/// Seconds in a step.
 const STEP: f64 = 30.0;
 /// Blocks that one source of requests takes in a row, at most.
 const BURST: u64 = 32;
 /// CPUs that take turns.
 const CPUS: u64 = 16;
-/// How many entries of a list ahead of their turn pages are fetched into the cache: where they lie,
-/// then what freeing them touches.
+/// How many list entries ahead pages are prefetched: their locations, then what freeing them
+/// touches.
 const AHEAD: [usize; 2] = [8, 4];
 /// Operations between two wake-ups of the system's own upkeep.
 const MAINTENANCE_EVERY: u64 = 1024;
@@ -87,7 +87,7 @@ impl<'a, P: Placement> Server<'a, P> {
         mut random: Random,
     ) -> Server<'a, P> {
         let frames: u64 = layout.zones().iter().map(|zone| zone.span.managed).sum();
-        // Twice as many numbers as there are frames, so that many free ones lie in a row.
+        // Twice as many numbers as frames, so that long runs of free numbers exist.
         let (of_pages, bound) = (frames * 2, (frames * 4).min(u64::from(u32::MAX) - 1));
         let mut table = FrameTable::with_owners(layout.frames(), bound);
         placement.boot(&mut table, layout);
@@ -314,7 +314,7 @@ impl<'a, P: Placement> Server<'a, P> {
     }
 
     /// Hands over to the CPU whose turn it is. A burst of requests comes from one CPU, and so does
-    /// what a program gives back at its end.
+    /// memory that a program frees at its end.
     fn change_cpu(&mut self) {
         self.cpu = (self.operations / BURST % CPUS) as u16;
     }
@@ -347,7 +347,7 @@ impl<'a, P: Placement> Server<'a, P> {
         }
     }
 
-    /// Frees pages with numbers in a row: together, as far as no upkeep comes between.
+    /// Frees pages with consecutive numbers, together as long as no upkeep is due.
     fn release_pages(&mut self, pages: Pages) {
         let (mut at, end) = (pages.owner, pages.owner + pages.count);
         while at < end {
@@ -371,7 +371,7 @@ impl<'a, P: Placement> Server<'a, P> {
     }
 }
 
-/// Has the host fetch where some pages lie, and what freeing others will touch.
+/// Prefetches the locations of some pages, and the table entries that freeing others will touch.
 fn fetch_ahead(table: &FrameTable, [far, near]: [Option<Pages>; 2]) {
     if let Some(pages) = far {
         table.prefetch_location(pages.owner);
@@ -381,7 +381,7 @@ fn fetch_ahead(table: &FrameTable, [far, near]: [Option<Pages>; 2]) {
     }
 }
 
-/// Who asks for memory.
+/// The requester of memory.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Files,

@@ -97,8 +97,8 @@ impl Study {
         self.simulate(number, None)
     }
 
-    /// As [`server`](Study::server), for a server that is looked at so many seconds after boot
-    /// instead of after the time that is drawn for it.
+    /// As [`server`](Study::server), for a server that is sampled N seconds after boot instead of
+    /// after the time that is drawn for it.
     ///
     /// # Errors
     /// If the machine has too little or too much memory for a layout.
@@ -144,12 +144,12 @@ impl Study {
         Row::of(number, &workload.name, system.name(), uptime, &server)
     }
 
-    /// What a server runs.
+    /// A server's workload.
     pub(super) fn workload(&self, number: u64) -> &Workload {
         &self.workloads[(number % self.workloads.len() as u64) as usize]
     }
 
-    /// A server's own chance. Neighbouring seeds must not give neighbouring streams.
+    /// A server's own chance. Neighboring seeds must not give neighboring streams.
     pub(super) fn chance(&self, number: u64) -> Random {
         Random::new(self.seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
     }

@@ -1,7 +1,7 @@
-//! A server that is looked at while it lives, under a placement of the caller's choice.
+//! A server that is sampled during its life, under a placement of the caller's choice.
 //!
-//! [`Study::server`] gives what is left in the end. Who compares policies also wants peaks, what
-//! they counted, and systems that have no name: with other settings, or with something around them.
+//! [`Study::server`] gives the final state. Comparisons of policies also need peaks, what they
+//! counted, and systems that have no name: with other settings, or with something around them.
 
 use prairie_frames::placement::Placement;
 use prairie_frames::{FrameTable, Layout};
@@ -29,7 +29,7 @@ pub struct Look<'a, P> {
 
 impl Study {
     /// Lets server `number` live for `seconds` under `placement`, made for `layout`, and looks at
-    /// it after boot and every so many seconds.
+    /// it after boot and every `interval` seconds.
     pub fn watch<P: Placement>(
         &self,
         number: u64,

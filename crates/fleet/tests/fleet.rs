@@ -1,4 +1,4 @@
-//! A fleet's servers: reproducible, whoever simulates them, and true to their systems.
+//! A fleet's servers: reproducible on any runner, and consistent with their allocators.
 
 use prairie_fleet::part::{self, Header, Part};
 use prairie_fleet::row::{Counters, Row};

@@ -1,4 +1,4 @@
-//! What a frame costs when many are asked for at once, against the same number one by one
+//! The cost of a frame when many are requested at once, compared with the same number one by one
 //! (FreeBSD, "Batched page allocations", Figure 10), and how contiguous they are.
 //!
 //! ```text
@@ -6,10 +6,10 @@
 //! ```
 //!
 //! One zone of 4 GiB under `freebsd`, fresh and broken (every second page of half of it in use),
-//! and N = 1, 2, 4 … 65,536. Three ways in turn within each round: a batch; one by one through the
-//! per-CPU cache; one by one from the free lists. Time is the thread's own and that of allocating
-//! alone, less that of reading the clock; everything is freed between. The figures are medians over the rounds; each measurement
-//! repeats small N until it has allocated 16,384 frames.
+//! and N = 1, 2, 4 … 65,536. Three methods, interleaved within each round: a batch; one by one
+//! through the per-CPU cache; one by one from the free lists. Time is the thread's own and that of
+//! allocating alone, less that of reading the clock; everything is freed between. The figures are
+//! medians over the rounds; each measurement repeats small N until it has allocated 16,384 frames.
 
 use std::hint::black_box;
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! A set of small numbers that knows its least and its greatest member at once.
 //!
-//! A tree of 64-bit words: a bit of the lowest level is a member, a bit of a higher level tells
-//! that the word below it is not zero. Five levels hold the frames of a terabyte. Every operation
+//! A tree of 64-bit words: a bit of the lowest level is a member, a bit of a higher level is set if
+//! the word below it is not zero. Five levels hold the frames of a terabyte. Every operation
 //! touches at most one word a level, and setting or clearing a bit beside another one that is set
 //! touches a single word. The tree takes 64/63 of a bit for each number.
 
@@ -115,7 +115,7 @@ impl BitTree {
         Some(at)
     }
 
-    /// Number of members, counted anew: time linear in the bound.
+    /// Counts the members; time linear in the bound.
     pub fn count(&self) -> usize {
         self.levels[0].iter().map(|word| word.count_ones() as usize).sum()
     }

@@ -1,4 +1,4 @@
-//! What lies in one pageblock (2 MiB), counted by whether it could be moved out of the way.
+//! The contents of one pageblock (2 MiB), counted by mobility.
 
 /// Whether a frame stands in the way of a larger block (Contiguitas, "Potential Memory
 /// Contiguity": a perfect software compaction moves all that software can move).
@@ -11,13 +11,13 @@ pub enum Mobility {
     Movable = 1,
     /// In use, and software cannot move it.
     Unmovable = 2,
-    /// In use or not, movable or not: what is known does not tell.
+    /// Unknown whether it is in use, or whether it is movable.
     Unknown = 3,
     /// No memory: a hole, or a frame that the kernel was never given.
     Absent = 4,
 }
 
-/// Frames of one pageblock by mobility. What is counted nowhere is [`Mobility::Absent`].
+/// Frames of one pageblock by mobility. Frames that are not counted are [`Mobility::Absent`].
 ///
 /// Eight bytes for 512 frames; the four counts never sum to more than 512.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct BlockCounts {
     pub movable: u16,
     /// Frames in use that software cannot move.
     pub unmovable: u16,
-    /// Frames of which neither can be told.
+    /// Frames of unknown mobility.
     pub unknown: u16,
 }
 
@@ -74,7 +74,7 @@ impl BlockCounts {
     }
 
     /// Whether at least one unmovable frame keeps the block from ever becoming a huge page.
-    pub const fn is_spoiled(&self) -> bool {
+    pub const fn is_polluted(&self) -> bool {
         self.unmovable > 0
     }
 }

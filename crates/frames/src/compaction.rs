@@ -16,11 +16,11 @@
 //!
 //! and FreeBSD's, which scans towards the middle of one region ([`two_finger`]).
 //!
-//! Algorithms are told the memory they work in by two traits: [`Compactable`], which a placement
-//! implements, and [`Pages`], which says what may be moved and learns what was. Pages move through
-//! the [`FrameTable`], so that their owners find them.
+//! Algorithms access memory through two traits: [`Compactable`], which a placement implements, and
+//! [`Pages`], which says what may be moved and learns what was. Pages move through the
+//! [`FrameTable`], so that their owners find them.
 //!
-//! What is left out of Linux's: the searches of the free lists for a good place to start
+//! Not modeled of Linux's: the searches of the free lists for a good place to start
 //! (`fast_find_migrateblock`, `fast_isolate_freepages`), which save scanning and reorder lists;
 //! giving the freed block straight to the request (`compaction_capture`); lock contention. Freed
 //! source pages go to the free lists at once, past the per-CPU list that the kernel drains now and
@@ -53,14 +53,14 @@ const PAGEBLOCK: u32 = BlockCounts::FRAMES as u32;
 /// Pages that are isolated before they are moved (`COMPACT_CLUSTER_MAX`).
 const CLUSTER: usize = 32;
 
-/// Orders above this one are costly: the kernel would rather fail than try for ever
+/// Orders above this one are costly: the kernel fails rather than retrying forever
 /// (`PAGE_ALLOC_COSTLY_ORDER`).
 pub const COSTLY: Order = Order::new(3).unwrap();
 
 /// How hard compaction tries (`enum migrate_mode`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mode {
-    /// Never waits: takes what can be had for nothing (`MIGRATE_ASYNC`).
+    /// Never waits (`MIGRATE_ASYNC`).
     Async,
     /// May wait, but not for a page to be written (`MIGRATE_SYNC_LIGHT`).
     SyncLight,
@@ -68,7 +68,7 @@ pub enum Mode {
     Sync,
 }
 
-/// What came of compaction (`enum compact_result`), least first.
+/// The result of compaction (`enum compact_result`), least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// Not tried: too little is free, or the failure is not for fragmentation.
@@ -88,9 +88,9 @@ pub enum Outcome {
 /// What compaction cost. The counters of `/proc/vmstat` in brackets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// Pages that the migrate scanner looked at (`compact_migrate_scanned`).
+    /// Pages that the migrate scanner scanned (`compact_migrate_scanned`).
     pub migrate_scanned: u64,
-    /// Pages that the free scanner looked at (`compact_free_scanned`).
+    /// Pages that the free scanner scanned (`compact_free_scanned`).
     pub free_scanned: u64,
     /// Pages that either took off their lists (`compact_isolated`).
     pub isolated: u64,
@@ -137,20 +137,20 @@ pub trait Compactable: Stepwise {
     fn leaves(&mut self, _table: &FrameTable, _frame: Frame) {}
 }
 
-/// What the pages in use are, as far as the frame table does not tell.
+/// Properties of pages in use that the frame table does not have.
 pub trait Pages {
     /// Whether an allocated single page can be taken off its LRU list to be moved.
     fn can_isolate(&self, table: &FrameTable, frame: Frame, _mode: Mode) -> bool {
         table.mobility(frame) == Mobility::Movable
     }
 
-    /// Copies a page of `owner`. False if it turned out to be in use; then nothing moves.
+    /// Copies a page of `owner`. False if it is in use; then nothing moves.
     fn copy(&mut self, _owner: Owner, _from: Frame, _to: Frame, _mode: Mode) -> bool {
         true
     }
 }
 
-/// Pages of which nothing is known but what the frame table tells.
+/// Pages without properties beyond the frame table.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Plain;
 
@@ -162,7 +162,7 @@ pub struct Memory<'a, P, S> {
     pub table: &'a mut FrameTable,
     /// The placement.
     pub placement: &'a mut P,
-    /// What the pages are.
+    /// Properties of the pages.
     pub pages: &'a mut S,
     /// Index of the zone.
     pub zone: usize,

@@ -1,6 +1,6 @@
-//! How much contiguous memory there is, and how much there could be (Contiguitas, Figures 2, 5).
+//! Available and potential contiguity (Contiguitas, Figures 2, 5).
 //!
-//! Both measures look at aligned blocks of one order, because that is what an allocation of that
+//! Both measures count aligned blocks of one order, because that is what an allocation of that
 //! order and a huge page of that size need. They work on pageblock counts, so they answer for
 //! orders from [`Order::HUGE`] up, in one pass over `frames / 512` entries.
 
@@ -24,8 +24,8 @@ pub struct Blocks<'a> {
     pub counts: &'a [BlockCounts],
 }
 
-/// Number of aligned blocks of `order` that perfect compaction could turn into free memory: all
-/// of their frames exist and none is unmovable.
+/// Number of aligned blocks of `order` that full compaction could turn into free memory: all of
+/// their frames exist and none is unmovable.
 ///
 /// # Panics
 /// If `order` is below [`Order::HUGE`], or the run does not start on a pageblock.
@@ -33,7 +33,7 @@ pub fn potential_blocks(blocks: Blocks<'_>, order: Order, unknown: Unknown) -> u
     count_aligned(blocks, order, |block| could_be_emptied(block, unknown))
 }
 
-/// Whether perfect compaction could turn a whole pageblock into free memory.
+/// Whether full compaction could turn a whole pageblock into free memory.
 pub fn could_be_emptied(block: &BlockCounts, unknown: Unknown) -> bool {
     block.is_whole()
         && block.unmovable == 0
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn one_unmovable_frame_spoils_its_block_and_every_larger_one() {
+    fn one_unmovable_frame_pollutes_its_block_and_every_larger_one() {
         let counts = drawn("mm.m mU.. .... ...?".replace(' ', "").as_str());
         let blocks = Blocks { start: Pfn(0), counts: &counts };
         let order_11 = Order::new(11).unwrap();

@@ -32,7 +32,7 @@ pub struct FreeArea<const LISTS: usize> {
     range: Range<u32>,
     largest: Order,
     lists: [[FreeList; ORDERS]; LISTS],
-    /// For each kind, bit `j` tells that the list of order `j` is not empty.
+    /// For each kind, bit `j` is set if the list of order `j` is not empty.
     nonempty: [u16; LISTS],
     free_frames: u64,
 }

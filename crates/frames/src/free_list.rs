@@ -56,7 +56,7 @@ impl FreeList {
         self.len += 1;
     }
 
-    /// Takes a block out, wherever it stands. The block must be on this list.
+    /// Removes a block from any position. The block must be on this list.
     #[inline]
     pub fn remove(&mut self, table: &mut FrameTable, frame: Frame) {
         let (prev, next) = (table.prev(frame), table.next(frame));

@@ -50,8 +50,8 @@ pub fn unusable_by_blocks(free_frames: u64, usable_frames: u64) -> f64 {
 /// The fragmentation index F_i(j) at the failure of a request of order `j`: towards 0 for lack of
 /// memory, towards 1 for fragmentation (2006 paper, section 3).
 ///
-/// 0 when there is no free block; negative, and without meaning, where the request could have
-/// been satisfied.
+/// 0 without free blocks; negative, and without meaning, where the request could have been
+/// satisfied.
 pub fn fragmentation_index(free: FreeBlocks<'_>, order: Order) -> f64 {
     let blocks = free.blocks();
     if blocks == 0 {
@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(unusable_free_space(WORKED, order(2)), 8.0 / 16.0);
         assert_eq!(unusable_free_space(WORKED, order(3)), 8.0 / 16.0);
         assert_eq!(unusable_free_space(WORKED, order(4)), 1.0);
-        // The paper's reading: at 0.25, 75 per cent of free memory can serve the request.
+        // The paper's reading: at 0.25, 75 percent of free memory can serve the request.
         assert_eq!(unusable_free_space(WORKED, order(1)), 0.25);
     }
 

@@ -1,4 +1,4 @@
-//! Where the pages of kernel stacks lie in the object that backs them, with and without the gaps
+//! The position of kernel stacks' pages in the object that backs them, with and without the gaps
 //! that guard pages leave (FreeBSD, "Reworking kernel stack allocations"; D38852).
 //!
 //! ```text
@@ -12,8 +12,7 @@
 //! for every stack. The packed index leaves the guards out; it needs no table, because stacks have
 //! one size and their guards stand at fixed offsets.
 //!
-//! [`Arena`] follows stacks that come and go, and tells what they leave of the superpages that they
-//! lie in.
+//! [`Arena`] follows stacks that come and go, and reports the unused frames of their superpages.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -32,7 +31,7 @@ pub struct Stacks {
 /// How the pages of stacks are numbered in their object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Indexing {
-    /// By address alone: what FreeBSD had.
+    /// By address alone, as in FreeBSD before.
     Linear,
     /// Guard pages left out.
     Packed,
@@ -121,7 +120,7 @@ pub struct Arena {
 
 /// What stacks keep of memory at one instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct StackMemory {
     /// Stacks.
     pub stacks: u64,
     /// Superpages with at least one page of a stack.
@@ -131,8 +130,8 @@ pub struct Held {
     pub holes: [u64; Order::HUGE.index()],
 }
 
-impl Held {
-    /// Frames that are in no use and can be nothing but parts of their superpages.
+impl StackMemory {
+    /// Unused frames that cannot be used separately from their superpages.
     pub fn unused_frames(&self) -> u64 {
         self.holes.iter().enumerate().map(|(order, blocks)| blocks << order).sum()
     }
@@ -158,7 +157,7 @@ impl Arena {
     /// A thread ends.
     ///
     /// # Panics
-    /// If there is no stack at `place`.
+    /// If `place` has no stack.
     pub fn give(&mut self, place: u64) {
         self.places.give(place);
         self.mark(place, false);
@@ -178,8 +177,8 @@ impl Arena {
         }
     }
 
-    /// What the stacks keep now. Time linear in the pages that there ever were.
-    pub fn held(&self) -> Held {
+    /// The memory of the stacks now. Time linear in the pages that there ever were.
+    pub fn held(&self) -> StackMemory {
         let mut holes = [0; Order::HUGE.index()];
         let mut superpages = 0;
         for superpage in self.pages.chunks_exact(SUPERPAGE as usize) {
@@ -188,7 +187,7 @@ impl Arena {
                 count_holes(superpage, &mut holes);
             }
         }
-        Held { stacks: self.places.used(), superpages, holes }
+        StackMemory { stacks: self.places.used(), superpages, holes }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Where memory lies: zones as the kernel describes them, and frames numbered without gaps.
+//! The layout of memory: zones as the kernel describes them, and frames numbered without gaps.
 //!
 //! A table of all frames must not pay for the holes between nodes, so frames get a dense number,
 //! [`Frame`], beside their physical one, [`Pfn`]. The dense number keeps alignment up to a
@@ -54,7 +54,7 @@ impl Frame {
     }
 }
 
-/// One zone of one node, as `/proc/zoneinfo` tells. All quantities are frames.
+/// One zone of one node, as in `/proc/zoneinfo`. All quantities are frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ZoneSpan {
     /// NUMA node.
@@ -122,7 +122,7 @@ pub struct Layout {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// There is no zone with a frame in it.
+    /// No zone has a frame.
     Empty,
     /// Two zones claim the same frame, this one.
     Overlap(Pfn),

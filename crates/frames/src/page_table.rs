@@ -33,17 +33,17 @@ pub enum MapError {
     NoMemory,
 }
 
-/// What an entry says.
+/// An entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Entry {
     Empty,
     /// The table below, by number.
     Table(u32),
-    /// What is mapped, from its first frame.
+    /// A mapped block, by its first frame.
     Block(Frame),
 }
 
-/// An entry takes eight bytes, as in hardware: bit 0 tells a table, bit 1 a block.
+/// An entry takes eight bytes, as in hardware: bit 0 marks a table, bit 1 a block.
 #[derive(Clone, Copy)]
 struct Packed(u64);
 

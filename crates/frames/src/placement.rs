@@ -41,7 +41,7 @@ pub struct ObjectPage {
 pub struct Request {
     /// Size of the block.
     pub order: Order,
-    /// What the caller says of its use.
+    /// The use, as the caller states it.
     pub migrate_type: MigrateType,
     /// Whether it could be moved once allocated. Usually [`crate::table::mobility_of`] the type.
     pub mobility: Mobility,
@@ -51,13 +51,13 @@ pub struct Request {
     pub node: u16,
     /// The CPU that asks.
     pub cpu: u16,
-    /// How urgently it asks: the GFP flags, of which policies read the bits in [`gfp`].
+    /// Its urgency: the GFP flags, of which policies read the bits in [`gfp`].
     pub gfp_flags: u32,
-    /// Which page of which object the memory is for, where that is known. Recorded events do not
-    /// tell; simulated processes and files do.
+    /// The object and page that the memory is for, if known. Recorded events do not have it;
+    /// simulated processes and files do.
     pub page: Option<ObjectPage>,
     /// Whether the memory is never freed, such as the kernel's code and the tables that it sets up
-    /// at boot. Recorded events do not tell.
+    /// at boot. Recorded events do not have it.
     pub permanent: bool,
 }
 
@@ -110,7 +110,7 @@ fn one_by_one<P: Placement + ?Sized>(
 pub struct Counter {
     /// A short name in snake case.
     pub name: &'static str,
-    /// What it counts, in one sentence.
+    /// Its meaning, in one sentence.
     pub meaning: &'static str,
     /// The count.
     pub value: u64,
@@ -127,7 +127,7 @@ pub struct Counter {
 /// keep them: who allocated a block asks the table where its parts are
 /// ([`FrameTable::block_of`]), and never remembers a frame.
 pub trait Placement {
-    /// Says what type a pageblock had when the machine was found. Policies without types ignore it.
+    /// Sets the type that a pageblock has initially. Policies without types ignore it.
     fn mark_pageblock(&mut self, _pageblock: usize, _migrate_type: MigrateType) {}
 
     /// Hands over a free block, which the table counts as free and which is on no list. It lies
@@ -178,7 +178,7 @@ pub trait Placement {
 
     /// Allocates to `owners`, as far as it goes, the single frames that would come next if nothing
     /// had to be decided for any of them, such as those that a per-CPU list holds; returns how many
-    /// there were. A policy that decides for each frame anew has none.
+    /// there were. A policy that decides for each frame separately has none.
     fn allocate_listed(
         &mut self,
         _table: &mut FrameTable,
@@ -203,8 +203,8 @@ pub trait Placement {
         }
     }
 
-    /// What the kernel does when periodic reclaim wakes up, off the path of any allocation.
-    /// Policies that do nothing then ignore it.
+    /// The work of periodic reclaim's wake-up, off the allocation path. Policies that do nothing
+    /// then ignore it.
     fn maintain(&mut self, _table: &mut FrameTable) {}
 
     /// Frames that reclaim is to free beyond the watermarks, because fallbacks have boosted them; the
@@ -269,7 +269,7 @@ pub trait Placement {
     /// Free frames that per-CPU lists hold.
     fn cached_frames(&self) -> u64;
 
-    /// What the policy counted.
+    /// The policy's counters.
     fn counters(&self) -> Vec<Counter>;
 
     /// Compares everything the policy knows with the table.

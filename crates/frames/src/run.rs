@@ -23,12 +23,12 @@ impl Run {
         Run::upward(frame, 1)
     }
 
-    /// So many frames from `start` up.
+    /// A number of frames from `start` up.
     pub(crate) fn upward(start: Frame, frames: u32) -> Run {
         Run { start, frames, downward: false }
     }
 
-    /// So many frames from `start` up, the highest first.
+    /// A number of frames from `start` up, the highest first.
     pub(crate) fn downward(start: Frame, frames: u32) -> Run {
         Run { start, frames, downward: true }
     }

@@ -1,6 +1,6 @@
 //! The state of every frame, in seven bytes each, and where each owner's memory lies, in four.
 //!
-//! Two neighbouring frames `2i` and `2i + 1` are buddies at order 0 and share their links:
+//! Two neighboring frames `2i` and `2i + 1` are buddies at order 0 and share their links:
 //!
 //! ```text
 //! links   word[0] word[1] prev    4 bytes each, 12 a pair
@@ -23,15 +23,15 @@ use prairie_hostmem::{Array, prefetch};
 use crate::layout::{Frame, Layout};
 use crate::{BlockCounts, MigrateType, Mobility, Order};
 
-/// What a frame is to the allocator.
+/// The state of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum State {
-    /// There is no memory here.
+    /// No memory.
     Absent = 0,
     /// Memory that was never the allocator's: firmware, the kernel's image.
     Reserved = 1,
-    /// Not the first frame of its block; the block's first frame tells the rest.
+    /// Not the first frame of its block, whose first frame has the state.
     Inside = 2,
     /// The first frame of a block on a free list.
     Free = 3,
@@ -95,13 +95,13 @@ impl Mark {
 /// Words of links for a pair of buddies.
 const PAIR: usize = 3;
 
-/// Where the word of `frame` lies among the links.
+/// The index of `frame`'s word in the links.
 #[inline]
 const fn word_at(frame: Frame) -> usize {
     frame.index() / 2 * PAIR + frame.index() % 2
 }
 
-/// Where the backward link of `frame` and its buddy lies among the links.
+/// The index of the backward link of `frame` and its buddy in the links.
 #[inline]
 const fn prev_at(frame: Frame) -> usize {
     frame.index() / 2 * PAIR + 2
@@ -231,7 +231,7 @@ impl FrameTable {
     #[inline]
     pub fn is_free_block(&self, frame: Frame, order: Order) -> bool {
         let free = Mark::head(State::Free, 0, order);
-        // A second mark is there wherever the first says that the block is larger.
+        // A second mark exists if the first says that the block is larger.
         self.marks.get(frame.index()).is_some_and(|&mark| Mark(mark).is_like(free))
             && (order == Order::BASE || self.marks[frame.index() + 1] == Mark::second(order).0)
     }
@@ -362,14 +362,14 @@ impl FrameTable {
     #[inline]
     pub fn block_of(&self, owner: Owner) -> Option<Frame> {
         let frame = Frame(!*self.location.get(owner as usize)?);
-        // A location outlives its block; the block itself tells whether it is still this owner's.
+        // A location outlives its block; the block's owner shows whether it is current.
         let live = frame != Frame::NONE
             && self.state(frame) == State::Allocated
             && self.owner(frame) == owner;
         live.then_some(frame)
     }
 
-    /// Has the host fetch where `owner`'s frame lies, which [`block_of`](FrameTable::block_of) and
+    /// Prefetches the location of `owner`, which [`block_of`](FrameTable::block_of) and
     /// [`allocate`](FrameTable::allocate) look up first. Changes nothing.
     ///
     /// The table is larger than any cache, and a core waits for many lines of main memory at once
@@ -387,7 +387,7 @@ impl FrameTable {
         self.prefetch_frame(Frame(!location));
     }
 
-    /// Has the host fetch the mark and the links of `frame` and, all but always, of its buddies.
+    /// Prefetches the mark and the links of `frame` and, nearly always, of its buddies.
     #[inline]
     pub(crate) fn prefetch_frame(&self, frame: Frame) {
         prefetch(&self.marks, frame.index());
@@ -410,10 +410,10 @@ impl FrameTable {
         self.free_buddies(frame).for_each(|buddy| prefetch(&self.links, word_at(buddy)));
     }
 
-    /// Has the host fetch the links of the neighbours of `frame`'s free buddies on their lists:
+    /// Has the host fetch the links of the neighbors of `frame`'s free buddies on their lists:
     /// merging with them will write there. Wants the buddies fetched.
     #[inline]
-    pub(crate) fn prefetch_neighbours(&self, frame: Frame) {
+    pub(crate) fn prefetch_neighbors(&self, frame: Frame) {
         for buddy in self.free_buddies(frame) {
             prefetch(&self.links, word_at(self.next(buddy)));
             prefetch(&self.links, prev_at(self.prev(buddy)));
@@ -475,7 +475,7 @@ impl FrameTable {
 }
 
 /// Whether memory of `migrate_type` can be moved, as the request for it says. Reclaimable kernel
-/// memory can be freed but not moved, so perfect compaction cannot count on it.
+/// memory can be freed but not moved, so full compaction cannot count on it.
 pub fn mobility_of(migrate_type: MigrateType) -> Mobility {
     match migrate_type {
         MigrateType::Movable | MigrateType::Cma => Mobility::Movable,

@@ -1,4 +1,4 @@
-//! The baseline placement, held against a plain model of memory.
+//! The baseline placement, compared with a plain model of memory.
 
 mod model;
 

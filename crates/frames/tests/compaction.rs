@@ -1,4 +1,4 @@
-//! Linux's compaction: cases worked by hand, and what must hold whatever memory looks like.
+//! Linux's compaction: cases worked by hand, and properties that hold for all memory.
 
 mod machine;
 
@@ -121,7 +121,7 @@ fn pages_of_a_cluster_fill_the_highest_holes_first_from_the_last() {
 }
 
 #[test]
-fn an_unmovable_page_spoils_its_own_pageblock_and_no_other() {
+fn an_unmovable_page_pollutes_its_own_pageblock_and_no_other() {
     let mut lab = Lab::full(8);
     // In the second pageblock, a page that nobody can move.
     lab.machine.free(600);
@@ -158,10 +158,10 @@ fn direct_compaction_stops_with_the_pageblock_that_serves_the_request() {
     // One pageblock's pages and not a page more.
     assert_eq!(cost.moved, 256);
     assert_eq!(lab.machine.list(9, Movable), [0]);
-    // It can be had now: the next run has nothing to do.
+    // It is free now: the next run has nothing to do.
     assert_eq!(lab.direct(LIGHT), (Outcome::Success, Default::default()));
     assert_eq!(lab.machine.allocate(9, Movable), 0);
-    // The one after goes on where this one stopped.
+    // The next one continues where this one stopped.
     let (outcome, cost) = lab.direct(LIGHT);
     assert_eq!((outcome, cost.moved), (Outcome::Success, 256));
     assert_eq!(lab.machine.list(9, Movable), [512]);
@@ -181,7 +181,7 @@ fn an_asynchronous_run_spares_foreign_pageblocks_and_hopeless_parts() {
 
     // One page that cannot move in each aligned 64 KiB: giving up early moves nothing, where a
     // run that may wait moves all it can.
-    let spoil = || {
+    let pollute = || {
         let mut lab = Lab::full(4);
         for frame in (3..1536).step_by(16) {
             lab.machine.free(frame);
@@ -191,11 +191,11 @@ fn an_asynchronous_run_spares_foreign_pageblocks_and_hopeless_parts() {
         lab
     };
     let wanted = Direct { order: order(4), ..ASYNC };
-    let (outcome, hurried) = spoil().direct(wanted);
+    let (outcome, hurried) = pollute().direct(wanted);
     assert_eq!((outcome, hurried.moved), (Outcome::PartialSkipped, 0));
     // In each 16 frames, three are isolated for nothing and the fourth is the last looked at.
     assert_eq!(hurried.migrate_scanned, 96 * 4);
-    let (_, patient) = spoil().direct(Direct { priority: Priority::SyncLight, ..wanted });
+    let (_, patient) = pollute().direct(Direct { priority: Priority::SyncLight, ..wanted });
     assert!(patient.moved > 200, "{patient:?}");
 }
 
@@ -207,7 +207,7 @@ fn what_gave_nothing_is_skipped_and_failures_are_deferred() {
     machine.free_all((0..4096).step_by(2));
     let mut lab = Lab { compactor: Compactor::new(&machine.layout()), machine };
     let (outcome, first) = lab.direct(LIGHT);
-    // A zone from frame 0 on was never begun anew, so that this was part of a scan, not a whole.
+    // A zone from frame 0 on was never restarted, so that this was part of a scan, not a whole.
     assert_eq!(outcome, Outcome::PartialSkipped);
     assert!(first.migrate_scanned > 3 * 512 && first.moved == 0, "{first:?}");
     assert!((0..3).all(|block| lab.compactor.hints(0).is_skipped(Frame(block * 512))));
@@ -219,7 +219,7 @@ fn what_gave_nothing_is_skipped_and_failures_are_deferred() {
     // Now three.
     let deferred = (0..10).take_while(|_| lab.direct(LIGHT).0 == Outcome::Deferred).count();
     assert_eq!(deferred, 3);
-    // The hardest try heeds neither.
+    // The highest priority ignores both.
     let (outcome, full) = lab.direct(FULL);
     assert_eq!(outcome, Outcome::Complete);
     assert!(full.migrate_scanned >= first.migrate_scanned);

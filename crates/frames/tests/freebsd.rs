@@ -103,7 +103,7 @@ impl Machine {
         list.map(|frame| frame.0).collect()
     }
 
-    fn compactd(&mut self, daemon: &Compactd) -> prairie_frames::placement::freebsd::Ran {
+    fn compactd(&mut self, daemon: &Compactd) -> prairie_frames::placement::freebsd::CompactdRun {
         self.freebsd.compactd(&mut self.table, &mut Plain, 0, daemon).unwrap()
     }
 
@@ -283,8 +283,8 @@ fn pages_that_are_never_freed_share_a_superpage() {
             assert!(machine.allocate(0, Unmovable).unwrap() >= 2560);
         }
     }
-    let spoiled = || machine.table.blocks().iter().filter(|block| block.is_spoiled()).count();
-    assert_eq!(spoiled(), 2, "one by those, one by the kernel's other pages");
+    let polluted = || machine.table.blocks().iter().filter(|block| block.is_polluted()).count();
+    assert_eq!(polluted(), 2, "one by those, one by the kernel's other pages");
     let next = nofree(&mut machine).unwrap();
     assert_eq!(next % 512, 0, "the next superpage");
     assert_eq!(machine.freebsd.cached_frames(), 511);
@@ -316,7 +316,7 @@ fn two_fingers_meet_in_the_middle() {
     let mut whole = machine.list(12, Pool::Default);
     whole.sort_unstable();
     assert_eq!(whole, [16_384, 20_480, 24_576, 28_672]);
-    // Every page of the region is looked at once, by one finger or the other.
+    // Every page of the region is scanned once, by one finger or the other.
     assert_eq!(cost.free_scanned + cost.migrate_scanned + 2 * cost.moved, 32_768);
     // The other region is as it was.
     assert!(
@@ -335,7 +335,8 @@ fn compactd_works_from_the_threshold_up_and_stops_when_it_is_good() {
     machine.validate();
     let again = machine.compactd(&daemon);
     assert_eq!((again.rounds, again.rest_ms), (0, 1000), "nothing to do");
-    // The slide's daemon sleeps over broken memory and works on whole memory, in vain.
+    // The slide's daemon sleeps while memory is fragmented and works without effect while it is
+    // not.
     let presented = Compactd { reading: Reading::AsPresented, ..daemon };
     assert_eq!(broken(NO_CACHES).compactd(&presented).rounds, 0);
     assert!(machine.compactd(&presented).rounds > 0);
@@ -344,7 +345,7 @@ fn compactd_works_from_the_threshold_up_and_stops_when_it_is_good() {
 #[test]
 fn compactd_gives_up_after_ten_rounds_and_rests_as_its_source_says() {
     // Unmovable pages everywhere.
-    let spoil = || {
+    let pollute = || {
         let mut machine = Machine::new(65_536, NO_CACHES);
         machine.batch(65_536, Unmovable);
         (0..65_536).step_by(2).for_each(|frame| machine.free(frame));
@@ -352,7 +353,7 @@ fn compactd_gives_up_after_ten_rounds_and_rests_as_its_source_says() {
     };
     for (reading, rest_ms) in [(Reading::AsIntended, 2000), (Reading::AsWritten, 125)] {
         let daemon = Compactd { reading, ..Compactd::default() };
-        let ran = spoil().compactd(&daemon);
+        let ran = pollute().compactd(&daemon);
         assert_eq!((ran.rounds, ran.cost.moved, ran.rest_ms), (10, 0, rest_ms));
     }
 }

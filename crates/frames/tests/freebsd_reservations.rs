@@ -109,7 +109,7 @@ impl Machine {
 }
 
 #[test]
-fn the_first_fault_sets_a_superpage_aside_for_its_neighbours() {
+fn the_first_fault_sets_a_superpage_aside_for_its_neighbors() {
     let mut machine = Machine::new(4096, NO_CACHES);
     // Page 700 is in its object's second stretch: frame 188 of a superpage.
     let first = machine.fault(7, 700);
@@ -162,7 +162,7 @@ fn a_full_reservation_is_a_superpage_and_an_empty_one_goes_back_whole() {
 fn under_pressure_the_one_that_changed_least_recently_is_broken() {
     let mut machine = Machine::new(3 * 512, NO_CACHES);
     let [a, b, c] = [1, 2, 3].map(|object| machine.fault(object, 0));
-    // All memory is set aside; `a` changes again, and `b` loses its oldest page's neighbours.
+    // All memory is set aside; `a` changes again, and `b` loses its oldest page's neighbors.
     let second = machine.fault(1, 1);
     assert_eq!(second, a + 1);
     assert_eq!(machine.free_superpages(), 0);
@@ -237,7 +237,7 @@ fn a_block_comes_from_the_oldest_reservation_that_has_room_for_it() {
     assert!(machine.at(sparse).is_some());
     while machine.kernel(2).is_some_and(|frame| frame / 512 == young / 512) {}
     assert!(machine.at(sparse).is_none(), "blocks of four it has");
-    // Nothing has a superpage, and nothing is broken in vain.
+    // Nothing has a superpage, and nothing is broken without effect.
     let mut machine = Machine::new(512, NO_CACHES);
     machine.fault(1, 0);
     assert_eq!(machine.kernel(9), None);
@@ -351,7 +351,7 @@ fn a_request_that_needs_low_memory_gets_low_memory() {
 /// process between: through the kernel's address space it fills superpages of its own.
 #[test]
 fn the_kernels_object_keeps_kernel_memory_together() {
-    let spoiled = |through_object: bool| {
+    let polluted = |through_object: bool| {
         let mut machine = Machine::new(64 * 512, NO_CACHES);
         let mut arena = kva::Arena::default();
         for round in 0..1024u64 {
@@ -368,13 +368,13 @@ fn the_kernels_object_keeps_kernel_memory_together() {
         }
         machine.validate();
         let blocks = machine.table.blocks();
-        (blocks.iter().filter(|block| block.is_spoiled()).count(), machine.freebsd.set_aside())
+        (blocks.iter().filter(|block| block.is_polluted()).count(), machine.freebsd.set_aside())
     };
     // 1,024 runs of three: 170 to a superpage of address space, whose last two pages stay free.
-    let (superpages, aside) = spoiled(true);
+    let (superpages, aside) = polluted(true);
     assert_eq!(superpages, 1024usize.div_ceil(170));
     assert_eq!(aside.partial, superpages as u64);
-    let (superpages, _) = spoiled(false);
+    let (superpages, _) = polluted(false);
     assert_eq!(superpages, 3072usize.div_ceil(512), "the pools keep them apart as well");
 }
 

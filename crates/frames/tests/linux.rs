@@ -1,4 +1,4 @@
-//! Linux 6.1's placement, held against a plain model of memory in several configurations.
+//! Linux 6.1's placement, compared with a plain model of memory in several configurations.
 
 mod machine;
 mod model;

@@ -57,12 +57,12 @@ fn below_half_the_free_blocks_go_along_without_their_pageblock() {
 /// In a movable pageblock everything in use that is not movable counts for an unmovable request:
 /// with 200 free frames, 56 unmovable ones are enough, 55 are not.
 #[test]
-fn unmovable_neighbours_count_as_alike() {
-    for (neighbours, claims) in [(56, 1), (55, 0)] {
+fn unmovable_neighbors_count_as_alike() {
+    for (neighbors, claims) in [(56, 1), (55, 0)] {
         let mut machine = Machine::new(4, Config { claiming: true, ..BARE });
         machine.fill(0..2048, Movable);
         // A lone frame each time, so that nothing else moves along and no pageblock is claimed.
-        for frame in (512..512 + 2 * neighbours).step_by(2) {
+        for frame in (512..512 + 2 * neighbors).step_by(2) {
             machine.free(frame);
             assert_eq!(machine.allocate(0, Unmovable), frame);
         }
@@ -70,13 +70,13 @@ fn unmovable_neighbours_count_as_alike() {
         let before = machine.counter("steal_claim");
         machine.free_all(1024 - 200..1024);
         machine.allocate(0, Unmovable);
-        assert_eq!(machine.counter("steal_claim") - before, claims, "{neighbours}");
+        assert_eq!(machine.counter("steal_claim") - before, claims, "{neighbors}");
     }
 }
 
 /// A movable request claims what is half free or movable, whoever has the rest.
 #[test]
-fn movable_neighbours_count_as_alike() {
+fn movable_neighbors_count_as_alike() {
     for (movable, claims) in [(240, 1), (239, 0)] {
         let mut machine = half_unmovable();
         // Movable frames come into the unmovable pageblock one by one.

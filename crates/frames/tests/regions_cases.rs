@@ -505,7 +505,7 @@ fn each_node_has_its_own_border() {
 }
 
 #[test]
-fn churn_never_spoils_the_movable_region() {
+fn churn_never_pollutes_the_movable_region() {
     // 4 GiB, so that gigantic pages can be told.
     let gigabytes = 4u64;
     let zones = vec![zone(0, ZoneKind::Normal, 0, gigabytes << 18)];

@@ -20,7 +20,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// One zone of so many GiB.
+    /// One zone of N GiB.
     fn new(gib: u32) -> Machine {
         Machine::with(gib, Config::default())
     }
@@ -72,9 +72,9 @@ impl Machine {
         self.placement.validate(&self.table);
         // Clean is what has no unmovable frame.
         let blocks = self.table.blocks();
-        let spoiled =
-            |gib: &[prairie_frames::BlockCounts]| gib.iter().any(|block| block.is_spoiled());
-        let with_unmovable = blocks.chunks(512).filter(|gib| spoiled(gib)).count();
+        let polluted =
+            |gib: &[prairie_frames::BlockCounts]| gib.iter().any(|block| block.is_polluted());
+        let with_unmovable = blocks.chunks(512).filter(|gib| polluted(gib)).count();
         assert!(with_unmovable <= self.placement.clean_and_tainted().1);
     }
 }
@@ -209,11 +209,11 @@ fn higher_orders_taint_or_wait() {
         while let Some(page) = m.allocate(0, Movable) {
             pages.push(page);
         }
-        // Every second page of both gigabytes is free, and no two are neighbours.
+        // Every second page of both gigabytes is free, and no two are neighbors.
         for &page in pages.iter().step_by(2) {
             m.free(page);
         }
-        // Two neighbours in the clean one, for the case that taints it.
+        // Two neighbors in the clean one, for the case that taints it.
         m.free(pages[1]);
         m.next_owner = pages[0];
         m.allocate(1, Unmovable).unwrap();

@@ -1,4 +1,4 @@
-//! How fast the frames of this host are surveyed, beside a bare read loop over the same file.
+//! The speed of surveying this host's frames, compared with a plain read loop over the same file.
 //!
 //! Rounds are interleaved, so that a busy machine slows all alike; the table shows medians and
 //! the ratio of medians. Run as root through `bench/survey.sh`.
@@ -14,7 +14,7 @@ use prairie_host::{FrameOptions, FrameTally, Roots, Survey};
 
 const PATH: &str = "/proc/kpageflags";
 
-/// Reads the file as plainly as one can, a MiB at a time, and looks at nothing.
+/// Reads the file a MiB at a time, without processing.
 fn bare_loop() -> io::Result<u64> {
     let mut file = File::open(PATH)?;
     let mut buffer = vec![0; 1 << 20];

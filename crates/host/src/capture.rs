@@ -28,7 +28,7 @@ pub struct FrameRun {
 /// Something that could not be read, for the one line that says so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// What is missing from the capture, in the user's words.
+    /// What is missing from the capture, in the user's terms.
     pub what: String,
     /// Why: the file and the system's error.
     pub why: String,
@@ -36,7 +36,7 @@ pub struct LeftOut {
     pub remedy: String,
 }
 
-/// What was read from one host. The frames are apart from the rest because they are rows (in
+/// The data read from one host. The frames are apart from the rest because they are rows (in
 /// Parquet) where the rest is a description (JSON in the file's metadata).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capture {
@@ -53,7 +53,7 @@ pub struct Capture {
     /// Texts by path: `proc/buddyinfo`, `proc/123/smaps_rollup`,
     /// `sys/kernel/mm/transparent_hugepage/enabled`, …
     pub files: BTreeMap<String, String>,
-    /// What is not in it, and why.
+    /// Missing parts, with the reason.
     pub left_out: Vec<LeftOut>,
     /// Every frame from 0 to the last that the kernel knows, ascending and without overlap; `None`
     /// where the flags could not be read.

@@ -1,9 +1,9 @@
-//! What a frame holds, by its flags, and whether software could move it.
+//! The class of a frame by its flags, and whether software can move it.
 //!
-//! "Software could move it" means: a perfect compaction, that may wait for locks and I/O, drain
-//! per-CPU caches and use every migration path that the kernel has (`migrate_pages`,
-//! `alloc_contig_range`), but patches no driver. This is the reading of Contiguitas, "Potential
-//! Memory Contiguity". The page `docs/src/concepts/definitions.md` gives the same rules as a table.
+//! "Software could move it" means: a full compaction that may wait for locks and I/O, drain per-CPU
+//! caches and use every migration path that the kernel has (`migrate_pages`, `alloc_contig_range`),
+//! but patches no driver. This is the reading of Contiguitas, "Potential Memory Contiguity". The
+//! page `docs/src/concepts/definitions.md` gives the same rules as a table.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub enum FrameClass {
     /// A hugetlb page larger than any block on the buddy lists (`hstate_is_gigantic`): 1 GiB on
     /// x86-64.
     HugetlbGigantic,
-    /// The slab allocator (`SLAB`), reclaimable or not: flags do not tell.
+    /// The slab allocator (`SLAB`), reclaimable or not: flags do not show it.
     Slab,
     /// Page tables (`PGTABLE`).
     PageTable,
@@ -57,14 +57,16 @@ pub enum FrameClass {
     /// zsmalloc), and free frames parked on per-CPU lists.
     Unflagged,
     /// No flag anywhere in an aligned 128 MiB section: the kernel has not initialized the frames'
-    /// descriptions yet (deferred or lazy initialisation), so nothing is known of them.
-    Uninitialised,
+    /// descriptions yet (deferred or lazy initialization), so nothing is known of them.
+    // The name in saved documents keeps its first spelling.
+    #[serde(rename = "uninitialised")]
+    Uninitialized,
     /// No memory (`NOPAGE`, outside every zone, or outside the firmware's memory map).
     Absent,
 }
 
-/// Flags that tell how a page is used at the moment but not whose it is. Kernels leave some of
-/// them behind on pages of any owner.
+/// Flags that show the current use of a page but not its owner. Kernels leave some of them behind
+/// on pages of any owner.
 const NO_OWNER: PageFlags = PageFlags::REFERENCED
     .union(PageFlags::ACTIVE)
     .union(PageFlags::RECLAIM)
@@ -101,7 +103,7 @@ impl FrameClass {
         FrameClass::Offline,
         FrameClass::HwPoison,
         FrameClass::Unflagged,
-        FrameClass::Uninitialised,
+        FrameClass::Uninitialized,
         FrameClass::Absent,
     ];
 
@@ -177,7 +179,7 @@ impl FrameClass {
             | FrameClass::Reserved
             | FrameClass::ZeroPage
             | FrameClass::HwPoison => Mobility::Unmovable,
-            FrameClass::Offline | FrameClass::Unflagged | FrameClass::Uninitialised => {
+            FrameClass::Offline | FrameClass::Unflagged | FrameClass::Uninitialized => {
                 Mobility::Unknown
             }
             FrameClass::Absent => Mobility::Absent,
@@ -203,7 +205,7 @@ impl FrameClass {
             FrameClass::Offline => "offline or ballooned",
             FrameClass::HwPoison => "poisoned",
             FrameClass::Unflagged => "no flags",
-            FrameClass::Uninitialised => "not initialized yet",
+            FrameClass::Uninitialized => "not initialized yet",
             FrameClass::Absent => "absent",
         }
     }
@@ -252,7 +254,7 @@ impl FrameClass {
             FrameClass::Unflagged => {
                 "kernel memory without flags does not move, frames on per-CPU lists are free"
             }
-            FrameClass::Uninitialised => "the kernel has not looked at it since boot",
+            FrameClass::Uninitialized => "the kernel has not initialized it since boot",
             FrameClass::Absent => "no memory",
         }
     }

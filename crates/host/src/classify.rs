@@ -51,7 +51,7 @@ pub const SECTION: Order = match Order::new(15) {
 /// runs went in, but for the cuts at sections.
 #[derive(Debug, Default)]
 pub struct Classifier {
-    /// What is not decided yet: a hugetlb page that may grow, or frames without flags.
+    /// Undecided frames: a hugetlb page that may grow, or frames without flags.
     pending: Option<ClassRun>,
     /// Class of the compound page that the last frame belongs to, and where it may go on.
     compound: Option<(Pfn, FrameClass)>,
@@ -160,7 +160,7 @@ fn split_at_sections(run: ClassRun, out: &mut impl FnMut(ClassRun)) {
         }
     };
     part(run.start.0, first, FrameClass::Unflagged);
-    part(first, last, FrameClass::Uninitialised);
+    part(first, last, FrameClass::Uninitialized);
     part(last, run.end().0, FrameClass::Unflagged);
 }
 
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_section_without_flags_was_never_initialised() {
+    fn a_whole_section_without_flags_was_never_initialized() {
         let section = SECTION.frames();
         let runs = [
             (0, 100, F::BUDDY),
@@ -263,7 +263,7 @@ mod tests {
             [
                 (0, 100, FrameClass::Free),
                 (100, section - 100, FrameClass::Unflagged),
-                (section, section, FrameClass::Uninitialised),
+                (section, section, FrameClass::Uninitialized),
                 (2 * section, 100, FrameClass::Unflagged),
                 (2 * section + 100, 50, FrameClass::Reserved),
                 (2 * section + 150, section - 200, FrameClass::Unflagged),

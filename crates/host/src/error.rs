@@ -13,7 +13,7 @@ pub struct ParseError {
     pub file: String,
     /// The line, from 1; one past the last where the text ends too early.
     pub line: usize,
-    /// What was expected.
+    /// The expected form.
     pub expected: String,
     /// The text found, cut to a readable length.
     pub found: String,

@@ -1,4 +1,4 @@
-//! `/proc/kallsyms`: which kernel function an address lies in (`s_show`, `kernel/kallsyms.c`).
+//! `/proc/kallsyms`: the kernel function that contains an address (`s_show`, `kernel/kallsyms.c`).
 //!
 //! The table keeps functions only (symbol types `t`, `T`, `w`, `W`), for what asks are return
 //! addresses on stacks. Without root, or with `kernel.kptr_restrict` at 2, the kernel writes
@@ -14,7 +14,7 @@ pub const FILE: &str = "proc/kallsyms";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kallsyms {
     /// Ascending by address; of functions at one address the first in the file comes first.
-    symbols: Vec<Symbol>,
+    symbols: Vec<SymbolEntry>,
     /// All names after one another.
     names: String,
     /// Modules' names.
@@ -23,7 +23,7 @@ pub struct Kallsyms {
 
 /// One function: 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Symbol {
+struct SymbolEntry {
     address: u64,
     /// Where its name starts in `names`.
     name_start: u32,
@@ -32,9 +32,9 @@ struct Symbol {
     module: u16,
 }
 
-/// A function that an address lies in.
+/// A function that contains an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found<'a> {
+pub struct Symbol<'a> {
     /// The function's name.
     pub name: &'a str,
     /// Its module, `None` for the kernel itself. BPF programs have the module `bpf`.
@@ -93,7 +93,7 @@ impl Kallsyms {
         let name_start = u32::try_from(self.names.len()).ok()?;
         let name_bytes = u16::try_from(name.len()).ok()?;
         self.names.push_str(name);
-        self.symbols.push(Symbol { address, name_start, name_bytes, module });
+        self.symbols.push(SymbolEntry { address, name_start, name_bytes, module });
         Some(())
     }
 
@@ -107,17 +107,17 @@ impl Kallsyms {
         self.symbols.is_empty()
     }
 
-    /// The function that `address` lies in: the last that starts at it or before. `None` below
-    /// the first. The file gives no sizes, so an address beyond the last function counts to it,
-    /// and a gap to the function before it. Of several functions at one address, the first in the
-    /// file. Logarithmic.
-    pub fn lookup(&self, address: u64) -> Option<Found<'_>> {
+    /// The function that contains `address`: the last that starts at or before it. `None` below the
+    /// first. The file gives no sizes, so an address beyond the last function counts to it, and a
+    /// gap to the function before it. Of several functions at one address, the first in the file.
+    /// Logarithmic.
+    pub fn lookup(&self, address: u64) -> Option<Symbol<'_>> {
         let after = self.symbols.partition_point(|symbol| symbol.address <= address);
         let start = self.symbols.get(after.checked_sub(1)?)?.address;
         let first = self.symbols[..after].partition_point(|symbol| symbol.address < start);
         let symbol = self.symbols[first];
         let name_start = symbol.name_start as usize;
-        Some(Found {
+        Some(Symbol {
             name: &self.names[name_start..name_start + usize::from(symbol.name_bytes)],
             module: usize::from(symbol.module).checked_sub(1).map(|at| self.modules[at].as_str()),
             offset_bytes: address - start,

@@ -85,14 +85,14 @@ pub fn read(
             })
             .collect();
         let result = consume(&channels, stretches(ranges), options.progress, sink);
-        // Wakes every thread that still reads or waits for room, whatever ended the loop.
+        // Wakes every thread that still reads or waits, however the loop ended.
         stop.store(true, Ordering::Relaxed);
         drop(channels);
         result
     })
 }
 
-/// The runs of one stretch, and how many frames they are.
+/// The runs of one section of the file.
 type Stretch = Result<Vec<FrameRun>, Error>;
 
 /// Takes the stretches in order. The first that is shorter than asked for ends its range, as the

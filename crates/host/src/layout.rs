@@ -70,7 +70,7 @@ impl Layout {
         Ok(Layout { zones, pieces })
     }
 
-    /// The layout that a capture's texts tell; empty without `zoneinfo`.
+    /// The layout from a capture's texts; empty without `zoneinfo`.
     ///
     /// # Errors
     /// [`Error::Parse`], and as [`Layout::new`].

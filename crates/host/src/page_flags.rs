@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct PageFlags(pub u64);
 
-/// Declares each flag once: its bit, the kernel's name without `KPF_`, what it tells.
+/// Declares each flag once: its bit, the kernel's name without `KPF_`, its meaning.
 macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident = $bit:literal;)*) => {
         impl PageFlags {
@@ -73,7 +73,7 @@ flags! {
     UNEVICTABLE = 18;
     /// The hardware reported an uncorrectable error here.
     HWPOISON = 19;
-    /// There is no page here. Kernels since 6.15 or so give a word without flags instead.
+    /// No page. Kernels since 6.15 or so give a word without flags instead.
     NOPAGE = 20;
     /// Shared by kernel same-page merging.
     KSM = 21;

@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::error::ParseError;
 use crate::texts::{Line, ends_early, lines};
 
-/// What one pressure file says.
+/// The contents of one pressure file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Pressure {
     /// At least one task was delayed.
@@ -54,8 +54,7 @@ pub fn parse(file: &str, text: &str) -> Result<Pressure, ParseError> {
     Ok(Pressure { some: some.unwrap_or_default(), full })
 }
 
-const FORM: &str =
-    "\"some\" or \"full\", then avg10=, avg60=, avg300= in per cent and total= in µs";
+const FORM: &str = "\"some\" or \"full\", then avg10=, avg60=, avg300= in percent and total= in µs";
 
 fn stall(line: Line<'_>, rest: &str) -> Result<Stall, ParseError> {
     let mut words = rest.split_ascii_whitespace();

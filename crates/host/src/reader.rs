@@ -17,7 +17,7 @@ use crate::roots::Roots;
 use crate::texts::{iomem, zoneinfo};
 use crate::{Capture, Error, FrameRun, LeftOut, PageFlags, kpageflags, wanted, wanted_pins};
 
-/// What to take and how.
+/// Options of a capture.
 pub struct Options<'a> {
     /// Whether to read the frames (`kpageflags`): the longest part, some 70 ns a frame.
     pub frames: bool,
@@ -182,7 +182,7 @@ fn note_hidden_memory_map(capture: &mut Capture) -> Result<(), Error> {
     Ok(())
 }
 
-/// Why there are no frames and how to get them.
+/// Why there are no frames, and the remedy.
 fn frames_left_out(error: &io::Error) -> LeftOut {
     let remedy = match error.kind() {
         io::ErrorKind::NotFound => "a kernel with CONFIG_PROC_PAGE_MONITOR",
@@ -217,7 +217,7 @@ fn ranges_to_read(zones: &[zoneinfo::ZoneInfo]) -> Vec<Range<u64>> {
             ranges.push(span);
         }
     }
-    // Whatever the kernel knows beyond the last zone: the file's end says how much.
+    // Frames beyond the last zone, up to the end of the file.
     ranges.last_mut().expect("starts with one range").end = u64::MAX;
     ranges
 }

@@ -19,7 +19,7 @@ impl Roots {
         Roots { proc: "/proc".into(), sys: "/sys".into() }
     }
 
-    /// Another `/proc` tree; its `/sys` is looked for beside it, in `../sys`.
+    /// Another `/proc` tree; its `/sys` is expected in `../sys`.
     pub fn at(proc: &Path) -> Roots {
         let beside = proc.parent().filter(|dir| !dir.as_os_str().is_empty());
         let sys = beside.unwrap_or(Path::new(if proc.is_absolute() { "/" } else { "." }));

@@ -16,12 +16,12 @@ fn blocks(map: &str) -> Vec<prairie_host::FrameRun> {
     let mut frames = Vec::new();
     for (i, letter) in (0..).zip(map.chars().filter(|letter| !letter.is_whitespace())) {
         let start = i * 512;
-        let spoiled = u64::from(letter.is_uppercase());
-        if spoiled > 0 {
+        let polluted = u64::from(letter.is_uppercase());
+        if polluted > 0 {
             frames.push(run(start, 1, flags('s')));
         }
         let rest = flags(letter.to_ascii_lowercase());
-        frames.push(run(start + spoiled, 512 - spoiled, rest));
+        frames.push(run(start + polluted, 512 - polluted, rest));
     }
     frames
 }
@@ -58,7 +58,7 @@ fn contiguity_there_is_and_could_be() {
 }
 
 #[test]
-fn few_frames_spoil_much() {
+fn few_frames_pollute_much() {
     // Blocks with 1, 1, 3, 512 frames of slab or page tables, one free, one unknown.
     let mut frames = blocks("A F");
     frames.extend([run(1024, 1, flags('p')), run(1025, 2, flags('s')), run(1027, 509, flags('a'))]);
@@ -68,19 +68,19 @@ fn few_frames_spoil_much() {
         run(2560, 512, flags('?')),
     ]);
     let report = frames_of(&one_zone(frames, "0"));
-    let spoiled = &report.spoiled;
-    assert_eq!((spoiled.whole_blocks, spoiled.partial_blocks), (6, 0));
-    assert_eq!((spoiled.spoiled_blocks, spoiled.unmovable_frames), (4, 1 + 1 + 3 + 512));
-    assert_eq!(spoiled.spoiled_share, 4.0 / 6.0);
-    assert_eq!(spoiled.median_unmovable_frames, 1);
-    let buckets: Vec<_> = spoiled
+    let polluted = &report.polluted;
+    assert_eq!((polluted.whole_blocks, polluted.partial_blocks), (6, 0));
+    assert_eq!((polluted.polluted_blocks, polluted.unmovable_frames), (4, 1 + 1 + 3 + 512));
+    assert_eq!(polluted.polluted_share, 4.0 / 6.0);
+    assert_eq!(polluted.median_unmovable_frames, 1);
+    let buckets: Vec<_> = polluted
         .histogram
         .iter()
         .map(|b| (b.from_frames, b.to_frames, b.blocks, b.unmovable_frames, b.cumulative_share))
         .collect();
     assert_eq!(buckets[..2], [(1, 1, 2, 2, 0.5), (2, 3, 1, 3, 0.75)]);
     assert_eq!(buckets[8..], [(256, 511, 0, 0, 0.75), (512, 512, 1, 512, 1.0)]);
-    assert_eq!(report.spoiled_if_unknown_unmovable.spoiled_blocks, 5);
+    assert_eq!(report.polluted_if_unknown_unmovable.polluted_blocks, 5);
     let sources: Vec<_> = report
         .unmovable_sources
         .iter()
@@ -96,8 +96,8 @@ fn a_zone_that_starts_and_ends_within_a_block() {
         vec![run(256, 256, flags('s')), run(512, 512, flags('.')), run(1024, 256, flags('.'))];
     let report = frames_of(&one_zone(frames, "0"));
     assert_eq!(report.present_frames, 1024);
-    assert_eq!((report.spoiled.whole_blocks, report.spoiled.partial_blocks), (1, 2));
-    assert_eq!(report.spoiled.spoiled_blocks, 0);
+    assert_eq!((report.polluted.whole_blocks, report.polluted.partial_blocks), (1, 2));
+    assert_eq!(report.polluted.polluted_blocks, 0);
     assert_eq!(report.unmovable_sources[0].blocks, 0);
     assert_eq!(report.available[0].blocks, 1);
     assert_eq!(report.available[0].share_of_free, 512.0 / 768.0);

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 static CAPTURED: LazyLock<Capture> =
     LazyLock::new(|| take(&Roots::at(&fixture("linux-6.18/proc"))).unwrap());
 
-/// How a real text is spoilt.
+/// How a real text is damaged.
 #[derive(Clone, Debug)]
 enum Damage {
     Cut(usize),
@@ -49,7 +49,7 @@ fn damage() -> impl Strategy<Value = Damage> {
 }
 
 /// Applies one damage to the characters or lines of a text.
-fn spoil(text: &str, damage: &Damage) -> String {
+fn damage_text(text: &str, damage: &Damage) -> String {
     let mut chars: Vec<char> = text.chars().collect();
     let mut lines: Vec<&str> = text.lines().collect();
     let (char_count, line_count) = (chars.len().max(1), lines.len().max(1));
@@ -109,7 +109,7 @@ proptest! {
         let name = which.get(&capture.files.keys().cloned().collect::<Vec<_>>()).clone();
         let mut text = capture.files[&name].clone();
         for damage in &damages {
-            text = spoil(&text, damage);
+            text = damage_text(&text, damage);
         }
         capture.files.insert(name, text);
         use_up(&capture);
@@ -117,7 +117,7 @@ proptest! {
 
     #[test]
     fn damaged_texts_of_the_offloader(which in 0..OFFLOAD_TEXTS.len(), damages in prop::collection::vec(damage(), 1..4)) {
-        let text = damages.iter().fold(OFFLOAD_TEXTS[which].to_owned(), |text, damage| spoil(&text, damage));
+        let text = damages.iter().fold(OFFLOAD_TEXTS[which].to_owned(), |text, damage| damage_text(&text, damage));
         offload_texts(&text);
     }
 

@@ -61,14 +61,14 @@ fn flags_and_files_agree() {
     assert_eq!(frames_of(frames, FrameClass::AnonymousThp), 24 * 512);
     // The file of 60 MiB in tmpfs, and what else the initial file system holds.
     assert!(frames_of(frames, FrameClass::Shmem) > 60 * 256);
-    assert_eq!(frames_of(frames, FrameClass::Uninitialised), 0);
+    assert_eq!(frames_of(frames, FrameClass::Uninitialized), 0);
     let check = |what: &str| {
         let found = survey.cross_checks.iter().find(|check| check.what == what).unwrap();
         (found.by_flags_frames, found.by_kernel_frames)
     };
     assert_eq!(check("frames that exist"), (917_374, 917_374));
     // 44,614 reserved frames and the zero page are what zones have beyond what they manage.
-    assert_eq!(check("uninitialised and reserved frames"), (44_615, 44_615));
+    assert_eq!(check("uninitialized and reserved frames"), (44_615, 44_615));
     let (flags, lists) = check("free frames");
     assert!(flags.abs_diff(lists) < lists / 50, "{flags} and {lists}");
 }
@@ -80,9 +80,9 @@ fn the_gigantic_page_takes_a_gigabyte_of_potential() {
     assert_eq!(source.class, FrameClass::HugetlbGigantic);
     assert_eq!((source.blocks, source.blocks_alone), (512, 512));
     // Counted beside this by a script that knows nothing of the crate.
-    let spoiled = &report.spoiled;
-    assert_eq!((spoiled.whole_blocks, spoiled.spoiled_blocks), (1790, 620));
-    assert_eq!(spoiled.histogram[9].blocks, 600);
+    let polluted = &report.polluted;
+    assert_eq!((polluted.whole_blocks, polluted.polluted_blocks), (1790, 620));
+    assert_eq!(polluted.histogram[9].blocks, 600);
     assert_eq!(report.potential[2].unknown_movable.blocks, 0);
 }
 
@@ -105,5 +105,5 @@ fn the_map_draws_the_hole_and_the_gigantic_page() {
     let gigantic =
         dma32.cells.iter().filter(|cell| cell.class == FrameClass::HugetlbGigantic).count();
     assert_eq!(gigantic, 512);
-    assert!(dma32.cells.iter().all(|cell| cell.class != FrameClass::Uninitialised));
+    assert!(dma32.cells.iter().all(|cell| cell.class != FrameClass::Uninitialized));
 }

@@ -120,7 +120,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What came of a round: accesses of the program alone, and their hits.
+/// The results of a round: accesses of the program alone, and their hits.
 #[derive(Clone, Copy, Default)]
 struct Round {
     seconds: f64,

@@ -11,8 +11,8 @@ use prairie_migrate::params::Params;
 use prairie_migrate::sim::{Outcome, Plan, Simulation};
 use prairie_migrate::workload::Kind;
 
-/// What to measure.
-struct Wanted {
+/// Settings of the measurement.
+struct Settings {
     rounds: usize,
     cores: Vec<u64>,
     streams: Vec<Kind>,
@@ -21,14 +21,14 @@ struct Wanted {
 }
 
 fn main() -> ExitCode {
-    let Some(wanted) = wanted(std::env::args().skip(1)) else {
+    let Some(settings) = settings(std::env::args().skip(1)) else {
         eprintln!("usage: migrate_rate [--rounds N] [--cores N] [--stream NAME] [--millions N]");
         return ExitCode::from(2);
     };
     println!("cores  stream     accesses  L1 hits  walks  CPU s  M accesses/s  caches MiB");
-    for cores in &wanted.cores {
-        for stream in &wanted.streams {
-            measure(*cores, *stream, &wanted);
+    for cores in &settings.cores {
+        for stream in &settings.streams {
+            measure(*cores, *stream, &settings);
         }
     }
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
@@ -37,8 +37,8 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn wanted(mut arguments: impl Iterator<Item = String>) -> Option<Wanted> {
-    let mut wanted = Wanted {
+fn settings(mut arguments: impl Iterator<Item = String>) -> Option<Settings> {
+    let mut settings = Settings {
         rounds: 3,
         cores: vec![16, 64, 256],
         streams: vec![Kind::Hot, Kind::Random, Kind::Memcached, Kind::Nginx],
@@ -47,20 +47,20 @@ fn wanted(mut arguments: impl Iterator<Item = String>) -> Option<Wanted> {
     while let Some(argument) = arguments.next() {
         let value = arguments.next()?;
         match argument.as_str() {
-            "--rounds" => wanted.rounds = value.parse().ok().filter(|rounds| *rounds > 0)?,
-            "--cores" => wanted.cores = vec![value.parse().ok()?],
+            "--rounds" => settings.rounds = value.parse().ok().filter(|rounds| *rounds > 0)?,
+            "--cores" => settings.cores = vec![value.parse().ok()?],
             "--stream" => {
                 let kind = Kind::ALL.into_iter().find(|kind| kind.name() == value)?;
-                wanted.streams = vec![kind];
+                settings.streams = vec![kind];
             }
-            "--millions" => wanted.accesses = value.parse::<u64>().ok()? * 1_000_000,
+            "--millions" => settings.accesses = value.parse::<u64>().ok()? * 1_000_000,
             _ => return None,
         }
     }
-    Some(wanted)
+    Some(settings)
 }
 
-fn measure(cores: u64, workload: Kind, wanted: &Wanted) {
+fn measure(cores: u64, workload: Kind, settings: &Settings) {
     let text = format!("[cores]\ncount = {cores}\n[llc]\nslices = {cores}\n[mesh]\ncolumns = 8");
     let params = Params::read(&text).expect("a machine that can be");
     let per_request = match workload {
@@ -68,7 +68,7 @@ fn measure(cores: u64, workload: Kind, wanted: &Wanted) {
         Kind::Nginx => 8400,
         _ => 1000,
     };
-    let requests = (wanted.accesses / cores / per_request).max(4);
+    let requests = (settings.accesses / cores / per_request).max(4);
     let plan = Plan {
         workload,
         seed: 1,
@@ -79,7 +79,7 @@ fn measure(cores: u64, workload: Kind, wanted: &Wanted) {
         migrations: None,
     };
     let mut rounds: Vec<(f64, u64, Outcome)> =
-        (0..wanted.rounds).map(|_| one(&params, &plan, cores)).collect();
+        (0..settings.rounds).map(|_| one(&params, &plan, cores)).collect();
     rounds.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (seconds, accesses, outcome) = &rounds[rounds.len() / 2];
     let c = &outcome.counts;

@@ -12,7 +12,7 @@ use std::io::{ErrorKind, Read};
 
 use thiserror::Error;
 
-/// What a file begins with: a name and version 1.
+/// The header of a file: a name and version 1.
 pub const HEADER: [u8; 16] = *b"PRAIRIEACCESS\0\x01\0";
 
 /// Bytes of a record.
@@ -67,7 +67,7 @@ pub enum Error {
 pub struct Records<R> {
     input: R,
     buffer: Box<[u8]>,
-    /// What of the buffer is still to be given out.
+    /// The unread part of the buffer.
     next: usize,
     filled: usize,
     count: u64,
@@ -160,7 +160,7 @@ pub(crate) mod tests {
         all.unwrap_err().to_string()
     }
 
-    /// What the plugin wrote first of a small program under QEMU 7.2.
+    /// The first output of the plugin for a small program under QEMU 7.2.
     #[test]
     fn the_plugins_files_are_read() {
         let mut bytes = HEADER.to_vec();

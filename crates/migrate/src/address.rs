@@ -23,13 +23,13 @@ impl Frame {
 }
 
 impl Line {
-    /// The frame that it lies in.
+    /// Its frame.
     #[inline]
     pub fn frame(self) -> Frame {
         Frame(self.0 / LINES)
     }
 
-    /// Where in its frame it lies.
+    /// Its position in its frame.
     #[inline]
     pub fn offset(self) -> u32 {
         self.0 % LINES
@@ -147,7 +147,7 @@ impl Vpn {
     }
 }
 
-/// What an access waits for.
+/// The dependency of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A load whose value the next instruction needs: its latency shows in full.
@@ -188,7 +188,7 @@ impl Access {
         Virtual(self.0 & ((1 << 42) - 1))
     }
 
-    /// What it waits for.
+    /// Its dependency.
     #[inline]
     pub fn kind(self) -> Kind {
         Kind::of_bits(self.kind_bits() as u32)

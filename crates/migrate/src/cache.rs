@@ -9,7 +9,7 @@ use crate::address::Line;
 use crate::lru::{Evicted, Place, Sets, Shape, Slot};
 
 pub use llc::{CoreSet, Dropped, InLlc, Llc, MAX_CORES, Tracked};
-pub use private::{Found, InL1, Private, Vacancy};
+pub use private::{HitLevel, InL1, Private, Vacancy};
 
 /// Held by this and perhaps other cores, clean.
 pub const SHARED: u32 = 1;

@@ -13,7 +13,7 @@ use crate::checker::search::{self, Limits, Progress, Verdict};
 use crate::checker::trace::Step;
 use crate::checker::walk::Random;
 use crate::protocol::action::{Action, Agent};
-use crate::protocol::at_random::Done;
+use crate::protocol::at_random::ActionCounts;
 use crate::protocol::coarse::{Coarse, Steps};
 use crate::protocol::design::Design;
 use crate::protocol::machine::Machine;
@@ -49,7 +49,7 @@ pub enum Unsupported {
          page leaves is kept"
     )]
     Coarse,
-    /// German's protocol for so many caches.
+    /// German's protocol for N caches.
     #[error("German's protocol is built in for 2 to 5 caches, not {0}")]
     Caches(u8),
 }
@@ -57,38 +57,38 @@ pub enum Unsupported {
 /// One line of a counterexample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// Who does it.
+    /// The agent.
     pub from: String,
-    /// To whom; the same if to nobody.
+    /// The receiver; the agent itself for an internal step.
     pub to: String,
     /// What.
     pub words: String,
 }
 
-/// How it comes to what must not be.
+/// A counterexample.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Counterexample {
-    /// What it breaks.
+    /// The violated property.
     pub property: String,
     /// The number of the property, if it has one.
     pub number: Option<u8>,
     /// Step by step.
     pub steps: Vec<Line>,
-    /// For what never ends: how many steps come before those that repeat for ever.
+    /// For an infinite run: the number of steps before the repetition.
     pub repeats_from: Option<usize>,
-    /// What is wrong in the end, in a sentence.
+    /// The violation, in a sentence.
     pub ending: String,
 }
 
 impl Counterexample {
-    /// Who takes part, from programs to memory, the operating system first.
+    /// The agents, from programs to memory, the operating system first.
     #[must_use]
     pub fn agents(&self) -> Vec<String> {
         agents(&self.steps)
     }
 }
 
-/// Who takes part in some steps, from programs to memory, the operating system first.
+/// The agents of some steps, from programs to memory, the operating system first.
 #[must_use]
 pub fn agents(steps: &[Line]) -> Vec<String> {
     let mut agents: Vec<String> = Vec::new();
@@ -118,7 +118,7 @@ pub enum Result {
     Stopped,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Debug, Serialize)]
 pub struct Finding {
     /// How it ended.
@@ -136,7 +136,7 @@ pub struct Finding {
     /// How long it took.
     #[serde(rename = "elapsed_ns", serialize_with = "nanoseconds")]
     pub elapsed: Duration,
-    /// The chance that two states had one fingerprint, so that some state was not seen.
+    /// The collision probability of fingerprints, so that some state was not seen.
     pub collision_chance: f64,
 }
 
@@ -214,18 +214,18 @@ pub fn safety(
     with_shape!(found, layer, shape, design, limits, watch)
 }
 
-/// Steps that are told one by one.
-trait Told {
+/// Steps that are described one by one.
+trait Describe {
     fn lines(&self) -> Vec<Line>;
 }
 
-impl Told for Action {
+impl Describe for Action {
     fn lines(&self) -> Vec<Line> {
         vec![line(self)]
     }
 }
 
-impl Told for Steps {
+impl Describe for Steps {
     fn lines(&self) -> Vec<Line> {
         self.iter().map(line).collect()
     }
@@ -234,7 +234,7 @@ impl Told for Steps {
 fn found<M>(model: &M, limits: Limits, watch: &mut dyn FnMut(&Progress) -> bool) -> Finding
 where
     M: Model<Property = Property>,
-    M::Action: Told,
+    M::Action: Describe,
 {
     let outcome = search::search(model, limits, watch);
     let collision_chance = outcome.collision_chance();
@@ -286,7 +286,7 @@ fn counterexample<M>(
 ) -> Counterexample
 where
     M: Model,
-    M::Action: Told,
+    M::Action: Describe,
 {
     Counterexample {
         property: property.to_string(),
@@ -297,7 +297,7 @@ where
     }
 }
 
-/// What the graph of all states says of what must happen some day.
+/// Liveness in the graph of all states.
 #[derive(Clone, Debug, Serialize)]
 pub struct Liveness {
     /// States of the graph: without symmetry.
@@ -342,7 +342,7 @@ where
     let never_ends = fair::starvation(model, &graph).map(|way| {
         let ending = match way.stem == way.trace.steps.len() {
             true => "nobody who is to be fair can do anything more",
-            false => "this may repeat for ever, and the migration never ends",
+            false => "this may repeat forever, and the migration never ends",
         };
         let property = Property::MigrationsEnd;
         counterexample(property, &way.trace.steps, Some(way.stem), ending.to_owned())
@@ -366,11 +366,11 @@ pub struct Walk {
     pub seed: u64,
     /// Steps taken.
     pub steps: u64,
-    /// What was done in them.
-    pub done: Done,
+    /// The actions, counted.
+    pub done: ActionCounts,
     /// Whether it was asked to stop.
     pub stopped: bool,
-    /// What was broken, with the last steps before; nothing if nothing was.
+    /// The violation with the last steps before it, if any.
     pub broken: Option<Counterexample>,
     /// How long it took.
     #[serde(rename = "elapsed_ns", serialize_with = "nanoseconds")]
@@ -378,11 +378,11 @@ pub struct Walk {
 }
 
 /// Steps of a walk before it starts again.
-const LEG: u64 = 200_000;
+const RESTART_STEPS: u64 = 200_000;
 
 /// Walks a machine of 8 cores, 2 devices and four pages of 64 lines at random, with
 /// [everything](Design::everything) that it may do; from the start again every 200 000 steps.
-/// `watch` is told the steps before each leg, and ends the walk by returning false.
+/// `watch` gets the number of steps before each restart, and ends the walk by returning false.
 pub fn walk(
     caching: Caching,
     variant: Option<Variant>,
@@ -393,13 +393,13 @@ pub fn walk(
     let began = Instant::now();
     let machine = Machine::<8, 2, 64, 4, 8> { design: Design::everything(caching, variant) };
     let (mut taken, mut broken, mut stopped) = (0, None, false);
-    let (mut seeds, mut done) = (Random::new(seed), Done::default());
+    let (mut seeds, mut done) = (Random::new(seed), ActionCounts::default());
     while taken < steps && broken.is_none() && !stopped {
         if !watch(taken) {
             stopped = true;
             break;
         }
-        let walked = machine.walk(LEG.min(steps - taken), seeds.next(), &mut done);
+        let walked = machine.walk(RESTART_STEPS.min(steps - taken), seeds.next(), &mut done);
         taken += walked.steps;
         broken = walked.broken.map(|(property, last)| Counterexample {
             property: property.to_string(),

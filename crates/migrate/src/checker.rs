@@ -1,7 +1,7 @@
 //! A model checker that visits every state of a protocol, level by level.
 //!
-//! - [`model`]: what a protocol has to tell: its states, its steps, what must never be.
-//! - [`fingerprint`]: 8 bytes stand for a visited state; the chance that this hid one is told.
+//! - [`model`]: the interface of a protocol: states, steps, properties.
+//! - [`fingerprint`]: 8 bytes represent a visited state; the collision probability is reported.
 //! - [`search`]: breadth first, so that a counterexample is as short as any; its levels may be
 //!   divided among threads.
 //! - [`trace`]: the counterexample as a sequence of steps.

@@ -22,7 +22,7 @@ pub struct Queue {
 }
 
 /// Share of a window, in percent, at which the random part of the wait stops growing.
-const MOST_RANDOM: u64 = 95;
+const MAX_RANDOM_LOAD: u64 = 95;
 
 impl Queue {
     /// An idle server that takes `service_ps` a request.
@@ -41,13 +41,13 @@ impl Queue {
     pub fn turn(&mut self, window_ps: u64) {
         let offered = self.backlog_ps + self.used_ps / DAMPING;
         self.backlog_ps = offered.saturating_sub(window_ps / DAMPING);
-        let busy = self.used_ps.min(window_ps * MOST_RANDOM / 100);
+        let busy = self.used_ps.min(window_ps * MAX_RANDOM_LOAD / 100);
         let random = self.service_ps * busy / (2 * (window_ps - busy).max(1));
         self.wait_ps = self.backlog_ps + random;
         self.used_ps = 0;
     }
 
-    /// What a request waits now, in picoseconds.
+    /// The wait of a request now, in picoseconds.
     pub fn wait_ps(&self) -> u64 {
         self.wait_ps
     }

@@ -44,7 +44,7 @@ pub struct Stats {
     pub moved: u64,
     /// Pages not moved, because too many waited for an entry.
     pub given_up: u64,
-    /// Times that a page had to wait because all entries were in use.
+    /// The number of pages that waited because all entries were in use.
     pub waited_for_entry: u64,
     /// Most entries in use at once.
     pub most_entries: usize,
@@ -65,7 +65,7 @@ pub struct Stats {
 }
 
 /// Pages that may wait for an entry before more are given up.
-const MOST_QUEUED: usize = 4096;
+const MAX_QUEUED: usize = 4096;
 
 /// All migrations by hardware.
 #[derive(Clone, Debug)]
@@ -103,14 +103,14 @@ impl Engine {
     /// Asks for a page to be moved, at `now_ps` or when an entry is free.
     pub fn ask(&mut self, page: Vpn) {
         self.stats.asked += 1;
-        if self.queue.len() >= MOST_QUEUED {
+        if self.queue.len() >= MAX_QUEUED {
             self.stats.given_up += 1;
         } else {
             self.queue.push_back(page.first());
         }
     }
 
-    /// Begins what waits, as far as there are entries.
+    /// Starts waiting migrations while entries are free.
     pub fn begin<G: Geometry>(&mut self, machine: &mut Machine<G>, now_ps: u64) {
         while let Some(page) = self.queue.pop_front() {
             match self.try_begin(machine, page, now_ps) {
@@ -217,7 +217,7 @@ impl Engine {
         }
     }
 
-    /// Clears an entry whose page is copied and of which no translation is left.
+    /// Clears an entry whose page is copied and no longer translated.
     fn finish<G: Geometry>(
         &mut self,
         machine: &mut Machine<G>,

@@ -1,4 +1,4 @@
-//! The associativity of a machine's TLBs and caches, as far as code is compiled for it.
+//! The associativities of TLBs and caches for which code is compiled.
 //!
 //! A look-up compares all keys of a set at once; their number should be known when it is
 //! compiled. It is for the default machine and those like it. Every other machine is simulated by

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::address::{Frame, Line};
 use crate::cache::{
-    CoreSet, EXCLUSIVE, Found, InL1, InLlc, Llc, MODIFIED, Private, SHARED, Tracked, Vacancy,
+    CoreSet, EXCLUSIVE, HitLevel, InL1, InLlc, Llc, MODIFIED, Private, SHARED, Tracked, Vacancy,
 };
 use crate::contention::Queue;
 use crate::geometry::{Any, Geometry};
@@ -20,7 +20,7 @@ use crate::mesh::Mesh;
 use crate::params::{LINE_BYTES, MAX_ENTRIES, Params};
 use crate::protocol::table::Table;
 
-/// What happened, counted.
+/// Counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Loads and stores of the cores, page walks included.
@@ -31,9 +31,9 @@ pub struct Counts {
     pub llc_requests: u64,
     /// Of these, the data was in the last-level cache.
     pub llc_hits: u64,
-    /// Of these, another core had the data.
+    /// Of these, served by another core.
     pub forwards: u64,
-    /// Stores that had to ask for ownership of a line they held.
+    /// Stores that requested ownership of a shared line.
     pub upgrades: u64,
     /// Lines read from memory.
     pub memory_reads: u64,
@@ -41,7 +41,7 @@ pub struct Counts {
     pub memory_writes: u64,
     /// Private copies invalidated by others.
     pub invalidations: u64,
-    /// Lines that the directory had no room for.
+    /// Lines recalled because the directory was full.
     pub directory_evictions: u64,
     /// Hops of messages through the mesh.
     pub hops: u64,
@@ -51,14 +51,14 @@ pub struct Counts {
     pub redirected: u64,
     /// Private copies invalidated because a request came by the opposite name.
     pub opposite_recalls: u64,
-    /// Requests that had to go on to another slice.
+    /// Requests forwarded to another slice.
     pub crossings: u64,
     /// Lines copied by the migration engine.
     pub lines_copied: u64,
 }
 
 impl Counts {
-    /// What happened between `earlier` and now.
+    /// The difference to `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Counts) -> Counts {
         Counts {
@@ -105,7 +105,7 @@ pub struct Hierarchy<G: Geometry = Any> {
     /// Migrations under way.
     table: Table<Frame, MAX_ENTRIES>,
     live: usize,
-    /// What happened.
+    /// The counters.
     pub counts: Counts,
 }
 
@@ -163,7 +163,7 @@ impl<G: Geometry> Hierarchy<G> {
         }
     }
 
-    /// What the L1 does not serve, and where that has or had it.
+    /// Accesses that the L1 does not serve, and their place in the L1.
     #[inline(never)]
     fn beyond_l1(
         &mut self,
@@ -174,16 +174,16 @@ impl<G: Geometry> Hierarchy<G> {
         slot: Option<Slot>,
     ) -> u64 {
         match self.private.look_up_l2(core, line, write, l1, slot) {
-            Found::L1 => 0,
-            Found::L2 => {
+            HitLevel::L1 => 0,
+            HitLevel::L2 => {
                 self.counts.l2_hits += 1;
                 self.latencies.l2
             }
-            Found::Upgrade => {
+            HitLevel::Upgrade => {
                 self.counts.upgrades += 1;
                 self.request(core, line, true, None)
             }
-            Found::Nowhere(at) => self.request(core, line, write, Some(at)),
+            HitLevel::Nowhere(at) => self.request(core, line, write, Some(at)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! The IOMMU: translations for devices, with a TLB of its own.
+//! The IOMMU: translations for devices, with its own TLB.
 //!
 //! A device addresses the same virtual pages as the program (shared virtual addressing), through a
 //! table of the IOMMU's own that the operating system updates apart from the program's.

@@ -22,14 +22,14 @@ use std::marker::PhantomData;
 
 use prairie_hostmem::{Array, equal, equal_bytes, prefetch};
 
-/// The most ways that a set can have: as many words as a line of the host's cache holds.
+/// The maximum number of ways: the words of a line of the host's cache.
 pub const MAX_WAYS: usize = 16;
 
 /// Bytes of a set: a line of the host's cache.
 const LINE: usize = 64;
 /// The bits of a state in a word.
 const STATE: u32 = 3;
-/// Where in a word its note is.
+/// The position of the note in a word.
 const NOTE_SHIFT: u32 = STATE.count_ones();
 
 /// The age of each way of a set.
@@ -97,7 +97,7 @@ impl Slot {
     }
 }
 
-/// What an insertion put out of a set.
+/// The entry that an insertion evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Evicted {
     /// Its key.
@@ -146,7 +146,7 @@ impl<S: Shape> Sets<S> {
         self.replace_word(slot, word);
     }
 
-    /// Returns the word that was there.
+    /// Returns the previous word.
     #[inline(always)]
     fn replace_word(&mut self, slot: Slot, word: u32) -> u32 {
         let there = &mut self.lines[slot.set].as_chunks_mut().0[slot.way % MAX_WAYS];

@@ -43,7 +43,7 @@ pub struct Translations {
 }
 
 impl Translations {
-    /// What happened between `earlier` and now.
+    /// The difference to `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Translations) -> Translations {
         Translations {
@@ -121,7 +121,7 @@ impl<G: Geometry> Machine<G> {
         })
     }
 
-    /// What an access to a page under software migration waits.
+    /// The wait of an access to a page under software migration.
     fn fault(&mut self, core: usize, page: Vpn, now_ps: u64) -> u64 {
         let here = |blocked: &&Blocked| blocked.page == page && blocked.by != core;
         let Some(blocked) = self.blocked.iter().find(here) else { return 0 };

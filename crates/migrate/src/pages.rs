@@ -64,7 +64,7 @@ impl Pages {
         Ok(())
     }
 
-    /// Consecutive frames that nobody has had.
+    /// Consecutive frames that were never used.
     fn take(&mut self, frames: u32, align: u32) -> Result<Frame, TooSmall> {
         let first = self.next.next_multiple_of(align);
         let end = u64::from(first) + u64::from(frames);
@@ -82,14 +82,14 @@ impl Pages {
         self.frames[size as usize][(vpn.in_arena() >> size.order()) as usize]
     }
 
-    /// Has what tells where a page lies brought into the host's cache.
+    /// Prefetches the translation of a page.
     #[inline]
     pub fn prefetch(&self, vpn: Vpn) {
         let size = vpn.size();
         prefetch(&self.frames[size as usize], (vpn.in_arena() >> size.order()) as usize);
     }
 
-    /// Lets a page lie elsewhere from now on.
+    /// Changes the frame of a page.
     pub fn remap(&mut self, vpn: Vpn, frame: Frame) {
         let size = vpn.size();
         self.frames[size as usize][(vpn.in_arena() >> size.order()) as usize] = frame;
@@ -140,7 +140,7 @@ mod tests {
         let page =
             |size, number: u64| Virtual::new(size, number << (12 + PageSize::order(size))).vpn();
         let base: Vec<u32> = (0..5).map(|n| pages.frame(page(PageSize::Base, n)).0).collect();
-        // Frame 0 is nobody's; four tables of one frame each come first.
+        // Frame 0 is unused; four tables of one frame each come first.
         assert_eq!(base, [5, 6, 7, 8, 9]);
         assert_eq!(pages.frame(page(PageSize::Huge, 0)), Frame(512));
         assert_eq!(pages.frame(Virtual::new(PageSize::Huge, (1 << 21) + 5000).vpn()), Frame(1024));

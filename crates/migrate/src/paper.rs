@@ -51,14 +51,14 @@ pub struct Paper {
     /// Time for which a page is unavailable, by number of TLBs.
     pub unavailable: Vec<Unavailable>,
     /// The applications without migrations.
-    pub calm: Vec<Calm>,
+    pub calm: Vec<Undisturbed>,
     /// Effect of migrations, by application, method and rate.
     pub rates: Vec<Rate>,
     /// What 2 MiB pages bring, without and with migrations.
     pub huge_pages: Vec<HugePages>,
     /// The metadata table by its parameters.
     pub table: Vec<TableRow>,
-    /// What one migration costs.
+    /// The cost of one migration.
     pub costs: Vec<Cost>,
 }
 
@@ -77,7 +77,7 @@ pub struct Unavailable {
 
 /// An application that nothing disturbs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Calm {
+pub struct Undisturbed {
     /// The application.
     pub workload: Kind,
     /// Requests a second.
@@ -139,7 +139,7 @@ pub struct TableRow {
     pub effect: Effect,
 }
 
-/// What one migration costs: the values that the laboratory takes.
+/// The cost of one migration: the values that simulations use.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Cost {
     /// How.
@@ -159,7 +159,7 @@ pub struct Cost {
     pub traffic: Option<Traffic>,
 }
 
-/// What a migration adds to the traffic of a machine.
+/// The traffic that a migration adds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Traffic {
     /// Lines read from memory.
@@ -227,8 +227,8 @@ impl Settings {
         }
     }
 
-    /// Runs everything. `progress` is told how many runs of how many are done, and says whether to
-    /// go on.
+    /// Runs everything. `progress` gets the number of finished and of all runs, and returns whether
+    /// to go on.
     ///
     /// # Errors
     /// [`Stopped`] if it was told to stop, or memory is too small.
@@ -254,7 +254,7 @@ impl Settings {
             unavailable: self.unavailable(&victims, &outcomes),
             calm: APPLICATIONS
                 .iter()
-                .map(|app| Calm {
+                .map(|app| Undisturbed {
                     workload: *app,
                     throughput: base(*app).throughput,
                     tail: Tail::of(base(*app), base(*app), self.seed),
@@ -410,7 +410,7 @@ impl Settings {
     }
 
     fn costs(&self, jobs: &[CostJob], outcomes: &[Outcome], base: &Outcome) -> Vec<Cost> {
-        // A run too short for a page to move tells nothing of its cost.
+        // A run too short for a migration does not measure its cost.
         let told = jobs.iter().filter(|(job, ..)| outcomes[*job].migrations.moved > 0);
         let hardware = told.map(|(job, method, size)| {
             let outcome = &outcomes[*job];

@@ -44,9 +44,9 @@ pub enum Error {
     Kind {
         /// The dotted key.
         key: String,
-        /// What it must be.
+        /// The expected range.
         wanted: &'static str,
-        /// What it is.
+        /// The value.
         found: String,
     },
     /// The values describe no machine.
@@ -206,7 +206,7 @@ sections! {
         /// Nanoseconds of one local TLB invalidation.
         invalidate_page_ns,
     }
-    /// What the steps of software migration cost.
+    /// The costs of software migration's steps.
     Software {
         /// Lock, migration entries into the page tables.
         unmap_ns,
@@ -218,15 +218,15 @@ sections! {
         copy_2m_ns,
         /// An interrupt's way to the first victim and back.
         ipi_deliver_ns,
-        /// What each victim adds to the initiator's wait.
+        /// The initiator's additional wait for each victim.
         ipi_per_victim_ns,
-        /// What the interrupt takes from each victim.
+        /// The interrupt's time on each victim.
         ipi_handler_ns,
-        /// What an acknowledgement before the flush takes off the wait.
+        /// The time saved by an acknowledgement before the flush.
         early_ack_saves_ns,
         /// A broadcast invalidation, until all have done it.
         broadcast_ns,
-        /// What a broadcast takes from each victim.
+        /// The broadcast's time on each victim.
         broadcast_stall_ns,
         /// A fault on a page under migration.
         fault_ns,

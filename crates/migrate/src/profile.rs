@@ -1,5 +1,5 @@
-//! What a stream of accesses is like, in figures that do not depend on where its memory lies: what
-//! a synthetic stream and the recording of a real program are compared by.
+//! The profile of an access stream, in figures that do not depend on the location of its memory:
+//! what a synthetic stream and the recording of a real program are compared by.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ pub struct Profile {
     /// Mean number of different pages in the same.
     pub pages_per_request: f64,
     /// Share of all accesses whose line was used before with fewer than 2⁰, 2¹, 2², … other lines
-    /// in between: what a fully associative cache of so many lines with exact LRU would serve.
+    /// in between: what a fully associative cache of N lines with exact LRU would serve.
     pub within: Vec<f64>,
 }
 

@@ -6,7 +6,7 @@
 //!   requests at the last-level cache in `llc`, and what cores, devices, the engine and the
 //!   operating system do in a file each.
 //! - [`message`] is the layer below: the same, message by message.
-//! - [`coarse`] puts requests off until they can be told from later ones, for large machines.
+//! - [`coarse`] delays requests until they can be distinguished from later ones, for large machines.
 //! - [`at_random`] walks machines that are too large to be visited.
 //! - [`design`] says what is modeled, [`variant`] which injected bug is built in, [`property`] what
 //!   must hold, [`action`] how a step reads.

@@ -55,10 +55,10 @@ pub struct Migrations {
     pub target: Target,
 }
 
-/// What to run.
+/// The plan of a run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Plan {
-    /// What the cores do.
+    /// The workload of the cores.
     pub workload: Kind,
     /// Seed of all that is random.
     pub seed: u64,
@@ -75,7 +75,7 @@ pub struct Plan {
     pub migrations: Option<Migrations>,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Outcome {
     /// Requests a second that all cores served together.
@@ -86,13 +86,13 @@ pub struct Outcome {
     pub latencies_ps: Vec<Vec<u64>>,
     /// Simulated picoseconds from the first to the last request that counts.
     pub span_ps: u64,
-    /// What happened in the hierarchy.
+    /// Counters of the hierarchy.
     pub counts: Counts,
-    /// What happened in address translation.
+    /// Counters of address translation.
     pub translations: Translations,
-    /// What the migrations did.
+    /// Counters of migrations.
     pub migrations: Stats,
-    /// Pages that had moved when the last request was served.
+    /// Pages that were moved when the last request was served.
     pub moved_while_serving: u64,
     /// Bytes of host memory for caches and directory.
     pub host_bytes: usize,
@@ -163,8 +163,8 @@ impl Simulation {
         }))
     }
 
-    /// Runs to the end. `progress` is told how far it is, every now and then, and says whether to
-    /// go on; if not, there is no outcome.
+    /// Runs to the end. `progress` is called from time to time and returns whether to continue; if
+    /// not, there is no outcome.
     pub fn run(self, progress: &mut dyn FnMut(Progress) -> bool) -> Option<Outcome> {
         match self.0 {
             Compiled::Usual(run) => run.run(progress),
@@ -401,7 +401,7 @@ impl<G: Geometry> Run<G> {
     }
 }
 
-/// A request's latency below which a share of all lie, in picoseconds.
+/// A quantile of the requests' latencies, in picoseconds.
 pub fn quantile(latencies_ps: &[Vec<u64>], share: f64) -> u64 {
     let mut all: Vec<u64> = latencies_ps.iter().flatten().copied().collect();
     if all.is_empty() {

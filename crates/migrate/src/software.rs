@@ -40,7 +40,7 @@ impl Baseline {
         Baseline::StopMoveRestart,
     ];
 
-    /// What a reader calls it.
+    /// The name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Baseline::Ipi => "IPI",
@@ -120,11 +120,11 @@ impl Baseline {
 /// A step of a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
-    /// What is done.
+    /// The step.
     pub name: &'static str,
     /// Nanoseconds it takes.
     pub ns: u64,
-    /// Whether nobody can use the page meanwhile.
+    /// Whether the page is unavailable meanwhile.
     pub unavailable: bool,
 }
 

@@ -1,4 +1,5 @@
-//! What the cores do: requests to a server, as streams of accesses and transfers of its device.
+//! The workload of the cores: requests to a server, as streams of accesses and transfers of its
+//! device.
 
 mod memcached;
 mod nginx;

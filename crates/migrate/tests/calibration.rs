@@ -7,7 +7,7 @@ use prairie_migrate::workload::{Kind, Request, of_the_program};
 
 const REQUESTS: u64 = 400;
 
-/// What a request of a recording is like.
+/// The profile of a recording's request.
 struct Recorded {
     accesses: f64,
     instructions: f64,

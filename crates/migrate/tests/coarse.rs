@@ -1,5 +1,6 @@
-//! Requests that are put off until they can be told from later ones: what the reduction leaves is
-//! what it says it leaves, it hides no injected bug, and with it a larger machine is visited whole.
+//! Requests that are delayed until they can be distinguished from later ones: what the reduction
+//! leaves is what it says it leaves, it hides no injected bug, and with it a larger machine is
+//! visited whole.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What the simulator finds, to the bit: a change of how it is laid out in the host's memory must
+//! The simulator's results, to the bit: a change of how it is laid out in the host's memory must
 //! not change what it simulates. (Zipf's law takes powers, whose last bit is the C library's: these
 //! are glibc's on x86-64.) A change of what is simulated changes these numbers on purpose.
 #![cfg(all(target_arch = "x86_64", target_env = "gnu"))]

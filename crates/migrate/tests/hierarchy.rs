@@ -2,7 +2,7 @@
 //! invariants under random traffic.
 
 use prairie_migrate::address::{Access, Frame, Kind, Line, PageSize, Virtual};
-use prairie_migrate::cache::{Found, Private};
+use prairie_migrate::cache::{HitLevel, Private};
 use prairie_migrate::engine::Engine;
 use prairie_migrate::hierarchy::Hierarchy;
 use prairie_migrate::machine::Machine;
@@ -247,13 +247,13 @@ proptest! {
         let mut naive = NaiveCaches::default();
         for line in lines {
             let level = match caches.access(1, Line(line), false) {
-                Found::L1 => 0,
-                Found::L2 => 1,
-                Found::Nowhere(at) => {
+                HitLevel::L1 => 0,
+                HitLevel::L2 => 1,
+                HitLevel::Nowhere(at) => {
                     caches.fill(1, at, prairie_migrate::cache::SHARED);
                     2
                 }
-                Found::Upgrade => unreachable!("nothing is written"),
+                HitLevel::Upgrade => unreachable!("nothing is written"),
             };
             prop_assert_eq!(level, naive.read(line), "line {}", line);
             caches.validate();

@@ -3,7 +3,7 @@
 //! a new value there, and every read is compared with it.
 
 use prairie_migrate::check::walk;
-use prairie_migrate::protocol::at_random::Done;
+use prairie_migrate::protocol::at_random::ActionCounts;
 use prairie_migrate::protocol::design::Design;
 use prairie_migrate::protocol::machine::Machine;
 use prairie_migrate::protocol::table::Caching;
@@ -18,13 +18,13 @@ const STEPS: u64 = 100_000;
 #[test]
 fn random_walks_of_a_large_machine_break_nothing() {
     for (seed, caching) in [(1, Caching::Cacheable), (2, Caching::Noncacheable)] {
-        let walked = large(caching, None).walk(STEPS, seed, &mut Done::default());
+        let walked = large(caching, None).walk(STEPS, seed, &mut ActionCounts::default());
         assert_eq!(walked.broken, None, "{caching:?}");
         assert_eq!(walked.steps, STEPS);
     }
 }
 
-/// What the walk is said to do it does, and often: nothing of it is switched off or out of reach.
+/// Every kind of action of the walk is taken, and often.
 #[test]
 fn everything_that_is_named_is_done() {
     let done = |caching| walk(caching, None, 3 * STEPS, 5, &mut |_| true).done;
@@ -49,8 +49,11 @@ fn random_walks_find_mistakes() {
         Variant::WriteBackUnderOwnName,
         Variant::NoRecall,
     ] {
-        let walked =
-            large(Caching::Cacheable, Some(variant)).walk(20 * STEPS, 3, &mut Done::default());
+        let walked = large(Caching::Cacheable, Some(variant)).walk(
+            20 * STEPS,
+            3,
+            &mut ActionCounts::default(),
+        );
         assert!(walked.broken.is_some(), "{variant} in {} steps", walked.steps);
     }
 }

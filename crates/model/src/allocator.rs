@@ -30,8 +30,8 @@ pub type AnyPlacement = Box<dyn Placement + Send>;
 /// The placement of any allocator that a machine with reclaim can drive.
 pub type AnyStepwise = Box<dyn Stepwise + Send>;
 
-/// Contiguitas mechanism by mechanism beside Linux, each on top of the one before: confinement with
-/// a border that stays (twice, because its size matters), resizing, bias, migration before pins,
+/// Linux and Contiguitas mechanism by mechanism, each added to the one before: confinement with a
+/// border that stays (twice, because its size matters), resizing, bias, migration before pins,
 /// hardware; then the whole without bias, and without pressure.
 pub const ABLATION: [&str; 10] = [
     "linux",
@@ -75,7 +75,7 @@ pub struct Settings {
 pub struct Allocator {
     name: String,
     entry: &'static Entry,
-    /// What the options set.
+    /// The effect of the options.
     pub settings: Settings,
 }
 
@@ -105,7 +105,7 @@ pub enum UnknownAllocator {
         allocator: &'static str,
         /// The version.
         version: String,
-        /// Why it cannot be had.
+        /// The reason.
         reason: String,
     },
     /// A list names it twice.
@@ -195,7 +195,7 @@ impl Allocator {
         self.entry
     }
 
-    /// What it is and what is not modeled, in one sentence.
+    /// A description with what is not modeled, in one sentence.
     pub fn summary(&self) -> String {
         match self.entry.not_modeled {
             "" => self.entry.description.to_owned(),

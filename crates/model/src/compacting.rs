@@ -23,8 +23,8 @@ use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Zo
 /// of a fleet asks again, so that none fails for it.
 const REFUSALS: u32 = 8;
 
-/// A placement with compaction. Where it says that there is no memory to a request that may wait,
-/// the caller is to reclaim some and ask again.
+/// A placement with compaction. If it has no memory for a request that may wait, the caller is to
+/// reclaim some and ask again.
 #[derive(Clone, Debug)]
 pub struct Compacting<P> {
     placement: P,
@@ -64,7 +64,7 @@ impl<P: Compactable> Compacting<P> {
         }
     }
 
-    /// What is inside.
+    /// The inner placement.
     pub fn placement(&self) -> &P {
         &self.placement
     }
@@ -134,7 +134,7 @@ impl<P: Compactable> Compacting<P> {
         self.asked.done(order, highest);
     }
 
-    /// A look at the score (`proactive_compact_node`). Without progress the next 63 are skipped.
+    /// A check of the score (`proactive_compact_node`). Without progress the next 63 are skipped.
     fn proactive(&mut self, table: &mut FrameTable) {
         if self.skipped > 0 {
             self.skipped -= 1;
@@ -180,7 +180,7 @@ impl<P: Compactable> Placement for Compacting<P> {
             self.asked.ask(request.order.max(least), ZoneKind::Movable);
         }
         if request.gfp_flags & gfp::DIRECT_RECLAIM == 0 {
-            // The placement itself knows how far it goes for who cannot wait.
+            // The placement itself handles requests that cannot wait.
             self.refused = 0;
             return self.placement.allocate(table, request, owner);
         }

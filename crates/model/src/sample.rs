@@ -41,7 +41,7 @@ pub struct Sample {
     pub free_frames: u64,
     /// Frames in use that cannot be moved.
     pub unmovable_frames: u64,
-    /// Frames of which it is not known whether they can.
+    /// Frames of unknown mobility.
     pub unknown_frames: u64,
     /// F_u(9) over all zones: the share of free memory on the free lists that lies in blocks
     /// smaller than 2 MiB.
@@ -57,7 +57,7 @@ pub struct Sample {
     /// The same with unknown frames taken as unmovable.
     pub potential_blocks_at_least: BlocksBySize,
     /// 2 MiB blocks with at least one unmovable frame.
-    pub spoiled_blocks: u64,
+    pub polluted_blocks: u64,
     /// Allocations that this system could not satisfy, so far.
     pub failed_allocations: u64,
 }
@@ -97,7 +97,7 @@ impl Sample {
             free_blocks: tally.free,
             potential_blocks: tally.potential,
             potential_blocks_at_least: tally.potential_at_least,
-            spoiled_blocks: tally.spoiled,
+            polluted_blocks: tally.polluted,
             failed_allocations,
         }
     }
@@ -113,8 +113,8 @@ impl Sample {
         [of(mib_2, Order::HUGE), of(mib_32, Order::MIB_32), of(gib_1, Order::GIGANTIC)]
     }
 
-    /// How many huge pages of `order` could be allocated once perfect compaction has run: blocks
-    /// that can be emptied, as far as there is free memory to fill the emptied ones' place.
+    /// How many huge pages of `order` could be allocated once full compaction has run: blocks that
+    /// can be emptied, as far as there is free memory to fill the emptied ones' place.
     pub fn satisfiable_after_compaction(&self, order: Order) -> u64 {
         let blocks = match order {
             Order::GIGANTIC => self.potential_blocks.gib_1,
@@ -131,7 +131,7 @@ pub struct Tally {
     /// Frames that are free, movable, unmovable and unknown.
     pub frames: [u64; 4],
     /// Pageblocks with an unmovable frame.
-    pub spoiled: u64,
+    pub polluted: u64,
     /// Memory available now, by block size.
     pub free: BlocksBySize,
     /// Memory available after full compaction, by block size.
@@ -168,13 +168,13 @@ impl Tally {
     /// be emptied with unknown frames taken as unmovable. Without branches, so that the compiler
     /// takes several pageblocks at a time; 16 times 512 frames fit the counts' own 16 bits.
     fn add(&mut self, blocks: &[BlockCounts]) -> [u16; 3] {
-        let (mut frames, mut spoiled, mut found) = ([0u16; 4], 0u16, [0u16; 3]);
+        let (mut frames, mut polluted, mut found) = ([0u16; 4], 0u16, [0u16; 3]);
         for block in blocks {
             let of = [block.free, block.movable, block.unmovable, block.unknown];
             for (sum, count) in frames.iter_mut().zip(of) {
                 *sum += count;
             }
-            spoiled += u16::from(block.is_spoiled());
+            polluted += u16::from(block.is_polluted());
             found[0] += u16::from(block.free == BlockCounts::FRAMES);
             found[1] += u16::from(could_be_emptied(block, Unknown::AsMovable));
             found[2] += u16::from(could_be_emptied(block, Unknown::AsUnmovable));
@@ -182,7 +182,7 @@ impl Tally {
         for (sum, count) in self.frames.iter_mut().zip(frames) {
             *sum += u64::from(count);
         }
-        self.spoiled += u64::from(spoiled);
+        self.polluted += u64::from(polluted);
         for (sizes, found) in self.by_size().into_iter().zip(found) {
             sizes.mib_2 += u64::from(found);
         }
@@ -252,7 +252,7 @@ mod tests {
             prop_assert_eq!(tally.free, sizes(&|order| free_blocks(run, order)));
             prop_assert_eq!(tally.potential, potential(Unknown::AsMovable));
             prop_assert_eq!(tally.potential_at_least, potential(Unknown::AsUnmovable));
-            prop_assert_eq!(tally.spoiled, blocks.iter().filter(|b| b.is_spoiled()).count() as u64);
+            prop_assert_eq!(tally.polluted, blocks.iter().filter(|b| b.is_polluted()).count() as u64);
             let sum = |of: fn(&BlockCounts) -> u16| blocks.iter().map(|b| u64::from(of(b))).sum();
             let frames: [u64; 4] =
                 [sum(|b| b.free), sum(|b| b.movable), sum(|b| b.unmovable), sum(|b| b.unknown)];

@@ -1,4 +1,4 @@
-//! How a machine's memory is cut into nodes and zones, and where their watermarks lie.
+//! The nodes, zones, and watermarks of a machine.
 
 use prairie_frames::layout::{LayoutError, Watermarks, ZoneSpan};
 use prairie_frames::{BlockCounts, Layout, Order, Pfn, ZoneKind};
@@ -41,7 +41,7 @@ impl Architecture {
     }
 }
 
-/// Whose rules set the watermarks.
+/// The kernel version whose rules set the watermarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Marks {
     /// `setup_per_zone_pages_min` of 2.6.16: low and high a quarter and a half above min.
@@ -63,12 +63,12 @@ pub struct Shape {
     pub frames: u64,
     /// NUMA nodes, which share memory evenly.
     pub nodes: u16,
-    /// Whose zones.
+    /// The architecture of the zones.
     pub architecture: Architecture,
     /// Frames of each node that stay outside the movable zone (`kernelcore=`); `None` for no
     /// such zone.
     pub kernelcore: Option<u64>,
-    /// Whose watermarks.
+    /// The version of the watermarks.
     pub marks: Marks,
     /// `vm.min_free_kbytes` in frames, where it is set by hand.
     pub min_free: Option<u64>,
@@ -77,7 +77,7 @@ pub struct Shape {
 /// The zones of a machine, with their watermarks and reserves.
 ///
 /// # Errors
-/// If there is no memory, or more than a layout can have.
+/// If there is no memory, or more than a layout supports.
 pub fn layout(shape: &Shape) -> Result<Layout, LayoutError> {
     let mut spans = Vec::new();
     let node_frames = shape.frames / u64::from(shape.nodes.max(1)) / 512 * 512;
@@ -167,7 +167,7 @@ fn set_marks(spans: &mut [ZoneSpan], shape: &Shape) {
     }
 }
 
-/// What each zone keeps from requests that could have used a higher one
+/// The reserve of each zone against requests that can use a higher one
 /// (`setup_per_zone_lowmem_reserve`): the frames of all higher zones of the node, divided by 256,
 /// or by 32 in Normal.
 fn set_reserves(spans: &mut [ZoneSpan]) {

@@ -1,5 +1,5 @@
-//! What it costs to read a file that the kernel writes as it is read: CPU time of this thread, and
-//! bytes. The daemon's own cost is made of such reads.
+//! The cost of reading a file that the kernel generates: CPU time of this thread, and bytes. The
+//! daemon's own cost is made of such reads.
 //!
 //! `read_cost ROUNDS FILE...` prints the median of so many reads of each file, held open.
 

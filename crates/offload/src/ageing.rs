@@ -28,14 +28,14 @@ pub enum Means {
     None,
 }
 
-/// What the world is to do now.
+/// The next action of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Nothing.
     Wait,
     /// Begin a generation, or clear the accessed bits.
     Mark,
-    /// Sum up what has stayed idle since the mark and tell [`Ageing::measured`].
+    /// Sum up the memory idle since the mark and report it to [`Ageing::measured`].
     Measure,
 }
 
@@ -83,7 +83,7 @@ impl Ageing {
         self.means
     }
 
-    /// What to do at that time. [`Step::Mark`] counts as done.
+    /// The action at that time. [`Step::Mark`] counts as done.
     pub fn step(&mut self, now: Duration) -> Step {
         match (self.means, self.state) {
             (Means::None, _) => Step::Wait,

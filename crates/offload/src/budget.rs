@@ -30,7 +30,7 @@ impl WriteBudget {
         WriteBudget { per_day_bytes, ..self }
     }
 
-    /// So many bytes were written before `now`.
+    /// Records bytes written before `now`.
     pub fn count(&mut self, now: Duration, bytes: u64) {
         let hour = now.as_secs() / 3600;
         for old in self.hour + 1..=hour.min(self.hour + HOURS as u64) {

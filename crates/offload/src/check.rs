@@ -31,13 +31,13 @@ pub enum Verdict {
 /// One thing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What it is about.
+    /// Its subject.
     pub about: &'static str,
     /// The result.
     pub verdict: Verdict,
-    /// What was found.
+    /// The result.
     pub found: String,
-    /// What to do about it; empty where nothing is to be done.
+    /// The remedy; empty if none is needed.
     pub cure: String,
 }
 

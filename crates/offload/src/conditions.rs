@@ -6,7 +6,8 @@ use crate::profile::Profile;
 use crate::signal::{Signal, memory};
 use std::time::Duration;
 
-/// The first closed guard that concerns the observation as such, before anything is computed.
+/// The first guard that blocks reclaim because of the observation itself, before anything is
+/// computed.
 pub fn blocking(
     signals: &[Signal],
     profile: &Profile,
@@ -33,7 +34,7 @@ pub fn blocking(
     signals.iter().find_map(by_signal).or_else(|| in_motion(profile, history, now))
 }
 
-/// Whether the container moves on its own, that is apart from what was taken from it.
+/// Whether the container changes by itself, apart from reclaim.
 fn in_motion(profile: &Profile, history: &History, now: &Observation) -> Option<Guard> {
     let before = history.before.current_bytes;
     if before == 0 {

@@ -23,7 +23,7 @@ use serde::{Deserialize, Deserializer};
 use crate::profile::Profile;
 use crate::world::discover::CgroupPattern;
 
-/// What the daemon is to do.
+/// The daemon's configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// How it runs.
@@ -38,7 +38,7 @@ pub struct Config {
 pub struct DaemonConfig {
     /// Where `status` asks.
     pub socket: PathBuf,
-    /// What is leased, for the cleanup if daemon and guardian are both killed.
+    /// The record of leased limits, for the cleanup if daemon and guardian are both killed.
     pub leases: PathBuf,
     /// Where Prometheus asks; only a loopback address is taken.
     pub metrics: Option<SocketAddr>,
@@ -53,7 +53,7 @@ pub struct DaemonConfig {
     /// Bytes that may be written to swap devices in a day.
     #[serde(deserialize_with = "maybe_size")]
     pub swap_writes_per_day: Option<u64>,
-    /// What one page's return costs, where it is not to be measured.
+    /// The cost of one refault, if it is not to be measured.
     #[serde(deserialize_with = "maybe_duration")]
     pub return_cost: Option<Duration>,
     /// Whether to arm PSI triggers.
@@ -145,7 +145,7 @@ struct ConfigText {
     rule: Vec<toml::Spanned<RuleText>>,
 }
 
-/// What is wrong with a configuration: one line.
+/// An error in a configuration: one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {

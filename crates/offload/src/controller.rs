@@ -39,7 +39,7 @@ const MAX_MIN_AGE_FACTOR: u32 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Decision {
-    /// What to reclaim.
+    /// The amount and kind of memory to reclaim.
     pub reclaim: Option<Reclaim>,
     /// The next step of age measurement.
     #[serde(skip)]
@@ -411,7 +411,7 @@ impl Controller {
             .min(if file_only { now.stat.inactive_file } else { u64::MAX });
         decision.guard = match bytes {
             PAGE.. => None,
-            // There is no page cache to take in its stead.
+            // There is no page cache to reclaim instead.
             _ if file_only => blocked,
             _ if allowance == 0 => Some(Guard::Pressure),
             _ if ask == 0 => Some(Guard::OverReclaim { owed_bytes: over_reclaim.owed_bytes() }),

@@ -25,7 +25,7 @@ use crate::observation::{Idle, Observation, Room};
 use crate::series::Series;
 use crate::status::Shared;
 use crate::world::cgroup::CgroupError;
-use crate::world::discover::Walked;
+use crate::world::discover::DirectorySet;
 use crate::world::fault_alarm::FaultAlarm;
 use crate::world::file::{Buffer, is_gone};
 use crate::world::generations::Generations;
@@ -34,7 +34,7 @@ use crate::world::lease::Leases;
 use crate::world::probe::Host;
 use crate::world::reclaim::{Outcome, Work};
 use crate::world::return_cost;
-use crate::world::workers::{Done, Job, Workers};
+use crate::world::workers::{FinishedJob, Job, Workers};
 use container::Container;
 use lines::DecisionLine;
 
@@ -47,9 +47,9 @@ const GROUPS: u32 = 8;
 /// Periods without requests after the kernel refused one.
 const REFUSED_PERIODS: u32 = 10;
 
-/// What does not change while the daemon runs.
+/// State that does not change while the daemon runs.
 pub struct Setting {
-    /// What the host can do.
+    /// The capabilities of the host.
     pub host: Host,
     /// Nothing is written anywhere.
     pub dry_run: bool,
@@ -66,8 +66,8 @@ pub struct Daemon {
     config: Config,
     setting: Setting,
     containers: Vec<Container>,
-    /// What the last look for cgroups has seen.
-    walked: Walked,
+    /// The result of the last search for cgroups.
+    walked: DirectorySet,
     /// Problems that were reported already, by path.
     told: Vec<(String, String)>,
     workers: Workers,
@@ -79,7 +79,7 @@ pub struct Daemon {
     budget: Option<WriteBudget>,
     return_cost: Duration,
     buffer: Buffer,
-    done: Vec<Done>,
+    done: Vec<FinishedJob>,
     status: Shared,
     series: Option<Series>,
     next_id: u64,
@@ -128,7 +128,7 @@ impl Daemon {
             config,
             setting,
             containers: Vec::new(),
-            walked: Walked::default(),
+            walked: DirectorySet::default(),
             told: Vec::new(),
             leases: Arc::new(Mutex::new(leases)),
             generations,
@@ -178,7 +178,7 @@ impl Daemon {
         };
         self.config = config;
         self.next_discovery = Duration::ZERO;
-        self.walked = Walked::default();
+        self.walked = DirectorySet::default();
         self.told.clear();
     }
 
@@ -435,7 +435,7 @@ impl Daemon {
         }
     }
 
-    /// What the workers have done since the last look.
+    /// Jobs that the workers finished since the last call.
     fn finish_jobs(&mut self, now: Duration) {
         let mut done = std::mem::take(&mut self.done);
         self.workers.collect(&mut done);
@@ -445,7 +445,7 @@ impl Daemon {
         self.done = done;
     }
 
-    fn finish(&mut self, done: Done, now: Duration) {
+    fn finish(&mut self, done: FinishedJob, now: Duration) {
         let Some(at) = self.containers.iter().position(|container| container.id == done.id) else {
             return;
         };

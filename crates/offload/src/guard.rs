@@ -180,7 +180,7 @@ impl fmt::Display for Guard {
     }
 }
 
-/// What guards know of the past, beside the last observation.
+/// The history that guards use, besides the last observation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct History {
     /// The observation before.

@@ -1,4 +1,4 @@
-//! What the daemon says: every decision with the numbers behind it, as text or as JSON.
+//! The daemon's log: every decision with the numbers behind it, as text or as JSON.
 
 use std::io::{self, Write};
 use std::sync::Mutex;
@@ -56,7 +56,7 @@ impl Log {
         verbosity <= self.verbosity
     }
 
-    /// Says it. A log that cannot be written is no reason to stop.
+    /// Writes the line. Write errors are ignored.
     pub fn say(&self, verbosity: Verbosity, line: &impl Line) {
         if !self.wants(verbosity) {
             return;

@@ -45,9 +45,9 @@ pub struct Room {
     /// Swap that the container could have in all, in bytes: the least of the host's and of every
     /// `memory.swap.max` above it.
     pub swap_bytes: u64,
-    /// What of it is free.
+    /// The free part.
     pub swap_free_bytes: u64,
-    /// What may still be written to swap devices today, in bytes; `None` where there is no limit.
+    /// The remaining write budget of swap devices for today, in bytes; `None` without a limit.
     pub write_budget_bytes: Option<u64>,
     /// The pool gains the host nothing: it takes (almost) as much as the pages in it did.
     pub pool_gains_nothing: bool,
@@ -57,7 +57,7 @@ pub struct Room {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Idle {
-    /// The host cannot measure ages. The order of the kernel's lists has to suffice.
+    /// The host cannot measure ages. The order of the kernel's lists is used.
     #[default]
     Unknown,
     /// Ages are being measured.

@@ -28,7 +28,7 @@ impl Default for Oomd {
     }
 }
 
-/// What it samples.
+/// Its observation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct OomdObservation {
     /// `memory.current`.

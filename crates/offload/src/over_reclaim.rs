@@ -14,7 +14,7 @@ pub struct OverReclaim {
 }
 
 impl OverReclaim {
-    /// What is owed.
+    /// The over-reclaimed bytes.
     pub fn owed_bytes(self) -> u64 {
         self.owed_bytes
     }

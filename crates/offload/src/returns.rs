@@ -10,7 +10,7 @@ pub const WINDOW: Duration = Duration::from_secs(600);
 /// Parts of the window.
 const PARTS: usize = 10;
 
-/// Fewer returns than these are no evidence: a shell that is opened, a log that is rotated.
+/// Fewer refaults are not significant: a shell that is opened, a log that is rotated.
 const EVIDENCE_PAGES: u64 = 64;
 
 /// Pages taken and returned within the last ten minutes, by the minute.

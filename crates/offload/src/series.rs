@@ -55,7 +55,7 @@ const RESULTS: [IntegerColumn; 6] = [
 /// Names.
 const NAMES: [&str; 3] = ["cgroup", "governing", "guard"];
 
-/// A file that is being written, beside its place until [`Series::finish`].
+/// A file that is being written, next to its destination until [`Series::finish`].
 pub struct Series {
     path: PathBuf,
     beside: NamedTempFile,

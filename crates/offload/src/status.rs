@@ -68,7 +68,7 @@ pub struct CgroupStatus {
     pub requests: u64,
     /// Requests that the kernel refused.
     pub refused: u64,
-    /// What is wrong with it, if anything.
+    /// The error, if any.
     pub trouble: String,
 }
 
@@ -76,7 +76,7 @@ pub struct CgroupStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Status {
-    /// What this is.
+    /// The kind of document.
     pub schema: String,
     /// The Prairie that runs.
     pub version: String,
@@ -84,7 +84,7 @@ pub struct Status {
     pub dry_run: bool,
     /// Mechanism that measures ages.
     pub age_means: String,
-    /// What one page's return costs, in microseconds, and whether that was measured.
+    /// The cost of one refault in microseconds, and whether it was measured.
     pub return_cost_us: f64,
     /// It was measured on this host rather than taken from the paper or the configuration.
     pub return_cost_measured: bool,
@@ -92,13 +92,13 @@ pub struct Status {
     pub fault_alarm: bool,
     /// Swap of the host.
     pub swap_bytes: u64,
-    /// What of it is given out.
+    /// The used part.
     pub swap_used_bytes: u64,
     /// What zswap's pool takes.
     pub pool_bytes: u64,
-    /// What the pages in it would take.
+    /// The uncompressed size of its pages.
     pub pooled_bytes: u64,
-    /// What may still be written to swap devices today.
+    /// The remaining write budget for today.
     pub write_budget_bytes: Option<u64>,
     /// Saved by the cgroups' own figures.
     pub claimed_bytes: u64,
@@ -133,7 +133,7 @@ impl Shared {
         if UnixStream::connect(path).is_ok() {
             return Err(io::Error::other("another daemon answers there"));
         }
-        // What a daemon that was killed has left.
+        // The socket of a killed daemon.
         let _ = std::fs::remove_file(path);
         let listener = UnixListener::bind(path)?;
         let shared = self.clone();
@@ -194,7 +194,7 @@ const RECLAIM: [Metric; 7] = [
 ];
 
 impl Status {
-    /// Says why, wherever nothing is taken.
+    /// The reason if nothing is reclaimed.
     pub fn give_reasons(&mut self) {
         for cgroup in &mut self.cgroups {
             cgroup.reason.clear();

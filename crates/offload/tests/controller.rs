@@ -77,7 +77,7 @@ fn several_periods_at_once_while_it_is_calm() {
     assert_eq!(pages(controller.decide(&stalled(21))), 4 * 51 / 12);
     assert_eq!(controller.periods_to_next_look(), 1);
     assert_eq!(pages(controller.decide(&stalled(23))), 51, "two periods were not agreed upon");
-    assert_eq!(controller.periods_to_next_look(), 2, "begins anew");
+    assert_eq!(controller.periods_to_next_look(), 2, "starts again");
     controller.not_carried_out();
     assert_eq!(controller.periods_to_next_look(), 1, "what failed is tried again soon");
 }

@@ -1,4 +1,4 @@
-//! What the daemon itself costs, reclaim aside: CPU time and memory for 200 cgroups.
+//! The cost of the daemon itself, without reclaim: CPU time and memory for 200 cgroups.
 #![allow(missing_docs)]
 
 mod tree;
@@ -144,7 +144,7 @@ fn three_microseconds_a_second_and_twenty_mebibytes() {
     );
     println!("{:.1} MiB resident for {CGROUPS} cgroups", resident as f64 / 1024.0);
     // The reads cost what the system asks for them, and more on a machine that is busy otherwise.
-    // Without optimisation our own part costs a multiple.
+    // Without optimization our own part costs a multiple.
     let (own, limit) = (cost.us - plain, if cfg!(debug_assertions) { 9.0 } else { 3.0 });
     assert!(own <= limit, "{own:.2} µs beyond the reads");
     // Five files and the host's, every fourth period.

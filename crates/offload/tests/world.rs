@@ -83,7 +83,7 @@ fn cgroups_come_and_go_and_come_again() {
     tree.cgroup("work/a", 400 * MIB);
     daemon.tick(seconds(20));
     let second = daemon.containers()[0].id;
-    assert_ne!(first, second, "another cgroup of the same name starts anew");
+    assert_ne!(first, second, "another cgroup of the same name starts again");
     tree.remove("work/a");
     // Its files are still open, and still readable here; the next look for cgroups misses it.
     daemon.tick(seconds(30));
@@ -421,9 +421,9 @@ fn what_a_rule_does_not_match_is_told() {
 
 /// Where a log's lines can be read.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<u8>>>);
+struct CapturedLog(Arc<Mutex<Vec<u8>>>);
 
-impl std::io::Write for Told {
+impl std::io::Write for CapturedLog {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }
@@ -433,14 +433,14 @@ impl std::io::Write for Told {
     }
 }
 
-impl Told {
+impl CapturedLog {
     fn text(&self) -> String {
         String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
     }
 }
 
-fn told(format: Format) -> (Log, Told) {
-    let told = Told::default();
+fn told(format: Format) -> (Log, CapturedLog) {
+    let told = CapturedLog::default();
     (Log::new(format, Verbosity::All, Box::new(told.clone())), told)
 }
 
@@ -477,23 +477,24 @@ fn garbage() -> impl Strategy<Value = (usize, String)> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever stands in whatever file: no panic, no write elsewhere, and the neighbor is served.
+    /// With any contents of any file: no panic, no write elsewhere, and the other container is
+    /// served.
     #[test]
-    fn garbage_in_every_file(spoils in prop::collection::vec(garbage(), 1..12), vanish in any::<bool>()) {
+    fn garbage_in_every_file(damages in prop::collection::vec(garbage(), 1..12), vanish in any::<bool>()) {
         let tree = Tree::new();
-        tree.cgroup("work/spoilt", 400 * MIB);
+        tree.cgroup("work/damaged", 400 * MIB);
         tree.cgroup("work/whole", 400 * MIB);
         tree.cgroup("other/c", 400 * MIB);
         let before = tree.snapshot();
         let mut daemon = tree.daemon(RULE);
         daemon.tick(seconds(0));
         let mut now = 0;
-        for (which, text) in spoils {
+        for (which, text) in damages {
             let names = tree::FILES;
             let name = names[which % names.len()];
-            tree.write(&format!("work/spoilt/{name}"), &text);
+            tree.write(&format!("work/damaged/{name}"), &text);
             if vanish {
-                let _ = fs::remove_file(tree.path("work/spoilt").join(name));
+                let _ = fs::remove_file(tree.path("work/damaged").join(name));
             }
             now += 6;
             daemon.tick(seconds(now));
@@ -503,17 +504,17 @@ proptest! {
         prop_assert!(tree.asked("work/whole").is_some());
         daemon.stop().unwrap();
         let changed = tree.changed_since(&before);
-        prop_assert!(changed.iter().all(|path| path.starts_with("work/spoilt/") || path == "work/whole/memory.reclaim"), "{changed:?}");
+        prop_assert!(changed.iter().all(|path| path.starts_with("work/damaged/") || path == "work/whole/memory.reclaim"), "{changed:?}");
     }
 
     /// The same for the host's files.
     #[test]
-    fn garbage_in_the_hosts_files(spoils in prop::collection::vec(garbage(), 1..6)) {
+    fn garbage_in_the_hosts_files(damages in prop::collection::vec(garbage(), 1..6)) {
         let tree = Tree::new();
         tree.cgroup("work/a", 400 * MIB);
         let mut daemon = tree.daemon(RULE);
         daemon.tick(seconds(0));
-        for (at, (which, text)) in spoils.into_iter().enumerate() {
+        for (at, (which, text)) in damages.into_iter().enumerate() {
             tree.write_proc(["swaps", "meminfo", "vmstat"][which % 3], &text);
             daemon.tick(seconds(6 * (at as u64 + 1)));
         }

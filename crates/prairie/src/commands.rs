@@ -24,7 +24,7 @@ use clap::Subcommand;
 
 use crate::files::Files;
 
-/// What to do.
+/// The subcommands.
 #[derive(Subcommand)]
 pub enum Command {
     Survey(survey::Args),
@@ -41,7 +41,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether it sees to signals itself: a daemon has its own ways to end.
+    /// Whether it handles signals itself, as a daemon does.
     pub fn handles_signals(&self) -> bool {
         matches!(self, Command::Offload(args) if args.handles_signals())
     }
@@ -63,7 +63,7 @@ impl Command {
         }
     }
 
-    /// Does it. `interrupted` asks it to stop.
+    /// Runs it. `interrupted` asks it to stop.
     pub fn run(self, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
         self.files().check()?;
         match self {
@@ -82,7 +82,7 @@ impl Command {
     }
 }
 
-/// The file of a program to run, where the command line names it by its path.
+/// The file of the program to run, if the command line names it by its path.
 fn program(command: &[OsString]) -> Option<&Path> {
     command.first().map(Path::new).filter(|program| program.components().count() > 1)
 }

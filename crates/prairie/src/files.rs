@@ -25,7 +25,7 @@ struct Named {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Input,
-    /// A directory of which any file may be read.
+    /// A directory whose files may all be read.
     InputTree,
     Output,
     /// An output in a directory that the command creates if it is missing.
@@ -64,7 +64,7 @@ impl Files {
         self.with(argument, paths.iter().map(PathBuf::as_path), Role::Input)
     }
 
-    /// Adds a directory tree of which any file may be read.
+    /// Adds a directory tree whose files may all be read.
     pub fn input_tree<'a>(
         self,
         argument: &str,
@@ -150,10 +150,10 @@ fn can_be_written(path: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// What tells whether two paths name one file.
+/// The identity of a file, to compare paths.
 struct Identity {
-    /// Device and inode of a file that exists; none of what is no regular file: devices, pipes
-    /// and directories can be named twice.
+    /// Device and inode of an existing regular file; `None` for devices, pipes, and directories,
+    /// which may be named twice.
     inode: Option<(u64, u64)>,
     exists: bool,
     /// The absolute path without symbolic links, also of a file that does not exist yet.
@@ -196,11 +196,11 @@ fn regular(metadata: &Metadata) -> Option<(u64, u64)> {
     metadata.is_file().then(|| (metadata.dev(), metadata.ino()))
 }
 
-/// As many symbolic links as Linux follows.
+/// The number of symbolic links that Linux follows.
 const MAX_LINKS: u32 = 40;
 
-/// The absolute path without symbolic links. Unlike [`fs::canonicalize`] it resolves what does not
-/// exist: as far as it exists, then by the text of the path.
+/// The absolute path without symbolic links. Unlike [`fs::canonicalize`] it resolves paths that do
+/// not exist: the existing part by links, the rest by its text.
 fn resolved(path: &Path, links: u32) -> PathBuf {
     if let Ok(path) = fs::canonicalize(path) {
         return path;

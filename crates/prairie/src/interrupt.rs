@@ -22,7 +22,7 @@ pub fn flag(caught: bool) -> &'static AtomicBool {
     &INTERRUPTED
 }
 
-/// Whether the work was asked to stop.
+/// Whether the work should stop.
 pub fn requested() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! The command `prairie`: reads arguments, calls the other crates, prints what they found.
+//! The command `prairie`: reads arguments, calls the other crates, prints the results.
 
 mod commands;
 mod files;
@@ -52,8 +52,7 @@ fn with_exit_codes(command: clap::Command) -> clap::Command {
     }
 }
 
-/// An error and its causes in one line. Some errors end with the text of their cause: it is not
-/// said again.
+/// An error and its causes in one line. A cause that its error already quotes is not repeated.
 fn told_once(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |line, cause| {
         let text = cause.to_string();
@@ -117,7 +116,7 @@ mod tests {
         assert!(checked >= 40, "only {checked} path arguments were found");
     }
 
-    /// The commands without subcommands, with the words that lead to them.
+    /// The commands without subcommands, each with its full name.
     fn leaves(command: &clap::Command, words: Vec<String>) -> Vec<(Vec<String>, clap::Command)> {
         if !command.has_subcommands() {
             return vec![(words, command.clone())];

@@ -1,4 +1,4 @@
-//! Where answers go: the terminal, JSON on standard output, files.
+//! Where output goes: the terminal, JSON on standard output, files.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::interrupt;
 
-/// Reports on standard error what happened, in one line.
+/// Reports an event on standard error, in one line.
 pub fn say(line: impl Display) {
     let line = format!("prairie: {line}");
     eprintln!("{}", if stderr_has_unicode() { line } else { ascii(&line) });
@@ -29,7 +29,7 @@ pub fn interrupted() -> ExitCode {
     ExitCode::from(interrupt::EXIT_CODE)
 }
 
-/// Prints a report as the terminal allows.
+/// Prints a report in the terminal's width and colors.
 pub fn print_report(report: &Report) -> anyhow::Result<()> {
     write_out(&report.terminal(Terminal::of_stdout())?)
 }
@@ -39,7 +39,7 @@ pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     write_out(&(serde_json::to_string_pretty(value)? + "\n"))
 }
 
-/// Prints text with the signs that standard output can show.
+/// Prints text with the characters that standard output can show.
 pub fn print_text(text: &str) -> anyhow::Result<()> {
     match Terminal::of_stdout().unicode {
         true => write_out(text),
@@ -57,7 +57,7 @@ fn write_out(text: &str) -> anyhow::Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
 }
 
-/// Writes a report as a page, if one was asked for, and says so.
+/// Writes a report as a page, if requested, and reports it.
 pub fn write_html(report: &Report, path: Option<&Path>) -> anyhow::Result<()> {
     if let Some(path) = path {
         report.write_html(path)?;
@@ -66,7 +66,7 @@ pub fn write_html(report: &Report, path: Option<&Path>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the reader of our output has gone, as `head` does: not a failure.
+/// Whether the reader of our output closed it, as `head` does: not a failure.
 pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     let cause = error.chain().find_map(|cause| cause.downcast_ref::<io::Error>());
     cause.is_some_and(|cause| cause.kind() == io::ErrorKind::BrokenPipe)

@@ -1,4 +1,4 @@
-//! Progress on standard error while work is long, and nothing where nobody watches.
+//! Progress on standard error; hidden if it is not a terminal.
 
 use std::borrow::Cow;
 

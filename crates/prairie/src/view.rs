@@ -1,7 +1,7 @@
-//! Findings as reports: which figures, in which order, with which words.
+//! Results as reports: their figures, order, and text.
 
 pub mod against;
-pub mod colours;
+pub mod colors;
 pub mod fleet;
 pub mod heap;
 pub mod lab;

@@ -16,7 +16,7 @@ fn data(path: &str) -> String {
     path.canonicalize().unwrap().to_str().unwrap().to_owned()
 }
 
-/// The trace of two CPUs and a copy of its snapshots, to be spoiled.
+/// The trace of two CPUs and a copy of its snapshots, to be damaged.
 fn recording(directory: &Path) -> (String, PathBuf) {
     let folder = directory.join("snapshots");
     fs::create_dir(&folder).unwrap();
@@ -59,11 +59,11 @@ fn a_kernel_from_boot_is_met_frame_by_frame() {
     let output =
         run(here.path(), &["replay", &trace, "--against", folder, "--html", "answer.html"]);
     let text = stdout(&output);
-    assert!(text.contains("There are none."), "{text}");
+    assert!(text.contains("None."), "{text}");
     assert!(here.path().join("answer.html").exists());
 }
 
-/// A snapshot that tells otherwise than the events is seen, number by number.
+/// A snapshot that contradicts the events is reported, number by number.
 #[test]
 fn a_snapshot_of_something_else_differs() {
     let here = tempfile::tempdir().unwrap();
@@ -78,7 +78,7 @@ fn a_snapshot_of_something_else_differs() {
     assert_eq!((differences(0), differences(1)), (0, 0));
     assert!(differences(2) > 5, "{}", answer["snapshots"][2]);
     let output = run(here.path(), &["replay", &trace, "--against", folder]);
-    assert!(stdout(&output).contains("Differences where the record is followed"));
+    assert!(stdout(&output).contains("Differences of the trace-driven replay"));
 }
 
 #[test]

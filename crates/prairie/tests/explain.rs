@@ -61,7 +61,7 @@ fn a_recording_is_drawn() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("wake-ups") && text.contains("requests that waited"), "{text}");
     let svg = fs::read_to_string(here.path().join("b.svg")).unwrap();
-    for word in ["Region", "Free memory", "Time stalled", "grown (", "turn put off ("] {
+    for word in ["Region", "Free memory", "Time stalled", "grown (", "reversal delayed ("] {
         assert!(svg.contains(word), "{word}");
     }
     assert!(fs::read_to_string(here.path().join("b.html")).unwrap().contains("Node 0 over time"));

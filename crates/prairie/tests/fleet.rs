@@ -132,7 +132,7 @@ fn a_report_refuses_parts_of_different_studies() {
     assert!(stdout(&text).contains("missing"), "{}", stdout(&text));
 }
 
-/// Who runs shards elsewhere asks first what identifies the study.
+/// Runners of shards first read what identifies the study.
 #[test]
 fn the_identity_is_printed_without_simulating() {
     let here = tempfile::tempdir().unwrap();

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{prairie, stdout};
+use common::{prairie, stdout, subcommands};
 
 /// The help of a command, at the width of a pipe.
 fn help(words: &[String]) -> String {
@@ -17,16 +17,6 @@ fn help(words: &[String]) -> String {
     let output = prairie(here.path(), &arguments).env_remove("COLUMNS").output().unwrap();
     assert!(output.status.success(), "{arguments:?}");
     stdout(&output)
-}
-
-/// The names of the subcommands that a help lists.
-fn subcommands(help: &str) -> Vec<String> {
-    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let listed = listed.take_while(|line| !line.is_empty());
-    // A description that goes on in the next line begins further to the right.
-    let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
-    let names = names.filter_map(|line| line.split_whitespace().next());
-    names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
 /// Compares the help of a command and of those below it.

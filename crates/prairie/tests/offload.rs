@@ -10,7 +10,7 @@ use std::process::{Output, Stdio};
 
 use common::{prairie, run, stderr, stdout};
 
-/// What a command said that was not to succeed: one line.
+/// The one-line error of a command that must fail.
 fn refusal(output: &Output) -> String {
     let text = stderr(output);
     assert_eq!(output.status.code(), Some(1), "{text}");

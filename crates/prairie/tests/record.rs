@@ -355,7 +355,7 @@ fn sources_of_the_recording_that_ships() {
         assert!(text.contains(part), "{part:?} is not in:\n{text}");
     }
     let page = fs::read_to_string(here.path().join("sources.html")).unwrap();
-    assert!(page.contains("Who allocates memory that cannot be moved"));
+    assert!(page.contains("Allocators of unmovable memory"));
     let output = run(here.path(), &["sources", &recording, "--json"]);
     let json: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let sum = |list: &str, field: &str| -> u64 {

@@ -14,7 +14,7 @@ use common::{files_in, run, stderr};
 
 const RECORDING: &str = "../../data/mixed.parquet";
 
-/// What a replay with `--json` printed.
+/// The document of a replay with `--json`.
 fn replayed(directory: &Path, arguments: &[&str]) -> Value {
     let output = run(directory, &[&["replay", "--json"], arguments].concat());
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", stderr(&output));
@@ -78,7 +78,7 @@ fn the_recording_that_ships_under_three_systems() {
     assert_eq!(samples.metadata().file_metadata().num_rows(), rows as i64);
     assert_eq!(samples.get_row_iter(None).unwrap().count(), rows);
 
-    // Neither threads nor chance decide anything.
+    // Results depend neither on threads nor on chance.
     assert!(replay == replayed(here.path(), &[&recording, "--in-turn"]), "in turn it differs");
     assert!(replay == replayed(here.path(), &[&recording]), "a second time it differs");
 }
@@ -92,7 +92,7 @@ fn without_a_burdened_past_contiguitas_keeps_more_gigantic_pages() {
     assert_eq!(replay["systems"][0]["initial"], "replaced");
     assert_eq!(replay["systems"][0]["counts"]["initial_without_place"], 0);
     assert!(potential_1_gib(&replay, "contiguitas") > potential_1_gib(&replay, "linux"));
-    // The kernel's state says nothing about memory that was placed anew.
+    // The kernel's state says nothing about memory that was re-placed.
     assert_eq!(replay["distance_to_kernel"], Value::Array(Vec::new()));
 }
 
@@ -183,7 +183,7 @@ fn another_tools_trace() {
     for system in systems(&replay) {
         let counts = &system["counts"];
         assert_eq!((&counts["allocations"], &counts["frees"]), (&3.into(), &3.into()));
-        // One frame of the huge page is given back by itself; nobody held 0x150000.
+        // One frame of the huge page is freed separately; 0x150000 was not in use.
         assert_eq!(counts["frees_of_unknown"], 1);
         assert_eq!(end(system)["frames"], 4_u64 << 20);
         assert_eq!(end(system)["free_frames"], (4_u64 << 20) - 512);
@@ -236,7 +236,7 @@ fn recorded_here_and_replayed() {
             managed_frames(text, zone["node"].as_u64().unwrap(), zone["zone"].as_str().unwrap())
         };
         if managed(&zoneinfo_before) != managed(&zoneinfo_after) {
-            eprintln!("  not compared: the kernel initialised more memory meanwhile");
+            eprintln!("  not compared: the kernel initialized more memory meanwhile");
             continue;
         }
         // Others allocate while the two are read.
@@ -265,12 +265,12 @@ fn the_2006_strategies_on_the_recording_that_ships() {
     let [buddy, lists, zones] = systems(&replay) else { panic!("three systems") };
     assert_eq!(end(zones), end(buddy));
     assert_eq!(lists["counts"]["failed_allocations"], 0);
-    let spoiled = |system: &Value| end(system)["spoiled_blocks"].as_u64().unwrap();
-    assert!(spoiled(lists) < spoiled(buddy), "{} and {}", spoiled(lists), spoiled(buddy));
+    let polluted = |system: &Value| end(system)["polluted_blocks"].as_u64().unwrap();
+    assert!(polluted(lists) < polluted(buddy), "{} and {}", polluted(lists), polluted(buddy));
     let arguments =
         [&recording, "--initial", "replaced", "--systems", "zones", "--kernelcore", "50%"];
     let replay = replayed(here.path(), &arguments);
     let [zones] = systems(&replay) else { panic!("one system") };
     assert_eq!(zones["counts"]["failed_allocations"], 0);
-    assert!(spoiled(zones) < spoiled(buddy), "{} and {}", spoiled(zones), spoiled(buddy));
+    assert!(polluted(zones) < polluted(buddy), "{} and {}", polluted(zones), polluted(buddy));
 }

@@ -129,10 +129,10 @@ fn a_host_worked_by_hand() {
     // 512 + 1 + 2 + 512 + 1.
     assert_eq!((&by["unmovable"], &by["unknown"]), (&1028.into(), &512.into()));
     assert_eq!((&by["free"], &by["movable"]), (&2303.into(), &4349.into()));
-    let spoiled = &frames["spoiled"];
-    assert_eq!((&spoiled["whole_blocks"], &spoiled["spoiled_blocks"]), (&16.into(), &5.into()));
+    let polluted = &frames["polluted"];
+    assert_eq!((&polluted["whole_blocks"], &polluted["polluted_blocks"]), (&16.into(), &5.into()));
     // 1, 1, 2, 512, 512.
-    assert_eq!(spoiled["median_unmovable_frames"], 2);
+    assert_eq!(polluted["median_unmovable_frames"], 2);
     assert_eq!(frames["available"][0]["blocks"], 3);
     assert_eq!(frames["available"][1]["blocks"], 1);
     let potential = &frames["potential"][0];
@@ -146,22 +146,22 @@ fn a_host_worked_by_hand() {
 }
 
 #[test]
-fn the_report_begins_with_the_answer_and_keeps_to_its_width() {
+fn the_report_begins_with_the_summary_and_keeps_to_its_width() {
     let host = worked();
     let text = succeed(host.path(), &["survey", "--proc", "proc"]).replace('\u{202f}', " ");
-    let answer = text.find("The answer").unwrap();
+    let summary = text.find("Summary").unwrap();
     let map = text.find("Map of memory").unwrap();
-    let tables = text.find("Free memory, zone by zone").unwrap();
-    assert!(answer < map && map < tables, "{text}");
+    let tables = text.find("Free memory by zone").unwrap();
+    assert!(summary < map && map < tables, "{text}");
     for part in [
         "33.3 %  of free memory is in pieces smaller than 2 MiB",
-        "31.2 %  of 2 MiB blocks are spoiled",
-        "62.5 % to 68.8 %  of memory could be had in 2 MiB blocks",
+        "31.2 %  of pageblocks are polluted",
+        "62.5 % to 68.8 %  of memory is available in 2 MiB blocks after full compaction",
         "22.2 %  of anonymous memory is on huge pages",
-        "Free memory is broken: of 9 MiB, 66.7 % can serve a request for 2 MiB at once.",
+        "Free memory is fragmented: of 9 MiB, 66.7 % can serve a 2 MiB request without compaction.",
         "half of these blocks hold 2 or fewer of 512",
         "1028 unmovable frames (12.5 % of memory) in 5 of 16 blocks of 2 MiB (31.2 %).",
-        "Left out: free blocks and pageblocks by migrate type.",
+        "Not shown: free blocks and pageblocks by migrate type.",
         "only where a program asks with madvise(MADV_HUGEPAGE)",
         "page faults that wanted a huge page and got small ones",
     ] {
@@ -170,7 +170,7 @@ fn the_report_begins_with_the_answer_and_keeps_to_its_width() {
         let part = part.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(flat.contains(&part), "{part:?} is not in:\n{text}");
     }
-    assert!(!text.contains('\x1b'), "no colour in a pipe");
+    assert!(!text.contains('\x1b'), "no color in a pipe");
     let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
     assert!(widest <= 100, "{widest} columns");
     let without = succeed(host.path(), &["survey", "--proc", "proc", "--no-map"]);
@@ -178,7 +178,7 @@ fn the_report_begins_with_the_answer_and_keeps_to_its_width() {
 }
 
 #[test]
-fn colours_are_used_where_they_are_wanted() {
+fn colors_are_used_where_they_are_wanted() {
     let host = worked();
     let mut command = prairie(host.path(), &["survey", "--proc", "proc"]);
     let output = command.env("CLICOLOR_FORCE", "1").env("COLORTERM", "truecolor").output().unwrap();
@@ -212,9 +212,9 @@ fn pages_and_pictures_are_written_whole() {
     assert_eq!(text.status.code(), Some(0), "{}", stderr(&text));
     assert_eq!(stderr(&text), "prairie: wrote host.html\nprairie: wrote host.svg\n");
     let html = fs::read_to_string(host.path().join("host.html")).unwrap();
-    assert!(html.contains("The answer") && html.trim_end().ends_with("</html>"));
+    assert!(html.contains("Summary") && html.trim_end().ends_with("</html>"));
     let light = fs::read_to_string(host.path().join("host.svg")).unwrap();
-    assert!(light.starts_with("<svg") && light.contains("spoiled"));
+    assert!(light.starts_with("<svg") && light.contains("polluted"));
     let dark =
         ["survey", "--proc", "proc", "--map", "dark.svg", "--theme", "dark", "--cell", "64K"];
     succeed(host.path(), &dark);
@@ -303,7 +303,7 @@ fn a_newer_format_asks_for_a_newer_prairie() {
 #[test]
 fn an_interruption_leaves_nothing_behind() {
     let host = worked();
-    // So large that nobody waits for its end; it takes no room on the disk.
+    // A sparse file, too large to read to its end.
     let flags = fs::File::options().write(true).open(host.path().join("proc/kpageflags")).unwrap();
     flags.set_len(1 << 40).unwrap();
     let before = files_in(host.path());
@@ -365,7 +365,7 @@ fn this_host_as_nobody() {
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(text.contains("Left out: "), "{text}");
+    assert!(text.contains("Not shown: "), "{text}");
     assert!(text.contains("To get it: run as root (sudo)"), "{text}");
     assert!(text.contains("of free memory is in pieces smaller than"), "{text}");
     assert!(!text.contains("Map of memory"));

@@ -1,4 +1,4 @@
-//! How fast recorded or generated events are replayed, and in how much memory.
+//! The speed and memory of replaying recorded or generated events.
 //!
 //! ```text
 //! cargo run --release -p prairie-replay --example replay_rate [OPTIONS] [FILE.parquet]
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Time is CPU time of the one thread. Getting the events (reading and decoding the file, or
-//! generating) is timed apart from replaying them, which includes the samples that `prairie
+//! generating) is timed separately from replaying them, which includes the samples that `prairie
 //! replay` takes by default. Setting up the machine is in neither.
 
 use std::error::Error;
@@ -220,7 +220,7 @@ fn print(system: &Allocator, rounds: Vec<Round>) {
     );
 }
 
-/// A size that the kernel tells of this process, in MiB.
+/// A size of this process as the kernel reports it, in MiB.
 fn status_mib(key: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(key));

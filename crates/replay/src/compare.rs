@@ -1,9 +1,9 @@
 //! How far a replay ended up from the kernel it was recorded on.
 //!
-//! A replay of `linux` that starts from the memory as found should end where the kernel ended. It
-//! does not quite: what was reclaimed and migrated meanwhile is followed, but why is not; the order
-//! of the free lists at the start is not known; and frames move between the end of the events and
-//! the reading of `/proc`. This is the distance.
+//! A replay of `linux` that starts in place should end where the kernel ended. It does not quite:
+//! what was reclaimed and migrated meanwhile is followed, but why is not; the order of the free
+//! lists at the start is not known; and frames move between the end of the events and the reading
+//! of `/proc`. This is the distance.
 
 use prairie_frames::indices::{FreeBlocks, unusable_free_space};
 use prairie_frames::{MigrateType, Order};
@@ -33,7 +33,7 @@ pub struct ZoneDistance {
     pub kernel_free_blocks: Vec<u64>,
     /// The replay's.
     pub replay_free_blocks: Vec<u64>,
-    /// The kernel's pageblocks by type, where it told.
+    /// The kernel's pageblocks by type, if known.
     pub kernel_pageblocks: Option<[u64; MigrateType::ALL.len()]>,
     /// The replay's, where the system has types.
     pub replay_pageblocks: Option<[u64; MigrateType::ALL.len()]>,

@@ -17,17 +17,17 @@ use prairie_sim::machine::Machine;
 use prairie_sim::machine::scenario::Scenario;
 use prairie_sim::simulate::live;
 
-/// What the resizer of a node did at a wake-up.
+/// The decision of a node's resizer at a wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// The border stays.
     Stay,
-    /// It would have turned round, and had to wait.
+    /// A reversal was delayed.
     Refused,
     /// The unmovable region was short or stalled, and grew.
     Grow,
-    /// It had far too much, and gave back.
+    /// Surplus was returned.
     Shrink,
     /// The movable region was short or stalled, and got some of it.
     Yield,
@@ -40,7 +40,7 @@ pub struct WakeUp {
     pub time_ns: u64,
     /// The NUMA node.
     pub node: u16,
-    /// What was done.
+    /// The decision.
     pub action: Action,
     /// The unmovable region, before.
     pub region_bytes: u64,
@@ -48,7 +48,7 @@ pub struct WakeUp {
     pub free_bytes: u64,
     /// Below this the region is short.
     pub low_bytes: u64,
-    /// What the movable region has free for ordinary requests.
+    /// Free memory of the movable region for ordinary requests.
     pub movable_free_bytes: u64,
     /// Below this that is short.
     pub movable_low_bytes: u64,
@@ -58,9 +58,9 @@ pub struct WakeUp {
     pub pressure_movable: f64,
     /// Pageblocks that the border moved.
     pub pageblocks: u64,
-    /// Pages that had to move out of its way.
+    /// Pages migrated out of its way.
     pub pages_moved: u64,
-    /// Allocations since the wake-up before that had the border moved for them.
+    /// Allocations since the previous wake-up that moved the border.
     pub waited: u64,
 }
 
@@ -94,15 +94,14 @@ impl WakeUp {
 
 /// The wake-ups of a run.
 #[derive(Clone, Debug, Serialize)]
-pub struct Explained {
+pub struct WakeUps {
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
     /// All of them, by time.
     pub wake_ups: Vec<WakeUp>,
 }
 
-/// Lives through a scenario under `contiguitas`. `progress` is told the share of its time that has
-/// passed.
+/// Simulates a scenario under `contiguitas`. `progress` gets the share of its time that has passed.
 ///
 /// # Errors
 /// If the scenario's memory makes no layout.
@@ -110,17 +109,17 @@ pub fn scenario(
     scenario: &Scenario,
     progress: &mut dyn FnMut(f64),
     cancel: &AtomicBool,
-) -> Result<Explained, LayoutError> {
+) -> Result<WakeUps, LayoutError> {
     let system: Allocator = "contiguitas".parse().expect("a system");
     let simulated_ns = scenario.phases.iter().map(|phase| phase.duration.0).sum();
     let mut machine = Machine::new(scenario, &system)?;
     machine.note_decisions();
     live(&mut machine, scenario, simulated_ns, progress, cancel);
     let wake_ups = machine.decisions().iter().map(|(now, decision)| WakeUp::of(*now, decision));
-    Ok(Explained { interrupted: cancel.load(Ordering::Relaxed), wake_ups: wake_ups.collect() })
+    Ok(WakeUps { interrupted: cancel.load(Ordering::Relaxed), wake_ups: wake_ups.collect() })
 }
 
-/// Replays a trace under `contiguitas`. `progress` is told the number of events so far.
+/// Replays a trace under `contiguitas`. `progress` gets the number of events so far.
 ///
 /// # Errors
 /// Those of the source.
@@ -129,12 +128,12 @@ pub fn trace(
     source: &mut dyn EventSource,
     progress: &mut dyn FnMut(u64),
     cancel: &AtomicBool,
-) -> prairie_trace::Result<Explained> {
+) -> prairie_trace::Result<WakeUps> {
     let regions = Regions::new(&found.layout, Config::default());
     let mut replay = Replay::new(found, regions, Initial::AsFound);
     replay.placement_mut().note_decisions();
     let (mut origin, mut events) = (None, 0);
-    let mut explained = Explained { interrupted: false, wake_ups: Vec::new() };
+    let mut explained = WakeUps { interrupted: false, wake_ups: Vec::new() };
     while let Some(batch) = source.next_batch()? {
         for event in batch {
             let origin = *origin.get_or_insert(event.time_ns);

@@ -1,4 +1,5 @@
-//! The machine as it was found: its zones, and what lay where when the recording began.
+//! The initial state of the machine: its zones, and the use of memory at the start of the
+//! recording.
 
 use prairie_frames::layout::{LayoutError, Watermarks, Zone, ZoneSpan};
 use prairie_frames::placement::linux::Pageset;
@@ -8,7 +9,7 @@ use prairie_host::texts::{pagetypeinfo, zoneinfo};
 use prairie_host::{Capture, ClassRun, Classifier, FrameClass, FrameRun, PageFlags, ZoneId};
 use prairie_trace::import::gfp_names::Renumbering;
 
-/// What a stretch of frames was used for.
+/// The use of a run of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// On the free lists.
@@ -17,7 +18,7 @@ pub enum Content {
     Held(Mobility),
     /// Present, and never the allocator's: firmware, the kernel's image, broken frames.
     Fixed(Mobility),
-    /// Memory that the kernel had not initialised yet. It joins when a recorded event first names
+    /// Memory that the kernel had not initialized yet. It joins when a recorded event first names
     /// one of its frames.
     Untouched,
 }
@@ -31,7 +32,7 @@ pub struct Stretch {
     pub frames: u64,
     /// What they were used for.
     pub content: Content,
-    /// Whether they hold slab objects, by which reclaimable blocks are told from unmovable ones.
+    /// Whether they hold slab objects, which distinguishes reclaimable blocks from unmovable ones.
     pub slab: bool,
 }
 
@@ -44,24 +45,24 @@ pub struct InitialState {
     pub stretches: Vec<Stretch>,
     /// Compound pages in use: first frame and order, ascending.
     pub compounds: Vec<(Frame, Order)>,
-    /// For each zone of the layout, pageblocks by type, where the host told.
+    /// For each zone of the layout, pageblocks by type, if the host reported them.
     pub pageblocks: Vec<Option<[u64; MigrateType::ALL.len()]>>,
-    /// For each zone of the layout, the size of its per-CPU lists, where the host told.
+    /// For each zone of the layout, the size of its per-CPU lists, if the host reported them.
     pub pagesets: Vec<Option<Pageset>>,
     /// CPUs with per-CPU lists.
     pub cpus: u16,
-    /// How the recorded kernel numbers the flags of a request, where the trace tells; else as
-    /// Linux 6.1 does.
+    /// How the recorded kernel numbers the flags of a request, if the trace has it; else as Linux
+    /// 6.1 does.
     pub gfp_numbers: Option<Renumbering>,
 }
 
-/// Why a capture is no machine to start from.
+/// Why a capture cannot be the initial state.
 #[derive(Debug, thiserror::Error)]
-pub enum FoundError {
+pub enum InitialStateError {
     /// It was made without rights to read page flags.
     #[error("the snapshot has no frames; record it as root, so that /proc/kpageflags can be read")]
     NoFrames,
-    /// It does not tell the zones.
+    /// It has no zones.
     #[error("the snapshot has no proc/zoneinfo, so the machine's zones are not known")]
     NoZones,
     /// One of its texts is not understood.
@@ -93,12 +94,12 @@ impl InitialState {
     /// The machine of a capture that has frames and zones.
     ///
     /// # Errors
-    /// [`FoundError`] where it has not, where a text is not understood, or where no machine has
+    /// [`InitialStateError`] where it has not, where a text is not understood, or where no machine has
     /// such zones.
-    pub fn of(capture: &Capture) -> Result<InitialState, FoundError> {
-        let runs = capture.frames.as_deref().ok_or(FoundError::NoFrames)?;
+    pub fn of(capture: &Capture) -> Result<InitialState, InitialStateError> {
+        let runs = capture.frames.as_deref().ok_or(InitialStateError::NoFrames)?;
         let text = |file| capture.files.get(file).map(String::as_str);
-        let zoneinfo = text(zoneinfo::FILE).ok_or(FoundError::NoZones)?;
+        let zoneinfo = text(zoneinfo::FILE).ok_or(InitialStateError::NoZones)?;
         let zones = zoneinfo::parse(zoneinfo).map_err(prairie_host::Error::from)?;
         let spans = prairie_host::layout::Layout::of(capture)?;
         let mut found = InitialState::new(zone_spans(&zones), &spans, runs)?;
@@ -127,7 +128,7 @@ impl InitialState {
         zones: Vec<ZoneSpan>,
         spans: &prairie_host::layout::Layout,
         runs: &[FrameRun],
-    ) -> Result<InitialState, FoundError> {
+    ) -> Result<InitialState, InitialStateError> {
         let layout = Layout::new(zones)?;
         let mut stretches = Vec::new();
         let mut cursor = 0;
@@ -195,10 +196,10 @@ impl InitialState {
 
     /// A type for each pageblock, by pageblock number.
     ///
-    /// `/proc/pagetypeinfo` tells how many blocks of a zone have which type but not which ones.
-    /// So the blocks with most unmovable frames are taken for the unmovable and reclaimable ones,
-    /// as many as the zone has, and among those the ones with most slab for the reclaimable.
-    /// Where the host did not tell, blocks with more unmovable than movable frames are unmovable.
+    /// `/proc/pagetypeinfo` has the number of blocks of each type in a zone, but not which they
+    /// are. The blocks with the most unmovable frames count as the unmovable and reclaimable ones,
+    /// up to the zone's number, and those among them with the most slab as the reclaimable ones.
+    /// Without these numbers, blocks with more unmovable than movable frames are unmovable.
     pub fn pageblock_types(&self) -> Vec<(usize, MigrateType)> {
         let mut types = Vec::new();
         for (index, zone) in self.layout.zones().iter().enumerate() {
@@ -262,7 +263,7 @@ fn content_of(class: FrameClass) -> Option<Content> {
     match class {
         FrameClass::Absent => None,
         FrameClass::Free => Some(Content::Free),
-        FrameClass::Uninitialised => Some(Content::Untouched),
+        FrameClass::Uninitialized => Some(Content::Untouched),
         FrameClass::Reserved
         | FrameClass::ZeroPage
         | FrameClass::Offline
@@ -276,7 +277,7 @@ pub fn id_of(span: &ZoneSpan) -> ZoneId {
     ZoneId { node: span.node.into(), kind: span.kind }
 }
 
-/// The zones that `/proc/zoneinfo` tells of.
+/// The zones of `/proc/zoneinfo`.
 pub fn zone_spans(zones: &[ZoneInfo]) -> Vec<ZoneSpan> {
     let span = |zone: &ZoneInfo| ZoneSpan {
         node: u16::try_from(zone.id.node).unwrap_or(u16::MAX),

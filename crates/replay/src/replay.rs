@@ -1,5 +1,5 @@
-//! One system replaying recorded events: every allocation is placed anew, every free frees that
-//! same allocation, wherever the system put it.
+//! One allocator replaying recorded events: every allocation is placed again, and every free frees
+//! that allocation, wherever it was placed.
 //!
 //! The recorded frame is the name of an allocation, never its place: the frame table keeps where
 //! each recorded frame's memory lies now. A block may be freed in other pieces than it was
@@ -27,12 +27,12 @@ use crate::initial_state::{Content, InitialState};
 pub enum Initial {
     /// Where it was.
     AsFound,
-    /// Where the system puts it, in ascending order of the recorded frames, as if it had run
+    /// Re-placed by the allocator, in ascending order of the recorded frames, as if it had run
     /// since boot.
     Replaced,
 }
 
-/// What happened in a replay that is not a placement, each a count.
+/// Counts of events that are not placements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Counts {
     /// Recorded allocations.
@@ -47,18 +47,18 @@ pub struct Counts {
     pub failed_allocations: u64,
     /// Of those, allocations of 2 MiB or more.
     pub failed_huge_allocations: u64,
-    /// Frames freed whose allocation had failed here.
+    /// Frames freed whose allocation failed here.
     pub frees_of_failed: u64,
-    /// Frames freed that nobody was known to hold: their allocation was not recorded.
+    /// Frames freed without a recorded allocation.
     pub frees_of_unknown: u64,
     /// Frames allocated that somebody was still known to hold: their free was not recorded. They
     /// were freed first.
     pub frees_implied: u64,
-    /// Frees that only the batched event told of.
+    /// Frees known only from the batched event.
     pub frees_by_batch_only: u64,
     /// Recorded pins.
     pub pins: u64,
-    /// Frames pinned that nobody was known to hold.
+    /// Frames pinned without a recorded allocation.
     pub pins_of_unknown: u64,
     /// Pins of blocks that could not move in any case, for which nothing was to be done.
     pub pins_of_unmovable: u64,
@@ -74,7 +74,7 @@ pub struct Counts {
     pub misaligned: u64,
     /// Requests that the kernel itself could not satisfy; no system is asked to.
     pub failed_in_kernel: u64,
-    /// Frames that joined because an event named memory that was not initialised before.
+    /// Frames that joined because an event named memory that was not initialized before.
     pub joined_frames: u64,
     /// Frames that were in use at the start.
     pub initial_frames: u64,
@@ -90,7 +90,7 @@ pub struct Replay<P> {
     held: Held,
     /// First frames, as recorded, of blocks whose allocation failed here, and their sizes.
     failed: HashSet<Frame>,
-    /// Pageblocks of memory that was not initialised when the recording began, by number.
+    /// Pageblocks of memory that was not initialized when the recording began, by number.
     untouched: Vec<bool>,
     pins: Pins,
     counts: Counts,
@@ -107,11 +107,11 @@ const MAINTENANCE_EVERY: u32 = 1024;
 const AHEAD: usize = 64;
 
 /// Memory joins in sections, as the kernel grows a zone whose struct pages are not all
-/// initialised yet (`deferred_grow_zone`, `mm/page_alloc.c`): 128 MiB.
+/// initialized yet (`deferred_grow_zone`, `mm/page_alloc.c`): 128 MiB.
 const SECTION: u32 = 1 << 15;
 
 impl<P: Placement> Replay<P> {
-    /// Sets `placement`, which has no memory yet, on the machine as it was found.
+    /// Sets `placement`, which has no memory yet, on the machine's initial state.
     pub fn new(found: &InitialState, placement: P, initial: Initial) -> Replay<P> {
         let layout = found.layout.clone();
         let table = FrameTable::new(&layout);
@@ -151,12 +151,12 @@ impl<P: Placement> Replay<P> {
         &self.placement
     }
 
-    /// What happened so far.
+    /// The counts so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }
 
-    /// What the policy counted.
+    /// The policy's counters.
     pub fn counters(&self) -> Vec<Counter> {
         self.placement.counters()
     }
@@ -236,7 +236,7 @@ impl<P: Placement> Replay<P> {
             Mobility::Movable => MigrateType::Movable,
             _ => MigrateType::Unmovable,
         };
-        // What was found in the movable zone may go there again.
+        // Memory that was in the movable zone may go there again.
         let zone = self.layout.zone_of(start).map(|zone| &self.layout.zones()[zone].span);
         let node = zone.map_or(0, |zone| zone.node);
         let highest_zone = zone.map_or(ZoneKind::Normal, |zone| zone.kind.max(ZoneKind::Normal));
@@ -479,7 +479,7 @@ impl<P: Placement> Replay<P> {
         }
     }
 
-    /// Hands over the section around `frame` if it was not initialised before.
+    /// Hands over the section around `frame` if it was not initialized before.
     fn join(&mut self, frame: Frame) {
         if !self.untouched[frame.pageblock()] {
             return;

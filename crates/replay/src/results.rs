@@ -36,7 +36,7 @@ const COUNTS: [Count; 17] = [
     ("potential_blocks_at_least_2_mib", |s| s.potential_blocks_at_least.mib_2),
     ("potential_blocks_at_least_32_mib", |s| s.potential_blocks_at_least.mib_32),
     ("potential_blocks_at_least_1_gib", |s| s.potential_blocks_at_least.gib_1),
-    ("spoiled_blocks", |s| s.spoiled_blocks),
+    ("polluted_blocks", |s| s.polluted_blocks),
     ("failed_allocations", |s| s.failed_allocations),
 ];
 

@@ -42,18 +42,18 @@ pub const SAMPLES: usize = 400;
 /// above: a measurement takes time in proportion to the memory, and each is kept until the end.
 pub const MAX_SAMPLES: usize = 10_000;
 
-/// What came of one system.
+/// The results of one allocator.
 #[derive(Clone, Debug, Serialize)]
 pub struct SystemResult {
     /// The system.
     pub system: String,
-    /// What it is, and what is not modeled.
+    /// Its description, and what is not modeled.
     pub parts: String,
     /// Where memory in use at the start was put.
     pub initial: Initial,
-    /// What happened.
+    /// The counts.
     pub counts: Counts,
-    /// What the policy counted.
+    /// The policy's counters.
     pub counters: Vec<NamedCount>,
     /// What could be allocated at the end.
     pub satisfiable: Satisfiable,
@@ -79,7 +79,7 @@ pub struct SystemResult {
 pub struct NamedCount {
     /// Its name.
     pub name: &'static str,
-    /// What it counts.
+    /// Its meaning.
     pub meaning: &'static str,
     /// The count.
     pub value: u64,
@@ -98,9 +98,9 @@ pub struct Satisfiable {
     pub mib_2_now: u64,
     /// 1 GiB pages, at once.
     pub gib_1_now: u64,
-    /// 2 MiB pages, after perfect compaction.
+    /// 2 MiB pages, after full compaction.
     pub mib_2_after_compaction: u64,
-    /// 1 GiB pages, after perfect compaction.
+    /// 1 GiB pages, after full compaction.
     pub gib_1_after_compaction: u64,
 }
 
@@ -360,7 +360,7 @@ const FIRST_INTERVAL_NS: u64 = 1_000_000;
 
 impl Sampler {
     fn new(every_ns: Option<u64>, expected_ns: Option<u64>) -> Sampler {
-        // No more than doubling comes to in a trace that is never idle.
+        // At most what doubling produces in a trace that is never idle.
         let fits = expected_ns.unwrap_or(0) / SAMPLES as u64 / FIRST_INTERVAL_NS;
         let first = FIRST_INTERVAL_NS << fits.checked_ilog2().unwrap_or(0);
         let interval_ns = every_ns.unwrap_or(first).max(1);

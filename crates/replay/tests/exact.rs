@@ -9,7 +9,7 @@ use flate2::read::GzDecoder;
 use prairie_frames::placement::linux::Config;
 use prairie_frames::{Frame, Order};
 use prairie_replay::exact::act::Action;
-use prairie_replay::exact::follow::Odd;
+use prairie_replay::exact::follow::Inconsistencies;
 use prairie_replay::exact::recording::Recording;
 use prairie_replay::exact::snapshot::Snapshot;
 use prairie_replay::exact::threads::By;
@@ -52,7 +52,7 @@ fn assert_exact(fidelity: &Fidelity) {
         ("fallbacks", &fidelity.fallbacks),
         ("followed", &fidelity.followed),
         ("corrected", &fidelity.corrected),
-        ("free running", &fidelity.free_running),
+        ("open-loop", &fidelity.free_running),
     ] {
         assert!(
             score.is_perfect(),
@@ -62,12 +62,12 @@ fn assert_exact(fidelity: &Fidelity) {
             score.misses
         );
     }
-    assert_eq!(fidelity.odd, Odd::default());
+    assert_eq!(fidelity.odd, Inconsistencies::default());
     assert_eq!(fidelity.unknown_frees, 0);
     assert_eq!(fidelity.snapshots.len(), 3);
     for at in &fidelity.snapshots {
         assert_eq!(at.followed, [], "{} where the record is followed", at.name);
-        assert_eq!(at.free_running.as_deref(), Some(&[][..]), "{} free running", at.name);
+        assert_eq!(at.free_running.as_deref(), Some(&[][..]), "{} open-loop", at.name);
         assert_eq!(
             (&at.kernel.free_blocks, at.kernel.unusable),
             (&at.replay.free_blocks, at.replay.unusable)
@@ -97,7 +97,7 @@ fn huge() -> Recording {
     recording_with(HUGE, &["early", "huge1", "compacted1", "huge2", "compacted2", "end"])
 }
 
-/// Through reclaim and compaction the replay follows the record, and memory stays the kernel's.
+/// FromFirstReclaim reclaim and compaction the replay follows the record, and memory stays the kernel's.
 #[test]
 fn memory_is_the_kernels_through_reclaim_and_compaction() {
     let fidelity = compare(&huge());
@@ -146,7 +146,7 @@ fn memory_is_like_the_kernels_when_the_machine_reclaims_and_compacts_itself() {
     assert_eq!(compare(&huge()).through_reclaim.unwrap().driven.snapshots, driven.snapshots);
 }
 
-/// Left alone, the same demand comes to something else: reclaim and compaction are needed.
+/// Without reclaim and compaction the same demand has another result.
 #[test]
 fn without_who_frees_for_whom_the_machine_goes_astray() {
     let mut recording = huge();
@@ -183,7 +183,7 @@ fn a_rule_that_is_taken_away_is_missed() {
     assert!(no_types.snapshots.iter().any(|at| !at.followed.is_empty()));
 }
 
-/// A record that tells something else than what the kernel did is noticed.
+/// A record that differs from the kernel's actions is detected.
 #[test]
 fn a_falsified_record_is_noticed() {
     let mut recording = recording(PROCESSES);
@@ -205,7 +205,7 @@ fn a_falsified_record_is_noticed() {
     assert_eq!(miss.recorded, recording.layout.pfn(second).0);
 }
 
-/// A lost event does not pass unseen either, and is no reason to panic.
+/// A lost event is detected too, without a panic.
 #[test]
 fn lost_events_are_noticed() {
     let mut recording = recording(PROCESSES);
@@ -213,12 +213,12 @@ fn lost_events_are_noticed() {
     let lost = middle..middle + 40;
     recording.acts.drain(lost);
     let fidelity = compare(&recording);
-    let odd = fidelity.odd != Odd::default() || fidelity.unknown_frees > 0;
+    let odd = fidelity.odd != Inconsistencies::default() || fidelity.unknown_frees > 0;
     assert!(odd || !fidelity.free_running.is_perfect());
-    assert!(fidelity.zone_locked.share() > 0.9, "one gap does not spoil all the rest");
+    assert!(fidelity.zone_locked.share() > 0.9, "one gap does not affect all the rest");
 }
 
-/// Frames of acts are of the machine, whatever the trace says.
+/// Frames of actions are frames of the machine, even in damaged traces.
 #[test]
 fn acts_lie_in_zones() {
     let recording = recording(FILES);

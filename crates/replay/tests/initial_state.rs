@@ -1,4 +1,4 @@
-//! What is inferred about a machine from the moment it was found.
+//! Inference of a machine's initial state.
 
 use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::{Frame, MigrateType, Mobility, Order, Pfn, ZoneKind};
@@ -51,7 +51,7 @@ fn types_of_pageblocks_follow_the_hosts_counts() {
     let mut types = found.pageblock_types();
     types.sort_unstable();
     assert_eq!(types, [(0, Unmovable), (1, Reclaimable), (5, Reclaimable)]);
-    // A block without slab is never taken for a reclaimable one.
+    // A block without slab never counts as reclaimable.
     found.pageblocks[0] = Some([0, 4, 4, 0, 0, 0]);
     let mut types = found.pageblock_types();
     types.sort_unstable();

@@ -1,4 +1,5 @@
-//! A new allocator in one file and one entry: compiled, validated, and replayed beside `buddy`.
+//! A new allocator in one file and one entry: compiled, validated, and compared with `buddy` in a
+//! replay.
 //!
 //! The page "Adding an allocator" of the book shows this file.
 

@@ -59,7 +59,7 @@ fn text(unpinned: bool) -> String {
     for pfn in (16_384 + 77..18_432).step_by(512) {
         line(&mut text, next(), &reference(pfn, "page_ref_mod", 1024));
     }
-    // A page that nobody holds.
+    // A page that is not in use.
     line(&mut text, next(), &probe("prairie_pin", 40_000));
     for pfn in (1024..16_384).step_by(64) {
         line(&mut text, next(), &probe("prairie_unpin", pfn));
@@ -93,8 +93,8 @@ fn replay<P: Placement>(unpinned: bool, make: impl Fn(&Layout) -> P) -> Replay<P
 }
 
 /// Pageblocks that something unmovable keeps from being a huge page.
-fn spoiled<P: Placement>(replay: &Replay<P>) -> usize {
-    replay.table().blocks().iter().filter(|block| block.is_spoiled()).count()
+fn polluted<P: Placement>(replay: &Replay<P>) -> usize {
+    replay.table().blocks().iter().filter(|block| block.is_polluted()).count()
 }
 
 fn mobility<P: Placement>(replay: &Replay<P>, pfn: u64) -> Mobility {
@@ -105,7 +105,7 @@ fn mobility<P: Placement>(replay: &Replay<P>, pfn: u64) -> Mobility {
 const PINNED: usize = 15_360 / 64;
 
 #[test]
-fn pins_spoil_memory_where_nothing_moves_before() {
+fn pins_pollute_memory_where_nothing_moves_before() {
     let counts =
         |counts: &Counts| (counts.pins, counts.pins_of_unknown, counts.pins_refused, counts.unpins);
     let expected = (2 * PINNED as u64 + 5, 1, 0, PINNED as u64);
@@ -114,12 +114,12 @@ fn pins_spoil_memory_where_nothing_moves_before() {
     let freebsd = replay(false, |layout| FreeBsd::new(layout, Default::default()));
     assert_eq!(counts(buddy.counts()), expected);
     // 15,360 pages lie in 30 blocks or a few more, the huge ones in four.
-    for spoiled in [spoiled(&buddy), spoiled(&linux), spoiled(&freebsd)] {
-        assert!((34..=40).contains(&spoiled), "{spoiled}");
+    for polluted in [polluted(&buddy), polluted(&linux), polluted(&freebsd)] {
+        assert!((34..=40).contains(&polluted), "{polluted}");
     }
     let in_place = Config { pin_migration: false, ..Config::default() };
     let regions = replay(false, |layout| Regions::new(layout, in_place.clone()));
-    assert!((34..=40).contains(&spoiled(&regions)), "{}", spoiled(&regions));
+    assert!((34..=40).contains(&polluted(&regions)), "{}", polluted(&regions));
     // Pinned twice and unpinned once is pinned.
     assert_eq!(mobility(&linux, 1024), Mobility::Unmovable);
     assert_eq!(mobility(&linux, 1025), Mobility::Movable);
@@ -134,7 +134,7 @@ fn regions_move_what_is_pinned_together() {
     assert_eq!((counts.pins_refused, counts.pins_of_unknown), (0, 1));
     // 240 pages and 2,048 frames of huge pages are five pageblocks' worth.
     let least = (PINNED + 2048).div_ceil(512);
-    assert!((least..=least + 2).contains(&spoiled(&regions)), "{}", spoiled(&regions));
+    assert!((least..=least + 2).contains(&polluted(&regions)), "{}", polluted(&regions));
     for pfn in (1024..18_432).filter(|pfn| pfn % 64 == 0 || *pfn >= 16_384) {
         assert_eq!(mobility(&regions, pfn), Mobility::Unmovable, "{pfn}");
     }
@@ -145,12 +145,12 @@ fn regions_move_what_is_pinned_together() {
 #[test]
 fn the_last_pin_off_lets_go() {
     let linux = replay(true, |layout| Linux::new(layout, Default::default()));
-    assert_eq!(spoiled(&linux), 0);
+    assert_eq!(polluted(&linux), 0);
     let buddy = replay(true, |layout| Buddy::new(layout, Order::LARGEST_FREE));
-    assert_eq!(spoiled(&buddy), 0);
-    // What does not help the border stays where it is, counted as unmovable.
+    assert_eq!(polluted(&buddy), 0);
+    // A block whose move would not help the border stays, counted as unmovable.
     let regions = replay(true, |layout| Regions::new(layout, Config::default()));
-    assert!(spoiled(&regions) <= (PINNED + 2048).div_ceil(512) + 2);
+    assert!(polluted(&regions) <= (PINNED + 2048).div_ceil(512) + 2);
     assert_eq!(regions.counts().pins_ended_by_free, 0);
 }
 

@@ -1,4 +1,4 @@
-//! Replays of made-up event streams, held against a plain model of who holds which frame.
+//! Replays of synthetic event streams, compared with a plain model of frame owners.
 
 use std::collections::BTreeSet;
 
@@ -130,7 +130,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     })
 }
 
-/// What a plain reading of the events leaves held, beside the replay.
+/// The frames in use by a plain reading of the events, compared with the replay.
 fn check<P: Placement>(make: impl Fn(&Layout) -> P, initial: Initial, events: &[Event]) {
     let found = found();
     let mut replay = Replay::new(&found, make(&found.layout), initial);
@@ -204,7 +204,7 @@ fn a_block_may_be_freed_in_parts_and_parts_as_a_block() {
         replay.apply(&part);
         replay.validate();
     }
-    // What is left goes in one: the parts that were freed before count as unknown.
+    // The rest is freed at once: parts that were freed before count as unknown.
     replay.apply(&free(8192, 9));
     assert_eq!(replay.counts().frees_of_unknown, 1 + 8 + 256);
     for single in 0..8 {

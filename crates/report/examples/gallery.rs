@@ -68,12 +68,12 @@ fn overview() -> Section {
                 ),
                 figure(
                     number::percent(0.314),
-                    "spoiled blocks",
+                    "polluted blocks",
                     "2 MiB blocks with a page that cannot move",
                 ),
                 figure(
                     number::count(17),
-                    "pages per spoiled block",
+                    "pages per polluted block",
                     "the median; 512 make a block",
                 ),
             ]),
@@ -276,8 +276,8 @@ fn distributions() -> Section {
         intro: String::new(),
         blocks: vec![
             Block::BarChart(BarChart {
-                title: "Unmovable pages per spoiled block".into(),
-                caption: "How few pages spoil how much. Made-up data.".into(),
+                title: "Unmovable pages per polluted block".into(),
+                caption: "How few pages pollute how much. Made-up data.".into(),
                 x: Axis::new("unmovable pages in the block", Unit::Count),
                 y: Axis::new("blocks", Unit::Count),
                 categories: ["1", "2–7", "8–31", "32–127", "128–511", "512"]
@@ -303,7 +303,7 @@ fn words() -> Section {
         blocks: vec![
             Block::Definitions(vec![
                 define(
-                    "spoiled block",
+                    "polluted block",
                     "An aligned block of 2 MiB with at least one frame that cannot move.",
                 ),
                 define(

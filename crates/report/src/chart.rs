@@ -14,7 +14,7 @@ pub(crate) use align::{Aligned, align};
 /// Lines over a shared x axis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LineChart {
-    /// What the chart shows.
+    /// A caption; may be empty.
     pub title: String,
     /// How the figure is defined, and what to see in it; may be empty.
     pub caption: String,
@@ -22,7 +22,7 @@ pub struct LineChart {
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// The lines; each keeps its colour by its position.
+    /// The lines; each keeps its color by its position.
     pub series: Vec<Series>,
     /// How points are joined.
     pub shape: Shape,
@@ -81,11 +81,11 @@ pub enum Shape {
 /// Groups of bars: one group per category, one bar per series in each.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BarChart {
-    /// What the chart shows.
+    /// A caption; may be empty.
     pub title: String,
     /// How the figure is defined, and what to see in it; may be empty.
     pub caption: String,
-    /// What the categories are; the unit and range are not used.
+    /// The label of the categories; unit and range are not used.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,

@@ -10,10 +10,10 @@ use crate::terminal::Terminal;
 /// A whole report.
 ///
 /// In every text, what stands between two backticks is set as code, and a blank line begins a new
-/// paragraph. There is no other markup: all else is shown as it is.
+/// paragraph. There is no other markup: all other text is shown unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// What the report is about.
+    /// The subject of the report.
     pub title: String,
     /// Of which machine, when, by which measure; may be empty.
     pub subtitle: String,
@@ -28,9 +28,9 @@ pub struct Report {
 pub struct Section {
     /// The heading, also the entry in the table of contents.
     pub heading: String,
-    /// What the section answers; may be empty.
+    /// An introduction; may be empty.
     pub intro: String,
-    /// What it shows.
+    /// The contents.
     pub blocks: Vec<Block>,
 }
 
@@ -62,18 +62,18 @@ pub enum Block {
 pub struct KeyFigure {
     /// The number with its unit, as text: see [`crate::number`].
     pub value: String,
-    /// What it is the number of.
+    /// The label of the number.
     pub label: String,
     /// How it is defined; may be empty.
     pub definition: String,
 }
 
-/// A word and what it means.
+/// A term and its definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definition {
-    /// The word.
+    /// The term.
     pub term: String,
-    /// What it means.
+    /// The definition.
     pub meaning: String,
 }
 

@@ -71,7 +71,7 @@ impl Report {
 
 /// Nothing may be fetched, and no script may run but the two that the page comes with.
 ///
-/// Styles are allowed inline without a hash: drawings carry their colours as style attributes,
+/// Styles are allowed inline without a hash: drawings carry their colors as style attributes,
 /// which a policy cannot allow one by one.
 fn policy() -> String {
     let hash = |script: &str| format!("'sha256-{}'", BASE64.encode(Sha256::digest(script)));

@@ -45,5 +45,5 @@ pub use palette::{Paint, Rgb, Theme};
 pub use sequence::{SequenceChart, SequenceStep};
 pub use states::{StateChart, StateEdge};
 pub use table::{Align, Cell, Column, Table, Tone};
-pub use terminal::{Colours, Terminal};
+pub use terminal::{Colors, Terminal};
 pub use write::{WriteError, write_atomically};

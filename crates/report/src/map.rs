@@ -1,5 +1,5 @@
 //! The map of physical memory: one small square per block of frames, laid along a curve that
-//! keeps neighbours together, coloured by what fills it.
+//! keeps neighbors together, colored by what fills it.
 //!
 //! - [`MemoryMap`] is one machine (or one simulated system) at one instant;
 //! - [`MapSheet`] sets one or several of them side by side, to one scale, with one legend;
@@ -19,7 +19,7 @@ pub(crate) use body::{MapBody, body, has_labels_above};
 pub(crate) use layout::Layout;
 pub(crate) use sheet::{ClassSize, LegendEntry};
 
-/// What every frame of one machine is used for, at one instant.
+/// The use of every frame of one machine at one instant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryMap {
     /// The name of the machine or system.
@@ -33,7 +33,7 @@ pub struct MemoryMap {
     /// The ranges of physical memory, in rising order of address. What lies between two segments
     /// takes no room on the map.
     pub segments: Vec<MapSegment>,
-    /// The classes that cells are coloured by; at most 64.
+    /// The classes that cells are colored by; at most 64.
     pub classes: Vec<MapClass>,
     /// Zones (or nodes, or regions) to outline and name. They may leave memory out, and a zone may
     /// be given in several pieces, each with its own label; they should not overlap, and where they
@@ -59,14 +59,14 @@ pub struct MapClass {
     pub definition: String,
     /// Its paint, from [`crate::palette`]; `None` is memory that is absent and left blank.
     pub paint: Option<Paint>,
-    /// Its letter where there is no colour.
+    /// Its letter where there is no color.
     pub letter: char,
 }
 
 /// A span of frames with an outline and a label.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MapZone {
-    /// What is written on it: `Node 0 Normal`.
+    /// Its label: `Node 0 Normal`.
     pub label: String,
     /// The first frame's number.
     pub start_pfn: u64,
@@ -88,7 +88,7 @@ pub struct MapSheet {
 /// Why a map cannot be drawn.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
-    /// There is no cell to draw.
+    /// The map has no cells.
     #[error("the map {0:?} has no cells")]
     Empty(String),
     /// A sheet without a map.
@@ -108,7 +108,7 @@ pub enum MapError {
         /// The cell's first frame.
         pfn: u64,
     },
-    /// Too many classes to tell apart.
+    /// Too many classes to distinguish.
     #[error("the map {0:?} has more than 64 classes")]
     TooManyClasses(String),
     /// Too many cells for one picture.
@@ -153,7 +153,7 @@ impl MemoryMap {
         self.segments.iter().map(|segment| segment.cells.len()).sum()
     }
 
-    /// Whether there is no cell.
+    /// Whether the map has no cells.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

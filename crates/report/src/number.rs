@@ -1,12 +1,12 @@
 //! Numbers as people read them.
 //!
 //! Units are set off, and thousands parted, by a narrow no-break space (U+202F), so that a number
-//! never breaks across lines. A number that cannot be told (NaN) is an en dash.
+//! never breaks across lines. NaN is an en dash.
 
 /// The space between a number and its unit, and between groups of three digits.
 pub const THIN: char = '\u{202f}';
 
-/// What stands where there is no number.
+/// The placeholder of a missing number.
 pub const NONE: &str = "–";
 
 /// Bytes in binary units with three significant digits: `512 B`, `2 MiB`, `23.4 GiB`.
@@ -62,8 +62,8 @@ pub fn change(share: f64, decimals: usize) -> String {
 
 /// A share between 0 and 1 as percent, with as many digits as say something.
 ///
-/// Nothing but 0 is written `0 %` and nothing but 1 is written `100 %`: a share that is nearly
-/// all keeps enough nines (`99.996 %`), down to `< 0.001 %` and `> 99.999 %`.
+/// Only 0 is written `0 %` and only 1 is written `100 %`: a share that is nearly all keeps enough
+/// nines (`99.996 %`), down to `< 0.001 %` and `> 99.999 %`.
 pub fn percent(share: f64) -> String {
     if !share.is_finite() {
         return NONE.to_owned();

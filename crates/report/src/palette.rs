@@ -1,10 +1,10 @@
-//! The colours, chosen once for every drawing.
+//! The colors, chosen once for every drawing.
 //!
 //! Cool hues are memory that can move, warm hues memory that cannot: blue against orange is the
-//! pair that every common kind of colour blindness leaves apart. Within a family the members
+//! pair that every common kind of color blindness leaves apart. Within a family the members
 //! differ in lightness as well as hue; a test measures every pair as each kind of sight sees it. Each paint has two values, for white and for dark ground.
 
-/// A colour in sRGB.
+/// A color in sRGB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Rgb(
     /// Red, 0 to 255.
@@ -50,7 +50,7 @@ impl Paint {
         Paint { light: rgb(light), dark: rgb(dark) }
     }
 
-    /// The colour on the ground of `theme` ([`Theme::Auto`] counts as light).
+    /// The color on the ground of `theme` ([`Theme::Auto`] counts as light).
     pub const fn on(self, theme: Theme) -> Rgb {
         match theme {
             Theme::Light | Theme::Auto => self.light,
@@ -74,7 +74,7 @@ pub const LINE: Paint = Paint::new(0xdde3e9, 0x2c3640);
 
 /// Free memory: pale, so that what is taken stands out.
 pub const FREE: Paint = Paint::new(0xe3e9ee, 0x28313a);
-/// Memory of which nothing is known.
+/// Memory of unknown class.
 pub const UNKNOWN: Paint = Paint::new(0x7d8891, 0x6c747b);
 
 /// Kinds of memory that can move: cool hues. In order: blue, deep blue, sky, teal, violet, green.
@@ -122,9 +122,9 @@ mod tests {
 
     type Matrix = [[f64; 3]; 3];
 
-    /// What is left of linear RGB without one kind of cone (Machado, Oliveira and Fernandes 2009,
-    /// severity 1.0).
-    const SIGHTS: [(&str, Matrix); 4] = [
+    /// Linear RGB as seen without one kind of cone (Machado, Oliveira and Fernandes 2009, severity
+    /// 1.0).
+    const COLOR_VISIONS: [(&str, Matrix); 4] = [
         ("normal", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
         (
             "protanopia",
@@ -183,7 +183,7 @@ mod tests {
         let paints: Vec<Paint> =
             [&[FREE, UNKNOWN], MOVABLE.as_slice(), UNMOVABLE.as_slice()].concat();
         for theme in [Theme::Light, Theme::Dark] {
-            for (name, sight) in SIGHTS {
+            for (name, sight) in COLOR_VISIONS {
                 for (i, a) in paints.iter().enumerate() {
                     for b in &paints[i + 1..] {
                         let apart = apart(a.on(theme), b.on(theme), &sight);

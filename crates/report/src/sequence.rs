@@ -8,26 +8,26 @@ use crate::svg::{self, Text, number, text_width};
 /// One step of a sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SequenceStep {
-    /// Who, as an index into the agents.
+    /// The sender, as an index into the agents.
     pub from: usize,
-    /// To whom; the same for what an agent does by itself.
+    /// The receiver; equal to the sender for an internal step.
     pub to: usize,
-    /// What, in a few words.
+    /// A short label.
     pub text: String,
 }
 
 /// A sequence of steps between agents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SequenceChart {
-    /// What it shows.
+    /// The caption.
     pub title: String,
     /// From left to right.
     pub agents: Vec<String>,
     /// From top to bottom. Indices beyond the agents are drawn at the last one.
     pub steps: Vec<SequenceStep>,
-    /// The step from which on it repeats for ever, if it does.
+    /// The first step of an infinite repetition, if any.
     pub repeats_from: Option<usize>,
-    /// What it comes to.
+    /// The conclusion.
     pub ending: String,
 }
 
@@ -78,7 +78,7 @@ impl SequenceChart {
         if let Some(from) = self.repeats_from.filter(|&from| from < self.steps.len()) {
             let y = top + ROW * from as f64 - 10.0;
             line(&mut out, (MARGIN, y), (width - MARGIN, y), "stroke-width=\"1.5\"", theme);
-            text(&mut out, MARGIN, y - 3.0, 10.0, true, "start", "for ever:");
+            text(&mut out, MARGIN, y - 3.0, 10.0, true, "start", "forever:");
         }
         text(&mut out, MARGIN, bottom + 22.0, SIZE, true, "start", &self.ending);
         svg::document((width, bottom + 40.0), (&self.title, &self.ending), theme, &out)
@@ -120,7 +120,7 @@ impl SequenceChart {
         out = out.trim_end().to_owned() + "\n";
         for (nth, step) in self.steps.iter().enumerate() {
             if self.repeats_from == Some(nth) {
-                out.push_str("    for ever:\n");
+                out.push_str("    forever:\n");
             }
             let _ = writeln!(out, "{:>3} {}  {}", nth + 1, self.row(step), step.text);
         }
@@ -186,7 +186,7 @@ A lost write
 
         OS       core 0      LLC
   1      ──────────────────────▶       Migrate
-    for ever:
+    forever:
   2      │          ◀───────────       grant <M>
   3      │          ●          │       writes
     stale
@@ -206,7 +206,7 @@ A lost write
     #[test]
     fn svg_is_well_formed() {
         let svg = chart().svg(Theme::Auto);
-        assert!(svg.contains("grant &lt;M&gt;") && svg.contains("for ever"));
+        assert!(svg.contains("grant &lt;M&gt;") && svg.contains("forever"));
         assert_eq!(svg.matches("<path").count(), 2, "two arrows");
         assert!(crate::raster::png(&svg, 1.0).is_ok(), "a renderer takes it");
     }

@@ -12,7 +12,7 @@ pub struct StateEdge {
     pub from: usize,
     /// To which.
     pub to: usize,
-    /// What it is, in a few words.
+    /// A short description.
     pub text: String,
 }
 
@@ -20,7 +20,7 @@ pub struct StateEdge {
 /// itself as a loop above.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateChart {
-    /// What it shows.
+    /// The caption.
     pub title: String,
     /// From left to right: a name, and what is so in the state.
     pub states: Vec<(String, String)>,
@@ -98,7 +98,7 @@ impl StateChart {
         svg::document(size, (&self.title, &self.sentence()), theme, &out)
     }
 
-    /// Left and right edge of each state; the words of the arrow to the next fit between.
+    /// Left and right edge of each state; the label of the arrow to the next fits between.
     fn places(&self) -> Vec<(f64, f64)> {
         let mut left = MARGIN;
         let mut places = Vec::new();
@@ -113,7 +113,7 @@ impl StateChart {
         places
     }
 
-    /// One arrow for each pair of states, with all its words.
+    /// One arrow for each pair of states, with all its labels.
     fn arrows(&self) -> Vec<(usize, usize, String)> {
         let mut arrows: Vec<(usize, usize, String)> = Vec::new();
         for StateEdge { from, to, text } in &self.edges {
@@ -202,7 +202,7 @@ mod tests {
         assert!(crate::raster::png(&svg, 1.0).is_ok(), "a renderer takes it");
     }
 
-    /// The words of an arrow to the next state fit between the two boxes.
+    /// The label of an arrow to the next state fits between the two boxes.
     #[test]
     fn boxes_leave_room_for_words() {
         let places = chart().places();

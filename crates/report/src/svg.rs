@@ -1,4 +1,4 @@
-//! The few SVG words that the pictures share.
+//! SVG elements that the pictures share.
 
 use std::fmt::Write;
 
@@ -81,7 +81,7 @@ impl Text<'_> {
     }
 }
 
-/// About how wide a text is in Inter, in pixels; good to a few per cent.
+/// About how wide a text is in Inter, in pixels; good to a few percent.
 pub fn text_width(text: &str, size: f64, strong: bool) -> f64 {
     let em = |c: char| match c {
         'i' | 'j' | 'l' | 'I' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' => 0.27,
@@ -97,8 +97,8 @@ pub fn text_width(text: &str, size: f64, strong: bool) -> f64 {
     ems * size * if strong { 1.05 } else { 1.0 }
 }
 
-/// A whole SVG file: `content` on a ground of its own, with a title and description for readers
-/// who hear it.
+/// A complete SVG file: `content` on a background, with a title and description for readers who
+/// hear it.
 pub fn document(
     (width, height): (f64, f64),
     (title, description): (&str, &str),

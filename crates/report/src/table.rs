@@ -5,7 +5,7 @@ use comfy_table::{
 };
 use unicode_width::UnicodeWidthStr;
 
-use crate::terminal::{Colours, Terminal};
+use crate::terminal::{Colors, Terminal};
 
 /// No frame: a rule under the header is all that a table needs.
 const RULED: TableStyle =
@@ -14,7 +14,7 @@ const RULED: TableStyle =
 /// Rows under named columns.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What the table shows; may be empty.
+    /// A title; may be empty.
     pub title: String,
     /// The columns, from the left.
     pub columns: Vec<Column>,
@@ -49,13 +49,13 @@ pub enum Align {
 /// One cell.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cell {
-    /// What it says.
+    /// The text.
     pub text: String,
     /// How it is said.
     pub tone: Tone,
 }
 
-/// The weight of a text. Colour never stands alone: the text says the same.
+/// The weight of a text. Color never stands alone: the text says the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Tone {
     /// As all others.
@@ -72,7 +72,7 @@ pub enum Tone {
 }
 
 impl Column {
-    /// A column of words, at the left.
+    /// A text column, aligned left.
     pub fn text(heading: impl Into<String>) -> Column {
         Column { heading: heading.into(), ..Column::default() }
     }
@@ -147,9 +147,9 @@ impl Table {
         grid.load_style(RULED);
         grid.set_content_arrangement(ContentArrangement::Dynamic);
         grid.set_width(terminal.width.min(usize::from(u16::MAX)) as u16);
-        match terminal.colours {
-            Colours::None => grid.force_no_tty(),
-            Colours::Indexed | Colours::True => grid.enforce_styling(),
+        match terminal.colors {
+            Colors::None => grid.force_no_tty(),
+            Colors::Indexed | Colors::True => grid.enforce_styling(),
         };
         let header = self.columns.iter().map(|column| {
             let text = match column.unit.is_empty() {
@@ -178,15 +178,15 @@ impl Table {
         terminal.drawn(grid.to_string())
     }
 
-    /// The width of each column, so that no number and no short word is broken; none where they
-    /// do not fit beside each other.
+    /// The width of each column, so that no number and no short word is broken; `None` if they do
+    /// not fit side by side.
     fn widths(&self, terminal: Terminal) -> Option<Vec<usize>> {
         let (least, most): (Vec<usize>, Vec<usize>) =
             (0..self.columns.len()).map(|at| self.least_and_most(at, terminal)).unzip();
         let mut widths = least;
         let used = |widths: &[usize]| widths.iter().map(|width| width + PADDING).sum::<usize>();
         let mut room = (terminal.width + 1).checked_sub(used(&widths))?;
-        // What is left goes to the narrowest column that still has text to unfold.
+        // The remaining width goes to the narrowest column that still wraps.
         while room > 0 {
             let wanting = (0..widths.len()).filter(|&at| widths[at] < most[at]);
             let Some(narrowest) = wanting.min_by_key(|&at| widths[at]) else { break };
@@ -218,8 +218,7 @@ impl Table {
             .fold((1, 1), |(least, most), (word, line)| (least.max(word), most.max(line)))
     }
 
-    /// Where the columns do not fit beside each other: each row as a list of its cells, below its
-    /// first.
+    /// If the columns do not fit side by side: each row as a list of its cells, below its first.
     fn stacked(&self, terminal: Terminal) -> String {
         let mut out = String::new();
         for row in &self.rows {
@@ -273,14 +272,14 @@ pub(crate) fn muted(text: &str, terminal: Terminal) -> String {
 }
 
 fn paint(text: &str, sgr: &str, terminal: Terminal) -> String {
-    match terminal.colours {
-        Colours::None => text.to_owned(),
-        Colours::Indexed | Colours::True => format!("\x1b[{sgr}m{text}\x1b[0m"),
+    match terminal.colors {
+        Colors::None => text.to_owned(),
+        Colors::Indexed | Colors::True => format!("\x1b[{sgr}m{text}\x1b[0m"),
     }
 }
 
-/// Breaks `text` at spaces into lines of at most `width` columns, each begun with `indent`.
-/// A single word longer than a line stays whole.
+/// Breaks `text` at spaces into lines of at most `width` columns, each begun with `indent`. A word
+/// longer than a line is not broken.
 pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
     let mut out = String::new();
     for (i, paragraph) in text.lines().enumerate() {
@@ -349,10 +348,10 @@ Movable
     }
 
     #[test]
-    fn colour_is_used_where_the_terminal_has_it() {
-        let coloured =
-            sample().terminal(Terminal { width: 80, colours: Colours::Indexed, ..Terminal::PLAIN });
-        assert!(coloured.contains("\x1b["));
+    fn color_is_used_where_the_terminal_has_it() {
+        let colored =
+            sample().terminal(Terminal { width: 80, colors: Colors::Indexed, ..Terminal::PLAIN });
+        assert!(colored.contains("\x1b["));
     }
 
     #[test]

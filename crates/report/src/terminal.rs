@@ -1,55 +1,55 @@
-//! What the terminal at hand can show.
+//! Capabilities of the terminal.
 
 use std::io::IsTerminal;
 
 use crate::ascii::ascii;
 use crate::palette::Theme;
 
-/// How many colours may be used.
+/// How many colors may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Colours {
+pub enum Colors {
     /// None: a pipe, a file, or a reader who set `NO_COLOR`.
     #[default]
     None,
-    /// The 256 indexed colours of xterm.
+    /// The 256 indexed colors of xterm.
     Indexed,
-    /// 24-bit colour.
+    /// 24-bit color.
     True,
 }
 
-/// The width, the colours and the characters to draw with.
+/// The width, the colors and the characters to draw with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terminal {
     /// Columns.
     pub width: usize,
-    /// Colours that may be used.
-    pub colours: Colours,
+    /// Colors that may be used.
+    pub colors: Colors,
     /// Whether typographic signs may be used; else all is ASCII.
     pub unicode: bool,
-    /// The background that colours have to stand out from.
+    /// The background that colors have to stand out from.
     pub background: Theme,
 }
 
 impl Terminal {
-    /// A pipe: 100 columns of ASCII, no colour.
+    /// A pipe: 100 columns of ASCII, no color.
     pub const PLAIN: Terminal =
-        Terminal { width: 100, colours: Colours::None, unicode: false, background: Theme::Dark };
+        Terminal { width: 100, colors: Colors::None, unicode: false, background: Theme::Dark };
 
     /// What standard output can show: by the environment (`NO_COLOR`, `CLICOLOR_FORCE`, `TERM`,
     /// `COLORTERM`, as `anstream` reads them), the locale and the terminal itself. A pipe gets
     /// [`Terminal::PLAIN`].
     pub fn of_stdout() -> Terminal {
         let stdout = std::io::stdout();
-        let coloured = anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never;
-        let colours = match (coloured, anstyle_query::truecolor()) {
-            (false, _) => Colours::None,
-            (true, false) => Colours::Indexed,
-            (true, true) => Colours::True,
+        let colored = anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never;
+        let colors = match (colored, anstyle_query::truecolor()) {
+            (false, _) => Colors::None,
+            (true, false) => Colors::Indexed,
+            (true, true) => Colors::True,
         };
         let is_terminal = stdout.is_terminal();
         let width = if is_terminal { columns() } else { Terminal::PLAIN.width };
         let unicode = is_terminal && has_utf8_locale();
-        Terminal { width, colours, unicode, background: background() }
+        Terminal { width, colors, unicode, background: background() }
     }
 
     /// `text` as it may be written: control characters replaced by a visible sign, so that a
@@ -64,7 +64,7 @@ impl Terminal {
         self.drawn(text.chars().map(visible).collect())
     }
 
-    /// A drawing of Prairie's own, which may have colours.
+    /// A drawing of Prairie's own, which may have colors.
     pub(crate) fn drawn(self, drawing: String) -> String {
         if self.unicode { drawing } else { ascii(&drawing) }
     }
@@ -84,13 +84,13 @@ fn has_utf8_locale() -> bool {
 }
 
 /// The background by `PRAIRIE_BACKGROUND` (`light` or `dark`), else by `COLORFGBG`, which several
-/// terminals set; dark where nobody says.
+/// terminals set; dark if unknown.
 fn background() -> Theme {
     let variable = |name| std::env::var(name).unwrap_or_default();
     background_of(&variable("PRAIRIE_BACKGROUND"), &variable("COLORFGBG"))
 }
 
-/// `COLORFGBG` ends in the number of the background among the 16 colours: 7 and those from 9 on
+/// `COLORFGBG` ends in the number of the background among the 16 colors: 7 and those from 9 on
 /// are light.
 fn background_of(asked: &str, colorfgbg: &str) -> Theme {
     match (asked, colorfgbg.rsplit(';').next().and_then(|number| number.parse().ok())) {

@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 pub struct WriteError {
     /// The file that was to be written.
     pub path: PathBuf,
-    /// What the system said.
+    /// The error of the system.
     pub source: std::io::Error,
 }
 
-/// Writes `contents` to `path`: first to a temporary file beside it, then by renaming that.
+/// Writes `contents` to `path`: first to a temporary file next to it, then by renaming that.
 ///
 /// A reader sees the old file or the new one, never a part; a full disk leaves the old one. The
 /// new file has the permissions that a plain creation would have given it.
@@ -32,7 +32,7 @@ fn try_write(path: &Path, contents: &[u8]) -> std::io::Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    // A rename cannot replace what a device or pipe stands for (`/dev/stdout`).
+    // A rename cannot replace a device or pipe (`/dev/stdout`).
     if path.exists() && !path.is_file() {
         return std::fs::write(path, contents);
     }

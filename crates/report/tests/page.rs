@@ -120,7 +120,7 @@ fn a_report_draws_everything_and_fetches_nothing() {
     }
 }
 
-/// What a reader does with legend, keys, buttons and pointer.
+/// Interactions with legend, keys, buttons, and pointer.
 const USE: &str = r#"
     const figure = page.querySelector('.chart'), plot = figure.querySelector('.plot');
     const soon = () => new Promise((done) => setTimeout(done, 100));
@@ -130,7 +130,7 @@ const USE: &str = r#"
     };
     const whole = figure.querySelector('[data-do=whole]');
     const mark = (name, value) => { root.dataset[name] = String(value); };
-    const colours = () => {
+    const colors = () => {
         const canvas = figure.querySelector('canvas');
         const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
         let count = 0;
@@ -139,7 +139,7 @@ const USE: &str = r#"
         }
         return count;
     };
-    const shown = colours();
+    const shown = colors();
     mark('fixed', whole.disabled);
     await press('ArrowRight');
     await press('ArrowRight');
@@ -151,7 +151,7 @@ const USE: &str = r#"
     const button = figure.querySelector('.legend button');
     button.click();
     await soon();
-    mark('toggled', button.getAttribute('aria-pressed') + ' ' + (shown > 100 && colours() === 0));
+    mark('toggled', button.getAttribute('aria-pressed') + ' ' + (shown > 100 && colors() === 0));
     const map = page.querySelector('.map'), tip = page.getElementById('tip');
     map.scrollIntoView({ block: 'center' });
     const box = map.getBoundingClientRect(), seen = [];
@@ -203,14 +203,14 @@ fn charts_and_maps_answer_the_reader() {
     }
 }
 
-/// The browser tells of what a policy forbids at its leisure, on a busy machine after all is drawn.
+/// The browser reports violations of a policy late, on a busy machine after everything is drawn.
 const UNTIL_AN_ERROR: &str = "
     for (let i = 0; i < 100 && root.dataset.errors === '0'; i++) {
         await new Promise((done) => setTimeout(done, 50));
     }
 ";
 
-/// The marks of the test above mean something: a broken page is told from a whole one.
+/// The markers of the test above are meaningful: they distinguish a broken page.
 #[test]
 fn a_broken_page_is_noticed() {
     let Some(chromium) = chromium() else { return };

@@ -75,7 +75,7 @@ fn growth(system: &str, largest_gib: u64) -> Outcome {
     Ok(())
 }
 
-/// A machine of so many GiB, half of which one process fills; then others come and go.
+/// A machine of N GiB, half of which one process fills; then others come and go.
 fn half_full(gib: u64) -> String {
     format!(
         r#"

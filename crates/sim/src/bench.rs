@@ -35,7 +35,7 @@ use prairie_model::allocator::Allocator;
 /// Processes that run all the time.
 pub(crate) const DAEMONS: u32 = 8;
 
-/// What came of all benchmarks under one system.
+/// The results of all benchmarks under one allocator.
 #[derive(Clone, Debug, Serialize)]
 pub struct Outcome {
     /// The system, with its options.
@@ -50,7 +50,7 @@ pub struct Outcome {
     pub hotremove: HotRemove,
     /// Processes that the OOM killer chose.
     pub oom_kills: u64,
-    /// What happened, by the kernel's names.
+    /// Counters by the kernel's names.
     pub counters: Counters,
     /// Allocations, frees, faults and reads.
     pub operations: u64,
@@ -125,8 +125,8 @@ impl<'a> Bench<'a> {
     }
 }
 
-/// Highalloc-Stress alone, after boot: what came of it, and how many allocations, frees, faults and
-/// reads it took; `None` if it was cancelled.
+/// Highalloc-Stress alone, after boot: its results, and the number of allocations, frees, faults
+/// and reads it took; `None` if it was cancelled.
 ///
 /// # Errors
 /// If the preset's memory makes no layout.
@@ -144,7 +144,8 @@ pub fn stress(
     Ok(finished.then(|| (highalloc, bench.machine.operations())))
 }
 
-/// Runs all benchmarks under `system`; `None` if it was cancelled. `progress` is told what begins.
+/// Runs all benchmarks under `system`; `None` if it was cancelled. `progress` is called with each
+/// step.
 ///
 /// # Errors
 /// If the preset's memory makes no layout.

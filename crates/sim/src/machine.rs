@@ -68,7 +68,7 @@ pub use linear::worst_case_share;
 use lru::Lru;
 use memory::Memory;
 pub use obstacles::Obstacles;
-pub use oom::Killed;
+pub use oom::OomKill;
 use placing::Placed;
 use prairie_model::allocator::{Allocator, Site, World};
 use prairie_model::random::Random;
@@ -98,20 +98,20 @@ pub struct Machine {
     kswapd: Vec<Kswapd>,
     compaction: compact::Compaction,
     upkeep: upkeep::Upkeep,
-    /// Where khugepaged goes on: a process and a region of it.
+    /// The cursor of khugepaged: a process and a region of it.
     khugepaged_at: (u32, u32),
     writeback: Writeback,
     hugetlb: Vec<page::PageId>,
     gigantic: Vec<page::PageId>,
     pool_changes: Vec<PoolChange>,
-    /// Where linear reclaim goes on, by zone.
+    /// The cursor of linear reclaim, by zone.
     linear_cursor: Vec<u64>,
     counters: Counters,
     random: Random,
     slice: Slice,
     /// Pages requested in advance for a read, the first one last; empty between slices.
     read_batch: Vec<page::PageId>,
-    killed: Vec<Killed>,
+    killed: Vec<OomKill>,
     operations: u64,
 }
 
@@ -124,7 +124,7 @@ struct Population {
     ended: u64,
 }
 
-/// What the slice that is being worked on has cost so far.
+/// The cost of the current slice so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slice {
     cpu: u16,
@@ -134,12 +134,12 @@ struct Slice {
     wait_until_ns: u64,
     /// The process, if it is one.
     process: Option<u32>,
-    /// Whether it is reclaiming: what it allocates then must not reclaim in turn.
+    /// Whether it is reclaiming: its own allocations must not reclaim.
     reclaims: bool,
 }
 
 impl Slice {
-    /// What a slice that began at `now_ns` has cost so far: CPU time and waiting.
+    /// The cost so far of a slice that started at `now_ns`: CPU time and waiting.
     fn time_ns(&self, now_ns: u64) -> u64 {
         self.spent_ns + self.wait_until_ns.saturating_sub(now_ns)
     }
@@ -261,7 +261,7 @@ impl Machine {
         self.operations
     }
 
-    /// What happened so far, by the kernel's names.
+    /// Counters so far, by the kernel's names.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -287,7 +287,7 @@ impl Machine {
     }
 
     /// Processes that the OOM killer chose.
-    pub fn killed(&self) -> &[Killed] {
+    pub fn killed(&self) -> &[OomKill] {
         &self.killed
     }
 

@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::machine::counters::Counters;
 use crate::machine::page::Use;
 use crate::machine::scenario::Scenario;
-use crate::machine::{Killed, Machine, PoolChange};
+use crate::machine::{Machine, OomKill, PoolChange};
 use prairie_model::allocator::Allocator;
 
 /// The version of the columns of [`to_parquet`], in the file's metadata as
@@ -46,7 +46,7 @@ pub struct Moment {
     /// Frames of page tables, stacks and other kernel memory, pinned ones included.
     pub kernel_frames: u64,
     /// 2 MiB blocks with at least one unmovable frame.
-    pub spoiled_blocks: u64,
+    pub polluted_blocks: u64,
     /// Pages of swap in use.
     pub swap_used: u64,
     /// Allocations, frees, faults and reads so far.
@@ -69,11 +69,11 @@ impl Moment {
             file_frames: used(Use::File),
             slab_frames: used(Use::Slab),
             kernel_frames: kernel.into_iter().map(used).sum(),
-            spoiled_blocks: memory
+            polluted_blocks: memory
                 .table
                 .blocks()
                 .iter()
-                .filter(|b| BlockCounts::is_spoiled(b))
+                .filter(|b| BlockCounts::is_polluted(b))
                 .count() as u64,
             swap_used: machine.swap_used(),
             operations: machine.operations(),
@@ -81,24 +81,24 @@ impl Moment {
     }
 }
 
-/// What came of one system.
+/// The results of one allocator.
 #[derive(Clone, Debug, Serialize)]
 pub struct SystemResult {
     /// The system, with its options.
     pub system: String,
-    /// What happened, by the kernel's names.
+    /// Counters by the kernel's names.
     pub counters: Counters,
     /// Processes that ended by themselves, by kind.
     pub ended: Vec<(String, u64)>,
     /// Processes that the OOM killer chose.
-    pub killed: Vec<Killed>,
+    pub killed: Vec<OomKill>,
     /// How far pools of huge pages grew when phases asked for it.
     pub pools: Vec<PoolChange>,
     /// The machine over time.
     pub moments: Vec<Moment>,
 }
 
-/// What came of a scenario.
+/// The results of a scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct Results {
     /// Its name.
@@ -115,7 +115,7 @@ pub struct Results {
     pub systems: Vec<SystemResult>,
 }
 
-/// Runs a scenario under each system in turn. `progress` is told which system is at it, and the
+/// Runs a scenario under one allocator after another. `progress` gets the current allocator and the
 /// share of its time that has passed.
 ///
 /// # Errors
@@ -194,7 +194,7 @@ const COLUMNS: [Column; 9] = [
     ("file_frames", |m| m.file_frames),
     ("slab_frames", |m| m.slab_frames),
     ("kernel_frames", |m| m.kernel_frames),
-    ("spoiled_blocks", |m| m.spoiled_blocks),
+    ("polluted_blocks", |m| m.polluted_blocks),
     ("swap_used", |m| m.swap_used),
     ("operations", |m| m.operations),
 ];

@@ -1,7 +1,7 @@
 //! From contiguity to speed: what address translation costs a program whose memory lies in pages
 //! of several sizes (Contiguitas, 2023, Figure 6).
 //!
-//! Two questions, each answered apart:
+//! Two separate questions:
 //!
 //! - [`fragment`]: how much of its memory a program gets in pages of 2 MiB and 1 GiB on a machine
 //!   that a *fragmenter* has had before it, under a system's placement. It runs on that placement.
@@ -12,8 +12,8 @@
 //! [`study`] joins them. A performance ratio is one of cycles: those that the program computes, which
 //! do not depend on its pages, and those that its translations take.
 //!
-//! What is left out: translations of instructions, virtual machines (whose walks are two-dimensional),
-//! page faults and the zeroing of huge pages, and all that contiguity does beside translation.
+//! Not modeled: translations of instructions, virtual machines (whose walks are two-dimensional),
+//! page faults and the zeroing of huge pages, and effects of contiguity besides translation.
 
 pub mod fragment;
 pub mod hardware;

@@ -1,4 +1,4 @@
-//! What a server of a fleet runs: shares of its memory, sizes and lifetimes, as TOML has them.
+//! The workload of a fleet's server in TOML: shares of its memory, sizes, and lifetimes.
 
 use prairie_frames::Order;
 use serde::Deserialize;
@@ -10,9 +10,9 @@ use prairie_model::random::{Size, Spread, Time};
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
-    /// What it is called in reports.
+    /// The name in reports.
     pub name: String,
-    /// Share of memory that the kernel takes at boot and never gives back.
+    /// Share of memory that the kernel takes at boot and never frees.
     pub boot: f64,
     /// How far the load swings over a day about its mean, 0 to below 1.
     pub diurnal: f64,
@@ -51,7 +51,7 @@ pub struct Jobs {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Kernel {
-    /// What it is.
+    /// Its name.
     pub name: String,
     /// Share of memory, at mean load.
     pub share: f64,
@@ -59,7 +59,7 @@ pub struct Kernel {
     pub orders: Vec<(u8, u32)>,
     /// How long a block lives.
     pub lifetime: Spread<Time>,
-    /// Whether it can be given back when memory is short, as dentries and inodes can.
+    /// Whether a shrinker can free it, as dentries and inodes.
     #[serde(default)]
     pub reclaimable: bool,
     /// Whether its blocks are kernel stacks of four pages, each mapped above a guard page.
@@ -125,7 +125,7 @@ impl Workload {
         self.kernel.iter().chain(&self.pinned)
     }
 
-    /// What is wrong with it, if anything is.
+    /// The first error, if any.
     fn complaint(&self) -> Option<String> {
         let shares = [
             ("boot", self.boot, 0.5),

@@ -14,14 +14,14 @@ fn compute(assumptions: &Assumptions) -> Figure {
 
 /// The fragmenter does to Linux what its degree says, and not to Contiguitas.
 #[test]
-fn a_fragmenter_spoils_linux_by_its_degree_and_contiguitas_hardly() {
+fn a_fragmenter_pollutes_linux_by_its_degree_and_contiguitas_hardly() {
     let figure = compute(&small());
     let [partial, full] = figure.machines.as_slice() else { panic!("two degrees") };
-    assert!((0.2..0.8).contains(&partial.linux.spoiled), "{partial:?}");
-    assert!(full.linux.spoiled > 0.8, "{full:?}");
+    assert!((0.2..0.8).contains(&partial.linux.polluted), "{partial:?}");
+    assert!(full.linux.polluted > 0.8, "{full:?}");
     assert!(full.linux.huge < partial.linux.huge, "{figure:?}");
     for machine in &figure.machines {
-        assert!(machine.contiguitas.spoiled < 0.1, "{machine:?}");
+        assert!(machine.contiguitas.polluted < 0.1, "{machine:?}");
         assert!(machine.contiguitas.huge > 0.9, "{machine:?}");
         assert_eq!(machine.linux.free_gigabytes, 0, "{machine:?}");
         assert!(machine.contiguitas.free_gigabytes >= 1, "{machine:?}");

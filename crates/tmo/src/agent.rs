@@ -1,4 +1,4 @@
-//! Who makes a container smaller: the very controllers of the crate `offload`, with a simulated
+//! Agents that reclaim from a container: the controllers of the crate `offload`, with a simulated
 //! clock and simulated files.
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ use prairie_offload::signal::{io, memory};
 use prairie_offload::{Controller, Idle, Observation, Profile};
 
 use super::container::Container;
-use crate::psi::kernel::{Group, Line, Shown, TaskCounts};
+use crate::psi::kernel::{Group, Line, PressureFile, TaskCounts};
 use crate::psi::{Resource, Task};
 
 /// Seconds between two steps of the published formula, and of g-swap here.
@@ -64,7 +64,7 @@ impl Agent {
 
 /// Pages that came back since its last period, from which on Prairie's daemon lowers the limit on
 /// swap, so that the kernel frees the slots of what comes back.
-const COMING_BACK_PAGES: u64 = 64;
+const REFAULTING_PAGES: u64 = 64;
 
 /// An agent at work on one container.
 pub struct Driver {
@@ -80,7 +80,7 @@ impl Driver {
         Driver { agent, before: None, next_s: container.now_s(), stalls_us: [0; 2] }
     }
 
-    /// Lets the container live until `to_s`, and the agent act meanwhile. Whole seconds.
+    /// Runs the container and its agent until `to_s`, in whole seconds.
     pub fn run(&mut self, container: &mut Container, to_s: f64) {
         while container.now_s() < to_s {
             container.advance((container.now_s() + 1.0).min(to_s));
@@ -95,7 +95,7 @@ impl Driver {
         let now = container.observe();
         self.average(&now);
         if let (Agent::Prairie(_), Some(before)) = (&self.agent, &self.before)
-            && returned_pages(before, &now) >= COMING_BACK_PAGES
+            && returned_pages(before, &now) >= REFAULTING_PAGES
         {
             // As its daemon sees between two periods, within a second.
             container.gives_up_slots = true;
@@ -167,7 +167,7 @@ impl Driver {
     }
 }
 
-fn stall(shown: &Shown) -> prairie_host::psi::Stall {
+fn stall(shown: &PressureFile) -> prairie_host::psi::Stall {
     let [avg10, avg60, avg300] = shown.hundredths(Line::Some).map(|value| value as u32);
     prairie_host::psi::Stall { avg10, avg60, avg300, total_us: shown.total_us(Line::Some) }
 }

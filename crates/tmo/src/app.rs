@@ -21,7 +21,7 @@ pub struct Coldness {
 }
 
 impl Coldness {
-    /// What was not touched for five minutes.
+    /// Memory not accessed for five minutes.
     pub fn cold(&self) -> f64 {
         1.0 - self.one_minute - self.two_minutes - self.five_minutes
     }
@@ -36,7 +36,7 @@ pub struct App {
     pub coldness: Coldness,
     /// Share of anonymous memory; the rest is page cache (Figure 4).
     pub anonymous: f64,
-    /// By how much its anonymous pages compress.
+    /// The compression ratio of its anonymous pages.
     pub compression: f64,
     /// Tasks that are busy at any time: one that waits for a page holds up this part of the whole.
     pub busy_tasks: u32,
@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    /// What the text of section 2.2 says of them all.
+    /// Statements of section 2.2 about all of them.
     #[test]
     fn the_seven_are_the_papers_in_mean_and_range() {
         let cold = APPS.map(|app| app.coldness.cold());

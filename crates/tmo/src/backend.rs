@@ -1,4 +1,4 @@
-//! Where offloaded memory goes, and how long it takes to come back.
+//! Back ends of offloaded memory, and the latency of refaults.
 
 use serde::Serialize;
 
@@ -42,14 +42,14 @@ fn p90(ns: f64) -> Spread<Time> {
     Spread::Lognormal(ns / (1.2816 * POOL_SIGMA).exp(), POOL_SIGMA)
 }
 
-/// An SSD: Figure 5's p99 of reads, and how many it serves at once.
+/// An SSD: Figure 5's p99 of reads, and its concurrency.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Ssd {
     /// Its name.
     pub name: &'static str,
     /// Time to read a page when nothing else is under way.
     pub read: Spread<Time>,
-    /// What the rest of the server does with it, reads a second.
+    /// Reads per second by the rest of the server.
     pub other_reads: f64,
     /// When each of the requests that it serves at once will be done, in seconds.
     #[serde(skip)]
@@ -100,8 +100,8 @@ impl Ssd {
         *place
     }
 
-    /// What the rest of the server asked for meanwhile. Only the last moments matter: what was
-    /// asked for long before has been served.
+    /// Requests of the rest of the server meanwhile. Only the last moments matter: what was asked
+    /// for long before has been served.
     fn catch_up(&mut self, at_s: f64, random: &mut Random) {
         const MEMORY_S: f64 = 0.5;
         if self.other_reads <= 0.0 {
@@ -124,8 +124,7 @@ pub enum Backend {
     Zswap(Zswap),
     /// A swap device.
     Device(Ssd),
-    /// Compressed memory first; once it holds so many bytes, what was stored first moves on to
-    /// the device.
+    /// Compressed memory first; beyond a number of bytes the oldest pages move to the device.
     Hierarchy(Zswap, Ssd, u64),
 }
 

@@ -92,19 +92,19 @@ pub struct Counters {
     pub some_us: [f64; 2],
     /// Time that tasks waited for pages, whether the kernel counts it or not.
     pub waited_us: f64,
-    /// Time that reclaim took, whoever did it.
+    /// Time spent in reclaim.
     pub reclaim_us: f64,
 }
 
-/// What a container is made of.
+/// The parts of a container.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct ContainerParts {
     /// How each page is touched, and whether it is of a file; in the order in which they were
     /// filled.
     pub pages: Vec<(Rhythm, bool)>,
     /// Real pages that a page of the model stands for.
     pub real_pages: u32,
-    /// By how much anonymous pages compress.
+    /// The compression ratio of anonymous pages.
     pub compression: f64,
     /// Tasks that are busy at any time.
     pub busy_tasks: u32,
@@ -120,7 +120,7 @@ pub struct Made {
 
 /// A container.
 pub struct Container {
-    pub(super) made: Made,
+    pub(super) made: ContainerParts,
     pub(super) pages: Vec<Page>,
     pub(super) lists: Lists,
     pub(super) now_s: f64,
@@ -152,7 +152,7 @@ pub struct Container {
 
 impl Container {
     /// A container whose pages have all just been filled: each carries its accessed bit.
-    pub fn new(made: Made, seed: u64) -> Container {
+    pub fn new(made: ContainerParts, seed: u64) -> Container {
         let generational = made.kernel.balance == Balance::Generations;
         let lists = if generational { generations::LISTS } else { 4 };
         let mut container = Container {
@@ -201,7 +201,7 @@ impl Container {
         self.now_s
     }
 
-    /// What it has counted.
+    /// Its counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -242,7 +242,7 @@ impl Container {
         self.resident_bytes().iter().sum::<u64>() + self.pool_bytes()
     }
 
-    /// Bytes of all its pages, wherever they are: its size if nothing were offloaded.
+    /// Bytes of all its pages: its size without offloading.
     pub fn filled_bytes(&self) -> u64 {
         self.bytes(self.pages.len() as u64)
     }

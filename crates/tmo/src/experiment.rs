@@ -13,7 +13,7 @@ pub mod workload;
 
 use super::app::App;
 use super::backend::{Backend, Ssd};
-use super::container::{Container, Made};
+use super::container::{Container, ContainerParts};
 use super::findings::Findings;
 use super::kernel::Kernel;
 use prairie_model::random::Random;
@@ -56,7 +56,7 @@ fn container(app: &App, backend: Backend, kernel: Kernel, seed: u64) -> Containe
     let pages = (app.bytes / 4096 / u64::from(REAL_PAGES)) as usize;
     let rhythms = app.rhythms(pages, &mut random);
     let file = |random: &mut Random| random.share() >= app.anonymous;
-    let made = Made {
+    let made = ContainerParts {
         pages: rhythms.into_iter().map(|rhythm| (rhythm, file(&mut random))).collect(),
         real_pages: REAL_PAGES,
         compression: app.compression,

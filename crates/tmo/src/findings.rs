@@ -1,4 +1,4 @@
-//! What an experiment found, as a value: a table, curves, and what the paper says.
+//! The results of an experiment: a table, curves, and the paper's statement.
 
 use serde::Serialize;
 
@@ -7,19 +7,19 @@ use serde::Serialize;
 pub struct Findings {
     /// The experiment's name.
     pub name: &'static str,
-    /// What it asks.
+    /// The question.
     pub title: String,
-    /// What the paper found, or what was assumed.
+    /// The paper's result, or the assumption.
     pub paper: String,
-    /// What each row is.
+    /// The label of the rows.
     pub rows_are: &'static str,
-    /// What each value of a row is.
+    /// The labels of the values.
     pub columns: Vec<String>,
     /// Rows.
     pub rows: Vec<Row>,
     /// Curves over time.
     pub curves: Vec<Curves>,
-    /// What to know when reading them.
+    /// Notes.
     pub notes: Vec<String>,
 }
 

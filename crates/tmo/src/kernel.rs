@@ -1,4 +1,4 @@
-//! What a kernel does with a container's memory, as far as kernels differ in it.
+//! Differences between kernels in handling a container's memory.
 
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ pub struct Kernel {
     pub balance: Balance,
     /// `vm.swappiness`.
     pub swappiness: u64,
-    /// What a refault or a written page counts for in the balance.
+    /// The weight of a refault or a written page in the balance.
     pub io_cost: u64,
     /// A page that is read back keeps its slot and compressed copy until it is written (before
     /// 6.9).

@@ -1,4 +1,4 @@
-//! Pressure stall information: how much of the time tasks lost for lack of a resource.
+//! Pressure stall information: the share of time that tasks lost for lack of a resource.
 //!
 //! Two answers to the same question stand side by side. [`Potential`] is the definition (TMO,
 //! section 3.2): exact, over any schedule. [`kernel`] is Linux's arithmetic, which approximates it
@@ -17,10 +17,10 @@ pub enum Resource {
     Io,
 }
 
-/// What a task is doing at an instant.
+/// The state of a task at an instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Task {
-    /// Sleeping of its own will: it counts nowhere.
+    /// Sleeping voluntarily: not counted.
     Idle,
     /// On a CPU and getting on with its work.
     Productive,
@@ -52,7 +52,7 @@ pub fn pressure_now(tasks: &[Task], cpus: u32, resource: Resource) -> Pressure {
         return Pressure::default();
     }
     let delayed = count(&|task| task == Task::Stalled(resource)) as f64;
-    // Who waits for something else is not held up by this resource.
+    // A task that waits for something else is not stalled by this resource.
     let elsewhere = active as f64 - delayed;
     Pressure {
         some: (delayed / potential).min(1.0),

@@ -30,7 +30,7 @@ impl Container {
             Balance::Refaults | Balance::Rotated => self.shrink(wanted, file_only),
         }
         let taken = self.taken_pages() - before;
-        // A page scanned in vain costs a hundredth of one that is taken and compressed.
+        // A page scanned without success costs a hundredth of one that is reclaimed and compressed.
         let looked = (self.counters.scanned - scanned) as f64 * 0.01;
         self.counters.reclaim_us += (taken as f64 + looked) * self.made.kernel.reclaim_page_s * 1e6;
         taken * 4096

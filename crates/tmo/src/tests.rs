@@ -4,11 +4,11 @@ use proptest::prelude::*;
 
 use super::access::Rhythm;
 use super::backend::{Backend, Ssd, Zswap};
-use super::container::{Container, Made};
+use super::container::{Container, ContainerParts};
 use super::kernel::{Balance, Kernel};
 
-fn made(pages: Vec<(Rhythm, bool)>, backend: Backend, kernel: Kernel) -> Made {
-    Made {
+fn made(pages: Vec<(Rhythm, bool)>, backend: Backend, kernel: Kernel) -> ContainerParts {
+    ContainerParts {
         pages,
         real_pages: 1,
         compression: 2.0,
@@ -122,7 +122,7 @@ fn pressure_is_blind_where_the_kernels_is() {
 fn a_task_that_waits_holds_up_its_share() {
     let some = |busy_tasks| {
         let all = pages(1_000, Rhythm::NEVER, true);
-        let made = Made { busy_tasks, ..made(all, Backend::None, Kernel::LINUX_6_12) };
+        let made = ContainerParts { busy_tasks, ..made(all, Backend::None, Kernel::LINUX_6_12) };
         let mut container = Container::new(made, 1);
         container.clear_accessed();
         container.advance(10.0);
@@ -208,7 +208,7 @@ fn generations_tell_age() {
     assert_eq!((counters.taken[0], counters.scanned, counters.major_faults), (500, 500, 0));
 }
 
-/// What a step of the property does.
+/// A step of the property.
 #[derive(Clone, Copy, Debug)]
 enum Act {
     Advance(u16),

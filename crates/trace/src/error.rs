@@ -1,4 +1,4 @@
-//! What can go wrong with a trace, each in one line that says what, where and what would be right.
+//! Errors of traces, each one line: what failed, where, and what was expected.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub enum Error {
     NotParquet {
         /// The file.
         path: PathBuf,
-        /// What was wrong with it.
+        /// The error.
         reason: String,
     },
     /// A Parquet file that Prairie has not written.
@@ -40,7 +40,7 @@ pub enum Error {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What is missing.
+        /// The missing part.
         reason: String,
     },
     /// Written by a newer Prairie.
@@ -83,13 +83,13 @@ pub enum Error {
         path: PathBuf,
         /// The line or byte.
         place: String,
-        /// What is wrong, and what was expected.
+        /// The error, and what was expected.
         what: String,
     },
     /// The machine does not let itself be recorded.
     #[error("{what}: {why}; {remedy}")]
     Record {
-        /// What was attempted.
+        /// The attempted action.
         what: String,
         /// The reason that the system gives.
         why: String,

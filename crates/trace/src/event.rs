@@ -1,4 +1,4 @@
-//! What happened to page frames, one [`Event`] at a time.
+//! Events of page frames.
 
 use prairie_frames::{MigrateType, Order, Pfn};
 
@@ -17,7 +17,7 @@ pub struct Event {
     pub pid: i32,
     /// The CPU on which it ran.
     pub cpu: u16,
-    /// What happened.
+    /// The kind, with its data.
     pub what: EventKind,
 }
 
@@ -44,7 +44,7 @@ impl Event {
     }
 }
 
-/// What happened: the kernel's `kmem` tracepoints, and what a trace says about itself.
+/// The kinds of events: the kernel's `kmem` tracepoints, and the trace's own.
 ///
 /// Blocks are aligned to their size, but that is for a replay to check: a recorded number is kept
 /// as the kernel gave it.
@@ -74,7 +74,7 @@ pub enum EventKind {
         /// The kernel call chain; [`StackId::NONE`] where none was recorded.
         stack: StackId,
     },
-    /// `mm_page_free`: a block was given back.
+    /// `mm_page_free`: a block was freed.
     Free {
         /// Its first frame.
         pfn: Pfn,
@@ -127,14 +127,14 @@ pub enum EventKind {
     Pin {
         /// Its first frame, or a frame of it.
         pfn: Pfn,
-        /// Its size, as far as the source knows it.
+        /// Its size, as known to the source.
         order: Order,
     },
     /// A pin came off.
     Unpin {
         /// Its first frame, or a frame of it.
         pfn: Pfn,
-        /// Its size, as far as the source knows it.
+        /// Its size, as known to the source.
         order: Order,
     },
     /// From now on the event's process has this name.
@@ -149,7 +149,7 @@ pub enum EventKind {
         /// The functions.
         folded: Text,
     },
-    /// The kernel had no room for this many events of the event's CPU, up to this moment.
+    /// This many events of the event's CPU were lost up to this moment.
     Lost {
         /// How many.
         count: u64,

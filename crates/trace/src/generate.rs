@@ -9,7 +9,7 @@ use prairie_frames::{MigrateType, Order, Pfn};
 use crate::random::SplitMix64;
 use crate::{Event, EventKind, EventSource, GfpFlags, Result, StackId, Texts};
 
-/// Blocks that lie side by side, as those of one refill of a per-CPU list do.
+/// Adjacent blocks, as in one refill of a per-CPU list.
 const RUN: u64 = 64;
 
 /// Among how many of the youngest blocks a short-lived one is picked.
@@ -225,7 +225,8 @@ impl<I: Iterator<Item = Event>> EventSource for Batches<I> {
 mod tests {
     use super::*;
 
-    /// A bitmap beside the stream: nothing handed out twice, nothing freed that is not in use.
+    /// Checks the stream with a bitmap: nothing is allocated twice, and only blocks in use are
+    /// freed.
     #[test]
     fn the_stream_obeys_the_allocator() {
         let workload = Workload::typical(1 << 20, 7);

@@ -1,11 +1,11 @@
-//! What a trace says about itself, kept as JSON in the file's metadata.
+//! The description of a trace, kept as JSON in the file's metadata.
 
 use std::collections::BTreeMap;
 
 use prairie_host::Capture;
 use serde::{Deserialize, Serialize};
 
-/// The description of a trace beside its rows.
+/// The description of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metadata {
@@ -18,11 +18,11 @@ pub struct Metadata {
     /// The machine's texts (zones, free lists, …) as the recording began, or when the survey was
     /// made. Its frames are the rows of the snapshot.
     pub before: Option<Capture>,
-    /// The same texts after the last event: what a replay ends up beside.
+    /// The same texts after the last event, to compare with the end of a replay.
     pub after: Option<Capture>,
     /// How it was recorded.
     pub recording: Option<Recording>,
-    /// Events that the kernel had no room for, by CPU; CPUs that lost none are not named.
+    /// Lost events by CPU; CPUs without losses are omitted.
     pub lost_by_cpu: BTreeMap<u16, u64>,
     /// Frames that were allocated again without an event that frees them, though the kernel did
     /// not report it lost. Counted by the writer.
@@ -75,7 +75,7 @@ pub struct Recording {
     pub stacks: bool,
     /// Whether what moves between the per-CPU lists and the zone was recorded.
     pub per_cpu_lists: bool,
-    /// Whether processes that had no part in what was recorded go by the name `other`.
+    /// Whether unrelated processes are named `other`.
     pub others_hidden: bool,
     /// Events that came too late to be put in their place by time.
     pub out_of_order: u64,
@@ -94,7 +94,7 @@ impl Recording {
 }
 
 impl Metadata {
-    /// Events that the kernel had no room for.
+    /// Lost events.
     pub fn lost_events(&self) -> u64 {
         self.lost_by_cpu.values().sum()
     }

@@ -1,4 +1,4 @@
-//! Who allocates memory that cannot be moved: by source, by process, by call chain.
+//! Who allocates unmovable memory: by source, by process, by call chain.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -22,7 +22,7 @@ pub struct Sources {
     /// Whether any allocation has a call chain. Without, every one is of the source
     /// [`Sources::WITHOUT`].
     pub has_stacks: bool,
-    /// Events that the kernel had no room for while recording.
+    /// Events lost while recording.
     pub lost_events: u64,
     /// Blocks that were allocated again without having been freed: their frees were lost.
     pub frees_missing: u64,
@@ -33,11 +33,11 @@ pub struct Sources {
     /// By the name of the process that ran. Interrupts run on behalf of no process, and count to
     /// whoever they interrupted.
     pub by_process: Vec<Usage>,
-    /// Chains of which the table knows no function, largest first: [`Sources::UNKNOWN`].
+    /// Chains without a function in the table, largest first: [`Sources::UNKNOWN`].
     pub unknown: Vec<StackUsage>,
 }
 
-/// What one source or process did.
+/// The allocations of one source or process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Usage {
     /// The source or process.
@@ -58,7 +58,7 @@ pub struct Usage {
     pub top_stacks: Vec<StackUsage>,
 }
 
-/// What one call chain did.
+/// The allocations of one call chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StackUsage {
     /// Its functions, outermost first, joined by `;`.
@@ -71,14 +71,14 @@ pub struct StackUsage {
     pub frames_held: u64,
 }
 
-/// Who made an allocation: process name, call chain.
+/// The origin of an allocation: process name, call chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Origin {
     process: Text,
     chain: Text,
 }
 
-/// What an origin did so far.
+/// The allocations of an origin so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
     allocations: u64,

@@ -211,7 +211,7 @@ fn foreign(path: &Path, pairs: &[(&str, &str)]) {
     writer.unwrap().close().unwrap();
 }
 
-/// Who knows no pins can still read what holds none.
+/// A reader without pins can read files without pins.
 #[test]
 fn a_file_says_the_oldest_version_that_will_do() {
     let directory = scratch();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use common::{Spelled, collect, read};
 use prairie_frames::{MigrateType, Order, Pfn};
-use prairie_trace::import::line::{Parsed, Tells, parse};
+use prairie_trace::import::line::{LineContent, Parsed, parse};
 use prairie_trace::import::{Imported, TextTrace, convert};
 use prairie_trace::{Error, EventKind, EventSource, GfpFlags, Reader};
 use proptest::prelude::*;
@@ -62,20 +62,20 @@ fn perf_script_has_nanoseconds() {
 #[test]
 fn lines_of_other_forms() {
     let types = &MigrateType::ALL;
-    fn what(line: &str) -> Tells<'_> {
+    fn what(line: &str) -> LineContent<'_> {
         match parse(line, &MigrateType::ALL) {
-            Parsed::Line(line) => line.tells,
+            Parsed::Line(line) => line.content,
             other => panic!("{other:?}"),
         }
     }
     let failed = "x-1 [000] 1.5: mm_page_alloc: page=(nil) pfn=0 order=9 migratetype=1 \
                   gfp_flags=GFP_TRANSHUGE";
-    assert!(matches!(what(failed), Tells::EventKind(EventKind::AllocFailed { .. })));
+    assert!(matches!(what(failed), LineContent::EventKind(EventKind::AllocFailed { .. })));
     let failed = failed.replace("pfn=0", "pfn=-1");
-    assert!(matches!(what(&failed), Tells::EventKind(EventKind::AllocFailed { .. })));
+    assert!(matches!(what(&failed), LineContent::EventKind(EventKind::AllocFailed { .. })));
     let decimal = "x-1 [000] 1.5: mm_page_free: page=0xffffea00 pfn=123456 order=2";
     let order = Order::new(2).unwrap();
-    assert_eq!(what(decimal), Tells::EventKind(EventKind::Free { pfn: Pfn(123_456), order }));
+    assert_eq!(what(decimal), LineContent::EventKind(EventKind::Free { pfn: Pfn(123_456), order }));
     let extfrag = "x-1 [000] 1.5: mm_page_alloc_extfrag: page=0x2b6400 pfn=0x2b6400 alloc_order=0 \
                    fallback_order=9 pageblock_order=9 alloc_migratetype=0 fallback_migratetype=1 \
                    fragmenting=0 change_ownership=1";
@@ -87,7 +87,7 @@ fn lines_of_other_forms() {
         fallback_type: MigrateType::Movable,
         change_ownership: true,
     };
-    assert_eq!(what(extfrag), Tells::EventKind(expected));
+    assert_eq!(what(extfrag), LineContent::EventKind(expected));
     let task = |line: &str| match parse(line, types) {
         Parsed::Line(line) => (line.name.to_owned(), line.pid, line.cpu),
         other => panic!("{other:?}"),
@@ -104,15 +104,15 @@ fn lines_of_other_forms() {
     let unpin = EventKind::Unpin { pfn: Pfn(0x3fc0), order: Order::BASE };
     let probe = "x-1 [000] d.... 1.5: prairie_pin: (try_grab_page+0x0/0x90) page=0xffbc7b52800ff000 \
                  base=0xffbc7b5280000000";
-    assert_eq!(what(probe), Tells::EventKind(pin));
-    assert_eq!(what("x-1 [000] 1.5: prairie_unpin: pfn=0x3fc0"), Tells::EventKind(unpin));
+    assert_eq!(what(probe), LineContent::EventKind(pin));
+    assert_eq!(what("x-1 [000] 1.5: prairie_unpin: pfn=0x3fc0"), LineContent::EventKind(unpin));
     let reference = |event: &str, val: i64| {
         let line = format!(
             "x-1 [000] 1.5: {event}: pfn=0x3fc0 flags=uptodate|lru count=1030 mapcount=1 \
              mapping=000000004b6c8c1b mt=1 val={val}"
         );
         match parse(&line, &MigrateType::ALL) {
-            Parsed::Line(line) => Some(line.tells == Tells::EventKind(pin)),
+            Parsed::Line(line) => Some(line.content == LineContent::EventKind(pin)),
             Parsed::Other => None,
             other => panic!("{other:?}"),
         }

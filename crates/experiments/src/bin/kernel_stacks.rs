@@ -9,7 +9,7 @@
 //! as any other; then all but one in eight end, by chance. Both layouts see the same threads. Counts,
 //! no times.
 
-use prairie_frames::kstack::{Arena, Held, Indexing, Stacks};
+use prairie_frames::kstack::{Arena, Indexing, StackMemory, Stacks};
 
 /// A small generator without pattern (xorshift64*): the same threads for the same seed.
 struct Chance(u64);
@@ -59,7 +59,7 @@ fn main() {
     }
 }
 
-fn row(stacks: Stacks, indexing: Indexing, held: &Held) {
+fn row(stacks: Stacks, indexing: Indexing, held: &StackMemory) {
     let largest = held.holes.iter().rposition(|&blocks| blocks > 0);
     println!(
         "| {} + {} | {} | {} | {} | {} | {} | {} | {} |",

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! A node of 2 GiB, nine tenths full. Every wake-up a 240th of its movable memory is freed and
-//! asked for anew, and the demand for unmovable memory goes its way: `calm` wanders by some MiB,
+//! requested again, and the demand for unmovable memory goes its way: `calm` wanders by some MiB,
 //! `bursts` asks for 32 MiB at once now and then and gives them back later, `day` swings between 2
-//! and 14 per cent of memory over the 160 wake-ups of a run, `swing` takes and returns 32 MiB with
+//! and 14 percent of memory over the 160 wake-ups of a run, `swing` takes and returns 32 MiB with
 //! every second wake-up, and `pins` pins 16 MiB of user pages for some tens of wake-ups. Each
 //! parameter in turn takes a quarter, half, twice and four times its default. For each wake-up, the
 //! mean over demands and seeds:
@@ -65,7 +65,7 @@ const PARAMETERS: [Parameter; 8] = [
     ("hold", |c, q| c.tuning.hold = c.tuning.hold * q / 4),
 ];
 
-/// One line of the table: what it is called, and which runs it sums up.
+/// One line of the table: its name, and the runs it summarizes.
 struct Row {
     name: &'static str,
     times: &'static str,

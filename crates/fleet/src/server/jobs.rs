@@ -1,4 +1,4 @@
-//! Programs: how many run, how large they are, when they end.
+//! Programs: their number, sizes, and lifetimes.
 
 use prairie_frames::Order;
 use prairie_frames::placement::Placement;
@@ -7,7 +7,7 @@ use prairie_frames::table::Owner;
 use super::{Pages, STEP, Server};
 
 /// Frames of the smallest program.
-const LEAST: u64 = 512;
+const MIN_PAGES: u64 = 512;
 
 /// A program.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub(super) struct Job {
 }
 
 impl<P: Placement> Server<'_, P> {
-    /// Ends programs whose time has come, each of which gives back its memory on one CPU.
+    /// Ends programs whose lifetime is over; each frees its memory on one CPU.
     pub(super) fn end_jobs(&mut self, now: f64) {
         let jobs = std::mem::take(&mut self.jobs);
         let (ended, left): (Vec<Job>, Vec<Job>) = jobs.into_iter().partition(|job| job.ends <= now);
@@ -48,7 +48,7 @@ impl<P: Placement> Server<'_, P> {
             let jobs = &self.workload.jobs;
             let frames = (jobs.size.sample(&mut self.random) / 4096.0) as u64;
             // No program is larger than what all of them are to have.
-            let frames = frames.clamp(LEAST, wanted / 2 + LEAST);
+            let frames = frames.clamp(MIN_PAGES, wanted / 2 + MIN_PAGES);
             if have + frames / 2 > wanted {
                 return;
             }
@@ -58,7 +58,7 @@ impl<P: Placement> Server<'_, P> {
             self.jobs.push(Job {
                 size: frames,
                 wanted: frames,
-                pace: ((frames as f64 * STEP / growth) as u64).max(LEAST),
+                pace: ((frames as f64 * STEP / growth) as u64).max(MIN_PAGES),
                 ends: now + jobs.lifetime.sample(&mut self.random) / 1e9,
                 pages: Vec::new(),
                 huge_pages: Vec::new(),

@@ -1,4 +1,4 @@
-//! What a server does before anybody measures it.
+//! Properties of a server's simulation.
 
 use prairie_frames::placement::buddy::Buddy;
 use prairie_frames::{Layout, Order};
@@ -37,8 +37,7 @@ fn programs_want_no_more_than_the_load_calls_for() {
     assert!(least > 0.5, "{least:.2} of what the load calls for");
 }
 
-/// Reclaim neither cuts a read nor passes one over: the oldest are given back whole, or stand
-/// behind all others.
+/// Reclaim frees the oldest reads completely, in order, or they stand behind all others.
 #[test]
 fn a_read_is_reclaimed_or_kept_as_a_whole() {
     let layout = layout();

@@ -77,7 +77,7 @@ fn slot(index: u64, level: u32) -> usize {
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Descriptor {
-    /// Neighbours among the object's pages.
+    /// Neighbors among the object's pages.
     previous: u32,
     next: u32,
     object: u64,

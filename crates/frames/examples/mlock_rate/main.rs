@@ -32,9 +32,9 @@ const BUFFER: usize = 256 << 20;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Way {
-    /// One page after the other: allocated and mapped by itself.
+    /// One page after the other, allocated and mapped separately.
     Single,
-    /// Pages in batches of 512, each mapped by itself.
+    /// Pages in batches of 512, each mapped separately.
     Batched,
     /// The largest blocks there are, up to 2 MiB, each mapped at once.
     HigherOrders,

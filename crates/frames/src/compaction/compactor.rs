@@ -51,7 +51,7 @@ impl Compactor {
         Compactor { hints, extfrag_threshold: EXTFRAG_THRESHOLD, in_blocks: false }
     }
 
-    /// What a zone remembers.
+    /// The state of a zone.
     pub fn hints(&self, zone: usize) -> &Hints {
         &self.hints[zone]
     }
@@ -112,7 +112,7 @@ impl Compactor {
     }
 
     /// Compacts the zones of a node, lowest first, for blocks of `order` (`kcompactd_do_work`).
-    /// Returns what came of each zone that was tried.
+    /// Returns the result of each zone that was tried.
     pub fn kcompactd<P: Compactable, S: Pages>(
         &mut self,
         table: &mut FrameTable,

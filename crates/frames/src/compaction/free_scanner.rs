@@ -9,8 +9,8 @@ use crate::{MigrateType, Order};
 impl<P: Compactable, S: Pages> Run<'_, '_, P, S> {
     /// Isolates free pages until there are as many as pages to move, or the scanners meet.
     ///
-    /// While it finds nothing, an asynchronous run looks at every 32nd frame only, a synchronous
-    /// one at every second, every fourth and so on, up to that.
+    /// While it finds nothing, an asynchronous run checks only every 32nd frame, a synchronous one
+    /// at every second, every fourth and so on, up to that.
     pub(super) fn isolate_targets(&mut self) {
         let zone_end = self.memory.zone().end.0;
         let mut stride = if self.control.mode == Mode::Async { CLUSTER as u32 } else { 1 };

@@ -1,4 +1,4 @@
-//! What a zone remembers between two runs: which pageblocks to skip, where the scanners were.
+//! The state of a zone between two runs: which pageblocks to skip, where the scanners were.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,10 +13,10 @@ use crate::{MigrateType, Mobility, Order};
 pub struct Hints {
     /// Where asynchronous and synchronous compaction go on (`compact_cached_migrate_pfn`).
     pub(super) migrate: [Frame; 2],
-    /// Where the free scanner goes on (`compact_cached_free_pfn`).
+    /// Where the free scanner continues (`compact_cached_free_pfn`).
     pub(super) free: Frame,
-    /// Where the migrate scanner would begin anew (`compact_init_migrate_pfn`), if a full run came
-    /// to an end before.
+    /// Where the migrate scanner restarts (`compact_init_migrate_pfn`), if a full run came to an
+    /// end before.
     pub(super) first_migrate: Option<Frame>,
     /// The scanners met in a run that somebody waited for: skip bits are stale
     /// (`compact_blockskip_flush`).

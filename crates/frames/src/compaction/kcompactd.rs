@@ -12,7 +12,7 @@ pub struct Kcompactd {
 }
 
 impl Kcompactd {
-    /// A daemon that nobody asked for anything.
+    /// A daemon without requests.
     pub const fn new(last_zone: ZoneKind) -> Kcompactd {
         Kcompactd { order: None, highest_zone: last_zone, last_zone }
     }
@@ -33,8 +33,8 @@ impl Kcompactd {
         self.order.map(|order| (order, self.highest_zone))
     }
 
-    /// Work for `order` up to `highest_zone` was done, whatever came of it. What was asked for
-    /// meanwhile and goes beyond stays (the end of `kcompactd_do_work`).
+    /// Work for `order` up to `highest_zone` is done, whatever its result. Larger requests since
+    /// then stay (the end of `kcompactd_do_work`).
     pub fn done(&mut self, order: Order, highest_zone: ZoneKind) {
         if self.order <= Some(order) {
             self.order = None;

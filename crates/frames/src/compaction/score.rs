@@ -3,8 +3,8 @@
 use crate::Order;
 use crate::indices::FreeBlocks;
 
-/// Share of a zone's free memory that is in blocks smaller than `order`, in per cent; 0 if nothing
-/// is free (`extfrag_for_order`, `mm/vmstat.c`). It is F_u in whole per cent, rounded down.
+/// Share of a zone's free memory that is in blocks smaller than `order`, in percent; 0 if nothing
+/// is free (`extfrag_for_order`, `mm/vmstat.c`). It is F_u in whole percent, rounded down.
 pub fn external_fragmentation(free: FreeBlocks<'_>, order: Order) -> u32 {
     let frames = free.frames();
     if frames == 0 {
@@ -32,7 +32,7 @@ pub struct Proactive {
     timeout_ms: u64,
 }
 
-/// Time between two looks at the score (`HPAGE_FRAG_CHECK_INTERVAL_MSEC`).
+/// Interval of the checks of the score (`HPAGE_FRAG_CHECK_INTERVAL_MSEC`).
 const INTERVAL_MS: u64 = 500;
 
 impl Default for Proactive {
@@ -47,8 +47,7 @@ impl Proactive {
         Proactive { proactiveness, timeout_ms: INTERVAL_MS }
     }
 
-    /// Compaction goes on until a zone's score is no more than this
-    /// (`fragmentation_score_wmark`).
+    /// Compaction continues until a zone's score is at most this (`fragmentation_score_wmark`).
     pub fn low_score(&self) -> u32 {
         100u32.saturating_sub(self.proactiveness).max(5)
     }
@@ -63,7 +62,7 @@ impl Proactive {
         self.proactiveness > 0 && !kswapd_runs && score > self.high_score()
     }
 
-    /// How long to sleep, in milliseconds; `None` for ever, until there is a request.
+    /// How long to sleep, in milliseconds; `None`: until there is a request.
     pub fn sleep_ms(&self) -> Option<u64> {
         (self.proactiveness > 0).then_some(self.timeout_ms)
     }

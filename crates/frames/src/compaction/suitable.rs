@@ -4,7 +4,7 @@ use super::{COSTLY, Compactable};
 use crate::indices::{FreeBlocks, kernel_fragmentation_index};
 use crate::{Order, ZoneKind};
 
-/// What to do in a zone.
+/// Whether to compact a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suitable {
     /// Nothing: the request can be satisfied as it is.

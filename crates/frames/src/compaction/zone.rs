@@ -16,10 +16,10 @@ use crate::indices::FreeBlocks;
 use crate::layout::Frame;
 use crate::{MigrateType, Order, ZoneKind};
 
-/// What a run is for (`struct compact_control`).
+/// The purpose of a run (`struct compact_control`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Control {
-    /// The block wanted; `None` to compact as far as it goes (`order == -1`).
+    /// The block wanted; `None` to compact as far as possible (`order == -1`).
     pub order: Option<Order>,
     /// The type of the request.
     pub migrate_type: MigrateType,
@@ -37,7 +37,7 @@ pub struct Control {
     pub ignore_block_type: bool,
     /// Frames that are to be free in whole pageblocks before it stops, in defrag mode.
     pub until_blocks: Option<u64>,
-    /// The score at which to stop, when nobody asked (`proactive_compaction`).
+    /// The score at which proactive compaction stops (`proactive_compaction`).
     pub until_score: Option<u32>,
     /// The fragmentation index up to which a zone is skipped (`vm.extfrag_threshold`).
     pub extfrag_threshold: i64,
@@ -156,7 +156,7 @@ impl<'a, 'm, P: Compactable, S: Pages> Run<'a, 'm, P, S> {
                 return outcome;
             }
             let begin = self.migrate;
-            // Pages that stay where they are would be tried for ever.
+            // Otherwise pages that cannot move would be retried forever.
             self.rescan = last_moved.is_some_and(|last| last.pageblock() == begin.pageblock());
             if !self.isolate_sources() {
                 if in_step {

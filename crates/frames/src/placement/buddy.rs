@@ -1,4 +1,4 @@
-//! `buddy`: one free list per order, as Linux had it before it knew of mobility (2.6.16).
+//! `buddy`: one free list per order, as in Linux before grouping by mobility (2.6.16).
 //!
 //! The baseline of the 2006 paper (section 5, Figure 1, left). A zone has one list for each
 //! order; every freed block goes to the head; single frames pass through a per-CPU list
@@ -86,7 +86,7 @@ impl BuddyZone {
         if list.len() >= high {
             let kept = list.len() - batch;
             list.range(kept..).for_each(|&frame| table.prefetch_frame(frame));
-            list.range(kept..).for_each(|&frame| table.prefetch_neighbours(frame));
+            list.range(kept..).for_each(|&frame| table.prefetch_neighbors(frame));
             for frame in list.drain(kept..).rev() {
                 table.set_inside(frame);
                 give(&mut self.area, table, frame, Order::BASE);

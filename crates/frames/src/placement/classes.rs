@@ -40,7 +40,7 @@ use crate::layout::{Frame, Layout};
 use crate::table::{FrameTable, Owner};
 use crate::{MigrateType, Order};
 
-/// What a request, and the tree that serves it, is for. The order is that of LLFree: a request
+/// The class of a request, and of the tree that serves it. The order is that of LLFree: a request
 /// steals from lower classes and demotes higher ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {

@@ -12,7 +12,7 @@
 //! - **Batches** ([`FreeBsd::alloc_batch`]): many single frames at once, as contiguous as can be.
 //! - **Reservations** ([`FreeBsd::reservation_at`]): where a request says which page of which object
 //!   it is for ([`Request::page`]), the object's first page sets a superpage aside for its
-//!   neighbours; under pressure the reservation that changed least recently is broken.
+//!   neighbors; under pressure the reservation that changed least recently is broken.
 //! - **Pages that are never freed** come one after the other from a superpage of their own
 //!   ([`FreeBsd::alloc_nofree`]).
 //! - **Regions worth compacting** are known at any time, by hooks where blocks enter and leave the
@@ -33,7 +33,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 use self::counts::Counts;
-pub use self::daemon::Ran;
+pub use self::daemon::CompactdRun;
 use self::domain::{Domain, FreeLists};
 use self::reserv::Reservations;
 pub use self::reserv::{Reservation, SetAside};

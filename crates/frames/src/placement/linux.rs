@@ -64,7 +64,7 @@ pub struct Linux {
     may_mix: bool,
 }
 
-/// What every step of an allocation or a free works on, beside its zone.
+/// The context of every step of an allocation or a free, besides its zone.
 struct Context<'a> {
     table: &'a mut FrameTable,
     blocks: &'a mut Pageblocks,

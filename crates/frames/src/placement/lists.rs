@@ -17,7 +17,7 @@
 //!   may push out easily reclaimed pages, and single kernel pages may leak into all of memory,
 //!   which is how the strategy breaks down under load (section 8.2).
 //!
-//! What the paper leaves open follows the patches that it evaluates ("Light fragmentation
+//! Details that the paper leaves open follow the patches that it evaluates ("Light fragmentation
 //! avoidance without usemap", November 2005): the largest block is stolen, and its rest changes
 //! lists from half the number of orders on; every type has a limit of its own on its per-CPU list;
 //! memory that boot hands over carries no mark and so begins on the kernel's lists.
@@ -86,7 +86,7 @@ impl Lists {
         }
     }
 
-    /// What the page is marked with: what it was last allocated as.
+    /// The page's mark: the type of its last allocation.
     pub fn mark(&self, frame: Frame) -> Reclaimability {
         self.marks.get(frame)
     }

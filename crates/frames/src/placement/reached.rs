@@ -1,4 +1,4 @@
-//! How deep requests had to reach, for placements that try one depth after another.
+//! The depth that requests reach, for placements that try one depth after another.
 
 use super::stepwise::Stepwise;
 use super::zonelist::Depth;

@@ -1,10 +1,10 @@
-//! What a machine that reclaims asks of a placement: one attempt at a time, and free blocks by
+//! The placement interface of a machine that reclaims: one attempt at a time, and free blocks by
 //! their address.
 //!
 //! [`Placement::allocate`] goes down to the last frame by itself, because a recorded trace cannot
-//! react. A machine that lives has to be told that a zone is low, so that it can wake kswapd,
-//! reclaim, compact, and try again. And what makes contiguity (compaction, linear reclaim, ranges
-//! of 1 GiB, offlining of sections) has to take free blocks where they lie.
+//! react. A simulated machine must learn that a zone is low, so that it can wake kswapd, reclaim,
+//! compact, and try again. And what makes contiguity (compaction, linear reclaim, ranges of 1 GiB,
+//! offlining of sections) has to take free blocks where they lie.
 
 use core::ops::Range;
 
@@ -67,8 +67,8 @@ pub trait Stepwise: Placement + core::any::Any {
     /// address; what is free of it goes to the free lists.
     fn give_up(&mut self, _table: &mut FrameTable, _range: Range<Frame>) {}
 
-    /// Whether compaction had better leave the page at `frame` where it is, as what it leaves behind
-    /// would be free for its neighbours only.
+    /// Whether compaction should not move the page at `frame`, as what it leaves behind would be
+    /// free for its neighbors only.
     fn is_spared(&self, _frame: Frame) -> bool {
         false
     }

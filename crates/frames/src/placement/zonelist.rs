@@ -82,7 +82,7 @@ pub(super) fn is_above<const LISTS: usize>(
     }
     let mut free = area.free_frames() - wanted;
     // An order without a block leaves `free` as it is and asks for less than the one before, so
-    // only those that have one are looked at.
+    // only those that have one are checked.
     let mut smaller = area.occupied_by_any() & ((1 << order.get()) - 1);
     while smaller != 0 {
         let order = smaller.trailing_zeros();

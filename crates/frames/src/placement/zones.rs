@@ -23,7 +23,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 
 pub use self::kernelcore::Kernelcore;
-use self::kernelcore::{Divided, divide};
+use self::kernelcore::{DividedLayout, divide};
 use super::buddy::Buddy;
 use super::lists::Reclaimability;
 use super::stepwise::Stepwise;
@@ -39,7 +39,7 @@ use crate::{MigrateType, Mobility, Order, ZoneKind};
 pub struct Zones {
     /// Of the divided layout.
     buddy: Buddy,
-    divided: Divided,
+    divided: DividedLayout,
     counts: Counts,
 }
 

@@ -1,4 +1,4 @@
-//! A plain model of memory, and any placement held against it.
+//! A plain model of memory, and the comparison of placements with it.
 //!
 //! The model is a list of frames, each with the owner it belongs to. It knows no orders, lists or
 //! zones; whatever a placement does, the two must agree on who has what.

@@ -11,7 +11,7 @@ use crate::texts::{ends_early, lines};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(untagged)]
 pub enum Limit {
-    /// So many bytes.
+    /// A number of bytes.
     Bytes(u64),
     /// No limit: the file says `max`.
     Max,

@@ -100,7 +100,7 @@ fn flush<'a>(
     }
 }
 
-/// `memcg    14 /system.slice/x`. A kernel that cannot tell the path leaves it out.
+/// `memcg    14 /system.slice/x`. Some kernels omit the path.
 fn heading<'a>(line: Line<'_>, rest: &'a str) -> Result<(u64, &'a str), ParseError> {
     let rest = rest.trim();
     let (id, path) = rest.split_once(' ').unwrap_or((rest, ""));

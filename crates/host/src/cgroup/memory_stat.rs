@@ -50,7 +50,7 @@ pub struct MemoryStat {
     pub zswpin: u64,
     /// Pages stored in zswap.
     pub zswpout: u64,
-    /// Pages read from swap devices; kernels from 6.14 on tell it by cgroup.
+    /// Pages read from swap devices; reported by cgroup since Linux 6.14.
     pub pswpin: u64,
     /// Pages written to swap devices; likewise.
     pub pswpout: u64,

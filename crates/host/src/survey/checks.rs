@@ -1,4 +1,4 @@
-//! Figures that two sources tell, side by side: whoever doubts a survey begins here.
+//! Figures that two sources report, side by side, as consistency checks.
 
 use prairie_frames::Mobility;
 use serde::Serialize;
@@ -11,9 +11,9 @@ use crate::{Capture, Error, FrameClass};
 /// One comparison, in frames.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CrossCheck {
-    /// What is compared.
+    /// The figure.
     pub what: String,
-    /// What the frames' flags say.
+    /// The value by the frames' flags.
     pub by_flags_frames: u64,
     /// What another file says.
     pub by_kernel_frames: u64,
@@ -60,14 +60,14 @@ pub(super) fn cross_checks(
         "zoneinfo, free: near, as the host went on while its frames were read",
     );
     check(
-        "frames without flags, uninitialised ones apart",
+        "frames without flags, uninitialized ones apart",
         class(FrameClass::Unflagged),
         Some(sum(ZoneInfo::per_cpu_frames)),
         "zoneinfo, per-CPU lists: a lower bound: these frames are free and carry no flag",
     );
     check(
-        "uninitialised and reserved frames",
-        class(FrameClass::Uninitialised)
+        "uninitialized and reserved frames",
+        class(FrameClass::Uninitialized)
             + class(FrameClass::Reserved)
             + class(FrameClass::ZeroPage),
         Some(sum(|zone| zone.present_frames.saturating_sub(zone.managed_frames))),

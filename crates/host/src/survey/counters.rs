@@ -1,4 +1,4 @@
-//! The counters of `/proc/vmstat` that report fragmentation, each with a plain word.
+//! The counters of `/proc/vmstat` that report fragmentation, each with its meaning.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ pub struct Counter {
     pub name: &'static str,
     /// Its value.
     pub value: u64,
-    /// What it means.
+    /// Its meaning.
     pub meaning: &'static str,
 }
 

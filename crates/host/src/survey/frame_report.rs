@@ -1,10 +1,10 @@
-//! What the frames tell: contiguity there is and could be, what fills memory, what pollutes it.
+//! Figures from frames: available and potential contiguity, classes, polluted pageblocks.
 
 use prairie_frames::contiguity::{Unknown, free_blocks, potential_blocks};
 use prairie_frames::{Mobility, Order};
 use serde::Serialize;
 
-use super::spoiled::{Spoiled, UnmovableSource, unmovable_sources};
+use super::polluted::{Polluted, UnmovableSource, unmovable_sources};
 use super::tally::ZoneTally;
 use super::{ratio, share};
 use crate::FrameClass;
@@ -25,16 +25,16 @@ pub struct FrameReport {
     pub unevictable_frames: u64,
     /// Contiguity available now (Contiguitas, Figure 2) at 2, 4, 32 MiB and 1 GiB.
     pub available: Vec<Available>,
-    /// Contiguity after perfect compaction (Contiguitas, Figure 5) at 2 MiB, 32 MiB and 1 GiB.
+    /// Contiguity after full compaction (Contiguitas, Figure 5) at 2 MiB, 32 MiB and 1 GiB.
     pub potential: Vec<Potential>,
     /// F_u beyond the free lists: orders 11 to 18, by aligned, wholly free blocks.
     pub unusable_beyond_lists: Vec<UnusableByFrames>,
     /// Unmovable memory by source, the largest first.
     pub unmovable_sources: Vec<UnmovableSource>,
     /// Pageblocks that unmovable frames pollute.
-    pub spoiled: Spoiled,
+    pub polluted: Polluted,
     /// The same with unknown frames counted as unmovable.
-    pub spoiled_if_unknown_unmovable: Spoiled,
+    pub polluted_if_unknown_unmovable: Polluted,
 }
 
 /// Frames by whether software could move what fills them.
@@ -46,7 +46,7 @@ pub struct MobilityFrames {
     pub movable: u64,
     /// In use and unmovable.
     pub unmovable: u64,
-    /// What is known does not tell.
+    /// Unknown.
     pub unknown: u64,
 }
 
@@ -80,7 +80,7 @@ pub struct Available {
     pub share_of_free: f64,
 }
 
-/// Memory that perfect compaction could turn into blocks of one size.
+/// Memory that full compaction could turn into blocks of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Potential {
     /// The blocks' order.
@@ -138,8 +138,8 @@ impl FrameReport {
                 .map(|order| unusable(zones, order))
                 .collect(),
             unmovable_sources: unmovable_sources(zones),
-            spoiled: Spoiled::of(zones, Unknown::AsMovable),
-            spoiled_if_unknown_unmovable: Spoiled::of(zones, Unknown::AsUnmovable),
+            polluted: Polluted::of(zones, Unknown::AsMovable),
+            polluted_if_unknown_unmovable: Polluted::of(zones, Unknown::AsUnmovable),
         }
     }
 }

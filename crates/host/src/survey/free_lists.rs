@@ -1,4 +1,4 @@
-//! What the free lists tell: free blocks, and the two indices of fragmentation.
+//! Figures from free lists: free blocks, and the two indices of fragmentation.
 
 use prairie_frames::indices::{
     FreeBlocks, fragmentation_index, kernel_fragmentation_index, unusable_free_space,

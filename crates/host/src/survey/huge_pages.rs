@@ -70,7 +70,7 @@ pub struct HugetlbPool {
 }
 
 impl HugePages {
-    /// What the capture's texts tell.
+    /// The values of the capture's texts.
     ///
     /// # Errors
     /// [`Error::Parse`] where one is malformed.

@@ -1,4 +1,4 @@
-//! A survey: how fragmented a host's memory is, why, and what could be had.
+//! A survey: a host's memory fragmentation, its causes, and potential contiguity.
 //!
 //! [`Survey::of`] is pure: the same capture gives the same survey, whether it was taken a moment
 //! ago or read from a file. The page `docs/src/concepts/definitions.md` defines every figure.
@@ -9,8 +9,8 @@ pub mod frame_report;
 pub mod free_lists;
 pub mod huge_pages;
 pub mod pins;
+pub mod polluted;
 pub mod settings;
-pub mod spoiled;
 pub mod tally;
 mod zones;
 
@@ -31,8 +31,8 @@ use crate::layout::Layout;
 use crate::texts::{vmstat, zoneinfo};
 use crate::{Capture, Error, LeftOut};
 
-/// What one capture tells. Times in nanoseconds, sizes in bytes or frames as named, shares from 0
-/// to 1.
+/// The results of one capture. Times in nanoseconds, sizes in bytes or frames as named, shares from
+/// 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Survey {
     /// Version of this structure in JSON; grows when a field changes its meaning or goes.
@@ -61,14 +61,14 @@ pub struct Survey {
     pub settings: Vec<HostSetting>,
     /// Counters that report them.
     pub counters: Vec<Counter>,
-    /// Figures that must agree if the survey is right, and how far they do.
+    /// Consistency checks.
     pub cross_checks: Vec<CrossCheck>,
-    /// What is missing, why, and how to get it.
+    /// What is missing, with reason and remedy.
     pub left_out: Vec<LeftOut>,
 }
 
 impl Survey {
-    /// The version that [`Survey::schema_version`] tells.
+    /// The value of [`Survey::schema_version`].
     pub const SCHEMA_VERSION: u32 = 1;
 
     /// The survey of a capture that holds its frames (or has none).

@@ -1,6 +1,6 @@
 //! Pinned memory: frames that a driver or a device holds, so that compaction cannot move them.
 //!
-//! `mlock` is no pin: the kernel still moves locked pages. What pins by plain references, as
+//! `mlock` does not pin: the kernel still moves locked pages. What pins by plain references, as
 //! `vmsplice` and network transmission do, the kernel counts nowhere.
 
 use std::collections::BTreeMap;
@@ -42,8 +42,8 @@ pub struct ProcessPins {
 }
 
 impl Pins {
-    /// What the capture's texts show; `None` where they show nothing of pins, as captures by an
-    /// older Prairie do not.
+    /// What the capture's texts show; `None` if they have no data on pins, as captures by an older
+    /// Prairie do not.
     ///
     /// # Errors
     /// [`Error::Parse`] where one is malformed.

@@ -1,4 +1,4 @@
-//! The settings that shape fragmentation and huge pages, each with a plain word.
+//! The settings that shape fragmentation and huge pages, each with its meaning.
 
 use serde::Serialize;
 
@@ -10,11 +10,11 @@ use crate::{Capture, ParseError};
 pub struct HostSetting {
     /// Its file: `/sys/kernel/mm/transparent_hugepage/enabled`.
     pub path: String,
-    /// What holds.
+    /// The value.
     pub value: String,
     /// What could hold, where the kernel lists it.
     pub choices: Vec<String>,
-    /// What the setting, or its present value, means.
+    /// The meaning of the setting or of its value.
     pub meaning: &'static str,
 }
 
@@ -130,7 +130,7 @@ fn host_setting(path: &str, text: &str, meaning: &'static str) -> Result<HostSet
     Ok(HostSetting { path: format!("/{path}"), value, choices, meaning })
 }
 
-/// What one value of a choice means.
+/// The meaning of one value.
 fn of_value(path: &str, value: &str) -> Option<&'static str> {
     let name = path.rsplit('/').next()?;
     // A switch for one size speaks of that size alone.

@@ -14,7 +14,7 @@ pub struct FrameTally {
     counts: Counts,
 }
 
-/// What is counted; apart from the classifier, which calls it.
+/// The counters, separate from the classifier that calls them.
 struct Counts {
     zones: Vec<ZoneTally>,
     map: MapBuilder,
@@ -68,7 +68,7 @@ impl FrameTally {
         classifier.push(run, &mut |run| counts.take(layout, run))
     }
 
-    /// What was counted.
+    /// The counts.
     pub fn finish(mut self) -> FrameCounts {
         let FrameTally { layout, classifier, counts } = &mut self;
         classifier.finish(&mut |run| counts.take(layout, run));

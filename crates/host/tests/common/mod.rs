@@ -36,7 +36,7 @@ pub fn drawn(map: &str) -> Vec<FrameRun> {
     (0..).zip(letters).map(|(pfn, letter)| run(pfn, 1, flags(letter))).collect()
 }
 
-/// Frames of a map with so many frames a letter.
+/// Frames of a map with `frames` frames per letter.
 pub fn drawn_coarse(map: &str, frames: u64) -> Vec<FrameRun> {
     let widen = |run: FrameRun| FrameRun { start: Pfn(run.start.0 * frames), frames, ..run };
     drawn(map).into_iter().map(widen).collect()

@@ -41,7 +41,7 @@ fn chart(title: &str, steps: &[Line], ending: &str, repeats_from: Option<usize>)
     SequenceChart { title, steps, repeats_from, ending, agents }.svg(Theme::Auto)
 }
 
-/// What is done next: the verb, by which core or device, with which line.
+/// The next action: the verb, the core or device, and the line.
 type Cue = (Verb, u8, u8);
 
 /// Takes the steps of a script, each of which has to be possible.
@@ -95,7 +95,7 @@ fn migration() -> String {
     chart(title, &play(&model, &script), ending, None)
 }
 
-/// A core asks by the new name for a line of which a victim is on its way under the old one.
+/// A core requests by the new name a line whose victim is in flight under the old one.
 fn messages() -> String {
     use Verb::*;
     let design = Design { symmetry: false, ..Design::default() };

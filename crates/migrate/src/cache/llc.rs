@@ -35,7 +35,7 @@ pub struct Llc<G: Geometry> {
     halves: usize,
 }
 
-/// A line that a slice had to drop from its data, and whether memory has to be written.
+/// A line that a slice evicted from its data, and whether it must be written to memory.
 pub type Dropped = Option<(Line, bool)>;
 
 /// Where a line belongs in the last-level cache and the directory.
@@ -51,7 +51,7 @@ pub struct InLlc {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tracked(Slot);
 
-/// The most cores that a directory can tell apart.
+/// The largest number of cores of a directory.
 pub const MAX_CORES: usize = 256;
 
 /// A set of cores, in order when iterated.
@@ -111,7 +111,7 @@ impl<G: Geometry> Llc<G> {
         InLlc { slice, directory, data }
     }
 
-    /// Has what a request for a line looks at brought into the host's cache.
+    /// Prefetches the data that a request for a line reads.
     #[inline(always)]
     pub fn prefetch(&self, at: InLlc) {
         self.directory.sets.prefetch(at.directory.set);
@@ -145,7 +145,7 @@ impl<G: Geometry> Llc<G> {
         None
     }
 
-    /// Drops the data of a line; whoever asked has it. Returns whether it was here.
+    /// Drops the data of a line that its requester now has. Returns whether it was here.
     #[inline(always)]
     pub fn take(&mut self, at: InLlc) -> bool {
         let Some(slot) = self.data.sets.find(at.data) else { return false };
@@ -162,7 +162,7 @@ impl<G: Geometry> Llc<G> {
     /// `core` gives a line up. Returns whether it was the last to hold it.
     ///
     /// # Panics
-    /// If nobody holds it.
+    /// If no core holds it.
     #[inline(always)]
     pub fn give_up(&mut self, at: InLlc, core: usize) -> bool {
         let slot = self.directory.sets.find(at.directory);

@@ -13,14 +13,14 @@ use crate::params::Params;
 
 /// Where a private access ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum HitLevel {
     /// Served by the L1.
     L1,
     /// Served by the L2; the L1 has it now.
     L2,
     /// A store to a line that others may share: the directory has to be asked.
     Upgrade,
-    /// In neither; where it belongs.
+    /// In neither; its place.
     Nowhere(Vacancy),
 }
 
@@ -31,7 +31,7 @@ pub struct Vacancy {
     l2: Place,
 }
 
-/// What the L1 makes of an access.
+/// The L1's result of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InL1 {
     /// It is served.
@@ -69,9 +69,9 @@ impl<G: Geometry> Private<G> {
     }
 
     /// A load or store of a core.
-    pub fn access(&mut self, core: usize, line: Line, write: bool) -> Found {
+    pub fn access(&mut self, core: usize, line: Line, write: bool) -> HitLevel {
         match self.look_up_l1(core, line, write) {
-            InL1::Served => Found::L1,
+            InL1::Served => HitLevel::L1,
             InL1::Not(at, slot) => self.look_up_l2(core, line, write, at, slot),
         }
     }
@@ -87,7 +87,7 @@ impl<G: Geometry> Private<G> {
         }
     }
 
-    /// Its second step: what the L1 does not serve, and where that has or had it.
+    /// The second step: accesses that the L1 does not serve, and their place in the L1.
     #[inline(always)]
     pub fn look_up_l2(
         &mut self,
@@ -96,13 +96,15 @@ impl<G: Geometry> Private<G> {
         write: bool,
         l1: Place,
         l1_slot: Option<Slot>,
-    ) -> Found {
+    ) -> HitLevel {
         let l2 = self.l2.place(core, line);
-        let Some(slot) = self.l2.sets.touch(l2) else { return Found::Nowhere(Vacancy { l1, l2 }) };
+        let Some(slot) = self.l2.sets.touch(l2) else {
+            return HitLevel::Nowhere(Vacancy { l1, l2 });
+        };
         let mut state = self.l2.sets.state(slot);
         if write {
             if state == SHARED {
-                return Found::Upgrade;
+                return HitLevel::Upgrade;
             }
             state = MODIFIED;
             self.l2.sets.set_state(slot, MODIFIED);
@@ -110,11 +112,11 @@ impl<G: Geometry> Private<G> {
         match l1_slot {
             Some(l1_slot) => {
                 self.l1.sets.set_state(l1_slot, in_l1(state));
-                Found::L1
+                HitLevel::L1
             }
             None => {
                 self.l1.sets.insert(l1, in_l1(state), 0);
-                Found::L2
+                HitLevel::L2
             }
         }
     }
@@ -188,7 +190,7 @@ impl<G: Geometry> Private<G> {
         self.in_l1(core, line).is_some()
     }
 
-    /// Has what an access that the L1 misses looks at brought into the host's cache.
+    /// Prefetches the data that an access reads after a miss in the L1.
     #[inline(always)]
     pub fn prefetch_l2(&self, core: usize, line: Line) {
         self.l2.sets.prefetch(self.l2.place(core, line).set);
@@ -231,7 +233,7 @@ impl<G: Geometry> Private<G> {
     }
 }
 
-/// What the L1 knows of a state: whether a store has to ask.
+/// The L1's view of a state: whether a store needs a request.
 #[inline(always)]
 fn in_l1(state: u32) -> u32 {
     if state == MODIFIED { MODIFIED } else { SHARED }

@@ -21,7 +21,7 @@ use super::trace::Trace;
 pub struct Starvation<M: Model> {
     /// From a start into the cycle, and once around it.
     pub trace: Trace<M>,
-    /// Steps before the cycle begins; the rest repeats for ever. If there is no rest, nobody who
+    /// Steps before the cycle begins; the rest repeats forever. If there is no rest, nobody who
     /// is to be fair can act at all.
     pub stem: usize,
     /// States of the strongly connected part that the cycle is in.
@@ -56,9 +56,9 @@ pub fn starvation<M: Live>(model: &M, graph: &Graph<M>) -> Option<Starvation<M>>
     None
 }
 
-/// What a strongly connected part is to those who are to be fair.
+/// Whether fair agents can stay in a strongly connected part.
 enum Judgement {
-    /// A way may stay in it for ever.
+    /// A run can stay in it forever.
     Fair,
     /// None may.
     Unfair,
@@ -172,7 +172,7 @@ struct Parts {
 const OUTSIDE: u32 = u32::MAX;
 
 impl Parts {
-    /// Tarjan's algorithm, with a stack of its own: ways are millions of states long.
+    /// Tarjan's algorithm with an explicit stack: paths are millions of states long.
     fn of<M: Live>(graph: &Graph<M>, labels: &[u32]) -> Parts {
         let states = graph.len();
         let mut parts = Parts { number: vec![OUTSIDE; states], all: Vec::new() };

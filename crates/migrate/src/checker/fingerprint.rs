@@ -255,7 +255,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbouring_states_have_fingerprints_of_their_own() {
+    fn neighboring_states_have_fingerprints_of_their_own() {
         let mut seen = HashSet::new();
         for a in 0..=255u8 {
             for b in 0..=255u8 {

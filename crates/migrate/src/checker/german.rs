@@ -31,7 +31,7 @@ pub enum Request {
     Exclusive,
 }
 
-/// What a cache may do with the line.
+/// The permission of a cache for the line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Line {
@@ -59,7 +59,7 @@ pub enum Order {
     GrantExclusive,
 }
 
-/// A value of the line; 0 stands for none.
+/// A value of the line; 0 is none.
 type Data = u8;
 
 /// A cache with its channels and what the directory knows of it, in 32 bits.
@@ -152,7 +152,7 @@ impl fmt::Display for Action {
 pub enum Property {
     /// One cache may write, or several read.
     Exclusion,
-    /// What can be read is what was written last.
+    /// Reads return the last write.
     Data,
 }
 

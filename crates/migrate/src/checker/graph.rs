@@ -18,7 +18,7 @@ use std::collections::HashMap;
 pub trait Live: Model {
     /// Agents that are to be fair: an agent that could always act does so some day.
     fn fair_agents(&self) -> usize;
-    /// Whose step it is, from 0, among those that are to be fair.
+    /// The fair agent of a step, counted from 0.
     fn fair_agent(&self, action: &Self::Action) -> Option<usize>;
     /// Whether an agent is fair even where it can act only now and then (strong fairness), as one
     /// is whose turn comes in the order of arrival.
@@ -111,7 +111,7 @@ impl<M: Live> Graph<M> {
         self.states.is_empty()
     }
 
-    /// How many steps lie between the states.
+    /// The number of transitions.
     #[must_use]
     pub fn transitions(&self) -> usize {
         self.targets.len()
@@ -145,16 +145,16 @@ impl<M: Live> Graph<M> {
     }
 }
 
-/// A state in which somebody waits in vain.
-pub struct Stuck<M: Model> {
-    /// Who.
+/// A state from which a wait cannot end.
+pub struct StarvedState<M: Model> {
+    /// The waiting agent.
     pub waiter: usize,
-    /// How it comes to that.
+    /// The path to it.
     pub trace: Trace<M>,
 }
 
 /// The first state, if any, in which somebody waits whom no helping steps can free.
-pub fn stuck<M: Live>(model: &M, graph: &Graph<M>) -> Option<Stuck<M>> {
+pub fn stuck<M: Live>(model: &M, graph: &Graph<M>) -> Option<StarvedState<M>> {
     let backward = Backward::new(graph);
     (0..model.waiters()).find_map(|waiter| {
         let waits = |state: usize| model.waits(&graph.states[state], waiter);
@@ -172,7 +172,7 @@ pub fn stuck<M: Live>(model: &M, graph: &Graph<M>) -> Option<Stuck<M>> {
             }
         }
         let vain = freed.iter().position(|&freed| !freed)?;
-        Some(Stuck { waiter, trace: graph.trace(model, vain as u32, &[]) })
+        Some(StarvedState { waiter, trace: graph.trace(model, vain as u32, &[]) })
     })
 }
 

@@ -23,8 +23,8 @@ pub(super) struct Block<S> {
     pub(super) states: Vec<S>,
 }
 
-/// What a thread has found.
-pub(super) struct Found<S> {
+/// The results of a thread.
+pub(super) struct LevelResult<S> {
     pub(super) blocks: Vec<Vec<S>>,
     pub(super) origins: Origins,
     /// Which of them is the first that breaks a property.
@@ -32,13 +32,18 @@ pub(super) struct Found<S> {
     pub(super) transitions: u64,
 }
 
-impl<S> Default for Found<S> {
+impl<S> Default for LevelResult<S> {
     fn default() -> Self {
-        Found { blocks: Vec::new(), origins: Origins::default(), broken: None, transitions: 0 }
+        LevelResult {
+            blocks: Vec::new(),
+            origins: Origins::default(),
+            broken: None,
+            transitions: 0,
+        }
     }
 }
 
-impl<S> Found<S> {
+impl<S> LevelResult<S> {
     pub(super) fn push(&mut self, state: S, parent: u32, step: usize) {
         self.origins.push(parent, step);
         match self.blocks.last_mut() {
@@ -52,7 +57,7 @@ impl<S> Found<S> {
     }
 }
 
-/// What all threads look at.
+/// State shared by all threads.
 pub(super) struct Level<'a, M: Model> {
     model: &'a M,
     key: u64,
@@ -93,7 +98,7 @@ impl<'a, M: Model> Level<'a, M> {
         &self,
         threads: usize,
         watch: &mut dyn FnMut(&Self) -> bool,
-    ) -> (Vec<Found<M::State>>, bool) {
+    ) -> (Vec<LevelResult<M::State>>, bool) {
         let blocks = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).len();
         let helpers = threads.min(blocks).saturating_sub(1);
         std::thread::scope(|scope| {
@@ -119,9 +124,13 @@ impl<'a, M: Model> Level<'a, M> {
     }
 
     /// Looks at block after block, until none is left or somebody has found what must not be.
-    fn work(&self, watch: &mut dyn FnMut(&Self) -> bool) -> (Found<M::State>, bool) {
-        let mut worker =
-            Worker { level: self, visited: None, found: Found::default(), successors: Vec::new() };
+    fn work(&self, watch: &mut dyn FnMut(&Self) -> bool) -> (LevelResult<M::State>, bool) {
+        let mut worker = Worker {
+            level: self,
+            visited: None,
+            found: LevelResult::default(),
+            successors: Vec::new(),
+        };
         while let Some(block) = self.next_block() {
             let (states, transitions) = (worker.found.origins.len(), worker.found.transitions);
             worker.block(&block);
@@ -139,7 +148,7 @@ impl<'a, M: Model> Level<'a, M> {
         (worker.found, true)
     }
 
-    /// Makes room in the set, as soon as no thread looks at it.
+    /// Grows the set as soon as no thread uses it.
     #[cold]
     fn grow(&self, fingerprint: u64) {
         self.growing.fetch_add(1, Ordering::Relaxed);
@@ -157,7 +166,7 @@ struct Worker<'l, 'a, M: Model> {
     /// Given back while the set grows: each other thread holds one as well, and the first that
     /// finds no room would wait for the end of the level otherwise.
     visited: Option<RwLockReadGuard<'a, Fingerprints>>,
-    found: Found<M::State>,
+    found: LevelResult<M::State>,
     /// The states after the steps of one state, each with its fingerprint.
     successors: Vec<(u64, M::State)>,
 }

@@ -1,4 +1,4 @@
-//! What a protocol has to tell to be checked.
+//! The interface of a protocol to be checked.
 
 use std::fmt::{Debug, Display};
 use std::hash::Hash;

@@ -13,7 +13,7 @@ use std::sync::{PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use super::fingerprint::{self, Fingerprints};
-use super::level::{Block, Found, Level};
+use super::level::{Block, Level, LevelResult};
 use super::model::Model;
 use super::origins::{NONE, Origins};
 use super::trace::{self, Trace};
@@ -21,7 +21,7 @@ use super::trace::{self, Trace};
 /// How far to search, and how.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Gives up before a level that begins with more states than this.
+    /// Stops before a level that begins with more states than this.
     pub states: u64,
     /// Key of the fingerprints: two runs with different keys do not share a collision.
     pub key: u64,
@@ -61,7 +61,7 @@ pub enum Verdict<M: Model> {
     Stopped,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub struct Outcome<M: Model> {
     /// How it ended.
@@ -81,7 +81,7 @@ pub struct Outcome<M: Model> {
 }
 
 impl<M: Model> Outcome<M> {
-    /// The chance that two states had one fingerprint, so that some state was not seen.
+    /// The collision probability of fingerprints, so that some state was not seen.
     #[must_use]
     pub fn collision_chance(&self) -> f64 {
         fingerprint::collision_chance(self.states)
@@ -175,7 +175,7 @@ impl<'a, M: Model> Search<'a, M> {
     }
 
     fn start(&mut self) {
-        let mut found = Found::default();
+        let mut found = LevelResult::default();
         for (nth, state) in self.model.initial().into_iter().enumerate() {
             let state = self.model.canonical(state);
             let visited = self.visited.get_mut().unwrap_or_else(PoisonError::into_inner);
@@ -189,8 +189,8 @@ impl<'a, M: Model> Search<'a, M> {
         self.take_over(found);
     }
 
-    /// What a thread has found becomes part of the next level.
-    fn take_over(&mut self, mut found: Found<M::State>) {
+    /// Adds a thread's results to the next level.
+    fn take_over(&mut self, mut found: LevelResult<M::State>) {
         let first = self.origins.len() as u32;
         self.transitions += found.transitions;
         self.broken = self.broken.or(found.broken.map(|at| first + at as u32));

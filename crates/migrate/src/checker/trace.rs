@@ -5,7 +5,7 @@ use super::model::Model;
 /// One step and the state after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step<M: Model> {
-    /// Who did what.
+    /// The action.
     pub action: M::Action,
     /// The state after it.
     pub state: M::State,
@@ -16,9 +16,9 @@ pub struct Step<M: Model> {
 pub struct Trace<M: Model> {
     /// Where it starts.
     pub initial: M::State,
-    /// What happened then.
+    /// The step.
     pub steps: Vec<Step<M>>,
-    /// What the last state breaks.
+    /// The property that the last state violates.
     pub property: Option<M::Property>,
 }
 
@@ -35,7 +35,7 @@ impl<M: Model> Trace<M> {
 ///
 /// # Panics
 ///
-/// If there is no such way, that is, if the model is not a function of its states.
+/// If the path does not exist, because the model is not a function of its states.
 pub(super) fn replay<M: Model>(model: &M, way: &[u16]) -> Trace<M> {
     let mut way = way.iter().map(|&step| usize::from(step));
     let start = way.next().expect("a way begins with a start");

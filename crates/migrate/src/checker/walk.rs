@@ -29,15 +29,15 @@ impl Random {
 
 /// How a walk went.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Walked<A, P> {
+pub struct WalkResult<A, P> {
     /// Steps taken.
     pub steps: u64,
-    /// What was broken, if anything was, and the last steps before.
+    /// The violation, if any, and the last steps before it.
     pub broken: Option<(P, Vec<A>)>,
 }
 
 /// How many of the last steps a walk remembers.
-const REMEMBERED: usize = 64;
+const LAST_STEPS: usize = 64;
 
 /// Takes `steps` random steps from `state`. `offers` gives some of the steps that are possible,
 /// chosen at random: all of them would be thousands, each a state of its own. `look` is shown each
@@ -48,8 +48,8 @@ pub fn walk<S: Copy, A: Copy, P>(
     random: &mut Random,
     mut offers: impl FnMut(&S, &mut Random, &mut dyn FnMut(A, S)),
     mut look: impl FnMut(&A, &S) -> Option<P>,
-) -> Walked<A, P> {
-    let mut last = std::collections::VecDeque::with_capacity(REMEMBERED);
+) -> WalkResult<A, P> {
+    let mut last = std::collections::VecDeque::with_capacity(LAST_STEPS);
     let mut taken = 0;
     // Large states stay where they are: the two change places.
     let (mut state, mut chosen) = (Box::new(start), Box::new(start));
@@ -75,15 +75,15 @@ pub fn walk<S: Copy, A: Copy, P>(
         idle = 0;
         taken += 1;
         std::mem::swap(&mut state, &mut chosen);
-        if last.len() == REMEMBERED {
+        if last.len() == LAST_STEPS {
             last.pop_front();
         }
         last.push_back(action);
         if let Some(property) = look(&action, &state) {
-            return Walked { steps: taken, broken: Some((property, last.into())) };
+            return WalkResult { steps: taken, broken: Some((property, last.into())) };
         }
     }
-    Walked { steps: taken, broken: None }
+    WalkResult { steps: taken, broken: None }
 }
 
 #[cfg(test)]
@@ -102,7 +102,7 @@ mod tests {
         };
         assert_eq!(run(1), run(1));
         let broken = run(1).broken.expect("doubling comes to it");
-        assert!(broken.0 > 1 << 40 && broken.1.len() <= REMEMBERED);
+        assert!(broken.0 > 1 << 40 && broken.1.len() <= LAST_STEPS);
         assert_ne!(run(1), run(2));
     }
 }

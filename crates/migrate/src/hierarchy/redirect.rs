@@ -131,7 +131,7 @@ impl<G: Geometry> Hierarchy<G> {
         Ok(slot)
     }
 
-    /// Drops a line from all caches; nobody needs its data any more.
+    /// Drops a line from all caches; its data is no longer needed.
     pub fn forget(&mut self, line: Line) {
         let at = self.llc.place(line);
         if self.llc.is_tracked(line) {
@@ -171,7 +171,7 @@ impl<G: Geometry> Hierarchy<G> {
 
     /// Copies the line at Ptr of the migration in `slot`: calls private copies back, brings the
     /// line into the last-level cache, writes it into the destination's slice, and moves Ptr.
-    /// Returns what it took; `None` if there is no line to copy.
+    /// Returns the time; `None` if no line is left to copy.
     pub fn copy_line(&mut self, slot: usize) -> Option<u64> {
         let entry = *self.table.entry(slot)?;
         let at = u32::from(entry.to_copy()?);

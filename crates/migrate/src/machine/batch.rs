@@ -75,7 +75,7 @@ pub struct Batch {
     second_level_hits: u64,
     walks: u64,
     walk_reads: u64,
-    /// What the one access waits that meets a page under software migration.
+    /// The wait of the one access to a page under software migration.
     fault_ps: u64,
     /// Lines that the L1 did not hold.
     far: [Line; BATCH],

@@ -90,7 +90,7 @@ fn queueing(service_ps: &[u64], mean_ps: f64, random: &mut Random) -> Vec<f64> {
     sojourn.collect()
 }
 
-/// The value below which a share of all lie; 0 of none.
+/// The quantile of all values; 0 of none.
 pub fn queueing_quantile(all: &mut [f64], share: f64) -> f64 {
     if all.is_empty() {
         return 0.0;

@@ -9,10 +9,10 @@ use crate::pages::TooSmall;
 use crate::params::Params;
 use crate::sim::{Outcome, Plan, Simulation};
 
-/// Why there is no result.
+/// The reason of a missing result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Stopped {
-    /// It was told to stop.
+    /// It was stopped.
     #[error("interrupted")]
     Interrupted,
     /// A workload does not fit the machine.
@@ -75,7 +75,7 @@ impl Jobs {
             work();
         });
         let outcomes = outcomes.into_inner().expect("no thread panicked");
-        // A failure of a run is told rather than that others were stopped for it.
+        // The failure of a run is reported instead of the runs that it stopped.
         let failed = |outcome: &Option<Result<_, Stopped>>| match outcome {
             Some(Err(Stopped::TooSmall(error))) => Some(Stopped::TooSmall(*error)),
             _ => None,

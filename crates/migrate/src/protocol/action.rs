@@ -1,10 +1,10 @@
-//! Steps, with words for a reader and ends for a sequence chart.
+//! Steps, with descriptions, and senders and receivers for a sequence chart.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// Who takes part.
+/// The agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Agent {
@@ -32,7 +32,7 @@ impl fmt::Display for Agent {
     }
 }
 
-/// What is done.
+/// The verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "said by Display")]
 pub enum Verb {
@@ -104,7 +104,7 @@ pub enum Verb {
     MigrateAgain,
 }
 
-/// Whose step it is, for what must happen some day.
+/// The agent of a step, for fairness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Class {
     /// A program or a device wants something; it need never do.
@@ -119,10 +119,10 @@ pub enum Class {
     System,
 }
 
-/// One step: who, what, and of which page, line and frame (as far as it has one).
+/// One step: agent, verb, and page, line, and frame if it has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Action {
-    /// What is done.
+    /// The verb.
     pub verb: Verb,
     /// The core or device; the slot of the table for the engine.
     pub agent: u8,
@@ -135,7 +135,7 @@ pub struct Action {
 }
 
 impl Action {
-    /// Whose step it is.
+    /// The agent of the step.
     #[must_use]
     pub fn class(&self) -> Class {
         use Verb::*;
@@ -157,7 +157,7 @@ impl Action {
         }
     }
 
-    /// From whom to whom it goes; one and the same for what an agent does by itself.
+    /// Sender and receiver; equal for an internal step.
     #[must_use]
     pub fn ends(&self) -> (Agent, Agent) {
         use Verb::*;
@@ -193,7 +193,7 @@ impl Action {
         }
     }
 
-    /// What it says beside the arrow, without its agents.
+    /// The label of the arrow, without the agents.
     #[must_use]
     pub fn words(&self) -> String {
         use Verb::*;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::checker::model::Model;
-use crate::checker::walk::{Random, Walked, walk};
+use crate::checker::walk::{Random, WalkResult, walk};
 
 use super::action::{Action, Verb};
 use super::design::MAX_MIGRATIONS;
@@ -11,9 +11,9 @@ use super::machine::Machine;
 use super::property::Property;
 use super::state::{NONE, Stage, State};
 
-/// How often each thing was done on a walk: what was never done was not tried.
+/// How often each action was taken on a walk: an action never taken was not tested.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Done {
+pub struct ActionCounts {
     /// Migrations from `Migrate` to `Clear`.
     pub migrations: u64,
     /// Steps while so many of them were under way: none, one, two, three, four.
@@ -44,7 +44,7 @@ pub struct Done {
     pub llc_evictions: u64,
 }
 
-impl Done {
+impl ActionCounts {
     /// Each with its name.
     #[must_use]
     pub fn named(&self) -> [(&'static str, u64); 16] {
@@ -102,7 +102,12 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
     /// each step that is possible and not taken; and what is always possible, as an eviction from a
     /// TLB is, would be most of what is done.
     #[must_use]
-    pub fn walk(&self, steps: u64, seed: u64, done: &mut Done) -> Walked<Action, Property> {
+    pub fn walk(
+        &self,
+        steps: u64,
+        seed: u64,
+        done: &mut ActionCounts,
+    ) -> WalkResult<Action, Property> {
         let mut random = Random::new(seed);
         let look = |action: &Action, after: &State<C, D, L, P, F>| {
             done.count(action, after);
@@ -161,7 +166,7 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
         match random.below(16) {
             0..6 => state.uses(design, c, page, lines, &mut emit),
             6..8 => {
-                // A walk goes on; but a translation that is there is seldom evicted.
+                // An existing translation is rarely evicted.
                 let walks = state.cores[c].tlb[page] == NONE;
                 if walks || random.below(8) == 0 {
                     state.translations(design, c, page, &mut emit);
@@ -169,7 +174,7 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
             }
             8..12 => state.core_served(design, c, &mut emit),
             12..14 => {
-                // What is locked is let go next: others wait for it.
+                // A locked line is released next: others wait for it.
                 let anywhere = (random.below(F), line);
                 let (frame, line) = state.cores[c].locked().unwrap_or(anywhere);
                 state.eviction(design, c, frame, line, &mut emit);

@@ -1,5 +1,5 @@
-//! A reduction for large machines: a request is sent when it can first be told from one that is
-//! sent later.
+//! A reduction for large machines: a request is sent when it can first be distinguished from one
+//! that is sent later.
 //!
 //! A request on its way is seen by nobody but the slice that takes it up and the agent that sent
 //! it: nothing else that anybody does depends on it or changes it. So in any run of the protocol
@@ -10,12 +10,12 @@
 //!   that the request has may come to differ from what a request sent later would have, and the
 //!   invalidation waits for a request under the old name.
 //!
-//! Till then the agent could still send the same: it has the same translation, has no other
-//! request on its way, and its copy of the line cannot come to be there but by a request (or a
-//! prefetch, so there must be none). The run put in order like this has the same steps, so it is
-//! as long, and what it ends in breaks the same properties: a request that is put off has the name
-//! of a translation that its agent still holds, so that property 3 is broken by that if it was
-//! broken by the request.
+//! Till then the agent could still send the same: it has the same translation, has no other request
+//! on its way, and its copy of the line cannot come to be there but by a request (or a prefetch, so
+//! there must be none). The run put in order like this has the same steps, so it is as long, and
+//! what it ends in breaks the same properties: a request that is delayed has the name of a
+//! translation that its agent still holds, so that property 3 is broken by that if it was broken by
+//! the request.
 //!
 //! Therefore it is enough to look at runs in which each request is sent and taken up at once, or
 //! sent right before its agent's translation changes. What lies between is no state of its own, and
@@ -61,19 +61,19 @@ pub trait Layer: Model<Action = Action> {
     fn settle(&self, _state: &mut Self::State, _tell: &mut impl FnMut(Action)) {}
 }
 
-/// One step, or the sending of a request or two with the step for which they were put off; and
-/// what settles then.
+/// One step, or the sending of a request or two with the step for which they were delayed; and what
+/// settles then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps {
-    all: [Option<Action>; MOST],
+    all: [Option<Action>; MAX_STEPS],
 }
 
 /// Two requests, one step, and an answer, an acknowledgement or a word for each of a few agents.
-const MOST: usize = 10;
+const MAX_STEPS: usize = 10;
 
 impl Steps {
     fn one(action: Action) -> Steps {
-        Steps { all: [None; MOST] }.and(action)
+        Steps { all: [None; MAX_STEPS] }.and(action)
     }
 
     fn and(self, action: Action) -> Steps {
@@ -100,7 +100,7 @@ impl fmt::Display for Steps {
     }
 }
 
-/// A layer in which requests are put off.
+/// A layer in which requests are delayed.
 #[derive(Clone, Copy, Debug)]
 pub struct Coarse<M>(pub M);
 

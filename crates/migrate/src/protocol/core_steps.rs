@@ -61,7 +61,7 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
         }
     }
 
-    /// What core `c` does by itself: it asks, hits, evicts, walks and invalidates.
+    /// The internal steps of core `c`: requests, hits, evictions, walks, and invalidations.
     pub(super) fn core_demands(
         &self,
         design: &Design,
@@ -133,8 +133,8 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
         self.invalidation(design, c, page, emit);
     }
 
-    /// Loads, stores and locked instructions on a line, by the translation that the core has.
-    /// Hits that change nothing are no steps.
+    /// Loads, stores and locked instructions on a line, by the translation that the core has. Hits
+    /// that change nothing are not steps.
     fn accesses(
         &self,
         design: &Design,

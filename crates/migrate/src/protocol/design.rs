@@ -1,4 +1,4 @@
-//! What is modeled: which agents can do what, and which injected bug, if any, is built in.
+//! The modeled machine: the capabilities of its agents, and the injected bug, if any.
 
 use super::property::Property;
 use super::table::Caching;
@@ -8,7 +8,7 @@ use super::variant::Variant;
 /// machine has whose states are all visited.
 pub const MAX_MIGRATIONS: usize = 4;
 
-/// What a machine and its operating system can do.
+/// The capabilities of a machine and its operating system.
 #[derive(Clone, Copy, Debug)]
 pub struct Design {
     /// Which of the two protocols.
@@ -33,9 +33,9 @@ pub struct Design {
     pub locks: bool,
     /// Whether a page walk takes two steps: reading the table, filling the TLB.
     pub split_walks: bool,
-    /// Whether devices have TLBs of their own (ATS).
+    /// Whether devices have their own TLBs (ATS).
     pub ats: bool,
-    /// Whether the last-level cache is modeled apart from memory.
+    /// Whether the last-level cache is modeled separately from memory.
     pub llc: bool,
     /// Whether the last-level cache may call a line back from a core at any time, as a snoop
     /// filter does that has no room for it.
@@ -52,7 +52,8 @@ pub struct Design {
     pub values: u8,
     /// Whether states that differ in the cores' names count as one.
     pub symmetry: bool,
-    /// Whether requests are put off until they can be told from later ones ([`super::coarse`]).
+    /// Whether requests are delayed until they can be distinguished from later ones
+    /// ([`super::coarse`]).
     pub coarse: bool,
     /// The one property of states that is checked, or all.
     pub only: Option<Property>,
@@ -140,7 +141,7 @@ impl Design {
         }
     }
 
-    /// Whether requests can be put off: an agent's copy of a line that it asks for must not come to
+    /// Whether requests can be delayed: an agent's copy of a line that it asks for must not come to
     /// be there by a prefetch meanwhile, nor its page go out of use.
     #[must_use]
     pub fn can_be_coarse(&self) -> bool {
@@ -160,7 +161,7 @@ impl Design {
         self.breaks(Variant::ChainAccepted)
     }
 
-    /// What a copy holds that is not the last write, or not of this page.
+    /// The value of a copy that is not the last write, or not of this page.
     #[inline]
     #[must_use]
     pub fn stale(&self) -> u8 {

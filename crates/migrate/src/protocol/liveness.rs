@@ -41,7 +41,7 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
             Verb::InvalidateIo | Verb::DrainedIo => device(0),
             Verb::ServeDmaRead => device(1),
             Verb::ServePosted => device(2),
-            // Nobody has to start a migration, nor to give one up.
+            // No agent has to start or abort a migration.
             Verb::Migrate | Verb::StartAbort => None,
             _ if action.class() == Class::System => Some(1),
             _ => None,

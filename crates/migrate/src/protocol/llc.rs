@@ -35,7 +35,7 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
         route
     }
 
-    /// What the line holds in the last-level cache or memory.
+    /// The value of the line in the last-level cache or memory.
     pub(super) fn load(&self, frame: u8, line: u8) -> u8 {
         let (frame, line) = (usize::from(frame), usize::from(line));
         let cached = self.llc[frame][line];
@@ -168,7 +168,7 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
         self.lagging = design.breaks(Variant::TwoPtrs);
     }
 
-    /// Takes the line from whoever has it under the name that was not asked for.
+    /// Takes the line from the holder under the other name.
     fn check_opposite(&mut self, design: &Design, route: Route<u8>, line: u8, kind: Kind) {
         let Route { home, opposite, .. } = route;
         if opposite == NONE {

@@ -21,7 +21,7 @@ pub struct Machine<
     const P: usize = PAGES,
     const F: usize = FRAMES,
 > {
-    /// What is modeled.
+    /// The modeled design.
     pub design: Design,
 }
 

@@ -38,7 +38,7 @@ use state::State;
 /// A machine of `C` cores and `D` devices, whose pages have `L` lines, message by message.
 #[derive(Clone, Copy, Debug)]
 pub struct Messages<const C: usize, const D: usize, const L: usize> {
-    /// What is modeled.
+    /// The modeled design.
     pub design: Design,
     /// Whether each step is compared with the transaction layer.
     pub refines: bool,

@@ -39,7 +39,7 @@ pub struct Cell(u8);
 impl Cell {
     /// No copy.
     pub const EMPTY: Cell = Cell(0);
-    /// The bits of which one is set in a copy.
+    /// The bits of a copy; one is set.
     pub const VALID: u8 = 3;
 
     /// A copy with `data`.
@@ -48,7 +48,7 @@ impl Cell {
         Cell(access as u8 | data << 2)
     }
 
-    /// What may be done with it.
+    /// The permission.
     #[must_use]
     pub fn access(self) -> Access {
         match self.0 & 3 {
@@ -59,7 +59,7 @@ impl Cell {
         }
     }
 
-    /// What it holds: 1 for the last write and 0 for anything older; or a value.
+    /// The data: 1 for the last write and 0 for older data; or a value.
     #[must_use]
     pub fn data(self) -> u8 {
         self.0 >> 2
@@ -90,7 +90,7 @@ impl Cell {
     }
 }
 
-/// What an agent asks of the last-level cache.
+/// A request of an agent to the last-level cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Kind {
@@ -111,7 +111,7 @@ pub enum Kind {
 /// A request on its way to the last-level cache, already translated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Request {
-    /// What is asked.
+    /// The kind.
     pub kind: Kind,
     /// The virtual page.
     pub page: u8,
@@ -139,7 +139,7 @@ pub struct WriteBack {
     pub frame: u8,
     /// The line.
     pub line: u8,
-    /// What it holds.
+    /// The data.
     pub data: u8,
 }
 
@@ -153,7 +153,7 @@ impl WriteBack {
 pub struct Held {
     /// The line; [`NONE`] if there is none.
     pub line: u8,
-    /// What it holds.
+    /// The data.
     pub data: u8,
 }
 
@@ -184,7 +184,7 @@ pub struct Core<const L: usize, const P: usize = PAGES, const F: usize = FRAMES>
     pub copies: [[Cell; L]; F],
     /// The frame it holds each page to be in.
     pub tlb: [u8; P],
-    /// What a page walk under way has read.
+    /// The value that an unfinished page walk has read.
     pub walk: [u8; P],
     /// Its miss.
     pub request: Request,
@@ -203,7 +203,7 @@ impl<const L: usize, const P: usize, const F: usize> Core<L, P, F> {
         self.copies.as_flattened().iter().fold(false, |any, cell| any | locked(cell))
     }
 
-    /// The frame and line of which it is in the middle of a locked instruction.
+    /// The frame and line of an unfinished locked instruction.
     #[must_use]
     pub fn locked(&self) -> Option<(usize, usize)> {
         if !self.holds_locked() {
@@ -230,11 +230,11 @@ pub struct Device<const P: usize = PAGES> {
     pub invalidation: [Invalidation; P],
 }
 
-/// What the operating system does with a page.
+/// The stage of a page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Stage {
-    /// Not its turn yet: nobody touches it.
+    /// Not migrated yet, and not accessed.
     #[default]
     Waiting,
     /// In use, not migrating.
@@ -245,7 +245,7 @@ pub enum Stage {
     Aborting,
     /// In use; it was migrated, and stays where it is.
     Moved,
-    /// It was migrated, and nobody touches it any more but by a stale translation.
+    /// Migrated, and only accessed by stale translations.
     Done,
 }
 
@@ -257,7 +257,7 @@ impl Stage {
     }
 }
 
-/// What the operating system knows of a page.
+/// The operating system's state of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Page {
     /// Where it stands.
@@ -266,9 +266,9 @@ pub struct Page {
     pub home: u8,
     /// The frame that it moves into; [`NONE`] outside a migration.
     pub target: u8,
-    /// What the cores' page table says.
+    /// The entry of the cores' page table.
     pub table: u8,
-    /// What the IOMMU's page table says.
+    /// The entry of the IOMMU's page table.
     pub io_table: u8,
 }
 
@@ -308,7 +308,7 @@ impl Owner {
     ///
     /// # Panics
     ///
-    /// If there is no such page: a machine has at most four.
+    /// If the page does not exist: a machine has at most four.
     #[must_use]
     pub fn page(page: usize) -> Owner {
         [Owner::Page0, Owner::Page1, Owner::Page2, Owner::Page3][page]
@@ -351,7 +351,7 @@ pub struct State<
     pub llc: [[Cell; L]; F],
     /// The metadata table.
     pub table: Table<u8, P>,
-    /// What the engine has read and not yet written, for each entry.
+    /// The line that the engine has read and not yet written, for each entry.
     pub held: [Held; P],
     /// Whether the engine has asked for a line that a core holds locked. It is next when the core
     /// unlocks it: no other locked instruction comes between.
@@ -359,7 +359,7 @@ pub struct State<
     /// Whether the slice of the destination's name has not heard of the last move of Ptr. (Only
     /// in a broken variant.)
     pub lagging: bool,
-    /// What the operating system knows.
+    /// The operating system's state.
     pub pages: [Page; P],
     /// Whom each frame belongs to.
     pub owners: [Owner; F],

@@ -1,4 +1,4 @@
-//! What the operating system and the engine do.
+//! The steps of the operating system and the engine.
 
 use std::ops::Range;
 
@@ -36,8 +36,8 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
         }
     }
 
-    /// `Migrate`, into a frame that is nobody's. The destination is claimed first: whatever
-    /// caches hold of its former owner is thrown away.
+    /// `Migrate`, into a free frame. The destination is claimed first: whatever caches hold of its
+    /// former owner is thrown away.
     fn migrate(&self, design: &Design, page: usize, emit: &mut impl FnMut(Action, Self)) {
         let own = self.pages[page];
         let free = |frame: &usize| matches!(self.owners[*frame], Owner::Unused | Owner::Freed);
@@ -146,7 +146,7 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
         }
     }
 
-    /// A page is in `home` for good; the frame `left` is nobody's.
+    /// A page stays in `home`; the frame `left` is free.
     fn end(&mut self, design: &Design, page: usize, home: u8, left: u8) {
         self.pages[page].home = home;
         self.pages[page].target = NONE;

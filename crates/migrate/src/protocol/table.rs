@@ -1,4 +1,4 @@
-//! The metadata table of the last-level cache: which pages migrate, and how far each has come.
+//! The metadata table of the last-level cache: the migrating pages and their progress.
 //!
 //! An entry holds the source and the destination page, *Ptr* (the next line to be copied) and
 //! flags (Contiguitas 2023, "Hardware Migration of Unmovables", Figure 4b). While it lives, both
@@ -76,7 +76,7 @@ pub struct Entry<N> {
     pub source: N,
     /// The page that is being moved into.
     pub destination: N,
-    /// How its accesses are cached meanwhile.
+    /// The caching of its accesses during migration.
     pub caching: Caching,
     /// Whether the copy was allowed to begin.
     started: bool,
@@ -159,14 +159,14 @@ impl<N: Copy + Eq> Entry<N> {
     ///
     /// # Panics
     ///
-    /// If there is no line to copy.
+    /// If no line is left to copy.
     pub fn copied(&mut self) {
         assert_eq!(self.phase(), Phase::Copying, "no line was to be copied");
         self.ptr += 1;
     }
 }
 
-/// What the last-level cache does with a request for a line of a migrating page.
+/// The routing of a request for a line of a migrating page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Route<N> {
     /// The page whose line holds the data: read and written there.
@@ -374,7 +374,7 @@ impl<N: Copy + Eq, const MAX: usize> Table<N, MAX> {
         self.entries[slot].take().ok_or(Misuse::Unknown)
     }
 
-    /// Ends a migration whatever it has come to: for broken protocols only.
+    /// Ends a migration in any state: only for injected bugs.
     pub(super) fn forget(&mut self, slot: usize) {
         self.entries[slot] = None;
     }

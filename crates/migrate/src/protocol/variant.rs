@@ -41,7 +41,7 @@ macro_rules! variants {
 variants! {
     /// A miss is served without a look for the line under the opposite name.
     NoOppositeCheck = "no-opposite-check",
-    /// Requests go where they are addressed, whatever Ptr says.
+    /// Requests go to their address, ignoring Ptr.
     NoRedirection = "no-redirection",
     /// Ptr moves when the line is read, before it is written to the destination.
     PtrBeforeWrite = "ptr-before-write",

@@ -1,4 +1,4 @@
-//! What one core is doing.
+//! The state of one core.
 
 use prairie_hostmem::prefetch;
 
@@ -105,7 +105,7 @@ impl Core {
         }
     }
 
-    /// Whether it goes on with a request before `end_ps`, and that is likely to miss.
+    /// Whether it continues a request before `end_ps` that is likely to miss.
     pub fn is_to_miss(&self, end_ps: u64) -> bool {
         self.missed && self.is_serving && self.clock_ps < end_ps
     }

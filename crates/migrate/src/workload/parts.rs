@@ -1,4 +1,4 @@
-//! What servers have in common: where their memory lies, and the pieces their requests are made of.
+//! Shared by server workloads: the layout of their memory, and the parts of their requests.
 
 use super::Request;
 use crate::address::{Access, Kind, PageSize, Virtual};
@@ -51,11 +51,11 @@ impl Layout {
 pub struct Near {
     /// The regions, each with the bytes of it that are used.
     pub regions: [Region; 2],
-    /// What lies about: data of the program and of its libraries, small objects of the heap.
+    /// Scattered data: of the program and its libraries, and small objects of the heap.
     pub scattered: Scattered,
 }
 
-/// A few lines used of each of some pages: what decides how many translations a program needs.
+/// A few used lines in each of some pages: this determines a program's translations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scattered {
     /// The pages, of 4 KiB.

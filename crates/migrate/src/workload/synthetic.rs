@@ -17,7 +17,7 @@ pub struct Synthetic {
     near: Region,
     far: Region,
     buffers: Region,
-    /// Of 256 accesses, so many go far.
+    /// The number of far accesses among 256.
     far_of_256: u64,
     cores: Vec<Random>,
 }

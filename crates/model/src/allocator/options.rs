@@ -14,7 +14,7 @@ pub struct Switch {
     pub name: &'static str,
     /// What its value is, as in `SIZE`; empty for an option without one.
     pub value: &'static str,
-    /// What it does.
+    /// Its effect.
     pub effect: &'static str,
     /// Where it has an effect.
     pub worlds: Worlds,

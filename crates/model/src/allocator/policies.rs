@@ -1,4 +1,4 @@
-//! What an allocator does besides placement, in a machine that runs short of memory.
+//! The policies of an allocator besides placement, on a machine that runs short of memory.
 
 /// How an allocator reclaims and makes contiguity. Each field is one mechanism.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,13 +9,13 @@ pub struct Policies {
     /// on until each zone has a free block of the order that it was woken for, instead of leaving
     /// the rest to compaction.
     pub reclaims_as_2_6: bool,
-    /// Per-CPU lists are given back before a request fails (since 2.6.24).
+    /// Per-CPU lists are drained before a request fails (since 2.6.24).
     pub drains: bool,
     /// Regions instead of LRU order for requests of order 3 and above (2006 paper, section 10).
     pub linear_reclaim: bool,
     /// Direct compaction.
     pub compaction: bool,
-    /// Compaction is put off after it failed (`defer_compaction`).
+    /// Compaction is deferred after a failure (`defer_compaction`).
     pub deferral: bool,
     /// Compaction by a daemon.
     pub kcompactd: bool,

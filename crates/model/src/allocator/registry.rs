@@ -20,7 +20,7 @@ use crate::compacting::Compacting;
 pub struct Entry {
     /// The name that commands and files use.
     pub name: &'static str,
-    /// What it is, in one sentence.
+    /// A one-sentence description.
     pub description: &'static str,
     /// What is not modeled in replay; empty if nothing is missing.
     pub not_modeled: &'static str,

@@ -4,7 +4,7 @@ use prairie_frames::placement::linux::Pageset;
 use prairie_frames::placement::zones::Kernelcore;
 use prairie_frames::{Layout, Order};
 
-/// Who drives an allocator.
+/// The kind of world that drives an allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum World {
     /// Recorded events (`prairie replay`), without reclaim.
@@ -29,7 +29,7 @@ pub struct Worlds {
 impl Worlds {
     /// Everywhere.
     pub const ALL: Worlds = Worlds { replay: true, fleet: true, machine: true };
-    /// Wherever nothing but placement is asked for.
+    /// Only placement is needed.
     pub const PLACEMENT: Worlds = Worlds { replay: true, fleet: true, machine: false };
     /// Wherever somebody reclaims.
     pub const RECLAIMING: Worlds = Worlds { replay: false, fleet: true, machine: true };
@@ -51,7 +51,7 @@ impl Worlds {
 pub struct Site<'a> {
     /// Its zones.
     pub layout: &'a Layout,
-    /// Who drives the allocator.
+    /// The world that drives the allocator.
     pub world: World,
     /// The largest order on free lists.
     pub largest: Order,

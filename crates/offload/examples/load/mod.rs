@@ -1,4 +1,4 @@
-//! What the programs that load a container have in common: noise, and a histogram of times.
+//! Shared by the programs that load a container: noise, and a histogram of times.
 
 use std::time::Duration;
 

@@ -27,7 +27,7 @@ const BURST: f64 = 0.1;
 const BADLY_COMPRESSED: f64 = 0.7;
 
 /// Less in the pool than this says nothing about how a container's pages compress.
-const JUDGED_BYTES: u64 = 8 << 20;
+const MIN_SAMPLE_BYTES: u64 = 8 << 20;
 
 /// Limits, its own and those above it, change rarely.
 const LIMITS_EVERY: Duration = Duration::from_secs(120);
@@ -68,7 +68,7 @@ pub struct Container {
     how: ReclaimMeans,
     backend: Backend,
     routed: bool,
-    /// What was asked for after the last observation.
+    /// The request after the last observation.
     pub(super) asked_bytes: u64,
     /// Its limit on swap is lowered, so that slots of what is back are freed.
     pub(super) gives_up_slots: bool,
@@ -85,17 +85,17 @@ enum ReclaimMeans {
     Nothing,
 }
 
-/// What a container may write through.
+/// The files that a container may write.
 pub struct Access<'a> {
-    /// What the host can do.
+    /// The capabilities of the host.
     pub host: &'a Host,
-    /// What is leased.
+    /// Leased limits.
     pub leases: &'a Arc<Mutex<Leases>>,
     /// Nothing is written.
     pub dry_run: bool,
     /// PSI triggers are wanted.
     pub triggers: bool,
-    /// What a page's return costs.
+    /// The cost of a refault.
     pub return_cost: Duration,
 }
 
@@ -175,7 +175,7 @@ impl Container {
         }
     }
 
-    /// Reads what is cheap to read, and returns whether that suffices for this period.
+    /// Reads the cheap files, and returns whether they are sufficient for this period.
     ///
     /// # Errors
     /// [`CgroupError`].
@@ -320,7 +320,7 @@ impl Container {
     /// Selects the configured back end by leased limits. Returns a message, if any.
     pub fn route(&mut self, host: &HostFigures, leases: &Mutex<Leases>) -> Option<String> {
         let stat = &self.seen.stat;
-        let badly = stat.zswapped >= JUDGED_BYTES
+        let badly = stat.zswapped >= MIN_SAMPLE_BYTES
             && stat.zswap as f64 > stat.zswapped as f64 * BADLY_COMPRESSED;
         let has_device = host.device_bytes > 0 && self.seen.room.write_budget_bytes != Some(0);
         let wanted = match self.backend {

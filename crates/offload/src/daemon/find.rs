@@ -6,7 +6,7 @@ use super::container::{Access, Container};
 use super::{Daemon, GROUPS};
 use crate::status::CgroupStatus;
 use crate::world::cgroup::CgroupError;
-use crate::world::discover::{CgroupPattern, MatchedCgroup, Walked, walk};
+use crate::world::discover::{CgroupPattern, DirectorySet, MatchedCgroup, walk};
 
 impl Daemon {
     pub(super) fn look_for_cgroups(&mut self, now: Duration) {
@@ -42,7 +42,7 @@ impl Daemon {
         self.list_containers();
         // Those that could not be opened are tried again.
         let complete = named.iter().filter(|named| !named.covered).count() == self.containers.len();
-        self.walked = if complete { walked } else { Walked::default() };
+        self.walked = if complete { walked } else { DirectorySet::default() };
     }
 
     fn open(&mut self, named: &MatchedCgroup, now: Duration) {

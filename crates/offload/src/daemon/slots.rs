@@ -25,7 +25,7 @@ use crate::world::cgroup::CgroupError;
 use crate::world::file::Buffer;
 use crate::world::lease::Leases;
 
-/// Time between two looks while a limit follows what is used, or where there is no alarm.
+/// Polling interval while a limit follows the use, or without an alarm.
 const EVERY: Duration = Duration::from_millis(250);
 
 /// After an alarm for nothing, such as faults of others: so long until it may ring again, twice as
@@ -46,7 +46,7 @@ const GROWTH_BYTES: u64 = 64 * 4096;
 const KEPT_BYTES: u64 = 1 << 16;
 
 /// Pages that came back since the last period, from which on slots are given up.
-const COMING_BACK_PAGES: u64 = 16;
+const REFAULTING_PAGES: u64 = 16;
 
 /// So much is given up even if it comes back more slowly than that.
 const MAX_KEPT_BYTES: u64 = 8 << 20;
@@ -57,7 +57,7 @@ const SLACK_BYTES: u64 = 1 << 16;
 
 const FILE: &str = "memory.swap.max";
 
-/// What is known between two periods.
+/// State between two periods.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Watch {
     /// Nothing is sampled before.
@@ -65,7 +65,7 @@ pub struct Watch {
     /// The pause after the last alarm for nothing.
     pause: Duration,
     alarm: Alarm,
-    /// The host's figure at the last look, where there is no alarm.
+    /// The host's figure at the last poll, without an alarm.
     swap_cached_bytes: Option<u64>,
 }
 
@@ -176,13 +176,13 @@ impl Container {
             // kernels take up to twice as much as they are asked to.
             let least = self.seen.current_bytes.saturating_sub(2 * self.asked_bytes);
             let grown = self.cgroup.current_bytes(buffer)?.saturating_sub(least);
-            if !grows || grown < COMING_BACK_PAGES * 4096 {
+            if !grows || grown < REFAULTING_PAGES * 4096 {
                 return Ok(None);
             }
             let seen = &self.seen;
             let now = crate::Observation { stat: self.cgroup.stat(buffer)?, ..*seen };
             let returned = returned_pages(seen, &now);
-            let is_due = returned >= COMING_BACK_PAGES && kept_bytes(&now.stat) > KEPT_BYTES;
+            let is_due = returned >= REFAULTING_PAGES && kept_bytes(&now.stat) > KEPT_BYTES;
             if is_due { self.cgroup.swap_bytes(buffer) } else { Ok(None) }
         };
         // What cannot be read now is reported at the next period.
@@ -190,11 +190,11 @@ impl Container {
         self.limit_swap(used, &mut lock(leases))
     }
 
-    /// At the end of a period in which so many pages came back: takes or lowers the limit, or
-    /// gives it back. Returns what there is to say.
+    /// At the end of a period with `pages` refaults: takes or lowers the limit, or gives it back.
+    /// Returns what there is to say.
     pub fn free_slots(&mut self, returned_pages: u64, leases: &Mutex<Leases>) -> Option<String> {
         let kept = kept_bytes(&self.seen.stat);
-        let much = returned_pages >= COMING_BACK_PAGES && kept > KEPT_BYTES;
+        let much = returned_pages >= REFAULTING_PAGES && kept > KEPT_BYTES;
         if much || returned_pages > 0 && (kept > MAX_KEPT_BYTES || self.gives_up_slots) {
             return self.limit_swap(self.seen.swap_bytes, &mut lock(leases));
         }

@@ -17,7 +17,7 @@ use crate::world::trigger::Trigger;
 /// Events that are heard at once; the rest are heard next time.
 const AT_ONCE: usize = 64;
 
-/// What is not a container's; their numbers begin at zero.
+/// The number of other files; those of containers start at zero.
 const OTHER: u64 = u64::MAX;
 
 /// The alarm of memory that comes back.
@@ -29,12 +29,12 @@ pub struct Waiting {
     events: Vec<epoll::Event>,
 }
 
-/// What was heard.
+/// The wake-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wakeup {
     /// One of the files is readable.
     Readable,
-    /// Major faults, of whatever process.
+    /// Major faults of any process.
     Faults,
     /// A burst of pressure in the container with that number.
     Burst(u64),
@@ -96,7 +96,7 @@ impl Waiting {
             match id {
                 OTHER => Wakeup::Readable,
                 ALARM => Wakeup::Faults,
-                // A burst of a cgroup that is gone is no news.
+                // A burst of a removed cgroup is ignored.
                 _ if flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP) => {
                     Wakeup::Gone(id)
                 }

@@ -1,4 +1,4 @@
-//! What a signal consists of.
+//! The parts of a signal.
 
 use std::time::Duration;
 

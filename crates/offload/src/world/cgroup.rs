@@ -39,7 +39,7 @@ struct SwapLimit {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CgroupError {
-    /// It is no more.
+    /// It was removed.
     #[error("the cgroup is gone")]
     Gone,
     /// A file could not be read.

@@ -23,7 +23,7 @@ const OPTIONS: MatchOptions = MatchOptions {
 };
 
 /// Directories that a walk looks into at most: a runaway hierarchy must not stop the daemon.
-const MOST_DIRECTORIES: usize = 100_000;
+const MAX_DIRECTORIES: usize = 100_000;
 
 /// A pattern of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,14 +91,15 @@ pub struct MatchedCgroup {
     pub covered: bool,
 }
 
-/// What a walk has seen, so that a look can determine whether another would see the same.
+/// The directories seen by a walk, so that a cheap check can determine whether another walk would
+/// see the same.
 #[derive(Debug, Default)]
-pub struct Walked {
+pub struct DirectorySet {
     directories: Vec<PathBuf>,
     sum: u64,
 }
 
-impl Walked {
+impl DirectorySet {
     /// Whether the directories that the walk looked into have the names and inodes in them that
     /// they had then. Costs a tenth of a walk.
     pub fn is_current(&self) -> bool {
@@ -124,11 +125,11 @@ pub fn discover(root: &Path, rules: &[&[CgroupPattern]]) -> Vec<MatchedCgroup> {
 }
 
 /// The same, and what was seen on the way.
-pub fn walk(root: &Path, rules: &[&[CgroupPattern]]) -> (Vec<MatchedCgroup>, Walked) {
-    let (mut found, mut walked) = (Vec::new(), Walked::default());
+pub fn walk(root: &Path, rules: &[&[CgroupPattern]]) -> (Vec<MatchedCgroup>, DirectorySet) {
+    let (mut found, mut walked) = (Vec::new(), DirectorySet::default());
     let mut pending = vec![(String::new(), 0)];
     while let Some((parent, depth)) = pending.pop() {
-        if walked.directories.len() == MOST_DIRECTORIES {
+        if walked.directories.len() == MAX_DIRECTORIES {
             break;
         }
         let directory = root.join(&parent);
@@ -247,7 +248,7 @@ mod tests {
         let pattern = [CgroupPattern::new("a/*").unwrap()];
         let (found, walked) = walk(root.path(), &[&pattern]);
         assert_eq!(found.len(), 2);
-        assert!(walked.is_current() && !Walked::default().is_current());
+        assert!(walked.is_current() && !DirectorySet::default().is_current());
         fs::create_dir(root.path().join("b/other")).unwrap();
         assert!(walked.is_current(), "no pattern leads there");
         // Another directory of the same name, which keeps the first one's inode from it.

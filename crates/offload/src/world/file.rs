@@ -13,7 +13,7 @@ pub struct Buffer(Vec<u8>);
 const FIRST_BYTES: usize = 8 << 10;
 
 /// No file that is read here is longer; what claims to be is not believed.
-const MOST_BYTES: usize = 16 << 20;
+const MAX_BYTES: usize = 16 << 20;
 
 impl Default for Buffer {
     fn default() -> Buffer {
@@ -21,7 +21,7 @@ impl Default for Buffer {
     }
 }
 
-/// A kernel file that stays open, so that a read costs neither a path walk nor memory.
+/// A kernel file that stays open, so that a read needs no path walk and no allocation.
 #[derive(Debug)]
 pub struct Held(File);
 
@@ -80,7 +80,7 @@ impl Held {
                 Err(error) => return Err(error),
             }
             if len == bytes.len() {
-                if len >= MOST_BYTES {
+                if len >= MAX_BYTES {
                     return Err(io::Error::new(io::ErrorKind::InvalidData, "longer than 16 MiB"));
                 }
                 bytes.resize(len * 2, 0);

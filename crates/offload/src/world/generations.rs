@@ -10,7 +10,7 @@ use prairie_host::cgroup::lru_gen::{self, Node};
 
 use super::file::{Buffer, Held, Words};
 
-/// What the file said last.
+/// The last contents of the file.
 #[derive(Debug)]
 pub struct Generations {
     file: Held,
@@ -147,7 +147,7 @@ pub struct Eviction {
     pub sequence: u64,
     /// How strongly anonymous memory is preferred to page cache, 0 to 200.
     pub swappiness: u32,
-    /// So many pages.
+    /// A number of pages.
     pub pages: u64,
 }
 

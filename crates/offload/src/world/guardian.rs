@@ -1,4 +1,4 @@
-//! The guardian: restores what the daemon borrowed, whatever happens to the daemon.
+//! The guardian: restores leased limits however the daemon ends.
 //!
 //! A daemon that is killed cannot clean up after itself, so another process does. Before a limit
 //! is changed, a line that says how to undo it goes into a pipe; what is in a pipe outlives its
@@ -25,14 +25,14 @@ use super::file::Held;
 
 /// One value that was borrowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hold {
+pub struct Lease {
     /// Its number.
     pub id: u64,
     /// The inode of the cgroup's directory.
     pub inode: u64,
-    /// What the daemon has written.
+    /// The value that the daemon wrote.
     pub ours: String,
-    /// What was there.
+    /// The previous value.
     pub before: String,
     /// The file.
     pub path: PathBuf,
@@ -47,22 +47,22 @@ pub struct Restored {
     pub left: usize,
 }
 
-impl Hold {
+impl Lease {
     /// The line that goes into the pipe.
     pub fn line(&self) -> String {
-        let Hold { id, inode, ours, before, path } = self;
+        let Lease { id, inode, ours, before, path } = self;
         format!("hold {id} {inode} {ours} {before} {}\n", path.display())
     }
 
-    fn parse(rest: &str) -> Option<Hold> {
+    fn parse(rest: &str) -> Option<Lease> {
         let mut words = rest.splitn(5, ' ');
         let (id, inode) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
         let (ours, before) = (words.next()?.to_owned(), words.next()?.to_owned());
         let path = PathBuf::from(words.next()?);
-        // Whatever a damaged record says, nothing but a cgroup's limit is ever written.
+        // Even with a damaged record only limits of cgroups are written.
         let is_limit = path.file_name().is_some_and(|name| LIMITS.iter().any(|l| *l == name));
         let is_value = |word: &str| word == "max" || word.parse::<u64>().is_ok();
-        (is_limit && is_value(&ours) && is_value(&before)).then_some(Hold {
+        (is_limit && is_value(&ours) && is_value(&before)).then_some(Lease {
             id,
             inode,
             ours,
@@ -96,12 +96,12 @@ pub const LIMITS: [&str; 4] =
 /// # Errors
 /// None for reading: what was understood so far is restored all the same.
 pub fn watch(lines: impl BufRead) -> Restored {
-    let mut held: BTreeMap<u64, Hold> = BTreeMap::new();
+    let mut held: BTreeMap<u64, Lease> = BTreeMap::new();
     for line in lines.lines() {
         let Ok(line) = line else { break };
         match line.split_once(' ') {
             Some(("hold", rest)) => {
-                if let Some(hold) = Hold::parse(rest) {
+                if let Some(hold) = Lease::parse(rest) {
                     held.insert(hold.id, hold);
                 }
             }
@@ -145,9 +145,9 @@ mod tests {
         (root, path, inode)
     }
 
-    fn hold(path: &Path, inode: u64) -> Hold {
+    fn hold(path: &Path, inode: u64) -> Lease {
         let (ours, before) = ("4096".to_owned(), "max".to_owned());
-        Hold { id: 3, inode, ours, before, path: path.to_owned() }
+        Lease { id: 3, inode, ours, before, path: path.to_owned() }
     }
 
     #[test]
@@ -182,7 +182,7 @@ mod tests {
         let good = hold(&root.path().join("memory.high"), inode);
         for bad in [
             hold(&other, inode).line(),
-            Hold { before: "rm".into(), ..good.clone() }.line(),
+            Lease { before: "rm".into(), ..good.clone() }.line(),
             "hold x\nhold 1 2 3\nfree\nfree x\n\0\u{fffd}".to_owned(),
         ] {
             assert_eq!(watch(bad.as_bytes()), Restored::default(), "{bad}");

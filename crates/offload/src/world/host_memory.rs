@@ -22,7 +22,7 @@ pub struct HostMemory {
 pub struct HostFigures {
     /// Size of all swap, in bytes.
     pub swap_bytes: u64,
-    /// What of it is given out.
+    /// The used part.
     pub swap_used_bytes: u64,
     /// Size of swap that is not compressed memory itself (zram), in bytes.
     pub device_bytes: u64,
@@ -30,17 +30,17 @@ pub struct HostFigures {
     pub swap_cached_bytes: u64,
     /// Memory that zswap's pool takes, whole pages.
     pub pool_bytes: u64,
-    /// What the pages in it would take.
+    /// The uncompressed size of its pages.
     pub pooled_bytes: u64,
     /// Pages written to swap devices since boot, in bytes.
     pub swapped_out_bytes: u64,
 }
 
 /// Below this a pool is too small to be judged.
-const JUDGED_BYTES: u64 = 16 << 20;
+const MIN_SAMPLE_BYTES: u64 = 16 << 20;
 
 /// A pool that takes more than this share of what is in it gains nothing worth its faults.
-const WORTHLESS: f64 = 0.9;
+const INCOMPRESSIBLE_SHARE: f64 = 0.9;
 
 impl HostMemory {
     /// Opens the files below `proc`.
@@ -121,13 +121,13 @@ impl HostFigures {
             swap_bytes: self.swap_bytes,
             swap_free_bytes: self.swap_bytes.saturating_sub(self.swap_used_bytes),
             write_budget_bytes,
-            pool_gains_nothing: self.pooled_bytes >= JUDGED_BYTES
-                && self.pool_bytes as f64 > self.pooled_bytes as f64 * WORTHLESS,
+            pool_gains_nothing: self.pooled_bytes >= MIN_SAMPLE_BYTES
+                && self.pool_bytes as f64 > self.pooled_bytes as f64 * INCOMPRESSIBLE_SHARE,
         }
     }
 }
 
-/// What is said to be saved, and what was gained.
+/// The claimed savings, and the real ones.
 ///
 /// A cgroup is charged for the compressed lengths of its pages, but the pool takes whole pages: a
 /// pool that packs badly makes a container look smaller and gains the host nothing.

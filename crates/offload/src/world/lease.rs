@@ -14,12 +14,12 @@ use std::process::{Child, Command, Stdio};
 use prairie_host::cgroup::limit;
 
 use super::file::Held;
-use super::guardian::{Hold, LIMITS};
+use super::guardian::{LIMITS, Lease};
 
 /// All leases, and their recorder.
 #[derive(Debug, Default)]
 pub struct Leases {
-    held: Vec<Hold>,
+    held: Vec<Lease>,
     next_id: u64,
     guardian: Option<Child>,
     record: Option<File>,
@@ -75,7 +75,7 @@ impl Leases {
         let earlier = self.held.iter().position(|hold| hold.path == path && hold.inode == inode);
         let before = earlier.map_or(now.to_string(), |at| self.held[at].before.clone());
         let id = self.next_id;
-        let hold = Hold { id, inode, ours: value.to_owned(), before, path };
+        let hold = Lease { id, inode, ours: value.to_owned(), before, path };
         self.tell(&hold.line())?;
         self.next_id += 1;
         self.held.push(hold);
@@ -117,7 +117,7 @@ impl Leases {
         self.held.is_empty()
     }
 
-    /// Puts back everything of the cgroup in `directory`; it is no longer named, or gone.
+    /// Restores all limits of the cgroup in `directory`, which is no longer named or was removed.
     pub fn restore_below(&mut self, directory: &Path) {
         let files: Vec<PathBuf> = self.held.iter().map(|hold| hold.path.clone()).collect();
         for path in files.iter().filter(|path| path.parent() == Some(directory)) {

@@ -36,7 +36,7 @@ impl Paths {
     }
 }
 
-/// What was found.
+/// The result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Host {
     /// Where its files are.

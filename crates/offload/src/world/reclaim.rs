@@ -22,7 +22,7 @@ pub enum Work {
         file: Arc<Held>,
         /// `memory.current`, to see what left between two parts of a request.
         current: Arc<Held>,
-        /// So many bytes.
+        /// A number of bytes.
         bytes: u64,
         /// Say `swappiness=` where the kernel takes it.
         swappiness: Option<u32>,
@@ -47,7 +47,7 @@ pub enum Work {
         leases: Arc<Mutex<Leases>>,
         /// The cgroup's directory.
         directory: PathBuf,
-        /// So many bytes.
+        /// A number of bytes.
         bytes: u64,
     },
     /// Clear the accessed bits.
@@ -66,7 +66,7 @@ pub enum Work {
     },
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug)]
 pub enum Outcome {
     /// The bytes requested; the kernel found fewer if `partial`.
@@ -89,7 +89,8 @@ pub enum Outcome {
 const PART_BYTES: u64 = 8 << 20;
 
 impl Work {
-    /// Does it. Blocks as long as the kernel does, but begins no further part after `deadline`.
+    /// Performs the request. Blocks as long as the kernel does, but starts no further part after
+    /// `deadline`.
     pub fn perform(&self, deadline: Duration) -> Outcome {
         let started = Instant::now();
         let in_time = || started.elapsed() < deadline;

@@ -1,4 +1,4 @@
-//! What it costs when a page comes back: measured on this host, with pages of our own.
+//! The cost of a refault, measured on this host with the daemon's own pages.
 //!
 //! Some pages are filled, handed to the kernel for eviction, and read again under a clock. What a
 //! major fault took on average, decompression or device included, is the cost of one return.

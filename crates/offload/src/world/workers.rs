@@ -2,7 +2,7 @@
 //!
 //! Taking memory blocks for as long as the writes to a swap device do. A few threads do it; a
 //! cgroup has at most one request under way, and one that exceeds its deadline is interrupted by a
-//! signal, upon which the kernel ends its reclaim early. So one slow cgroup delays no other.
+//! signal, and the kernel ends its reclaim early. So one slow cgroup delays no other.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -22,7 +22,7 @@ use super::reclaim::{Outcome, Work};
 /// Something to be done, for whom, and until when.
 #[derive(Debug)]
 pub struct Job {
-    /// Who asked.
+    /// The requester.
     pub id: u64,
     /// What for.
     pub work: Work,
@@ -32,10 +32,10 @@ pub struct Job {
 
 /// A job that was done.
 #[derive(Debug)]
-pub struct Done {
-    /// Who asked.
+pub struct FinishedJob {
+    /// The requester.
     pub id: u64,
-    /// What came of it.
+    /// The result.
     pub outcome: Outcome,
     /// How long it took.
     pub took: Duration,
@@ -61,7 +61,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     pending: VecDeque<Job>,
-    done: Vec<Done>,
+    done: Vec<FinishedJob>,
     /// When each thread's job is overdue.
     overdue_at: Vec<Option<Instant>>,
     stop: bool,
@@ -71,7 +71,7 @@ struct State {
 const INTERRUPT: i32 = libc::SIGUSR2;
 
 /// An overdue job is interrupted again after this, should the signal have come between two calls.
-const AGAIN: Duration = Duration::from_millis(250);
+const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 impl Workers {
     /// So many threads; with none, jobs are done by who hands them in, before `submit` returns.
@@ -108,7 +108,7 @@ impl Workers {
     }
 
     /// Moves what is done to the end of `done`.
-    pub fn collect(&self, done: &mut Vec<Done>) {
+    pub fn collect(&self, done: &mut Vec<FinishedJob>) {
         if self.outstanding.get() == 0 {
             return;
         }
@@ -125,7 +125,7 @@ impl Workers {
         let mut state = self.lock();
         for (thread, overdue_at) in self.threads.iter().zip(&mut state.overdue_at) {
             if overdue_at.is_some_and(|at| at <= now) {
-                *overdue_at = Some(now + AGAIN);
+                *overdue_at = Some(now + RETRY_INTERVAL);
                 // SAFETY: the thread has not been joined, since that takes `self` whole, so its
                 // handle is valid; the signal has a handler, installed before any thread began.
                 let _ = unsafe { libc::pthread_kill(thread.as_pthread_t(), INTERRUPT) };
@@ -169,10 +169,10 @@ impl Drop for Workers {
     }
 }
 
-fn perform(job: &Job) -> Done {
+fn perform(job: &Job) -> FinishedJob {
     let started = Instant::now();
     let outcome = job.work.perform(job.deadline);
-    Done { id: job.id, outcome, took: started.elapsed() }
+    FinishedJob { id: job.id, outcome, took: started.elapsed() }
 }
 
 fn work(shared: &Shared, at: usize) {

@@ -1,4 +1,4 @@
-//! A tree of files that looks like cgroup v2 and the `/proc` beside it.
+//! A tree of files that looks like cgroup v2 and `/proc`.
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;

@@ -30,7 +30,7 @@ struct Document<'a> {
     fidelity: &'a Fidelity,
 }
 
-/// Replays a recording from boot beside the snapshots in `folder`.
+/// Replays a recording from boot and compares it with the snapshots in `folder`.
 pub fn run(
     trace: &Path,
     folder: &Path,

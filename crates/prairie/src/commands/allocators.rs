@@ -26,7 +26,7 @@ fn parse(text: &str, world: World) -> Result<Allocators, String> {
     Ok(Allocators(list))
 }
 
-/// The lines of `--help` that list the allocators of a world, each with its options.
+/// The lines of `--help` that list the allocators of a world with their options.
 pub fn help(world: World) -> String {
     let mut text = String::from("Allocators:\n");
     for entry in ALLOCATORS.iter().filter(|entry| entry.worlds.has(world)) {

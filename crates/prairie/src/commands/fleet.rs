@@ -15,29 +15,29 @@ use crate::files::Files;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    command: FleetCommand,
 }
 
 impl Args {
     /// The files that it reads and writes.
     pub fn files(&self) -> Files {
-        match &self.what {
-            What::Run(args) => args.files(),
-            What::Report(args) => args.files(),
+        match &self.command {
+            FleetCommand::Run(args) => args.files(),
+            FleetCommand::Report(args) => args.files(),
         }
     }
 }
 
 #[derive(Subcommand)]
-enum What {
+enum FleetCommand {
     Run(run::Args),
     Report(report::Args),
 }
 
 /// Runs the subcommand.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
-    match &args.what {
-        What::Run(args) => run::run(args, interrupted),
-        What::Report(args) => report::run(args),
+    match &args.command {
+        FleetCommand::Run(args) => run::run(args, interrupted),
+        FleetCommand::Report(args) => report::run(args),
     }
 }

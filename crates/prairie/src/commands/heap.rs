@@ -41,7 +41,7 @@ enum HeapCommand {
     Playback(playback::Args),
 }
 
-/// Does it. `interrupted` asks it to stop.
+/// Runs the subcommand. `interrupted` asks it to stop.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     match &args.command {
         HeapCommand::Run(args) => run::run(args),

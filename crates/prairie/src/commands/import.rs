@@ -1,4 +1,4 @@
-//! `prairie import`: other tools' traces become Prairie's.
+//! `prairie import`: converts other tools' traces.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -13,9 +13,9 @@ use crate::{output, progress};
 
 /// Convert another tool's trace for replay
 ///
-/// Reads the binary traces of LLFree's replay, and the texts that `trace-cmd report`, `perf
-/// script` and ftrace's `trace` file give; it looks which it is. None of them says what the frames
-/// were when the trace began, so a replay begins with empty memory.
+/// Reads the binary traces of LLFree's replay and the text of `trace-cmd report`, `perf script`,
+/// and ftrace's `trace` file; the format is detected. None of them records the initial state of
+/// memory, so a replay starts with empty memory.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -55,17 +55,17 @@ Exit codes:
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document {
-    /// What this is.
+    /// The kind of document.
     schema: &'static str,
     schema_version: u32,
-    /// The Prairie that wrote it.
+    /// The version of Prairie.
     prairie_version: &'static str,
     file: PathBuf,
     file_bytes: u64,
-    /// What the other tool's trace was.
+    /// The format of the other tool's trace.
     origin: prairie_trace::Origin,
     events: u64,
-    /// Events that the other tool says it lost.
+    /// Events that the other tool reports as lost.
     lost_events: u64,
     /// One more than the largest frame number that an event names.
     frames_named: u64,

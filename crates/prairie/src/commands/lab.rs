@@ -1,5 +1,4 @@
-//! `prairie lab`: simulated machines under the laboratory's systems, and containers under its
-//! controllers.
+//! `prairie lab`: simulated machines under allocators, and simulated containers under controllers.
 
 mod bench;
 mod explain;
@@ -18,24 +17,24 @@ use crate::files::Files;
 #[derive(clap::Args)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    command: LabCommand,
 }
 
 impl Args {
     /// The files that it reads and writes.
     pub fn files(&self) -> Files {
-        match &self.what {
-            What::Run(args) => args.files(),
-            What::Bench(args) => args.files(),
-            What::Explain(args) => args.files(),
-            What::Tmo(args) => args.files(),
-            What::Translation(_) => Files::default(),
+        match &self.command {
+            LabCommand::Run(args) => args.files(),
+            LabCommand::Bench(args) => args.files(),
+            LabCommand::Explain(args) => args.files(),
+            LabCommand::Tmo(args) => args.files(),
+            LabCommand::Translation(_) => Files::default(),
         }
     }
 }
 
 #[derive(Subcommand)]
-enum What {
+enum LabCommand {
     Run(run::Args),
     Bench(bench::Args),
     Explain(explain::Args),
@@ -45,11 +44,11 @@ enum What {
 
 /// Runs the subcommand.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
-    match &args.what {
-        What::Run(args) => run::run(args, interrupted),
-        What::Bench(args) => bench::run(args, interrupted),
-        What::Explain(args) => explain::run(args, interrupted),
-        What::Tmo(args) => tmo::run(args, interrupted),
-        What::Translation(args) => translation::run(args),
+    match &args.command {
+        LabCommand::Run(args) => run::run(args, interrupted),
+        LabCommand::Bench(args) => bench::run(args, interrupted),
+        LabCommand::Explain(args) => explain::run(args, interrupted),
+        LabCommand::Tmo(args) => tmo::run(args, interrupted),
+        LabCommand::Translation(args) => translation::run(args),
     }
 }

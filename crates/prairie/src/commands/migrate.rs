@@ -31,7 +31,7 @@ impl Args {
     }
 }
 
-/// What to do.
+/// The subcommands.
 #[derive(Subcommand)]
 enum Command {
     Check(check::Args),
@@ -40,7 +40,7 @@ enum Command {
     Profile(profile::Args),
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Check(args) => check::run(args, interrupted),

@@ -17,24 +17,26 @@ use crate::output;
 
 /// Offload cold memory of containers to swap, under measured pressure
 ///
-/// A daemon that looks at each container once a period and has the kernel take a little of what
-/// has long been idle, as long as the container does not notice: the controller of TMO (ASPLOS
-/// 2022), with guards against what it would do wrong.
+/// A daemon that checks each container once per period and lets the kernel reclaim a little of its
+/// idle memory while its pressure stays low: the controller of TMO (ASPLOS 2022), with additional
+/// guards.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    command: OffloadCommand,
 }
 
 impl Args {
     /// The files that it reads and writes.
     pub fn files(&self) -> Files {
-        match &self.what {
-            What::Run(args) => args.files(),
-            What::Check(args) => args.files(),
-            What::Restore(args) => Files::default().input("--leases", [&args.leases]),
-            What::Status(_) | What::Profile(_) | What::Guard => Files::default(),
+        match &self.command {
+            OffloadCommand::Run(args) => args.files(),
+            OffloadCommand::Check(args) => args.files(),
+            OffloadCommand::Restore(args) => Files::default().input("--leases", [&args.leases]),
+            OffloadCommand::Status(_) | OffloadCommand::Profile(_) | OffloadCommand::Guard => {
+                Files::default()
+            }
         }
     }
 }
@@ -54,21 +56,21 @@ Exit codes:
   130  interrupted";
 
 #[derive(Subcommand)]
-enum What {
+enum OffloadCommand {
     Run(run::Args),
     Status(status::Args),
     Check(check::Args),
     Profile(profile::Args),
     Restore(RestoreArgs),
-    /// Wait for the daemon to end, then put back what it held (the daemon starts this itself)
+    /// Wait for the daemon to end, then restore its limits (started by the daemon)
     #[command(hide = true)]
     Guard,
 }
 
 /// Restore the limits that a killed daemon left leased
 ///
-/// The daemon's guardian does so by itself; this serves where both were killed. The systemd unit
-/// runs it after each stop.
+/// The daemon's guardian does so automatically; use this if both were killed. The systemd unit runs
+/// it after each stop.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 struct RestoreArgs {
@@ -83,20 +85,20 @@ Examples:
 
 /// Does what was asked for.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
-    match &args.what {
-        What::Run(args) => run::run(args),
-        What::Status(args) => status::run(args),
-        What::Check(args) => check::run(args),
-        What::Profile(args) => profile::run(args, interrupted),
-        What::Restore(args) => restore(args),
-        What::Guard => guard(),
+    match &args.command {
+        OffloadCommand::Run(args) => run::run(args),
+        OffloadCommand::Status(args) => status::run(args),
+        OffloadCommand::Check(args) => check::run(args),
+        OffloadCommand::Profile(args) => profile::run(args, interrupted),
+        OffloadCommand::Restore(args) => restore(args),
+        OffloadCommand::Guard => guard(),
     }
 }
 
 impl Args {
-    /// Whether the command sees to signals itself.
+    /// Whether the command handles signals itself.
     pub fn handles_signals(&self) -> bool {
-        matches!(self.what, What::Run(_) | What::Guard)
+        matches!(self.command, OffloadCommand::Run(_) | OffloadCommand::Guard)
     }
 }
 

@@ -18,8 +18,8 @@ use crate::{interrupt, output};
 
 /// Show time lost waiting for CPU, memory and IO
 ///
-/// Some: at least one task waited. Full: all did. Shares are taken from the kernel's totals over
-/// each interval; its running averages, shown beside them, cannot show less than 1 %.
+/// Some: at least one task waited. Full: all did. Shares are computed from the kernel's totals over
+/// each interval; its running averages, shown next to them, have a resolution of 1 %.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -75,7 +75,7 @@ struct Shares {
     full_total_us: u64,
 }
 
-/// Reads and prints until told to stop.
+/// Reads and prints until interrupted.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     if args.interval < Duration::from_millis(10) {
         let interval = humantime::format_duration(args.interval);
@@ -123,7 +123,7 @@ fn files(args: &Args) -> anyhow::Result<[PathBuf; 3]> {
     Ok(RESOURCES.map(|name| directory.join(format!("{name}.pressure"))))
 }
 
-/// A resource whose controller is off for a cgroup has no file: its pressure is not kept.
+/// A resource whose controller is off for a cgroup has no pressure file.
 fn read(files: &[PathBuf; 3]) -> anyhow::Result<[Pressure; 3]> {
     let one = |path: &PathBuf| match fs::read_to_string(path) {
         Ok(text) => Ok(psi::parse(&path.display().to_string(), &text)?),
@@ -147,7 +147,7 @@ impl Shares {
     }
 }
 
-/// A line for each resource on a terminal, in place; elsewhere one after the other.
+/// A line for each resource; updated in place on a terminal.
 fn print_table(reading: &Reading, printed: u64) -> anyhow::Result<()> {
     let mut text = String::new();
     if printed > 0 && stdout().is_terminal() {
@@ -170,7 +170,7 @@ fn print_table(reading: &Reading, printed: u64) -> anyhow::Result<()> {
     output::print_text(&text)
 }
 
-/// Seven places, each ten times the one before: from 0.0001 % to all.
+/// Seven characters, a decade each: from 0.0001 % to 100 %.
 fn bar(share: f64) -> String {
     let decades = if share > 0.0 { (share.log10() + 6.0).clamp(0.0, 6.0) as usize + 1 } else { 0 };
     "#".repeat(decades)

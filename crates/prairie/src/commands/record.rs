@@ -22,9 +22,9 @@ use crate::{interrupt, output, progress};
 
 /// Record the page allocator's events of the whole machine
 ///
-/// First the state of every frame, then each allocation and free of every process and of the
+/// Records the state of every frame, then each allocation and free of every process and of the
 /// kernel, with its time, CPU, process, frame number, order, migrate type and flags. It ends after
-/// --for, with COMMAND, or at Ctrl-C, which is a normal way to end it: the file is complete.
+/// --for, with COMMAND, or at Ctrl-C, which leaves a complete file.
 ///
 /// Needs root. Nothing on the host is changed.
 #[derive(clap::Args)]
@@ -91,16 +91,16 @@ With COMMAND: its own exit code, or 128 and the number of the signal that ended 
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
-    /// What this is.
+    /// The kind of document.
     schema: &'static str,
     schema_version: u32,
-    /// The Prairie that wrote it.
+    /// The version of Prairie.
     prairie_version: &'static str,
     #[serde(flatten)]
     summary: &'a Summary,
 }
 
-/// What was recorded.
+/// The recording.
 #[derive(Serialize)]
 struct Summary {
     /// The file.
@@ -116,14 +116,14 @@ struct Summary {
     /// From switching the events on to the end of the snapshot.
     snapshot_ns: u64,
     events_per_second: f64,
-    /// Without the state of every frame that they begin with.
+    /// The same without the initial state of every frame.
     bytes_per_event: f64,
-    /// Events that the kernel had no room for.
+    /// Lost events: the kernel's ring buffer was full.
     lost_events: u64,
     frees_missing: u64,
-    /// Whether an interruption ended it.
+    /// Whether it was interrupted.
     interrupted: bool,
-    /// As a shell would tell it; null without a command, or if the command still runs.
+    /// In the shell's convention; null without a command, or if it still runs.
     command_exit_code: Option<u8>,
 }
 
@@ -169,7 +169,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     Ok(match (args.command.is_empty(), summary.command_exit_code) {
         (true, _) => ExitCode::SUCCESS,
         (false, Some(code)) => ExitCode::from(code),
-        // It outlived the interruption.
+        // The command survived the interruption.
         (false, None) => ExitCode::from(interrupt::EXIT_CODE),
     })
 }
@@ -202,13 +202,13 @@ fn summary(path: &Path, recorded: &Recorded, reader: &Reader, interrupted: &Atom
     }
 }
 
-/// As a shell tells it.
+/// In the shell's convention.
 fn exit_code(status: ExitStatus) -> u8 {
     let by_signal = || 128 + status.signal().unwrap_or_default();
     u8::try_from(status.code().unwrap_or_else(by_signal)).unwrap_or(u8::MAX)
 }
 
-/// One line on what was recorded, and a louder one on what was not.
+/// One line on the recording, and a warning for each kind of loss.
 fn say(summary: &Summary, metadata: &Metadata) {
     output::say(format_args!(
         "{} in {} and a snapshot of {}, {}/s; {:.2} bytes an event; {} lost; wrote {} ({})",

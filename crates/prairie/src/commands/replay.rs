@@ -1,4 +1,4 @@
-//! `prairie replay`: what other systems would have made of recorded activity.
+//! `prairie replay`: recorded activity under several allocators.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -29,8 +29,8 @@ use crate::{interrupt, output, progress};
 
 /// Replay a trace under several allocators and compare them
 ///
-/// Each recorded allocation is placed by the policy of each allocator, and each recorded
-/// free frees that same allocation, wherever the system put it. The file is read once, in a stream.
+/// Each recorded allocation is placed by the policy of each allocator, and each recorded free frees
+/// that same allocation, wherever the allocator placed it. The file is read once, in a stream.
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub struct Args {
@@ -142,7 +142,7 @@ struct Document<'a> {
     lost_events: u64,
     #[serde(flatten)]
     results: &'a Results,
-    /// How far the replay of `linux` ended up from the kernel's own state.
+    /// The difference between the final states of `linux` and the kernel.
     distance_to_kernel: &'a [ZoneDistance],
 }
 
@@ -226,7 +226,7 @@ fn finish(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Reports an interval between samples that is not the one that was asked for.
+/// Reports a sampling interval that differs from the requested one.
 fn say_if_lengthened(args: &Args, results: &Results) {
     let Some(every) = args.every else { return };
     let used = results.systems.first().map_or(0, |system| system.sample_every_ns);
@@ -240,7 +240,7 @@ fn say_if_lengthened(args: &Args, results: &Results) {
     }
 }
 
-/// As far as 64 bits reach, which is five centuries.
+/// Saturates at 64 bits, five centuries.
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -299,7 +299,7 @@ fn replay_import(
 ) -> anyhow::Result<(InitialState, Metadata, Results)> {
     let mut named = 0;
     if args.memory.is_none() {
-        // Without a snapshot only the events tell how large the machine is: look at them first.
+        // Without a snapshot only the events show the machine's size: read them first.
         let mut imported = Imported::open(&args.file)?;
         while let Some(batch) = imported.next_batch()? {
             named = batch.iter().filter_map(|event| event.frames_named()).fold(named, u64::max);
@@ -347,7 +347,8 @@ fn drive(
     Ok(results?)
 }
 
-/// How far `linux` ended up from the kernel, where it started in place and the trace has both snapshots.
+/// The difference between `linux` and the kernel, if it started in place and the trace has both
+/// snapshots.
 fn distance(
     found: &InitialState,
     metadata: &Metadata,

@@ -1,4 +1,4 @@
-//! `prairie sources`: who allocates memory that cannot be moved.
+//! `prairie sources`: who allocates unmovable memory.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -16,10 +16,9 @@ use crate::{interrupt, output, progress};
 
 /// Show who allocates unmovable memory
 ///
-/// Reads a recording and says which parts of the kernel, and which processes, made its unmovable
-/// and reclaimable allocations, how much of that memory they still held at the end, and how long
-/// they kept the rest. Only a recording made with `prairie record --stacks` tells the parts of the
-/// kernel apart.
+/// Lists the kernel subsystems and processes that made unmovable and reclaimable allocations during
+/// a recording, the memory they still held at the end, and the lifetime of the rest. Subsystems are
+/// known only from a recording made with `prairie record --stacks`.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -63,10 +62,10 @@ Exit codes:
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
-    /// What this is.
+    /// The kind of document.
     schema: &'static str,
     schema_version: u32,
-    /// The Prairie that wrote it.
+    /// The version of Prairie.
     prairie_version: &'static str,
     page_bytes: u64,
     #[serde(flatten)]
@@ -79,7 +78,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     let metadata = reader.metadata();
     if metadata.events == 0 {
         bail!(
-            "{}: it holds no events; `prairie record --stacks` makes a file that does",
+            "{}: no events, expected a file of `prairie record --stacks`",
             args.recording.display()
         );
     }
@@ -111,7 +110,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// A stream of events that shows how far it is, and ends early when it is interrupted.
+/// A stream of events that shows progress, and ends when interrupted.
 struct Watched<'a, S> {
     events: S,
     bar: ProgressBar,

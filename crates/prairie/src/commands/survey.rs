@@ -23,8 +23,7 @@ use crate::{interrupt, output, progress};
 /// Measure a host's memory fragmentation and show its causes
 ///
 /// Reads the free lists, the flags of every frame, and the settings and counters of huge pages.
-/// Nothing on the host is changed. Without root it shows what it may read and says what it left
-/// out.
+/// Does not change the host. Without root it shows what it can read and lists what is missing.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -98,16 +97,16 @@ enum Ground {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
-    /// What this is.
+    /// The kind of document.
     schema: &'static str,
-    /// The Prairie that wrote it.
+    /// The version of Prairie.
     prairie_version: &'static str,
     #[serde(flatten)]
     survey: &'a Survey,
 }
 
-/// What was read, and what it comes to.
-struct Found {
+/// The capture, and its survey.
+struct Surveyed {
     capture: Capture,
     survey: Survey,
     map: Option<BlockMap>,
@@ -155,15 +154,15 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
 
 const SCHEMA: &str = "prairie-survey";
 
-fn read(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Found> {
+fn read(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Surveyed> {
     match &args.from {
         Some(path) => saved(args, path),
         None => host(args, interrupted),
     }
 }
 
-/// What a file kept.
-fn saved(args: &Args, path: &Path) -> anyhow::Result<Found> {
+/// The contents of a saved file.
+fn saved(args: &Args, path: &Path) -> anyhow::Result<Surveyed> {
     let capture = prairie_trace::snapshot::load(path)?;
     let within = || format!("{}", path.display());
     let layout = Layout::of(&capture).with_context(within)?;
@@ -178,9 +177,9 @@ fn saved(args: &Args, path: &Path) -> anyhow::Result<Found> {
     found(capture, counts).with_context(within)
 }
 
-/// What this host, or a copy of another's `/proc`, tells now. Frames are counted as they come and
-/// kept only to be saved.
-fn host(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Found> {
+/// The state of this host, or of a copy of another's `/proc`. Frames are counted while they are
+/// read and kept only for `--save`.
+fn host(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Surveyed> {
     let roots = args.proc.as_deref().map_or_else(Roots::live, Roots::at);
     let mut capture = prairie_host::capture_texts(&roots, args.top)?;
     if let (Some(dir), false) = (&args.proc, capture.files.contains_key("proc/buddyinfo")) {
@@ -216,9 +215,9 @@ fn host(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Found> {
     found(capture, any.then(|| tally.finish()))
 }
 
-fn found(capture: Capture, counts: Option<FrameCounts>) -> anyhow::Result<Found> {
+fn found(capture: Capture, counts: Option<FrameCounts>) -> anyhow::Result<Surveyed> {
     let survey = Survey::with_counts(&capture, counts.as_ref())?;
-    Ok(Found { capture, survey, map: counts.map(|counts| counts.map) })
+    Ok(Surveyed { capture, survey, map: counts.map(|counts| counts.map) })
 }
 
 impl Args {
@@ -232,10 +231,10 @@ impl Args {
             .output("--save", &self.save)
     }
 
-    /// The size of a cell: as asked for, else what fits one picture.
+    /// The size of a cell: as requested, else what fits one picture.
     fn cell_for(&self, capture: &Capture) -> Order {
         let text = capture.files.get("proc/zoneinfo").map(String::as_str).unwrap_or_default();
-        // A malformed text is reported where it is needed.
+        // Malformed text is reported where it is used.
         let zones = prairie_host::texts::zoneinfo::parse(text).unwrap_or_default();
         let frames = zones.iter().map(|zone| zone.present_frames).sum();
         self.cell.unwrap_or_else(|| view::map::default_cell(frames))
@@ -263,7 +262,7 @@ fn write_map(
     let Some(sheet) = sheet else {
         let why =
             view::answer::left_out(survey).unwrap_or_else(|| "no frames were read".to_owned());
-        bail!("{}: there is no map to write; {why}", path.display());
+        bail!("{}: no map to write: {why}", path.display());
     };
     let theme = match args.theme {
         Ground::Light => Theme::Light,
@@ -272,7 +271,7 @@ fn write_map(
     output::write_map(sheet, path, theme)
 }
 
-/// Puts the survey of this host before what `report` says, with whatever rights there are.
+/// Puts the survey of this host in front of `report`, as far as permissions allow.
 pub(super) fn prepend_live(
     report: &mut prairie_report::Report,
     interrupted: &AtomicBool,
@@ -294,7 +293,7 @@ pub(super) fn prepend_live(
     let found = host(&args, interrupted)?;
     let sheet = found.map.as_ref().and_then(|map| view::map::sheet(&found.survey, map));
     let survey = view::report(&found.survey, sheet, PROCESSES, String::new());
-    // The replay's definitions close the page, so the survey's come with the rest of it.
+    // The replay's definitions are the last section of the page, so the survey's come before them.
     let mut sections = survey.sections;
     for section in &mut sections {
         section.heading = format!("This host: {}", section.heading);
@@ -304,7 +303,7 @@ pub(super) fn prepend_live(
     }
     sections.append(&mut report.sections);
     report.sections = sections;
-    report.title = "This host, and the same activity under other systems".to_owned();
+    report.title = "This host, and the same activity under other allocators".to_owned();
     report.subtitle = format!("{}. Replay: {}", survey.title, report.subtitle);
     Ok(())
 }

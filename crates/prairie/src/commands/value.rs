@@ -1,4 +1,4 @@
-//! Values as people write them on a command line: times, sizes, names of allocators.
+//! Parsers of command-line values: times, sizes, names of allocators.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -11,7 +11,7 @@ use prairie_frames::Order;
 use prairie_frames::placement::zones::Kernelcore;
 use prairie_host::BlockMap;
 
-/// A length of time above 0.
+/// A duration above 0.
 pub fn time(text: &str) -> Result<Duration, String> {
     let wrong = || "a time above 0, such as 500ms, 30s, 2m or 1h 30m".to_owned();
     let time = humantime::parse_duration(text.trim()).map_err(|_| wrong())?;
@@ -32,7 +32,7 @@ pub fn size(text: &str) -> Result<u64, String> {
     if bytes < 2 << 20 { Err("at least 2M".to_owned()) } else { Ok(bytes) }
 }
 
-/// What the kernel's `kernelcore=` takes: a size or a share of memory.
+/// A value of the kernel's `kernelcore=`: a size or a share of memory.
 pub fn kernelcore(text: &str) -> Result<Kernelcore, String> {
     let Some(percent) = text.strip_suffix('%') else {
         return size(text).map(|bytes| Kernelcore::Frames(bytes / 4096));
@@ -79,7 +79,7 @@ pub fn name(text: &str) -> Result<String, String> {
     }
 }
 
-/// The values of a list of names; `all` stands for those of `all` that are not named besides.
+/// The values of a list of names; `all` adds those of `all` that are not in the list.
 pub fn named<T: FromStr<Err: Display>>(
     option: &str,
     names: &[String],

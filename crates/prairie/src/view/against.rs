@@ -1,4 +1,4 @@
-//! How like the recorded kernel the `linux` system is, as a report.
+//! Validation of the `linux` allocator against the recorded kernel, as a report.
 
 mod measures;
 
@@ -9,7 +9,7 @@ use prairie_frames::MigrateType;
 use prairie_replay::exact::differences::{Difference, DifferenceKind};
 use prairie_replay::exact::recording::Recording;
 use prairie_replay::exact::score::Score;
-use prairie_replay::exact::{Fidelity, Through};
+use prairie_replay::exact::{Fidelity, FromFirstReclaim};
 use prairie_report::{Block, Cell, Column, KeyFigure, Report, Section, Table, Tone, number};
 
 /// The report.
@@ -20,7 +20,7 @@ pub fn report(
     generated_by: String,
 ) -> Report {
     Report {
-        title: "Is `linux` like the Linux that was recorded?".to_owned(),
+        title: "Validation of `linux` against the recorded kernel".to_owned(),
         subtitle: format!(
             "{} · {} · {}{}",
             trace.display(),
@@ -45,7 +45,7 @@ pub fn report(
     }
 }
 
-/// A share to as many digits as tell it from all.
+/// A share with enough digits to distinguish it from 100 %.
 fn share(score: &Score) -> String {
     match score.is_perfect() {
         true => "100 %".into(),
@@ -53,64 +53,64 @@ fn share(score: &Score) -> String {
     }
 }
 
-/// The ways to replay and what is asked of each.
+/// The modes of replay and what each compares.
 fn scores(fidelity: &Fidelity) -> [(&'static str, &'static str, &Score); 5] {
     [
         (
             "buddy level",
-            "blocks that left the free lists (`mm_page_alloc_zone_locked`)",
+            "blocks taken from the free lists (`mm_page_alloc_zone_locked`)",
             &fidelity.zone_locked,
         ),
         (
             "fallbacks",
-            "blocks taken from foreign lists: block, order and claim (`mm_page_alloc_extfrag`)",
+            "fallbacks to other types' lists: block, order and claim (`mm_page_alloc_extfrag`)",
             &fidelity.fallbacks,
         ),
         (
-            "followed",
-            "all allocations; refills and drains when the record says, of what the model says",
+            "trace-driven",
+            "all allocations; refills and drains at recorded times, with the model's blocks",
             &fidelity.followed,
         ),
         (
             "corrected",
-            "all allocations, everything simulated, each wrong guess put right before the next",
+            "all allocations, everything simulated; each mismatch is corrected before the next",
             &fidelity.corrected,
         ),
         (
-            "free running",
-            "all allocations, everything simulated, nothing put right",
+            "open-loop",
+            "all allocations, everything simulated, nothing corrected",
             &fidelity.free_running,
         ),
     ]
 }
 
-/// The ways to replay from the first reclaim on.
-fn scores_after(through: &Through) -> [(&'static str, &'static str, &Score); 4] {
+/// The modes of replay from the first reclaim on.
+fn scores_after(through: &FromFirstReclaim) -> [(&'static str, &'static str, &Score); 4] {
     [
         (
             "buddy level, after",
-            "blocks that left the free lists for a request, from the first reclaim on",
+            "blocks taken from the free lists for a request, from the first reclaim on",
             &through.zone_locked,
         ),
         (
             "fallbacks, after",
-            "blocks taken from foreign lists: block, order and claim",
+            "fallbacks to other types' lists: block, order and claim",
             &through.fallbacks,
         ),
         (
-            "followed, after",
-            "all allocations; refills, drains and what compaction takes when the record says",
+            "trace-driven, after",
+            "all allocations; refills, drains and compaction's blocks at recorded times",
             &through.followed,
         ),
         (
             "isolated, after",
-            "blocks that compaction took: the model had just such a block free",
+            "blocks that compaction isolated and that the model also had free",
             &through.isolated,
         ),
     ]
 }
 
-/// All of them that the recording has.
+/// All modes that the recording allows.
 fn all_scores(fidelity: &Fidelity) -> Vec<(&'static str, &'static str, &Score)> {
     let after = fidelity.through_reclaim.iter().flat_map(scores_after);
     scores(fidelity).into_iter().chain(after).collect()
@@ -119,7 +119,7 @@ fn all_scores(fidelity: &Fidelity) -> Vec<(&'static str, &'static str, &Score)> 
 fn answer(fidelity: &Fidelity) -> Section {
     let figure = |(name, meaning, score): (&str, &str, &Score)| KeyFigure {
         value: share(score),
-        label: format!("of frames right: {name}"),
+        label: format!("of frames match: {name}"),
         definition: meaning.to_owned(),
     };
     let row = |(name, meaning, score): (&str, &str, &Score)| {
@@ -138,7 +138,7 @@ fn answer(fidelity: &Fidelity) -> Section {
             Column::number("right"),
             Column::number("of"),
             Column::number("share"),
-            Column::text("what is asked"),
+            Column::text("what is compared"),
         ],
         rows: all_scores(fidelity).into_iter().map(row).collect(),
         ..Table::default()
@@ -148,7 +148,7 @@ fn answer(fidelity: &Fidelity) -> Section {
     let figures = iter::once(buddy).chain(rest).chain(after).map(figure).collect();
     Section {
         heading: "Frames".into(),
-        intro: "Each choice of the model beside the kernel's own, frame by frame.".into(),
+        intro: "Each choice of the model compared with the kernel's own, frame by frame.".into(),
         blocks: vec![Block::KeyFigures(figures), Block::Table(table)],
     }
 }
@@ -168,7 +168,7 @@ fn misses(fidelity: &Fidelity) -> Section {
         }
     }
     let block = match rows.is_empty() {
-        true => Block::Text("There are none.".into()),
+        true => Block::Text("None.".into()),
         false => Block::Table(Table {
             columns: vec![
                 Column::text("replay"),
@@ -176,22 +176,22 @@ fn misses(fidelity: &Fidelity) -> Section {
                 Column::number("kernel's frame"),
                 Column::number("model's frame"),
                 Column::number("order"),
-                Column::text("where the kernel's frame was"),
+                Column::text("place of the kernel's frame in the model"),
             ],
             rows,
             ..Table::default()
         }),
     };
-    let intro = "The first of each replay. One wrong moment of a drain does not heal when nothing \
-                 is put right, so the later misses of a free run mostly follow from its first.";
+    let intro = "The first misses of each mode. The open-loop replay is never corrected, so most \
+                 of its later misses follow from its first.";
     Section { heading: "First misses".into(), intro: intro.into(), blocks: vec![block] }
 }
 
 fn snapshots(recording: &Recording, fidelity: &Fidelity) -> Section {
     let mut rows = Vec::new();
     for at in &fidelity.snapshots {
-        let free_running = at.free_running.as_ref().map(|free| ("free running", free));
-        for (name, differences) in iter::once(("followed", &at.followed)).chain(free_running) {
+        let free_running = at.free_running.as_ref().map(|free| ("open-loop", free));
+        for (name, differences) in iter::once(("trace-driven", &at.followed)).chain(free_running) {
             let count = |kind: fn(&DifferenceKind) -> bool| {
                 differences.iter().filter(|d| kind(&d.what)).count().to_string()
             };
@@ -216,7 +216,7 @@ fn snapshots(recording: &Recording, fidelity: &Fidelity) -> Section {
             Column::number("frames"),
         ],
         rows,
-        notes: vec!["Numbers that are not the kernel's; frames by which they differ.".into()],
+        notes: vec!["Numbers that differ from the kernel's, and the difference in frames.".into()],
         ..Table::default()
     };
     let mut blocks = vec![Block::Table(summary)];
@@ -224,7 +224,7 @@ fn snapshots(recording: &Recording, fidelity: &Fidelity) -> Section {
         blocks.push(Block::Table(table));
     }
     Section {
-        heading: "Beside the kernel's own account".into(),
+        heading: "Comparison with the kernel's counters".into(),
         intro: "Free blocks by order and type, frames on per-CPU lists and pageblocks by type, \
                 against `/proc/pagetypeinfo` and `/proc/zoneinfo`."
             .into(),
@@ -232,7 +232,7 @@ fn snapshots(recording: &Recording, fidelity: &Fidelity) -> Section {
     }
 }
 
-/// The differences where the record is followed, one by one.
+/// The differences of the trace-driven replay, one by one.
 fn each_difference(recording: &Recording, fidelity: &Fidelity) -> Option<Table> {
     let name = |number: u8| MigrateType::ALL[usize::from(number)].name();
     let words = |what: &DifferenceKind| match *what {
@@ -258,7 +258,7 @@ fn each_difference(recording: &Recording, fidelity: &Fidelity) -> Option<Table> 
         }
     }
     (!rows.is_empty()).then(|| Table {
-        title: "Differences where the record is followed".into(),
+        title: "Differences of the trace-driven replay".into(),
         columns: vec![
             Column::text("snapshot"),
             Column::text("zone"),
@@ -280,48 +280,42 @@ fn hidden(fidelity: &Fidelity) -> Section {
     let table = |title: &str, rows: &[(&str, u64)]| {
         Block::Table(Table {
             title: title.into(),
-            columns: vec![Column::text("what"), Column::number("times")],
+            columns: vec![Column::text("event"), Column::number("count")],
             rows: rows.iter().copied().map(row).collect(),
             ..Table::default()
         })
     };
     let found_out = [
-        ("frames taken by allocations in bulk", hidden.bulk),
-        ("of them, dated by the count at a drain", hidden.bulk_by_count),
-        ("frees past a per-CPU list in use", hidden.direct_frees),
-        ("allocations past a per-CPU list in use", hidden.direct_allocations),
+        ("frames of bulk allocations", hidden.bulk),
+        ("dated by the count at a drain", hidden.bulk_by_count),
+        ("frees that bypassed a busy per-CPU list", hidden.direct_frees),
+        ("allocations that bypassed a busy per-CPU list", hidden.direct_allocations),
         ("tails of exact allocations", hidden.exact_tails),
         ("allocations logged late", hidden.reordered),
         ("changes of the per-CPU lists' limits", hidden.limits),
         ("blocks that direct compaction kept from the free lists", hidden.captured),
-        ("free lists turned by a search that found nothing", hidden.turned),
+        ("free lists rotated by an unsuccessful search", hidden.turned),
         ("pageblock types that only the first snapshot's counts show", fidelity.settled_pageblocks),
-        (
-            "blocks of a refill that tracing missed while it was switched on again",
-            fidelity.put_back,
-        ),
+        ("blocks of a refill missed while tracing was re-enabled", fidelity.put_back),
     ];
     let strange = [
-        ("blocks taken from the free lists that the model had elsewhere", odd.not_free),
-        ("frees of what the model had as free", odd.freed_free),
+        ("blocks taken from the free lists that are not free in the model", odd.not_free),
+        ("frees of frames that are free in the model", odd.freed_free),
         ("drained blocks that were on no per-CPU list", odd.drained_unknown),
-        ("drained blocks that were not the last of their list", odd.drained_early),
+        ("drained blocks that were not at the tail of their list", odd.drained_early),
         ("refills of lists that were not empty", odd.refilled_full),
         ("drains that began below the high mark", odd.drained_low),
         ("frees above the high mark without a drain", odd.undrained),
-        ("frees of what nobody held, free running", fidelity.unknown_frees),
+        ("frees of unknown frames, open-loop", fidelity.unknown_frees),
     ];
     Section {
-        heading: "What left no event".into(),
-        intro: "Found out from the record: when it must have happened, never which frame the \
-                model would choose."
+        heading: "Unrecorded events".into(),
+        intro: "Inferred from the record: when it must have happened, never which frame the model \
+                would choose."
             .into(),
         blocks: vec![
-            table("Found out", &found_out),
-            table(
-                "What should not be; 0 where the record is complete and has no reclaim",
-                &strange,
-            ),
+            table("Inferred", &found_out),
+            table("Inconsistencies; 0 if the record is complete and has no reclaim", &strange),
         ],
     }
 }

@@ -34,13 +34,13 @@ pub fn report(folder: &Path, rows: &[Row], warnings: Vec<String>, generated_by: 
 
 /// Characters that the allocators' names may take together as heads of columns, so that a terminal
 /// of 80 columns has room for the measures.
-const HEADS: usize = 48;
+const MAX_HEAD_CHARS: usize = 48;
 
 /// A column for each allocator. Names that would have to be broken are listed below the table, and
 /// their numbers head the columns.
 fn table(summaries: &[Summary], rows: Vec<Vec<Cell>>) -> Table {
     let names = summaries.iter().map(|summary| summary.system.as_str());
-    let numbers = names.clone().map(str::len).sum::<usize>() > HEADS;
+    let numbers = names.clone().map(str::len).sum::<usize>() > MAX_HEAD_CHARS;
     let heads = names.clone().enumerate().map(|(at, name)| match numbers {
         true => Column::number((at + 1).to_string()),
         false => Column::number(name),
@@ -130,13 +130,13 @@ fn potential(rows: &[Row], summaries: &[Summary]) -> Section {
     }
 }
 
-/// Rows that only a simulation fills; `-` for real servers beside simulated ones.
+/// Rows that only a simulation fills; `-` for real servers next to simulated ones.
 fn simulated(summaries: &[Summary]) -> Vec<Vec<Cell>> {
     let line = |name: String, of: &dyn Fn(&Simulated) -> String| {
         row(name, summaries, &|s| s.simulated.as_ref().map_or("-".to_owned(), of))
     };
     let mut shown = vec![
-        line("network's share of unmovable memory".into(), &|s| {
+        line("unmovable memory used by the network".into(), &|s| {
             number::percent(s.network_of_unmovable)
         }),
         line("pinned memory".into(), &|s| number::percent(s.pinned)),
@@ -144,7 +144,7 @@ fn simulated(summaries: &[Summary]) -> Vec<Vec<Cell>> {
             0.0 => "-".to_owned(),
             share => number::percent(share),
         }),
-        line("pages moved for a GiB that the border passed".into(), &|s| {
+        line("pages moved per GiB of border movement".into(), &|s| {
             s.moved_per_gib.map_or("-".to_owned(), number::short)
         }),
     ];

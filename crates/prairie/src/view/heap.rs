@@ -10,9 +10,9 @@ use prairie_report::{
 /// The report on a playback; `source` says where the calls come from.
 pub fn report(source: &str, results: &Results, generated_by: String) -> Report {
     let release = match results.release {
-        Release::Off => "nothing is released on request".to_owned(),
+        Release::Off => "no release on request".to_owned(),
         Release::Recorded => "releases as recorded".to_owned(),
-        Release::BytesPerSecond(rate) => format!("{} released a second", number::bytes(rate)),
+        Release::BytesPerSecond(rate) => format!("{} released per second", number::bytes(rate)),
     };
     Report {
         title: "The same program on other page heaps".to_owned(),
@@ -43,7 +43,7 @@ fn answer(results: &Results) -> Section {
     let odd = oddities.deletes_of_unknown_spans + oddities.news_of_live_spans;
     if odd > 0 {
         blocks.push(Block::Warning(format!(
-            "{} calls do not fit the others: the trace is not whole.",
+            "{} calls do not match: the trace is incomplete.",
             number::count(odd)
         )));
     }
@@ -56,15 +56,14 @@ fn answer(results: &Results) -> Section {
     }
     Section {
         heading: "Overhead and coverage".to_owned(),
-        intro: "Each page heap placed the same spans. What the kernel would put behind them is \
-                counted, huge pages wherever it could give one; each span is taken to be written \
-                to when it is handed out."
+        intro: "Each page heap placed the same spans. The kernel is modeled: a huge page wherever \
+                one fits; each span counts as written to when it is handed out."
             .to_owned(),
         blocks,
     }
 }
 
-/// One row a figure, one column a page heap.
+/// One row for each measure, one column for each page heap.
 fn side_by_side(systems: &[SystemResults]) -> Table {
     let mut columns = vec![Column::text("")];
     columns.extend(systems.iter().map(|system| Column::number(&system.system)));
@@ -85,7 +84,7 @@ fn side_by_side(systems: &[SystemResults]) -> Table {
             row("hugepage coverage, mean", &|system| number::percent(system.means.coverage)),
             row("resident, peak", &|system| pages(system.totals.peak_resident_pages)),
             row("released on request", &|system| pages(system.totals.released_on_request_pages)),
-            row("released in all", &|system| pages(system.stats.released_pages)),
+            row("released, total", &|system| pages(system.stats.released_pages)),
             row("huge pages split", &|system| number::count(system.totals.calls.huge_pages_split)),
             row("page faults", &|system| number::count(system.totals.calls.faults)),
             row("system calls", &|system| {
@@ -122,7 +121,7 @@ fn over_time(systems: &[SystemResults]) -> Section {
     let mut blocks = vec![
         Block::LineChart(chart(
             "Memory",
-            "What is in spans, and what each page heap has behind it.",
+            "Memory in spans, and resident memory of each page heap.",
             Unit::Bytes,
             memory,
         )),
@@ -146,7 +145,7 @@ fn over_time(systems: &[SystemResults]) -> Section {
         ];
         blocks.push(Block::LineChart(chart(
             "The HugeCache of temeraire",
-            "Huge pages in use, what the cache may hold above them, and what it holds.",
+            "Huge pages in use, the cache's limit above them, and its contents.",
             Unit::Bytes,
             lines,
         )));
@@ -165,7 +164,7 @@ fn chart(title: &str, caption: &str, unit: Unit, series: Vec<Series>) -> LineCha
     }
 }
 
-/// What each page heap says of itself.
+/// The statistics of each page heap.
 fn at_the_end(results: &Results) -> Section {
     let blocks = results
         .systems
@@ -178,7 +177,7 @@ fn at_the_end(results: &Results) -> Section {
         .collect();
     Section {
         heading: "At the end".to_owned(),
-        intro: "In the page heaps' own words: *backed* is what they believe, not what the kernel \
+        intro: "As the page heaps report it: *backed* is their own estimate, not what the kernel \
                 counts."
             .replace('*', ""),
         blocks,
@@ -195,13 +194,10 @@ fn words() -> Section {
         intro: String::new(),
         blocks: vec![Block::Definitions(vec![
             word("span", "Whole pages of 8 KiB that the page heap hands out as one."),
-            word(
-                "overhead",
-                "Memory behind the page heap that is in no span, over memory in spans.",
-            ),
+            word("overhead", "Resident memory in no span, divided by memory in spans."),
             word("hugepage coverage", "Share of the resident memory that is on huge pages."),
-            word("resident", "With physical memory behind it, by the modelled kernel's books."),
-            word("split", "A huge page of which a part was released: the rest is small pages."),
+            word("resident", "Backed by physical memory, by the modeled kernel's account."),
+            word("split", "A huge page that was partly released: the rest is small pages."),
         ])],
     }
 }

@@ -36,7 +36,7 @@ fn stalls(c: &Counters) -> u64 {
         + c.allocstall_movable
 }
 
-/// A number beside the first column's, with the difference in percent.
+/// A number with its difference from the first column in percent.
 pub fn compared(value: f64, first: f64, text: String) -> Cell {
     if value == first || first == 0.0 {
         return text.into();
@@ -44,7 +44,7 @@ pub fn compared(value: f64, first: f64, text: String) -> Cell {
     format!("{text} ({})", number::change(value / first - 1.0, 0)).into()
 }
 
-/// The rows of the 2025 posting, each system against the first.
+/// The rows of the 2025 posting, each allocator compared with the first.
 fn quoted(systems: &[(&str, &Counters)]) -> Table {
     let rows = QUOTED.iter().map(|(name, value)| {
         let first = systems.first().map_or(0, |(_, counters)| value(counters));
@@ -55,10 +55,10 @@ fn quoted(systems: &[(&str, &Counters)]) -> Table {
         std::iter::once(Cell::from(*name)).chain(cells).collect()
     });
     Table {
-        title: "What memory management did".to_owned(),
+        title: "Activity of memory management".to_owned(),
         columns: columns(systems.iter().map(|(name, _)| *name)),
         rows: rows.collect(),
-        notes: vec!["In brackets: against the first system.".to_owned()],
+        notes: vec!["In parentheses: compared with the first allocator.".to_owned()],
     }
 }
 
@@ -79,7 +79,7 @@ fn all_counters(systems: &[(&str, &Counters)]) -> Table {
     }
 }
 
-/// A column of names and one for each system.
+/// A column of names and one for each allocator.
 fn columns<'a>(systems: impl Iterator<Item = &'a str>) -> Vec<Column> {
     std::iter::once(Column::text("")).chain(systems.map(Column::number)).collect()
 }

@@ -1,4 +1,4 @@
-//! What a check of the protocol found.
+//! Results of a protocol check.
 
 use prairie_migrate::check::{Counterexample, Finding, Line, Liveness, Result, Shape, Walk};
 use prairie_migrate::protocol::property::Property;
@@ -9,19 +9,19 @@ use serde::Serialize;
 /// One check.
 #[derive(Serialize)]
 pub struct Check {
-    /// What was checked.
+    /// The model.
     pub model: &'static str,
-    /// How large it was; nothing for `german`.
+    /// Its size; `None` for `german`.
     pub shape: Option<Shape>,
-    /// Whether requests were put off.
+    /// Whether requests were delayed.
     pub coarse: bool,
     /// The injected bug, if any.
     pub variant: Option<Variant>,
-    /// The one property that was looked at; nothing for all.
+    /// The one property that was checked; `None` for all.
     pub only: Option<u8>,
-    /// What the search found.
+    /// The result of the search.
     pub finding: Finding,
-    /// Properties 4 and 5; nothing if they were not checked.
+    /// Properties 4 and 5; `None` if they were not checked.
     pub liveness: Option<Liveness>,
 }
 
@@ -35,7 +35,7 @@ impl Check {
         }
     }
 
-    /// Whether it came out as it has to: an injected bug found, or no violation.
+    /// Whether the result is as expected: an injected bug found, or no violation.
     pub fn is_right(&self) -> bool {
         let decided = !matches!(self.finding.result, Result::TooMany | Result::Stopped);
         decided && self.variant.is_some() == self.counterexample().is_some()
@@ -80,17 +80,17 @@ fn table(checks: &[Check]) -> Table {
         ]
     };
     Table {
-        title: "Mistakes, and how each shows".to_owned(),
+        title: "Injected bugs and the violated property".to_owned(),
         columns: vec![
             Column::text("injected bug"),
-            Column::number("breaks"),
+            Column::number("violates"),
             Column::number("steps"),
             Column::number("states"),
             Column::number("time"),
             Column::number("memory"),
         ],
         rows: checks.iter().map(row).collect(),
-        notes: vec!["`breaks` is the number of the property; `--variant NAME` shows how.".into()],
+        notes: vec!["`violates` is the number of the property; `--variant NAME` shows how.".into()],
     }
 }
 
@@ -101,14 +101,14 @@ fn single(check: &Check) -> String {
     let seconds = elapsed.as_secs_f64();
     let mut line = |what: &str, text: String| out.push_str(&format!("{what:>22}  {text}\n"));
     line("states", number::count(states));
-    line("steps between them", number::count(transitions));
+    line("transitions", number::count(transitions));
     line("depth", depth.to_string());
     line("widest level", number::count(widest));
     let rate = number::short(states as f64 / seconds.max(1e-9));
     line("time", format!("{} ({rate} states/s)", number::duration(elapsed.as_nanos() as u64)));
     let each = bytes as f64 / states.max(1) as f64;
     line("memory", format!("{} ({each:.0} bytes a state)", number::bytes(bytes)));
-    line("chance of a hidden one", format!("{collision_chance:.1e}"));
+    line("collision probability", format!("{collision_chance:.1e}"));
     if let Some(live) = &check.liveness {
         let (states, steps) = (number::count(live.states), number::count(live.transitions));
         line("graph for 4 and 5", format!("{states} states, {steps} steps, no symmetry"));
@@ -136,16 +136,15 @@ fn held(check: &Check) -> String {
         };
         check.only.is_none_or(|only| only == property.number()) && decided
     };
-    let mut out = "Every state was visited. It holds that\n".to_owned();
+    let mut out = "Every state was visited. These properties hold:\n".to_owned();
     for property in Property::ALL.iter().filter(|property| looked_at(property)) {
         out += &format!("  {}. {property}\n", property.number());
     }
     if !lives && check.only.is_none_or(|only| matches!(only, 4 | 5)) {
         out += match check.coarse {
-            true => "Properties 4 and 5 were not looked at: --coarse leaves out who waits.\n",
+            true => "Properties 4 and 5 were not checked: --coarse omits who waits.\n",
             false => {
-                "Properties 4 and 5 were not looked at: --max-graph sets up to what size they \
-                 are.\n"
+                "Properties 4 and 5 were not checked: --max-graph sets up to what size they are.\n"
             }
         };
     }
@@ -163,7 +162,7 @@ fn subject(check: &Check) -> String {
         None => "German's cache protocol with data".to_owned(),
     };
     if check.coarse {
-        subject += "\nrequests put off until they can be told from later ones";
+        subject += "\nrequests delayed as long as possible";
     }
     if let Some(variant) = check.variant {
         subject += &format!("\nwith the injected bug: {}", variant.words());
@@ -171,7 +170,7 @@ fn subject(check: &Check) -> String {
     subject
 }
 
-/// How a random walk went.
+/// Result of a random walk.
 pub fn walk(walk: &Walk) -> String {
     let seconds = walk.elapsed.as_secs_f64();
     let rate = number::short(walk.steps as f64 / seconds.max(1e-9));
@@ -187,7 +186,7 @@ pub fn walk(walk: &Walk) -> String {
     }
     out.push('\n');
     match &walk.broken {
-        None => out += "Nothing that was looked at broke property 1, 2 or 3.\n",
+        None => out += "No visited state violates property 1, 2 or 3.\n",
         Some(found) => {
             out += &format!("The last {} steps:\n", found.steps.len());
             for Line { from, to, words } in &found.steps {
@@ -195,7 +194,7 @@ pub fn walk(walk: &Walk) -> String {
                 out += &format!("  {who}: {words}\n");
             }
             let number = found.number.map_or(String::new(), |n| format!("property {n}: "));
-            out += &format!("Breaks {number}{}.\n", found.ending);
+            out += &format!("Violates {number}{}.\n", found.ending);
         }
     }
     out
@@ -215,7 +214,7 @@ pub fn chart(check: &Check, found: &Counterexample) -> SequenceChart {
         title: check.variant.map_or(found.property.clone(), |variant| variant.words().to_owned()),
         steps: steps.collect(),
         repeats_from: found.repeats_from,
-        ending: format!("Breaks {number}{}.", found.ending),
+        ending: format!("Violates {number}{}.", found.ending),
         agents,
     }
 }

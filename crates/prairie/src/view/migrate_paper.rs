@@ -12,15 +12,15 @@ use prairie_report::{
 
 use super::migrate_sim::{change, method_name};
 
-/// Migrations from which on their effect is told.
-const ENOUGH: u64 = 10;
+/// The least number of migrations for which an effect is shown.
+const MIN_MIGRATIONS: u64 = 10;
 
 const HARDWARE: Method = Method::Hardware(Caching::Cacheable);
 
 /// The report.
 pub fn report(paper: &Paper, generated_by: String) -> Report {
     Report {
-        title: "Hardware migration of pages in use: the evaluation run again".to_owned(),
+        title: "Hardware migration of pages in use: the paper's evaluation".to_owned(),
         subtitle: format!(
             "{}, {}, {} each per run; simulated, with in-order cores",
             paper.machine,
@@ -71,12 +71,12 @@ fn answer(paper: &Paper) -> Section {
         };
         figure(
             format!("{} to {}", nanoseconds(few.hardware_ns), nanoseconds(many.hardware_ns)),
-            format!("unavailable by hardware, {} to {} TLBs", few.victims, many.victims),
-            "One local invalidation and the walk after it.",
+            format!("unavailable with hardware, {} to {} TLBs", few.victims, many.victims),
+            "One local invalidation and the page walk after it.",
         );
         figure(
             format!("{} to {}", nanoseconds(by_interrupts(few)), nanoseconds(by_interrupts(many))),
-            "by Linux with interrupts".to_owned(),
+            "with Linux's interrupts".to_owned(),
             "Linear in the number of TLBs.",
         );
     }
@@ -86,7 +86,7 @@ fn answer(paper: &Paper) -> Section {
                 && (rate.method, rate.target) == (HARDWARE, Target::Buffers)
                 && rate.per_second == 1e5
         });
-        if let Some(rate) = many.filter(|rate| rate.moved >= ENOUGH) {
+        if let Some(rate) = many.filter(|rate| rate.moved >= MIN_MIGRATIONS) {
             figure(
                 format!("≤ {:.3} %", rate.effect.bound()),
                 format!("change of {} at 1,000 migrations a second", app.name()),
@@ -99,17 +99,17 @@ fn answer(paper: &Paper) -> Section {
         figure(
             number::change(row.alone.throughput(), 1),
             format!("throughput of {} with 2 MiB pages", row.workload.name()),
-            "Against 4 KiB pages, without migrations.",
+            "Compared with 4 KiB pages, without migrations.",
         );
     }
-    section("The answer", "", vec![Block::KeyFigures(figures)])
+    section("Summary", "", vec![Block::KeyFigures(figures)])
 }
 
 fn unavailable(paper: &Paper) -> Section {
     let mut columns = vec![
         Column::number("TLBs"),
         Column::number("Contiguitas-HW"),
-        Column::number("all have forgotten"),
+        Column::number("all TLBs invalidated"),
     ];
     columns.extend(Baseline::ALL.iter().map(|baseline| Column::number(baseline.name())));
     let rows = paper.unavailable.iter().map(|row| {
@@ -127,14 +127,14 @@ fn unavailable(paper: &Paper) -> Section {
         rows: rows.collect(),
         notes: vec![
             "Software: the sum of the steps with published costs. Hardware: simulated; nobody \
-             waits until all have forgotten."
+             waits until all TLBs invalidated."
                 .to_owned(),
-            "Nomad: its best case, a page that nobody writes during the copy.".to_owned(),
+            "Nomad: its best case, a page without writes during the copy.".to_owned(),
         ],
         ..Table::default()
     };
     section(
-        "How long a page is unavailable",
+        "Unavailable time of a page",
         "The paper: constant with hardware and equal to one local TLB invalidation; linear in the \
          number of TLBs as things are.",
         vec![Block::LineChart(chart), Block::Table(table)],
@@ -171,13 +171,14 @@ fn unavailable_chart(paper: &Paper) -> LineChart {
     }
 }
 
-/// The methods that do not interrupt every core, apart, since the others dwarf them.
+/// The methods that do not interrupt every core, in a chart of their own because the others dwarf
+/// them.
 fn flat_chart(paper: &Paper) -> LineChart {
     let whole = unavailable_chart(paper);
     let flat = ["Contiguitas-HW", Baseline::Broadcast.name()];
     let series = whole.series.into_iter().filter(|series| flat.contains(&series.name.as_str()));
     LineChart {
-        title: "The same, of the methods that interrupt nobody".to_owned(),
+        title: "The same for methods without interrupts".to_owned(),
         series: series.collect(),
         ..whole
     }
@@ -203,7 +204,7 @@ fn rate_chart(
     };
     LineChart {
         title: format!("{}: {title}", app.name()),
-        x: Axis::new("migrations asked for a second, as a power of ten", Unit::Number),
+        x: Axis::new("requested migrations per second, as a power of ten", Unit::Number),
         y,
         series: METHODS.iter().map(line).collect(),
         ..LineChart::default()
@@ -214,10 +215,10 @@ fn rate_chart(
 fn entries_chart(paper: &Paper) -> LineChart {
     let rows = paper.table.iter().filter(|row| row.parameter == "entries");
     LineChart {
-        title: "Pages moved a second by entries of the metadata table".to_owned(),
-        caption: "A million a second are asked for.".to_owned(),
+        title: "Pages moved per second by entries of the metadata table".to_owned(),
+        caption: "A million migrations per second are requested.".to_owned(),
         x: Axis::new("entries", Unit::Count),
-        y: Axis::new("pages moved a second", Unit::Count),
+        y: Axis::new("pages moved per second", Unit::Count),
         series: vec![Series {
             name: "Contiguitas-HW".to_owned(),
             points: rows.map(|row| (row.value as f64, row.done_per_second)).collect(),
@@ -237,7 +238,7 @@ pub fn picture_names() -> Vec<String> {
 pub fn pictures(paper: &Paper) -> Vec<(String, LineChart)> {
     let mut charts = vec![unavailable_chart(paper), flat_chart(paper), entries_chart(paper)];
     for app in APPLICATIONS {
-        let throughput = Axis::new("requests a second", Unit::Number);
+        let throughput = Axis::new("requests per second", Unit::Number);
         let tail = Axis::new("latency of 99.9 % of requests at 70 % load", Unit::Seconds);
         charts.push(rate_chart(paper, app, "throughput", throughput, &|rate| rate.throughput));
         charts.push(rate_chart(paper, app, "tail latency", tail, &|rate| rate.tail.p999_ns / 1e9));
@@ -255,7 +256,7 @@ fn rates(paper: &Paper, app: Kind) -> Section {
     let asked: Vec<f64> = of(HARDWARE, Target::Buffers).map(|rate| rate.per_second).collect();
     let chart = |title: &str, axis: Axis, value: &dyn Fn(&Rate) -> f64| BarChart {
         title: format!("{}: {title}", app.name()),
-        x: Axis::new("migrations asked for a second", Unit::Count),
+        x: Axis::new("requested migrations per second", Unit::Count),
         y: axis,
         categories: asked.iter().map(|rate| number::short(*rate)).collect(),
         series: METHODS
@@ -282,7 +283,7 @@ fn rates(paper: &Paper, app: Kind) -> Section {
     });
     let table = Table {
         columns: vec![
-            Column::text("pages move by"),
+            Column::text("method"),
             Column::number("asked/s"),
             Column::number("done/s"),
             Column::number("requests/s"),
@@ -297,17 +298,17 @@ fn rates(paper: &Paper, app: Kind) -> Section {
             "Time per request: change against the same requests without migrations, mean over \
              cores and twice its error. Latencies: at 70 % load."
                 .to_owned(),
-            "Software moves one page at a time; what it is asked for meanwhile stays where it is."
+            "Software moves one page at a time; requests that arrive meanwhile are dropped."
                 .to_owned(),
         ],
         ..Table::default()
     };
-    let throughput = Axis::new("requests a second", Unit::Number);
+    let throughput = Axis::new("requests per second", Unit::Number);
     let tail = Axis::new("latency, 99.9 %", Unit::Seconds);
     let calm =
         paper.calm.iter().find(|calm| calm.workload == app).map_or_else(String::new, |calm| {
             format!(
-                " Without migrations: {} requests a second, 99.9 % of them within {}.",
+                " Without migrations: {} requests per second, 99.9 % of them within {}.",
                 number::short(calm.throughput),
                 nanoseconds(calm.tail.p999_ns)
             )
@@ -315,7 +316,8 @@ fn rates(paper: &Paper, app: Kind) -> Section {
     section(
         &format!("{}: throughput and tail latency", app.name()),
         &format!(
-            "The paper: no impact at 1,000 migrations a second. Beyond it, what gives first.{calm}"
+            "The paper: no impact at 1,000 migrations a second. Higher rates show which resource \
+             saturates first.{calm}"
         ),
         vec![
             Block::BarChart(chart("throughput", throughput, &|rate| rate.throughput)),
@@ -327,10 +329,10 @@ fn rates(paper: &Paper, app: Kind) -> Section {
     )
 }
 
-/// The change of the time per request, if there were migrations enough to see it.
+/// The change of the time per request, if there were enough migrations to measure it.
 fn effect(rate: &Rate) -> Cell {
     match rate.moved {
-        moved if moved >= ENOUGH => change(&rate.effect).into(),
+        moved if moved >= MIN_MIGRATIONS => change(&rate.effect).into(),
         moved => Cell::toned(format!("{moved} moved: too few"), Tone::Muted),
     }
 }
@@ -349,7 +351,7 @@ fn huge_pages(paper: &Paper) -> Section {
         columns: vec![
             Column::text("application"),
             Column::number("2 MiB pages"),
-            Column::number("and 10,000 migrations/s"),
+            Column::number("2 MiB and 10,000 migrations/s"),
             Column::number("walks per request, 4 KiB"),
             Column::number("2 MiB"),
         ],
@@ -384,13 +386,13 @@ fn table(paper: &Paper) -> Section {
         ],
         rows: rows.collect(),
         notes: vec![
-            "A million migrations of memcached's buffers are asked for in a second.".to_owned(),
+            "A million migrations of memcached's buffers per second are requested.".to_owned(),
         ],
         ..Table::default()
     };
     section(
-        "The metadata table, slices and the engine",
-        "How many migrations at once, what a look-up and the way to another slice cost, and how \
+        "Metadata table, slices, and engine",
+        "Concurrent migrations, the cost of a look-up and of the path to another slice, and how \
          many lines the engine copies at a time.",
         vec![Block::Table(table)],
     )
@@ -415,7 +417,7 @@ fn costs(paper: &Paper) -> Section {
             Column::number("unavailable"),
             Column::number("CPU, all cores"),
             Column::number("copy"),
-            Column::number("until the source is free"),
+            Column::number("until the source is freed"),
         ],
         rows: paper.costs.iter().map(row).collect(),
         ..Table::default()
@@ -452,8 +454,8 @@ fn costs(paper: &Paper) -> Section {
         ],
     };
     section(
-        "What a migration costs",
-        "The values that the laboratory takes for `contiguitas-hw` and for software.",
+        "Cost of a migration",
+        "The values that simulations use for `contiguitas-hw` and for software.",
         vec![Block::Table(time), Block::Table(traffic)],
     )
 }

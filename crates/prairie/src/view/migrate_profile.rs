@@ -8,7 +8,7 @@ use prairie_report::{
 /// The report.
 pub fn report(profiles: &[(String, Profile)], requests: u64, generated_by: String) -> Report {
     Report {
-        title: "What streams of accesses are like".to_owned(),
+        title: "Profiles of access streams".to_owned(),
         subtitle: format!("{} of one thread", number::counted(requests, "request")),
         generated_by,
         sections: vec![Section {
@@ -29,13 +29,13 @@ fn table(profiles: &[(String, Profile)], requests: u64) -> Table {
         std::iter::once(name.into()).chain(values).collect()
     };
     let mut rows = vec![
-        row("accesses a request", &|profile| each(profile.accesses)),
-        row("instructions a request", &|profile| each(profile.instructions)),
+        row("accesses per request", &|profile| each(profile.accesses)),
+        row("instructions per request", &|profile| each(profile.instructions)),
         row("stores among accesses", &|profile| number::percent(profile.stores)),
         row("lines touched by a request", &|profile| number::short(profile.lines_per_request)),
         row("pages touched by a request", &|profile| number::short(profile.pages_per_request)),
-        row("lines touched in all", &|profile| number::count(profile.lines)),
-        row("pages touched in all", &|profile| number::count(profile.pages)),
+        row("lines touched, total", &|profile| number::count(profile.lines)),
+        row("pages touched, total", &|profile| number::count(profile.pages)),
     ];
     for class in (0..=20).step_by(2) {
         let name = format!("reused within {}", number::counted(1 << class, "line"));
@@ -60,7 +60,7 @@ fn reuse(profiles: &[(String, Profile)]) -> LineChart {
         points: profile.within.iter().enumerate().map(|(at, y)| (at as f64, *y)).collect(),
     };
     LineChart {
-        title: "Accesses served by a cache of so many lines".to_owned(),
+        title: "Accesses served by a cache of N lines".to_owned(),
         x: Axis::new("lines, as a power of two", Unit::Number),
         y: Axis::new("share of accesses", Unit::Share).within(0.0, 1.0),
         series: profiles.iter().map(line).collect(),

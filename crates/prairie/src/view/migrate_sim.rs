@@ -1,4 +1,4 @@
-//! A run of the migration simulator as a report: the answer, latencies, what happened, parameters.
+//! A run of the migration simulator as a report: summary, latencies, events, parameters.
 
 use prairie_migrate::paper::{Effect, Tail, queueing_quantile};
 use prairie_migrate::params::{Params, Sourced};
@@ -32,7 +32,7 @@ pub fn report(
     }
 }
 
-/// How a method is called.
+/// The name of a method.
 pub fn method_name(method: Method) -> &'static str {
     match method {
         Method::Hardware(prairie_migrate::protocol::table::Caching::Cacheable) => "Contiguitas-HW",
@@ -56,7 +56,7 @@ fn answer(plan: &Plan, without: &Outcome, with: Option<&Outcome>) -> Section {
     };
     let mut figures = vec![figure(
         number::short(with.unwrap_or(without).throughput),
-        "requests a second",
+        "requests per second",
         "Of all cores together.",
     )];
     if let (Some(with), Some(wanted)) = (with, plan.migrations) {
@@ -69,7 +69,7 @@ fn answer(plan: &Plan, without: &Outcome, with: Option<&Outcome>) -> Section {
             number::count(with.migrations.moved),
             &format!("{pages} moved"),
             &format!(
-                "{}, {} asked for a second.",
+                "{}, {} requested per second.",
                 method_name(wanted.method),
                 number::short(wanted.per_second)
             ),
@@ -77,8 +77,8 @@ fn answer(plan: &Plan, without: &Outcome, with: Option<&Outcome>) -> Section {
         figures.push(figure(
             change(&effect),
             "time per request",
-            "Against the same requests without migrations: mean over cores, and twice the error of \
-             that mean.",
+            "Compared with the same requests without migrations: mean over cores, and twice the \
+             error of that mean.",
         ));
     }
     let mut blocks = vec![Block::KeyFigures(figures)];
@@ -86,7 +86,7 @@ fn answer(plan: &Plan, without: &Outcome, with: Option<&Outcome>) -> Section {
     section("Summary", blocks)
 }
 
-/// A run that is shorter than the time between two migrations measures none.
+/// A run shorter than the time between two migrations measures no effect.
 fn moved_nothing(wanted: Migrations, with: &Outcome) -> Option<Block> {
     let between_ns = 1e9 / wanted.per_second;
     (with.migrations.moved == 0).then(|| {
@@ -128,8 +128,8 @@ fn latencies(plan: &Plan, without: &Outcome, with: Option<&Outcome>) -> Section 
     let how = match plan.interarrival_ns {
         Some(_) => "From a request's arrival, at random times, to its end.",
         None => {
-            "Requests come one after the other; at 70 % load the same times of service are queued \
-             for at random."
+            "Requests are served back to back; at 70 % load the same service times are queued for \
+             at random."
         }
     };
     let table = Table { columns, rows, notes: vec![how.to_owned()], ..Table::default() };
@@ -140,23 +140,23 @@ fn migrations(params: &Params, plan: &Plan, with: &Outcome) -> Section {
     let stats = &with.migrations;
     let each = |ps: u64| number::duration(ps / 1000 / stats.moved.max(1));
     let mut rows = vec![
-        ("asked for", number::count(stats.asked)),
+        ("requested", number::count(stats.asked)),
         ("moved", number::count(stats.moved)),
-        ("left where they were", number::count(stats.given_up)),
+        ("not moved", number::count(stats.given_up)),
     ];
     match plan.migrations.map(|wanted| wanted.method) {
         Some(Method::Hardware(_)) => rows.extend([
-            ("until no translation to the source was left, each", each(stats.invalidation_ps)),
+            ("until no translation to the source remained, each", each(stats.invalidation_ps)),
             ("copy, each", each(stats.copy_ps)),
             ("from command to Clear, each", each(stats.whole_ps)),
             ("local invalidations, all cores, each", each(stats.local_ps)),
             ("most entries in use", stats.most_entries.to_string()),
-            ("times a page waited for an entry", number::count(stats.waited_for_entry)),
+            ("waits for an entry", number::count(stats.waited_for_entry)),
         ]),
         Some(Method::Software(_)) => rows.extend([
             ("unavailable, each", each(stats.unavailable_ps)),
             ("time of the core that migrates, each", each(stats.initiator_ps)),
-            ("time taken from other cores, each", each(stats.stolen_ps)),
+            ("time of other cores, each", each(stats.stolen_ps)),
             ("accesses that faulted", number::count(with.translations.faults)),
         ]),
         None => {}
@@ -215,7 +215,7 @@ fn counts(params: &Params, without: &Outcome, with: Option<&Outcome>) -> Section
         params.memory.load_ns,
         params.memory.mb_per_second as f64 / 1e3
     ));
-    section("What happened", vec![Block::Table(table), note])
+    section("Events", vec![Block::Table(table), note])
 }
 
 /// Every parameter of a machine with its source.

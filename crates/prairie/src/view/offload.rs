@@ -1,4 +1,4 @@
-//! Offloading: the daemon's status, the findings of a check, the coldness of containers.
+//! Offloading: the daemon's status, the results of a check, the coldness of containers.
 
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ pub struct Profiled {
     /// How cold its memory is.
     #[serde(flatten)]
     pub coldness: Option<Coldness>,
-    /// `memory.current`: all that it is charged.
+    /// `memory.current`: all memory charged to it.
     pub current_bytes: u64,
     /// Anonymous memory.
     pub anon_bytes: u64,
@@ -26,18 +26,18 @@ pub struct Profiled {
     pub file_bytes: u64,
 }
 
-/// What the daemon does.
+/// The daemon's status.
 pub fn status(status: &Status) -> Report {
     let mut blocks = vec![Block::KeyFigures(figures(status))];
     if status.disagree {
         blocks.push(Block::Warning(
             "The cgroups' figures and the host's disagree: the pool takes whole pages, cgroups are \
-             charged compressed lengths. Believe the host."
+             charged compressed lengths. Rely on the host's figures."
                 .to_owned(),
         ));
     }
     if status.dry_run {
-        blocks.push(Block::Note("A dry run: nothing is taken.".to_owned()));
+        blocks.push(Block::Note("Dry run: nothing is reclaimed.".to_owned()));
     }
     Report {
         title: "Offloading".to_owned(),
@@ -64,12 +64,14 @@ fn figures(status: &Status) -> Vec<KeyFigure> {
     vec![
         figure(
             signed_bytes(status.gained_bytes),
-            "gained by the host",
-            "Swapped out, less the pool's share, less what is back and keeps its slot.".to_owned(),
+            "saved on the host",
+            "Swapped out, less the pool's share, less pages that were swapped in and keep their \
+             slot."
+                .to_owned(),
         ),
         figure(
             number::bytes(status.claimed_bytes),
-            "claimed by the cgroups' figures",
+            "saved by the cgroups' figures",
             "Swapped out, less the compressed lengths that they are charged.".to_owned(),
         ),
         figure(
@@ -78,17 +80,13 @@ fn figures(status: &Status) -> Vec<KeyFigure> {
                 number::bytes(status.swap_used_bytes),
                 number::bytes(status.swap_bytes)
             ),
-            "of swap given out",
+            "of swap used by the daemon",
             match status.write_budget_bytes {
                 Some(bytes) => format!("{} may still be written today.", number::bytes(bytes)),
                 None => String::new(),
             },
         ),
-        figure(
-            format!("{:.1} µs", status.return_cost_us),
-            "for a page to come back",
-            measured.to_owned(),
-        ),
+        figure(format!("{:.1} µs", status.return_cost_us), "per refault", measured.to_owned()),
         figure(
             format!("{:.2} s", status.own_cpu_us as f64 / 1e6),
             "of CPU time so far",
@@ -119,8 +117,8 @@ fn containers(status: &Status) -> Table {
         columns,
         rows: status.cgroups.iter().map(row).collect(),
         notes: vec![
-            "Pressure: the largest of memory, io and returned (pages that came back times their \
-             cost), as a share of the last period."
+            "Pressure: the largest of memory, io and returned (refaults times their cost), as a \
+             share of the last period."
                 .to_owned(),
         ],
         ..Table::default()
@@ -130,7 +128,7 @@ fn containers(status: &Status) -> Table {
 fn row(cgroup: &CgroupStatus) -> Vec<Cell> {
     let pressure = cgroup.pressure.governing().1;
     let now = match (cgroup.trouble.as_str(), cgroup.reason.as_str()) {
-        ("", "") => "taking".to_owned(),
+        ("", "") => "reclaiming".to_owned(),
         ("", reason) => reason.to_owned(),
         (trouble, _) => trouble.to_owned(),
     };
@@ -148,7 +146,7 @@ fn row(cgroup: &CgroupStatus) -> Vec<Cell> {
     ]
 }
 
-/// The findings of a check, one line each and the cure below.
+/// The results of a check, one line each with the remedy below.
 pub fn findings(findings: &[Finding]) -> String {
     let mut text = String::new();
     for finding in findings {
@@ -184,10 +182,10 @@ pub fn profile(source: Option<&str>, host_bytes: u64, profiled: &[Profiled]) -> 
     }
     let subtitle = match source {
         Some(source) => format!("ages by {source}"),
-        None => "ages left out".to_owned(),
+        None => "without ages".to_owned(),
     };
     Report {
-        title: "What memory is used for".to_owned(),
+        title: "Memory by use and age".to_owned(),
         subtitle,
         generated_by: format!("prairie {}", env!("CARGO_PKG_VERSION")),
         sections,
@@ -222,8 +220,8 @@ fn coldness(profiled: &[Profiled]) -> Table {
             number::bytes(total - coldness.cold_bytes).into(),
         ])
     };
-    let note = "When memory was last touched: within the last minute, before that within two, \
-                before that within five, or not within five (cold). The working set is all but the cold.";
+    let note = "Time since the last access: within one minute, two, five, or longer (cold). The \
+                working set is everything that is not cold.";
     Table {
         columns,
         rows: profiled.iter().filter_map(row).collect(),
@@ -255,8 +253,8 @@ fn kinds(host_bytes: u64, profiled: &[Profiled]) -> Table {
             percent(each.file_bytes, both).into(),
         ]
     };
-    let note = "Shares of anonymous memory and page cache are of both together; a cgroup's memory \
-                is more by what the kernel keeps for it.";
+    let note = "Shares of anonymous memory and page cache are of both together; a cgroup's total \
+                also includes kernel memory.";
     Table {
         columns,
         rows: profiled.iter().map(row).collect(),
@@ -280,10 +278,10 @@ fn tax(host_bytes: u64, profiled: &[Profiled]) -> Table {
             Column::number("size"),
             Column::number("of the host").with_unit("%"),
         ],
-        rows: vec![row("tax", sum(true)), row("the other cgroups named", sum(false))],
+        rows: vec![row("tax", sum(true)), row("other named cgroups", sum(false))],
         notes: vec![
-            "Tax is what `--tax` names: memory for packages, logging, profiling, routing, proxies. \
-             Meta's servers have 20 % of it."
+            "Tax: the cgroups named by `--tax`, such as package management, logging, profiling, \
+             routing, proxies. On Meta's servers it takes 20 % of memory."
                 .to_owned(),
         ],
         ..Table::default()

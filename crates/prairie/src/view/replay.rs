@@ -1,4 +1,4 @@
-//! A replay as a report: what each system made of the same activity.
+//! A replay as a report: the same activity under each allocator.
 
 use std::path::Path;
 
@@ -15,17 +15,17 @@ use prairie_report::{
 };
 use prairie_trace::Metadata;
 
-/// What a report is about.
+/// The subject of a report.
 pub struct Subject<'a> {
     /// The trace.
     pub file: &'a Path,
     /// The machine at the start.
     pub found: &'a InitialState,
-    /// What the trace says of itself.
+    /// The trace's metadata.
     pub metadata: &'a Metadata,
-    /// What came of it.
+    /// The results.
     pub results: &'a Results,
-    /// How far `linux` is from the kernel; empty where that is not known.
+    /// The difference between `linux` and the kernel; empty if unknown.
     pub distance: &'a [ZoneDistance],
     /// The command.
     pub generated_by: String,
@@ -42,7 +42,7 @@ pub fn report(subject: &Subject<'_>) -> Report {
     sections.push(counters(systems));
     sections.push(definitions());
     Report {
-        title: "The same activity under other systems".to_owned(),
+        title: "The same activity under other allocators".to_owned(),
         subtitle: subtitle(subject),
         generated_by: subject.generated_by.clone(),
         sections,
@@ -70,16 +70,16 @@ fn subtitle(subject: &Subject<'_>) -> String {
     parts.join(" · ")
 }
 
-/// The systems side by side, at the end.
+/// The allocators side by side, at the end.
 fn answer(subject: &Subject<'_>) -> Section {
     let systems = &subject.results.systems;
     let mut blocks = Vec::new();
     let figure = |system: &SystemResult| KeyFigure {
         value: number::percent(system.end().potential_shares()[2]),
-        label: format!("of memory could become 1 GiB pages under {}", system.system),
+        label: format!("of memory can become 1 GiB pages under {}", system.system),
         definition: format!(
-            "{} of 2 MiB blocks hold an unmovable frame; F_u(9) is {}",
-            number::percent(spoiled_share(system.end())),
+            "{} of pageblocks are polluted; F_u(9) is {}",
+            number::percent(polluted_share(system.end())),
             number::index(system.end().unusable_2_mib)
         ),
     };
@@ -88,20 +88,19 @@ fn answer(subject: &Subject<'_>) -> Section {
     let lost = subject.metadata.lost_events();
     if lost > 0 {
         blocks.push(Block::Warning(format!(
-            "{} lost while recording: some memory is held or free that was not.",
+            "{} lost while recording: some frames are wrongly counted as held or free.",
             number::counted(lost, "event")
         )));
     }
     if subject.metadata.before.is_none() {
         blocks.push(Block::Warning(
-            "The trace has no snapshot of the machine: all of its memory is taken as free at \
-             the start."
+            "The trace has no snapshot of the machine: all memory counts as free at the start."
                 .to_owned(),
         ));
     }
     if subject.results.events == 0 {
         blocks.push(Block::Warning(
-            "The trace has no events: this is the machine as it was found, and no more.".to_owned(),
+            "The trace has no events: this is the machine's initial state.".to_owned(),
         ));
     }
     if subject.results.interrupted {
@@ -112,23 +111,23 @@ fn answer(subject: &Subject<'_>) -> Section {
     }
     Section {
         heading: "At the end of the trace".to_owned(),
-        intro: "Each system placed every recorded allocation by its own rules; what was allocated \
-                and freed, and when, is the same for all. Nothing was reclaimed or compacted but \
-                what the record shows."
+        intro: "Each allocator placed every recorded allocation by its own rules. Allocations, \
+                frees, and their order are the same for all. Nothing was reclaimed or compacted \
+                but what the record shows."
             .to_owned(),
         blocks,
     }
 }
 
-fn spoiled_share(sample: &Sample) -> f64 {
-    share(sample.spoiled_blocks * Order::HUGE.frames(), sample.frames)
+fn polluted_share(sample: &Sample) -> f64 {
+    share(sample.polluted_blocks * Order::HUGE.frames(), sample.frames)
 }
 
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// One row a figure, one column a system; the best of a row is marked.
+/// One row for each measure, one column for each allocator; the best of a row is marked.
 fn side_by_side(systems: &[SystemResult]) -> Table {
     let mut columns = vec![Column::text("")];
     columns.extend(systems.iter().map(|system| Column::number(&system.system)));
@@ -150,15 +149,13 @@ fn side_by_side(systems: &[SystemResult]) -> Table {
         let name = format!("potential contiguity, {size}");
         row(&name, Best::Most, &|s| shared(s.end().potential_shares()[i]));
     }
-    row("2 MiB blocks spoiled by unmovable frames", Best::Least, &|s| {
-        counted(s.end().spoiled_blocks)
-    });
-    row("2 MiB pages to be had at once", Best::Most, &|s| counted(s.satisfiable.mib_2_now));
-    row("… after perfect compaction", Best::Most, &|s| {
+    row("polluted pageblocks", Best::Least, &|s| counted(s.end().polluted_blocks));
+    row("2 MiB pages available now", Best::Most, &|s| counted(s.satisfiable.mib_2_now));
+    row("… after full compaction", Best::Most, &|s| {
         counted(s.satisfiable.mib_2_after_compaction)
     });
-    row("1 GiB pages to be had at once", Best::Most, &|s| counted(s.satisfiable.gib_1_now));
-    row("… after perfect compaction", Best::Most, &|s| {
+    row("1 GiB pages available now", Best::Most, &|s| counted(s.satisfiable.gib_1_now));
+    row("… after full compaction", Best::Most, &|s| {
         counted(s.satisfiable.gib_1_after_compaction)
     });
     row("allocations that failed", Best::Least, &|s| counted(s.counts.failed_allocations));
@@ -170,7 +167,7 @@ fn side_by_side(systems: &[SystemResult]) -> Table {
         let bytes = s.end().unmovable_frames * Order::BASE.bytes();
         (bytes as f64, number::bytes(bytes))
     });
-    Table { title: "Systems side by side".to_owned(), columns, rows, notes: Vec::new() }
+    Table { title: "Comparison".to_owned(), columns, rows, notes: Vec::new() }
 }
 
 /// Which value of a row is the best.
@@ -236,14 +233,14 @@ fn over_time(systems: &[SystemResult]) -> Section {
             &|s| s.potential_shares()[2],
         ),
         chart(
-            "Spoiled 2 MiB blocks",
-            "Blocks with at least one unmovable frame.",
+            "Polluted pageblocks",
+            "Blocks of 2 MiB with at least one unmovable frame.",
             Axis::new("blocks", Unit::Count),
-            &|s| s.spoiled_blocks as f64,
+            &|s| s.polluted_blocks as f64,
         ),
         chart(
             "Allocations that failed",
-            "Recorded allocations for which a system had no block, so far.",
+            "Recorded allocations for which the allocator had no block, so far.",
             Axis::new("allocations", Unit::Count),
             &|s| s.failed_allocations as f64,
         ),
@@ -251,7 +248,7 @@ fn over_time(systems: &[SystemResult]) -> Section {
     Section { heading: "Over time".to_owned(), intro: String::new(), blocks }
 }
 
-/// Classes of the systems' maps. The laboratory knows only whether a frame can move.
+/// Classes of the allocators' maps. A replay knows only whether a frame can move.
 fn map_classes() -> Vec<MapClass> {
     let class = |name: &str, definition: &str, paint, letter| MapClass {
         name: name.to_owned(),
@@ -260,11 +257,11 @@ fn map_classes() -> Vec<MapClass> {
         letter,
     };
     vec![
-        class("free", "mostly free, and nothing unmovable in it", Some(FREE), '.'),
-        class("movable", "mostly in use, and nothing unmovable in it", Some(MOVABLE[0]), 'm'),
-        class("spoiled", "an unmovable frame in it, half of it or less", Some(UNMOVABLE[6]), '!'),
-        class("unmovable", "more than half of it unmovable", Some(UNMOVABLE[0]), 'U'),
-        class("unknown", "mostly of unknown use, and nothing unmovable", Some(UNKNOWN), '?'),
+        class("free", "mostly free, without unmovable frames", Some(FREE), '.'),
+        class("movable", "mostly in use, without unmovable frames", Some(MOVABLE[0]), 'm'),
+        class("polluted", "at least one unmovable frame, at most half", Some(UNMOVABLE[6]), '!'),
+        class("unmovable", "more than half unmovable", Some(UNMOVABLE[0]), 'U'),
+        class("unknown", "mostly unknown, without unmovable frames", Some(UNKNOWN), '?'),
         class("absent", "no memory, or not initialized yet", None, ' '),
     ]
 }
@@ -296,9 +293,9 @@ fn maps(subject: &Subject<'_>, systems: &[SystemResult]) -> Section {
     }
     Section {
         heading: "Maps of memory at the end".to_owned(),
-        intro: "One cell is a block of 2 MiB, laid along a curve that keeps neighbours together. \
-                A yellow or warm cell can never become a huge page. Memory that nobody has touched \
-                yet is left out."
+        intro: "One cell is a block of 2 MiB, arranged along a curve that keeps neighbors \
+                together. A yellow or warm cell can never become a huge page. Memory that nobody \
+                has touched yet is left out."
             .to_owned(),
         blocks,
     }
@@ -313,7 +310,7 @@ fn map(layout: &Layout, title: &str, counts: &[BlockCounts]) -> MemoryMap {
             let (pfn, class) = (layout.pfn(frame).0, map_class(&counts[pageblock]));
             let end = |s: &MapSegment| s.start_pfn + s.cells.len() as u64 * Order::HUGE.frames();
             match segments.last_mut() {
-                // Two zones may share a block.
+                // Two zones can share a block.
                 Some(last) if end(last) > pfn => {}
                 Some(last) if end(last) == pfn => last.cells.push(class),
                 _ => segments.push(MapSegment { start_pfn: pfn, cells: vec![class] }),
@@ -336,7 +333,7 @@ fn map(layout: &Layout, title: &str, counts: &[BlockCounts]) -> MemoryMap {
     }
 }
 
-/// How far the replay of `linux` is from the kernel.
+/// The difference between the replay of `linux` and the kernel.
 fn distance(subject: &Subject<'_>) -> Section {
     let mut rows = Vec::new();
     for zone in subject.distance.iter().filter(|zone| zone.kernel_free_frames > 0) {
@@ -368,19 +365,19 @@ fn distance(subject: &Subject<'_>) -> Section {
     let same = linux.map_or(String::new(), |linux| {
         let Counts { same_frame, allocations, .. } = linux.counts;
         format!(
-            "`linux` placed {} of {} allocations ({}) on the very frame that the kernel chose.",
+            "`linux` placed {} of {} allocations ({}) on the frame that the kernel chose.",
             number::count(same_frame),
             number::count(allocations),
             number::percent(share(same_frame, allocations))
         )
     });
     Section {
-        heading: "How far `linux` is from the kernel".to_owned(),
-        intro: "The kernel's own free lists when the recording ended, beside the replay's. The \
-                order of the lists at the start is not known, memory that joined late is a guess, \
-                and what the kernel moved without an event is not followed. Kernels since 6.7 let \
-                their per-CPU lists grow and shrink; the replay keeps them at the size they had \
-                at the start, which shows in the free frames."
+        heading: "Validation of `linux`".to_owned(),
+        intro: "The kernel's free lists at the end of the recording, compared with the replay's. \
+                The order of the lists at the start is not known, memory that joined late is a \
+                guess, and pages that the kernel moved without an event are not followed. Kernels \
+                since 6.7 let their per-CPU lists grow and shrink; the replay keeps them at the \
+                size they had at the start, which shows in the free frames."
             .to_owned(),
         blocks: vec![
             Block::Table(Table { title: String::new(), columns, rows, notes: Vec::new() }),
@@ -389,7 +386,7 @@ fn distance(subject: &Subject<'_>) -> Section {
     }
 }
 
-/// What the trace held that was no clean pair of allocation and free.
+/// Counts of the trace's events, and of those that are not a matched pair of allocation and free.
 fn what_was_replayed(subject: &Subject<'_>) -> Section {
     let systems = &subject.results.systems;
     type Count = (&'static str, fn(&Counts) -> u64);
@@ -397,25 +394,25 @@ fn what_was_replayed(subject: &Subject<'_>) -> Section {
         ("allocations", |c| c.allocations),
         ("frames allocated", |c| c.allocated_frames),
         ("frees", |c| c.frees),
-        ("allocations on the kernel's own frame", |c| c.same_frame),
-        ("allocations that nothing fitted", |c| c.failed_allocations),
+        ("allocations on the kernel's frame", |c| c.same_frame),
+        ("allocations that failed", |c| c.failed_allocations),
         ("… of 2 MiB or more", |c| c.failed_huge_allocations),
         ("allocations that failed in the kernel", |c| c.failed_in_kernel),
-        ("frames freed whose allocation was not recorded", |c| c.frees_of_unknown),
-        ("frames freed whose allocation had failed here", |c| c.frees_of_failed),
-        ("frames allocated again whose free was not recorded", |c| c.frees_implied),
-        ("frees that only the batch told of", |c| c.frees_by_batch_only),
+        ("frames freed without a recorded allocation", |c| c.frees_of_unknown),
+        ("frames freed whose allocation failed here", |c| c.frees_of_failed),
+        ("frames allocated again without a recorded free", |c| c.frees_implied),
+        ("frees known only from a batch", |c| c.frees_by_batch_only),
         ("events outside every zone", |c| c.outside_zones),
         ("misaligned blocks", |c| c.misaligned),
         ("frames in use at the start", |c| c.initial_frames),
-        ("… that found no place", |c| c.initial_without_place),
-        ("frames that joined when first named", |c| c.joined_frames),
+        ("… without a place", |c| c.initial_without_place),
+        ("frames added at their first event", |c| c.joined_frames),
     ];
     let pins: [Count; 6] = [
         ("pins", |c| c.pins),
-        ("… frames that nobody held", |c| c.pins_of_unknown),
-        ("… blocks that cannot move anyway", |c| c.pins_of_unmovable),
-        ("… blocks that found no room to be pinned in", |c| c.pins_refused),
+        ("… of frames not in use", |c| c.pins_of_unknown),
+        ("… of unmovable blocks", |c| c.pins_of_unmovable),
+        ("… refused for lack of room", |c| c.pins_refused),
         ("ends of pins", |c| c.unpins),
         ("blocks freed while pinned", |c| c.pins_ended_by_free),
     ];
@@ -429,7 +426,7 @@ fn what_was_replayed(subject: &Subject<'_>) -> Section {
     };
     let rows = rows.map(row).collect();
     Section {
-        heading: "What was replayed".to_owned(),
+        heading: "Replayed events".to_owned(),
         intro: String::new(),
         blocks: vec![Block::Table(Table {
             title: String::new(),
@@ -453,7 +450,7 @@ fn counters(systems: &[SystemResult]) -> Section {
         })
     };
     Section {
-        heading: "What each system counted".to_owned(),
+        heading: "Counters of the allocators".to_owned(),
         intro: String::new(),
         blocks: systems.iter().map(table).collect(),
     }
@@ -470,17 +467,17 @@ fn definitions() -> Section {
         (
             "potential contiguity",
             "The share of memory in aligned blocks of the size without an unmovable frame, which \
-             perfect compaction could empty (Contiguitas, Figure 5). Frames of unknown use count \
-             as movable; the JSON has the other answer beside it.",
+             full compaction could empty (Contiguitas, Figure 5). Frames of unknown use count as \
+             movable; the JSON has the other answer beside it.",
         ),
-        ("spoiled block", "An aligned 2 MiB block with at least one unmovable frame."),
+        ("polluted pageblock", "An aligned 2 MiB block with at least one unmovable frame."),
         (
-            "pages to be had at once",
+            "pages available now",
             "2 MiB: in blocks on the free lists. 1 GiB: aligned ranges that are wholly free. Each \
              is counted as if nothing else were allocated.",
         ),
         (
-            "… after perfect compaction",
+            "… after full compaction",
             "Blocks without an unmovable frame, as far as there is free memory to take in what \
              lies in them.",
         ),

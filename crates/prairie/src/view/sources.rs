@@ -1,4 +1,4 @@
-//! Who allocates unmovable memory, as a report: the answer, the sources, the processes, the chains.
+//! Who allocates unmovable memory, as a report: summary, sources, processes, call chains.
 
 use prairie_frames::Order;
 use prairie_report::{
@@ -13,7 +13,7 @@ const FUNCTIONS: usize = 12;
 /// Chains that are shown for each source.
 const CHAINS: usize = 3;
 
-/// Innermost functions that every chain has and that tell nothing: the page allocator's own.
+/// Innermost functions that every chain has: the page allocator's own. They are not shown.
 const ALLOCATOR: [&str; 8] = [
     "get_page_from_freelist",
     "__alloc_pages",
@@ -25,8 +25,8 @@ const ALLOCATOR: [&str; 8] = [
     "post_alloc_hook",
 ];
 
-/// The report on the sources of a recording. `top` is how many sources, processes and chains of
-/// unknown source are listed.
+/// The report on the sources of a recording. `top` limits the sources, processes, and chains of
+/// unknown source listed.
 pub fn report(sources: &Sources, metadata: &Metadata, top: usize, generated_by: String) -> Report {
     let page_bytes = metadata.page_bytes;
     let view = View { sources, page_bytes, top };
@@ -41,7 +41,7 @@ pub fn report(sources: &Sources, metadata: &Metadata, top: usize, generated_by: 
     sections.extend(view.unknown());
     sections.push(definitions());
     Report {
-        title: "Who allocates memory that cannot be moved".to_owned(),
+        title: "Allocators of unmovable memory".to_owned(),
         subtitle: subtitle(sources, metadata),
         generated_by,
         sections,
@@ -88,27 +88,27 @@ impl View<'_> {
             figure(
                 self.size(total.frames_held),
                 "of it was still in use at the end",
-                "What stays is what spoils blocks.".to_owned(),
+                "Long-lived frames pollute pageblocks.".to_owned(),
             ),
             figure(
                 lifetime(total),
-                "is how long the rest lived",
-                "Mean from allocation to free, over the frames that were freed.".to_owned(),
+                "mean lifetime of freed memory",
+                "From allocation to free.".to_owned(),
             ),
         ];
         if self.sources.has_stacks
             && let Some(first) = self.sources.by_source.first()
         {
             let definition =
-                format!("{} at the end, the most of all.", self.size(first.frames_held));
-            figures.push(figure(source(first), "holds most", definition));
+                format!("{} at the end of the recording.", self.size(first.frames_held));
+            figures.push(figure(source(first), "holds the most", definition));
         }
         let mut blocks = vec![Block::KeyFigures(figures)];
         blocks.extend(self.cautions().into_iter().map(Block::Warning));
-        Section { heading: "The answer".to_owned(), intro: String::new(), blocks }
+        Section { heading: "Summary".to_owned(), intro: String::new(), blocks }
     }
 
-    /// What to know before believing the figures.
+    /// Limits of the data.
     fn cautions(&self) -> Vec<String> {
         let sources = self.sources;
         let mut cautions = Vec::new();
@@ -128,7 +128,7 @@ impl View<'_> {
         }
         if sources.frees_missing > 0 {
             cautions.push(format!(
-                "{} blocks were allocated again although nobody saw them freed.",
+                "{} blocks were allocated again without a recorded free.",
                 number::count(sources.frees_missing),
             ));
         }
@@ -146,8 +146,8 @@ impl View<'_> {
     }
 
     fn by_process(&self) -> Section {
-        let intro = "By the process that ran at that moment. Interrupts run on behalf of nobody \
-                     and count to whoever they interrupted.";
+        let intro = "By the process that ran at that moment. Interrupts run on behalf of no \
+                     process and count to whoever they interrupted.";
         Section {
             heading: "By process".to_owned(),
             intro: intro.to_owned(),
@@ -187,7 +187,7 @@ impl View<'_> {
                 Column::number("allocated"),
                 Column::number("allocations"),
                 Column::number("reclaimable").with_unit("of allocated"),
-                Column::number("mean lifetime").with_unit("of what was freed"),
+                Column::number("mean lifetime").with_unit("of freed memory"),
             ],
             rows: shown.iter().map(row).collect(),
             notes,
@@ -199,8 +199,8 @@ impl View<'_> {
         let rows = shown.flat_map(|usage| {
             usage.top_stacks.iter().take(CHAINS).map(move |stack| self.chain(source(usage), stack))
         });
-        let intro = "The call chains of each source that hold most, from the function nearest to \
-                     the allocation outwards.";
+        let intro = "For each source the call chains that hold the most memory, innermost function \
+                     first.";
         Section {
             heading: "Call chains".to_owned(),
             intro: intro.to_owned(),
@@ -225,11 +225,11 @@ impl View<'_> {
         let rows = all.iter().take(self.top);
         let rows = rows.map(|stack| self.chain(Sources::UNKNOWN.to_owned(), stack)).collect();
         let intro = format!(
-            "Prairie's table of sources knows no function of these {} chains.",
+            "No function of these {} chains is in Prairie's table of sources.",
             number::count(all.len() as u64)
         );
         Some(Section {
-            heading: "Chains of no known source".to_owned(),
+            heading: "Call chains of unknown source".to_owned(),
             intro,
             blocks: vec![Block::Table(chain_table(rows))],
         })
@@ -267,8 +267,8 @@ fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// A folded stack from the inside out, without the page allocator's own functions, cut off where
-/// it gets long.
+/// A folded stack, innermost function first, without the page allocator's own functions and
+/// truncated.
 fn innermost_first(folded: &str) -> String {
     let allocators_own = |function: &&str| ALLOCATOR.iter().any(|own| function.starts_with(own));
     let functions: Vec<&str> = folded.split(';').rev().skip_while(allocators_own).collect();
@@ -283,27 +283,27 @@ fn definitions() -> Section {
         (
             "Unmovable memory",
             format!(
-                "Allocations that are not `__GFP_MOVABLE`: the kernel's own. One frame of it \
-                 keeps the {block} block that it stands in from ever becoming a huge page."
+                "Allocations that are not `__GFP_MOVABLE`: the kernel's own. One such frame keeps \
+                 its {block} block from ever becoming a huge page."
             ),
         ),
         (
             "Reclaimable",
-            "Allocations with `__GFP_RECLAIMABLE`: caches that a shrinker may empty, such as \
-             inodes and directory entries. They cannot be moved, but may go."
+            "Allocations with `__GFP_RECLAIMABLE`: caches that a shrinker can free, such as inodes \
+             and directory entries. They cannot be moved."
                 .to_owned(),
         ),
         (
             "Held at the end",
-            "Allocated during the recording and not freed in it. What was there before has no \
-             known origin and is not counted."
+            "Allocated during the recording and not freed in it. Earlier allocations have no known \
+             source and are not counted."
                 .to_owned(),
         ),
     ];
     let definition =
         |(term, meaning): (&str, String)| Definition { term: term.to_owned(), meaning };
     Section {
-        heading: "What the words mean".to_owned(),
+        heading: "Definitions".to_owned(),
         intro: String::new(),
         blocks: vec![Block::Definitions(entries.map(definition).into())],
     }

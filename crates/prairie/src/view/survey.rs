@@ -1,4 +1,4 @@
-//! A survey as a report: the answer first, then the map, then the tables behind both.
+//! A survey as a report: the summary, the map, and the tables behind both.
 
 pub mod answer;
 mod free;
@@ -27,7 +27,7 @@ pub fn report(
     sections.extend(free::section(survey));
     sections.extend(used::could_be_had(survey));
     sections.extend(used::what_fills(survey));
-    sections.extend(used::what_spoils(survey));
+    sections.extend(used::polluters(survey));
     sections.extend(pins::section(survey, processes));
     sections.extend(huge::coverage(survey, processes));
     sections.extend(huge::settings_and_counters(survey));
@@ -38,16 +38,16 @@ pub fn report(
 }
 
 fn map_section(sheet: MapSheet) -> Section {
-    let intro = "Cool cells can move, warm cells cannot, faint cells are free, grey ones are \
-                 unknown. Yellow cells are mostly free or movable, yet at least one unmovable \
-                 frame stands in them: none of them can be had whole.";
+    let intro = "Cool cells can move, warm cells cannot, faint cells are free, gray ones are \
+                 unknown. Yellow cells are mostly free or movable, but at least one unmovable \
+                 frame is in them: none of them can become a huge page.";
     let mut sheet = sheet;
     for map in &mut sheet.maps {
-        // The report's own heading says them.
+        // The report's heading has them.
         (map.title, map.subtitle) = (String::new(), String::new());
     }
-    let note = "A cell counts as what most of its frames are, so sizes in this legend are of \
-                cells; the table \"What fills memory\" counts frames.";
+    let note = "The class of a cell is that of most of its frames, so sizes in this legend count \
+                cells; the table \"Memory by class\" counts frames.";
     Section {
         heading: "Map of memory".to_owned(),
         intro: intro.to_owned(),
@@ -78,13 +78,13 @@ fn taken_at(survey: &Survey) -> String {
     time.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// All memory: by frames or by what zones say is present, whichever is more.
+/// All memory: by frames or by the zones' present pages, whichever is more.
 fn memory_bytes(survey: &Survey) -> u64 {
     let by_frames = survey.frames.as_ref().map_or(0, |frames| frames.present_frames);
     bytes(survey, by_frames.max(zones_frames(survey)))
 }
 
-/// Frames that zones say are present.
+/// Present frames of all zones.
 fn zones_frames(survey: &Survey) -> u64 {
     let extents = survey.zones.iter().filter_map(|zone| zone.extent.as_ref());
     extents.map(|extent| extent.present_frames).sum()
@@ -94,7 +94,7 @@ fn bytes(survey: &Survey, frames: u64) -> u64 {
     frames.saturating_mul(survey.page_bytes)
 }
 
-/// So many frames as a size.
+/// The size of `frames`.
 fn size(survey: &Survey, frames: u64) -> String {
     number::bytes(bytes(survey, frames))
 }
@@ -112,7 +112,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-/// Two shares as one text: `12.0 % to 15.3 %`, or one of them if they read the same.
+/// Two shares as one text: `12.0 % to 15.3 %`, or one of them if both have the same text.
 fn range(low: f64, high: f64) -> String {
     let (low, high) = (number::percent(low), number::percent(high));
     if low == high { low } else { format!("{low} to {high}") }

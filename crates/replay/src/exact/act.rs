@@ -5,7 +5,7 @@ use prairie_trace::GfpFlags;
 
 use super::threads::By;
 
-/// One thing that the recorded kernel did.
+/// One action of the recorded kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct Act {
     /// The CPU.
@@ -14,7 +14,7 @@ pub struct Act {
     pub frame: Frame,
     /// Its order.
     pub order: Order,
-    /// What happened to it.
+    /// The action.
     pub action: Action,
     /// On whose account.
     pub by: By,
@@ -35,7 +35,7 @@ impl Act {
     }
 }
 
-/// What happened to a block.
+/// An action on a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// It left the free lists, for a request of this type.
@@ -44,15 +44,15 @@ pub enum Action {
     Alloc(MigrateType, GfpFlags),
     /// Nothing was handed out, of an act that names no block: the request failed.
     Refused(MigrateType, GfpFlags),
-    /// It was given back.
+    /// It was freed.
     Free,
-    /// It was handed over at boot, by the thread that initialises memory late.
+    /// It was handed over at boot, by the thread that initializes memory late.
     HandOver,
     /// It entered a per-CPU list as one of several; its [`Action::Free`] came before.
     Batched,
     /// It went from a per-CPU list to the free lists of this type.
     Drain(MigrateType),
-    /// It was found on a foreign list, for a request of a type; whether its pageblock then had
+    /// It was taken from a foreign list, for a request of a type; whether its pageblock then had
     /// that type.
     Fallback {
         /// The type wanted.
@@ -74,7 +74,7 @@ pub enum Action {
     Picked,
     /// A snapshot begins or ends: its place in [`Recording::snapshots`](super::recording::Recording::snapshots).
     Snapshot(usize, Edge),
-    /// Somebody had all memory compacted (`/proc/sys/vm/compact_memory`). It names no block.
+    /// Compaction of all memory was requested (`/proc/sys/vm/compact_memory`). It names no block.
     CompactMemory,
 }
 

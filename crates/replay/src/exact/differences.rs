@@ -1,4 +1,4 @@
-//! A replayed machine beside the kernel's own account of itself.
+//! Comparison of a replayed machine with the kernel's counters.
 
 use prairie_frames::placement::Placement;
 use prairie_frames::placement::linux::Linux;
@@ -12,7 +12,7 @@ use super::snapshot::Snapshot;
 pub struct Difference {
     /// The zone, by its place in the layout.
     pub zone: usize,
-    /// What was counted.
+    /// The quantity.
     pub what: DifferenceKind,
     /// The kernel's count.
     pub kernel: u64,
@@ -20,7 +20,7 @@ pub struct Difference {
     pub replay: u64,
 }
 
-/// What is counted.
+/// The quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DifferenceKind {
@@ -55,7 +55,7 @@ impl Difference {
     }
 }
 
-/// Everything that a snapshot tells and the replayed placement tells otherwise.
+/// All differences between a snapshot and the replayed placement.
 pub fn of(layout: &Layout, linux: &Linux, snapshot: &Snapshot) -> Vec<Difference> {
     let mut found = Vec::new();
     for zone in 0..layout.zones().len() {

@@ -36,10 +36,10 @@ use prairie_model::allocator::Allocator;
 use prairie_sim::machine::Machine;
 use prairie_sim::machine::costs::Costs;
 use prairie_sim::machine::page::Pages;
-use prairie_sim::machine::recorded::{Held, Resumed, Wanted};
+use prairie_sim::machine::recorded::{Purpose, RecordedBlock, ResumedMemory};
 use prairie_sim::machine::scenario;
 
-/// What driving came to.
+/// The results of the driven machine.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Driven {
     /// Memory at each snapshot, in the order of the recording's.
@@ -56,7 +56,7 @@ pub struct Driven {
     pub recorded_moved: u64,
     /// Pages that the machine moved.
     pub moved: u64,
-    /// Frees of what the machine had reclaimed before.
+    /// Frees of memory that the machine had already reclaimed.
     pub gone_before: u64,
 }
 
@@ -90,12 +90,12 @@ fn pace(costs: &mut Costs, acts: &[Act]) {
 struct Drive<'a> {
     recording: &'a Recording,
     machine: Machine,
-    /// What each recorded frame stands for, by the first frame of what was asked for.
-    names: HashMap<Frame, Held>,
-    /// Frames that compaction took in the record and has not given back.
+    /// The machine's block for each recorded allocation, by its first recorded frame.
+    names: HashMap<Frame, RecordedBlock>,
+    /// Frames that compaction isolated in the record and has not released.
     targets: HashSet<Frame>,
     /// What compaction moved in the record and is not known to be anywhere yet, first moved first.
-    moved: VecDeque<Held>,
+    moved: VecDeque<RecordedBlock>,
     pages: u32,
     result: Driven,
 }
@@ -127,7 +127,7 @@ pub fn drive(recording: &Recording, opening: &Opening, config: Config, hidden: &
     drive.result
 }
 
-/// What the script knows beyond the acts.
+/// Facts of the script beyond the actions.
 fn is_hidden(step: &Step) -> bool {
     matches!(step, Step::Bulk { .. } | Step::Pagesets(_))
 }
@@ -149,7 +149,7 @@ fn resume(recording: &Recording, opening: &Opening, config: Config) -> Machine {
     let user = |act: &&Act| matches!(act.action, Action::Alloc(..));
     let pages = recording.acts.iter().filter(user).count() as u32;
     let system: Allocator = "linux".parse().expect("there is one");
-    let resumed = Resumed { layout: layout.clone(), table, linux, pages };
+    let resumed = ResumedMemory { layout: layout.clone(), table, linux, pages };
     Machine::resume(&scenario, &system, resumed).expect("the layout is that of a machine")
 }
 
@@ -161,7 +161,7 @@ fn swaps(acts: &[Act]) -> bool {
     acts.iter().any(|act| match (act.action, act.by) {
         (Action::Alloc(migrate_type, gfp), _) => {
             match wanted(act.order, migrate_type, gfp) {
-                Wanted::Anonymous if gfp.contains(ZERO) => cleared.insert(act.frame),
+                Purpose::Anonymous if gfp.contains(ZERO) => cleared.insert(act.frame),
                 _ => cleared.remove(&act.frame),
             };
             false
@@ -175,24 +175,24 @@ fn swaps(acts: &[Act]) -> bool {
     })
 }
 
-/// What a request is for, as its flags tell (6.1's numbers). Page cache is read ahead
-/// (`readahead_gfp_mask`), made to be written (`FGP_WRITE`), or holds blocks of a disk, which may not
-/// fail; other user memory is anonymous.
-fn wanted(order: Order, migrate_type: MigrateType, gfp: GfpFlags) -> Wanted {
+/// The purpose of a request, by its flags (6.1's numbers). Page cache is read ahead
+/// (`readahead_gfp_mask`), made to be written (`FGP_WRITE`), or holds blocks of a disk, which may
+/// not fail; other user memory is anonymous.
+fn wanted(order: Order, migrate_type: MigrateType, gfp: GfpFlags) -> Purpose {
     const HARDWALL: GfpFlags = GfpFlags(0x10_0000);
     const READ_AHEAD: GfpFlags = GfpFlags(0x1_2000);
     const WRITE: GfpFlags = GfpFlags(0x1000);
     const NOFAIL: GfpFlags = GfpFlags(0x8000);
     let any = |flags: &[GfpFlags]| flags.iter().any(|&flags| gfp.contains(flags));
     if order > Order::BASE || !gfp.contains(HARDWALL) {
-        return Wanted::Other;
+        return Purpose::Other;
     }
     if any(&[READ_AHEAD, WRITE, NOFAIL]) {
-        return Wanted::File { dirty: gfp.contains(WRITE) };
+        return Purpose::File { dirty: gfp.contains(WRITE) };
     }
     match migrate_type {
-        MigrateType::Movable => Wanted::Anonymous,
-        _ => Wanted::Other,
+        MigrateType::Movable => Purpose::Anonymous,
+        _ => Purpose::Other,
     }
 }
 
@@ -202,7 +202,7 @@ impl Drive<'_> {
             Step::Pagesets(ref pagesets) => self.machine.linux().set_pagesets(pagesets),
             Step::Bulk { cpu, frame, migrate_type } => {
                 let request = Request { cpu, migrate_type, ..Request::default() };
-                self.name(frame, &request, Wanted::Other);
+                self.name(frame, &request, Purpose::Other);
             }
             _ => {}
         }
@@ -217,7 +217,7 @@ impl Drive<'_> {
             }
             Action::Refused(migrate_type, gfp) => {
                 let request = request(act, migrate_type, gfp);
-                if let Some(held) = self.machine.demand(&request, Wanted::Other, 0) {
+                if let Some(held) = self.machine.demand(&request, Purpose::Other, 0) {
                     self.result.met += 1;
                     self.machine.let_go(held, act.cpu);
                 }
@@ -233,9 +233,9 @@ impl Drive<'_> {
         }
     }
 
-    fn name(&mut self, frame: Frame, request: &Request, wanted: Wanted) {
+    fn name(&mut self, frame: Frame, request: &Request, wanted: Purpose) {
         let held = self.machine.demand(request, wanted, self.pages);
-        self.pages += u32::from(wanted != Wanted::Other);
+        self.pages += u32::from(wanted != Purpose::Other);
         match held {
             Some(held) => {
                 self.names.insert(frame, held);
@@ -244,7 +244,7 @@ impl Drive<'_> {
         }
     }
 
-    /// What was given back unseen before its frame was handed out again.
+    /// Frees without an event, before the frame was allocated again.
     fn vacate(&mut self, act: &Act) {
         for at in 0..act.order.frames() {
             let frame = act.frame.offset(at);
@@ -257,9 +257,9 @@ impl Drive<'_> {
 
     /// What a recorded block of `order` stands for, whose name it loses. Parts of a larger block lose
     /// their names one by one.
-    fn take(&mut self, frame: Frame, order: Order) -> Option<Held> {
+    fn take(&mut self, frame: Frame, order: Order) -> Option<RecordedBlock> {
         if let Some(held) = self.names.remove(&frame) {
-            if let Held::Other(id) = held
+            if let RecordedBlock::Other(id) = held
                 && self.machine.order_of(id) > order
             {
                 self.shatter(frame, id);
@@ -269,7 +269,7 @@ impl Drive<'_> {
         }
         let larger = (1..=Order::LARGEST_FREE.get()).filter_map(Order::new);
         for head in larger.map(|order| frame.align_down(order)) {
-            if let Some(&Held::Other(id)) = self.names.get(&head)
+            if let Some(&RecordedBlock::Other(id)) = self.names.get(&head)
                 && head.offset(self.machine.order_of(id).frames()) > frame
             {
                 self.shatter(head, id);
@@ -285,7 +285,7 @@ impl Drive<'_> {
         }
     }
 
-    fn let_go(&mut self, held: Held, cpu: u16) {
+    fn let_go(&mut self, held: RecordedBlock, cpu: u16) {
         self.result.gone_before += u64::from(!self.machine.let_go(held, cpu));
     }
 
@@ -295,16 +295,22 @@ impl Drive<'_> {
         }
         let was_target = self.targets.remove(&act.frame);
         let held = match was_target {
-            // Compaction gives back what it took and did not need.
+            // Compaction releases isolated blocks that it did not need.
             true if act.by == By::Compaction => return,
             true => self.moved.pop_front(),
             false => self.take(act.frame, act.order),
         };
         match (held, act.by) {
-            (Some(Held::File(_) | Held::Anonymous(_)), By::Kswapd | By::DirectReclaim) => {
+            (
+                Some(RecordedBlock::File(_) | RecordedBlock::Anonymous(_)),
+                By::Kswapd | By::DirectReclaim,
+            ) => {
                 self.result.recorded_reclaimed[usize::from(act.by == By::DirectReclaim)] += 1;
             }
-            (Some(held @ (Held::File(_) | Held::Anonymous(_))), By::Compaction) => {
+            (
+                Some(held @ (RecordedBlock::File(_) | RecordedBlock::Anonymous(_))),
+                By::Compaction,
+            ) => {
                 self.result.recorded_moved += 1;
                 self.moved.push_back(held);
             }
@@ -314,10 +320,11 @@ impl Drive<'_> {
         }
     }
 
-    /// A block that was never asked for as such: its frames may have names of their own.
+    /// A block that was never requested as such: its frames may have names of their own.
     fn free_parts(&mut self, act: &Act) {
         let parts = (0..act.order.frames()).map(|at| act.frame.offset(at));
-        let known: Vec<Held> = parts.filter_map(|frame| self.take(frame, Order::BASE)).collect();
+        let known: Vec<RecordedBlock> =
+            parts.filter_map(|frame| self.take(frame, Order::BASE)).collect();
         if known.is_empty() {
             return self.free_unknown(act);
         }

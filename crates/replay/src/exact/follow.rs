@@ -31,16 +31,16 @@ const SCALE_MAX: u32 = 5;
 /// No act.
 const NEVER: u32 = u32::MAX;
 
-/// What left no event and was found out.
+/// Actions without an event, inferred from the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Hidden {
-    /// Frames taken by allocations in bulk.
+pub struct UnrecordedEvents {
+    /// Frames of bulk allocations.
     pub bulk: u64,
     /// Those of them whose moment follows from the count at the beginning of a drain.
     pub bulk_by_count: u64,
-    /// Frames freed past a per-CPU list that was in use.
+    /// Frees that bypassed a per-CPU list in use.
     pub direct_frees: u64,
-    /// Allocations past a per-CPU list that was in use.
+    /// Allocations that bypassed a per-CPU list in use.
     pub direct_allocations: u64,
     /// Frames of exact allocations that went back to the tail.
     pub exact_tails: u64,
@@ -48,18 +48,18 @@ pub struct Hidden {
     pub reordered: u64,
     /// Changes of the per-CPU lists' limits.
     pub limits: u64,
-    /// Larger blocks that direct compaction kept from the free lists for who had asked for it.
+    /// Larger blocks that direct compaction gave directly to its requester.
     pub captured: u64,
-    /// Free lists that compaction turned while it found nothing: each was a wrong guess.
+    /// Free lists that compaction rotated without success; each was a wrong guess.
     pub turned: u64,
 }
 
-/// What should not be, and how often it was.
+/// Inconsistencies, and their number.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Odd {
-    /// Blocks that left the free lists although the model had them elsewhere.
+pub struct Inconsistencies {
+    /// Blocks taken from the free lists that are not free in the model.
     pub not_free: u64,
-    /// Frees of what the model had as free.
+    /// Frees of frames that are free in the model.
     pub freed_free: u64,
     /// Drained blocks that were on no per-CPU list.
     pub drained_unknown: u64,
@@ -73,35 +73,35 @@ pub struct Odd {
     pub undrained: u64,
 }
 
-/// What following the record came to.
+/// The results of the trace-driven replay.
 #[derive(Clone, Debug, Default)]
-pub struct Followed {
+pub struct TraceDriven {
     /// Blocks that left the free lists.
     pub zone_locked: Score,
     /// Fallbacks to foreign lists: block, and whether the pageblock was claimed.
     pub fallbacks: Score,
     /// All allocations.
     pub allocations: Score,
-    /// Blocks that compaction took: the model had such a block on its lists.
+    /// Isolated blocks: the model also had the block on its lists.
     pub isolated: Score,
-    /// What was found out.
-    pub hidden: Hidden,
-    /// What should not be.
-    pub odd: Odd,
+    /// Inferred actions.
+    pub hidden: UnrecordedEvents,
+    /// Inconsistencies.
+    pub odd: Inconsistencies,
     /// The steps for a simulation.
     pub script: Script,
-    /// The machine beside the kernel's own account at each snapshot.
-    pub snapshots: Vec<Beside>,
+    /// The comparison with the kernel at each snapshot.
+    pub snapshots: Vec<SnapshotComparison>,
 }
 
-/// The machine beside the kernel's own account at one snapshot.
+/// The comparison with the kernel at one snapshot.
 #[derive(Clone, Debug)]
-pub struct Beside {
-    /// The numbers that are not the kernel's.
+pub struct SnapshotComparison {
+    /// The numbers that differ.
     pub differences: Vec<Difference>,
-    /// What the kernel's account comes to.
+    /// The kernel's measures.
     pub kernel: Measures,
-    /// What the replay's memory comes to.
+    /// The replay's measures.
     pub replay: Measures,
 }
 
@@ -115,7 +115,7 @@ struct Refill {
     began: usize,
 }
 
-/// A block on its way from the free lists to a request, past the per-CPU lists.
+/// A block on its way from the free lists to a request, bypassing the per-CPU lists.
 #[derive(Clone, Copy)]
 struct Direct {
     frame: Frame,
@@ -123,7 +123,7 @@ struct Direct {
     act: usize,
 }
 
-/// What is under way on one CPU.
+/// Unfinished actions of one CPU.
 #[derive(Clone, Default)]
 struct Cpu {
     refill: Option<Refill>,
@@ -152,11 +152,11 @@ struct Follow<'a> {
     /// Frees that went past the per-CPU list, found out too late to follow them so.
     past_list: &'a HashSet<usize>,
     found_past_list: Vec<usize>,
-    /// Fallbacks that the record told so far.
+    /// Fallbacks in the record so far.
     recorded_fallbacks: u64,
     /// Acts from which on guesses count.
     scored_from: usize,
-    result: Followed,
+    result: TraceDriven,
 }
 
 /// Runs of the whole record at most: each finds frees that the one before took wrongly.
@@ -172,7 +172,7 @@ pub fn follow(
     opening: &Opening,
     config: Config,
     scored: Range<usize>,
-) -> Followed {
+) -> TraceDriven {
     let mut past_list = HashSet::new();
     for _ in 1..RUNS {
         let (followed, found) = follow_once(recording, opening, config, &scored, &past_list);
@@ -190,7 +190,7 @@ fn follow_once(
     config: Config,
     scored: &Range<usize>,
     past_list: &HashSet<usize>,
-) -> (Followed, Vec<usize>) {
+) -> (TraceDriven, Vec<usize>) {
     let machine = Machine::open(&recording.layout, config, opening);
     let frames = recording.layout.frames() as usize;
     let late = |act: &Act| act.action == Action::HandOver;
@@ -209,7 +209,7 @@ fn follow_once(
         found_past_list: Vec::new(),
         recorded_fallbacks: 0,
         scored_from: scored.start,
-        result: Followed::default(),
+        result: TraceDriven::default(),
     };
     for (index, act) in recording.acts[..scored.end].iter().enumerate() {
         follow.act(index, act);
@@ -275,12 +275,12 @@ impl Follow<'_> {
         }
     }
 
-    /// Sets the machine beside what the kernel said of itself.
+    /// Compares the machine with the kernel's snapshot.
     fn snapshot(&mut self, place: usize) {
         let recording = self.recording;
         let snapshot = &recording.snapshots[place];
         let fallbacks = self.machine.linux.last_fallback().0;
-        self.result.snapshots.push(Beside {
+        self.result.snapshots.push(SnapshotComparison {
             differences: super::differences::of(&recording.layout, &self.machine.linux, snapshot),
             kernel: measures::of_kernel(&recording.layout, snapshot, self.recorded_fallbacks),
             replay: measures::of_replay(recording, &self.machine, fallbacks),

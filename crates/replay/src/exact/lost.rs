@@ -1,4 +1,4 @@
-//! A refill that was not traced, put back.
+//! Restores refills that were not traced.
 //!
 //! The kernel switches the events of its command line off and on again while it boots
 //! (`event_trace_enable_again`), and counts nothing of what happens meanwhile: mostly a few

@@ -46,7 +46,7 @@ impl Machine {
         Machine { table, linux, cpus: config.cpus_per_node }
     }
 
-    /// Hands memory over as late initialisation does: to the tail, and movable from the pageblock's
+    /// Hands memory over as late initialization does: to the tail, and movable from the pageblock's
     /// first frame on.
     pub fn hand_over(&mut self, frame: Frame, order: Order) {
         if frame.align_down(Order::HUGE) == frame {
@@ -57,7 +57,7 @@ impl Machine {
         self.linux.free_to_buddy(&mut self.table, frame, Some(End::Tail));
     }
 
-    /// Lets `owner` hold a block, which should be on no list and nobody's.
+    /// Gives a block that is on no list and not in use to `owner`.
     pub fn hold(&mut self, frame: Frame, order: Order, migrate_type: MigrateType, owner: Frame) {
         if (0..order.frames()).any(|inside| self.head_of(frame.offset(inside)).is_some()) {
             self.force(frame, order);
@@ -110,7 +110,7 @@ impl Machine {
                         break;
                     }
                 }
-                // What else was in the block is lost to the lists: it is held by nobody.
+                // The rest of the block is on no list and not in use.
                 for inside in 0..order.frames() {
                     let other = head.offset(inside);
                     if other != frame {
@@ -124,7 +124,7 @@ impl Machine {
     }
 
     /// The first frame of the block that contains `frame`, and what that is; `None` for a frame
-    /// that is on no list and nobody's.
+    /// that is on no list and not in use.
     pub fn head_of(&self, frame: Frame) -> Option<(Frame, State)> {
         if self.table.state(frame) != State::Inside {
             return Some((frame, self.table.state(frame)));

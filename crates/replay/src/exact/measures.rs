@@ -21,11 +21,11 @@ pub struct Measures {
     pub free_blocks: Vec<u64>,
     /// The unusable free space index F_u(9).
     pub unusable: f64,
-    /// The share of memory that perfect compaction could turn into free pageblocks; nothing where
-    /// the snapshot has no page flags. Frames of which the flags tell nothing count as unmovable.
+    /// The share of memory that full compaction could turn into free pageblocks; nothing where the
+    /// snapshot has no page flags. Frames of unknown class count as unmovable.
     pub potential: Option<f64>,
     /// Pageblocks with a frame in use that cannot be moved; nothing without page flags.
-    pub spoiled: Option<u64>,
+    pub polluted: Option<u64>,
     /// Pageblocks by type, in the order of [`MigrateType::ALL`].
     pub pageblocks: [u64; MigrateType::ALL.len()],
     /// Frames on each CPU's lists.
@@ -34,7 +34,7 @@ pub struct Measures {
     pub fallbacks: u64,
 }
 
-/// What the kernel's account comes to; `fallbacks` is what the record counted until then.
+/// The kernel's measures; `fallbacks` counts those in the record so far.
 pub fn of_kernel(layout: &Layout, snapshot: &Snapshot, fallbacks: u64) -> Measures {
     let zones = 0..layout.zones().len();
     let mut free_blocks = Vec::new();
@@ -54,15 +54,14 @@ pub fn of_kernel(layout: &Layout, snapshot: &Snapshot, fallbacks: u64) -> Measur
         unusable: unusable(&free_blocks),
         free_blocks,
         potential: counts.as_ref().map(Counts::potential),
-        spoiled: counts.as_ref().map(Counts::spoiled),
+        polluted: counts.as_ref().map(Counts::polluted),
         pageblocks,
         per_cpu,
         fallbacks,
     }
 }
 
-/// What the replay's memory comes to. What the record never names is what the flags of the first
-/// snapshot say.
+/// The replay's measures. What the record never names is what the flags of the first snapshot say.
 pub fn of_replay(recording: &Recording, machine: &Machine, fallbacks: u64) -> Measures {
     let layout = &recording.layout;
     let mut free_blocks = Vec::new();
@@ -92,7 +91,7 @@ pub fn of_replay(recording: &Recording, machine: &Machine, fallbacks: u64) -> Me
         unusable: unusable(&free_blocks),
         free_blocks,
         potential: counts.as_ref().map(Counts::potential),
-        spoiled: counts.as_ref().map(Counts::spoiled),
+        polluted: counts.as_ref().map(Counts::polluted),
         pageblocks,
         per_cpu,
         fallbacks,
@@ -108,7 +107,7 @@ fn add(sums: &mut Vec<u64>, counts: &[u64]) {
     sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
 }
 
-/// Whether each frame of the layout could be moved, as its flags tell; nothing without flags.
+/// The mobility of each frame of the layout by its flags; `None` without flags.
 fn mobility_by_flags(layout: &Layout, snapshot: &Snapshot) -> Option<Vec<Mobility>> {
     let flags = snapshot.flags.as_ref()?;
     let mut mobility = vec![Mobility::Absent; layout.frames() as usize];
@@ -155,7 +154,7 @@ impl Counts {
         (whole << Order::HUGE.get()) as f64 / frames.max(1) as f64
     }
 
-    fn spoiled(&self) -> u64 {
+    fn polluted(&self) -> u64 {
         self.blocks.values().filter(|block| block.unmovable > 0 || block.unknown > 0).count() as u64
     }
 }

@@ -1,19 +1,19 @@
 //! Is `linux` like Linux? A recorded kernel, replayed frame by frame from boot on.
 //!
-//! A recording tells which frame the kernel chose each time, so a model can be held against it
-//! choice by choice. The free lists at the first event are found out from what follows
-//! ([`opening`]). One pass then follows the record ([`follow`]): blocks leave the free lists and
-//! go back to them when the events say so, and which block it is, the model says. That pass also
-//! finds out what left no event (frames allocated in bulk, frees past a locked per-CPU list, limits
-//! that changed) and writes down all that was asked for as a [`script`]. Two more passes play the
-//! script with refills, drains and steals left to the model (`simulate`): once with each wrong
-//! guess put right, once free running.
+//! A recording has the frame that the kernel chose each time, so a model can be validated choice by
+//! choice. The free lists at the first event are inferred from what follows ([`opening`]). One pass
+//! then follows the record ([`follow`]): blocks leave the free lists and go back to them when the
+//! events say so, and which block it is, the model says. That pass also finds out what left no
+//! event (frames allocated in bulk, frees past a locked per-CPU list, limits that changed) and
+//! writes down all that was asked for as a [`script`]. Two more passes play the script with
+//! refills, drains and steals left to the model (`simulate`): once with each wrong guess corrected,
+//! once open-loop.
 //!
 //! All of that ends at the first reclaim. From there on the record is followed alone: the probes of
 //! `vm/record` tell what compaction takes ([`probes`]).
 //!
-//! What is found out never says which frame the model would choose: it says when a frame that the
-//! record shows elsewhere later must have left, and the model has to be right about all the others.
+//! Inference never uses the frame that the model would choose: it says when a frame that the record
+//! shows elsewhere later must have left, and the model has to be right about all the others.
 
 pub mod act;
 pub mod differences;
@@ -36,7 +36,7 @@ pub mod threads;
 use act::{Act, Action, Edge};
 use differences::Difference;
 use driven::Driven;
-use follow::{Hidden, Odd};
+use follow::{Inconsistencies, UnrecordedEvents};
 use machine::Machine;
 use measures::Measures;
 use opening::Opening;
@@ -50,9 +50,9 @@ use simulate::{Mode, simulate};
 /// How like the recorded kernel the model is: until the first reclaim, and from there on.
 #[derive(Clone, Debug, Serialize)]
 pub struct Fidelity {
-    /// Events looked at.
+    /// Events compared.
     pub acts: usize,
-    /// Whether the recording goes on into reclaim or compaction, where this ends.
+    /// Whether the recording continues into reclaim or compaction, where this ends.
     pub ends_at_reclaim: bool,
     /// Blocks that left the free lists (`mm_page_alloc_zone_locked`): the right ones.
     pub zone_locked: Score,
@@ -60,32 +60,32 @@ pub struct Fidelity {
     pub fallbacks: Score,
     /// Allocations, with refills and drains when the record says.
     pub followed: Score,
-    /// Allocations, everything simulated, each wrong guess put right before the next.
+    /// Allocations, everything simulated, each wrong guess corrected before the next.
     pub corrected: Score,
-    /// Allocations, everything simulated, free running.
+    /// Allocations, everything simulated, open-loop.
     pub free_running: Score,
-    /// What left no event and was found out.
-    pub hidden: Hidden,
+    /// Actions without an event, inferred from the record.
+    pub hidden: UnrecordedEvents,
     /// Pageblocks of which no frame is ever on the free lists, whose types the first snapshot's counts gave.
     pub settled_pageblocks: u64,
     /// Blocks of a refill that tracing missed while it was switched on again ([`lost`]).
     pub put_back: u64,
-    /// What should not be.
-    pub odd: Odd,
+    /// Inconsistencies.
+    pub odd: Inconsistencies,
     /// Frames of memory that was in use before the first event and freed unseen, while simulating.
     pub unknown_frees: u64,
     /// From the first reclaim on, where the recording has one: the record is followed.
-    pub through_reclaim: Option<Through>,
-    /// The machine beside the kernel's own account, at each snapshot.
+    pub through_reclaim: Option<FromFirstReclaim>,
+    /// The comparison with the kernel at each snapshot.
     pub snapshots: Vec<AtSnapshot>,
 }
 
-/// How like the recorded kernel the model is from the first reclaim on. What compaction takes from
-/// the free lists, and what reclaim and compaction give back, the record says; what leaves the free
-/// lists and how they are left, the model.
+/// The agreement of the model with the recorded kernel from the first reclaim on. What compaction
+/// takes from the free lists, and what reclaim and compaction give back, the record says; what
+/// leaves the free lists and how they are left, the model.
 #[derive(Clone, Debug, Serialize)]
-pub struct Through {
-    /// Events looked at.
+pub struct FromFirstReclaim {
+    /// Events compared.
     pub acts: usize,
     /// Blocks that left the free lists for a request.
     pub zone_locked: Score,
@@ -95,28 +95,28 @@ pub struct Through {
     pub followed: Score,
     /// Blocks that compaction took: whether the model had such a block on its lists.
     pub isolated: Score,
-    /// What left no event and was found out, from boot on.
-    pub hidden: Hidden,
-    /// What should not be, from boot on.
-    pub odd: Odd,
-    /// The same demand on a machine that reclaims and compacts by itself.
+    /// Actions without an event, inferred, from boot on.
+    pub hidden: UnrecordedEvents,
+    /// Inconsistencies, from boot on.
+    pub odd: Inconsistencies,
+    /// The same demand on a machine that reclaims and compacts itself.
     pub driven: Driven,
 }
 
-/// The machine beside the kernel's own account at one snapshot.
+/// The comparison with the kernel at one snapshot.
 #[derive(Clone, Debug, Serialize)]
 pub struct AtSnapshot {
     /// Its name.
     pub name: String,
     /// Whether reclaim or compaction had begun.
     pub after_reclaim: bool,
-    /// What the kernel's account comes to.
+    /// The kernel's measures.
     pub kernel: Measures,
-    /// What memory comes to where the record is followed.
+    /// The measures of the trace-driven replay.
     pub replay: Measures,
     /// Numbers that are not the kernel's where the record is followed.
     pub followed: Vec<Difference>,
-    /// The same free running; nothing after the first reclaim.
+    /// The same for the open-loop replay; `None` after the first reclaim.
     pub free_running: Option<Vec<Difference>>,
 }
 
@@ -139,7 +139,7 @@ pub fn compare_with(recording: &Recording, config: Config) -> Fidelity {
         let through = follow::follow(recording, &opening, config, all.clone());
         let driven = driven::drive(recording, &opening, config, &through.script);
         followed.snapshots.extend(through.snapshots.into_iter().skip(before));
-        Through {
+        FromFirstReclaim {
             acts: all.len(),
             zone_locked: through.zone_locked,
             fallbacks: through.fallbacks,
@@ -190,10 +190,10 @@ fn open(recording: &Recording, config: Config) -> Opening {
     opening
 }
 
-/// Where a frame is in the model, in words.
+/// The place of a frame in the model, as text.
 fn where_is(machine: &Machine, frame: Frame) -> String {
     match machine.head_of(frame) {
-        None => "the model has it in nobody's hands".into(),
+        None => "the model has it neither free nor in use".into(),
         Some((head, state)) => format!(
             "the model has it in a block of order {} that is {}, in a pageblock of type {}",
             machine.table.order(head),

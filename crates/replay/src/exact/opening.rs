@@ -1,4 +1,4 @@
-//! The free lists at the first event, found out from what follows.
+//! The free lists at the first event, inferred from what follows.
 
 use prairie_frames::layout::Zone;
 use prairie_frames::{Frame, Layout, MigrateType, Order};
@@ -21,7 +21,7 @@ pub struct Opening {
     pub settled: u64,
 }
 
-/// What the first event that names a frame says of it.
+/// The state of a frame by the first event that names it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum First {
     Unnamed,
@@ -165,7 +165,7 @@ fn type_of(frame: Frame, order: Order, first: &[First], pageblocks: &[MigrateTyp
     around.unwrap_or(pageblocks[frame.pageblock()])
 }
 
-/// The type of every pageblock at the first event: movable where memory was initialised by then,
+/// The type of every pageblock at the first event: movable where memory was initialized by then,
 /// unmovable where that was deferred, and what shows before anything can have changed it: the
 /// list a freed frame goes back to, or the request that is served with a freed frame. Also, for
 /// which blocks it shows.
@@ -203,7 +203,7 @@ fn pageblock_types(recording: &Recording) -> (Vec<MigrateType>, Vec<bool>) {
     (types, shown)
 }
 
-/// Marks as unmovable what was not initialised yet: from the first frame that is handed over late
+/// Marks as unmovable what was not initialized yet: from the first frame that is handed over late
 /// to the end of its zone.
 fn mark_deferred(layout: &Layout, acts: &[Act], types: &mut [MigrateType]) {
     let late = acts.iter().filter(|act| act.action == Action::HandOver).map(|act| act.frame).min();

@@ -25,7 +25,7 @@ const PAGE_BYTES: u64 = 64;
 /// Bits of a pageblock's flags that hold its type (`MIGRATETYPE_MASK`).
 const TYPE_MASK: u64 = 0b111;
 
-/// The bit that says that compaction need not look at a pageblock (`PB_migrate_skip`).
+/// The bit that lets compaction skip a pageblock (`PB_migrate_skip`).
 const SKIP: u64 = 0b1000;
 
 /// Types by the kernel's numbers, where it has no contiguous areas. Isolation has another number
@@ -37,9 +37,9 @@ const TYPES: [MigrateType; 4] = [
     MigrateType::HighAtomic,
 ];
 
-/// What a probe told of the free lists.
+/// A change of the free lists that a probe reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum ProbeReading {
     /// Compaction took a free block.
     Isolated {
         /// Its first frame.
@@ -75,7 +75,7 @@ pub struct Probes {
 impl Probes {
     /// What a marker's text tells, if it is a probe's and tells anything by itself or together
     /// with the one before it in the same thread.
-    pub fn take(&mut self, thread: i32, text: &str) -> Option<Told> {
+    pub fn take(&mut self, thread: i32, text: &str) -> Option<ProbeReading> {
         let (name, rest) = text.split_once(':')?;
         let fields = Fields(rest);
         match name {
@@ -85,10 +85,10 @@ impl Probes {
             }
             "prairie_isolated" => {
                 let (pfn, order) = self.asked.remove(&thread)?;
-                (fields.number("frames")? > 0).then_some(Told::Isolated { pfn, order })
+                (fields.number("frames")? > 0).then_some(ProbeReading::Isolated { pfn, order })
             }
             "mm_compaction_isolate_freepages" => {
-                Some(Told::Scanned { frames: fields.number("nr_taken")? })
+                Some(ProbeReading::Scanned { frames: fields.number("nr_taken")? })
             }
             "prairie_pageblock" => fields.pageblock(),
             _ => None,
@@ -119,19 +119,19 @@ impl Fields<'_> {
         Some((Pfn(offset / PAGE_BYTES), order))
     }
 
-    fn pageblock(&self) -> Option<Told> {
+    fn pageblock(&self) -> Option<ProbeReading> {
         let (pfn, by) = (Pfn(self.number("pfn")?), self.get("by")?);
         match (self.number("mask")?, self.number("flags")?) {
             // A fallback retypes what the replay retypes at the same fallback.
             (TYPE_MASK, _) if by.starts_with("steal_suitable_fallback") => None,
             (TYPE_MASK, number) => {
                 let migrate_type = *TYPES.get(usize::try_from(number).ok()?)?;
-                Some(Told::Retyped { pfn, migrate_type })
+                Some(ProbeReading::Retyped { pfn, migrate_type })
             }
             // Set where the search for a pageblock to empty ends (`fast_find_migrateblock`), which
             // the compiler makes part of its caller.
             (SKIP, SKIP) if by.starts_with("compact_zone") || by.starts_with("fast_find") => {
-                Some(Told::Picked { pfn })
+                Some(ProbeReading::Picked { pfn })
             }
             _ => None,
         }
@@ -142,7 +142,7 @@ impl Fields<'_> {
 mod tests {
     use super::*;
 
-    fn told(lines: &[&str]) -> Vec<Told> {
+    fn told(lines: &[&str]) -> Vec<ProbeReading> {
         let mut probes = Probes::default();
         lines.iter().filter_map(|line| probes.take(1, line)).collect()
     }
@@ -152,7 +152,7 @@ mod tests {
         let ask = "prairie_isolate:  (ffffffff94ef6860) page=0xffbc7b52803fc000 order=7 \
                    base=0xffbc7b5280000000";
         let order = Order::new(7).unwrap();
-        let isolated = Told::Isolated { pfn: Pfn(0x3f_c000 / 64), order };
+        let isolated = ProbeReading::Isolated { pfn: Pfn(0x3f_c000 / 64), order };
         assert_eq!(told(&[ask, "prairie_isolated: (a <- b) frames=128"]), [isolated]);
         assert_eq!(told(&[ask, "prairie_isolated: (a <- b) frames=0"]), []);
         assert_eq!(told(&["prairie_isolated: (a <- b) frames=128"]), [], "not asked before");
@@ -162,7 +162,7 @@ mod tests {
     fn a_scan_ends_with_what_it_took() {
         let scan = "mm_compaction_isolate_freepages: range=(0x8e00 ~ 0x8e25) nr_scanned=37 \
                     nr_taken=12";
-        assert_eq!(told(&[scan]), [Told::Scanned { frames: 12 }]);
+        assert_eq!(told(&[scan]), [ProbeReading::Scanned { frames: 12 }]);
     }
 
     #[test]
@@ -178,8 +178,8 @@ mod tests {
         assert_eq!(
             told(&[stolen, reserved, skipped, picked]),
             [
-                Told::Retyped { pfn: Pfn(0x4000), migrate_type: highatomic },
-                Told::Picked { pfn: Pfn(0x4010) }
+                ProbeReading::Retyped { pfn: Pfn(0x4000), migrate_type: highatomic },
+                ProbeReading::Picked { pfn: Pfn(0x4010) }
             ]
         );
     }

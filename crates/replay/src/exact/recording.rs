@@ -8,7 +8,7 @@ use prairie_trace::{Event, EventKind, EventSource};
 
 use super::act::{Act, Action, Edge};
 use super::lost;
-use super::probes::{Probes, Told};
+use super::probes::{ProbeReading, Probes};
 use super::snapshot::Snapshot;
 use super::threads::{By, Threads};
 use crate::initial_state::zone_spans;
@@ -20,16 +20,16 @@ enum Mark {
     /// A sign of reclaim or compaction.
     Reclaim,
     /// A probe on a CPU; for a block that compaction took, whether no scan did.
-    Probe { cpu: u16, told: Told, searched: bool },
+    Probe { cpu: u16, told: ProbeReading, searched: bool },
     /// All memory was compacted on request.
     CompactMemory,
 }
 
-/// A scan has ended that took so many frames: the last blocks taken were found by it, those before
-/// by searches.
+/// A scan that took a number of frames has ended: the last blocks taken were found by it, those
+/// before by searches.
 fn mark_scanned(marks: &mut [(usize, Mark)], taken: &mut Vec<usize>, mut frames: u64) {
     for at in taken.drain(..).rev() {
-        if let (_, Mark::Probe { told: Told::Isolated { order, .. }, searched, .. }) =
+        if let (_, Mark::Probe { told: ProbeReading::Isolated { order, .. }, searched, .. }) =
             &mut marks[at]
         {
             *searched = frames < order.frames();
@@ -41,9 +41,9 @@ fn mark_scanned(marks: &mut [(usize, Mark)], taken: &mut Vec<usize>, mut frames:
 /// A recording from boot.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// The machine's zones, as the first snapshot tells them.
+    /// The machine's zones, from the first snapshot.
     pub layout: Layout,
-    /// What happened, in order.
+    /// The actions, in order.
     pub acts: Vec<Act>,
     /// The snapshots that the trace has markers for, in the order of their markers.
     pub snapshots: Vec<Snapshot>,
@@ -57,7 +57,7 @@ pub struct Recording {
     pub put_back: u64,
 }
 
-/// Why a trace cannot be held against a kernel.
+/// Why a trace cannot be validated against a kernel.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
     /// Reading it failed.
@@ -68,7 +68,7 @@ pub enum RecordingError {
     Layout {
         /// The snapshot.
         name: String,
-        /// What is wrong.
+        /// The error.
         source: LayoutError,
     },
     /// No snapshot fits.
@@ -77,7 +77,7 @@ pub enum RecordingError {
          record with vm/record"
     )]
     NoMarkers(String),
-    /// The first snapshot does not tell the frames.
+    /// The first snapshot has no frames.
     #[error("the first snapshot, {0}, has no kpageflags: which frames were free is not known")]
     NoFlags(String),
     /// The events that a replay to the frame needs are not in it.
@@ -131,12 +131,12 @@ impl Recording {
                     marks.push((events.len(), Mark::Reclaim));
                 }
                 match probes.take(event.pid, text) {
-                    Some(Told::Scanned { frames }) => {
+                    Some(ProbeReading::Scanned { frames }) => {
                         let taken = taken.entry(event.pid).or_default();
                         mark_scanned(&mut marks, taken, frames);
                     }
                     Some(told) => {
-                        if let Told::Isolated { .. } = told {
+                        if let ProbeReading::Isolated { .. } = told {
                             taken.entry(event.pid).or_default().push(marks.len());
                         }
                         let searched = true;
@@ -196,9 +196,9 @@ impl Recording {
         self.reclaim = self.reclaim.map(|act| act + self.put_back as usize);
     }
 
-    /// Which events hand over memory whose initialisation was deferred (`page_alloc_init_late`):
+    /// Which events hand over memory whose initialization was deferred (`page_alloc_init_late`):
     /// threads free whole pageblocks that nothing has named before, and single frames before and
-    /// after them. Names do not tell: worker threads help, and free other memory later.
+    /// after them. Names are not sufficient: worker threads help, and free other memory later.
     fn handed_over(&self, events: &[Event]) -> Vec<bool> {
         let mut named = vec![false; self.layout.frames() as usize];
         let mut by_thread: BTreeMap<i32, Vec<(usize, Option<Order>)>> = BTreeMap::new();
@@ -250,12 +250,14 @@ impl Recording {
             }
             Mark::Probe { cpu, told, searched } => {
                 let (pfn, order, action) = match told {
-                    Told::Isolated { pfn, order } => (pfn, order, Action::Isolated { searched }),
-                    Told::Scanned { .. } => return,
-                    Told::Retyped { pfn, migrate_type } => {
+                    ProbeReading::Isolated { pfn, order } => {
+                        (pfn, order, Action::Isolated { searched })
+                    }
+                    ProbeReading::Scanned { .. } => return,
+                    ProbeReading::Retyped { pfn, migrate_type } => {
                         (pfn, Order::BASE, Action::Retyped(migrate_type))
                     }
-                    Told::Picked { pfn } => (pfn, Order::BASE, Action::Picked),
+                    ProbeReading::Picked { pfn } => (pfn, Order::BASE, Action::Picked),
                 };
                 self.add(cpu, (pfn, order), action, By::Compaction, time_ns);
             }

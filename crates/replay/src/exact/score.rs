@@ -3,10 +3,10 @@
 use prairie_frames::{Order, Pfn};
 use serde::Serialize;
 
-/// Misses that are told one by one.
-const TOLD: usize = 10;
+/// Misses that are listed one by one.
+const MAX_MISSES: usize = 10;
 
-/// Guesses, and how many were right.
+/// Guesses, and the number of correct ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Score {
     /// Guesses that the record confirmed.
@@ -47,7 +47,7 @@ impl Score {
             self.right += 1;
             return true;
         }
-        if self.misses.len() < TOLD {
+        if self.misses.len() < MAX_MISSES {
             self.misses.push(Miss {
                 act,
                 recorded: recorded.0,

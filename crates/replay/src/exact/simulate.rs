@@ -25,12 +25,12 @@ pub enum Mode {
     Free,
 }
 
-/// What a simulation came to.
+/// The results of a simulation.
 #[derive(Clone, Debug, Default)]
 pub struct Simulated {
     /// Allocations on the recorded frame.
     pub allocations: Score,
-    /// Frees of what nobody held.
+    /// Frees of unknown frames.
     pub unknown_frees: u64,
     /// What differed from the kernel's own account at each snapshot.
     pub snapshots: Vec<Vec<Difference>>,
@@ -126,7 +126,7 @@ impl Simulation<'_> {
     }
 
     /// Lets go of what a recorded frame still holds when it is handed out again: its free was not
-    /// seen. Nothing comes of it for the lists.
+    /// seen. It does not change the lists.
     fn vacate(&mut self, frame: Frame, order: Order) {
         for owner in frame.0..frame.0 + order.frames() as u32 {
             while let Some((first, block)) = self.machine.table.block_containing(owner) {

@@ -1,4 +1,4 @@
-//! What the recorded kernel said of its memory at one moment.
+//! The recorded kernel's state of memory at one moment.
 
 use prairie_frames::placement::linux::Pageset;
 use prairie_frames::{Layout, MigrateType};
@@ -42,7 +42,7 @@ impl Snapshot {
         })
     }
 
-    /// Whether a frame was part of a free block; false where that was not told.
+    /// Whether a frame was part of a free block; false if unknown.
     pub fn is_free(&self, pfn: prairie_frames::Pfn) -> bool {
         let flags = self.flags.as_ref().and_then(|flags| flags.get(pfn.0 as usize));
         flags.is_some_and(|flags| flags & BUDDY != 0)

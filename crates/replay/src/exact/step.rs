@@ -1,4 +1,4 @@
-//! What the recorded kernel did, hidden parts included, without where it put anything.
+//! The recorded kernel's actions, inferred ones included, without the frames it chose.
 
 use prairie_frames::free_area::End;
 use prairie_frames::placement::linux::Pageset;

@@ -12,7 +12,7 @@ use prairie_trace::{Event, EventKind};
 /// On whose account something happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum By {
-    /// Whoever had the memory.
+    /// The owner of the memory.
     #[default]
     Program,
     /// kswapd.
@@ -23,7 +23,7 @@ pub enum By {
     Compaction,
 }
 
-/// What each thread is doing.
+/// The activity of each thread.
 #[derive(Debug, Default)]
 pub struct Threads {
     kswapd: HashSet<i32>,

@@ -40,7 +40,7 @@ impl Pins {
 }
 
 impl<P: Placement> Replay<P> {
-    /// Pins what lies in `2^order` recorded frames.
+    /// Pins the memory of `2^order` recorded frames.
     pub(super) fn pin(&mut self, first: Frame, order: Order) {
         self.counts.pins += 1;
         let end = self.end_of(first, order);
@@ -65,13 +65,13 @@ impl<P: Placement> Replay<P> {
                 self.pins.pinned.insert(block, Pinned { order, times: 1 });
             } else {
                 self.counts.pins_refused += 1;
-                // What was pinned of it before there was no room is let go.
+                // Parts that were already pinned are unpinned.
                 self.let_go(block, order);
             }
         }
     }
 
-    /// Takes a pin off what lies in `2^order` recorded frames.
+    /// Removes a pin from the memory of `2^order` recorded frames.
     pub(super) fn unpin(&mut self, first: Frame, order: Order) {
         self.counts.unpins += 1;
         let end = self.end_of(first, order);

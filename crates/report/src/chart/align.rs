@@ -27,7 +27,7 @@ impl Aligned {
 /// Brings the series of a chart onto the union of their positions.
 ///
 /// Where a series has no point of its own, it takes what its line shows there: the value held
-/// ([`Shape::Steps`]) or the one between its neighbours ([`Shape::Straight`]); beyond its ends it
+/// ([`Shape::Steps`]) or the one between its neighbors ([`Shape::Straight`]); beyond its ends it
 /// has none. More than [`POINTS_MAX`] positions are thinned so that each stretch keeps its first
 /// and last point and every series' lowest and highest: no peak is lost.
 pub(crate) fn align(chart: &LineChart) -> Aligned {

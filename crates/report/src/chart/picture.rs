@@ -43,10 +43,10 @@ impl LineChart {
         plot.axes(&mut out, self, theme);
         for (i, ys) in aligned.ys.iter().enumerate() {
             let path = plot.path(&aligned.xs, ys, self.shape);
-            let colour = paint("stroke", series(i), theme);
+            let color = paint("stroke", series(i), theme);
             let _ = writeln!(
                 out,
-                "<path fill=\"none\" stroke-width=\"2.2\" stroke-linejoin=\"round\" {colour} d=\"{path}\"/>"
+                "<path fill=\"none\" stroke-width=\"2.2\" stroke-linejoin=\"round\" {color} d=\"{path}\"/>"
             );
         }
         let height =
@@ -71,10 +71,10 @@ impl LineChart {
             if x + width > WIDTH - MARGIN && x > MARGIN {
                 (x, y) = (MARGIN, y + 22.0);
             }
-            let colour = paint("stroke", series(i), theme);
+            let color = paint("stroke", series(i), theme);
             let _ = writeln!(
                 out,
-                "<path stroke-width=\"3\" stroke-linecap=\"round\" {colour} d=\"M{} {}h16\"/>",
+                "<path stroke-width=\"3\" stroke-linecap=\"round\" {color} d=\"M{} {}h16\"/>",
                 number(x + 2.0),
                 number(y - 5.0)
             );
@@ -96,7 +96,7 @@ impl LineChart {
 }
 
 impl Aligned {
-    /// What was left out, in a sentence.
+    /// A sentence about omitted samples.
     pub(crate) fn note(&self) -> String {
         format!(
             "{} of {} points drawn; every peak and trough is kept.",

@@ -27,7 +27,7 @@ impl Unit {
         }
     }
 
-    /// A value on an axis whose ticks are `step` apart: no digits that all ticks share as zeros.
+    /// A value on an axis with ticks every `step`, without digits that are zero on all ticks.
     pub(super) fn tick(self, value: f64, step: f64) -> String {
         match self {
             Unit::Share => {
@@ -83,7 +83,7 @@ impl Scale {
         Scale { low, high, unit: axis.unit }
     }
 
-    /// Where a value lies between the ends, 0 to 1 (beyond them if it is outside).
+    /// The position of a value between the ends, 0 to 1 (outside this range if it is outside).
     pub fn place(&self, value: f64) -> f64 {
         (value - self.low) / (self.high - self.low)
     }
@@ -113,7 +113,8 @@ impl Scale {
     pub fn ticks(&self, wanted: usize) -> Vec<(f64, String)> {
         let step = self.step(wanted);
         let first = (self.low / step).ceil();
-        // A step that vanishes beside the values (1e300 to 1e300 + 1) would give no end of ticks.
+        // A step that vanishes compared with the values (1e300 to 1e300 + 1) would give endless
+        // ticks.
         (0..=4 * wanted)
             .map(|i| (first + i as f64) * step)
             .take_while(|value| *value <= self.high + step * 1e-6)

@@ -6,7 +6,7 @@ use super::{BarChart, LineChart, align};
 use crate::table::{Cell, Column, Table, Tone};
 use crate::terminal::Terminal;
 
-/// Places that a line's course is told at, where nothing limits it.
+/// The default number of points at which a line is described in text.
 const SAMPLES: usize = 40;
 
 impl LineChart {

@@ -13,7 +13,7 @@ use crate::svg::{document, number, paint, text_width};
 /// Panels over one time axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
-    /// What it shows.
+    /// The caption.
     pub title: String,
     /// How to read it, in a line; may be empty.
     pub caption: String,
@@ -39,7 +39,7 @@ pub struct Panel {
 /// One kind of event.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Marks {
-    /// What happened.
+    /// The event.
     pub name: String,
     /// Its paint.
     pub paint: Paint,
@@ -98,8 +98,8 @@ impl Timeline {
     fn panel(&self, out: &mut String, panel: &Panel, top: f64, theme: Theme) -> f64 {
         text(out, (MARGIN, top), (14.0, true, INK), "start", &panel.y.label, theme);
         let mut x = LEFT;
-        for (line, colour) in &panel.lines {
-            let stroke = paint("stroke", *colour, theme);
+        for (line, color) in &panel.lines {
+            let stroke = paint("stroke", *color, theme);
             let at = (number(x), number(top - 5.0));
             let _ =
                 writeln!(out, "<path stroke-width=\"3\" {stroke} d=\"M{} {}h16\"/>", at.0, at.1);
@@ -116,9 +116,9 @@ impl Timeline {
         let aligned = align(&chart);
         let plot = self.plot(Scale::vertical(&chart, &aligned), top + 18.0);
         plot.levels(out, 4, theme);
-        for ((_, colour), ys) in panel.lines.iter().zip(&aligned.ys) {
+        for ((_, color), ys) in panel.lines.iter().zip(&aligned.ys) {
             let path = plot.path(&aligned.xs, ys, panel.shape);
-            let stroke = paint("stroke", *colour, theme);
+            let stroke = paint("stroke", *color, theme);
             let _ = writeln!(
                 out,
                 "<path fill=\"none\" stroke-width=\"1.8\" stroke-linejoin=\"round\" {stroke} d=\"{path}\"/>"

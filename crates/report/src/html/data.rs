@@ -1,4 +1,4 @@
-//! What the page's script reads: charts and maps as JSON.
+//! The data of the page's script: charts and maps as JSON.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -18,7 +18,7 @@ enum Data<'a> {
         xs: &'a [f64],
         ys: &'a [Vec<Option<f64>>],
         series: Vec<&'a str>,
-        colours: Vec<[String; 2]>,
+        colors: Vec<[String; 2]>,
     },
     Bars {
         x: AxisData<'a>,
@@ -26,7 +26,7 @@ enum Data<'a> {
         categories: &'a [String],
         ys: Vec<&'a [f64]>,
         series: Vec<&'a str>,
-        colours: Vec<[String; 2]>,
+        colors: Vec<[String; 2]>,
     },
 }
 
@@ -53,11 +53,11 @@ pub fn lines(chart: &LineChart, aligned: &Aligned) -> String {
         xs: &aligned.xs,
         ys: &aligned.ys,
         series: chart.series.iter().map(|s| s.name.as_str()).collect(),
-        colours: colours(chart.series.len()),
+        colors: colors(chart.series.len()),
     })
 }
 
-/// A value that is not finite becomes `null`, as JSON has no other word for it.
+/// A value that is not finite becomes `null`, because JSON cannot express it.
 pub fn bars(chart: &BarChart) -> String {
     embedded(&Data::Bars {
         x: AxisData::from(&chart.x),
@@ -65,16 +65,16 @@ pub fn bars(chart: &BarChart) -> String {
         categories: &chart.categories,
         ys: chart.series.iter().map(|s| s.values.as_slice()).collect(),
         series: chart.series.iter().map(|s| s.name.as_str()).collect(),
-        colours: colours(chart.series.len()),
+        colors: colors(chart.series.len()),
     })
 }
 
-fn colours(series: usize) -> Vec<[String; 2]> {
+fn colors(series: usize) -> Vec<[String; 2]> {
     let both = |paint: palette::Paint| [paint.light.hex(), paint.dark.hex()];
     (0..series).map(palette::series).map(both).collect()
 }
 
-/// Where each cell of a drawn map lies and which frames it stands for.
+/// The position of each cell of a drawn map, and its frames.
 #[derive(Serialize)]
 struct MapData<'a> {
     cells: usize,

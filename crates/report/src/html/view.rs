@@ -38,7 +38,7 @@ struct SectionView {
     blocks: Vec<BlockView>,
 }
 
-/// A line of prose with its code set apart.
+/// A line of prose split into text and code.
 type Spans = Vec<Span>;
 
 #[derive(Debug, PartialEq, Serialize)]

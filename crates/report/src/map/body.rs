@@ -59,7 +59,7 @@ pub(crate) fn has_labels_above(map: &MemoryMap, (width, aspect): (f64, f64)) -> 
 }
 
 /// The layout and the side of a cell: whole pixels, so that every cell is as large as its
-/// neighbour.
+/// neighbor.
 fn lay_out(map: &MemoryMap, width: f64, aspect: f64) -> (Layout, f64) {
     let layout = Layout::new(map.len(), aspect);
     let cell = (width / layout.columns as f64).floor().clamp(1.0, 48.0);
@@ -96,9 +96,9 @@ fn cells(out: &mut String, map: &MemoryMap, layout: &Layout, cell: f64, theme: T
         number(cell)
     );
     for (i, (class, pen)) in map.classes.iter().zip(&pens).enumerate() {
-        if let (Some(colour), false) = (class.paint, pen.path.is_empty()) {
-            let colour = paint("stroke", colour, theme);
-            let _ = writeln!(out, "<path data-c=\"{i}\" {colour} d=\"{}\"/>", pen.path);
+        if let (Some(color), false) = (class.paint, pen.path.is_empty()) {
+            let color = paint("stroke", color, theme);
+            let _ = writeln!(out, "<path data-c=\"{i}\" {color} d=\"{}\"/>", pen.path);
         }
     }
     out.push_str("</g>\n");
@@ -137,7 +137,7 @@ impl Pen {
     }
 }
 
-/// Hairlines of the ground's colour between cells that are large enough to be seen singly.
+/// Hairlines of the ground's color between cells that are large enough to be seen singly.
 fn grid_lines(out: &mut String, layout: &Layout, cell: f64, theme: Theme) {
     let mut pen = Pen::default();
     (1..layout.columns).for_each(|x| pen.line(x, 0, 'v', layout.rows));
@@ -180,15 +180,15 @@ fn borders(out: &mut String, layout: &Layout, zones: &[u16], cell: f64, theme: T
     if pen.path.is_empty() {
         return;
     }
-    // A rim of the ground's colour keeps the line visible on every class.
-    for (colour, width) in [(GROUND, 3.6), (INK, 1.4)] {
+    // A rim of the ground's color keeps the line visible on every class.
+    for (color, width) in [(GROUND, 3.6), (INK, 1.4)] {
         let _ = writeln!(
             out,
             "<path transform=\"scale({})\" fill=\"none\" stroke-linecap=\"square\" \
              stroke-width=\"{}\" {} d=\"{}\"/>",
             number(cell),
             format_args!("{:.4}", width / cell),
-            paint("stroke", colour, theme),
+            paint("stroke", color, theme),
             pen.path,
         );
     }

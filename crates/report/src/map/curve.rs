@@ -3,7 +3,7 @@
 //! Hilbert's curve keeps what is near along the line near on the plane, but only fills squares
 //! whose side is a power of two. Splitting a rectangle into two halves while it is long, and into
 //! three parts (out, across, back) while it is not, gives a curve with the same virtue for every
-//! size; the idea is known as the generalised Hilbert or "gilbert" curve.
+//! size; the idea is known as the generalized Hilbert or "gilbert" curve.
 
 /// A curve over a rectangle: for each step, where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn each_cell_is_visited_once_by_steps_to_neighbours(columns in 1usize..70, rows in 1usize..70) {
+        fn each_cell_is_visited_once_by_steps_to_neighbors(columns in 1usize..70, rows in 1usize..70) {
             let curve = curve(columns, rows);
             let mut seen = vec![false; columns * rows];
             for &(x, y) in &curve.steps {
@@ -149,7 +149,7 @@ mod tests {
         }
 
         #[test]
-        fn neighbours_along_the_line_stay_near_on_the_plane(columns in 8usize..80, start in 0usize..2000) {
+        fn neighbors_along_the_line_stay_near_on_the_plane(columns in 8usize..80, start in 0usize..2000) {
             // 64 successive cells lie within a box of 24 by 24: a row-by-row layout would be as
             // wide as the map.
             let steps = curve(columns, 64).steps;

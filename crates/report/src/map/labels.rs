@@ -9,7 +9,7 @@ use crate::svg::{Text, number, paint, text_width};
 /// A zone's name and its place, in pixels from the map's top left corner.
 pub(crate) struct Label {
     text: String,
-    /// Centre of the plate.
+    /// Center of the plate.
     x: f64,
     y: f64,
     width: f64,
@@ -75,9 +75,9 @@ pub(crate) fn draw_labels(out: &mut String, labels: &[Label], theme: Theme) {
                 number(label.anchor.0),
                 number(label.anchor.1),
             );
-            for (colour, width) in [(GROUND, "3.6"), (INK, "1.4")] {
-                let colour = paint("stroke", colour, theme);
-                let _ = writeln!(out, "<path d=\"{path}\" stroke-width=\"{width}\" {colour}/>");
+            for (color, width) in [(GROUND, "3.6"), (INK, "1.4")] {
+                let color = paint("stroke", color, theme);
+                let _ = writeln!(out, "<path d=\"{path}\" stroke-width=\"{width}\" {color}/>");
             }
         }
         let _ = writeln!(
@@ -112,14 +112,14 @@ fn row_span(layout: &Layout, zones: &[u16], column: usize, row: usize) -> (usize
     (column - left, column + right)
 }
 
-/// For each place, how far the nearest other zone or edge is (in cells, king's moves).
+/// For each place, the distance to the nearest other zone or edge (in cells, king's moves).
 struct Room {
     columns: usize,
     distance: Vec<u32>,
 }
 
 impl Room {
-    /// Two sweeps, each looking at the four neighbours already settled.
+    /// Two sweeps, each looking at the four neighbors already settled.
     fn of(layout: &Layout, zones: &[u16]) -> Room {
         let (columns, rows) = (layout.columns, layout.rows);
         let mut distance = vec![1u32; zones.len()];

@@ -1,4 +1,4 @@
-//! Where each cell of a map lies.
+//! The position of each cell of a map.
 
 use super::curve::curve;
 

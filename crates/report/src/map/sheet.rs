@@ -124,7 +124,7 @@ impl MapSheet {
         y + if self.shows_map_titles() { 40.0 } else { 22.0 }
     }
 
-    /// What one cell is, for the legend.
+    /// The description of one cell for the legend.
     pub(crate) fn scale_text(&self) -> String {
         let map = &self.maps[0];
         format!(
@@ -155,7 +155,7 @@ impl MapSheet {
 }
 
 impl MemoryMap {
-    /// What the map shows, for those who do not see it: the shares of each class.
+    /// The text alternative of the map: the share of each class.
     pub(crate) fn description(&self) -> String {
         let by_class = self.cells_by_class();
         let all = present_cells(self, &by_class).max(1) as f64;
@@ -222,13 +222,13 @@ impl LegendEntry {
     }
 
     fn draw(&self, out: &mut String, map: usize, (x, y): (f64, f64), theme: Theme) {
-        let Some(colour) = self.class.paint else { return };
+        let Some(color) = self.class.paint else { return };
         let _ = write!(
             out,
             "<rect x=\"{}\" y=\"{}\" width=\"14\" height=\"14\" rx=\"3\" {}/>",
             px(x),
             px(y - 11.5),
-            paint("fill", colour, theme)
+            paint("fill", color, theme)
         );
         // One text element, so that the figures follow the name whatever its true width.
         let _ = writeln!(

@@ -1,10 +1,10 @@
-//! Maps in the terminal: two pixels to a character with colour, letters without.
+//! Maps in the terminal: two pixels to a character with color, letters without.
 
 use super::{Layout, MapError, MapSheet, MemoryMap};
 use crate::number;
 use crate::palette::{Rgb, Theme};
 use crate::table::{emphasis, muted};
-use crate::terminal::{Colours, Terminal};
+use crate::terminal::{Colors, Terminal};
 
 /// Characters that one map may be high.
 const ROWS_MAX: usize = 32;
@@ -39,8 +39,8 @@ impl MapSheet {
             let sign = match (terminal.paints(), entry.class.paint) {
                 (false, _) | (_, None) => entry.class.letter.to_string(),
                 (true, Some(paint)) => {
-                    let colour = paint.on(terminal.background);
-                    format!("{}█\x1b[0m", foreground(colour, terminal.colours))
+                    let color = paint.on(terminal.background);
+                    format!("{}█\x1b[0m", foreground(color, terminal.colors))
                 }
             };
             let name = terminal.text(&entry.class.name);
@@ -66,9 +66,9 @@ impl MapSheet {
 }
 
 impl Terminal {
-    /// Whether maps are painted. Their blocks are no ASCII: without them letters are drawn.
+    /// Whether maps are painted with block characters; otherwise letters are drawn.
     fn paints(self) -> bool {
-        self.unicode && self.colours != Colours::None
+        self.unicode && self.colors != Colors::None
     }
 }
 
@@ -116,7 +116,7 @@ impl<'a> Shrunk<'a> {
     }
 
     /// The mean of the cells' paints, by light; none where nothing is present.
-    fn colour(&self, place: usize) -> Option<Rgb> {
+    fn color(&self, place: usize) -> Option<Rgb> {
         let paints = self
             .cells(place)
             .iter()
@@ -145,7 +145,7 @@ impl<'a> Shrunk<'a> {
 
 fn half_blocks(map: &MemoryMap, terminal: Terminal) -> String {
     let shrunk = Shrunk::to_fit(map, (terminal.width, 2 * ROWS_MAX), 2.0, terminal.background);
-    let grid = shrunk.layout.grid(None, |place| shrunk.colour(place));
+    let grid = shrunk.layout.grid(None, |place| shrunk.color(place));
     let columns = shrunk.layout.columns;
     let rows: Vec<&[Option<Rgb>]> = grid.chunks(columns).collect();
     let mut out = String::new();
@@ -153,19 +153,19 @@ fn half_blocks(map: &MemoryMap, terminal: Terminal) -> String {
         let below = |x: usize| pair.get(1).and_then(|row| row[x]);
         let mut last = (None, None);
         for (x, above) in pair[0].iter().enumerate() {
-            let colours = (*above, below(x));
-            if colours != last {
+            let colors = (*above, below(x));
+            if colors != last {
                 out.push_str("\x1b[0m");
-                out.push_str(&match colours {
+                out.push_str(&match colors {
                     (Some(a), Some(b)) => {
-                        foreground(a, terminal.colours) + &background(b, terminal.colours)
+                        foreground(a, terminal.colors) + &background(b, terminal.colors)
                     }
-                    (Some(one), None) | (None, Some(one)) => foreground(one, terminal.colours),
+                    (Some(one), None) | (None, Some(one)) => foreground(one, terminal.colors),
                     (None, None) => String::new(),
                 });
-                last = colours;
+                last = colors;
             }
-            out.push(match colours {
+            out.push(match colors {
                 (None, None) => ' ',
                 (None, Some(_)) => '▄',
                 (Some(_), _) => '▀',
@@ -184,36 +184,36 @@ fn letters(map: &MemoryMap, terminal: Terminal) -> String {
     rows.map(|row| row.iter().collect::<String>().trim_end().to_owned() + "\n").collect()
 }
 
-fn foreground(colour: Rgb, depth: Colours) -> String {
-    escape(38, colour, depth)
+fn foreground(color: Rgb, depth: Colors) -> String {
+    escape(38, color, depth)
 }
 
-fn background(colour: Rgb, depth: Colours) -> String {
-    escape(48, colour, depth)
+fn background(color: Rgb, depth: Colors) -> String {
+    escape(48, color, depth)
 }
 
-fn escape(plane: u8, colour: Rgb, depth: Colours) -> String {
+fn escape(plane: u8, color: Rgb, depth: Colors) -> String {
     match depth {
-        Colours::None => String::new(),
-        Colours::Indexed => format!("\x1b[{plane};5;{}m", indexed(colour)),
-        Colours::True => format!("\x1b[{plane};2;{};{};{}m", colour.0, colour.1, colour.2),
+        Colors::None => String::new(),
+        Colors::Indexed => format!("\x1b[{plane};5;{}m", indexed(color)),
+        Colors::True => format!("\x1b[{plane};2;{};{};{}m", color.0, color.1, color.2),
     }
 }
 
-/// The nearest of xterm's fixed colours: its cube of 6 × 6 × 6 and its 24 greys.
+/// The nearest of xterm's fixed colors: its cube of 6 × 6 × 6 and its 24 grays.
 fn indexed(Rgb(red, green, blue): Rgb) -> u8 {
     const STEPS: [i32; 6] = [0, 95, 135, 175, 215, 255];
     let nearest =
         |part: u8| (0..6).min_by_key(|i| (STEPS[*i] - i32::from(part)).abs()).unwrap_or(0);
     let cube = [red, green, blue].map(nearest);
     let mean = (i32::from(red) + i32::from(green) + i32::from(blue)) / 3;
-    let grey = ((mean - 8 + 5) / 10).clamp(0, 23);
+    let gray = ((mean - 8 + 5) / 10).clamp(0, 23);
     let far = |shown: [i32; 3]| -> i32 {
         shown.iter().zip([red, green, blue]).map(|(a, b)| (a - i32::from(b)).pow(2)).sum()
     };
-    match far(cube.map(|i| STEPS[i])) <= far([8 + 10 * grey; 3]) {
+    match far(cube.map(|i| STEPS[i])) <= far([8 + 10 * gray; 3]) {
         true => (16 + 36 * cube[0] + 6 * cube[1] + cube[2]) as u8,
-        false => 232 + grey as u8,
+        false => 232 + gray as u8,
     }
 }
 
@@ -263,8 +263,7 @@ mod tests {
             (Theme::Dark, FREE.dark, MOVABLE[0].dark),
             (Theme::Light, FREE.light, MOVABLE[0].light),
         ] {
-            let terminal =
-                Terminal { width: 80, colours: Colours::True, unicode: true, background };
+            let terminal = Terminal { width: 80, colors: Colors::True, unicode: true, background };
             let text = sheet.terminal(terminal).unwrap();
             let picture: String =
                 text.lines().skip(1).take_while(|l| !l.contains("free")).collect();
@@ -289,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn the_256_colours_are_the_nearest() {
+    fn the_256_colors_are_the_nearest() {
         assert_eq!(indexed(Rgb(0, 0, 0)), 16);
         assert_eq!(indexed(Rgb(255, 255, 255)), 231);
         assert_eq!(indexed(Rgb(255, 0, 0)), 196);

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::Bench;
 
-/// How many 1 GiB pages there were to be had, in each of a benchmark's three situations.
+/// The 1 GiB pages available in each of a benchmark's three situations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Gigantic {
     /// That would fill memory; 0 on machines that have no such pages.
@@ -31,7 +31,7 @@ pub(super) fn ask(bench: &mut Bench<'_>) -> u64 {
         }
         let attempt = bench.machine.attempt_gigantic();
         found += u64::from(attempt.is_some());
-        // A range that cannot be had is told from counts, in no time: no second look at once.
+        // An unavailable range is recognized from counts at no cost, so it is not retried at once.
         bench.wait(attempt.unwrap_or_default().max(Duration::from_millis(100)));
     }
     bench.machine.free_gigantic(0);

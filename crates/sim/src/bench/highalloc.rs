@@ -10,7 +10,7 @@ use super::gigantic::{self, Gigantic};
 use super::{Bench, DAEMONS};
 use crate::machine::{Attempt, Effort, Obstacles};
 
-/// What came of it.
+/// The results.
 #[derive(Clone, Debug, Serialize)]
 pub struct Highalloc {
     /// The order of the huge page.
@@ -34,7 +34,7 @@ pub struct Pass {
     pub failed: u64,
     /// Successes by zone.
     pub by_zone: BTreeMap<&'static str, u64>,
-    /// At the end, all blocks of the size by what lies in them, by zone.
+    /// At the end, all blocks of the size by their contents, by zone.
     pub obstacles: BTreeMap<&'static str, Obstacles>,
     /// The mean F_i at failures: towards 1 for fragmentation, towards 0 for lack of memory.
     pub mean_fragmentation: Option<f64>,

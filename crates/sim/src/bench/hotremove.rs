@@ -1,4 +1,4 @@
-//! HotRemove-Capability: how many sections of memory can be taken offline at rest.
+//! HotRemove-Capability: the number of memory sections that can be taken offline at rest.
 //!
 //! The paper's kernel could not do it at all. Here a section goes offline if every page in it can
 //! be reclaimed, or moved where the system can move pages.
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{Bench, Preset};
 
-/// What came of it.
+/// The results.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct HotRemove {
     /// Size of a section in MiB.
@@ -26,7 +26,7 @@ impl HotRemove {
     }
 }
 
-/// Runs it: each section in turn, from the lowest. Those that went stay offline until the end.
+/// Runs it: each section, from the lowest. Offlined sections stay offline until the end.
 pub(super) fn run(bench: &mut Bench<'_>) -> HotRemove {
     // Section sizes of the architectures: 64 MiB, 16 MiB, 128 MiB.
     let order = match bench.preset {

@@ -7,7 +7,7 @@ use super::gigantic::{self, Gigantic};
 use super::{Bench, DAEMONS};
 use crate::machine::Effort;
 
-/// What came of it, in huge pages.
+/// The results, in huge pages.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct HugeTlb {
     /// Huge pages that would fill memory.

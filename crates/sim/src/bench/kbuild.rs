@@ -1,4 +1,4 @@
-//! kbuild: how long it takes to unpack a kernel and to build it.
+//! kbuild: the time to unpack a kernel and to build it.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use super::{Bench, DAEMONS};
 /// Compiler runs of the build.
 const SOURCES: u64 = 700;
 
-/// What came of it.
+/// The results.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Kbuild {
     /// Simulated seconds to unpack.
@@ -16,7 +16,7 @@ pub struct Kbuild {
     pub build_s: f64,
 }
 
-/// Runs it. The time is looked at every half second.
+/// Runs it. The time is checked every half second.
 pub(super) fn run(bench: &mut Bench<'_>) -> Kbuild {
     const STEP: std::time::Duration = std::time::Duration::from_millis(500);
     let sources = if bench.preset == super::Preset::Small { 20 } else { SOURCES };

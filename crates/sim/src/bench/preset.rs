@@ -28,7 +28,7 @@ pub enum Load {
     Heavy,
 }
 
-/// What the machines have in common: kernel trees that are unpacked, compiled and walked through.
+/// Common to all machines: kernel trees that are unpacked, compiled and walked through.
 const COMMON: &str = include_str!("common.toml");
 
 impl Preset {
@@ -134,7 +134,7 @@ impl Preset {
         }
     }
 
-    /// Seconds that a phase of so many lasts on the machine.
+    /// The seconds of a phase on the machine.
     pub const fn seconds(self, full: u64) -> u64 {
         match self {
             Preset::Small => full.div_ceil(20),

@@ -77,7 +77,7 @@ impl Machine {
         let costly = request.order > COSTLY;
         let compacts = self.may_compact(request);
         if compacts && (costly || request.migrate_type != MigrateType::Movable) {
-            // There may well be enough single pages: move them before any are reclaimed.
+            // Enough single pages may be free: compact before reclaiming any.
             let (id, outcome) = self.direct_compact(request, Priority::Async);
             let hopeless = matches!(outcome, Outcome::Skipped | Outcome::Deferred);
             if id.is_some() || (costly && has(gfp::NORETRY) && hopeless) {
@@ -90,7 +90,7 @@ impl Machine {
         id
     }
 
-    /// Reclaims and compacts until there is a block, or there is no point in it any more.
+    /// Reclaims and compacts until a block is free or more work is pointless.
     fn reclaim_for(&mut self, request: &Request, costly: bool, compacts: bool) -> Option<PageId> {
         let has = |bits| request.gfp_flags & bits != 0;
         let mut retries = 0;
@@ -114,7 +114,7 @@ impl Machine {
             if has(gfp::NORETRY) || (costly && !has(gfp::RETRY_MAYFAIL)) {
                 return None;
             }
-            // In defrag mode progress may go on for ever without a whole pageblock.
+            // In defrag mode reclaim can make progress forever without freeing a whole pageblock.
             let hopeful = progress > 0 && !costly && !self.system.settings.policies.defrag_mode;
             retries = if hopeful { 0 } else { retries + 1 };
             if retries <= MAX_RETRIES && (progress > 0 || self.could_be_met(request)) {
@@ -208,7 +208,7 @@ impl Machine {
         scan.reclaimed
     }
 
-    /// Whoever the slice belongs to sleeps for so long before it goes on.
+    /// The slice's actor sleeps for this time before it continues.
     fn nap(&mut self, ns: u64) {
         let now = self.clock.now_ns() + self.slice.spent_ns;
         self.slice.wait_until_ns = self.slice.wait_until_ns.max(now) + ns;

@@ -1,4 +1,4 @@
-//! Simulated time: who runs when, on how many CPUs.
+//! Simulated time: the schedule of actors on CPUs.
 //!
 //! An actor that is woken waits for a CPU, runs a slice of work whose length it tells afterwards,
 //! and then runs again, sleeps or ends. Equal times are served in the order in which they were
@@ -16,9 +16,9 @@ pub enum Actor {
     Kswapd(u16),
     /// The compaction daemon of a node.
     Kcompactd(u16),
-    /// The look at a node's fragmentation score.
+    /// The check of a node's fragmentation score.
     Proactive(u16),
-    /// What a node's placement does off the path of allocations.
+    /// The work of a node's placement off the allocation path.
     Upkeep(u16),
     /// The daemon that makes huge pages out of small ones.
     Khugepaged,
@@ -61,7 +61,7 @@ pub struct Clock {
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     ready: VecDeque<Actor>,
     idle: Vec<u16>,
-    /// What each running actor does when its slice is over.
+    /// The next state of each running actor after its slice.
     after: Vec<Next>,
     busy_ns: u64,
     served: u64,
@@ -149,7 +149,7 @@ impl Clock {
         }
     }
 
-    /// Tells how long the slice of `actor` on `cpu` takes, and what follows.
+    /// Sets the length of the slice of `actor` on `cpu`, and what follows.
     pub fn slice(&mut self, actor: Actor, cpu: u16, took_ns: u64, next: Next) {
         self.busy_ns += took_ns;
         self.after[usize::from(cpu)] = next;

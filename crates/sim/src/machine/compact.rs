@@ -19,7 +19,7 @@ use super::page::{Flags, PageId, Pages};
 use super::placing::compactable;
 use super::scenario::Scenario;
 
-/// What a machine remembers of compaction.
+/// The state of compaction.
 pub(super) struct Compaction {
     compactor: Compactor,
     /// By node.
@@ -32,7 +32,7 @@ struct Daemon {
     proactive: Proactive,
 }
 
-/// The looks at the score are this far apart (`HPAGE_FRAG_CHECK_INTERVAL_MSEC`).
+/// The interval of the checks of the score (`HPAGE_FRAG_CHECK_INTERVAL_MSEC`).
 const INTERVAL_NS: u64 = 500_000_000;
 
 impl Compaction {
@@ -48,13 +48,13 @@ impl Compaction {
         Compaction { compactor, daemons: (0..scenario.machine.nodes).map(daemon).collect() }
     }
 
-    /// What does the work.
+    /// The compactor.
     pub(super) fn compactor(&mut self) -> &mut Compactor {
         &mut self.compactor
     }
 }
 
-/// What the machine knows of pages that compaction would move.
+/// The machine's view of pages that compaction would move.
 pub(super) struct Movable<'a> {
     pub(super) pages: &'a Pages,
 }
@@ -192,7 +192,7 @@ impl Machine {
         node_score(counts.iter().map(|(counts, present)| (FreeBlocks { counts }, *present)))
     }
 
-    /// A look at the score, and compaction if it is too high (`kcompactd`'s timeout).
+    /// Checks the score, and compacts if it is too high (`kcompactd`'s timeout).
     pub(super) fn run_proactive(&mut self, node: u16) -> Next {
         let now = self.clock.now_ns();
         let at = usize::from(node);

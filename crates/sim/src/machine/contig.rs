@@ -1,10 +1,10 @@
-//! 1 GiB pages while the machine runs: a range is emptied by moving what lies in it, and taken whole
+//! 1 GiB pages while the machine runs: a range is emptied by migration, and allocated whole
 //! (`alloc_contig_pages`, `alloc_contig_range`).
 //!
 //! No free list has blocks of that size. Ranges are tried from the highest zone down, each from its
 //! end; one that contains anything which cannot be moved is passed over. Pages of the range are
-//! moved elsewhere one by one, and its free blocks are taken off their lists first, so that nobody
-//! gets them meanwhile.
+//! moved elsewhere one by one, and its free blocks are taken off their lists first, so that they
+//! cannot be allocated meanwhile.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use super::Machine;
 use super::page::{Flags, PageId, Use};
 use super::placing::Placed;
 
-/// Blocks of a range that are off the free lists and in nobody's hands.
-type Taken = Vec<(Frame, Order)>;
+/// Isolated blocks of a range: off the free lists and not in use.
+type IsolatedRange = Vec<(Frame, Order)>;
 
 impl Machine {
     /// One attempt at a page of 1 GiB from outside, as [`Machine::allocate_huge`] is one at a huge
@@ -53,7 +53,7 @@ impl Machine {
         false
     }
 
-    /// Gives 1 GiB pages back until there are no more than `keep`.
+    /// Frees 1 GiB pages until at most `keep` are left.
     pub fn free_gigantic(&mut self, keep: usize) {
         self.slice = super::Slice::default();
         for id in self.gigantic.split_off(keep.min(self.gigantic.len())) {
@@ -75,7 +75,7 @@ impl Machine {
         self.memory.placement.drain(&mut self.memory.table);
         let end = start.offset(order.frames());
         self.memory.placement.give_up(&mut self.memory.table, start..end);
-        let mut taken = Taken::new();
+        let mut taken = IsolatedRange::new();
         let emptied = self.empty_range(start, end, &mut taken);
         if !emptied {
             for (frame, order) in taken {
@@ -92,7 +92,7 @@ impl Machine {
     }
 
     /// Takes what is free in a range, and moves what is not; false if something stays.
-    fn empty_range(&mut self, start: Frame, end: Frame, taken: &mut Taken) -> bool {
+    fn empty_range(&mut self, start: Frame, end: Frame, taken: &mut IsolatedRange) -> bool {
         let mut at = start;
         // Free blocks first, so that no page of the range moves into it.
         while at < end {
@@ -139,7 +139,7 @@ impl Machine {
         true
     }
 
-    /// Moves one block of a page out of a range; its old place is then in nobody's hands.
+    /// Moves one block of a page out of a range; its old place is then isolated.
     fn move_away(
         &mut self,
         page: PageId,
@@ -193,8 +193,8 @@ impl Machine {
         self.clean(page);
     }
 
-    /// Puts a block where another has just been allocated, whose number ends. Its old place is
-    /// then in nobody's hands.
+    /// Puts a block where another has just been allocated, whose number ends. Its old place is then
+    /// isolated.
     fn relocate(&mut self, from: Frame, order: Order, target: PageId) {
         let owner = self.memory.table.owner(from);
         let (to, mobility) = (self.memory.frame(target), self.memory.table.mobility(from));
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use crate::machine::scenario;
 
-    /// Some page cache in each range is on its way to the disk: one is had when that has arrived.
+    /// Each range has page cache under writeback: a range is available when that has ended.
     #[test]
     fn what_is_being_written_is_waited_for() {
         let text = r#"

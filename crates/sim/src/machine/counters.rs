@@ -4,7 +4,7 @@ use serde::Serialize;
 
 macro_rules! counters {
     ($($(#[doc = $meaning:literal])+ $name:ident,)+) => {
-        /// What happened so far, by the kernel's names and definitions.
+        /// Counters so far, by the kernel's names and definitions.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
         pub struct Counters {
             $($(#[doc = $meaning])+ pub $name: u64,)+
@@ -16,7 +16,7 @@ macro_rules! counters {
                 vec![$((stringify!($name), self.$name),)+]
             }
 
-            /// What came since `before`.
+            /// The difference to `before`.
             pub fn since(&self, before: &Counters) -> Counters {
                 Counters { $($name: self.$name - before.$name,)+ }
             }
@@ -31,7 +31,7 @@ counters! {
     pgfree,
     /// Page faults.
     pgfault,
-    /// Page faults that had to read from a disk.
+    /// Page faults that read from a disk.
     pgmajfault,
     /// Pages moved to an active list.
     pgactivate,
@@ -55,7 +55,7 @@ counters! {
     allocstall_highmem,
     /// Direct reclaim entered for a request that can use the movable zone.
     allocstall_movable,
-    /// Kernel objects that shrinkers looked at.
+    /// Kernel objects that shrinkers scanned.
     slabs_scanned,
     /// Times kswapd began to balance.
     pageoutrun,
@@ -79,9 +79,9 @@ counters! {
     pgmigrate_success,
     /// Pages that could not be moved.
     pgmigrate_fail,
-    /// Pages that the migration scanner looked at.
+    /// Pages that the migration scanner scanned.
     compact_migrate_scanned,
-    /// Pages that the free scanner looked at.
+    /// Pages that the free scanner scanned.
     compact_free_scanned,
     /// Pages that compaction took off their lists.
     compact_isolated,
@@ -93,9 +93,9 @@ counters! {
     compact_success,
     /// Times kcompactd began to work.
     compact_daemon_wake,
-    /// Pages that its migration scanner looked at.
+    /// Pages that its migration scanner scanned.
     compact_daemon_migrate_scanned,
-    /// Pages that its free scanner looked at.
+    /// Pages that its free scanner scanned.
     compact_daemon_free_scanned,
     /// Persistent huge pages allocated.
     htlb_buddy_alloc_success,
@@ -103,7 +103,7 @@ counters! {
     htlb_buddy_alloc_fail,
     /// Huge pages given at a page fault.
     thp_fault_alloc,
-    /// Page faults that got a small page for want of a huge one.
+    /// Page faults that got a small page for lack of a huge one.
     thp_fault_fallback,
     /// Huge pages that khugepaged made.
     thp_collapse_alloc,
@@ -111,7 +111,7 @@ counters! {
     thp_collapse_alloc_failed,
     /// Huge pages swapped out whole.
     thp_swpout,
-    /// Processes killed for want of memory.
+    /// Processes killed by the OOM killer.
     oom_kill,
 }
 

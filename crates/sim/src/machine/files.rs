@@ -12,7 +12,7 @@ use super::page::{Flags, PageId, Use};
 use super::slab::Cache;
 use super::workingset::EVICTED;
 
-/// What the cache has of one page of a file.
+/// The state of one page of a file in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     /// Nothing.
@@ -63,7 +63,7 @@ pub(super) struct File {
 
 /// Pages under one tree node (`XA_CHUNK_SIZE`).
 const NODE: u32 = 64;
-/// Files among the objects of a machine, beside the memory of its processes.
+/// Files among the objects of a machine, next to the memory of its processes.
 const FILES: u64 = 1 << 63;
 /// Pages read ahead at once (128 KiB, `read_ahead_kb`).
 pub(super) const READ_AHEAD: u32 = 32;
@@ -344,8 +344,7 @@ impl Machine {
         }
     }
 
-    /// A file of `len` pages that nobody opens: a recording brings in the kernel's objects about it
-    /// by itself.
+    /// A file of `len` pages without kernel objects: a recording has those.
     pub(super) fn add_recorded_file(&mut self, len: u32) -> u32 {
         self.files.add(len, false)
     }
@@ -420,7 +419,7 @@ impl Machine {
     /// Deletes a file that a process wrote.
     pub(super) fn delete_written(&mut self, file: u32) {
         self.drop_file(file);
-        // Its name may still stand in the list of names, and is passed over there.
+        // Its name may still be in the list of names, where it is skipped.
         self.files.free.push(file);
     }
 

@@ -11,12 +11,12 @@ use serde::Serialize;
 use super::Machine;
 use super::page::Use;
 
-/// What came of one attempt to allocate a huge page.
+/// The result of one attempt to allocate a huge page.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Attempt {
     /// Simulated nanoseconds since boot.
     pub time_ns: u64,
-    /// Where the page lies; `None` if there was none.
+    /// The frame of the page; `None` if it failed.
     #[serde(serialize_with = "zone_name")]
     pub zone: Option<ZoneKind>,
     /// F_u at the attempt, over all zones: the paper's unusable free space index.
@@ -111,7 +111,7 @@ impl Machine {
         }
     }
 
-    /// Gives all huge pages back that were asked for from outside; how many there were.
+    /// Frees all huge pages that were requested from outside; returns their number.
     pub fn free_huge(&mut self) -> u64 {
         self.slice = super::Slice::default();
         let pages = std::mem::take(&mut self.hugetlb);

@@ -23,7 +23,7 @@ pub(super) struct Stream {
     pub failed: u64,
 }
 
-/// Arrivals and departures are looked at this often.
+/// The interval at which arrivals and departures are processed.
 const TICK_NS: u64 = 10_000_000;
 
 impl Machine {
@@ -62,7 +62,7 @@ impl Machine {
         let moves = pinned && kind.order == 0 && self.memory.migrates_on_pin();
         let request = Request {
             order: Order::new(kind.order).unwrap_or(Order::BASE),
-            // What is pinned was asked for as user memory: nobody knew.
+            // Pinned memory was requested as ordinary user memory.
             migrate_type: if pinned { MigrateType::Movable } else { MigrateType::Unmovable },
             mobility: if moves { Mobility::Movable } else { Mobility::Unmovable },
             highest_zone: if pinned { self.highest_for_users() } else { ZoneKind::Normal },

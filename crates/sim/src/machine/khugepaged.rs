@@ -9,7 +9,7 @@ use super::page::{PageId, Use};
 use super::process::Place;
 use super::scenario::HugePages;
 
-/// Pages looked at in a round (`pages_to_scan`).
+/// Pages scanned in a round (`pages_to_scan`).
 const PAGES: u32 = 4096;
 /// Time between rounds (`scan_sleep_millisecs`).
 const SLEEP_NS: u64 = 10_000_000_000;
@@ -69,7 +69,7 @@ impl Machine {
         missing <= MISSING
     }
 
-    /// Copies a region's pages into a huge one; false if there is none to be had.
+    /// Copies a region's pages into a huge one; false if none is available.
     fn collapse(&mut self, process: u32, first: u32) -> bool {
         let Some(id) = self.allocate(&self.request_to_collapse()) else {
             self.counters.thp_collapse_alloc_failed += 1;

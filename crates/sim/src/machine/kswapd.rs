@@ -27,9 +27,9 @@ pub(super) struct Kswapd {
 /// A balancing act in progress.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work {
-    /// What it was woken for.
+    /// The request that woke it.
     asked: Order,
-    /// What it minds now.
+    /// The request it works for.
     pub order: Order,
     pub scan: Scan,
     /// Frames that are still to be reclaimed for boosted watermarks.
@@ -37,9 +37,9 @@ pub(super) struct Work {
     boosted: bool,
 }
 
-/// So many failures in a row and the daemon waits for direct reclaim to succeed
+/// After this many failures in a row the daemon waits for direct reclaim to succeed
 /// (`MAX_RECLAIM_RETRIES`).
-const HOPELESS: u32 = 16;
+const MAX_RECLAIM_RETRIES: u32 = 16;
 impl Kswapd {
     pub(super) fn new() -> Kswapd {
         Kswapd { awake: false, asked: Order::BASE, work: None, failures: 0 }
@@ -53,7 +53,7 @@ impl Machine {
             if self.system.settings.policies.defrag_mode { order.max(Order::HUGE) } else { order };
         for node in 0..self.kswapd.len() {
             self.kswapd[node].asked = self.kswapd[node].asked.max(order);
-            if self.kswapd[node].failures < HOPELESS
+            if self.kswapd[node].failures < MAX_RECLAIM_RETRIES
                 || self.system.settings.policies.reclaims_as_2_6
             {
                 self.rouse(node);
@@ -137,13 +137,13 @@ impl Machine {
         Next::Again
     }
 
-    /// Remembers how far the daemon of a node has come.
+    /// Saves the progress of a node's daemon.
     pub(super) fn set_kswapd_work(&mut self, node: u16, work: Work) {
         self.kswapd[usize::from(node)].work = Some(work);
     }
 
-    /// Lets the daemon of a node begin anew if somebody has asked for a larger block meanwhile, or
-    /// else sleep; whether it begins anew (`kswapd` of 2.6.16).
+    /// Restarts the daemon of a node if a larger block was requested meanwhile, otherwise lets it
+    /// sleep; returns whether it restarts (`kswapd` of 2.6.16).
     pub(super) fn take_larger_order(&mut self, node: u16) -> bool {
         let kswapd = &mut self.kswapd[usize::from(node)];
         let done = kswapd.work.take().map_or(Order::BASE, |work| work.asked);

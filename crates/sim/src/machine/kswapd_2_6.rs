@@ -1,5 +1,5 @@
-//! kswapd of Linux 2.6.16, which insists: it goes on until every zone that can be reclaimed has a
-//! free block of the order that it was woken for (`balance_pgdat` of 2.6.16).
+//! kswapd of Linux 2.6.16: it continues until every zone that can be reclaimed has a free block of
+//! the order that it was woken for (`balance_pgdat` of 2.6.16).
 
 use prairie_frames::Order;
 
@@ -59,13 +59,13 @@ impl Machine {
         self.memory.placement.watermark_ok(zone, order, span.watermarks.high, span.kind)
     }
 
-    /// Whether a zone is left alone: nothing more is to be had from it, except that every look
-    /// begins with a try.
+    /// Whether a zone is skipped because nothing more can be reclaimed, except for one attempt at
+    /// each check.
     pub(super) fn is_given_up(&self, lists: usize, priority: u32) -> bool {
         self.lru.vec(lists).zone.unreclaimable && priority != DEF_PRIORITY
     }
 
-    /// Gives a zone up once all of its pages were looked at four times in vain
+    /// Gives a zone up after all of its pages were scanned four times without success
     /// (`all_unreclaimable`).
     fn note_progress(&mut self, lists: usize, freed: bool) {
         let size = self.reclaimable(lists);

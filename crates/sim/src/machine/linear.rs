@@ -1,6 +1,6 @@
 //! Linear reclaim: contiguous regions instead of LRU order (2006 paper, section 10).
 //!
-//! Memory is seen as regions of the wanted size. They are looked at one after another, going on
+//! Memory is seen as regions of the wanted size. They are checked one after another, continuing
 //! where the last attempt stopped. A region all of whose pages are free or reclaimable is worth
 //! trying: its pages leave the LRU lists and are reclaimed together. Any other region is left
 //! alone, so that a request costs about its own size in pages instead of most of memory
@@ -13,8 +13,8 @@ use super::Machine;
 use super::page::PageId;
 use super::reclaim::{CLUSTER, Scan};
 
-/// The share of a zone's regions that one attempt looks at, at most. The paper says "a
-/// proportion" and not which; a quarter keeps four attempts from looking twice.
+/// The largest share of a zone's regions that one attempt checks. The paper says "a proportion" and
+/// not which; a quarter keeps four attempts from looking twice.
 const SHARE: u64 = 4;
 
 /// The share of a zone of `frames` frames that reclaim in random order may have to free before one
@@ -26,7 +26,7 @@ pub fn worst_case_share(frames: u64, order: Order) -> f64 {
 }
 
 impl Machine {
-    /// Tries to free one region of `order`; returns frames freed, in whatever regions.
+    /// Tries to free one region of `order`; returns the frames freed in all regions.
     pub(super) fn linear_reclaim(&mut self, order: Order, highest: ZoneKind) -> u64 {
         let mut freed = 0;
         for zone in self.memory.layout.zonelist(self.node_of_cpu(self.slice.cpu), highest) {
@@ -56,7 +56,7 @@ impl Machine {
     /// The pages in use in a region, if all of it is free or may be reclaimed.
     fn reclaimable_region(&mut self, region: Frame, order: Order) -> Option<Vec<PageId>> {
         let end = region.offset(order.frames());
-        // One word a pageblock tells most regions from those worth a look.
+        // One word per pageblock rules out most regions.
         let blocks = order.frames().div_ceil(u64::from(BlockCounts::FRAMES)) as usize;
         let counts = &self.memory.table.blocks()[region.pageblock()..region.pageblock() + blocks];
         self.slice.spent_ns += self.scenario.costs.scan_frame_ns * blocks as u64;
@@ -114,7 +114,7 @@ impl Machine {
 mod tests {
     use super::*;
 
-    /// Figure 9, in per cent to two decimals, for a zone large enough for the one frame more not
+    /// Figure 9, in percent to two decimals, for a zone large enough for the one frame more not
     /// to show.
     #[test]
     fn figure_9_from_the_formula() {

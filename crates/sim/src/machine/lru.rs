@@ -149,7 +149,7 @@ pub struct LruVec {
     pub refaults_seen: [u64; 2],
     /// Such refaults so far.
     pub refaults: [u64; 2],
-    /// What 2.6.16 keeps of a zone beside.
+    /// Additional state of a zone in 2.6.16.
     pub zone: ZoneScan,
 }
 
@@ -161,11 +161,11 @@ pub struct ZoneScan {
     pub unscanned: [u64; 2],
     /// The priority of the last look (`temp_priority`).
     pub priority: u32,
-    /// The hardest that it took of late: how much reclaim is in distress (`prev_priority`).
+    /// The highest recent scan priority, the distress of reclaim (`prev_priority`).
     pub hardest: u32,
-    /// Pages looked at since one was freed (`pages_scanned`).
+    /// Pages scanned since one was freed (`pages_scanned`).
     pub in_vain: u64,
-    /// Nothing more is to be had (`all_unreclaimable`).
+    /// Nothing more can be reclaimed (`all_unreclaimable`).
     pub unreclaimable: bool,
 }
 
@@ -256,7 +256,7 @@ impl Lru {
         self.vecs[at].lists[kind as usize].push_head(pages, id, name);
     }
 
-    /// Puts a page that is on no list at the tail: it is looked at next.
+    /// Puts a page that is on no list at the tail: it is scanned next.
     pub fn add_tail(&mut self, pages: &mut Pages, at: usize, id: PageId) {
         let kind = Kind::of(&pages[id], self.merged);
         let name = (at * 4) as u8 + kind as u8;

@@ -14,9 +14,9 @@ pub struct Memory {
     pub layout: Layout,
     /// The state of every frame.
     pub table: FrameTable,
-    /// Who gets which frame.
+    /// The placement policy.
     pub placement: Placed,
-    /// What each block in use is for.
+    /// The use of each allocated block.
     pub pages: Pages,
 }
 
@@ -96,7 +96,7 @@ impl Memory {
         self.pages.end(id);
     }
 
-    /// Whether pages that are to be pinned are moved to memory of their own first.
+    /// Whether pages are migrated to separate memory before they are pinned.
     pub fn migrates_on_pin(&self) -> bool {
         matches!(self.placement, Placed::Regions(_))
     }
@@ -106,12 +106,12 @@ impl Memory {
         self.table.block_of(self.pages.owner_of(id)).expect("a page in use lies somewhere")
     }
 
-    /// The zone that a page lies in.
+    /// The zone of a page.
     pub fn zone(&self, id: PageId) -> usize {
         self.layout.zone_of(self.frame(id)).expect("memory lies in zones")
     }
 
-    /// The page that lies at `frame`, if a block in use begins there.
+    /// The page at `frame`, if an allocated block begins there.
     pub fn page_at(&self, frame: Frame) -> Option<PageId> {
         let used = self.table.state(frame) == State::Allocated;
         used.then(|| self.pages.of_owner(self.table.owner(frame)))

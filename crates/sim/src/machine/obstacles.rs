@@ -1,4 +1,4 @@
-//! What stands in the way of huge pages: aligned blocks by the most stubborn memory in them.
+//! Obstacles to huge pages: aligned blocks by their least movable memory.
 
 use prairie_frames::table::State;
 use prairie_frames::{Frame, Order};
@@ -10,7 +10,7 @@ use super::page::Use;
 /// Aligned blocks of one size in a zone. Each is counted once, under the first that applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Obstacles {
-    /// In use as huge pages: these were had.
+    /// In use as huge pages.
     pub had: u64,
     /// With kernel memory in them, or memory that boot reserved.
     pub kernel: u64,

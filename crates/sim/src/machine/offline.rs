@@ -8,8 +8,8 @@ use super::Machine;
 use super::page::{Flags, PageId, Use};
 
 impl Machine {
-    /// Tries each aligned section of `order` in turn and puts all back in the end; how many there
-    /// are, and how many went.
+    /// Tries to offline each aligned section of `order` and restores all at the end; returns the
+    /// number of sections and of successes.
     pub fn offline_sections(&mut self, order: Order) -> (u64, u64) {
         self.slice = super::Slice::default();
         self.memory.placement.drain(&mut self.memory.table);

@@ -7,12 +7,12 @@ use super::Machine;
 
 /// A process that the OOM killer chose.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Killed {
+pub struct OomKill {
     /// Simulated nanoseconds since boot.
     pub time_ns: u64,
     /// Its kind.
     pub process: String,
-    /// Frames that it had in memory.
+    /// Its resident frames.
     pub resident_frames: u64,
     /// The order of the request that found nothing.
     pub order: u8,
@@ -31,7 +31,7 @@ impl Machine {
         };
         let process = &self.processes[number];
         let kind = process.kind as usize;
-        self.killed.push(Killed {
+        self.killed.push(OomKill {
             time_ns: self.clock.now_ns(),
             process: self.scenario.processes[kind].name.clone(),
             resident_frames: process.resident,
@@ -41,7 +41,7 @@ impl Machine {
         self.population[kind].running = self.population[kind].running.saturating_sub(1);
         self.end_process(number as u32);
         if self.slice.process == Some(number as u32) {
-            // Its own slice sees to what follows, and gets no memory any more.
+            // Its own slice handles the rest, and gets no more memory.
             return false;
         }
         self.replace(kind);

@@ -1,9 +1,9 @@
-//! What the machine knows of each block of memory in use: what for, by whom, on which list.
+//! The state of each allocated block: its use, owner, and list.
 //!
-//! A page keeps its number for life, wherever it is moved: the frame table tells where it lies.
-//! Numbers below the machine's frames are blocks whose parts never go apart. Numbers from there on
-//! are transparent huge pages, which have an owner for each of their 512 frames, so that a
-//! placement may move them in pieces.
+//! A page keeps its number when it is moved: the frame table has its location. Numbers below the
+//! machine's frames are blocks whose parts never go apart. Numbers from there on are transparent
+//! huge pages, which have an owner for each of their 512 frames, so that a placement may move them
+//! in pieces.
 
 use std::ops::{BitOr, Index, IndexMut};
 
@@ -25,7 +25,7 @@ impl PageId {
     }
 }
 
-/// What a block is used for.
+/// The use of a block.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[repr(u8)]
@@ -65,7 +65,7 @@ impl Flags {
     pub const NONE: Flags = Flags(0);
     /// On an active list (`PG_active`).
     pub const ACTIVE: Flags = Flags(1 << 0);
-    /// Used once since it was last looked at (`PG_referenced`).
+    /// Used once since the last scan (`PG_referenced`).
     pub const REFERENCED: Flags = Flags(1 << 1);
     /// A page table entry says that it was touched (the accessed bit).
     pub const YOUNG: Flags = Flags(1 << 2);
@@ -117,7 +117,7 @@ pub struct Page {
     pub index: u32,
     /// One-bit facts.
     pub flags: Flags,
-    /// What it is used for.
+    /// Its use.
     pub used_as: Use,
     /// The list that it is on, [`Page::NO_LIST`] if none.
     pub(super) list: u8,

@@ -43,7 +43,7 @@ impl Machine {
         }
     }
 
-    /// Sets how many processes of a kind run from now on. Those too many are killed.
+    /// Sets the number of processes of a kind from now on. Excess ones are killed.
     pub fn set_population(&mut self, kind: usize, wanted: u32) {
         self.population[kind].wanted = wanted;
         while self.population[kind].running > wanted {
@@ -61,7 +61,7 @@ impl Machine {
         }
     }
 
-    /// Lets another process of a kind follow one that ended, if so many are wanted.
+    /// Replaces a process that ended if the wanted number is not reached.
     pub(super) fn replace(&mut self, kind: usize) {
         if self.population[kind].running < self.population[kind].wanted {
             self.start_or_retry(kind);

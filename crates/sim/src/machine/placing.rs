@@ -21,7 +21,7 @@ pub enum Placed {
     Regions(Box<Regions>),
     /// Gigabytes clean or tainted.
     Superpageblocks(Box<Superpageblocks>),
-    /// Any other: the machine knows no upkeep of its own for it.
+    /// Any other policy, without upkeep by the machine.
     Other(AnyStepwise),
 }
 

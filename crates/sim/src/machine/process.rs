@@ -18,7 +18,7 @@ pub(super) enum Place {
     Swap(u32),
 }
 
-const NOWHERE: u32 = u32::MAX >> 1;
+const NOT_MAPPED: u32 = u32::MAX >> 1;
 const SWAPPED: u32 = 1 << 31;
 
 /// A process.
@@ -53,15 +53,15 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Memory of so many pages, none of it touched, without a process that runs or could be killed.
+    /// Untouched memory of N pages, without a process that runs or can be killed.
     pub(super) fn idle(pages: u32) -> Process {
-        Process { places: vec![NOWHERE; pages as usize], ..Process::default() }
+        Process { places: vec![NOT_MAPPED; pages as usize], ..Process::default() }
     }
 
     /// Where a page of its memory is.
     pub(super) fn place(&self, index: u32) -> Place {
         match self.places[index as usize] {
-            NOWHERE => Place::Nowhere,
+            NOT_MAPPED => Place::Nowhere,
             word if word & SWAPPED != 0 => Place::Swap(word & !SWAPPED),
             word => Place::Memory(PageId(word)),
         }
@@ -86,13 +86,13 @@ impl Process {
 
     /// Notes that `index`, which was in memory, is nowhere any more.
     pub(super) fn forget(&mut self, index: u32) {
-        self.places[index as usize] = NOWHERE;
+        self.places[index as usize] = NOT_MAPPED;
         self.resident -= 1;
     }
 
     /// Notes that `index`, which was in swap, is nowhere any more.
     pub(super) fn forget_swapped(&mut self, index: u32) {
-        self.places[index as usize] = NOWHERE;
+        self.places[index as usize] = NOT_MAPPED;
     }
 
     /// Pages that its memory may have.
@@ -101,7 +101,7 @@ impl Process {
     }
 }
 
-/// Kernel objects of each process beside its memory.
+/// Kernel objects of each process besides its memory.
 const OBJECTS: usize = 6;
 /// Pages touched again in each slice.
 const TOUCHES: u64 = 24;
@@ -142,7 +142,7 @@ impl Machine {
             kind: kind as u32,
             generation: process.generation,
             copy: self.population[kind].started as u32,
-            places: vec![NOWHERE; anonymous as usize],
+            places: vec![NOT_MAPPED; anonymous as usize],
             slices: cpu_ns.div_ceil(config.slice.0).max(1),
             read_pages: pages(config.read.sample(random)),
             write_pages: pages(config.write.sample(random)),
@@ -196,7 +196,7 @@ impl Machine {
         Next::Again
     }
 
-    /// What a process has to have done of `total` after this slice.
+    /// The part of `total` that must be done after this slice.
     fn due(&self, number: u32, total: u64, share_of_life: f64) -> u64 {
         let process = &self.processes[number as usize];
         let life = (process.slices as f64 * share_of_life).max(1.0);
@@ -204,7 +204,7 @@ impl Machine {
         (total as f64 * done) as u64
     }
 
-    /// Touches new memory; what khugepaged filled meanwhile is there already.
+    /// Touches new memory; pages that khugepaged filled meanwhile already exist.
     fn grow(&mut self, number: u32, kind: usize) -> bool {
         let growth = self.scenario.processes[kind].growth;
         let pages = u64::from(self.processes[number as usize].pages());
@@ -318,7 +318,7 @@ impl Machine {
                     self.swap.take(slot);
                 }
                 Place::Memory(id) => {
-                    // A huge page stands in many places; its first one frees it.
+                    // A huge page has many entries; the first one frees it.
                     if self.memory.pages[id].index == index {
                         self.lru.remove(&mut self.memory.pages, id);
                         self.free(id);

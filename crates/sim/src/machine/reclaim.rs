@@ -1,4 +1,4 @@
-//! LRU reclaim: which pages are looked at, and which of these go (`mm/vmscan.c`).
+//! LRU reclaim: which pages are scanned, and which are reclaimed (`mm/vmscan.c`).
 
 pub mod balance;
 mod two_lists;
@@ -16,7 +16,7 @@ use verdict::{Verdict, judge};
 /// Pages that are taken off a list at once (`SWAP_CLUSTER_MAX`).
 pub(super) const CLUSTER: u64 = 32;
 
-/// What a reclaimer wants and has got (`struct scan_control`).
+/// The goal and progress of a reclaimer (`struct scan_control`).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scan {
     /// Only pages of this zone and below are of use.
@@ -29,7 +29,7 @@ pub(super) struct Scan {
     pub may_swap: bool,
     /// Whether it is a daemon that does it.
     pub daemon: bool,
-    /// Pages looked at so far.
+    /// Pages scanned so far.
     pub scanned: u64,
     /// Frames freed so far.
     pub reclaimed: u64,
@@ -103,7 +103,7 @@ impl Machine {
         self.swap.available() > 0
     }
 
-    /// How many pages of each list to look at (`get_scan_count`).
+    /// The number of pages of each list to scan (`get_scan_count`).
     fn plan(&self, lists: usize, scan: &Scan) -> [u64; 4] {
         let sizes = Kind::ALL.map(|kind| self.lru.size(lists, kind));
         let (free, high) = self.free_and_high(lists);
@@ -280,7 +280,7 @@ impl Machine {
         }
         self.counters.pswpout += frames;
         self.counters.thp_swpout += u64::from(frames > 1);
-        // Written behind: the disk is busy, the reclaimer goes on until too much is queued.
+        // Written behind: the disk is busy, the reclaimer continues until too much is queued.
         self.disk.submit(self.clock.now_ns(), frames);
     }
 

@@ -24,9 +24,9 @@ const FILE: u32 = 0;
 /// The process that all recorded anonymous memory is of.
 const PROCESS: usize = 0;
 
-/// What a block is wanted for.
+/// The purpose of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum Purpose {
     /// Page cache; written to, or read.
     File {
         /// Whether it is dirty from the start.
@@ -38,9 +38,9 @@ pub enum Wanted {
     Other,
 }
 
-/// What a recording holds.
+/// A block that the recording holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Held {
+pub enum RecordedBlock {
     /// A page of the file, which may have been reclaimed meanwhile.
     File(u32),
     /// A page of the process, which may have been swapped out meanwhile.
@@ -50,7 +50,7 @@ pub enum Held {
 }
 
 /// Memory in the middle of a recording.
-pub struct Resumed {
+pub struct ResumedMemory {
     /// The zones.
     pub layout: Layout,
     /// The state of every frame, with room for [`Pages::owners`].
@@ -69,10 +69,10 @@ impl Machine {
     pub fn resume(
         scenario: &Scenario,
         system: &Allocator,
-        resumed: Resumed,
+        resumed: ResumedMemory,
     ) -> Result<Machine, LayoutError> {
         let mut machine = Machine::new(scenario, system)?;
-        let Resumed { layout, table, linux, pages } = resumed;
+        let ResumedMemory { layout, table, linux, pages } = resumed;
         let nodes = layout.zones().iter().map(|zone| usize::from(zone.span.node)).collect();
         machine.lru = Lru::new(nodes, false);
         machine.compaction = Compaction::new(&layout, scenario, false);
@@ -97,45 +97,50 @@ impl Machine {
     }
 
     /// Meets a request of a recording as the machine can; `number` is its own among the pages.
-    pub fn demand(&mut self, request: &Request, wanted: Wanted, number: u32) -> Option<Held> {
+    pub fn demand(
+        &mut self,
+        request: &Request,
+        wanted: Purpose,
+        number: u32,
+    ) -> Option<RecordedBlock> {
         self.slice = super::Slice { cpu: request.cpu, ..super::Slice::default() };
         let id = self.allocate(request)?;
         let (used_as, owner, index) = match wanted {
-            Wanted::File { .. } => (Use::File, FILE, number),
-            Wanted::Anonymous => (Use::Anonymous, PROCESS as u32, number),
-            Wanted::Other => (Use::Kernel, u32::MAX, 0),
+            Purpose::File { .. } => (Use::File, FILE, number),
+            Purpose::Anonymous => (Use::Anonymous, PROCESS as u32, number),
+            Purpose::Other => (Use::Kernel, u32::MAX, 0),
         };
         self.memory.pages.set_use(id, used_as, owner, index);
         let held = match wanted {
-            Wanted::File { .. } => {
+            Purpose::File { .. } => {
                 self.cache_recorded(FILE, number, id);
-                Held::File(number)
+                RecordedBlock::File(number)
             }
-            Wanted::Anonymous => {
+            Purpose::Anonymous => {
                 self.processes[PROCESS].set_place(number, id);
-                Held::Anonymous(number)
+                RecordedBlock::Anonymous(number)
             }
-            Wanted::Other => return Some(Held::Other(id)),
+            Purpose::Other => return Some(RecordedBlock::Other(id)),
         };
         let lists = self.lru.of_zone(self.memory.zone(id));
         self.lru.add(&mut self.memory.pages, lists, id);
-        if wanted == (Wanted::File { dirty: true }) {
+        if wanted == (Purpose::File { dirty: true }) {
             self.dirty(id);
         }
         Some(held)
     }
 
     /// Ends the use of what a recording holds. Returns whether it was still in memory.
-    pub fn let_go(&mut self, held: Held, cpu: u16) -> bool {
+    pub fn let_go(&mut self, held: RecordedBlock, cpu: u16) -> bool {
         self.slice = super::Slice { cpu, ..super::Slice::default() };
         match held {
-            Held::File(index) => {
+            RecordedBlock::File(index) => {
                 let Some(id) = self.cached(FILE, index) else { return false };
                 self.lru.remove(&mut self.memory.pages, id);
                 self.uncache(FILE, index, Slot::Absent);
                 self.free(id);
             }
-            Held::Anonymous(index) => match self.processes[PROCESS].place(index) {
+            RecordedBlock::Anonymous(index) => match self.processes[PROCESS].place(index) {
                 Place::Nowhere => return false,
                 Place::Swap(slot) => {
                     self.swap.take(slot);
@@ -148,18 +153,18 @@ impl Machine {
                     self.free(id);
                 }
             },
-            Held::Other(id) => self.free(id),
+            RecordedBlock::Other(id) => self.free(id),
         }
         true
     }
 
     /// Takes a block that was in use before the recording into the machine's account.
-    pub fn adopt(&mut self, frame: Frame, order: Order) -> Held {
+    pub fn adopt(&mut self, frame: Frame, order: Order) -> RecordedBlock {
         let id = self.memory.pages.begin(order, true);
         let owner = self.memory.pages.owner_of(id);
         self.memory.table.allocate(frame, order, Mobility::Unmovable, owner);
         self.memory.pages.set_use(id, Use::Kernel, u32::MAX, 0);
-        Held::Other(id)
+        RecordedBlock::Other(id)
     }
 
     /// Gives memory that is new to the machine to the tail of its free list.
@@ -173,7 +178,7 @@ impl Machine {
     }
 
     /// Cuts a block into single frames, which are then held one by one, in order.
-    pub fn shatter(&mut self, id: PageId) -> Vec<Held> {
+    pub fn shatter(&mut self, id: PageId) -> Vec<RecordedBlock> {
         let frame = self.memory.frame(id);
         let order = self.memory.pages[id].order();
         self.memory.table.release(frame);

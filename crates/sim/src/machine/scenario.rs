@@ -1,4 +1,4 @@
-//! What a machine is, and what runs on it: a scenario, as TOML has it.
+//! A scenario in TOML: a machine, and what runs on it.
 //!
 //! `docs/src/guide/lab.md` documents every key. Everything is checked before anything runs: an error names
 //! the key and the range that it must lie in.
@@ -20,10 +20,10 @@ use prairie_model::zones::Architecture;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// What it is called in reports.
+    /// The name in reports.
     #[serde(default)]
     pub name: String,
-    /// Where chance starts.
+    /// The random seed.
     #[serde(default = "one")]
     pub seed: u64,
     /// The hardware.
@@ -31,7 +31,7 @@ pub struct Scenario {
     /// Where files and swap are.
     #[serde(default)]
     pub disk: DiskConfig,
-    /// What can be set in `/proc/sys/vm` and `/sys/kernel/mm`.
+    /// Settings of `/proc/sys/vm` and `/sys/kernel/mm`.
     #[serde(default)]
     pub vm: Vm,
     /// What work costs.
@@ -59,7 +59,7 @@ const fn one() -> u64 {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hardware {
-    /// Whose zones.
+    /// The architecture of the zones.
     #[serde(default)]
     pub architecture: Architecture,
     /// Memory of all nodes.
@@ -70,13 +70,13 @@ pub struct Hardware {
     /// NUMA nodes.
     #[serde(default = "one_node")]
     pub nodes: u16,
-    /// What the kernel's image and its static data take.
+    /// The size of the kernel image and its static data.
     #[serde(default = "kernel_image")]
     pub kernel: Bytes,
     /// Swap space.
     #[serde(default)]
     pub swap: Bytes,
-    /// Memory that stays outside the movable zone (`kernelcore=`); `zones` alone looks at it.
+    /// Memory that stays outside the movable zone (`kernelcore=`); only `zones` uses it.
     #[serde(default)]
     pub kernelcore: Option<Bytes>,
     /// The order of a persistent huge page.
@@ -299,7 +299,7 @@ pub enum KernelUse {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelKind {
-    /// What it is called in reports.
+    /// The name in reports.
     pub name: String,
     /// Order of each block.
     #[serde(default)]
@@ -323,7 +323,7 @@ pub struct KernelKind {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Phase {
-    /// What it is called in reports.
+    /// The name in reports.
     pub name: String,
     /// How long it lasts.
     pub duration: Nanoseconds,

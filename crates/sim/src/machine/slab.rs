@@ -1,6 +1,6 @@
 //! Kernel caches of small objects: a slab is one block, freed when its last object is.
 //!
-//! That is what makes kernel memory stick: one inode in use keeps the page of all its neighbours.
+//! That is what makes kernel memory stick: one inode in use keeps the page of all its neighbors.
 
 use prairie_frames::placement::{Request, gfp};
 use prairie_frames::{MigrateType, Mobility, Order, ZoneKind};
@@ -20,7 +20,7 @@ pub enum Cache {
     Inode = 1,
     /// Where the pages of a file are: one object for each 64.
     RadixNode = 2,
-    /// What a process takes beside its memory: task, files, areas of its address space.
+    /// Kernel memory of a process: task, files, areas of its address space.
     Task = 3,
 }
 

@@ -1,4 +1,4 @@
-//! What a placement does off the path of allocations: Contiguitas moves its border by the pressure
+//! The work of a placement off the allocation path: Contiguitas moves its border by the pressure
 //! that the machine feels, superpageblocks are cleaned, FreeBSD's compactd compacts.
 
 use prairie_frames::Mobility;
@@ -10,7 +10,7 @@ use super::clock::Next;
 use super::compact::Movable;
 use super::placing::Placed;
 
-/// The border and the gigabytes are looked at this often.
+/// The interval of upkeep of the border and the gigabytes.
 const TICK_NS: u64 = 100_000_000;
 /// Pressure is averaged over ten seconds, as PSI does (`avg10`): what of an average one tick leaves,
 /// exp(-0.1 / 10).
@@ -25,7 +25,7 @@ pub(super) struct Upkeep {
     pressure: Vec<[f64; 2]>,
     /// Frames moved by then.
     moved: u64,
-    /// What the border's owner decided and when, if that is to be told.
+    /// Decisions about the border with their times, if recorded.
     decisions: Option<Vec<(u64, Decision)>>,
 }
 
@@ -41,7 +41,7 @@ impl Upkeep {
 }
 
 impl Machine {
-    /// Lets what becomes of a border be told from now on, with [`Machine::decisions`].
+    /// Records decisions about the border from now on, for [`Machine::decisions`].
     pub fn note_decisions(&mut self) {
         if let Placed::Regions(regions) = &mut self.memory.placement {
             regions.note_decisions();
@@ -49,7 +49,8 @@ impl Machine {
         }
     }
 
-    /// What the resizer saw and did since [`Machine::note_decisions`], with nanoseconds since boot.
+    /// The resizer's inputs and decisions since [`Machine::note_decisions`], with nanoseconds since
+    /// boot.
     pub fn decisions(&self) -> &[(u64, Decision)] {
         self.upkeep.decisions.as_deref().unwrap_or_default()
     }

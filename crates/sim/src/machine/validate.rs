@@ -9,7 +9,7 @@ impl Machine {
     /// memory.
     ///
     /// # Panics
-    /// If they contradict each other: a frame is owned twice or by nobody, a list miscounts.
+    /// If they are inconsistent: a frame has two owners or none, or a list has a wrong count.
     pub fn validate(&self) {
         self.memory.validate();
         self.lru.validate(&self.memory.pages);

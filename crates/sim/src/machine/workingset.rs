@@ -17,7 +17,7 @@ const WORKINGSET: u32 = 1 << 30;
 const AGE_MASK: u64 = (1 << 30) - 1;
 
 impl Machine {
-    /// What an evicted page leaves behind (`workingset_eviction`); counts its going.
+    /// The shadow entry of an evicted page (`workingset_eviction`); counts the eviction.
     pub(super) fn workingset_eviction(&mut self, lists: usize, id: PageId) -> u32 {
         let page = &self.memory.pages[id];
         let frames = page.frames();
@@ -79,7 +79,7 @@ impl Machine {
     }
 
     /// Takes note of what reclaiming one kind of memory has cost (`lru_note_cost`): reads and
-    /// writes count as much as scanning 32 pages in vain. Old costs fade.
+    /// writes count as much as scanning 32 pages without success. Old costs decay.
     pub(super) fn note_cost(&mut self, lists: usize, file: bool, io: u64, rotated: u64) {
         let size: u64 = Kind::ALL.into_iter().map(|kind| self.lru.size(lists, kind)).sum();
         let vec = self.lru.vec_mut(lists);

@@ -8,12 +8,12 @@ use super::page::{Flags, PageId, Use};
 
 /// The flusher looks around this often (`dirty_writeback_centisecs`).
 const INTERVAL_NS: u64 = 5_000_000_000;
-/// Pages dirty for longer are written whatever their number (`dirty_expire_centisecs`).
+/// Pages dirty for longer are written regardless of their number (`dirty_expire_centisecs`).
 const EXPIRE_NS: u64 = 30_000_000_000;
 /// Pages written in one go.
 const BATCH: usize = 1024;
 
-/// What is dirty, oldest first.
+/// Dirty pages, oldest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Writeback {
     /// Pages in the order in which they became dirty, and when. Some are clean again by now.

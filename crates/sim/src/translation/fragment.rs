@@ -6,7 +6,7 @@
 //! pages do: without waiting.
 //!
 //! One page in 64 is eight in each block of 2 MiB. A system that lets the kernel's pages go to
-//! wherever pages came free (Linux) so spoils as many blocks as the degree says if it takes all
+//! wherever pages came free (Linux) so pollutes as many blocks as the degree says if it takes all
 //! eight of one before it goes on to the next, and more where it does not. One that confines the
 //! kernel's pages has to make room for them elsewhere.
 
@@ -19,26 +19,26 @@ use super::tlb::Backing;
 use prairie_model::random::Random;
 
 /// One page of this many comes free for the kernel to take.
-const ONE_IN: u64 = 64;
+const DROP_ONE_IN: u64 = 64;
 /// What the kernel has taken at boot, in 1/1024 of memory.
 const BOOT: u64 = 12;
 /// Wake-ups of the system's upkeep between the fragmenter and the program.
-const UPKEEP: u64 = 4096;
+const UPKEEP_WAKE_UPS: u64 = 4096;
 
-/// What a program finds.
+/// The memory that a program gets.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Left {
+pub struct FragmentedMemory {
     /// 2 MiB blocks with an unmovable frame, as a share of all.
-    pub spoiled: f64,
+    pub polluted: f64,
     /// Aligned gigabytes that are wholly free.
     pub free_gigabytes: u64,
     /// Share of the program's memory that came in pages of 2 MiB.
     pub huge: f64,
-    /// Pages that the system had to move in all.
+    /// Pages moved in total.
     pub pages_moved: u64,
 }
 
-impl Left {
+impl FragmentedMemory {
     /// The program's memory with as much in pages of 1 GiB as is free, of `gigabytes` that it has,
     /// and the rest in 2 MiB as found.
     pub fn with_gigantic(&self, gigabytes: f64) -> Backing {
@@ -66,7 +66,7 @@ pub fn fragment<P: Placement>(
     degree: f64,
     share: f64,
     seed: u64,
-) -> Left {
+) -> FragmentedMemory {
     let memory: u64 = layout.zones().iter().map(|zone| zone.span.managed).sum();
     let mut random = Random::new(seed);
     let mut m = Machine::boot(layout, placement);
@@ -77,7 +77,7 @@ pub fn fragment<P: Placement>(
     while let Some(page) = m.allocate(Order::BASE, MigrateType::Movable, gfp::KERNEL) {
         files.push(page);
     }
-    let dropped = files.len() as u64 / ONE_IN;
+    let dropped = files.len() as u64 / DROP_ONE_IN;
     for _ in 0..dropped {
         let page = files.swap_remove(random.below(files.len() as u64) as usize);
         m.free(page);
@@ -86,12 +86,12 @@ pub fn fragment<P: Placement>(
         m.allocate(Order::BASE, MigrateType::Unmovable, gfp::KERNEL);
     }
     files.into_iter().for_each(|page| m.free(page));
-    (0..UPKEEP).for_each(|_| m.placement.maintain(&mut m.table));
+    (0..UPKEEP_WAKE_UPS).for_each(|_| m.placement.maintain(&mut m.table));
 
     let blocks = m.table.blocks();
     let is_free = |block: &BlockCounts| block.free == BlockCounts::FRAMES;
-    let spoiled = blocks.iter().filter(|block| block.is_spoiled()).count();
-    let spoiled = spoiled as f64 / blocks.len() as f64;
+    let polluted = blocks.iter().filter(|block| block.is_polluted()).count();
+    let polluted = polluted as f64 / blocks.len() as f64;
     let free_gigabytes =
         blocks.chunks_exact(512).filter(|gib| gib.iter().all(is_free)).count() as u64;
     let wanted = (memory as f64 * share) as u64 / Order::HUGE.frames();
@@ -101,8 +101,8 @@ pub fn fragment<P: Placement>(
         .count();
     let counters = m.placement.counters();
     let moved = counters.iter().find(|counter| counter.name == "pages_moved");
-    Left {
-        spoiled,
+    FragmentedMemory {
+        polluted,
         free_gigabytes,
         huge: huge as f64 / wanted.max(1) as f64,
         pages_moved: moved.map_or(0, |counter| counter.value),

@@ -15,7 +15,7 @@ pub struct Shape {
 /// the paper's production servers and `migrate`'s simulator have.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Hardware {
-    /// First-level TLBs for data, by page size: 4 KiB, 2 MiB, 1 GiB. Intel's optimisation manual,
+    /// First-level TLBs for data, by page size: 4 KiB, 2 MiB, 1 GiB. Intel's optimization manual,
     /// Skylake; the last from CPUID leaf 2, descriptor 0x63.
     pub l1: [Shape; 3],
     /// The second level, which 4 KiB and 2 MiB share (the manual).

@@ -5,21 +5,21 @@ use prairie_frames::placement::linux::{Config, Linux};
 use prairie_frames::placement::regions::Regions;
 use serde::Serialize;
 
-use super::fragment::{Left, fragment};
+use super::fragment::{FragmentedMemory, fragment};
 use super::hardware::Hardware;
 use super::tlb::{Accesses, Backing};
 use crate::workload::{SHIPPED, Workload};
 use prairie_model::compacting::Compacting;
 use prairie_model::zones::{Architecture, Marks, Shape, layout};
 
-/// What is assumed beside the hardware. One set for all workloads: they differ in nothing but the size
+/// Assumptions besides the hardware. One set for all workloads: they differ in nothing but the size
 /// of their programs, which is the mean of their file's `jobs.size`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Assumptions {
     /// Skew of visits over a program's memory: 0.99, that of YCSB's zipfian workloads (Cooper et
     /// al., 2010).
     pub skew: f64,
-    /// Neighbouring pages that are as hot as each other, as a power of two. Ours: 16 KiB.
+    /// Neighboring pages that are as hot as each other, as a power of two. Ours: 16 KiB.
     pub cluster_order: u32,
     /// Share of cycles that [`anchor`](Assumptions::anchor) spends in walks with pages of 4 KiB.
     /// "Close to 20 % of total cycles [...] for major workload classes" (the paper). It fixes how
@@ -28,7 +28,7 @@ pub struct Assumptions {
     /// The workload of which that is said; the paper names Web serving first.
     pub anchor: &'static str,
     /// Degrees of the fragmenter that stand for partial and full fragmentation. Ours: under Linux
-    /// the second spoils nearly all blocks; what the first does is part of the result.
+    /// the second pollutes nearly all blocks; what the first does is part of the result.
     pub degrees: [f64; 2],
     /// Share of the machine that the program asks for. Ours.
     pub memory_share: f64,
@@ -36,7 +36,7 @@ pub struct Assumptions {
     pub frames: u64,
     /// Visits that are counted, after as many that are not.
     pub visits: u64,
-    /// Where chance starts.
+    /// The random seed.
     pub seed: u64,
 }
 
@@ -62,9 +62,9 @@ pub struct Fragmented {
     /// The fragmenter's degree.
     pub degree: f64,
     /// What Linux 6.1 with compaction has left.
-    pub linux: Left,
+    pub linux: FragmentedMemory,
     /// What Contiguitas has left.
-    pub contiguitas: Left,
+    pub contiguitas: FragmentedMemory,
 }
 
 /// One workload's program.
@@ -78,10 +78,9 @@ pub struct Program {
     pub share_base: f64,
     /// With pages of 2 MiB alone.
     pub share_huge: f64,
-    /// For each degree, how much faster it is under Contiguitas than under Linux, as a share.
+    /// For each degree, the speedup of Contiguitas over Linux, as a share.
     pub gains: Vec<f64>,
-    /// For each degree, how much faster still with pages of 1 GiB than with 2 MiB, under
-    /// Contiguitas.
+    /// For each degree, the additional speedup of 1 GiB pages over 2 MiB, under Contiguitas.
     pub gains_gigantic: Vec<f64>,
 }
 

@@ -139,14 +139,14 @@ pub struct Accesses {
     /// Exponent of the skew: how often the page of rank `r` is visited falls with `r` to this
     /// power. More than 0 and not 1.
     pub skew: f64,
-    /// Neighbouring pages that are as hot as each other, as a power of two: objects of a size lie
+    /// Neighboring pages that are as hot as each other, as a power of two: objects of a size lie
     /// together, what a request touches does not.
     pub cluster_order: u32,
     /// Cycles that the program computes between two visits to pages, beyond translation.
     pub cycles_between: f64,
 }
 
-/// Which pages lie in larger ones.
+/// The mapping of pages to larger ones.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Backing {
     /// Share of memory in pages of 2 MiB.
@@ -159,7 +159,7 @@ impl Backing {
     /// Nothing but pages of 4 KiB.
     pub const BASE: Backing = Backing { huge: 0.0, gigantic: 0.0 };
 
-    /// The size of the page that a page of 4 KiB lies in. Gigantic pages come first in address
+    /// The size of the page that contains a page of 4 KiB. Gigantic pages come first in address
     /// order; which aligned 2 MiB are huge is chance, the same each time.
     fn size_of(&self, page: u64, pages: u64) -> PageSize {
         let gigantic = (self.gigantic * pages as f64 / 262_144.0).round() as u64;
@@ -237,7 +237,7 @@ mod tests {
         assert!(lru.touch(2) && lru.touch(1));
     }
 
-    /// Worked by hand: a cold walk of four levels reads four entries from memory; its neighbour
+    /// Worked by hand: a cold walk of four levels reads four entries from memory; its neighbor
     /// finds the page directory's entry in the walk cache and its own in the line just read.
     #[test]
     fn a_walk_reads_what_no_cache_knows() {

@@ -8,13 +8,13 @@ use crate::lists::Lists;
 use prairie_sim::machine::lru::Kind;
 
 /// Generations that can be distinguished (`MAX_NR_GENS`).
-const MOST: u64 = 4;
+const MAX_GENERATIONS: u64 = 4;
 
 /// Fewer than this, and pages have to age before any may go (`MIN_NR_GENS`).
-const LEAST: u64 = 2;
+const MIN_GENERATIONS: u64 = 2;
 
 /// Lists that generations of both kinds take.
-pub(super) const LISTS: u8 = 2 * MOST as u8;
+pub(super) const LISTS: u8 = 2 * MAX_GENERATIONS as u8;
 
 /// Which generations there are.
 #[derive(Clone, Copy, Debug)]
@@ -23,8 +23,8 @@ pub(crate) struct Generations {
     oldest: [u64; 2],
     /// The youngest.
     youngest: u64,
-    /// When each began, by its number modulo [`MOST`], in seconds.
-    began_s: [f64; MOST as usize],
+    /// When each began, by its number modulo [`MAX_GENERATIONS`], in seconds.
+    began_s: [f64; MAX_GENERATIONS as usize],
     /// Pages taken and pages that came back, of late: anonymous, file.
     taken: [u64; 2],
     returned: [u64; 2],
@@ -35,7 +35,7 @@ impl Default for Generations {
         Generations {
             oldest: [0; 2],
             youngest: 1,
-            began_s: [0.0; MOST as usize],
+            began_s: [0.0; MAX_GENERATIONS as usize],
             taken: [0; 2],
             returned: [0; 2],
         }
@@ -44,7 +44,7 @@ impl Default for Generations {
 
 impl Generations {
     fn list(generation: u64, file: bool) -> u8 {
-        (generation % MOST) as u8 * 2 + u8::from(file)
+        (generation % MAX_GENERATIONS) as u8 * 2 + u8::from(file)
     }
 
     /// Pages that come in go to the youngest generation if they are known to be in use, else to
@@ -65,7 +65,7 @@ impl Generations {
     pub fn size_as(&self, lists: &Lists, kind: Kind) -> u64 {
         let file = kind.is_file();
         (self.oldest[usize::from(file)]..=self.youngest)
-            .filter(|generation| kind.is_active() == (generation + LEAST > self.youngest))
+            .filter(|generation| kind.is_active() == (generation + MIN_GENERATIONS > self.youngest))
             .map(|generation| lists.size(Generations::list(generation, file)))
             .sum()
     }
@@ -86,7 +86,7 @@ impl Container {
     /// Begins a generation: all pages that were used join the youngest (`+` of `lru_gen`).
     pub fn begin_generation(&mut self) {
         for kind in [0, 1] {
-            if self.generations.youngest + 1 - self.generations.oldest[kind] >= MOST {
+            if self.generations.youngest + 1 - self.generations.oldest[kind] >= MAX_GENERATIONS {
                 self.fold_oldest(kind == 1);
             }
         }
@@ -100,7 +100,7 @@ impl Container {
         }
         let generations = &mut self.generations;
         generations.youngest += 1;
-        generations.began_s[(generations.youngest % MOST) as usize] = self.now_s;
+        generations.began_s[(generations.youngest % MAX_GENERATIONS) as usize] = self.now_s;
         generations.taken = generations.taken.map(|count| count / 2);
         generations.returned = generations.returned.map(|count| count / 2);
     }
@@ -118,7 +118,7 @@ impl Container {
 
     /// When the generation after this one began: since then its pages were not seen used.
     fn idle_since_s(&self, generation: u64) -> f64 {
-        self.generations.began_s[((generation + 1) % MOST) as usize]
+        self.generations.began_s[((generation + 1) % MAX_GENERATIONS) as usize]
     }
 
     /// The oldest generation of a kind, if all its pages have been idle for `age_s`.
@@ -151,7 +151,9 @@ impl Container {
             {
                 match self.lists.oldest(Generations::list(oldest, file)) {
                     Some(number) => self.look_at_oldest(number),
-                    None if self.generations.youngest - oldest >= LEAST => self.fold_oldest(file),
+                    None if self.generations.youngest - oldest >= MIN_GENERATIONS => {
+                        self.fold_oldest(file)
+                    }
                     None => break,
                 }
             }
@@ -167,14 +169,14 @@ impl Container {
         let before = self.taken_pages();
         // Once around all generations finds whatever can go.
         let mut begun = 0;
-        while self.taken_pages() - before < wanted && begun <= MOST {
+        while self.taken_pages() - before < wanted && begun <= MAX_GENERATIONS {
             let file = file_only
                 || !self.has_room()
                 || self.generations.next_kind(self.made.kernel.swappiness);
             let oldest = self.generations.oldest[usize::from(file)];
             if let Some(number) = self.lists.oldest(Generations::list(oldest, file)) {
                 self.look_at_oldest(number);
-            } else if self.generations.youngest - oldest >= LEAST {
+            } else if self.generations.youngest - oldest >= MIN_GENERATIONS {
                 self.fold_oldest(file);
             } else {
                 self.begin_generation();

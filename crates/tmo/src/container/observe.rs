@@ -1,4 +1,4 @@
-//! What an agent sees of a container: its files, as values.
+//! An agent's view of a container: its files, as values.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ impl Container {
         }
     }
 
-    /// What an agent sees of it.
+    /// The agent's view.
     pub fn observe(&self) -> Observation {
         let c = &self.counters;
         let swap = match self.made.backend {

@@ -1,4 +1,4 @@
-//! Figure 12: PSI beside a promotion rate, on a fast and on a slow SSD.
+//! Figure 12: PSI compared with a promotion rate, on a fast and on a slow SSD.
 
 use prairie_offload::g_swap::GSwap;
 

@@ -17,7 +17,7 @@ const SECONDS: f64 = 700.0;
 const TAKEN_S: [f64; 3] = [100.0, 280.0, 580.0];
 const CHANGE_S: f64 = 420.0;
 
-/// What a return from zswap costs, as the daemon measures it.
+/// The cost of a refault from zswap, as the daemon measures it.
 const RETURN_COST: Duration = Duration::from_micros(27);
 
 /// An agent by its name; each run makes its own.
@@ -35,7 +35,7 @@ pub(super) const AGENTS: [Named; 7] = [
     }),
 ];
 
-/// What the container's program does.
+/// The container's workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Load {
     /// Hot, warm and cold memory, whose truth is known.
@@ -46,7 +46,7 @@ enum Load {
     Zipf,
 }
 
-/// Numbers measured on a real kernel stand in one place, where a command writes them.
+/// Numbers measured on a real kernel are in one file, which a command writes.
 pub(super) const MEASURED: &str = "nothing. The book's page on TMO has the same workload measured \
                                    on Linux 6.1 beside it (docs/src/results/tmo.md).";
 

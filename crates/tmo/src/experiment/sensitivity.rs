@@ -1,4 +1,4 @@
-//! Section 3.3: how much the formula's two parameters matter.
+//! Section 3.3: sensitivity to the formula's two parameters.
 
 use prairie_offload::senpai::Senpai;
 

@@ -1,4 +1,4 @@
-//! What the third term of pressure and what ageing are each worth.
+//! The effect of the third term of pressure and of ageing.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::kernel::Kernel;
 const CHANGE_S: f64 = 420.0;
 const SECONDS: f64 = 700.0;
 
-/// What a return costs; at nothing, there is no third term.
+/// The cost of a refault; 0 disables the third term.
 const RETURN_COST: Duration = Duration::from_micros(27);
 
 pub fn run(seed: u64) -> Findings {

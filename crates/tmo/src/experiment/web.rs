@@ -4,7 +4,7 @@ use crate::access::Rhythm;
 use crate::agent::{Agent, Driver};
 use crate::app::{App, WEB};
 use crate::backend::{Backend, Ssd, Zswap};
-use crate::container::{Container, Made};
+use crate::container::{Container, ContainerParts};
 use crate::findings::{Curves, Findings, Row, Unit, Value};
 use crate::kernel::Kernel;
 use prairie_model::random::Random;
@@ -47,7 +47,7 @@ impl Server {
         };
         let App { compression, busy_tasks, .. } = WEB;
         let files = WEB.rhythms(pages(CACHE), &mut random);
-        let made = Made {
+        let made = ContainerParts {
             pages: files.into_iter().map(|rhythm| (rhythm, true)).collect(),
             real_pages: super::REAL_PAGES,
             compression,

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::access::Rhythm;
 use crate::backend::{Backend, Ssd};
-use crate::container::{Container, Made};
+use crate::container::{Container, ContainerParts};
 use crate::kernel::Kernel;
 
 /// Sizes in MiB.
@@ -69,7 +69,7 @@ fn of(
     kernel: Kernel,
     seed: u64,
 ) -> Container {
-    let made = Made {
+    let made = ContainerParts {
         pages: pages.map(|rhythm| (rhythm, false)).collect(),
         real_pages: 1,
         compression: 2.0,

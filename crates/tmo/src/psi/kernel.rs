@@ -127,7 +127,7 @@ impl Group {
     /// Says what the group's tasks do on a CPU from `now_ns` on (`psi_group_change`).
     ///
     /// # Panics
-    /// If there is no such CPU, or time runs backwards.
+    /// If the CPU does not exist, or time runs backwards.
     pub fn set(&mut self, now_ns: u64, cpu: usize, counts: TaskCounts) {
         self.cpus[cpu].account(now_ns, self.resource);
         self.cpus[cpu].counts = counts;
@@ -135,12 +135,12 @@ impl Group {
 
     /// Reads the file: aggregates the CPUs (`collect_percpu_times`), and brings the averages up to
     /// date if a period is over (`update_averages`).
-    pub fn read(&mut self, now_ns: u64) -> Shown {
+    pub fn read(&mut self, now_ns: u64) -> PressureFile {
         self.aggregate(now_ns);
         if now_ns >= self.next_sample_ns {
             self.sample(now_ns);
         }
-        Shown { total_us: self.total_ns.map(|ns| ns / 1000), averages: self.averages }
+        PressureFile { total_us: self.total_ns.map(|ns| ns / 1000), averages: self.averages }
     }
 
     fn aggregate(&mut self, now_ns: u64) {
@@ -195,14 +195,14 @@ fn decayed(average: u64, decay: u64, sample: u64) -> u64 {
     (average * decay + sample * (ONE - decay) + round_up) / ONE
 }
 
-/// What a pressure file shows.
+/// The values of a pressure file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct PressureFile {
     total_us: [u64; 2],
     averages: [[u64; 3]; 2],
 }
 
-impl Shown {
+impl PressureFile {
     /// `total=`: microseconds.
     pub fn total_us(&self, line: Line) -> u64 {
         self.total_us[line as usize]

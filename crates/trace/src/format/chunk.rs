@@ -12,7 +12,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
 use parquet::file::writer::SerializedFileWriter;
 
-/// Where a chunk lies in its file: offset and length in bytes. `None` if the footer is nonsense.
+/// The offset and length of a chunk in its file, in bytes. `None` if the footer is invalid.
 pub fn byte_range(chunk: &ColumnChunkMetaData) -> Option<(u64, usize)> {
     let start = chunk.dictionary_page_offset().unwrap_or(chunk.data_page_offset());
     let start = u64::try_from(start).ok()?;

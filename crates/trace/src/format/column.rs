@@ -10,7 +10,7 @@ use parquet::schema::types::{ColumnPath, Type};
 /// writer one row group of values: some 40 MB, whatever the trace's length.
 pub const ROWS_IN_GROUP: usize = 1 << 19;
 
-/// A column, in the order in which they stand in the file.
+/// A column, in the order of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Column {
@@ -172,20 +172,20 @@ impl Columns {
     /// Everything.
     pub const ALL: Columns = Columns((1 << Column::ALL.len()) - 1);
 
-    /// What every reading needs to tell events apart.
-    const LEAST: Columns = Columns(0).with(Column::Time).with(Column::Kind).with(Column::Cpu);
+    /// Columns that every reader needs.
+    const REQUIRED: Columns = Columns(0).with(Column::Time).with(Column::Kind).with(Column::Cpu);
 
-    /// What a replay needs: time, kind, CPU, process, frame, order, migrate type, flags.
-    pub const REPLAY: Columns = Columns::LEAST
+    /// Columns of a replay: time, kind, CPU, process, frame, order, migrate type, flags.
+    pub const REPLAY: Columns = Columns::REQUIRED
         .with(Column::Pid)
         .with(Column::Pfn)
         .with(Column::Order)
         .with(Column::MigrateType)
         .with(Column::Gfp);
 
-    /// What the snapshot's rows need.
+    /// Columns of the snapshot's rows.
     pub(crate) const FRAMES: Columns =
-        Columns::LEAST.with(Column::Pfn).with(Column::Count).with(Column::Flags);
+        Columns::REQUIRED.with(Column::Pfn).with(Column::Count).with(Column::Flags);
 
     /// The snapshot's rows without the time at which each was read.
     pub(crate) const FRAME_FLAGS: Columns =

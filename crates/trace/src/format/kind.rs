@@ -2,7 +2,7 @@
 
 use crate::EventKind;
 
-/// What a row of a trace is; the number is what the column `kind` holds.
+/// The kind of a row; the number is the value of the column `kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {

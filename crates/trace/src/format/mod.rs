@@ -17,7 +17,7 @@ pub use column::{Column, Columns, ROWS_IN_GROUP};
 pub use kind::Kind;
 pub use reader::{Events, FrameRuns, Reader};
 pub(crate) use reader::{json, metadata_value, reason};
-pub(crate) use unnamed::Unnamed;
+pub(crate) use unnamed::UnnamedFile;
 pub use writer::{Summary, Writer};
 pub(crate) use writer::{begin, write_error};
 

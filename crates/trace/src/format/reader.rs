@@ -54,7 +54,7 @@ impl Reader {
         Ok(Reader { path, file, file_bytes, parquet, checksums, metadata, first_event_group })
     }
 
-    /// What the trace says about itself.
+    /// The trace's metadata.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }

@@ -9,7 +9,7 @@ use crate::{Event, EventKind, GfpFlags, StackId, Text};
 /// Rows that are decoded at a time: their columns fit in the second-level cache.
 pub const BATCH: usize = 4096;
 
-/// What the type columns hold where a row has no migrate type.
+/// The value of type columns in rows without a migrate type.
 pub const NO_TYPE: i32 = 255;
 
 /// One row without its text, in the physical types of the columns. Unsigned numbers keep their
@@ -69,7 +69,7 @@ impl Row {
         }
     }
 
-    /// The row of an event; its text goes beside it.
+    /// The row of an event, without its text.
     pub fn of_event(event: &Event) -> Row {
         let row = Row {
             time: event.time_ns as i64,

@@ -15,44 +15,44 @@ use tempfile::NamedTempFile;
 /// name, so that nothing stays behind whatever ends the program, `kill -9` included. Elsewhere it
 /// has a name beginning with `.prairie-`, and is removed when this value is dropped.
 #[derive(Debug)]
-pub enum Unnamed {
+pub enum UnnamedFile {
     WithoutName(File),
     Hidden(NamedTempFile),
 }
 
-impl Unnamed {
+impl UnnamedFile {
     /// Creates a file in `directory`, with the permissions of any new file.
     ///
     /// # Errors
     /// I/O errors of the system.
-    pub fn create_in(directory: &Path) -> io::Result<Unnamed> {
+    pub fn create_in(directory: &Path) -> io::Result<UnnamedFile> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         match rustix::fs::open(directory, flags, Mode::from_raw_mode(0o666)) {
-            Ok(file) => Ok(Unnamed::WithoutName(file.into())),
+            Ok(file) => Ok(UnnamedFile::WithoutName(file.into())),
             // The file system knows no files without names.
             Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL | Errno::NOSYS) => {
-                Unnamed::hidden_in(directory)
+                UnnamedFile::hidden_in(directory)
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    fn hidden_in(directory: &Path) -> io::Result<Unnamed> {
+    fn hidden_in(directory: &Path) -> io::Result<UnnamedFile> {
         use std::os::unix::fs::PermissionsExt;
         tempfile::Builder::new()
             .prefix(".prairie-")
             .suffix(".partial")
             .permissions(Permissions::from_mode(0o666))
             .tempfile_in(directory)
-            .map(Unnamed::Hidden)
+            .map(UnnamedFile::Hidden)
             .map_err(without_path)
     }
 
     /// The file.
     pub fn as_file(&self) -> &File {
         match self {
-            Unnamed::WithoutName(file) => file,
-            Unnamed::Hidden(file) => file.as_file(),
+            UnnamedFile::WithoutName(file) => file,
+            UnnamedFile::Hidden(file) => file.as_file(),
         }
     }
 
@@ -62,8 +62,8 @@ impl Unnamed {
     /// I/O errors of the system; then nothing is left behind.
     pub fn persist(self, path: &Path) -> io::Result<()> {
         match self {
-            Unnamed::WithoutName(file) => name(&file, path),
-            Unnamed::Hidden(file) => file.persist(path).map(drop).map_err(|e| e.error),
+            UnnamedFile::WithoutName(file) => name(&file, path),
+            UnnamedFile::Hidden(file) => file.persist(path).map(drop).map_err(|e| e.error),
         }
     }
 }
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn an_error_does_not_name_the_hidden_file() {
-        for create in [Unnamed::create_in, Unnamed::hidden_in] {
+        for create in [UnnamedFile::create_in, UnnamedFile::hidden_in] {
             let error = create(Path::new("/nope")).map(drop).unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::NotFound);
             assert!(!error.to_string().contains(".prairie-"), "{error}");
@@ -107,7 +107,7 @@ mod tests {
     /// Both kinds: nothing is seen before the end, and the end replaces what was there.
     #[test]
     fn is_seen_when_it_is_complete() {
-        for create in [Unnamed::create_in, Unnamed::hidden_in] {
+        for create in [UnnamedFile::create_in, UnnamedFile::hidden_in] {
             let directory = tempfile::tempdir().unwrap();
             let path = directory.path().join("trace");
             std::fs::write(&path, "old").unwrap();
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn leaves_nothing_when_it_is_given_up() {
-        for create in [Unnamed::create_in, Unnamed::hidden_in] {
+        for create in [UnnamedFile::create_in, UnnamedFile::hidden_in] {
             let directory = tempfile::tempdir().unwrap();
             drop(create(directory.path()).unwrap());
             assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
@@ -132,8 +132,8 @@ mod tests {
     #[test]
     fn without_a_name_nothing_is_seen_at_all() {
         let directory = tempfile::tempdir().unwrap();
-        let file = Unnamed::create_in(directory.path()).unwrap();
+        let file = UnnamedFile::create_in(directory.path()).unwrap();
         let entries = std::fs::read_dir(directory.path()).unwrap().count();
-        assert_eq!(entries, usize::from(matches!(file, Unnamed::Hidden(_))));
+        assert_eq!(entries, usize::from(matches!(file, UnnamedFile::Hidden(_))));
     }
 }

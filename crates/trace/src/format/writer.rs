@@ -1,4 +1,4 @@
-//! Writing a trace: streamed, row group by row group, beside its place until it is whole.
+//! Writing a trace: streamed, row group by row group, next to its destination until it is complete.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,7 +14,7 @@ use prairie_frames::MigrateType;
 use prairie_host::FrameRun;
 
 use super::row::{Row, Rows, Values};
-use super::unnamed::Unnamed;
+use super::unnamed::UnnamedFile;
 use super::{Kind, ROWS_IN_GROUP, chunk, column, key};
 use crate::in_use::InUse;
 use crate::{Error, Event, EventKind, Metadata, Result, Texts};
@@ -25,7 +25,7 @@ use crate::{Error, Event, EventKind, Metadata, Result, Texts};
 /// [`Writer::finish`]; a writer that is dropped before leaves nothing behind.
 pub struct Writer {
     path: PathBuf,
-    file: Unnamed,
+    file: UnnamedFile,
     parquet: SerializedFileWriter<File>,
     rows: Rows,
     texts: TextColumn,
@@ -45,7 +45,7 @@ struct TextColumn {
     values: Vec<ByteArray>,
 }
 
-/// What a finished file holds.
+/// The summary of a finished file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Size of the file.
@@ -213,7 +213,7 @@ fn write_column<T: parquet::data_type::DataType>(
 /// # Errors
 /// [`Error::Write`] if no file can be created in that directory, or what is there is no file that
 /// another may take the place of: a directory, a device.
-pub(crate) fn begin(path: &Path) -> Result<Unnamed> {
+pub(crate) fn begin(path: &Path) -> Result<UnnamedFile> {
     if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         let source = io::Error::other("what is there is not a regular file");
         return Err(Error::Write { path: path.into(), source });
@@ -222,7 +222,7 @@ pub(crate) fn begin(path: &Path) -> Result<Unnamed> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    Unnamed::create_in(directory).map_err(Error::write(path))
+    UnnamedFile::create_in(directory).map_err(Error::write(path))
 }
 
 pub(crate) fn write_error(path: &Path, error: ParquetError) -> Error {

@@ -16,8 +16,8 @@ use prairie_frames::{MigrateType, Order, Pfn};
 use super::gfp_names;
 use crate::{EventKind, GfpFlags, StackId};
 
-/// Events that tell when memory runs short and the kernel frees and moves by itself, and the
-/// probes of `vm/record`, which tell what compaction does to the free lists. They become markers.
+/// Events of reclaim and compaction, and the probes of `vm/record`, which report changes of the
+/// free lists by compaction. They become markers.
 const SHORTAGE: [&str; 7] = [
     "mm_vmscan_kswapd_wake",
     "mm_vmscan_direct_reclaim_begin",
@@ -28,7 +28,7 @@ const SHORTAGE: [&str; 7] = [
     "prairie_pageblock",
 ];
 
-/// What a pin adds to the reference count of a small page (`GUP_PIN_COUNTING_BIAS`).
+/// The increment of a pin to the reference count of a small page (`GUP_PIN_COUNTING_BIAS`).
 const PIN: i64 = 1024;
 /// Bytes of a page's descriptor (`struct page`) on 64-bit kernels as distributions build them.
 const PAGE_DESCRIPTOR: u64 = 64;
@@ -44,20 +44,20 @@ pub struct Line<'a> {
     pub cpu: u16,
     /// The time in nanoseconds.
     pub time_ns: u64,
-    /// What happened.
-    pub tells: Tells<'a>,
+    /// The content.
+    pub content: LineContent<'a>,
 }
 
-/// What a line tells.
+/// The content of a line.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Tells<'a> {
+pub enum LineContent<'a> {
     /// Something about pages.
     EventKind(EventKind),
     /// A note written to `trace_marker`, or an event of reclaim or compaction with its fields.
     Marker(&'a str),
 }
 
-/// What a line is.
+/// A parsed line.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Parsed<'a> {
     /// An event of the page allocator, or a marker.
@@ -82,20 +82,20 @@ pub fn parse<'a>(line: &'a str, types: &[MigrateType]) -> Parsed<'a> {
     }
     let Some(head) = parse_head(line) else { return Parsed::Other };
     let Head { task, cpu, time_ns, event, rest, told } = head;
-    let tells = match event.rsplit(':').next().unwrap_or(event) {
-        "tracing_mark_write" => Tells::Marker(rest.trim()),
-        "print" => Tells::Marker(marker(rest)),
-        name if SHORTAGE.contains(&name) => Tells::Marker(told.trim()),
+    let content = match event.rsplit(':').next().unwrap_or(event) {
+        "tracing_mark_write" => LineContent::Marker(rest.trim()),
+        "print" => LineContent::Marker(marker(rest)),
+        name if SHORTAGE.contains(&name) => LineContent::Marker(told.trim()),
         name => match parse_event(name, rest, types) {
             None => return Parsed::Other,
-            Some(Ok(what)) => Tells::EventKind(what),
+            Some(Ok(what)) => LineContent::EventKind(what),
             Some(Err(why)) => return Parsed::Bad(why),
         },
     };
     let Some((name, pid)) = parse_task(task) else {
         return Parsed::Bad(format!("no process number before the CPU in {:?}", task.trim()));
     };
-    Parsed::Line(Line { name, pid, cpu, time_ns, tells })
+    Parsed::Line(Line { name, pid, cpu, time_ns, content })
 }
 
 /// The text of a marker as trace-cmd prints it, without the function that wrote it.

@@ -66,7 +66,7 @@ impl Imported {
         Ok(Imported { format, source })
     }
 
-    /// What it is.
+    /// Its format.
     pub fn format(&self) -> Format {
         self.format
     }

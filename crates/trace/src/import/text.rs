@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use prairie_frames::MigrateType;
 
-use super::line::{self, Line, Parsed, Tells};
+use super::line::{self, Line, LineContent, Parsed};
 use crate::{Error, Event, EventKind, EventSource, Result, Text, Texts};
 
-/// No line of these tools is longer; a longer one is no text of theirs.
+/// No line of these tools is longer; a longer one is not their output.
 const LONGEST_LINE: u64 = 1 << 16;
 
 /// Events in a batch.
@@ -76,7 +76,7 @@ impl<R: BufRead> TextTrace<R> {
         Ok(read > 0)
     }
 
-    /// Adds what the current line tells.
+    /// Adds what the current line content.
     fn take_line(&mut self) -> Result<()> {
         let bytes = std::mem::take(&mut self.line);
         let text = String::from_utf8_lossy(&bytes);
@@ -106,9 +106,9 @@ impl<R: BufRead> TextTrace<R> {
         if self.names.insert(line.pid, name) != Some(name) {
             self.batch.push(event(EventKind::Process { name }));
         }
-        self.batch.push(event(match line.tells {
-            Tells::EventKind(what) => what,
-            Tells::Marker(text) => EventKind::Marker { text: self.texts.intern(text) },
+        self.batch.push(event(match line.content {
+            LineContent::EventKind(what) => what,
+            LineContent::Marker(text) => EventKind::Marker { text: self.texts.intern(text) },
         }));
     }
 

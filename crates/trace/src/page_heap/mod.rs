@@ -41,7 +41,7 @@ pub struct Event {
     pub call: Call,
 }
 
-/// What was asked of the page heap.
+/// A call of the page heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// A span was asked for, and given.
@@ -53,7 +53,7 @@ pub enum Call {
         /// Its first page number is a multiple of 2 to this power.
         align_log2: u8,
     },
-    /// A span was given back.
+    /// A span was freed.
     Delete {
         /// Its name.
         span: u64,
@@ -65,7 +65,7 @@ pub enum Call {
     },
 }
 
-/// What a trace says about itself.
+/// The description of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metadata {
     /// The program that was recorded, or the driver's settings.

@@ -53,7 +53,7 @@ impl Reader {
         Ok(Reader { path: path.into(), file, file_bytes, parquet, checksums, metadata })
     }
 
-    /// What the trace says about itself.
+    /// The trace's metadata.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }

@@ -11,7 +11,7 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 
 use super::columns::{self, Rows};
 use super::{Event, Metadata, PAGE_BYTES, SCHEMA_VERSION, key};
-use crate::format::{Unnamed, begin, chunk, write_error};
+use crate::format::{UnnamedFile, begin, chunk, write_error};
 use crate::{Error, ROWS_IN_GROUP, Result};
 
 /// Writes one page-heap trace.
@@ -20,7 +20,7 @@ use crate::{Error, ROWS_IN_GROUP, Result};
 /// [`Writer::finish`]; a writer that is dropped before leaves nothing behind.
 pub struct Writer {
     path: PathBuf,
-    file: Unnamed,
+    file: UnnamedFile,
     parquet: SerializedFileWriter<File>,
     rows: Rows,
     checksums: Vec<Vec<u32>>,

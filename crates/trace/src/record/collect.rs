@@ -1,4 +1,4 @@
-//! Reads the rings of all CPUs and brings what they tell into one order.
+//! Reads the rings of all CPUs and merges their records in order.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,12 +18,12 @@ pub struct Step {
     pub time_ns: u64,
     pub pid: i32,
     pub cpu: u16,
-    pub tells: Tells,
+    pub kind: StepKind,
 }
 
-/// What a step tells.
+/// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Tells {
+pub enum StepKind {
     /// The page allocator did something, or records were lost.
     EventKind(EventKind),
     /// A process got a name, padded with zeros.
@@ -173,7 +173,7 @@ impl State {
             self.failure.get_or_insert_with(|| not_understood(cpu));
             return;
         };
-        let tells = match body {
+        let kind = match body {
             Body::Sample { id, chain, raw } => {
                 let stack = self.intern(chain);
                 let Some(decoder) = self.decoders.get(&id) else {
@@ -181,26 +181,26 @@ impl State {
                     return;
                 };
                 match decoder.decode(raw, stack) {
-                    Ok(what) => Tells::EventKind(what),
+                    Ok(what) => StepKind::EventKind(what),
                     Err(error) => {
                         self.failure.get_or_insert(error);
                         return;
                     }
                 }
             }
-            Body::Named { pid, name } => Tells::Named { pid, name },
-            Body::Forked { pid, parent } => Tells::Forked { pid, parent },
+            Body::Named { pid, name } => StepKind::Named { pid, name },
+            Body::Forked { pid, parent } => StepKind::Forked { pid, parent },
             Body::Lost { count } => return self.lose(time_ns, cpu, count),
             Body::Other => return,
         };
-        self.events += u64::from(matches!(tells, Tells::EventKind(_)));
-        self.merge.push(Step { time_ns, pid, cpu, tells });
+        self.events += u64::from(matches!(kind, StepKind::EventKind(_)));
+        self.merge.push(Step { time_ns, pid, cpu, kind });
     }
 
     fn lose(&mut self, time_ns: u64, cpu: u16, count: u64) {
         *self.lost_by_cpu.entry(cpu).or_default() += count;
-        let tells = Tells::EventKind(EventKind::Lost { count });
-        self.merge.push(Step { time_ns, pid: -1, cpu, tells });
+        let kind = StepKind::EventKind(EventKind::Lost { count });
+        self.merge.push(Step { time_ns, pid: -1, cpu, kind });
     }
 
     /// The number of a call chain, given as the bytes of its addresses.

@@ -17,7 +17,7 @@ pub enum Tracepoint {
 }
 
 impl Tracepoint {
-    /// What every recording has.
+    /// Fields of every record.
     pub const ALWAYS: [Tracepoint; 4] =
         [Tracepoint::Alloc, Tracepoint::Free, Tracepoint::FreeBatched, Tracepoint::Extfrag];
 
@@ -37,7 +37,7 @@ impl Tracepoint {
     }
 }
 
-/// Where each field of one tracepoint lies.
+/// The offsets of one tracepoint's fields.
 #[derive(Clone, Copy, Debug)]
 enum Layout {
     Alloc { pfn: Field, order: Field, migrate_type: Field, gfp: Field },

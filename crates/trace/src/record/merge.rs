@@ -42,7 +42,7 @@ impl<T: Timed> Merge<T> {
         self.released_to_ns = self.released_to_ns.max(bound_ns);
     }
 
-    /// Events that came after later ones had been released.
+    /// Events that arrived after later ones were released.
     pub fn out_of_order(&self) -> u64 {
         self.out_of_order
     }

@@ -35,7 +35,7 @@ use self::collect::{Batch, Collector};
 use self::command::Command;
 use self::decode::{Decoder, Tracepoint, kernel_types};
 use self::names::Names;
-use self::ring::{Ring, Wanted};
+use self::ring::{RequestedTracepoint, Ring};
 use self::store::{Shared, Store};
 use self::tracepoint::Format;
 use crate::{Error, Metadata, Origin, Recording, Result, Summary};
@@ -44,12 +44,12 @@ use crate::{Error, Metadata, Origin, Recording, Result, Summary};
 const AS_ROOT: &str =
     "run as root (sudo), or with CAP_PERFMON, CAP_SYS_ADMIN and CAP_IPC_LOCK, outside a container";
 
-/// Between two looks at the rings. A ring of 16 MiB takes 190,000 events meanwhile.
-const LOOK: Duration = Duration::from_millis(20);
+/// The polling interval of the rings. A ring of 16 MiB takes 190,000 events meanwhile.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Steps that may wait to be written, some 48 bytes each. Beyond them the rings are left alone, so
 /// that events are lost and counted rather than memory exhausted.
-const MOST_WAITING: u64 = 1 << 24;
+const MAX_BUFFERED_EVENTS: u64 = 1 << 24;
 
 /// The default size of a CPU's ring.
 pub const RING_BYTES: usize = 16 << 20;
@@ -65,7 +65,7 @@ pub enum Until {
     Interrupted,
 }
 
-/// What to record and how.
+/// Options of a recording.
 pub struct Options<'a> {
     /// When to stop.
     pub until: Until,
@@ -84,7 +84,7 @@ pub struct Options<'a> {
     pub roots: Roots,
     /// Set by anyone to stop.
     pub interrupted: &'a AtomicBool,
-    /// Called at every look at the rings.
+    /// Called at every poll of the rings.
     pub progress: &'a mut dyn FnMut(Progress),
 }
 
@@ -93,7 +93,7 @@ pub struct Options<'a> {
 pub struct Progress {
     /// Events read so far.
     pub events: u64,
-    /// Events that the kernel had no room for.
+    /// Lost events.
     pub lost: u64,
     /// Since the end of the snapshot; `None` while it is being taken.
     pub elapsed: Option<Duration>,
@@ -104,7 +104,7 @@ pub struct Progress {
 pub struct Recorded {
     /// The file's size and rows.
     pub summary: Summary,
-    /// Events that the kernel had no room for.
+    /// Lost events.
     pub lost_events: u64,
     /// How the command ended; `None` if there was none, or it outlived an interruption.
     pub status: Option<ExitStatus>,
@@ -188,7 +188,7 @@ fn run(
     })
 }
 
-/// What is known when the recording ends.
+/// The summary at the end of the recording.
 struct Collected {
     /// The machine's texts.
     after: Capture,
@@ -211,7 +211,7 @@ fn collect(
     let mut ended = false;
     while !ended && !options.interrupted.load(Ordering::Relaxed) {
         let now_ns = monotonic_ns();
-        if shared.waiting.load(Ordering::Relaxed) < MOST_WAITING
+        if shared.waiting.load(Ordering::Relaxed) < MAX_BUFFERED_EVENTS
             && !hand_over(collector.collect(now_ns)?, shared, sender)
         {
             break;
@@ -231,7 +231,7 @@ fn collect(
             _ => false,
         };
         if !ended {
-            thread::sleep(LOOK);
+            thread::sleep(POLL_INTERVAL);
         }
     }
     let after = texts(&options.roots)?;
@@ -275,19 +275,19 @@ fn wanted_tracepoints(options: &Options<'_>) -> Vec<Tracepoint> {
     tracepoints
 }
 
-/// What each ring is to hold, and how it is decoded. With stacks, allocations come as two events:
+/// The tracepoints of each ring, and their decoders. With stacks, allocations come as two events:
 /// movable ones (number 1 in every kernel) as ever, the others with their call chains.
 fn plan(
     tracepoints: &[Tracepoint],
     formats: &BTreeMap<String, String>,
     types: &[prairie_frames::MigrateType],
     stacks: bool,
-) -> Result<(Vec<Wanted>, Vec<Decoder>)> {
+) -> Result<(Vec<RequestedTracepoint>, Vec<Decoder>)> {
     let (mut wanted, mut decoders) = (Vec::new(), Vec::new());
     for &tracepoint in tracepoints {
         let format = Format::parse(&formats[tracepoint.path()])?;
         let decoder = Decoder::new(tracepoint, &format, types.to_vec())?;
-        let one = |filter: Option<&str>, chain| Wanted {
+        let one = |filter: Option<&str>, chain| RequestedTracepoint {
             id: format.id,
             filter: filter.map(str::to_owned),
             chain,
@@ -304,7 +304,7 @@ fn plan(
     Ok((wanted, decoders))
 }
 
-fn open_rings(cpus: &[u16], bytes: usize, wanted: &[Wanted]) -> Result<Vec<Ring>> {
+fn open_rings(cpus: &[u16], bytes: usize, wanted: &[RequestedTracepoint]) -> Result<Vec<Ring>> {
     allow_many_files();
     let open = |&cpu: &u16| match Ring::open(cpu, bytes, wanted) {
         Ok(ring) => Ok(Some(ring)),

@@ -7,7 +7,7 @@ use prairie_host::Roots;
 
 use crate::{Text, Texts};
 
-/// What a process whose name is withheld is called.
+/// The name of processes whose name is hidden.
 pub const OTHER: &str = "other";
 
 /// The thread from which the kernel forks its own.

@@ -1,4 +1,4 @@
-//! The records that the kernel writes into a perf ring (`perf_event_open(2)`), taken apart.
+//! Parser of the records in a perf ring (`perf_event_open(2)`).
 
 /// The sample fields that every event asks for, in the order in which they come: identifier,
 /// process and thread, time, CPU; then, if asked for, the call chain; then the tracepoint's record.
@@ -14,11 +14,11 @@ pub struct Record<'a> {
     pub pid: i32,
     /// The CPU.
     pub cpu: u16,
-    /// What the record tells.
+    /// The body.
     pub body: Body<'a>,
 }
 
-/// What a record tells.
+/// The body of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body<'a> {
     /// A tracepoint was passed.
@@ -60,8 +60,8 @@ const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 const LOST_SAMPLES: u32 = 13;
 
-/// Takes the bytes after a record's header apart; `chained` tells whether the perf event with a
-/// number records call chains. `None` if they are too short to be what they claim to be.
+/// Parses the bytes after a record's header; `chained` is whether the perf event with a number
+/// records call chains. `None` if they are too short to be what they claim to be.
 pub fn parse<'a>(kind: u32, bytes: &'a [u8], chained: impl Fn(u64) -> bool) -> Option<Record<'a>> {
     if kind == SAMPLE {
         return parse_sample(bytes, chained);

@@ -15,7 +15,7 @@ use super::perf_record::{self, Record};
 
 /// A tracepoint to be written into a ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct RequestedTracepoint {
     /// The tracepoint's number.
     pub id: u64,
     /// Only records that satisfy this (`trace_event` filter syntax).
@@ -43,12 +43,12 @@ impl Ring {
     ///
     /// # Errors
     /// I/O errors of the system: no permission, or no memory that may be locked.
-    pub fn open(cpu: u16, bytes: usize, wanted: &[Wanted]) -> io::Result<Ring> {
+    pub fn open(cpu: u16, bytes: usize, wanted: &[RequestedTracepoint]) -> io::Result<Ring> {
         let mut builder = Builder::new(Software::DUMMY);
         prepare(&mut builder, cpu, bytes);
         builder.comm(true).task(true);
         let sampler = builder.build()?.sampled(bytes)?;
-        let open = |wanted: &Wanted| {
+        let open = |wanted: &RequestedTracepoint| {
             let counter = open_tracepoint(cpu, bytes, wanted)?;
             // SAFETY: both descriptors are open perf events of the same CPU, which live as long as
             // this ring; the kernel checks everything else and keeps no pointer of ours.
@@ -92,7 +92,7 @@ impl Ring {
         }
     }
 
-    /// Records that the kernel had no room for so far, where the kernel (from 6.0 on) tells.
+    /// Lost records so far, if the kernel reports them (since 6.0).
     pub fn lost(&mut self) -> Option<u64> {
         let lost = |counter: &mut Counter| counter.read_full().ok()?.lost();
         self.counters.iter_mut().map(|(.., counter)| lost(counter)).sum()
@@ -115,7 +115,7 @@ fn prepare(builder: &mut Builder<'_>, cpu: u16, bytes: usize) {
         .wakeup_watermark(bytes);
 }
 
-fn open_tracepoint(cpu: u16, bytes: usize, wanted: &Wanted) -> io::Result<Counter> {
+fn open_tracepoint(cpu: u16, bytes: usize, wanted: &RequestedTracepoint) -> io::Result<Counter> {
     let mut builder = Builder::new(TracepointEvent::with_id(wanted.id));
     prepare(&mut builder, cpu, bytes);
     builder.sample_period(1).sample(SampleFlag::RAW);

@@ -6,12 +6,12 @@ use std::sync::mpsc::Receiver;
 
 use prairie_host::{Capture, Kallsyms, Roots};
 
-use super::collect::{Batch, Step, Tells};
+use super::collect::{Batch, Step, StepKind};
 use super::names::{Names, running};
 use super::stacks;
 use crate::{Error, Event, EventKind, Result, Text, Writer};
 
-/// What the recording thread and the writing thread know of each other.
+/// State shared by the recording thread and the writing thread.
 #[derive(Default)]
 pub struct Shared {
     /// The snapshot is taken: the recording proper begins.
@@ -107,15 +107,15 @@ impl Store {
     }
 
     fn step(&mut self, step: &Step) -> Result<()> {
-        let (pid, name) = match step.tells {
-            Tells::EventKind(what) => {
+        let (pid, name) = match step.kind {
+            StepKind::EventKind(what) => {
                 return self.writer.event(&step.event(what), self.names.texts());
             }
-            Tells::Named { pid, name } => {
+            StepKind::Named { pid, name } => {
                 let length = name.iter().position(|&b| b == 0).unwrap_or(name.len());
                 (pid, self.names.named(pid, &String::from_utf8_lossy(&name[..length])))
             }
-            Tells::Forked { pid, parent } => (pid, self.names.forked(pid, parent)),
+            StepKind::Forked { pid, parent } => (pid, self.names.forked(pid, parent)),
         };
         self.process(step.time_ns, step.cpu, pid, name)
     }

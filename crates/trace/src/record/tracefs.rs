@@ -12,7 +12,7 @@ use crate::{Error, Result};
 /// The texts of the `format` files of `events` (`kmem/mm_page_alloc`, …), by event.
 ///
 /// # Errors
-/// [`Error::Record`] where tracefs cannot be had or the kernel lacks one of the events.
+/// [`Error::Record`] if tracefs is unavailable or the kernel lacks one of the events.
 pub fn formats(mounts: &Path, events: &[&str]) -> Result<BTreeMap<String, String>> {
     let tracefs = Tracefs::open(mounts)?;
     let read = |event: &&str| {

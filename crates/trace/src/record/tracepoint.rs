@@ -1,4 +1,4 @@
-//! What a tracepoint's record looks like, as its `format` file in tracefs tells it.
+//! The layout of a tracepoint's record, from its `format` file in tracefs.
 
 use crate::{Error, Result};
 
@@ -12,7 +12,7 @@ pub struct Format {
     fields: Vec<(String, Field)>,
 }
 
-/// Where an integer lies in a record.
+/// The position of an integer in a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field {
     offset: usize,

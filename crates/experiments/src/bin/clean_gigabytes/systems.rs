@@ -30,7 +30,7 @@ pub const SYSTEMS: [&str; 11] = [
 
 /// What is done with a system.
 pub trait Visit {
-    /// What comes of it.
+    /// The results.
     type Output;
     /// Does it.
     fn visit<P: Placement>(self, placement: P) -> Self::Output;

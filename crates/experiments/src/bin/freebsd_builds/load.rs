@@ -46,7 +46,7 @@ pub struct Look {
     /// free memory goes.
     pub bound: f64,
     /// Superpages with at least one page that cannot move.
-    pub spoiled: f64,
+    pub polluted: f64,
     /// Of the jobs' memory, the share that lies in full reservations.
     pub promoted: f64,
 }
@@ -234,15 +234,15 @@ impl Load {
         let free: u64 =
             counts.iter().enumerate().skip(9).map(|(order, count)| count << (order - 9)).sum();
         let blocks = self.table.blocks();
-        let spoiled = blocks.iter().filter(|block| block.is_spoiled()).count() as u64;
+        let polluted = blocks.iter().filter(|block| block.is_polluted()).count() as u64;
         let frames: u64 = blocks.iter().map(|block| u64::from(block.free)).sum();
-        // Free frames of spoiled superpages take what movable pages have to leave.
-        let bound = (frames / 512).min(blocks.len() as u64 - spoiled);
+        // Free frames of polluted superpages take what movable pages have to leave.
+        let bound = (frames / 512).min(blocks.len() as u64 - polluted);
         Look {
             index: self.freebsd.fragmentation(0) as f64,
             free: free as f64,
             bound: bound as f64,
-            spoiled: spoiled as f64,
+            polluted: polluted as f64,
             promoted: self.share_promoted(),
         }
     }

@@ -25,11 +25,11 @@ use prairie_frames::compaction::two_finger::compactd::{Compactd, Reading};
 use prairie_frames::placement::Placement;
 
 const BUILDS: usize = 10;
-/// The daemons whose curves are written: five lines can be told apart.
+/// The daemons whose curves are written: five lines can be distinguished.
 const DRAWN: [&str; 3] = ["none", "as intended", SPARING];
 const SPARING: &str = "as intended, sparing reservations";
 
-/// What came of one run.
+/// The results of one run.
 struct Run {
     /// Blocks by order before, and after the first build.
     lists: [[u64; 13]; 2],
@@ -57,7 +57,7 @@ fn main() {
     let mut rows = String::from("series,build,index\n");
     let mut free_lists = Vec::new();
     println!(
-        "| reservations | kernel's pages | compactd | FMFI of 300 and more, after % of jobs | free superpages, mean after jobs | could be free | spoiled | jobs' memory on superpages, % | FMFI at the end of build 1 | 2 | 10 | free superpages at the end of build 1 | 2 | 10 | runs | pages moved |"
+        "| reservations | kernel's pages | compactd | FMFI of 300 and more, after % of jobs | free superpages, mean after jobs | could be free | polluted | jobs' memory on superpages, % | FMFI at the end of build 1 | 2 | 10 | free superpages at the end of build 1 | 2 | 10 | runs | pages moved |"
     );
     println!(
         "| --- | --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
@@ -147,7 +147,7 @@ fn row(setting: Setting, daemon: &str, runs: &[Run]) {
         mean(|look| if look.index >= 300.0 { 100.0 } else { 0.0 }),
         mean(|look| look.free),
         mean(|look| look.bound),
-        mean(|look| look.spoiled),
+        mean(|look| look.polluted),
         mean(|look| 100.0 * look.promoted),
         ends(|look| look.index),
         ends(|look| look.free),

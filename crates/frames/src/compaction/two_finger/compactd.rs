@@ -1,4 +1,4 @@
-//! compactd: when a domain is compacted, for how long, and how long it then rests.
+//! compactd: when a domain is compacted, for how long, and the rest afterwards.
 //!
 //! The talk and the code under review disagree, and the code disagrees with its own comment. So
 //! there are three [`Reading`]s:
@@ -15,12 +15,12 @@
 use crate::Order;
 use crate::indices::{FreeBlocks, fragmentation_index};
 
-/// What to make of the sources.
+/// How to read the sources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reading {
-    /// What the slides say.
+    /// As on the slides.
     AsPresented,
-    /// What the code under review does.
+    /// As in the code under review.
     AsWritten,
     /// What its comments say that it should do.
     #[default]
@@ -29,7 +29,7 @@ pub enum Reading {
 
 /// Rounds without improvement after which compaction gives up.
 pub const FUTILE_ROUNDS: u32 = 10;
-/// Between two looks at the index while there is nothing to do, in milliseconds.
+/// Interval of the checks of the index while idle, in milliseconds.
 pub const SLEEP_MS: u64 = 1000;
 const SHORT_MS: u64 = 1000 / 8;
 const LONG_MS: u64 = 2000;
@@ -58,7 +58,7 @@ impl Default for Compactd {
     }
 }
 
-/// A run in progress: the index before it, and how many rounds in a row brought nothing.
+/// A run in progress: the index before it, and the number of consecutive rounds without gain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
     lowest: i64,
@@ -66,7 +66,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A run that begins with this index.
+    /// A run that starts at this index.
     pub const fn new(index: i64) -> Progress {
         Progress { lowest: index, futile: 0 }
     }
@@ -143,7 +143,7 @@ mod tests {
         let mut progress = Progress::new(800);
         let rounds = (0..100).take_while(|_| daemon.goes_on(&mut progress, 800)).count();
         assert_eq!(rounds, 9, "the tenth futile round is the last");
-        // Any gain begins the count anew.
+        // Any gain resets the count.
         let mut progress = Progress::new(800);
         assert!((0..9).all(|_| daemon.goes_on(&mut progress, 800)));
         assert!(daemon.goes_on(&mut progress, 799));

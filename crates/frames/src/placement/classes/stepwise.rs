@@ -49,7 +49,7 @@ impl Stepwise for Classes {
             && (order == Order::BASE || zone.trees.iter().any(|tree| tree.area.has_block(order)))
     }
 
-    /// There are no per-CPU lists; what a CPU has reserved is free to all in need.
+    /// There are no per-CPU lists; reserved trees are available to all CPUs in need.
     fn drain(&mut self, _table: &mut FrameTable) {}
 
     fn take_block(&mut self, table: &mut FrameTable, frame: Frame) -> Order {

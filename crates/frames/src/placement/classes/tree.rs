@@ -13,7 +13,7 @@ use crate::table::{FrameTable, State};
 pub(super) struct Tree {
     pub(super) range: Range<Frame>,
     pub(super) area: FreeArea<1>,
-    /// What it serves; `None` while it is wholly free and nobody's.
+    /// The class it serves; `None` while it is completely free and unassigned.
     pub(super) class: Option<Class>,
     /// Whether a CPU has it reserved.
     pub(super) reserved: bool,
@@ -82,6 +82,6 @@ impl Tree {
         self.area.validate(table);
         assert!(self.area.free_frames() <= self.capacity, "{:?}", self.range);
         let is_free = self.area.free_frames() == self.capacity;
-        assert!(self.class.is_some() || is_free, "{:?} is in use and nobody's", self.range);
+        assert!(self.class.is_some() || is_free, "{:?} is in use and unassigned", self.range);
     }
 }

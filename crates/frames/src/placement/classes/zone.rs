@@ -128,7 +128,7 @@ impl ClassZone {
         stays.then_some(*at)
     }
 
-    /// Reserves another tree of the class for a CPU, or one that is nobody's. What it had stays its
+    /// Reserves another tree of the class for a CPU, or an unassigned one. What it had stays its
     /// own if there is none.
     fn reserve(
         &mut self,

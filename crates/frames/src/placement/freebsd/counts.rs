@@ -1,4 +1,4 @@
-//! What the placement counts, for reports.
+//! The placement's counters, for reports.
 
 use alloc::vec::Vec;
 
@@ -48,7 +48,7 @@ impl Counts {
             ),
             counter(
                 "superpages_opened",
-                "full reservations that a page left while its neighbours stayed",
+                "full reservations that a page left while its neighbors stayed",
                 self.superpages_opened,
             ),
             counter("compactd_runs", "times that compactd compacted a domain", self.compactd_runs),

@@ -11,16 +11,16 @@ use crate::free_area::ORDERS;
 use crate::indices::FreeBlocks;
 use crate::table::FrameTable;
 
-/// What compactd did when it looked at a domain.
+/// The result of compactd's check of a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ran {
+pub struct CompactdRun {
     /// The index before, in thousandths.
     pub before: i64,
     /// The index after.
     pub after: i64,
     /// Rounds over the best regions; none if there was nothing to do.
     pub rounds: u32,
-    /// What it cost.
+    /// Its cost.
     pub cost: Cost,
     /// How long it rests before it looks again, in milliseconds.
     pub rest_ms: u64,
@@ -50,10 +50,11 @@ impl FreeBsd {
         pages: &mut impl Pages,
         node: u16,
         daemon: &Compactd,
-    ) -> Option<Ran> {
+    ) -> Option<CompactdRun> {
         let domain = self.domains.iter().position(|domain| domain.node == node)?;
         let before = self.fragmentation(node);
-        let mut ran = Ran { before, after: before, rounds: 0, cost: Cost::default(), rest_ms: 0 };
+        let mut ran =
+            CompactdRun { before, after: before, rounds: 0, cost: Cost::default(), rest_ms: 0 };
         if !daemon.wants(before) {
             ran.rest_ms = daemon.rest_ms(None);
             return Some(ran);

@@ -32,7 +32,7 @@ impl Domain {
 /// The caches of one CPU, by pool; the next to be handed out at the back.
 type Caches = [VecDeque<Frame>; 2];
 
-/// The free lists of one zone. Whatever enters or leaves them is told to the domain's regions.
+/// The free lists of one zone. Changes are reported to the domain's regions.
 #[derive(Clone, Debug)]
 pub(super) struct FreeLists {
     pub(super) zone: Zone,

@@ -1,7 +1,7 @@
 //! Pages that are never freed come from a superpage of their own, one after the other
 //! (`vm_page_alloc_nofree_domain`, D45863).
 //!
-//! Scattered over memory, each of them would spoil a superpage for ever.
+//! Scattered over memory, each of them would pollute a superpage forever.
 
 use super::{FreeBsd, Pool};
 use crate::layout::Frame;

@@ -16,7 +16,7 @@
 //! such, and is not broken. A stretch of which any page is in use outside a reservation gets none:
 //! its pages could not be a superpage.
 //!
-//! FreeBSD finds a stretch's reservation by the neighbours of the wanted page in the object's tree;
+//! FreeBSD finds a stretch's reservation by the neighbors of the wanted page in the object's tree;
 //! here a map leads to it, with the same result. It keeps the order of changes to a clock tick, here
 //! it is exact. A page that came from a reservation goes past the per-CPU cache when it is freed even
 //! if the reservation was broken meanwhile; here it goes through it then.
@@ -79,7 +79,7 @@ struct Held {
     /// One bit for each page in use (`popmap`).
     population: [u64; PAGES as usize / 64],
     populated: u32,
-    /// Where it stands in the queue, if it is not full.
+    /// Its position in the queue, if it is not full.
     stamp: u64,
 }
 
@@ -337,7 +337,7 @@ impl FreeBsd {
         true
     }
 
-    /// Notes of which object a page is that was just allocated.
+    /// Records the object of a page that was just allocated.
     pub(super) fn enter_object(&mut self, request: &Request, owner: Owner) {
         let Some(page) = request.page.filter(|_| self.config.reservations) else { return };
         if request.order > Order::BASE {

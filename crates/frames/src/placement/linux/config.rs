@@ -1,4 +1,4 @@
-//! What can be set, and what can be taken away to see what it was worth.
+//! Settings, and switches that disable single mechanisms.
 
 /// Settings of [`Linux`](super::Linux). The default is the kernel's with transparent huge pages
 /// and without the contiguous memory allocator.

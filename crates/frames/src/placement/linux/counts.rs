@@ -1,4 +1,4 @@
-//! What the policy counts while it works.
+//! The policy's counters.
 
 use alloc::vec;
 use alloc::vec::Vec;

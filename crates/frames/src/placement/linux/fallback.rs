@@ -8,7 +8,7 @@ use crate::layout::Frame;
 use crate::table::{FrameTable, State};
 use crate::{BlockCounts, MigrateType, Order};
 
-/// Whose lists a type turns to, best first (`fallbacks`).
+/// The types that a type falls back to, best first (`fallbacks`).
 pub(super) const FALLBACKS: [[MigrateType; 2]; 3] = [
     [MigrateType::Reclaimable, MigrateType::Movable],
     [MigrateType::Reclaimable, MigrateType::Unmovable],
@@ -18,7 +18,7 @@ pub(super) const FALLBACKS: [[MigrateType; 2]; 3] = [
 /// From this order on, even a movable request takes the rest of the pageblock along.
 pub(super) const HALF_HUGE: Order = Order::new(Order::HUGE.get() / 2).unwrap();
 
-/// A fallback as the tracepoint `mm_page_alloc_extfrag` tells it.
+/// A fallback as the tracepoint `mm_page_alloc_extfrag` reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fallback {
     /// First frame of the block found.
@@ -251,9 +251,9 @@ pub(super) fn is_claimable(wanted: MigrateType, old: MigrateType, free: u64, mov
     let pageblock = u64::from(BlockCounts::FRAMES);
     let alike = match (wanted, old) {
         (MigrateType::Movable, _) => movable,
-        // Neither free nor movable: as good as unmovable.
+        // Neither free nor movable: counts as unmovable.
         (_, MigrateType::Movable) => pageblock.saturating_sub(free + movable),
-        // Unmovable and reclaimable cannot be told apart.
+        // Unmovable and reclaimable cannot be distinguished.
         _ => 0,
     };
     free + alike >= pageblock / 2

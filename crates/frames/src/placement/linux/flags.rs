@@ -1,4 +1,4 @@
-//! What an attempt to allocate may do.
+//! Permissions of an allocation attempt.
 
 use super::Config;
 use crate::placement::{Request, gfp};
@@ -7,7 +7,7 @@ use crate::{MigrateType, Order};
 /// The `ALLOC_*` flags of `mm/internal.h`, but for the watermark, which is a
 /// [`Depth`](crate::placement::zonelist::Depth).
 ///
-/// In one word and not in fields: attempts hand them on with every call.
+/// One word instead of fields, because every call passes them on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct AllocFlags(u8);
 

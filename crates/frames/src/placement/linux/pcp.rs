@@ -196,7 +196,7 @@ impl LinuxZone {
         let high = if self.reclaim_active { high.min(batch.saturating_mul(4)) } else { high };
         while run.frames() > 0 {
             let pages = self.per_cpu_pages(cpu);
-            // The list is looked at once it is full.
+            // The list is checked when it is full.
             let part = run.take(high.saturating_sub(pages.count).max(1));
             part.iter().for_each(|frame| pages.lists[list].push_front(frame));
             pages.count += part.frames();
@@ -287,7 +287,7 @@ impl LinuxZone {
                     assert_eq!(table.order(frame), order_of(list), "{frame:?}");
                     let stored = MigrateType::ALL[usize::from(table.list(frame))];
                     let alike = list_of(stored, order_of(list)) == list;
-                    // What a movable request takes from an area keeps the area's type.
+                    // A block that a movable request takes from an area keeps the area's type.
                     assert!(alike, "{frame:?} of type {stored} on list {list}");
                     count += table.order(frame).frames();
                 }
@@ -319,7 +319,7 @@ fn run_at_tail(table: &FrameTable, first: Frame, list: &mut VecDeque<Frame>, mor
 fn fetch_ahead(table: &FrameTable, list: &VecDeque<Frame>) {
     let from_tail = |distance: usize| {
         let at = list.len().checked_sub(distance)?;
-        // What lies beside the frame before it has been fetched with that.
+        // The neighbors of the previous frame are already in the cache.
         let before = list.get(at + 1).copied().unwrap_or(Frame::NONE);
         Some(list[at]).filter(|frame| !frame.shares_line(before))
     };
@@ -330,12 +330,12 @@ fn fetch_ahead(table: &FrameTable, list: &VecDeque<Frame>) {
         table.prefetch_buddies(frame);
     }
     if let Some(frame) = from_tail(8) {
-        table.prefetch_neighbours(frame);
+        table.prefetch_neighbors(frame);
     }
 }
 
 impl PerCpuPages {
-    /// How many frames to give back (`nr_pcp_free`): a batch, twice as many each time nothing was
+    /// The number of frames to drain (`nr_pcp_free`): a batch, twice as many each time nothing was
     /// allocated in between, and always leaving a batch.
     fn frames_to_free(&mut self, high: u32, batch: u32) -> u32 {
         if high < batch {

@@ -1,4 +1,4 @@
-//! What is left to try when no zone is above its low watermark.
+//! The slow path, when no zone is above its low watermark.
 
 use super::Linux;
 use super::flags::{self, AllocFlags};
@@ -13,7 +13,7 @@ use crate::{MigrateType, Order};
 pub(super) const COSTLY: Order = Order::new(3).unwrap();
 
 impl Linux {
-    /// What the kernel does when no zone is above its low watermark (`__alloc_pages_slowpath`),
+    /// The kernel's steps when no zone is above its low watermark (`__alloc_pages_slowpath`),
     /// without the reclaim and compaction in it.
     #[cold]
     pub(super) fn slow_path(

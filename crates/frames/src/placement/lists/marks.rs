@@ -1,4 +1,4 @@
-//! What every page is marked with: the type that it was last allocated as (`PG_easyrclm`).
+//! The mark of every page: the type of its last allocation (`PG_easyrclm`).
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -45,7 +45,7 @@ impl Reclaimability {
     }
 }
 
-/// How many types have lists of their own.
+/// The number of types with their own lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Division {
     /// EasyRclm and the rest: what the paper measured, for it needs a single GFP flag.
@@ -64,7 +64,7 @@ impl Division {
         }
     }
 
-    /// The types with lists of their own.
+    /// The types with their own lists.
     pub const fn types(self) -> &'static [Reclaimability] {
         match self {
             Division::TwoWay => &[KernNoRclm, EasyRclm],
@@ -72,7 +72,7 @@ impl Division {
         }
     }
 
-    /// Whose blocks are stolen when the lists of `wanting` are empty, in this order
+    /// The types to steal from when the lists of `wanting` are empty, in this order
     /// (`fallback_allocs` of the patches posted as version 19 in October 2005, without the reserve
     /// of blocks that they kept apart).
     pub const fn fallbacks(self, wanting: Reclaimability) -> &'static [Reclaimability] {

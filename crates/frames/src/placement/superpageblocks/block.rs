@@ -164,7 +164,7 @@ impl Superpageblock {
             return Some(());
         }
         let block = *table.block(frame);
-        // What cannot move spoils the pageblock in any case; its type says so from now on.
+        // What cannot move pollutes the pageblock in any case; its type says so from now on.
         let is_clean = block.unmovable + block.unknown == 0;
         let most = block.free + block.movable >= BlockCounts::FRAMES / 2;
         if list != MOVABLE || (is_clean && most) {

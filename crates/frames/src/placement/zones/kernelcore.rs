@@ -9,9 +9,9 @@ use crate::{Order, ZoneKind};
 /// How much memory the standard zones keep, as the administrator said at boot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernelcore {
-    /// So many frames, over all nodes.
+    /// A number of frames, over all nodes.
     Frames(u64),
-    /// A share of all memory, in per cent; 100 and more is all of it.
+    /// A share of all memory, in percent; 100 and more is all of it.
     Percent(u8),
 }
 
@@ -27,7 +27,7 @@ impl Kernelcore {
 
 /// A layout with ZONE_EASYRCLM in it, as zones of [`ZoneKind::Movable`].
 #[derive(Clone, Debug)]
-pub(super) struct Divided {
+pub(super) struct DividedLayout {
     /// Frames have the numbers that they have in the layout divided.
     pub(super) layout: Layout,
     /// For each zone of the layout divided, its parts.
@@ -40,7 +40,7 @@ pub(super) struct Divided {
 ///
 /// The paper's machines have one node. Over several, the amount is spread evenly and what one is
 /// too small for goes to the others (`find_easyrclm_pfns_for_nodes`, posted in May 2006).
-pub(super) fn divide(layout: &Layout, kernelcore: Option<Kernelcore>) -> Divided {
+pub(super) fn divide(layout: &Layout, kernelcore: Option<Kernelcore>) -> DividedLayout {
     let total = kernelcore.map_or(u64::MAX, |kernelcore| kernelcore.frames(layout));
     // A command line that says 0 says nothing (the patches' `kernelcore_pages &&`).
     let total = if total == 0 { u64::MAX } else { total };
@@ -57,7 +57,7 @@ pub(super) fn divide(layout: &Layout, kernelcore: Option<Kernelcore>) -> Divided
         parts.push(first..spans.len());
     }
     let layout = Layout::new(spans).expect("the same frames as before");
-    Divided { layout, parts }
+    DividedLayout { layout, parts }
 }
 
 /// Frames of a zone, holes included: the layout does not tell where they lie.

@@ -3,7 +3,7 @@
 //!
 //! Order of arrival is said as strong fairness: a request that could be taken again and again is
 //! taken some day. Everybody else is only weakly fair. Without that, two cores that write a line
-//! in turn for ever could keep the engine, or a third, from it: it is free between them, but never
+//! in turn forever could keep the engine, or a third, from it: it is free between them, but never
 //! for good.
 
 use crate::checker::graph::Live;
@@ -17,7 +17,7 @@ use super::state::State;
 /// of a grant, and its request's turn.
 const OF_CORE: usize = 4;
 /// And for each line: its hearing of an order, the slice's hearing of its answer, and of an
-/// arrival. One line's messages must not stand for another's.
+/// arrival. One line's messages must not be counted for another's.
 const OF_CORES_LINE: usize = 3;
 /// Of a device: its invalidation, and for a read and a post the turn and the hearing of the end.
 const OF_DEVICE: usize = 5;

@@ -24,7 +24,7 @@ use crate::protocol::state::{self as plain, Access as Right, Cell, Invalidation,
 use super::state::{Copying, Phase, Snoop, State, Word};
 
 impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
-    /// The state of the transaction layer that this one stands for.
+    /// The state of the transaction layer that this one maps to.
     #[must_use]
     pub fn above(&self, design: &Design) -> plain::State<C, D, L> {
         let mut above = self.plain;
@@ -69,7 +69,7 @@ pub(super) struct Abstract<const C: usize, const D: usize, const L: usize> {
 }
 
 impl<const C: usize, const D: usize, const L: usize> Abstract<C, D, L> {
-    /// That which a state below stands for.
+    /// The state that a state below maps to.
     pub(super) fn of(design: &Design, state: &State<C, D, L>) -> Self {
         let state = state.above(design);
         let design =
@@ -79,7 +79,7 @@ impl<const C: usize, const D: usize, const L: usize> Abstract<C, D, L> {
         Abstract { state, next }
     }
 
-    /// Whether a state below stands for this one still, or for one that can follow it.
+    /// Whether a state below still maps to this one, or to one that can follow it.
     pub(super) fn can_follow(&self, design: &Design, after: &State<C, D, L>) -> bool {
         let after = after.above(design);
         after == self.state || self.next.contains(&after)

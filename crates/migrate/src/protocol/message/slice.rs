@@ -27,7 +27,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         (0..C).map(Client::Core).chain(devices).chain([Client::Engine])
     }
 
-    /// What a client asks for: a request, and of the engine the line that it is to read.
+    /// A client's request, or the line that the engine reads.
     pub(super) fn request(&self, client: Client) -> Request {
         match client {
             Client::Core(c) => self.plain.cores[c].request,
@@ -127,7 +127,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         ours && self.plain.held_line(0) == Some(line) && next == Some(u16::from(line))
     }
 
-    /// Goes on with whatever is in service for a line, after something arrived.
+    /// Continues the service of a line after an arrival.
     pub(super) fn advance(&mut self, design: &Design, line: u8) {
         for client in Self::clients() {
             let request = self.request(client);
@@ -207,7 +207,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         waits
     }
 
-    /// What a core has to be told for a request about the line by one of its names.
+    /// The order to a core for a request for the line by one of its names.
     fn order(
         &self,
         design: &Design,
@@ -275,7 +275,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         !hasty
     }
 
-    /// A core does what it is told, and answers.
+    /// A core follows an order, and answers.
     pub(super) fn snooped(&mut self, c: usize, line: usize) {
         let Snoop { word, frame, .. } = self.wires[c].snoops[line];
         let cell = &mut self.plain.cores[c].copies[usize::from(frame)][line];
@@ -312,7 +312,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         self.advance(design, line as u8);
     }
 
-    /// A victim arrives. It is taken at any time: who waits for it would wait for ever.
+    /// A victim arrives. It is always accepted: otherwise its waiter would wait forever.
     pub(super) fn victim(&mut self, design: &Design, c: usize) {
         let victim = self.plain.cores[c].write_back;
         self.plain.write_back(design, c);
@@ -343,7 +343,7 @@ impl<const C: usize, const D: usize, const L: usize> State<C, D, L> {
         self.set_access(Client::Core(c), Access::SENT);
     }
 
-    /// What is on its way of a line is older than the last write.
+    /// Marks the messages in flight for a line as older than the last write.
     pub(super) fn age(&mut self, design: &Design, Request { page, line, .. }: Request) {
         if design.values > 0 {
             return;

@@ -1,4 +1,4 @@
-//! What is on its way, beside the machine that it is on its way in.
+//! Messages in flight, with their machine.
 
 use std::hash::{Hash, Hasher};
 
@@ -14,13 +14,13 @@ pub enum Phase {
     Sent,
     /// In service: the slice waits for answers, victims, or the copy's write.
     Taken,
-    /// The line is on its way to the core that will keep it; the slice waits for word of it.
+    /// The line is in flight to the core that will keep it; the slice waits for its arrival.
     Granted,
     /// Served; the answer is on its way to an agent that keeps no copy.
     Answered,
 }
 
-/// What is on its way between the slice and a core, about a line that the core may hold.
+/// Messages in flight between the slice and a core, about a line that the core may hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Word {
@@ -42,7 +42,7 @@ pub enum Word {
 /// An order to a core about a line, or its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Snoop {
-    /// What it says.
+    /// The message.
     pub word: Word,
     /// The name that it is about.
     pub frame: u8,
@@ -55,14 +55,14 @@ impl Snoop {
     pub const NONE: Snoop = Snoop { word: Word::None, frame: NONE, data: 0 };
 }
 
-/// What the directory holds of a core's copy of a line.
+/// The directory's entry of a core's copy of a line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Tracked {
     /// It has none.
     #[default]
     None,
-    /// It may have one: clean lines are dropped without a word.
+    /// It may have one: clean lines are dropped silently.
     Sharer,
     /// It owns the line, or its victim is on its way.
     Owner,
@@ -70,7 +70,7 @@ pub enum Tracked {
     Victim,
 }
 
-/// What is on its way to and from a core, and what the directory holds of it.
+/// Messages in flight to and from a core, and its directory entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wires<const L: usize> {
     /// How far its miss has come.
@@ -79,7 +79,7 @@ pub struct Wires<const L: usize> {
     pub slice: u8,
     /// The copy that is on its way to it.
     pub grant: Cell,
-    /// For each line: the slice that the word of a grant's arrival is on its way to.
+    /// For each line: the slice to which the notice of a grant's arrival is in flight.
     pub told: [u8; L],
     /// For each line: an order, or its answer.
     pub snoops: [Snoop; L],
@@ -137,7 +137,7 @@ pub enum Copying {
     Holding,
     /// The line is on its way to the destination.
     Writing,
-    /// It is written; word of that is on its way back.
+    /// It is written; the completion is in flight.
     Landed,
 }
 
@@ -147,9 +147,9 @@ pub struct State<const C: usize, const D: usize, const L: usize> {
     /// Agents, caches, memory, tables: as in the transaction layer. A request or a victim in it is
     /// one that its agent still waits for, or has sent.
     pub plain: plain::State<C, D, L>,
-    /// What is on its way to and from cores.
+    /// Messages in flight to and from cores.
     pub wires: [Wires<L>; C],
-    /// What is on its way to and from devices.
+    /// Messages in flight to and from devices.
     pub devices: [DeviceWires; D],
     /// The engine's line.
     pub copying: Copying,

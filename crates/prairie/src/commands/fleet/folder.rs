@@ -14,7 +14,7 @@ use prairie_host::{Capture, FrameTally, Survey};
 use prairie_model::sample::BlocksBySize;
 use serde::Serialize;
 
-/// What a folder holds.
+/// The contents of a folder.
 pub struct Folder {
     /// Its servers, by file name.
     pub rows: Vec<Row>,
@@ -33,7 +33,7 @@ pub struct Skipped {
     pub reason: String,
 }
 
-/// What one file holds.
+/// The contents of one file.
 enum Content {
     Part(Part),
     Host(Box<Row>),
@@ -133,7 +133,7 @@ fn content(path: &Path) -> anyhow::Result<Content> {
     }
 }
 
-/// A real server, from its saved survey. Of the file only what counts frames is decoded.
+/// A real server, from its saved survey. Only what counts frames is decoded.
 fn of_host(path: &Path) -> anyhow::Result<Row> {
     let reader = prairie_trace::Reader::open(path)?;
     let Some(capture) = &reader.metadata().before else {
@@ -176,13 +176,13 @@ fn row(path: &Path, capture: &Capture, frames: &FrameReport) -> Row {
         potential_max: potential(|found| found.unknown_movable.blocks),
         unmovable_frames: frames.by_mobility.unmovable,
         unknown_frames: frames.by_mobility.unknown,
-        polluted_min: frames.spoiled.spoiled_blocks,
-        polluted_max: frames.spoiled_if_unknown_unmovable.spoiled_blocks,
+        polluted_min: frames.polluted.polluted_blocks,
+        polluted_max: frames.polluted_if_unknown_unmovable.polluted_blocks,
         simulated: None,
     }
 }
 
-/// The shards of which there is no part.
+/// The shards without a part.
 ///
 /// # Errors
 /// If the parts are not parts of one study, or if two hold the same servers.

@@ -201,13 +201,16 @@ fn workload(name: &str) -> anyhow::Result<Workload> {
     }
     if !name.ends_with(".toml") {
         let known = SHIPPED.map(|(name, _)| name).join(", ");
-        bail!("there is no workload `{name}`: name one of {known}, or a file that ends in .toml");
+        bail!(
+            "--workloads {name}: unknown workload, expected one of {known} or a file that ends \
+               in .toml"
+        );
     }
     let text = std::fs::read_to_string(name).with_context(|| format!("cannot read {name}"))?;
     Workload::parse(&text).with_context(|| name.to_owned())
 }
 
-/// The rows of the shard's servers by number, each system in turn; `None` if interrupted.
+/// The rows of the shard's servers by number, one for each allocator; `None` if interrupted.
 fn simulate(
     study: &Study,
     args: &Args,
@@ -233,12 +236,12 @@ fn simulate(
         return Ok(None);
     }
     let mut rows = rows.into_inner().map_err(|_| anyhow!("a thread has panicked"))?;
-    // By server; a server's own rows were added together, in the systems' order.
+    // By server; a server's own rows were added together, in the order of the allocators.
     rows.sort_by_key(|row: &Row| row.server);
     Ok(Some(rows))
 }
 
-/// Simulates one server after another that no other thread has begun.
+/// Simulates the next server that no other thread has started, until none is left.
 fn work(
     study: &Study,
     servers: &[u64],

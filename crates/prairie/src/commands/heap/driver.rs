@@ -1,4 +1,4 @@
-//! `prairie heap driver`: a program made of random numbers, for page heaps.
+//! `prairie heap driver`: a synthetic program for page heaps.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,9 +19,9 @@ use crate::{output, progress};
 
 /// Drive page heaps with a synthetic program
 ///
-/// Objects of a given distribution of sizes are born and die as Poisson processes around a target
-/// heap size that changes over time. What that asks of a page heap is played back at once on page
-/// heaps with no memory behind them, and written as a trace if asked for. Time is the driver's own.
+/// Objects of a given size distribution are allocated and freed by Poisson processes around a
+/// target heap size that changes over time. Their page-heap calls are played back on page heaps
+/// without memory behind them, and written as a trace with --trace. Time is simulated.
 #[derive(clap::Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{LOADS}\n\n{PAGE_HEAPS}\n\n{EXIT_CODES}"))]
 pub struct Args {
@@ -75,7 +75,7 @@ Loads:
   spikes     half, with eight short spikes to all of it
   start-up   all for the first tenth of the time, then a third
   drop       all of it, then, at once, two fifths
-  saw-tooth  from a half to all and back once a second";
+  saw-tooth  from half to full and back once a second";
 
 /// Events that are played back at once.
 const BATCH: usize = 1 << 13;
@@ -102,7 +102,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     }
     bar.finish_and_clear();
     let results =
-        playback.finish().map_err(|e| anyhow!(e)).context("a page heap disagrees with itself")?;
+        playback.finish().map_err(|e| anyhow!(e)).context("a page heap is inconsistent")?;
     let stopped = interrupted.load(Ordering::Relaxed);
     let code = args.played.finish(&source, &results, stopped)?;
     if let (Some(writer), Some(path), false) = (writer, &args.out, stopped) {
@@ -125,7 +125,7 @@ impl Args {
     fn settings(&self) -> anyhow::Result<Settings> {
         let seconds = Duration::from(self.time).as_secs_f64();
         if seconds < 0.001 {
-            anyhow::bail!("--time is {}; at least 1ms would be right", self.time);
+            anyhow::bail!("--time {}: too short, expected at least 1ms", self.time);
         }
         Ok(Settings {
             sizes: self.sizes()?,

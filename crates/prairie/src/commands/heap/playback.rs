@@ -1,4 +1,4 @@
-//! `prairie heap playback`: what page heaps make of a recorded program.
+//! `prairie heap playback`: a recorded program on several page heaps.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,8 +14,8 @@ use crate::progress;
 
 /// Play a page-heap trace back on several page heaps
 ///
-/// Each span that the recorded program asked for is placed by each page heap; what the kernel
-/// would put behind it is kept account of, and nothing is allocated.
+/// Each page heap places every span that the recorded program requested. The kernel's backing is
+/// modeled; no memory is allocated.
 #[derive(clap::Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{PAGE_HEAPS}\n\n{EXIT_CODES}"))]
 pub struct Args {
@@ -59,7 +59,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     let reader = Reader::open(&args.trace)?;
     let metadata = reader.metadata();
     if metadata.events == 0 {
-        bail!("{}: it holds no events", args.trace.display());
+        bail!("{}: no events, expected a page-heap trace", args.trace.display());
     }
     let bar = progress::bar(Some(metadata.events), "Playing back");
     let mut playback = Playback::new(&options);
@@ -77,7 +77,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     let results = playback
         .finish()
         .map_err(|error| anyhow!(error))
-        .with_context(|| format!("{}: a page heap disagrees with itself", args.trace.display()))?;
+        .with_context(|| format!("{}: a page heap is inconsistent", args.trace.display()))?;
     let source = format!("{}: {}", args.trace.display(), metadata.source);
     args.played.finish(&source, &results, interrupted.load(Ordering::Relaxed))
 }

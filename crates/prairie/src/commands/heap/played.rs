@@ -1,4 +1,4 @@
-//! What the driver and playback share: which page heaps, who releases, and where results go.
+//! Arguments shared by the driver and playback: page heaps, release rate, output.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ use crate::files::Files;
 use crate::view::heap as view;
 use crate::{interrupt, output};
 
-/// On which page heaps, and where the results go.
+/// The page heaps, and where the results go.
 #[derive(clap::Args)]
 pub struct PlayedArgs {
     /// Page heaps, separated by commas, or `all`
@@ -37,7 +37,7 @@ Page heaps:
   temeraire                  TEMERAIRE; its filler keeps the longest free ranges
   temeraire:fullness         the same with a filler that takes the fullest huge page first
   temeraire:fullness-chunks  the same by eight chunks of fullness
-  temeraire:best-fit         the same with a filler that takes the best fit of all huge pages";
+  temeraire:best-fit         the same, but the filler takes the best fit of all huge pages";
 
 /// A rate of release, or `off`.
 #[derive(Clone, Copy)]
@@ -75,7 +75,7 @@ impl PlayedArgs {
         files.output("--html", &self.html)
     }
 
-    /// What to play back on.
+    /// The page heaps.
     pub fn options(&self, release: Release) -> anyhow::Result<Options> {
         let all = System::ALL.map(System::name);
         let systems = value::named("--page-heap", &self.page_heap, &all)?;

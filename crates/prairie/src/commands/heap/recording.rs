@@ -1,4 +1,4 @@
-//! `prairie heap run --trace`: runs a program, and makes a trace of what its heap has recorded.
+//! `prairie heap run --trace`: runs a program and converts its heap's recording into a trace.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -25,7 +25,7 @@ pub fn record(mut command: Command, name: &OsStr, trace: &Path) -> anyhow::Resul
     let events = write(&bytes, trace, &name.to_string_lossy())?;
     let calls = number::counted(events, "call");
     output::say(format_args!("wrote {} with {calls} of the page heap", trace.display()));
-    // As a shell tells that a signal has ended a program.
+    // The shell's convention for a program that a signal ended.
     let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
     Ok(ExitCode::from(code as u8))
 }
@@ -54,11 +54,11 @@ fn event(recorded: Recorded, first_ns: u64) -> anyhow::Result<Event> {
     Ok(Event { time_ns: time_ns.saturating_sub(first_ns), call })
 }
 
-/// The file that the program's heap writes, which goes when this does.
+/// The file that the program's heap writes; it is deleted on drop.
 struct Raw(PathBuf);
 
 impl Raw {
-    /// Beside the trace that will be made of it, where there is room for both.
+    /// Next to the trace, where there is room for both.
     fn beside(trace: &Path) -> anyhow::Result<Raw> {
         let name =
             trace.file_name().with_context(|| format!("{} names no file", trace.display()))?;

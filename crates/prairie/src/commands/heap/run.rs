@@ -28,7 +28,7 @@ pub struct Args {
     /// Share of processes on the legacy page heap, per mille by a hash
     #[arg(long, value_name = "PER_MILLE", value_parser = clap::value_parser!(u16).range(..=1000))]
     experiment: Option<u16>,
-    /// Return this many bytes to the system each second, such as 10M
+    /// Return this many bytes to the kernel per second, such as 10M
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     release: Option<u64>,
     /// Check each free completely, including interior pointers
@@ -163,7 +163,7 @@ fn absolute(path: &str) -> Result<String, String> {
     absolute.into_os_string().into_string().map_err(|_| "expected a path in UTF-8".to_owned())
 }
 
-/// The heap's library before whatever else is preloaded.
+/// `LD_PRELOAD` with the heap's library first.
 fn preloads(library: &Path) -> OsString {
     let mut preloads = library.as_os_str().to_owned();
     if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {

@@ -1,4 +1,4 @@
-//! `prairie heap stats`: what the heap of a running process tells.
+//! `prairie heap stats`: heap statistics of a running process.
 
 use std::process::ExitCode;
 
@@ -9,8 +9,8 @@ use crate::output;
 
 /// Show heap statistics of a running process
 ///
-/// The process is not disturbed: it publishes its statistics in its own memory while it works, at
-/// most four times a second, and they are read from there. That takes the right to trace it.
+/// Reads the statistics that the process publishes in its own memory at most four times a second.
+/// The process is not stopped. Needs permission to trace it.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -38,7 +38,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
     let age = now_ns.saturating_sub(reading.written_ns) as f64 / 1e9;
     output::print_text(&format!(
-        "as of {age:.1} s ago, {} operations of the page level since\n{}",
+        "{age:.1} s old, {} page-level operations since\n{}",
         reading.operations_since, reading.statistics
     ))?;
     Ok(ExitCode::SUCCESS)

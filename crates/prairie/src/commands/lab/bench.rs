@@ -78,7 +78,7 @@ struct Document<'a> {
     systems: &'a [Outcome],
 }
 
-/// Runs all systems in turn, prints and writes.
+/// Runs the allocators one after another, prints and writes.
 pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     let systems = match &args.systems {
         Some(named) => named.clone(),
@@ -124,7 +124,7 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The allocators, with what draining per-CPU lists does by itself before each with linear reclaim.
+/// The allocators, each with linear reclaim preceded by the same with drained per-CPU lists only.
 fn with_drain_only(allocators: &[Allocator]) -> Vec<Allocator> {
     let mut all: Vec<Allocator> = Vec::new();
     for allocator in allocators {

@@ -1,11 +1,11 @@
-//! `prairie lab explain`: why Contiguitas's border is where it is.
+//! `prairie lab explain`: the decisions behind Contiguitas's border.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
-use prairie_replay::explain::{self, Explained};
+use prairie_replay::explain::{self, WakeUps};
 use prairie_sim::machine::scenario;
 use prairie_trace::{Columns, Reader};
 use serde::Serialize;
@@ -17,9 +17,8 @@ use crate::{output, progress};
 
 /// Show the region border of `contiguitas` and its resizer's decisions
 ///
-/// INPUT is a scenario (TOML), which a simulated machine lives through, or a recording (Parquet),
-/// which is replayed. A trace has no program that waits: there the share of requests that found
-/// their region low stands for pressure.
+/// INPUT is a scenario (TOML), which is simulated, or a recording (Parquet), which is replayed. No
+/// program waits in a replay: the share of requests that found their region low replaces pressure.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -65,7 +64,7 @@ struct Document<'a> {
     schema_version: u32,
     prairie_version: &'static str,
     #[serde(flatten)]
-    explained: &'a Explained,
+    explained: &'a WakeUps,
 }
 
 /// Runs, prints and writes as asked.
@@ -76,7 +75,7 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     };
     let explained = explained.with_context(|| args.input.display().to_string())?;
     if explained.wake_ups.is_empty() {
-        bail!("{}: it ends before the resizer wakes up once", args.input.display());
+        bail!("{}: too short, expected at least one wake-up of the resizer", args.input.display());
     }
     let report = view::explain::report(&args.input, &explained, survey::generated_by());
     if args.json {
@@ -100,7 +99,7 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn of_scenario(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Explained> {
+fn of_scenario(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<WakeUps> {
     let text = std::fs::read_to_string(&args.input).context("cannot read it")?;
     let mut scenario = scenario::parse(&text)?;
     scenario.seed = args.seed.unwrap_or(scenario.seed);
@@ -111,13 +110,13 @@ fn of_scenario(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Explaine
     Ok(explained?)
 }
 
-fn of_recording(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Explained> {
+fn of_recording(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<WakeUps> {
     if args.seed.is_some() {
-        bail!("--seed is for scenarios; a recording is replayed as it is");
+        bail!("--seed is for scenarios; a recording has none");
     }
     let reader = Reader::open(&args.input)?;
     let Some(before) = &reader.metadata().before else {
-        bail!("it has no snapshot of the machine; `prairie record` makes recordings that do");
+        bail!("no snapshot of the machine, expected a file of `prairie record`");
     };
     let found = replay::found_before(&reader, before)?;
     let bar = progress::bar(Some(reader.metadata().events), "Replaying");

@@ -1,4 +1,4 @@
-//! `prairie lab run`: a scenario under several systems.
+//! `prairie lab run`: a scenario under several allocators.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -17,7 +17,7 @@ use crate::{interrupt, output, progress};
 /// Run TMO's experiments on simulated containers
 ///
 /// Coldness of applications, savings by back end, the memory tax, a memory-bound server, fast
-/// against slow devices, and the agents beside each other.
+/// against slow devices, and the controllers side by side.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -61,7 +61,7 @@ struct Document<'a> {
     experiments: &'a [Findings],
 }
 
-/// Runs the experiments in turn, prints and writes.
+/// Runs the experiments one after another, prints and writes.
 pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     let named: Vec<&str> = match args.experiments.as_slice() {
         [] => experiment::names().collect(),

@@ -14,9 +14,8 @@ use crate::view::lab as view;
 
 /// Estimate speedups by huge pages on a fragmented machine
 ///
-/// A fragmenter goes over a simulated machine under Linux and under Contiguitas; a program then takes
-/// its memory in the pages that are left; a model of TLBs and page walks tells what its
-/// translations cost.
+/// Fragments a simulated machine under Linux and under Contiguitas, gives a program the remaining
+/// pages, and models the cost of its address translation with TLBs and page walks.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -58,7 +57,7 @@ Examples:
 fn memory(text: &str) -> Result<u64, String> {
     let bytes = Size::parse(text)? as u64;
     if !(1 << 30..=64 << 30).contains(&bytes) {
-        return Err("a machine has from 1G to 64G".to_owned());
+        return Err("expected a size from 1G to 64G".to_owned());
     }
     // Whole pageblocks.
     Ok(bytes >> 12 >> 9 << 9)
@@ -77,16 +76,16 @@ struct Document<'a> {
 /// Computes and prints.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let &[partial, full] = args.degrees.as_slice() else {
-        bail!("--degrees takes two: of partial and of full fragmentation");
+        bail!("--degrees: expected two, partial and full");
     };
     if !(0.0..=1.0).contains(&partial) || !(0.0..=1.0).contains(&full) {
-        bail!("--degrees {partial},{full}: a degree is from 0 to 1");
+        bail!("--degrees {partial},{full}: expected degrees from 0 to 1");
     }
     if !(args.skew > 0.0 && args.skew <= 2.0) || args.skew == 1.0 {
-        bail!("--skew {}: from more than 0 to 2, and not 1", args.skew);
+        bail!("--skew {}: expected a number in (0, 2] except 1", args.skew);
     }
     if !(args.walk_share > 0.0 && args.walk_share < 100.0) {
-        bail!("--walk-share {}: more than 0 and less than 100 per cent", args.walk_share);
+        bail!("--walk-share {}: expected a percentage in (0, 100)", args.walk_share);
     }
     let assumptions = Assumptions {
         skew: args.skew,

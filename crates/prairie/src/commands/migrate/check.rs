@@ -1,4 +1,4 @@
-//! `prairie migrate check`: every state of the protocol, and every mistake in it.
+//! `prairie migrate check`: every state of the protocol, and injected bugs.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use crate::{output, progress};
 /// Check the protocol in every reachable state
 ///
 /// Without arguments: properties 1 to 5 for two cores, a device and pages of one line. With
-/// --variant: a protocol with one mistake, which has to be found; the shortest way to it is
+/// --variant: a protocol with one injected bug, which must be found; the shortest counterexample is
 /// printed as a sequence chart.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -66,8 +66,8 @@ pub struct Args {
 
     /// Delay requests as long as possible: far fewer states
     ///
-    /// Sending a request and its being served become one step. A counterexample has then the fewest
-    /// such steps, which need not be the fewest of all.
+    /// Sending and serving a request become one step. A counterexample then has the fewest such
+    /// steps, which need not be the fewest of all.
     #[arg(long)]
     coarse: bool,
 
@@ -93,8 +93,8 @@ pub struct Args {
 
     /// Take a random walk through a large machine instead
     ///
-    /// A machine too large to be visited, which starts again every 200 000 steps; each read is
-    /// compared with a reference memory.
+    /// The machine is too large for exhaustive search; it restarts every 200,000 steps, and each
+    /// read is compared with a reference memory.
     #[arg(long, value_name = "STEPS", conflicts_with_all = [
         "cores", "devices", "lines", "pages", "with", "without", "property", "svg", "coarse", "threads",
     ])]
@@ -124,9 +124,9 @@ impl Args {
 enum Model {
     /// The protocol, each request one transaction at the last-level cache
     Transaction,
-    /// The same message by message, each step held against the transaction layer
+    /// Message by message, each step checked against the transaction layer
     Message,
-    /// German's cache protocol with data, whose counts are known: trust in the checker
+    /// German's cache protocol with data; its known state counts validate the checker
     German,
 }
 
@@ -140,11 +140,11 @@ enum CachingArg {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Feature {
-    /// Migrations may be taken back
+    /// Migrations can be aborted
     Aborts,
     /// A page that was migrated may migrate again, back and forth
     Again,
-    /// Prefetches by a physical name that no translation has any more
+    /// Prefetches by a physical address that no translation maps any more
     Prefetch,
     /// Devices write parts of lines
     Partial,
@@ -152,11 +152,11 @@ enum Feature {
     Locks,
     /// Page walks that read the table in one step and fill the TLB in another
     SplitWalks,
-    /// Devices with TLBs of their own
+    /// Devices with their own TLBs
     Ats,
-    /// The last-level cache apart from memory, with evictions
+    /// The last-level cache separate from memory, with evictions
     Llc,
-    /// The last-level cache may call lines back at any time, as a full snoop filter does
+    /// The last-level cache can recall lines at any time, as a full snoop filter does
     Recalls,
     /// A cache may hold lines of the destination when a migration starts
     DirtyDestination,
@@ -164,13 +164,13 @@ enum Feature {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Reduction {
-    /// Cores are alike
+    /// Cores are symmetric
     Symmetry,
-    /// An empty TLB entry is what a walk would find
+    /// An empty TLB entry equals the result of a walk
     Tlb,
-    /// A copy holds one bit, whether it is the last write; without: one of two values
+    /// A copy holds one bit, whether it is the last write, instead of one of two values
     FreshBit,
-    /// A finished page leaves nothing behind
+    /// A finished page leaves no state behind
     Finished,
 }
 
@@ -185,9 +185,11 @@ fn mistake(text: &str) -> Result<Mistake, String> {
     match text {
         "all" => Ok(Mistake::All),
         "list" => Ok(Mistake::List),
-        name => Variant::named(name)
-            .map(Mistake::One)
-            .ok_or_else(|| "the name of a mistake; `--variant list` prints them".to_owned()),
+        name => Variant::named(name).map(Mistake::One).ok_or_else(|| {
+            "expected the name of an injected bug; `--variant list` prints \
+                            them"
+                .to_owned()
+        }),
     }
 }
 
@@ -218,7 +220,7 @@ struct Document {
     checks: Vec<Check>,
 }
 
-/// Checks and reports the findings.
+/// Checks and reports the results.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.svg
         && path.extension().is_none_or(|ending| ending != "svg")
@@ -247,7 +249,7 @@ fn answer(args: &Args, checks: Vec<Check>) -> anyhow::Result<ExitCode> {
     let right = checks.iter().all(Check::is_right);
     if let Some(path) = &args.svg {
         let drawn = checks.iter().find_map(|c| Some((c, c.counterexample()?)));
-        let (check, found) = drawn.context("--svg: there is no counterexample to draw")?;
+        let (check, found) = drawn.context("--svg: no counterexample to draw")?;
         let svg = view::chart(check, found).svg(Theme::Auto);
         write_atomically(path, svg.as_bytes())?;
     }
@@ -277,15 +279,15 @@ struct WalkDocument {
     walk: check::Walk,
 }
 
-/// Walks at random and reports the findings.
+/// Walks at random and reports the results.
 fn walk(args: &Args, steps: u64, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     let variant = match args.variant {
         None => None,
         Some(Mistake::One(variant)) if !variant.is_of_messages() => Some(variant),
-        Some(_) => bail!("--random: one mistake of the transaction layer at a time"),
+        Some(_) => bail!("--random: expected one injected bug of the transaction layer"),
     };
     if args.model != Model::Transaction {
-        bail!("--random: walks are of the transaction layer");
+        bail!("--random: expected the transaction layer");
     }
     let caching = match args.caching {
         CachingArg::Cacheable => Caching::Cacheable,
@@ -376,7 +378,7 @@ fn one(
     Ok(Check { model, shape, coarse: design.coarse, variant, only, finding, liveness })
 }
 
-/// The layer that is asked for, or the one that has the mistake.
+/// The requested layer, or the one that has the injected bug.
 fn layer(args: &Args, variant: Option<Variant>) -> anyhow::Result<Layer> {
     let message = args.model == Model::Message;
     if !message && !variant.is_some_and(Variant::is_of_messages) {

@@ -1,4 +1,4 @@
-//! `prairie migrate paper`: the paper's hardware evaluation, run again.
+//! `prairie migrate paper`: reproduction of the paper's hardware evaluation.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,8 +17,8 @@ use crate::{output, progress};
 
 /// Reproduce the hardware evaluation of the Contiguitas paper
 ///
-/// Time for which a page is unavailable against the number of TLBs; throughput and tail latency
-/// against migrations a second; 2 MiB pages; the metadata table; what one migration costs.
+/// Unavailable time of a page by number of TLBs; throughput and tail latency by migrations per
+/// second; 2 MiB pages; the metadata table; the cost of one migration.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -87,7 +87,7 @@ struct Document<'a> {
 /// Runs, prints and writes as asked.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     if let Some(directory) = &args.pictures {
-        // Before the runs, so that a place that cannot be written to costs no time.
+        // Before the runs, so that an unwritable directory fails at once.
         std::fs::create_dir_all(directory)
             .with_context(|| format!("cannot make {}", directory.display()))?;
     }

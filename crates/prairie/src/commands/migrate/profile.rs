@@ -1,4 +1,4 @@
-//! `prairie migrate profile`: what a stream of accesses is like, recorded or generated.
+//! `prairie migrate profile`: the profile of an access stream, recorded or generated.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -17,9 +17,9 @@ use crate::view::migrate_profile as view;
 
 /// Compare a recorded program with a generated stream
 ///
-/// Share of stores, lines and pages touched by a request, reuse distances: what decides how caches
-/// and TLBs do, wherever memory lies. Of a generated stream the program's half is counted, as a
-/// recording under QEMU's user mode has it.
+/// Share of stores, lines and pages touched per request, reuse distances: the properties that
+/// determine hit rates of caches and TLBs. Of a generated stream only user-mode accesses are
+/// counted, as in a recording under QEMU's user mode.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -71,7 +71,7 @@ struct Document<'a> {
 /// Measures, prints.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.trace.is_none() && args.stream.is_none() {
-        bail!("nothing to profile: name a trace, or a stream with --stream");
+        bail!("nothing to profile: expected a trace, or a stream with --stream");
     }
     let mut profiles = Vec::new();
     if let Some(path) = &args.trace {

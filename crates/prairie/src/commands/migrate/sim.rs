@@ -1,4 +1,4 @@
-//! `prairie migrate sim`: one machine, one stream of requests, pages that move meanwhile.
+//! `prairie migrate sim`: one machine, one stream of requests, and migrations.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -149,7 +149,7 @@ enum MethodArg {
     Broadcast,
     /// Nomad: copy while mapped, commit if not written
     Nomad,
-    /// stop the device, move, start it
+    /// stop the device, migrate, restart it
     StopMoveRestart,
 }
 
@@ -200,7 +200,7 @@ fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The text of a machine file; of the default machine nothing differs.
+/// The text of a machine file; empty for the default machine.
 pub(super) fn machine_text(path: Option<&Path>) -> anyhow::Result<String> {
     let Some(path) = path else { return Ok(String::new()) };
     std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))

@@ -1,4 +1,4 @@
-//! `prairie offload check`: is this host ready?
+//! `prairie offload check`: whether this host is ready.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,16 +45,16 @@ impl Args {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document {
-    /// What this is.
+    /// The kind of document.
     schema: &'static str,
-    /// The Prairie that wrote it.
+    /// The version of Prairie.
     prairie_version: &'static str,
     /// Nothing is missing.
     ready: bool,
     findings: Vec<Finding>,
 }
 
-/// Looks and prints; exit code 1 where offloading would not work.
+/// Checks and prints; exit code 1 if offloading would not work.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let config = args.config.as_deref().map(Config::load).transpose()?;
     let findings = check(&Host::probe(Paths::live()), config.as_ref());

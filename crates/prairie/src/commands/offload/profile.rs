@@ -1,4 +1,4 @@
-//! `prairie offload profile`: how much of each container is cold, and what its memory is.
+//! `prairie offload profile`: how much of each container's memory is cold, and its kinds.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long, value_name = "CGROUP")]
     tax: Vec<String>,
 
-    /// Leave ages out: report only what memory is used for
+    /// Omit ages: report only what memory is used for
     #[arg(long)]
     no_ages: bool,
 
@@ -53,11 +53,11 @@ Examples:
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
-    /// What this is.
+    /// The kind of document.
     schema: &'static str,
-    /// The Prairie that wrote it.
+    /// The version of Prairie.
     prairie_version: &'static str,
-    /// By what ages were told; nothing where they were left out.
+    /// The source of ages; `None` with `--no-ages`.
     source: Option<&'static str>,
     /// Memory of the host.
     host_bytes: u64,
@@ -85,7 +85,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
             (Some("accessed bits of mapped memory"), known(run.by_accessed_bits()?))
         }
         Means::None => bail!(
-            "this host cannot tell ages; `prairie offload check` says why, --no-ages leaves them out"
+            "this host cannot measure ages; `prairie offload check` shows why, --no-ages omits them"
         ),
     };
     let Some(coldness) = coldness else {
@@ -110,8 +110,8 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
 }
 
 impl Args {
-    /// The patterns; all cgroups at the top where none is given. To read them does no harm, while
-    /// ages would be disturbed on the whole host.
+    /// The patterns; all top-level cgroups by default. Reading them is harmless; measuring ages
+    /// would disturb the whole host.
     fn cgroups(&self) -> Vec<String> {
         match self.cgroups.is_empty() && self.tax.is_empty() {
             true => vec!["*".to_owned()],
@@ -157,7 +157,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Nothing where it was interrupted.
+    /// `None` if interrupted.
     fn by_generations(&self) -> anyhow::Result<Option<Vec<Coldness>>> {
         let mut generations = Generations::open(&self.host.paths.debugfs).context("lru_gen")?;
         let mut buffer = Buffer::default();
@@ -183,16 +183,14 @@ impl Run<'_> {
         Ok(Some(self.paths.iter().zip(&after_five).map(of).collect()))
     }
 
-    /// Nothing where it was interrupted.
+    /// `None` if interrupted.
     fn by_accessed_bits(&self) -> anyhow::Result<Option<Vec<Coldness>>> {
         let proc = &self.host.paths.proc;
         let directories: Vec<PathBuf> =
             self.paths.iter().map(|path| self.host.paths.cgroup.join(path)).collect();
         for (directory, path) in directories.iter().zip(self.paths) {
             if accessed_bits::clear(proc, directory) == 0 {
-                bail!(
-                    "{path}: of none of its processes could the accessed bits be cleared; run as root"
-                );
+                bail!("{path}: cannot clear the accessed bits of any process; run as root");
             }
         }
         let started = Instant::now();
@@ -212,9 +210,9 @@ impl Run<'_> {
         Ok(Some(mapped.into_iter().map(of).collect()))
     }
 
-    /// Waits until `when` after the start; false where it was interrupted.
+    /// Waits until `when` after the start; false if interrupted.
     fn wait(&self, started: Instant, when: Duration, all: Duration) -> bool {
-        let bar = progress::bar(Some(all.as_secs()), "Waiting for memory to grow old");
+        let bar = progress::bar(Some(all.as_secs()), "Waiting for memory to age");
         while started.elapsed() < when {
             if self.interrupted.load(Ordering::Relaxed) {
                 return false;

@@ -59,12 +59,12 @@ enum Lines {
 /// Runs until a signal.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let config = Config::load(&args.config)?;
-    // Caught before anything is begun that a signal should undo.
+    // Caught before anything starts that a signal must undo.
     let signals = Signals::catch().context("signals")?;
     let host = Host::probe(Paths::live());
     if !host.has_memory_controller {
         bail!(
-            "{}: no cgroup v2 with the memory controller; `prairie offload check` says what to do",
+            "{}: no cgroup v2 with the memory controller; `prairie offload check` shows the remedy",
             host.paths.cgroup.display()
         );
     }
@@ -72,7 +72,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("no pressure stall information; boot with psi=1");
     }
     if !args.dry_run && !rustix::process::geteuid().is_root() {
-        bail!("taking memory needs root; --dry-run does not");
+        bail!("reclaim needs root; --dry-run does not");
     }
     let leases = if args.dry_run { Leases::default() } else { guarded(&config)? };
     if let Some(parent) = config.daemon.socket.parent() {
@@ -90,7 +90,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Puts back what an earlier daemon has left, then starts the guardian.
+/// Restores the limits that an earlier daemon left, then starts the guardian.
 fn guarded(config: &Config) -> anyhow::Result<Leases> {
     let record = &config.daemon.leases;
     let context = || record.display().to_string();

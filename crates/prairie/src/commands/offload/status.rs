@@ -1,4 +1,4 @@
-//! `prairie offload status`: what the daemon does, and why not more.
+//! `prairie offload status`: the daemon's savings and limits.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! How fragmented memory is at each snapshot, by the kernel's account and in the replay.
+//! Fragmentation at each snapshot, of the kernel and of the replay.
 
 use std::iter;
 
@@ -24,23 +24,23 @@ pub fn section(fidelity: &Fidelity) -> Section {
         rows: snapshots.flat_map(|(place, at)| rows(at, driven_at(place))).collect(),
         notes: vec![
             "* after the first reclaim or compaction".into(),
-            "Frames of which the kernel's flags tell nothing count as unmovable; so do, in the \
-             replay, those on per-CPU lists, which have no flags."
+            "Frames of unknown class count as unmovable; so do, in the replay, those on per-CPU \
+             lists, which have no flags."
                 .into(),
         ],
         ..Table::default()
     };
     Section {
         heading: "Fragmentation".into(),
-        intro: "What the free lists and `/proc/kpageflags` come to, and the same of the replay's \
-                memory, where the record is followed. Driven: the machine of `prairie lab`, given \
-                the record's demand alone, reclaims and compacts by itself."
+        intro: "Measures from the kernel's free lists and `/proc/kpageflags`, and from the memory \
+                of the trace-driven replay. Driven: the machine of `prairie lab`, given the \
+                record's demand alone, reclaims and compacts by itself."
             .into(),
         blocks: iter::once(table).chain(work(fidelity)).map(Block::Table).collect(),
     }
 }
 
-/// What reclaim and compaction did, in the record and by the machine itself.
+/// Reclaim and compaction in the record and by the simulated machine.
 fn work(fidelity: &Fidelity) -> Option<Table> {
     let driven = &fidelity.through_reclaim.as_ref()?.driven;
     let row = |what: &str, kernel: u64, machine: u64| {
@@ -49,13 +49,13 @@ fn work(fidelity: &Fidelity) -> Option<Table> {
     let [kswapd, direct] = driven.recorded_reclaimed;
     let [own_kswapd, own_direct] = driven.reclaimed;
     Some(Table {
-        title: "What reclaim and compaction did".into(),
-        columns: vec![Column::text("what"), Column::number("kernel"), Column::number("driven")],
+        title: "Reclaim and compaction".into(),
+        columns: vec![Column::text("event"), Column::number("kernel"), Column::number("driven")],
         rows: vec![
             row("pages reclaimed by kswapd", kswapd, own_kswapd),
-            row("pages reclaimed by requests for themselves", direct, own_direct),
+            row("pages reclaimed directly", direct, own_direct),
             row("pages moved", driven.recorded_moved, driven.moved),
-            row("requests that the other refused", driven.unmet, driven.met),
+            row("requests that only the other served", driven.unmet, driven.met),
         ],
         ..Table::default()
     })
@@ -65,7 +65,7 @@ fn rows(at: &AtSnapshot, driven: Option<&Measures>) -> Vec<Vec<Cell>> {
     let name = format!("{}{}", at.name, if at.after_reclaim { " *" } else { "" });
     let row = |what: String, of: &dyn Fn(&Measures) -> Option<String>| {
         let [kernel, replay] = [&at.kernel, &at.replay].map(of);
-        let told = |text: Option<String>| text.unwrap_or_else(|| "not told".into());
+        let told = |text: Option<String>| text.unwrap_or_else(|| "unknown".into());
         let is_known = kernel.is_some();
         is_known.then(|| {
             let mut cells =
@@ -78,7 +78,7 @@ fn rows(at: &AtSnapshot, driven: Option<&Measures>) -> Vec<Vec<Cell>> {
     let mut rows = vec![
         row("F_u(9)".into(), &|m| Some(number::index(m.unusable))),
         row("potential contiguity, 2 MiB".into(), &|m| m.potential.map(number::percent)),
-        row("spoiled pageblocks".into(), &|m| m.spoiled.map(number::count)),
+        row("polluted pageblocks".into(), &|m| m.polluted.map(number::count)),
         row("fallbacks since boot".into(), &|m| count(m.fallbacks)),
     ];
     for migrate_type in MigrateType::ALL {

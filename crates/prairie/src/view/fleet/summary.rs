@@ -1,4 +1,4 @@
-//! What the servers of a fleet have in common under one allocator.
+//! Summary of a fleet's servers under one allocator.
 
 use prairie_fleet::row::{Counters, Row};
 use serde::Serialize;
@@ -76,7 +76,7 @@ pub struct WorkloadRates {
     pub rates: Rates,
 }
 
-/// Distinct values in the order in which they occur.
+/// Distinct values in order of first occurrence.
 pub fn names(rows: &[Row], of: fn(&Row) -> &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for row in rows {

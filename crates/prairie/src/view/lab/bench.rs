@@ -12,15 +12,15 @@ use super::{all_counters, columns, compared, quoted};
 /// Zones in the order of the paper's report. Its EasyRclm zone is the movable zone.
 const ZONES: [&str; 5] = ["DMA", "DMA32", "Normal", "HighMem", "Movable"];
 
-/// An obstacle's row: its name, and how many blocks it lies in.
+/// An obstacle's row: its name, and the number of blocks that contain it.
 type Obstacle = (&'static str, fn(&Obstacles) -> u64);
 
-/// What lies in the blocks that were not had.
+/// Obstacles in the blocks that could not be allocated.
 const OBSTACLES: [Obstacle; 4] = [
-    ("Not had: kernel memory in it", |o| o.kernel),
-    ("Not had: anonymous memory", |o| o.anonymous),
-    ("Not had: page cache", |o| o.file),
-    ("Not had: free, in part on per-CPU lists", |o| o.per_cpu),
+    ("Failed: contains kernel memory", |o| o.kernel),
+    ("Failed: contains anonymous memory", |o| o.anonymous),
+    ("Failed: contains page cache", |o| o.file),
+    ("Failed: free, partly on per-CPU lists", |o| o.per_cpu),
 ];
 
 /// The whole report.
@@ -71,7 +71,7 @@ fn counts(name: &str, systems: &[Outcome], value: impl Fn(&Outcome) -> u64) -> (
     (name.to_owned(), systems.iter().map(|s| number::count(value(s)).into()).collect())
 }
 
-/// A row of numbers beside the first system's.
+/// A row of numbers compared with the first allocator's.
 fn against_first(
     name: &str,
     systems: &[Outcome],
@@ -90,7 +90,7 @@ fn kbuild(systems: &[Outcome]) -> Section {
     ];
     Section {
         heading: "KBuild".to_owned(),
-        intro: "In simulated time, in which a step costs the same under every system: what \
+        intro: "In simulated time, in which a step costs the same under every allocator: what \
                 differs is reclaim."
             .to_owned(),
         blocks: vec![Block::Table(table("", systems, rows))],
@@ -128,8 +128,8 @@ fn highalloc(systems: &[Outcome]) -> Section {
     };
     Section {
         heading: "High Allocation Stress Test Comparison".to_owned(),
-        intro: "Each huge page that memory could hold is asked for once. F_i towards 1 says that \
-                a failure was due to fragmentation, towards 0 that memory was short."
+        intro: "Each huge page that fits into memory is requested once. F_i towards 1 says that a \
+                failure was due to fragmentation, towards 0 that memory was short."
             .to_owned(),
         blocks: vec![
             one("HighAlloc Under Load Test Results Pass 1", |s| &s.highalloc.load_1),
@@ -165,7 +165,7 @@ fn hugetlb(systems: &[Outcome]) -> Section {
     }
 }
 
-/// 1 GiB pages, on a machine that has such.
+/// 1 GiB pages, on a machine that supports them.
 fn gigantic(systems: &[Outcome]) -> Option<Block> {
     systems.iter().any(|s| s.hugetlb.gigantic.of > 0).then(|| {
         let rows = vec![

@@ -2,19 +2,19 @@
 
 use std::path::Path;
 
-use prairie_replay::explain::{Action, Explained, WakeUp};
+use prairie_replay::explain::{Action, WakeUp, WakeUps};
 use prairie_report::palette::{MOVABLE, MUTED, UNMOVABLE};
 use prairie_report::{
     Axis, Block, Cell, Column, LineChart, Marks, Paint, Panel, Report, Section, Series, Shape,
     Table, Timeline, Unit, number,
 };
 
-/// What each kind of decision is called, in the order of the rows.
+/// The name of each kind of decision, in the order of the rows.
 const ACTIONS: [(Action, &str, Paint); 4] = [
     (Action::Grow, "grown", UNMOVABLE[0]),
-    (Action::Shrink, "surplus given back", MOVABLE[3]),
+    (Action::Shrink, "surplus returned", MOVABLE[3]),
     (Action::Yield, "yielded to programs", MOVABLE[0]),
-    (Action::Refused, "turn put off", MUTED),
+    (Action::Refused, "reversal delayed", MUTED),
 ];
 
 /// Rows of the table of decisions, at most.
@@ -25,9 +25,7 @@ type Line = (&'static str, Paint, fn(&WakeUp) -> f64);
 
 const SIZES: [Line; 2] = [
     ("unmovable region, up to the border", UNMOVABLE[0], |w| w.region_bytes as f64),
-    ("of it in use or reserved", UNMOVABLE[3], |w| {
-        w.region_bytes.saturating_sub(w.free_bytes) as f64
-    }),
+    ("in use or reserved", UNMOVABLE[3], |w| w.region_bytes.saturating_sub(w.free_bytes) as f64),
 ];
 
 const FREE: [Line; 4] = [
@@ -47,20 +45,20 @@ fn seconds(wake_up: &WakeUp) -> f64 {
 }
 
 /// The nodes' numbers.
-fn nodes(explained: &Explained) -> Vec<u16> {
+fn nodes(explained: &WakeUps) -> Vec<u16> {
     let mut nodes: Vec<u16> = explained.wake_ups.iter().map(|w| w.node).collect();
     nodes.sort_unstable();
     nodes.dedup();
     nodes
 }
 
-fn series(explained: &Explained, node: u16, line: &Line) -> Series {
+fn series(explained: &WakeUps, node: u16, line: &Line) -> Series {
     let own = explained.wake_ups.iter().filter(|w| w.node == node);
     Series { name: line.0.to_owned(), points: own.map(|w| (seconds(w), line.2(w))).collect() }
 }
 
 /// Everything of the first node over one time axis.
-pub fn timeline(file: &Path, explained: &Explained) -> Timeline {
+pub fn timeline(file: &Path, explained: &WakeUps) -> Timeline {
     let nodes = nodes(explained);
     let node = nodes.first().copied().unwrap_or(0);
     let panel = |label: &str, unit, lines: &[Line]| Panel {
@@ -90,7 +88,7 @@ pub fn timeline(file: &Path, explained: &Explained) -> Timeline {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
     Timeline {
         title: format!("The border of contiguitas: {name}{others}"),
-        caption: "What the resizer saw at each wake-up, and what it did.".to_owned(),
+        caption: "The resizer's inputs and decisions at each wake-up.".to_owned(),
         x: Axis::new("time", Unit::Seconds).within(0.0, end),
         panels: vec![
             panel("Region", Unit::Bytes, &SIZES),
@@ -102,11 +100,11 @@ pub fn timeline(file: &Path, explained: &Explained) -> Timeline {
 }
 
 /// The report: counts, lines, and the decisions one by one.
-pub fn report(file: &Path, explained: &Explained, generated_by: String) -> Report {
+pub fn report(file: &Path, explained: &WakeUps, generated_by: String) -> Report {
     let mut sections = vec![Section {
-        heading: "What the resizer did".to_owned(),
-        intro: "At each wake-up it looks at what both regions have free and at how long something \
-                stalled for either; `docs/src/internals/contiguitas.md` has the formula."
+        heading: "Resizer activity".to_owned(),
+        intro: "At each wake-up it compares the free memory of both regions and the time that \
+                something stalled for either; `docs/src/internals/contiguitas.md` has the formula."
             .to_owned(),
         blocks: vec![Block::Table(counts(explained)), Block::Table(decisions(explained))],
     }];
@@ -140,7 +138,7 @@ pub fn report(file: &Path, explained: &Explained, generated_by: String) -> Repor
     }
 }
 
-fn counts(explained: &Explained) -> Table {
+fn counts(explained: &WakeUps) -> Table {
     let all = &explained.wake_ups;
     let minutes = all.last().map_or(0.0, seconds).max(1.0) / 60.0;
     let row = |name: &str, count: u64| -> Vec<Cell> {
@@ -151,32 +149,32 @@ fn counts(explained: &Explained) -> Table {
     let mut rows = vec![row("wake-ups", all.len() as u64)];
     rows.extend(ACTIONS.iter().map(|&(action, name, _)| row(name, with(action))));
     rows.push(row("pageblocks that the border moved", sum(|w| w.pageblocks)));
-    rows.push(row("pages moved out of its way", sum(|w| w.pages_moved)));
+    rows.push(row("pages moved by the border", sum(|w| w.pages_moved)));
     rows.push(row("requests that waited for the border", sum(|w| w.waited)));
     Table {
         title: String::new(),
-        columns: vec![Column::text(""), Column::number("count"), Column::number("a minute")],
+        columns: vec![Column::text(""), Column::number("count"), Column::number("per minute")],
         rows,
         notes: Vec::new(),
     }
 }
 
-/// Why the border moved, or did not turn.
+/// Why the border moved, or why a reversal was delayed.
 fn reason(w: &WakeUp) -> &'static str {
     match w.action {
         Action::Grow if w.free_bytes < w.low_bytes => "unmovable memory below its low mark",
         Action::Grow => "stalls for unmovable memory",
-        Action::Shrink => "far more unmovable memory free than its target",
+        Action::Shrink => "free unmovable memory far above its target",
         Action::Yield if w.movable_free_bytes < w.movable_low_bytes => {
             "movable memory below its low mark"
         }
         Action::Yield => "stalls for movable memory",
-        Action::Refused => "it had just moved the other way",
+        Action::Refused => "it just moved the other way",
         Action::Stay => "",
     }
 }
 
-fn decisions(explained: &Explained) -> Table {
+fn decisions(explained: &WakeUps) -> Table {
     let made: Vec<&WakeUp> =
         explained.wake_ups.iter().filter(|w| w.action != Action::Stay).collect();
     let row = |w: &&WakeUp| -> Vec<Cell> {
@@ -193,7 +191,7 @@ fn decisions(explained: &Explained) -> Table {
         ]
     };
     let more = made.len().saturating_sub(ROWS);
-    let note = format!("{} more; --json has all of them.", number::count(more as u64));
+    let note = format!("{} more; --json prints all.", number::count(more as u64));
     Table {
         title: "Decisions".to_owned(),
         columns: vec![
@@ -204,7 +202,7 @@ fn decisions(explained: &Explained) -> Table {
             Column::number("free"),
             Column::number("stalled, unmovable"),
             Column::number("movable"),
-            Column::text("because of"),
+            Column::text("reason"),
         ],
         rows: made.iter().take(ROWS).map(row).collect(),
         notes: if more > 0 { vec![note] } else { Vec::new() },

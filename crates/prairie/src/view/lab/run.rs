@@ -1,4 +1,4 @@
-//! What a scenario came to under each system.
+//! Results of a scenario under each allocator.
 
 use std::path::Path;
 
@@ -34,7 +34,7 @@ pub fn report(file: &Path, results: &Results, generated_by: String) -> Report {
         sections.insert(1, killed(systems));
     }
     Report {
-        title: format!("{name} under simulated systems"),
+        title: format!("{name} under simulated allocators"),
         subtitle: format!(
             "{} · {} of memory · {} simulated · seed {}",
             file.display(),
@@ -57,7 +57,7 @@ fn at_the_end(systems: &[SystemResult]) -> Table {
     };
     let mut rows = vec![
         row("F_u(9)", &|m| number::index(m.unusable_2_mib)),
-        row("2 MiB blocks spoiled", &|m| number::count(m.spoiled_blocks)),
+        row("polluted pageblocks", &|m| number::count(m.polluted_blocks)),
         row("free", &|m| bytes(m.free_frames)),
         row("anonymous", &|m| bytes(m.anonymous_frames)),
         row("page cache", &|m| bytes(m.file_frames)),
@@ -161,8 +161,8 @@ fn over_time(systems: &[SystemResult]) -> Section {
                 |m| m.unusable_2_mib,
             ),
             chart("Free memory", Axis::new("free", Unit::Bytes), |m| m.free_frames as f64 * 4096.0),
-            chart("2 MiB blocks spoiled", Axis::new("blocks", Unit::Count), |m| {
-                m.spoiled_blocks as f64
+            chart("polluted pageblocks", Axis::new("blocks", Unit::Count), |m| {
+                m.polluted_blocks as f64
             }),
         ],
     }

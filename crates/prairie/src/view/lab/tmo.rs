@@ -1,4 +1,4 @@
-//! What TMO's experiments found.
+//! Results of TMO's experiments.
 
 use prairie_report::{
     Axis, Block, Cell, Column, LineChart, Report, Section, Series, Table, Unit, number,
@@ -34,12 +34,12 @@ fn section(findings: &Findings) -> Section {
     let charts = findings.curves.iter().map(|curves| Block::LineChart(chart(curves)));
     Section {
         heading: findings.title.clone(),
-        intro: format!("The paper says: {}", findings.paper),
+        intro: format!("The paper: {}", findings.paper),
         blocks: std::iter::once(Block::Table(table)).chain(charts).collect(),
     }
 }
 
-/// A value as text. Pressures are small: shares below a per cent show three digits.
+/// A value as text. Pressures are small: shares below a percent show three digits.
 fn text(value: &Value) -> String {
     match value {
         Value::Share(share) if share.abs() < 0.01 => format!("{:.3} %", share * 100.0),

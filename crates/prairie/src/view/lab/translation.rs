@@ -17,18 +17,19 @@ pub fn report(figure: &Figure, generated_by: String) -> Report {
         generated_by,
         sections: vec![
             Section {
-                heading: "What the fragmenter leaves".to_owned(),
-                intro: "Blocks of 2 MiB with an unmovable frame, and the share of a program's \
-                        memory that then comes in pages of 2 MiB."
+                heading: "Memory after fragmentation".to_owned(),
+                intro: "Polluted pageblocks, and the share of a program's memory that then comes \
+                        in pages of 2 MiB."
                     .to_owned(),
                 blocks: vec![Block::Table(machines(figure))],
             },
             Section {
-                heading: "What that is worth to a program".to_owned(),
+                heading: "Speedup of programs".to_owned(),
                 intro: format!(
-                    "The paper says: 2 to 9 % and 7 to 18 % faster under Contiguitas, Web another 7.5 % by \
-                     pages of 1 GiB. Here `{}` spends {} of its cycles translating with pages of \
-                     4 KiB, by assumption; all programs compute {:.0} cycles between two visits.",
+                    "The paper: 2 to 9 % and 7 to 18 % faster under Contiguitas, Web another 7.5 % \
+                     by pages of 1 GiB. Here `{}` spends {} of its cycles translating with pages \
+                     of 4 KiB, by assumption; all programs compute {:.0} cycles between two \
+                     visits.",
                     assumptions.anchor,
                     number::percent(assumptions.walk_share),
                     figure.cycles_between
@@ -39,7 +40,7 @@ pub fn report(figure: &Figure, generated_by: String) -> Report {
     }
 }
 
-/// Partial and full, as far as there are names.
+/// The names of the degrees: partial and full.
 fn name(figure: &Figure, at: usize) -> String {
     let name = ["partial", "full"].get(at).copied().unwrap_or("degree");
     format!("{name} ({})", figure.machines[at].degree)
@@ -51,7 +52,7 @@ fn machines(figure: &Figure) -> Table {
             vec![
                 Cell::from(name(figure, at)),
                 system.into(),
-                number::percent(left.spoiled).into(),
+                number::percent(left.polluted).into(),
                 number::percent(left.huge).into(),
                 number::count(left.free_gigabytes).into(),
                 number::count(left.pages_moved).into(),
@@ -63,7 +64,7 @@ fn machines(figure: &Figure) -> Table {
         columns: vec![
             Column::text("fragmentation"),
             Column::text("system"),
-            Column::number("spoiled blocks"),
+            Column::number("polluted pageblocks"),
             Column::number("in huge pages"),
             Column::number("free gigabytes"),
             Column::number("pages moved"),
@@ -104,8 +105,7 @@ fn programs(figure: &Figure) -> Table {
         .collect(),
         rows: rows.collect(),
         notes: vec![
-            "How much faster under contiguitas than under linux; then how much faster still with \
-             pages of 1 GiB."
+            "Speedup of contiguitas over linux; then the additional speedup with pages of 1 GiB."
                 .to_owned(),
         ],
     }

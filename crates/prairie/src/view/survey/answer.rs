@@ -1,8 +1,8 @@
-//! The answer in a few figures and a few plain sentences.
+//! The summary in a few figures and sentences.
 
 use prairie_frames::Order;
 use prairie_host::survey::frame_report::{FrameReport, Potential};
-use prairie_host::survey::spoiled::Spoiled;
+use prairie_host::survey::polluted::Polluted;
 use prairie_host::survey::{FreeLists, ZoneSurvey};
 use prairie_host::{FrameClass, Survey};
 use prairie_report::{Block, KeyFigure, Section, number};
@@ -12,10 +12,10 @@ use super::{range, ratio, size};
 /// The first section.
 pub fn section(survey: &Survey) -> Section {
     let mut blocks = vec![Block::KeyFigures(key_figures(survey)), Block::Text(verdict(survey))];
-    blocks.extend(uninitialised(survey).map(Block::Note));
+    blocks.extend(uninitialized(survey).map(Block::Note));
     blocks.extend(not_seen(survey).map(Block::Warning));
     blocks.extend(left_out(survey).map(Block::Warning));
-    Section { heading: "The answer".to_owned(), blocks, ..Section::default() }
+    Section { heading: "Summary".to_owned(), blocks, ..Section::default() }
 }
 
 fn key_figures(survey: &Survey) -> Vec<KeyFigure> {
@@ -29,16 +29,16 @@ fn key_figures(survey: &Survey) -> Vec<KeyFigure> {
         figures.push(figure(
             number::percent(unusable(lists, Order::HUGE)),
             "of free memory is in pieces smaller than 2 MiB",
-            "F_u(9): no huge page can come of it as it stands.",
+            "F_u(9): too small for a huge page without compaction.",
         ));
     }
     if let Some(frames) = &survey.frames {
-        let spoiled = &frames.spoiled;
+        let polluted = &frames.polluted;
         figures.push(figure(
-            number::percent(spoiled.spoiled_share),
-            "of 2 MiB blocks are spoiled",
+            number::percent(polluted.polluted_share),
+            "of pageblocks are polluted",
             &format!(
-                "At least one unmovable frame stands in each. Unmovable frames are {} of memory.",
+                "Each holds at least one unmovable frame. Unmovable frames are {} of memory.",
                 number::percent(ratio(frames.by_mobility.unmovable, frames.present_frames))
             ),
         ));
@@ -47,10 +47,9 @@ fn key_figures(survey: &Survey) -> Vec<KeyFigure> {
         {
             figures.push(figure(
                 range_of(huge),
-                "of memory could be had in 2 MiB blocks",
+                "of memory is available in 2 MiB blocks after full compaction",
                 &format!(
-                    "After perfect compaction; in 1 GiB blocks {}. A range is what unknown frames \
-                     leave open.",
+                    "In 1 GiB blocks: {}. A range shows what unknown frames leave open.",
                     range_of(gigantic)
                 ),
             ));
@@ -67,7 +66,7 @@ fn key_figures(survey: &Survey) -> Vec<KeyFigure> {
     figures
 }
 
-/// How fragmented, why, and what could be had: one sentence or two for each.
+/// Degree of fragmentation, its cause, and the available contiguity: one or two sentences each.
 fn verdict(survey: &Survey) -> String {
     let mut sentences = Vec::new();
     sentences.extend(survey.free_lists.as_ref().map(|lists| how_broken(survey, lists)));
@@ -76,7 +75,7 @@ fn verdict(survey: &Survey) -> String {
         sentences.extend(what_could_be_had(survey, frames));
     }
     match sentences.is_empty() {
-        true => "Nothing that could be read tells how fragmented this memory is.".to_owned(),
+        true => "Fragmentation is unknown: neither free lists nor frames could be read.".to_owned(),
         // A number and its unit stay on one line.
         false => sentences.join(" ").replace(" MiB", "\u{202f}MiB"),
     }
@@ -86,17 +85,17 @@ fn how_broken(survey: &Survey, lists: &FreeLists) -> String {
     let unusable = unusable(lists, Order::HUGE);
     let state = match unusable {
         _ if lists.free_frames == 0 => return "No memory is free.".to_owned(),
-        1.0 => "Free memory is shattered",
-        0.5.. => "Free memory is badly broken",
-        0.2.. => "Free memory is broken",
-        0.05.. => "Free memory is a little broken",
-        _ => "Free memory is almost whole",
+        1.0 => "Free memory is fully fragmented",
+        0.5.. => "Free memory is severely fragmented",
+        0.2.. => "Free memory is fragmented",
+        0.05.. => "Free memory is slightly fragmented",
+        _ => "Free memory is almost unfragmented",
     };
     let free = size(survey, lists.free_frames);
     let whole = number::percent(1.0 - unusable);
     let first = match unusable {
-        1.0 => format!("{state}: of {free} not one block of 2 MiB is free."),
-        _ => format!("{state}: of {free}, {whole} can serve a request for 2 MiB at once."),
+        1.0 => format!("{state}: {free} contain no free block of 2 MiB."),
+        _ => format!("{state}: of {free}, {whole} can serve a 2 MiB request without compaction."),
     };
     match worst_zone(survey, unusable) {
         Some(zone) => first + &zone,
@@ -104,7 +103,7 @@ fn how_broken(survey: &Survey, lists: &FreeLists) -> String {
     }
 }
 
-/// The zone that is much more broken than the whole, if it matters.
+/// The zone that is much more fragmented than the whole, if it matters.
 fn worst_zone(survey: &Survey, all: f64) -> Option<String> {
     let candidates = survey.zones.iter().filter_map(|zone: &ZoneSurvey| {
         let lists = zone.free_lists.as_ref()?;
@@ -123,50 +122,50 @@ fn worst_zone(survey: &Survey, all: f64) -> Option<String> {
 }
 
 fn why(frames: &FrameReport) -> String {
-    let spoiled = &frames.spoiled;
-    if spoiled.spoiled_blocks == 0 {
-        return "No 2 MiB block holds an unmovable frame: compaction could undo all of it."
+    let polluted = &frames.polluted;
+    if polluted.polluted_blocks == 0 {
+        return "No 2 MiB block holds an unmovable frame: compaction can undo all fragmentation."
             .to_owned();
     }
     let share = number::percent(ratio(frames.by_mobility.unmovable, frames.present_frames));
-    let blocks = number::percent(spoiled.spoiled_share);
+    let blocks = number::percent(polluted.polluted_share);
     let first = format!(
-        "Unmovable frames are {share} of memory and spoil {blocks} of its 2 MiB blocks; {}.",
-        how_few(spoiled)
+        "Unmovable frames are {share} of memory and pollute {blocks} of its pageblocks; {}.",
+        how_few(polluted)
     );
     let widest = frames.unmovable_sources.iter().max_by_key(|source| source.blocks);
     let named = widest.map(|source| {
         format!(
-            " The most widespread source is {}, in {} of the spoiled blocks.",
+            " The most widespread source is {}, in {} of the polluted pageblocks.",
             source.label,
-            number::percent(ratio(source.blocks, spoiled.spoiled_blocks))
+            number::percent(ratio(source.blocks, polluted.polluted_blocks))
         )
     });
     first + &named.unwrap_or_default()
 }
 
-/// Whether a handful of frames does it, or blocks that are full of them.
-fn how_few(spoiled: &Spoiled) -> String {
-    let full = spoiled.histogram.last().map_or(0, |bucket| bucket.blocks);
-    let full = ratio(full, spoiled.spoiled_blocks);
-    let median = number::count(spoiled.median_unmovable_frames.into());
+/// Whether a few frames pollute many blocks, or many fill few.
+fn how_few(polluted: &Polluted) -> String {
+    let full = polluted.histogram.last().map_or(0, |bucket| bucket.blocks);
+    let full = ratio(full, polluted.polluted_blocks);
+    let median = number::count(polluted.median_unmovable_frames.into());
     match full {
-        0.5.. => format!("{} of these blocks hold nothing else", number::percent(full)),
+        0.5.. => format!("{} of these blocks hold only unmovable frames", number::percent(full)),
         _ => format!("half of these blocks hold {median} or fewer of 512"),
     }
 }
 
-/// What is free in 2 MiB blocks against what could be.
+/// Free 2 MiB blocks now and after compaction.
 fn what_could_be_had(survey: &Survey, frames: &FrameReport) -> Option<String> {
     let huge = potential(frames, Order::HUGE)?;
     let now = frames.available.iter().find(|now| now.order == Order::HUGE.get())?;
     let now_frames = now.blocks << now.order;
-    // Compaction gathers free frames into blocks that hold nothing unmovable.
+    // Compaction gathers free frames into blocks without unmovable frames.
     let most = (huge.unknown_movable.blocks << huge.order).min(frames.by_mobility.free);
     Some(match most.saturating_sub(now_frames) {
-        0 => "Compaction has no more 2 MiB blocks to give.".to_owned(),
+        0 => "Compaction cannot create more free 2 MiB blocks.".to_owned(),
         gain => format!(
-            "Perfect compaction would make up to {} more of the free memory into 2 MiB blocks.",
+            "Full compaction could turn up to {} more of the free memory into 2 MiB blocks.",
             size(survey, gain)
         ),
     })
@@ -176,25 +175,25 @@ fn range_of(potential: &Potential) -> String {
     range(potential.unknown_unmovable.share_of_memory, potential.unknown_movable.share_of_memory)
 }
 
-/// Memory that the kernel has not looked at.
-fn uninitialised(survey: &Survey) -> Option<String> {
+/// Memory that the kernel has not initialized.
+fn uninitialized(survey: &Survey) -> Option<String> {
     let frames = survey.frames.as_ref()?;
-    let found = frames.by_class.iter().find(|row| row.class == FrameClass::Uninitialised)?;
+    let found = frames.by_class.iter().find(|row| row.class == FrameClass::Uninitialized)?;
     Some(format!(
-        "The kernel has not initialised {} of this memory yet ({}): it does so as it needs it. \
-         Such frames are neither free nor in use, on no free list, and counted as unknown.",
+        "The kernel has not initialized {} of this memory yet ({}): it does so on demand. Such \
+         frames are neither free nor in use, on no free list, and counted as unknown.",
         size(survey, found.frames),
         number::percent(found.share_of_memory)
     ))
 }
 
-/// Frames that zones have and the page-flags file does not, as when a copy of it was cut.
+/// Frames of zones that the page-flags file does not cover, for example in a truncated copy.
 fn not_seen(survey: &Survey) -> Option<String> {
     let seen = survey.frames.as_ref()?.present_frames;
     let there = super::zones_frames(survey);
     (seen < there).then(|| {
         format!(
-            "Flags were read for {} of {} only: what is said of frames is said of these.",
+            "Flags were read for {} of {} only: statements about frames apply to these.",
             size(survey, seen),
             size(survey, there)
         )
@@ -211,7 +210,7 @@ pub fn left_out(survey: &Survey) -> Option<String> {
         }
     }
     let line = |(remedy, what): &(&str, Vec<&str>)| {
-        format!("Left out: {}. To get it: {remedy}.", what.join("; "))
+        format!("Not shown: {}. To get it: {remedy}.", what.join("; "))
     };
     let lines: Vec<String> = by_remedy.iter().map(line).collect();
     (!lines.is_empty()).then(|| lines.join(" "))
@@ -245,11 +244,11 @@ mod tests {
     fn the_verdict_follows_the_share_of_free_memory_in_small_pieces() {
         for (blocks, words) in [
             ("0 0 0 0 0 0 0 0 0 0 0", "No memory is free."),
-            ("512 0 0 0 0 0 0 0 0 0 0", "shattered"),
-            ("1024 0 0 0 0 0 0 0 0 1 0", "badly broken"),
-            ("512 0 0 0 0 0 0 0 0 2 0", "is broken"),
-            ("512 0 0 0 0 0 0 0 0 9 0", "a little broken"),
-            ("1 0 0 0 0 0 0 0 0 0 9", "almost whole"),
+            ("512 0 0 0 0 0 0 0 0 0 0", "fully fragmented"),
+            ("1024 0 0 0 0 0 0 0 0 1 0", "severely fragmented"),
+            ("512 0 0 0 0 0 0 0 0 2 0", "is fragmented"),
+            ("512 0 0 0 0 0 0 0 0 9 0", "slightly fragmented"),
+            ("1 0 0 0 0 0 0 0 0 0 9", "almost unfragmented"),
         ] {
             let verdict = verdict(&surveyed(blocks));
             assert!(verdict.contains(words), "{blocks}: {verdict}");
@@ -272,7 +271,7 @@ mod tests {
         ];
         assert_eq!(
             left_out(&survey).unwrap(),
-            "Left out: a; c. To get it: run as root. Left out: b. To get it: a kernel."
+            "Not shown: a; c. To get it: run as root. Not shown: b. To get it: a kernel."
         );
     }
 }

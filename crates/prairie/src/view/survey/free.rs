@@ -1,4 +1,4 @@
-//! Free memory: blocks by order and type, and how much of it is of use for what.
+//! Free memory: blocks by order and type, and the fragmentation indices.
 
 use prairie_frames::Order;
 use prairie_host::Survey;
@@ -10,7 +10,7 @@ use prairie_report::{
 
 use super::{size, zone_name};
 
-/// Everything that the free lists tell; `None` where nothing was read.
+/// Everything about the free lists; `None` if they could not be read.
 pub fn section(survey: &Survey) -> Option<Section> {
     let mut blocks = vec![Block::Table(zones(survey))];
     blocks.extend(pageblocks(survey).map(Block::Table));
@@ -25,10 +25,10 @@ pub fn section(survey: &Survey) -> Option<Section> {
         }
     }
     let intro = "`F_u` is the share of free memory in blocks too small for a request of that \
-                 order. `F_i` stands only where no block is large enough, so that the request \
-                 would fail: near 0 for lack of memory, near 1 for fragmentation; beside it the \
+                 order. `F_i` is shown only where no block is large enough, so that the request \
+                 would fail: near 0 for lack of memory, near 1 for fragmentation; next to it the \
                  kernel's own index, by which it decides whether to compact.";
-    let heading = "Free memory, zone by zone".to_owned();
+    let heading = "Free memory by zone".to_owned();
     (!survey.zones.is_empty()).then(|| Section { heading, intro: intro.to_owned(), blocks })
 }
 
@@ -63,8 +63,8 @@ fn zones(survey: &Survey) -> Table {
         ],
         rows: survey.zones.iter().map(row).collect(),
         notes: vec![
-            "Managed: given to the page allocator. Per CPU: free, but parked on lists of single \
-             CPUs. Min and high: the watermarks."
+            "Managed: given to the page allocator. Per CPU: free, but on the lists of single CPUs. \
+             Min and high: the watermarks."
                 .to_owned(),
         ],
     }
@@ -113,7 +113,7 @@ fn unusable_by_order(survey: &Survey) -> LineChart {
     let together =
         together.map(|lists| line("All zones".to_owned(), lists, survey.frames.as_ref()));
     LineChart {
-        title: "F_u, the share of free memory that cannot serve a request, by its order".to_owned(),
+        title: "F_u by order: share of free memory in smaller blocks".to_owned(),
         caption: "Order 9 is 2 MiB, order 18 is 1 GiB.".to_owned(),
         x: Axis::new("order", Unit::Count),
         y: Axis::new("F_u", Unit::Share).within(0.0, 1.0),
@@ -122,7 +122,7 @@ fn unusable_by_order(survey: &Survey) -> LineChart {
     }
 }
 
-/// Free blocks by order and type with the indices, order by order, up to 1 GiB where frames tell.
+/// Free blocks by order and type with the indices, up to 1 GiB if frames are known.
 fn lists_table(title: &str, lists: &FreeLists, frames: Option<&FrameReport>) -> Table {
     let types: Vec<&TypeBlocks> = lists
         .blocks_by_type
@@ -130,7 +130,7 @@ fn lists_table(title: &str, lists: &FreeLists, frames: Option<&FrameReport>) -> 
         .filter(|row| row.blocks_by_order.iter().any(|&n| n > 0))
         .collect();
     let fails = lists.indices.iter().any(|indices| indices.at_failure.is_some());
-    // The indices first: a narrow page shows them without scrolling.
+    // Indices come first, so that a narrow page shows them without scrolling.
     let names = ["order", "block", "F_u"].into_iter();
     let names = names.chain(["F_i", "kernel's F_i"].into_iter().filter(|_| fails));
     let names = names.chain(["all free blocks"]).chain(types.iter().map(|row| row.migrate_type));
@@ -142,11 +142,11 @@ fn lists_table(title: &str, lists: &FreeLists, frames: Option<&FrameReport>) -> 
     let rows: Vec<Vec<Cell>> = on_lists.chain(beyond).collect();
     let mut notes = Vec::new();
     if !fails {
-        notes.push("No F_i: a request of any order on the lists could be served.".to_owned());
+        notes.push("No F_i: a request of any order on the lists can be served.".to_owned());
     }
     if frames.is_some() {
         notes.push(
-            "* beyond the free lists: counted from frames, by aligned blocks that are wholly free."
+            "* beyond the free lists: aligned, completely free blocks, counted from frames."
                 .to_owned(),
         );
     }
@@ -179,7 +179,7 @@ fn list_row(lists: &FreeLists, types: &[&TypeBlocks], indices: &Indices, fails: 
     row
 }
 
-/// F_u of the orders that no list holds.
+/// F_u of the orders above the free lists.
 fn beyond_lists(lists: &FreeLists, frames: Option<&FrameReport>) -> Vec<(Order, f64)> {
     let known = lists.indices.last().map(|indices| indices.order);
     let rows = frames.into_iter().flat_map(|frames| &frames.unusable_beyond_lists);

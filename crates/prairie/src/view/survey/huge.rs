@@ -1,4 +1,4 @@
-//! Huge pages: who has them, what the host allows, what became of requests for them.
+//! Huge pages: users, settings, and counters.
 
 use prairie_host::Survey;
 use prairie_host::survey::huge_pages::{HostHugePages, HugetlbPool, ProcessHugePages};
@@ -18,7 +18,7 @@ pub fn coverage(survey: &Survey, processes: usize) -> Option<Section> {
     } else if !huge.hugetlb_pools.is_empty() {
         let sizes: Vec<_> =
             huge.hugetlb_pools.iter().map(|pool| number::bytes(pool.page_bytes)).collect();
-        let none = format!("The pools of hugetlb ({}) are empty.", sizes.join(", "));
+        let none = format!("All hugetlb pools ({}) are empty.", sizes.join(", "));
         blocks.push(Block::Text(none));
     }
     let heading = "Huge pages in use".to_owned();
@@ -43,7 +43,7 @@ fn host(host: &HostHugePages) -> Table {
             row("shared memory, tmpfs", Some(host.shmem_bytes), host.shmem_huge_bytes),
             row("files", None, host.file_huge_bytes),
         ],
-        notes: vec!["Huge: in pages of 2 MiB. Smaller large folios count as not huge.".to_owned()],
+        notes: vec!["Huge: in pages of 2 MiB. Smaller large folios are not counted.".to_owned()],
     }
 }
 
@@ -108,7 +108,7 @@ fn pools(pools: &[HugetlbPool]) -> Table {
     }
 }
 
-/// Settings and counters, each with a plain word.
+/// Settings and counters, each with its meaning.
 pub fn settings_and_counters(survey: &Survey) -> Option<Section> {
     let mut blocks = Vec::new();
     if !survey.settings.is_empty() {

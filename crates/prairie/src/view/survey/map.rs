@@ -4,7 +4,7 @@ use prairie_frames::Order;
 use prairie_host::{BlockMap, Cell, FrameClass, Survey};
 use prairie_report::{MapSegment, MapSheet, MapZone, MemoryMap, number};
 
-use crate::view::colours;
+use crate::view::colors;
 
 /// The host's memory as a picture; `None` if there is none.
 pub fn sheet(survey: &Survey, map: &BlockMap) -> Option<MapSheet> {
@@ -14,42 +14,42 @@ pub fn sheet(survey: &Survey, map: &BlockMap) -> Option<MapSheet> {
         subtitle: subtitle(survey),
         frame_bytes: survey.page_bytes,
         frames_per_cell: map.cell.frames(),
-        classes: colours::map_classes(),
+        classes: colors::map_classes(),
         zones: zones(survey, map),
         segments,
     };
     (!map.is_empty()).then(|| MapSheet::from(map))
 }
 
-/// The smallest cell, at least 2 MiB, with which memory of so many frames fits one picture.
+/// The smallest cell, at least 2 MiB, with which `frames` fit one picture.
 pub fn default_cell(frames: u64) -> Order {
     let fits = |order: &Order| frames / order.frames() <= MemoryMap::CELLS_MAX as u64 / 2;
     let orders = Order::up_to(BlockMap::LARGEST_CELL).skip(Order::HUGE.index());
     orders.into_iter().find(fits).unwrap_or(BlockMap::LARGEST_CELL)
 }
 
-/// When, and the one thing to see.
+/// The time, and the main result.
 fn subtitle(survey: &Survey) -> String {
     let mut parts = vec![super::taken_at(survey)];
     if let Some(frames) = &survey.frames {
-        let spoiled = &frames.spoiled;
+        let polluted = &frames.polluted;
         parts.push(format!(
-            "{} of memory is unmovable and spoils {} of its {} blocks",
+            "{} of memory is unmovable and pollutes {} of its {} blocks",
             number::percent(super::ratio(frames.by_mobility.unmovable, frames.present_frames)),
-            number::percent(spoiled.spoiled_share),
+            number::percent(polluted.polluted_share),
             number::bytes(Order::HUGE.bytes()),
         ));
     }
     parts.join(" · ")
 }
 
-/// Maximal ranges of cells with memory: holes take no room.
+/// Maximal ranges of cells with memory: holes take no space.
 fn segments(map: &BlockMap) -> Vec<MapSegment> {
     let cell_frames = map.cell.frames();
     let mut segments: Vec<MapSegment> = Vec::new();
     let mut end = None;
     for (start, cell) in present_cells(map) {
-        let class = colours::map_class(cell.class, cell.unmovable_frames);
+        let class = colors::map_class(cell.class, cell.unmovable_frames);
         match segments.last_mut().filter(|_| end == Some(start)) {
             Some(segment) => segment.cells.push(class),
             None => segments.push(MapSegment { start_pfn: start, cells: vec![class] }),
@@ -66,7 +66,7 @@ fn present_cells(map: &BlockMap) -> Vec<(u64, Cell)> {
         starts.zip(zone.cells.clone()).filter(|(_, cell)| cell.present_frames > 0).collect()
     };
     let mut cells: Vec<(u64, Cell)> = map.zones.iter().flat_map::<Vec<_>, _>(of_zone).collect();
-    // Zones of interleaved nodes reach across each other.
+    // Zones of interleaved nodes overlap.
     cells.sort_by_key(|(start, _)| *start);
     cells.dedup_by(|(start, cell), (kept_start, kept)| {
         let shared = start == kept_start;
@@ -78,7 +78,7 @@ fn present_cells(map: &BlockMap) -> Vec<(u64, Cell)> {
     cells
 }
 
-/// Two zones' parts of one cell. Of what fills them only the most common is known.
+/// Two zones' parts of one cell. Only the most common class of each is known.
 fn together(a: Cell, b: Cell) -> Cell {
     let most = if b.class_frames > a.class_frames { b } else { a };
     Cell {
@@ -136,7 +136,7 @@ mod tests {
                 MapSegment { start_pfn: 0, cells: vec![index(FrameClass::Free)] },
                 MapSegment {
                     start_pfn: 1024,
-                    cells: vec![index(FrameClass::Free), colours::SPOILED, index(FrameClass::Free)],
+                    cells: vec![index(FrameClass::Free), colors::POLLUTED, index(FrameClass::Free)],
                 },
             ]
         );

@@ -1,10 +1,10 @@
-//! Pinned memory: how much, and whose.
+//! Pinned memory by source and by process.
 
 use prairie_host::Survey;
 use prairie_host::survey::pins::{Pins, ProcessPins};
 use prairie_report::{Block, Cell, Column, Section, Table, Tone, number};
 
-/// Pins by source and by process; `None` where the capture shows nothing of pins.
+/// Pins by source and by process; `None` if the capture has no data on pins.
 pub fn section(survey: &Survey, processes: usize) -> Option<Section> {
     let pins = survey.pins.as_ref()?;
     let mut blocks = vec![Block::Table(sources(survey, pins))];
@@ -12,8 +12,8 @@ pub fn section(survey: &Survey, processes: usize) -> Option<Section> {
         let shown = pins.processes.iter().take(processes);
         blocks.push(Block::Table(by_process(shown)));
     }
-    let intro = "Memory that a device or a driver holds and compaction cannot move. `mlock` is \
-                 no pin. Plain references, as `vmsplice` and network transmission take them, are \
+    let intro = "Memory that a device or a driver holds and compaction cannot move. `mlock` does \
+                 not pin. Plain references, as `vmsplice` and network transmission take them, are \
                  counted by no kernel.";
     Some(Section { heading: "Pinned memory".to_owned(), intro: intro.to_owned(), blocks })
 }
@@ -42,7 +42,7 @@ fn sources(survey: &Survey, pins: &Pins) -> Table {
         rows: vec![
             row("all pins of user pages", by_pin_user_pages, "nr_foll_pin_* in /proc/vmstat"),
             row("registered buffers of io_uring", Some(pins.io_uring_bytes), "fdinfo, UserBufs"),
-            row("charged to processes otherwise (RDMA)", Some(others), "status, VmPin"),
+            row("other pins charged to processes (RDMA)", Some(others), "status, VmPin"),
         ],
         ..Table::default()
     }

@@ -1,4 +1,4 @@
-//! Memory in use: what fills it, what of it could be moved, and what spoils the rest.
+//! Memory in use: its classes, its mobility, and polluted pageblocks.
 
 use prairie_frames::Order;
 use prairie_host::Survey;
@@ -6,25 +6,24 @@ use prairie_host::survey::ZoneSurvey;
 use prairie_host::survey::frame_report::{
     Available, ClassFrames, FrameReport, Potential, PotentialBlocks,
 };
-use prairie_host::survey::spoiled::{SpoiledBucket, UnmovableSource};
+use prairie_host::survey::polluted::{PollutedBucket, UnmovableSource};
 use prairie_report::{
     Axis, BarChart, BarSeries, Block, Cell, Column, Section, Table, Tone, Unit, number,
 };
 
 use super::{range, ratio, size, zone_name};
 
-/// Contiguity there is and could be.
+/// Available and potential contiguity.
 pub fn could_be_had(survey: &Survey) -> Option<Section> {
     let frames = survey.frames.as_ref()?;
     let mut blocks = vec![Block::Table(available(frames)), Block::Table(potential(frames))];
     if survey.zones.len() > 1 {
         blocks.push(Block::Table(by_zone(survey)));
     }
-    let intro = "What is there in whole, aligned blocks, and what there would be if everything \
-                 that can be moved were moved. Frames of which flags tell nothing are taken once \
-                 as unmovable, once as movable: the truth lies between.";
+    let intro = "Free memory in aligned blocks now, and after full compaction. Frames of unknown \
+                 class count once as unmovable, once as movable: the truth lies between.";
     Some(Section {
-        heading: "Contiguity: what there is, what could be had".to_owned(),
+        heading: "Available and potential contiguity".to_owned(),
         intro: intro.to_owned(),
         blocks,
     })
@@ -65,7 +64,7 @@ fn potential(frames: &FrameReport) -> Table {
         ]
     };
     Table {
-        title: "Potential, after perfect compaction".to_owned(),
+        title: "Potential, after full compaction".to_owned(),
         columns: vec![
             Column::number("block"),
             Column::number("blocks").with_unit("at least"),
@@ -74,9 +73,7 @@ fn potential(frames: &FrameReport) -> Table {
             Column::number("share of memory").with_unit("at most"),
         ],
         rows: frames.potential.iter().map(row).collect(),
-        notes: vec![
-            "At least: unknown frames taken as unmovable. At most: taken as movable.".to_owned(),
-        ],
+        notes: vec!["At least: unknown frames count as unmovable. At most: as movable.".to_owned()],
     }
 }
 
@@ -92,7 +89,7 @@ fn by_zone(survey: &Survey) -> Table {
             share(by.movable),
             share(by.unmovable),
             share(by.unknown),
-            Cell::from(number::percent(frames.spoiled.spoiled_share)),
+            Cell::from(number::percent(frames.polluted.polluted_share)),
             Cell::from(range(
                 potential.unknown_unmovable.share_of_memory,
                 potential.unknown_movable.share_of_memory,
@@ -100,14 +97,14 @@ fn by_zone(survey: &Survey) -> Table {
         ])
     };
     Table {
-        title: "Zone by zone".to_owned(),
+        title: "By zone".to_owned(),
         columns: vec![
             Column::text("zone"),
             Column::number("free"),
             Column::number("movable"),
             Column::number("unmovable"),
             Column::number("unknown"),
-            Column::number("spoiled").with_unit("of 2 MiB blocks"),
+            Column::number("polluted").with_unit("of pageblocks"),
             Column::number("potential").with_unit("in 2 MiB blocks"),
         ],
         rows: survey.zones.iter().filter_map(row).collect(),
@@ -168,39 +165,38 @@ pub fn what_fills(survey: &Survey) -> Option<Section> {
         ..Table::default()
     };
     Some(Section {
-        heading: "What fills memory".to_owned(),
-        intro: "Every frame by its flags, and whether software could move what is in it."
-            .to_owned(),
+        heading: "Memory by class".to_owned(),
+        intro: "Every frame by its flags, and whether software can move its contents.".to_owned(),
         blocks: vec![Block::Table(table)],
     })
 }
 
-/// Unmovable memory by source, and how few frames spoil how much.
-pub fn what_spoils(survey: &Survey) -> Option<Section> {
+/// Unmovable memory by source, and polluted pageblocks by number of unmovable frames.
+pub fn polluters(survey: &Survey) -> Option<Section> {
     let frames = survey.frames.as_ref()?;
-    let spoiled = &frames.spoiled;
+    let polluted = &frames.polluted;
     let mut intro = format!(
         "{} ({} of memory) in {} of {} of 2 MiB ({}).",
-        number::counted(spoiled.unmovable_frames, "unmovable frame"),
-        number::percent(ratio(spoiled.unmovable_frames, frames.present_frames)),
-        number::count(spoiled.spoiled_blocks),
-        number::counted(spoiled.whole_blocks, "block"),
-        number::percent(spoiled.spoiled_share),
+        number::counted(polluted.unmovable_frames, "unmovable frame"),
+        number::percent(ratio(polluted.unmovable_frames, frames.present_frames)),
+        number::count(polluted.polluted_blocks),
+        number::counted(polluted.whole_blocks, "block"),
+        number::percent(polluted.polluted_share),
     );
-    let other = &frames.spoiled_if_unknown_unmovable;
-    if other.spoiled_blocks != spoiled.spoiled_blocks {
+    let other = &frames.polluted_if_unknown_unmovable;
+    if other.polluted_blocks != polluted.polluted_blocks {
         intro += &format!(
-            " With unknown frames taken as unmovable: {} ({}).",
-            number::counted(other.spoiled_blocks, "block"),
-            number::percent(other.spoiled_share)
+            " With unknown frames as unmovable: {} ({}).",
+            number::counted(other.polluted_blocks, "block"),
+            number::percent(other.polluted_share)
         );
     }
     let mut blocks = vec![Block::Table(sources(survey, frames))];
-    if spoiled.spoiled_blocks > 0 {
+    if polluted.polluted_blocks > 0 {
         blocks.push(Block::Table(histogram(frames)));
         blocks.push(Block::BarChart(histogram_chart(frames)));
     }
-    Some(Section { heading: "What spoils it: few frames, many blocks".to_owned(), intro, blocks })
+    Some(Section { heading: "Polluted pageblocks".to_owned(), intro, blocks })
 }
 
 fn sources(survey: &Survey, frames: &FrameReport) -> Table {
@@ -220,18 +216,18 @@ fn sources(survey: &Survey, frames: &FrameReport) -> Table {
             Column::text("source"),
             Column::number("memory"),
             Column::number("of unmovable"),
-            Column::number("blocks spoiled"),
-            Column::number("by it alone"),
+            Column::number("polluted pageblocks"),
+            Column::number("by this source alone"),
         ],
         rows: frames.unmovable_sources.iter().map(row).collect(),
         notes: vec![
-            "By it alone: blocks that would be whole if this source stood elsewhere.".to_owned(),
+            "By this source alone: blocks without unmovable frames of another source.".to_owned(),
         ],
     }
 }
 
-/// Buckets as people say them: `1`, `2–3`, `512`.
-fn bucket_name(bucket: &SpoiledBucket) -> String {
+/// Names of buckets: `1`, `2–3`, `512`.
+fn bucket_name(bucket: &PollutedBucket) -> String {
     match bucket.from_frames == bucket.to_frames {
         true => bucket.from_frames.to_string(),
         false => format!("{}–{}", bucket.from_frames, bucket.to_frames),
@@ -239,7 +235,7 @@ fn bucket_name(bucket: &SpoiledBucket) -> String {
 }
 
 fn histogram(frames: &FrameReport) -> Table {
-    let row = |bucket: &SpoiledBucket| {
+    let row = |bucket: &PollutedBucket| {
         vec![
             bucket_name(bucket).into(),
             number::count(bucket.blocks).into(),
@@ -248,31 +244,30 @@ fn histogram(frames: &FrameReport) -> Table {
         ]
     };
     Table {
-        title: "Spoiled blocks by the unmovable frames in them (of 512)".to_owned(),
+        title: "Polluted pageblocks by number of unmovable frames (of 512)".to_owned(),
         columns: vec![
             Column::number("unmovable frames"),
             Column::number("blocks"),
-            Column::number("so many or fewer"),
-            Column::number("frames in all"),
+            Column::number("cumulative share"),
+            Column::number("total frames"),
         ],
-        rows: frames.spoiled.histogram.iter().map(row).collect(),
+        rows: frames.polluted.histogram.iter().map(row).collect(),
         notes: Vec::new(),
     }
 }
 
 fn histogram_chart(frames: &FrameReport) -> BarChart {
-    let spoiled = &frames.spoiled;
-    let share = |bucket: &SpoiledBucket| ratio(bucket.blocks, spoiled.spoiled_blocks);
+    let polluted = &frames.polluted;
+    let share = |bucket: &PollutedBucket| ratio(bucket.blocks, polluted.polluted_blocks);
     BarChart {
-        title: "Share of the spoiled blocks by the unmovable frames in them".to_owned(),
-        caption: "Bars at the left are blocks that a handful of frames keep from ever being whole."
-            .to_owned(),
+        title: "Polluted pageblocks by number of unmovable frames".to_owned(),
+        caption: "Bars at the left: blocks that only a few unmovable frames pollute.".to_owned(),
         x: Axis::new("unmovable frames", Unit::Number),
-        y: Axis::new("spoiled blocks", Unit::Share),
-        categories: spoiled.histogram.iter().map(bucket_name).collect(),
+        y: Axis::new("share of polluted pageblocks", Unit::Share),
+        categories: polluted.histogram.iter().map(bucket_name).collect(),
         series: vec![BarSeries {
-            name: "spoiled blocks".to_owned(),
-            values: spoiled.histogram.iter().map(share).collect(),
+            name: "polluted pageblocks".to_owned(),
+            values: polluted.histogram.iter().map(share).collect(),
         }],
     }
 }

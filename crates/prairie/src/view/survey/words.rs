@@ -1,9 +1,9 @@
-//! What to know when reading a survey: what is missing, how far figures agree, what words mean.
+//! Background of a survey: what is missing, consistency checks, definitions.
 
 use prairie_host::Survey;
 use prairie_report::{Block, Cell, Column, Definition, Section, Table, Tone, number};
 
-/// Everything that is missing, with the reason; `None` if nothing is.
+/// What is missing, with the reason; `None` if nothing is.
 pub fn left_out(survey: &Survey) -> Option<Section> {
     let row = |left_out: &prairie_host::LeftOut| {
         vec![
@@ -13,11 +13,11 @@ pub fn left_out(survey: &Survey) -> Option<Section> {
         ]
     };
     let table = Table {
-        columns: vec![Column::text("what"), Column::text("why"), Column::text("how to get it")],
+        columns: vec![Column::text("figure"), Column::text("reason"), Column::text("remedy")],
         rows: survey.left_out.iter().map(row).collect(),
         ..Table::default()
     };
-    let heading = "Left out".to_owned();
+    let heading = "Not shown".to_owned();
     (!survey.left_out.is_empty()).then(|| Section {
         heading,
         blocks: vec![Block::Table(table)],
@@ -25,7 +25,7 @@ pub fn left_out(survey: &Survey) -> Option<Section> {
     })
 }
 
-/// Figures that two sources tell.
+/// Figures that two sources report.
 pub fn checks(survey: &Survey) -> Option<Section> {
     let row = |check: &prairie_host::survey::CrossCheck| {
         vec![
@@ -40,21 +40,21 @@ pub fn checks(survey: &Survey) -> Option<Section> {
             Column::text("what"),
             Column::number("by flags").with_unit("frames"),
             Column::number("by the kernel").with_unit("frames"),
-            Column::text("where it says so, and how the two should relate"),
+            Column::text("source, and expected relation"),
         ],
         rows: survey.cross_checks.iter().map(row).collect(),
         ..Table::default()
     };
-    let intro = "The frames' flags beside the kernel's own counts. Whoever doubts a figure begins \
+    let intro = "The frames' flags compared with the kernel's own counts. To check a figure, begin \
                  here.";
     (!survey.cross_checks.is_empty()).then(|| Section {
-        heading: "Do the figures agree?".to_owned(),
+        heading: "Consistency checks".to_owned(),
         intro: intro.to_owned(),
         blocks: vec![Block::Table(table)],
     })
 }
 
-/// The words of the report.
+/// The report's definitions.
 pub fn definitions() -> Section {
     let definition = |(term, meaning): (&str, &str)| Definition {
         term: term.to_owned(),
@@ -65,7 +65,7 @@ pub fn definitions() -> Section {
         (
             "F_u(j), unusable free space index",
             "The share of free memory that lies in blocks smaller than order `j`; 1 if nothing is \
-             free. From the free lists up to the largest order they hold, beyond that from \
+             free. Computed from the free lists up to their largest order, beyond that from \
              aligned, wholly free blocks.",
         ),
         (
@@ -75,8 +75,8 @@ pub fn definitions() -> Section {
         ),
         (
             "Movable, unmovable, unknown",
-            "Movable: a compaction that may wait for locks and input/output could move it. \
-             Unmovable: no migration path of the kernel could. Unknown: its flags do not tell. \
+            "Movable: a compaction that may wait for locks and I/O can move it. Unmovable: no \
+             migration path of the kernel can. Unknown: its flags do not show which. \
              `docs/src/concepts/definitions.md` gives the rule for every flag.",
         ),
         (
@@ -84,13 +84,13 @@ pub fn definitions() -> Section {
             "The share of all memory in aligned blocks without an unmovable frame.",
         ),
         (
-            "Spoiled block",
+            "Polluted pageblock",
             "A 2 MiB block, all of whose frames exist, with at least one unmovable frame.",
         ),
-        ("Huge-page coverage", "Anonymous memory on 2 MiB pages by all anonymous memory."),
+        ("Huge-page coverage", "Anonymous memory on 2 MiB pages, divided by all anonymous memory."),
     ];
     Section {
-        heading: "What the words mean".to_owned(),
+        heading: "Definitions".to_owned(),
         blocks: vec![Block::Definitions(words.map(definition).to_vec())],
         ..Section::default()
     }

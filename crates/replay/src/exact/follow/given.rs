@@ -1,4 +1,4 @@
-//! What is given back, and what goes from per-CPU lists to the free lists.
+//! Frees, and drains of per-CPU lists.
 
 use prairie_frames::free_area::End;
 use prairie_frames::placement::linux::Pageset;

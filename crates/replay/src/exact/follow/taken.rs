@@ -164,7 +164,7 @@ impl Follow<'_> {
         true
     }
 
-    /// Whether a CPU did nothing but fetch blocks between two acts.
+    /// Whether a CPU only refilled between two actions.
     pub(super) fn is_unbroken(&self, from: usize, to: usize) -> bool {
         let cpu = self.recording.acts[from].cpu;
         self.recording.acts[from..to].iter().filter(|act| act.cpu == cpu).all(|act| {

@@ -1,4 +1,4 @@
-//! What was taken without an event: which frames, and when at the latest.
+//! Allocations without an event: their frames, and the latest possible time.
 
 use prairie_frames::{Frame, MigrateType, Order};
 
@@ -7,7 +7,7 @@ use crate::exact::act::{Act, Action};
 use crate::exact::script::Moment;
 use crate::exact::step::Step;
 
-/// Types that have per-CPU lists of their own.
+/// Types with their own per-CPU lists.
 const TYPES: [MigrateType; 3] =
     [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
 

@@ -1,8 +1,8 @@
-//! How much of each list is looked at (`get_scan_count`, `inactive_is_low`).
+//! How much of each list is scanned (`get_scan_count`, `inactive_is_low`).
 
 use crate::machine::lru::Kind;
 
-/// What the decision depends on.
+/// The inputs of the decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
     /// Frames on each list, by [`Kind`].
@@ -21,7 +21,7 @@ pub struct Facts {
     pub deactivates_file: bool,
 }
 
-/// Frames to look at on each list, by [`Kind`].
+/// Frames to scan on each list, by [`Kind`].
 pub fn scan_counts(facts: &Facts) -> [u64; 4] {
     let by_size = facts.sizes.map(|size| size >> facts.priority);
     let only = |file: bool| {

@@ -43,7 +43,7 @@ impl Machine {
         }
     }
 
-    /// Pages of the active and of the inactive list to look at: none before there is a cluster.
+    /// Pages of the active and the inactive list to scan: none below a cluster.
     fn pages_to_scan(&mut self, lists: usize, priority: u32) -> [u64; 2] {
         let sizes = [Kind::ActiveFile, Kind::InactiveFile].map(|kind| self.lru.size(lists, kind));
         let unscanned = &mut self.lru.vec_mut(lists).zone.unscanned;
@@ -88,7 +88,7 @@ mod tests {
         // Swappiness 60: at ease, four fifths of memory have to be mapped.
         assert!(!reclaims_mapped(79, 100, 12, 60));
         assert!(reclaims_mapped(80, 100, 12, 60));
-        // Priority 1 counts 50, priority 2 counts 25: then 30 per cent will do.
+        // Priority 1 counts 50, priority 2 counts 25: then 30 percent will do.
         assert!(reclaims_mapped(0, 100, 1, 60));
         assert!(reclaims_mapped(30, 100, 2, 60) && !reclaims_mapped(29, 100, 2, 60));
         assert!(!reclaims_mapped(100, 100, 12, 0));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use super::{Bytes, Invalid, Nanoseconds, Scenario};
 use prairie_model::random::{Quantity, Size, Time};
 
-/// Why a text is no scenario.
+/// An error in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioError {
     /// It is no TOML, or has keys or values that a scenario does not have.

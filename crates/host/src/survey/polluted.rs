@@ -1,4 +1,4 @@
-//! How few frames pollute how much: pageblocks with unmovable frames, and whose these are.
+//! Polluted pageblocks: pageblocks with unmovable frames, and the sources of these.
 
 use prairie_frames::contiguity::Unknown;
 use prairie_frames::{BlockCounts, Mobility};
@@ -10,29 +10,29 @@ use crate::FrameClass;
 
 /// Pageblocks that can never become a huge page, because at least one frame in each cannot be
 /// moved. Only blocks all of whose frames exist are checked; blocks cut by a zone's border or a
-/// hole are counted apart.
+/// hole are counted separately.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Spoiled {
+pub struct Polluted {
     /// Blocks of 2 MiB all of whose frames exist.
     pub whole_blocks: u64,
     /// Blocks with some frames, but not all.
     pub partial_blocks: u64,
     /// Whole blocks with at least one unmovable frame.
-    pub spoiled_blocks: u64,
+    pub polluted_blocks: u64,
     /// Their share of the whole blocks, 0 to 1.
-    pub spoiled_share: f64,
+    pub polluted_share: f64,
     /// Unmovable frames in them.
     pub unmovable_frames: u64,
     /// The median number of unmovable frames in a polluted pageblock (of an even number of blocks the
     /// lower middle); 0 if none is polluted.
     pub median_unmovable_frames: u16,
-    /// Spoiled blocks by their number of unmovable frames: 1, 2–3, 4–7, …, 256–511, 512.
-    pub histogram: Vec<SpoiledBucket>,
+    /// Polluted blocks by their number of unmovable frames: 1, 2–3, 4–7, …, 256–511, 512.
+    pub histogram: Vec<PollutedBucket>,
 }
 
 /// Polluted pageblocks by their number of unmovable frames.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct SpoiledBucket {
+pub struct PollutedBucket {
     /// Fewest unmovable frames.
     pub from_frames: u16,
     /// Most unmovable frames.
@@ -62,10 +62,10 @@ pub struct UnmovableSource {
     pub blocks_alone: u64,
 }
 
-impl Spoiled {
+impl Polluted {
     /// Counts polluted pageblocks, unknown frames taken one way or the other.
-    pub(super) fn of(zones: &[&ZoneTally], unknown: Unknown) -> Spoiled {
-        let spoiling = |block: &BlockCounts| match unknown {
+    pub(super) fn of(zones: &[&ZoneTally], unknown: Unknown) -> Polluted {
+        let polluting = |block: &BlockCounts| match unknown {
             Unknown::AsMovable => block.unmovable,
             Unknown::AsUnmovable => block.unmovable + block.unknown,
         };
@@ -73,47 +73,47 @@ impl Spoiled {
         // by_frames[n]: whole blocks with n frames that pollute.
         let mut by_frames = [0u64; BlockCounts::FRAMES as usize + 1];
         for block in blocks().filter(|block| block.is_whole()) {
-            by_frames[usize::from(spoiling(block))] += 1;
+            by_frames[usize::from(polluting(block))] += 1;
         }
         let whole_blocks: u64 = by_frames.iter().sum();
-        let spoiled_blocks = whole_blocks - by_frames[0];
-        Spoiled {
+        let polluted_blocks = whole_blocks - by_frames[0];
+        Polluted {
             whole_blocks,
             partial_blocks: blocks().filter(|b| !b.is_whole() && b.present() > 0).count() as u64,
-            spoiled_blocks,
-            spoiled_share: ratio(spoiled_blocks, whole_blocks),
+            polluted_blocks,
+            polluted_share: ratio(polluted_blocks, whole_blocks),
             unmovable_frames: (0..).zip(by_frames).map(|(frames, n): (u64, u64)| frames * n).sum(),
-            median_unmovable_frames: median(&by_frames, spoiled_blocks),
-            histogram: histogram(&by_frames, spoiled_blocks),
+            median_unmovable_frames: median(&by_frames, polluted_blocks),
+            histogram: histogram(&by_frames, polluted_blocks),
         }
     }
 }
 
 /// The lower median of the polluted pageblocks' unmovable frames.
-fn median(by_frames: &[u64], spoiled: u64) -> u16 {
+fn median(by_frames: &[u64], polluted: u64) -> u16 {
     let mut seen = 0;
     let reaches_half = |&(_, &blocks): &(usize, &u64)| {
         seen += blocks;
-        seen > 0 && seen * 2 >= spoiled
+        seen > 0 && seen * 2 >= polluted
     };
     let found = by_frames.iter().enumerate().skip(1).find(reaches_half);
     found.map_or(0, |(frames, _)| frames as u16)
 }
 
 /// Buckets that double: 1, 2–3, …, 256–511, and full blocks.
-fn histogram(by_frames: &[u64], spoiled: u64) -> Vec<SpoiledBucket> {
+fn histogram(by_frames: &[u64], polluted: u64) -> Vec<PollutedBucket> {
     let mut seen = 0;
     let bucket = |exponent: u32| {
         let from = 1usize << exponent;
         let to = (2 * from - 1).min(by_frames.len() - 1);
         let blocks = by_frames[from..=to].iter().sum();
         seen += blocks;
-        SpoiledBucket {
+        PollutedBucket {
             from_frames: from as u16,
             to_frames: to as u16,
             blocks,
             unmovable_frames: (from..=to).map(|n| n as u64 * by_frames[n]).sum(),
-            cumulative_share: ratio(seen, spoiled),
+            cumulative_share: ratio(seen, polluted),
         }
     };
     (0..=9).map(bucket).collect()

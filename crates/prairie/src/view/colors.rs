@@ -1,26 +1,26 @@
-//! Which paint each class of memory has on maps, the same in every command.
+//! Colors of memory classes on maps, the same in every command.
 //!
-//! Cool is memory that can move, warm is memory that cannot, faint is free, grey is unknown. A cell
-//! that is mostly free or movable and yet holds an unmovable frame has a paint of its own, because
-//! it is what fragmentation is about: such a block can never be had whole.
+//! Cool is memory that can move, warm is memory that cannot, faint is free, gray is unknown. A cell
+//! that is mostly free or movable but holds an unmovable frame has a color of its own, because it
+//! is what fragmentation is about: such a block can never become a huge page.
 
 use prairie_frames::Mobility;
 use prairie_host::FrameClass;
 use prairie_report::palette::{FREE, INK, MOVABLE, UNKNOWN, UNMOVABLE};
 use prairie_report::{MapClass, Paint};
 
-/// The number of the class "spoiled", which follows those of [`FrameClass::ALL`].
-pub const SPOILED: u8 = FrameClass::ALL.len() as u8;
+/// The number of the class "polluted", which follows those of [`FrameClass::ALL`].
+pub const POLLUTED: u8 = FrameClass::ALL.len() as u8;
 
-/// Initialised by nobody: between free and unknown.
-const UNINITIALISED: Paint = Paint::new(0xc3cad1, 0x3f4a54);
-/// With the hypervisor.
+/// Not initialized: between free and unknown.
+const UNINITIALIZED: Paint = Paint::new(0xc3cad1, 0x3f4a54);
+/// Held by the hypervisor.
 const OFFLINE: Paint = Paint::new(0x6d7883, 0x929da8);
 /// One shared page, of 2 MiB at most.
 const ZERO_PAGE: Paint = Paint::new(0x8f6148, 0xb58468);
 
 /// The classes of maps: those of [`FrameClass::ALL`] by [`FrameClass::index`], then
-/// [`SPOILED`].
+/// [`POLLUTED`].
 pub fn map_classes() -> Vec<MapClass> {
     let frame_class = |class: FrameClass| MapClass {
         name: class.label().to_owned(),
@@ -28,19 +28,19 @@ pub fn map_classes() -> Vec<MapClass> {
         paint: paint(class),
         letter: letter(class),
     };
-    let spoiled = MapClass {
-        name: "spoiled by unmovable frames".to_owned(),
+    let polluted = MapClass {
+        name: "polluted by unmovable frames".to_owned(),
         definition: "mostly free, movable or unknown, with at least one unmovable frame".to_owned(),
         paint: Some(UNMOVABLE[6]),
         letter: '!',
     };
-    FrameClass::ALL.into_iter().map(frame_class).chain([spoiled]).collect()
+    FrameClass::ALL.into_iter().map(frame_class).chain([polluted]).collect()
 }
 
-/// The map class of a cell: what most of it is, or [`SPOILED`].
+/// The map class of a cell: what most of it is, or [`POLLUTED`].
 pub fn map_class(most: FrameClass, unmovable_frames: u32) -> u8 {
     match most.mobility() {
-        Mobility::Free | Mobility::Movable | Mobility::Unknown if unmovable_frames > 0 => SPOILED,
+        Mobility::Free | Mobility::Movable | Mobility::Unknown if unmovable_frames > 0 => POLLUTED,
         _ => most.index() as u8,
     }
 }
@@ -53,7 +53,7 @@ fn definition(class: FrameClass) -> String {
     )
 }
 
-/// The paint of a class; `None` where there is no memory.
+/// The color of a class; `None` where there is no memory.
 pub fn paint(class: FrameClass) -> Option<Paint> {
     Some(match class {
         FrameClass::Free => FREE,
@@ -72,12 +72,13 @@ pub fn paint(class: FrameClass) -> Option<Paint> {
         FrameClass::Offline => OFFLINE,
         FrameClass::HwPoison => INK,
         FrameClass::Unflagged => UNKNOWN,
-        FrameClass::Uninitialised => UNINITIALISED,
+        FrameClass::Uninitialized => UNINITIALIZED,
         FrameClass::Absent => return None,
     })
 }
 
-/// The letter of a class where there is no colour: small for what can move, large for what cannot.
+/// The letter of a class on terminals without color: lower case for movable, upper case for
+/// unmovable.
 fn letter(class: FrameClass) -> char {
     match class {
         FrameClass::Free => '.',
@@ -96,7 +97,7 @@ fn letter(class: FrameClass) -> char {
         FrameClass::Offline => 'o',
         FrameClass::HwPoison => 'X',
         FrameClass::Unflagged => '?',
-        FrameClass::Uninitialised => '_',
+        FrameClass::Uninitialized => '_',
         FrameClass::Absent => ' ',
     }
 }
@@ -110,17 +111,17 @@ mod tests {
     #[test]
     fn every_class_can_be_told_from_every_other() {
         let classes = map_classes();
-        assert_eq!(classes.len(), usize::from(SPOILED) + 1);
+        assert_eq!(classes.len(), usize::from(POLLUTED) + 1);
         let paints: HashSet<_> = classes.iter().map(|class| class.paint).collect();
         let letters: HashSet<_> = classes.iter().map(|class| class.letter).collect();
         assert_eq!((paints.len(), letters.len()), (classes.len(), classes.len()));
     }
 
     #[test]
-    fn one_unmovable_frame_spoils_a_cell_that_could_have_been_had() {
+    fn one_unmovable_frame_pollutes_a_cell() {
         assert_eq!(map_class(FrameClass::Free, 0), FrameClass::Free.index() as u8);
-        assert_eq!(map_class(FrameClass::Free, 1), SPOILED);
-        assert_eq!(map_class(FrameClass::File, 200), SPOILED);
+        assert_eq!(map_class(FrameClass::Free, 1), POLLUTED);
+        assert_eq!(map_class(FrameClass::File, 200), POLLUTED);
         assert_eq!(map_class(FrameClass::Slab, 512), FrameClass::Slab.index() as u8);
         assert_eq!(map_class(FrameClass::Absent, 0), FrameClass::Absent.index() as u8);
     }

@@ -267,7 +267,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever is taken and given back, in parts too: nobody has another's number, and as many
+        /// Whatever is taken and returned, in parts too: nobody has another's number, and as many
         /// are free as were not taken.
         #[test]
         fn numbers_of_pages_are_unique(

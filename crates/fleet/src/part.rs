@@ -197,7 +197,7 @@ impl Part {
     }
 }
 
-/// The header alone, without reading a row; `None` if the Parquet file is no part of a study.
+/// The header alone, without reading a row; `None` if the Parquet file is not part of a study.
 ///
 /// # Errors
 /// As [`Part::read`].

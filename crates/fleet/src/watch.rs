@@ -28,8 +28,8 @@ pub struct Look<'a, P> {
 }
 
 impl Study {
-    /// Lets server `number` live for `seconds` under `placement`, made for `layout`, and looks at
-    /// it after boot and every `interval` seconds.
+    /// Lets server `number` live for `seconds` under `placement`, made for `layout`, and checks it
+    /// after boot and every `interval` seconds.
     pub fn watch<P: Placement>(
         &self,
         number: u64,

@@ -1,10 +1,10 @@
 //! The binary buddy system of one range of frames: free lists by order, split and merge.
 //!
-//! The rules are those of `mm/page_alloc.c`: a split hands out the low half and puts each upper
-//! half at the head of its list (`expand`); a freed block merges upward while its buddy is free
-//! at the same order (`__free_one_page`). What a policy adds (several lists by type, what may
-//! merge, head or tail) it passes in. Every operation takes time proportional to the number of
-//! orders it crosses.
+//! The rules are those of `mm/page_alloc.c`: a split allocates the low half and puts each upper
+//! half at the head of its list (`expand`); a freed block merges upward while its buddy is free at
+//! the same order (`__free_one_page`). What a policy adds (several lists by type, what may merge,
+//! head or tail) it passes in. Every operation takes time proportional to the number of orders it
+//! crosses.
 
 use core::ops::Range;
 

@@ -3,7 +3,7 @@
 use crate::layout::Frame;
 use crate::table::FrameTable;
 
-/// Free blocks in the order in which they will be handed out: head first.
+/// Free blocks in the order in which they will be allocated: head first.
 #[derive(Clone, Copy, Debug)]
 pub struct FreeList {
     head: Frame,
@@ -25,12 +25,12 @@ impl FreeList {
         self.len == 0
     }
 
-    /// The block that would be handed out next.
+    /// The block that would be allocated next.
     pub fn front(&self) -> Option<Frame> {
         (self.head != Frame::NONE).then_some(self.head)
     }
 
-    /// Puts a block where it will be handed out next.
+    /// Puts a block where it will be allocated next.
     #[inline]
     pub fn push_front(&mut self, table: &mut FrameTable, frame: Frame) {
         table.set_prev(frame, Frame::NONE);
@@ -43,7 +43,7 @@ impl FreeList {
         self.len += 1;
     }
 
-    /// Puts a block where it will be handed out last.
+    /// Puts a block where it will be allocated last.
     #[inline]
     pub fn push_back(&mut self, table: &mut FrameTable, frame: Frame) {
         table.set_prev(frame, self.tail);

@@ -2,8 +2,8 @@
 //! `sys/vm/vm_kern.c`).
 //!
 //! A NUMA domain has an arena that imports address space in stretches of whole superpages
-//! (`KVA_QUANTUM`), hands out ranges of it page by page, and returns a stretch when nothing of it is in
-//! use. The page that backs an address has the address's number in the kernel's object
+//! (`KVA_QUANTUM`), allocates ranges of it page by page, and returns a stretch when nothing of it
+//! is in use. The page that backs an address has the address's number in the kernel's object
 //! ([`ObjectPage`]), so that a reservation backs a stretch: what the kernel allocates through its
 //! address space fills superpages one after the other, instead of lying wherever a page was free.
 
@@ -59,7 +59,7 @@ impl Arena {
         start
     }
 
-    /// Takes `pages` pages back that were handed out together from `start` on. A stretch of which
+    /// Takes `pages` pages back that were allocated together from `start` on. A stretch of which
     /// nothing is in use any more is returned.
     ///
     /// # Panics
@@ -95,7 +95,7 @@ impl Arena {
         self.imports.values().sum()
     }
 
-    /// Pages of it that are handed out.
+    /// Pages of it that are allocated.
     pub fn in_use(&self) -> u64 {
         self.imported() - self.free.values().sum::<u64>()
     }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     proptest! {
-        /// Ranges never overlap, and when all are given back nothing stays imported.
+        /// Ranges never overlap, and when all are returned nothing stays imported.
         #[test]
         fn ranges_are_handed_out_once(
             steps in prop::collection::vec((1..1200u64, any::<prop::sample::Index>(), 0..3u8), 1..80)

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_mappings_are_refused() {
         let mut table = PageTable::new(Frame(0));
         let mut give = frames();
         assert_eq!(table.map(1, Frame(512), order(9), &mut give), Err(MapError::Misaligned));

@@ -237,7 +237,7 @@ pub trait Placement {
     }
 
     /// Takes the pin off the block of `owner` and the owners after it, which is movable again from
-    /// now on, wherever it lies and in however many pieces. Systems that moved it before it was
+    /// now on, at any position and in however many pieces. Systems that moved it before it was
     /// pinned may move it back, or leave it counted as unmovable until it is freed.
     ///
     /// # Panics

@@ -74,7 +74,7 @@ impl Run {
         Run::upward(Frame(self.start.0 - frames), frames)
     }
 
-    /// Adds the next frame, if it goes on with the run.
+    /// Adds the next frame, if it continues with the run.
     pub(crate) fn extend(&mut self, frame: Frame) -> bool {
         let above = frame.0 == self.start.0 + self.frames;
         let below = frame.0 + 1 == self.start.0;
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_away_is_what_came_first() {
+    fn removal_starts_at_the_front() {
         for (mut run, all) in [
             (Run::upward(Frame(5), 7), [5, 6, 7, 8, 9, 10, 11]),
             (Run::downward(Frame(5), 7), [11, 10, 9, 8, 7, 6, 5]),

@@ -55,8 +55,8 @@ impl State {
 }
 
 /// A frame's state in bits 0 to 2. For the first frame of a block, bits 3 to 5 hold its list (free,
-/// cached) or its mobility (allocated, reserved), and bit 6 tells that the block is larger than
-/// one frame. For the second frame of a larger block, bits 3 to 7 hold the block's order.
+/// cached) or its mobility (allocated, reserved), and bit 6 shows that the block is larger than one
+/// frame. For the second frame of a larger block, bits 3 to 7 hold the block's order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark(u8);
 

@@ -16,7 +16,7 @@ pub enum ZoneKind {
     HighMem = 3,
     /// Memory kept for movable allocations (`kernelcore=`, hotplug).
     Movable = 4,
-    /// Memory of devices, which the page allocator does not hand out.
+    /// Memory of devices, which the page allocator does not allocate.
     Device = 5,
 }
 

@@ -162,7 +162,7 @@ fn classes_steal_from_below_and_demote_from_above() {
     assert_eq!(m.tree(last), m.tree(page));
 }
 
-/// Compaction may fill a wholly free tree block by block, and what it gives back is free again.
+/// Compaction may fill a wholly free tree block by block, and what it returns is free again.
 #[test]
 fn blocks_are_taken_and_given_back_by_their_address() {
     let mut m = Machine::new(2);

@@ -87,8 +87,8 @@ fn pages_move_from_the_bottom_into_holes_at_the_top() {
     assert_eq!(lab.machine.list(10, Movable), [0]);
     assert_eq!(lab.machine.list(9, Movable), [1024]);
     assert_eq!(cost.migrate_scanned, 4 * 512, "every page of the lower half");
-    // Of the upper half: all of the last pageblock; of two more, every second page until there
-    // were 32 (for one was looked at before without finding any) and then all; 32 of the fourth.
+    // Of the upper half: all of the last pageblock; of two more, every second page until there were
+    // 32 (for one was checked before without finding any) and then all; 32 of the fourth.
     assert_eq!(cost.free_scanned, 512 + 2 * (32 + 449) + 32);
     assert_eq!(cost.isolated, 4 * 256 + 3 * 256 + 32);
     for owner in (1..4096).step_by(2) {
@@ -193,7 +193,7 @@ fn an_asynchronous_run_spares_foreign_pageblocks_and_hopeless_parts() {
     let wanted = Direct { order: order(4), ..ASYNC };
     let (outcome, hurried) = pollute().direct(wanted);
     assert_eq!((outcome, hurried.moved), (Outcome::PartialSkipped, 0));
-    // In each 16 frames, three are isolated for nothing and the fourth is the last looked at.
+    // In each 16 frames, three are isolated for nothing and the fourth is the last checked.
     assert_eq!(hurried.migrate_scanned, 96 * 4);
     let (_, patient) = pollute().direct(Direct { priority: Priority::SyncLight, ..wanted });
     assert!(patient.moved > 200, "{patient:?}");

@@ -203,7 +203,7 @@ fn a_batch_comes_in_as_few_runs_as_can_be() {
     // smallest that holds it.
     assert_eq!(machine.batch(5000, Movable), [4096..8192, 2048..2952]);
     assert_eq!(machine.batch(8192, Movable), [8192..16_384], "two blocks, and one run");
-    // One by one, the caches hand out what the last free left; a batch ignores them.
+    // One by one, the caches allocate what the last free left; a batch ignores them.
     let mut cached = Machine::new(4 * LARGEST.frames(), Config::default());
     let first = cached.allocate(0, Movable).unwrap();
     cached.free(first);
@@ -219,7 +219,7 @@ fn a_batch_comes_in_as_few_runs_as_can_be() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// What a batch hands out is what single allocations would be: frames of their own.
+    /// What a batch allocates is what single allocations would be: frames of their own.
     #[test]
     fn frames_of_a_batch_are_single_frames(
         holes in prop::collection::btree_set(0..16_384u32, 0..400),

@@ -27,7 +27,7 @@ fn lists(area: &FreeArea<1>, table: &FrameTable) -> Vec<Vec<u32>> {
 }
 
 proptest! {
-    /// A run hands out what taking block after block would, and leaves the same lists.
+    /// A run allocates what taking block after block would, and leaves the same lists.
     #[test]
     fn a_run_is_one_block_after_another(
         taken in prop::collection::vec(0..2048_u32, 0..40),

@@ -17,8 +17,8 @@ fn list(machine: &Machine, of_order: u8) -> Vec<u32> {
     frames.map(|frame| frame.0).collect()
 }
 
-/// A block taken by mistake and given back to the head leaves all lists as they were, for it
-/// merges with the very halves that were split off.
+/// A block taken by mistake and returned to the head leaves all lists as they were, for it merges
+/// with the very halves that were split off.
 #[test]
 fn a_take_that_is_undone_leaves_the_lists_as_they_were() {
     let mut machine = Machine::new(4, BARE);
@@ -56,7 +56,7 @@ fn a_frame_is_carved_out_of_the_block_around_it() {
 fn a_list_is_turned_to_a_block_or_past_it() {
     let mut machine = Machine::new(6, BARE);
     for block in [1, 3, 5, 0] {
-        // Every second pageblock only, so that none merges; given back to the tail.
+        // Every second pageblock only, so that none merges; returned to the tail.
         let Machine { table, linux, .. } = &mut machine;
         let frame = Frame(block * 512);
         assert!(linux.carve(table, frame, Order::HUGE));
@@ -171,7 +171,7 @@ fn a_fallback_is_told() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
-    /// Whatever is cut out and given back, everything stays consistent, and once all of it is back
+    /// Whatever is cut out and returned, everything stays consistent, and once all of it is back
     /// memory is whole again.
     #[test]
     fn carving_and_giving_back_is_consistent(

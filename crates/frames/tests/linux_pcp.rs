@@ -39,7 +39,7 @@ fn a_refill_hands_out_in_physical_order() {
     machine.fill(0..3, Movable);
     assert_eq!(machine.linux.cached_frames(), 1);
     assert!(machine.is_cached(3));
-    // Freed last, handed out first.
+    // Freed last, allocated first.
     machine.free_all([0, 2]);
     assert_eq!([0; 4].map(|_| machine.allocate(0, Movable)), [2, 0, 3, 4]);
     assert_eq!(machine.counter("pcp_refill"), 2);

@@ -1,10 +1,10 @@
 //! Reads `/proc/kpageflags`: every frame's flags, as runs, at the rate at which the kernel can
 //! tell them.
 //!
-//! The kernel spends some 60 ns on each frame; everything here is small against that, and the
-//! only way to be faster is to ask on several threads. The file is cut into stretches; thread
-//! `i` of `n` reads stretches `i`, `i + n`, … and hands their runs over through a short channel of
-//! its own. The consumer takes from the channels in turn, so runs arrive in order of frames, and
+//! The kernel spends some 60 ns on each frame; everything here is small against that, and the only
+//! way to be faster is to ask on several threads. The file is cut into stretches; thread `i` of `n`
+//! reads stretches `i`, `i + n`, … and hands their runs over through a short channel of its own.
+//! The consumer takes from the channels one after another, so runs arrive in order of frames, and
 //! no thread gets further ahead than its channel is long: memory does not grow with the machine.
 
 use std::fs::File;
@@ -95,7 +95,7 @@ pub fn read(
 /// The runs of one section of the file.
 type Stretch = Result<Vec<FrameRun>, Error>;
 
-/// Takes the stretches in order. The first that is shorter than asked for ends its range, as the
+/// Takes the stretches in order. The first that is shorter than requested ends its range, as the
 /// file ends there.
 fn consume(
     channels: &[Receiver<Stretch>],
@@ -287,7 +287,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn runs_tell_what_the_words_told(words in prop::collection::vec(0u64..3, 0..200), start in 0u64..1 << 40) {
+        fn runs_equal_the_words(words in prop::collection::vec(0u64..3, 0..200), start in 0u64..1 << 40) {
             let mut runs = Vec::new();
             encode(Pfn(start), &bytes_of(&words), 0, &mut runs);
             prop_assert_eq!(words_of(&runs), (start..).zip(words).collect::<Vec<_>>());

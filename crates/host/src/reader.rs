@@ -96,9 +96,8 @@ pub fn capture_texts(roots: &Roots, largest_processes: usize) -> Result<Capture,
 /// opened, that is noted in [`Capture::left_out`] and nothing is handed over.
 ///
 /// # Errors
-/// [`Error::Io`] where the file breaks off with an error; [`Error::PartialWord`];
-/// [`Error::Parse`] where `zoneinfo` or `iomem`, which tell where frames are, are malformed;
-/// [`Error::Interrupted`].
+/// [`Error::Io`] where the file breaks off with an error; [`Error::PartialWord`]; [`Error::Parse`]
+/// where `zoneinfo` or `iomem`, which show where frames are, are malformed; [`Error::Interrupted`].
 pub fn read_frames(
     roots: &Roots,
     capture: &mut Capture,
@@ -137,7 +136,7 @@ pub fn read_frames(
     }
 }
 
-/// The frames before `runs` that were too far from every zone to be asked for: none exists.
+/// The frames before `runs` that were too far from every zone to be requested: none exists.
 fn gap_before(runs: &[FrameRun], reach: u64) -> Option<FrameRun> {
     let first = runs.first()?;
     let frames = first.start.0.checked_sub(reach).filter(|&frames| frames > 0)?;

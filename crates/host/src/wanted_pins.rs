@@ -11,7 +11,7 @@ const IO_URING: &str = "anon_inode:[io_uring]";
 
 /// Takes `status` and `comm` of every process with pins charged to it, and the `fdinfo` of its
 /// io_uring instances. Their registered buffers are always charged, so that no other process's
-/// descriptors need be looked at.
+/// descriptors need be checked.
 pub(crate) fn read_pins(roots: &Roots, capture: &mut Capture) {
     for pid in roots.list("proc").iter().filter(|name| name.parse::<u32>().is_ok()) {
         let name = format!("proc/{pid}/status");

@@ -165,7 +165,7 @@ fn the_map_shows_what_fills_each_cell() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn impossible_mappings_are_refused() {
     let overlap = one_zone(vec![run(0, 10, flags('a')), run(5, 10, flags('a'))], "0");
     assert!(matches!(
         Survey::of(&overlap),

@@ -39,7 +39,7 @@ fn frames_agree_with_the_free_lists_and_zones() {
             zone.id, frames.by_mobility.free, frames.present_frames, lists.free_frames
         );
         assert!(frames.present_frames <= extent.spanned_frames);
-        // A host in use goes on while it is read: the test allows a twentieth of the zone.
+        // A host in use continues while it is read: the test allows a twentieth of the zone.
         let slack = extent.present_frames / 20;
         assert!(frames.by_mobility.free.abs_diff(lists.free_frames) <= slack, "{}", zone.id);
         // No more free blocks of 4 MiB by flags than the lists hold, but for what changed since.

@@ -173,7 +173,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_refused_in_one_line() {
+    fn files_that_are_not_traces_are_refused_in_one_line() {
         let whole = file(&[Record { address: 64, store: true, instructions: 3 }; 3]);
         assert!(refused(b"").starts_with("not an access trace"));
         assert!(refused(b"PAR1 and something long enough").starts_with("not an access trace"));

@@ -79,7 +79,7 @@ impl PageSize {
 }
 
 /// A virtual address of 42 bits. Each page size has 1 TiB of its own, as an operating system keeps
-/// arenas, so that the address tells the size and a look-up goes to one TLB:
+/// arenas, so that the address shows the size and a look-up goes to one TLB:
 ///
 /// ```text
 /// 41 40 | 39 … 12                            | 11 … 0

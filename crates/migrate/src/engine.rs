@@ -3,7 +3,7 @@
 //! ```text
 //! Migrate ── page table, IOMMU table ── local invalidations, each core at its next entry into the
 //!            kernel, and the IOTLB's ── (all done) ── copy, line by line ── notice ── Clear
-//! noncacheable:  the copy begins at once and goes on beside the invalidations
+//! noncacheable:  the copy begins at once and continues beside the invalidations
 //! ```
 //!
 //! Nobody waits for any of this: a core pays for its own invalidation and the walk that follows, and

@@ -193,8 +193,7 @@ impl<G: Geometry> Hierarchy<G> {
         self.private.is_in_l1(core, line)
     }
 
-    /// Has what an access of `core` to a line that its L1 misses looks at brought into the host's
-    /// cache.
+    /// Prefetches the data that an access of `core` reads after a miss in its L1.
     #[inline]
     pub fn prefetch(&self, core: usize, line: Line) {
         self.private.prefetch_l2(core, line);
@@ -207,7 +206,7 @@ impl<G: Geometry> Hierarchy<G> {
         self.private.prefetch_l2(core, line);
     }
 
-    /// What a request for a line looks at for the line that has to go.
+    /// The data that a request for a line reads to choose a victim.
     #[inline]
     pub fn prefetch_next_out(&self, core: usize, line: Line) {
         if let Some(out) = self.private.next_out(core, line) {

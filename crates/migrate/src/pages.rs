@@ -20,7 +20,7 @@ pub struct Pages {
     free: [VecDeque<Frame>; 3],
 }
 
-/// Pages of each size that are left free while there is memory that nobody has had.
+/// Pages of each size that are left free while memory remains that was never used.
 const RESTING: [usize; 3] = [64, 1, 0];
 
 /// Memory is too small for what was to be mapped.
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_migrations_left_is_used_again() {
+    fn frames_left_by_migrations_are_reused() {
         let mut pages = Pages::new(600, [4 << 12, 0, 0]).unwrap();
         let mut seen = std::collections::HashSet::new();
         for _ in 0..2000 {

@@ -172,7 +172,7 @@ pub struct Traffic {
     pub hops: f64,
     /// Private copies invalidated.
     pub invalidations: f64,
-    /// Requests that went on to another slice.
+    /// Requests that continued to another slice.
     pub crossings: f64,
 }
 
@@ -191,7 +191,7 @@ pub const APPLICATIONS: [Kind; 2] = [Kind::Memcached, Kind::Nginx];
 
 const HARDWARE: Method = Method::Hardware(Caching::Cacheable);
 
-/// A run that tells what a migration costs: its number, how pages move, and their size.
+/// A run that shows what a migration costs: its number, how pages move, and their size.
 type CostJob = (usize, Method, PageSize);
 
 /// Rates at which tables are compared, and costs measured.

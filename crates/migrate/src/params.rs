@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_machine_has_is_refused_in_one_line() {
+    fn invalid_machines_are_refused_in_one_line() {
         assert_eq!(refused("l2.kibb = 1"), "`l2.kibb`: unknown parameter; did you mean `l2.kib`?");
         assert_eq!(refused("core = 1"), "`core`: unknown parameter; did you mean `cores`?");
         assert!(refused("l2 = 1").starts_with("`l2`: expected a table, found 1"));

@@ -121,7 +121,7 @@ pub enum UnknownAllocator {
         name: String,
         /// The allocator or the option.
         what: String,
-        /// Where it was asked for.
+        /// Where it was requested.
         place: &'static str,
     },
 }

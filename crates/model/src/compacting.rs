@@ -120,7 +120,7 @@ impl<P: Compactable> Compacting<P> {
         node_score(counts.iter().map(|(counts, present)| (FreeBlocks { counts }, *present)))
     }
 
-    /// What kcompactd was asked for (`kcompactd_do_work`).
+    /// The request to kcompactd (`kcompactd_do_work`).
     fn kcompactd(&mut self, table: &mut FrameTable) {
         let Some((order, highest)) = self.asked.work() else { return };
         let zones = 0..self.layout.zones().len();

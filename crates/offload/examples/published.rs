@@ -62,7 +62,7 @@ fn main() -> io::Result<()> {
         let pressure = Pressure::between(&before, &now, Duration::ZERO).governing().1;
         let bytes = law.reclaim_bytes(now.current_bytes, pressure);
         let mut file = fs::OpenOptions::new().write(true).open(cgroup.join("memory.reclaim"))?;
-        // Less than was asked for is EAGAIN: all the same to the formula.
+        // Less than was requested is EAGAIN: all the same to the formula.
         let _ = file.write_all(bytes.to_string().as_bytes());
         before = now;
     }

@@ -109,8 +109,8 @@ impl Ageing {
         Step::Mark
     }
 
-    /// Whether ages are known at all: pages that look idle have been sampled for `min_age`.
-    /// Before, a generation's pages may carry accessed bits that nobody has collected yet.
+    /// Whether ages are known at all: pages that look idle have been sampled for `min_age`. Before,
+    /// a generation's pages may carry accessed bits that have not been collected yet.
     pub fn is_ripe(&self, now: Duration) -> bool {
         self.first.is_some_and(|first| now >= first + self.min_age)
     }

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_in_one_line_with_its_place() {
+    fn errors_are_one_line_with_their_place() {
         let rule = "[[rule]]\ncgroups = [\"a\"]\n";
         let table = [
             ("", "line 1: no [[rule]]"),

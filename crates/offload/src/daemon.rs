@@ -229,7 +229,7 @@ impl Daemon {
     }
 
     /// Says something about a cgroup or rule unless it was the last thing said about it.
-    fn tell_once(&mut self, about: &str, what: String) {
+    fn report_once(&mut self, about: &str, what: String) {
         match self.told.iter_mut().find(|(known, _)| known == about) {
             Some((_, last)) if *last == what => return,
             Some((_, last)) => last.clone_from(&what),
@@ -253,7 +253,7 @@ impl Daemon {
             Err(trouble) => {
                 let path = self.containers[at].cgroup.path.clone();
                 self.status.lock().cgroups[at].trouble = trouble.to_string();
-                return self.tell_once(&path, trouble.to_string());
+                return self.report_once(&path, trouble.to_string());
             }
         };
         let container = &mut self.containers[at];
@@ -302,7 +302,7 @@ impl Daemon {
         ];
         if said.iter().any(Option::is_some) {
             let path = container.cgroup.path.clone();
-            said.into_iter().flatten().for_each(|text| self.tell_once(&path, text));
+            said.into_iter().flatten().for_each(|text| self.report_once(&path, text));
         }
     }
 
@@ -383,7 +383,7 @@ impl Daemon {
                 Ok(figures) => self.take_figures(now, figures),
                 Err(error) => {
                     self.figures_at = None;
-                    self.tell_once("the host", format!("its swap cannot be read: {error}"));
+                    self.report_once("the host", format!("its swap cannot be read: {error}"));
                     return None;
                 }
             }
@@ -431,7 +431,7 @@ impl Daemon {
     fn refresh_generations(&mut self, now: Duration, fresh: Duration) {
         let Some(generations) = &mut self.generations else { return };
         if let Err(error) = generations.refresh(now, fresh, &mut self.buffer) {
-            self.tell_once("lru_gen", error.to_string());
+            self.report_once("lru_gen", error.to_string());
         }
     }
 
@@ -471,7 +471,7 @@ impl Daemon {
                 status.cgroups[at].refused += 1;
                 status.cgroups[at].trouble.clone_from(&trouble);
                 drop(status);
-                self.tell_once(&path, trouble);
+                self.report_once(&path, trouble);
             }
         }
     }

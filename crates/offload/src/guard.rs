@@ -193,7 +193,7 @@ pub struct History {
     pub hold_until: Duration,
     /// Pages taken since the observation before.
     pub taken_pages: u64,
-    /// Pages scanned for each page taken, over the last periods in which any was asked for.
+    /// Pages scanned for each page taken, over the last periods in which any was requested.
     pub scanned_per_page: f64,
     /// The last return that went over its limit: pages returned, pages taken, and until when.
     pub returning: Option<(u64, u64, Duration)>,

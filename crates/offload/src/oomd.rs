@@ -14,7 +14,7 @@ use prairie_host::psi::Stall;
 pub struct Oomd {
     /// Bytes that stay, above what cannot be reclaimed.
     pub min_bytes: u64,
-    /// Share of the rest that is asked for.
+    /// Share of the rest that is requested.
     pub max_probe: f64,
     /// Gate for memory and for IO, in hundredths of a percent.
     pub gate: u32,

@@ -68,7 +68,7 @@ mod tests {
         /// However a kernel overshoots, in the long run no more is taken than was allowed, but
         /// for what the last overshoot still owes.
         #[test]
-        fn what_left_is_what_was_allowed(
+        fn reclaimed_memory_equals_the_allowance(
             periods in prop::collection::vec((0u64..10 * MIB, 0u64..40), 1..200),
         ) {
             let (mut over_reclaim, mut allowed, mut taken) = (OverReclaim::default(), 0, 0);

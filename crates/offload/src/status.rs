@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_gets_the_whole_status() {
+    fn a_client_gets_the_complete_status() {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("socket");
         let shared = shared();

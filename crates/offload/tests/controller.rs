@@ -88,7 +88,7 @@ fn what_is_owed_is_worked_off_several_periods_at_a_time() {
     let mut controller = Controller::new(profile(), Means::None, false, COST);
     controller.decide(&quiet(0));
     controller.decide(&quiet(1));
-    // 51 pages were asked for, and 256 more left.
+    // 51 pages were requested, and 256 more left.
     let taken = |periods| {
         let stat = MemoryStat { pgsteal: 307, pgscan: 307, ..quiet(periods).stat };
         Observation { stat, ..quiet(periods) }

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_in_a_tree_that_is_read_is_not_replaced() {
+    fn a_file_of_an_input_tree_is_not_replaced() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("net")).unwrap();
         let inside = dir.path().join("net/stat");

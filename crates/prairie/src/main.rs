@@ -34,7 +34,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            output::say(told_once(&error));
+            output::say(joined_causes(&error));
             ExitCode::FAILURE
         }
     }
@@ -53,7 +53,7 @@ fn with_exit_codes(command: clap::Command) -> clap::Command {
 }
 
 /// An error and its causes in one line. A cause that its error already quotes is not repeated.
-fn told_once(error: &anyhow::Error) -> String {
+fn joined_causes(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |line, cause| {
         let text = cause.to_string();
         match line.as_str() {
@@ -73,7 +73,7 @@ mod tests {
     use clap::builder::Arg;
     use clap::{CommandFactory, Parser};
 
-    use super::{Cli, told_once, with_exit_codes};
+    use super::{Cli, joined_causes, with_exit_codes};
 
     /// Help is written to be scanned: one short line for each option, an example, the exit codes.
     #[test]
@@ -152,15 +152,15 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn a_cause_is_printed_once() {
         let error = anyhow!("no such file").context("cannot read x: no such file");
-        assert_eq!(told_once(&error), "cannot read x: no such file");
+        assert_eq!(joined_causes(&error), "cannot read x: no such file");
         let error = anyhow!("no such file").context("cannot read x").context("the trace");
-        assert_eq!(told_once(&error), "the trace: cannot read x: no such file");
+        assert_eq!(joined_causes(&error), "the trace: cannot read x: no such file");
         let error = anyhow!("no such file").context("no such file: x");
-        assert_eq!(told_once(&error), "no such file: x: no such file");
+        assert_eq!(joined_causes(&error), "no such file: x: no such file");
         let error = read_error().context("a.parquet");
-        assert_eq!(told_once(&error), "a.parquet: cannot read b: gone");
+        assert_eq!(joined_causes(&error), "a.parquet: cannot read b: gone");
     }
 
     fn read_error() -> anyhow::Error {

@@ -59,7 +59,7 @@ pub struct SystemResult {
     pub satisfiable: Satisfiable,
     /// Measurements over time; the first before any event, the last after all of them.
     pub samples: Vec<Sample>,
-    /// Nanoseconds between samples; more than were asked for where those were too many.
+    /// Nanoseconds between samples; more than were requested where those were too many.
     #[serde(skip)]
     pub sample_every_ns: u64,
     /// Pageblocks of each zone by type at the end, where the system has types.
@@ -120,7 +120,7 @@ pub struct Results {
     pub duration_ns: u64,
     /// Whether the run was stopped before the trace ended.
     pub interrupted: bool,
-    /// The systems, in the order asked for.
+    /// The systems, in the order requested.
     pub systems: Vec<SystemResult>,
 }
 

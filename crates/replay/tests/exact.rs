@@ -123,7 +123,7 @@ fn memory_is_the_kernels_through_reclaim_and_compaction() {
 }
 
 /// The machine's own reclaim and compaction, given the demand alone, leave memory much as the
-/// kernel left it. F_u(9) is no part of this: where 10 MiB are free, one block decides it.
+/// kernel left it. F_u(9) is not part of this: where 10 MiB are free, one block decides it.
 #[test]
 fn memory_is_like_the_kernels_when_the_machine_reclaims_and_compacts_itself() {
     let fidelity = compare(&huge());

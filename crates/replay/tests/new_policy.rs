@@ -115,7 +115,7 @@ fn a_new_policy_is_replayed_beside_the_others() {
     let [buddy, ends] = results.systems.as_slice() else { panic!("two allocators ran") };
     assert_eq!(ends.system, "ends");
     assert_eq!(ends.counts.failed_allocations, 0);
-    // The same demand: as much is free at every instant, wherever it lies.
+    // The same demand: as much is free at every instant, at any position.
     let free = |result: &prairie_replay::run::SystemResult| -> Vec<u64> {
         result.samples.iter().map(|sample| sample.free_frames).collect()
     };

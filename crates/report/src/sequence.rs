@@ -212,7 +212,7 @@ A lost write
     }
 
     #[test]
-    fn wrong_indices_and_no_agents_do_no_harm() {
+    fn wrong_indices_and_missing_agents_are_accepted() {
         let mut chart = chart();
         chart.steps[0].to = 99;
         assert!(chart.text().contains("Migrate"));

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_indices_and_no_states_do_no_harm() {
+    fn wrong_indices_and_missing_states_are_accepted() {
         let mut chart = chart();
         chart.edges.push(edge(7, 0, "from nowhere"));
         assert!(!chart.svg(Theme::Light).contains(">from nowhere<"));

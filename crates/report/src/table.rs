@@ -392,7 +392,7 @@ Movable
     }
 
     #[test]
-    fn a_row_too_long_or_too_short_is_no_harm() {
+    fn rows_of_wrong_length_are_accepted() {
         let mut table = sample();
         table.rows.push(vec!["x".into(); 9]);
         table.rows.push(vec![]);

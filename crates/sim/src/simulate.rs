@@ -111,7 +111,7 @@ pub struct Results {
     pub simulated_ns: u64,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
-    /// The systems, in the order asked for.
+    /// The systems, in the order requested.
     pub systems: Vec<SystemResult>,
 }
 

@@ -321,7 +321,7 @@ fn clean_cache_gives_way_to_huge_pages_where_the_kernel_keeps_apart() {
         let before = machine.memory().pages.frames_used_as(Use::File);
         assert!(before > 10_000, "memory is full of cache: {before}");
         let mut got = 0;
-        // kswapd goes on until there is one block: every second attempt finds it.
+        // kswapd continues until there is one block: every second attempt finds it.
         for _ in 0..36 {
             got += u64::from(machine.allocate_huge(order, Effort::Direct).zone.is_some());
             machine.validate();

@@ -87,7 +87,7 @@ impl Ssd {
         self.free_at_s.len() as f64 / (self.read.mean() * 1e-9)
     }
 
-    /// Reads a page that is asked for at `at_s`: when it is there. Requests wait for a free place.
+    /// Reads a page that is requested at `at_s`: when it is there. Requests wait for a free place.
     pub fn read(&mut self, at_s: f64, random: &mut Random) -> f64 {
         self.catch_up(at_s, random);
         self.serve(at_s, random)
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_compress_gains_nothing() {
+    fn incompressible_pages_save_nothing() {
         let zswap = Zswap::default();
         assert_eq!(zswap.page_bytes(1.0), PAGE);
         assert!((zswap.page_bytes(4.0) / PAGE - 0.2815).abs() < 1e-3);

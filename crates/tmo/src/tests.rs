@@ -64,7 +64,7 @@ fn cold_pages_go_and_hot_ones_stay() {
 
 /// A page of ratio 2 is charged half of itself, and the pool takes more.
 #[test]
-fn what_is_saved_is_less_than_what_is_taken() {
+fn savings_are_less_than_reclaimed_memory() {
     let all = made(pages(1_000, Rhythm::NEVER, false), zswap(), Kernel::LINUX_6_1);
     let mut container = Container::new(all, 1);
     container.clear_accessed();

@@ -50,7 +50,7 @@ impl Event {
 /// as the kernel gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// `mm_page_alloc`: a block was handed out.
+    /// `mm_page_alloc`: a block was allocated.
     Alloc {
         /// Its first frame.
         pfn: Pfn,

@@ -1,8 +1,8 @@
 //! Made-up event streams of any length, the same for the same seed.
 //!
 //! They exist to measure with: a billion events to stream, a machine of 1 TiB to fill. They obey
-//! the page allocator's rules (a block is handed out once, aligned, and freed whole) but they are
-//! no model of a workload; conclusions come from recordings.
+//! the page allocator's rules (a block is allocated once, aligned, and freed whole) but they are no
+//! model of a workload; conclusions come from recordings.
 
 use prairie_frames::{MigrateType, Order, Pfn};
 

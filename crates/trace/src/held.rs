@@ -19,7 +19,7 @@ impl Block {
 
 /// Blocks without overlap, each with something that belongs to it.
 ///
-/// A block may be freed in parts (the kernel splits compound pages, and gives back the tail of an
+/// A block may be freed in parts (the kernel splits compound pages, and returns the tail of an
 /// allocation that was too large), so taking out a part leaves the rest.
 #[derive(Debug)]
 pub struct Held<T> {

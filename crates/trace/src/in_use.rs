@@ -41,8 +41,8 @@ impl InUse {
         self.frees_missing
     }
 
-    /// Sets the bits of a block to those of `to`; returns how many were set before. Blocks that
-    /// are not aligned, or larger than any page, no kernel hands out: they are left alone.
+    /// Sets the bits of a block to those of `to`; returns how many were set before. Blocks that are
+    /// not aligned, or larger than any page, no kernel allocates: they are left alone.
     fn replace(&mut self, pfn: Pfn, order: Order, to: u64) -> u32 {
         let frames = order.frames();
         if order > Order::GIGANTIC || !pfn.is_aligned(order) || pfn.0 >= END - frames {

@@ -21,7 +21,7 @@ fn boot<'a>(workload: &'a Workload, layout: &Layout, seed: u64) -> Server<'a, Bu
 /// Programs that were made a little too large would leave no memory for the kernel: two or three
 /// of them are most of a cache's memory.
 #[test]
-fn programs_want_no_more_than_the_load_calls_for() {
+fn programs_use_at_most_the_memory_of_the_load() {
     let layout = layout();
     let mut workload = Workload::shipped("cache-a").unwrap();
     workload.jobs.size = Spread::Lognormal(35e6, 0.5);
@@ -81,7 +81,7 @@ fn reclaim_keeps_linuxs_zones_above_their_low_marks() {
     let layout = layout.layout(0).unwrap();
     let mut workload = Workload::shipped("ci").unwrap();
     workload.jobs.size = Spread::Lognormal(128e6, 0.5);
-    // Of pages and page tables alone: reclaim cannot tell whether a block of eight will be there.
+    // Of pages and page tables alone: reclaim cannot know whether a block of eight will be free.
     workload.jobs.huge = 0.0;
     workload.kernel.iter_mut().for_each(|kind| kind.orders = vec![(0, 1)]);
     let linux = Linux::new(&layout, Config { cpus_per_node: 16, ..Config::default() });

@@ -113,8 +113,8 @@ impl Hints {
         }
     }
 
-    /// Clears the skip bit of the pageblock of `frame` if a sample of it, one frame in eight,
-    /// finds a page to move or a free one, as asked for; tells whether it is a place to start
+    /// Clears the skip bit of the pageblock of `frame` if a sample of it, one frame in eight, finds
+    /// a page to move or a free one, as requested; shows whether it is a place to start
     /// (`__reset_isolation_pfn`).
     fn may_give<P: Compactable, S: Pages>(
         &mut self,

@@ -1,8 +1,8 @@
-//! The daemon of a node: what it was asked for, and what it does next (`kcompactd`).
+//! The daemon of a node: its requests and its next action (`kcompactd`).
 
 use crate::{Order, ZoneKind};
 
-/// What kcompactd has been asked for since it last slept.
+/// The requests to kcompactd since it last slept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kcompactd {
     order: Option<Order>,

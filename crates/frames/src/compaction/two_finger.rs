@@ -23,8 +23,8 @@ use crate::table::{FrameTable, State};
 pub const SUPERPAGE: Order = Order::HUGE;
 
 /// Compacts one region (`vm_phys_compact_region`). Time linear in its frames. In the cost, what the
-/// free finger looks at counts as free pages scanned and what the scan finger looks at as pages
-/// scanned to migrate.
+/// free finger checks counts as free pages scanned and what the scan finger checks as pages scanned
+/// to migrate.
 pub fn compact_region<P: Stepwise, S: Pages>(
     table: &mut FrameTable,
     placement: &mut P,
@@ -99,7 +99,7 @@ fn relocate<P: Stepwise, S: Pages>(
         return false;
     }
     let mut order = placement.take_block(table, to);
-    // Taken before the rest is given back, so that the parts cannot merge again.
+    // Taken before the rest is returned, so that the parts cannot merge again.
     table.allocate(to, Order::BASE, mobility, owner);
     while order > Order::BASE {
         order = order.halved();

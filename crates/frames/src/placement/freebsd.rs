@@ -139,7 +139,7 @@ impl FreeBsd {
         }
     }
 
-    /// The blocks on one free list of a zone, in the order in which they would be handed out.
+    /// The blocks on one free list of a zone, in the order in which they would be allocated.
     pub fn free_list<'a>(
         &self,
         table: &'a FrameTable,

@@ -7,11 +7,11 @@
 //! over the zonelist (this file and `slow_path`).
 //!
 //! **Reclaim and compaction are not here.** Where the kernel would have freed memory first, a
-//! request goes on to the last frame ([`Depth::All`]) and is counted; a boosted watermark, which
-//! kswapd would bring down again, ends when kswapd would be woken (see [`Config::keep_boost`]).
-//! A machine that reclaims drives the same allocator one attempt at a time
-//! ([`Stepwise`](super::stepwise::Stepwise)).
-//! Page isolation is not simulated either, but blocks found isolated are left alone.
+//! request continues to the last frame ([`Depth::All`]) and is counted; a boosted watermark, which
+//! kswapd would bring down again, ends when kswapd would be woken (see [`Config::keep_boost`]). A
+//! machine that reclaims drives the same allocator one attempt at a time
+//! ([`Stepwise`](super::stepwise::Stepwise)). Page isolation is not simulated either, but blocks
+//! found isolated are left alone.
 
 mod buddy;
 mod claim;
@@ -125,7 +125,7 @@ impl Linux {
     }
 
     /// The blocks on one free list of a zone of the layout, in the order in which they would be
-    /// handed out.
+    /// allocated.
     pub fn free_list<'a>(
         &self,
         table: &'a FrameTable,
@@ -157,7 +157,7 @@ impl Linux {
     }
 
     /// Frees an allocated block straight to the free lists, past the per-CPU list. The kernel does
-    /// so where it gives back the tail of an exact allocation (to the list's end: `make_alloc_exact`)
+    /// so where it returns the tail of an exact allocation (to the list's end: `make_alloc_exact`)
     /// and where an interrupt finds the per-CPU list locked (`end` is `None`: the usual rule).
     pub fn free_to_buddy(&mut self, table: &mut FrameTable, frame: Frame, end: Option<End>) {
         let order = table.release(frame);

@@ -92,7 +92,7 @@ impl Lists {
     }
 
     /// The blocks on one free list of a zone of the layout, in the order in which they would be
-    /// handed out.
+    /// allocated.
     pub fn free_list<'a>(
         &self,
         table: &'a FrameTable,

@@ -57,7 +57,7 @@ pub trait Stepwise: Placement + core::any::Any {
 
     /// Takes the free block that starts at `frame` off its list, whole, and returns its order. Its
     /// frames are then on no list ([`State::Inside`](crate::table::State::Inside)) until they are
-    /// allocated in the table or given back (`__isolate_free_page`).
+    /// allocated in the table or returned (`__isolate_free_page`).
     fn take_block(&mut self, table: &mut FrameTable, frame: Frame) -> Order;
 
     /// Puts a block that is on no list back, past the per-CPU lists (`__free_one_page`).

@@ -18,10 +18,10 @@
 //! There is no border and nothing is confined: a burst of unmovable memory taints as many gigabytes
 //! as it needs, and taint lasts until the last such pageblock is free.
 //!
-//! Each superpageblock has free lists of its own, which the series came to in the end. Finding the
-//! one to take from costs a search, and how long it is was the question that nobody could answer:
-//! `searches` and `searched` count it. The one that served a type last is tried first; a search
-//! looks at every superpageblock of the zone.
+//! Each superpageblock has its own free lists, as in the final series. Finding the one to take from
+//! costs a search, and the cost of the search was the open question: `searches` and `searched`
+//! count it. The one that served a type last is tried first; a search checks every superpageblock
+//! of the zone.
 
 mod block;
 mod defrag;

@@ -124,7 +124,7 @@ impl Machine {
         }
     }
 
-    /// A free list of the first zone, next to be handed out first.
+    /// A free list of the first zone, next to be allocated first.
     pub fn list(&self, of_order: u8, migrate_type: MigrateType) -> Vec<u32> {
         self.linux
             .free_list(&self.table, 0, order(of_order), migrate_type)

@@ -10,7 +10,7 @@ use super::{ratio, share};
 use crate::FrameClass;
 
 /// Measures over the frames of one zone or of the whole host. Blocks never reach across zones, as
-/// the page allocator hands out none that do.
+/// the page allocator allocates none that do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FrameReport {
     /// Frames that exist: all memory that shares below refer to.

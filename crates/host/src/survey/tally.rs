@@ -43,7 +43,7 @@ pub struct ZoneTally {
 pub struct FrameCounts {
     /// The zones with memory, ascending by their first frame.
     pub zones: Vec<ZoneTally>,
-    /// The map, in cells of the size asked for.
+    /// The map, in cells of the size requested.
     pub map: BlockMap,
 }
 

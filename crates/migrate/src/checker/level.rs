@@ -13,7 +13,7 @@ use super::fingerprint::{self, Fingerprints};
 use super::model::Model;
 use super::origins::Origins;
 
-/// States that are handed to a thread at a time, and between two looks at the caller. A power of
+/// States that are handed to a thread at a time, and between two calls of the caller. A power of
 /// two of them; they are freed when they have been checked.
 const BLOCK: usize = 1 << 10;
 

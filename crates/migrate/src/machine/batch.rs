@@ -205,8 +205,7 @@ impl<G: Geometry> Machine<G> {
         frame
     }
 
-    /// Has what a batch looks at beyond the L1 brought into the host's cache. L1s are small enough
-    /// to be there.
+    /// Prefetches the data that a batch reads beyond the L1. L1s are small enough to be there.
     pub fn prefetch(&self, core: usize, batch: &mut Batch) {
         batch.far_count = 0;
         for at in 0..batch.count {
@@ -223,8 +222,7 @@ impl<G: Geometry> Machine<G> {
         }
     }
 
-    /// Has what the translation of accesses looks at beyond first-level TLBs brought into the
-    /// host's cache.
+    /// Prefetches the data that the translation of accesses reads beyond first-level TLBs.
     pub fn prefetch_translations(&self, core: usize, accesses: &[Access]) {
         for access in accesses {
             let vpn = access.address().vpn();

@@ -97,7 +97,7 @@ impl ActionCounts {
 impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: usize>
     Machine<C, D, L, P, F>
 {
-    /// A random walk of `steps` steps, which are counted in `done`. Each looks at one line, one page
+    /// A random walk of `steps` steps, which are counted in `done`. Each checks one line, one page
     /// and one thing that one agent may do: to look at more would cost a copy of the machine for
     /// each step that is possible and not taken; and what is always possible, as an eviction from a
     /// TLB is, would be most of what is done.

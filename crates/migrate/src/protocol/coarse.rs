@@ -6,7 +6,7 @@
 //! its sending can be put off, past all that others do, until right before the first of
 //!
 //! - its being taken up,
-//! - a step in which the agent's translation changes or its invalidation goes on: there the name
+//! - a step in which the agent's translation changes or its invalidation continues: there the name
 //!   that the request has may come to differ from what a request sent later would have, and the
 //!   invalidation waits for a request under the old name.
 //!
@@ -196,7 +196,7 @@ fn taking(sent: Verb, verb: Verb) -> Option<Verb> {
     taken.then_some(verb)
 }
 
-/// Whether an agent's translation changes in the step, or its invalidation goes on.
+/// Whether an agent's translation changes in the step, or its invalidation continues.
 fn translates(verb: Verb) -> bool {
     use Verb::*;
     matches!(

@@ -57,7 +57,7 @@ type Emit<'a, const C: usize, const D: usize, const L: usize> =
     &'a mut dyn FnMut(Action, State<C, D, L>);
 
 impl<const C: usize, const D: usize, const L: usize> Messages<C, D, L> {
-    /// Takes steps from a state, each compared with the transaction layer if that is asked for.
+    /// Takes steps from a state, each compared with the transaction layer if that is requested.
     fn held(
         &self,
         state: &State<C, D, L>,

@@ -4,7 +4,7 @@
 //! Everything physical is indexed by frame and line, as in a real cache: a private copy under the
 //! old name and one under the new name are copies of different frames. What a copy holds is one
 //! bit: whether it equals what was last written to the page that the frame belongs to. A protocol
-//! that never looks at data needs no more.
+//! that never depends on data needs no more.
 
 use std::hash::{Hash, Hasher};
 

@@ -112,7 +112,7 @@ variants! {
     HeldLineWaits = "held-line-waits",
     /// Requests for a page that migrates wait until it is copied.
     PageWaits = "page-waits",
-    /// A line that is asked for while the engine holds it is copied again.
+    /// A line that is requested while the engine holds it is copied again.
     CopyAgain = "copy-again",
     /// The engine waits until no private cache holds the line modified.
     CopyWaitsForOwner = "copy-waits-for-owner",

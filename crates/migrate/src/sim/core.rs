@@ -110,15 +110,15 @@ impl Core {
         self.missed && self.is_serving && self.clock_ps < end_ps
     }
 
-    /// Has what the translation of its next batch looks at brought into the host's cache, a turn
-    /// before [`Core::look_ahead`].
+    /// Prefetches the data that the translation of its next batch reads, a turn before
+    /// [`Core::look_ahead`].
     pub fn look_far_ahead<G: Geometry>(&self, machine: &Machine<G>, number: usize) {
         machine.prefetch_translations(number, batch(&self.request, self.next));
     }
 
-    /// Translates its next batch and has what that looks at brought into the host's cache, while
-    /// another core has its turn; [`Core::look_further`] when that turn is over. Only in the window
-    /// in which the batch is served: pages begin to move between windows.
+    /// Translates its next batch and prefetches the data that it reads, while another core has its
+    /// turn; [`Core::look_further`] when that turn is over. Only in the window in which the batch
+    /// is served: pages begin to move between windows.
     pub fn look_ahead<G: Geometry>(&mut self, machine: &mut Machine<G>, number: usize) {
         if self.batch.is_empty() && !machine.is_blocking() {
             self.translate(machine, number);

@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_scattered_uses_the_same_few_lines_of_every_page() {
+    fn scattered_data_uses_the_same_few_lines_of_every_page() {
         let region = Region { start: Virtual::new(PageSize::Base, 1 << 20), bytes: 14 << 12 };
         let scattered = Scattered { region, bytes_of_page: 128 };
         let lines = |shift: u32| {

@@ -35,7 +35,7 @@ pub struct Policies {
     pub defrag_mode: bool,
     /// Kernel stacks are single pages of one object, mapped above guard pages (FreeBSD).
     pub stacks_in_object: bool,
-    /// Slabs of processes and threads are never given back (`UMA_ZONE_NOFREE`, FreeBSD).
+    /// Slabs of processes and threads are never returned (`UMA_ZONE_NOFREE`, FreeBSD).
     pub keeps_process_slabs: bool,
     /// Pages that one read brings in are requested as one batch (FreeBSD).
     pub batched_reads: bool,

@@ -59,7 +59,7 @@ fn versions_of_linux() {
 }
 
 #[test]
-fn what_is_no_allocator_is_refused() {
+fn unknown_allocators_are_refused() {
     let error = "lunix".parse::<Allocator>().unwrap_err().to_string();
     assert!(
         error.contains("did you mean `linux`?") && error.contains("superpageblocks"),

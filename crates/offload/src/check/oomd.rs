@@ -127,7 +127,7 @@ Memory Pressure Monitored CGroups:
     }
 
     #[test]
-    fn a_container_below_what_is_watched_is_told() {
+    fn a_container_below_a_watched_cgroup_is_reported() {
         let root = tempfile::tempdir().unwrap();
         for cgroup in ["work.slice/web.service", "other.slice/x.service"] {
             let directory = root.path().join("cgroup").join(cgroup);

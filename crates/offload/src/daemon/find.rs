@@ -69,7 +69,7 @@ impl Daemon {
                 self.containers.push(container);
             }
             Err(CgroupError::Gone) => {}
-            Err(trouble) => self.tell_once(&named.path, format!("left alone: {trouble}")),
+            Err(trouble) => self.report_once(&named.path, format!("left alone: {trouble}")),
         }
     }
 
@@ -84,7 +84,7 @@ impl Daemon {
                 .collect();
             if !unmatched.is_empty() {
                 let patterns = unmatched.join(", ");
-                self.tell_once(
+                self.report_once(
                     &format!("rule {}", at + 1),
                     format!("no cgroup matches {patterns}"),
                 );
@@ -93,7 +93,7 @@ impl Daemon {
         for named in named.iter().filter(|named| !named.also.is_empty()) {
             let also: Vec<String> = named.also.iter().map(|at| (at + 1).to_string()).collect();
             let (wins, also) = (named.rule + 1, also.join(", "));
-            self.tell_once(&named.path, format!("rule {wins} wins over rule {also}"));
+            self.report_once(&named.path, format!("rule {wins} wins over rule {also}"));
         }
     }
 

@@ -157,7 +157,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn what_is_readable_wakes_and_nothing_else_does() {
+    fn only_readable_files_wake() {
         let (reader, writer) = std::io::pipe().unwrap();
         let mut waiting = Waiting::new(&[reader.as_fd()]).unwrap();
         let started = std::time::Instant::now();

@@ -224,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_rule_wins_and_the_others_are_told() {
+    fn the_first_rule_wins_and_others_are_reported() {
         let root = tree(&["a/x", "a/y"]);
         let found = paths(root.path(), &[&["a/x"], &["a/*"]]);
         assert_eq!(found, [("a/x".into(), 0, vec![1], false), ("a/y".into(), 1, vec![], false)]);
     }
 
     #[test]
-    fn what_is_below_is_taken_instead() {
+    fn nested_cgroups_are_matched_instead() {
         let root = tree(&["a/x/deep", "a-b", "a/y"]);
         let covered = |rules: &[&[&str]]| {
             let found = paths(root.path(), rules).into_iter();

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_forgotten_and_told() {
+    fn garbage_is_ignored_and_reported() {
         let (root, mut generations) = opened(TEXT);
         std::fs::write(root.path().join("lru_gen"), "memcg 14 /w/x\n node 0\n nonsense\n").unwrap();
         let refreshed = generations.refresh(Duration::ZERO, Duration::ZERO, &mut Buffer::default());

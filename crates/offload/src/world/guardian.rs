@@ -1,10 +1,10 @@
 //! The guardian: restores leased limits however the daemon ends.
 //!
-//! A daemon that is killed cannot clean up after itself, so another process does. Before a limit
-//! is changed, a line that says how to undo it goes into a pipe; what is in a pipe outlives its
-//! writer. When the daemon ends, by whatever death, the pipe ends, and the guardian restores all
-//! that was not given back. The same lines are kept in a file, which serves where both were
-//! killed: at the next start, or by `prairie offload restore`, which systemd runs after a stop.
+//! A daemon that is killed cannot clean up after itself, so another process does. Before a limit is
+//! changed, a line that says how to undo it goes into a pipe; what is in a pipe outlives its
+//! writer. When the daemon ends, by any death, the pipe ends, and the guardian restores all that
+//! was not returned. The same lines are kept in a file, which serves where both were killed: at the
+//! next start, or by `prairie offload restore`, which systemd runs after a stop.
 //!
 //! ```text
 //! hold 3 7121 104857600 max /sys/fs/cgroup/workload/web/memory.high
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_set_since_is_theirs() {
+    fn later_changes_by_others_are_kept() {
         let (_root, path, inode) = cgroup();
         fs::write(&path, "8192\n").unwrap();
         assert_eq!(watch(hold(&path, inode).line().as_bytes()), Restored { restored: 0, left: 1 });

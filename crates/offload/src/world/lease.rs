@@ -59,7 +59,7 @@ impl Leases {
     }
 
     /// The first half of [`Leases::take`]: sees to it that what is there now will be restored, and
-    /// hands out the file that is to be written. For a write that may block, during which nobody
+    /// allocates the file that is to be written. For a write that may block, during which nobody
     /// should have to wait for these leases.
     ///
     /// # Errors

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cost_is_told_only_where_pages_left() {
+    fn a_cost_is_reported_only_if_pages_left() {
         let has_swap = std::fs::read_to_string("/proc/swaps").is_ok_and(|t| t.lines().count() > 1);
         match measure() {
             Some(cost) => assert!(has_swap && cost > Duration::from_nanos(500), "{cost:?}"),

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_are_done_and_told() {
+    fn jobs_are_finished_and_reported() {
         let root = tree();
         for threads in [0, 2] {
             let workers = Workers::new(threads).unwrap();

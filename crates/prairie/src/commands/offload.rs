@@ -83,7 +83,7 @@ const EXAMPLES: &str = "\
 Examples:
   sudo prairie offload restore";
 
-/// Does what was asked for.
+/// Does what was requested.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     match &args.command {
         OffloadCommand::Run(args) => run::run(args),

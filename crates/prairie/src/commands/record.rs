@@ -285,7 +285,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exit_codes_as_a_shell_tells_them() {
+    fn exit_codes_follow_the_shell() {
         for (raw, code) in [(0, 0), (7 << 8, 7), (255 << 8, 255), (9, 137), (2, 130)] {
             assert_eq!(exit_code(ExitStatus::from_raw(raw)), code);
         }

@@ -261,7 +261,7 @@ fn write_map(
 ) -> anyhow::Result<()> {
     let Some(sheet) = sheet else {
         let why =
-            view::answer::left_out(survey).unwrap_or_else(|| "no frames were read".to_owned());
+            view::summary::left_out(survey).unwrap_or_else(|| "no frames were read".to_owned());
         bail!("{}: no map to write: {why}", path.display());
     };
     let theme = match args.theme {

@@ -36,7 +36,7 @@ pub fn report(
         ),
         generated_by,
         sections: vec![
-            answer(fidelity),
+            summary(fidelity),
             misses(fidelity),
             measures::section(fidelity),
             snapshots(recording, fidelity),
@@ -116,7 +116,7 @@ fn all_scores(fidelity: &Fidelity) -> Vec<(&'static str, &'static str, &Score)> 
     scores(fidelity).into_iter().chain(after).collect()
 }
 
-fn answer(fidelity: &Fidelity) -> Section {
+fn summary(fidelity: &Fidelity) -> Section {
     let figure = |(name, meaning, score): (&str, &str, &Score)| KeyFigure {
         value: share(score),
         label: format!("of frames match: {name}"),

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_class_can_be_told_from_every_other() {
+    fn every_class_is_distinguishable() {
         let classes = map_classes();
         assert_eq!(classes.len(), usize::from(POLLUTED) + 1);
         let paints: HashSet<_> = classes.iter().map(|class| class.paint).collect();

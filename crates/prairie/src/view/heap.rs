@@ -22,11 +22,11 @@ pub fn report(source: &str, results: &Results, generated_by: String) -> Report {
             number::duration(results.duration_ns)
         ),
         generated_by,
-        sections: vec![answer(results), over_time(&results.systems), at_the_end(results), words()],
+        sections: vec![summary(results), over_time(&results.systems), at_the_end(results), words()],
     }
 }
 
-fn answer(results: &Results) -> Section {
+fn summary(results: &Results) -> Section {
     let figure = |system: &SystemResults| KeyFigure {
         value: number::percent(system.means.overhead),
         label: format!("overhead under {}, on average over time", system.system),

@@ -29,7 +29,7 @@ pub fn report(paper: &Paper, generated_by: String) -> Report {
         ),
         generated_by,
         sections: vec![
-            answer(paper),
+            summary(paper),
             unavailable(paper),
             rates(paper, Kind::Memcached),
             rates(paper, Kind::Nginx),
@@ -59,7 +59,7 @@ fn series_name(method: Method, target: Target) -> String {
     format!("{}, {}", method_name(method), pages_name(target))
 }
 
-fn answer(paper: &Paper) -> Section {
+fn summary(paper: &Paper) -> Section {
     let mut figures = Vec::new();
     let mut figure = |value: String, label: String, definition: &str| {
         figures.push(KeyFigure { value, label, definition: definition.to_owned() });

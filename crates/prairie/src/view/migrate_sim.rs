@@ -14,7 +14,7 @@ pub fn report(
     with: Option<&Outcome>,
     generated_by: String,
 ) -> Report {
-    let mut sections = vec![answer(plan, without, with), latencies(plan, without, with)];
+    let mut sections = vec![summary(plan, without, with), latencies(plan, without, with)];
     if let Some(with) = with {
         sections.push(migrations(params, plan, with));
     }
@@ -48,7 +48,7 @@ pub fn change(effect: &Effect) -> String {
     format!("{} ± {:.3}", number::change(effect.change, 3), 100.0 * effect.error)
 }
 
-fn answer(plan: &Plan, without: &Outcome, with: Option<&Outcome>) -> Section {
+fn summary(plan: &Plan, without: &Outcome, with: Option<&Outcome>) -> Section {
     let figure = |value: String, label: &str, definition: &str| KeyFigure {
         value,
         label: label.to_owned(),

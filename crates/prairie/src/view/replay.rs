@@ -34,11 +34,11 @@ pub struct Subject<'a> {
 /// The report on a replay.
 pub fn report(subject: &Subject<'_>) -> Report {
     let systems = &subject.results.systems;
-    let mut sections = vec![answer(subject), over_time(systems), maps(subject, systems)];
+    let mut sections = vec![summary(subject), over_time(systems), maps(subject, systems)];
     if !subject.distance.is_empty() {
         sections.push(distance(subject));
     }
-    sections.push(what_was_replayed(subject));
+    sections.push(replayed_events(subject));
     sections.push(counters(systems));
     sections.push(definitions());
     Report {
@@ -71,7 +71,7 @@ fn subtitle(subject: &Subject<'_>) -> String {
 }
 
 /// The allocators side by side, at the end.
-fn answer(subject: &Subject<'_>) -> Section {
+fn summary(subject: &Subject<'_>) -> Section {
     let systems = &subject.results.systems;
     let mut blocks = Vec::new();
     let figure = |system: &SystemResult| KeyFigure {
@@ -387,7 +387,7 @@ fn distance(subject: &Subject<'_>) -> Section {
 }
 
 /// Counts of the trace's events, and of those that are not a matched pair of allocation and free.
-fn what_was_replayed(subject: &Subject<'_>) -> Section {
+fn replayed_events(subject: &Subject<'_>) -> Section {
     let systems = &subject.results.systems;
     type Count = (&'static str, fn(&Counts) -> u64);
     let rows: [Count; 16] = [
@@ -468,7 +468,7 @@ fn definitions() -> Section {
             "potential contiguity",
             "The share of memory in aligned blocks of the size without an unmovable frame, which \
              full compaction could empty (Contiguitas, Figure 5). Frames of unknown use count as \
-             movable; the JSON has the other answer beside it.",
+             movable; the JSON has both bounds.",
         ),
         ("polluted pageblock", "An aligned 2 MiB block with at least one unmovable frame."),
         (

@@ -30,7 +30,7 @@ const ALLOCATOR: [&str; 8] = [
 pub fn report(sources: &Sources, metadata: &Metadata, top: usize, generated_by: String) -> Report {
     let page_bytes = metadata.page_bytes;
     let view = View { sources, page_bytes, top };
-    let mut sections = vec![view.answer()];
+    let mut sections = vec![view.summary()];
     if sources.has_stacks {
         sections.push(view.by_source());
     }
@@ -68,7 +68,7 @@ impl View<'_> {
         number::bytes(frames.saturating_mul(self.page_bytes))
     }
 
-    fn answer(&self) -> Section {
+    fn summary(&self) -> Section {
         let total = &self.sources.total;
         let figure = |value, label: &str, definition: String| KeyFigure {
             value,

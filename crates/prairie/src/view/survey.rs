@@ -1,10 +1,10 @@
 //! A survey as a report: the summary, the map, and the tables behind both.
 
-pub mod answer;
 mod free;
 mod huge;
 pub mod map;
 mod pins;
+pub mod summary;
 mod used;
 mod words;
 
@@ -20,13 +20,13 @@ pub fn report(
     processes: usize,
     generated_by: String,
 ) -> Report {
-    let mut sections = vec![answer::section(survey)];
+    let mut sections = vec![summary::section(survey)];
     if let Some(sheet) = map {
         sections.push(map_section(sheet));
     }
     sections.extend(free::section(survey));
-    sections.extend(used::could_be_had(survey));
-    sections.extend(used::what_fills(survey));
+    sections.extend(used::contiguity(survey));
+    sections.extend(used::by_class(survey));
     sections.extend(used::polluters(survey));
     sections.extend(pins::section(survey, processes));
     sections.extend(huge::coverage(survey, processes));

@@ -32,7 +32,7 @@ pub fn stderr(output: &Output) -> String {
 pub fn subcommands(help: &str) -> Vec<String> {
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let listed = listed.take_while(|line| !line.is_empty());
-    // A description that goes on in the next line begins further to the right.
+    // A description that continues in the next line begins further to the right.
     let names = listed.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names = names.filter_map(|line| line.split_whitespace().next());
     names.filter(|name| *name != "help").map(str::to_owned).collect()

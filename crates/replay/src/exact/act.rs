@@ -40,9 +40,9 @@ impl Act {
 pub enum Action {
     /// It left the free lists, for a request of this type.
     Locked(MigrateType),
-    /// It was handed out.
+    /// It was allocated.
     Alloc(MigrateType, GfpFlags),
-    /// Nothing was handed out, of an act that names no block: the request failed.
+    /// Nothing was allocated, of an act that names no block: the request failed.
     Refused(MigrateType, GfpFlags),
     /// It was freed.
     Free,

@@ -12,7 +12,7 @@
 //! - The record does not say what was read or written of a page, so pages age in the order in which
 //!   they came.
 //! - It does not say which page was moved to which frame. A frame that compaction took, and that is
-//!   given back later, stands for the page that was moved first and has no frame yet.
+//!   returned later, stands for the page that was moved first and has no frame yet.
 //! - Caches of kernel objects shrink as they did in the record: what is in a slab is not in it.
 
 use std::collections::{HashMap, HashSet, VecDeque};

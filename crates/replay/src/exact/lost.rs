@@ -3,7 +3,7 @@
 //! The kernel switches the events of its command line off and on again while it boots
 //! (`event_trace_enable_again`), and counts nothing of what happens meanwhile: mostly a few
 //! allocations, now and then a whole refill of a per-CPU list. The sign is a run of single frames
-//! that are handed out although nothing ever took them from the free lists. At the first event no
+//! that are allocated although nothing ever took them from the free lists. At the first event no
 //! frame is on a per-CPU list, so each must have come through one.
 
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub fn put_back(acts: &mut Vec<Act>, end: usize, frames: usize) -> u64 {
     refill.len() as u64
 }
 
-/// Frames in a row that are handed out and come from nowhere.
+/// Frames in a row that are allocated and come from nowhere.
 struct Orphans {
     first_act: usize,
     time_ns: u64,
@@ -41,7 +41,7 @@ struct Orphans {
 impl Orphans {
     /// The refill: the smallest batch that has room for the orphans. It begins where the frames
     /// begin that nothing named, or ends with the orphans if those are more; what else is in it was
-    /// handed out unseen, and nothing else can have taken it from the free lists.
+    /// allocated unseen, and nothing else can have taken it from the free lists.
     fn refill(&self, from_lists: &[bool]) -> Vec<Act> {
         let end = self.last.0 + 1;
         let fitting = BATCHES.into_iter().rev().filter(|&batch| batch >= self.orphans);
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_refill_between_two_others_is_put_back_whole() {
-        // 3 to 9 is missing; its first two frames were handed out while nothing was traced.
+        // 3 to 9 is missing; its first two frames were allocated while nothing was traced.
         let mut acts = vec![locked(2), alloc(2)];
         acts.extend((5..=9).map(alloc));
         acts.extend([locked(10), alloc(10)]);
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_refill_reaches_beyond_what_was_handed_out() {
-        // As a recording had it: 4 to 10 is missing, 4 and 10 were handed out unseen.
+        // As a recording had it: 4 to 10 is missing, 4 and 10 were allocated unseen.
         let mut acts = vec![locked(3), alloc(3)];
         acts.extend((5..=9).map(alloc));
         acts.extend([locked(11), alloc(11)]);

@@ -5,12 +5,12 @@
 //! then follows the record ([`follow`]): blocks leave the free lists and go back to them when the
 //! events say so, and which block it is, the model says. That pass also finds out what left no
 //! event (frames allocated in bulk, frees past a locked per-CPU list, limits that changed) and
-//! writes down all that was asked for as a [`script`]. Two more passes play the script with
+//! writes down all that was requested as a [`script`]. Two more passes play the script with
 //! refills, drains and steals left to the model (`simulate`): once with each wrong guess corrected,
 //! once open-loop.
 //!
 //! All of that ends at the first reclaim. From there on the record is followed alone: the probes of
-//! `vm/record` tell what compaction takes ([`probes`]).
+//! `vm/record` show what compaction takes ([`probes`]).
 //!
 //! Inference never uses the frame that the model would choose: it says when a frame that the record
 //! shows elsewhere later must have left, and the model has to be right about all the others.

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_is_isolated_where_frames_were_had() {
+    fn a_block_is_isolated_where_frames_were_in_use() {
         let ask = "prairie_isolate:  (ffffffff94ef6860) page=0xffbc7b52803fc000 order=7 \
                    base=0xffbc7b5280000000";
         let order = Order::new(7).unwrap();
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_tells_nothing() {
+    fn invalid_markers_are_ignored() {
         for text in [
             "",
             ":",

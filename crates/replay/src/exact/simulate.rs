@@ -1,5 +1,5 @@
-//! The replay in which everything is simulated: only what was asked for, what was given back and
-//! what happened unseen comes from the record.
+//! The replay in which everything is simulated: only what was requested, what was returned and what
+//! happened unseen comes from the record.
 
 use std::collections::HashMap;
 
@@ -125,7 +125,7 @@ impl Simulation<'_> {
         Request { cpu, order, migrate_type, mobility, gfp_flags, ..Request::default() }
     }
 
-    /// Lets go of what a recorded frame still holds when it is handed out again: its free was not
+    /// Lets go of what a recorded frame still holds when it is allocated again: its free was not
     /// seen. It does not change the lists.
     fn vacate(&mut self, frame: Frame, order: Order) {
         for owner in frame.0..frame.0 + order.frames() as u32 {

@@ -84,7 +84,7 @@ impl Stages {
 }
 
 /// The batch of a zone's first refill: the first run of single frames that leave its free lists
-/// together, of which the first is then handed out.
+/// together, of which the first is then allocated.
 fn first_batch(acts: &[Act], zone: &Zone) -> Option<u32> {
     let mut at = 0;
     while at < acts.len() {

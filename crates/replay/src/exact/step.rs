@@ -17,7 +17,7 @@ pub enum Step {
         frame: Frame,
         /// The size.
         order: Order,
-        /// The type asked for.
+        /// The type requested.
         migrate_type: MigrateType,
         /// The request's flags.
         gfp: GfpFlags,

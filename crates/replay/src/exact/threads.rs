@@ -50,8 +50,8 @@ impl Threads {
     }
 
     /// Learns from an event that is not the page allocator's. Returns whether it ends a compaction
-    /// of all memory that was asked for: of a thread that allocates, zone after zone from the lowest
-    /// on, where a request would begin with the highest.
+    /// of all memory that was requested: of a thread that allocates, zone after zone from the
+    /// lowest on, where a request would begin with the highest.
     pub fn marker(&mut self, thread: i32, text: &str) -> bool {
         let Some((name, fields)) = text.split_once(':') else { return false };
         match name {

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn disorder_gaps_and_garbage_are_no_harm() {
+    fn disorder_gaps_and_garbage_are_accepted() {
         let points = [(2.0, 1.0), (f64::NAN, 3.0), (0.0, f64::INFINITY), (2.0, 7.0)];
         let aligned = align(&chart(Shape::Straight, &[&points, &[]]));
         assert_eq!(aligned.xs, [0.0, 2.0]);

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_is_drawn_all_the_same() {
+    fn empty_timelines_are_drawn() {
         let mut empty = timeline(Vec::new());
         empty.panels[0].lines.clear();
         empty.x.range = None;

@@ -100,7 +100,7 @@ impl<'a> Shrunk<'a> {
         let columns = columns.min((rows as f64 * aspect) as usize).max(2);
         let places = (columns * (columns as f64 / aspect) as usize).clamp(1, classes.len());
         let mut layout = Layout::new(places, aspect);
-        // The rectangle may come out a little wider than asked for.
+        // The rectangle may come out a little wider than requested.
         let mut fewer = places;
         while layout.columns > columns && fewer > 1 {
             fewer -= (fewer / 50).max(1);

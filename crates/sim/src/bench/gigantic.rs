@@ -21,7 +21,7 @@ pub struct Gigantic {
     pub third: u64,
 }
 
-/// Asks for as many as would fill memory, one after the other while everything else goes on, and
+/// Asks for as many as would fill memory, one after the other while everything else continues, and
 /// gives them back: how many there were.
 pub(super) fn ask(bench: &mut Bench<'_>) -> u64 {
     let mut found = 0;

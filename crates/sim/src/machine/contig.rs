@@ -216,7 +216,7 @@ mod tests {
 
     /// Each range has page cache under writeback: a range is available when that has ended.
     #[test]
-    fn what_is_being_written_is_waited_for() {
+    fn writeback_is_waited_for() {
         let text = r#"
             [machine]
             memory = "3G"

@@ -34,7 +34,7 @@ pub struct PoolChange {
     pub phase: String,
     /// The order of the pages.
     pub order: u8,
-    /// Pages asked for.
+    /// Pages requested.
     pub wanted: u64,
     /// Pages in the pool afterwards.
     pub had: u64,

@@ -196,7 +196,7 @@ pub struct Lru {
 }
 
 impl Lru {
-    /// Lists for the zones of a layout, where `of_zone` tells which zones share theirs: all of a
+    /// Lists for the zones of a layout, where `of_zone` shows which zones share theirs: all of a
     /// node since Linux 4.8, none before. `merged` if anonymous memory and page cache share theirs,
     /// as they did until 2.6.28.
     pub fn new(of_zone: Vec<usize>, merged: bool) -> Lru {

@@ -51,9 +51,9 @@ impl Slabs {
     /// Sizes of objects and slabs as `/proc/slabinfo` shows them: of ext3 on 2.6.16 for the
     /// machines of that time, of ext4 on 6.1 for today's.
     ///
-    /// With `keeps_processes`, slabs of processes are single pages that are never given back, as
-    /// those of FreeBSD's `PROC` and `THREAD` zones (`UMA_ZONE_NOFREE`). Two objects to a
-    /// page: chosen.
+    /// With `keeps_processes`, slabs of processes are single pages that are never returned, as
+    /// those of FreeBSD's `PROC` and `THREAD` zones (`UMA_ZONE_NOFREE`). Two objects to a page:
+    /// chosen.
     pub(super) fn new(architecture: Architecture, keeps_processes: bool) -> Slabs {
         use MigrateType::{Reclaimable, Unmovable};
         let cache = |order, objects_per_slab, migrate_type| SlabCache {

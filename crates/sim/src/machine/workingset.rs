@@ -10,8 +10,8 @@ use super::Machine;
 use super::lru::Kind;
 use super::page::{Flags, PageId};
 
-/// Where an evicted page's slot keeps that it is one: bit 31. Bit 30 tells that it had been
-/// active; the rest is its age.
+/// Where an evicted page's slot keeps that it is one: bit 31. Bit 30 shows that it had been active;
+/// the rest is its age.
 pub(super) const EVICTED: u32 = 1 << 31;
 const WORKINGSET: u32 = 1 << 30;
 const AGE_MASK: u64 = (1 << 30) - 1;

@@ -7,7 +7,7 @@
 //!
 //! One page in 64 is eight in each block of 2 MiB. A system that lets the kernel's pages go to
 //! wherever pages came free (Linux) so pollutes as many blocks as the degree says if it takes all
-//! eight of one before it goes on to the next, and more where it does not. One that confines the
+//! eight of one before it continues to the next, and more where it does not. One that confines the
 //! kernel's pages has to make room for them elsewhere.
 
 use prairie_frames::placement::{Placement, Request, gfp};

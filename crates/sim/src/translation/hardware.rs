@@ -23,7 +23,7 @@ pub struct Hardware {
     /// The second level for 1 GiB (unverified).
     pub l2_gigantic: Shape,
     /// Cached entries of page directories, of page directory pointers and of the root (unverified:
-    /// measured by others at about this; Intel does not tell).
+    /// measured by others at about this; Intel does not publish it).
     pub walk_caches: [u32; 3],
     /// Lines of page-table entries that the second-level cache, and then the last level, hold
     /// for one core: an eighth of 1 MiB and of 1.375 MiB. An assumption; data takes the rest.

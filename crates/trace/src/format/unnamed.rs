@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_nothing_when_it_is_given_up() {
+    fn an_aborted_file_leaves_nothing() {
         for create in [UnnamedFile::create_in, UnnamedFile::hidden_in] {
             let directory = tempfile::tempdir().unwrap();
             drop(create(directory.path()).unwrap());
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_name_nothing_is_seen_at_all() {
+    fn an_unnamed_file_is_invisible() {
         let directory = tempfile::tempdir().unwrap();
         let file = UnnamedFile::create_in(directory.path()).unwrap();
         let entries = std::fs::read_dir(directory.path()).unwrap().count();

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_tells_its_numbers() {
+    fn migrate_types_are_read_from_the_kernel() {
         let text = include_str!("../../tests/fixtures/formats/mm_page_alloc-6.18");
         let renumbering = Renumbering::of_format(text);
         let flags = GfpFlags(1 << 3 | 1 << 10 | 1 << 22);

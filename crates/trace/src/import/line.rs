@@ -301,7 +301,7 @@ impl Fields<'_> {
         Ok((self.pfn()?, self.order("order")?, self.migrate_type("migratetype")?))
     }
 
-    /// A failed allocation has frame 0, which no kernel hands out, or -1.
+    /// A failed allocation has frame 0, which no kernel allocates, or -1.
     fn alloc(&self) -> Result<EventKind, String> {
         let (pfn, order, migrate_type) = self.typed_block()?;
         let (gfp, stack) = (self.gfp()?, StackId::NONE);

@@ -44,7 +44,7 @@ pub struct Event {
 /// A call of the page heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// A span was asked for, and given.
+    /// A span was requested, and given.
     New {
         /// Its name until it is deleted: where it lay, as a page number, or any other number.
         span: u64,
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn other_files_are_told_apart() {
+    fn other_files_are_recognized() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("x");
         assert!(matches!(Reader::open(&path), Err(Error::Read { .. })));

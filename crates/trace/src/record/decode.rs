@@ -98,8 +98,8 @@ impl Decoder {
         Ok(Decoder { layout, types })
     }
 
-    /// What a record says. A failed allocation has PFN -1 (or 0 on kernels before 3.19, where
-    /// frame 0 is never handed out either).
+    /// What a record says. A failed allocation has PFN -1 (or 0 on kernels before 3.19, where frame
+    /// 0 is never allocated either).
     ///
     /// # Errors
     /// [`Error::Record`] with the record if it is too short or a value has no meaning.
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn allocations_and_failures_are_told_apart() {
+    fn allocations_and_failures_are_distinguished() {
         let text = include_str!("../../tests/fixtures/formats/mm_page_alloc-6.18");
         let alloc = decoder(Tracepoint::Alloc, text);
         let mut raw = record(&[

@@ -1,9 +1,9 @@
 //! Records a Linux machine's page allocator: tracepoints through `perf_event_open`, into a trace.
 //!
-//! One thread looks at the rings of all CPUs fifty times a second, decodes what is in them and
-//! brings it into order; another takes the snapshot and writes. Events are switched on before the
-//! snapshot begins, so that no change is missed: each run of frames carries the time at which it
-//! was read, and a replay knows which events it already shows.
+//! One thread checks the rings of all CPUs fifty times a second, decodes what is in them and brings
+//! it into order; another takes the snapshot and writes. Events are switched on before the snapshot
+//! begins, so that no change is missed: each run of frames carries the time at which it was read,
+//! and a replay knows which events it already shows.
 //!
 //! Needs root: the kernel shows tracepoints, physical frame numbers and page flags to root only.
 

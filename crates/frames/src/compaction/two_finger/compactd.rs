@@ -88,7 +88,7 @@ impl Compactd {
         self.wants(index) && progress.futile < FUTILE_ROUNDS
     }
 
-    /// How long to rest, in milliseconds; `ran` tells whether there was a run, and whether it
+    /// How long to rest, in milliseconds; `ran` shows whether there was a run, and whether it
     /// brought the index out of where the daemon wants to work.
     pub fn rest_ms(&self, ran: Option<bool>) -> u64 {
         match (ran, self.reading) {

@@ -69,7 +69,7 @@ impl ClassZone {
         tree.settle();
     }
 
-    /// Takes a free block off its list, wherever it lies.
+    /// Takes a free block off its list, at any position.
     pub(super) fn remove(&mut self, table: &mut FrameTable, frame: Frame) -> Order {
         let at = self.tree_of(frame);
         let tree = &mut self.trees[at];

@@ -20,7 +20,7 @@ use crate::table::{FrameTable, Owner};
 impl FreeBsd {
     /// Allocates up to `count` single frames for `owner` and the owners after it, from the zones of
     /// `request`, whose order does not count. Adds the contiguous runs that they came in to `runs`,
-    /// in the order of the owners, and returns how many frames there were: fewer than asked for
+    /// in the order of the owners, and returns how many frames there were: fewer than requested
     /// only if memory has run out. Each can be freed by itself.
     ///
     /// # Panics

@@ -29,7 +29,7 @@ impl Domain {
     }
 }
 
-/// The caches of one CPU, by pool; the next to be handed out at the back.
+/// The caches of one CPU, by pool; the next to be allocated at the back.
 type Caches = [VecDeque<Frame>; 2];
 
 /// The free lists of one zone. Changes are reported to the domain's regions.

@@ -9,7 +9,7 @@ use crate::placement::Request;
 use crate::table::{FrameTable, Owner};
 use crate::{Mobility, Order};
 
-/// The frames of a superpage that are left to hand out.
+/// The frames of a superpage that are left to allocate.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NoFree {
     next: u32,

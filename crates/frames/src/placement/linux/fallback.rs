@@ -158,9 +158,9 @@ impl LinuxZone {
     /// Takes all free blocks of a pageblock along, and the pageblock itself if at least half of it
     /// is free or in a use akin to the request's. False if the zone's borders forbid it.
     ///
-    /// The kernel looks at every frame in use and takes those for movable that are on an LRU list
-    /// or belong to a driver that can move them. Here the table's counts tell what was requested
-    /// as movable, in constant time: the same but for movable memory on its way between lists.
+    /// The kernel checks every frame in use and takes those for movable that are on an LRU list or
+    /// belong to a driver that can move them. Here the table's counts show what was requested as
+    /// movable, in constant time: the same but for movable memory on its way between lists.
     fn claim(
         &mut self,
         context: &mut Context<'_>,

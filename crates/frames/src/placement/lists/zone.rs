@@ -188,7 +188,7 @@ impl ListsZone {
                 for &frame in frames {
                     assert_eq!(table.state(frame), State::Cached, "{frame:?}");
                     assert_eq!(usize::from(table.list(frame)), list, "{frame:?}");
-                    // A frame that was not handed out since the refill may carry an older mark.
+                    // A frame that was not allocated since the refill may carry an older mark.
                     debug_assert!(marks.get(frame).index() < TYPES);
                 }
             }

@@ -60,7 +60,7 @@ pub(super) fn divide(layout: &Layout, kernelcore: Option<Kernelcore>) -> Divided
     DividedLayout { layout, parts }
 }
 
-/// Frames of a zone, holes included: the layout does not tell where they lie.
+/// Frames of a zone, holes included: the layout does not show where they lie.
 fn frames_of(zone: &Zone) -> u64 {
     u64::from(zone.end.0 - zone.start.0)
 }

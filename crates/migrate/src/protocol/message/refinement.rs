@@ -1,6 +1,6 @@
 //! That the message layer refines the transaction layer.
 //!
-//! A machine with messages on their way is a machine of the layer above, if one looks at it so
+//! A machine with messages on their way is a machine of the layer above, viewed as follows
 //! ([`State::above`]):
 //!
 //! - a request of a core is served when the line that it was granted arrives there; one that keeps

@@ -153,8 +153,8 @@ pub struct State<const C: usize, const D: usize, const L: usize> {
     pub devices: [DeviceWires; D],
     /// The engine's line.
     pub copying: Copying,
-    /// Whether the end of the migration was asked for: no request for its page is taken until
-    /// those in service are done and the entry has ended.
+    /// Whether the end of the migration was requested: no request for its page is taken until those
+    /// in service are done and the entry has ended.
     pub closing: bool,
     /// Whether the last step was none that the transaction layer can follow.
     pub astray: bool,

@@ -180,7 +180,7 @@ fn refuse_other_studies(folder: &Path, header: &Header) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The workloads, with as much pinned memory as was asked for.
+/// The workloads, with as much pinned memory as was requested.
 fn workloads(args: &Args) -> anyhow::Result<Vec<Workload>> {
     let each = args.workloads.iter().map(|name| {
         let found = workload(name)?;

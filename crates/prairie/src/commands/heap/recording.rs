@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_begin_at_nought_and_nonsense_is_an_error() {
+    fn times_start_at_zero_and_invalid_ones_are_errors() {
         let call = |kind| Recorded { time_ns: 1_000, span: 8, pages: 4, kind };
         let new = Call::New { span: 8, pages: 4, align_log2: 3 };
         assert_eq!(event(call(NEW | 3 << 8), 900).unwrap(), Event { time_ns: 100, call: new });

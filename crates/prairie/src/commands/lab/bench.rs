@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn linear_reclaim_stands_beside_draining_alone() {
+    fn linear_reclaim_is_compared_with_draining_alone() {
         let names = |text: &str| -> Vec<String> {
             let allocators = allocators::simulated(text).unwrap();
             with_drain_only(&allocators.0).iter().map(|found| found.name().to_owned()).collect()

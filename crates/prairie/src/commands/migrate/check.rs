@@ -241,11 +241,11 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
             return Ok(output::interrupted());
         }
     }
-    answer(args, checks)
+    summary(args, checks)
 }
 
 /// Prints what was found, draws it if asked, and ends with the exit code of the verdict.
-fn answer(args: &Args, checks: Vec<Check>) -> anyhow::Result<ExitCode> {
+fn summary(args: &Args, checks: Vec<Check>) -> anyhow::Result<ExitCode> {
     let right = checks.iter().all(Check::is_right);
     if let Some(path) = &args.svg {
         let drawn = checks.iter().find_map(|c| Some((c, c.counterexample()?)));

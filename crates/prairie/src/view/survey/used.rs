@@ -14,7 +14,7 @@ use prairie_report::{
 use super::{range, ratio, size, zone_name};
 
 /// Available and potential contiguity.
-pub fn could_be_had(survey: &Survey) -> Option<Section> {
+pub fn contiguity(survey: &Survey) -> Option<Section> {
     let frames = survey.frames.as_ref()?;
     let mut blocks = vec![Block::Table(available(frames)), Block::Table(potential(frames))];
     if survey.zones.len() > 1 {
@@ -113,7 +113,7 @@ fn by_zone(survey: &Survey) -> Table {
 }
 
 /// Memory by class.
-pub fn what_fills(survey: &Survey) -> Option<Section> {
+pub fn by_class(survey: &Survey) -> Option<Section> {
     let frames = survey.frames.as_ref()?;
     let row = |row: &ClassFrames| {
         let tone = match row.mobility {

@@ -1,4 +1,4 @@
-//! What leaves the free lists, and what is handed out.
+//! What leaves the free lists, and what is allocated.
 
 use prairie_frames::free_area::End;
 use prairie_frames::table::State;
@@ -129,7 +129,7 @@ impl Follow<'_> {
                     && self.is_unbroken(refill.began, index)
             });
             if let Some(refill) = last {
-                // The run goes on beyond the refill's size: that has grown.
+                // The run continues beyond the refill's size: that has grown.
                 let before = self.stages.refill(zone, act.order);
                 self.advance(Moment::before(refill.began));
                 let more = self.stages.refill(zone, act.order).saturating_sub(before);
@@ -176,7 +176,7 @@ impl Follow<'_> {
         })
     }
 
-    /// After a refill its first block is handed out. If that leaves no event, it was in bulk.
+    /// After a refill its first block is allocated. If that leaves no event, it was in bulk.
     pub(super) fn end_refill(&mut self, refill: Refill) {
         if self.machine.table.state(refill.first) == State::Cached && self.is_silent(refill.first) {
             self.take_silently(refill.first, Moment::at(refill.began), false);

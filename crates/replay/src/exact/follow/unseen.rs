@@ -49,7 +49,7 @@ impl Follow<'_> {
         })
     }
 
-    /// A free of a larger block gives back all that the lists hold: what does not go back had been
+    /// A free of a larger block returns all that the lists hold: what does not go back had been
     /// taken unseen.
     pub(super) fn clear_all(&mut self, index: usize, cpu: u16, zone: usize) {
         let mut run = Vec::new();

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_on_the_disk_stays() {
+    fn dirty_pages_stay() {
         assert_eq!(verdict(Use::File, Flags::DIRTY).0, Verdict::WriteFirst);
         assert_eq!(verdict(Use::File, Flags::DIRTY | Flags::WRITEBACK).0, Verdict::Keep);
     }

@@ -69,10 +69,10 @@ fn key_figures(survey: &Survey) -> Vec<KeyFigure> {
 /// Degree of fragmentation, its cause, and the available contiguity: one or two sentences each.
 fn verdict(survey: &Survey) -> String {
     let mut sentences = Vec::new();
-    sentences.extend(survey.free_lists.as_ref().map(|lists| how_broken(survey, lists)));
+    sentences.extend(survey.free_lists.as_ref().map(|lists| fragmentation_sentence(survey, lists)));
     if let Some(frames) = &survey.frames {
         sentences.push(why(frames));
-        sentences.extend(what_could_be_had(survey, frames));
+        sentences.extend(compaction_sentence(survey, frames));
     }
     match sentences.is_empty() {
         true => "Fragmentation is unknown: neither free lists nor frames could be read.".to_owned(),
@@ -81,7 +81,7 @@ fn verdict(survey: &Survey) -> String {
     }
 }
 
-fn how_broken(survey: &Survey, lists: &FreeLists) -> String {
+fn fragmentation_sentence(survey: &Survey, lists: &FreeLists) -> String {
     let unusable = unusable(lists, Order::HUGE);
     let state = match unusable {
         _ if lists.free_frames == 0 => return "No memory is free.".to_owned(),
@@ -131,7 +131,7 @@ fn why(frames: &FrameReport) -> String {
     let blocks = number::percent(polluted.polluted_share);
     let first = format!(
         "Unmovable frames are {share} of memory and pollute {blocks} of its pageblocks; {}.",
-        how_few(polluted)
+        pollution_sentence(polluted)
     );
     let widest = frames.unmovable_sources.iter().max_by_key(|source| source.blocks);
     let named = widest.map(|source| {
@@ -145,7 +145,7 @@ fn why(frames: &FrameReport) -> String {
 }
 
 /// Whether a few frames pollute many blocks, or many fill few.
-fn how_few(polluted: &Polluted) -> String {
+fn pollution_sentence(polluted: &Polluted) -> String {
     let full = polluted.histogram.last().map_or(0, |bucket| bucket.blocks);
     let full = ratio(full, polluted.polluted_blocks);
     let median = number::count(polluted.median_unmovable_frames.into());
@@ -156,7 +156,7 @@ fn how_few(polluted: &Polluted) -> String {
 }
 
 /// Free 2 MiB blocks now and after compaction.
-fn what_could_be_had(survey: &Survey, frames: &FrameReport) -> Option<String> {
+fn compaction_sentence(survey: &Survey, frames: &FrameReport) -> Option<String> {
     let huge = potential(frames, Order::HUGE)?;
     let now = frames.available.iter().find(|now| now.order == Order::HUGE.get())?;
     let now_frames = now.blocks << now.order;
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_is_said_once_for_each_remedy() {
+    fn missing_figures_are_listed_once_for_each_remedy() {
         let mut survey = surveyed("1 0 0 0 0 0 0 0 0 0 9");
         assert_eq!(left_out(&survey), None);
         let missing = |what: &str, remedy: &str| LeftOut {

@@ -303,7 +303,7 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
             ((*span).class(), (*span).start().address())
         };
         let Some(class) = class else {
-            // SAFETY: the object is nobody's.
+            // SAFETY: the object is not in use.
             return unsafe { emergency::defer(start as *mut u8) };
         };
         if let Some(mut central) = self.levels(class).central.lock() {

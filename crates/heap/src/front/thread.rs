@@ -1,4 +1,4 @@
-//! The caches of threads, where those of the CPUs cannot be had: the C library has registered no
+//! The caches of threads, where those of the CPUs are unavailable: the C library has registered no
 //! area for restartable sequences, or the architecture has no sections written for it.
 //!
 //! A thread finds its cache through the heap's word of thread-local storage. When the thread ends,

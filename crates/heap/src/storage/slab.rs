@@ -212,7 +212,7 @@ impl<T: Copy, S: Storage> Slab<T, S> {
     fn pointer(&self, key: Key<T>) -> NonNull<Place<T>> {
         assert!(key.0 < self.places, "{key:?} names no record");
         let (chunk, offset) = Self::position(key.0);
-        let start = self.chunks[chunk].expect("a chunk with initialised places was taken");
+        let start = self.chunks[chunk].expect("a chunk with initialized places was taken");
         // SAFETY: `position` stays within the chunk, whose layout holds all of its places.
         unsafe { start.add(offset) }
     }

@@ -233,7 +233,7 @@ pub fn a_sequence_tells_what_was_torn() {
     writer.join().unwrap();
 }
 
-/// A thread frees an object again whose slot another thread hands out anew.
+/// A thread frees an object again whose slot another thread allocates again.
 pub fn a_slot_that_is_used_again_is_another_objects() {
     const OLD: usize = 16;
     const NEW: usize = 32;

@@ -14,14 +14,14 @@
   const darkQuery = matchMedia("(prefers-color-scheme: dark)");
   let printing = false;
   const isDark = () => darkQuery.matches && !printing;
-  // What a colour variable of the page comes to: a canvas knows nothing of variables.
-  const colourOf = (name) => {
+  // What a color variable of the page comes to: a canvas knows nothing of variables.
+  const colorOf = (name) => {
     const probe = document.createElement("span");
     probe.style.cssText = `color-scheme: ${isDark() ? "dark" : "light"}; color: var(${name})`;
     document.body.append(probe);
-    const colour = getComputedStyle(probe).color;
+    const color = getComputedStyle(probe).color;
     probe.remove();
-    return colour;
+    return color;
   };
 
   // ---- numbers, written as the tables write them ----
@@ -75,8 +75,8 @@
   const FONT = "12.5px Inter, system-ui, sans-serif";
 
   const axis = (spec, extra) => ({
-    font: FONT, stroke: colourOf("--muted"),
-    grid: { stroke: colourOf("--line"), width: 1 }, ticks: { stroke: colourOf("--line"), width: 1, size: 5 },
+    font: FONT, stroke: colorOf("--muted"),
+    grid: { stroke: colorOf("--line"), width: 1 }, ticks: { stroke: colorOf("--line"), width: 1, size: 5 },
     values: (u, splits) => splits.map((v) => v == null ? "" : show(spec.unit, v)),
     ...(INCREMENTS[spec.unit] && { incrs: INCREMENTS[spec.unit] }),
     ...extra,
@@ -92,14 +92,14 @@
     return [low < 0 ? low - (high - low) * 0.05 : 0, high + (high - low) * 0.06];
   };
 
-  const lineOptions = (data, colour) => ({
+  const lineOptions = (data, color) => ({
     scales: {
       x: { time: false, ...(data.x.range ? { range: (u, a, b) => u.zoomed ? [a, b] : data.x.range } : {}) },
       y: { range: verticalRange(data.y) },
     },
     axes: [axis(data.x, { space: 80, size: 32 }), leftAxis(data.y)],
     series: [{}, ...data.series.map((name, i) => ({
-      label: name, stroke: colour(i), width: 2, points: { show: data.xs.length < 2 },
+      label: name, stroke: color(i), width: 2, points: { show: data.xs.length < 2 },
       ...(data.shape === "steps" ? { paths: uPlot.paths.stepped({ align: 1 }) } : {}),
     }))],
     values: (u, index) => data.ys.map((ys) => ys[index]),
@@ -118,7 +118,7 @@
     });
     return [xs, ...ys];
   };
-  const barOptions = (data, colour) => ({
+  const barOptions = (data, color) => ({
     scales: {
       x: { time: false, range: (u, a, b) => u.zoomed ? [a, b] : [-0.5, data.categories.length - 0.5] },
       y: { range: verticalRange(data.y) },
@@ -135,7 +135,7 @@
       },
     }), leftAxis(data.y)],
     series: [{}, ...data.series.map((name, i) => ({
-      label: name, stroke: colour(i), fill: colour(i), width: 0, points: { show: false },
+      label: name, stroke: color(i), fill: color(i), width: 0, points: { show: false },
       paths: uPlot.paths.bars({ size: [data.series.length > 1 ? 0.92 : 0.78, 90], radius: 0.06 }),
     }))],
     values: (u, index) => data.ys.map((ys) => ys[Math.floor(index / data.series.length)]),
@@ -156,8 +156,8 @@
       figure.querySelector('[data-do="whole"]').onclick = () => this.whole();
     }
 
-    colour(i) {
-      const [light, dark] = this.data.colours[i];
+    color(i) {
+      const [light, dark] = this.data.colors[i];
       return isDark() ? dark : light;
     }
 
@@ -167,7 +167,7 @@
         const button = document.createElement("button"), swatch = document.createElement("i"), output = document.createElement("output");
         button.type = "button";
         button.setAttribute("aria-pressed", "true");
-        swatch.style.setProperty("--paint", `light-dark(${this.data.colours[i].join()})`);
+        swatch.style.setProperty("--paint", `light-dark(${this.data.colors[i].join()})`);
         button.append(swatch, name, output);
         button.onclick = () => this.toggle(i, button);
         legend.append(button);
@@ -194,7 +194,7 @@
       this.u?.destroy();
       this.full = undefined;
       const data = this.data, bars = data.kind === "bars";
-      this.options = (bars ? barOptions : lineOptions)(data, (i) => this.colour(i));
+      this.options = (bars ? barOptions : lineOptions)(data, (i) => this.color(i));
       const { scales, axes, series } = this.options;
       series.slice(1).forEach((s, i) => { s.show = !this.hidden.has(i); });
       this.u = new uPlot({
@@ -261,13 +261,13 @@
       event.preventDefault();
     }
 
-    // Whether every series that has a value left its colour on the canvas.
+    // Whether every series that has a value left its color on the canvas.
     isDrawn() {
       const canvas = this.u.ctx.canvas;
       const pixels = this.u.ctx.getImageData(0, 0, canvas.width, canvas.height).data;
       return this.data.series.every((_, i) => {
         if (!this.data.ys[i].some((y) => y != null)) return true;
-        const [r, g, b] = [1, 3, 5].map((at) => parseInt(this.colour(i).slice(at, at + 2), 16));
+        const [r, g, b] = [1, 3, 5].map((at) => parseInt(this.color(i).slice(at, at + 2), 16));
         for (let p = 0; p < pixels.length; p += 4) {
           if (pixels[p + 3] > 200 && Math.abs(pixels[p] - r) + Math.abs(pixels[p + 1] - g) + Math.abs(pixels[p + 2] - b) < 24) return true;
         }

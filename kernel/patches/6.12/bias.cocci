@@ -1,0 +1,7 @@
+// Free blocks beside the border are used last.
+// file: mm/page_alloc.c
+// inserts: 2
+@@ @@
++ if (contiguitas_comes_last(zone, pfn))
++	to_tail = true;
+  __add_to_free_list(page, zone, order, migratetype, to_tail);

@@ -1,0 +1,6 @@
+// What the hook of this file calls.
+// file: mm/mm_init.c
+// inserts: 1
+@@ @@
+  #include <linux/memblock.h>
++ #include <linux/contiguitas.h>

@@ -1,0 +1,6 @@
+// What the hooks of this file call.
+// file: mm/page_alloc.c
+// inserts: 1
+@@ @@
+  #include <linux/mm.h>
++ #include <linux/contiguitas.h>

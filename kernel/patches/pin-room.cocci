@@ -1,0 +1,11 @@
+// Room below the border before a long pin.
+// file: mm/gup.c
+// inserts: 1
+@@ @@
+  __gup_longterm_locked(...)
+  {
+  <...
++ contiguitas_prepare_pins(nr_pages);
+  flags = memalloc_pin_save();
+  ...>
+  }

@@ -1,0 +1,16 @@
+// Pressure of a region: direct reclaim.
+// file: mm/page_alloc.c
+// inserts: 2
+@@ @@
+  __alloc_pages_direct_reclaim(...)
+  {
+  <...
+(
+  psi_memstall_enter(&pflags);
++ contiguitas_stall_begin(ac);
+|
++ contiguitas_stall_end(ac);
+  psi_memstall_leave(&pflags);
+)
+  ...>
+  }

@@ -1,0 +1,6 @@
+// What is confined does not count as reserved.
+// file: mm/page_alloc.c
+// inserts: 1
+@@ @@
++ reserve_pages = contiguitas_total_reserve(reserve_pages);
+  totalreserve_pages = reserve_pages;

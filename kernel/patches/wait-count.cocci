@@ -1,0 +1,7 @@
+// How often a request waited.
+// file: mm/page_alloc.c
+// inserts: 1
+@@ @@
+  unsigned int zonelist_iter_cookie;
++ unsigned int contiguitas_waits = 0;
+  int reserve_flags;

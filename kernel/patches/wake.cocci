@@ -1,0 +1,11 @@
+// Reclaim wakes the resizer.
+// file: mm/vmscan.c
+// inserts: 1
+@@ @@
+  wakeup_kswapd(...)
+  {
+  <...
+  pgdat = zone->zone_pgdat;
++ contiguitas_wake(zone);
+  ...>
+  }

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the rest of memory management calls of Contiguitas. Everything compiles to nothing without
+ * CONFIG_CONTIGUITAS, and to a static branch that is not taken while it is switched off.
+ */
+#ifndef _LINUX_CONTIGUITAS_H
+#define _LINUX_CONTIGUITAS_H
+
+#include <linux/gfp.h>
+#include <linux/jump_label.h>
+#include <linux/mmzone.h>
+
+struct alloc_context;
+
+#ifdef CONFIG_CONTIGUITAS
+
+DECLARE_STATIC_KEY_FALSE(contiguitas_key);
+
+static inline bool contiguitas_active(void)
+{
+	return static_branch_unlikely(&contiguitas_key);
+}
+
+/* Boot. */
+void contiguitas_boot_memory(void);
+bool contiguitas_place_borders(unsigned long *movable_pfn, unsigned long lowest_usable);
+
+/* Confinement. */
+void contiguitas_reserve(void);
+unsigned long contiguitas_total_reserve(unsigned long reserve);
+void contiguitas_update_reserves(void);
+
+/* Who takes a pageblock off the lists by its number must not meet a hand-over. */
+bool __contiguitas_read_trylock(struct zone *zone);
+void __contiguitas_read_unlock(struct zone *zone);
+bool __contiguitas_mover_waits(struct zone *zone);
+bool __contiguitas_one_zone(unsigned long start, unsigned long end, struct zone **zone);
+
+static inline bool contiguitas_read_trylock(struct zone *zone)
+{
+	return !contiguitas_active() || __contiguitas_read_trylock(zone);
+}
+
+static inline void contiguitas_read_unlock(struct zone *zone)
+{
+	if (contiguitas_active())
+		__contiguitas_read_unlock(zone);
+}
+
+static inline bool contiguitas_mover_waits(struct zone *zone)
+{
+	return contiguitas_active() && __contiguitas_mover_waits(zone);
+}
+
+/* Whether an isolated range lies in one zone, and in which. It cannot change while isolated. */
+static inline bool contiguitas_one_zone(unsigned long start, unsigned long end,
+					struct zone **zone)
+{
+	return !contiguitas_active() || __contiguitas_one_zone(start, end, zone);
+}
+
+/* Whether a page still lies in the zone whose lock was taken for it. */
+#define contiguitas_changed_zone(page, zone) (contiguitas_active() && page_zone(page) != (zone))
+
+/* Running out. */
+void __contiguitas_wake(struct zone *zone);
+bool __contiguitas_wait(const struct alloc_context *ac, unsigned int order, unsigned int *waits);
+void __contiguitas_prepare_pins(unsigned long pages);
+
+static inline void contiguitas_wake(struct zone *zone)
+{
+	if (contiguitas_active())
+		__contiguitas_wake(zone);
+}
+
+static inline bool contiguitas_wait(const struct alloc_context *ac, unsigned int order,
+				    unsigned int *waits)
+{
+	return contiguitas_active() && __contiguitas_wait(ac, order, waits);
+}
+
+static inline void contiguitas_prepare_pins(unsigned long pages)
+{
+	if (contiguitas_active())
+		__contiguitas_prepare_pins(pages);
+}
+
+/* Pressure. */
+void __contiguitas_stall(const struct alloc_context *ac, bool begins);
+
+static inline void contiguitas_stall_begin(const struct alloc_context *ac)
+{
+	if (contiguitas_active())
+		__contiguitas_stall(ac, true);
+}
+
+static inline void contiguitas_stall_end(const struct alloc_context *ac)
+{
+	if (contiguitas_active())
+		__contiguitas_stall(ac, false);
+}
+
+/* Placement. */
+extern bool contiguitas_gigantic_movable;
+
+/* For each node the first page of the band below the border and the first one after the band above. */
+struct contiguitas_band {
+	unsigned long start, end;
+};
+extern struct contiguitas_band contiguitas_bands[];
+
+/* Whether a free block is to be used last. */
+static inline bool contiguitas_comes_last(struct zone *zone, unsigned long pfn)
+{
+	struct contiguitas_band *band;
+
+	if (!contiguitas_active())
+		return false;
+	band = &contiguitas_bands[zone_to_nid(zone)];
+	return pfn >= READ_ONCE(band->start) && pfn < READ_ONCE(band->end);
+}
+
+/* Gigantic pages can be migrated while nobody pins them, so they may lie above the border. */
+static inline gfp_t contiguitas_gigantic_gfp(gfp_t gfp)
+{
+	if (contiguitas_active() && READ_ONCE(contiguitas_gigantic_movable))
+		gfp |= __GFP_HIGHMEM | __GFP_MOVABLE;
+	return gfp;
+}
+
+#else
+
+static inline void contiguitas_boot_memory(void) {}
+static inline bool contiguitas_place_borders(unsigned long *movable_pfn,
+					     unsigned long lowest_usable) { return false; }
+static inline void contiguitas_reserve(void) {}
+static inline unsigned long contiguitas_total_reserve(unsigned long reserve) { return reserve; }
+static inline bool contiguitas_read_trylock(struct zone *zone) { return true; }
+static inline void contiguitas_read_unlock(struct zone *zone) {}
+static inline bool contiguitas_mover_waits(struct zone *zone) { return false; }
+static inline bool contiguitas_one_zone(unsigned long start, unsigned long end,
+					struct zone **zone) { return true; }
+#define contiguitas_changed_zone(page, zone) false
+static inline void contiguitas_wake(struct zone *zone) {}
+static inline bool contiguitas_wait(const struct alloc_context *ac, unsigned int order,
+				    unsigned int *waits) { return false; }
+static inline void contiguitas_prepare_pins(unsigned long pages) {}
+static inline void contiguitas_stall_begin(const struct alloc_context *ac) {}
+static inline void contiguitas_stall_end(const struct alloc_context *ac) {}
+static inline bool contiguitas_comes_last(struct zone *zone, unsigned long pfn) { return false; }
+static inline gfp_t contiguitas_gigantic_gfp(gfp_t gfp) { return gfp; }
+
+#endif
+#endif

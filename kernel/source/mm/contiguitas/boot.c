@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The boot parameter, the first border of each node, and the start of everything. */
+#include <linux/init.h>
+#include <linux/list.h>
+#include <linux/memblock.h>
+#include <linux/memory.h>
+#include <linux/memory_hotplug.h>
+#include <linux/mm.h>
+#include <linux/pfn.h>
+#include <linux/sizes.h>
+
+#include <asm/sections.h>
+
+#include "../internal.h"
+#include "contiguitas.h"
+
+/* Share of a node below the border at the start, in 1/1024: the simulator's default. */
+#define INITIAL_PER_1024 64
+/* Never less than this below the border: chosen, some four times what the kernel itself takes. */
+#define INITIAL_LEAST SZ_256M
+
+bool contiguitas_enabled __read_mostly = true;
+/* Bytes of a node below the border, if the boot parameter names them. */
+static unsigned long long initial_bytes __initdata;
+static struct contiguitas_node all_nodes[MAX_NUMNODES];
+
+static int __init contiguitas_parameter(char *text)
+{
+	if (text && !strcmp(text, "off"))
+		contiguitas_enabled = false;
+	else if (text && strcmp(text, "on"))
+		initial_bytes = memparse(text, NULL);
+	return 0;
+}
+early_param("contiguitas", contiguitas_parameter);
+
+/*
+ * What is allocated before there are zones is never moved again: the page map, hash tables, the
+ * node's own descriptor. It shall lie far from the border, at the low end.
+ */
+void __init contiguitas_boot_memory(void)
+{
+	if (contiguitas_enabled)
+		memblock_set_bottom_up(true);
+}
+
+static unsigned long __init initial_pages(unsigned long node_pages)
+{
+	unsigned long pages = node_pages * INITIAL_PER_1024 / 1024;
+
+	if (initial_bytes)
+		return PFN_DOWN(initial_bytes);
+	return max(pages, min(PFN_DOWN(INITIAL_LEAST), node_pages / 4));
+}
+
+/*
+ * The first page of ZONE_MOVABLE in a node: above so many of its pages as it shall have below. The
+ * zone right below the border must be the highest one and have memory of its own, or it could not
+ * take any over: hence not below the lowest page that ZONE_MOVABLE may use, and a block more.
+ */
+static unsigned long __init first_border(int nid, unsigned long lowest_usable)
+{
+	unsigned long first, last, present = 0, below = 0, wanted, border = 0;
+	int i;
+
+	for_each_mem_pfn_range(i, nid, &first, &last, NULL)
+		present += last - first;
+	wanted = initial_pages(present);
+	for_each_mem_pfn_range(i, nid, &first, &last, NULL) {
+		unsigned long usable = clamp(lowest_usable, first, last);
+		unsigned long lacking;
+
+		below += usable - first;
+		if (usable == last)
+			continue;
+		lacking = wanted > below ? wanted - below : 0;
+		if (!border)
+			lacking = max_t(unsigned long, lacking, MAX_ORDER_NR_PAGES);
+		border = usable + lacking;
+		if (border < last)
+			return border;
+		border = last;
+		below += last - usable;
+	}
+	return 0;
+}
+
+/* Called in place of what "kernelcore=" asks for. Whether it did that. */
+bool __init contiguitas_place_borders(unsigned long *movable_pfn, unsigned long lowest_usable)
+{
+	int nid;
+
+	if (!contiguitas_enabled)
+		return false;
+	for_each_node_state(nid, N_MEMORY)
+		movable_pfn[nid] = first_border(nid, lowest_usable);
+	return true;
+}
+
+/* The zone that ends where ZONE_MOVABLE begins, or below it with a hole between. */
+static struct zone *__init zone_below(int nid)
+{
+	struct zone *zones = NODE_DATA(nid)->node_zones;
+	int type;
+
+	for (type = ZONE_MOVABLE - 1; type >= 0; type--)
+		if (populated_zone(&zones[type]))
+			return &zones[type];
+	return NULL;
+}
+
+/* Boot fills the lists with ascending addresses and takes from the head: right below the border. */
+static void __init reverse_lists(struct zone *zone)
+{
+	unsigned long flags;
+	int order, type;
+
+	spin_lock_irqsave(&zone->lock, flags);
+	for (order = 0; order < ARRAY_SIZE(zone->free_area); order++)
+		for (type = 0; type < MIGRATE_TYPES; type++) {
+			struct list_head *list = &zone->free_area[order].free_list[type];
+			struct list_head *at, *next;
+
+			list_for_each_safe(at, next, list)
+				list_move(at, list);
+		}
+	spin_unlock_irqrestore(&zone->lock, flags);
+}
+
+static bool __init prepare(struct contiguitas_node *node, int nid)
+{
+	struct zone *movable = &NODE_DATA(nid)->node_zones[ZONE_MOVABLE];
+	struct zone *lower = zone_below(nid);
+	unsigned long below;
+	int region;
+
+	if (!populated_zone(movable) || !lower ||
+	    zone_end_pfn(lower) != movable->zone_start_pfn ||
+	    !pageblock_aligned(movable->zone_start_pfn))
+		return false;
+	node->nid = nid;
+	node->lower = lower;
+	node->movable = movable;
+	init_waitqueue_head(&node->wake);
+	init_waitqueue_head(&node->answered);
+	init_rwsem(&node->blocks);
+	node->resizer.tuning = (struct contiguitas_tuning)CONTIGUITAS_DEFAULT_TUNING;
+	for (region = 0; region < CONTIGUITAS_REGIONS; region++)
+		contiguitas_pressure_init(&node->pressure[region]);
+	below = contiguitas_size_below(node);
+	/* Chosen: half of what boot left below, and three quarters of the node. */
+	node->floor = below / 2;
+	node->ceiling = (below + zone_managed_pages(movable)) / 4 * 3;
+	/*
+	 * Who saw a zone without holes would skip the look at each block's own zone, and take
+	 * blocks off lists that are not theirs any more. For good: never set again.
+	 */
+	clear_zone_contiguous(lower);
+	clear_zone_contiguous(movable);
+	reverse_lists(movable);
+	return true;
+}
+
+/* A memory block caches the zone that it lies in, and may hold the border. */
+static int refuse_hotplug(struct notifier_block *self, unsigned long action, void *data)
+{
+	if (action != MEM_GOING_ONLINE && action != MEM_GOING_OFFLINE)
+		return NOTIFY_OK;
+	pr_warn_ratelimited("contiguitas: memory is not onlined or offlined while the border moves\n");
+	return notifier_from_errno(-EBUSY);
+}
+
+static struct notifier_block hotplug_notifier = { .notifier_call = refuse_hotplug };
+
+static int __init contiguitas_init(void)
+{
+	struct contiguitas_node *home;
+	bool any = false;
+	int nid, error;
+
+	if (!contiguitas_enabled)
+		return 0;
+	for (nid = 0; nid < CONTIGUITAS_REGIONS; nid++)
+		contiguitas_pressure_init(&contiguitas_system[nid]);
+	for_each_node_state(nid, N_MEMORY) {
+		if (!prepare(&all_nodes[nid], nid)) {
+			pr_info("contiguitas: node %d has no border that can move\n", nid);
+			continue;
+		}
+		contiguitas_nodes[nid] = &all_nodes[nid];
+		contiguitas_set_band(&all_nodes[nid]);
+		any = true;
+	}
+	if (!any)
+		return 0;
+	home = contiguitas_nodes[pfn_to_nid(PFN_DOWN(__pa_symbol(_text)))];
+	if (home && PFN_UP(__pa_symbol(_end)) > contiguitas_border(home))
+		pr_warn("contiguitas: the kernel lies above the border; boot with nokaslr\n");
+	error = register_memory_notifier(&hotplug_notifier);
+	if (error)
+		return error;
+	static_branch_enable(&contiguitas_key);
+	contiguitas_after_resize();
+	error = contiguitas_running_out_init();
+	for_each_node_state(nid, N_MEMORY) {
+		struct contiguitas_node *node = contiguitas_nodes[nid];
+
+		if (!node)
+			continue;
+		error = error ?: contiguitas_start_thread(node);
+		pr_info("contiguitas: node %d: border at %#lx, %lu MiB below\n", nid,
+			contiguitas_border(node), contiguitas_size_below(node) >> (20 - PAGE_SHIFT));
+	}
+	return error ?: contiguitas_sysfs_init();
+}
+late_initcall(contiguitas_init);

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Confinement: what keeps movable memory above, and what the zones' marks are.
+ *
+ * Unmovable requests cannot use ZONE_MOVABLE; the kernel sees to that by itself. Movable requests
+ * may use lower zones as far as these have more than their reserve. With all of a lower zone
+ * reserved, allocation, reclaim, compaction and the decision to retry agree that there is nothing.
+ * Who may ignore reserves (reclaim itself, victims of the OOM killer) still can.
+ */
+#include <linux/memory_hotplug.h>
+#include <linux/mm.h>
+#include <linux/swap.h>
+#include <linux/vmstat.h>
+
+#include "../internal.h"
+#include "contiguitas.h"
+
+struct contiguitas_node *contiguitas_nodes[MAX_NUMNODES] __read_mostly;
+struct contiguitas_band contiguitas_bands[MAX_NUMNODES] __read_mostly;
+
+static bool has_border(struct pglist_data *pgdat)
+{
+	return contiguitas_enabled && populated_zone(&pgdat->node_zones[ZONE_MOVABLE]);
+}
+
+/* All of a zone is reserved: what it spans, for that is known while a hand-over is under way. */
+void contiguitas_bar(struct zone *zone)
+{
+	zone->lowmem_reserve[ZONE_MOVABLE] = zone->spanned_pages;
+}
+
+/* Called when the kernel computes its reserves, from boot on. */
+void contiguitas_reserve(void)
+{
+	struct pglist_data *pgdat;
+	int type;
+
+	for_each_online_pgdat(pgdat) {
+		if (!has_border(pgdat))
+			continue;
+		for (type = 0; type < ZONE_MOVABLE; type++) {
+			struct zone *zone = &pgdat->node_zones[type];
+
+			contiguitas_bar(zone);
+		}
+	}
+}
+
+/* What a zone keeps from requests that may use zones up to "highest". */
+static unsigned long kept(const struct zone *zone, enum zone_type highest)
+{
+	unsigned long most = 0;
+	int upper;
+
+	for (upper = zone_idx(zone); upper <= highest; upper++)
+		most = max_t(unsigned long, most, zone->lowmem_reserve[upper]);
+	return min(most + high_wmark_pages(zone), zone_managed_pages(zone));
+}
+
+/*
+ * The kernel subtracts the reserves of all zones from what programs may take (MemAvailable, limits
+ * on dirty memory). What is confined is partly in use, and would be subtracted twice: count what a
+ * kernel without a border would.
+ */
+unsigned long contiguitas_total_reserve(unsigned long reserve)
+{
+	struct pglist_data *pgdat;
+	int type;
+
+	for_each_online_pgdat(pgdat) {
+		if (!has_border(pgdat))
+			continue;
+		for (type = 0; type < ZONE_MOVABLE; type++) {
+			struct zone *zone = &pgdat->node_zones[type];
+
+			reserve -= kept(zone, ZONE_MOVABLE) - kept(zone, ZONE_MOVABLE - 1);
+		}
+	}
+	return reserve;
+}
+
+unsigned long contiguitas_size_below(const struct contiguitas_node *node)
+{
+	struct zone *zone;
+	unsigned long pages = 0;
+
+	for (zone = NODE_DATA(node->nid)->node_zones; zone <= node->lower; zone++)
+		pages += zone_managed_pages(zone);
+	return pages;
+}
+
+/* As the simulator's: a share of the node, never less than the zones' own marks or a pageblock. */
+void contiguitas_marks(const struct contiguitas_node *node, struct contiguitas_marks *marks)
+{
+	const struct contiguitas_tunables *tunables = &contiguitas_tunables;
+	unsigned long below = contiguitas_size_below(node);
+	unsigned long pages = below + zone_managed_pages(node->movable);
+	unsigned long long low = 0;
+	struct zone *zone;
+
+	for (zone = NODE_DATA(node->nid)->node_zones; zone <= node->lower; zone++)
+		if (managed_zone(zone))
+			low += low_wmark_pages(zone);
+	low = max3(low, (unsigned long long)pages * READ_ONCE(tunables->low_per_1024) / 1024,
+		   (unsigned long long)pageblock_nr_pages);
+	marks->low[CONTIGUITAS_UNMOVABLE] = low;
+	marks->target[CONTIGUITAS_UNMOVABLE] = low * READ_ONCE(tunables->target_lows);
+	marks->high = low * READ_ONCE(tunables->high_lows);
+	marks->low[CONTIGUITAS_MOVABLE] = low_wmark_pages(node->movable);
+	marks->target[CONTIGUITAS_MOVABLE] = high_wmark_pages(node->movable) + pageblock_nr_pages;
+}
+
+/* What is free for ordinary requests: CMA's and the reserves against them are not. */
+void contiguitas_available(const struct contiguitas_node *node,
+			   unsigned long long available[CONTIGUITAS_REGIONS])
+{
+	unsigned long long below = 0;
+	struct zone *zone;
+
+	for (zone = NODE_DATA(node->nid)->node_zones; zone <= node->lower; zone++) {
+		unsigned long free = zone_page_state_snapshot(zone, NR_FREE_PAGES);
+		unsigned long kept = zone->lowmem_reserve[ZONE_NORMAL] +
+				     zone_page_state(zone, NR_FREE_CMA_PAGES);
+
+		if (zone_idx(zone) == ZONE_NORMAL)
+			kept -= zone->lowmem_reserve[ZONE_NORMAL];
+		below += free > kept ? free - kept : 0;
+	}
+	available[CONTIGUITAS_UNMOVABLE] = below;
+	available[CONTIGUITAS_MOVABLE] = zone_page_state_snapshot(node->movable, NR_FREE_PAGES);
+}
+
+/* The bands beside the border whose blocks are used last. */
+void contiguitas_set_band(struct contiguitas_node *node)
+{
+	const unsigned int *share = contiguitas_tunables.band_per_1024;
+	struct contiguitas_band *band = &contiguitas_bands[node->nid];
+	unsigned long border = contiguitas_border(node);
+	unsigned long below = border - NODE_DATA(node->nid)->node_start_pfn;
+	unsigned long above = node->movable->spanned_pages;
+
+	WRITE_ONCE(band->start, border - below / 1024 * READ_ONCE(share[CONTIGUITAS_UNMOVABLE]));
+	WRITE_ONCE(band->end, border + above / 1024 * READ_ONCE(share[CONTIGUITAS_MOVABLE]));
+}
+
+/*
+ * The kernel's reserve for requests that cannot wait, from all of memory: what it computes by
+ * itself counts the lower zones alone, which are small.
+ */
+static int whole_min_free_kbytes(void)
+{
+	unsigned long kbytes = 0;
+	struct zone *zone;
+
+	for_each_populated_zone(zone)
+		kbytes += zone_managed_pages(zone) << (PAGE_SHIFT - 10);
+	return clamp(int_sqrt(kbytes * 16), 128UL, 262144UL);
+}
+
+/* Marks, reserves, and limits of the per-CPU lists follow the new sizes. */
+void contiguitas_after_resize(void)
+{
+	int least = whole_min_free_kbytes();
+
+	if (user_min_free_kbytes < 0 && min_free_kbytes < least)
+		min_free_kbytes = least;
+	setup_per_zone_wmarks();
+	refresh_zone_stat_thresholds();
+	contiguitas_update_reserves();
+}

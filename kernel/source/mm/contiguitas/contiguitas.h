@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the files of this folder share. */
+#ifndef MM_CONTIGUITAS_H
+#define MM_CONTIGUITAS_H
+
+#include <linux/atomic.h>
+#include <linux/contiguitas.h>
+#include <linux/kobject.h>
+#include <linux/mutex.h>
+#include <linux/rwsem.h>
+#include <linux/spinlock.h>
+#include <linux/version.h>
+#include <linux/wait.h>
+
+#include "sizing.h"
+
+/* Averages of PSI's lengths: 10, 60 and 300 seconds. */
+#define CONTIGUITAS_AVERAGES 3
+
+/* The stalls for lack of one region's memory, as PSI counts "some". */
+struct contiguitas_pressure {
+	spinlock_t lock;
+	unsigned int stalled;
+	u64 since;
+	u64 total;
+	/* The resizer's own average, in millionths, and "total" when it was last taken. */
+	unsigned int average;
+	u64 counted;
+	/* For /proc/pressure: fixed-point averages, "total" and time of their last update. */
+	unsigned long averages[CONTIGUITAS_AVERAGES];
+	u64 averaged;
+	u64 averaged_at;
+};
+
+struct contiguitas_counts {
+	unsigned long wake_ups, grown, shrunk, pages_migrated;
+	unsigned long grow_failures, shrink_failures, aborted_handovers;
+	unsigned long long move_ns, longest_handover_ns;
+	atomic_long_t waits, waits_in_vain, wait_ns, pin_waits, oom_rescues, compactions_skipped;
+};
+
+struct contiguitas_node {
+	int nid;
+	/* The zone right below ZONE_MOVABLE, and ZONE_MOVABLE. */
+	struct zone *lower, *movable;
+	struct task_struct *thread;
+	wait_queue_head_t wake;
+	/* Woken after each move, and after each round that moved nothing. */
+	wait_queue_head_t answered;
+	atomic_t moves, rounds;
+	/* Pages that waiting requests lack below the border. */
+	atomic_long_t wanted;
+	/* The OOM killer is about to act. */
+	atomic_t emergency;
+	bool kicked;
+	/* Readers: who takes blocks off free lists by their number. Writer: a hand-over. */
+	struct rw_semaphore blocks;
+	struct contiguitas_resizer resizer;
+	/* No attempt to shrink before this time (jiffies), and the length of the next pause. */
+	unsigned long shrink_after, shrink_pause;
+	/* In pages below the border. */
+	unsigned long floor, ceiling;
+	struct contiguitas_pressure pressure[CONTIGUITAS_REGIONS];
+	struct contiguitas_counts counts;
+	struct kobject *kobject;
+};
+
+struct contiguitas_tunables {
+	/* As the simulator's Config. */
+	unsigned int low_per_1024, target_lows, high_lows;
+	unsigned int step_pageblocks, failure_pageblocks;
+	unsigned int band_per_1024[CONTIGUITAS_REGIONS];
+	/* For tests: the border moves to and fro, so many pageblocks at each wake-up. */
+	unsigned int oscillate;
+};
+
+extern struct contiguitas_tunables contiguitas_tunables;
+extern struct contiguitas_node *contiguitas_nodes[];
+/* Whether the border shall exist at all: set before memory is divided into zones. */
+extern bool contiguitas_enabled;
+/* Stalls on any node. */
+extern struct contiguitas_pressure contiguitas_system[];
+
+static inline unsigned long contiguitas_border(const struct contiguitas_node *node)
+{
+	return READ_ONCE(node->movable->zone_start_pfn);
+}
+
+/* Managed pages of all zones below the border. */
+unsigned long contiguitas_size_below(const struct contiguitas_node *node);
+void contiguitas_marks(const struct contiguitas_node *node, struct contiguitas_marks *marks);
+void contiguitas_available(const struct contiguitas_node *node,
+			   unsigned long long available[CONTIGUITAS_REGIONS]);
+
+/* The border moves by that many pageblocks; 0 or an error. Called by the node's thread alone. */
+int contiguitas_grow(struct contiguitas_node *node, unsigned int pageblocks);
+int contiguitas_shrink(struct contiguitas_node *node, unsigned int pageblocks);
+void contiguitas_set_band(struct contiguitas_node *node);
+void contiguitas_after_resize(void);
+void contiguitas_bar(struct zone *zone);
+
+int contiguitas_start_thread(struct contiguitas_node *node);
+void contiguitas_ask(struct contiguitas_node *node);
+
+void contiguitas_pressure_init(struct contiguitas_pressure *pressure);
+void contiguitas_stall_change(struct contiguitas_node *node, enum contiguitas_region region,
+			      bool begins);
+/* Takes what stalled in the last "period" ns into the resizer's average; in thousandths. */
+unsigned int contiguitas_pressure_tick(struct contiguitas_pressure *pressure, u64 period);
+int contiguitas_pressure_print(char *buffer, struct contiguitas_pressure *pressure);
+
+int contiguitas_running_out_init(void);
+int contiguitas_sysfs_init(void);
+
+#endif

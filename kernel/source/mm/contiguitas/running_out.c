@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * What happens when a region runs out: the thread is woken early; a request that may wait does so
+ * for a bounded time; room is made before long pins; the OOM killer asks first.
+ */
+#include <linux/kernel.h>
+#include <linux/mm.h>
+#include <linux/oom.h>
+#include <linux/psi.h>
+#include <linux/sched.h>
+#include <linux/sched/clock.h>
+
+#include "../internal.h"
+#include "contiguitas.h"
+
+#include <trace/events/contiguitas.h>
+
+/* The longest that a request waits for one move: chosen, ten moves of 8 MiB as measured. */
+#define LONGEST_WAIT (HZ / 10)
+/* How often one request waits before it goes the kernel's usual way for good: chosen. */
+#define MOST_WAITS 8
+/* The longest that the OOM killer waits: chosen. */
+#define LONGEST_RESCUE HZ
+
+/* Reclaim begins: something is below its low mark. */
+void __contiguitas_wake(struct zone *zone)
+{
+	struct contiguitas_node *node = contiguitas_nodes[zone_to_nid(zone)];
+
+	if (node)
+		contiguitas_ask(node);
+}
+
+void contiguitas_ask(struct contiguitas_node *node)
+{
+	WRITE_ONCE(node->kicked, true);
+	wake_up(&node->wake);
+}
+
+/* Asks for pages below the border and waits for an answer. Whether the border moved. */
+static bool wait_for(struct contiguitas_node *node, unsigned long pages, unsigned long longest)
+{
+	int moves = atomic_read(&node->moves), rounds = atomic_read(&node->rounds);
+	u64 began = local_clock(), waited;
+	unsigned long pressure;
+	bool moved;
+
+	atomic_long_add(pages, &node->wanted);
+	contiguitas_ask(node);
+	psi_memstall_enter(&pressure);
+	contiguitas_stall_change(node, CONTIGUITAS_UNMOVABLE, true);
+	/*
+	 * A round that was under way may not have known of this request: the second one did. Not
+	 * killable: a victim of the OOM killer asks for memory to end, too, and the wait is short.
+	 */
+	wait_event_timeout(node->answered, atomic_read(&node->moves) != moves ||
+			   atomic_read(&node->rounds) - rounds >= 2, longest);
+	contiguitas_stall_change(node, CONTIGUITAS_UNMOVABLE, false);
+	psi_memstall_leave(&pressure);
+	moved = atomic_read(&node->moves) != moves;
+	waited = local_clock() - began;
+	atomic_long_inc(&node->counts.waits);
+	atomic_long_add(waited, &node->counts.wait_ns);
+	if (!moved)
+		atomic_long_inc(&node->counts.waits_in_vain);
+	trace_contiguitas_wait(node->nid, pages, moved, waited);
+	return moved;
+}
+
+/*
+ * Before direct reclaim: an unmovable request that may wait does so. Reclaim would scan memory that
+ * it cannot use. Whether to try again, that is, whether the border moved.
+ */
+bool __contiguitas_wait(const struct alloc_context *ac, unsigned int order, unsigned int *waits)
+{
+	struct zone *zone = ac->preferred_zoneref->zone;
+	struct contiguitas_node *node = zone ? contiguitas_nodes[zone_to_nid(zone)] : NULL;
+
+	/* What must lie in a zone further below cannot use what the border would bring. */
+	if (!node || ac->highest_zoneidx == ZONE_MOVABLE ||
+	    ac->highest_zoneidx < zone_idx(node->lower) || current == node->thread)
+		return false;
+	if (*waits >= MOST_WAITS)
+		return false;
+	(*waits)++;
+	return wait_for(node, 1UL << order, LONGEST_WAIT);
+}
+
+/*
+ * Before a long pin: its pages are going to be migrated below the border. While they are isolated
+ * for that the border cannot pass them, so room is made first.
+ */
+void __contiguitas_prepare_pins(unsigned long pages)
+{
+	struct contiguitas_node *node = contiguitas_nodes[numa_mem_id()];
+	unsigned long long available[CONTIGUITAS_REGIONS];
+	struct contiguitas_marks marks;
+	int tries;
+
+	if (!node)
+		return;
+	for (tries = 0; tries < MOST_WAITS; tries++) {
+		contiguitas_marks(node, &marks);
+		contiguitas_available(node, available);
+		if (available[CONTIGUITAS_UNMOVABLE] >= marks.low[CONTIGUITAS_UNMOVABLE] + pages)
+			return;
+		atomic_long_inc(&node->counts.pin_waits);
+		if (!wait_for(node, pages, LONGEST_WAIT * 4))
+			return;
+	}
+}
+
+/* The last resort before a task is killed: whichever region can give memory does. */
+static int rescue(struct notifier_block *self, unsigned long unused, void *freed)
+{
+	int nid;
+
+	for_each_online_node(nid) {
+		struct contiguitas_node *node = contiguitas_nodes[nid];
+		int moves, rounds;
+
+		if (!node || current == node->thread)
+			continue;
+		moves = atomic_read(&node->moves);
+		rounds = atomic_read(&node->rounds);
+		atomic_set(&node->emergency, 1);
+		contiguitas_ask(node);
+		wait_event_timeout(node->answered, atomic_read(&node->moves) != moves ||
+				   atomic_read(&node->rounds) - rounds >= 2, LONGEST_RESCUE);
+		moves = atomic_read(&node->moves) - moves;
+		if (moves > 0) {
+			atomic_long_inc(&node->counts.oom_rescues);
+			*(unsigned long *)freed += moves * pageblock_nr_pages;
+		}
+	}
+	return NOTIFY_OK;
+}
+
+static struct notifier_block oom_notifier = { .notifier_call = rescue };
+
+int contiguitas_running_out_init(void)
+{
+	return register_oom_notifier(&oom_notifier);
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The thread of each node that moves its border, and what it decides from. */
+#include <linux/freezer.h>
+#include <linux/jiffies.h>
+#include <linux/kthread.h>
+#include <linux/mm.h>
+#include <linux/sched/clock.h>
+
+#include "../internal.h"
+#include "contiguitas.h"
+
+#include <trace/events/contiguitas.h>
+
+/* Between two decisions, at least: the simulator's wake-ups are as far apart. */
+#define PERIOD (HZ / 10)
+/* Between two looks while nothing happens: chosen. */
+#define IDLE_PERIOD HZ
+/* Pageblocks that change sides together, if they can: chosen, since each call drains all CPUs. */
+#define TOGETHER 4
+/* Pause after an attempt to shrink that failed, doubled each time: chosen. */
+#define SHRINK_PAUSE (HZ / 5)
+#define LONGEST_SHRINK_PAUSE (10 * HZ)
+
+DEFINE_STATIC_KEY_FALSE(contiguitas_key);
+EXPORT_SYMBOL_GPL(contiguitas_key);
+bool contiguitas_gigantic_movable __read_mostly = true;
+
+/* The simulator's defaults (Config in crates/frames/src/placement/regions/config.rs). */
+struct contiguitas_tunables contiguitas_tunables = {
+	.low_per_1024 = 4,
+	.target_lows = 2,
+	.high_lows = 4,
+	.step_pageblocks = 64,
+	.failure_pageblocks = 16,
+	.band_per_1024 = { 64, 16 },
+};
+
+static void observe(struct contiguitas_node *node, struct contiguitas_view *view, u64 period)
+{
+	struct contiguitas_marks marks;
+	int region;
+
+	contiguitas_marks(node, &marks);
+	contiguitas_available(node, view->available);
+	view->size = contiguitas_size_below(node);
+	view->high = marks.high;
+	for (region = 0; region < CONTIGUITAS_REGIONS; region++) {
+		view->low[region] = marks.low[region];
+		view->pressure[region] = contiguitas_pressure_tick(&node->pressure[region], period);
+	}
+}
+
+/* Some pageblocks together, or else one. How many moved. */
+static unsigned int step(struct contiguitas_node *node, bool up, unsigned int most)
+{
+	unsigned int together = min_t(unsigned int, most, TOGETHER);
+	int (*move)(struct contiguitas_node *, unsigned int) =
+		up ? contiguitas_grow : contiguitas_shrink;
+
+	if (!move(node, together))
+		return together;
+	return together > 1 && !move(node, 1) ? 1 : 0;
+}
+
+static bool goes_up(const struct contiguitas_decision *decision)
+{
+	return decision->resize == CONTIGUITAS_GROW;
+}
+
+/* So many pageblocks may move at once without overshooting what the decision is after. */
+static unsigned int may_move_together(const struct contiguitas_node *node,
+				      const struct contiguitas_decision *decision,
+				      unsigned int left)
+{
+	unsigned long long available[CONTIGUITAS_REGIONS];
+	struct contiguitas_marks marks;
+	unsigned int count = 0;
+	long sign = goes_up(decision) ? 1 : -1;
+
+	contiguitas_marks(node, &marks);
+	contiguitas_available(node, available);
+	while (count < min_t(unsigned int, left, TOGETHER) &&
+	       contiguitas_goes_on(decision, available, &marks, pageblock_nr_pages)) {
+		available[CONTIGUITAS_UNMOVABLE] += sign * (long)pageblock_nr_pages;
+		available[CONTIGUITAS_MOVABLE] -= sign * (long)pageblock_nr_pages;
+		count++;
+	}
+	return count;
+}
+
+/* Moves the border as decided, a bounded number of pageblocks. How many it came. */
+static unsigned int carry_out(struct contiguitas_node *node,
+			      const struct contiguitas_decision *decision, unsigned int most)
+{
+	unsigned int done = 0;
+
+	while (done < most && !kthread_should_stop()) {
+		unsigned int count = may_move_together(node, decision, most - done);
+
+		if (count)
+			count = step(node, goes_up(decision), count);
+		if (!count)
+			break;
+		done += count;
+		/* Growth for who waits goes before shrinking. */
+		if (!goes_up(decision) && atomic_long_read(&node->wanted))
+			break;
+	}
+	return done;
+}
+
+static bool may_shrink(const struct contiguitas_node *node)
+{
+	return time_after_eq(jiffies, node->shrink_after);
+}
+
+/* A pageblock that cannot be emptied is not tried again at once, and ever more seldom. */
+static void note_shrink(struct contiguitas_node *node, bool moved)
+{
+	if (moved) {
+		node->shrink_pause = 0;
+		return;
+	}
+	node->shrink_pause = clamp_t(unsigned long, node->shrink_pause * 2, SHRINK_PAUSE,
+				     LONGEST_SHRINK_PAUSE);
+	node->shrink_after = jiffies + node->shrink_pause;
+}
+
+/* Requests wait: the region grows until they have what they lack above its low mark. */
+static unsigned int serve(struct contiguitas_node *node, unsigned long wanted)
+{
+	struct contiguitas_decision grow = { CONTIGUITAS_GROW, 0 };
+	unsigned int most = READ_ONCE(contiguitas_tunables.failure_pageblocks);
+	unsigned int done;
+
+	most = max_t(unsigned long, most, DIV_ROUND_UP(wanted, pageblock_nr_pages) + 1);
+	grow.beyond = wanted;
+	done = carry_out(node, &grow, most);
+	/*
+	 * What is free may lie in small blocks: a request of a high order needs one pageblock more,
+	 * as long as the other side has it.
+	 */
+	if (!done && wanted > 1)
+		done = step(node, true, 1);
+	if (done)
+		contiguitas_moved(&node->resizer, CONTIGUITAS_GROW);
+	return done;
+}
+
+/* A task is about to be killed. Growth first, for reclaim can help the other side. */
+static unsigned int rescue(struct contiguitas_node *node)
+{
+	struct contiguitas_decision decision = { CONTIGUITAS_GROW, 0 };
+	unsigned int most = READ_ONCE(contiguitas_tunables.failure_pageblocks);
+	unsigned long long available[CONTIGUITAS_REGIONS];
+	struct contiguitas_marks marks;
+	unsigned int done;
+
+	contiguitas_marks(node, &marks);
+	contiguitas_available(node, available);
+	if (available[CONTIGUITAS_UNMOVABLE] >= marks.low[CONTIGUITAS_UNMOVABLE])
+		decision.resize = CONTIGUITAS_YIELD;
+	done = carry_out(node, &decision, most);
+	if (done)
+		contiguitas_moved(&node->resizer, decision.resize);
+	return done;
+}
+
+static unsigned int resize(struct contiguitas_node *node, u64 period)
+{
+	struct contiguitas_decision decision;
+	struct contiguitas_view view;
+	unsigned int done = 0;
+
+	observe(node, &view, period);
+	decision = contiguitas_decide(&node->resizer, &view);
+	trace_contiguitas_decide(node->nid, &view, decision.resize, decision.beyond,
+				 contiguitas_border(node));
+	if (decision.resize == CONTIGUITAS_STAY)
+		return 0;
+	if (!goes_up(&decision) && !may_shrink(node))
+		return 0;
+	done = carry_out(node, &decision, READ_ONCE(contiguitas_tunables.step_pageblocks));
+	if (!goes_up(&decision))
+		note_shrink(node, done > 0);
+	if (done)
+		contiguitas_moved(&node->resizer, decision.resize);
+	return done;
+}
+
+/* For tests: to and fro, whatever is free. */
+static unsigned int oscillate(struct contiguitas_node *node, unsigned int pageblocks)
+{
+	static bool up;
+
+	up = !up;
+	return step(node, up, pageblocks);
+}
+
+/* One round: who waits first, then what the resizer decides, at most once in a period. */
+static void round(struct contiguitas_node *node, u64 *decided)
+{
+	unsigned long wanted = atomic_long_xchg(&node->wanted, 0);
+	bool emergency = atomic_xchg(&node->emergency, 0);
+	unsigned int test = READ_ONCE(contiguitas_tunables.oscillate);
+	u64 now = ktime_get_ns();
+	unsigned int done = 0;
+
+	node->counts.wake_ups++;
+	if (wanted)
+		done += serve(node, wanted);
+	if (emergency)
+		done += rescue(node);
+	if (now - *decided >= jiffies_to_nsecs(PERIOD)) {
+		done += test ? oscillate(node, test) : resize(node, now - *decided);
+		*decided = now;
+	}
+	if (done)
+		contiguitas_after_resize();
+	atomic_inc(&node->rounds);
+	wake_up_all(&node->answered);
+}
+
+static bool is_asked(struct contiguitas_node *node)
+{
+	return atomic_long_read(&node->wanted) || atomic_read(&node->emergency);
+}
+
+/* Whether to look again soon: not at all sides' ease. */
+static bool is_restless(struct contiguitas_node *node)
+{
+	struct contiguitas_resizer *resizer = &node->resizer;
+
+	return node->pressure[0].average || node->pressure[1].average ||
+	       resizer->since <= resizer->tuning.hold + 1 ||
+	       READ_ONCE(contiguitas_tunables.oscillate);
+}
+
+static int contiguitas_thread(void *data)
+{
+	struct contiguitas_node *node = data;
+	u64 decided = 0;
+
+	set_freezable();
+	while (!kthread_should_stop()) {
+		unsigned long pause = is_restless(node) ? PERIOD : IDLE_PERIOD;
+
+		/*
+		 * Who waits is served at once. Reclaim may wake the thread thousands of times a
+		 * second; more than one decision in a period would mean nothing.
+		 */
+		wait_event_freezable_timeout(node->wake, READ_ONCE(node->kicked) ||
+					     is_asked(node) || kthread_should_stop(), pause);
+		if (READ_ONCE(node->kicked) && !is_asked(node)) {
+			u64 since = ktime_get_ns() - decided;
+
+			if (since < jiffies_to_nsecs(PERIOD))
+				wait_event_freezable_timeout(node->wake, is_asked(node),
+					PERIOD - nsecs_to_jiffies(since));
+		}
+		WRITE_ONCE(node->kicked, false);
+		try_to_freeze();
+		round(node, &decided);
+	}
+	return 0;
+}
+
+int contiguitas_start_thread(struct contiguitas_node *node)
+{
+	struct task_struct *thread;
+
+	thread = kthread_create_on_node(contiguitas_thread, node, node->nid, "kcontigd%d",
+					node->nid);
+	if (IS_ERR(thread))
+		return PTR_ERR(thread);
+	node->thread = thread;
+	wake_up_process(thread);
+	return 0;
+}

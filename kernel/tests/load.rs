@@ -1,0 +1,296 @@
+//! Loads on memory for the guests of kernel/test and kernel/measure, each a command of one program.
+//! Compiled alone, without crates. Every command prints `name value` lines.
+
+use std::ffi::{c_int, c_long, c_void};
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+const PAGE: usize = 4096;
+const MIB: usize = 1 << 20;
+
+unsafe extern "C" {
+    fn pipe(ends: *mut c_int) -> c_int;
+    fn write(file: c_int, from: *const c_void, length: usize) -> isize;
+    fn close(file: c_int) -> c_int;
+    fn mmap(at: *mut c_void, length: usize, prot: c_int, flags: c_int, file: c_int, offset: c_long)
+    -> *mut c_void;
+    fn munmap(at: *mut c_void, length: usize) -> c_int;
+    fn madvise(at: *mut c_void, length: usize, advice: c_int) -> c_int;
+    fn syscall(number: c_long, ...) -> c_long;
+}
+
+const IO_URING_SETUP: c_long = 425;
+const IO_URING_REGISTER: c_long = 427;
+const REGISTER_BUFFERS: c_long = 0;
+const HUGE: c_int = 14;
+
+/// Private anonymous memory; its pages come when they are touched.
+struct Area {
+    at: *mut u8,
+    length: usize,
+}
+
+impl Area {
+    fn new(length: usize) -> Option<Area> {
+        // Readable and writable; private, anonymous, without reserve.
+        // SAFETY: a new mapping, placed by the kernel.
+        let at = unsafe { mmap(std::ptr::null_mut(), length, 3, 0x4022, -1, 0) };
+        (at as isize != -1).then_some(Area { at: at.cast(), length })
+    }
+
+    fn touch(&self, step: usize) {
+        for offset in (0..self.length).step_by(step) {
+            // SAFETY: within the mapping.
+            unsafe { self.at.add(offset).write_volatile(1) };
+        }
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        // SAFETY: the mapping of this value, which nobody refers to any more.
+        unsafe { munmap(self.at.cast(), self.length) };
+    }
+}
+
+/// Small, and the same at every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % limit as u64) as usize
+    }
+}
+
+struct Pipe([c_int; 2]);
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        // SAFETY: both ends belong to this value.
+        self.0.map(|end| unsafe { close(end) });
+    }
+}
+
+/// A pipe with 16 pages in it; the longest write is noted.
+fn full_pipe(page: &[u8; PAGE], longest: &mut Duration) -> Option<Pipe> {
+    let mut ends = [0; 2];
+    // SAFETY: room for two ends.
+    if unsafe { pipe(ends.as_mut_ptr()) } != 0 {
+        return None;
+    }
+    let full = Pipe(ends);
+    for _ in 0..16 {
+        let begun = Instant::now();
+        // SAFETY: a page that is there.
+        if unsafe { write(ends[1], page.as_ptr().cast(), PAGE) } != PAGE as isize {
+            return None;
+        }
+        *longest = (*longest).max(begun.elapsed());
+    }
+    Some(full)
+}
+
+/// `pipes MIB ROUNDS KEEP RATE HOLD`: bursts of pipe buffers, so many per cent of them kept each
+/// time, at most RATE MiB a second (0: no limit); then waits.
+fn pipes(mib: usize, rounds: usize, keep: usize, rate: usize, hold: usize) -> Option<()> {
+    let page = [7u8; PAGE];
+    let (mut kept, mut longest) = (Vec::new(), Duration::ZERO);
+    let mut random = Random(88_172_645_463_325_252);
+    let begun = Instant::now();
+    for _ in 0..rounds {
+        let mut burst = Vec::new();
+        let began = Instant::now();
+        for number in 0..mib * MIB / (16 * PAGE) {
+            burst.push(full_pipe(&page, &mut longest)?);
+            if rate > 0 {
+                let due = Duration::from_micros((number * 16 * PAGE) as u64 / rate as u64);
+                std::thread::sleep(due.saturating_sub(began.elapsed()));
+            }
+        }
+        kept.extend(burst.into_iter().filter(|_| random.below(100) < keep));
+    }
+    println!("pipes_longest_us {}", longest.as_micros());
+    println!("pipes_ms {}", begun.elapsed().as_millis());
+    std::thread::sleep(Duration::from_secs(hold as u64));
+    Some(())
+}
+
+/// `anonymous MIB SECONDS`: areas of 64 KiB to 4 MiB come and go.
+fn anonymous(mib: usize, seconds: usize) -> Option<()> {
+    let mut areas: Vec<Area> = Vec::new();
+    let (mut used, mut touched) = (0, 0u64);
+    let mut random = Random(2_463_534_242);
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(seconds as u64) {
+        let length = (64 << 10) << random.below(7);
+        while used + length > mib * MIB {
+            used -= areas.swap_remove(random.below(areas.len())).length;
+        }
+        let area = Area::new(length)?;
+        area.touch(PAGE);
+        touched += (length / PAGE) as u64;
+        used += length;
+        areas.push(area);
+    }
+    println!("anonymous_pages {touched}");
+    Some(())
+}
+
+/// `hold MIB SECONDS HUGE`: memory that is used and stays, with huge pages if HUGE is 1.
+fn hold(mib: usize, seconds: usize, huge: usize) -> Option<()> {
+    let area = Area::new(mib * MIB)?;
+    if huge == 1 {
+        // SAFETY: the mapping of this value.
+        unsafe { madvise(area.at.cast(), area.length, HUGE) };
+    }
+    area.touch(PAGE);
+    println!("held_mib {mib}");
+    std::thread::sleep(Duration::from_secs(seconds as u64));
+    Some(())
+}
+
+/// `pins MIB SECONDS`: memory used, then pinned for long as a buffer of io_uring.
+fn pins(mib: usize, seconds: usize) -> Option<()> {
+    let area = Area::new(mib * MIB)?;
+    area.touch(PAGE);
+    let mut parameters = [0u64; 15];
+    // SAFETY: room for struct io_uring_params.
+    let ring = unsafe { syscall(IO_URING_SETUP, 4u32, parameters.as_mut_ptr()) };
+    let buffers = [area.at as usize, area.length];
+    let begun = Instant::now();
+    // SAFETY: one struct iovec, of memory that outlives the ring.
+    let error = unsafe {
+        syscall(IO_URING_REGISTER, ring, REGISTER_BUFFERS, buffers.as_ptr(), 1u32)
+    };
+    println!("pins_result {error}");
+    println!("pins_ms {}", begun.elapsed().as_millis());
+    std::thread::sleep(Duration::from_secs(seconds as u64));
+    (error == 0).then_some(())
+}
+
+/// `tables MIB SECONDS`: so much memory in page tables, one entry in each.
+fn tables(mib: usize, seconds: usize) -> Option<()> {
+    let area = Area::new(mib * MIB / PAGE * 2 * MIB)?;
+    for offset in (0..area.length).step_by(2 * MIB) {
+        // Reading maps the zero page.
+        // SAFETY: within the mapping.
+        unsafe { area.at.add(offset).read_volatile() };
+    }
+    println!("tables_mib {mib}");
+    std::thread::sleep(Duration::from_secs(seconds as u64));
+    Some(())
+}
+
+/// `names COUNT`: so many directory entries for names that do not exist.
+fn names(count: usize) -> Option<()> {
+    for number in 0..count {
+        let _ = fs::metadata(format!("/tmp/there-is-no-file-of-such-a-name-{number}"));
+    }
+    println!("names {count}");
+    Some(())
+}
+
+fn number_in(path: &str) -> Option<u64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The bits of /proc/kpageflags that only unmovable memory has: slab, page table.
+const UNMOVABLE: u64 = 1 << 7 | 1 << 26;
+const BUDDY: u64 = 1 << 10;
+const NOPAGE: u64 = 1 << 20;
+const RESERVED: u64 = 1 << 32;
+
+/// Flags of every frame.
+fn flags() -> Option<Vec<u64>> {
+    let mut file = File::open("/proc/kpageflags").ok()?;
+    file.seek(SeekFrom::Start(0)).ok()?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).ok()?;
+    Some(bytes.chunks_exact(8).map(|eight| u64::from_ne_bytes(eight.try_into().unwrap())).collect())
+}
+
+/// `scan SECONDS`: looks each second for unmovable frames above the border. What is reserved since
+/// boot is counted apart. The border may move while frames are read, hence the higher of two.
+fn scan(seconds: usize) -> Option<()> {
+    let border = || number_in("/sys/kernel/mm/contiguitas/node0/border_pfn");
+    let (mut scans, mut strays, mut reserved) = (0u64, 0u64, 0u64);
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(seconds as u64) {
+        let before = border()?;
+        let flags = flags()?;
+        let above = before.max(border()?) as usize;
+        let found = flags.iter().skip(above).filter(|&&flags| flags & UNMOVABLE != 0).count();
+        reserved = flags.iter().skip(above).filter(|&&flags| flags & RESERVED != 0).count() as u64;
+        strays += found as u64;
+        scans += 1;
+        std::thread::sleep(Duration::from_secs(1));
+    }
+    println!("scans {scans}\nscan_strays {strays}\nscan_reserved {reserved}");
+    Some(())
+}
+
+/// `blocks ABOVE`: how many aligned areas of each size, from frame ABOVE on, have no frame that is
+/// unmovable: what compaction could make at best, with all memory classed by page_owner's masks
+/// where it is on (a file of frames, one a line, that are unmovable), or else by flags.
+fn blocks(above: usize) -> Option<()> {
+    let flags = flags()?;
+    let mut fixed: Vec<bool> = flags
+        .iter()
+        .map(|&flags| flags & (UNMOVABLE | RESERVED) != 0 || flags & NOPAGE != 0)
+        .collect();
+    if let Ok(listed) = fs::read_to_string("/tmp/unmovable-frames") {
+        for frame in listed.lines().filter_map(|line| line.parse::<usize>().ok()) {
+            if let Some(place) = fixed.get_mut(frame) {
+                *place |= flags[frame] & BUDDY == 0;
+            }
+        }
+    }
+    for (name, frames) in [("2m", 512), ("32m", 8192), ("1g", 262_144)] {
+        let areas = fixed.chunks_exact(frames).skip(above.div_ceil(frames));
+        let (mut all, mut whole) = (0, 0);
+        for (number, area) in areas.enumerate() {
+            let first = (above.div_ceil(frames) + number) * frames;
+            // Memory ends somewhere: an area with a hole was never one.
+            if flags[first..first + frames].iter().any(|&flags| flags & NOPAGE != 0) {
+                continue;
+            }
+            all += 1;
+            whole += usize::from(!area.contains(&true));
+        }
+        println!("potential_{name} {whole}\nareas_{name} {all}");
+    }
+    Some(())
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (name, numbers) = match words.split_first() {
+        Some((name, rest)) => (name.as_str(), rest),
+        None => ("", &[][..]),
+    };
+    let numbers: Vec<usize> = numbers.iter().filter_map(|word| word.parse().ok()).collect();
+    let done = match (name, numbers[..].as_ref()) {
+        ("pipes", &[mib, rounds, keep, rate, wait]) => pipes(mib, rounds, keep, rate, wait),
+        ("anonymous", &[mib, seconds]) => anonymous(mib, seconds),
+        ("hold", &[mib, seconds, huge]) => hold(mib, seconds, huge),
+        ("pins", &[mib, seconds]) => pins(mib, seconds),
+        ("tables", &[mib, seconds]) => tables(mib, seconds),
+        ("names", &[count]) => names(count),
+        ("scan", &[seconds]) => scan(seconds),
+        ("blocks", &[above]) => blocks(above),
+        _ => {
+            eprintln!("load: {words:?}: no such load");
+            return ExitCode::from(2);
+        }
+    };
+    if done.is_some() {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("load: {name}: {}", std::io::Error::last_os_error());
+    ExitCode::FAILURE
+}

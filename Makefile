@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo build test experiments results results-long docs heap-test fleet-test vm-test vm-record licences fuzz bench clean
+.PHONY: help demo build test experiments results results-long docs heap-test fleet-test vm-test vm-record kernel-check kernel-test licences fuzz bench clean
 
 # rustup puts cargo here, and only login shells look there.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -90,6 +90,15 @@ vm-record: build ## Record a stock kernel from boot into target/recordings, and 
 	    vm/record --timeout 900 --cpus $$cpus --memory $$memory $$work $$folder; \
 	    $$PRAIRIE replay $$folder/trace.parquet --against $$folder; \
 	done
+
+kernel-check: ## Apply the kernel's patches to both series, and compile its files (fetches 300 MB once)
+	@scripts/need cc kernel
+	@kernel/build 6.1 --sources >/dev/null
+	@kernel/build 6.12 --objects mm/contiguitas/
+
+kernel-test: ## Build Contiguitas for Linux 6.12, boot it, and check what it promises (half an hour at first)
+	@scripts/need cargo cc qemu kernel
+	@kernel/test
 
 licences: ## Check the licences and sources of all dependencies (needs cargo-deny)
 	@scripts/need cargo cargo-deny

@@ -1,9 +1,10 @@
 // Compaction ends early if a hand-over waits.
 // file: mm/compaction.c
 // inserts: 4
-@@ @@
+@@ statement S; @@
 + if (contiguitas_mover_waits(cc->zone)) {
 +	ret = COMPACT_CONTENDED;
 +	break;
 + }
-  cc->finish_pageblock = false;
+  if (pageblock_start_pfn(last_migrated_pfn) == pageblock_start_pfn(iteration_start_pfn))
+  S

@@ -71,8 +71,10 @@ struct Pipe([c_int; 2]);
 
 impl Drop for Pipe {
     fn drop(&mut self) {
-        // SAFETY: both ends belong to this value.
-        self.0.map(|end| unsafe { close(end) });
+        for end in self.0 {
+            // SAFETY: both ends belong to this value.
+            unsafe { close(end) };
+        }
     }
 }
 
@@ -234,35 +236,33 @@ fn scan(seconds: usize) -> Option<()> {
     Some(())
 }
 
-/// `blocks ABOVE`: how many aligned areas of each size, from frame ABOVE on, have no frame that is
-/// unmovable: what compaction could make at best, with all memory classed by page_owner's masks
-/// where it is on (a file of frames, one a line, that are unmovable), or else by flags.
-fn blocks(above: usize) -> Option<()> {
+/// Bits of memory that is free or can be moved: on an LRU list, free, anonymous, hugetlb, THP.
+const MOVABLE: u64 = 1 << 5 | BUDDY | 1 << 12 | 1 << 17 | 1 << 22;
+
+/// `blocks FIRST`: how many aligned areas of each size, from frame FIRST on, are free of frames that
+/// cannot be moved: what compaction could make of memory at best.
+fn blocks(first: usize) -> Option<()> {
     let flags = flags()?;
-    let mut fixed: Vec<bool> = flags
-        .iter()
-        .map(|&flags| flags & (UNMOVABLE | RESERVED) != 0 || flags & NOPAGE != 0)
-        .collect();
-    if let Ok(listed) = fs::read_to_string("/tmp/unmovable-frames") {
-        for frame in listed.lines().filter_map(|line| line.parse::<usize>().ok()) {
-            if let Some(place) = fixed.get_mut(frame) {
-                *place |= flags[frame] & BUDDY == 0;
-            }
-        }
-    }
     for (name, frames) in [("2m", 512), ("32m", 8192), ("1g", 262_144)] {
-        let areas = fixed.chunks_exact(frames).skip(above.div_ceil(frames));
-        let (mut all, mut whole) = (0, 0);
-        for (number, area) in areas.enumerate() {
-            let first = (above.div_ceil(frames) + number) * frames;
-            // Memory ends somewhere: an area with a hole was never one.
-            if flags[first..first + frames].iter().any(|&flags| flags & NOPAGE != 0) {
-                continue;
-            }
-            all += 1;
-            whole += usize::from(!area.contains(&true));
-        }
-        println!("potential_{name} {whole}\nareas_{name} {all}");
+        // Memory ends somewhere: an area with a hole was never one.
+        let areas = flags.chunks_exact(frames).skip(first.div_ceil(frames));
+        let areas = areas.filter(|area| !area.iter().any(|&flags| flags & NOPAGE != 0));
+        let areas: Vec<&[u64]> = areas.collect();
+        let whole = areas.iter().filter(|area| area.iter().all(|&flags| flags & MOVABLE != 0));
+        println!("potential_{name} {}\nareas_{name} {}", whole.count(), areas.len());
+    }
+    Some(())
+}
+
+/// `near FIRST`: what the pageblock before frame FIRST holds, by flags.
+fn near(first: usize) -> Option<()> {
+    let flags = flags()?;
+    let mut kinds = std::collections::BTreeMap::new();
+    for flags in &flags[first - 512..first] {
+        *kinds.entry(flags & ((1 << 27) - 1)).or_insert(0) += 1;
+    }
+    for (kind, frames) in kinds {
+        println!("near_{kind:#x} {frames}");
     }
     Some(())
 }
@@ -282,6 +282,7 @@ fn main() -> ExitCode {
         ("tables", &[mib, seconds]) => tables(mib, seconds),
         ("names", &[count]) => names(count),
         ("scan", &[seconds]) => scan(seconds),
+        ("near", &[first]) => near(first),
         ("blocks", &[above]) => blocks(above),
         _ => {
             eprintln!("load: {words:?}: no such load");

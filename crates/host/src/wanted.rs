@@ -48,6 +48,8 @@ const SYSCTLS: [&str; 15] = [
 const THP: &str = "sys/kernel/mm/transparent_hugepage";
 const HUGETLB: &str = "sys/kernel/mm/hugepages";
 const NODES: &str = "sys/devices/system/node";
+/// Of a kernel with a border between unmovable and movable memory (`kernel/` in this repository).
+pub(crate) const CONTIGUITAS: &str = "sys/kernel/mm/contiguitas";
 
 /// Reads every text into the capture; what a report would lack and cannot be read is noted.
 pub(crate) fn read_texts(roots: &Roots, capture: &mut Capture) {
@@ -68,6 +70,10 @@ pub(crate) fn read_texts(roots: &Roots, capture: &mut Capture) {
     for size in sized(roots, THP) {
         take_directory(roots, &size, capture);
         take_directory(roots, &format!("{size}/stats"), capture);
+    }
+    take_directory(roots, CONTIGUITAS, capture);
+    for node in roots.list(CONTIGUITAS).iter().filter(|name| is_numbered(name, "node")) {
+        take_directory(roots, &format!("{CONTIGUITAS}/{node}"), capture);
     }
     take_pools(roots, HUGETLB, capture);
     for node in roots.list(NODES).iter().filter(|name| is_numbered(name, "node")) {

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::texts::setting::{self, Setting};
+use crate::wanted::CONTIGUITAS;
 use crate::{Capture, ParseError};
 
 /// One setting of the kernel.
@@ -116,7 +117,33 @@ pub fn settings(capture: &Capture) -> Result<Vec<HostSetting>, ParseError> {
             found.push(host_setting(path, text, "who gets anonymous large folios of this size")?);
         }
     }
+    for (path, text) in &capture.files {
+        if let Some(meaning) = of_border(path) {
+            found.push(host_setting(path, text, meaning)?);
+        }
+    }
     Ok(found)
+}
+
+/// What a file of a kernel with a border between unmovable and movable memory means, if a report
+/// shows it.
+fn of_border(path: &str) -> Option<&'static str> {
+    let (_, name) = path.strip_prefix(CONTIGUITAS)?.rsplit_once('/')?;
+    let meaning = match name {
+        "border_pfn" => "first frame of the movable region",
+        "unmovable_kb" => "KiB of the unmovable region",
+        "movable_kb" => "KiB of the movable region",
+        "unmovable_available_kb" => "KiB free below the border for ordinary requests",
+        "movable_available_kb" => "KiB free above the border",
+        "unmovable_low_kb" => "the unmovable region grows with fewer KiB free",
+        "unmovable_high_kb" => "the unmovable region shrinks with more KiB free",
+        "floor_kb" => "least KiB of the unmovable region",
+        "ceiling_kb" => "most KiB of the unmovable region",
+        "unmovable_pressure" => "time in which a task stalled for unmovable memory, as PSI",
+        "movable_pressure" => "time in which a task stalled for movable memory, as PSI",
+        _ => return None,
+    };
+    Some(meaning)
 }
 
 fn host_setting(path: &str, text: &str, meaning: &'static str) -> Result<HostSetting, ParseError> {
@@ -167,6 +194,26 @@ fn of_value(path: &str, value: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kernel_with_a_border_shows_where_it_is() {
+        let mut capture = Capture::default();
+        let node = "sys/kernel/mm/contiguitas/node0";
+        for (name, text) in [
+            ("border_pfn", "81920\n"),
+            ("movable_pressure", "some avg10=0.00 avg60=0.10 avg300=0.02 total=61734\n"),
+            ("counters", "wake_ups 12\nwaits 0\n"),
+        ] {
+            capture.files.insert(format!("{node}/{name}"), text.to_owned());
+        }
+        let found = settings(&capture).unwrap();
+        let shown = found.iter().map(|setting| (setting.path.as_str(), setting.value.as_str()));
+        let pressure = "some avg10=0.00 avg60=0.10 avg300=0.02 total=61734";
+        assert!(shown.eq([
+            ("/sys/kernel/mm/contiguitas/node0/border_pfn", "81920"),
+            ("/sys/kernel/mm/contiguitas/node0/movable_pressure", pressure),
+        ]));
+    }
 
     #[test]
     fn the_switch_of_one_size_speaks_of_that_size() {

@@ -12,6 +12,9 @@
 
 struct alloc_context;
 
+/* The kernel's setup_per_zone_lowmem_reserve(), by a name that others can call. */
+void contiguitas_update_reserves(void);
+
 #ifdef CONFIG_CONTIGUITAS
 
 DECLARE_STATIC_KEY_FALSE(contiguitas_key);
@@ -28,7 +31,6 @@ bool contiguitas_place_borders(unsigned long *movable_pfn, unsigned long lowest_
 /* Confinement. */
 void contiguitas_reserve(void);
 unsigned long contiguitas_total_reserve(unsigned long reserve);
-void contiguitas_update_reserves(void);
 
 /* Who takes a pageblock off the lists by its number must not meet a hand-over. */
 bool __contiguitas_read_trylock(struct zone *zone);

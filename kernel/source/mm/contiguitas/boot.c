@@ -8,6 +8,7 @@
 #include <linux/mm.h>
 #include <linux/pfn.h>
 #include <linux/sizes.h>
+#include <linux/slab.h>
 
 #include <asm/sections.h>
 
@@ -17,12 +18,11 @@
 /* Share of a node below the border at the start, in 1/1024: the simulator's default. */
 #define INITIAL_PER_1024 64
 /* Never less than this below the border: chosen, some four times what the kernel itself takes. */
-#define INITIAL_LEAST SZ_256M
+#define INITIAL_LEAST ((unsigned long)SZ_256M)
 
 bool contiguitas_enabled __read_mostly = true;
 /* Bytes of a node below the border, if the boot parameter names them. */
 static unsigned long long initial_bytes __initdata;
-static struct contiguitas_node all_nodes[MAX_NUMNODES];
 
 static int __init contiguitas_parameter(char *text)
 {
@@ -127,17 +127,22 @@ static void __init reverse_lists(struct zone *zone)
 	spin_unlock_irqrestore(&zone->lock, flags);
 }
 
-static bool __init prepare(struct contiguitas_node *node, int nid)
+/* What is known of a node; nothing if it has no border that can move. */
+static struct contiguitas_node *__init new_node(int nid)
 {
 	struct zone *movable = &NODE_DATA(nid)->node_zones[ZONE_MOVABLE];
 	struct zone *lower = zone_below(nid);
+	struct contiguitas_node *node;
 	unsigned long below;
 	int region;
 
 	if (!populated_zone(movable) || !lower ||
 	    zone_end_pfn(lower) != movable->zone_start_pfn ||
 	    !pageblock_aligned(movable->zone_start_pfn))
-		return false;
+		return NULL;
+	node = kzalloc_node(sizeof(*node), GFP_KERNEL, nid);
+	if (!node)
+		return NULL;
 	node->nid = nid;
 	node->lower = lower;
 	node->movable = movable;
@@ -147,6 +152,7 @@ static bool __init prepare(struct contiguitas_node *node, int nid)
 	node->resizer.tuning = (struct contiguitas_tuning)CONTIGUITAS_DEFAULT_TUNING;
 	for (region = 0; region < CONTIGUITAS_REGIONS; region++)
 		contiguitas_pressure_init(&node->pressure[region]);
+	node->shrink_after = jiffies;
 	below = contiguitas_size_below(node);
 	/* Chosen: half of what boot left below, and three quarters of the node. */
 	node->floor = below / 2;
@@ -158,7 +164,7 @@ static bool __init prepare(struct contiguitas_node *node, int nid)
 	clear_zone_contiguous(lower);
 	clear_zone_contiguous(movable);
 	reverse_lists(movable);
-	return true;
+	return node;
 }
 
 /* A memory block caches the zone that it lies in, and may hold the border. */
@@ -183,12 +189,12 @@ static int __init contiguitas_init(void)
 	for (nid = 0; nid < CONTIGUITAS_REGIONS; nid++)
 		contiguitas_pressure_init(&contiguitas_system[nid]);
 	for_each_node_state(nid, N_MEMORY) {
-		if (!prepare(&all_nodes[nid], nid)) {
+		contiguitas_nodes[nid] = new_node(nid);
+		if (!contiguitas_nodes[nid]) {
 			pr_info("contiguitas: node %d has no border that can move\n", nid);
 			continue;
 		}
-		contiguitas_nodes[nid] = &all_nodes[nid];
-		contiguitas_set_band(&all_nodes[nid]);
+		contiguitas_set_band(contiguitas_nodes[nid]);
 		any = true;
 	}
 	if (!any)

@@ -47,7 +47,7 @@ void contiguitas_reserve(void)
 }
 
 /* What a zone keeps from requests that may use zones up to "highest". */
-static unsigned long kept(const struct zone *zone, enum zone_type highest)
+static unsigned long kept(struct zone *zone, enum zone_type highest)
 {
 	unsigned long most = 0;
 	int upper;
@@ -110,7 +110,20 @@ void contiguitas_marks(const struct contiguitas_node *node, struct contiguitas_m
 	marks->target[CONTIGUITAS_MOVABLE] = high_wmark_pages(node->movable) + pageblock_nr_pages;
 }
 
-/* What is free for ordinary requests: CMA's and the reserves against them are not. */
+unsigned long contiguitas_droppable(struct zone *zone)
+{
+	unsigned long files = zone_page_state(zone, NR_ZONE_INACTIVE_FILE) +
+			      zone_page_state(zone, NR_ZONE_ACTIVE_FILE);
+	unsigned long busy = zone_page_state(zone, NR_ZONE_WRITE_PENDING);
+
+	return files > busy ? files - busy : 0;
+}
+
+/*
+ * What is free for ordinary requests: CMA's and the reserves against them are not. Page cache below
+ * the border (that of block devices: the kernel asks for it as unmovable) counts as free. It must
+ * not make the region grow, since reclaim can drop it.
+ */
 void contiguitas_available(const struct contiguitas_node *node,
 			   unsigned long long available[CONTIGUITAS_REGIONS])
 {
@@ -119,12 +132,11 @@ void contiguitas_available(const struct contiguitas_node *node,
 
 	for (zone = NODE_DATA(node->nid)->node_zones; zone <= node->lower; zone++) {
 		unsigned long free = zone_page_state_snapshot(zone, NR_FREE_PAGES);
-		unsigned long kept = zone->lowmem_reserve[ZONE_NORMAL] +
-				     zone_page_state(zone, NR_FREE_CMA_PAGES);
+		unsigned long barred = zone->lowmem_reserve[ZONE_NORMAL] +
+				       zone_page_state(zone, NR_FREE_CMA_PAGES);
 
-		if (zone_idx(zone) == ZONE_NORMAL)
-			kept -= zone->lowmem_reserve[ZONE_NORMAL];
-		below += free > kept ? free - kept : 0;
+		below += free > barred ? free - barred : 0;
+		below += contiguitas_droppable(zone);
 	}
 	available[CONTIGUITAS_UNMOVABLE] = below;
 	available[CONTIGUITAS_MOVABLE] = zone_page_state_snapshot(node->movable, NR_FREE_PAGES);

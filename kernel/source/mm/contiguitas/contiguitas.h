@@ -88,6 +88,8 @@ static inline unsigned long contiguitas_border(const struct contiguitas_node *no
 
 /* Managed pages of all zones below the border. */
 unsigned long contiguitas_size_below(const struct contiguitas_node *node);
+/* Page cache of a zone that need not be written first. */
+unsigned long contiguitas_droppable(struct zone *zone);
 void contiguitas_marks(const struct contiguitas_node *node, struct contiguitas_marks *marks);
 void contiguitas_available(const struct contiguitas_node *node,
 			   unsigned long long available[CONTIGUITAS_REGIONS]);

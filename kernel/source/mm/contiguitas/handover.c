@@ -26,8 +26,6 @@
 #define CREATE_TRACE_POINTS
 #include <trace/events/contiguitas.h>
 
-EXPORT_TRACEPOINT_SYMBOL_GPL(contiguitas_move);
-
 bool __contiguitas_read_trylock(struct zone *zone)
 {
 	struct contiguitas_node *node = contiguitas_nodes[zone_to_nid(zone)];

@@ -6,6 +6,7 @@
  * request waits for the border. Refaults that PSI counts too are not told apart here.
  */
 #include <linux/kernel.h>
+#include <linux/ktime.h>
 #include <linux/proc_fs.h>
 #include <linux/psi.h>
 #include <linux/sched/clock.h>
@@ -130,9 +131,11 @@ static int show(struct seq_file *file, void *unused)
 /* Next to /proc/pressure/memory. */
 static int __init contiguitas_pressure_proc(void)
 {
-	if (!static_key_enabled(&contiguitas_key.key))
+	if (!static_key_enabled(&contiguitas_key))
 		return 0;
 #ifdef CONFIG_PSI
+	if (static_key_enabled(&psi_disabled))
+		return 0;
 	proc_create_single_data("pressure/memory_unmovable", 0444, NULL, show,
 				&contiguitas_system[CONTIGUITAS_UNMOVABLE]);
 	proc_create_single_data("pressure/memory_movable", 0444, NULL, show,

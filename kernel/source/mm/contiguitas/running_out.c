@@ -27,7 +27,7 @@ void __contiguitas_wake(struct zone *zone)
 {
 	struct contiguitas_node *node = contiguitas_nodes[zone_to_nid(zone)];
 
-	if (node)
+	if (node && !READ_ONCE(node->kicked))
 		contiguitas_ask(node);
 }
 

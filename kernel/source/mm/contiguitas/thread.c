@@ -7,6 +7,7 @@
 #include <linux/sched/clock.h>
 
 #include "../internal.h"
+#include "../slab.h"
 #include "contiguitas.h"
 
 #include <trace/events/contiguitas.h>
@@ -79,6 +80,9 @@ static unsigned int may_move_together(const struct contiguitas_node *node,
 
 	contiguitas_marks(node, &marks);
 	contiguitas_available(node, available);
+	/* Growing drops page cache where nothing is free. */
+	if (goes_up(decision))
+		available[CONTIGUITAS_MOVABLE] += contiguitas_droppable(node->movable);
 	while (count < min_t(unsigned int, left, TOGETHER) &&
 	       contiguitas_goes_on(decision, available, &marks, pageblock_nr_pages)) {
 		available[CONTIGUITAS_UNMOVABLE] += sign * (long)pageblock_nr_pages;
@@ -107,6 +111,20 @@ static unsigned int carry_out(struct contiguitas_node *node,
 			break;
 	}
 	return done;
+}
+
+/*
+ * The slabs that were allocated last lie next to the border. Those without objects are kept for the
+ * next request, a few for each CPU and cache: a burst that is over leaves them in the way.
+ */
+static void drop_empty_slabs(void)
+{
+	struct kmem_cache *cache;
+
+	mutex_lock(&slab_mutex);
+	list_for_each_entry(cache, &slab_caches, list)
+		kmem_cache_shrink(cache);
+	mutex_unlock(&slab_mutex);
 }
 
 static bool may_shrink(const struct contiguitas_node *node)
@@ -181,6 +199,11 @@ static unsigned int resize(struct contiguitas_node *node, u64 period)
 	if (!goes_up(&decision) && !may_shrink(node))
 		return 0;
 	done = carry_out(node, &decision, READ_ONCE(contiguitas_tunables.step_pageblocks));
+	if (!done && !goes_up(&decision)) {
+		drop_empty_slabs();
+		done = carry_out(node, &decision,
+				 READ_ONCE(contiguitas_tunables.step_pageblocks));
+	}
 	if (!goes_up(&decision))
 		note_shrink(node, done > 0);
 	if (done)
@@ -198,7 +221,7 @@ static unsigned int oscillate(struct contiguitas_node *node, unsigned int pagebl
 }
 
 /* One round: who waits first, then what the resizer decides, at most once in a period. */
-static void round(struct contiguitas_node *node, u64 *decided)
+static void work(struct contiguitas_node *node, u64 *decided)
 {
 	unsigned long wanted = atomic_long_xchg(&node->wanted, 0);
 	bool emergency = atomic_xchg(&node->emergency, 0);
@@ -260,7 +283,7 @@ static int contiguitas_thread(void *data)
 		}
 		WRITE_ONCE(node->kicked, false);
 		try_to_freeze();
-		round(node, &decided);
+		work(node, &decided);
 	}
 	return 0;
 }

@@ -141,9 +141,11 @@ fn settings(settings: &[HostSetting]) -> Table {
 fn short_path(path: &str) -> String {
     let thp = path.strip_prefix("/sys/kernel/mm/transparent_hugepage/");
     let vm = path.strip_prefix("/proc/sys/vm/");
-    match (thp, vm) {
-        (Some(name), _) => format!("thp/{name}"),
-        (_, Some(name)) => format!("vm.{name}"),
+    let border = path.strip_prefix("/sys/kernel/mm/contiguitas/");
+    match (thp, vm, border) {
+        (Some(name), ..) => format!("thp/{name}"),
+        (_, Some(name), _) => format!("vm.{name}"),
+        (.., Some(name)) => format!("contiguitas/{name}"),
         _ => path.to_owned(),
     }
 }

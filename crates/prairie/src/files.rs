@@ -142,12 +142,24 @@ fn can_be_written(path: &Path) -> anyhow::Result<()> {
     if path.is_dir() {
         bail!("cannot write {}: is a directory, expected a file", path.display());
     }
-    match path.parent() {
-        Some(dir) if !dir.as_os_str().is_empty() && !dir.is_dir() => {
-            bail!("cannot write {}: there is no directory {}", path.display(), dir.display())
-        }
-        _ => Ok(()),
+    let dir = match path.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    if !dir.is_dir() {
+        bail!("cannot write {}: there is no directory {}", path.display(), dir.display());
     }
+    let is_device = fs::metadata(path).is_ok_and(|metadata| !metadata.is_file());
+    // Outputs are written beside their place and renamed, so the directory has to accept new files.
+    if !is_device && let Err(error) = tempfile::tempfile_in(dir) {
+        let kind = match error.kind() {
+            // What /proc and /sys return.
+            std::io::ErrorKind::NotFound => "its file system does not allow new files".to_owned(),
+            kind => kind.to_string(),
+        };
+        bail!("cannot write {}: no new file in {}: {kind}", path.display(), dir.display());
+    }
+    Ok(())
 }
 
 /// The identity of a file, to compare paths.
@@ -244,6 +256,13 @@ mod tests {
     fn devices_can_be_named_twice() {
         let null = ["/dev/null"];
         Files::default().output("--html", null).output("--out", null).check().unwrap();
+    }
+
+    #[test]
+    fn a_directory_without_new_files_is_refused_by_name() {
+        let error = Files::default().output("--out", ["/proc/a.parquet"]).check().unwrap_err();
+        let expected = "cannot write /proc/a.parquet: no new file in /proc: its file system does not allow new files";
+        assert_eq!(error.to_string(), expected);
     }
 
     #[test]

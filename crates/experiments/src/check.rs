@@ -31,7 +31,6 @@ pub fn pages(root: &Path) -> Result<Vec<PathBuf>> {
 /// What is wrong with the pages and with the files in `results/`, a line each.
 pub fn of_pages(root: &Path, entries: &BTreeMap<String, Entry>) -> Result<Vec<String>> {
     let results = results(root, entries)?;
-    let unconverted = std::fs::read_to_string(root.join("results/unconverted")).unwrap_or_default();
     let mut faults = Vec::new();
     for path in pages(root)? {
         let name = path.strip_prefix(root)?.display();
@@ -42,12 +41,6 @@ pub fn of_pages(root: &Path, entries: &BTreeMap<String, Entry>) -> Result<Vec<St
             }
             Ok(_) => {}
             Err(fault) => faults.push(format!("{name}: {fault}")),
-        }
-        if unconverted
-            .lines()
-            .any(|page| Path::new(page) == path.strip_prefix(root).unwrap_or(&path))
-        {
-            continue;
         }
         for line in numbers::unmarked(&text) {
             faults.push(format!("{name}:{line}: table of numbers that no command wrote"));

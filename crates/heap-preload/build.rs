@@ -15,7 +15,8 @@ use std::process::Command;
 /// the kernel maps it as one piece. Rarely used code of the levels goes in front of it, and data
 /// that only unwinding reads goes behind data that is always read. The variables that each process
 /// writes lie on one page, followed by the table of the CPUs, of which most processes use only the
-/// start. Both of Rust's name manglings are matched. The script inserts sections into the linker's
+/// start. Jumps to other libraries (`.plt`) go there, too: the C runtime ends a library through
+/// one. Both of Rust's name manglings are matched. The script inserts sections into the linker's
 /// default script and replaces nothing.
 const SIDE_BY_SIDE: &str = "SECTIONS {
   .text.prairie_seldom : {
@@ -37,10 +38,12 @@ const SIDE_BY_SIDE: &str = "SECTIONS {
     . = ALIGN(65536);
   }
 } INSERT BEFORE .init;
+SECTIONS { .plt : { *(.plt) *(.iplt) } } INSERT BEFORE .text;
 SECTIONS {
   .text.prairie : {
     *crtbegin*.o(.text)
     *(.text.malloc .text.free .text.calloc .text.realloc .text.prairie_rseq_abort)
+    *(.text.__libc_calloc .text.__libc_realloc)
     *(.text.*ARGV_INIT_ARRAY*)
     *(.text.*7process10background*start* .text.*7process4fork8register* .text.*7process13possible_cpus*)
     *(.text.*7process8settings5split* .text.*7process8settings8Settings*)

@@ -21,17 +21,25 @@ pub const OWNER: &str = "PRAIRIE_HEAP_OWNER";
 
 /// Determines whether this process was started with the settings, if they name a file. Later its
 /// parent may have ended.
+#[inline]
 pub fn note_start(settings: &Settings) {
     let statistics = settings.statistics.as_ref().and_then(|asked| asked.path());
     let plain = |path: &Path| !path.is_pattern();
     if statistics.is_some_and(plain) || settings.profile.as_ref().is_some_and(plain) {
-        let own = own_number();
-        let started = match settings.owner {
-            Some(owner) => owner == u64::from(own),
-            None => !is_inherited(),
-        };
-        STARTED.store(if started { own } else { 0 }, Relaxed);
+        note_owner(settings);
     }
+}
+
+/// Apart from [`note_start`], so that its code is resident only where it runs.
+#[cold]
+#[inline(never)]
+fn note_owner(settings: &Settings) {
+    let own = own_number();
+    let started = match settings.owner {
+        Some(owner) => owner == u64::from(own),
+        None => !is_inherited(),
+    };
+    STARTED.store(if started { own } else { 0 }, Relaxed);
 }
 
 fn own_number() -> u32 {

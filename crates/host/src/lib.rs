@@ -2,8 +2,8 @@
 //!
 //! [`reader`] takes a [`Capture`] of the raw files, [`texts`] parses them, [`class`] and [`classify`]
 //! interpret the flags of frames, [`layout`] locates them, [`survey`] computes the figures, and
-//! [`block_map`] the cells of a memory map. [`psi`] and [`cgroup`] parse the files that the offload
-//! daemon reads every period.
+//! [`block_map`] the cells of a memory map. [`memory_blocks`] are the units in which memory goes
+//! offline. [`psi`] and [`cgroup`] parse the files that the offload daemon reads every period.
 #![forbid(unsafe_code)]
 // Lists of frame ranges are meant where they have one entry.
 #![allow(clippy::single_range_in_vec_init)]
@@ -17,6 +17,7 @@ pub mod error;
 pub mod kallsyms;
 pub mod kpageflags;
 pub mod layout;
+pub mod memory_blocks;
 pub mod page_flags;
 pub mod psi;
 pub mod reader;
@@ -32,6 +33,7 @@ pub use class::FrameClass;
 pub use classify::{ClassRun, Classifier};
 pub use error::{Error, ParseError};
 pub use kallsyms::Kallsyms;
+pub use memory_blocks::{BlockState, BlockZone, MemoryBlock, MemoryBlocks, Occupancy};
 pub use page_flags::PageFlags;
 pub use reader::{FrameOptions, Options, capture, capture_texts, capture_to, read_frames};
 pub use roots::Roots;

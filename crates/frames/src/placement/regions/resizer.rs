@@ -23,6 +23,11 @@
 //! Pressures enter as their difference: when both sides stall alike, memory is short as a whole, and
 //! moving the border only copies pages. A turn of direction has to wait (`hold`), unless a region is
 //! down to half of its low mark.
+//!
+//! The same value decides in the simulated machine and in the daemon `prairie regions`. What differs
+//! is passed in: the granule in which memory changes sides (a pageblock of 2 MiB there, a memory
+//! block of 128 MiB or more here), what it costs in time ([`Demand`]), and where the signals come
+//! from.
 
 /// The two regions' share of something: the unmovable region's first.
 pub type Both<T> = [T; 2];
@@ -40,6 +45,49 @@ pub struct View {
     pub high: u64,
     /// Share of time stalled for lack of each region's memory, in thousandths.
     pub pressure: Both<u32>,
+}
+
+/// How much a region has and wants, in frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stock {
+    /// Free for ordinary requests.
+    pub available: u64,
+    /// Below this the region is short.
+    pub low: u64,
+    /// What a resize aims at.
+    pub target: u64,
+    /// Above this the region has far too much.
+    pub high: u64,
+}
+
+/// How fast the unmovable region is used up, and how long help takes: what its low mark has to
+/// cover where nobody can resize on the path of an allocation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Frames that kernel requests take, per second, net.
+    pub frames_per_second: u64,
+    /// Milliseconds from one look at the region to the next.
+    pub poll_ms: u64,
+    /// Milliseconds until one more granule is there.
+    pub granule_ms: u64,
+}
+
+impl Demand {
+    /// The low mark that lasts until help arrives: what is used meanwhile, `floor` frames that
+    /// reclaim and urgent requests keep, and `spare` frames at hand.
+    pub const fn low(&self, floor: u64, spare: u64) -> u64 {
+        let wait_ms = self.poll_ms.saturating_add(self.granule_ms);
+        let used = self.frames_per_second.saturating_mul(wait_ms) / 1000;
+        used.saturating_add(floor).saturating_add(spare)
+    }
+
+    /// Milliseconds until `available` frames are used up; nothing if they are not being used.
+    pub const fn exhausted_in_ms(&self, available: u64) -> Option<u64> {
+        match self.frames_per_second {
+            0 => None,
+            rate => Some(available.saturating_mul(1000) / rate),
+        }
+    }
 }
 
 /// What to do with the border.
@@ -64,6 +112,22 @@ pub enum Resize {
 }
 
 impl Resize {
+    /// Whether to go on for one granule more, so many frames, with what the regions have now.
+    pub const fn goes_on(self, unmovable: Stock, movable: Stock, granule: u64) -> bool {
+        match self {
+            Resize::Stay => false,
+            Resize::Grow { beyond } => {
+                unmovable.available < unmovable.target.saturating_add(beyond)
+                    && movable.available >= movable.low.saturating_add(granule)
+            }
+            Resize::Shrink => unmovable.available >= unmovable.target.saturating_add(granule),
+            Resize::Yield { beyond } => {
+                movable.available < movable.target.saturating_add(beyond)
+                    && unmovable.available >= unmovable.low.saturating_add(granule)
+            }
+        }
+    }
+
     const fn direction(self) -> Option<Direction> {
         match self {
             Resize::Stay => None,
@@ -249,6 +313,33 @@ mod tests {
         resizer.moved(resize);
         let urgent = View { available: [20_000, 4_999], ..CALM };
         assert_eq!(resizer.decide(&urgent), Resize::Yield { beyond: 0 });
+    }
+
+    #[test]
+    fn a_low_mark_covers_the_wait_for_help() {
+        // 40 MiB/s, a look each second, two seconds to empty a block of 128 MiB.
+        let demand = Demand { frames_per_second: 10_240, poll_ms: 1000, granule_ms: 2000 };
+        assert_eq!(demand.low(5_000, 32_768), 30_720 + 5_000 + 32_768);
+        assert_eq!(demand.exhausted_in_ms(10_240), Some(1000));
+        assert_eq!(Demand { frames_per_second: 0, ..demand }.exhausted_in_ms(1), None);
+        let endless = Demand { frames_per_second: u64::MAX, ..demand };
+        assert_eq!(endless.low(1, 1), u64::MAX / 1000 + 2);
+    }
+
+    #[test]
+    fn a_resize_ends_at_its_target_whatever_the_granule() {
+        let of = |available| Stock { available, low: 100, target: 200, high: 400 };
+        for granule in [1, 50, 512] {
+            assert!(Resize::Grow { beyond: 0 }.goes_on(of(199), of(100 + granule), granule));
+            assert!(!Resize::Grow { beyond: 0 }.goes_on(of(200), of(100 + granule), granule));
+            assert!(!Resize::Grow { beyond: 0 }.goes_on(of(0), of(99 + granule), granule));
+            assert!(Resize::Grow { beyond: 5 }.goes_on(of(204), of(100 + granule), granule));
+            assert!(Resize::Shrink.goes_on(of(200 + granule), of(0), granule));
+            assert!(!Resize::Shrink.goes_on(of(199 + granule), of(0), granule));
+            assert!(Resize::Yield { beyond: 0 }.goes_on(of(100 + granule), of(199), granule));
+            assert!(!Resize::Yield { beyond: 0 }.goes_on(of(99 + granule), of(199), granule));
+            assert!(!Resize::Stay.goes_on(of(0), of(1 << 40), granule));
+        }
     }
 
     proptest! {

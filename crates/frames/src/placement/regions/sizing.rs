@@ -3,37 +3,12 @@
 
 use super::border::PAGEBLOCK;
 use super::pressure::Pressure;
-use super::resizer::{Resize, View};
+use super::resizer::{Resize, Stock, View};
 use super::{Decision, Node, Region, Regions};
 use crate::layout::{Frame, Zone};
 use crate::placement::Request;
 use crate::table::FrameTable;
 use crate::{Order, ZoneKind};
-
-/// How much a region has and wants, in frames.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Stock {
-    pub(super) available: u64,
-    pub(super) low: u64,
-    pub(super) target: u64,
-    high: u64,
-}
-
-/// Whether to go on with a resize for one pageblock more.
-fn goes_on(this: Resize, unmovable: Stock, movable: Stock) -> bool {
-    match this {
-        Resize::Stay => false,
-        Resize::Grow { beyond } => {
-            unmovable.available < unmovable.target.saturating_add(beyond)
-                && movable.available >= movable.low + PAGEBLOCK
-        }
-        Resize::Shrink => unmovable.available >= unmovable.target.saturating_add(PAGEBLOCK),
-        Resize::Yield { beyond } => {
-            movable.available < movable.target.saturating_add(beyond)
-                && unmovable.available >= unmovable.low + PAGEBLOCK
-        }
-    }
-}
 
 impl Regions {
     /// Wakes the resizer up, as periodic reclaim does: it moves each node's border towards what its
@@ -105,7 +80,7 @@ impl Regions {
         let until = Frame(until.min(u64::from(u32::MAX)) as u32);
         while left > 0 {
             let [unmovable, movable] = stocks(self);
-            if !goes_on(this, unmovable, movable) {
+            if !this.goes_on(unmovable, movable, PAGEBLOCK) {
                 break;
             }
             let passed = match this {

@@ -1,0 +1,137 @@
+//! Unmovable and movable memory on demand, and what it leaves: the load of `vm/tests/regions.sh`.
+//!
+//! ```text
+//! kernel_load pipes MIB MIB_PER_SECOND KEEP_MIB SECONDS   pages in pipes; KEEP_MIB stay to the end
+//! kernel_load tables MIB SECONDS                          page tables without pages
+//! kernel_load anon MIB SECONDS                            anonymous memory, written once
+//! kernel_load areas                                       areas without unmovable frames
+//! ```
+//!
+//! `pipes` prints the time of its worst write of 64 KiB, in microseconds.
+#![allow(unsafe_code)]
+
+use std::env;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::ptr;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use prairie_frames::Pfn;
+use prairie_host::Roots;
+use prairie_host::memory_blocks::{self, Scanner};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+use rustix::process::{Resource, Rlimit, setrlimit};
+
+const MIB: u64 = 1 << 20;
+
+fn main() {
+    let words: Vec<String> = env::args().skip(1).collect();
+    let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+    let done = match words.first().map(String::as_str) {
+        Some("pipes") => pipes(number(1), number(2), number(3), number(4)),
+        Some("tables") => tables(number(1), number(2)),
+        Some("anon") => anon(number(1), number(2)),
+        Some("areas") => areas(),
+        _ => Err(io::Error::other("expected pipes, tables, anon, or areas")),
+    };
+    if let Err(error) = done {
+        eprintln!("kernel_load: {error}");
+        std::process::exit(1);
+    }
+}
+
+/// Fills pipes of 1 MiB at a rate, then closes all but some of them.
+fn pipes(mib: u64, rate: u64, keep: u64, seconds: u64) -> io::Result<()> {
+    let many = Some(1 << 20);
+    setrlimit(Resource::Nofile, Rlimit { current: many, maximum: many })?;
+    let piece = vec![1u8; 64 << 10];
+    let mut open: Vec<(OwnedFd, File)> = Vec::new();
+    let (started, mut worst) = (Instant::now(), Duration::ZERO);
+    for filled in 0..mib {
+        let (reader, writer) = rustix::pipe::pipe()?;
+        rustix::pipe::fcntl_setpipe_size(writer.as_fd(), MIB as usize)?;
+        let mut writer = File::from(writer);
+        for _ in 0..MIB as usize / piece.len() {
+            let before = Instant::now();
+            writer.write_all(&piece)?;
+            worst = worst.max(before.elapsed());
+        }
+        open.push((reader, writer));
+        let due = Duration::from_secs_f64((filled + 1) as f64 / rate.max(1) as f64);
+        sleep(due.saturating_sub(started.elapsed()));
+    }
+    println!("worst_us={} filled_ms={}", worst.as_micros(), started.elapsed().as_millis());
+    sleep(Duration::from_secs(seconds));
+    // Those that stay are spread over all of them.
+    let every = (mib / keep.max(1)).max(1);
+    let mut at = 0;
+    open.retain(|_| {
+        at += 1;
+        keep > 0 && at % every == 0
+    });
+    if keep == 0 {
+        return Ok(());
+    }
+    loop {
+        sleep(Duration::from_secs(3600));
+    }
+}
+
+/// Page tables that map the zero page: a page of them for each 2 MiB.
+fn tables(mib: u64, seconds: u64) -> io::Result<()> {
+    const HUGE: usize = 2 << 20;
+    let len = mib as usize * 256 * HUGE;
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: a new mapping at a place of the kernel's choice, of which bytes are only read.
+    unsafe {
+        let start = mmap_anonymous(ptr::null_mut(), len, ProtFlags::READ, flags)?;
+        let _ = madvise(start, len, Advice::LinuxNoHugepage);
+        for at in (0..len).step_by(HUGE) {
+            ptr::read_volatile(start.cast::<u8>().add(at));
+        }
+    }
+    sleep(Duration::from_secs(seconds));
+    Ok(())
+}
+
+fn anon(mib: u64, seconds: u64) -> io::Result<()> {
+    let mut bytes = vec![0u8; (mib * MIB) as usize];
+    for page in bytes.chunks_mut(4096) {
+        page[0] = 1;
+    }
+    sleep(Duration::from_secs(seconds));
+    drop(bytes);
+    Ok(())
+}
+
+/// Counts aligned areas of 2 and 32 MiB and 1 GiB that exist, and those without an unmovable
+/// frame. Free frames on per-CPU lists carry no flags: up to 64 of them in 32 MiB pass.
+fn areas() -> io::Result<()> {
+    let roots = Roots::live();
+    let blocks = memory_blocks::read(&roots).map_err(io::Error::other)?;
+    let mut scanner = Scanner::open(&roots)?;
+    for (name, frames) in [("2m", 512u64), ("32m", 8192), ("1g", 1 << 18)] {
+        let (mut all, mut clean) = (0u64, 0u64);
+        let mut starts: Vec<u64> = Vec::new();
+        for block in &blocks.blocks {
+            let start = block.start(blocks.block_frames).0;
+            starts.extend(
+                (start..start + blocks.block_frames)
+                    .step_by(frames.min(blocks.block_frames) as usize),
+            );
+        }
+        starts.iter_mut().for_each(|start| *start -= *start % frames);
+        starts.dedup();
+        for start in starts {
+            let found = scanner.occupancy(Pfn(start), frames)?;
+            let kernel = found.unmovable + found.reserved + found.absent;
+            all += 1;
+            clean += u64::from(kernel == 0 && found.unflagged <= frames / 128);
+        }
+        print!("areas_{name}={all} clean_{name}={clean} ");
+    }
+    println!();
+    Ok(())
+}

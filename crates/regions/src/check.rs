@@ -1,0 +1,354 @@
+//! Whether a host qualifies, what could be gained, and what is in the way. Writes nothing.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use prairie_host::Roots;
+use serde::Serialize;
+
+use crate::choice::{self, Block, Obstacle, Place};
+use crate::host::Host;
+
+/// How serious a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// As it should be.
+    Good,
+    /// Worth knowing.
+    Note,
+    /// The daemon works, but less well or with a risk.
+    Warning,
+    /// The daemon does not work.
+    Missing,
+}
+
+/// One thing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What it is about.
+    pub about: &'static str,
+    /// The result.
+    pub verdict: Verdict,
+    /// What was found.
+    pub found: String,
+    /// What to do about it; empty where nothing is to be done.
+    pub remedy: String,
+}
+
+/// A block that cannot change sides.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Stuck {
+    /// The block.
+    #[serde(flatten)]
+    pub block: Block,
+    /// What keeps it.
+    pub obstacle: Obstacle,
+    /// In words.
+    pub why: String,
+    /// What to do about it.
+    pub remedy: &'static str,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// Nothing is missing.
+    pub qualifies: bool,
+    /// Things that matter.
+    pub findings: Vec<Finding>,
+    /// What could be gained.
+    pub gain: Gain,
+    /// Blocks that cannot change sides.
+    pub stuck: Vec<Stuck>,
+}
+
+/// What confinement could do on this host, in bytes and blocks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Gain {
+    /// Bytes of a block.
+    pub block_bytes: u64,
+    /// All blocks.
+    pub blocks: u64,
+    /// Blocks that are movable already.
+    pub movable: u64,
+    /// Blocks of the kernel zones that could become movable now.
+    pub could_move: u64,
+    /// Kernel memory outside of reserved frames.
+    pub unmovable_bytes: u64,
+    /// Blocks that hold any of it.
+    pub polluted_blocks: u64,
+    /// Blocks that would hold all of it, packed.
+    pub packed_blocks: u64,
+}
+
+/// Looks at everything.
+///
+/// # Errors
+/// I/O errors of files that every Linux has.
+pub fn check(roots: &Roots) -> io::Result<Report> {
+    let mut findings = Vec::new();
+    let folder = roots.sys.join("devices/system/memory");
+    if !folder.join("block_size_bytes").exists() {
+        let remedy = "use a kernel with CONFIG_MEMORY_HOTPLUG and CONFIG_MEMORY_HOTREMOVE";
+        let found = format!("{}: no memory blocks", folder.display());
+        findings.push(finding("hotplug", Verdict::Missing, found, remedy));
+        return Ok(Report { qualifies: false, findings, gain: Gain::default(), stuck: Vec::new() });
+    }
+    let mut host = Host::open(roots)?;
+    let mut blocks = host.blocks(&[])?;
+    for block in &mut blocks {
+        host.scan(block, Duration::ZERO);
+    }
+    findings.push(size(host.block_frames, blocks.len() as u64));
+    findings.push(flags(&host));
+    findings.push(writable(&folder, &blocks));
+    findings.push(zones(&folder, &blocks));
+    findings.push(onliner(&folder));
+    findings.extend(udev());
+    findings.push(kdump(&folder));
+    findings.extend(devices(roots));
+    findings.push(pressure(roots));
+    findings.extend(hugetlb(&blocks));
+    findings.extend(swap(roots));
+    findings.extend(offline(&blocks));
+    let (gain, stuck) = (gain(&blocks, host.block_frames), stuck(&blocks));
+    if gain.could_move + gain.movable == 0 && host.has_flags() {
+        let remedy = "start the daemon early after boot; `prairie survey` shows what is in the way";
+        let found = "no block could become movable now";
+        findings.push(finding("gain", Verdict::Missing, found, remedy));
+    }
+    let qualifies = findings.iter().all(|finding| finding.verdict < Verdict::Missing);
+    Ok(Report { qualifies, findings, gain, stuck })
+}
+
+fn finding(
+    about: &'static str,
+    verdict: Verdict,
+    found: impl Into<String>,
+    remedy: &str,
+) -> Finding {
+    Finding { about, verdict, found: found.into(), remedy: remedy.to_owned() }
+}
+
+fn read(path: &Path) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+fn size(block_frames: u64, count: u64) -> Finding {
+    let mib = block_frames / 256;
+    let found = format!("{count} blocks of {mib} MiB");
+    let about = "block size";
+    match mib {
+        ..=256 => finding(about, Verdict::Good, found, ""),
+        _ => finding(
+            about,
+            Verdict::Warning,
+            found,
+            "blocks grow with memory: growth takes longer and one unmovable page holds a whole \
+             block; set ready_blocks = 1 and expect little shrinking",
+        ),
+    }
+}
+
+fn flags(host: &Host) -> Finding {
+    match host.has_flags() {
+        true => finding("page flags", Verdict::Good, "kpageflags can be read", ""),
+        false => finding(
+            "page flags",
+            Verdict::Missing,
+            "kpageflags cannot be read",
+            "run as root on a kernel with CONFIG_PROC_PAGE_MONITOR; without it hugetlb pages do \
+             not show, and emptying them never ends",
+        ),
+    }
+}
+
+fn writable(folder: &Path, blocks: &[Block]) -> Finding {
+    let about = "permission";
+    let first = blocks.first().map(|block| folder.join(format!("memory{}/state", block.number)));
+    let opened = first.map(|path| fs::OpenOptions::new().write(true).open(path));
+    match opened {
+        Some(Ok(_)) => finding(about, Verdict::Good, "memory blocks can be written", ""),
+        Some(Err(error)) => finding(
+            about,
+            Verdict::Missing,
+            format!("memory blocks cannot be written: {error}"),
+            "run as root on the host, with /sys mounted rw and CONFIG_MEMORY_HOTREMOVE",
+        ),
+        None => finding(about, Verdict::Missing, "no memory blocks", ""),
+    }
+}
+
+fn zones(folder: &Path, blocks: &[Block]) -> Finding {
+    let about = "zones";
+    let named = blocks
+        .iter()
+        .any(|block| folder.join(format!("memory{}/valid_zones", block.number)).exists());
+    match named {
+        true => finding(about, Verdict::Good, "valid_zones is there", ""),
+        false => finding(
+            about,
+            Verdict::Missing,
+            "no valid_zones",
+            "use a kernel with CONFIG_MEMORY_HOTREMOVE, 4.14 or later",
+        ),
+    }
+}
+
+fn onliner(folder: &Path) -> Finding {
+    let about = "onliner";
+    match read(&folder.join("auto_online_blocks")).as_deref() {
+        Some("offline") => finding(about, Verdict::Good, "the kernel onlines no new memory", ""),
+        Some(policy) => finding(
+            about,
+            Verdict::Note,
+            format!("the kernel onlines new memory by itself ({policy})"),
+            "fine for memory that is there; for memory added later write online_movable into \
+             auto_online_blocks",
+        ),
+        None => finding(about, Verdict::Note, "no auto_online_blocks", ""),
+    }
+}
+
+/// udev rules that put memory online.
+fn udev() -> Option<Finding> {
+    let folders =
+        ["/etc/udev/rules.d", "/run/udev/rules.d", "/usr/lib/udev/rules.d", "/lib/udev/rules.d"];
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten());
+    let competes = |path: &Path| {
+        read(path).is_some_and(|text| {
+            text.lines().filter(|line| !line.trim_start().starts_with('#')).any(|line| {
+                line.contains("SUBSYSTEM==\"memory\"") && line.contains("ATTR{state}=\"online")
+            })
+        })
+    };
+    let found = entries.flatten().map(|entry| entry.path()).find(|path| competes(path))?;
+    Some(finding(
+        "onliner",
+        Verdict::Warning,
+        format!("{} puts memory blocks online", found.display()),
+        "override the rule with an empty file of its name in /etc/udev/rules.d: it acts between \
+         offline and online",
+    ))
+}
+
+fn kdump(folder: &Path) -> Finding {
+    let about = "kdump";
+    let loaded = read(Path::new("/sys/kernel/kexec_crash_loaded")).as_deref() == Some("1");
+    match (loaded, read(&folder.join("crash_hotplug")).as_deref()) {
+        (false, _) => finding(about, Verdict::Good, "no crash kernel is loaded", ""),
+        (true, Some("1")) => {
+            finding(about, Verdict::Good, "the kernel updates the crash kernel itself", "")
+        }
+        (true, _) => finding(
+            about,
+            Verdict::Warning,
+            "udev reloads the crash kernel at each conversion",
+            "lower operations_per_hour, or use a kernel with crash_hotplug (6.6 or later)",
+        ),
+    }
+}
+
+fn devices(roots: &Roots) -> Vec<Finding> {
+    let has = |driver: &str| {
+        let folder = roots.sys.join("bus/virtio/drivers").join(driver);
+        fs::read_dir(folder).is_ok_and(|entries| {
+            entries.flatten().any(|e| e.file_name().to_string_lossy().starts_with("virtio"))
+        })
+    };
+    let mut findings = Vec::new();
+    if has("virtio_mem") {
+        findings.push(finding(
+            "virtio-mem",
+            Verdict::Warning,
+            "the hypervisor plugs memory through virtio-mem",
+            "its driver changes the same blocks: set its memory online_movable and leave its node \
+             out with daemon.nodes",
+        ));
+    }
+    if has("virtio_balloon") {
+        findings.push(finding(
+            "balloon",
+            Verdict::Note,
+            "a balloon device is there; ballooned blocks are left alone",
+            "",
+        ));
+    }
+    findings
+}
+
+fn pressure(roots: &Roots) -> Finding {
+    match roots.proc.join("pressure/memory").exists() {
+        true => finding("pressure", Verdict::Good, "PSI is on", ""),
+        false => finding(
+            "pressure",
+            Verdict::Warning,
+            "no PSI: nothing brakes the daemon under pressure",
+            "boot with psi=1 (CONFIG_PSI)",
+        ),
+    }
+}
+
+fn hugetlb(blocks: &[Block]) -> Option<Finding> {
+    let holds = |block: &&Block| block.occupancy.is_some_and(|found| found.hugetlb > 0);
+    let count = blocks.iter().filter(holds).count();
+    (count > 0).then(|| {
+        finding(
+            "hugetlb",
+            Verdict::Note,
+            format!("{count} blocks hold hugetlb pages and are left alone"),
+            "free the pool before the start, and take pages again afterwards",
+        )
+    })
+}
+
+fn swap(roots: &Roots) -> Option<Finding> {
+    let text = read(&roots.proc.join("swaps"))?;
+    (text.lines().count() <= 1).then(|| {
+        finding("swap", Verdict::Note, "no swap: what does not fit elsewhere cannot be moved", "")
+    })
+}
+
+fn offline(blocks: &[Block]) -> Option<Finding> {
+    let count = blocks.iter().filter(|block| block.place == Place::Offline).count();
+    (count > 0).then(|| {
+        finding(
+            "offline",
+            Verdict::Warning,
+            format!("{count} blocks are offline: lost memory"),
+            "the daemon brings them online at its start",
+        )
+    })
+}
+
+fn gain(blocks: &[Block], block_frames: u64) -> Gain {
+    let mut gain =
+        Gain { block_bytes: block_frames * 4096, blocks: blocks.len() as u64, ..Gain::default() };
+    let mut frames = 0;
+    for block in blocks {
+        let movable = block.place == Place::Movable;
+        let free_to_move = block.place == Place::Kernel && choice::obstacle(block).is_none();
+        gain.movable += u64::from(movable);
+        gain.could_move += u64::from(free_to_move);
+        if let Some(found) = block.occupancy {
+            let kernel = found.unmovable + found.unflagged;
+            frames += kernel;
+            gain.polluted_blocks += u64::from(kernel > choice::UNFLAGGED_SLACK);
+        }
+    }
+    gain.unmovable_bytes = frames * 4096;
+    gain.packed_blocks = frames.div_ceil(block_frames);
+    gain
+}
+
+fn stuck(blocks: &[Block]) -> Vec<Stuck> {
+    let of = |block: &Block| {
+        let obstacle = choice::obstacle(block).filter(|_| block.place != Place::Offline)?;
+        let (why, remedy) = (obstacle.to_string(), obstacle.remedy());
+        Some(Stuck { block: *block, obstacle, why, remedy })
+    };
+    blocks.iter().filter_map(of).collect()
+}

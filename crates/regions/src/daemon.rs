@@ -1,0 +1,620 @@
+//! The loop's body: samples, asks the policy, carries out one operation at a time, and tells.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use prairie_host::Roots;
+use prairie_offload::log::{Line, Log, Verbosity};
+use serde::Serialize;
+
+use crate::choice::{Block, Place};
+use crate::config::Config;
+use crate::host::Host;
+use crate::operation::{self, BlockFiles, Done, Outcome, Sysfs};
+use crate::policy::{Finished, Policy, Reason, Step};
+use crate::ratios;
+use crate::record::Record;
+use crate::sample::Sample;
+use crate::series::{Row, Series};
+use crate::settings::{Setting, Value};
+use crate::status::Shared;
+use crate::timer::Timer;
+
+/// The list of blocks is read again after this: others may change it.
+const LIST_EVERY: Duration = Duration::from_secs(60);
+
+/// Reading what fills blocks may take this share of time: 1 in N.
+const SCAN_SHARE: u32 = 5000;
+
+/// While an operation is under way, the zones are sampled this often.
+const WATCH_EVERY: Duration = Duration::from_millis(200);
+
+/// Between two operations of the setup, so that others get to run.
+const SETUP_PAUSE: Duration = Duration::from_millis(50);
+
+/// Operations that `status` lists.
+const RECENT: usize = 16;
+
+/// An operation under way.
+#[derive(Clone, Copy, Debug)]
+struct Current {
+    node: u32,
+    reason: Reason,
+}
+
+/// The daemon of a host.
+#[derive(Debug)]
+pub struct Daemon {
+    config: Config,
+    policy: Policy,
+    host: Host,
+    files: Arc<dyn BlockFilesDebug>,
+    timer: Timer<Done>,
+    record: Record,
+    log: Log,
+    status: Shared,
+    series: Option<Series>,
+    dry_run: bool,
+    blocks: Vec<Block>,
+    listed: Option<Duration>,
+    sampled: Option<Duration>,
+    last: Sample,
+    current: Option<Current>,
+    scan_at: usize,
+    scan_after: Duration,
+    pause_until: Duration,
+    oom_before: Option<u64>,
+    leases_failed: bool,
+    recent: VecDeque<String>,
+    denied: bool,
+}
+
+/// Block files that can be shown.
+pub trait BlockFilesDebug: BlockFiles + std::fmt::Debug {}
+impl<T: BlockFiles + std::fmt::Debug> BlockFilesDebug for T {}
+
+/// One operation, for the log.
+#[derive(Serialize)]
+struct Operation<'a> {
+    event: &'static str,
+    block: u64,
+    node: u32,
+    to: Place,
+    reason: Reason,
+    outcome: &'a Outcome,
+    took_ms: u64,
+    moved_frames: u64,
+    kernel_available_frames: u64,
+    reserve_frames: u64,
+    rate_frames_per_second: u64,
+    dry_run: bool,
+}
+
+impl Operation<'_> {
+    fn sentence(&self) -> String {
+        let mib = |frames: u64| frames / 256;
+        let verb = if self.dry_run { "would convert" } else { "convert" };
+        let to = if self.to == Place::Kernel { "kernel" } else { "movable" };
+        format!(
+            "node {}: {verb} block {} to {to}: {} [{}, {} ms, {} MiB moved; kernel available {} \
+             MiB, reserve {} MiB, rate {} MiB/s]",
+            self.node,
+            self.block,
+            self.outcome.words(),
+            self.reason.words(),
+            self.took_ms,
+            mib(self.moved_frames),
+            mib(self.kernel_available_frames),
+            mib(self.reserve_frames),
+            mib(self.rate_frames_per_second),
+        )
+    }
+}
+
+impl Line for Operation<'_> {
+    fn text(&self, out: &mut dyn io::Write) -> io::Result<()> {
+        out.write_all(self.sentence().as_bytes())
+    }
+}
+
+/// What a daemon is started with.
+#[derive(Debug)]
+pub struct Start {
+    /// Its configuration.
+    pub config: Config,
+    /// Where the kernel's files are.
+    pub roots: Roots,
+    /// What has to be undone; an earlier daemon's is adopted.
+    pub record: Record,
+    /// Its log.
+    pub log: Log,
+    /// Nothing is written anywhere.
+    pub dry_run: bool,
+    /// Nothing but growth: the guardian's mode.
+    pub grow_only: bool,
+}
+
+impl Daemon {
+    /// Opens everything.
+    ///
+    /// # Errors
+    /// Which file cannot be read, and why.
+    pub fn new(start: Start) -> io::Result<Daemon> {
+        let Start { config, roots, record, log, dry_run, grow_only } = start;
+        let host = Host::open(&roots)?;
+        let policy = Policy::new(&config, host.block_frames);
+        let series = match &config.daemon.series {
+            Some(folder) if !dry_run => Some(Series::create(folder)?),
+            _ => None,
+        };
+        let status = Shared::default();
+        {
+            let mut status = status.lock();
+            status.schema = "prairie-regions-status".into();
+            status.version = env!("CARGO_PKG_VERSION").into();
+            status.dry_run = dry_run;
+            status.block_bytes = host.block_frames * 4096;
+        }
+        Ok(Daemon {
+            policy: if grow_only { policy.grow_only() } else { policy },
+            files: Arc::new(Sysfs::new(roots)),
+            host,
+            timer: Timer::start()?,
+            record,
+            log,
+            status,
+            series,
+            dry_run,
+            blocks: Vec::new(),
+            listed: None,
+            sampled: None,
+            last: Sample::default(),
+            current: None,
+            scan_at: 0,
+            scan_after: Duration::ZERO,
+            pause_until: Duration::ZERO,
+            oom_before: None,
+            leases_failed: false,
+            recent: VecDeque::with_capacity(RECENT + 1),
+            denied: false,
+            config,
+        })
+    }
+
+    /// Other files for blocks, for tests.
+    pub fn with_files(mut self, files: Arc<dyn BlockFilesDebug>) -> Daemon {
+        self.files = files;
+        self
+    }
+
+    /// Its status.
+    pub fn status(&self) -> Shared {
+        self.status.clone()
+    }
+
+    /// Its log.
+    pub const fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// Its configuration.
+    pub const fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The operations' thread.
+    pub const fn timer(&self) -> &Timer<Done> {
+        &self.timer
+    }
+
+    /// The record.
+    pub const fn record(&self) -> &Record {
+        &self.record
+    }
+
+    /// The blocks as they are known.
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    /// Takes another configuration; sockets and series stay as they are until the next start.
+    pub fn reload(&mut self, config: Config) {
+        self.policy.configure(&config);
+        self.config = config;
+    }
+
+    /// Does what is due at `now`; returns when the next thing is.
+    pub fn tick(&mut self, now: Duration) -> Duration {
+        self.finish_operation(now);
+        let poll = if self.current.is_some() { WATCH_EVERY } else { self.config.daemon.poll };
+        let due = self.sampled.is_none_or(|at| now >= at + poll || now < at);
+        if due {
+            self.sampled = Some(now);
+            match self.host.sample(now) {
+                Ok(sample) => self.take_sample(sample, now),
+                Err(error) => self.trouble(&format!("the zones cannot be read: {error}")),
+            }
+        }
+        if self.listed.is_none_or(|at| now >= at + LIST_EVERY || now < at) {
+            self.list(now);
+        }
+        if self.current.is_none() && now >= self.pause_until {
+            self.decide(now);
+            self.scan_one(now);
+        }
+        if due {
+            self.report(now);
+        }
+        match self.current {
+            Some(_) => now + WATCH_EVERY,
+            None => self.sampled.unwrap_or(now) + self.config.daemon.poll,
+        }
+        .min(if self.pause_until > now { self.pause_until } else { Duration::MAX })
+    }
+
+    fn take_sample(&mut self, sample: Sample, now: Duration) {
+        self.policy.sample(&sample);
+        let first = *self.oom_before.get_or_insert(sample.oom_kills);
+        self.status.lock().oom_kills = sample.oom_kills.saturating_sub(first);
+        if self.is_killing(&sample) {
+            self.timer.hurry();
+        }
+        self.last = sample;
+        if !self.dry_run {
+            self.lease(now);
+        }
+    }
+
+    /// Whether the operation under way takes memory that user processes are about to need: the
+    /// movable zone of its node is down to a quarter of its high watermark and there is no cache.
+    fn is_killing(&self, sample: &Sample) -> bool {
+        let Some(current) = self.current else { return false };
+        let node = sample.nodes.iter().find(|node| node.node == current.node);
+        let killed = sample.oom_kills > self.last.oom_kills;
+        killed
+            || node.is_some_and(|node| {
+                let movable = node.movable;
+                movable.free < movable.high / 4
+                    && movable.cache < movable.high
+                    && node.kernel.borrowable == 0
+            })
+    }
+
+    /// Reads the list of blocks again.
+    fn list(&mut self, now: Duration) {
+        match self.host.blocks(&self.blocks) {
+            Ok(mut blocks) => {
+                for block in blocks.iter_mut().filter(|block| block.occupancy.is_none()) {
+                    self.host.scan(block, now);
+                }
+                self.blocks = blocks;
+                self.listed = Some(now);
+            }
+            Err(error) => {
+                self.listed = Some(now);
+                self.trouble(&format!("memory blocks cannot be read: {error}"));
+            }
+        }
+    }
+
+    /// Asks the policy and begins what it says.
+    fn decide(&mut self, now: Duration) {
+        if self.denied {
+            return;
+        }
+        // Two rounds of reading suffice: the first choices, and the one that fits.
+        for _ in 0..4 {
+            match self.policy.next(&self.blocks, now) {
+                Step::Wait => return,
+                Step::Scan(wanted) => {
+                    for block in &mut self.blocks {
+                        if wanted.contains(&block.number) {
+                            self.host.scan(block, now);
+                        }
+                    }
+                }
+                Step::Online(block) => return self.begin(block, None, Reason::Offline, now),
+                Step::Convert { block, to, reason } => {
+                    return self.begin(block, Some(to), reason, now);
+                }
+            }
+        }
+    }
+
+    /// Begins an operation: to convert a block, or to bring it back online.
+    fn begin(&mut self, number: u64, to: Option<Place>, reason: Reason, now: Duration) {
+        let Ok(at) = self.blocks.binary_search_by_key(&number, |block| block.number) else {
+            return;
+        };
+        let block = self.blocks[at];
+        let home = self.record.state().blocks.get(&number).copied();
+        let target = to.or(home).unwrap_or(Place::Kernel);
+        if self.dry_run {
+            return self.pretend(at, target, reason, now);
+        }
+        if let Err(error) = self.record.busy(number, block.place) {
+            return self.stop_converting(&format!("the record cannot be written: {error}"));
+        }
+        self.policy.began(number);
+        self.current = Some(Current { node: block.node, reason });
+        let files = self.files.clone();
+        let limit = self.config.limits.operation_time;
+        self.timer.begin(limit, move || match to {
+            Some(to) => operation::convert(&*files, number, to),
+            None => operation::bring_back(&*files, number, target),
+        });
+    }
+
+    /// What a dry run does: nothing, but it goes on as if.
+    fn pretend(&mut self, at: usize, to: Place, reason: Reason, now: Duration) {
+        let block = self.blocks[at];
+        let done = Done {
+            block: block.number,
+            to,
+            outcome: Outcome::Done,
+            took: Duration::ZERO,
+            place: Some(to),
+        };
+        self.tell(&done, block, reason);
+        self.policy.began(block.number);
+        let finished = Finished { block: block.number, to, done: true, took: done.took };
+        self.policy.finished(block.node, finished, now);
+        // The zones stay as they are, so once is enough for a while.
+        self.pause_until = now + Duration::from_secs(60);
+    }
+
+    fn finish_operation(&mut self, now: Duration) {
+        let Some(current) = self.current else { return };
+        let Some(done) = self.timer.poll() else { return };
+        self.current = None;
+        if let Err(error) = self.record.idle(done.block, done.place) {
+            self.stop_converting(&format!("the record cannot be written: {error}"));
+        }
+        let succeeded = done.outcome == Outcome::Done;
+        let finished =
+            Finished { block: done.block, to: done.to, done: succeeded, took: done.took };
+        match current.reason {
+            Reason::Offline => {
+                self.policy.finished(current.node, finished, now);
+                self.policy.onlined(done.block, succeeded, now);
+            }
+            _ => self.policy.finished(current.node, finished, now),
+        }
+        if let Ok(at) = self.blocks.binary_search_by_key(&done.block, |block| block.number) {
+            self.tell(&done, self.blocks[at], current.reason);
+        }
+        self.count(&done, succeeded);
+        match done.outcome {
+            Outcome::Denied => self.stop_converting(
+                "memory blocks cannot be written: run as root, outside of containers and lockdown",
+            ),
+            Outcome::LeftOffline(_) => self.trouble(&format!(
+                "block {} is offline and does not come back: {}",
+                done.block,
+                done.outcome.words()
+            )),
+            _ => {}
+        }
+        // The zones have changed: everything is read again at once.
+        (self.listed, self.sampled) = (None, None);
+        if current.reason == Reason::Setup {
+            self.pause_until = now + SETUP_PAUSE;
+        }
+    }
+
+    fn count(&mut self, done: &Done, succeeded: bool) {
+        let mut status = self.status.lock();
+        match succeeded {
+            true => status.operations += 1,
+            false => status.operations_failed += 1,
+        }
+        status.operation_seconds += done.took.as_secs_f64();
+    }
+
+    /// Reports an operation to the log, the status, and the series.
+    fn tell(&mut self, done: &Done, block: Block, reason: Reason) {
+        let reports = self.policy.reports();
+        let report = reports.iter().find(|report| report.sample.node == block.node);
+        let line = Operation {
+            event: "operation",
+            block: done.block,
+            node: block.node,
+            to: done.to,
+            reason,
+            outcome: &done.outcome,
+            took_ms: done.took.as_millis() as u64,
+            moved_frames: block.occupancy.map_or(0, |found| found.to_move()),
+            kernel_available_frames: report.map_or(0, |r| r.sample.kernel.available),
+            reserve_frames: report.map_or(0, |r| r.reserve),
+            rate_frames_per_second: report.map_or(0, |r| r.rate),
+            dry_run: self.dry_run,
+        };
+        self.log.say(Verbosity::Changes, &line);
+        self.recent.push_back(line.sentence());
+        while self.recent.len() > RECENT {
+            self.recent.pop_front();
+        }
+        self.status.lock().recent = self.recent.iter().cloned().collect();
+        if let Some(report) = report {
+            let row = Row {
+                block: done.block as i64,
+                took_ms: done.took.as_millis() as i64,
+                to: if done.to == Place::Kernel { "kernel" } else { "movable" }.to_owned(),
+                reason: reason.words().to_owned(),
+                outcome: done.outcome.words(),
+                ..Row::of(report)
+            };
+            self.push(row);
+        }
+    }
+
+    fn push(&mut self, row: Row) {
+        if let Some(series) = &mut self.series
+            && let Err(error) = series.push(row)
+        {
+            self.log.note("warning", format_args!("time series stopped: {error}"));
+            self.series = None;
+        }
+    }
+
+    /// Brings status and series up to date.
+    fn report(&mut self, now: Duration) {
+        let rows: Vec<Row> = self.policy.reports().iter().map(Row::of).collect();
+        rows.into_iter().for_each(|row| self.push(row));
+        let count = |place| self.blocks.iter().filter(|block| block.place == place).count() as u64;
+        let mut status = self.status.lock();
+        status.update(&self.policy, now);
+        status.blocks_kernel = count(Place::Kernel);
+        status.blocks_movable = count(Place::Movable);
+        status.blocks_fixed = count(Place::Fixed);
+        status.blocks_offline = count(Place::Offline);
+        status.blocks_converted = self.record.state().blocks.len() as u64;
+        status.movable_gigabytes = whole_gigabytes(&self.blocks, self.host.block_frames);
+        status.cpu_seconds = cpu_seconds();
+    }
+
+    /// Reads one block's contents again, as often as the share of time allows.
+    fn scan_one(&mut self, now: Duration) {
+        if now < self.scan_after || self.blocks.is_empty() || self.current.is_some() {
+            return;
+        }
+        self.scan_at = (self.scan_at + 1) % self.blocks.len();
+        let started = Instant::now();
+        self.host.scan(&mut self.blocks[self.scan_at], now);
+        self.scan_after = now + (started.elapsed() * SCAN_SHARE).max(Duration::from_millis(500));
+    }
+
+    /// Sets the kernel's reserves as the regions need them.
+    fn lease(&mut self, now: Duration) {
+        let movable = self.last.nodes.iter().any(|node| node.movable.managed > 0);
+        if self.leases_failed || !movable {
+            return;
+        }
+        if let Err(error) = self.try_lease(now) {
+            self.leases_failed = true;
+            self.trouble(&format!("kernel settings are left as they are: {error}"));
+        }
+    }
+
+    fn try_lease(&mut self, now: Duration) -> io::Result<()> {
+        let settings = self.config.settings;
+        let roots = self.host.roots().clone();
+        let reserves = self.policy.reserves();
+        let borrow = self.policy.borrows(now);
+        if let Some(wanted) = ratios::ratios(settings.lowmem_reserve_ratio, &reserves, borrow) {
+            let held = self.record.state().settings.get(&Setting::LowmemReserveRatio).cloned();
+            let read = Setting::LowmemReserveRatio.read(&roots)?;
+            let normal = reserves.iter().any(|(node, _)| node.kernel.normal > 0);
+            let text = ratios::text(&read.to_string().replace(',', " "), wanted, normal);
+            let text =
+                text.ok_or_else(|| io::Error::other("lowmem_reserve_ratio has no numbers"))?;
+            let wanted: Value = text.parse()?;
+            // Small changes are not worth a write, each of which recomputes all watermarks.
+            if held.is_none() || differs(&read.to_string(), &wanted.to_string()) {
+                self.set(&roots, Setting::LowmemReserveRatio, &wanted, &read)?;
+            }
+        }
+        let set = self.record.state().settings.contains_key(&Setting::MinFreeKbytes);
+        if !set {
+            let read = Setting::MinFreeKbytes.read(&roots)?;
+            let now_kib = read.to_string().parse().unwrap_or(0);
+            let nodes: Vec<_> = reserves.iter().map(|(node, _)| *node).collect();
+            if let Some(kib) = ratios::min_free_kib(settings.min_free, now_kib, &nodes) {
+                self.set(&roots, Setting::MinFreeKbytes, &kib.to_string().parse()?, &read)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, roots: &Roots, setting: Setting, to: &Value, now: &Value) -> io::Result<()> {
+        if to == now {
+            return Ok(());
+        }
+        self.record.lease(setting, to, now)?;
+        setting.write(roots, to)?;
+        self.log.note("set", format_args!("{} = {to}, was {now}", setting.name()));
+        Ok(())
+    }
+
+    fn trouble(&mut self, what: &str) {
+        let mut status = self.status.lock();
+        if status.trouble != what {
+            status.trouble = what.to_owned();
+            drop(status);
+            self.log.note("warning", format_args!("{what}"));
+        }
+    }
+
+    fn stop_converting(&mut self, why: &str) {
+        self.denied = true;
+        self.trouble(&format!("no more operations: {why}"));
+    }
+
+    /// Ends: waits for the operation under way, restores settings, and hands out what is left to
+    /// undo, with the files of the time series finished.
+    ///
+    /// # Errors
+    /// I/O errors of the system.
+    pub fn stop(mut self) -> io::Result<Record> {
+        self.timer.hurry();
+        if let Some(done) = self.timer.wait() {
+            let _ = self.record.idle(done.block, done.place);
+        }
+        restore_settings(&mut self.record, self.host.roots(), &self.log);
+        if let Some(series) = self.series.take() {
+            series.finish()?;
+        }
+        Ok(self.record)
+    }
+}
+
+/// Restores all leased settings.
+pub fn restore_settings(record: &mut Record, roots: &Roots, log: &Log) {
+    let held: Vec<_> =
+        record.state().settings.iter().map(|(setting, pair)| (*setting, pair.clone())).collect();
+    for (setting, (ours, before)) in held {
+        match setting.restore(roots, &ours, &before) {
+            Ok(true) => log.note("restored", format_args!("{} = {before}", setting.name())),
+            Ok(false) => log.note(
+                "warning",
+                format_args!("{} was changed by others and stays", setting.name()),
+            ),
+            Err(error) => {
+                log.note("warning", format_args!("{}: {error}", setting.name()));
+                continue;
+            }
+        }
+        let _ = record.restored(setting);
+    }
+}
+
+/// Whether a value differs from another by more than a quarter anywhere.
+fn differs(now: &str, wanted: &str) -> bool {
+    let numbers =
+        |text: &str| text.split(',').map(|n| n.parse().unwrap_or(0)).collect::<Vec<u64>>();
+    let (now, wanted) = (numbers(now), numbers(wanted));
+    now.len() != wanted.len()
+        || now.iter().zip(&wanted).any(|(now, wanted)| now.abs_diff(*wanted) * 4 > *now)
+}
+
+/// Aligned gigabytes of which all blocks are movable.
+pub fn whole_gigabytes(blocks: &[Block], block_frames: u64) -> u64 {
+    let each = ((1 << 18) / block_frames).max(1);
+    let movable = |first: u64| {
+        let count = blocks
+            .iter()
+            .filter(|block| block.number / each == first && block.place == Place::Movable);
+        count.count() as u64 == each
+    };
+    let mut firsts: Vec<u64> = blocks.iter().map(|block| block.number / each).collect();
+    firsts.dedup();
+    let whole = firsts.into_iter().filter(|first| movable(*first)).count() as u64;
+    whole * (block_frames.max(1 << 18) >> 18)
+}
+
+fn cpu_seconds() -> f64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}

@@ -1,0 +1,127 @@
+//! The guardian: makes the machine whole after the daemon died, whatever killed it.
+//!
+//! It is a process of its own that reads the record from a pipe. When the pipe ends without the
+//! line `end`, the daemon is dead: the guardian takes the lock, restores settings, brings the
+//! block that was under way online, and lets the kernel region grow until another daemon comes.
+//! If none does, it undoes everything: a confined kernel region that nobody enlarges is worse than
+//! none.
+
+use std::io::{self, BufRead};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use prairie_host::Roots;
+use prairie_offload::log::Log;
+use signal_hook::consts::SIGTERM;
+
+use crate::config::Config;
+use crate::daemon::{Daemon, Start};
+use crate::lock::Lock;
+use crate::operation::Sysfs;
+use crate::record::{Record, State, boot_id};
+use crate::undo::{Undo, make_whole, undo};
+
+/// What the guardian did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acted {
+    /// Nothing: the daemon ended by itself.
+    Not,
+    /// Another daemon took over.
+    Relieved,
+    /// Everything was undone, or what could be.
+    Undone,
+}
+
+/// Reads the record until the daemon ends.
+pub fn watch(lines: impl BufRead) -> State {
+    let mut state = State::default();
+    for line in lines.lines() {
+        let Ok(line) = line else { break };
+        state.take(&line);
+    }
+    state
+}
+
+/// Does what is left to do after a daemon that ended with `state`.
+///
+/// # Errors
+/// I/O errors of the system.
+pub fn act(state: &State, config: &Config, roots: &Roots, log: Log) -> io::Result<Acted> {
+    let path = &config.daemon.record;
+    if state.ended || state.is_clean() {
+        return Ok(Acted::Not);
+    }
+    let relieved = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGTERM, relieved.clone())?;
+    // A daemon that was started again at once has adopted the record.
+    let Some(lock) = take_lock(path)? else { return Ok(Acted::Relieved) };
+    log.note("guardian", format_args!("the daemon died; restoring"));
+    let mut record = Record::load(path, &boot_id(roots))?;
+    record.begin()?;
+    let stop = || relieved.load(Ordering::Relaxed);
+    let files = Arc::new(Sysfs::new(roots.clone()));
+    let work = |until| Undo {
+        roots,
+        files: files.clone(),
+        log: &log,
+        operation_time: config.limits.operation_time,
+        until,
+        stop: &stop,
+    };
+    make_whole(&mut record, &work(Instant::now()))?;
+    let mut record = grow_meanwhile(record, config, roots, &stop)?;
+    if stop() {
+        return Ok(Acted::Relieved);
+    }
+    log.note("guardian", format_args!("no other daemon came; undoing"));
+    let undone = undo(&mut record, &work(Instant::now() + config.daemon.stop_limit))?;
+    for (block, why) in &undone.left {
+        log.note("warning", format_args!("block {block} stays: {why}"));
+    }
+    record.end();
+    drop(lock);
+    Ok(Acted::Undone)
+}
+
+/// The lock, unless somebody else keeps it. A daemon that is being killed may hold it for a moment.
+fn take_lock(path: &Path) -> io::Result<Option<Lock>> {
+    for _ in 0..20 {
+        if let Ok(lock) = Lock::take(path, "guardian")? {
+            return Ok(Some(lock));
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    Ok(None)
+}
+
+/// Lets the kernel region grow until the grace is over or another daemon comes.
+fn grow_meanwhile(
+    record: Record,
+    config: &Config,
+    roots: &Roots,
+    stop: &dyn Fn() -> bool,
+) -> io::Result<Record> {
+    let mut config = config.clone();
+    (config.daemon.series, config.daemon.metrics) = (None, None);
+    config.settings.lowmem_reserve_ratio = crate::config::Ratio::Leave;
+    config.settings.min_free = crate::config::MinFree::Leave;
+    let grace = config.daemon.guardian_grace;
+    let log = Log::new(Default::default(), Default::default(), Box::new(io::stderr()));
+    let start =
+        Start { config, roots: roots.clone(), record, log, dry_run: false, grow_only: true };
+    let mut daemon = Daemon::new(start)?;
+    let began = Instant::now();
+    while began.elapsed() < grace && !stop() {
+        daemon.tick(began.elapsed());
+        thread::sleep(Duration::from_millis(100));
+    }
+    daemon.stop()
+}
+
+/// The arguments that start the guardian for a configuration.
+pub fn arguments(config: &Path) -> Option<[&str; 4]> {
+    Some(["regions", "guard", "--config", config.to_str()?])
+}

@@ -1,0 +1,139 @@
+//! The kernel's files that are read again and again: opened once, parsed into samples and blocks.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use prairie_host::memory_blocks::{self, Scanner};
+use prairie_host::texts::{fields, vmstat, zoneinfo};
+use prairie_host::{MemoryBlocks, Roots, psi};
+use prairie_offload::world::file::{Buffer, Held};
+
+use crate::choice::{Block, Place};
+use crate::operation::place;
+use crate::sample::{Sample, Sources};
+
+/// A host's files.
+#[derive(Debug)]
+pub struct Host {
+    roots: Roots,
+    zoneinfo: Held,
+    vmstat: Held,
+    meminfo: Held,
+    pressure: Option<Held>,
+    scanner: Option<Scanner>,
+    buffer: Buffer,
+    /// Frames of a block.
+    pub block_frames: u64,
+}
+
+impl Host {
+    /// Opens everything.
+    ///
+    /// # Errors
+    /// Which file cannot be read, and why. `kpageflags` and PSI may be missing.
+    pub fn open(roots: &Roots) -> io::Result<Host> {
+        let MemoryBlocks { block_frames, .. } = read_blocks(roots)?;
+        let open = |name: &str| {
+            let path = roots.proc.join(name);
+            Held::open(&path).map_err(|error| at(&path, &error))
+        };
+        Ok(Host {
+            zoneinfo: open("zoneinfo")?,
+            vmstat: open("vmstat")?,
+            meminfo: open("meminfo")?,
+            pressure: open("pressure/memory").ok(),
+            scanner: Scanner::open(roots).ok(),
+            buffer: Buffer::default(),
+            block_frames,
+            roots: roots.clone(),
+        })
+    }
+
+    /// Whether blocks can be looked into.
+    pub const fn has_flags(&self) -> bool {
+        self.scanner.is_some()
+    }
+
+    /// Where the files are.
+    pub const fn roots(&self) -> &Roots {
+        &self.roots
+    }
+
+    /// The zones as they are at `now`.
+    ///
+    /// # Errors
+    /// I/O errors of the system, and texts that no kernel writes.
+    pub fn sample(&mut self, now: Duration) -> io::Result<Sample> {
+        let wrong = |error: prairie_host::ParseError| io::Error::other(error);
+        let zones = zoneinfo::parse(self.zoneinfo.read(&mut self.buffer)?).map_err(wrong)?;
+        if zones.is_empty() {
+            return Err(io::Error::other("proc/zoneinfo: expected at least one zone"));
+        }
+        let vmstat = vmstat::parse(self.vmstat.read(&mut self.buffer)?).map_err(wrong)?;
+        let text = self.meminfo.read(&mut self.buffer)?;
+        let sizes = fields::sizes("proc/meminfo", text).map_err(wrong)?;
+        let psi_us = match &self.pressure {
+            Some(file) => file
+                .read(&mut self.buffer)
+                .ok()
+                .and_then(|text| psi::parse("proc/pressure/memory", text).ok())
+                .map_or(0, |pressure| pressure.some.total_us),
+            None => 0,
+        };
+        let size = |name: &str| sizes.get(name).copied().unwrap_or(0);
+        let sources = Sources {
+            zones: &zones,
+            vmstat: &vmstat,
+            psi_us,
+            swap_free_bytes: size("SwapFree"),
+            hugetlb_bytes: size("Hugetlb"),
+        };
+        Ok(Sample::of(now, sources))
+    }
+
+    /// The blocks as they are, with what `known` says of those that are where they were.
+    ///
+    /// # Errors
+    /// I/O errors of the system, and texts that no kernel writes.
+    pub fn blocks(&self, known: &[Block]) -> io::Result<Vec<Block>> {
+        let read = read_blocks(&self.roots)?;
+        let block = |now: &prairie_host::MemoryBlock| {
+            let place = place(now);
+            let found = known.binary_search_by_key(&now.number, |block| block.number);
+            let same = found.ok().map(|at| known[at]).filter(|before| before.place == place);
+            let fresh = Block {
+                number: now.number,
+                node: now.node,
+                place,
+                occupancy: None,
+                scanned: Duration::ZERO,
+            };
+            same.unwrap_or(fresh)
+        };
+        Ok(read.blocks.iter().map(block).collect())
+    }
+
+    /// Reads what fills a block. Where that fails, its contents are unknown.
+    pub fn scan(&mut self, block: &mut Block, now: Duration) {
+        block.scanned = now;
+        block.occupancy = match (block.place, &mut self.scanner) {
+            (Place::Kernel | Place::Movable, Some(scanner)) => {
+                let start = prairie_frames::Pfn(block.number * self.block_frames);
+                scanner.occupancy(start, self.block_frames).ok()
+            }
+            _ => None,
+        };
+    }
+}
+
+fn read_blocks(roots: &Roots) -> io::Result<MemoryBlocks> {
+    memory_blocks::read(roots).map_err(|error| match error {
+        prairie_host::Error::Io { path, source } => at(&path, &source),
+        other => io::Error::other(other),
+    })
+}
+
+fn at(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}

@@ -1,0 +1,218 @@
+//! Huge pages on demand: blocks are emptied, hugetlb pages taken at once, and given back the same
+//! way.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prairie_host::Roots;
+use prairie_offload::log::Log;
+
+use crate::choice::{self, Block, Place};
+use crate::daemon::BlockFilesDebug;
+use crate::host::Host;
+use crate::operation::{self, Outcome};
+use crate::record::Record;
+use crate::settings::Setting;
+use crate::timer::Timer;
+
+/// Frames of a gigantic page.
+const GIGABYTE: u64 = 1 << 18;
+
+/// A pool of hugetlb pages of one size on one node.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    folder: PathBuf,
+}
+
+impl Pool {
+    /// The pool of pages of `bytes` on `node`.
+    pub fn of(roots: &Roots, node: u32, bytes: u64) -> Pool {
+        let size = format!("hugepages-{}kB", bytes / 1024);
+        let folder = roots.sys.join(format!("devices/system/node/node{node}/hugepages"));
+        Pool { folder: folder.join(size) }
+    }
+
+    /// Pages in it, used or not.
+    ///
+    /// # Errors
+    /// I/O errors of the system: this kernel has no pages of that size.
+    pub fn pages(&self) -> io::Result<u64> {
+        self.number("nr_hugepages")
+    }
+
+    /// Free pages in it.
+    ///
+    /// # Errors
+    /// As [`Pool::pages`].
+    pub fn free(&self) -> io::Result<u64> {
+        self.number("free_hugepages")
+    }
+
+    fn number(&self, name: &str) -> io::Result<u64> {
+        let path = self.folder.join(name);
+        let text = fs::read_to_string(&path).map_err(|error| {
+            io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+        })?;
+        text.trim().parse().map_err(|_| io::Error::other(format!("{}: no number", path.display())))
+    }
+
+    /// Asks the kernel for so many; returns how many there are now.
+    ///
+    /// # Errors
+    /// As [`Pool::pages`].
+    pub fn set(&self, pages: u64) -> io::Result<u64> {
+        fs::write(self.folder.join("nr_hugepages"), format!("{pages}\n"))?;
+        self.pages()
+    }
+}
+
+/// What a reservation works with.
+#[derive(Debug)]
+pub struct Reserve<'a> {
+    /// Where the kernel's files are.
+    pub roots: &'a Roots,
+    /// The blocks' files.
+    pub files: Arc<dyn BlockFilesDebug>,
+    /// Where it tells what it does.
+    pub log: &'a Log,
+    /// The node.
+    pub node: u32,
+    /// How long one block may take.
+    pub operation_time: Duration,
+}
+
+impl Reserve<'_> {
+    /// Brings a node's pool of pages of `bytes` to `wanted` pages, and says how many there are.
+    ///
+    /// # Errors
+    /// I/O errors of the system.
+    pub fn reserve(&self, record: &mut Record, bytes: u64, wanted: u64) -> io::Result<u64> {
+        let pool = Pool::of(self.roots, self.node, bytes);
+        let before = pool.pages()?;
+        let mut pages = pool.set(wanted)?;
+        if pages < wanted && bytes > 4 << 20 {
+            pages = self.take_movable(record, &pool, wanted)?.max(pages);
+        }
+        while pages < wanted && bytes == GIGABYTE * 4096 {
+            match self.convert_gigabyte(record, &pool, pages)? {
+                Some(more) => pages = more,
+                None => break,
+            }
+        }
+        if wanted < before {
+            self.give_back(record)?;
+        }
+        Ok(pages)
+    }
+
+    /// Gigantic pages straight from the movable zone, on kernels that allow it.
+    fn take_movable(&self, record: &mut Record, pool: &Pool, wanted: u64) -> io::Result<u64> {
+        let setting = Setting::MovableGiganticPages;
+        let Ok(now) = setting.read(self.roots) else { return pool.pages() };
+        let on = "1".parse()?;
+        if now == on {
+            return pool.pages();
+        }
+        record.lease(setting, &on, &now)?;
+        setting.write(self.roots, &on)?;
+        let pages = pool.set(wanted);
+        setting.restore(self.roots, &on, &now)?;
+        record.restored(setting)?;
+        pages
+    }
+
+    /// Turns the emptiest whole gigabyte to the kernel region and takes a page there. Nothing if no
+    /// gigabyte can be emptied.
+    fn convert_gigabyte(
+        &self,
+        record: &mut Record,
+        pool: &Pool,
+        pages: u64,
+    ) -> io::Result<Option<u64>> {
+        let mut host = Host::open(self.roots)?;
+        let each = (GIGABYTE / host.block_frames).max(1);
+        let mut blocks = host.blocks(&[])?;
+        for block in blocks.iter_mut().filter(|block| block.node == self.node) {
+            host.scan(block, Duration::ZERO);
+        }
+        let sample = host.sample(Duration::ZERO)?;
+        let Some(sample) = sample.nodes.iter().find(|node| node.node == self.node) else {
+            return Ok(None);
+        };
+        let mut found: Vec<(u64, Vec<Block>)> = Vec::new();
+        let mut firsts: Vec<u64> = blocks.iter().map(|block| block.number / each).collect();
+        firsts.dedup();
+        for first in firsts {
+            let own: Vec<Block> =
+                blocks.iter().filter(|block| block.number / each == first).copied().collect();
+            let fits = |block: &Block| {
+                block.node == self.node
+                    && block.place == Place::Movable
+                    && choice::obstacle(block).is_none()
+            };
+            let cost = own.iter().filter_map(|b| b.occupancy).map(|o| o.to_move()).sum::<u64>();
+            let free = own.iter().filter_map(|b| b.occupancy).map(|o| o.free).sum::<u64>();
+            let movable = sample.movable;
+            let room = movable.free.saturating_sub(free)
+                + movable.cache / 4 * 3
+                + sample.kernel.borrowable;
+            if own.len() as u64 == each && own.iter().all(fits) && cost + movable.high <= room {
+                found.push((cost, own));
+            }
+        }
+        found.sort_by_key(|(cost, _)| *cost);
+        for (_, own) in found {
+            let mut all = true;
+            for block in &own {
+                all = all && self.convert(record, block.number, Place::Kernel)?;
+            }
+            let after = if all { pool.set(pages + 1)? } else { pages };
+            if after > pages {
+                return Ok(Some(after));
+            }
+            for block in &own {
+                self.convert(record, block.number, Place::Movable)?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns blocks to the movable zone that were taken from it and hold nothing that stays.
+    fn give_back(&self, record: &mut Record) -> io::Result<()> {
+        let mut host = Host::open(self.roots)?;
+        let homes: Vec<u64> = record
+            .state()
+            .blocks
+            .iter()
+            .filter(|(_, home)| **home == Place::Movable)
+            .map(|(number, _)| *number)
+            .collect();
+        for mut block in host.blocks(&[])? {
+            if !homes.contains(&block.number) || block.node != self.node {
+                continue;
+            }
+            host.scan(&mut block, Duration::ZERO);
+            if block.place == Place::Kernel && choice::obstacle(&block).is_none() {
+                self.convert(record, block.number, Place::Movable)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn convert(&self, record: &mut Record, number: u64, to: Place) -> io::Result<bool> {
+        let from = if to == Place::Kernel { Place::Movable } else { Place::Kernel };
+        record.busy(number, from)?;
+        let mut timer = Timer::start()?;
+        let files = self.files.clone();
+        timer.begin(self.operation_time, move || operation::convert(&*files, number, to));
+        let done = timer.wait().expect("a call is under way");
+        record.idle(number, done.place)?;
+        let ms = done.took.as_millis();
+        let words = done.outcome.words();
+        self.log.note("reserve", format_args!("block {number}: {words} [{ms} ms]"));
+        Ok(done.outcome == Outcome::Done)
+    }
+}

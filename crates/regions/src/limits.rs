@@ -1,0 +1,126 @@
+//! Bounds on what the daemon tries: back-off for each block, and conversions in an hour.
+
+use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// An hour.
+pub const HOUR: Duration = Duration::from_secs(3600);
+
+/// The most that a back-off grows by (*chosen*): a block that refused for a day is asked thrice.
+const MAX_FACTOR: u32 = 8;
+
+/// Blocks that refused, and when each may be tried again.
+#[derive(Clone, Debug, Default)]
+pub struct Backoff {
+    refused: BTreeMap<u64, Refusal>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Refusal {
+    until: Duration,
+    times: u32,
+}
+
+impl Backoff {
+    /// The block could not be converted: leaves it alone for `first`, or twice as long as last
+    /// time.
+    pub fn refuse(&mut self, block: u64, now: Duration, first: Duration) {
+        let times = self.refused.get(&block).map_or(0, |refusal| refusal.times);
+        let factor = 1u32.checked_shl(times).unwrap_or(MAX_FACTOR).min(MAX_FACTOR);
+        let until = now.saturating_add(first.saturating_mul(factor));
+        self.refused.insert(block, Refusal { until, times: times.saturating_add(1) });
+    }
+
+    /// The block was converted: what it refused before no longer counts.
+    pub fn forgive(&mut self, block: u64) {
+        self.refused.remove(&block);
+    }
+
+    /// Whether the block may be tried at `now`.
+    pub fn allows(&self, block: u64, now: Duration) -> bool {
+        self.refused.get(&block).is_none_or(|refusal| refusal.until <= now)
+    }
+
+    /// Blocks that are left alone at `now`.
+    pub fn len_at(&self, now: Duration) -> usize {
+        self.refused.values().filter(|refusal| refusal.until > now).count()
+    }
+}
+
+/// Conversions of the last hour.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    most: usize,
+    done: VecDeque<Duration>,
+}
+
+impl Budget {
+    /// So many an hour.
+    pub fn new(per_hour: u32) -> Budget {
+        Budget { most: per_hour as usize, done: VecDeque::with_capacity(per_hour as usize + 1) }
+    }
+
+    /// Counts one. Those that a shortage forced count, too, and leave less for others.
+    pub fn spend(&mut self, now: Duration) {
+        if self.done.len() > self.most {
+            self.done.pop_front();
+        }
+        self.done.push_back(now);
+    }
+
+    /// Whether one more fits into the hour that ends at `now`.
+    pub fn allows(&self, now: Duration) -> bool {
+        self.used(now) < self.most
+    }
+
+    /// How many there were in the hour that ends at `now`; no more than one beyond the limit is
+    /// remembered.
+    pub fn used(&self, now: Duration) -> usize {
+        self.done.iter().filter(|at| at.saturating_add(HOUR) > now).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn a_block_that_refuses_is_left_alone_for_longer_and_longer() {
+        let mut backoff = Backoff::default();
+        assert!(backoff.allows(7, SECOND));
+        let mut now = Duration::ZERO;
+        for hours in [1, 2, 4, 8, 8, 8] {
+            backoff.refuse(7, now, HOUR);
+            assert!(!backoff.allows(7, now + HOUR * hours - SECOND), "{hours}");
+            assert!(backoff.allows(8, now) && backoff.len_at(now) == 1);
+            now += HOUR * hours;
+            assert!(backoff.allows(7, now), "{hours}");
+        }
+        backoff.refuse(7, now, HOUR);
+        backoff.forgive(7);
+        assert!(backoff.allows(7, now));
+        backoff.refuse(7, now, HOUR);
+        assert!(backoff.allows(7, now + HOUR), "from the start");
+        backoff.refuse(7, Duration::MAX, Duration::MAX);
+    }
+
+    #[test]
+    fn an_hour_has_its_limit() {
+        let mut budget = Budget::new(3);
+        for second in 0..3 {
+            assert!(budget.allows(SECOND * second));
+            budget.spend(SECOND * second);
+        }
+        assert!(!budget.allows(SECOND * 3));
+        assert!(budget.allows(HOUR), "the first is an hour ago");
+        // Forced ones beyond the limit take up no memory.
+        for _ in 0..100 {
+            budget.spend(HOUR);
+        }
+        assert_eq!(budget.used(HOUR), 4);
+        assert!(!budget.allows(HOUR * 2 - SECOND) && budget.allows(HOUR * 2));
+    }
+}

@@ -1,0 +1,112 @@
+//! One daemon, guardian, or command at a time changes memory blocks.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The lock; released when it is dropped, or when its process ends.
+#[derive(Debug)]
+pub struct Lock(#[allow(dead_code)] File);
+
+/// Who has the lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its role: `daemon`, `guardian`, `command`.
+    pub role: String,
+    /// Its process.
+    pub pid: u32,
+}
+
+/// The lock's file beside a record.
+pub fn path(record: &Path) -> PathBuf {
+    record.with_extension("lock")
+}
+
+impl Lock {
+    /// Takes the lock beside `record`, or says who has it.
+    ///
+    /// # Errors
+    /// I/O errors of the system.
+    pub fn take(record: &Path, role: &str) -> io::Result<Result<Lock, Holder>> {
+        let path = path(record);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {
+                file.set_len(0)?;
+                file.write_all(format!("{role} {}\n", std::process::id()).as_bytes())?;
+                Ok(Ok(Lock(file)))
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                let mut text = String::new();
+                file.rewind()?;
+                file.read_to_string(&mut text)?;
+                let mut words = text.split_ascii_whitespace();
+                let role = words.next().unwrap_or("unknown").to_owned();
+                let pid = words.next().and_then(|pid| pid.parse().ok()).unwrap_or(0);
+                Ok(Err(Holder { role, pid }))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Takes the lock. A guardian that holds it is told to stop, and waited for; so is a command
+    /// that is about to end.
+    ///
+    /// # Errors
+    /// I/O errors of the system; `WouldBlock` where another daemon runs, or what runs does not end
+    /// within `patience`.
+    pub fn take_over(record: &Path, role: &str, patience: Duration) -> io::Result<Lock> {
+        let until = Instant::now() + patience;
+        loop {
+            let holder = match Lock::take(record, role)? {
+                Ok(lock) => return Ok(lock),
+                Err(holder) => holder,
+            };
+            if holder.role == "guardian"
+                && let Some(pid) = Pid::from_raw(holder.pid as i32)
+            {
+                let _ = kill_process(pid, Signal::TERM);
+            }
+            if holder.role == "daemon" || Instant::now() >= until {
+                let Holder { role, pid } = holder;
+                let text = format!(
+                    "{}: held by the {role} with process {pid}; stop it first",
+                    path(record).display()
+                );
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_at_a_time() {
+        let root = tempfile::tempdir().unwrap();
+        let record = root.path().join("run/regions.record");
+        let lock = Lock::take(&record, "daemon").unwrap().unwrap();
+        let holder = Lock::take(&record, "command").unwrap().unwrap_err();
+        assert_eq!(holder, Holder { role: "daemon".into(), pid: std::process::id() });
+        let error = Lock::take_over(&record, "daemon", Duration::from_secs(60)).unwrap_err();
+        assert!(error.to_string().contains("held by the daemon"), "{error}");
+        drop(lock);
+        let command = Lock::take(&record, "command").unwrap().unwrap();
+        let error = Lock::take_over(&record, "daemon", Duration::ZERO).unwrap_err();
+        assert!(error.to_string().contains("held by the command"), "{error}");
+        drop(command);
+        Lock::take_over(&record, "daemon", Duration::ZERO).unwrap();
+    }
+}

@@ -1,0 +1,347 @@
+//! The record: what has to be undone if the daemon ends by whatever death.
+//!
+//! Before anything is changed, a line goes into a file and into the pipe of the guardian:
+//!
+//! ```text
+//! boot 5f0c…            the boot that it is about
+//! block 17 kernel       block 17 was in the kernel region at first
+//! home 17               it is back there
+//! busy 17               an operation on it begins; it may be offline
+//! idle 17               the operation ended
+//! set min_free_kbytes 67584 22528      what was written, and what was there before
+//! unset min_free_kbytes
+//! end                   the daemon ended by itself
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use prairie_host::Roots;
+
+use crate::choice::Place;
+use crate::settings::{Setting, Value};
+
+/// What the lines say so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// The boot that it is about.
+    pub boot: String,
+    /// Blocks that are not where they were at first, and where that was.
+    pub blocks: BTreeMap<u64, Place>,
+    /// Blocks with an operation under way.
+    pub busy: BTreeSet<u64>,
+    /// Settings: what was written, and what was there before.
+    pub settings: BTreeMap<Setting, (Value, Value)>,
+    /// The daemon ended by itself.
+    pub ended: bool,
+}
+
+impl State {
+    /// Takes a line; one that makes no sense (the last one, cut short) is passed over.
+    pub fn take(&mut self, line: &str) {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let number = |word: &str| word.parse::<u64>().ok();
+        match words[..] {
+            ["boot", boot] => self.boot = boot.to_owned(),
+            ["block", block, place] => {
+                let place = match place {
+                    "kernel" => Place::Kernel,
+                    "movable" => Place::Movable,
+                    _ => return,
+                };
+                if let Some(block) = number(block) {
+                    self.blocks.entry(block).or_insert(place);
+                }
+            }
+            ["home", block] => drop(number(block).map(|block| self.blocks.remove(&block))),
+            ["busy", block] => drop(number(block).map(|block| self.busy.insert(block))),
+            ["idle", block] => drop(number(block).map(|block| self.busy.remove(&block))),
+            ["set", name, ours, before] => {
+                if let (Ok(name), Ok(ours), Ok(before)) =
+                    (name.parse::<Setting>(), ours.parse(), before.parse())
+                {
+                    self.settings.insert(name, (ours, before));
+                }
+            }
+            ["unset", name] => drop(name.parse().map(|name: Setting| self.settings.remove(&name))),
+            ["end"] => self.ended = true,
+            _ => {}
+        }
+    }
+
+    /// Reads a record; a missing one says nothing, and neither does one of an earlier boot.
+    ///
+    /// # Errors
+    /// I/O errors of the system.
+    pub fn load(path: &Path, boot: &str) -> io::Result<State> {
+        let bytes = match fs::read(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            read => read?,
+        };
+        let mut state = State::default();
+        String::from_utf8_lossy(&bytes).lines().for_each(|line| state.take(line));
+        state.ended = false;
+        match state.boot == boot {
+            true => Ok(state),
+            false => Ok(State { boot: boot.to_owned(), ..State::default() }),
+        }
+    }
+
+    /// The lines that say the same.
+    pub fn lines(&self) -> String {
+        let mut text = format!("boot {}\n", self.boot);
+        for (block, place) in &self.blocks {
+            text += &format!("block {block} {}\n", name(*place));
+        }
+        for block in &self.busy {
+            text += &format!("busy {block}\n");
+        }
+        for (setting, (ours, before)) in &self.settings {
+            text += &format!("set {} {ours} {before}\n", setting.name());
+        }
+        text
+    }
+
+    /// Whether nothing is left to undo.
+    pub fn is_clean(&self) -> bool {
+        self.blocks.is_empty() && self.busy.is_empty() && self.settings.is_empty()
+    }
+}
+
+const fn name(place: Place) -> &'static str {
+    match place {
+        Place::Movable => "movable",
+        _ => "kernel",
+    }
+}
+
+/// The kernel's name for this boot.
+pub fn boot_id(roots: &Roots) -> String {
+    let read = fs::read_to_string(roots.proc.join("sys/kernel/random/boot_id"));
+    let id = read.unwrap_or_default();
+    if id.trim().is_empty() { "unknown".to_owned() } else { id.trim().to_owned() }
+}
+
+/// The record that is kept: its state, its file, and the guardian.
+#[derive(Debug)]
+pub struct Record {
+    state: State,
+    path: PathBuf,
+    file: Option<File>,
+    guardian: Option<Child>,
+    bytes: u64,
+}
+
+/// A file of more than this is written again from the state.
+const MAX_BYTES: u64 = 64 << 10;
+
+impl Record {
+    /// Opens the record at `path`; its state is what an earlier daemon left. Nothing is written.
+    ///
+    /// # Errors
+    /// I/O errors of the system.
+    pub fn load(path: &Path, boot: &str) -> io::Result<Record> {
+        let state = State::load(path, boot)?;
+        Ok(Record { state, path: path.to_owned(), file: None, guardian: None, bytes: 0 })
+    }
+
+    /// Begins to write it.
+    ///
+    /// # Errors
+    /// I/O errors of the system.
+    pub fn begin(&mut self) -> io::Result<()> {
+        if let Some(parent) = self.path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        // Beside it first: whoever is killed here leaves the old one.
+        let beside = self.path.with_extension("new");
+        let text = self.state.lines();
+        fs::write(&beside, &text)?;
+        fs::rename(&beside, &self.path)?;
+        self.file = Some(File::options().append(true).open(&self.path)?);
+        self.bytes = text.len() as u64;
+        Ok(())
+    }
+
+    /// Starts the guardian, `program arguments…` with the pipe as its standard input.
+    ///
+    /// # Errors
+    /// I/O errors of the system.
+    pub fn guard(&mut self, program: &Path, arguments: &[&str]) -> io::Result<()> {
+        use std::os::unix::process::CommandExt;
+        let mut guardian = Command::new(program)
+            .args(arguments)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            // A group of its own: Ctrl-C at a terminal is for the daemon.
+            .process_group(0)
+            .spawn()?;
+        if let Some(pipe) = &mut guardian.stdin {
+            pipe.write_all(self.state.lines().as_bytes())?;
+        }
+        self.guardian = Some(guardian);
+        Ok(())
+    }
+
+    /// What it says.
+    pub const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// An operation on a block begins, which is in `from`.
+    ///
+    /// # Errors
+    /// I/O errors of the system: without a record the operation must not begin.
+    pub fn busy(&mut self, block: u64, from: Place) -> io::Result<()> {
+        if matches!(from, Place::Kernel | Place::Movable) && !self.state.blocks.contains_key(&block)
+        {
+            self.tell(&format!("block {block} {}", name(from)))?;
+        }
+        self.tell(&format!("busy {block}"))
+    }
+
+    /// The operation ended, and the block is in `place` (nothing if it is gone).
+    ///
+    /// # Errors
+    /// I/O errors of the system.
+    pub fn idle(&mut self, block: u64, place: Option<Place>) -> io::Result<()> {
+        let home = self.state.blocks.get(&block).copied();
+        if place.is_none() || (home.is_some() && home == place) {
+            self.tell(&format!("home {block}"))?;
+        }
+        self.tell(&format!("idle {block}"))
+    }
+
+    /// Leases a setting: `ours` is about to be written. A second lease keeps the first's old value.
+    ///
+    /// # Errors
+    /// I/O errors of the system.
+    pub fn lease(&mut self, setting: Setting, ours: &Value, now: &Value) -> io::Result<()> {
+        let before = self.state.settings.get(&setting).map_or(now, |(_, before)| before).clone();
+        self.tell(&format!("set {} {ours} {before}", setting.name()))
+    }
+
+    /// The setting is restored.
+    ///
+    /// # Errors
+    /// I/O errors of the system.
+    pub fn restored(&mut self, setting: Setting) -> io::Result<()> {
+        self.tell(&format!("unset {}", setting.name()))
+    }
+
+    /// The daemon ends by itself; the guardian has nothing to do.
+    pub fn end(&mut self) {
+        let _ = self.tell("end");
+        if let Some(mut guardian) = self.guardian.take() {
+            drop(guardian.stdin.take());
+            let _ = guardian.wait();
+        }
+        if self.state.is_clean() && self.file.take().is_some() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+
+    fn tell(&mut self, line: &str) -> io::Result<()> {
+        let text = format!("{line}\n");
+        if let Some(file) = &mut self.file {
+            file.write_all(text.as_bytes())?;
+            self.bytes += text.len() as u64;
+        }
+        let pipe = self.guardian.as_mut().and_then(|guardian| guardian.stdin.as_mut());
+        if let Some(pipe) = pipe {
+            pipe.write_all(text.as_bytes())
+                .map_err(|error| io::Error::other(format!("the guardian is gone: {error}")))?;
+        }
+        self.state.take(line);
+        if self.bytes > MAX_BYTES && self.file.is_some() {
+            self.begin()?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn value(text: &str) -> Value {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_recorded_is_read_back() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("deep/record");
+        let mut record = Record::load(&path, "b1").unwrap();
+        record.begin().unwrap();
+        record.busy(17, Place::Kernel).unwrap();
+        record.idle(17, Some(Place::Movable)).unwrap();
+        record.busy(18, Place::Movable).unwrap();
+        let setting = Setting::MinFreeKbytes;
+        record.lease(setting, &value("30"), &value("10")).unwrap();
+        record.lease(setting, &value("20"), &value("30")).unwrap();
+        let read = State::load(&path, "b1").unwrap();
+        assert_eq!(&read, record.state());
+        assert_eq!(read.blocks, BTreeMap::from([(17, Place::Kernel), (18, Place::Movable)]));
+        assert_eq!(read.busy, BTreeSet::from([18]));
+        assert_eq!(read.settings[&setting], (value("20"), value("10")), "the first's old value");
+        assert!(State::load(&path, "b2").unwrap().is_clean(), "another boot");
+
+        record.idle(18, Some(Place::Movable)).unwrap();
+        record.idle(17, Some(Place::Kernel)).unwrap();
+        record.restored(setting).unwrap();
+        assert!(record.state().is_clean());
+        record.end();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_guardian_gets_every_line() {
+        let root = tempfile::tempdir().unwrap();
+        let copy = root.path().join("copy");
+        let mut record = Record::load(&root.path().join("record"), "b").unwrap();
+        record.begin().unwrap();
+        let script = format!("cat >{}", copy.display());
+        record.guard(Path::new("sh"), &["-c", &script]).unwrap();
+        record.busy(3, Place::Kernel).unwrap();
+        record.end();
+        assert_eq!(fs::read_to_string(copy).unwrap(), "boot b\nblock 3 kernel\nbusy 3\nend\n");
+    }
+
+    #[test]
+    fn a_long_record_is_written_again() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("record");
+        let mut record = Record::load(&path, "b").unwrap();
+        record.begin().unwrap();
+        for _ in 0..10_000 {
+            record.busy(3, Place::Kernel).unwrap();
+            record.idle(3, Some(Place::Kernel)).unwrap();
+        }
+        assert!(fs::metadata(&path).unwrap().len() <= MAX_BYTES + 100);
+    }
+
+    proptest! {
+        #[test]
+        fn lines_say_what_the_state_is(blocks in prop::collection::btree_map(0..99u64, any::<bool>(), 0..9), busy in prop::collection::btree_set(0..99u64, 0..3)) {
+            let place = |movable| if movable { Place::Movable } else { Place::Kernel };
+            let blocks = blocks.into_iter().map(|(n, movable)| (n, place(movable))).collect();
+            let settings = BTreeMap::from([(Setting::MinFreeKbytes, (value("1"), value("2,3")))]);
+            let state = State { boot: "b".into(), blocks, busy, settings, ended: false };
+            let mut read = State::default();
+            state.lines().lines().for_each(|line| read.take(line));
+            prop_assert_eq!(read, state);
+        }
+
+        #[test]
+        fn garbage_is_passed_over(line in "\\PC*", words in prop::collection::vec("[a-z0-9]{1,6}", 0..5)) {
+            let mut state = State::default();
+            state.take(&line);
+            state.take(&words.join(" "));
+        }
+    }
+}

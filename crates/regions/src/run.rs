@@ -1,0 +1,174 @@
+//! The loop: does what is due, sleeps, listens to signals and the service manager.
+#![allow(unsafe_code)]
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use prairie_host::Roots;
+use prairie_offload::log::Log;
+use prairie_offload::notify::Notify;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::time::{ClockId, clock_gettime};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::config::{Config, OnStop};
+use crate::daemon::Daemon;
+use crate::operation::Sysfs;
+use crate::undo::{Undo, undo};
+
+/// Signals, as flags and as a stream that wakes the loop.
+#[derive(Debug)]
+pub struct Signals {
+    stop: Arc<AtomicBool>,
+    reload: Arc<AtomicBool>,
+    woken: UnixStream,
+}
+
+impl Signals {
+    /// Catches SIGTERM, SIGINT (stop) and SIGHUP (read the configuration again).
+    ///
+    /// # Errors
+    /// I/O errors of the system.
+    pub fn catch() -> io::Result<Signals> {
+        let (woken, waker) = UnixStream::pair()?;
+        woken.set_nonblocking(true)?;
+        let (stop, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        for (signal, flag) in [(SIGTERM, &stop), (SIGINT, &stop), (SIGHUP, &reload)] {
+            signal_hook::flag::register(signal, flag.clone())?;
+            signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
+        }
+        Ok(Signals { stop, reload, woken })
+    }
+
+    fn drain(&self) {
+        let mut bytes = [0; 64];
+        while (&self.woken).read(&mut bytes).is_ok_and(|read| read == bytes.len()) {}
+    }
+}
+
+/// Keeps the daemon alive and in memory when memory is short. What is refused is reported, and is
+/// no reason not to run.
+pub fn protect(log: &Log) {
+    // ONFAULT: what was used stays, instead of the whole program being read in.
+    let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    if let Err(error) = mlockall(flags) {
+        log.note("warning", format_args!("memory is not locked: {error}"));
+    }
+    // SAFETY: mallopt only sets how the allocator returns memory to the kernel: never, and all of it
+    // from one area, so that memory that was used once is there again when memory is short.
+    unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, i32::MAX);
+        libc::mallopt(libc::M_ARENA_MAX, 1);
+    }
+    if let Err(error) = fs::write("/proc/self/oom_score_adj", "-1000") {
+        log.note("warning", format_args!("oom_score_adj: {error}"));
+    }
+    // SAFETY: changes nothing but the priority of this process.
+    if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) } != 0 {
+        log.note("warning", format_args!("priority: {}", io::Error::last_os_error()));
+    }
+}
+
+/// Runs until a signal ends it. `path` is the configuration, for SIGHUP.
+///
+/// # Errors
+/// I/O errors of the system: sockets taken, a series that cannot be finished.
+pub fn run(
+    mut daemon: Daemon,
+    path: &Path,
+    roots: &Roots,
+    signals: &Signals,
+    notify: &Notify,
+) -> io::Result<()> {
+    let settings = daemon.config().daemon.clone();
+    let at = |what: String| move |error| io::Error::other(format!("{what}: {error}"));
+    let status = daemon.status();
+    status.serve(&settings.socket).map_err(at(settings.socket.display().to_string()))?;
+    if let Some(address) = settings.metrics {
+        status.serve_metrics(address).map_err(at(format!("metrics at {address}")))?;
+    }
+    daemon.tick(monotonic());
+    notify.tell("READY=1");
+    let mut heard = Instant::now();
+    while !signals.stop.load(Ordering::Relaxed) {
+        if signals.reload.swap(false, Ordering::Relaxed) {
+            notify.tell("RELOADING=1");
+            reload(&mut daemon, path);
+            notify.tell("READY=1");
+        }
+        let now = monotonic();
+        let next = daemon.tick(now);
+        if let Some(every) = notify.watchdog
+            && heard.elapsed() >= every
+        {
+            notify.tell("WATCHDOG=1");
+            heard = Instant::now();
+        }
+        let most = notify.watchdog.unwrap_or(Duration::from_secs(10)).min(Duration::from_secs(10));
+        let wait = next.saturating_sub(now).clamp(Duration::from_millis(10), most);
+        sleep(&daemon, signals, wait)?;
+    }
+    notify.tell("STOPPING=1");
+    let _ = fs::remove_file(&settings.socket);
+    stop(daemon, roots)
+}
+
+fn sleep(daemon: &Daemon, signals: &Signals, most: Duration) -> io::Result<()> {
+    let (woken, event) = (signals.woken.as_fd(), daemon.timer().event());
+    let mut files = [PollFd::new(&woken, PollFlags::IN), PollFd::new(&event, PollFlags::IN)];
+    let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
+    match poll(&mut files, Some(&most)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => signals.drain(),
+        Err(error) => return Err(error.into()),
+    }
+    Ok(())
+}
+
+fn reload(daemon: &mut Daemon, path: &Path) {
+    match Config::load(path) {
+        Ok(config) => {
+            daemon.reload(config);
+            daemon.log().note("reload", format_args!("{}", path.display()));
+        }
+        Err(error) => {
+            daemon.log().note("warning", format_args!("configuration not changed: {error}"));
+        }
+    }
+}
+
+fn stop(daemon: Daemon, roots: &Roots) -> io::Result<()> {
+    let log = Log::new(Default::default(), Default::default(), Box::new(io::stdout()));
+    let config = daemon.config().clone();
+    log.note("stop", format_args!("restoring settings"));
+    let mut record = daemon.stop()?;
+    if config.daemon.on_stop == OnStop::Undo {
+        let work = Undo {
+            roots,
+            files: Arc::new(Sysfs::new(roots.clone())),
+            log: &log,
+            operation_time: config.limits.operation_time,
+            until: Instant::now() + config.daemon.stop_limit,
+            stop: &|| false,
+        };
+        let undone = undo(&mut record, &work)?;
+        for (block, why) in &undone.left {
+            log.note("warning", format_args!("block {block} stays: {why}"));
+        }
+        log.note("undo", format_args!("{} blocks returned", undone.returned));
+    }
+    record.end();
+    Ok(())
+}
+
+/// `CLOCK_MONOTONIC`, which no clock that is set makes jump.
+fn monotonic() -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}

@@ -1,0 +1,302 @@
+//! What the daemon reports: one JSON document for `prairie regions status`, and Prometheus metrics.
+
+use std::fmt::Write as _;
+use std::io::{self, BufReader, Read, Write as _};
+use std::net::SocketAddr;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::policy::{NodeReport, Policy};
+
+/// A node.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeStatus {
+    /// The kernel's number for it.
+    pub node: u32,
+    /// Memory in the kernel zones, in bytes.
+    pub kernel_bytes: u64,
+    /// Memory in the movable zone.
+    pub movable_bytes: u64,
+    /// Free for kernel requests.
+    pub kernel_available_bytes: u64,
+    /// What the kernel itself uses.
+    pub kernel_own_bytes: u64,
+    /// User memory in the kernel zones.
+    pub kernel_user_bytes: u64,
+    /// Free in the movable zone.
+    pub movable_free_bytes: u64,
+    /// Clean page cache in the movable zone.
+    pub movable_cache_bytes: u64,
+    /// Below this the kernel region grows.
+    pub reserve_bytes: u64,
+    /// Above this it shrinks.
+    pub excess_bytes: u64,
+    /// What the kernel uses more, a second.
+    pub rate_bytes: u64,
+    /// Seconds until the kernel region is used up at that rate.
+    pub exhausted_in_seconds: Option<f64>,
+    /// Seconds that a conversion takes.
+    pub conversion_seconds: f64,
+    /// Share of time stalled for kernel memory.
+    pub kernel_stalled: f64,
+    /// Share of time stalled for user memory.
+    pub user_stalled: f64,
+    /// Why nothing more is done; empty if nothing stands against anything.
+    pub guard: String,
+    /// Setting up is over.
+    pub set_up: bool,
+}
+
+/// The daemon.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Status {
+    /// What this is.
+    pub schema: String,
+    /// The Prairie that runs.
+    pub version: String,
+    /// Nothing is written anywhere.
+    pub dry_run: bool,
+    /// Bytes of a memory block.
+    pub block_bytes: u64,
+    /// Blocks in the kernel region, the movable region, neither, and offline.
+    pub blocks_kernel: u64,
+    /// In ZONE_MOVABLE.
+    pub blocks_movable: u64,
+    /// Never to be moved.
+    pub blocks_fixed: u64,
+    /// Offline: lost memory.
+    pub blocks_offline: u64,
+    /// Blocks that are not where they were at the start.
+    pub blocks_converted: u64,
+    /// Blocks that refused lately.
+    pub blocks_refused: u64,
+    /// Whole gigabytes in the movable region.
+    pub movable_gigabytes: u64,
+    /// Operations that succeeded since the start.
+    pub operations: u64,
+    /// Operations that did not.
+    pub operations_failed: u64,
+    /// Operations of the last hour.
+    pub operations_last_hour: u64,
+    /// Seconds that operations took together.
+    pub operation_seconds: f64,
+    /// Processes that the kernel killed for lack of memory since the start.
+    pub oom_kills: u64,
+    /// CPU time of the process, in seconds.
+    pub cpu_seconds: f64,
+    /// What is wrong, if anything.
+    pub trouble: String,
+    /// The last operations, oldest first.
+    pub recent: Vec<String>,
+    /// The nodes.
+    pub nodes: Vec<NodeStatus>,
+}
+
+const FRAME: u64 = 4096;
+
+impl NodeStatus {
+    fn of(report: &NodeReport) -> NodeStatus {
+        let NodeReport { sample, reserve, excess, rate, .. } = *report;
+        let (kernel, movable) = (sample.kernel, sample.movable);
+        NodeStatus {
+            node: sample.node,
+            kernel_bytes: kernel.managed * FRAME,
+            movable_bytes: movable.managed * FRAME,
+            kernel_available_bytes: kernel.available * FRAME,
+            kernel_own_bytes: kernel.own * FRAME,
+            kernel_user_bytes: kernel.user * FRAME,
+            movable_free_bytes: movable.free * FRAME,
+            movable_cache_bytes: movable.cache * FRAME,
+            reserve_bytes: reserve * FRAME,
+            excess_bytes: excess * FRAME,
+            rate_bytes: rate * FRAME,
+            exhausted_in_seconds: report.exhausted_in_ms.map(|ms| ms as f64 / 1e3),
+            conversion_seconds: report.granule_ms as f64 / 1e3,
+            kernel_stalled: f64::from(report.pressure[0]) / 1e3,
+            user_stalled: f64::from(report.pressure[1]) / 1e3,
+            guard: report.guard.words().to_owned(),
+            set_up: report.set_up,
+        }
+    }
+}
+
+/// A metric: its name, help, kind, and value.
+type Metric<T> = (&'static str, &'static str, &'static str, fn(&T) -> f64);
+
+const HOST: [Metric<Status>; 11] = [
+    ("blocks_kernel", "Memory blocks in the kernel region", "gauge", |s| s.blocks_kernel as f64),
+    ("blocks_movable", "Memory blocks in ZONE_MOVABLE", "gauge", |s| s.blocks_movable as f64),
+    ("blocks_offline", "Memory blocks that are offline", "gauge", |s| s.blocks_offline as f64),
+    ("blocks_refused", "Memory blocks that refused lately", "gauge", |s| s.blocks_refused as f64),
+    ("blocks_converted", "Memory blocks away from home", "gauge", |s| s.blocks_converted as f64),
+    ("movable_gigabytes", "Whole movable gigabytes", "gauge", |s| s.movable_gigabytes as f64),
+    ("operations_total", "Conversions that succeeded", "counter", |s| s.operations as f64),
+    ("operations_failed_total", "Those that did not", "counter", |s| s.operations_failed as f64),
+    ("operation_seconds_total", "Time in conversions", "counter", |s| s.operation_seconds),
+    ("oom_kills_total", "OOM kills since the start", "counter", |s| s.oom_kills as f64),
+    ("cpu_seconds_total", "CPU time of the daemon", "counter", |s| s.cpu_seconds),
+];
+
+const NODE: [Metric<NodeStatus>; 12] = [
+    ("kernel_bytes", "Memory in kernel zones", "gauge", |n| n.kernel_bytes as f64),
+    ("movable_bytes", "Memory in ZONE_MOVABLE", "gauge", |n| n.movable_bytes as f64),
+    ("kernel_available_bytes", "Free for the kernel", "gauge", |n| n.kernel_available_bytes as f64),
+    ("kernel_own_bytes", "Used by the kernel", "gauge", |n| n.kernel_own_bytes as f64),
+    ("movable_free_bytes", "Free in ZONE_MOVABLE", "gauge", |n| n.movable_free_bytes as f64),
+    ("movable_cache_bytes", "Clean cache there", "gauge", |n| n.movable_cache_bytes as f64),
+    ("reserve_bytes", "Below this the kernel region grows", "gauge", |n| n.reserve_bytes as f64),
+    ("excess_bytes", "Above this it shrinks", "gauge", |n| n.excess_bytes as f64),
+    ("rate_bytes", "Kernel memory used more a second", "gauge", |n| n.rate_bytes as f64),
+    ("exhausted_seconds", "Time to exhaustion, or -1", "gauge", |n| {
+        n.exhausted_in_seconds.unwrap_or(-1.0)
+    }),
+    ("kernel_stalled_ratio", "Stalled for kernel memory", "gauge", |n| n.kernel_stalled),
+    ("user_stalled_ratio", "Stalled for user memory", "gauge", |n| n.user_stalled),
+];
+
+impl Status {
+    /// Takes over the policy's state.
+    pub fn update(&mut self, policy: &Policy, now: Duration) {
+        let reports = policy.reports();
+        self.nodes = reports.iter().map(NodeStatus::of).collect();
+        let (used, refused) = policy.counts(now);
+        (self.operations_last_hour, self.blocks_refused) = (used as u64, refused as u64);
+    }
+
+    /// In Prometheus' text format.
+    pub fn prometheus(&self) -> String {
+        let mut out = String::new();
+        let head = |out: &mut String, name: &str, help: &str, kind: &str| {
+            let name = format!("prairie_regions_{name}");
+            let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
+        };
+        for (name, help, kind, value) in HOST {
+            head(&mut out, name, help, kind);
+            let _ = writeln!(out, "prairie_regions_{name} {}", value(self));
+        }
+        for (name, help, kind, value) in NODE {
+            head(&mut out, name, help, kind);
+            for node in &self.nodes {
+                let number = node.node;
+                let _ =
+                    writeln!(out, "prairie_regions_{name}{{node=\"{number}\"}} {}", value(node));
+            }
+        }
+        out
+    }
+}
+
+/// A status that several threads see.
+#[derive(Clone, Debug, Default)]
+pub struct Shared(Arc<Mutex<Status>>);
+
+impl Shared {
+    /// Locks it.
+    pub fn lock(&self) -> MutexGuard<'_, Status> {
+        // Whoever panicked has left plain figures behind.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Answers at `path` from now on, in a thread of its own: one JSON document a connection.
+    ///
+    /// # Errors
+    /// I/O errors of the system: no such directory, or another daemon answers there.
+    pub fn serve(&self, path: &Path) -> io::Result<()> {
+        if UnixStream::connect(path).is_ok() {
+            return Err(io::Error::other("another daemon answers there"));
+        }
+        // What a daemon that was killed has left.
+        let _ = std::fs::remove_file(path);
+        let listener = UnixListener::bind(path)?;
+        let shared = self.clone();
+        thread::Builder::new().name("status".into()).stack_size(128 << 10).spawn(move || {
+            for stream in listener.incoming().flatten() {
+                // Somebody who does not read must not hold the next one up for long.
+                let _ = stream.set_write_timeout(Some(Duration::from_secs(2)));
+                let text = serde_json::to_string(&*shared.lock()).unwrap_or_default();
+                let _ = (&stream).write_all(text.as_bytes());
+            }
+        })?;
+        Ok(())
+    }
+
+    /// Answers Prometheus at `address` from now on, in a thread of its own.
+    ///
+    /// # Errors
+    /// I/O errors of the system: the port is taken.
+    pub fn serve_metrics(&self, address: SocketAddr) -> io::Result<()> {
+        let server = tiny_http::Server::http(address).map_err(io::Error::other)?;
+        let shared = self.clone();
+        let header = tiny_http::Header::from_bytes("Content-Type", "text/plain; version=0.0.4");
+        let header = header.map_err(|()| io::Error::other("the content type is no header"))?;
+        thread::Builder::new().name("metrics".into()).stack_size(256 << 10).spawn(move || {
+            for request in server.incoming_requests() {
+                let _ = match request.url() {
+                    "/metrics" => {
+                        let text = shared.lock().prometheus();
+                        let response = tiny_http::Response::from_string(text);
+                        request.respond(response.with_header(header.clone()))
+                    }
+                    _ => request.respond(tiny_http::Response::empty(404)),
+                };
+            }
+        })?;
+        Ok(())
+    }
+}
+
+/// Asks the daemon at `path`.
+///
+/// # Errors
+/// I/O errors of the system: nobody answers; or no status comes.
+pub fn ask(path: &Path) -> io::Result<Status> {
+    let stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    let mut text = String::new();
+    BufReader::new(stream).take(16 << 20).read_to_string(&mut text)?;
+    serde_json::from_str(&text).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shared() -> Shared {
+        let shared = Shared::default();
+        let node = NodeStatus { node: 1, kernel_bytes: 4096, ..NodeStatus::default() };
+        *shared.lock() = Status { blocks_movable: 7, nodes: vec![node], ..Status::default() };
+        shared
+    }
+
+    #[test]
+    fn who_asks_gets_the_whole_status() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("socket");
+        let shared = shared();
+        std::fs::write(&path, "left by another").unwrap();
+        shared.serve(&path).unwrap();
+        assert_eq!(ask(&path).unwrap(), *shared.lock());
+        assert!(Shared::default().serve(&path).is_err(), "it is taken");
+        assert!(ask(&root.path().join("none")).is_err());
+    }
+
+    #[test]
+    fn prometheus_gets_what_it_understands() {
+        let text = shared().lock().prometheus();
+        assert!(text.contains("prairie_regions_blocks_movable 7\n"), "{text}");
+        assert!(text.contains("prairie_regions_kernel_bytes{node=\"1\"} 4096\n"), "{text}");
+        assert!(text.contains("prairie_regions_exhausted_seconds{node=\"1\"} -1\n"), "{text}");
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            assert!(line.rsplit_once(' ').unwrap().1.parse::<f64>().is_ok(), "{line}");
+        }
+        let heads = text.lines().filter(|line| line.starts_with("# TYPE")).count();
+        assert_eq!(heads, HOST.len() + NODE.len());
+    }
+}

@@ -1,0 +1,316 @@
+//! The policy against a plain model of a machine, under hostile demand.
+#![allow(missing_docs)]
+
+use std::time::Duration;
+
+use prairie_host::Occupancy;
+use prairie_regions::choice::{Block, Place, fits_elsewhere, obstacle};
+use prairie_regions::config::Config;
+use prairie_regions::limits::HOUR;
+use prairie_regions::policy::{Finished, Guard, Policy, Reason, Step};
+use prairie_regions::sample::{KernelSample, MovableSample, NodeSample, Sample};
+use proptest::prelude::*;
+
+const FRAMES: u64 = 32_768;
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A machine of equal blocks. Kernel memory fills the kernel region from its first block on; user
+/// memory lies evenly in the movable zone.
+#[derive(Clone, Debug)]
+struct Machine {
+    places: Vec<Place>,
+    /// Kernel memory that a block keeps for good.
+    stuck: Vec<u64>,
+    hugetlb: Vec<u64>,
+    kernel: u64,
+    user: u64,
+    cache: u64,
+    now: Duration,
+    stalls: u64,
+    psi_us: u64,
+}
+
+impl Machine {
+    fn new(blocks: usize) -> Machine {
+        Machine {
+            places: vec![Place::Kernel; blocks],
+            stuck: vec![0; blocks],
+            hugetlb: vec![0; blocks],
+            kernel: FRAMES,
+            user: 0,
+            cache: 0,
+            now: Duration::ZERO,
+            stalls: 0,
+            psi_us: 0,
+        }
+    }
+
+    fn count(&self, place: Place) -> u64 {
+        self.places.iter().filter(|at| **at == place).count() as u64
+    }
+
+    fn node(&self) -> NodeSample {
+        let kernel = self.count(Place::Kernel) * FRAMES;
+        let movable = self.count(Place::Movable) * FRAMES;
+        let in_movable = (self.user + self.cache + self.hugetlb.iter().sum::<u64>()).min(movable);
+        let spill = self.user.saturating_sub(movable);
+        let high = 1000;
+        let available = kernel.saturating_sub(self.kernel + spill);
+        NodeSample {
+            node: 0,
+            kernel: KernelSample {
+                managed: kernel,
+                available,
+                high,
+                min: 500,
+                own: self.kernel,
+                user: spill,
+                borrowable: available.saturating_sub(movable / 12 + high),
+                upper: kernel,
+                lower: 0,
+                normal: kernel,
+            },
+            movable: MovableSample {
+                managed: movable,
+                free: movable - in_movable,
+                high: if movable > 0 { high } else { 0 },
+                cache: self.cache.min(movable),
+            },
+        }
+    }
+
+    fn sample(&self) -> Sample {
+        Sample {
+            at: self.now,
+            nodes: vec![self.node()],
+            kernel_stalls: self.stalls,
+            psi_us: self.psi_us,
+            hugetlb: self.hugetlb.iter().any(|pages| *pages > 0),
+            ..Sample::default()
+        }
+    }
+
+    fn blocks(&self) -> Vec<Block> {
+        let movable = self.count(Place::Movable).max(1);
+        let (user, cache) = (self.user / movable, self.cache / movable);
+        let mut kernel = self.kernel;
+        let of = |number: usize| {
+            let place = self.places[number];
+            let mut found = Occupancy::default();
+            match place {
+                Place::Kernel => {
+                    found.unmovable = kernel.min(FRAMES).max(self.stuck[number]);
+                    kernel = kernel.saturating_sub(FRAMES);
+                }
+                _ => {
+                    found.hugetlb = self.hugetlb[number];
+                    found.movable = user.min(FRAMES - found.hugetlb);
+                    found.cache = cache.min(FRAMES - found.hugetlb - found.movable);
+                }
+            }
+            found.free = FRAMES - found.unmovable - found.hugetlb - found.to_move();
+            let occupancy = Some(found);
+            Block { number: number as u64, node: 0, place, occupancy, scanned: self.now }
+        };
+        (0..self.places.len()).map(of).collect()
+    }
+}
+
+/// What a run did: block, where to, why, when, whether it worked.
+type Operation = (u64, Place, Reason, Duration, bool);
+
+/// Drives a policy for one poll; operations last no time, and `fails` says which end badly.
+fn poll(
+    machine: &mut Machine,
+    policy: &mut Policy,
+    fails: &dyn Fn(u64) -> bool,
+    log: &mut Vec<Operation>,
+) -> Result<(), TestCaseError> {
+    policy.sample(&machine.sample());
+    for _ in 0..4 {
+        let blocks = machine.blocks();
+        let (block, to, reason) = match policy.next(&blocks, machine.now) {
+            Step::Wait => break,
+            Step::Scan(_) => continue,
+            Step::Online(block) => (block, Place::Kernel, Reason::Offline),
+            Step::Convert { block, to, reason } => (block, to, reason),
+        };
+        policy.began(block);
+        prop_assert_eq!(policy.next(&blocks, machine.now), Step::Wait, "one at a time");
+        let before = blocks[block as usize];
+        prop_assert_ne!(before.place, to);
+        prop_assert_eq!(obstacle(&before), None, "what cannot move is not tried");
+        let node = machine.node();
+        if to == Place::Kernel {
+            let found = before.occupancy.unwrap();
+            prop_assert!(fits_elsewhere(&found, &node, 0), "{:?} {:?}", found, node);
+        }
+        let done = !fails(block);
+        if done {
+            machine.places[block as usize] = to;
+        }
+        let took = Duration::from_millis(50);
+        policy.finished(0, Finished { block, to, done, took }, machine.now);
+        log.push((block, to, reason, machine.now, done));
+        policy.sample(&machine.sample());
+    }
+    Ok(())
+}
+
+fn shares(machine: &Machine) -> f64 {
+    machine.count(Place::Kernel) as f64 / machine.places.len() as f64
+}
+
+#[test]
+fn setting_up_ends_at_the_initial_share() {
+    let mut machine = Machine::new(32);
+    let mut policy = Policy::new(&Config::default(), FRAMES);
+    let mut log = Vec::new();
+    for _ in 0..60 {
+        machine.now += SECOND;
+        poll(&mut machine, &mut policy, &|_| false, &mut log).unwrap();
+    }
+    assert_eq!(machine.count(Place::Kernel), 7, "the first multiple above a fifth");
+    assert!(log.iter().all(|(.., reason, _, _)| *reason == Reason::Setup));
+    let order: Vec<u64> = log.iter().map(|(block, ..)| *block).collect();
+    assert_eq!(order, (7..32).rev().collect::<Vec<_>>(), "from the top down");
+    assert!(policy.reports()[0].set_up);
+}
+
+/// Pipes at 40 MiB/s while the movable zone is full of page cache.
+#[test]
+fn a_steady_demand_never_meets_an_empty_region() {
+    for rate in [10_240, 20_480, 51_200] {
+        let mut machine = Machine::new(32);
+        let mut policy = Policy::new(&Config::default(), FRAMES);
+        let mut log = Vec::new();
+        for second in 0..140 {
+            machine.now += SECOND;
+            poll(&mut machine, &mut policy, &|_| false, &mut log).unwrap();
+            if second >= 60 && machine.kernel < 16 * FRAMES {
+                machine.cache = machine.count(Place::Movable) * FRAMES * 9 / 10;
+                machine.kernel += rate;
+                let node = machine.node();
+                assert!(node.kernel.available > node.kernel.high, "{rate}: {second} s: {node:?}");
+            }
+        }
+        assert!(machine.kernel >= 16 * FRAMES, "it went on to the end");
+        assert!(log.iter().any(|(.., reason, _, _)| *reason == Reason::Reserve));
+    }
+}
+
+#[test]
+fn what_was_grown_returns_once_it_has_been_idle_for_a_while() {
+    let mut machine = Machine::new(32);
+    let mut policy = Policy::new(&Config::default(), FRAMES);
+    let mut log = Vec::new();
+    let run = |machine: &mut Machine, policy: &mut Policy, log: &mut Vec<Operation>, seconds| {
+        for _ in 0..seconds {
+            machine.now += SECOND;
+            poll(machine, policy, &|_| false, log).unwrap();
+        }
+    };
+    run(&mut machine, &mut policy, &mut log, 60);
+    machine.kernel = 12 * FRAMES;
+    run(&mut machine, &mut policy, &mut log, 30);
+    let grown = machine.count(Place::Kernel);
+    assert!(grown >= 13, "{grown}");
+    let began = machine.now;
+    log.clear();
+    machine.kernel = FRAMES;
+    run(&mut machine, &mut policy, &mut log, 1800);
+    let first = log.first().expect("something returned");
+    assert!(first.3 >= began + 60 * SECOND && first.2 == Reason::Excess, "{first:?}");
+    assert_eq!(machine.count(Place::Kernel), 7, "down to its floor");
+}
+
+#[test]
+fn hugetlb_and_refusals_are_left_alone() {
+    let mut machine = Machine::new(32);
+    let mut policy = Policy::new(&Config::default(), FRAMES);
+    let mut log = Vec::new();
+    for second in 0..7200 {
+        machine.now += SECOND;
+        if second == 60 {
+            machine.hugetlb = (0..32).map(|n| if n % 2 == 0 { 512 } else { 0 }).collect();
+            machine.kernel = 7 * FRAMES - 2000;
+            log.clear();
+        }
+        poll(&mut machine, &mut policy, &|_| second >= 60, &mut log).unwrap();
+    }
+    assert!(log.iter().all(|(block, ..)| block % 2 == 1), "{log:?}");
+    for number in 0..32 {
+        let times: Vec<_> = log.iter().filter(|op| op.0 == number).map(|op| op.3).collect();
+        assert!(times.windows(2).all(|pair| pair[1] - pair[0] >= HOUR), "{number}: {times:?}");
+    }
+    assert_eq!(policy.reports()[0].guard, Guard::AllRefused);
+}
+
+#[test]
+fn an_offline_block_comes_first() {
+    let mut machine = Machine::new(8);
+    machine.places[3] = Place::Offline;
+    let mut policy = Policy::new(&Config::default(), FRAMES);
+    policy.sample(&machine.sample());
+    assert_eq!(policy.next(&machine.blocks(), SECOND), Step::Online(3));
+}
+
+#[test]
+fn the_guardian_only_grows() {
+    let mut machine = Machine::new(32);
+    machine.places[8..].fill(Place::Movable);
+    let mut policy = Policy::new(&Config::default(), FRAMES).grow_only();
+    let mut log = Vec::new();
+    for second in 0..1000 {
+        machine.now += SECOND;
+        machine.kernel = if second == 5 { 9 * FRAMES } else { machine.kernel.min(9 * FRAMES) };
+        if second == 100 {
+            machine.kernel = FRAMES;
+        }
+        poll(&mut machine, &mut policy, &|_| false, &mut log).unwrap();
+    }
+    assert!(!log.is_empty() && log.iter().all(|op| op.1 == Place::Kernel), "{log:?}");
+}
+
+/// One second of a demand: kernel memory, user memory, and cache as shares of all memory in
+/// thousandths; whether operations fail; time stalled in thousandths.
+type Second = (u64, u64, u64, bool, u64);
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever happens: bounds and budgets hold, blocks rest, and every conversion has a reason.
+    #[test]
+    fn hostile_demand(seconds in prop::collection::vec((0..600u64, 0..1000u64, 0..1000u64, any::<bool>(), 0..1000u64), 50..300), step in 1..90u32) {
+        let config = Config::default();
+        let mut machine = Machine::new(32);
+        let mut policy = Policy::new(&config, FRAMES);
+        let mut log: Vec<Operation> = Vec::new();
+        let all = 32 * FRAMES;
+        let seconds: Vec<Second> = seconds;
+        for (kernel, user, cache, fails, stalled) in seconds {
+            machine.now += SECOND * step;
+            machine.kernel = (kernel * all / 1000).min(machine.count(Place::Kernel) * FRAMES);
+            machine.user = user * all / 1000;
+            machine.cache = cache * all / 1000;
+            machine.psi_us += stalled * 1000 * u64::from(step);
+            machine.stalls += stalled / 100;
+            poll(&mut machine, &mut policy, &|_| fails, &mut log)?;
+            prop_assert!(shares(&machine) >= config.kernel.floor_percent / 100.0);
+            let had = log.iter().any(|op| op.1 == Place::Movable && op.4);
+            prop_assert!(machine.count(Place::Movable) >= 1 || !had, "one block stays movable");
+        }
+        for (at, (block, to, reason, now, done)) in log.iter().enumerate() {
+            let grows = matches!(reason, Reason::Reserve | Reason::Stalls);
+            prop_assert_eq!(*to == Place::Kernel, grows);
+            if *reason != Reason::Reserve && *reason != Reason::Setup {
+                let hour = log[..at].iter().filter(|op| op.3 + HOUR > *now).count();
+                prop_assert!(hour < 60, "{hour} operations in an hour, then {reason:?}");
+            }
+            if !done {
+                let next = log[at + 1..].iter().find(|op| op.0 == *block);
+                prop_assert!(next.is_none_or(|next| next.3 >= *now + HOUR), "{block} again");
+            }
+        }
+    }
+}

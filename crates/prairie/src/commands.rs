@@ -10,6 +10,7 @@ pub mod migrate;
 mod offload;
 mod psi;
 mod record;
+mod regions;
 mod replay;
 mod sources;
 mod survey;
@@ -36,6 +37,7 @@ pub enum Command {
     Fleet(fleet::Args),
     Migrate(migrate::Args),
     Offload(offload::Args),
+    Regions(regions::Args),
     Psi(psi::Args),
     Heap(heap::Args),
 }
@@ -43,7 +45,11 @@ pub enum Command {
 impl Command {
     /// Whether it handles signals itself, as a daemon does.
     pub fn handles_signals(&self) -> bool {
-        matches!(self, Command::Offload(args) if args.handles_signals())
+        match self {
+            Command::Offload(args) => args.handles_signals(),
+            Command::Regions(args) => args.handles_signals(),
+            _ => false,
+        }
     }
 
     /// The files that it reads and writes.
@@ -58,6 +64,7 @@ impl Command {
             Command::Fleet(args) => args.files(),
             Command::Migrate(args) => args.files(),
             Command::Offload(args) => args.files(),
+            Command::Regions(args) => args.files(),
             Command::Heap(args) => args.files(),
             Command::Psi(_) => Files::default(),
         }
@@ -76,6 +83,7 @@ impl Command {
             Command::Fleet(args) => fleet::run(&args, interrupted),
             Command::Migrate(args) => migrate::run(&args, interrupted),
             Command::Offload(args) => offload::run(&args, interrupted),
+            Command::Regions(args) => regions::run(&args),
             Command::Psi(args) => psi::run(&args, interrupted),
             Command::Replay(args) => replay::run(&args, interrupted),
         }

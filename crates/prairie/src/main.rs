@@ -96,7 +96,8 @@ mod tests {
 
     /// Path arguments that name no file to be read or written whole: a socket, and directories
     /// whose files are registered one by one.
-    const NO_FILES: [&str; 3] = ["offload status socket", "replay against", "fleet report folder"];
+    const NO_FILES: [&str; 4] =
+        ["offload status socket", "regions status socket", "replay against", "fleet report folder"];
 
     /// A command that takes a path and does not register it could replace its own input.
     #[test]

@@ -10,6 +10,7 @@ pub mod migrate_paper;
 pub mod migrate_profile;
 pub mod migrate_sim;
 pub mod offload;
+pub mod regions;
 pub mod replay;
 pub mod sources;
 pub mod survey;

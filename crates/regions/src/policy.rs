@@ -608,7 +608,19 @@ impl Policy {
             Guard::None => choice::by_age(blocks, number, &self.youngest).find(allowed),
             _ => None,
         };
-        let step = found.map_or(Step::Wait, |block| self.leave(block, now, reason));
+        // What a block held while the kernel was short says nothing: read again before giving up.
+        let stale = blocks.iter().filter(|block| {
+            block.node == number && block.place == Place::Kernel && block.scanned + FRESH < now
+        });
+        let stale: Vec<u64> = match (guard, found) {
+            (Guard::None, None) => stale.map(|b| b.number).take(SCANNED_AT_ONCE).collect(),
+            _ => Vec::new(),
+        };
+        let step = match (found, stale.is_empty()) {
+            (Some(block), _) => self.leave(block, now, reason),
+            (None, true) => Step::Wait,
+            (None, false) => Step::Scan(stale),
+        };
         let node = self.nodes.get_mut(&number).expect("a sampled node");
         node.guard = guard;
         if guard == Guard::None && step == Step::Wait {

@@ -1,0 +1,94 @@
+//! `prairie regions`: unmovable memory of the running kernel confined to a region.
+
+mod check;
+mod explain;
+mod reserve;
+mod run;
+mod status;
+mod undo;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::files::Files;
+
+/// Confine unmovable kernel memory to a region that follows demand
+///
+/// A daemon that moves memory blocks between the kernel zones and ZONE_MOVABLE with memory
+/// hotplug: the operating-system half of Contiguitas (ISCA 2023) on an unmodified kernel. Kernel
+/// memory then stays in few places, and whole gigabytes of the rest can be emptied.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  prairie regions check                                  does this host qualify, what is gained
+  sudo prairie regions run --config regions.toml --dry-run
+  sudo prairie regions run --config regions.toml
+  prairie regions status
+  sudo prairie regions reserve --size 1G --count 2 --node 0
+  sudo prairie regions undo
+
+Exit codes:
+  0    done; `check`: the host qualifies
+  1    failure; one line on standard error: what, where, what was expected
+  2    usage error
+  130  interrupted";
+
+#[derive(Subcommand)]
+enum What {
+    Check(check::Args),
+    Run(run::Args),
+    Status(status::Args),
+    Undo(undo::Args),
+    Reserve(reserve::Args),
+    Explain(explain::Args),
+    /// Wait for the daemon to end, then restore what it changed (the daemon starts this itself)
+    #[command(hide = true)]
+    Guard(GuardArgs),
+}
+
+#[derive(clap::Args)]
+struct GuardArgs {
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        match &self.what {
+            What::Run(args) => args.files(),
+            What::Undo(args) => args.files(),
+            What::Reserve(args) => args.files(),
+            What::Explain(args) => args.files(),
+            What::Guard(args) => Files::default().input("--config", [&args.config]),
+            What::Check(_) | What::Status(_) => Files::default(),
+        }
+    }
+
+    /// Whether the command sees to signals itself.
+    pub fn handles_signals(&self) -> bool {
+        matches!(self.what, What::Run(_) | What::Guard(_))
+    }
+}
+
+/// Does what was asked for.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.what {
+        What::Check(args) => check::run(args),
+        What::Run(args) => run::run(args),
+        What::Status(args) => status::run(args),
+        What::Undo(args) => undo::run(args),
+        What::Reserve(args) => reserve::run(args),
+        What::Explain(args) => explain::run(args),
+        What::Guard(args) => run::guard(&args.config),
+    }
+}

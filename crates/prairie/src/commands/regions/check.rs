@@ -1,0 +1,56 @@
+//! `prairie regions check`: does this host qualify, and what would be gained?
+
+use std::process::ExitCode;
+
+use anyhow::Context;
+use prairie_host::Roots;
+use prairie_regions::check::{Report, check};
+use serde::Serialize;
+
+use crate::output;
+use crate::view::regions as view;
+
+/// Check whether this host qualifies, and what confinement would gain
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo prairie regions check
+  sudo prairie regions check --json | jq '.stuck[] | {number, why}'
+
+Exit codes:
+  0    the host qualifies
+  1    it does not, or the check failed
+  2    usage error";
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document {
+    /// What this is.
+    schema: &'static str,
+    /// The Prairie that wrote it.
+    prairie_version: &'static str,
+    #[serde(flatten)]
+    report: Report,
+}
+
+/// Looks and prints; exit code 1 where the daemon would not work.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let report = check(&Roots::live()).context("cannot check this host")?;
+    let qualifies = report.qualifies;
+    match args.json {
+        true => output::print_json(&Document {
+            schema: "prairie-regions-check",
+            prairie_version: env!("CARGO_PKG_VERSION"),
+            report,
+        })?,
+        false => output::print_text(&view::check(&report))?,
+    }
+    Ok(if qualifies { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,158 @@
+//! `prairie regions run`: the daemon, and the guardian that outlives it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+use prairie_host::Roots;
+use prairie_offload::log::{Format, Log, Verbosity};
+use prairie_offload::notify::Notify;
+use prairie_regions::config::Config;
+use prairie_regions::daemon::{Daemon, Start};
+use prairie_regions::guardian::{self, Acted};
+use prairie_regions::host::Host;
+use prairie_regions::lock::Lock;
+use prairie_regions::operation::Sysfs;
+use prairie_regions::record::{Record, boot_id};
+use prairie_regions::run::{Signals, protect, run as drive};
+use prairie_regions::undo::{Undo, make_whole};
+
+use crate::files::Files;
+
+/// Run the daemon in the foreground; SIGHUP reloads its configuration
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Configuration file (TOML)
+    #[arg(long, value_name = "FILE")]
+    config: PathBuf,
+
+    /// Log decisions, but write to no kernel file
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Format of log lines on standard output
+    #[arg(long, value_enum, default_value_t = Lines::Text)]
+    log: Lines,
+
+    /// Log only the daemon's own events, not operations
+    #[arg(long)]
+    quiet: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo prairie regions run --config regions.toml --dry-run
+  sudo prairie regions run --config regions.toml --log json";
+
+/// How lines are written.
+#[derive(Clone, Copy, ValueEnum)]
+enum Lines {
+    Text,
+    Json,
+}
+
+/// How long a guardian or a command may take to make way.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Runs until a signal.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let config = Config::load(&args.config)?;
+    // Caught before anything is begun that a signal should undo.
+    let signals = Signals::catch().context("signals")?;
+    let roots = Roots::live();
+    if !rustix::process::geteuid().is_root() && !args.dry_run {
+        bail!("memory blocks: moving them needs root; --dry-run needs it for kpageflags only");
+    }
+    let host = Host::open(&roots)?;
+    if !host.has_flags() {
+        bail!(
+            "/proc/kpageflags: cannot be read; hugetlb pages would not show, and emptying them \
+             never ends"
+        );
+    }
+    drop(host);
+    if let Some(parent) = config.daemon.socket.parent() {
+        fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
+    }
+    let log = args.log();
+    let boot = boot_id(&roots);
+    let path = &config.daemon.record;
+    let (lock, record) = match args.dry_run {
+        true => (None, Record::load(path, &boot)?),
+        false => {
+            let lock = Lock::take_over(path, "daemon", PATIENCE)?;
+            let mut record = Record::load(path, &boot)?;
+            record.begin().with_context(|| path.display().to_string())?;
+            adopt(&mut record, &config, &roots, &log)?;
+            start_guardian(&mut record, &args.config)?;
+            protect(&log);
+            (Some(lock), record)
+        }
+    };
+    let dry_run = args.dry_run;
+    let start = Start { config, roots: roots.clone(), record, log, dry_run, grow_only: false };
+    let daemon = Daemon::new(start)?;
+    drive(daemon, &args.config, &roots, &signals, &Notify::from_env())?;
+    drop(lock);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the guardian, which outlives the daemon.
+fn start_guardian(record: &mut Record, config: &Path) -> anyhow::Result<()> {
+    let program = std::env::current_exe().context("this program's own path")?;
+    let config = config.canonicalize().with_context(|| config.display().to_string())?;
+    let arguments = guardian::arguments(&config)
+        .with_context(|| format!("{}: expected a path in UTF-8", config.display()))?;
+    record.guard(&program, &arguments).context("the guardian")
+}
+
+/// Makes whole what an earlier daemon left, and goes on with its record.
+fn adopt(record: &mut Record, config: &Config, roots: &Roots, log: &Log) -> io::Result<()> {
+    let work = Undo {
+        roots,
+        files: std::sync::Arc::new(Sysfs::new(roots.clone())),
+        log,
+        operation_time: config.limits.operation_time,
+        until: std::time::Instant::now(),
+        stop: &|| false,
+    };
+    make_whole(record, &work)
+}
+
+/// The guardian: the daemon starts it with a pipe as its standard input.
+pub fn guard(config: &Path) -> anyhow::Result<ExitCode> {
+    let config = Config::load(config)?;
+    let log = Log::new(Format::Text, Verbosity::Quiet, Box::new(io::stderr()));
+    // It has to work when memory is at its shortest.
+    protect(&log);
+    let state = guardian::watch(io::stdin().lock());
+    match guardian::act(&state, &config, &Roots::live(), log)? {
+        Acted::Not | Acted::Relieved | Acted::Undone => Ok(ExitCode::SUCCESS),
+    }
+}
+
+impl Args {
+    /// The files that it reads and writes, those that the configuration names included.
+    pub fn files(&self) -> Files {
+        let files = Files::default().input("--config", [&self.config]);
+        match Config::load(&self.config) {
+            Ok(config) => files.output_in_new("daemon.record", [&config.daemon.record]),
+            // Reported when the daemon starts.
+            Err(_) => files,
+        }
+    }
+
+    fn log(&self) -> Log {
+        let format = match self.log {
+            Lines::Text => Format::Text,
+            Lines::Json => Format::Json,
+        };
+        let verbosity = if self.quiet { Verbosity::Quiet } else { Verbosity::Changes };
+        Log::new(format, verbosity, Box::new(io::stdout()))
+    }
+}

@@ -1,0 +1,40 @@
+//! `prairie regions status`: region sizes, free memory, pressures, operations.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context;
+use prairie_regions::status::{Status, ask};
+
+use crate::output;
+use crate::view::regions as view;
+
+/// Show region sizes, reserves, pressures, and the last operations
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Socket of the daemon
+    #[arg(long, value_name = "SOCKET", default_value = "/run/prairie/regions.sock")]
+    socket: PathBuf,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  prairie regions status
+  prairie regions status --json | jq .movable_gigabytes";
+
+/// Asks and prints.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let status: Status = ask(&args.socket).with_context(|| {
+        format!("{}: no daemon answers; `prairie regions run` starts one", args.socket.display())
+    })?;
+    match args.json {
+        true => output::print_json(&status)?,
+        false => output::print_report(&view::status(&status))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

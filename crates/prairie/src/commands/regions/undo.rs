@@ -1,0 +1,82 @@
+//! `prairie regions undo`: blocks and settings as they were before the daemon.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use prairie_host::Roots;
+use prairie_offload::log::{Format, Log, Verbosity};
+use prairie_regions::config::LimitsConfig;
+use prairie_regions::lock::Lock;
+use prairie_regions::operation::Sysfs;
+use prairie_regions::record::{Record, boot_id};
+use prairie_regions::undo::{Undo, undo};
+use prairie_report::number;
+
+use crate::files::Files;
+use crate::output;
+
+/// Return converted blocks and leased settings to their first state
+///
+/// Stop the daemon first: by default it does this itself when it is stopped. Blocks that hold what
+/// cannot move, or what fits nowhere else, stay where they are and are listed.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Record of what was changed
+    #[arg(long, value_name = "FILE", default_value = "/run/prairie/regions.record")]
+    record: PathBuf,
+
+    /// Seconds that it may take
+    #[arg(long, value_name = "N", default_value_t = 600)]
+    seconds: u64,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  sudo systemctl stop prairie-regions
+  sudo prairie regions undo
+
+Exit codes:
+  0    everything is as it was
+  1    some blocks stay, or failure
+  2    usage error";
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        Files::default().input("--record", [&self.record])
+    }
+}
+
+/// Undoes and reports.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let roots = Roots::live();
+    let _lock = Lock::take_over(&args.record, "command", Duration::from_secs(20))?;
+    let context = || args.record.display().to_string();
+    let mut record = Record::load(&args.record, &boot_id(&roots)).with_context(context)?;
+    if record.state().is_clean() {
+        output::say("nothing to undo");
+        return Ok(ExitCode::SUCCESS);
+    }
+    record.begin().with_context(context)?;
+    let log = Log::new(Format::Text, Verbosity::Quiet, Box::new(io::stdout()));
+    let work = Undo {
+        roots: &roots,
+        files: Arc::new(Sysfs::new(roots.clone())),
+        log: &log,
+        operation_time: LimitsConfig::default().operation_time,
+        until: Instant::now() + Duration::from_secs(args.seconds),
+        stop: &|| false,
+    };
+    let undone = undo(&mut record, &work)?;
+    record.end();
+    for (block, why) in &undone.left {
+        output::say(format_args!("block {block} stays: {why}"));
+    }
+    output::say(format_args!("returned {}", number::counted(undone.returned as u64, "block")));
+    Ok(if undone.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}

@@ -1,0 +1,37 @@
+# What the guests of vm/tests/regions.sh have in common.
+
+blocks=/sys/devices/system/memory
+# The kernel computes min_free_kbytes again whenever memory goes on- or offline.
+settings() { cat /proc/sys/vm/lowmem_reserve_ratio; }
+# places: each block with its state and zone.
+places() {
+    for block in $blocks/memory[0-9]*; do
+        echo "${block##*/memory} $(cat $block/state) $(cat $block/valid_zones)"
+    done | sort -n
+}
+offline() { places | grep -vc " online " ; }
+movable() { places | grep -c " online Movable"; }
+count() { sed -n "s/^$1 //p" /proc/vmstat; }
+psi() { sed -n 's/^some.*total=//p' /proc/pressure/memory; }
+# figure KEY: a figure of the daemon's status.
+figure() { /in/bin/prairie regions status --json 2>/dev/null | sed -n "s/^ *\"$1\": \([0-9a-z]*\).*/\1/p" | head -n 1; }
+start_daemon() {
+    /in/bin/prairie regions run --config ${1:-/in/fast.toml} >>$OUT/daemon 2>&1 &
+    daemon=$!
+}
+# until_true SECONDS COMMAND...: waits for it.
+until_true() {
+    patience=$1
+    shift
+    while ! "$@"; do
+        patience=$((patience - 1))
+        [ $patience -gt 0 ] || return 1
+        sleep 1
+    done
+}
+is_set_up() { [ "$(figure set_up)" = true ]; }
+has_moved() { [ $(movable) -le $1 ]; }
+has_returned() { [ $(movable) -gt $1 ]; }
+is_whole() { [ $(offline) -eq 0 ]; }
+is_gone() { ! kill -0 $1 2>/dev/null; }
+complain() { echo "$*" >>$OUT/failed; }

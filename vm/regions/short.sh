@@ -1,0 +1,71 @@
+# Runs in the guest: all that the short form of vm/tests/regions.sh looks at. Argument: how often the
+# daemon is killed.
+. /in/common.sh
+echo never >/sys/kernel/mm/transparent_hugepage/enabled
+places >$OUT/places-before
+settings >$OUT/settings-before
+
+# 1. The check writes nothing, and finds that this machine qualifies.
+/in/bin/prairie regions check >$OUT/check 2>&1 || complain "check: $(cat $OUT/check)"
+places | cmp -s - $OUT/places-before || complain "check changed blocks"
+/in/bin/prairie regions run --config /in/fast.toml --dry-run >$OUT/dry-run 2>&1 &
+dry=$!
+sleep 3
+kill -15 $dry
+places | cmp -s - $OUT/places-before || complain "a dry run changed blocks"
+grep -q "would convert" $OUT/dry-run || complain "dry run: $(cat $OUT/dry-run)"
+
+# 2. A block that is offline comes back first; then the regions are set up.
+last=$(places | tail -n 3 | head -n 1 | cut -d' ' -f1)
+echo offline >$blocks/memory$last/state || complain "block $last does not go offline"
+start_daemon
+until_true 40 is_set_up || complain "not set up: $(tail -n 3 $OUT/daemon)"
+is_whole || complain "block $last is still offline"
+ready=$(movable)
+[ $ready -ge 6 ] || complain "$ready movable blocks after the setup"
+settings | cmp -s - $OUT/settings-before && complain "lowmem_reserve_ratio was not leased"
+
+# 3. Kernel memory at 40 MiB/s, more than the region has.
+/in/bin/kernel_load pipes 420 40 0 4 >$OUT/pipes 2>&1 &
+pipes=$!
+until_true 30 is_gone $pipes || complain "pipes did not end"
+grown=$(movable)
+[ $grown -lt $ready ] || complain "no growth: $grown of $ready blocks movable"
+[ "$(count oom_kill)" = 0 ] || complain "oom_kill $(count oom_kill)"
+
+# 4. It was idle for a while: blocks return.
+until_true 40 has_returned $grown || complain "nothing returned: $grown movable"
+/in/bin/prairie regions status >$OUT/status 2>&1
+grep -E "VmRSS|VmLck" /proc/$daemon/status >$OUT/cost
+/in/bin/prairie regions status --json | grep cpu_seconds >>$OUT/cost
+cut -d' ' -f1 /proc/uptime >>$OUT/cost
+
+# 5. Killed at any moment, the machine is whole.
+for time in $(seq 1 $1); do
+    /in/bin/kernel_load pipes 300 200 0 0 >/dev/null 2>&1 &
+    # It takes a second or two to start here.
+    usleep $((1500000 + time * 137000 % 1900000))
+    kill -9 $daemon
+    wait $daemon 2>/dev/null
+    until_true 8 is_whole || complain "kill $time: $(places | grep -v ' online ')"
+    start_daemon
+done
+until_true 40 is_set_up || complain "not set up again"
+# The guardian ends by itself after another daemon came.
+kill -9 $daemon
+sleep 1
+is_whole || complain "offline after the last kill"
+# Nobody comes: it undoes everything after its grace.
+until_true 60 eval '[ $(movable) -eq 0 ]' || complain "the guardian left $(movable) blocks"
+settings | cmp -s - $OUT/settings-before || complain "settings after the guardian: $(settings)"
+
+# 6. Told to end, it undoes what it did.
+start_daemon
+until_true 40 is_set_up || complain "not set up at last"
+kill -15 $daemon
+until_true 60 is_gone $daemon || complain "SIGTERM did not end it"
+places >$OUT/places-after
+cmp -s $OUT/places-before $OUT/places-after || complain "places: $(diff $OUT/places-before $OUT/places-after | tr '\n' ' ')"
+settings | cmp -s - $OUT/settings-before || complain "settings: $(settings)"
+dmesg | grep -i -E "oom-kill|BUG:|WARNING:" >$OUT/kernel-trouble
+exit 0

@@ -1,0 +1,70 @@
+#!/bin/sh
+# The regions daemon on real kernels: grows, shrinks, undoes, and leaves the machine whole however
+# it ends. Usage: vm/tests/regions.sh [--short]
+#
+# VM_KERNELS names the kernels, VM_KEEP a folder to keep what runs said, PRAIRIE and KERNEL_LOAD
+# binaries to use. --short is one machine with one kernel, for `make test`: where it cannot be had,
+# it is skipped.
+set -eu
+cd "$(dirname "$0")/../.."
+short=
+[ "${1:-}" != --short ] || short=yes
+kernels=${VM_KERNELS:-6.1 6.12}
+work=${VM_KEEP:-$(mktemp -d)}
+mkdir -p "$work/bin"
+[ -n "${VM_KEEP:-}" ] || trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+# skip WHY: nothing can be said here. Only the short form may be left out.
+skip() {
+    echo "vm/tests/regions.sh: skipped: $1" >&2
+    [ -n "$short" ] && [ -z "${PRAIRIE_NO_SKIPS:-}" ] || exit 1
+    [ -z "${PRAIRIE_SKIPS:-}" ] || echo "vm/tests/regions.sh --short: $1" >>"$PRAIRIE_SKIPS"
+    exit 0
+}
+
+[ "$(uname -m)" = x86_64 ] || skip "the guests are x86-64, and take this host's programs"
+PATH=$PATH:/sbin:/usr/sbin
+for tool in qemu-system-x86_64 cpio busybox modprobe depmod xz strip; do
+    command -v $tool >/dev/null 2>&1 || skip "there is no $tool; scripts/need qemu says what to install"
+done
+! ldd "$(command -v busybox)" >/dev/null 2>&1 || skip "busybox is not static; install busybox-static"
+
+target=${CARGO_TARGET_DIR:-target}
+if [ -z "${PRAIRIE:-}" ]; then
+    ${CARGO:-cargo} build --quiet --locked --profile test -p prairie --bin prairie
+    PRAIRIE=$target/debug/prairie
+fi
+if [ -z "${KERNEL_LOAD:-}" ]; then
+    ${CARGO:-cargo} build --quiet --locked --profile test -p prairie-regions --example kernel_load
+    KERNEL_LOAD=$target/debug/examples/kernel_load
+fi
+strip -o "$work/bin/prairie" "$PRAIRIE"
+strip -o "$work/bin/kernel_load" "$KERNEL_LOAD"
+
+failed=0
+fail() {
+    echo "vm/tests/regions.sh: $1" >&2
+    failed=1
+}
+
+# one KERNEL KILLS: a machine of 2 GiB, most of it in ZONE_NORMAL.
+one() {
+    out=$work/$1
+    vm/run --kernel "$1" --memory 2G --low 256M --cpus 2 --timeout 600 \
+        --file "$work/bin:bin" --program "$work/bin/prairie" --file vm/regions/common.sh \
+        --file vm/regions/fast.toml --out "$out" vm/regions/short.sh "$2" || fail "$1: the guest ended with $?"
+    [ ! -s "$out/failed" ] || fail "$1: $(cat "$out/failed")"
+    [ ! -s "$out/kernel-trouble" ] || fail "$1: $(cat "$out/kernel-trouble")"
+    grep -q "operation: \|convert block" "$out/daemon" || fail "$1: no operation was logged"
+    echo "$1: $(grep -c "convert block.*: done" "$out/daemon") conversions, $2 kills, $(cat "$out/pipes" 2>/dev/null)"
+}
+
+if [ -n "$short" ]; then
+    # The kernel comes from Debian's archive the first time.
+    vm/kernel "${VM_KERNELS:-6.1}" >/dev/null || skip "no kernel could be fetched"
+    one "${VM_KERNELS:-6.1}" 3
+else
+    for kernel in $kernels; do one "$kernel" 100; done
+fi
+[ "$failed" = 0 ]

@@ -3,8 +3,8 @@
 # it ends. Usage: vm/tests/regions.sh [--short]
 #
 # VM_KERNELS names the kernels, VM_KEEP a folder to keep what runs said, PRAIRIE and KERNEL_LOAD
-# binaries to use. --short is one machine with one kernel, for `make test`: where it cannot be had,
-# it is skipped.
+# binaries to use. --short is one machine with one kernel, about three minutes; where none is
+# available, it is skipped.
 set -eu
 cd "$(dirname "$0")/../.."
 short=

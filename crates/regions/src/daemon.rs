@@ -67,6 +67,8 @@ pub struct Daemon {
     pause_until: Duration,
     oom_before: Option<u64>,
     leases_failed: bool,
+    /// `min_free_kbytes` before the first operation: the kernel recomputes it at each.
+    min_free_before: Option<Value>,
     recent: VecDeque<String>,
     denied: bool,
 }
@@ -144,6 +146,7 @@ impl Daemon {
     pub fn new(start: Start) -> io::Result<Daemon> {
         let Start { config, roots, record, log, dry_run, grow_only } = start;
         let host = Host::open(&roots)?;
+        let min_free_before = Setting::MinFreeKbytes.read(&roots).ok();
         let policy = Policy::new(&config, host.block_frames);
         let series = match &config.daemon.series {
             Some(folder) if !dry_run => Some(Series::create(folder)?),
@@ -177,6 +180,7 @@ impl Daemon {
             pause_until: Duration::ZERO,
             oom_before: None,
             leases_failed: false,
+            min_free_before,
             recent: VecDeque::with_capacity(RECENT + 1),
             denied: false,
             config,
@@ -522,7 +526,8 @@ impl Daemon {
             let now_kib = read.to_string().parse().unwrap_or(0);
             let nodes: Vec<_> = reserves.iter().map(|(node, _)| *node).collect();
             if let Some(kib) = ratios::min_free_kib(settings.min_free, now_kib, &nodes) {
-                self.set(&roots, Setting::MinFreeKbytes, &kib.to_string().parse()?, &read)?;
+                let before = self.min_free_before.clone().unwrap_or(read);
+                self.set(&roots, Setting::MinFreeKbytes, &kib.to_string().parse()?, &before)?;
             }
         }
         Ok(())

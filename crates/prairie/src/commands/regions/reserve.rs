@@ -59,7 +59,7 @@ Examples:
   sudo prairie regions reserve --size 1G --count 0     give them back
 
 Exit codes:
-  0    the pool has so many pages
+  0    the pool holds the requested pages
   1    it has fewer, or failure
   2    usage error";
 

@@ -1,5 +1,5 @@
 //! Inspection of the heap of another process, by reading what it has published
-//! ([`front::publish`](crate::front::publish)) from its memory.
+//! (`process::publish`) from its memory.
 
 use std::fs::{self, File};
 use std::io;

@@ -61,7 +61,7 @@ impl Path {
         (!value.is_empty() && path.push(value)).then_some(path)
     }
 
-    /// A path that may have the patterns of a [file written at exit](super::output).
+    /// A path that may have the patterns of a file written at exit.
     pub fn of_pattern(value: &[u8]) -> Option<Path> {
         let mut rest = value.iter();
         while let Some(byte) = rest.next() {

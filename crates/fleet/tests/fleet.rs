@@ -75,10 +75,13 @@ fn confinement_leaves_more_to_compact() {
         assert_eq!(linux.uptime_s, contiguitas.uptime_s);
         assert!(counted(linux).allocations > 50_000, "{linux:?}");
         let packed = |row: &Row| row.unmovable_frames.div_ceil(512);
-        assert!(contiguitas.polluted_max < linux.polluted_max, "{linux:?} {contiguitas:?}");
-        assert!(linux.polluted_max > packed(linux) * 5 / 4, "{linux:?}");
+        // Regression guards from our own runs: 1.1 to 1.4 times the fewest possible under
+        // Contiguitas, 2.1 to 6.4 times under Linux, and 8 to 26 points of potential contiguity.
+        assert!(contiguitas.polluted_max * 2 <= packed(contiguitas) * 3, "{contiguitas:?}");
+        assert!(linux.polluted_max >= packed(linux) * 2, "{linux:?}");
         let [two, _, _] = contiguitas.potential();
-        assert!(two > linux.potential()[0], "{linux:?} {contiguitas:?}");
+        assert!(two >= linux.potential()[0] + 0.05, "{linux:?} {contiguitas:?}");
+        assert!(two >= 0.89, "{contiguitas:?}");
     }
 }
 

@@ -100,7 +100,7 @@ WORKLOADS = [
 
 
 def count(prairie, seconds):
-    """The largest counts of surveys within so many seconds, in KiB, and how many there were."""
+    """Largest counts of the surveys within `seconds`, in KiB, and the number of surveys."""
     end, largest, surveys = time.monotonic() + seconds, [0, 0, 0], 0
     while time.monotonic() < end or surveys == 0:
         text = subprocess.run([prairie, "survey", "--json"], check=True, capture_output=True).stdout

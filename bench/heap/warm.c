@@ -1,4 +1,4 @@
-/* Takes so many MB in huge pages, writes to all of them, and ends: what runs next finds the machine's
+/* Allocates the given number of MB in huge pages, writes to all of them, and ends: what runs next finds the machine's
  * free memory warm. A virtual machine may give free memory back to its host (free page reporting),
  * and then pays milliseconds for each huge page that is used again: which allocator pays is chance. */
 #include <stdint.h>

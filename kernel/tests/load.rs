@@ -97,7 +97,7 @@ fn full_pipe(page: &[u8; PAGE], longest: &mut Duration) -> Option<Pipe> {
     Some(full)
 }
 
-/// `pipes MIB ROUNDS KEEP RATE HOLD`: bursts of pipe buffers, so many per cent of them kept each
+/// `pipes MIB ROUNDS KEEP RATE HOLD`: bursts of pipe buffers, of which KEEP percent are kept each
 /// time, at most RATE MiB a second (0: no limit); then waits.
 fn pipes(mib: usize, rounds: usize, keep: usize, rate: usize, hold: usize) -> Option<()> {
     let page = [7u8; PAGE];
@@ -188,7 +188,7 @@ fn tables(mib: usize, seconds: usize) -> Option<()> {
     Some(())
 }
 
-/// `names COUNT`: so many directory entries for names that do not exist.
+/// `names COUNT`: COUNT directory entries for names that do not exist.
 fn names(count: usize) -> Option<()> {
     for number in 0..count {
         let _ = fs::metadata(format!("/tmp/there-is-no-file-of-such-a-name-{number}"));

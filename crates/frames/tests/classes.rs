@@ -22,7 +22,7 @@ struct Machine {
 }
 
 impl Machine {
-    /// One zone of so many trees.
+    /// One zone of `trees` trees.
     fn new(trees: u32) -> Machine {
         let zone = ZoneSpan {
             node: 0,

@@ -431,7 +431,7 @@ impl Plainly {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Faults of an object: from a page on, so many in a row.
+    /// Faults of an object: consecutive pages from a first one on.
     Fault { object: u64, index: u64, pages: u64 },
     /// A block for the kernel.
     Kernel { order: u8 },

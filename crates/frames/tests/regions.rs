@@ -11,7 +11,7 @@ use prairie_frames::{Frame, FrameTable, MigrateType, Mobility, Order, Pfn, ZoneK
 use proptest::prelude::*;
 use regions_machine::{Machine, Random, order};
 
-/// `Regions` with `maintain` called every so many allocations, as periodic reclaim would.
+/// `Regions` with `maintain` called at a fixed interval of allocations, as periodic reclaim would.
 struct Maintained {
     regions: Regions,
     every: usize,

@@ -86,7 +86,7 @@ fn figure_11_the_fillers_strategies_and_a_drop() {
     assert!(peaks[0] < 0.95 * peaks[1], "{peaks:?}");
 }
 
-/// With so many sizes that almost every gap fits one, LFR still needs less at the peak, but after
+/// With enough sizes that almost every gap fits one, LFR still needs less at the peak, but after
 /// the drop it does not beat fullness: see `docs/src/results/temeraire.md`.
 #[test]
 fn figure_11_with_many_sizes() {

@@ -77,7 +77,7 @@ impl<T: Number> Array<T> {
         Array { first: first.cast(), len, mapping: Some((start, bytes)) }
     }
 
-    /// Bytes to align an array of so many to; `None` for an empty one.
+    /// Alignment of an array of `bytes` bytes; `None` for an empty one.
     fn alignment(bytes: usize) -> Option<usize> {
         const PAGE_BYTES: usize = 4096;
         match bytes {

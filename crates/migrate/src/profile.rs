@@ -21,7 +21,7 @@ pub struct Profile {
     pub lines: u64,
     /// Different pages of 4 KiB.
     pub pages: u64,
-    /// Mean number of different lines in a stretch of so many accesses as a request has.
+    /// Mean number of distinct lines in a run of as many accesses as a request has.
     pub lines_per_request: f64,
     /// Mean number of different pages in the same.
     pub pages_per_request: f64,

@@ -21,7 +21,7 @@ use load::{Noise, Times, gcd};
 const PAGE: usize = 4096;
 const PAGES_IN_MIB: usize = 256;
 
-/// Touches come in ticks of so many milliseconds.
+/// Length of a tick of touches, in milliseconds.
 const TICK_MS: u64 = 20;
 
 /// Ticks of a second, a minute, and a line of the report.

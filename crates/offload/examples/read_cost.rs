@@ -1,7 +1,7 @@
 //! The cost of reading a file that the kernel generates: CPU time of this thread, and bytes. The
 //! daemon's own cost is made of such reads.
 //!
-//! `read_cost ROUNDS FILE...` prints the median of so many reads of each file, held open.
+//! `read_cost ROUNDS FILE...` prints the median cost of ROUNDS reads of each file, held open.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use load::{Noise, Times, gcd};
 
-/// Requests come in ticks of so many milliseconds.
+/// Length of a tick of requests, in milliseconds.
 const TICK_MS: u64 = 20;
 
 /// A connection.

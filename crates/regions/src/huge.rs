@@ -59,7 +59,7 @@ impl Pool {
         text.trim().parse().map_err(|_| io::Error::other(format!("{}: no number", path.display())))
     }
 
-    /// Asks the kernel for so many; returns how many there are now.
+    /// Requests a pool of `pages` pages from the kernel; returns the number that it has.
     ///
     /// # Errors
     /// As [`Pool::pages`].

@@ -56,7 +56,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// So many an hour.
+    /// A budget of `per_hour` conversions.
     pub fn new(per_hour: u32) -> Budget {
         Budget { most: per_hour as usize, done: VecDeque::with_capacity(per_hour as usize + 1) }
     }

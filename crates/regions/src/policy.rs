@@ -498,7 +498,7 @@ impl Policy {
         }
         let fits = |block: &&&Block| match &block.occupancy {
             Some(found) => choice::fits_elsewhere(found, &node.sample, swap),
-            // What cannot be read may hold hugetlb pages in use, which would be tried for ever.
+            // What cannot be read may hold hugetlb pages in use, which would be tried forever.
             None => {
                 let full = self.block_frames;
                 let found = prairie_host::Occupancy { movable: full, ..Default::default() };

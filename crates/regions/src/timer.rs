@@ -1,4 +1,4 @@
-//! A thread for calls that may block for ever, and the signal that ends them.
+//! A thread for calls that may block forever, and the signal that ends them.
 //!
 //! Offlining a block retries without limit until a signal comes. It is done by one thread, so that
 //! the daemon goes on to sample, and is interrupted when it is overdue or when memory runs short

@@ -153,7 +153,7 @@ impl BlockFiles for Tree {
     }
 }
 
-/// Lets a daemon work for so many seconds of its own time; operations take real time.
+/// Runs a daemon for `seconds` of its own clock; operations take real time.
 fn work(daemon: &mut Daemon, from: u64, seconds: u64) {
     for step in 0..seconds * 10 {
         let now = Duration::from_millis(from * 1000 + step * 100);

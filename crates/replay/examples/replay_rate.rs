@@ -4,7 +4,7 @@
 //! cargo run --release -p prairie-replay --example replay_rate [OPTIONS] [FILE.parquet]
 //!   --system NAME       buddy, lists, lists-three-way, zones (half of memory the kernel's),
 //!                       linux or contiguitas [default: all in turn]
-//!   --rounds N          median of so many [default: 5]
+//!   --rounds N          median of N rounds [default: 5]
 //! without FILE, events are generated:
 //!   --frames N          frames of the machine [default: 4194304, 16 GiB]
 //!   --events N          [default: 20000000]

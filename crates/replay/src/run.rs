@@ -33,7 +33,7 @@ pub struct Options {
     pub parallel: bool,
 }
 
-/// At most so many samples are kept where the caller names no interval: enough for a curve on any
+/// The most samples that are kept where the caller names no interval: enough for a curve on any
 /// screen. When there are more, every second one is dropped and the interval doubled, so that the
 /// number neither depends on the trace's length nor has to be known before.
 pub const SAMPLES: usize = 400;

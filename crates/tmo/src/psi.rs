@@ -37,7 +37,7 @@ pub struct Pressure {
     pub full: f64,
 }
 
-/// Pressure at an instant, from what each task is doing, on a machine or container with so many
+/// Pressure at an instant, from what each task is doing, on a machine or container with this many
 /// CPUs.
 ///
 /// No more tasks can be productive at once than there are CPUs, nor than there are tasks that

@@ -186,7 +186,7 @@ impl Bookkeeping {
         descriptor.last_mapping = entry;
     }
 
-    /// Checks that the object's pages are linked in order, each with its frame, and are mapped by so many
+    /// Checks that the object's pages are linked in order, each with its frame, and are mapped by this many
     /// entries.
     pub fn check(&self, pages: u64, mappings: usize) {
         let mut at = self.tree.at_or_before(0);

@@ -26,7 +26,7 @@
 //!   what is held for good at the far end, pinned pages beside the border, all else between.
 //! - **Hardware** ([`Config::hardware`], `contiguitas-hw`) migrates unmovable pages too, so that a
 //!   pageblock that only holds such is no obstacle to the border.
-//! - **Memory as found.** Blocks that were allocated before [`start`](Placement::start) may lie on
+//! - **Memory in place.** Blocks that were allocated before [`start`](Placement::start) may lie on
 //!   the wrong side. They are counted as strays until they are freed or moved, or the border passes them;
 //!   nothing else may be on the wrong side at any time (`confinement.rs`).
 //!

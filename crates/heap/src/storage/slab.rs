@@ -105,7 +105,7 @@ impl<T: Copy, S: Storage> Slab<T, S> {
             .sum()
     }
 
-    /// Takes storage for `records` in all, so that inserting up to so many cannot fail. Whether
+    /// Takes storage for `records` records in total, so that inserting them cannot fail. Whether
     /// there was enough.
     #[must_use]
     pub fn ensure_capacity(&mut self, records: u32) -> bool {

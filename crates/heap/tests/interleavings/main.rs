@@ -42,7 +42,7 @@ fn explore(model: fn()) {
     explore_to(None, model);
 }
 
-/// The same, but only what happens with so many switches from threads that could go on.
+/// The same, but only executions with a bounded number of switches from threads that could go on.
 fn explore_to(preemptions: Option<usize>, model: fn()) {
     weaken(match std::env::var(WITHOUT).as_deref() {
         Ok("acquire") => Weakened::Acquire,

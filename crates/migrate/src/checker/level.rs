@@ -92,7 +92,7 @@ impl<'a, M: Model> Level<'a, M> {
         }
     }
 
-    /// Looks at the level's states with so many threads, of which the caller's is one; false if
+    /// Expands the level's states with `threads` threads, including the caller's; false if
     /// `watch` has ended it, which is asked after each block.
     pub(super) fn run(
         &self,

@@ -16,7 +16,7 @@ use super::state::{NONE, Stage, State};
 pub struct ActionCounts {
     /// Migrations from `Migrate` to `Clear`.
     pub migrations: u64,
-    /// Steps while so many of them were under way: none, one, two, three, four.
+    /// Steps by the number of migrations in flight: none, one, two, three, four.
     pub at_once: [u64; MAX_MIGRATIONS + 1],
     /// Lines that the engine or somebody else copied.
     pub lines_copied: u64,

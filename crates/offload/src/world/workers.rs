@@ -74,7 +74,7 @@ const INTERRUPT: i32 = libc::SIGUSR2;
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
 impl Workers {
-    /// So many threads; with none, jobs are done by who hands them in, before `submit` returns.
+    /// Starts `threads` threads; with none, `submit` does the job itself before it returns.
     ///
     /// # Errors
     /// I/O errors of the system.

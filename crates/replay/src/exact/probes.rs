@@ -13,7 +13,7 @@
 //! A block is found in one of two ways, and a search of the free lists turns the list that it finds
 //! one on. Which way it was, the tracepoint at the end of a scan tells
 //! (`mm_compaction_isolate_freepages`), for it counts the frames that the scan took: a thread's last
-//! blocks that come to so many were scanned.
+//! blocks of that many frames were scanned.
 
 use std::collections::HashMap;
 

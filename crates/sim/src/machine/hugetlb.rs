@@ -121,8 +121,8 @@ impl Machine {
         pages.len() as u64
     }
 
-    /// Resizes the pool of huge pages, as writing `nr_hugepages` does: until it has so many, or an
-    /// attempt fails.
+    /// Resizes the pool of huge pages, as writing `nr_hugepages` does: until it has `wanted` pages,
+    /// or an attempt fails.
     pub(super) fn resize_pool(&mut self, phase: &str, wanted: u64) {
         let order = Order::new(self.scenario.machine.huge_order).unwrap_or(Order::HUGE);
         while (self.hugetlb.len() as u64) < wanted

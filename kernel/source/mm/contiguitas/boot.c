@@ -54,7 +54,7 @@ static unsigned long __init initial_pages(unsigned long node_pages)
 }
 
 /*
- * The first page of ZONE_MOVABLE in a node: above so many of its pages as it shall have below. The
+ * The first page of ZONE_MOVABLE in a node: above the requested number of its pages. The
  * zone right below the border must be the highest one and have memory of its own, or it could not
  * take any over: hence not below the lowest page that ZONE_MOVABLE may use, and a block more.
  */

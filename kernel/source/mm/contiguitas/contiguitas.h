@@ -70,7 +70,7 @@ struct contiguitas_tunables {
 	unsigned int low_per_1024, target_lows, high_lows;
 	unsigned int step_pageblocks, failure_pageblocks;
 	unsigned int band_per_1024[CONTIGUITAS_REGIONS];
-	/* For tests: the border moves to and fro, so many pageblocks at each wake-up. */
+	/* For tests: pageblocks by which the border moves back and forth at each wake-up. */
 	unsigned int oscillate;
 };
 

@@ -68,7 +68,7 @@ static bool goes_up(const struct contiguitas_decision *decision)
 	return decision->resize == CONTIGUITAS_GROW;
 }
 
-/* So many pageblocks may move at once without overshooting what the decision is after. */
+/* The most pageblocks that may move at once without overshooting the decision's target. */
 static unsigned int may_move_together(const struct contiguitas_node *node,
 				      const struct contiguitas_decision *decision,
 				      unsigned int left)

@@ -69,8 +69,8 @@ impl RegionIndex {
         RegionIndex { base: first, regions, next: 0 }
     }
 
-    /// Takes note of what changed on the free lists near `frame`, within one region: so many more or
-    /// fewer free frames, and so many more or fewer free blocks of a single frame
+    /// Updates the region of `frame` after a change of its free lists: `free` is the change in
+    /// free frames, `singles` that in free blocks of a single frame
     /// (`vm_phys_update_search_index`).
     #[inline]
     pub fn change(&mut self, frame: Frame, free: i32, singles: i32) {

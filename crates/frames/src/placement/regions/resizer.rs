@@ -112,7 +112,7 @@ pub enum Resize {
 }
 
 impl Resize {
-    /// Whether to go on for one granule more, so many frames, with what the regions have now.
+    /// Whether to go on for one more granule of `granule` frames, from the regions' current stock.
     pub const fn goes_on(self, unmovable: Stock, movable: Stock, granule: u64) -> bool {
         match self {
             Resize::Stay => false,

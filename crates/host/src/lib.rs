@@ -4,10 +4,13 @@
 //! interpret the flags of frames, [`layout`] locates them, [`survey`] computes the figures, and
 //! [`block_map`] the cells of a memory map. [`memory_blocks`] are the units in which memory goes
 //! offline. [`psi`] and [`cgroup`] parse the files that the offload daemon reads every period.
+//! [`kernel_log`] explains reports of failed allocations, and [`advice`] holds the rules of what
+//! helps, for every command that gives advice.
 #![forbid(unsafe_code)]
 // Lists of frame ranges are meant where they have one entry.
 #![allow(clippy::single_range_in_vec_init)]
 
+pub mod advice;
 pub mod block_map;
 pub mod capture;
 pub mod cgroup;
@@ -15,6 +18,7 @@ pub mod class;
 pub mod classify;
 pub mod error;
 pub mod kallsyms;
+pub mod kernel_log;
 pub mod kpageflags;
 pub mod layout;
 pub mod memory_blocks;

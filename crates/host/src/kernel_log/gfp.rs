@@ -1,0 +1,244 @@
+//! The flags of a failed request, by name, whatever the kernel printed.
+//!
+//! Kernels from 4.6 on print the names. Before, only a number was printed, and flags had other bits:
+//! one table holds for 3.10 to 4.3, another one for 4.4 and 4.5 (`include/linux/gfp.h`).
+
+use std::collections::BTreeSet;
+
+use prairie_frames::{MigrateType, ZoneKind};
+use serde::Serialize;
+
+use super::KernelVersion;
+
+/// Flags of Linux 3.10 to 4.3 by bit.
+const BITS_3_10: [&str; 25] = [
+    "__GFP_DMA",
+    "__GFP_HIGHMEM",
+    "__GFP_DMA32",
+    "__GFP_MOVABLE",
+    "__GFP_WAIT",
+    "__GFP_HIGH",
+    "__GFP_IO",
+    "__GFP_FS",
+    "__GFP_COLD",
+    "__GFP_NOWARN",
+    "__GFP_REPEAT",
+    "__GFP_NOFAIL",
+    "__GFP_NORETRY",
+    "__GFP_MEMALLOC",
+    "__GFP_COMP",
+    "__GFP_ZERO",
+    "__GFP_NOMEMALLOC",
+    "__GFP_HARDWALL",
+    "__GFP_THISNODE",
+    "__GFP_RECLAIMABLE",
+    "__GFP_KMEMCG",
+    "__GFP_NOTRACK",
+    "__GFP_NO_KSWAPD",
+    "__GFP_OTHER_NODE",
+    "__GFP_WRITE",
+];
+
+/// Flags of Linux 4.4 and 4.5 by bit.
+const BITS_4_4: [&str; 26] = [
+    "__GFP_DMA",
+    "__GFP_HIGHMEM",
+    "__GFP_DMA32",
+    "__GFP_MOVABLE",
+    "__GFP_RECLAIMABLE",
+    "__GFP_HIGH",
+    "__GFP_IO",
+    "__GFP_FS",
+    "__GFP_COLD",
+    "__GFP_NOWARN",
+    "__GFP_REPEAT",
+    "__GFP_NOFAIL",
+    "__GFP_NORETRY",
+    "__GFP_MEMALLOC",
+    "__GFP_COMP",
+    "__GFP_ZERO",
+    "__GFP_NOMEMALLOC",
+    "__GFP_HARDWALL",
+    "__GFP_THISNODE",
+    "__GFP_ATOMIC",
+    "__GFP_ACCOUNT",
+    "__GFP_NOTRACK",
+    "__GFP_DIRECT_RECLAIM",
+    "__GFP_OTHER_NODE",
+    "__GFP_WRITE",
+    "__GFP_KSWAPD_RECLAIM",
+];
+
+/// What a name stands for, where it stands for several flags.
+const COMPOUNDS: [(&str, &[&str]); 17] = [
+    ("GFP_TRANSHUGE", &["GFP_TRANSHUGE_LIGHT", "__GFP_DIRECT_RECLAIM"]),
+    (
+        "GFP_TRANSHUGE_LIGHT",
+        &[
+            "__GFP_IO",
+            "__GFP_FS",
+            "__GFP_HARDWALL",
+            "__GFP_HIGHMEM",
+            "__GFP_MOVABLE",
+            "__GFP_COMP",
+            "__GFP_NOMEMALLOC",
+            "__GFP_NOWARN",
+        ],
+    ),
+    ("GFP_HIGHUSER_MOVABLE", &["GFP_HIGHUSER", "__GFP_MOVABLE"]),
+    ("GFP_HIGHUSER", &["GFP_USER", "__GFP_HIGHMEM"]),
+    ("GFP_USER", &["GFP_KERNEL", "__GFP_HARDWALL"]),
+    ("GFP_TEMPORARY", &["GFP_KERNEL", "__GFP_RECLAIMABLE"]),
+    ("GFP_KERNEL_ACCOUNT", &["GFP_KERNEL", "__GFP_ACCOUNT"]),
+    ("GFP_KERNEL", &["__GFP_RECLAIM", "__GFP_IO", "__GFP_FS"]),
+    ("GFP_NOFS", &["__GFP_RECLAIM", "__GFP_IO"]),
+    ("GFP_NOIO", &["__GFP_RECLAIM"]),
+    ("GFP_ATOMIC", &["__GFP_HIGH", "__GFP_KSWAPD_RECLAIM"]),
+    ("GFP_NOWAIT", &["__GFP_KSWAPD_RECLAIM"]),
+    ("GFP_DMA", &["__GFP_DMA"]),
+    ("GFP_DMA32", &["__GFP_DMA32"]),
+    ("__GFP_RECLAIM", &["__GFP_DIRECT_RECLAIM", "__GFP_KSWAPD_RECLAIM"]),
+    ("__GFP_WAIT", &["__GFP_DIRECT_RECLAIM"]),
+    ("__GFP_REPEAT", &["__GFP_RETRY_MAYFAIL"]),
+];
+
+/// The flags of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Gfp {
+    /// The number, as the kernel printed it.
+    pub mask: u64,
+    /// As the kernel printed them, or what the number stands for: `GFP_KERNEL|__GFP_COMP`.
+    pub text: String,
+    /// Whether the kernel printed the names.
+    #[serde(skip)]
+    pub named: bool,
+    /// The single flags, by their names of Linux 6.1.
+    pub flags: BTreeSet<String>,
+}
+
+impl Gfp {
+    /// The flags that a report names: `names` is what stands in parentheses after the number, if
+    /// anything does.
+    pub fn new(mask: u64, names: Option<&str>, version: Option<KernelVersion>) -> Gfp {
+        let mut flags = BTreeSet::new();
+        if let Some(names) = names {
+            names.split('|').for_each(|name| expand(name.trim(), &mut flags));
+            return Gfp { mask, text: names.to_owned(), named: true, flags };
+        }
+        // Only 4.4 and 4.5 have these two bits and print no names.
+        const RECLAIM_4_4: u64 = 0x240_0000;
+        let is_4_4 = version.map_or(mask & 0x200_0000 != 0, |v| v >= KernelVersion(4, 4));
+        let is_4_4 = is_4_4 || mask & RECLAIM_4_4 == RECLAIM_4_4;
+        let bits: &[&str] = if is_4_4 { &BITS_4_4 } else { &BITS_3_10 };
+        for (bit, name) in bits.iter().enumerate() {
+            if mask >> bit & 1 != 0 {
+                expand(name, &mut flags);
+            }
+        }
+        // The daemon was woken unless a flag forbade it.
+        if !is_4_4 && !flags.contains("__GFP_NO_KSWAPD") {
+            flags.insert("__GFP_KSWAPD_RECLAIM".to_owned());
+        }
+        Gfp { mask, text: compact(&flags), named: false, flags }
+    }
+
+    /// Whether a single flag is set.
+    pub fn has(&self, flag: &str) -> bool {
+        self.flags.contains(flag)
+    }
+
+    /// Whether the request may wait for reclaim and compaction.
+    pub fn can_wait(&self) -> bool {
+        self.has("__GFP_DIRECT_RECLAIM")
+    }
+
+    /// The mobility that the flags ask for.
+    pub fn migrate_type(&self) -> MigrateType {
+        match (self.has("__GFP_MOVABLE"), self.has("__GFP_RECLAIMABLE")) {
+            (true, false) => MigrateType::Movable,
+            (false, true) => MigrateType::Reclaimable,
+            _ => MigrateType::Unmovable,
+        }
+    }
+
+    /// The highest zone that may serve the request (`gfp_zone`).
+    pub fn highest_zone(&self) -> ZoneKind {
+        match () {
+            () if self.has("__GFP_DMA") => ZoneKind::Dma,
+            () if self.has("__GFP_DMA32") => ZoneKind::Dma32,
+            () if self.has("__GFP_HIGHMEM") && self.has("__GFP_MOVABLE") => ZoneKind::Movable,
+            () if self.has("__GFP_HIGHMEM") => ZoneKind::HighMem,
+            () => ZoneKind::Normal,
+        }
+    }
+}
+
+fn expand(name: &str, flags: &mut BTreeSet<String>) {
+    match COMPOUNDS.iter().find(|(compound, _)| *compound == name) {
+        // Compounds name compounds further down the table only: no cycle.
+        Some((_, parts)) => parts.iter().for_each(|part| expand(part, flags)),
+        None if name.is_empty() || name == "none" || name == "(null)" => {}
+        None => drop(flags.insert(name.to_owned())),
+    }
+}
+
+/// The shortest way to name the flags.
+fn compact(flags: &BTreeSet<String>) -> String {
+    let mut rest = flags.clone();
+    let mut words = Vec::new();
+    for (name, _) in COMPOUNDS
+        .iter()
+        .filter(|(name, _)| !matches!(*name, "__GFP_WAIT" | "__GFP_REPEAT" | "GFP_TEMPORARY"))
+    {
+        let mut parts = BTreeSet::new();
+        expand(name, &mut parts);
+        if !parts.is_empty() && parts.is_subset(&rest) {
+            rest.retain(|flag| !parts.contains(flag));
+            words.push((*name).to_owned());
+        }
+    }
+    if words.iter().any(|word| word == "GFP_ATOMIC") {
+        // Part of it on the kernels that have this flag.
+        rest.remove("__GFP_ATOMIC");
+    }
+    words.extend(rest);
+    if words.is_empty() { "0".to_owned() } else { words.join("|") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_old_kernels() {
+        let old = Some(KernelVersion(3, 10));
+        for (mask, version, text) in [
+            (0xd0, old, "GFP_KERNEL"),
+            (0x20, old, "GFP_ATOMIC"),
+            (0x4020, old, "GFP_ATOMIC|__GFP_COMP"),
+            (0x201da, old, "GFP_HIGHUSER_MOVABLE|__GFP_COLD"),
+            (0x280da, old, "GFP_HIGHUSER_MOVABLE|__GFP_ZERO"),
+            (0x24000c0, None, "GFP_KERNEL"),
+            (0x24201ca, Some(KernelVersion(4, 4)), "GFP_HIGHUSER_MOVABLE|__GFP_COLD"),
+            (0x2080020, Some(KernelVersion(4, 5)), "GFP_ATOMIC"),
+        ] {
+            assert_eq!(Gfp::new(mask, None, version).text, text, "{mask:#x}");
+        }
+    }
+
+    #[test]
+    fn names_are_single_flags() {
+        let gfp = Gfp::new(0x100cca, Some("GFP_HIGHUSER_MOVABLE"), None);
+        assert!(gfp.can_wait() && gfp.has("__GFP_HARDWALL"));
+        assert_eq!(
+            (gfp.highest_zone(), gfp.migrate_type()),
+            (ZoneKind::Movable, MigrateType::Movable)
+        );
+        let atomic = Gfp::new(0x820, Some("GFP_ATOMIC|__GFP_FUTURE"), None);
+        assert!(!atomic.can_wait() && atomic.has("__GFP_HIGH") && atomic.has("__GFP_FUTURE"));
+        assert_eq!(atomic.highest_zone(), ZoneKind::Normal);
+        let light = Gfp::new(0, Some("GFP_TRANSHUGE_LIGHT"), None);
+        assert!(!light.can_wait() && Gfp::new(0, Some("GFP_TRANSHUGE"), None).can_wait());
+        assert_eq!(Gfp::new(1, Some("GFP_KERNEL|GFP_DMA"), None).highest_zone(), ZoneKind::Dma);
+    }
+}

@@ -2,7 +2,7 @@
 
 use prairie_frames::{MigrateType, Order, Pfn};
 
-use crate::GfpFlags;
+use crate::{GfpFlags, StallPoint};
 
 /// One thing that happened, where, when and on whose behalf.
 ///
@@ -38,7 +38,10 @@ impl Event {
             | EventKind::Process { .. }
             | EventKind::Stack { .. }
             | EventKind::Lost { .. }
-            | EventKind::Marker { .. } => return None,
+            | EventKind::Marker { .. }
+            | EventKind::Stall { .. }
+            | EventKind::Cgroup { .. }
+            | EventKind::Exit => return None,
         };
         Some(pfn.0.saturating_add(frames))
     }
@@ -159,6 +162,28 @@ pub enum EventKind {
         /// The note.
         text: Text,
     },
+    /// A task passed a point at which it begins or ends to wait for memory.
+    Stall {
+        /// The point.
+        point: StallPoint,
+        /// The thread, by the number that the kernel's first namespace gives it.
+        task: i32,
+        /// The size of the request; order 0 where the point does not say.
+        order: Order,
+        /// The request's flags; none where the point does not say.
+        gfp: GfpFlags,
+        /// The kernel call chain; [`StackId::NONE`] where none was recorded.
+        stack: StackId,
+        /// What the point's documentation says.
+        value: u32,
+    },
+    /// From now on the event's process is known to be in this cgroup.
+    Cgroup {
+        /// The path below the root of the hierarchy, beginning with `/`.
+        path: Text,
+    },
+    /// The event's process ended.
+    Exit,
 }
 
 /// The number of a call chain within one trace.

@@ -22,6 +22,8 @@ pub mod random;
 pub mod record;
 pub mod snapshot;
 pub mod sources;
+mod stall_point;
+pub mod stalls;
 
 pub use error::{Error, Result};
 pub use event::{Event, EventKind, StackId, Text, Texts};
@@ -33,6 +35,7 @@ pub use format::{
 pub use gfp::GfpFlags;
 pub use metadata::{Metadata, Origin, Recording};
 pub use sources::Sources;
+pub use stall_point::StallPoint;
 
 /// The example of the README, compiled as a test.
 #[cfg(doctest)]

@@ -11,7 +11,7 @@ use prairie_frames::{MigrateType, Order, Pfn};
 use prairie_host::{Capture, FrameRun, PageFlags};
 use prairie_trace::{
     Column, Columns, Error, Event, EventKind, EventSource, GfpFlags, Metadata, ROWS_IN_GROUP,
-    Reader, StackId, Texts, Writer, snapshot,
+    Reader, StackId, StallPoint, Texts, Writer, snapshot,
 };
 use proptest::prelude::*;
 
@@ -234,6 +234,12 @@ fn a_file_says_the_oldest_version_that_will_do() {
     assert_eq!(version(EventKind::Free { pfn, order }), ("1".into(), false));
     assert_eq!(version(EventKind::Pin { pfn, order }), ("2".into(), true));
     assert_eq!(version(EventKind::Unpin { pfn, order }), ("2".into(), true));
+    for point in StallPoint::ALL {
+        let (gfp, stack) = (GfpFlags(0xcc0), StackId::NONE);
+        let stall = EventKind::Stall { point, task: -7, order, gfp, stack, value: u32::MAX };
+        assert_eq!(version(stall), ("3".into(), true));
+    }
+    assert_eq!(version(EventKind::Exit), ("3".into(), true));
 }
 
 #[test]

@@ -183,6 +183,16 @@ impl Columns {
         .with(Column::MigrateType)
         .with(Column::Gfp);
 
+    /// Columns of the stalls: time, kind, CPU, process, thread, order, flags, call chain, texts.
+    pub const STALLS: Columns = Columns::REQUIRED
+        .with(Column::Pid)
+        .with(Column::Order)
+        .with(Column::Gfp)
+        .with(Column::Stack)
+        .with(Column::Count)
+        .with(Column::Flags)
+        .with(Column::Text);
+
     /// Columns of the snapshot's rows.
     pub(crate) const FRAMES: Columns =
         Columns::REQUIRED.with(Column::Pfn).with(Column::Count).with(Column::Flags);

@@ -1,6 +1,6 @@
 //! The kinds of rows and their numbers, which never change once released.
 
-use crate::EventKind;
+use crate::{EventKind, StallPoint};
 
 /// The kind of a row; the number is the value of the column `kind`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +34,33 @@ pub enum Kind {
     Pin = 12,
     /// [`EventKind::Unpin`], since version 2.
     Unpin = 13,
+    /// [`EventKind::Stall`] at [`StallPoint::CompactRequest`], since version 3.
+    CompactRequest = 14,
+    /// [`EventKind::Stall`] at [`StallPoint::CompactBegin`], since version 3.
+    CompactBegin = 15,
+    /// [`EventKind::Stall`] at [`StallPoint::CompactEnd`], since version 3.
+    CompactEnd = 16,
+    /// [`EventKind::Stall`] at [`StallPoint::ReclaimBegin`], since version 3.
+    ReclaimBegin = 17,
+    /// [`EventKind::Stall`] at [`StallPoint::ReclaimEnd`], since version 3.
+    ReclaimEnd = 18,
+    /// [`EventKind::Stall`] at [`StallPoint::CgroupReclaimBegin`], since version 3.
+    CgroupReclaimBegin = 19,
+    /// [`EventKind::Stall`] at [`StallPoint::CgroupReclaimEnd`], since version 3.
+    CgroupReclaimEnd = 20,
+    /// [`EventKind::Stall`] at [`StallPoint::DaemonWake`], since version 3.
+    DaemonWake = 21,
+    /// [`EventKind::Stall`] at [`StallPoint::DaemonSleep`], since version 3.
+    DaemonSleep = 22,
+    /// [`EventKind::Cgroup`], since version 3.
+    Cgroup = 23,
+    /// [`EventKind::Exit`], since version 3.
+    Exit = 24,
 }
 
 impl Kind {
     /// Every kind, in the order of their numbers.
-    pub const ALL: [Kind; 14] = [
+    pub const ALL: [Kind; 25] = [
         Kind::Frames,
         Kind::Alloc,
         Kind::Free,
@@ -53,12 +75,24 @@ impl Kind {
         Kind::Marker,
         Kind::Pin,
         Kind::Unpin,
+        Kind::CompactRequest,
+        Kind::CompactBegin,
+        Kind::CompactEnd,
+        Kind::ReclaimBegin,
+        Kind::ReclaimEnd,
+        Kind::CgroupReclaimBegin,
+        Kind::CgroupReclaimEnd,
+        Kind::DaemonWake,
+        Kind::DaemonSleep,
+        Kind::Cgroup,
+        Kind::Exit,
     ];
 
     /// The version of the format that brought it.
     pub const fn since(self) -> u32 {
         match self {
             Kind::Pin | Kind::Unpin => 2,
+            kind if kind as u8 > Kind::Unpin as u8 => 3,
             _ => 1,
         }
     }
@@ -84,7 +118,41 @@ impl Kind {
             EventKind::Marker { .. } => Kind::Marker,
             EventKind::Pin { .. } => Kind::Pin,
             EventKind::Unpin { .. } => Kind::Unpin,
+            EventKind::Stall { point, .. } => Kind::at(*point),
+            EventKind::Cgroup { .. } => Kind::Cgroup,
+            EventKind::Exit => Kind::Exit,
         }
+    }
+
+    /// The kind of a stall's row.
+    const fn at(point: StallPoint) -> Kind {
+        match point {
+            StallPoint::CompactRequest => Kind::CompactRequest,
+            StallPoint::CompactBegin => Kind::CompactBegin,
+            StallPoint::CompactEnd => Kind::CompactEnd,
+            StallPoint::ReclaimBegin => Kind::ReclaimBegin,
+            StallPoint::ReclaimEnd => Kind::ReclaimEnd,
+            StallPoint::CgroupReclaimBegin => Kind::CgroupReclaimBegin,
+            StallPoint::CgroupReclaimEnd => Kind::CgroupReclaimEnd,
+            StallPoint::DaemonWake => Kind::DaemonWake,
+            StallPoint::DaemonSleep => Kind::DaemonSleep,
+        }
+    }
+
+    /// The point of a stall's row; `None` for the other kinds.
+    pub const fn stall_point(self) -> Option<StallPoint> {
+        Some(match self {
+            Kind::CompactRequest => StallPoint::CompactRequest,
+            Kind::CompactBegin => StallPoint::CompactBegin,
+            Kind::CompactEnd => StallPoint::CompactEnd,
+            Kind::ReclaimBegin => StallPoint::ReclaimBegin,
+            Kind::ReclaimEnd => StallPoint::ReclaimEnd,
+            Kind::CgroupReclaimBegin => StallPoint::CgroupReclaimBegin,
+            Kind::CgroupReclaimEnd => StallPoint::CgroupReclaimEnd,
+            Kind::DaemonWake => StallPoint::DaemonWake,
+            Kind::DaemonSleep => StallPoint::DaemonSleep,
+            _ => return None,
+        })
     }
 
     /// The name that the file's metadata gives the number.
@@ -104,6 +172,17 @@ impl Kind {
             Kind::Marker => "marker",
             Kind::Pin => "pin",
             Kind::Unpin => "unpin",
+            Kind::CompactRequest => "compact_request",
+            Kind::CompactBegin => "compact_begin",
+            Kind::CompactEnd => "compact_end",
+            Kind::ReclaimBegin => "reclaim_begin",
+            Kind::ReclaimEnd => "reclaim_end",
+            Kind::CgroupReclaimBegin => "cgroup_reclaim_begin",
+            Kind::CgroupReclaimEnd => "cgroup_reclaim_end",
+            Kind::DaemonWake => "kcompactd_wake",
+            Kind::DaemonSleep => "kcompactd_sleep",
+            Kind::Cgroup => "cgroup",
+            Kind::Exit => "exit",
         }
     }
 }

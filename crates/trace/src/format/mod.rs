@@ -23,7 +23,7 @@ pub(crate) use writer::{begin, write_error};
 
 /// The newest version that this crate reads and writes. A file says the oldest that will do for what
 /// is in it, so that one without pins can be read by who knows none.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// The keys of the file's metadata.
 mod key {

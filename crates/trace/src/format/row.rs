@@ -112,7 +112,18 @@ impl Row {
             }
             EventKind::Stack { id, .. } => Row { stack: id.0 as i32, ..row },
             EventKind::Lost { count } => Row { count: count as i64, ..row },
-            EventKind::Process { .. } | EventKind::Marker { .. } => row,
+            EventKind::Stall { task, order, gfp, stack, value, .. } => Row {
+                order: order.get().into(),
+                gfp: gfp.0 as i32,
+                stack: stack.0 as i32,
+                count: task.cast_unsigned().into(),
+                flags: value.into(),
+                ..row
+            },
+            EventKind::Process { .. }
+            | EventKind::Marker { .. }
+            | EventKind::Cgroup { .. }
+            | EventKind::Exit => row,
         }
     }
 
@@ -221,6 +232,7 @@ impl Rows {
             fallback_type: array(&self.fallback_type),
             change_ownership: array(&self.change_ownership),
             count: array(&self.count),
+            flags: array(&self.flags),
         }
     }
 
@@ -279,6 +291,7 @@ pub struct View<'a> {
     fallback_type: &'a [i32; BATCH],
     change_ownership: &'a [i32; BATCH],
     count: &'a [i64; BATCH],
+    flags: &'a [i64; BATCH],
 }
 
 impl View<'_> {
@@ -337,7 +350,24 @@ impl View<'_> {
             Kind::Stack => EventKind::Stack { id: StackId(self.stack[i] as u32), folded: text },
             Kind::Lost => EventKind::Lost { count: self.count[i] as u64 },
             Kind::Marker => EventKind::Marker { text },
+            Kind::Cgroup => EventKind::Cgroup { path: text },
+            Kind::Exit => EventKind::Exit,
+            kind => return self.stall(i, kind).ok_or(bad_kind)?,
         })
+    }
+
+    /// The event of a row of a stall; `None` for other kinds. Out of line: such rows are few.
+    #[inline(never)]
+    fn stall(&self, i: usize, kind: Kind) -> Option<Result<EventKind, BadValue>> {
+        let point = kind.stall_point()?;
+        Some(self.order(i).map(|order| EventKind::Stall {
+            point,
+            task: (self.count[i] as u32).cast_signed(),
+            order,
+            gfp: GfpFlags(self.gfp[i] as u32),
+            stack: StackId(self.stack[i] as u32),
+            value: self.flags[i] as u32,
+        }))
     }
 
     fn pfn(&self, i: usize) -> Pfn {

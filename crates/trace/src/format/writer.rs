@@ -109,7 +109,8 @@ impl Writer {
         let text = match event.what {
             EventKind::Process { name: text }
             | EventKind::Stack { folded: text, .. }
-            | EventKind::Marker { text } => Some(texts.get(text)),
+            | EventKind::Marker { text }
+            | EventKind::Cgroup { path: text } => Some(texts.get(text)),
             _ => None,
         };
         self.frames_named = self.frames_named.max(event.frames_named().unwrap_or(0));

@@ -30,6 +30,8 @@ pub enum StepKind {
     Named { pid: i32, name: [u8; 16] },
     /// A process was forked and has its parent's name.
     Forked { pid: i32, parent: i32 },
+    /// A process ended.
+    Exited { pid: i32 },
 }
 
 impl Timed for Step {
@@ -190,6 +192,7 @@ impl State {
             }
             Body::Named { pid, name } => StepKind::Named { pid, name },
             Body::Forked { pid, parent } => StepKind::Forked { pid, parent },
+            Body::Exited { pid } => StepKind::Exited { pid },
             Body::Lost { count } => return self.lose(time_ns, cpu, count),
             Body::Other => return,
         };

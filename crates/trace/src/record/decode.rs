@@ -3,7 +3,7 @@
 use prairie_frames::{MigrateType, Order, Pfn};
 
 use super::tracepoint::{Field, Format};
-use crate::{Error, EventKind, GfpFlags, Result, StackId};
+use crate::{Error, EventKind, GfpFlags, Result, StackId, StallPoint};
 
 /// The tracepoints that can be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -14,6 +14,7 @@ pub enum Tracepoint {
     Extfrag,
     ZoneLocked,
     PcpuDrain,
+    Stall(StallPoint),
 }
 
 impl Tracepoint {
@@ -24,6 +25,11 @@ impl Tracepoint {
     /// What moves between the per-CPU lists and the zone.
     pub const PER_CPU_LISTS: [Tracepoint; 2] = [Tracepoint::ZoneLocked, Tracepoint::PcpuDrain];
 
+    /// Who waits for memory. Kernels without compaction or memory cgroups lack some of them.
+    pub fn stalls() -> impl Iterator<Item = Tracepoint> {
+        StallPoint::ALL.into_iter().map(Tracepoint::Stall)
+    }
+
     /// The event's directory below `events` in tracefs.
     pub const fn path(self) -> &'static str {
         match self {
@@ -33,6 +39,7 @@ impl Tracepoint {
             Tracepoint::Extfrag => "kmem/mm_page_alloc_extfrag",
             Tracepoint::ZoneLocked => "kmem/mm_page_alloc_zone_locked",
             Tracepoint::PcpuDrain => "kmem/mm_page_pcpu_drain",
+            Tracepoint::Stall(point) => point.path(),
         }
     }
 }
@@ -46,6 +53,17 @@ enum Layout {
     Extfrag { pfn: Field, order: Field, fallback_order: Field, types: [Field; 2], change: Field },
     ZoneLocked { pfn: Field, order: Field, migrate_type: Field },
     PcpuDrain { pfn: Field, order: Field, migrate_type: Field },
+    Stall(StallLayout),
+}
+
+/// The offsets of the fields of a point of [`StallPoint`], as far as it has them.
+#[derive(Clone, Copy, Debug)]
+struct StallLayout {
+    point: StallPoint,
+    task: Field,
+    order: Option<Field>,
+    gfp: Option<Field>,
+    value: Option<Field>,
 }
 
 /// Decodes the records of one tracepoint of one kernel.
@@ -67,6 +85,9 @@ impl Decoder {
         types: Vec<MigrateType>,
     ) -> Result<Decoder> {
         let field = |name| format.field(name);
+        if let Tracepoint::Stall(point) = tracepoint {
+            return Ok(Decoder { layout: Layout::Stall(StallLayout::new(point, format)?), types });
+        }
         let pfn = field("pfn")?;
         let layout = match tracepoint {
             Tracepoint::Alloc => Layout::Alloc {
@@ -94,6 +115,7 @@ impl Decoder {
                 order: field("order")?,
                 migrate_type: field("migratetype")?,
             },
+            Tracepoint::Stall(_) => unreachable!("handled above"),
         };
         Ok(Decoder { layout, types })
     }
@@ -151,6 +173,33 @@ impl Decoder {
                 order: order(j)?,
                 migrate_type: migrate_type(t)?,
             },
+            Layout::Stall(layout) => layout.decode(raw, stack)?,
+        })
+    }
+}
+
+impl StallLayout {
+    fn new(point: StallPoint, format: &Format) -> Result<StallLayout> {
+        let field = |name: Option<&str>| name.map(|name| format.field(name)).transpose();
+        Ok(StallLayout {
+            point,
+            task: format.field("common_pid")?,
+            order: field(point.order_field())?,
+            gfp: field(point.gfp_field())?,
+            value: field(point.value_field())?,
+        })
+    }
+
+    /// What a record says. An order that is none (-1: all of the zone) counts as order 0.
+    fn decode(self, raw: &[u8], stack: StackId) -> Option<EventKind> {
+        let number = |field: Option<Field>| field.map_or(Some(0), |field| field.read(raw));
+        Some(EventKind::Stall {
+            point: self.point,
+            task: self.task.read(raw)? as i32,
+            order: u8::try_from(number(self.order)?).ok().and_then(Order::new).unwrap_or_default(),
+            gfp: GfpFlags(number(self.gfp)? as u32),
+            stack,
+            value: u32::try_from(number(self.value)?).unwrap_or(u32::MAX),
         })
     }
 }

@@ -7,17 +7,18 @@
 //!
 //! Needs root: the kernel shows tracepoints, physical frame numbers and page flags to root only.
 
-mod collect;
+pub(crate) mod cgroups;
+pub(crate) mod collect;
 mod command;
-mod decode;
+pub(crate) mod decode;
 mod merge;
-mod names;
+pub(crate) mod names;
 mod perf_record;
-mod ring;
-mod stacks;
+pub(crate) mod ring;
+pub(crate) mod stacks;
 mod store;
-mod tracefs;
-mod tracepoint;
+pub(crate) mod tracefs;
+pub(crate) mod tracepoint;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -32,7 +33,7 @@ use std::time::Duration;
 use prairie_host::{Capture, Kallsyms, Roots, reader::monotonic_ns};
 
 use self::collect::{Batch, Collector};
-use self::command::Command;
+pub use self::command::Command;
 use self::decode::{Decoder, Tracepoint, kernel_types};
 use self::names::Names;
 use self::ring::{RequestedTracepoint, Ring};
@@ -123,7 +124,13 @@ pub fn record(path: &Path, mut options: Options<'_>) -> Result<Recorded> {
     let types = kernel_types(pagetypeinfo.as_deref());
     let tracepoints = wanted_tracepoints(&options);
     let paths: Vec<&str> = tracepoints.iter().map(|t| t.path()).collect();
-    let formats = tracefs::formats(&options.roots.proc.join("self/mounts"), &paths)?;
+    let mounts = options.roots.proc.join("self/mounts");
+    let mut formats = tracefs::formats(&mounts, &paths)?;
+    let stalls: Vec<Tracepoint> = Tracepoint::stalls().collect();
+    let stall_paths: Vec<&str> = stalls.iter().map(|t| t.path()).collect();
+    formats.extend(tracefs::available(&mounts, &stall_paths)?);
+    let present = stalls.into_iter().filter(|stall| formats.contains_key(stall.path()));
+    let tracepoints: Vec<Tracepoint> = tracepoints.into_iter().chain(present).collect();
     let cpus = online_cpus(&options.roots)?;
     let mut recording = Recording {
         cpus: cpus.clone(),
@@ -297,14 +304,45 @@ fn plan(
             wanted.push(one(Some("migratetype != 1"), true));
             decoders.extend([decoder.clone(), decoder]);
         } else {
-            wanted.push(one(None, false));
+            wanted.push(one(None, stacks && is_begin(tracepoint)));
             decoders.push(decoder);
         }
     }
     Ok((wanted, decoders))
 }
 
-fn open_rings(cpus: &[u16], bytes: usize, wanted: &[RequestedTracepoint]) -> Result<Vec<Ring>> {
+/// The tracepoints of each ring that watches stalls, and their decoders. Of allocations it sees
+/// huge pages only. With stacks, the beginnings of stalls come with their call chains.
+pub(crate) fn plan_stalls(
+    tracepoints: &[Tracepoint],
+    formats: &BTreeMap<String, String>,
+    types: &[prairie_frames::MigrateType],
+    stacks: bool,
+) -> Result<(Vec<RequestedTracepoint>, Vec<Decoder>)> {
+    let (mut wanted, mut decoders) = (Vec::new(), Vec::new());
+    for &tracepoint in tracepoints {
+        let format = Format::parse(&formats[tracepoint.path()])?;
+        let huge = format!("order >= {}", prairie_frames::Order::HUGE.get());
+        wanted.push(RequestedTracepoint {
+            id: format.id,
+            filter: (tracepoint == Tracepoint::Alloc).then_some(huge),
+            chain: stacks && is_begin(tracepoint),
+        });
+        decoders.push(Decoder::new(tracepoint, &format, types.to_vec())?);
+    }
+    Ok((wanted, decoders))
+}
+
+/// Whether a stall begins at this tracepoint.
+fn is_begin(tracepoint: Tracepoint) -> bool {
+    matches!(tracepoint, Tracepoint::Stall(point) if point.is_begin())
+}
+
+pub(crate) fn open_rings(
+    cpus: &[u16],
+    bytes: usize,
+    wanted: &[RequestedTracepoint],
+) -> Result<Vec<Ring>> {
     allow_many_files();
     let open = |&cpu: &u16| match Ring::open(cpu, bytes, wanted) {
         Ok(ring) => Ok(Some(ring)),
@@ -324,7 +362,7 @@ fn allow_many_files() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-fn refused(what: &'static str) -> impl Fn(io::Error) -> Error {
+pub(crate) fn refused(what: &'static str) -> impl Fn(io::Error) -> Error {
     move |error| Error::Record {
         what: what.into(),
         remedy: match error.raw_os_error() {
@@ -336,7 +374,7 @@ fn refused(what: &'static str) -> impl Fn(io::Error) -> Error {
     }
 }
 
-fn read_symbols(roots: &Roots) -> Result<Kallsyms> {
+pub(crate) fn read_symbols(roots: &Roots) -> Result<Kallsyms> {
     let path = roots.proc.join("kallsyms");
     let text = std::fs::read_to_string(&path).map_err(Error::read(&path))?;
     Kallsyms::parse(&text).map_err(|error| Error::Record {
@@ -347,7 +385,7 @@ fn read_symbols(roots: &Roots) -> Result<Kallsyms> {
 }
 
 /// The CPUs that are online: `0-3,5`.
-fn online_cpus(roots: &Roots) -> Result<Vec<u16>> {
+pub(crate) fn online_cpus(roots: &Roots) -> Result<Vec<u16>> {
     let path = roots.sys.join("devices/system/cpu/online");
     let text = std::fs::read_to_string(&path).map_err(Error::read(&path))?;
     parse_cpus(text.trim()).ok_or_else(|| Error::Record {

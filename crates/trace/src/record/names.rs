@@ -42,6 +42,11 @@ impl Names {
         &mut self.texts
     }
 
+    /// Whether a process goes by its own name.
+    pub fn may_be_told(&self, pid: i32) -> bool {
+        self.told.as_ref().is_none_or(|told| told.contains(&pid))
+    }
+
     /// A process that runs already. Returns the name to write down if it is new.
     pub fn running(&mut self, process: &Running) -> Option<Text> {
         if let (Some(told), true) = (&mut self.told, process.of_kernel) {
@@ -52,9 +57,13 @@ impl Names {
 
     /// A process was named. Returns the name to write down if it is new.
     pub fn named(&mut self, pid: i32, name: &str) -> Option<Text> {
-        let may_be_told = self.told.as_ref().is_none_or(|told| told.contains(&pid));
-        let name = self.texts.intern(if may_be_told { name } else { OTHER });
+        let name = self.texts.intern(if self.may_be_told(pid) { name } else { OTHER });
         (self.by_pid.insert(pid, name) != Some(name)).then_some(name)
+    }
+
+    /// A process ended: its number may become another's.
+    pub fn forget(&mut self, pid: i32) {
+        self.by_pid.remove(&pid);
     }
 
     /// A process was forked: it has its parent's name. Returns it if it is to be written down.

@@ -44,6 +44,11 @@ pub enum Body<'a> {
         /// Its parent, whose name it has.
         parent: i32,
     },
+    /// A process (its first thread) ended.
+    Exited {
+        /// The process.
+        pid: i32,
+    },
     /// There was no room for this many records.
     Lost {
         /// How many.
@@ -56,6 +61,7 @@ pub enum Body<'a> {
 // `enum perf_event_type` of `include/uapi/linux/perf_event.h`.
 const LOST: u32 = 2;
 const COMM: u32 = 3;
+const EXIT: u32 = 4;
 const FORK: u32 = 7;
 const SAMPLE: u32 = 9;
 const LOST_SAMPLES: u32 = 13;
@@ -82,6 +88,9 @@ pub fn parse<'a>(kind: u32, bytes: &'a [u8], chained: impl Fn(u64) -> bool) -> O
         }
         FORK if i32_at(fields, 0)? != i32_at(fields, 4)? => {
             Body::Forked { pid: i32_at(fields, 0)?, parent: i32_at(fields, 4)? }
+        }
+        EXIT if i32_at(fields, 0)? == i32_at(fields, 8)? => {
+            Body::Exited { pid: i32_at(fields, 0)? }
         }
         _ => Body::Other,
     };
@@ -157,6 +166,8 @@ mod tests {
         assert_eq!(record(COMM, &[pair(41, 43), name]), "Other");
         assert_eq!(record(FORK, &[pair(44, 41), 0, 0]), "Forked { pid: 44, parent: 41 }");
         assert_eq!(record(FORK, &[pair(41, 41), 0, 0]), "Other");
+        assert_eq!(record(EXIT, &[pair(44, 41), pair(44, 41), 0]), "Exited { pid: 44 }");
+        assert_eq!(record(EXIT, &[pair(44, 41), pair(45, 41), 0]), "Other");
         assert_eq!(record(LOST, &[7, 99]), "Lost { count: 99 }");
         assert_eq!(record(LOST_SAMPLES, &[98]), "Lost { count: 98 }");
     }

@@ -6,6 +6,7 @@ use std::sync::mpsc::Receiver;
 
 use prairie_host::{Capture, Kallsyms, Roots};
 
+use super::cgroups::Cgroups;
 use super::collect::{Batch, Step, StepKind};
 use super::names::{Names, running};
 use super::stacks;
@@ -27,6 +28,7 @@ pub struct Store {
     writer: Writer,
     names: Names,
     symbols: Kallsyms,
+    cgroups: Cgroups,
 }
 
 impl Store {
@@ -35,7 +37,7 @@ impl Store {
     /// # Errors
     /// [`Error::Write`].
     pub fn create(path: &Path, symbols: Kallsyms, names: Names) -> Result<Store> {
-        Ok(Store { writer: Writer::create(path)?, names, symbols })
+        Ok(Store { writer: Writer::create(path)?, names, symbols, cgroups: Cgroups::default() })
     }
 
     /// Takes the snapshot, then writes batches until their sender is gone. Returns the open
@@ -60,7 +62,7 @@ impl Store {
             self.process(started_ns, 0, process.pid, name)?;
         }
         for batch in batches {
-            self.write(&batch)?;
+            self.write(roots, &batch)?;
             shared.waiting.fetch_sub(batch.steps.len() as u64, Ordering::Relaxed);
         }
         Ok((self.writer, capture))
@@ -93,7 +95,7 @@ impl Store {
         }
     }
 
-    fn write(&mut self, batch: &Batch) -> Result<()> {
+    fn write(&mut self, roots: &Roots, batch: &Batch) -> Result<()> {
         if let Some(first) = batch.steps.first() {
             for (id, chain) in &batch.chains {
                 let folded = stacks::fold(&self.symbols, chain);
@@ -103,12 +105,15 @@ impl Store {
                 self.writer.event(&event, self.names.texts())?;
             }
         }
-        batch.steps.iter().try_for_each(|step| self.step(step))
+        batch.steps.iter().try_for_each(|step| self.step(roots, step))
     }
 
-    fn step(&mut self, step: &Step) -> Result<()> {
+    fn step(&mut self, roots: &Roots, step: &Step) -> Result<()> {
         let (pid, name) = match step.kind {
             StepKind::EventKind(what) => {
+                if matches!(what, EventKind::Stall { .. }) {
+                    self.cgroup(roots, step)?;
+                }
                 return self.writer.event(&step.event(what), self.names.texts());
             }
             StepKind::Named { pid, name } => {
@@ -116,8 +121,25 @@ impl Store {
                 (pid, self.names.named(pid, &String::from_utf8_lossy(&name[..length])))
             }
             StepKind::Forked { pid, parent } => (pid, self.names.forked(pid, parent)),
+            StepKind::Exited { pid } => {
+                self.cgroups.forget(pid);
+                self.names.forget(pid);
+                let event = Event { pid, ..step.event(EventKind::Exit) };
+                return self.writer.event(&event, self.names.texts());
+            }
         };
         self.process(step.time_ns, step.cpu, pid, name)
+    }
+
+    /// Writes the cgroup of a process that waits for memory for the first time. Processes whose
+    /// names are hidden have none: a path names a service or a user.
+    fn cgroup(&mut self, roots: &Roots, step: &Step) -> Result<()> {
+        if !self.names.may_be_told(step.pid) {
+            return Ok(());
+        }
+        let Some(path) = self.cgroups.first(roots, step.pid) else { return Ok(()) };
+        let path = self.names.texts().intern(path);
+        self.writer.event(&step.event(EventKind::Cgroup { path }), self.names.texts())
     }
 
     /// Writes that a process has a name, if that is new.

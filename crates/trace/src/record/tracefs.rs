@@ -32,6 +32,29 @@ pub fn formats(mounts: &Path, events: &[&str]) -> Result<BTreeMap<String, String
     events.iter().map(read).collect()
 }
 
+/// Those of `events` that the kernel has, as [`formats`] returns them.
+///
+/// # Errors
+/// [`Error::Record`] if tracefs is unavailable, or hides what it has.
+pub fn available(mounts: &Path, events: &[&str]) -> Result<BTreeMap<String, String>> {
+    let tracefs = Tracefs::open(mounts)?;
+    let mut found = BTreeMap::new();
+    for event in events {
+        match fs::read_to_string(tracefs.root.join("events").join(event).join("format")) {
+            Ok(text) => drop(found.insert((*event).to_owned(), text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(Error::Record {
+                    what: format!("the kernel's tracepoint {}", event.replace('/', ":")),
+                    why: error.to_string(),
+                    remedy: super::AS_ROOT.into(),
+                });
+            }
+        }
+    }
+    Ok(found)
+}
+
 /// A mounted tracefs; unmounted on drop if it was mounted here.
 struct Tracefs {
     root: PathBuf,

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use prairie_frames::{MigrateType, Order, Pfn};
 use prairie_trace::{
-    Columns, Event, EventKind, EventSource, GfpFlags, Metadata, Reader, StackId, Texts, Writer,
+    Columns, Event, EventKind, EventSource, GfpFlags, Metadata, Reader, StackId, StallPoint, Texts,
+    Writer,
 };
 use proptest::prelude::*;
 
@@ -24,7 +25,7 @@ pub fn any_type() -> impl Strategy<Value = MigrateType> {
 fn any_what() -> impl Strategy<Value = EventKind> {
     let pfn = (any::<u64>(), 0..64u32).prop_map(|(bits, shift)| Pfn(bits >> shift));
     let numbers = (pfn, any_order(), any_order(), any_type(), any_type());
-    let more = (any::<u32>(), any::<u32>(), any::<bool>(), any::<u64>(), 1..14usize);
+    let more = (any::<u32>(), any::<u32>(), any::<bool>(), any::<u64>(), 1..17usize);
     (numbers, more).prop_map(|(numbers, more)| {
         let (pfn, order, fallback_order, migrate_type, fallback_type) = numbers;
         let (gfp, stack, change_ownership, count, kind) = more;
@@ -50,6 +51,16 @@ fn any_what() -> impl Strategy<Value = EventKind> {
             10 => EventKind::Lost { count },
             11 => EventKind::Pin { pfn, order },
             12 => EventKind::Unpin { pfn, order },
+            13 => EventKind::Stall {
+                point: StallPoint::ALL[stack.0 as usize % StallPoint::ALL.len()],
+                task: count as i32,
+                order,
+                gfp,
+                stack,
+                value: (count >> 32) as u32,
+            },
+            14 => EventKind::Cgroup { path: text },
+            15 => EventKind::Exit,
             _ => EventKind::Marker { text },
         }
     })
@@ -61,7 +72,10 @@ pub fn any_event() -> impl Strategy<Value = Spelled> {
     (place, any_what(), ".{0,12}").prop_map(|((time_ns, pid, cpu), what, text)| {
         let has_text = matches!(
             what,
-            EventKind::Process { .. } | EventKind::Stack { .. } | EventKind::Marker { .. }
+            EventKind::Process { .. }
+                | EventKind::Stack { .. }
+                | EventKind::Marker { .. }
+                | EventKind::Cgroup { .. }
         );
         Spelled(Event { time_ns, pid, cpu, what }, if has_text { text } else { String::new() })
     })
@@ -78,6 +92,7 @@ fn set_text(event: Event, text: prairie_trace::Text) -> Event {
         EventKind::Process { .. } => EventKind::Process { name: text },
         EventKind::Stack { id, .. } => EventKind::Stack { id, folded: text },
         EventKind::Marker { .. } => EventKind::Marker { text },
+        EventKind::Cgroup { .. } => EventKind::Cgroup { path: text },
         other => other,
     };
     Event { what, ..event }
@@ -106,7 +121,8 @@ pub fn collect(source: &mut impl EventSource) -> prairie_trace::Result<Vec<Spell
             let text = match event.what {
                 EventKind::Process { name: text }
                 | EventKind::Stack { folded: text, .. }
-                | EventKind::Marker { text } => source.texts().get(text).to_owned(),
+                | EventKind::Marker { text }
+                | EventKind::Cgroup { path: text } => source.texts().get(text).to_owned(),
                 _ => String::new(),
             };
             all.push(Spelled(set_text(event, prairie_trace::Text::EMPTY), text));

@@ -118,6 +118,43 @@ fn out_of_memory_in_full() {
     assert!(new.cgroup.is_none());
 }
 
+/// What real kernels wrote, in virtual machines.
+#[test]
+fn logs_of_real_kernels() {
+    let found = |name: &str| -> Vec<(u64, String, u32, Verdict, Vec<usize>)> {
+        let incidents = parse(&fixture(name));
+        let row = |incident: &Incident| {
+            let orders = incident.memory.zones.iter().map(|zone| zone.free_blocks.len()).collect();
+            let verdict = diagnose(incident).verdict;
+            (incident.line, incident.process.clone(), incident.request.order, verdict, orders)
+        };
+        incidents.iter().map(row).collect()
+    };
+    let new = found("6.12-vm.log");
+    let old = found("6.1-vm.log");
+    assert_eq!(old[0], (5, "hungry".to_owned(), 10, Verdict::LowAndFragmented, vec![11, 11]));
+    for (found, from) in [(&old[1..], 83), (&new[..], 2)] {
+        let [global, cgroup] = found else { panic!("{found:?}") };
+        assert_eq!(*global, (from, "tail".to_owned(), 0, Verdict::LowMemory, vec![11, 11]));
+        assert_eq!((cgroup.1.as_str(), cgroup.3), ("tail", Verdict::CgroupLimit));
+    }
+    for name in ["6.1-vm.log", "6.12-vm.log"] {
+        let incidents = parse(&fixture(name));
+        let [.., global, cgroup] = incidents.as_slice() else { panic!() };
+        assert_eq!(global.constraint.as_deref(), Some("CONSTRAINT_NONE"));
+        assert_eq!(cgroup.constraint.as_deref(), Some("CONSTRAINT_MEMCG"));
+        let limit = cgroup.cgroup.as_ref().unwrap();
+        assert_eq!((limit.path.as_deref(), limit.limit_kib), (Some("/box"), Some(30 << 10)));
+        for incident in [global, cgroup] {
+            let victim = incident.victim.as_ref().unwrap();
+            let task = &incident.tasks[0];
+            assert_eq!((victim.name.as_str(), victim.pid, task.pid), ("tail", task.pid, task.pid));
+            assert!(victim.anon_rss_kib.unwrap() > 20_000 && task.rss_pages > 5_000);
+            assert!(incident.call_trace.len() > 5);
+        }
+    }
+}
+
 #[test]
 fn callers_separate_reports_that_are_mixed() {
     let incidents = parse(&fixture("5.15-interleaved.log"));

@@ -251,7 +251,7 @@ fn newer_and_foreign_files_are_told_apart() {
         Reader::open(&path).err().unwrap()
     };
     assert!(matches!(open(&[]), Error::Foreign { .. }));
-    assert!(matches!(open(&[("prairie.schema_version", "3")]), Error::Newer { version: 3, .. }));
+    assert!(matches!(open(&[("prairie.schema_version", "4")]), Error::Newer { version: 4, .. }));
     assert!(matches!(open(&[("prairie.schema_version", "x")]), Error::Damaged { .. }));
     assert!(matches!(open(&[("prairie.schema_version", "1")]), Error::Damaged { .. }));
     let newer = open(&[("prairie.schema_version", "7")]).to_string();

@@ -44,3 +44,21 @@ fn headline_numbers_are_results() {
         assert!(readme.contains(&expected), "README.md does not say `{expected}`");
     }
 }
+
+/// The README states a bound: decoding and replay of each of the demo's three allocators, added up.
+#[test]
+fn the_replay_of_the_shipped_trace_takes_the_stated_time() {
+    let number = |row: &str, column: &str| -> f64 {
+        cell("speed-replay", row, column).parse().expect("a number")
+    };
+    let nanoseconds: f64 = ["buddy", "linux", "contiguitas"]
+        .iter()
+        .map(|row| number(row, "events") * (number(row, "decoding") + number(row, "replay")))
+        .sum();
+    assert!(nanoseconds < 1e9, "{nanoseconds} ns");
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let events = format!("{:.1} million events", number("linux", "events") / 1e6);
+    for expected in [events.as_str(), "less than a second of CPU time"] {
+        assert!(readme.contains(expected), "README.md does not say `{expected}`");
+    }
+}

@@ -34,8 +34,8 @@ pub struct Config {
     /// Pageblocks that the border of a node may move in one call of `maintain`. The default of 64
     /// bounds a call to 128 MiB of copying at worst.
     pub step_pageblocks: u64,
-    /// Pageblocks that one allocation that found its region exhausted may move or examine. The default of 16 bounds the pause of that allocation to 32 MiB
-    /// of copying at worst.
+    /// Pageblocks that one allocation that found its region exhausted may move or examine. The
+    /// default of 16 bounds the pause of that allocation to 32 MiB of copying at worst.
     pub failure_pageblocks: u64,
     /// Width of a band on either side of the border that is used last, in 1/1024 of the region:
     /// the unmovable region's, the movable region's. Beyond the band a request is cut from the

@@ -18,9 +18,12 @@
 struct contiguitas_node *contiguitas_nodes[MAX_NUMNODES] __read_mostly;
 struct contiguitas_band contiguitas_bands[MAX_NUMNODES] __read_mostly;
 
-static bool has_border(struct pglist_data *pgdat)
+/* The zones below a border. */
+static bool is_confined(struct zone *zone)
 {
-	return contiguitas_enabled && populated_zone(&pgdat->node_zones[ZONE_MOVABLE]);
+	struct zone *movable = &zone->zone_pgdat->node_zones[ZONE_MOVABLE];
+
+	return contiguitas_enabled && zone_idx(zone) < ZONE_MOVABLE && populated_zone(movable);
 }
 
 /* All of a zone is reserved: what it spans, for that is known while a hand-over is under way. */
@@ -32,17 +35,11 @@ void contiguitas_bar(struct zone *zone)
 /* Called when the kernel computes its reserves, from boot on. */
 void contiguitas_reserve(void)
 {
-	struct pglist_data *pgdat;
-	int type;
+	struct zone *zone;
 
-	for_each_online_pgdat(pgdat) {
-		if (!has_border(pgdat))
-			continue;
-		for (type = 0; type < ZONE_MOVABLE; type++) {
-			struct zone *zone = &pgdat->node_zones[type];
-
+	for_each_zone(zone) {
+		if (is_confined(zone))
 			contiguitas_bar(zone);
-		}
 	}
 }
 
@@ -64,17 +61,11 @@ static unsigned long kept(struct zone *zone, enum zone_type highest)
  */
 unsigned long contiguitas_total_reserve(unsigned long reserve)
 {
-	struct pglist_data *pgdat;
-	int type;
+	struct zone *zone;
 
-	for_each_online_pgdat(pgdat) {
-		if (!has_border(pgdat))
-			continue;
-		for (type = 0; type < ZONE_MOVABLE; type++) {
-			struct zone *zone = &pgdat->node_zones[type];
-
+	for_each_zone(zone) {
+		if (is_confined(zone))
 			reserve -= kept(zone, ZONE_MOVABLE) - kept(zone, ZONE_MOVABLE - 1);
-		}
 	}
 	return reserve;
 }

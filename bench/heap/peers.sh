@@ -90,8 +90,22 @@ of_crate mimalloc3 MIMALLOC_ALLOW_LARGE_OS_PAGES=1 'libmimalloc-sys = "0.1.49"' 
     $(family mi_ usable_size)
 # shellcheck disable=SC2046
 of_crate snmalloc '' 'snmalloc-sys = { version = "0.7", default-features = false, features = ["build_cc", "libc-api"] }' 'libsnmalloc*.a' $(family sn_)
+# Operators, too: a program linked with another malloc would get its operators and TCMalloc's free.
+operators() {
+    for pair in _Znwm=New _Znam=NewArray _ZnwmRKSt9nothrow_t=NewNothrow \
+        _ZnamRKSt9nothrow_t=NewArrayNothrow _ZnwmSt11align_val_t=NewAligned \
+        _ZnamSt11align_val_t=NewArrayAligned _ZnwmSt11align_val_tRKSt9nothrow_t=NewAlignedNothrow \
+        _ZnamSt11align_val_tRKSt9nothrow_t=NewArrayAlignedNothrow _ZdlPv=Delete _ZdaPv=DeleteArray \
+        _ZdlPvm=DeleteSized _ZdaPvm=DeleteArraySized _ZdlPvRKSt9nothrow_t=DeleteNothrow \
+        _ZdaPvRKSt9nothrow_t=DeleteArrayNothrow _ZdlPvSt11align_val_t=DeleteAligned \
+        _ZdaPvSt11align_val_t=DeleteArrayAligned _ZdlPvmSt11align_val_t=DeleteSizedAligned \
+        _ZdaPvmSt11align_val_t=DeleteArraySizedAligned; do
+        echo "${pair%=*}=$1${pair#*=}"
+    done
+}
 # shellcheck disable=SC2046
 of_crate tcmalloc '' 'tcmalloc-better = "0.1"' libtcmalloc.a \
+    $(operators TCMallocInternal) \
     $(family TCMallocInternal | sed 's/Internalmalloc_usable_size/InternalMallocSize/;
         s/Internalmalloc$/InternalMalloc/; s/Internalfree/InternalFree/; s/Internalcalloc/InternalCalloc/;
         s/Internalrealloc/InternalRealloc/; s/Internalposix_memalign/InternalPosixMemalign/;

@@ -77,7 +77,8 @@ def tables_of_rows(columns, rows, allocators, cells):
     """For each row a table of allocators by columns."""
     headings = ["allocator", *(f"{name}, {unit}" for name, unit in columns)]
     for row in rows:
-        table = [[a] + [cell(cells[row, a, name], 2) for name, _ in columns] for a in allocators]
+        here = [a for a in allocators if all((row, a, name) in cells for name, _ in columns)]
+        table = [[a] + [cell(cells[row, a, name], 2) for name, _ in columns] for a in here]
         yield row, row, headings, table
 
 
@@ -86,9 +87,10 @@ def main():
     columns = [text.partition(":")[::2] for text in options.columns.split(",")]
     names = [name for name, _ in columns]
     rows, allocators, cells = read(options.results, names)
-    # An allocator that failed somewhere has too few values.
-    allocators = [a for a in allocators if all((r, a, n) in cells for r in rows for n in names)]
     rounds = max(len(values) for values in cells.values())
+    if not options.table_per_row:
+        # An allocator that failed somewhere has too few values for a mean.
+        allocators = [a for a in allocators if all((r, a, n) in cells for r in rows for n in names)]
     if options.table_per_row:
         tables = tables_of_rows(columns, rows, allocators, cells)
     else:

@@ -6,7 +6,7 @@
 //! size_class, protocol, sync, fatal, file, tls, weak     no state of the heap
 //! control, mark, code, slab, rseq                        what the fast path reads
 //! cache, cpu, thread, entry                              caches without locks, the fast path
-//! span, page_map, transfer, central, pages               the shared levels
+//! span, page_map, transfer, central, limit, pages        the shared levels
 //! heap                                                   what passes between the levels
 //! ```
 
@@ -23,6 +23,7 @@ pub mod fatal;
 pub mod file;
 pub mod guard;
 pub mod heap;
+pub mod limit;
 pub mod mark;
 pub mod misuse;
 pub mod page_map;

@@ -6,8 +6,43 @@ use std::io;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 
+use crate::front::profile::{SAMPLES, Sample, Table, stands_for};
+use crate::process::pprof;
 use crate::process::publish::{MAGIC, Published, Record};
 use crate::process::statistics::Statistics;
+
+/// The processes of this machine that publish the statistics of a heap of this version.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Survey {
+    /// Process IDs, rising, and what each has published.
+    pub readings: Vec<(u32, Reading)>,
+    /// Processes that are not ours to read.
+    pub unreadable: usize,
+}
+
+/// Reads what all processes have published.
+///
+/// # Errors
+/// If `/proc` cannot be listed.
+pub fn read_all() -> io::Result<Survey> {
+    let mut survey = Survey::default();
+    for entry in fs::read_dir("/proc")? {
+        let Some(pid) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        match read(pid) {
+            Ok(reading) => survey.readings.push((pid, reading)),
+            Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::PermissionDenied => {
+                survey.unreadable += 1;
+            }
+            // Another malloc, or a process that has ended.
+            Err(_) => {}
+        }
+    }
+    survey.readings.sort_by_key(|(pid, _)| *pid);
+    Ok(survey)
+}
 
 /// The published statistics of a process.
 #[derive(Clone, Debug)]
@@ -32,8 +67,11 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// It runs on another malloc, or has not allocated enough to publish statistics.
+    /// It runs on another malloc or another version, or has not allocated enough to publish
+    /// statistics.
     NoHeap,
+    /// It does not sample its allocations.
+    NotSampled,
 }
 
 impl std::fmt::Display for Error {
@@ -43,6 +81,9 @@ impl std::fmt::Display for Error {
             Error::NoHeap => {
                 f.write_str("runs on another malloc (start it with `prairie heap run -- PROGRAM`)")
             }
+            Error::NotSampled => f.write_str(
+                "does not sample its allocations (start it with `prairie heap run --sample`)",
+            ),
         }
     }
 }
@@ -51,7 +92,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::Read { source, .. } => Some(source),
-            Error::NoHeap => None,
+            Error::NoHeap | Error::NotSampled => None,
         }
     }
 }
@@ -68,15 +109,106 @@ const ATTEMPTS: u32 = 100;
 /// # Errors
 /// If the process is gone or not ours to read, or runs on another malloc.
 pub fn read(pid: u32) -> Result<Reading, Error> {
-    let path = format!("/proc/{pid}/maps");
-    let maps = fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?;
-    let path = format!("/proc/{pid}/mem");
-    let memory = File::open(&path).map_err(|source| Error::Read { path, source })?;
-    candidates(&maps)
-        .filter(|&(start, end)| end - start <= LONGEST)
-        .flat_map(|(start, end)| (start..end).step_by(ALIGNMENT as usize))
-        .find_map(|address| reading_at(&memory, address))
+    let process = Process::open(pid)?;
+    process
+        .published()
+        .find_map(|address| reading_at(&process.memory, address))
         .ok_or(Error::NoHeap)
+}
+
+/// The live samples of a process that samples its allocations.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Profile {
+    samples: Vec<Sample>,
+    /// Its `/proc/PID/maps`.
+    maps: String,
+    /// Samples left out because they changed while they were read.
+    pub changing: usize,
+}
+
+impl Profile {
+    /// The number of samples.
+    pub fn samples(&self) -> usize {
+        self.samples.len()
+    }
+
+    /// Bytes of live objects that the samples stand for: an estimate.
+    pub fn bytes(&self) -> f64 {
+        self.samples.iter().map(|sample| stands_for(sample.size) * sample.size as f64).sum()
+    }
+
+    /// A file for `pprof`: a gzipped protocol buffer.
+    pub fn pprof(&self) -> Vec<u8> {
+        let mut file = Vec::new();
+        let each = |act: &mut dyn FnMut(&Sample)| self.samples.iter().for_each(act);
+        pprof::write(|bytes| file.extend_from_slice(bytes), self.maps.as_bytes(), each);
+        file
+    }
+}
+
+/// Reads the live samples of process `pid` from its memory.
+///
+/// The process goes on meanwhile. Each sample is read twice, and left out if it has changed.
+///
+/// # Errors
+/// As [`read`], or if the process does not sample.
+pub fn profile(pid: u32) -> Result<Profile, Error> {
+    let process = Process::open(pid)?;
+    let profile = process.published().find_map(|address| process.number::<8>(address, PROFILE));
+    let table = u64::from_ne_bytes(profile.ok_or(Error::NoHeap)?);
+    let places = process.number(table, offset_of!(Table, places)).map(u64::from_ne_bytes);
+    let used = process.number(table, offset_of!(Table, used)).map(u32::from_ne_bytes);
+    let (Some(places @ 1..), Some(used)) = (places, used) else { return Err(Error::NotSampled) };
+    let used = (used as usize).min(SAMPLES);
+    let (first, second) = (process.samples(places, used), process.samples(places, used));
+    let (Some(first), Some(second)) = (first, second) else { return Err(Error::NotSampled) };
+    let live = first.iter().zip(&second).filter(|(first, _)| first.is_live());
+    let (same, changing): (Vec<_>, Vec<_>) = live.partition(|(first, second)| first == second);
+    let samples = same.into_iter().map(|(sample, _)| *sample).collect();
+    Ok(Profile { samples, maps: process.maps, changing: changing.len() })
+}
+
+const PROFILE: usize = offset_of!(Published, profile);
+
+/// A process whose memory is read.
+struct Process {
+    maps: String,
+    memory: File,
+}
+
+impl Process {
+    fn open(pid: u32) -> Result<Process, Error> {
+        let path = format!("/proc/{pid}/maps");
+        let maps = fs::read_to_string(&path).map_err(|source| Error::Read { path, source })?;
+        let path = format!("/proc/{pid}/mem");
+        let memory = File::open(&path).map_err(|source| Error::Read { path, source })?;
+        Ok(Process { maps, memory })
+    }
+
+    /// Where something of this version is published.
+    fn published(&self) -> impl Iterator<Item = u64> {
+        candidates(&self.maps)
+            .filter(|&(start, end)| end - start <= LONGEST)
+            .flat_map(|(start, end)| (start..end).step_by(ALIGNMENT as usize))
+            .filter(|&address| self.number(address, offset_of!(Published, magic)) == Some(MAGIC))
+    }
+
+    fn number<const BYTES: usize>(&self, address: u64, offset: usize) -> Option<[u8; BYTES]> {
+        let mut bytes = [0; BYTES];
+        self.memory.read_exact_at(&mut bytes, address.checked_add(offset as u64)?).ok()?;
+        Some(bytes)
+    }
+
+    fn samples(&self, places: u64, used: usize) -> Option<Vec<Sample>> {
+        let mut bytes = vec![0; used * size_of::<Sample>()];
+        self.memory.read_exact_at(&mut bytes, places).ok()?;
+        let sample = |bytes: &[u8]| {
+            // SAFETY: as many bytes as a sample has, which is made of numbers alone.
+            unsafe { bytes.as_ptr().cast::<Sample>().read_unaligned() }
+        };
+        Some(bytes.chunks_exact(size_of::<Sample>()).map(sample).collect())
+    }
 }
 
 /// The writable private data of files, and the data without file right behind it, where variables
@@ -104,12 +236,6 @@ fn reading_at(memory: &File, address: u64) -> Option<Reading> {
         memory.read_exact_at(&mut bytes, address + offset as u64).ok()?;
         Some(u32::from_ne_bytes(bytes))
     };
-    let mut magic = [0; 8];
-    memory.read_exact_at(&mut magic, address).ok()?;
-    // Another version has other fields.
-    if magic != MAGIC {
-        return None;
-    }
     for _ in 0..ATTEMPTS {
         let sequence = number(offset_of!(Published, sequence))?;
         let mut written = [0; 8];

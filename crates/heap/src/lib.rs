@@ -21,6 +21,8 @@
 
 #[cfg(feature = "tools")]
 pub mod driver;
+#[cfg(feature = "tools")]
+pub mod experiment;
 mod front;
 pub mod inspect;
 mod mapping;
@@ -33,6 +35,7 @@ mod process;
 pub mod storage;
 mod units;
 
+pub use front::limit::LimitStatistics;
 pub use process::global::PrairieHeap;
 pub use process::huge_page_mode::HugePageMode;
 pub use process::shared::statistics;
@@ -42,7 +45,7 @@ pub use units::{HugePageId, HugePages, HugeRange, PageId, PageRange, Pages};
 /// The settings of a process, for programs that start others on the heap.
 pub mod settings {
     pub use crate::process::output::OWNER;
-    pub use crate::process::settings::{ExitStatistics, Path};
+    pub use crate::process::settings::{ExitStatistics, Limit, Path};
 }
 
 /// The format in which a process records the calls of its page heap.

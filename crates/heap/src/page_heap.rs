@@ -35,6 +35,15 @@ pub trait PageHeap {
     /// Takes a span back, whole and as [`PageHeap::new_span`] gave it.
     fn delete(&mut self, span: PageRange);
 
+    /// Makes a span `len` pages long in its place, longer than it is, if it and `len` are whole huge
+    /// pages and those behind it are free. Whether it did; if not, nothing has changed.
+    ///
+    /// The added pages have unknown contents.
+    fn extend(&mut self, span: PageRange, len: Pages) -> bool {
+        let _ = (span, len);
+        false
+    }
+
     /// Gives memory of at least `pages` unused pages back to the system, if it can spare them.
     /// Returns the released pages: perhaps more, as whole huge pages are better released than
     /// parts.

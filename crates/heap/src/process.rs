@@ -4,7 +4,8 @@
 //! Files import only those above them:
 //!
 //! ```text
-//! settings, output, huge_page_mode, possible_cpus, deepbind     what the environment says
+//! settings, limit, output, huge_page_mode, possible_cpus, deepbind
+//!                                                               what the environment says
 //! statistics, collect, publish                                  statistics, also for other processes
 //! shared                                                        the heap of this process
 //! setup                                                         its setup in the first call
@@ -23,6 +24,7 @@ mod export;
 pub mod fork;
 pub mod global;
 pub mod huge_page_mode;
+mod limit;
 pub mod load;
 pub mod malloc;
 pub mod output;

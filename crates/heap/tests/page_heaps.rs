@@ -16,12 +16,15 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => 1u64..140,
         2 => 120u64..300,
         2 => 250u64..2_000,
+        2 => (1u64..8).prop_map(|huge| huge * 256),
         1 => 100_000u64..300_000,
     ];
     let align = prop_oneof![8 => Just(0u32), 2 => 0u32..9, 1 => 0u32..14];
     let step = prop_oneof![
         5 => (pages, align).prop_map(|(pages, align)| Step::New { pages, align: 1 << align }),
         4 => any::<usize>().prop_map(Step::Delete),
+        2 => (any::<usize>(), 1u64..8).prop_map(|(span, by)| Step::Extend(span, by * 256)),
+        1 => (any::<usize>(), 1u64..600).prop_map(|(span, by)| Step::Extend(span, by)),
         1 => (1u64..3_000).prop_map(Step::Release),
         1 => (0u64..1_500).prop_map(|ms| Step::Wait(ms * MS)),
         1 => any::<bool>().prop_map(Step::RefuseRelease),
@@ -114,6 +117,38 @@ fn an_unused_tail_comes_back_with_its_span_and_a_used_one_stays() {
     heap.delete(small);
     assert_eq!(components(&heap).huge_cache.cached_huge_pages, HugePages(2));
     assert_eq!(heap.stats().backing.live, Pages(0));
+}
+
+#[test]
+fn whole_huge_pages_are_extended_into_what_is_free_behind_them() {
+    let (mut heap, _, _) = temeraire();
+    // Reserves address space, and makes the cache keep what is freed later.
+    let all = new(&mut heap, mib(32));
+    heap.delete(all);
+    let first = new(&mut heap, mib(4));
+    let behind = new(&mut heap, mib(2));
+    assert_eq!((first.start, behind.start), (all.start, first.end()));
+    assert!(!heap.extend(first, mib(6)), "the next huge page is in use");
+    heap.delete(behind);
+    let cached = components(&heap).huge_cache.cached_huge_pages;
+    assert!(heap.extend(first, mib(8)));
+    let first = prairie_heap::PageRange { len: mib(8), ..first };
+    assert_eq!(heap.stats().backing.live, mib(8));
+    // Both lay in the cache: what was freed first, and what came back.
+    assert_eq!(components(&heap).huge_cache.cached_huge_pages, cached - HugePages(2));
+    // The rest of the cache, and then what is unbacked.
+    assert!(heap.extend(first, mib(32)));
+    let first = prairie_heap::PageRange { len: mib(32), ..first };
+    assert!(!heap.extend(first, mib(34)), "nothing is reserved there");
+    assert_eq!(heap.validate(), Ok(()));
+    // Parts of huge pages are not, nor does anything shrink.
+    let odd = new(&mut heap, mib(4) + Pages(1));
+    assert!(!heap.extend(odd, mib(8)) && !heap.extend(first, mib(34) + Pages(1)));
+    assert!(!heap.extend(first, mib(4)));
+    heap.delete(first);
+    heap.delete(odd);
+    assert_eq!(heap.stats().backing.live, Pages(0));
+    assert_eq!(heap.validate(), Ok(()));
 }
 
 /// Figure 9: `while (true) Delete(New(512KB))` drains a huge page at each turn.

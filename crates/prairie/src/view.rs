@@ -4,6 +4,8 @@ pub mod against;
 pub mod colors;
 pub mod fleet;
 pub mod heap;
+pub mod heap_experiment;
+pub mod heap_processes;
 pub mod lab;
 pub mod migrate_check;
 pub mod migrate_paper;

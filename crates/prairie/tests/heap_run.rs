@@ -2,8 +2,9 @@
 //! test.
 
 use std::env;
+use std::io::Read;
 use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 fn library() -> PathBuf {
@@ -196,4 +197,75 @@ fn a_program_is_recorded_and_played_back() {
     }
     let output = run(&["--trace", trace], &["/no/such/program"]).output().unwrap();
     assert!(told(&output).contains("/no/such/program"), "{}", told(&output));
+}
+
+/// A shell that holds `bytes` bytes of text and waits; its first line of output says that it does.
+fn holding(bytes: &str, options: &[&str]) -> Child {
+    let words = format!(
+        "x=$(head -c {bytes} /dev/zero | tr '\\0' x); for i in $(seq 300); do y=$y$i$i$i; done; echo; read z"
+    );
+    let mut program = run(options, &["bash", "-c", &words])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = [0];
+    program.stdout.as_mut().unwrap().read_exact(&mut first).unwrap();
+    program
+}
+
+fn end(mut program: Child) {
+    program.kill().unwrap();
+    program.wait().unwrap();
+}
+
+#[test]
+fn all_heaps_are_in_one_table() {
+    let program = holding("3000000", &["--page-heap", "legacy"]);
+    let pid = program.id();
+    let output = heap(&["stats", "--all", "--json"]).output().unwrap();
+    let text = heap(&["stats", "--all"]).output().unwrap();
+    end(program);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let of_ours = |process: &&serde_json::Value| process["pid"] == pid;
+    let ours = json["processes"].as_array().unwrap().iter().find(of_ours).expect("the program");
+    assert_eq!(ours["name"], "bash");
+    assert_eq!(ours["statistics"]["page_heap"]["page_heap"], "legacy");
+    let text = String::from_utf8(text.stdout).unwrap();
+    let row = text.lines().find(|line| line.contains(&pid.to_string())).expect("a row");
+    assert!(row.contains("bash") && row.contains("legacy"), "{text}");
+    let output = heap(&["stats", "--all", "1"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+}
+
+/// The estimate of what a program holds, by the samples in its memory while it runs.
+#[test]
+fn a_running_programs_samples_become_a_profile() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("heap.pb.gz");
+    let program = holding("30000000", &["--sample"]);
+    let pid = program.id().to_string();
+    let output = heap(&["profile", &pid, "--out", file.to_str().unwrap()]).output().unwrap();
+    end(program);
+    assert!(output.status.success(), "{}", told(&output));
+    let file = std::fs::File::open(file).unwrap();
+    let mut profile = Vec::new();
+    flate2::read::GzDecoder::new(file).read_to_end(&mut profile).unwrap();
+    let has = |text: &[u8]| profile.windows(text.len()).any(|part| part == text);
+    assert!(has(b"inuse_space") && has(b"bash"), "{}", profile.len());
+    let told = told(&output);
+    // A text of 30 MB is one object, which stands for itself: `stand for about 28.6 MiB`.
+    let bytes = told.split("about ").nth(1).and_then(|rest| rest.split(' ').next());
+    let mebibytes: f64 = bytes.and_then(|number| number.parse().ok()).expect("an estimate");
+    assert!((28.0..64.0).contains(&mebibytes) && told.contains("MiB of live objects"), "{told}");
+}
+
+#[test]
+fn a_program_without_samples_is_told_apart() {
+    let program = holding("300000", &[]);
+    let output = heap(&["profile", &program.id().to_string(), "--out", "/dev/null"]).output();
+    end(program);
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(told(&output).contains("does not sample its allocations"), "{}", told(&output));
 }

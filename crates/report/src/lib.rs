@@ -29,6 +29,7 @@ pub mod number;
 pub mod palette;
 mod raster;
 mod sequence;
+pub mod spread;
 mod states;
 mod svg;
 pub mod table;

@@ -440,6 +440,33 @@ static void memory_limit(void) {
     free(malloc(100));
 }
 
+static size_t resident_kib(void) {
+    FILE *status = fopen("/proc/self/status", "r");
+    char line[256];
+    size_t kib = 0;
+    while (fgets(line, sizeof line, status))
+        if (sscanf(line, "VmRSS: %zu", &kib) == 1) break;
+    fclose(status);
+    return kib;
+}
+/* Many objects of some pages, of which three in four are freed, then larger ones, which do not fit
+ * into the holes. Prints the KiB that are resident, of which about 97,000 are live. */
+static void grows_over_holes(void) {
+    enum { SMALL = 2500, LARGE = 24, SMALL_SIZE = 40 << 10, LARGE_SIZE = 3 << 20 };
+    static void *small[SMALL], *large[LARGE];
+    for (int i = 0; i < SMALL; i++) {
+        CHECK(small[i] = malloc(SMALL_SIZE));
+        memset(small[i], 1, SMALL_SIZE);
+    }
+    for (int i = 0; i < SMALL; i++) if (i % 4) free(small[i]);
+    for (int i = 0; i < LARGE; i++) {
+        CHECK(large[i] = malloc(LARGE_SIZE));
+        memset(large[i], 2, LARGE_SIZE);
+    }
+    for (int i = 0; i < SMALL; i += 4) CHECK(((char *)small[i])[SMALL_SIZE - 1] == 1);
+    printf("%zu\n", resident_kib());
+}
+
 static void plugin(void) {
     void *library = dlopen(getenv("PLUGIN"), RTLD_NOW | RTLD_DEEPBIND);
     if (!library) fprintf(stderr, "%s\n", dlerror());
@@ -657,6 +684,7 @@ int main(int count, char **arguments) {
         {"count_keys", count_keys}, {"memory_limit", memory_limit}, {"plugin", plugin},
         {"last_thread_ends", last_thread_ends}, {"untouched", untouched},
         {"cancelled_threads", cancelled_threads}, {"thread_execs", thread_execs},
+        {"grows_over_holes", grows_over_holes},
     };
     static const struct { const char *name; void (*run)(size_t); } faults[] = {
         {"guard_after_free", guard_after_free}, {"guard_behind", guard_behind},

@@ -83,6 +83,10 @@ impl PageHeap for ChosenPageHeap {
         whichever!(self, it => it.delete(span));
     }
 
+    fn extend(&mut self, span: PageRange, len: Pages) -> bool {
+        whichever!(self, it => it.extend(span, len))
+    }
+
     fn release(&mut self, pages: Pages) -> Pages {
         whichever!(self, it => it.release(pages))
     }

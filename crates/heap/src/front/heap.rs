@@ -15,6 +15,7 @@ use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering::Relaxed};
 use super::cache::Lower;
 use super::central::{CentralFreeList, CentralState};
 use super::decline::Shrunk;
+use super::limit::SoftLimit;
 use super::misuse::{double_free, interior, not_an_object};
 use super::page_map::{PageMap, Reach};
 use super::pages::{LiveSpans, PageLevel};
@@ -26,7 +27,7 @@ use super::transfer::TransferCache;
 use super::{emergency, profile};
 use crate::page_heap::PageHeap;
 use crate::storage::{Mapped, Storage};
-use crate::units::{PageId, Pages};
+use crate::units::{PageId, PageRange, Pages};
 
 /// Bytes that the transfer caches together may hold in a heap of any size: 4 MiB. With less,
 /// objects go back to their spans, others take their place, and the heap grows.
@@ -177,6 +178,13 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
         unsafe { cache.set_storage(arrays.add(before), TransferCache::capacity_of(class)) };
     }
 
+    /// Sets the soft limit on backed memory.
+    pub fn set_limit(&self, most: Pages) {
+        if let Some(mut pages) = self.pages.lock() {
+            pages.set_limit(SoftLimit::of(most));
+        }
+    }
+
     /// Records the calls of the page heap from now on; `None` ends a recording.
     pub fn record(&self, recorder: Option<Recorder>) {
         if let Some(mut pages) = self.pages.lock() {
@@ -218,6 +226,35 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
         Some(LargeObject { start, zeroed })
     }
 
+    /// Makes a large object hold `size` bytes in its place. False if what lies behind it is in use;
+    /// nothing has changed then.
+    ///
+    /// # Safety
+    /// `object` is a live large object of this heap that nobody else uses meanwhile.
+    pub unsafe fn extend_large(&self, object: *mut u8, size: usize) -> bool {
+        let span = self.page_map().span(PageId::containing(object as u64));
+        let len = Pages::holding(size as u64);
+        if span.is_null() {
+            // Of the emergency region.
+            return false;
+        }
+        let Some(mut level) = self.pages.lock() else { return false };
+        // SAFETY: the span of a live large object is alive, and the caller's alone.
+        let pages = unsafe { (*span).pages() };
+        let room = self.page_map().make_room::<Mapped>(PageRange { len, ..pages }, self.reach());
+        // SAFETY: as above.
+        if !room || !unsafe { level.extend(span, len, size) } {
+            return false;
+        }
+        self.live_pages.store(level.live().pages.0 as usize, Relaxed);
+        if level.keep_within_limit() {
+            self.asked.fetch_max(EMPTY_CACHES, Relaxed);
+        }
+        drop(level);
+        O::page_operation(self);
+        true
+    }
+
     fn new_span(
         &self,
         pages: Pages,
@@ -232,6 +269,9 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
             return None;
         }
         self.live_pages.store(level.live().pages.0 as usize, Relaxed);
+        if level.keep_within_limit() {
+            self.asked.fetch_max(EMPTY_CACHES, Relaxed);
+        }
         drop(level);
         O::page_operation(self);
         // SAFETY: the span is forgotten before it is deleted.

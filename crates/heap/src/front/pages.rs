@@ -5,9 +5,10 @@ use core::ptr::{NonNull, null_mut};
 
 use super::choice::SystemClock;
 use super::decline::{Decline, Shrunk};
+use super::limit::{LimitStatistics, SoftLimit};
 use super::record::Recorder;
 use super::span::Span;
-use crate::page_heap::{Clock, NewSpan, PageHeap};
+use crate::page_heap::{Backing, Clock, NewSpan, PageHeap};
 use crate::storage::Storage;
 use crate::units::{HugePages, Pages};
 
@@ -118,6 +119,7 @@ pub struct PageLevel<P> {
     /// Pages of those.
     large: Pages,
     decline: Decline,
+    limit: SoftLimit,
     recorder: Option<Recorder>,
 }
 
@@ -132,6 +134,8 @@ pub struct LiveSpans {
     pub large: Pages,
     /// Bytes of span metadata.
     pub metadata_bytes: usize,
+    /// The soft limit.
+    pub limit: LimitStatistics,
 }
 
 impl<P: PageHeap> PageLevel<P> {
@@ -144,6 +148,7 @@ impl<P: PageHeap> PageLevel<P> {
             large_spans: 0,
             large: Pages::ZERO,
             decline: Decline::new(),
+            limit: SoftLimit::none(),
             recorder: None,
         }
     }
@@ -171,6 +176,11 @@ impl<P: PageHeap> PageLevel<P> {
         self.heap.as_mut()
     }
 
+    /// Sets the soft limit.
+    pub fn set_limit(&mut self, limit: SoftLimit) {
+        self.limit = limit;
+    }
+
     /// A span of pages and its metadata, made by `describe`. `None` when memory is short; nothing
     /// has changed then.
     pub fn new_span<S: Storage>(
@@ -195,6 +205,31 @@ impl<P: PageHeap> PageLevel<P> {
         // SAFETY: a place for a span that nobody uses.
         unsafe { place.write(span) };
         Some((place, new))
+    }
+
+    /// Makes the span of a large object `len` pages long in its place, if the page heap can. A
+    /// recording has it as a Delete and a New.
+    ///
+    /// # Safety
+    /// The span came from [`PageLevel::new_span`], and nobody else uses it meanwhile.
+    pub unsafe fn extend(&mut self, span: *mut Span, len: Pages, requested: usize) -> bool {
+        // SAFETY: alive, and ours meanwhile, by the caller's promise.
+        let span = unsafe { &mut *span };
+        let pages = span.pages();
+        // A sample stands for the size that it was taken with.
+        let plain = span.class().is_none() && span.sample == 0;
+        if !plain || !self.heap.as_mut().is_some_and(|heap| heap.extend(pages, len)) {
+            return false;
+        }
+        self.note(|recorder, now| {
+            recorder.delete(now, pages.start)
+                && recorder.new_span(now, pages.start, len, Pages::ONE)
+        });
+        span.extend(len, requested);
+        self.live += len - pages.len;
+        self.large += len - pages.len;
+        self.decline.grown(self.live);
+        true
     }
 
     /// Takes a span back.
@@ -231,6 +266,24 @@ impl<P: PageHeap> PageLevel<P> {
         }
     }
 
+    /// Gives free memory back as far as the heap exceeds its soft limit, just after it has grown:
+    /// new memory takes up room only when it is written to. Whether the caches should give up what
+    /// they hold.
+    pub fn keep_within_limit(&mut self) -> bool {
+        if !self.limit.is_set() {
+            return false;
+        }
+        let Some(heap) = self.heap.as_ref() else { return false };
+        let Backing { live, free, .. } = heap.stats().backing;
+        let metadata = Pages::holding(self.metadata.bytes as u64);
+        let excess = self.limit.excess(live + free + metadata);
+        if excess.is_zero() {
+            return false;
+        }
+        let released = if free.is_zero() { Pages::ZERO } else { self.release(excess.min(free)) };
+        self.limit.shrunk(excess, released, || SystemClock.now_ns())
+    }
+
     /// Gives memory of at least `pages` back to the system, if the page heap can spare so much.
     pub fn release(&mut self, pages: Pages) -> Pages {
         self.note(|recorder, now| recorder.release(now, pages));
@@ -244,6 +297,7 @@ impl<P: PageHeap> PageLevel<P> {
             large_spans: self.large_spans,
             large: self.large,
             metadata_bytes: self.metadata.bytes,
+            limit: self.limit.statistics(),
         }
     }
 }

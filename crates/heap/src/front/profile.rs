@@ -8,7 +8,7 @@
 use core::alloc::Layout;
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use super::protocol::flag::Flag;
 use super::sync::{ForkLock, Lock};
@@ -19,10 +19,10 @@ pub const MEAN: u64 = 512 << 10;
 /// Frames of a stack that are kept, innermost first.
 pub const FRAMES: usize = 60;
 /// Live samples: 32 GiB of heap on average. Objects beyond are not sampled.
-const SAMPLES: usize = 1 << 16;
+pub const SAMPLES: usize = 1 << 16;
 
 /// A sampled object.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Sample {
     /// Requested bytes, above 0.
@@ -37,22 +37,40 @@ pub struct Sample {
 impl Sample {
     /// Addresses within the calls that led to the allocation, innermost first.
     pub fn frames(&self) -> &[u64] {
-        &self.frames[..self.depth as usize]
+        &self.frames[..(self.depth as usize).min(FRAMES)]
+    }
+
+    /// Whether an object is sampled here: neither a place that is free nor, in what another process
+    /// was read from, nonsense.
+    pub fn is_live(&self) -> bool {
+        (1..=FRAMES as u32).contains(&self.depth) && self.size > 0
     }
 }
 
 /// The table of samples; a sample's number is its place and one.
 struct Samples {
     places: *mut Sample,
-    /// Places used so far, and the number of the first that is free again, or 0.
-    used: u32,
+    /// The number of the first place that is free again, or 0.
     free: u32,
 }
 
 // SAFETY: the places are reached by the holder of the lock alone.
 unsafe impl Send for Samples {}
 
-static SAMPLED: Lock<Samples> = Lock::new(Samples { places: null_mut(), used: 0, free: 0 });
+static SAMPLED: Lock<Samples> = Lock::new(Samples { places: null_mut(), free: 0 });
+/// Where the table lies, for other processes, which read it from this one's memory.
+pub static TABLE: Table = Table { places: AtomicU64::new(0), used: AtomicU32::new(0) };
+
+/// Where a table of samples lies.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Table {
+    /// Address of the first place; 0 if nothing is sampled.
+    pub places: AtomicU64,
+    /// Places used so far. Changed under the lock of the samples.
+    pub used: AtomicU32,
+}
+
 static ON: AtomicBool = AtomicBool::new(false);
 /// Bytes until the next sample.
 static LEFT: AtomicI64 = AtomicI64::new(0);
@@ -70,6 +88,7 @@ pub fn set_up<S: Storage>(seed: u64) {
     let Ok(layout) = Layout::array::<Sample>(SAMPLES) else { return };
     let (Some(places), Some(mut samples)) = (S::take(layout), SAMPLED.lock()) else { return };
     samples.places = places.as_ptr().cast();
+    TABLE.places.store(samples.places as u64, Relaxed);
     RANDOM.store(seed | 1, Relaxed);
     LEFT.store(interval(), Relaxed);
     ON.store(true, Relaxed);
@@ -141,11 +160,12 @@ fn count_down(size: usize) -> Option<u32> {
 
 fn note(sample: Sample) -> Option<u32> {
     let mut samples = SAMPLED.lock()?;
+    let used = TABLE.used.load(Relaxed);
     let number = match samples.free {
-        0 if samples.used as usize == SAMPLES => return None,
+        0 if used as usize == SAMPLES => return None,
         0 => {
-            samples.used += 1;
-            samples.used
+            TABLE.used.store(used + 1, Relaxed);
+            used + 1
         }
         free => {
             // SAFETY: a place that was used before.
@@ -170,10 +190,10 @@ pub fn forget(number: u32) {
 /// Calls `act` with each live sample.
 pub fn each(mut act: impl FnMut(&Sample)) {
     let Some(samples) = SAMPLED.lock() else { return };
-    for place in 0..samples.used as usize {
+    for place in 0..TABLE.used.load(Relaxed) as usize {
         // SAFETY: a place of the table that was used.
         let sample = unsafe { &*samples.places.add(place) };
-        if sample.depth > 0 {
+        if sample.is_live() {
             act(sample);
         }
     }

@@ -10,8 +10,9 @@ const WORDS: usize = MAX_OBJECTS / 64;
 /// Metadata of a span. It lies apart from the objects, so a program that writes past an object
 /// cannot corrupt it.
 ///
-/// `pages` and `class` stay as they are while the span lives and are read by any thread that frees
-/// an object of it; all else belongs to the holder of the class's central free list.
+/// `class` and the start of `pages` stay as they are while the span lives and are read by any thread
+/// that frees an object of it. The length of `pages` changes only as realloc extends the one large
+/// object, which nobody else may use meanwhile. All else belongs to the holder of the class's central free list.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Span {
@@ -61,6 +62,13 @@ impl Span {
     #[inline]
     pub const fn pages(&self) -> PageRange {
         self.pages
+    }
+
+    /// Makes the span of one large object longer, or gives it another requested size.
+    pub fn extend(&mut self, len: Pages, requested: usize) {
+        debug_assert!(self.class.is_none() && len >= self.pages.len);
+        self.pages.len = len;
+        self.requested = requested;
     }
 
     /// The first page.

@@ -20,6 +20,9 @@ pub struct SystemMemory {
     reserved: HugePages,
     /// The huge pages that are on small pages.
     small: [Option<HugeRange>; SMALL_START],
+    /// Of which of them a part was released: a bit each. To put these on huge pages would bring back
+    /// what was released.
+    broken: u16,
     /// Whether more were needed.
     outgrown: bool,
 }
@@ -34,7 +37,12 @@ const LARGEST_RESERVATION: HugePages = HugePages(512);
 impl SystemMemory {
     /// Memory of which nothing is reserved yet.
     pub const fn new() -> SystemMemory {
-        SystemMemory { reserved: HugePages::ZERO, small: [None; SMALL_START], outgrown: false }
+        SystemMemory {
+            reserved: HugePages::ZERO,
+            small: [None; SMALL_START],
+            broken: 0,
+            outgrown: false,
+        }
     }
 
     /// Address space reserved so far.
@@ -64,14 +72,17 @@ impl Memory for SystemMemory {
     }
 
     fn back(&mut self, range: HugeRange) {
-        let room = self.small.iter_mut().find(|small| small.is_none());
+        let room = self.small.iter().position(Option::is_none);
         if let Some(room) = room.filter(|_| range.len == HugePages::ONE && !self.outgrown) {
             advise(range.pages(), Advice::LinuxNoHugepage);
-            *room = Some(range);
+            self.small[room] = Some(range);
+            self.broken &= !(1 << room);
             return;
         }
         self.outgrown = true;
-        if let Some(small) = self.small.iter_mut().find_map(Option::take) {
+        let whole = |place: &usize| self.broken & (1 << place) == 0;
+        let mut places = (0..SMALL_START).filter(whole);
+        if let Some(small) = places.find_map(|place| self.small[place].take()) {
             advise(small.pages(), Advice::LinuxHugepage);
             collapse(small);
         }
@@ -81,14 +92,14 @@ impl Memory for SystemMemory {
         if !advise(range, Advice::LinuxDontNeed) {
             return false;
         }
-        // A whole huge page that is released returns to its initial state.
-        for place in &mut self.small {
-            if let Some(pages) = place.map(HugeRange::pages)
-                && range.start <= pages.start
-                && pages.end() <= range.end()
-            {
+        for (number, place) in self.small.iter_mut().enumerate() {
+            let Some(pages) = place.map(HugeRange::pages) else { continue };
+            if range.start <= pages.start && pages.end() <= range.end() {
+                // A whole huge page that is released returns to its initial state.
                 advise(pages, Advice::LinuxHugepage);
                 *place = None;
+            } else if range.start < pages.end() && pages.start < range.end() {
+                self.broken |= 1 << number;
             }
         }
         true
@@ -143,6 +154,26 @@ mod tests {
             // SAFETY: as above.
             assert_eq!(unsafe { (range.start.address() as *mut u8).read() }, 7);
         }
+    }
+
+    #[test]
+    fn what_was_released_of_a_small_one_does_not_come_back() {
+        let mut memory = SystemMemory::new();
+        let mut rest = memory.reserve(HugePages(SMALL_START as u64 + 2)).unwrap();
+        let mut next = || {
+            let (first, after) = rest.split(HugePages::ONE);
+            rest = after;
+            first
+        };
+        let small = [(); SMALL_START].map(|()| next());
+        small.iter().for_each(|&range| memory.back(range));
+        let part = PageRange { start: small[0].start.first_page() + Pages(3), len: Pages(100) };
+        assert!(memory.release(part));
+        memory.back(next());
+        assert_eq!((memory.small[0], memory.small[1]), (Some(small[0]), None));
+        // All of it is released: its next use starts over.
+        assert!(memory.release(small[0].pages()));
+        assert_eq!(memory.small[0], None);
     }
 
     #[test]

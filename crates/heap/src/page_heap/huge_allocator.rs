@@ -79,7 +79,12 @@ impl<S: Storage> HugeAllocator<S> {
         (before + behind == lack).then_some(parts)
     }
 
-    /// Takes a part that [`HugeAllocator::extension_of`] named.
+    /// Whether an unbacked range begins with `part`, or the part is empty.
+    pub fn begins_with(&self, part: HugeRange) -> bool {
+        self.unbacked.len_from(part.start) >= part.len
+    }
+
+    /// Takes a part that [`HugeAllocator::extension_of`] named, or that a range begins with.
     pub fn take_part(&mut self, part: HugeRange) {
         self.unbacked.take_end(part);
     }

@@ -7,7 +7,7 @@ use super::huge_allocator::HugeAllocator;
 use super::range_tree::RangeTree;
 use crate::memory::Memory;
 use crate::storage::Storage;
-use crate::units::{HugePages, HugeRange};
+use crate::units::{HugePageId, HugePages, HugeRange};
 
 /// Backed ranges that nothing uses, kept as long as demand in the last two seconds has shown a need
 /// for them.
@@ -114,6 +114,34 @@ impl<S: Storage> HugeCache<S> {
         self.demand_rises(len, now_ns);
         self.make_up_for(fresh, now_ns, allocator, memory);
         Some(got)
+    }
+
+    /// Takes the `len` huge pages from `start` on, right behind a range in use: cached ones, then
+    /// unbacked ones. False if they are not free; nothing has changed then.
+    pub fn get_behind(
+        &mut self,
+        start: HugePageId,
+        len: HugePages,
+        now_ns: u64,
+        allocator: &mut HugeAllocator<S>,
+        memory: &mut impl Memory,
+    ) -> bool {
+        let cached = HugeRange { start, len: self.ranges.len_from(start).min(len) };
+        let fresh = HugeRange { start: cached.end(), len: len - cached.len };
+        if !allocator.begins_with(fresh) {
+            return false;
+        }
+        if !cached.len.is_zero() {
+            self.ranges.take_end(cached);
+            self.counters.hits += 1;
+        }
+        if !fresh.len.is_zero() {
+            allocator.take_part(fresh);
+            memory.back(fresh);
+        }
+        self.demand_rises(len, now_ns);
+        self.make_up_for(fresh.len, now_ns, allocator, memory);
+        true
     }
 
     /// Gives back as much as was backed afresh, as far as there is more memory than the highest

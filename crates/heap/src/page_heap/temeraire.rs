@@ -339,6 +339,23 @@ impl<M: Memory, C: Clock, R: Ranking<M::Storage>> PageHeap for Temeraire<M, C, R
         }
     }
 
+    fn extend(&mut self, span: PageRange, len: Pages) -> bool {
+        let is_whole = |pages: Pages| pages.0.is_multiple_of(HugePages::PAGES.0);
+        if !is_whole(span.len) || !is_whole(len) || len <= span.len || len > MAX_PAGES {
+            return false;
+        }
+        let more = HugePages::holding(len - span.len);
+        let now_ns = self.clock.now_ns();
+        let behind = span.end().huge_page();
+        let (cache, allocator) = (&mut self.cache, &mut self.allocator);
+        if !cache.get_behind(behind, more, now_ns, allocator, &mut self.memory) {
+            return false;
+        }
+        self.counts.whole += more;
+        self.counts.live += len - span.len;
+        true
+    }
+
     fn release(&mut self, pages: Pages) -> Pages {
         let wanted = HugePages::holding(pages);
         let mut released = self.cache.release(wanted, &mut self.allocator, &mut self.memory);

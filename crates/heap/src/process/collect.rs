@@ -25,6 +25,7 @@ pub fn statistics<P: PageHeap, O: Observer<P>>(
         large: LargeObjects { objects: live.large_spans, bytes: live.large.bytes() },
         span_metadata_bytes: live.metadata_bytes,
         emergency_bytes: emergency::used(),
+        limit: live.limit,
         page_heap,
         classes,
     })

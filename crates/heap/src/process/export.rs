@@ -125,6 +125,16 @@ macro_rules! export_malloc {
 }
 
 /// A function of the texts in brackets, with the operands that all fast paths have and its own.
+/// Where a field of the heap's control block lies, in bytes.
+#[macro_export]
+#[doc(hidden)]
+#[cfg(target_arch = "x86_64")]
+macro_rules! control_offset {
+    ($($field:tt)*) => {
+        $crate::exported::entry::offset_of!($crate::exported::entry::Control, $($field)*)
+    };
+}
+
 #[macro_export]
 #[doc(hidden)]
 #[cfg(target_arch = "x86_64")]
@@ -138,14 +148,10 @@ macro_rules! fast_path {
             control = sym $crate::exported::entry::CONTROL,
             table = sym $crate::exported::entry::TABLE,
             cpu_zero = const $crate::exported::entry::CPU_ZERO,
-            window_start = const $crate::exported::entry::offset_of!(
-                $crate::exported::entry::Control, window.start),
-            window_pages = const $crate::exported::entry::offset_of!(
-                $crate::exported::entry::Control, window.pages),
-            window_classes = const $crate::exported::entry::offset_of!(
-                $crate::exported::entry::Control, window.classes),
-            rseq_offset = const $crate::exported::entry::offset_of!(
-                $crate::exported::entry::Control, rseq_offset),
+            window_start = const $crate::control_offset!(window.start),
+            window_pages = const $crate::control_offset!(window.pages),
+            window_classes = const $crate::control_offset!(window.classes),
+            rseq_offset = const $crate::control_offset!(rseq_offset),
             CPU_ID = const $crate::exported::entry::CPU_ID,
             RSEQ_CS = const $crate::exported::entry::RSEQ_CS,
             $($operand)*
@@ -160,10 +166,8 @@ macro_rules! malloc_naked {
     ($slow:expr, $($operand:tt)*) => {
         $crate::fast_path!(
             [$crate::malloc_text!(), $slow],
-            fast_limit = const $crate::exported::entry::offset_of!(
-                $crate::exported::entry::Control, fast_limit),
-            table_limit = const $crate::exported::entry::offset_of!(
-                $crate::exported::entry::Control, table_limit),
+            fast_limit = const $crate::control_offset!(fast_limit),
+            table_limit = const $crate::control_offset!(table_limit),
             fine_classes = sym $crate::exported::entry::FINE_CLASSES,
             apart = const $crate::exported::entry::PLACE_APART,
             $($operand)*
@@ -188,8 +192,7 @@ macro_rules! export_free {
                     + $crate::exported::entry::PLACE_APART,
                 count = const 8 - 8 * $crate::exported::entry::FIRST_CARRYING as isize,
                 limit = const 12 - 8 * $crate::exported::entry::FIRST_CARRYING as isize,
-                free_mark = const $crate::exported::entry::offset_of!(
-                    $crate::exported::entry::Control, free_mark),
+                free_mark = const $crate::control_offset!(free_mark),
             )
         }
     )*};

@@ -17,7 +17,7 @@ use crate::front::size_class::{GRANULE, MAX_DIRECT, MAX_SMALL, SizeClass};
 use crate::front::thread::ThreadStacks;
 use crate::front::{code, emergency, guard, mark, profile};
 use crate::storage::Mapped;
-use crate::units::{PageId, Pages};
+use crate::units::{HugePages, PageId, Pages};
 
 /// Smallest and largest budget of a cache, in bytes; between them it is an eighth of the heap.
 const SMALLEST_BUDGET: usize = 2 << 20;
@@ -290,6 +290,21 @@ pub unsafe fn usable_size(object: *mut u8) -> usize {
     }
 }
 
+/// From this size on, objects that grow are whole huge pages, which can be extended in their place:
+/// 4 MiB (chosen: a quarter more than that holds the rest of a huge page).
+const EXTENSIBLE: usize = 2 * HugePages::SIZE as usize;
+
+/// From this size on, growing objects get more than they need: 1 KiB (chosen: below it a copy costs
+/// less than malloc itself).
+const GROWING: usize = 1 << 10;
+
+/// What an object of `held` bytes that must hold `size` gets: a quarter more than it had, as one that
+/// grows once will grow again.
+fn ample(size: usize, held: usize) -> usize {
+    let ample = size.max(held + held / 4);
+    if ample < EXTENSIBLE { ample } else { ample.next_multiple_of(HugePages::SIZE as usize) }
+}
+
 /// Memory of `size` bytes, above 0, that begins with what `object` holds. The object is freed then.
 /// Null when there is no memory; the object is as it was then.
 ///
@@ -303,8 +318,12 @@ pub unsafe fn reallocate(object: *mut u8, size: usize) -> *mut u8 {
     if size <= held && (size >= held / 2 || held <= 64) {
         return object;
     }
-    // An object that grows once will grow again: a large one gets a quarter more than it had.
-    let ample = if size > held && size > MAX_SMALL { size.max(held + held / 4) } else { size };
+    let ample = if size > held && held >= GROWING { ample(size, held) } else { size };
+    // SAFETY: a live object of the caller; one of whole huge pages is large.
+    if size > held && held >= EXTENSIBLE && unsafe { HEAP.extend_large(object, ample) } {
+        publish_window();
+        return object;
+    }
     let mut fresh = allocate(ample);
     if fresh.is_null() && ample != size {
         fresh = allocate(size);

@@ -20,11 +20,23 @@ pub fn write_to(path: &Path) {
     if let Some(file) = output::create(path, "profile") {
         with_scratch(MAPS_BYTES, |text| {
             let len = read_maps(text);
-            let mut profile = Gzip::over(file.as_fd());
-            write_profile(&mut profile, &text[..len]);
-            profile.finish();
+            write(|bytes| write_all(file.as_fd(), bytes), &text[..len], |act| profile::each(act));
         });
     }
+}
+
+fn write_all(file: BorrowedFd<'_>, mut bytes: &[u8]) {
+    while let Ok(written @ 1..) = rustix::io::write(file, bytes) {
+        bytes = &bytes[written..];
+    }
+}
+
+/// Writes samples of a process, whose `/proc/PID/maps` is `maps`, as a file whose bytes `out` gets in
+/// turn. `each` calls its argument with each sample.
+pub fn write(out: impl FnMut(&[u8]), maps: &[u8], each: impl FnOnce(&mut dyn FnMut(&Sample))) {
+    let mut profile = Gzip::over(out);
+    write_profile(&mut profile, maps, each);
+    profile.finish();
 }
 
 fn read_maps(text: &mut [u8]) -> usize {
@@ -56,12 +68,12 @@ fn mapping(line: &[u8]) -> Option<Mapping<'_>> {
     code.then_some(Mapping { start, end, offset: hexadecimal(offset)?, file })
 }
 
-fn write_profile(out: &mut impl Sink, maps: &[u8]) {
+fn write_profile(out: &mut impl Sink, maps: &[u8], each: impl FnOnce(&mut dyn FnMut(&Sample))) {
     for (kind, unit) in [(1, 2), (3, 4)] {
         Message::new().number(1, kind).number(2, unit).emit(1, out);
     }
     let mut samples = 0;
-    profile::each(|sample| {
+    each(&mut |sample| {
         write_sample(out, maps, sample, samples);
         samples += 1;
     });
@@ -178,42 +190,35 @@ fn emit(field: u64, bytes: &[u8], out: &mut impl Sink) {
 
 /// Gzip of blocks that are stored, not compressed (RFC 1951, 3.2.4, and RFC 1952): a profile is
 /// small, and compressing needs memory.
-struct Gzip<'a> {
-    file: BorrowedFd<'a>,
+struct Gzip<W> {
+    out: W,
     block: [u8; 8192],
     len: usize,
     crc: u32,
     total: u32,
 }
 
-impl<'a> Gzip<'a> {
-    fn over(file: BorrowedFd<'a>) -> Gzip<'a> {
-        let gzip = Gzip { file, block: [0; 8192], len: 0, crc: !0, total: 0 };
-        gzip.write(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]);
-        gzip
-    }
-
-    fn write(&self, mut bytes: &[u8]) {
-        while let Ok(written @ 1..) = rustix::io::write(self.file, bytes) {
-            bytes = &bytes[written..];
-        }
+impl<W: FnMut(&[u8])> Gzip<W> {
+    fn over(mut out: W) -> Gzip<W> {
+        out(&[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255]);
+        Gzip { out, block: [0; 8192], len: 0, crc: !0, total: 0 }
     }
 
     fn end_block(&mut self, last: bool) {
         let len = (self.len as u16).to_le_bytes();
-        self.write(&[u8::from(last), len[0], len[1], !len[0], !len[1]]);
-        self.write(&self.block[..self.len]);
+        (self.out)(&[u8::from(last), len[0], len[1], !len[0], !len[1]]);
+        (self.out)(&self.block[..self.len]);
         self.len = 0;
     }
 
     fn finish(mut self) {
         self.end_block(true);
-        self.write(&(!self.crc).to_le_bytes());
-        self.write(&self.total.to_le_bytes());
+        (self.out)(&(!self.crc).to_le_bytes());
+        (self.out)(&self.total.to_le_bytes());
     }
 }
 
-impl Sink for Gzip<'_> {
+impl<W: FnMut(&[u8])> Sink for Gzip<W> {
     fn put(&mut self, bytes: &[u8]) {
         for &byte in bytes {
             if self.len == self.block.len() {

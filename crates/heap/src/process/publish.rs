@@ -14,6 +14,8 @@ use super::huge_page_mode::HugePageMode;
 use super::statistics::{ClassStatistics, Classes, LargeObjects, SmallObjects, Statistics};
 use crate::front::choice::SystemClock;
 use crate::front::heap::{Heap, Observer};
+use crate::front::limit::LimitStatistics;
+use crate::front::profile::TABLE;
 use crate::front::protocol::flag::Flag;
 use crate::front::protocol::sequence::Sequence;
 use crate::front::size_class::CLASSES;
@@ -24,7 +26,7 @@ use crate::units::Pages;
 
 /// Magic number that a reader searches at the start of each page of a process's data. Its seventh
 /// byte is the version of [`Record`].
-pub const MAGIC: [u8; 8] = *b"PrHeap\x02\x7f";
+pub const MAGIC: [u8; 8] = *b"PrHeap\x03\x7f";
 /// Least time between two records.
 const EVERY_NS: u64 = 250_000_000;
 
@@ -39,6 +41,8 @@ pub struct Published {
     pub operations_since: AtomicU32,
     /// When it was written, by the kernel's monotonic clock.
     pub written_ns: AtomicU64,
+    /// Address of the profile's [`TABLE`](crate::front::profile::TABLE).
+    pub profile: AtomicU64,
     record: UnsafeCell<Record>,
 }
 
@@ -60,6 +64,7 @@ pub struct Record {
     large: LargeObjects,
     span_metadata_bytes: usize,
     emergency_bytes: usize,
+    limit: LimitStatistics,
     backing: Backing,
     spans_created: u64,
     spans_deleted: u64,
@@ -77,6 +82,7 @@ pub static PRAIRIE_HEAP_PUBLISHED: Published = Published {
     sequence: Sequence::new(),
     operations_since: AtomicU32::new(0),
     written_ns: AtomicU64::new(0),
+    profile: AtomicU64::new(0),
     // SAFETY: a record is made of numbers, for which zero is valid.
     record: UnsafeCell::new(unsafe { core::mem::zeroed() }),
 };
@@ -123,6 +129,7 @@ fn write<P: PageHeap>(heap: &Heap<P, Publisher>, now: u64) {
         // SAFETY: `WRITING` was ours to set, so nobody else in this process uses the record.
         unsafe { &mut *published.record.get() }.fill(&statistics, collect::classes(heap));
         published.operations_since.store(0, Relaxed);
+        published.profile.store(&raw const TABLE as u64, Relaxed);
         published.magic.store(u64::from_le_bytes(MAGIC), Relaxed);
         published.sequence.end();
     }
@@ -146,6 +153,7 @@ impl Record {
         (self.small, self.large) = (*small, *large);
         self.span_metadata_bytes = statistics.span_metadata_bytes;
         self.emergency_bytes = statistics.emergency_bytes;
+        self.limit = statistics.limit;
         self.backing = page_heap.backing;
         self.spans_created = page_heap.spans_created;
         self.spans_deleted = page_heap.spans_deleted;
@@ -174,6 +182,7 @@ impl Record {
             large: self.large,
             span_metadata_bytes: self.span_metadata_bytes,
             emergency_bytes: self.emergency_bytes,
+            limit: self.limit,
             page_heap: PageHeapStats {
                 page_heap,
                 backing: self.backing,
@@ -190,6 +199,7 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::front::limit::SoftLimit;
     use crate::page_heap::huge_filler::HugeFillerStats;
 
     fn statistics(components: Components, page_heap: &'static str) -> Statistics {
@@ -200,6 +210,7 @@ mod tests {
             large: LargeObjects { objects: 3, bytes: 4 },
             span_metadata_bytes: 5,
             emergency_bytes: 6,
+            limit: SoftLimit::of(Pages(14)).statistics(),
             page_heap: PageHeapStats {
                 page_heap,
                 backing: Backing { live: Pages(7), free: Pages(8), ..Default::default() },

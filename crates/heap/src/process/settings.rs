@@ -20,6 +20,8 @@ pub struct Settings {
     pub experiment_per_mille: u64,
     /// Bytes per second that a background thread gives back (`PRAIRIE_HEAP_RELEASE`).
     pub release_rate: u64,
+    /// The soft limit on the heap's memory (`PRAIRIE_HEAP_LIMIT`).
+    pub limit: Option<Limit>,
     /// Whether all frees are fully checked (`PRAIRIE_HEAP_CHECK`).
     pub check: bool,
     /// Whether `RTLD_DEEPBIND` is kept when a program opens a plugin with it.
@@ -30,10 +32,33 @@ pub struct Settings {
     pub trace: Option<Path>,
     /// A file for the profile of the heap at exit (`PRAIRIE_HEAP_PROFILE`).
     pub profile: Option<Path>,
+    /// Whether allocations are sampled for readers of live profiles (`PRAIRIE_HEAP_SAMPLE`).
+    pub sample: bool,
     /// 1 in N allocations is guarded (`PRAIRIE_HEAP_GUARD`); 0 means none.
     pub guard_one_in: u64,
     /// The process that writes files at exit (`PRAIRIE_HEAP_OWNER`).
     pub owner: Option<u64>,
+}
+
+/// A soft limit as the environment states it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// Bytes.
+    Bytes(u64),
+    /// Percent of the smallest limit of the process's cgroups, or of the machine's memory.
+    Percent(u64),
+}
+
+impl Limit {
+    /// The limit of a text such as `2G` or `80%`.
+    pub fn of_value(value: &[u8]) -> Option<Limit> {
+        match value.strip_suffix(b"%") {
+            Some(percent) => {
+                number(percent).filter(|percent| (1..=100).contains(percent)).map(Limit::Percent)
+            }
+            None => size(value).filter(|&bytes| bytes > 0).map(Limit::Bytes),
+        }
+    }
 }
 
 /// The path of a file, with room for its terminating zero byte.
@@ -162,6 +187,7 @@ impl Settings {
                 put(&mut self.experiment_per_mille, share)
             }
             b"PRAIRIE_HEAP_RELEASE" => put(&mut self.release_rate, size(value)),
+            b"PRAIRIE_HEAP_LIMIT" => put(&mut self.limit, Limit::of_value(value).map(Some)),
             b"PRAIRIE_HEAP_CHECK" => put(&mut self.check, switch(value)),
             b"PRAIRIE_HEAP_DEEPBIND" => {
                 put(&mut self.keep_deepbind, (value == b"keep").then_some(true))
@@ -171,6 +197,7 @@ impl Settings {
             }
             b"PRAIRIE_HEAP_TRACE" => put(&mut self.trace, Path::of_value(value).map(Some)),
             b"PRAIRIE_HEAP_PROFILE" => put(&mut self.profile, Path::of_pattern(value).map(Some)),
+            b"PRAIRIE_HEAP_SAMPLE" => put(&mut self.sample, switch(value)),
             b"PRAIRIE_HEAP_GUARD" => put(&mut self.guard_one_in, number(value)),
             b"PRAIRIE_HEAP_OWNER" => put(&mut self.owner, number(value).map(Some)),
             _ => true,
@@ -191,7 +218,7 @@ fn put<T>(place: &mut T, value: Option<T>) -> bool {
     }
 }
 
-fn number(text: &[u8]) -> Option<u64> {
+pub(super) fn number(text: &[u8]) -> Option<u64> {
     core::str::from_utf8(text).ok()?.parse().ok()
 }
 
@@ -215,14 +242,16 @@ fn switch(text: &[u8]) -> Option<bool> {
 }
 
 /// Names of the settings, and their valid values.
-const RIGHT: [(&str, &str); 10] = [
+const RIGHT: [(&str, &str); 12] = [
     ("PRAIRIE_PAGE_HEAP", PageHeapChoice::NAMES),
     ("PRAIRIE_HEAP_EXPERIMENT", "0 to 1000 (per mille of processes)"),
     ("PRAIRIE_HEAP_RELEASE", "bytes per second, such as 10M"),
+    ("PRAIRIE_HEAP_LIMIT", "bytes such as 2G, or a share of the cgroup's limit such as 80%"),
     ("PRAIRIE_HEAP_CHECK", "0 or 1"),
     ("PRAIRIE_HEAP_DEEPBIND", "keep"),
     ("PRAIRIE_HEAP_TRACE", "a path of at most 511 bytes"),
     ("PRAIRIE_HEAP_PROFILE", "a path of at most 511 bytes, with %p, %c and %% in it"),
+    ("PRAIRIE_HEAP_SAMPLE", "0 or 1"),
     ("PRAIRIE_HEAP_OWNER", "a process ID"),
     ("PRAIRIE_HEAP_GUARD", "a number N: 1 in N allocations is guarded"),
     ("PRAIRIE_HEAP_STATS", "text, json, text:PATH or json:PATH, with %p, %c and %% in PATH"),
@@ -302,6 +331,15 @@ mod tests {
             assert_eq!(Path::of_pattern(name.as_bytes()).unwrap().is_pattern(), differs, "{name}");
         }
         assert!(ExitStatistics::of_value(&[b"text:".as_slice(), &[b'a'; 600]].concat()).is_none());
+    }
+
+    #[test]
+    fn limits_are_bytes_or_percent() {
+        assert_eq!(Limit::of_value(b"2G"), Some(Limit::Bytes(2 << 30)));
+        assert_eq!(Limit::of_value(b"80%"), Some(Limit::Percent(80)));
+        for nonsense in [&b""[..], b"0", b"0%", b"101%", b"%", b"80 %", b"-1", b"2T"] {
+            assert_eq!(Limit::of_value(nonsense), None, "{nonsense:?}");
+        }
     }
 
     #[test]

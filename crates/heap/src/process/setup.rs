@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering::*};
 use rustix::process::{Resource, getrlimit};
 
 use super::deepbind;
+use super::limit;
 use super::possible_cpus;
 use super::settings::Settings;
 use super::shared::HEAP;
@@ -18,6 +19,7 @@ use crate::front::record::Recorder;
 use crate::front::size_class::{MAX_DIRECT, MAX_FINE};
 use crate::front::{guard, profile, rseq, sync};
 use crate::storage::Mapped;
+use crate::units::Pages;
 
 static SET_UP: Once = Once::new();
 
@@ -73,7 +75,7 @@ fn run() {
     if settings.keep_deepbind {
         deepbind::keep();
     }
-    if settings.profile.is_some() {
+    if settings.profile.is_some() || settings.sample {
         profile::set_up::<Mapped>(random[0] ^ random[1]);
     }
     if settings.guard_one_in > 0 {
@@ -81,6 +83,9 @@ fn run() {
     }
     if let Some(page_heap) = page_heap_of(&settings, random[0]).make() {
         HEAP.set_up(page_heap, Reach::for_limit(getrlimit(Resource::As).current));
+    }
+    if let Some(bytes) = settings.limit.and_then(limit::bytes) {
+        HEAP.set_limit(Pages(bytes / Pages::SIZE));
     }
     CpuCaches::set_up(possible_cpus::read());
     // Odd, so never an aligned pointer exclusive-or its own address, which programs may hold.

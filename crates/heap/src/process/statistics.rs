@@ -6,6 +6,7 @@ use serde::ser::SerializeSeq;
 use serde::{Serialize, Serializer};
 
 use super::huge_page_mode::HugePageMode;
+use crate::front::limit::LimitStatistics;
 use crate::front::size_class::SizeClass;
 use crate::page_heap::PageHeapStats;
 use crate::units::Pages;
@@ -26,6 +27,8 @@ pub struct Statistics {
     pub span_metadata_bytes: usize,
     /// Bytes handed out where a lock barred the way: in signal handlers inside the heap.
     pub emergency_bytes: usize,
+    /// The soft limit.
+    pub limit: LimitStatistics,
     /// The page heap.
     pub page_heap: PageHeapStats,
     /// The size classes in use.
@@ -180,6 +183,15 @@ impl fmt::Display for Statistics {
             Mib(self.span_metadata_bytes),
             Mib(self.emergency_bytes)
         )?;
+        if self.limit.bytes > 0 {
+            let LimitStatistics { bytes, released_bytes, exceeded } = self.limit;
+            writeln!(
+                f,
+                "soft limit {}: {} given back for it, exceeded {exceeded} times",
+                Mib(bytes as usize),
+                Mib(released_bytes as usize)
+            )?;
+        }
         write!(f, "{}", self.page_heap)?;
         writeln!(
             f,

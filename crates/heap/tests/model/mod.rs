@@ -89,6 +89,8 @@ pub enum Step {
     },
     /// Of the span of this number, modulo the number of spans.
     Delete(usize),
+    /// Of the span of this number, as above, by a number of pages.
+    Extend(usize, u64),
     Release(u64),
     Wait(u64),
     RefuseRelease(bool),
@@ -144,6 +146,7 @@ impl<H: PageHeap> Model<H> {
                 };
                 self.delete(span);
             }
+            Step::Extend(number, by) => self.extend(number, Pages(by)),
             Step::Release(pages) => self.release(Pages(pages)),
             Step::Wait(ns) => self.clock.advance(ns),
             Step::RefuseRelease(refuse) => {
@@ -170,6 +173,30 @@ impl<H: PageHeap> Model<H> {
         state.written.extend(ends.into_iter().chain(all));
         state.live.push(range);
         self.live += pages;
+    }
+
+    fn extend(&mut self, number: usize, by: Pages) {
+        let (number, span) = {
+            let live = &self.memory.0.borrow().live;
+            if live.is_empty() {
+                return;
+            }
+            (number % live.len(), live[number % live.len()])
+        };
+        let len = span.len + by;
+        if !self.heap.extend(span, len) {
+            return;
+        }
+        let state = &mut *self.memory.0.borrow_mut();
+        let added = PageRange { start: span.end(), len: by };
+        for live in &state.live {
+            let apart = live.end() <= added.start || added.end() <= live.start;
+            assert!(apart, "{added} were added to {span}, though {live} are a span");
+        }
+        state.kernel.touch(added);
+        state.written.extend([added.start.0, added.end().0 - 1]);
+        state.live[number] = PageRange { len, ..span };
+        self.live += by;
     }
 
     fn delete(&mut self, span: PageRange) {

@@ -1,8 +1,10 @@
 //! `prairie heap`: the hugepage-aware heap and its bench.
 
 mod driver;
+mod experiment;
 mod playback;
 mod played;
+mod profile;
 mod recording;
 mod run;
 mod stats;
@@ -27,6 +29,8 @@ impl Args {
         match &self.command {
             HeapCommand::Run(args) => args.files(),
             HeapCommand::Stats(_) => Files::default(),
+            HeapCommand::Profile(args) => args.files(),
+            HeapCommand::Experiment(args) => args.files(),
             HeapCommand::Driver(args) => args.files(),
             HeapCommand::Playback(args) => args.files(),
         }
@@ -37,6 +41,8 @@ impl Args {
 enum HeapCommand {
     Run(run::Args),
     Stats(stats::Args),
+    Profile(profile::Args),
+    Experiment(experiment::Args),
     Driver(driver::Args),
     Playback(playback::Args),
 }
@@ -46,6 +52,8 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     match &args.command {
         HeapCommand::Run(args) => run::run(args),
         HeapCommand::Stats(args) => stats::run(args),
+        HeapCommand::Profile(args) => profile::run(args),
+        HeapCommand::Experiment(args) => experiment::run(args, interrupted),
         HeapCommand::Driver(args) => driver::run(args, interrupted),
         HeapCommand::Playback(args) => playback::run(args, interrupted),
     }

@@ -31,6 +31,11 @@ pub struct Args {
     /// Return this many bytes to the kernel per second, such as 10M
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     release: Option<u64>,
+    /// Soft limit on the heap: bytes such as 2G, or 80% of the cgroup's limit
+    ///
+    /// Beyond it, free memory returns to the kernel whenever the heap grows. No allocation fails.
+    #[arg(long, value_name = "BYTES|PERCENT", value_parser = limit)]
+    limit: Option<String>,
     /// Check each free completely, including interior pointers
     #[arg(long)]
     check: bool,
@@ -50,6 +55,11 @@ pub struct Args {
     /// %p and %c in the name stand for the process ID and the program name.
     #[arg(long, value_name = "FILE", value_parser = pattern)]
     profile: Option<String>,
+    /// Sample allocations for `prairie heap profile`
+    ///
+    /// --profile samples, too.
+    #[arg(long)]
+    sample: bool,
     /// Guard 1 in N allocations against use after free and overflow
     #[arg(long, value_name = "N")]
     guard: Option<u32>,
@@ -83,21 +93,28 @@ impl Args {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum PageHeap {
+pub enum PageHeap {
     /// Hugepage-aware: the filler, the cache and the regions of the paper
     Temeraire,
     /// Best fit, without regard to huge pages
     Legacy,
 }
 
+impl PageHeap {
+    /// Its name in the heap's settings.
+    pub fn name(self) -> &'static str {
+        match self {
+            PageHeap::Temeraire => "temeraire",
+            PageHeap::Legacy => "legacy",
+        }
+    }
+}
+
 const LIBRARY: &str = "libprairie_heap.so";
 
 /// Becomes the program, and returns only if that fails; or records it, and returns its exit code.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let library = match &args.library {
-        Some(path) => path.canonicalize().with_context(|| path.display().to_string())?,
-        None => beside_this_command()?,
-    };
+    let library = library(args.library.as_deref())?;
     let mut command = Command::new(&args.program[0]);
     command.args(&args.program[1..]).env("LD_PRELOAD", preloads(&library)).envs(variables(args));
     if let Some(trace) = &args.trace {
@@ -109,17 +126,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn variables(args: &Args) -> Vec<(&'static str, String)> {
-    let page_heap = args.page_heap.map(|page_heap| match page_heap {
-        PageHeap::Temeraire => "temeraire".to_owned(),
-        PageHeap::Legacy => "legacy".to_owned(),
-    });
+    let page_heap = args.page_heap.map(|page_heap| page_heap.name().to_owned());
     [
         ("PRAIRIE_PAGE_HEAP", page_heap),
         ("PRAIRIE_HEAP_EXPERIMENT", args.experiment.map(|share| share.to_string())),
         ("PRAIRIE_HEAP_RELEASE", args.release.map(|bytes| bytes.to_string())),
+        ("PRAIRIE_HEAP_LIMIT", args.limit.clone()),
         ("PRAIRIE_HEAP_CHECK", args.check.then(|| "1".to_owned())),
         ("PRAIRIE_HEAP_STATS", args.stats.clone()),
         ("PRAIRIE_HEAP_PROFILE", args.profile.clone()),
+        ("PRAIRIE_HEAP_SAMPLE", args.sample.then(|| "1".to_owned())),
         ("PRAIRIE_HEAP_GUARD", args.guard.map(|one_in| one_in.to_string())),
     ]
     .into_iter()
@@ -132,6 +148,13 @@ fn bytes(text: &str) -> Result<u64, String> {
         .with_binary()
         .parse_size(text)
         .map_err(|_| "expected bytes per second, such as 10M".to_owned())
+}
+
+fn limit(text: &str) -> Result<String, String> {
+    match settings::Limit::of_value(text.as_bytes()) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("expected bytes such as 2G, or a share from 1% to 100%".to_owned()),
+    }
 }
 
 /// The format, and the path made absolute: the program may change its folder.
@@ -164,13 +187,21 @@ fn absolute(path: &str) -> Result<String, String> {
 }
 
 /// `LD_PRELOAD` with the heap's library first.
-fn preloads(library: &Path) -> OsString {
+pub fn preloads(library: &Path) -> OsString {
     let mut preloads = library.as_os_str().to_owned();
     if let Some(others) = env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         preloads.push(OsStr::new(":"));
         preloads.push(others);
     }
     preloads
+}
+
+/// The library to preload: the one that is named, or the one beside this command.
+pub fn library(named: Option<&Path>) -> anyhow::Result<PathBuf> {
+    match named {
+        Some(path) => path.canonicalize().with_context(|| path.display().to_string()),
+        None => beside_this_command(),
+    }
 }
 
 fn beside_this_command() -> anyhow::Result<PathBuf> {

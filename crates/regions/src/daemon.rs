@@ -377,14 +377,16 @@ impl Daemon {
             self.stop_converting(&format!("the record cannot be written: {error}"));
         }
         let succeeded = done.outcome == Outcome::Done;
-        let finished =
-            Finished { block: done.block, to: done.to, done: succeeded, took: done.took };
         match current.reason {
-            Reason::Offline => {
-                self.policy.finished(current.node, finished, now);
-                self.policy.onlined(done.block, succeeded, now);
+            Reason::Offline => self.policy.onlined(done.block, succeeded, now),
+            _ => {
+                let Done { block, to, took, .. } = done;
+                self.policy.finished(
+                    current.node,
+                    Finished { block, to, done: succeeded, took },
+                    now,
+                );
             }
-            _ => self.policy.finished(current.node, finished, now),
         }
         if let Ok(at) = self.blocks.binary_search_by_key(&done.block, |block| block.number) {
             self.tell(&done, self.blocks[at], current.reason);

@@ -149,6 +149,10 @@ const YIELD_AFTER: Duration = Duration::from_secs(10);
 /// Without a block that could shrink, the next search comes after this (*chosen*).
 const SEARCH_AGAIN: Duration = Duration::from_secs(300);
 
+/// A block that is offline and did not come back is tried again after this: it is lost memory
+/// (*chosen*).
+const ONLINE_AGAIN: Duration = Duration::from_secs(60);
+
 /// Until a conversion was measured, one is taken to last this long (*measured*: 0.8 to 1.6 s for a
 /// full block of 128 MiB in an emulated machine).
 const FIRST_GRANULE_MS: u64 = 1000;
@@ -215,6 +219,8 @@ pub struct Policy {
     hugetlb: bool,
     backoff: Backoff,
     budget: Budget,
+    /// Offline blocks that did not come back, and when each is tried again.
+    lost: BTreeMap<u64, Duration>,
     /// Blocks that went to the kernel region, in order.
     youngest: Vec<u64>,
     busy: Option<u64>,
@@ -237,6 +243,7 @@ impl Policy {
             hugetlb: false,
             backoff: Backoff::default(),
             budget: Budget::new(config.limits.operations_per_hour),
+            lost: BTreeMap::new(),
             youngest: Vec::new(),
             busy: None,
             grow_only: false,
@@ -359,7 +366,8 @@ impl Policy {
             return Step::Wait;
         }
         let lost = |block: &&Block| {
-            block.place == Place::Offline && self.backoff.allows(block.number, now)
+            let again = self.lost.get(&block.number);
+            block.place == Place::Offline && again.is_none_or(|again| *again <= now)
         };
         if let Some(block) = blocks.iter().find(lost) {
             return Step::Online(block.number);
@@ -426,12 +434,13 @@ impl Policy {
         node.wanted_since = None;
     }
 
-    /// An offline block was brought back, or not.
+    /// Bringing an offline block back has ended. That is no conversion: it counts neither as growth
+    /// nor against the hour's operations, and what the block refused before still stands.
     pub fn onlined(&mut self, block: u64, done: bool, now: Duration) {
+        self.busy = None;
         match done {
-            true => self.backoff.forgive(block),
-            // Lost memory is worth a try each minute.
-            false => self.backoff.refuse(block, now, Duration::from_secs(60)),
+            true => drop(self.lost.remove(&block)),
+            false => drop(self.lost.insert(block, now + ONLINE_AGAIN)),
         }
     }
 

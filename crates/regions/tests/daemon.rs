@@ -225,6 +225,28 @@ fn a_block_that_was_found_offline_comes_back_first() {
 }
 
 #[test]
+fn a_block_that_stays_offline_is_tried_each_minute() {
+    let tree = Tree::new();
+    tree.set(7, "offline", "Normal Movable");
+    tree.update();
+    *tree.faults.lock().unwrap() = [(7, libc::ENOMEM)].into();
+    let mut daemon = tree.daemon(false);
+    work(&mut daemon, 0, 200);
+    let words = tree.words.lock().unwrap();
+    let tries = words.iter().filter(|word| word.0 == 7).count();
+    drop(words);
+    // At 0, 60, 120, and 180 s; each tries four words.
+    assert_eq!(tries, 4 * 4);
+    assert!(trouble(&daemon).starts_with("block 7 is offline"), "{}", trouble(&daemon));
+    let status = daemon.status().lock().clone();
+    assert_eq!(status.operations_last_hour, status.operations, "the tries are not counted");
+    assert_eq!(status.blocks_refused, 0);
+    tree.faults.lock().unwrap().clear();
+    work(&mut daemon, 200, 60);
+    assert_eq!(tree.count(Place::Offline), 0);
+}
+
+#[test]
 fn refusals_are_not_repeated() {
     for code in [libc::EBUSY, libc::EINTR, libc::EINVAL] {
         let tree = Tree::new();

@@ -149,6 +149,10 @@ fn poll(
         if done {
             machine.places[block as usize] = to;
         }
+        if reason == Reason::Offline {
+            policy.onlined(block, done, machine.now);
+            continue;
+        }
         let took = Duration::from_millis(50);
         policy.finished(0, Finished { block, to, done, took }, machine.now);
         log.push((block, to, reason, machine.now, done));
@@ -253,6 +257,36 @@ fn an_offline_block_comes_first() {
     let mut policy = Policy::new(&Config::default(), FRAMES);
     policy.sample(&machine.sample());
     assert_eq!(policy.next(&machine.blocks(), SECOND), Step::Online(3));
+}
+
+/// Bringing a block back is no conversion.
+#[test]
+fn an_offline_block_is_tried_each_minute_and_costs_nothing() {
+    let mut config = Config::default();
+    config.limits.operations_per_hour = 3;
+    let mut machine = Machine::new(32);
+    machine.places[3] = Place::Offline;
+    let mut policy = Policy::new(&config, FRAMES);
+    let mut tries = Vec::new();
+    for second in 1..=300 {
+        machine.now = SECOND * second;
+        policy.sample(&machine.sample());
+        if policy.next(&machine.blocks(), machine.now) == Step::Online(3) {
+            tries.push(second);
+            policy.began(3);
+            policy.onlined(3, false, machine.now);
+            assert_ne!(policy.next(&machine.blocks(), machine.now), Step::Online(3), "not at once");
+        }
+    }
+    assert_eq!(tries, [1, 61, 121, 181, 241]);
+    let granule_ms = policy.reports()[0].granule_ms;
+    assert_eq!(policy.counts(machine.now), (0, 0), "no operation of the hour, no refusal");
+    policy.began(3);
+    policy.onlined(3, true, machine.now);
+    machine.places[3] = Place::Kernel;
+    policy.sample(&machine.sample());
+    assert_eq!(policy.reports()[0].granule_ms, granule_ms, "it is no growth");
+    assert_ne!(policy.next(&machine.blocks(), machine.now), Step::Wait, "it is not busy");
 }
 
 #[test]

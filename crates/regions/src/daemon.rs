@@ -606,19 +606,15 @@ fn differs(now: &str, wanted: &str) -> bool {
         || now.iter().zip(&wanted).any(|(now, wanted)| now.abs_diff(*wanted) * 4 > *now)
 }
 
-/// Aligned gigabytes of which all blocks are movable.
+/// Aligned gigabytes of which all blocks are movable. `blocks` are sorted by number.
 pub fn whole_gigabytes(blocks: &[Block], block_frames: u64) -> u64 {
-    let each = ((1 << 18) / block_frames).max(1);
-    let movable = |first: u64| {
-        let count = blocks
-            .iter()
-            .filter(|block| block.number / each == first && block.place == Place::Movable);
-        count.count() as u64 == each
+    const GIGABYTE: u64 = 1 << 18;
+    let each = (GIGABYTE / block_frames).max(1);
+    let is_whole = |own: &&[Block]| {
+        own.len() as u64 == each && own.iter().all(|block| block.place == Place::Movable)
     };
-    let mut firsts: Vec<u64> = blocks.iter().map(|block| block.number / each).collect();
-    firsts.dedup();
-    let whole = firsts.into_iter().filter(|first| movable(*first)).count() as u64;
-    whole * (block_frames.max(1 << 18) >> 18)
+    let gigabytes = blocks.chunk_by(|a, b| a.number / each == b.number / each);
+    gigabytes.filter(is_whole).count() as u64 * (block_frames.max(GIGABYTE) / GIGABYTE)
 }
 
 fn cpu_seconds() -> f64 {

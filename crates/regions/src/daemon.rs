@@ -1,26 +1,30 @@
 //! The loop's body: samples, asks the policy, carries out one operation at a time, and tells.
 
+mod leases;
+mod tell;
+
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use prairie_host::Roots;
-use prairie_offload::log::{Line, Log, Verbosity};
-use serde::Serialize;
+use prairie_offload::log::Log;
 
 use crate::choice::{Block, Place};
 use crate::config::Config;
 use crate::host::Host;
 use crate::operation::{self, BlockFiles, Done, Outcome, Sysfs};
 use crate::policy::{Finished, Policy, Reason, Step};
-use crate::ratios;
 use crate::record::Record;
 use crate::sample::Sample;
-use crate::series::{Row, Series};
+use crate::series::Series;
 use crate::settings::{Setting, Value};
 use crate::status::Shared;
 use crate::timer::Timer;
+
+pub use leases::restore_settings;
+pub use tell::whole_gigabytes;
 
 /// The list of blocks is read again after this: others may change it.
 const LIST_EVERY: Duration = Duration::from_secs(60);
@@ -33,9 +37,6 @@ const WATCH_EVERY: Duration = Duration::from_millis(200);
 
 /// Between two operations of the setup, so that others get to run.
 const SETUP_PAUSE: Duration = Duration::from_millis(50);
-
-/// Operations that `status` lists.
-const RECENT: usize = 16;
 
 /// An operation under way.
 #[derive(Clone, Copy, Debug)]
@@ -76,50 +77,6 @@ pub struct Daemon {
 /// Block files that can be shown.
 pub trait BlockFilesDebug: BlockFiles + std::fmt::Debug {}
 impl<T: BlockFiles + std::fmt::Debug> BlockFilesDebug for T {}
-
-/// One operation, for the log.
-#[derive(Serialize)]
-struct Operation<'a> {
-    event: &'static str,
-    block: u64,
-    node: u32,
-    to: Place,
-    reason: Reason,
-    outcome: &'a Outcome,
-    took_ms: u64,
-    moved_frames: u64,
-    kernel_available_frames: u64,
-    reserve_frames: u64,
-    rate_frames_per_second: u64,
-    dry_run: bool,
-}
-
-impl Operation<'_> {
-    fn sentence(&self) -> String {
-        let mib = |frames: u64| frames / 256;
-        let verb = if self.dry_run { "would convert" } else { "convert" };
-        let to = if self.to == Place::Kernel { "kernel" } else { "movable" };
-        format!(
-            "node {}: {verb} block {} to {to}: {} [{}, {} ms, {} MiB moved; kernel available {} \
-             MiB, reserve {} MiB, rate {} MiB/s]",
-            self.node,
-            self.block,
-            self.outcome.words(),
-            self.reason.words(),
-            self.took_ms,
-            mib(self.moved_frames),
-            mib(self.kernel_available_frames),
-            mib(self.reserve_frames),
-            mib(self.rate_frames_per_second),
-        )
-    }
-}
-
-impl Line for Operation<'_> {
-    fn text(&self, out: &mut dyn io::Write) -> io::Result<()> {
-        out.write_all(self.sentence().as_bytes())
-    }
-}
 
 /// What a daemon is started with.
 #[derive(Debug)]
@@ -181,7 +138,7 @@ impl Daemon {
             oom_before: None,
             leases_failed: false,
             min_free_before,
-            recent: VecDeque::with_capacity(RECENT + 1),
+            recent: VecDeque::new(),
             denied: false,
             config,
         })
@@ -410,77 +367,6 @@ impl Daemon {
         }
     }
 
-    fn count(&mut self, done: &Done, succeeded: bool) {
-        let mut status = self.status.lock();
-        match succeeded {
-            true => status.operations += 1,
-            false => status.operations_failed += 1,
-        }
-        status.operation_seconds += done.took.as_secs_f64();
-    }
-
-    /// Reports an operation to the log, the status, and the series.
-    fn tell(&mut self, done: &Done, block: Block, reason: Reason) {
-        let reports = self.policy.reports();
-        let report = reports.iter().find(|report| report.sample.node == block.node);
-        let line = Operation {
-            event: "operation",
-            block: done.block,
-            node: block.node,
-            to: done.to,
-            reason,
-            outcome: &done.outcome,
-            took_ms: done.took.as_millis() as u64,
-            moved_frames: block.occupancy.map_or(0, |found| found.to_move()),
-            kernel_available_frames: report.map_or(0, |r| r.sample.kernel.available),
-            reserve_frames: report.map_or(0, |r| r.reserve),
-            rate_frames_per_second: report.map_or(0, |r| r.rate),
-            dry_run: self.dry_run,
-        };
-        self.log.say(Verbosity::Changes, &line);
-        self.recent.push_back(line.sentence());
-        while self.recent.len() > RECENT {
-            self.recent.pop_front();
-        }
-        self.status.lock().recent = self.recent.iter().cloned().collect();
-        if let Some(report) = report {
-            let row = Row {
-                block: done.block as i64,
-                took_ms: done.took.as_millis() as i64,
-                to: if done.to == Place::Kernel { "kernel" } else { "movable" }.to_owned(),
-                reason: reason.words().to_owned(),
-                outcome: done.outcome.words(),
-                ..Row::of(report)
-            };
-            self.push(row);
-        }
-    }
-
-    fn push(&mut self, row: Row) {
-        if let Some(series) = &mut self.series
-            && let Err(error) = series.push(row)
-        {
-            self.log.note("warning", format_args!("time series stopped: {error}"));
-            self.series = None;
-        }
-    }
-
-    /// Brings status and series up to date.
-    fn report(&mut self, now: Duration) {
-        let rows: Vec<Row> = self.policy.reports().iter().map(Row::of).collect();
-        rows.into_iter().for_each(|row| self.push(row));
-        let count = |place| self.blocks.iter().filter(|block| block.place == place).count() as u64;
-        let mut status = self.status.lock();
-        status.update(&self.policy, now);
-        status.blocks_kernel = count(Place::Kernel);
-        status.blocks_movable = count(Place::Movable);
-        status.blocks_fixed = count(Place::Fixed);
-        status.blocks_offline = count(Place::Offline);
-        status.blocks_converted = self.record.state().blocks.len() as u64;
-        status.movable_gigabytes = whole_gigabytes(&self.blocks, self.host.block_frames);
-        status.cpu_seconds = cpu_seconds();
-    }
-
     /// Reads one block's contents again, as often as the share of time allows.
     fn scan_one(&mut self, now: Duration) {
         if now < self.scan_after || self.blocks.is_empty() || self.current.is_some() {
@@ -490,68 +376,6 @@ impl Daemon {
         let started = Instant::now();
         self.host.scan(&mut self.blocks[self.scan_at], now);
         self.scan_after = now + (started.elapsed() * SCAN_SHARE).max(Duration::from_millis(500));
-    }
-
-    /// Sets the kernel's reserves as the regions need them.
-    fn lease(&mut self, now: Duration) {
-        let movable = self.last.nodes.iter().any(|node| node.movable.managed > 0);
-        if self.leases_failed || !movable {
-            return;
-        }
-        if let Err(error) = self.try_lease(now) {
-            self.leases_failed = true;
-            self.trouble(&format!("kernel settings are left as they are: {error}"));
-        }
-    }
-
-    fn try_lease(&mut self, now: Duration) -> io::Result<()> {
-        let settings = self.config.settings;
-        let roots = self.host.roots().clone();
-        let reserves = self.policy.reserves();
-        let borrow = self.policy.borrows(now);
-        if let Some(wanted) = ratios::ratios(settings.lowmem_reserve_ratio, &reserves, borrow) {
-            let held = self.record.state().settings.get(&Setting::LowmemReserveRatio).cloned();
-            let read = Setting::LowmemReserveRatio.read(&roots)?;
-            let normal = reserves.iter().any(|(node, _)| node.kernel.normal > 0);
-            let text = ratios::text(&read.to_string().replace(',', " "), wanted, normal);
-            let text =
-                text.ok_or_else(|| io::Error::other("lowmem_reserve_ratio has no numbers"))?;
-            let wanted: Value = text.parse()?;
-            // Small changes are not worth a write, each of which recomputes all watermarks.
-            if held.is_none() || differs(&read.to_string(), &wanted.to_string()) {
-                self.set(&roots, Setting::LowmemReserveRatio, &wanted, &read)?;
-            }
-        }
-        let set = self.record.state().settings.contains_key(&Setting::MinFreeKbytes);
-        if !set {
-            let read = Setting::MinFreeKbytes.read(&roots)?;
-            let now_kib = read.to_string().parse().unwrap_or(0);
-            let nodes: Vec<_> = reserves.iter().map(|(node, _)| *node).collect();
-            if let Some(kib) = ratios::min_free_kib(settings.min_free, now_kib, &nodes) {
-                let before = self.min_free_before.clone().unwrap_or(read);
-                self.set(&roots, Setting::MinFreeKbytes, &kib.to_string().parse()?, &before)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn set(&mut self, roots: &Roots, setting: Setting, to: &Value, now: &Value) -> io::Result<()> {
-        if to == now {
-            return Ok(());
-        }
-        self.record.lease(setting, to, now)?;
-        setting.write(roots, to)?;
-        self.log.note("set", format_args!("{} = {to}, was {now}", setting.name()));
-        Ok(())
-    }
-
-    fn trouble(&mut self, what: &str) {
-        let mut status = self.status.lock();
-        if status.trouble != what {
-            status.trouble = what.to_owned();
-            drop(status);
-            self.log.note("warning", format_args!("{what}"));
-        }
     }
 
     fn stop_converting(&mut self, why: &str) {
@@ -575,49 +399,4 @@ impl Daemon {
         }
         Ok(self.record)
     }
-}
-
-/// Restores all leased settings.
-pub fn restore_settings(record: &mut Record, roots: &Roots, log: &Log) {
-    let held: Vec<_> =
-        record.state().settings.iter().map(|(setting, pair)| (*setting, pair.clone())).collect();
-    for (setting, (ours, before)) in held {
-        match setting.restore(roots, &ours, &before) {
-            Ok(true) => log.note("restored", format_args!("{} = {before}", setting.name())),
-            Ok(false) => log.note(
-                "warning",
-                format_args!("{} was changed by others and stays", setting.name()),
-            ),
-            Err(error) => {
-                log.note("warning", format_args!("{}: {error}", setting.name()));
-                continue;
-            }
-        }
-        let _ = record.restored(setting);
-    }
-}
-
-/// Whether a value differs from another by more than a quarter anywhere.
-fn differs(now: &str, wanted: &str) -> bool {
-    let numbers =
-        |text: &str| text.split(',').map(|n| n.parse().unwrap_or(0)).collect::<Vec<u64>>();
-    let (now, wanted) = (numbers(now), numbers(wanted));
-    now.len() != wanted.len()
-        || now.iter().zip(&wanted).any(|(now, wanted)| now.abs_diff(*wanted) * 4 > *now)
-}
-
-/// Aligned gigabytes of which all blocks are movable. `blocks` are sorted by number.
-pub fn whole_gigabytes(blocks: &[Block], block_frames: u64) -> u64 {
-    const GIGABYTE: u64 = 1 << 18;
-    let each = (GIGABYTE / block_frames).max(1);
-    let is_whole = |own: &&[Block]| {
-        own.len() as u64 == each && own.iter().all(|block| block.place == Place::Movable)
-    };
-    let gigabytes = blocks.chunk_by(|a, b| a.number / each == b.number / each);
-    gigabytes.filter(is_whole).count() as u64 * (block_frames.max(GIGABYTE) / GIGABYTE)
-}
-
-fn cpu_seconds() -> f64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

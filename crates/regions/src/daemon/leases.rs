@@ -1,0 +1,96 @@
+//! The kernel settings that the daemon leases: set as the regions need them, restored at the end.
+
+use std::io;
+use std::time::Duration;
+
+use prairie_host::Roots;
+use prairie_offload::log::Log;
+
+use super::Daemon;
+use crate::ratios;
+use crate::record::Record;
+use crate::settings::{Setting, Value};
+
+impl Daemon {
+    /// Sets the kernel's reserves as the regions need them.
+    pub(super) fn lease(&mut self, now: Duration) {
+        let movable = self.last.nodes.iter().any(|node| node.movable.managed > 0);
+        if self.leases_failed || !movable {
+            return;
+        }
+        if let Err(error) = self.try_lease(now) {
+            self.leases_failed = true;
+            self.trouble(&format!("kernel settings are left as they are: {error}"));
+        }
+    }
+
+    fn try_lease(&mut self, now: Duration) -> io::Result<()> {
+        let settings = self.config.settings;
+        let roots = self.host.roots().clone();
+        let reserves = self.policy.reserves();
+        let borrow = self.policy.borrows(now);
+        if let Some(wanted) = ratios::ratios(settings.lowmem_reserve_ratio, &reserves, borrow) {
+            let held = self.record.state().settings.get(&Setting::LowmemReserveRatio).cloned();
+            let read = Setting::LowmemReserveRatio.read(&roots)?;
+            let normal = reserves.iter().any(|(node, _)| node.kernel.normal > 0);
+            let text = ratios::text(&read.to_string().replace(',', " "), wanted, normal);
+            let text =
+                text.ok_or_else(|| io::Error::other("lowmem_reserve_ratio has no numbers"))?;
+            let wanted: Value = text.parse()?;
+            // Small changes are not worth a write, each of which recomputes all watermarks.
+            if held.is_none() || differs(&read.to_string(), &wanted.to_string()) {
+                self.set(&roots, Setting::LowmemReserveRatio, &wanted, &read)?;
+            }
+        }
+        let set = self.record.state().settings.contains_key(&Setting::MinFreeKbytes);
+        if !set {
+            let read = Setting::MinFreeKbytes.read(&roots)?;
+            let now_kib = read.to_string().parse().unwrap_or(0);
+            let nodes: Vec<_> = reserves.iter().map(|(node, _)| *node).collect();
+            if let Some(kib) = ratios::min_free_kib(settings.min_free, now_kib, &nodes) {
+                let before = self.min_free_before.clone().unwrap_or(read);
+                self.set(&roots, Setting::MinFreeKbytes, &kib.to_string().parse()?, &before)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, roots: &Roots, setting: Setting, to: &Value, now: &Value) -> io::Result<()> {
+        if to == now {
+            return Ok(());
+        }
+        self.record.lease(setting, to, now)?;
+        setting.write(roots, to)?;
+        self.log.note("set", format_args!("{} = {to}, was {now}", setting.name()));
+        Ok(())
+    }
+}
+
+/// Restores all leased settings.
+pub fn restore_settings(record: &mut Record, roots: &Roots, log: &Log) {
+    let held: Vec<_> =
+        record.state().settings.iter().map(|(setting, pair)| (*setting, pair.clone())).collect();
+    for (setting, (ours, before)) in held {
+        match setting.restore(roots, &ours, &before) {
+            Ok(true) => log.note("restored", format_args!("{} = {before}", setting.name())),
+            Ok(false) => log.note(
+                "warning",
+                format_args!("{} was changed by others and stays", setting.name()),
+            ),
+            Err(error) => {
+                log.note("warning", format_args!("{}: {error}", setting.name()));
+                continue;
+            }
+        }
+        let _ = record.restored(setting);
+    }
+}
+
+/// Whether a value differs from another by more than a quarter anywhere.
+fn differs(now: &str, wanted: &str) -> bool {
+    let numbers =
+        |text: &str| text.split(',').map(|n| n.parse().unwrap_or(0)).collect::<Vec<u64>>();
+    let (now, wanted) = (numbers(now), numbers(wanted));
+    now.len() != wanted.len()
+        || now.iter().zip(&wanted).any(|(now, wanted)| now.abs_diff(*wanted) * 4 > *now)
+}

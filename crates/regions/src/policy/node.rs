@@ -1,0 +1,216 @@
+//! One node: what was sampled, what the resizer makes of it, and how long that has lasted.
+
+use std::time::Duration;
+
+use prairie_frames::placement::regions::resizer::{
+    Demand, Resize, Resizer, Stock, Tuning as Resizing, View,
+};
+use serde::Serialize;
+
+use super::words::Guard;
+use crate::config::KernelConfig;
+use crate::sample::NodeSample;
+
+/// For this long nothing shrinks after the kernel region ran short (*chosen*).
+pub(super) const FREEZE: Duration = Duration::from_secs(600);
+
+/// User memory may borrow for this long after it was short (*chosen*).
+const BORROW: Duration = Duration::from_secs(60);
+
+/// Until a conversion was measured, one is taken to last this long (*measured*: 0.8 to 1.6 s for a
+/// full block of 128 MiB in an emulated machine).
+const FIRST_GRANULE_MS: u64 = 1000;
+
+/// Time in which an observed rate halves is some 7 s (*chosen*).
+const RATE_DECAY: f64 = 0.9;
+
+/// What nodes are judged by, the same for all of them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    /// Frames of a block.
+    pub(super) block_frames: u64,
+    /// How large the kernel region should be.
+    pub(super) kernel: KernelConfig,
+    /// Blocks between the reserve and too much.
+    pub(super) excess_blocks: f64,
+    /// How often nodes are sampled.
+    pub(super) poll: Duration,
+    /// Shares of time stalled for kernel and for user memory, in thousandths.
+    pub(super) stalled: [f64; 2],
+    /// A conversion is under way.
+    pub(super) busy: bool,
+    /// Seconds since the last sample.
+    pub(super) seconds: f64,
+    /// The time of this sample.
+    pub(super) now: Duration,
+    /// The kernel has killed a process since the last sample.
+    pub(super) killed: bool,
+}
+
+/// The state of one node.
+#[derive(Clone, Debug)]
+pub(super) struct Node {
+    pub(super) resizer: Resizer,
+    pub(super) sample: NodeSample,
+    pub(super) rate: f64,
+    pub(super) demand: Demand,
+    /// Durations of the last growths, in milliseconds.
+    pub(super) growths: [u64; 4],
+    pub(super) view: View,
+    pub(super) want: Resize,
+    /// Since when the resizer has wanted to shrink or yield.
+    pub(super) wanted_since: Option<(bool, Duration)>,
+    pub(super) search_after: Duration,
+    pub(super) frozen_until: Duration,
+    pub(super) borrow_until: Duration,
+    pub(super) set_up: bool,
+    pub(super) guard: Guard,
+}
+
+/// What a node's state is, for reports.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct NodeReport {
+    /// What was sampled.
+    pub sample: NodeSample,
+    /// The reserve, in frames.
+    pub reserve: u64,
+    /// Above this the kernel region has too much, in frames.
+    pub excess: u64,
+    /// What the kernel uses more, in frames a second.
+    pub rate: u64,
+    /// Until the kernel region is used up at that rate, in milliseconds.
+    pub exhausted_in_ms: Option<u64>,
+    /// What a conversion takes, in milliseconds.
+    pub granule_ms: u64,
+    /// Shares of time stalled for kernel and for user memory, in thousandths.
+    pub pressure: [u32; 2],
+    /// Why nothing more is done.
+    pub guard: Guard,
+    /// Setting up is over.
+    pub set_up: bool,
+}
+
+impl Node {
+    /// A node that has not been sampled.
+    pub(super) fn new() -> Node {
+        let view = View { size: 0, available: [0; 2], low: [0; 2], high: 0, pressure: [0; 2] };
+        Node {
+            resizer: Resizer::new(Resizing::default()),
+            sample: NodeSample::default(),
+            rate: 0.0,
+            demand: Demand::default(),
+            growths: [FIRST_GRANULE_MS, 0, 0, 0],
+            view,
+            want: Resize::Stay,
+            wanted_since: None,
+            search_after: Duration::ZERO,
+            frozen_until: Duration::ZERO,
+            borrow_until: Duration::ZERO,
+            set_up: false,
+            guard: Guard::None,
+        }
+    }
+
+    /// Takes a look at the node: what it wants is [`Node::want`] from then on.
+    pub(super) fn observe(
+        &mut self,
+        sample: NodeSample,
+        before: Option<NodeSample>,
+        terms: &Terms,
+    ) {
+        let block = terms.block_frames;
+        self.sample = sample;
+        self.observe_rate(before, terms);
+        self.demand = Demand {
+            frames_per_second: self.rate as u64,
+            poll_ms: terms.poll.as_millis() as u64,
+            granule_ms: self.growths.iter().copied().max().unwrap_or(0),
+        };
+        let low = self.reserve(terms);
+        let excess = (terms.excess_blocks * block as f64) as u64;
+        let movable = sample.movable;
+        let user = movable.free + movable.cache / 4 * 3 + sample.kernel.borrowable;
+        let user_low = movable.high + block / 2;
+        let available = sample.kernel.available;
+        // A stalled kernel request lacks kernel memory only if there is not plenty of it.
+        let lacks = if available > low + excess { 0.0 } else { terms.stalled[0] };
+        self.view = View {
+            size: sample.kernel.managed,
+            available: [available, user],
+            low: [low, user_low],
+            high: low + excess,
+            pressure: [lacks as u32, terms.stalled[1] as u32],
+        };
+        let stocks = [
+            Stock { available, low, target: low + block / 4, high: low + excess },
+            Stock { available: user, low: user_low, target: user_low + block / 2, high: u64::MAX },
+        ];
+        let decided = self.resizer.decide(&self.view);
+        // A growth that has begun goes on to its target.
+        let goes_on = matches!(self.want, Resize::Grow { .. })
+            && self.want.goes_on(stocks[0], stocks[1], block);
+        self.want = if goes_on && decided == Resize::Stay { self.want } else { decided };
+        self.follow(terms);
+    }
+
+    /// What the kernel region should have available, in frames.
+    fn reserve(&self, terms: &Terms) -> u64 {
+        let kernel = terms.kernel;
+        let spare = (kernel.ready_blocks * terms.block_frames).max(kernel.min_reserve / 4096);
+        // An eighth of the node is the most that a rate asks for (chosen): beyond that it is a
+        // burst that no reserve would last for.
+        let most = (self.sample.managed() / 8).max(self.sample.kernel.high + spare);
+        self.demand.low(self.sample.kernel.high, spare).min(most)
+    }
+
+    /// What the kernel uses more per second: up at once, down slowly. While a block changes sides,
+    /// its frames are neither here nor there.
+    fn observe_rate(&mut self, before: Option<NodeSample>, terms: &Terms) {
+        let seconds = terms.seconds;
+        self.rate *= RATE_DECAY.powf(seconds);
+        let Some(before) = before else { return };
+        if terms.busy || seconds <= 0.0 || before.kernel.managed != self.sample.kernel.managed {
+            return;
+        }
+        let more = self.sample.kernel.own.saturating_sub(before.kernel.own);
+        self.rate = self.rate.max(more as f64 / seconds);
+    }
+
+    /// Keeps track of how long something has been wanted, and of shortages.
+    fn follow(&mut self, terms: &Terms) {
+        let now = terms.now;
+        let yields = matches!(self.want, Resize::Yield { .. });
+        self.wanted_since = match (self.want, self.wanted_since) {
+            (Resize::Shrink | Resize::Yield { .. }, Some((kind, since))) if kind == yields => {
+                Some((kind, since))
+            }
+            (Resize::Shrink | Resize::Yield { .. }, _) => Some((yields, now)),
+            _ => None,
+        };
+        let [kernel, user] = self.view.available;
+        if terms.killed || kernel < self.sample.kernel.high {
+            self.frozen_until = now + FREEZE;
+        }
+        if user < self.view.low[1] {
+            self.borrow_until = now + BORROW;
+        }
+        if self.want == Resize::Stay {
+            self.guard = Guard::None;
+        }
+    }
+
+    /// Its state, for reports.
+    pub(super) fn report(&self) -> NodeReport {
+        NodeReport {
+            sample: self.sample,
+            reserve: self.view.low[0],
+            excess: self.view.high,
+            rate: self.rate as u64,
+            exhausted_in_ms: self.demand.exhausted_in_ms(self.view.available[0]),
+            granule_ms: self.demand.granule_ms,
+            pressure: self.view.pressure,
+            guard: self.guard,
+            set_up: self.set_up,
+        }
+    }
+}

@@ -16,38 +16,10 @@ case ${1:-} in
 --paper) paper=yes ;;
 esac
 kernels=${VM_KERNELS:-6.1 6.12}
-work=${VM_KEEP:-$(mktemp -d)}
-mkdir -p "$work/bin"
-[ -n "${VM_KEEP:-}" ] || trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
-
-# skip WHY: nothing can be said here. Only the short form may be left out.
-skip() {
-    echo "vm/tests/offload.sh: skipped: $1" >&2
-    [ -n "$short" ] && [ -z "${PRAIRIE_NO_SKIPS:-}" ] || exit 1
-    [ -z "${PRAIRIE_SKIPS:-}" ] || echo "vm/tests/offload.sh --short: $1" >>"$PRAIRIE_SKIPS"
-    exit 0
-}
-
-[ "$(uname -m)" = x86_64 ] || skip "the guests are x86-64, and take this host's programs"
-PATH=$PATH:/sbin:/usr/sbin
-for tool in qemu-system-x86_64 cpio busybox modprobe depmod xz strip; do
-    command -v $tool >/dev/null 2>&1 || skip "there is no $tool; scripts/need qemu says what to install"
-done
-! ldd "$(command -v busybox)" >/dev/null 2>&1 || skip "busybox is not static; install busybox-static"
-
-# Binaries that are there already, or those of the profile of tests.
-target=${CARGO_TARGET_DIR:-target}
-if [ -z "${PRAIRIE:-}" ]; then
-    ${CARGO:-cargo} build --quiet --locked --profile test -p prairie --bin prairie
-    PRAIRIE=$target/debug/prairie
-fi
-if [ -z "${PACED:-}" ]; then
-    ${CARGO:-cargo} build --quiet --locked --profile test -p prairie-offload --example paced
-    PACED=$target/debug/examples/paced
-fi
-strip -o "$work/bin/prairie" "$PRAIRIE"
-strip -o "$work/bin/paced" "$PACED"
+self=vm/tests/offload.sh
+. vm/common.sh
+program prairie "${PRAIRIE:-}" prairie --bin
+program paced "${PACED:-}" prairie-offload --example
 
 if [ -n "$short" ]; then
     memory=512M cold_mib=64
@@ -55,12 +27,6 @@ else
     memory=1G cold_mib=256
 fi
 cold=$((cold_mib * 256))
-
-failed=0
-fail() {
-    echo "vm/tests/offload.sh: $1" >&2
-    failed=1
-}
 
 # run NAME KERNEL SCRIPT ARGUMENT...: a run of a guest; what it says is in $work/NAME. $speed and
 # $disk are the machine's, $with more for vm/run.
@@ -212,10 +178,7 @@ slow() {
 # that the daemon has to find out, and stop.
 redis() {
     command -v redis-server >/dev/null 2>&1 || { echo "redis-$1: left out, there is no redis-server" >&2; return 0; }
-    if [ ! -x "$work/bin/skewed" ]; then
-        ${CARGO:-cargo} build --quiet --locked --profile test -p prairie-offload --example skewed
-        strip -o "$work/bin/skewed" "$target/debug/examples/skewed"
-    fi
+    [ -x "$work/bin/skewed" ] || program skewed "" prairie-offload --example
     with="--program redis-server" memory=512M disk=512M
     run "redis-$1" "$1" vm/offload/redis.sh 40000 1024 100 400 CONFIG=/in/fast.toml
     with= memory=1G disk=1G

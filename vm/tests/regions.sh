@@ -10,43 +10,10 @@ cd "$(dirname "$0")/../.."
 short=
 [ "${1:-}" != --short ] || short=yes
 kernels=${VM_KERNELS:-6.1 6.12}
-work=${VM_KEEP:-$(mktemp -d)}
-mkdir -p "$work/bin"
-[ -n "${VM_KEEP:-}" ] || trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
-
-# skip WHY: nothing can be said here. Only the short form may be left out.
-skip() {
-    echo "vm/tests/regions.sh: skipped: $1" >&2
-    [ -n "$short" ] && [ -z "${PRAIRIE_NO_SKIPS:-}" ] || exit 1
-    [ -z "${PRAIRIE_SKIPS:-}" ] || echo "vm/tests/regions.sh --short: $1" >>"$PRAIRIE_SKIPS"
-    exit 0
-}
-
-[ "$(uname -m)" = x86_64 ] || skip "the guests are x86-64, and take this host's programs"
-PATH=$PATH:/sbin:/usr/sbin
-for tool in qemu-system-x86_64 cpio busybox modprobe depmod xz strip; do
-    command -v $tool >/dev/null 2>&1 || skip "there is no $tool; scripts/need qemu says what to install"
-done
-! ldd "$(command -v busybox)" >/dev/null 2>&1 || skip "busybox is not static; install busybox-static"
-
-target=${CARGO_TARGET_DIR:-target}
-if [ -z "${PRAIRIE:-}" ]; then
-    ${CARGO:-cargo} build --quiet --locked --profile test -p prairie --bin prairie
-    PRAIRIE=$target/debug/prairie
-fi
-if [ -z "${KERNEL_LOAD:-}" ]; then
-    ${CARGO:-cargo} build --quiet --locked --profile test -p prairie-regions --example kernel_load
-    KERNEL_LOAD=$target/debug/examples/kernel_load
-fi
-strip -o "$work/bin/prairie" "$PRAIRIE"
-strip -o "$work/bin/kernel_load" "$KERNEL_LOAD"
-
-failed=0
-fail() {
-    echo "vm/tests/regions.sh: $1" >&2
-    failed=1
-}
+self=vm/tests/regions.sh
+. vm/common.sh
+program prairie "${PRAIRIE:-}" prairie --bin
+program kernel_load "${KERNEL_LOAD:-}" prairie-regions --example
 
 # one KERNEL KILLS: a machine of 2 GiB, most of it in ZONE_NORMAL.
 one() {

@@ -1,49 +1,18 @@
-//! Whether a host is ready for offloading: a line for each thing that matters, with its cure.
+//! Whether a host is ready for offloading: a line for each thing that matters, with its remedy.
 
 mod oomd;
 
 use std::fs;
 use std::path::Path;
 
+use prairie_daemon::finding::{Finding, Verdict};
 use prairie_host::cgroup::{mounts, swaps};
 use prairie_host::texts::setting;
-use serde::Serialize;
 
 use crate::ageing::Means;
 use crate::config::Config;
 use crate::world::discover::{CgroupPattern, discover};
 use crate::world::probe::{Host, is_writable};
-
-/// The result of one check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// As it should be.
-    Good,
-    /// Worth knowing; offloading works.
-    Note,
-    /// Offloading works, but less well or with a risk.
-    Warning,
-    /// Offloading does not work.
-    Missing,
-}
-
-/// One thing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// Its subject.
-    pub about: &'static str,
-    /// The result.
-    pub verdict: Verdict,
-    /// The result.
-    pub found: String,
-    /// The remedy; empty if none is needed.
-    pub cure: String,
-}
-
-fn finding(about: &'static str, verdict: Verdict, found: impl Into<String>, cure: &str) -> Finding {
-    Finding { about, verdict, found: found.into(), cure: cure.to_owned() }
-}
 
 /// Samples everything; with a configuration at its cgroups, too. Nothing is written: control
 /// files are opened for writing and closed again.
@@ -70,26 +39,28 @@ fn cgroup_v2(host: &Host) -> Finding {
     let about = "cgroup v2";
     let root = &host.paths.cgroup;
     if !root.join("cgroup.controllers").exists() {
-        let cure = "boot with systemd.unified_cgroup_hierarchy=1, or mount cgroup2";
-        return finding(about, Verdict::Missing, "not mounted", cure);
+        let remedy = "boot with systemd.unified_cgroup_hierarchy=1, or mount cgroup2";
+        return Finding::new(about, Verdict::Missing, "not mounted", remedy);
     }
     if !host.has_memory_controller {
-        let cure = "boot with cgroup_no_v1=memory: version 1 holds the memory controller";
+        let remedy = "boot with cgroup_no_v1=memory: version 1 holds the memory controller";
         let found = format!("{}: without the memory controller", root.display());
-        return finding(about, Verdict::Missing, found, cure);
+        return Finding::new(about, Verdict::Missing, found, remedy);
     }
     let mountinfo = read(&host.paths.proc.join("self/mountinfo")).unwrap_or_default();
     if mounts::find(&mountinfo, "cgroup2").is_some_and(|mount| mount.read_only) {
-        let cure = "run on the host, or mount it rw into the container";
-        return finding(about, Verdict::Missing, "mounted read-only", cure);
+        let remedy = "run on the host, or mount it rw into the container";
+        return Finding::new(about, Verdict::Missing, "mounted read-only", remedy);
     }
-    finding(about, Verdict::Good, format!("{} with the memory controller", root.display()), "")
+    Finding::new(about, Verdict::Good, format!("{} with the memory controller", root.display()), "")
 }
 
 fn psi(host: &Host) -> Finding {
     match host.has_psi {
-        true => finding("pressure", Verdict::Good, "PSI is on", ""),
-        false => finding("pressure", Verdict::Missing, "no PSI", "boot with psi=1 (CONFIG_PSI)"),
+        true => Finding::new("pressure", Verdict::Good, "PSI is on", ""),
+        false => {
+            Finding::new("pressure", Verdict::Missing, "no PSI", "boot with psi=1 (CONFIG_PSI)")
+        }
     }
 }
 
@@ -98,22 +69,22 @@ fn swap(host: &Host) -> Vec<Finding> {
     let text = read(&host.paths.proc.join("swaps")).unwrap_or_default();
     let swaps = match swaps::parse(&text) {
         Ok(swaps) => swaps,
-        Err(error) => return vec![finding(about, Verdict::Warning, error.to_string(), "")],
+        Err(error) => return vec![Finding::new(about, Verdict::Warning, error.to_string(), "")],
     };
     if swaps.is_empty() {
-        let cure = "add swap (swapon), or zram: without it only page cache is reclaimed";
-        return vec![finding(about, Verdict::Warning, "none", cure)];
+        let remedy = "add swap (swapon), or zram: without it only page cache is reclaimed";
+        return vec![Finding::new(about, Verdict::Warning, "none", remedy)];
     }
     let mut findings = Vec::new();
     for swap in &swaps {
         let mib = swap.size_bytes >> 20;
         let free = swap.size_bytes.saturating_sub(swap.used_bytes);
-        let (verdict, cure) = match free.saturating_mul(10) < swap.size_bytes {
+        let (verdict, remedy) = match free.saturating_mul(10) < swap.size_bytes {
             true => (Verdict::Warning, "add swap: reclaim stops while swap is nearly full"),
             false => (Verdict::Good, ""),
         };
         let found = format!("{}: {mib} MiB, {} MiB free", swap.path, free >> 20);
-        findings.push(finding(about, verdict, found, cure));
+        findings.push(Finding::new(about, verdict, found, remedy));
         findings.extend(huge_pages(host, swap));
     }
     findings
@@ -139,8 +110,9 @@ fn huge_pages(host: &Host, swap: &swaps::Swap) -> Option<Finding> {
         swap.path,
         whole.unwrap_or("unknown")
     );
-    let cure = "echo 1 > /sys/block/DEVICE/queue/rotational has them split first (kernels to 6.12)";
-    Some(finding("huge pages", Verdict::Warning, found, cure))
+    let remedy =
+        "echo 1 > /sys/block/DEVICE/queue/rotational has them split first (kernels to 6.12)";
+    Some(Finding::new("huge pages", Verdict::Warning, found, remedy))
 }
 
 fn zswap(host: &Host) -> Vec<Finding> {
@@ -149,28 +121,28 @@ fn zswap(host: &Host) -> Vec<Finding> {
     match parameter("enabled").as_deref() {
         Some("Y") => {}
         Some(_) => {
-            let cure =
+            let remedy =
                 "echo 1 > /sys/module/zswap/parameters/enabled, if CPU is cheaper than IO here";
-            return vec![finding(
+            return vec![Finding::new(
                 about,
                 Verdict::Note,
                 "off: pages are written to the device",
-                cure,
+                remedy,
             )];
         }
-        None => return vec![finding(about, Verdict::Note, "not in this kernel", "")],
+        None => return vec![Finding::new(about, Verdict::Note, "not in this kernel", "")],
     }
     let pool = parameter("zpool").unwrap_or_else(|| "zsmalloc".to_owned());
     let compressor = parameter("compressor").unwrap_or_default();
     let found = format!("on, {compressor} in {pool}");
     let first = match pool.as_str() {
-        "zbud" => finding(
+        "zbud" => Finding::new(
             about,
             Verdict::Warning,
             format!("{found}: at most two pages in a page, often without gain"),
             "echo zsmalloc > /sys/module/zswap/parameters/zpool",
         ),
-        _ => finding(about, Verdict::Good, found, ""),
+        _ => Finding::new(about, Verdict::Good, found, ""),
     };
     let mut findings = vec![first];
     let counters = host.paths.debugfs.join("zswap");
@@ -180,8 +152,8 @@ fn zswap(host: &Host) -> Vec<Finding> {
         let count = read(&counters.join(name)).and_then(|text| text.parse::<u64>().ok());
         if let Some(count) = count.filter(|count| *count > 0) {
             let found = format!("{name} {count}");
-            let cure = "for pages that compress badly, set backend = \"device\"";
-            findings.push(finding(about, Verdict::Note, found, cure));
+            let remedy = "for pages that compress badly, set backend = \"device\"";
+            findings.push(Finding::new(about, Verdict::Note, found, remedy));
         }
     }
     findings
@@ -191,24 +163,24 @@ fn age(host: &Host) -> Finding {
     let about = "age";
     match host.means() {
         Means::Generations => {
-            finding(about, Verdict::Good, "by MGLRU's generations (lru_gen in debugfs)", "")
+            Finding::new(about, Verdict::Good, "by MGLRU's generations (lru_gen in debugfs)", "")
         }
         Means::AccessedBits => {
-            finding(about, Verdict::Good, "by accessed bits (clear_refs, smaps_rollup)", "")
+            Finding::new(about, Verdict::Good, "by accessed bits (clear_refs, smaps_rollup)", "")
         }
-        Means::None if host.mglru => finding(
+        Means::None if host.mglru => Finding::new(
             about,
             Verdict::Warning,
             "unknown: MGLRU is on, lru_gen cannot be written",
             "as root, mount -t debugfs none /sys/kernel/debug; kernel lockdown forbids it for good",
         ),
         Means::None => {
-            let cure = "run as root, on a kernel with CONFIG_PROC_PAGE_MONITOR";
-            finding(
+            let remedy = "run as root, on a kernel with CONFIG_PROC_PAGE_MONITOR";
+            Finding::new(
                 about,
                 Verdict::Warning,
                 "unknown: the first requests may reclaim memory in use",
-                cure,
+                remedy,
             )
         }
     }
@@ -224,9 +196,9 @@ fn cgroups(host: &Host, config: &Config) -> Vec<Finding> {
         for pattern in &rule.patterns {
             if !named.iter().any(|named| pattern.matches(&named.path)) {
                 let found = format!("rule {}: no cgroup matches {:?}", at + 1, pattern.as_str());
-                let cure =
+                let remedy =
                     "a pattern is a path below the root of cgroup v2; * matches within one level";
-                findings.push(finding(about, Verdict::Warning, found, cure));
+                findings.push(Finding::new(about, Verdict::Warning, found, remedy));
             }
         }
     }
@@ -239,7 +211,7 @@ fn cgroups(host: &Host, config: &Config) -> Vec<Finding> {
         }
         if named.covered {
             found += ", skipped: a rule names a cgroup below it";
-            findings.push(finding(about, Verdict::Note, found, ""));
+            findings.push(Finding::new(about, Verdict::Note, found, ""));
             continue;
         }
         findings.push(control_file(&host.paths.cgroup.join(&named.path), found));
@@ -254,20 +226,30 @@ fn control_file(directory: &Path, found: String) -> Finding {
     let missing = Verdict::Missing;
     match (reclaim.exists(), high.exists()) {
         (true, _) if is_writable(&reclaim) => {
-            finding(about, Verdict::Good, format!("{found}, by memory.reclaim"), "")
+            Finding::new(about, Verdict::Good, format!("{found}, by memory.reclaim"), "")
         }
         (false, true) if is_writable(&high) => {
-            let cure = "a kernel from 5.19 on has memory.reclaim";
+            let remedy = "a kernel from 5.19 on has memory.reclaim";
             let found = format!("{found}, by memory.high, restored at once");
-            finding(about, Verdict::Note, found, cure)
+            Finding::new(about, Verdict::Note, found, remedy)
         }
         (false, false) => {
-            let cure = "echo +memory > cgroup.subtree_control of the cgroup above";
-            finding(about, missing, format!("{found}: the memory controller is off for it"), cure)
+            let remedy = "echo +memory > cgroup.subtree_control of the cgroup above";
+            Finding::new(
+                about,
+                missing,
+                format!("{found}: the memory controller is off for it"),
+                remedy,
+            )
         }
         _ => {
-            let cure = "run as root, outside containers whose cgroupfs is read-only";
-            finding(about, missing, format!("{found}: its control file cannot be written"), cure)
+            let remedy = "run as root, outside containers whose cgroupfs is read-only";
+            Finding::new(
+                about,
+                missing,
+                format!("{found}: its control file cannot be written"),
+                remedy,
+            )
         }
     }
 }

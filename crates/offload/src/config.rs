@@ -18,7 +18,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer};
+use prairie_daemon::config::{
+    self, ConfigError, duration, loopback, maybe_duration, maybe_size, nearest, within,
+};
+use serde::Deserialize;
 
 use crate::profile::Profile;
 use crate::world::discover::CgroupPattern;
@@ -145,40 +148,13 @@ struct ConfigText {
     rule: Vec<toml::Spanned<RuleText>>,
 }
 
-/// An error in a configuration: one line.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// The file could not be read.
-    #[error("cannot read {}: {reason}", path.display())]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// The reason that the system gives.
-        reason: String,
-    },
-    /// Something in it is not right.
-    #[error("{}, line {line}: {reason}", path.display())]
-    Wrong {
-        /// Which file.
-        path: PathBuf,
-        /// Which line, from 1.
-        line: usize,
-        /// What, and what would be right.
-        reason: String,
-    },
-}
-
 impl Config {
     /// Reads a file.
     ///
     /// # Errors
     /// [`ConfigError`].
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Read {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        })?;
+        let text = config::read(path)?;
         Config::parse(path, &text)
     }
 
@@ -187,13 +163,8 @@ impl Config {
     /// # Errors
     /// [`ConfigError::Wrong`].
     pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
-        let wrong = |at: usize, reason: String| {
-            let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
-            ConfigError::Wrong { path: path.to_owned(), line, reason }
-        };
-        let read: ConfigText = toml::from_str(text).map_err(|error| {
-            wrong(error.span().map_or(0, |span| span.start), with_nearest(error.message()))
-        })?;
+        let wrong = |at, reason| ConfigError::at(path, text, at, reason);
+        let read: ConfigText = config::parse(path, text)?;
         if let Err(reason) = check_daemon(&read.daemon) {
             return Err(wrong(text.find("[daemon]").unwrap_or(0), reason));
         }
@@ -210,11 +181,7 @@ impl Config {
 }
 
 fn check_daemon(daemon: &DaemonConfig) -> Result<(), String> {
-    if let Some(address) = daemon.metrics.filter(|address| !address.ip().is_loopback()) {
-        return Err(format!(
-            "metrics = \"{address}\": expected a loopback address such as 127.0.0.1:9750"
-        ));
-    }
+    loopback(daemon.metrics, 9750)?;
     if !(1..=64).contains(&daemon.workers) {
         return Err(format!("workers = {}: expected 1 to 64", daemon.workers));
     }
@@ -226,7 +193,7 @@ impl Rule {
     fn of(text: RuleText) -> Result<Rule, String> {
         let name = text.profile.as_deref().unwrap_or("default");
         let mut profile = Profile::named(name).ok_or_else(|| {
-            let nearest = nearest(name, &Profile::NAMES);
+            let nearest = nearest(name, Profile::NAMES).unwrap_or_default();
             format!(
                 "profile = \"{name}\": expected one of {}; did you mean \"{nearest}\"?",
                 Profile::NAMES.join(", ")
@@ -274,54 +241,6 @@ fn percent(name: &str, value: Option<f64>, share: &mut f64) -> Result<(), String
         None => {}
     }
     Ok(())
-}
-
-fn within(name: &str, value: Duration, least: Duration, most: Duration) -> Result<(), String> {
-    let show = humantime::format_duration;
-    match value >= least && value <= most {
-        true => Ok(()),
-        false => {
-            Err(format!("{name} = \"{}\": expected {} to {}", show(value), show(least), show(most)))
-        }
-    }
-}
-
-/// serde names an unknown key and all known ones; of those the nearest helps most.
-fn with_nearest(message: &str) -> String {
-    let message = message.lines().next().unwrap_or_default();
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    match (message.starts_with("unknown "), quoted.next()) {
-        (true, Some(unknown)) => {
-            let known: Vec<&str> = quoted.collect();
-            match known.is_empty() {
-                true => message.to_owned(),
-                false => format!("{message}; did you mean `{}`?", nearest(unknown, &known)),
-            }
-        }
-        _ => message.to_owned(),
-    }
-}
-
-fn nearest<'a>(word: &str, known: &[&'a str]) -> &'a str {
-    let near = |name: &&&str| strsim::damerau_levenshtein(word, name);
-    known.iter().min_by_key(near).copied().unwrap_or("")
-}
-
-fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(from)?;
-    humantime::parse_duration(&text)
-        .map_err(|error| serde::de::Error::custom(format!("{text:?}: {error}; such as \"6s\"")))
-}
-
-fn maybe_duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
-    duration(from).map(Some)
-}
-
-fn maybe_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    let text = String::deserialize(from)?;
-    let size = parse_size::Config::new().with_binary().parse_size(&text);
-    size.map(Some)
-        .map_err(|error| serde::de::Error::custom(format!("{text:?}: {error}; such as \"100M\"")))
 }
 
 #[cfg(test)]

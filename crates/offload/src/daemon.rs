@@ -20,14 +20,12 @@ use crate::budget::WriteBudget;
 use crate::config::Config;
 use crate::controller::{Decision, MAX_SAMPLING_PERIODS};
 use crate::guard::Guard;
-use crate::log::{Log, Verbosity};
 use crate::observation::{Idle, Observation, Room};
 use crate::series::Series;
 use crate::status::Shared;
 use crate::world::cgroup::CgroupError;
 use crate::world::discover::DirectorySet;
 use crate::world::fault_alarm::FaultAlarm;
-use crate::world::file::{Buffer, is_gone};
 use crate::world::generations::Generations;
 use crate::world::host_memory::{HostFigures, HostMemory, Savings, Share};
 use crate::world::lease::Leases;
@@ -37,6 +35,8 @@ use crate::world::return_cost;
 use crate::world::workers::{FinishedJob, Job, Workers};
 use container::Container;
 use lines::DecisionLine;
+use prairie_daemon::file::{Buffer, is_gone};
+use prairie_daemon::log::{Log, Verbosity};
 
 /// The host's own files are read no more often than this.
 const HOST_EVERY: Duration = Duration::from_secs(5);

@@ -20,8 +20,6 @@ pub mod counter;
 pub mod daemon;
 pub mod g_swap;
 pub mod guard;
-pub mod log;
-pub mod notify;
 pub mod observation;
 pub mod oomd;
 pub mod over_reclaim;

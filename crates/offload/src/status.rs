@@ -1,13 +1,8 @@
 //! The status that the daemon reports: updated in place, copied on request.
 
 use std::fmt::Write;
-use std::io::{self, BufRead, BufReader, Write as _};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::thread;
-use std::time::Duration;
 
+use prairie_daemon::status;
 use serde::{Deserialize, Serialize};
 
 use crate::guard::Guard;
@@ -114,55 +109,8 @@ pub struct Status {
     pub cgroups: Vec<CgroupStatus>,
 }
 
-/// A status that several threads see.
-#[derive(Clone, Debug, Default)]
-pub struct Shared(Arc<Mutex<Status>>);
-
-impl Shared {
-    /// Locks it.
-    pub fn lock(&self) -> MutexGuard<'_, Status> {
-        // Whoever panicked has left plain figures behind.
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// Answers at `path` from now on, in a thread of its own: one JSON document a connection.
-    ///
-    /// # Errors
-    /// I/O errors of the system: no such directory, or another daemon answers there.
-    pub fn serve(&self, path: &Path) -> io::Result<()> {
-        if UnixStream::connect(path).is_ok() {
-            return Err(io::Error::other("another daemon answers there"));
-        }
-        // The socket of a killed daemon.
-        let _ = std::fs::remove_file(path);
-        let listener = UnixListener::bind(path)?;
-        let shared = self.clone();
-        thread::Builder::new().name("status".into()).stack_size(256 << 10).spawn(move || {
-            for stream in listener.incoming().flatten() {
-                // Somebody who does not read must not hold the next one up for long.
-                let _ = stream.set_write_timeout(Some(Duration::from_secs(2)));
-                let mut status = shared.lock();
-                status.give_reasons();
-                let text = serde_json::to_string(&*status).unwrap_or_default();
-                drop(status);
-                let _ = (&stream).write_all(text.as_bytes());
-            }
-        })?;
-        Ok(())
-    }
-}
-
-/// Asks the daemon that answers at `path`.
-///
-/// # Errors
-/// I/O errors of the system where none does; `InvalidData` where the answer is none of a daemon's.
-pub fn ask(path: &Path) -> io::Result<Status> {
-    let stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    let mut text = String::new();
-    BufReader::new(stream).read_line(&mut text)?;
-    serde_json::from_str(&text).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
-}
+/// The daemon's status, as several threads see it.
+pub type Shared = status::Shared<Status>;
 
 /// Figures of a container for Prometheus: name, help, kind, value.
 type Metric = (&'static str, &'static str, &'static str, fn(&CgroupStatus) -> f64);
@@ -194,16 +142,6 @@ const RECLAIM: [Metric; 7] = [
 ];
 
 impl Status {
-    /// The reason if nothing is reclaimed.
-    pub fn give_reasons(&mut self) {
-        for cgroup in &mut self.cgroups {
-            cgroup.reason.clear();
-            if let Some(guard) = &cgroup.blocking {
-                let _ = write!(cgroup.reason, "{guard}");
-            }
-        }
-    }
-
     /// One figure of all containers.
     fn metric(
         &self,
@@ -224,9 +162,10 @@ impl Status {
             let _ = writeln!(out, "prairie_offload_cgroup_{name}{{cgroup=\"{path}\"}} {value}");
         }
     }
+}
 
-    /// In Prometheus' text format.
-    pub fn prometheus(&self) -> String {
+impl status::Status for Status {
+    fn prometheus(&self) -> String {
         let mut out = String::new();
         let mut host = |name: &str, help: &str, kind: &str, value: f64| {
             let _ = write!(
@@ -267,6 +206,16 @@ impl Status {
         }
         out
     }
+
+    /// The reasons as sentences.
+    fn prepare(&mut self) {
+        for cgroup in &mut self.cgroups {
+            cgroup.reason.clear();
+            if let Some(guard) = &cgroup.blocking {
+                let _ = write!(cgroup.reason, "{guard}");
+            }
+        }
+    }
 }
 
 /// The pressure as one field for each signal.
@@ -303,32 +252,10 @@ fn label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-/// Answers Prometheus at `address` from now on, in a thread of its own.
-///
-/// # Errors
-/// I/O errors of the system: the port is taken.
-pub fn serve_metrics(shared: &Shared, address: std::net::SocketAddr) -> io::Result<()> {
-    let server = tiny_http::Server::http(address).map_err(io::Error::other)?;
-    let shared = shared.clone();
-    let header = tiny_http::Header::from_bytes("Content-Type", "text/plain; version=0.0.4");
-    let header = header.map_err(|()| io::Error::other("the content type is no header"))?;
-    thread::Builder::new().name("metrics".into()).stack_size(256 << 10).spawn(move || {
-        for request in server.incoming_requests() {
-            let _ = match request.url() {
-                "/metrics" => {
-                    let text = shared.lock().prometheus();
-                    let response = tiny_http::Response::from_string(text);
-                    request.respond(response.with_header(header.clone()))
-                }
-                _ => request.respond(tiny_http::Response::empty(404)),
-            };
-        }
-    })?;
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use prairie_daemon::status::Status as _;
+
     use super::*;
 
     fn shared() -> Shared {
@@ -345,18 +272,6 @@ mod tests {
     }
 
     #[test]
-    fn a_client_gets_the_complete_status() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("socket");
-        let shared = shared();
-        std::fs::write(&path, "left by another").unwrap();
-        shared.serve(&path).unwrap();
-        assert_eq!(ask(&path).unwrap(), *shared.lock());
-        assert!(Shared::default().serve(&path).is_err(), "it is taken");
-        assert!(ask(&root.path().join("none")).is_err());
-    }
-
-    #[test]
     fn prometheus_gets_what_it_understands() {
         let text = shared().lock().prometheus();
         let line = r#"prairie_offload_cgroup_taken_bytes_total{cgroup="a/\"odd\\name\""} 4096"#;
@@ -368,23 +283,5 @@ mod tests {
             let value = line.rsplit_once(' ').unwrap().1;
             assert!(value.parse::<f64>().is_ok(), "{line}");
         }
-    }
-
-    #[test]
-    fn metrics_are_served_on_request() {
-        use std::io::Read;
-        let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = probe.local_addr().unwrap();
-        drop(probe);
-        serve_metrics(&shared(), address).unwrap();
-        let get = |path: &str| {
-            let mut stream = std::net::TcpStream::connect(address).unwrap();
-            write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
-            let mut text = String::new();
-            stream.read_to_string(&mut text).unwrap();
-            text
-        };
-        assert!(get("/metrics").contains("prairie_offload_gained_bytes 0"));
-        assert!(get("/other").contains("404"));
     }
 }

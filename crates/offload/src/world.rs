@@ -8,7 +8,6 @@ pub mod accessed_bits;
 pub mod cgroup;
 pub mod discover;
 pub mod fault_alarm;
-pub mod file;
 pub mod generations;
 pub mod guardian;
 pub mod host_memory;

@@ -8,8 +8,8 @@ use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use prairie_daemon::log::{Format, Log, Verbosity};
 use prairie_offload::daemon::Daemon;
-use prairie_offload::log::{Format, Log, Verbosity};
 use rustix::time::{ClockId, clock_gettime};
 use tree::{MIB, Tree};
 

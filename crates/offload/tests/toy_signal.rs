@@ -5,11 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
+use prairie_daemon::file::Buffer;
 use prairie_host::psi;
 use prairie_offload::ageing::Means;
 use prairie_offload::signal::{Source, io, memory, returned};
 use prairie_offload::world::cgroup::Cgroup;
-use prairie_offload::world::file::Buffer;
 use prairie_offload::{Controller, Counter, Decision, Guard, Observation, Profile, Room, Signal};
 
 // The signal: in the daemon this is the file `src/signal/cpu.rs`.

@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use prairie_daemon::log::{Format, Log, Verbosity};
 use prairie_offload::daemon::{Daemon, Setting};
-use prairie_offload::log::{Format, Log, Verbosity};
 use prairie_offload::world::fault_alarm::FaultAlarm;
 use prairie_offload::world::lease::Leases;
 use proptest::prelude::*;

@@ -2,6 +2,7 @@
 
 mod against;
 mod allocators;
+mod daemon;
 mod fleet;
 mod heap;
 mod import;

@@ -2,6 +2,7 @@
 
 pub mod against;
 pub mod colors;
+pub mod findings;
 pub mod fleet;
 pub mod heap;
 pub mod heap_experiment;

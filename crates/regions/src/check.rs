@@ -5,38 +5,12 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use prairie_daemon::finding::{Finding, Verdict, is_ready};
 use prairie_host::Roots;
 use serde::Serialize;
 
 use crate::choice::{self, Block, Obstacle, Place};
 use crate::host::Host;
-
-/// How serious a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Verdict {
-    /// As it should be.
-    Good,
-    /// Worth knowing.
-    Note,
-    /// The daemon works, but less well or with a risk.
-    Warning,
-    /// The daemon does not work.
-    Missing,
-}
-
-/// One thing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Finding {
-    /// What it is about.
-    pub about: &'static str,
-    /// The result.
-    pub verdict: Verdict,
-    /// What was found.
-    pub found: String,
-    /// What to do about it; empty where nothing is to be done.
-    pub remedy: String,
-}
 
 /// A block that cannot change sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -94,7 +68,7 @@ pub fn check(roots: &Roots) -> io::Result<Report> {
     if !folder.join("block_size_bytes").exists() {
         let remedy = "use a kernel with CONFIG_MEMORY_HOTPLUG and CONFIG_MEMORY_HOTREMOVE";
         let found = format!("{}: no memory blocks", folder.display());
-        findings.push(finding("hotplug", Verdict::Missing, found, remedy));
+        findings.push(Finding::new("hotplug", Verdict::Missing, found, remedy));
         return Ok(Report { qualifies: false, findings, gain: Gain::default(), stuck: Vec::new() });
     }
     let mut host = Host::open(roots)?;
@@ -118,19 +92,10 @@ pub fn check(roots: &Roots) -> io::Result<Report> {
     if gain.could_move + gain.movable == 0 && host.has_flags() {
         let remedy = "start the daemon early after boot; `prairie survey` shows what is in the way";
         let found = "no block could become movable now";
-        findings.push(finding("gain", Verdict::Missing, found, remedy));
+        findings.push(Finding::new("gain", Verdict::Missing, found, remedy));
     }
-    let qualifies = findings.iter().all(|finding| finding.verdict < Verdict::Missing);
+    let qualifies = is_ready(&findings);
     Ok(Report { qualifies, findings, gain, stuck })
-}
-
-fn finding(
-    about: &'static str,
-    verdict: Verdict,
-    found: impl Into<String>,
-    remedy: &str,
-) -> Finding {
-    Finding { about, verdict, found: found.into(), remedy: remedy.to_owned() }
 }
 
 fn read(path: &Path) -> Option<String> {
@@ -142,8 +107,8 @@ fn size(block_frames: u64, count: u64) -> Finding {
     let found = format!("{count} blocks of {mib} MiB");
     let about = "block size";
     match mib {
-        ..=256 => finding(about, Verdict::Good, found, ""),
-        _ => finding(
+        ..=256 => Finding::new(about, Verdict::Good, found, ""),
+        _ => Finding::new(
             about,
             Verdict::Warning,
             found,
@@ -155,8 +120,8 @@ fn size(block_frames: u64, count: u64) -> Finding {
 
 fn flags(host: &Host) -> Finding {
     match host.has_flags() {
-        true => finding("page flags", Verdict::Good, "kpageflags can be read", ""),
-        false => finding(
+        true => Finding::new("page flags", Verdict::Good, "kpageflags can be read", ""),
+        false => Finding::new(
             "page flags",
             Verdict::Missing,
             "kpageflags cannot be read",
@@ -171,14 +136,14 @@ fn writable(folder: &Path, blocks: &[Block]) -> Finding {
     let first = blocks.first().map(|block| folder.join(format!("memory{}/state", block.number)));
     let opened = first.map(|path| fs::OpenOptions::new().write(true).open(path));
     match opened {
-        Some(Ok(_)) => finding(about, Verdict::Good, "memory blocks can be written", ""),
-        Some(Err(error)) => finding(
+        Some(Ok(_)) => Finding::new(about, Verdict::Good, "memory blocks can be written", ""),
+        Some(Err(error)) => Finding::new(
             about,
             Verdict::Missing,
             format!("memory blocks cannot be written: {error}"),
             "run as root on the host, with /sys mounted rw and CONFIG_MEMORY_HOTREMOVE",
         ),
-        None => finding(about, Verdict::Missing, "no memory blocks", ""),
+        None => Finding::new(about, Verdict::Missing, "no memory blocks", ""),
     }
 }
 
@@ -188,8 +153,8 @@ fn zones(folder: &Path, blocks: &[Block]) -> Finding {
         .iter()
         .any(|block| folder.join(format!("memory{}/valid_zones", block.number)).exists());
     match named {
-        true => finding(about, Verdict::Good, "valid_zones is there", ""),
-        false => finding(
+        true => Finding::new(about, Verdict::Good, "valid_zones is there", ""),
+        false => Finding::new(
             about,
             Verdict::Missing,
             "no valid_zones",
@@ -201,15 +166,17 @@ fn zones(folder: &Path, blocks: &[Block]) -> Finding {
 fn onliner(folder: &Path) -> Finding {
     let about = "onliner";
     match read(&folder.join("auto_online_blocks")).as_deref() {
-        Some("offline") => finding(about, Verdict::Good, "the kernel onlines no new memory", ""),
-        Some(policy) => finding(
+        Some("offline") => {
+            Finding::new(about, Verdict::Good, "the kernel onlines no new memory", "")
+        }
+        Some(policy) => Finding::new(
             about,
             Verdict::Note,
             format!("the kernel onlines new memory by itself ({policy})"),
             "fine for memory that is there; for memory added later write online_movable into \
              auto_online_blocks",
         ),
-        None => finding(about, Verdict::Note, "no auto_online_blocks", ""),
+        None => Finding::new(about, Verdict::Note, "no auto_online_blocks", ""),
     }
 }
 
@@ -226,7 +193,7 @@ fn udev() -> Option<Finding> {
         })
     };
     let found = entries.flatten().map(|entry| entry.path()).find(|path| competes(path))?;
-    Some(finding(
+    Some(Finding::new(
         "onliner",
         Verdict::Warning,
         format!("{} puts memory blocks online", found.display()),
@@ -239,11 +206,11 @@ fn kdump(folder: &Path) -> Finding {
     let about = "kdump";
     let loaded = read(Path::new("/sys/kernel/kexec_crash_loaded")).as_deref() == Some("1");
     match (loaded, read(&folder.join("crash_hotplug")).as_deref()) {
-        (false, _) => finding(about, Verdict::Good, "no crash kernel is loaded", ""),
+        (false, _) => Finding::new(about, Verdict::Good, "no crash kernel is loaded", ""),
         (true, Some("1")) => {
-            finding(about, Verdict::Good, "the kernel updates the crash kernel itself", "")
+            Finding::new(about, Verdict::Good, "the kernel updates the crash kernel itself", "")
         }
-        (true, _) => finding(
+        (true, _) => Finding::new(
             about,
             Verdict::Warning,
             "udev reloads the crash kernel at each conversion",
@@ -261,7 +228,7 @@ fn devices(roots: &Roots) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     if has("virtio_mem") {
-        findings.push(finding(
+        findings.push(Finding::new(
             "virtio-mem",
             Verdict::Warning,
             "the hypervisor plugs memory through virtio-mem",
@@ -270,7 +237,7 @@ fn devices(roots: &Roots) -> Vec<Finding> {
         ));
     }
     if has("virtio_balloon") {
-        findings.push(finding(
+        findings.push(Finding::new(
             "balloon",
             Verdict::Note,
             "a balloon device is there; ballooned blocks are left alone",
@@ -282,8 +249,8 @@ fn devices(roots: &Roots) -> Vec<Finding> {
 
 fn pressure(roots: &Roots) -> Finding {
     match roots.proc.join("pressure/memory").exists() {
-        true => finding("pressure", Verdict::Good, "PSI is on", ""),
-        false => finding(
+        true => Finding::new("pressure", Verdict::Good, "PSI is on", ""),
+        false => Finding::new(
             "pressure",
             Verdict::Warning,
             "no PSI: nothing brakes the daemon under pressure",
@@ -296,7 +263,7 @@ fn hugetlb(blocks: &[Block]) -> Option<Finding> {
     let holds = |block: &&Block| block.occupancy.is_some_and(|found| found.hugetlb > 0);
     let count = blocks.iter().filter(holds).count();
     (count > 0).then(|| {
-        finding(
+        Finding::new(
             "hugetlb",
             Verdict::Note,
             format!("{count} blocks hold hugetlb pages and are left alone"),
@@ -308,14 +275,19 @@ fn hugetlb(blocks: &[Block]) -> Option<Finding> {
 fn swap(roots: &Roots) -> Option<Finding> {
     let text = read(&roots.proc.join("swaps"))?;
     (text.lines().count() <= 1).then(|| {
-        finding("swap", Verdict::Note, "no swap: what does not fit elsewhere cannot be moved", "")
+        Finding::new(
+            "swap",
+            Verdict::Note,
+            "no swap: what does not fit elsewhere cannot be moved",
+            "",
+        )
     })
 }
 
 fn offline(blocks: &[Block]) -> Option<Finding> {
     let count = blocks.iter().filter(|block| block.place == Place::Offline).count();
     (count > 0).then(|| {
-        finding(
+        Finding::new(
             "offline",
             Verdict::Warning,
             format!("{count} blocks are offline: lost memory"),

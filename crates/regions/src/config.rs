@@ -15,6 +15,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use prairie_daemon::config::{self, ConfigError, bytes, duration, loopback, size, within};
 use serde::{Deserialize, Deserializer};
 
 /// What the daemon is to do.
@@ -190,40 +191,13 @@ impl Default for SettingsConfig {
     }
 }
 
-/// What is wrong with a configuration: one line.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// The file could not be read.
-    #[error("cannot read {}: {reason}", path.display())]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// The reason that the system gives.
-        reason: String,
-    },
-    /// Something in it is not right.
-    #[error("{}, line {line}: {reason}", path.display())]
-    Wrong {
-        /// Which file.
-        path: PathBuf,
-        /// Which line, from 1.
-        line: usize,
-        /// What, and what would be right.
-        reason: String,
-    },
-}
-
 impl Config {
     /// Reads a file.
     ///
     /// # Errors
     /// [`ConfigError`].
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Read {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        })?;
+        let text = config::read(path)?;
         Config::parse(path, &text)
     }
 
@@ -232,27 +206,17 @@ impl Config {
     /// # Errors
     /// [`ConfigError::Wrong`].
     pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
-        let wrong = |at: usize, reason: String| {
-            let line = text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
-            ConfigError::Wrong { path: path.to_owned(), line, reason }
-        };
-        let config: Config = toml::from_str(text).map_err(|error| {
-            wrong(error.span().map_or(0, |span| span.start), with_nearest(error.message()))
-        })?;
+        let config: Config = config::parse(path, text)?;
         config.check().map_err(|reason| {
             let key = reason.split(' ').next().unwrap_or_default();
-            wrong(text.find(key).unwrap_or(0), reason)
+            ConfigError::at(path, text, text.find(key).unwrap_or(0), reason)
         })?;
         Ok(config)
     }
 
     fn check(&self) -> Result<(), String> {
         let Config { daemon, kernel, limits, settings } = self;
-        if let Some(address) = daemon.metrics.filter(|address| !address.ip().is_loopback()) {
-            return Err(format!(
-                "metrics = \"{address}\": expected a loopback address such as 127.0.0.1:9751"
-            ));
-        }
+        loopback(daemon.metrics, 9751)?;
         let (ms, second) = (Duration::from_millis(1), Duration::from_secs(1));
         within("poll", daemon.poll, 100 * ms, 60 * second)?;
         within("stop_limit", daemon.stop_limit, Duration::ZERO, 3600 * second)?;
@@ -289,47 +253,6 @@ fn percent(name: &str, value: f64, least: f64) -> Result<(), String> {
         true => Ok(()),
         false => Err(format!("{name} = {value}: expected {least} to 100")),
     }
-}
-
-fn within(name: &str, value: Duration, least: Duration, most: Duration) -> Result<(), String> {
-    let show = humantime::format_duration;
-    match value >= least && value <= most {
-        true => Ok(()),
-        false => {
-            Err(format!("{name} = \"{}\": expected {} to {}", show(value), show(least), show(most)))
-        }
-    }
-}
-
-/// serde names an unknown key and all known ones; of those the nearest helps most.
-fn with_nearest(message: &str) -> String {
-    let message = message.lines().next().unwrap_or_default();
-    let mut quoted = message.split('`').skip(1).step_by(2);
-    match (message.starts_with("unknown "), quoted.next()) {
-        (true, Some(unknown)) => {
-            let near = |name: &&str| strsim::damerau_levenshtein(unknown, name);
-            match quoted.min_by_key(near) {
-                Some(nearest) => format!("{message}; did you mean `{nearest}`?"),
-                None => message.to_owned(),
-            }
-        }
-        _ => message.to_owned(),
-    }
-}
-
-fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(from)?;
-    humantime::parse_duration(&text)
-        .map_err(|error| serde::de::Error::custom(format!("{text:?}: {error}; such as \"6s\"")))
-}
-
-fn size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    bytes(&String::deserialize(from)?).map_err(serde::de::Error::custom)
-}
-
-fn bytes(text: &str) -> Result<u64, String> {
-    let size = parse_size::Config::new().with_binary().parse_size(text);
-    size.map_err(|error| format!("{text:?}: {error}; such as \"64M\""))
 }
 
 impl<'de> Deserialize<'de> for Ratio {

@@ -8,8 +8,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use prairie_daemon::log::Log;
 use prairie_host::Roots;
-use prairie_offload::log::Log;
 
 use crate::choice::{Block, Place};
 use crate::config::Config;

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use prairie_daemon::log::Log;
 use prairie_host::Roots;
-use prairie_offload::log::Log;
 use signal_hook::consts::SIGTERM;
 
 use crate::config::Config;

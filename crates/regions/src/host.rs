@@ -4,10 +4,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use prairie_daemon::file::{Buffer, Held};
 use prairie_host::memory_blocks::{self, Scanner};
 use prairie_host::texts::{fields, vmstat, zoneinfo};
 use prairie_host::{MemoryBlocks, Roots, psi};
-use prairie_offload::world::file::{Buffer, Held};
 
 use crate::choice::{Block, Place};
 use crate::operation::place;

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prairie_daemon::log::Log;
 use prairie_host::Roots;
-use prairie_offload::log::Log;
 
 use crate::choice::{self, Block, Place};
 use crate::daemon::BlockFilesDebug;

@@ -2,56 +2,23 @@
 #![allow(unsafe_code)]
 
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use prairie_daemon::log::Log;
+use prairie_daemon::notify::Notify;
+use prairie_daemon::{Signals, monotonic};
 use prairie_host::Roots;
-use prairie_offload::log::Log;
-use prairie_offload::notify::Notify;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MlockAllFlags, mlockall};
-use rustix::time::{ClockId, clock_gettime};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::config::{Config, OnStop};
 use crate::daemon::Daemon;
 use crate::operation::Sysfs;
 use crate::undo::{Undo, undo};
-
-/// Signals, as flags and as a stream that wakes the loop.
-#[derive(Debug)]
-pub struct Signals {
-    stop: Arc<AtomicBool>,
-    reload: Arc<AtomicBool>,
-    woken: UnixStream,
-}
-
-impl Signals {
-    /// Catches SIGTERM, SIGINT (stop) and SIGHUP (read the configuration again).
-    ///
-    /// # Errors
-    /// I/O errors of the system.
-    pub fn catch() -> io::Result<Signals> {
-        let (woken, waker) = UnixStream::pair()?;
-        woken.set_nonblocking(true)?;
-        let (stop, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        for (signal, flag) in [(SIGTERM, &stop), (SIGINT, &stop), (SIGHUP, &reload)] {
-            signal_hook::flag::register(signal, flag.clone())?;
-            signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
-        }
-        Ok(Signals { stop, reload, woken })
-    }
-
-    fn drain(&self) {
-        let mut bytes = [0; 64];
-        while (&self.woken).read(&mut bytes).is_ok_and(|read| read == bytes.len()) {}
-    }
-}
 
 /// Keeps the daemon alive and in memory when memory is short. What is refused is reported, and is
 /// no reason not to run.
@@ -97,8 +64,8 @@ pub fn run(
     daemon.tick(monotonic());
     notify.tell("READY=1");
     let mut heard = Instant::now();
-    while !signals.stop.load(Ordering::Relaxed) {
-        if signals.reload.swap(false, Ordering::Relaxed) {
+    while !signals.is_stopped() {
+        if signals.take_reload() {
             notify.tell("RELOADING=1");
             reload(&mut daemon, path);
             notify.tell("READY=1");
@@ -121,7 +88,7 @@ pub fn run(
 }
 
 fn sleep(daemon: &Daemon, signals: &Signals, most: Duration) -> io::Result<()> {
-    let (woken, event) = (signals.woken.as_fd(), daemon.timer().event());
+    let (woken, event) = (signals.as_fd(), daemon.timer().event());
     let mut files = [PollFd::new(&woken, PollFlags::IN), PollFd::new(&event, PollFlags::IN)];
     let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
     match poll(&mut files, Some(&most)) {
@@ -165,10 +132,4 @@ fn stop(daemon: Daemon, roots: &Roots) -> io::Result<()> {
     }
     record.end();
     Ok(())
-}
-
-/// `CLOCK_MONOTONIC`, which no clock that is set makes jump.
-fn monotonic() -> Duration {
-    let now = clock_gettime(ClockId::Monotonic);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }

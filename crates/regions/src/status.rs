@@ -1,14 +1,9 @@
 //! What the daemon reports: one JSON document for `prairie regions status`, and Prometheus metrics.
 
 use std::fmt::Write as _;
-use std::io::{self, BufReader, Read, Write as _};
-use std::net::SocketAddr;
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::Duration;
 
+use prairie_daemon::status;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{NodeReport, Policy};
@@ -169,9 +164,10 @@ impl Status {
         let (used, refused) = policy.counts(now);
         (self.operations_last_hour, self.blocks_refused) = (used as u64, refused as u64);
     }
+}
 
-    /// In Prometheus' text format.
-    pub fn prometheus(&self) -> String {
+impl status::Status for Status {
+    fn prometheus(&self) -> String {
         let mut out = String::new();
         let head = |out: &mut String, name: &str, help: &str, kind: &str| {
             let name = format!("prairie_regions_{name}");
@@ -193,79 +189,13 @@ impl Status {
     }
 }
 
-/// A status that several threads see.
-#[derive(Clone, Debug, Default)]
-pub struct Shared(Arc<Mutex<Status>>);
-
-impl Shared {
-    /// Locks it.
-    pub fn lock(&self) -> MutexGuard<'_, Status> {
-        // Whoever panicked has left plain figures behind.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Answers at `path` from now on, in a thread of its own: one JSON document a connection.
-    ///
-    /// # Errors
-    /// I/O errors of the system: no such directory, or another daemon answers there.
-    pub fn serve(&self, path: &Path) -> io::Result<()> {
-        if UnixStream::connect(path).is_ok() {
-            return Err(io::Error::other("another daemon answers there"));
-        }
-        // What a daemon that was killed has left.
-        let _ = std::fs::remove_file(path);
-        let listener = UnixListener::bind(path)?;
-        let shared = self.clone();
-        thread::Builder::new().name("status".into()).stack_size(128 << 10).spawn(move || {
-            for stream in listener.incoming().flatten() {
-                // Somebody who does not read must not hold the next one up for long.
-                let _ = stream.set_write_timeout(Some(Duration::from_secs(2)));
-                let text = serde_json::to_string(&*shared.lock()).unwrap_or_default();
-                let _ = (&stream).write_all(text.as_bytes());
-            }
-        })?;
-        Ok(())
-    }
-
-    /// Answers Prometheus at `address` from now on, in a thread of its own.
-    ///
-    /// # Errors
-    /// I/O errors of the system: the port is taken.
-    pub fn serve_metrics(&self, address: SocketAddr) -> io::Result<()> {
-        let server = tiny_http::Server::http(address).map_err(io::Error::other)?;
-        let shared = self.clone();
-        let header = tiny_http::Header::from_bytes("Content-Type", "text/plain; version=0.0.4");
-        let header = header.map_err(|()| io::Error::other("the content type is no header"))?;
-        thread::Builder::new().name("metrics".into()).stack_size(256 << 10).spawn(move || {
-            for request in server.incoming_requests() {
-                let _ = match request.url() {
-                    "/metrics" => {
-                        let text = shared.lock().prometheus();
-                        let response = tiny_http::Response::from_string(text);
-                        request.respond(response.with_header(header.clone()))
-                    }
-                    _ => request.respond(tiny_http::Response::empty(404)),
-                };
-            }
-        })?;
-        Ok(())
-    }
-}
-
-/// Asks the daemon at `path`.
-///
-/// # Errors
-/// I/O errors of the system: nobody answers; or no status comes.
-pub fn ask(path: &Path) -> io::Result<Status> {
-    let stream = UnixStream::connect(path)?;
-    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-    let mut text = String::new();
-    BufReader::new(stream).take(16 << 20).read_to_string(&mut text)?;
-    serde_json::from_str(&text).map_err(io::Error::other)
-}
+/// The daemon's status, as several threads see it.
+pub type Shared = status::Shared<Status>;
 
 #[cfg(test)]
 mod tests {
+    use prairie_daemon::status::Status as _;
+
     use super::*;
 
     fn shared() -> Shared {
@@ -273,18 +203,6 @@ mod tests {
         let node = NodeStatus { node: 1, kernel_bytes: 4096, ..NodeStatus::default() };
         *shared.lock() = Status { blocks_movable: 7, nodes: vec![node], ..Status::default() };
         shared
-    }
-
-    #[test]
-    fn who_asks_gets_the_whole_status() {
-        let root = tempfile::tempdir().unwrap();
-        let path = root.path().join("socket");
-        let shared = shared();
-        std::fs::write(&path, "left by another").unwrap();
-        shared.serve(&path).unwrap();
-        assert_eq!(ask(&path).unwrap(), *shared.lock());
-        assert!(Shared::default().serve(&path).is_err(), "it is taken");
-        assert!(ask(&root.path().join("none")).is_err());
     }
 
     #[test]

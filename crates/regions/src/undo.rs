@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use prairie_daemon::log::Log;
 use prairie_host::Roots;
-use prairie_offload::log::Log;
 
 use crate::choice::{self, Block, Place};
 use crate::daemon::{BlockFilesDebug, restore_settings};

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use prairie_daemon::log::{Format, Log, Verbosity};
 use prairie_host::memory_blocks::FOLDER;
 use prairie_host::{BlockState, MemoryBlock, PageFlags, Roots, memory_blocks};
-use prairie_offload::log::{Format, Log, Verbosity};
 use prairie_regions::choice::Place;
 use prairie_regions::config::Config;
 use prairie_regions::daemon::{Daemon, Start};

@@ -3,7 +3,9 @@
 use std::fs;
 use std::process::{Command, Stdio};
 
-use super::{Finding, Verdict, finding, read};
+use prairie_daemon::finding::{Finding, Verdict};
+
+use super::read;
 use crate::config::Config;
 use crate::world::discover::{CgroupPattern, discover};
 use crate::world::probe::Host;
@@ -30,9 +32,9 @@ pub fn running(host: &Host) -> Option<Finding> {
         .filter(|entry| entry.file_name().as_encoded_bytes()[0].is_ascii_digit())
         .find(is_oomd)?;
     let found = "runs: it ranks its victims by pages scanned, which offloading raises";
-    let cure =
+    let remedy =
         "ManagedOOMPreference=avoid for the units, or ManagedOOMMemoryPressure=auto above them";
-    Some(finding(ABOUT, Verdict::Warning, found, cure))
+    Some(Finding::new(ABOUT, Verdict::Warning, found, remedy))
 }
 
 /// What `oomctl` says of it; nothing where that cannot be asked.
@@ -58,8 +60,8 @@ pub fn ancestors(host: &Host, config: &Config, dump: &str) -> Vec<Finding> {
             };
             let found = format!("{path}: {above} is watched {why}");
             let unit = path.rsplit('/').next().unwrap_or(path);
-            let cure = format!("systemctl set-property {unit} ManagedOOMPreference=avoid");
-            findings.push(finding(ABOUT, Verdict::Warning, found, &cure));
+            let remedy = format!("systemctl set-property {unit} ManagedOOMPreference=avoid");
+            findings.push(Finding::new(ABOUT, Verdict::Warning, found, remedy));
         }
     }
     findings

@@ -11,13 +11,13 @@ use crate::observation::{Idle, Observation, Room};
 use crate::signal::SIGNALS;
 use crate::world::cgroup::{Cgroup, CgroupError};
 use crate::world::discover::MatchedCgroup;
-use crate::world::file::{Buffer, Held, Words};
 use crate::world::generations::Generations;
 use crate::world::host_memory::HostFigures;
 use crate::world::lease::Leases;
 use crate::world::probe::Host;
 use crate::world::reclaim::{Work, takes_swappiness};
 use crate::world::trigger::Trigger;
+use prairie_daemon::file::{Buffer, Held, Words};
 
 /// Share of a second that some task must stall before the trigger fires: far above the threshold
 /// of any profile, so that only bursts wake the daemon.

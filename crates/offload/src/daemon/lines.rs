@@ -7,9 +7,9 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use super::container::Container;
 use crate::controller::Decision;
 use crate::guard::Guard;
-use crate::log::Line;
 use crate::observation::Idle;
 use crate::status::CgroupStatus;
+use prairie_daemon::log::Line;
 
 /// A decision, and for whom.
 pub struct DecisionLine<'a> {

@@ -1,57 +1,24 @@
 //! The loop: does what is due, sleeps, listens to signals and the service manager.
 
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::Daemon;
 use super::waiting::{Waiting, Wakeup};
 use crate::config::Config;
-use crate::notify::Notify;
-use crate::status::serve_metrics;
+use prairie_daemon::notify::Notify;
+use prairie_daemon::{Signals, monotonic};
 
 /// Descriptors that a container holds open.
 const DESCRIPTORS_EACH: u64 = 9;
 
 /// The daemon's own CPU time is reported no more often than this.
 const ACCOUNT_EVERY: Duration = Duration::from_secs(1);
-
-/// Signals, as flags and as a stream that wakes the loop.
-pub struct Signals {
-    stop: Arc<AtomicBool>,
-    reload: Arc<AtomicBool>,
-    woken: UnixStream,
-}
-
-impl Signals {
-    /// Catches SIGTERM, SIGINT (stop) and SIGHUP (read the configuration again).
-    ///
-    /// # Errors
-    /// I/O errors of the system.
-    pub fn catch() -> io::Result<Signals> {
-        let (woken, waker) = UnixStream::pair()?;
-        woken.set_nonblocking(true)?;
-        let (stop, reload) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        for (signal, flag) in [(SIGTERM, &stop), (SIGINT, &stop), (SIGHUP, &reload)] {
-            signal_hook::flag::register(signal, flag.clone())?;
-            signal_hook::low_level::pipe::register(signal, waker.try_clone()?)?;
-        }
-        Ok(Signals { stop, reload, woken })
-    }
-
-    fn drain(&self) {
-        let mut bytes = [0; 64];
-        while (&self.woken).read(&mut bytes).is_ok_and(|read| read == bytes.len()) {}
-    }
-}
 
 /// Runs until a signal ends it. `path` is the configuration, for SIGHUP.
 ///
@@ -65,15 +32,15 @@ pub fn run(mut daemon: Daemon, path: &Path, signals: &Signals, notify: &Notify) 
     let at = |what: String| move |error| io::Error::other(format!("{what}: {error}"));
     status.serve(&socket).map_err(at(socket.display().to_string()))?;
     if let Some(address) = settings.metrics {
-        serve_metrics(&status, address).map_err(at(format!("metrics at {address}")))?;
+        status.serve_metrics(address).map_err(at(format!("metrics at {address}")))?;
     }
-    let mut waiting = Waiting::new(&[signals.woken.as_fd(), daemon.workers().event()])?;
+    let mut waiting = Waiting::new(&[signals.as_fd(), daemon.workers().event()])?;
     daemon.tick(monotonic());
     notify.tell("READY=1");
     let mut heard = Instant::now();
     let mut accounted = Duration::ZERO;
-    while !signals.stop.load(Ordering::Relaxed) {
-        if signals.reload.swap(false, Ordering::Relaxed) {
+    while !signals.is_stopped() {
+        if signals.take_reload() {
             notify.tell("RELOADING=1");
             reload(&mut daemon, path);
             notify.tell("READY=1");
@@ -133,12 +100,6 @@ fn wait_for(
         }
     }
     Ok(())
-}
-
-/// `CLOCK_MONOTONIC`, which no clock that is set makes jump.
-fn monotonic() -> Duration {
-    let now = clock_gettime(ClockId::Monotonic);
-    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
 }
 
 /// Every container holds several files open; the usual limit of 1024 is soon reached.

@@ -22,8 +22,8 @@ use super::Daemon;
 use super::container::Container;
 use crate::signal::returned::returned_pages;
 use crate::world::cgroup::CgroupError;
-use crate::world::file::Buffer;
 use crate::world::lease::Leases;
+use prairie_daemon::file::Buffer;
 
 /// Polling interval while a limit follows the use, or without an alarm.
 const EVERY: Duration = Duration::from_millis(250);

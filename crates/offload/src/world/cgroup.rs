@@ -8,10 +8,10 @@ use std::time::Duration;
 use prairie_host::ParseError;
 use prairie_host::cgroup::{Limit, MemoryStat, limit, memory_stat};
 
-use super::file::{Buffer, Held, is_gone};
 use crate::counter::Counters;
 use crate::observation::{Observation, Room};
 use crate::signal::{Signal, Source};
+use prairie_daemon::file::{Buffer, Held, is_gone};
 
 /// A memory cgroup.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use prairie_host::cgroup::lru_gen::{self, Node};
 
-use super::file::{Buffer, Held, Words};
+use prairie_daemon::file::{Buffer, Held, Words};
 
 /// The last contents of the file.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ use std::io::{self, BufRead};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::file::Held;
+use prairie_daemon::file::Held;
 
 /// One value that was borrowed.
 #[derive(Clone, Debug, PartialEq, Eq)]

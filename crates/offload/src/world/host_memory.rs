@@ -6,8 +6,8 @@ use std::path::Path;
 use prairie_host::cgroup::swaps::{self, Swap};
 use serde::Serialize;
 
-use super::file::{Buffer, Held};
 use crate::observation::Room;
+use prairie_daemon::file::{Buffer, Held};
 
 /// Files that are read once a period for the whole host.
 #[derive(Debug)]

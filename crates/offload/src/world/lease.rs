@@ -13,8 +13,8 @@ use std::process::{Child, Command, Stdio};
 
 use prairie_host::cgroup::limit;
 
-use super::file::Held;
 use super::guardian::{LIMITS, Lease};
+use prairie_daemon::file::Held;
 
 /// All leases, and their recorder.
 #[derive(Debug, Default)]
@@ -94,7 +94,7 @@ impl Leases {
         let path = directory.join(file);
         let Some(at) = self.held.iter().position(|hold| hold.path == path) else { return Ok(()) };
         match self.held[at].restore() {
-            Err(error) if !super::file::is_gone(&error) => return Err(error),
+            Err(error) if !prairie_daemon::file::is_gone(&error) => return Err(error),
             _ => {}
         }
         let hold = self.held.remove(at);

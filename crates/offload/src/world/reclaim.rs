@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use super::accessed_bits;
-use super::file::{Buffer, Held, Words};
 use super::generations::Eviction;
 use super::lease::Leases;
+use prairie_daemon::file::{Buffer, Held, Words};
 use prairie_host::cgroup::limit;
 
 /// Something to be done for a cgroup that may take the kernel long.

@@ -201,7 +201,7 @@ fn work(shared: &Shared, at: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::world::file::Held;
+    use prairie_daemon::file::Held;
     use std::path::Path;
 
     fn reclaim(directory: &Path, id: u64, bytes: u64) -> Job {

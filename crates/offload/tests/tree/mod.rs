@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use prairie_daemon::log::{Format, Log, Verbosity};
 use prairie_offload::config::Config;
 use prairie_offload::daemon::{Daemon, Setting};
-use prairie_offload::log::{Format, Log, Verbosity};
 use prairie_offload::world::lease::Leases;
 use prairie_offload::world::probe::{Host, Paths};
 

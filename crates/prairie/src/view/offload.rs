@@ -1,8 +1,5 @@
 //! Offloading: the daemon's status, the results of a check, the coldness of containers.
 
-use std::fmt::Write;
-
-use prairie_offload::check::{Finding, Verdict};
 use prairie_offload::coldness::Coldness;
 use prairie_offload::status::{CgroupStatus, Status};
 use prairie_report::{Block, Cell, Column, KeyFigure, Report, Section, Table, Tone, number};
@@ -144,25 +141,6 @@ fn row(cgroup: &CgroupStatus) -> Vec<Cell> {
         format!("{:.3} % {}", pressure * 100.0, cgroup.governing).into(),
         Cell::toned(now, if cgroup.trouble.is_empty() { Tone::Plain } else { Tone::Bad }),
     ]
-}
-
-/// The results of a check, one line each with the remedy below.
-pub fn findings(findings: &[Finding]) -> String {
-    let mut text = String::new();
-    for finding in findings {
-        let word = match finding.verdict {
-            Verdict::Good => "good",
-            Verdict::Note => "note",
-            Verdict::Warning => "warning",
-            Verdict::Missing => "MISSING",
-        };
-        let _ = write!(text, "{word:<8} {:<13} {}", finding.about, finding.found);
-        if !finding.cure.is_empty() {
-            let _ = write!(text, "\n{:23}→ {}", "", finding.cure);
-        }
-        text.push('\n');
-    }
-    text
 }
 
 /// Figures 2, 3 and 4 of the TMO paper, for these containers.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use prairie_regions::check::{Gain, Report as Checked, Verdict};
+use prairie_regions::check::{Gain, Report as Checked};
 use prairie_regions::series::Row;
 use prairie_regions::status::{NodeStatus, Status};
 use prairie_report::palette::{MOVABLE, MUTED, UNMOVABLE};
@@ -12,25 +12,14 @@ use prairie_report::{
     Shape, Table, Timeline, Unit, number,
 };
 
+use super::findings;
+
 /// Stuck blocks that are listed by name.
 const LISTED: usize = 12;
 
 /// The findings of a check, the expected gain, and what is in the way.
 pub fn check(report: &Checked) -> String {
-    let mut text = String::new();
-    for finding in &report.findings {
-        let word = match finding.verdict {
-            Verdict::Good => "good",
-            Verdict::Note => "note",
-            Verdict::Warning => "warning",
-            Verdict::Missing => "MISSING",
-        };
-        let _ = write!(text, "{word:<8} {:<13} {}", finding.about, finding.found);
-        if !finding.remedy.is_empty() {
-            let _ = write!(text, "\n{:23}→ {}", "", finding.remedy);
-        }
-        text.push('\n');
-    }
+    let mut text = findings::text(&report.findings);
     let Gain { block_bytes, blocks, movable, could_move, .. } = report.gain;
     if blocks > 0 {
         let gain = report.gain;

@@ -3,8 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use prairie_daemon::log::Log;
 use prairie_host::Roots;
-use prairie_offload::log::Log;
 
 use super::Daemon;
 use crate::ratios;

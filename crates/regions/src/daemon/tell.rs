@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use prairie_offload::log::{Line, Verbosity};
+use prairie_daemon::log::{Line, Verbosity};
 use serde::Serialize;
 
 use super::Daemon;

@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use prairie_offload::check::{Finding, Verdict, check};
+use prairie_daemon::finding::{Finding, Verdict, is_ready};
+use prairie_offload::check::check;
 use prairie_offload::config::Config;
 use prairie_offload::world::probe::{Host, Paths};
 use serde::Serialize;
 
 use crate::files::Files;
 use crate::output;
-use crate::view::offload as view;
+use crate::view::findings;
 
 /// Check whether this host is ready for offloading
 #[derive(clap::Args)]
@@ -44,31 +45,48 @@ impl Args {
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Document {
+struct Document<'a> {
     /// The kind of document.
     schema: &'static str,
     /// The version of Prairie.
     prairie_version: &'static str,
     /// Nothing is missing.
     ready: bool,
-    findings: Vec<Finding>,
+    findings: Vec<Row<'a>>,
+}
+
+/// A finding under the keys of this document.
+#[derive(Serialize)]
+struct Row<'a> {
+    about: &'a str,
+    verdict: Verdict,
+    found: &'a str,
+    /// What to do about it; empty if nothing is to be done.
+    cure: &'a str,
+}
+
+impl Row<'_> {
+    fn of(finding: &Finding) -> Row<'_> {
+        let Finding { about, verdict, found, remedy } = finding;
+        Row { about, verdict: *verdict, found, cure: remedy }
+    }
 }
 
 /// Checks and prints; exit code 1 if offloading would not work.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let config = args.config.as_deref().map(Config::load).transpose()?;
     let findings = check(&Host::probe(Paths::live()), config.as_ref());
-    let ready = findings.iter().all(|finding| finding.verdict < Verdict::Missing);
+    let ready = is_ready(&findings);
     if args.json {
         let prairie_version = env!("CARGO_PKG_VERSION");
         output::print_json(&Document {
             schema: "prairie-offload-check",
             prairie_version,
             ready,
-            findings,
+            findings: findings.iter().map(Row::of).collect(),
         })?;
     } else {
-        output::print_text(&view::findings(&findings))?;
+        output::print_text(&findings::text(&findings))?;
     }
     Ok(if ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

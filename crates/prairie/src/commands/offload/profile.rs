@@ -7,12 +7,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use prairie_daemon::file::{Buffer, Held};
 use prairie_host::cgroup::{MemoryStat, memory_stat};
 use prairie_offload::ageing::Means;
 use prairie_offload::coldness::{Coldness, GENERATIONS_AT, MEASURED_AT};
 use prairie_offload::world::accessed_bits;
 use prairie_offload::world::discover::{CgroupPattern, discover};
-use prairie_offload::world::file::{Buffer, Held};
 use prairie_offload::world::generations::Generations;
 use prairie_offload::world::probe::{Host, Paths};
 use serde::Serialize;

@@ -1,22 +1,22 @@
 //! `prairie offload run`: the daemon.
 
 use std::fs;
-use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
-use clap::ValueEnum;
+use prairie_daemon::Signals;
+use prairie_daemon::log::{Log, Verbosity};
+use prairie_daemon::notify::Notify;
 use prairie_offload::config::Config;
-use prairie_offload::daemon::run::{Signals, run as drive};
+use prairie_offload::daemon::run::run as drive;
 use prairie_offload::daemon::{Daemon, Setting};
-use prairie_offload::log::{Format, Log, Verbosity};
-use prairie_offload::notify::Notify;
 use prairie_offload::world::fault_alarm::FaultAlarm;
 use prairie_offload::world::guardian::restore_record;
 use prairie_offload::world::lease::Leases;
 use prairie_offload::world::probe::{Host, Paths};
 
+use crate::commands::daemon::LogFormat;
 use crate::files::Files;
 
 /// Run the daemon in the foreground; SIGHUP reloads its configuration
@@ -31,9 +31,8 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
 
-    /// Format of log lines on standard output
-    #[arg(long, value_enum, default_value_t = Lines::Text)]
-    log: Lines,
+    #[command(flatten)]
+    format: LogFormat,
 
     /// Log only the daemon's own events, not decisions
     #[arg(long, conflicts_with = "verbose")]
@@ -48,13 +47,6 @@ const EXAMPLES: &str = "\
 Examples:
   prairie offload run --config offload.toml --dry-run
   sudo prairie offload run --config offload.toml --log json";
-
-/// How lines are written.
-#[derive(Clone, Copy, ValueEnum)]
-enum Lines {
-    Text,
-    Json,
-}
 
 /// Runs until a signal.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -116,15 +108,11 @@ impl Args {
     }
 
     fn log(&self) -> Log {
-        let format = match self.log {
-            Lines::Text => Format::Text,
-            Lines::Json => Format::Json,
-        };
         let verbosity = match (self.quiet, self.verbose) {
             (true, _) => Verbosity::Quiet,
             (_, true) => Verbosity::All,
             _ => Verbosity::Changes,
         };
-        Log::new(format, verbosity, Box::new(io::stdout()))
+        self.format.log(verbosity)
     }
 }

@@ -3,10 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
-use prairie_offload::status::{Status, ask};
-
-use crate::output;
+use crate::commands::daemon::print_status;
 use crate::view::offload as view;
 
 /// Show what the daemon saves, and what limits it per container
@@ -29,13 +26,5 @@ Examples:
 
 /// Asks and prints.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let status: Status = ask(&args.socket).with_context(|| {
-        format!("{}: no daemon answers; `prairie offload run` starts one", args.socket.display())
-    })?;
-    if args.json {
-        output::print_json(&status)?;
-    } else {
-        output::print_report(&view::status(&status))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    print_status(&args.socket, "prairie offload run", args.json, view::status)
 }

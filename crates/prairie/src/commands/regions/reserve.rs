@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use prairie_daemon::log::{Format, Log, Verbosity};
 use prairie_host::Roots;
-use prairie_offload::log::{Format, Log, Verbosity};
 use prairie_regions::config::LimitsConfig;
 use prairie_regions::huge::Reserve;
 use prairie_regions::lock::Lock;

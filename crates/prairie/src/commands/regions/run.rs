@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clap::ValueEnum;
+use prairie_daemon::Signals;
+use prairie_daemon::log::{Format, Log, Verbosity};
+use prairie_daemon::notify::Notify;
 use prairie_host::Roots;
-use prairie_offload::log::{Format, Log, Verbosity};
-use prairie_offload::notify::Notify;
 use prairie_regions::config::Config;
 use prairie_regions::daemon::{Daemon, Start};
 use prairie_regions::guardian::{self, Acted};
@@ -18,9 +18,10 @@ use prairie_regions::host::Host;
 use prairie_regions::lock::Lock;
 use prairie_regions::operation::Sysfs;
 use prairie_regions::record::{Record, boot_id};
-use prairie_regions::run::{Signals, protect, run as drive};
+use prairie_regions::run::{protect, run as drive};
 use prairie_regions::undo::{Undo, make_whole};
 
+use crate::commands::daemon::LogFormat;
 use crate::files::Files;
 
 /// Run the daemon in the foreground; SIGHUP reloads its configuration
@@ -35,9 +36,8 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
 
-    /// Format of log lines on standard output
-    #[arg(long, value_enum, default_value_t = Lines::Text)]
-    log: Lines,
+    #[command(flatten)]
+    format: LogFormat,
 
     /// Log only the daemon's own events, not operations
     #[arg(long)]
@@ -48,13 +48,6 @@ const EXAMPLES: &str = "\
 Examples:
   sudo prairie regions run --config regions.toml --dry-run
   sudo prairie regions run --config regions.toml --log json";
-
-/// How lines are written.
-#[derive(Clone, Copy, ValueEnum)]
-enum Lines {
-    Text,
-    Json,
-}
 
 /// How long a guardian or a command may take to make way.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -148,11 +141,7 @@ impl Args {
     }
 
     fn log(&self) -> Log {
-        let format = match self.log {
-            Lines::Text => Format::Text,
-            Lines::Json => Format::Json,
-        };
         let verbosity = if self.quiet { Verbosity::Quiet } else { Verbosity::Changes };
-        Log::new(format, verbosity, Box::new(io::stdout()))
+        self.format.log(verbosity)
     }
 }

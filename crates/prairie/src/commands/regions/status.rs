@@ -3,10 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
-use prairie_regions::status::{Status, ask};
-
-use crate::output;
+use crate::commands::daemon::print_status;
 use crate::view::regions as view;
 
 /// Show region sizes, reserves, pressures, and the last operations
@@ -29,12 +26,5 @@ Examples:
 
 /// Asks and prints.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let status: Status = ask(&args.socket).with_context(|| {
-        format!("{}: no daemon answers; `prairie regions run` starts one", args.socket.display())
-    })?;
-    match args.json {
-        true => output::print_json(&status)?,
-        false => output::print_report(&view::status(&status))?,
-    }
-    Ok(ExitCode::SUCCESS)
+    print_status(&args.socket, "prairie regions run", args.json, view::status)
 }

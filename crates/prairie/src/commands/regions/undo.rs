@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use prairie_daemon::log::{Format, Log, Verbosity};
 use prairie_host::Roots;
-use prairie_offload::log::{Format, Log, Verbosity};
 use prairie_regions::config::LimitsConfig;
 use prairie_regions::lock::Lock;
 use prairie_regions::operation::Sysfs;

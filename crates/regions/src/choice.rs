@@ -1,5 +1,6 @@
 //! Which block to convert, by what fills it: a pure choice.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::time::Duration;
 
@@ -94,12 +95,13 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// Frames without flags in a block that may be converted all the same: free frames on per-CPU
-/// lists look like kernel memory without flags, and offlining drains those lists. *Chosen*: the
-/// kernel refuses within milliseconds where it was kernel memory after all.
+/// Frames without flags in a block of the kernel region that may be converted all the same: free
+/// frames on per-CPU lists look like kernel memory without flags, and offlining drains those lists.
+/// *Chosen*: the kernel refuses within milliseconds where it was kernel memory after all.
 pub const UNFLAGGED_SLACK: u64 = 128;
 
-/// What keeps a block in its zone, if anything. Pins do not show.
+/// What keeps a block in its zone, if anything. Pins do not show. Frames without flags keep no block
+/// in the movable zone: what has none there is free on a per-CPU list, or movable.
 pub fn obstacle(block: &Block) -> Option<Obstacle> {
     if block.place == Place::Fixed {
         return Some(Obstacle::Straddles);
@@ -112,7 +114,9 @@ pub fn obstacle(block: &Block) -> Option<Obstacle> {
         Occupancy { reserved: 1.., .. } => Some(Obstacle::Reserved(found.reserved)),
         Occupancy { offline: 1.., .. } => Some(Obstacle::Ballooned(found.offline)),
         Occupancy { unmovable: 1.., .. } => Some(Obstacle::Unmovable(kernel)),
-        _ if found.unflagged > UNFLAGGED_SLACK => Some(Obstacle::Unmovable(kernel)),
+        _ if block.place == Place::Kernel && found.unflagged > UNFLAGGED_SLACK => {
+            Some(Obstacle::Unmovable(kernel))
+        }
         _ => None,
     }
 }
@@ -168,22 +172,40 @@ fn is_whole_gigabyte(blocks: &[Block], block: &Block, block_frames: u64) -> bool
 }
 
 /// Blocks of the kernel region that could leave it, in the order in which they should: those in
-/// `youngest`, last one first, then the highest.
+/// `youngest`, last one first, then the highest. Blocks of which only the attempt shows whether they
+/// can come last, those with the fewest doubtful frames first: frames without flags are kernel memory
+/// or free on a per-CPU list, as long as those lists hold that many (`per_cpu`).
 pub fn by_age<'a>(
     blocks: &'a [Block],
     node: u32,
     youngest: &[u64],
+    per_cpu: u64,
 ) -> impl Iterator<Item = &'a Block> {
-    let mut found: Vec<&Block> = blocks
+    let age = |block: &Block| youngest.iter().rev().position(|number| *number == block.number);
+    let mut found: Vec<((u64, usize, Reverse<u64>), &Block)> = blocks
         .iter()
         .filter(|block| block.node == node && block.place == Place::Kernel)
-        .filter(|block| obstacle(block).is_none())
+        .filter_map(|block| {
+            let doubt = doubtful(block, per_cpu)?;
+            Some(((doubt, age(block).unwrap_or(usize::MAX), Reverse(block.number)), block))
+        })
         .collect();
-    let age = |block: &Block| youngest.iter().rev().position(|number| *number == block.number);
-    found.sort_by_cached_key(|block| {
-        (age(block).unwrap_or(usize::MAX), std::cmp::Reverse(block.number))
-    });
-    found.into_iter()
+    found.sort_by_key(|(key, _)| *key);
+    found.into_iter().map(|(_, block)| block)
+}
+
+/// Frames of a block that may keep it in its zone: 0 if nothing does, nothing if something does for
+/// certain.
+fn doubtful(block: &Block, per_cpu: u64) -> Option<u64> {
+    match (obstacle(block), block.occupancy) {
+        (None, _) => Some(0),
+        (Some(Obstacle::Unmovable(_)), Some(found))
+            if found.unmovable == 0 && found.unflagged <= per_cpu =>
+        {
+            Some(found.unflagged)
+        }
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -221,8 +243,13 @@ mod tests {
             of(Occupancy { unmovable: 1, unflagged: 4, ..none }),
             Some(Obstacle::Unmovable(5))
         );
-        assert_eq!(of(Occupancy { unflagged: UNFLAGGED_SLACK, ..none }), None);
-        assert!(of(Occupancy { unflagged: UNFLAGGED_SLACK + 1, ..none }).is_some());
+        assert_eq!(of(Occupancy { unflagged: 9999, ..none }), None, "free or movable there");
+        let in_kernel = |unflagged| {
+            let occupancy = Some(Occupancy { unflagged, ..none });
+            obstacle(&Block { occupancy, ..filled(1, Place::Kernel, 0) })
+        };
+        assert_eq!(in_kernel(UNFLAGGED_SLACK), None);
+        assert_eq!(in_kernel(UNFLAGGED_SLACK + 1), Some(Obstacle::Unmovable(129)));
         assert_eq!(obstacle(&filled(1, Place::Fixed, 0)), Some(Obstacle::Straddles));
         assert_eq!(Obstacle::Reserved(3).to_string(), "3 reserved frames");
     }
@@ -251,8 +278,18 @@ mod tests {
         let mut blocks: Vec<Block> = (1..7).map(|n| filled(n, Place::Kernel, 5)).collect();
         blocks[2].occupancy = Some(Occupancy { unmovable: 1, ..Occupancy::default() });
         blocks.push(filled(9, Place::Movable, 0));
-        assert_eq!(numbers(by_age(&blocks, 0, &[1, 4, 3, 2])), [2, 4, 1, 6, 5]);
-        assert_eq!(numbers(by_age(&blocks, 1, &[])), [0; 0]);
+        assert_eq!(numbers(by_age(&blocks, 0, &[1, 4, 3, 2], 0)), [2, 4, 1, 6, 5]);
+        assert_eq!(numbers(by_age(&blocks, 1, &[], 0)), [0; 0]);
+    }
+
+    #[test]
+    fn frames_that_may_be_free_are_tried_last() {
+        let mut blocks: Vec<Block> = (1..5).map(|n| filled(n, Place::Kernel, 5)).collect();
+        for (block, unflagged) in blocks.iter_mut().zip([500, 700, 100, 600]) {
+            block.occupancy = Some(Occupancy { unflagged, ..Occupancy::default() });
+        }
+        assert_eq!(numbers(by_age(&blocks, 0, &[2, 1], 0)), [3], "no per-CPU lists");
+        assert_eq!(numbers(by_age(&blocks, 0, &[2, 1], 600)), [3, 1, 4]);
     }
 
     #[test]

@@ -260,6 +260,7 @@ impl Policy {
             _ => {}
         }
         node.wanted_since = None;
+        (node.fruitless, node.search_after) = (0, Duration::ZERO);
     }
 
     /// Bringing an offline block back has ended. That is no conversion: it counts neither as growth

@@ -63,6 +63,8 @@ pub struct KernelSample {
     pub lower: u64,
     /// Frames of ZONE_NORMAL.
     pub normal: u64,
+    /// Free frames on per-CPU lists.
+    pub per_cpu: u64,
 }
 
 /// The movable zone of a node.
@@ -153,6 +155,7 @@ fn of_node(node: u32, zones: &[ZoneInfo]) -> NodeSample {
         total.available += free.saturating_sub(reserve(ZoneKind::Normal));
         total.high += zone.watermarks.high;
         total.min += zone.watermarks.min;
+        total.per_cpu += zone.per_cpu_frames();
         total.user += lru;
         total.own += zone.managed_frames.saturating_sub(free).saturating_sub(lru);
         let kept = reserve(ZoneKind::Movable) + zone.watermarks.high;
@@ -240,7 +243,7 @@ Node 0, zone  Movable
         let kernel = node.kernel;
         assert_eq!(kernel.managed, 248_000);
         assert_eq!(kernel.available, 50_000 - 6000 + 40_500);
-        assert_eq!((kernel.high, kernel.min), (3900, 1300));
+        assert_eq!((kernel.high, kernel.min, kernel.per_cpu), (3900, 1300, 500));
         assert_eq!(kernel.own, 58_000 - 50_000 - 2000 + 190_000 - 40_500 - 30_000);
         assert_eq!(kernel.user, 32_000);
         assert_eq!(kernel.borrowable, 0, "both zones are below what users leave alone");

@@ -69,6 +69,7 @@ impl Machine {
                 upper: kernel,
                 lower: 0,
                 normal: kernel,
+                per_cpu: 0,
             },
             movable: MovableSample {
                 managed: movable,
@@ -287,6 +288,34 @@ fn an_offline_block_is_tried_each_minute_and_costs_nothing() {
     policy.sample(&machine.sample());
     assert_eq!(policy.reports()[0].granule_ms, granule_ms, "it is no growth");
     assert_ne!(policy.next(&machine.blocks(), machine.now), Step::Wait, "it is not busy");
+}
+
+/// A search for a block that could shrink reads each block once, however many there are, and comes
+/// again after longer and longer.
+#[test]
+fn a_fruitless_search_ends() {
+    let mut machine = Machine::new(400);
+    machine.stuck.fill(1);
+    let mut policy = Policy::new(&Config::default(), FRAMES);
+    let mut blocks = machine.blocks();
+    let mut scans = Vec::new();
+    for second in 1..=600 {
+        machine.now = SECOND * second;
+        policy.sample(&machine.sample());
+        for _ in 0..4 {
+            let Step::Scan(wanted) = policy.next(&blocks, machine.now) else { break };
+            for number in wanted {
+                blocks[number as usize].scanned = machine.now;
+                scans.push(second);
+            }
+        }
+    }
+    assert_eq!(scans.len() % 400, 0, "whole searches");
+    let searches = scans.len() / 400;
+    assert!((4..=7).contains(&searches), "{searches} searches");
+    let (first, last) = (scans[0], *scans.last().unwrap());
+    assert!((60..=62).contains(&first) && last > 300, "{first} {last}");
+    assert_eq!(policy.reports()[0].guard, Guard::AllRefused);
 }
 
 #[test]

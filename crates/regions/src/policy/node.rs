@@ -60,7 +60,12 @@ pub(super) struct Node {
     pub(super) want: Resize,
     /// Since when the resizer has wanted to shrink or yield.
     pub(super) wanted_since: Option<(bool, Duration)>,
+    /// The next search for a block that could shrink.
     pub(super) search_after: Duration,
+    /// Since when a block that could shrink is searched for.
+    pub(super) searching: Option<Duration>,
+    /// Searches in a row that found none.
+    pub(super) fruitless: u32,
     pub(super) frozen_until: Duration,
     pub(super) borrow_until: Duration,
     pub(super) set_up: bool,
@@ -104,6 +109,8 @@ impl Node {
             want: Resize::Stay,
             wanted_since: None,
             search_after: Duration::ZERO,
+            searching: None,
+            fruitless: 0,
             frozen_until: Duration::ZERO,
             borrow_until: Duration::ZERO,
             set_up: false,

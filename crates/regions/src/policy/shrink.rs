@@ -10,8 +10,10 @@ use crate::choice::{self, Block, Place};
 /// User memory has to be short for this long before a block is yielded (*chosen*).
 const YIELD_AFTER: Duration = Duration::from_secs(10);
 
-/// Without a block that could shrink, the next search comes after this (*chosen*).
-const SEARCH_AGAIN: Duration = Duration::from_secs(300);
+/// Without a block that could shrink, the next search comes after this, and each further one after
+/// twice the time, up to 32 times (*chosen*): what a load used is often freed in the seconds after
+/// it, but a search reads what fills all blocks of the kernel region.
+const SEARCH_AGAIN: Duration = Duration::from_secs(10);
 
 impl Policy {
     /// Frames that the kernel region of a node keeps when it shrinks.
@@ -38,7 +40,7 @@ impl Policy {
             let fits = |found| choice::fits_without(found, &sample, keep);
             self.backoff.allows(block.number, now) && block.occupancy.as_ref().is_some_and(fits)
         };
-        match choice::by_age(blocks, number, &[]).find(allowed) {
+        match choice::by_age(blocks, number, &[], sample.kernel.per_cpu).find(allowed) {
             Some(block) => self.leave(block, now, Reason::Setup),
             None => self.end_setup(number, Guard::AllRefused),
         }
@@ -65,16 +67,38 @@ impl Policy {
         now: Duration,
         reason: Reason,
     ) -> Step {
-        let node = &self.nodes[&number];
+        let guard = self.against_shrinking(&self.nodes[&number], now, reason);
+        let node = self.nodes.get_mut(&number).expect("a sampled node");
+        node.guard = guard;
+        if guard != Guard::None {
+            node.searching = None;
+            return Step::Wait;
+        }
+        let began = *node.searching.get_or_insert(now);
+        let step = self.search(number, blocks, (began, now), reason);
+        let node = self.nodes.get_mut(&number).expect("a sampled node");
+        if !matches!(step, Step::Scan(_)) {
+            node.searching = None;
+        }
+        if step == Step::Wait {
+            node.guard = Guard::AllRefused;
+            let wait = SEARCH_AGAIN * 2u32.saturating_pow(node.fruitless).min(32);
+            (node.search_after, node.fruitless) = (now + wait, node.fruitless.saturating_add(1));
+        }
+        step
+    }
+
+    /// What stands against shrinking a node's kernel region, whatever its blocks hold.
+    fn against_shrinking(&self, node: &Node, now: Duration, reason: Reason) -> Guard {
         let wait = match reason {
             Reason::UserShort => YIELD_AFTER,
             _ => self.limits.shrink_after,
         };
         let lasted = node.wanted_since.is_some_and(|(_, since)| since + wait <= now);
-        let low = node.view.low[0];
-        let guard = if now < node.frozen_until {
+        let after = node.sample.kernel.managed.saturating_sub(self.block_frames);
+        if now < node.frozen_until {
             Guard::Frozen
-        } else if node.sample.kernel.managed.saturating_sub(self.block_frames) < self.floor(node) {
+        } else if after < self.floor(node) {
             Guard::Bound
         } else if !lasted {
             Guard::Waiting
@@ -86,35 +110,33 @@ impl Policy {
             Guard::AllRefused
         } else {
             Guard::None
-        };
-        let keep = low + self.block_frames / 2;
+        }
+    }
+
+    /// The block that leaves next. What a block held while the kernel was short says nothing: all are
+    /// read again, a few at a time, before a search that `began` ends without one.
+    fn search(
+        &self,
+        number: u32,
+        blocks: &[Block],
+        (began, now): (Duration, Duration),
+        reason: Reason,
+    ) -> Step {
+        let node = &self.nodes[&number];
         let sample = node.sample;
+        let keep = node.view.low[0] + self.block_frames / 2;
         let allowed = |block: &&Block| {
             let fits = |found| choice::fits_without(found, &sample, keep);
             self.backoff.allows(block.number, now) && block.occupancy.as_ref().is_some_and(fits)
         };
-        let found = match guard {
-            Guard::None => choice::by_age(blocks, number, &self.youngest).find(allowed),
-            _ => None,
-        };
-        // What a block held while the kernel was short says nothing: read again before giving up.
-        let stale = blocks.iter().filter(|block| {
-            block.node == number && block.place == Place::Kernel && block.scanned + FRESH < now
-        });
-        let stale: Vec<u64> = match (guard, found) {
-            (Guard::None, None) => stale.map(|b| b.number).take(SCANNED_AT_ONCE).collect(),
-            _ => Vec::new(),
-        };
-        let step = match (found, stale.is_empty()) {
-            (Some(block), _) => self.leave(block, now, reason),
-            (None, true) => Step::Wait,
-            (None, false) => Step::Scan(stale),
-        };
-        let node = self.nodes.get_mut(&number).expect("a sampled node");
-        node.guard = guard;
-        if guard == Guard::None && step == Step::Wait {
-            (node.guard, node.search_after) = (Guard::AllRefused, now + SEARCH_AGAIN);
+        let mut candidates = choice::by_age(blocks, number, &self.youngest, sample.kernel.per_cpu);
+        if let Some(block) = candidates.find(allowed) {
+            return self.leave(block, now, reason);
         }
-        step
+        let stale = blocks.iter().filter(|block| {
+            block.node == number && block.place == Place::Kernel && block.scanned < began
+        });
+        let stale: Vec<u64> = stale.map(|block| block.number).take(SCANNED_AT_ONCE).collect();
+        if stale.is_empty() { Step::Wait } else { Step::Scan(stale) }
     }
 }

@@ -1,10 +1,12 @@
 #!/bin/sh
-# Contiguity and its price under the mixed load: a stock kernel, the regions daemon, a naive loop, kernelcore=.
-# Usage: bench/regions.sh FOLDER
+# Contiguity and its price on real kernels: stock, the regions daemon, a naive loop, kernelcore=.
+# Usage: bench/regions-vm.sh FOLDER
 #
-# Prints a table document for `experiments` on standard output. AGENTS and VM_KERNELS select runs;
-# SECONDS_EACH sets how long the load lasts. PRAIRIE and KERNEL_LOAD name binaries to use. One run
-# each, by time and not by work: contiguity compares, speed does not.
+# Prints two table documents for `experiments` on standard output: the mixed load, and pipes at two
+# rates. AGENTS, VM_KERNELS, LOADS, and RATES select runs; SECONDS_EACH sets how long the mixed load
+# lasts. A run of which FOLDER has a result is not repeated; remove the folder to start again.
+# PRAIRIE and KERNEL_LOAD name binaries to use. The load runs by time and not by work: contiguity
+# compares, speed does not.
 set -eu
 cd "$(dirname "$0")/.."
 folder=${1:?a folder for what the guests say}
@@ -12,34 +14,81 @@ mkdir -p "$folder/bin"
 target=${CARGO_TARGET_DIR:-target}
 strip -o "$folder/bin/prairie" "${PRAIRIE:-$target/release/prairie}"
 strip -o "$folder/bin/kernel_load" "${KERNEL_LOAD:-$target/release/examples/kernel_load}"
-rows=
-for kernel in ${VM_KERNELS:-6.1}; do
-    for agent in ${AGENTS:-stock daemon naive kernelcore}; do
-        out=$folder/$kernel-$agent append=
-        [ "$agent" != kernelcore ] || append="--append kernelcore=1G"
-        # shellcheck disable=SC2086 # lists of words
-        vm/run --kernel "$kernel" --memory 4G --low 256M --cpus 2 --disk 6G --timeout 1500 $append \
-            --module ext4 --program mke2fs --program "$folder/bin/prairie" --file "$folder/bin:bin" \
-            --file vm/regions/common.sh --file vm/regions/measured.toml --file vm/regions/naive.sh \
-            --out "$out" vm/regions/mixed.sh "$agent" "${SECONDS_EACH:-150}" >&2 || echo "$out: the guest ended with $?" >&2
-        [ -s "$out/result" ] || continue
-        row=$(tr ' ' '\n' <"$out/result" | awk -F= -v kernel="$kernel" -v agent="$agent" '
-            { value[$1] = $2 }
-            END {
-                printf "[\"%s\", \"%s\", %d, %d, %d, %.1f, %d, %d]", kernel, agent, value["clean_32m"],
-                    value["areas_32m"], value["hugetlb_2m"], value["psi_us"] / 1e6, value["oom"], value["stalls"]
-            }')
-        rows="$rows${rows:+, }$row"
+
+# guest NAME KERNEL AGENT SCRIPT ARGUMENT...: one run in a machine of its own; $folder/NAME/result.
+guest() {
+    out=$folder/$1 kernel=$2 append=
+    [ "$3" != kernelcore ] || append="--append kernelcore=1G"
+    shift 3
+    [ ! -s "$out/result" ] || return 0
+    # shellcheck disable=SC2086 # lists of words
+    nice vm/run --kernel "$kernel" --memory 4G --low 256M --cpus 2 --disk 6G --timeout 2400 $append \
+        --module ext4 --program mke2fs --program "$folder/bin/prairie" --file "$folder/bin:bin" \
+        --file vm/regions/common.sh --file vm/regions/agent.sh --file vm/regions/measured.toml \
+        --file vm/regions/naive.sh --out "$out" "$@" >&2 || echo "$out: the guest ended with $?" >&2
+    [ -s "$out/result" ]
+}
+
+# row NAME CELL...: a row of a table from the words KEY=VALUE of a result. A cell is KEY, KEY/DIVISOR,
+# or KEY%KEY for a share in percent; "" for a key that is not there.
+row() {
+    tr ' ' '\n' <"$folder/$1/result" | awk -v cells="$2" '
+        { at = index($0, "="); value[substr($0, 1, at - 1)] = substr($0, at + 1) }
+        function cell(name, part) {
+            if (split(name, part, "%") == 2)
+                return value[part[2]] > 0 ? sprintf("%.1f", 100 * value[part[1]] / value[part[2]]) : "\"\""
+            if (split(name, part, "/") == 2)
+                return part[1] in value ? sprintf("%.*f", length(part[2]) > 4 ? 2 : 1, value[part[1]] / part[2]) : "\"\""
+            if (!(name in value)) return "\"\""
+            return value[name] ~ /^[0-9]+$/ ? value[name] : "\"" value[name] "\""
+        }
+        END {
+            count = split(cells, wanted, " ")
+            for (at = 1; at <= count; at++) printf "%s%s", (at > 1 ? ", " : ""), cell(wanted[at])
+        }'
+}
+
+mixed= pipes=
+for kernel in ${VM_KERNELS:-6.1 7.3}; do
+    for agent in ${AGENTS:-stock daemon naive}; do
+        case " ${LOADS:-mixed pipes} " in *" mixed "*)
+            name=mixed-$kernel-$agent
+            if guest "$name" "$kernel" "$agent" vm/regions/mixed.sh "$agent" "${SECONDS_EACH:-150}"; then
+                cells="clean_32m%areas_32m clean_2m%areas_2m hugetlb_2m hugetlb_1g psi_us/1000000 oom stalls to_kernel to_movable own_cpu_ppm/10000 cpu_ppm/10000 rss_kib/1024"
+                mixed="$mixed${mixed:+, }[\"$kernel\", $(row "$name" "agent $cells")]"
+            fi
+        esac
+        case " ${LOADS:-mixed pipes} " in *" pipes "*)
+            for rate in ${RATES:-40 200}; do
+                name=pipes$rate-$kernel-$agent
+                if guest "$name" "$kernel" "$agent" vm/regions/pipes.sh "$agent" "$rate"; then
+                    cells="rate least_free_mib stalls oom worst_us/1000 psi_us/1000000 grown returned"
+                    pipes="$pipes${pipes:+, }[\"$kernel\", $(row "$name" "agent $cells")]"
+                fi
+            done
+        esac
     done
 done
+note="4 GiB, 256 MiB of it below 4 GiB, two emulated CPUs on a shared host: counts compare, times do not."
 cat <<END
 {
   "name": "regions-mixed",
-  "columns": [{"name": "kernel"}, {"name": "agent"}, {"name": "32 MiB areas without unmovable frames"},
-    {"name": "32 MiB areas"}, {"name": "hugetlb pages of 2 MiB"}, {"name": "PSI some", "unit": "s"},
-    {"name": "OOM kills"}, {"name": "allocstall_normal"}],
-  "rows": [$rows],
+  "columns": [{"name": "kernel"}, {"name": "agent"}, {"name": "32 MiB areas without unmovable frames", "unit": "%"},
+    {"name": "2 MiB areas", "unit": "%"}, {"name": "2 MiB pages under load"}, {"name": "1 GiB pages after it"},
+    {"name": "PSI some", "unit": "s"}, {"name": "OOM kills"}, {"name": "kernel requests stalled"},
+    {"name": "to kernel"}, {"name": "to movable"}, {"name": "loop", "unit": "% of a CPU"},
+    {"name": "with conversions", "unit": "% of a CPU"}, {"name": "resident", "unit": "MiB"}],
+  "rows": [$mixed],
   "rounds": "1",
-  "notes": ["4 GiB, 256 MiB of it below 4 GiB, 2 emulated CPUs on a shared host: contiguity compares, times do not."]
+  "notes": ["$note"]
+}
+{
+  "name": "regions-pipes",
+  "columns": [{"name": "kernel"}, {"name": "agent"}, {"name": "MiB/s"}, {"name": "least free", "unit": "MiB"},
+    {"name": "kernel requests stalled"}, {"name": "OOM kills"}, {"name": "worst write", "unit": "ms"},
+    {"name": "PSI some", "unit": "s"}, {"name": "blocks grown"}, {"name": "returned"}],
+  "rows": [$pipes],
+  "rounds": "1",
+  "notes": ["$note"]
 }
 END

@@ -12,6 +12,7 @@ places() {
 offline() { places | grep -vc " online " ; }
 movable() { places | grep -c " online Movable"; }
 count() { sed -n "s/^$1 //p" /proc/vmstat; }
+kernel_stalls() { awk '/^allocstall_(dma32|normal) / { sum += $2 } END { print sum }' /proc/vmstat; }
 psi() { sed -n 's/^some.*total=//p' /proc/pressure/memory; }
 # figure KEY: a figure of the daemon's status.
 figure() { /in/bin/prairie regions status --json 2>/dev/null | sed -n "s/^ *\"$1\": \([0-9a-z]*\).*/\1/p" | head -n 1; }

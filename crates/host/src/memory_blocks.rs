@@ -240,13 +240,26 @@ impl Scanner {
     /// The system's. Frames past the end of the file are absent.
     pub fn occupancy(&mut self, start: Pfn, frames: u64) -> io::Result<Occupancy> {
         let mut occupancy = Occupancy::default();
+        self.classes(start, frames, &mut |run| occupancy.add(run.class, run.frames))?;
+        Ok(occupancy)
+    }
+
+    /// The classes of `frames` frames from `start` on, in order.
+    ///
+    /// # Errors
+    /// The system's. Frames past the end of the file are absent.
+    pub fn classes(
+        &mut self,
+        start: Pfn,
+        frames: u64,
+        out: &mut dyn FnMut(ClassRun),
+    ) -> io::Result<()> {
         let mut classifier = Classifier::new();
         self.runs(start, frames, &mut |run| {
-            let add = &mut |class: ClassRun| occupancy.add(class.class, class.frames);
-            classifier.push(run, add).map_err(io::Error::other)
+            classifier.push(run, &mut |class| out(class)).map_err(io::Error::other)
         })?;
-        classifier.finish(&mut |class| occupancy.add(class.class, class.frames));
-        Ok(occupancy)
+        classifier.finish(&mut |class| out(class));
+        Ok(())
     }
 
     /// Frames of equal flags, in order.

@@ -5,11 +5,13 @@
 //! kernel_load tables MIB SECONDS                          page tables without pages
 //! kernel_load anon MIB SECONDS                            anonymous memory, written once
 //! kernel_load areas                                       areas without unmovable frames
+//! kernel_load blocks                                      what fills each memory block
 //! ```
 //!
 //! `pipes` prints the time of its worst write of 64 KiB, in microseconds.
 #![allow(unsafe_code)]
 
+use std::collections::BTreeMap;
 use std::env;
 use std::fs::File;
 use std::io::{self, Write};
@@ -34,7 +36,8 @@ fn main() {
         Some("tables") => tables(number(1), number(2)),
         Some("anon") => anon(number(1), number(2)),
         Some("areas") => areas(),
-        _ => Err(io::Error::other("expected pipes, tables, anon, or areas")),
+        Some("blocks") => blocks(),
+        _ => Err(io::Error::other("expected pipes, tables, anon, areas, or blocks")),
     };
     if let Err(error) = done {
         eprintln!("kernel_load: {error}");
@@ -133,5 +136,24 @@ fn areas() -> io::Result<()> {
         print!("areas_{name}={all} clean_{name}={clean} ");
     }
     println!();
+    Ok(())
+}
+
+/// What fills each block: its zone, and frames by class.
+fn blocks() -> io::Result<()> {
+    let roots = Roots::live();
+    let read = memory_blocks::read(&roots).map_err(io::Error::other)?;
+    let mut scanner = Scanner::open(&roots)?;
+    for block in &read.blocks {
+        print!("block={} zone={:?}", block.number, block.zone);
+        let mut classes = BTreeMap::new();
+        scanner.classes(block.start(read.block_frames), read.block_frames, &mut |run| {
+            *classes.entry(format!("{:?}", run.class)).or_insert(0) += run.frames;
+        })?;
+        for (class, frames) in classes {
+            print!(" {class}={frames}");
+        }
+        println!();
+    }
     Ok(())
 }

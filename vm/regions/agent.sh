@@ -1,0 +1,45 @@
+# The agents that are compared, and what they cost. To be sourced after common.sh.
+
+# start_agent NAME: stock does nothing, kernelcore is a boot parameter.
+start_agent() {
+    case $1 in
+    daemon) start_daemon /in/measured.toml; until_true 90 is_set_up || complain "not set up" ;;
+    naive) sh /in/naive.sh >$OUT/daemon 2>&1 & sleep 20 ;;
+    esac
+    cpu_before=$(ticks)
+    agent_since=$(seconds)
+}
+seconds() { cut -d. -f1 /proc/uptime; }
+# ticks: hundredths of a second of CPU time: all of the daemon's, then its main thread's.
+ticks() {
+    [ -n "${daemon:-}" ] || { echo 0 0; return; }
+    own() { sed 's/.*) //' "$1" | awk '{ print $12 + $13 }'; }
+    echo $(own /proc/$daemon/stat) $(own /proc/$daemon/task/$daemon/stat)
+}
+# converted WHERE: conversions so far.
+converted() { grep -c "convert block.* to $1: done" $OUT/daemon 2>/dev/null; }
+# agent_cost: words of the agent's cost since its start.
+agent_cost() {
+    [ -n "${daemon:-}" ] || return 0
+    set -- $cpu_before $(ticks)
+    lasted=$(($(seconds) - agent_since))
+    echo "cpu_ppm=$((($3 - $1) * 10000 / lasted)) own_cpu_ppm=$((($4 - $2) * 10000 / lasted))" \
+        "rss_kib=$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' /proc/$daemon/status)" \
+        "to_kernel=$(converted kernel) to_movable=$(converted movable)"
+}
+# gigantic AGENT COUNT: available 1 GiB pages; they are taken and returned.
+gigantic() {
+    pool=/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages
+    if [ "$1" = daemon ]; then
+        kill -15 $daemon
+        until_true 30 is_gone $daemon || complain "SIGTERM did not end the daemon"
+        /in/bin/prairie regions reserve --size 1G --count $2 >>$OUT/reserve 2>&1
+        cat $pool
+        /in/bin/prairie regions reserve --size 1G --count 0 >>$OUT/reserve 2>&1
+    else
+        [ ! -e /proc/sys/vm/movable_gigantic_pages ] || echo 1 >/proc/sys/vm/movable_gigantic_pages
+        echo $2 >$pool
+        cat $pool
+        echo 0 >$pool
+    fi
+}

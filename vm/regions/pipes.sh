@@ -1,0 +1,30 @@
+# Runs in the guest: 900 MiB of pipes at a rate while page cache fills memory, under one agent. The
+# pipes end, and a minute later it is counted what has returned. Arguments: AGENT RATE.
+agent=$1 rate=$2
+. /in/common.sh
+. /in/agent.sh
+echo never >/sys/kernel/mm/transparent_hugepage/enabled
+mke2fs -q -t ext4 /dev/vdc && mkdir /disk && mount -t ext4 /dev/vdc /disk || complain "no disk"
+start_agent $agent
+dd if=/dev/zero of=/disk/first bs=1M count=3300 2>/dev/null
+sync
+# free_mib: free in the kernel zones, in MiB.
+free_mib() { awk '/^Node/ { zone = $4 } /pages free/ && zone != "Movable" && zone != "DMA" { sum += $3 } END { print int(sum / 256) }' /proc/zoneinfo; }
+psi_before=$(psi) stalls_before=$(kernel_stalls) ready=$(movable)
+/in/bin/kernel_load pipes 900 $rate 0 5 >$OUT/pipes 2>&1 &
+load=$!
+least=$(free_mib)
+while ! is_gone $load; do
+    now=$(free_mib)
+    [ $now -ge $least ] || least=$now
+    echo "at=$(seconds) free_mib=$now movable=$(movable) stalls=$(kernel_stalls) psi_us=$(($(psi) - psi_before))" >>$OUT/samples
+    usleep 500000
+done
+grown=$(movable)
+during="least_free_mib=$least stalls=$(($(kernel_stalls) - stalls_before)) psi_us=$(($(psi) - psi_before)) oom=$(count oom_kill)"
+sleep 150
+/in/bin/kernel_load blocks >$OUT/blocks
+echo "agent=$agent rate=$rate $during $(cat $OUT/pipes) grown=$((ready - grown)) returned=$(($(movable) - grown)) $(agent_cost)" >$OUT/result
+[ $agent != daemon ] || /in/bin/prairie regions status --json >$OUT/status 2>&1
+dmesg | grep -i -E "oom-kill|BUG:|WARNING:" >$OUT/kernel-trouble
+exit 0

@@ -13,7 +13,7 @@ use prairie_daemon::notify::Notify;
 use prairie_daemon::{Signals, monotonic};
 use prairie_host::Roots;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::mm::{MlockAllFlags, mlockall};
+use rustix::mm::{Advice, MlockAllFlags, madvise, mlockall};
 
 use crate::config::{Config, OnStop};
 use crate::daemon::Daemon;
@@ -23,6 +23,9 @@ use crate::undo::{Undo, undo};
 /// Keeps the daemon alive and in memory when memory is short. What is refused is reported, and is
 /// no reason not to run.
 pub fn protect(log: &Log) {
+    if let Err(error) = drop_text() {
+        log.note("warning", format_args!("text of the start stays in memory: {error}"));
+    }
     // ONFAULT: what was used stays, instead of the whole program being read in.
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     if let Err(error) = mlockall(flags) {
@@ -41,6 +44,25 @@ pub fn protect(log: &Log) {
     if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -10) } != 0 {
         log.note("warning", format_args!("priority: {}", io::Error::last_os_error()));
     }
+}
+
+/// Gives back the program's code that only the start needed, before memory is locked. What the loop
+/// needs is mapped again when it runs.
+fn drop_text() -> io::Result<()> {
+    for line in fs::read_to_string("/proc/self/maps")?.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let (Some(range), Some("r-xp")) = (words.next(), words.next()) else { continue };
+        let number = |text| usize::from_str_radix(text, 16).map_err(io::Error::other);
+        let Some((start, end)) = range.split_once('-') else { continue };
+        let (start, end) = (number(start)?, number(end)?);
+        if !line.contains(" /") {
+            continue;
+        }
+        // SAFETY: a private mapping of a file that cannot be written: its pages are the file's, and
+        // are mapped again from there when they are next used.
+        unsafe { madvise(start as *mut _, end - start, Advice::LinuxDontNeed)? };
+    }
+    Ok(())
 }
 
 /// Runs until a signal ends it. `path` is the configuration, for SIGHUP.

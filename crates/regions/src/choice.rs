@@ -182,15 +182,14 @@ pub fn by_age<'a>(
     per_cpu: u64,
 ) -> impl Iterator<Item = &'a Block> {
     let age = |block: &Block| youngest.iter().rev().position(|number| *number == block.number);
-    let mut found: Vec<((u64, usize, Reverse<u64>), &Block)> = blocks
+    let mut found: Vec<(u64, &Block)> = blocks
         .iter()
         .filter(|block| block.node == node && block.place == Place::Kernel)
-        .filter_map(|block| {
-            let doubt = doubtful(block, per_cpu)?;
-            Some(((doubt, age(block).unwrap_or(usize::MAX), Reverse(block.number)), block))
-        })
+        .filter_map(|block| Some((doubtful(block, per_cpu)?, block)))
         .collect();
-    found.sort_by_key(|(key, _)| *key);
+    found.sort_by_cached_key(|(doubt, block)| {
+        (*doubt, age(block).unwrap_or(usize::MAX), Reverse(block.number))
+    });
     found.into_iter().map(|(_, block)| block)
 }
 

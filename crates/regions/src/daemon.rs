@@ -276,6 +276,12 @@ impl Daemon {
                         }
                     }
                 }
+                Step::Drain => {
+                    if !self.dry_run {
+                        self.host.drain_slabs();
+                    }
+                    return;
+                }
                 Step::Online(block) => return self.begin(block, None, Reason::Offline, now),
                 Step::Convert { block, to, reason } => {
                     return self.begin(block, Some(to), reason, now);

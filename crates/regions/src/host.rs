@@ -1,6 +1,7 @@
 //! The kernel's files that are read again and again: opened once, parsed into samples and blocks.
 
-use std::io;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
 use std::path::Path;
 use std::time::Duration;
 
@@ -112,6 +113,19 @@ impl Host {
             same.unwrap_or(fresh)
         };
         Ok(read.blocks.iter().map(block).collect())
+    }
+
+    /// Lets the kernel free empty slabs, which it keeps for later: one of them holds a whole block.
+    /// What cannot be written is passed over.
+    pub fn drain_slabs(&self) {
+        let entries = fs::read_dir(self.roots.sys.join("kernel/slab"));
+        for entry in entries.into_iter().flatten().flatten() {
+            // Merged caches are links to one that stands for all of them.
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                let file = OpenOptions::new().write(true).open(entry.path().join("shrink"));
+                let _ = file.and_then(|mut file| file.write_all(b"1"));
+            }
+        }
     }
 
     /// Reads what fills a block. Where that fails, its contents are unknown.

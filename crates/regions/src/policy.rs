@@ -34,6 +34,8 @@ pub enum Step {
     Wait,
     /// Read what fills these blocks, then ask again.
     Scan(Vec<u64>),
+    /// Let the kernel free empty slabs, then ask again.
+    Drain,
     /// Bring an offline block back: it is lost memory.
     Online(u64),
     /// Move a block to the other region.

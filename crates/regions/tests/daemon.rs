@@ -303,6 +303,22 @@ fn blocks_vanish_and_appear() {
 }
 
 #[test]
+fn slabs_are_drained_through_their_own_folders() {
+    let tree = Tree::new();
+    for name in [":0000192", "dentry"] {
+        fs::create_dir_all(tree.path("sys/kernel/slab").join(name)).unwrap();
+        tree.put(&format!("sys/kernel/slab/{name}/shrink"), "");
+    }
+    let slab = tree.path("sys/kernel/slab");
+    std::os::unix::fs::symlink("dentry", slab.join("merged")).unwrap();
+    fs::create_dir(slab.join("without")).unwrap();
+    prairie_regions::host::Host::open(&tree.roots()).unwrap().drain_slabs();
+    for name in [":0000192", "dentry"] {
+        assert_eq!(fs::read_to_string(slab.join(name).join("shrink")).unwrap(), "1");
+    }
+}
+
+#[test]
 fn unreadable_files_are_one_line() {
     let tree = Tree::new();
     let mut daemon = tree.daemon(false);

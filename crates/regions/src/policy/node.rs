@@ -64,6 +64,8 @@ pub(super) struct Node {
     pub(super) search_after: Duration,
     /// Since when a block that could shrink is searched for.
     pub(super) searching: Option<Duration>,
+    /// Slabs were drained during this search.
+    pub(super) drained: bool,
     /// Searches in a row that found none.
     pub(super) fruitless: u32,
     pub(super) frozen_until: Duration,
@@ -110,6 +112,7 @@ impl Node {
             wanted_since: None,
             search_after: Duration::ZERO,
             searching: None,
+            drained: false,
             fruitless: 0,
             frozen_until: Duration::ZERO,
             borrow_until: Duration::ZERO,

@@ -3,7 +3,7 @@ agent=$1 lasts=$2
 . /in/common.sh
 . /in/agent.sh
 echo never >/sys/kernel/mm/transparent_hugepage/enabled
-mke2fs -q -t ext4 /dev/vdc && mkdir /disk && mount -t ext4 /dev/vdc /disk || complain "no disk"
+format -q -t ext4 /dev/vdc && mkdir /disk && mount -t ext4 /dev/vdc /disk || complain "no disk"
 mkdir /small && mount -t tmpfs -o size=600M none /small
 start_agent $agent
 psi_before=$(psi) start=$(seconds)

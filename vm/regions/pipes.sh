@@ -4,7 +4,7 @@ agent=$1 rate=$2
 . /in/common.sh
 . /in/agent.sh
 echo never >/sys/kernel/mm/transparent_hugepage/enabled
-mke2fs -q -t ext4 /dev/vdc && mkdir /disk && mount -t ext4 /dev/vdc /disk || complain "no disk"
+format -q -t ext4 /dev/vdc && mkdir /disk && mount -t ext4 /dev/vdc /disk || complain "no disk"
 start_agent $agent
 dd if=/dev/zero of=/disk/first bs=1M count=3300 2>/dev/null
 sync

@@ -34,7 +34,8 @@ grown=$(movable)
 [ "$(count oom_kill)" = 0 ] || complain "oom_kill $(count oom_kill)"
 
 # 4. It was idle for a while: blocks return.
-until_true 40 has_returned $grown || complain "nothing returned: $grown movable"
+until_true 60 has_returned $grown || complain "nothing returned: $grown movable"
+/in/bin/kernel_load blocks >$OUT/blocks
 /in/bin/prairie regions status >$OUT/status 2>&1
 grep -E "VmRSS|VmLck" /proc/$daemon/status >$OUT/cost
 /in/bin/prairie regions status --json | grep cpu_seconds >>$OUT/cost

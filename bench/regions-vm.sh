@@ -54,7 +54,7 @@ for kernel in ${VM_KERNELS:-6.1 7.3}; do
         case " ${LOADS:-mixed pipes} " in *" mixed "*)
             name=mixed-$kernel-$agent
             if guest "$name" "$kernel" "$agent" vm/regions/mixed.sh "$agent" "${SECONDS_EACH:-150}"; then
-                cells="clean_32m%areas_32m clean_2m%areas_2m hugetlb_2m hugetlb_1g psi_us/1000000 oom stalls to_kernel to_movable own_cpu_ppm/10000 cpu_ppm/10000 rss_kib/1024"
+                cells="clean_32m%areas_32m clean_2m%areas_2m hugetlb_2m after_2m hugetlb_1g psi_us/1000000 oom stalls to_kernel to_movable own_cpu_ppm/10000 cpu_ppm/10000 rss_kib/1024"
                 mixed="$mixed${mixed:+, }[\"$kernel\", $(row "$name" "agent $cells")]"
             fi
         esac
@@ -74,7 +74,7 @@ cat <<END
 {
   "name": "regions-mixed",
   "columns": [{"name": "kernel"}, {"name": "agent"}, {"name": "32 MiB areas without unmovable frames", "unit": "%"},
-    {"name": "2 MiB areas", "unit": "%"}, {"name": "2 MiB pages under load"}, {"name": "1 GiB pages after it"},
+    {"name": "2 MiB areas", "unit": "%"}, {"name": "2 MiB pages under load"}, {"name": "after it"}, {"name": "1 GiB pages after it"},
     {"name": "PSI some", "unit": "s"}, {"name": "OOM kills"}, {"name": "kernel requests stalled"},
     {"name": "to kernel"}, {"name": "to movable"}, {"name": "loop", "unit": "% of a CPU"},
     {"name": "with conversions", "unit": "% of a CPU"}, {"name": "resident", "unit": "MiB"}],

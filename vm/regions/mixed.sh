@@ -6,10 +6,12 @@ echo never >/sys/kernel/mm/transparent_hugepage/enabled
 format -q -t ext4 /dev/vdc && mkdir /disk && mount -t ext4 /dev/vdc /disk || complain "no disk"
 mkdir /small && mount -t tmpfs -o size=600M none /small
 start_agent $agent
-psi_before=$(psi) start=$(seconds)
+psi_before=$(psi)
 passed() { echo $(($(seconds) - start)); }
 # Page cache, small files, processes, anonymous memory that comes and goes, pipes of which some stay.
 dd if=/dev/zero of=/disk/first bs=1M count=1900 2>/dev/null
+# From here on it is counted: on a busy host the file alone takes minutes.
+start=$(seconds)
 (n=0; while [ $(passed) -lt $lasts ]; do n=$((n + 1)); dd if=/dev/zero of=/disk/f$((n % 8)) bs=1M count=64 2>/dev/null; done) &
 (n=0; while [ $n -lt 60000 ]; do n=$((n + 1)); echo $n >/small/$n; done) &
 (while [ $(passed) -lt $lasts ]; do true | cat; /bin/true; done) &
@@ -23,17 +25,21 @@ while [ $(passed) -lt $lasts ]; do
         "psi_us=$(($(psi) - psi_before)) oom=$(count oom_kill)" >>$OUT/samples
 done
 cost=$(agent_cost)
-# The judge: huge pages of 2 MiB while all of it still stands, those of 1 GiB once the anonymous
-# memory is gone and page cache is dropped.
+# The judge: huge pages of 2 MiB while all of it still stands and once the anonymous memory is gone,
+# those of 1 GiB once page cache is dropped, too.
 echo 2048 >/proc/sys/vm/nr_hugepages
 pages=$(cat /proc/sys/vm/nr_hugepages)
 echo 0 >/proc/sys/vm/nr_hugepages
 files=$(ls /small | wc -l)
 [ $agent != daemon ] || /in/bin/prairie regions status --json >$OUT/status 2>&1
 until_true 60 eval '! pidof kernel_load | grep -q " "' || complain "the load does not end"
+echo 2048 >/proc/sys/vm/nr_hugepages
+after=$(cat /proc/sys/vm/nr_hugepages)
+echo 0 >/proc/sys/vm/nr_hugepages
 sync
 echo 1 >/proc/sys/vm/drop_caches
 [ $agent != naive ] || pkill -f naive.sh
-echo "agent=$agent $(tail -n 1 $OUT/samples) hugetlb_2m=$pages hugetlb_1g=$(gigantic $agent 3) files=$files $cost" >$OUT/result
+gigantic $agent 3 >$OUT/gigantic
+echo "agent=$agent $(tail -n 1 $OUT/samples) hugetlb_2m=$pages after_2m=$after hugetlb_1g=$(cat $OUT/gigantic) files=$files $cost" >$OUT/result
 dmesg | grep -i -E "oom-kill|BUG:|WARNING:" >$OUT/kernel-trouble
 exit 0

@@ -25,16 +25,17 @@ ready=$(movable)
 [ $ready -ge 6 ] || complain "$ready movable blocks after the setup"
 settings | cmp -s - $OUT/settings-before && complain "lowmem_reserve_ratio was not leased"
 
-# 3. Kernel memory at 40 MiB/s, more than the region has.
-/in/bin/kernel_load pipes 420 40 0 4 >$OUT/pipes 2>&1 &
+# 3. Kernel memory at 40 MiB/s, more than the region has: some five blocks grow.
+/in/bin/kernel_load pipes 800 40 0 4 >$OUT/pipes 2>&1 &
 pipes=$!
-until_true 30 is_gone $pipes || complain "pipes did not end"
+until_true 60 is_gone $pipes || complain "pipes did not end"
 grown=$(movable)
 [ $grown -lt $ready ] || complain "no growth: $grown of $ready blocks movable"
 [ "$(count oom_kill)" = 0 ] || complain "oom_kill $(count oom_kill)"
 
-# 4. It was idle for a while: blocks return.
-until_true 60 has_returned $grown || complain "nothing returned: $grown movable"
+# 4. It was idle for a while: a block returns. Those that were in use while processes started may keep
+# some of their pages.
+until_true 90 has_returned $grown || complain "nothing returned: $grown movable"
 /in/bin/kernel_load blocks >$OUT/blocks
 /in/bin/prairie regions status >$OUT/status 2>&1
 grep -E "VmRSS|VmLck" /proc/$daemon/status >$OUT/cost

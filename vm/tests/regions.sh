@@ -2,9 +2,9 @@
 # The regions daemon on real kernels: grows, shrinks, undoes, and leaves the machine whole however
 # it ends. Usage: vm/tests/regions.sh [--short]
 #
-# VM_KERNELS names the kernels, VM_KEEP a folder to keep what runs said, PRAIRIE and KERNEL_LOAD
-# binaries to use. --short is one machine with one kernel, about three minutes; where none is
-# available, it is skipped.
+# VM_KERNELS names the kernels, or folders that have one, VM_KEEP a folder to keep what runs said,
+# PRAIRIE and KERNEL_LOAD binaries to use. KILLS is how often the daemon is killed. --short is one
+# machine with one kernel, about three minutes; where none is available, it is skipped.
 set -eu
 cd "$(dirname "$0")/../.."
 short=
@@ -17,7 +17,7 @@ program kernel_load "${KERNEL_LOAD:-}" prairie-regions --example
 
 # one KERNEL KILLS: a machine of 2 GiB, most of it in ZONE_NORMAL.
 one() {
-    out=$work/$1
+    out=$work/$(basename "$1")
     vm/run --kernel "$1" --memory 2G --low 256M --cpus 2 --timeout 600 \
         --file "$work/bin:bin" --program "$work/bin/prairie" --file vm/regions/common.sh \
         --file vm/regions/fast.toml --out "$out" vm/regions/short.sh "$2" || fail "$1: the guest ended with $?"
@@ -28,10 +28,15 @@ one() {
 }
 
 if [ -n "$short" ]; then
-    # The kernel comes from Debian's archive the first time.
-    vm/kernel "${VM_KERNELS:-6.1}" >/dev/null || skip "no kernel could be fetched"
-    one "${VM_KERNELS:-6.1}" 3
+    for kernel in ${VM_KERNELS:-6.1}; do
+        # The kernel comes from Debian's archive the first time.
+        case $kernel in
+        */*) ;;
+        *) vm/kernel "$kernel" >/dev/null || skip "no kernel could be fetched" ;;
+        esac
+        one "$kernel" "${KILLS:-3}"
+    done
 else
-    for kernel in $kernels; do one "$kernel" 100; done
+    for kernel in $kernels; do one "$kernel" "${KILLS:-100}"; done
 fi
 [ "$failed" = 0 ]

@@ -82,12 +82,13 @@ vm-test: ## Run the tests that need a real kernel, in emulated machines
 	@$(CARGO) build --release --locked --package prairie
 	@export PRAIRIE=$(abspath $(TARGET)/release/prairie); for test in vm/tests/*.sh; do echo "== $$test"; $$test || exit 1; done
 
-vm-record: build ## Record a stock kernel from boot into target/recordings, and replay it frame by frame
+vm-record: build ## Record a stock kernel (KERNEL=6.12) from boot into target/recordings, and replay it
 	@scripts/need qemu
-	@set -e; export PRAIRIE=$(abspath $(PRAIRIE)); for work in files:1:512M processes:2:512M huge:2:384M; do \
+	@set -e; export PRAIRIE=$(abspath $(PRAIRIE)); kernel=$(or $(KERNEL),6.1); \
+	for work in files:1:512M processes:2:512M huge:2:384M limits:1:640M limits:2:3G; do \
 	    memory=$${work##*:}; cpus=$${work#*:}; cpus=$${cpus%:*}; work=$${work%%:*}; \
-	    folder=$(TARGET)/recordings/$$work-$${cpus}cpu; \
-	    vm/record --timeout 900 --cpus $$cpus --memory $$memory $$work $$folder; \
+	    folder=$(TARGET)/recordings/$$kernel-$$work-$${cpus}cpu; \
+	    vm/record --kernel $$kernel --timeout 900 --cpus $$cpus --memory $$memory $$work $$folder; \
 	    $$PRAIRIE replay $$folder/trace.parquet --against $$folder; \
 	done
 

@@ -116,7 +116,7 @@ fn a_pageblock_moves_to_another_type_with_what_is_free_in_it() {
 #[test]
 fn per_cpu_lists_are_worked_by_hand() {
     let mut machine = Machine::new(2, Config::default());
-    machine.linux.set_pageset(0, Pageset { batch: 4, high: 100 });
+    machine.linux.set_pageset(0, Pageset::fixed(4, 100));
     let Machine { table, linux, .. } = &mut machine;
     let first = linux.take_bulk(table, 0, &movable_single(), 0);
     assert_eq!(first, Some(Frame(0)));
@@ -147,7 +147,7 @@ fn per_cpu_lists_are_worked_by_hand() {
 #[test]
 fn a_free_keeps_the_type_it_was_prepared_with() {
     let mut machine = Machine::new(2, Config::default());
-    machine.linux.set_pageset(0, Pageset { batch: 2, high: 100 });
+    machine.linux.set_pageset(0, Pageset::fixed(2, 100));
     let frame = Frame(machine.allocate(0, MOVABLE));
     let Machine { table, linux, .. } = &mut machine;
     linux.free_as(table, frame, 0, MigrateType::Reclaimable);

@@ -28,8 +28,8 @@ fn limits_follow_from_the_zone() {
     // What zoneinfo says counts.
     let layout = Layout::new(vec![zone(ZoneKind::Normal, 0, 2048)]).unwrap();
     let mut linux = Linux::new(&layout, Config::default());
-    linux.set_pageset(0, Pageset { batch: 7, high: 28 });
-    assert_eq!(linux.pageset(0), Pageset { batch: 7, high: 28 });
+    linux.set_pageset(0, Pageset::fixed(7, 28));
+    assert_eq!(linux.pageset(0), Pageset::fixed(7, 28));
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn started<P: Placement>(layout: &Layout, mut placement: P) -> (FrameTable, P) {
 
 fn linux(layout: &Layout, config: Config) -> Linux {
     let mut linux = Linux::new(layout, Config { cpus_per_node: 2, ..config });
-    (0..2).for_each(|zone| linux.set_pageset(zone, Pageset { batch: 15, high: 90 }));
+    (0..2).for_each(|zone| linux.set_pageset(zone, Pageset::fixed(15, 90)));
     linux
 }
 
@@ -192,7 +192,7 @@ proptest! {
         let layout = layout();
         let mut through = Linux::new(&layout, Config::default());
         (0..2).for_each(|zone| {
-            through.set_pageset(zone, Pageset { batch: 63, high: 1 << 20 });
+            through.set_pageset(zone, Pageset::fixed(63, 1 << 20));
         });
         let (mut table, mut through) = started(&layout, through);
         fill(&mut table, &mut through);

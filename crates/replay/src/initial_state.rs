@@ -178,7 +178,7 @@ impl InitialState {
             self.cpus = self.cpus.max(lists.len() as u16);
             *pageset = lists
                 .first()
-                .map(|list| Pageset { batch: list.batch.max(1) as u32, high: list.high as u32 });
+                .map(|list| Pageset::fixed(list.batch.max(1) as u32, list.high as u32));
         }
     }
 

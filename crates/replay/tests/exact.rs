@@ -6,7 +6,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use flate2::read::GzDecoder;
-use prairie_frames::placement::linux::Config;
+use prairie_frames::placement::linux::{Config, Version};
 use prairie_frames::{Frame, Order};
 use prairie_replay::exact::act::Action;
 use prairie_replay::exact::follow::Inconsistencies;
@@ -43,7 +43,9 @@ fn recording_with(name: &str, snapshots: &[&str]) -> Recording {
     };
     let snapshots = snapshots.iter().map(|name| snapshot(name)).collect();
     let reader = Reader::open(&folder.join("trace.parquet")).unwrap();
-    Recording::read(&mut reader.events(Columns::ALL), snapshots).unwrap()
+    let release = fs::read_to_string(folder.join("release")).unwrap();
+    let version = Version::of_kernel(&release).unwrap();
+    Recording::read(&mut reader.events(Columns::ALL), snapshots, version).unwrap()
 }
 
 fn assert_exact(fidelity: &Fidelity) {

@@ -1,9 +1,11 @@
 //! Replaying to the frame what no kernel ever action: it is counted as wrong, and nothing panics.
 
 use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::placement::linux::{Pageset, Version};
 use prairie_frames::{Frame, Layout, MigrateType, Order, Pfn, ZoneKind};
-use prairie_replay::exact::act::{Act, Action, Edge};
+use prairie_replay::exact::act::{Act, Action, Edge, Resized};
 use prairie_replay::exact::compare;
+use prairie_replay::exact::probes::ListReading;
 use prairie_replay::exact::recording::Recording;
 use prairie_replay::exact::snapshot::Snapshot;
 use prairie_replay::exact::threads::By;
@@ -51,7 +53,7 @@ fn layout() -> Layout {
         .unwrap()
 }
 
-fn recording(acts: Vec<Act>, free: &[bool], reclaim: Option<usize>) -> Recording {
+fn recording(acts: Vec<Act>, free: &[bool], reclaim: Option<usize>, version: Version) -> Recording {
     let flags: Vec<u8> = (0..FRAMES as usize)
         .flat_map(|f| (u64::from(free[f % free.len()]) << 10).to_ne_bytes())
         .collect();
@@ -64,8 +66,32 @@ fn recording(acts: Vec<Act>, free: &[bool], reclaim: Option<usize>) -> Recording
         reclaim,
         outside: 0,
         put_back: 0,
+        version,
+        readings: vec![(0, READING)],
+        names_limits: version > Version::V6_1,
+        names_bulk: version > Version::V6_1,
     }
 }
+
+const VERSIONS: [Version; 3] = [Version::V6_1, Version::new(6, 12), Version::new(7, 3)];
+
+const RESIZED: [Resized; 5] = [
+    Resized::Boot,
+    Resized::HugePages,
+    Resized::Caches,
+    Resized::Watermarks { min_free_kib: 4000, scale_factor: 10 },
+    Resized::Fraction(8),
+];
+
+const READING: ListReading = ListReading {
+    zone: 1,
+    count: 7,
+    high: 40,
+    limits: Pageset { batch: 3, high: 20, high_max: 250, keeps_batch: true },
+    alloc_factor: 2,
+    free_count: 5,
+    freed_larger: true,
+};
 
 fn act() -> impl Strategy<Value = Act> {
     let types = || prop::sample::select(&MigrateType::ALL[..]);
@@ -82,15 +108,27 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (types(), any::<u32>()).prop_map(|(t, gfp)| Action::Alloc(t, GfpFlags(gfp))),
         1 => (types(), any::<u32>()).prop_map(|(t, gfp)| Action::Refused(t, GfpFlags(gfp))),
         1 => Just(Action::CompactMemory),
-        1 => (types(), types(), any::<bool>())
-            .prop_map(|(wanted, from, change_ownership)| Action::Fallback { wanted, from, change_ownership }),
+        1 => (types(), 0u32..200).prop_map(|(t, frames)| Action::Bulk(t, frames)),
+        1 => (0usize..2).prop_map(Action::Decay),
+        1 => prop::sample::select(&RESIZED[..]).prop_map(Action::Resized),
+        1 => (types(), types(), 0u8..11, any::<bool>()).prop_map(|(wanted, from, found, change_ownership)| {
+            let found = Order::new(found).unwrap();
+            Action::Fallback { wanted, from, found, change_ownership }
+        }),
     ];
     let orders = prop_oneof![6 => Just(0u8), 2 => 1u8..4, 1 => 4u8..11];
     let by = prop::sample::select(&[By::Program, By::Kswapd, By::DirectReclaim, By::Compaction]);
     (0u16..2, 0..FRAMES as u32, orders, action, by, any::<u32>()).prop_map(
         |(cpu, frame, order, action, by, time_ns)| {
             let order = Order::new(order).unwrap();
-            let aside = matches!(action, Action::Refused(..) | Action::CompactMemory);
+            let aside = matches!(
+                action,
+                Action::Refused(..)
+                    | Action::CompactMemory
+                    | Action::Bulk(..)
+                    | Action::Decay(_)
+                    | Action::Resized(_)
+            );
             let block = Frame(frame % 700).align_down(order);
             let frame = if aside { Frame::NONE } else { block };
             Act { cpu, frame, order, action, by, time_ns: time_ns.into() }
@@ -107,6 +145,7 @@ proptest! {
         end in any::<prop::sample::Index>(),
         reclaim in prop::option::of(any::<prop::sample::Index>()),
         free in prop::collection::vec(any::<bool>(), 1..20),
+        version in prop::sample::select(&VERSIONS[..]),
     ) {
         let mut acts = acts;
         let end = end.index(acts.len());
@@ -122,7 +161,7 @@ proptest! {
         let allocations = count(before, |action| matches!(action, Action::Alloc(..)));
         let locked = count(after, |action| matches!(action, Action::Locked(_)));
         let isolated = count(after, |action| matches!(action, Action::Isolated { .. }));
-        let fidelity = compare(&recording(acts, &free, reclaim));
+        let fidelity = compare(&recording(acts, &free, reclaim, version));
         prop_assert_eq!(fidelity.through_reclaim.is_some(), reclaim.is_some());
         if let Some(through) = fidelity.through_reclaim {
             prop_assert_eq!(through.zone_locked.total, locked);

@@ -27,6 +27,7 @@ mod pageset;
 mod pcp;
 mod slow_path;
 mod stepwise;
+mod tuning;
 mod version;
 mod watermark;
 mod zone;
@@ -36,7 +37,7 @@ use core::ops::Range;
 
 pub use config::Config;
 pub use fallback::Fallback;
-pub use pageset::Pageset;
+pub use pageset::{Pageset, Tuning};
 pub use version::{Modeled, RULES, Rule, Version};
 
 use super::zonelist::{Depth, Zonelists};
@@ -95,7 +96,12 @@ impl Linux {
     /// Sets the limits of the per-CPU lists of one zone of the layout, which
     /// [`Pageset::of_zone`] computed at first. `/proc/zoneinfo` shows them (`pagesets`).
     pub fn set_pageset(&mut self, zone: usize, pageset: Pageset) {
-        self.zones[zone].pageset = pageset;
+        let zone = &mut self.zones[zone];
+        if zone.pageset == Pageset::BOOT {
+            // Those of boot are given up (`setup_zone_pageset`).
+            zone.per_cpu.iter_mut().for_each(|pages| pages.tuning = Tuning::default());
+        }
+        zone.pageset = pageset;
     }
 
     /// The limits of the per-CPU lists of one zone of the layout.
@@ -226,12 +232,15 @@ impl Linux {
                 }
                 let zone = &mut self.zones[index];
                 let (order, highest) = (request.order, request.highest_zone);
+                if context.config.adaptive_lists {
+                    zone.check_high(order, highest, flags);
+                }
                 if depth != Depth::All && !zone.watermark_fast(order, highest, depth, flags) {
                     continue;
                 }
-                let taken = zone.take(&mut context, request, migrate_type, flags);
+                let taken = zone.take(&mut context, request, migrate_type, flags, depth);
                 if let Some(frame) = taken {
-                    if flags.has(AllocFlags::HIGHATOMIC) {
+                    if flags.has(AllocFlags::HIGHATOMIC) && !context.config.early_reserve {
                         zone.reserve_highatomic(&mut context, frame);
                     }
                     return Some(frame);
@@ -325,6 +334,9 @@ impl Placement for Linux {
         };
         let zonelist = self.zonelists.get(request.node, highest);
         let Some(&zone) = zonelist.iter().find(allows) else { return 0 };
+        if self.config.adaptive_lists {
+            self.zones[zone].check_high(Order::BASE, highest, flags);
+        }
         self.zones[zone].take_listed(table, migrate_type, request.cpu, owners, request.mobility)
     }
 

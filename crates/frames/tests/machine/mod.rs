@@ -23,6 +23,12 @@ pub const BARE: Config = Config {
     highatomic: true,
     merge_likely_to_tail: true,
     hygiene: false,
+    adaptive_lists: false,
+    late_flush: false,
+    drains_by_batch: false,
+    rounded_reserve: false,
+    free_reserve: false,
+    early_reserve: false,
     defrag_mode: false,
 };
 
@@ -146,7 +152,7 @@ impl Machine {
     }
 
     pub fn set_pageset(&mut self, batch: u32, high: u32) {
-        self.linux.set_pageset(0, Pageset { batch, high });
+        self.linux.set_pageset(0, Pageset::fixed(batch, high));
     }
 }
 

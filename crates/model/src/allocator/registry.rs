@@ -6,7 +6,7 @@ use prairie_frames::compaction::Compactable;
 use prairie_frames::placement::buddy::Buddy;
 use prairie_frames::placement::classes::Classes;
 use prairie_frames::placement::freebsd::{self, FreeBsd};
-use prairie_frames::placement::linux::{self, Linux, Version};
+use prairie_frames::placement::linux::{self, Linux, Pageset, Version};
 use prairie_frames::placement::lists::{Division, Lists};
 use prairie_frames::placement::regions::{self, Hardware, Regions};
 use prairie_frames::placement::superpageblocks::Superpageblocks;
@@ -220,7 +220,8 @@ impl Default for Settings {
 fn linux_defrag() -> Settings {
     let mut settings = Settings::linux(Version::V6_15);
     settings.policies.defrag_mode = true;
-    settings.linux.defrag_mode = true;
+    // The rules of 6.1 but for what defrag mode is about, so that the two can be compared.
+    settings.linux = linux::Config::linux_6_15();
     settings
 }
 
@@ -279,9 +280,10 @@ fn linux(settings: &Settings, site: &Site) -> AnyStepwise {
     };
     let mut linux = Linux::new(site.layout, config);
     for (zone, pageset) in site.pagesets.iter().enumerate() {
-        if let Some(pageset) = pageset {
-            linux.set_pageset(zone, *pageset);
-        }
+        let Some(pageset) = *pageset else { continue };
+        // The high mark of lists that adapt is that of one moment.
+        let adaptive = Pageset { batch: pageset.batch, ..linux.pageset(zone) };
+        linux.set_pageset(zone, if config.adaptive_lists { adaptive } else { pageset });
     }
     compacted(settings, site, linux)
 }

@@ -47,12 +47,9 @@ fn every_switch_without_a_value_changes_something() {
 fn versions_of_linux() {
     assert_eq!(parsed("linux@6.1").settings, parsed("linux").settings);
     assert_eq!(parsed("linux@6.1+no-boost").name(), "linux@6.1+no-boost");
-    for (wrong, reason) in [
-        ("linux@6.12", "per-CPU lists"),
-        ("linux@5.4", "oldest"),
-        ("linux@six", "expected a version"),
-        ("buddy@6.1", "no versions"),
-    ] {
+    for (wrong, reason) in
+        [("linux@5.4", "oldest"), ("linux@six", "expected a version"), ("buddy@6.1", "no versions")]
+    {
         let error = wrong.parse::<Allocator>().unwrap_err().to_string();
         assert!(error.contains(wrong) && error.contains(reason), "{error}");
     }

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use flate2::read::GzDecoder;
+use prairie_frames::placement::linux::Version;
 use prairie_replay::exact::recording::Recording;
 use prairie_replay::exact::snapshot::Snapshot;
 use prairie_replay::exact::{self, Fidelity};
@@ -39,8 +40,9 @@ pub fn run(
     html: Option<&Path>,
 ) -> anyhow::Result<ExitCode> {
     let snapshots = snapshots(folder)?;
+    let version = version(folder)?;
     let read = |source: &mut dyn EventSource| {
-        Recording::read(source, snapshots).with_context(|| trace.display().to_string())
+        Recording::read(source, snapshots, version).with_context(|| trace.display().to_string())
     };
     let recording = if is_parquet {
         read(&mut Reader::open(trace)?.events(Columns::ALL))?
@@ -62,6 +64,23 @@ pub fn run(
     }
     output::write_html(&report, html)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The release of the recorded kernel, from the file `release`; 6.1 without one.
+fn version(folder: &Path) -> anyhow::Result<Version> {
+    let path = folder.join("release");
+    if !path.exists() {
+        return Ok(Version::V6_1);
+    }
+    let text =
+        fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    Version::of_kernel(&text).with_context(|| {
+        format!(
+            "{}: {:?}, expected a kernel's release such as 6.12.95",
+            path.display(),
+            text.trim()
+        )
+    })
 }
 
 /// The snapshots of a folder: files `NAME.pagetypeinfo`, `NAME.zoneinfo` and, for one at

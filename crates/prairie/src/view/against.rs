@@ -306,6 +306,8 @@ fn hidden(fidelity: &Fidelity) -> Section {
         ("refills of lists that were not empty", odd.refilled_full),
         ("drains that began below the high mark", odd.drained_low),
         ("frees above the high mark without a drain", odd.undrained),
+        ("refills of another size than expected", odd.resized),
+        ("frames of bulk allocations that were on no list", odd.bulk_missing),
         ("frees of unknown frames, open-loop", fidelity.unknown_frees),
     ];
     Section {

@@ -59,6 +59,9 @@ pub enum Action {
         wanted: MigrateType,
         /// The type of the list it was found on.
         from: MigrateType,
+        /// The size of the block found. The act names what was allocated where that is all the event
+        /// names (a pageblock claimed for a smaller block, since 6.10).
+        found: Order,
         /// Whether the pageblock changed its type, or had it.
         change_ownership: bool,
     },
@@ -74,8 +77,36 @@ pub enum Action {
     Picked,
     /// A snapshot begins or ends: its place in [`Recording::snapshots`](super::recording::Recording::snapshots).
     Snapshot(usize, Edge),
+    /// Frames were taken from a per-CPU list without an event of their own, of an act that names no
+    /// block.
+    Bulk(MigrateType, u32),
+    /// The statistics of a CPU and a zone were updated, of an act that names no block; the reading
+    /// has its place in [`Recording::readings`](super::recording::Recording::readings).
+    Decay(usize),
+    /// Watermarks and the limits of per-CPU lists were set, of an act that names no block.
+    Resized(Resized),
     /// Compaction of all memory was requested (`/proc/sys/vm/compact_memory`). It names no block.
     CompactMemory,
+}
+
+/// Why the limits of per-CPU lists were set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resized {
+    /// Boot set the watermarks (`init_per_zone_wmark_min`).
+    Boot,
+    /// khugepaged may have raised them (`hugepage_init`).
+    HugePages,
+    /// The sizes of the caches are known (`cacheinfo_sysfs_init`).
+    Caches,
+    /// Watermarks were set.
+    Watermarks {
+        /// `vm.min_free_kbytes`.
+        min_free_kib: u64,
+        /// `vm.watermark_scale_factor`.
+        scale_factor: u64,
+    },
+    /// `vm.percpu_pagelist_high_fraction` was written.
+    Fraction(u64),
 }
 
 /// The ends of a snapshot.

@@ -357,7 +357,9 @@ impl Drive<'_> {
     /// Memory that boot hands over late: to the tail, movable from a pageblock's first frame on.
     fn hand_over(&mut self, frame: Frame, order: Order) {
         if frame.align_down(Order::HUGE) == frame {
-            self.machine.linux().set_pageblock_type(frame, MigrateType::Movable);
+            for block in (0..order.frames()).step_by(Order::HUGE.frames() as usize) {
+                self.machine.linux().set_pageblock_type(frame.offset(block), MigrateType::Movable);
+            }
         }
         if self.bring_in(frame, order) {
             self.machine.hand_over(frame, order);

@@ -2,6 +2,7 @@
 //! and when, comes from the events; which frame it is, from the model. On the way it finds out
 //! what left no event, and writes it all down as a [`Script`].
 
+mod adaptive;
 mod compacted;
 mod given;
 mod taken;
@@ -71,6 +72,10 @@ pub struct Inconsistencies {
     pub drained_low: u64,
     /// Frees above the high mark without a drain.
     pub undrained: u64,
+    /// Refills of another size than expected, of lists that adapt.
+    pub resized: u64,
+    /// Frames that a bulk allocation was given and that were on no list it could take from.
+    pub bulk_missing: u64,
 }
 
 /// The results of the trace-driven replay.
@@ -123,10 +128,20 @@ struct Direct {
     act: usize,
 }
 
+/// An allocation in bulk that the record names.
+#[derive(Clone, Copy)]
+struct Bulk {
+    migrate_type: MigrateType,
+    zone: usize,
+    /// Frames that it is still to get.
+    left: u32,
+}
+
 /// Unfinished actions of one CPU.
 #[derive(Clone, Default)]
 struct Cpu {
     refill: Option<Refill>,
+    bulk: Option<Bulk>,
     direct: Option<Direct>,
     /// The last allocation of several frames, and what of it went back since.
     exact: Option<(Frame, Order)>,
@@ -136,6 +151,10 @@ struct Cpu {
 struct Follow<'a> {
     recording: &'a Recording,
     machine: Machine,
+    /// Whether lists adapt.
+    adaptive: bool,
+    /// The act from which on the record names allocations in bulk.
+    bulk_from: usize,
     stages: Stages,
     /// The next act that names the first frame of an act's block.
     next: Vec<u32>,
@@ -194,9 +213,12 @@ fn follow_once(
     let machine = Machine::open(&recording.layout, config, opening);
     let frames = recording.layout.frames() as usize;
     let late = |act: &Act| act.action == Action::HandOver;
+    let is_bulk = |act: &Act| matches!(act.action, Action::Bulk(..));
     let mut follow = Follow {
         recording,
         machine,
+        adaptive: config.adaptive_lists,
+        bulk_from: recording.acts.iter().position(is_bulk).unwrap_or(usize::MAX),
         stages: Stages::of(recording),
         next: next_by_frame(&recording.acts, frames),
         next_on_cpu: next_by_cpu(&recording.acts, recording.cpus),
@@ -249,6 +271,13 @@ fn next_by_cpu(acts: &[Act], cpus: u16) -> Vec<u32> {
 impl Follow<'_> {
     fn act(&mut self, index: usize, act: &Act) {
         match act.action {
+            Action::Bulk(migrate_type, frames) => self.bulk(index, act, migrate_type, frames),
+            Action::Decay(reading) => self.decay(index, act.cpu, reading),
+            Action::Resized(_) => {
+                while self.stages.is_due(index) {
+                    self.advance(Moment::before(index));
+                }
+            }
             Action::Locked(migrate_type) => self.locked(index, act, migrate_type),
             Action::Alloc(..) => self.alloc(index, act),
             Action::Free => self.free(index, act),
@@ -308,9 +337,21 @@ impl Follow<'_> {
     }
 
     fn advance(&mut self, moment: Moment) {
-        if let Some(limits) = self.stages.advance() {
-            self.result.hidden.limits += 1;
-            self.script(moment, Step::Pagesets(limits));
+        if !self.stages.advance() {
+            return;
+        }
+        self.result.hidden.limits += 1;
+        let limits = self.stages.limits().to_vec();
+        if self.adaptive {
+            self.machine.linux.set_pagesets(&limits);
+        }
+        self.script(moment, Step::Pagesets(limits));
+        if let Some(marks) = self.stages.watermarks() {
+            let marks = marks.to_vec();
+            for (zone, &marks) in marks.iter().enumerate() {
+                self.machine.linux.set_watermarks(zone, marks);
+            }
+            self.script(moment, Step::Watermarks(marks));
         }
     }
 }

@@ -50,7 +50,9 @@ impl Machine {
     /// first frame on.
     pub fn hand_over(&mut self, frame: Frame, order: Order) {
         if frame.align_down(Order::HUGE) == frame {
-            self.linux.set_pageblock_type(frame, MigrateType::Movable);
+            for block in (0..order.frames()).step_by(Order::HUGE.frames() as usize) {
+                self.linux.set_pageblock_type(frame.offset(block), MigrateType::Movable);
+            }
         }
         self.claim(frame, order);
         self.hold(frame, order, MigrateType::Movable, frame);

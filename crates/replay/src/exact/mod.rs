@@ -19,6 +19,7 @@ pub mod act;
 pub mod differences;
 pub mod driven;
 pub mod follow;
+pub mod limits;
 pub mod lost;
 pub mod machine;
 pub mod measures;
@@ -74,6 +75,9 @@ pub struct Fidelity {
     pub odd: Inconsistencies,
     /// Frames of memory that was in use before the first event and freed unseen, while simulating.
     pub unknown_frees: u64,
+    /// The kernel's own numbers of per-CPU lists, as it updated its statistics: those that the
+    /// open-loop replay had, too, and all.
+    pub readings: [u64; 2],
     /// From the first reclaim on, where the recording has one: the record is followed.
     pub through_reclaim: Option<FromFirstReclaim>,
     /// The comparison with the kernel at each snapshot.
@@ -120,9 +124,9 @@ pub struct AtSnapshot {
     pub free_running: Option<Vec<Difference>>,
 }
 
-/// Replays a recording in all ways, under the rules of Linux 6.1.
+/// Replays a recording in all ways, under the rules of the recorded kernel's release.
 pub fn compare(recording: &Recording) -> Fidelity {
-    compare_with(recording, Config::default())
+    compare_with(recording, Config::of(recording.version))
 }
 
 /// The same with some of the rules switched off, to see whether they are needed.
@@ -173,6 +177,7 @@ pub fn compare_with(recording: &Recording, config: Config) -> Fidelity {
         put_back: recording.put_back,
         odd: followed.odd,
         unknown_frees: free.unknown_frees,
+        readings: [free.readings_alike, free.readings],
         snapshots: snapshots.collect(),
         through_reclaim,
     }

@@ -1,6 +1,7 @@
 //! The free lists at the first event, inferred from what follows.
 
 use prairie_frames::layout::Zone;
+use prairie_frames::placement::linux::Version;
 use prairie_frames::{Frame, Layout, MigrateType, Order};
 
 use super::act::{Act, Action, Edge};
@@ -20,6 +21,12 @@ pub struct Opening {
     /// How many of those the first snapshot's counts gave another type.
     pub settled: u64,
 }
+
+/// The first release in which a free block is on a list of its pageblock's type.
+const HYGIENE: Version = Version::new(6, 10);
+
+/// The first release in which pageblocks are movable whose first frame was reserved at boot.
+const DEFERRED_MOVABLE: Version = Version::new(6, 15);
 
 /// The state of a frame by the first event that names it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -69,6 +76,7 @@ impl Opening {
                 }
             }
         }
+        let later = later_types(recording);
         let snapshot = &recording.snapshots[0];
         let was_free = |frame: u32| match first[frame as usize] {
             First::Free(_) => true,
@@ -85,7 +93,7 @@ impl Opening {
                     continue;
                 };
                 let frame = Frame(at);
-                free.push((frame, order, type_of(frame, order, &first, &pageblocks)));
+                free.push((frame, order, type_of(frame, order, &first, &later, &pageblocks)));
                 at += order.frames() as u32;
             }
         }
@@ -128,6 +136,28 @@ fn first_frame(block: usize, zone: &Zone) -> Frame {
     Frame((block << Order::HUGE.get()) as u32).max(zone.start)
 }
 
+/// What the first event on each frame shows, however late it is, where the frame leaves the free
+/// lists with it and a free block's type is its pageblock's (6.10).
+fn later_types(recording: &Recording) -> Vec<First> {
+    let mut first = vec![First::Unnamed; recording.layout.frames() as usize];
+    if recording.version < HYGIENE {
+        return first;
+    }
+    for act in recording.acts.iter().filter(|act| act.frame != Frame::NONE) {
+        let shown = match act.action {
+            Action::Locked(migrate_type) => First::Free(migrate_type),
+            Action::Fallback { from, .. } => First::Free(from),
+            _ => First::Used,
+        };
+        for frame in act.frame.index()..act.frame.index() + act.order.frames() as usize {
+            if first[frame] == First::Unnamed {
+                first[frame] = shown;
+            }
+        }
+    }
+    first
+}
+
 /// The largest aligned block that starts at `at`, ends by `end` and is free throughout.
 fn largest_free(at: u32, end: u32, is_free: &impl Fn(u32) -> bool) -> Option<Order> {
     if !is_free(at) {
@@ -146,22 +176,28 @@ fn largest_free(at: u32, end: u32, is_free: &impl Fn(u32) -> bool) -> Option<Ord
 }
 
 /// The list that a free block was on.
-fn type_of(frame: Frame, order: Order, first: &[First], pageblocks: &[MigrateType]) -> MigrateType {
-    let told = |frames: std::ops::Range<usize>| {
-        first[frames].iter().find_map(|first| match first {
+fn type_of(
+    frame: Frame,
+    order: Order,
+    first: &[First],
+    later: &[First],
+    pageblocks: &[MigrateType],
+) -> MigrateType {
+    let told = |firsts: &[First], frames: std::ops::Range<usize>| {
+        firsts[frames].iter().find_map(|first| match first {
             First::Free(migrate_type) => Some(*migrate_type),
             _ => None,
         })
     };
     let own = frame.index()..frame.index() + order.frames() as usize;
-    if let Some(migrate_type) = told(own) {
+    if let Some(migrate_type) = told(first, own.clone()) {
         return migrate_type;
     }
     if order >= Order::HUGE {
-        return MigrateType::Movable;
+        return told(later, own).unwrap_or(MigrateType::Movable);
     }
     let start = frame.align_down(Order::HUGE).index();
-    let around = told(start..start + Order::HUGE.frames() as usize);
+    let around = told(first, start..start + Order::HUGE.frames() as usize);
     around.unwrap_or(pageblocks[frame.pageblock()])
 }
 
@@ -172,7 +208,9 @@ fn type_of(frame: Frame, order: Order, first: &[First], pageblocks: &[MigrateTyp
 fn pageblock_types(recording: &Recording) -> (Vec<MigrateType>, Vec<bool>) {
     let layout = &recording.layout;
     let mut types = vec![MigrateType::Movable; layout.frames() as usize >> Order::HUGE.get()];
-    mark_deferred(layout, &recording.acts, &mut types);
+    if recording.version < DEFERRED_MOVABLE {
+        mark_deferred(layout, &recording.acts, &mut types);
+    }
     let mut known = vec![false; types.len()];
     let mut shown = vec![false; types.len()];
     let mut freed = vec![false; layout.frames() as usize];

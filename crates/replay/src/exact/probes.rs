@@ -17,7 +17,10 @@
 
 use std::collections::HashMap;
 
+use prairie_frames::placement::linux::Pageset;
 use prairie_frames::{MigrateType, Order, Pfn};
+
+use super::act::Resized;
 
 /// Bytes of the kernel's record of one frame (`struct page`).
 const PAGE_BYTES: u64 = 64;
@@ -59,12 +62,48 @@ pub enum ProbeReading {
         /// The type.
         migrate_type: MigrateType,
     },
+    /// An allocation in bulk begins.
+    Bulk {
+        /// The type of frames.
+        migrate_type: MigrateType,
+    },
+    /// It ends.
+    Bulked {
+        /// Frames that it got, by itself or through an ordinary request.
+        frames: u32,
+    },
+    /// A CPU's lists for a zone are looked at while statistics are updated.
+    Decay(ListReading),
+    /// The limits of per-CPU lists were set.
+    Resized(Resized),
     /// Compaction found a pageblock to empty by a free block in it, and turned that block's list.
     Picked {
         /// The free block's first frame.
         pfn: Pfn,
     },
 }
+
+/// The kernel's own numbers of a CPU's lists (`struct per_cpu_pages`), as statistics are updated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListReading {
+    /// Where the kernel keeps the zone.
+    pub zone: u64,
+    /// Frames on the lists.
+    pub count: u32,
+    /// The high mark, which moves.
+    pub high: u32,
+    /// The limits.
+    pub limits: Pageset,
+    /// How often the size of a refill has doubled.
+    pub alloc_factor: u8,
+    /// Frames freed in a row.
+    pub free_count: u32,
+    /// Whether the last free was of a larger block.
+    pub freed_larger: bool,
+}
+
+/// The flag of lists that keep a batch (`PCPF_FREE_HIGH_BATCH`).
+const KEEPS_BATCH: u64 = 2;
 
 /// Puts the probes' lines together.
 #[derive(Debug, Default)]
@@ -91,6 +130,32 @@ impl Probes {
                 Some(ProbeReading::Scanned { frames: fields.number("nr_taken")? })
             }
             "prairie_pageblock" => fields.pageblock(),
+            "prairie_bulk" => {
+                // __GFP_MOVABLE and __GFP_RECLAIMABLE (`gfp_migratetype`).
+                let number = fields.number("gfp")? >> 3 & 3;
+                let migrate_type = *TYPES.get(usize::try_from(number).ok()?)?;
+                Some(ProbeReading::Bulk { migrate_type })
+            }
+            "prairie_bulked" => Some(ProbeReading::Bulked { frames: fields.small("frames")? }),
+            "prairie_decay" => fields.lists().map(ProbeReading::Decay),
+            "prairie_limits" => {
+                let min_free_kib = fields.number("min_free_kbytes")?;
+                let scale_factor = fields.number("scale")?;
+                Some(ProbeReading::Resized(Resized::Watermarks { min_free_kib, scale_factor }))
+            }
+            "prairie_fraction" => {
+                Some(ProbeReading::Resized(Resized::Fraction(fields.number("fraction")?)))
+            }
+            "initcall_finish" => {
+                let known = [
+                    ("init_per_zone_wmark_min", Resized::Boot),
+                    ("hugepage_init", Resized::HugePages),
+                    ("cacheinfo_sysfs_init", Resized::Caches),
+                ];
+                let function = fields.get("func")?;
+                let found = known.into_iter().find(|(name, _)| function.starts_with(name));
+                found.map(|(_, resized)| ProbeReading::Resized(resized))
+            }
             _ => None,
         }
     }
@@ -111,6 +176,27 @@ impl Fields<'_> {
             Some(digits) => u64::from_str_radix(digits, 16).ok(),
             None => text.parse().ok(),
         }
+    }
+
+    fn small(&self, key: &str) -> Option<u32> {
+        self.number(key)?.try_into().ok()
+    }
+
+    fn lists(&self) -> Option<ListReading> {
+        Some(ListReading {
+            zone: self.number("zone")?,
+            count: self.small("count")?,
+            high: self.small("high")?,
+            limits: Pageset {
+                batch: self.small("batch")?,
+                high: self.small("min")?,
+                high_max: self.small("max")?,
+                keeps_batch: self.number("flags")? & KEEPS_BATCH != 0,
+            },
+            alloc_factor: self.number("factor")?.try_into().ok()?,
+            free_count: self.small("freed")?,
+            freed_larger: self.number("flags")? & 1 != 0,
+        })
     }
 
     fn block(&self) -> Option<(Pfn, Order)> {
@@ -181,6 +267,41 @@ mod tests {
                 ProbeReading::Retyped { pfn: Pfn(0x4000), migrate_type: highatomic },
                 ProbeReading::Picked { pfn: Pfn(0x4010) }
             ]
+        );
+    }
+
+    #[test]
+    fn a_bulk_allocation_says_what_it_got() {
+        assert_eq!(
+            told(&[
+                "prairie_bulk: (ffffffff81) gfp=0xdc2 frames=4",
+                "prairie_bulked: (ffffffff81 <- ffffffff82) frames=4",
+                "prairie_bulk: (ffffffff81) gfp=0x8 frames=-1",
+                "prairie_bulked: (a <- b) frames=-1",
+            ]),
+            [
+                ProbeReading::Bulk { migrate_type: MigrateType::Unmovable },
+                ProbeReading::Bulked { frames: 4 },
+                ProbeReading::Bulk { migrate_type: MigrateType::Movable },
+            ]
+        );
+    }
+
+    #[test]
+    fn limits_are_read_where_the_kernel_sets_and_uses_them() {
+        let decay = "prairie_decay: (ffffffff81) zone=0xffff888007fd6000 count=120 high=248 min=60 \
+                     max=2040 batch=15 flags=2 factor=3 freed=7";
+        let Some(&ProbeReading::Decay(lists)) = told(&[decay]).first() else { panic!() };
+        assert_eq!((lists.zone, lists.count, lists.high), (0xffff_8880_07fd_6000, 120, 248));
+        assert_eq!((lists.alloc_factor, lists.free_count), (3, 7));
+        let limits = Pageset { batch: 15, high: 60, high_max: 2040, keeps_batch: true };
+        assert_eq!(lists.limits, limits);
+        let written = "prairie_limits: (a <- b) min_free_kbytes=65536 scale=10";
+        let boot = "initcall_finish: func=init_per_zone_wmark_min+0x0 ret=0";
+        let watermarks = Resized::Watermarks { min_free_kib: 65_536, scale_factor: 10 };
+        assert_eq!(
+            told(&[written, boot, "prairie_fraction: (a <- b) fraction=8", "initcall_finish: x"]),
+            [watermarks, Resized::Boot, Resized::Fraction(8)].map(ProbeReading::Resized)
         );
     }
 

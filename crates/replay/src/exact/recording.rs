@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 
 use prairie_frames::layout::LayoutError;
+use prairie_frames::placement::linux::Version;
 use prairie_frames::{Frame, Layout, Order, Pfn};
 use prairie_trace::{Event, EventKind, EventSource};
 
-use super::act::{Act, Action, Edge};
+use super::act::{Act, Action, Edge, Resized};
 use super::lost;
-use super::probes::{ProbeReading, Probes};
+use super::probes::{ListReading, ProbeReading, Probes};
 use super::snapshot::Snapshot;
 use super::threads::{By, Threads};
 use crate::initial_state::zone_spans;
@@ -23,7 +24,12 @@ enum Mark {
     Probe { cpu: u16, told: ProbeReading, searched: bool },
     /// All memory was compacted on request.
     CompactMemory,
+    /// Something without a block, on a CPU.
+    Aside(u16, Action),
 }
+
+/// Allocations in bulk whose end was not read yet, by thread: their mark, and the events before.
+type OpenBulks = HashMap<i32, (usize, usize)>;
 
 /// A scan that took a number of frames has ended: the last blocks taken were found by it, those
 /// before by searches.
@@ -55,7 +61,19 @@ pub struct Recording {
     pub outside: u64,
     /// Acts put in: a refill that was not traced ([`lost`]).
     pub put_back: u64,
+    /// The kernel's release.
+    pub version: Version,
+    /// The kernel's numbers of per-CPU lists when it updated its statistics, and the zone of the
+    /// layout that each is about.
+    pub readings: Vec<(usize, ListReading)>,
+    /// Whether the record says when the limits of per-CPU lists were set.
+    pub names_limits: bool,
+    /// Whether the record says how many frames were allocated in bulk.
+    pub names_bulk: bool,
 }
+
+/// Orders of larger blocks freed, by first frame, until they come to a per-CPU list.
+type Freed = HashMap<Pfn, Order>;
 
 /// Why a trace cannot be validated against a kernel.
 #[derive(Debug, thiserror::Error)]
@@ -85,6 +103,9 @@ pub enum RecordingError {
     NoEvents(&'static str),
 }
 
+/// The first release whose fallback claims a pageblock and takes from it in one step.
+const CLAIMS: Version = Version::new(6, 10);
+
 /// Signs of reclaim and compaction among the markers of an imported trace.
 const RECLAIM: [&str; 4] = [
     "mm_vmscan_kswapd_wake",
@@ -103,6 +124,7 @@ impl Recording {
     pub fn read(
         source: &mut dyn EventSource,
         mut given: Vec<Snapshot>,
+        version: Version,
     ) -> Result<Recording, RecordingError> {
         let mut events: Vec<Event> = Vec::new();
         let mut marks = Vec::new();
@@ -111,6 +133,8 @@ impl Recording {
         let mut accounts = Vec::new();
         // By thread: marks of the blocks that compaction took and of which no scan has told yet.
         let mut taken: HashMap<i32, Vec<usize>> = HashMap::new();
+        let mut bulks = OpenBulks::new();
+        let mut readings = Vec::new();
         while let Some(batch) = source.next_batch()? {
             let batch = batch.to_vec();
             for event in batch {
@@ -130,7 +154,28 @@ impl Recording {
                 if RECLAIM.iter().any(|sign| text.starts_with(sign)) {
                     marks.push((events.len(), Mark::Reclaim));
                 }
+                let cpu = event.cpu;
                 match probes.take(event.pid, text) {
+                    Some(ProbeReading::Bulk { migrate_type }) => {
+                        bulks.insert(event.pid, (marks.len(), events.len()));
+                        let bulk = Action::Bulk(migrate_type, 0);
+                        marks.push((events.len(), Mark::Aside(cpu, bulk)));
+                    }
+                    Some(ProbeReading::Bulked { frames }) => {
+                        if let Some((mark, from)) = bulks.remove(&event.pid) {
+                            let told = told_allocations(&events[from..], event.pid);
+                            if let (_, Mark::Aside(_, Action::Bulk(_, taken))) = &mut marks[mark] {
+                                *taken = frames.saturating_sub(told);
+                            }
+                        }
+                    }
+                    Some(ProbeReading::Decay(lists)) => {
+                        marks.push((events.len(), Mark::Aside(cpu, Action::Decay(readings.len()))));
+                        readings.push((0, lists));
+                    }
+                    Some(ProbeReading::Resized(resized)) => {
+                        marks.push((events.len(), Mark::Aside(cpu, Action::Resized(resized))));
+                    }
                     Some(ProbeReading::Scanned { frames }) => {
                         let taken = taken.entry(event.pid).or_default();
                         mark_scanned(&mut marks, taken, frames);
@@ -168,14 +213,20 @@ impl Recording {
             reclaim: None,
             outside: 0,
             put_back: 0,
+            version,
+            readings,
+            names_limits: false,
+            names_bulk: false,
         };
+        recording.find_zones();
         let late = recording.handed_over(&events);
         let mut marks = marks.into_iter().peekable();
+        let mut freed = Freed::new();
         for (index, event) in events.iter().enumerate() {
             while let Some((_, mark)) = marks.next_if(|&(at, _)| at <= index) {
                 recording.mark(&order, mark, event.time_ns);
             }
-            recording.push(event, late[index], accounts[index]);
+            recording.push(event, late[index], accounts[index], &mut freed);
         }
         let end_ns = events.last().map_or(0, |event| event.time_ns);
         for (_, mark) in marks {
@@ -218,7 +269,7 @@ impl Recording {
         }
         let mut handed_over = vec![false; events.len()];
         for did in by_thread.values() {
-            let whole = |(_, fresh): &(usize, Option<Order>)| *fresh == Some(Order::HUGE);
+            let whole = |(_, fresh): &(usize, Option<Order>)| fresh.is_some_and(is_whole);
             let (Some(mut first), Some(mut last)) =
                 (did.iter().position(whole), did.iter().rposition(whole))
             else {
@@ -240,6 +291,11 @@ impl Recording {
     fn mark(&mut self, order: &[usize], mark: Mark, time_ns: u64) {
         match mark {
             Mark::CompactMemory => self.acts.push(Act::aside(Action::CompactMemory, time_ns)),
+            Mark::Aside(cpu, action) => {
+                self.names_limits |= action == Action::Resized(Resized::Boot);
+                self.names_bulk |= matches!(action, Action::Bulk(..));
+                self.acts.push(Act { cpu, ..Act::aside(action, time_ns) });
+            }
             Mark::Reclaim => {
                 self.reclaim.get_or_insert(self.acts.len());
             }
@@ -253,7 +309,11 @@ impl Recording {
                     ProbeReading::Isolated { pfn, order } => {
                         (pfn, order, Action::Isolated { searched })
                     }
-                    ProbeReading::Scanned { .. } => return,
+                    ProbeReading::Scanned { .. }
+                    | ProbeReading::Bulk { .. }
+                    | ProbeReading::Bulked { .. }
+                    | ProbeReading::Decay(_)
+                    | ProbeReading::Resized(_) => return,
                     ProbeReading::Retyped { pfn, migrate_type } => {
                         (pfn, Order::BASE, Action::Retyped(migrate_type))
                     }
@@ -264,7 +324,7 @@ impl Recording {
         }
     }
 
-    fn push(&mut self, event: &Event, deferred: bool, by: By) {
+    fn push(&mut self, event: &Event, deferred: bool, by: By, freed: &mut Freed) {
         let (pfn, order, action) = match event.what {
             EventKind::Alloc { pfn, order, migrate_type, gfp, .. } => {
                 (pfn, order, Action::Alloc(migrate_type, gfp))
@@ -276,8 +336,16 @@ impl Recording {
                 return;
             }
             EventKind::Free { pfn, order } if deferred => (pfn, order, Action::HandOver),
-            EventKind::Free { pfn, order } => (pfn, order, Action::Free),
-            EventKind::FreeBatched { pfn } => (pfn, Order::BASE, Action::Batched),
+            EventKind::Free { pfn, order } => {
+                match order {
+                    Order::BASE => freed.remove(&pfn),
+                    larger => freed.insert(pfn, larger),
+                };
+                (pfn, order, Action::Free)
+            }
+            EventKind::FreeBatched { pfn } => {
+                (pfn, freed.remove(&pfn).unwrap_or(Order::BASE), Action::Batched)
+            }
             EventKind::ZoneLocked { pfn, order, migrate_type } => {
                 (pfn, order, Action::Locked(migrate_type))
             }
@@ -286,18 +354,62 @@ impl Recording {
             }
             EventKind::Extfrag {
                 pfn,
-                fallback_order,
-                migrate_type,
-                fallback_type,
+                order,
+                fallback_order: found,
+                migrate_type: wanted,
+                fallback_type: from,
                 change_ownership,
-                ..
             } => {
-                let (wanted, from) = (migrate_type, fallback_type);
-                (pfn, fallback_order, Action::Fallback { wanted, from, change_ownership })
+                let fallback = Action::Fallback { wanted, from, found, change_ownership };
+                if self.version < CLAIMS {
+                    (pfn, found, fallback)
+                } else {
+                    return self.fallback(event, (pfn, order), fallback, by);
+                }
             }
             _ => return,
         };
         self.add(event.cpu, (pfn, order), action, by, event.time_ns);
+    }
+
+    /// A fallback of 6.10 or newer as one of 6.1 tells it: the block found, then what was taken.
+    /// There the event comes last; a block that leaves the lists of the other type itself has no
+    /// event of its own, and what is taken from a pageblock claimed for less has one before.
+    fn fallback(&mut self, event: &Event, (pfn, order): (Pfn, Order), fallback: Action, by: By) {
+        let Action::Fallback { wanted, found, change_ownership, .. } = fallback else { return };
+        let (cpu, time_ns) = (event.cpu, event.time_ns);
+        if change_ownership && found < Order::HUGE {
+            let told = self.acts.iter().rposition(|act| act.cpu == cpu && !act.is_aside());
+            let at = told.filter(|&at| {
+                let taken = &self.acts[at];
+                taken.action == Action::Locked(wanted)
+                    && taken.frame != Frame::NONE
+                    && self.layout.pfn(taken.frame) == pfn
+            });
+            self.add(cpu, (pfn, order), fallback, by, time_ns);
+            if let Some(at) = at
+                && let Some(act) = self.acts.pop()
+            {
+                self.acts.insert(at, act);
+            }
+            return;
+        }
+        self.add(cpu, (pfn, found), fallback, by, time_ns);
+        self.add(cpu, (pfn, order), Action::Locked(wanted), by, time_ns);
+    }
+
+    /// Finds out which zone of the layout each reading is about: the kernel keeps the zones of a
+    /// node in a row.
+    fn find_zones(&mut self) {
+        let mut known: Vec<u64> = self.readings.iter().map(|(_, lists)| lists.zone).collect();
+        known.sort_unstable();
+        known.dedup();
+        if known.len() != self.layout.zones().len() {
+            self.readings.clear();
+        }
+        for (zone, lists) in &mut self.readings {
+            *zone = known.binary_search(&lists.zone).unwrap_or(0);
+        }
     }
 
     fn add(&mut self, cpu: u16, (pfn, order): (Pfn, Order), action: Action, by: By, time_ns: u64) {
@@ -332,6 +444,21 @@ impl Recording {
     pub fn until_reclaim(&self) -> usize {
         self.reclaim.unwrap_or(self.acts.len())
     }
+}
+
+/// Whether late initialization hands memory over in blocks of an order: pageblocks, and larger blocks
+/// in newer kernels.
+fn is_whole(order: Order) -> bool {
+    order >= Order::HUGE
+}
+
+/// Single frames that a thread was given with an event.
+fn told_allocations(events: &[Event], pid: i32) -> u32 {
+    let told = |event: &&Event| {
+        event.pid == pid
+            && matches!(event.what, EventKind::Alloc { order, .. } if order == Order::BASE)
+    };
+    events.iter().filter(told).count() as u32
 }
 
 /// `snapshot NAME begin` or `snapshot NAME end`.

@@ -32,6 +32,10 @@ pub struct Simulated {
     pub allocations: Score,
     /// Frees of unknown frames.
     pub unknown_frees: u64,
+    /// The kernel's own numbers of per-CPU lists in the record.
+    pub readings: u64,
+    /// Those of them that the simulated lists had, too: the count and the high mark.
+    pub readings_alike: u64,
     /// What differed from the kernel's own account at each snapshot.
     pub snapshots: Vec<Vec<Difference>>,
 }
@@ -105,6 +109,12 @@ impl Simulation<'_> {
             }
             Step::HandOver { frame, order } => self.machine.hand_over(frame, order),
             Step::Pagesets(ref pagesets) => self.machine.linux.set_pagesets(pagesets),
+            Step::Watermarks(ref marks) => {
+                for (zone, &marks) in marks.iter().enumerate() {
+                    self.machine.linux.set_watermarks(zone, marks);
+                }
+            }
+            Step::Decay { zone, cpu, reading } => self.decay(zone, cpu, reading),
             Step::Snapshot(place) => {
                 let snapshot = &self.recording.snapshots[place];
                 let found =
@@ -112,6 +122,18 @@ impl Simulation<'_> {
                 self.result.snapshots.push(found);
             }
         }
+    }
+
+    /// Statistics are updated; before that, the kernel's own numbers of the lists are compared.
+    fn decay(&mut self, zone: usize, cpu: u16, reading: usize) {
+        let Machine { table, linux, .. } = &mut self.machine;
+        if let Some((_, lists)) = self.recording.readings.get(reading) {
+            let same = linux.cached_count(zone, cpu) == u64::from(lists.count)
+                && linux.tuning(zone, cpu).high == lists.high;
+            self.result.readings += 1;
+            self.result.readings_alike += u64::from(same);
+        }
+        linux.decay(table, zone, cpu);
     }
 
     fn request(

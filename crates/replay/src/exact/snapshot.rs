@@ -1,5 +1,6 @@
 //! The recorded kernel's state of memory at one moment.
 
+use prairie_frames::layout::Watermarks;
 use prairie_frames::placement::linux::Pageset;
 use prairie_frames::{Layout, MigrateType};
 use prairie_host::texts::zoneinfo::ZoneInfo;
@@ -53,9 +54,28 @@ impl Snapshot {
         let of = |zone: &prairie_frames::layout::Zone| {
             let info = self.zones.iter().find(|info| info.id == id_of(&zone.span));
             let lists = info.and_then(|info| info.per_cpu_lists.first());
-            lists.map_or(Pageset::BOOT, |lists| Pageset {
-                batch: lists.batch.max(1) as u32,
-                high: lists.high as u32,
+            lists.map_or(Pageset::BOOT, |lists| {
+                Pageset::fixed(lists.batch.max(1) as u32, lists.high as u32)
+            })
+        };
+        layout.zones().iter().map(of).collect()
+    }
+
+    /// CPUs with lists.
+    pub fn cpus(&self) -> u16 {
+        let cpus = self.zones.iter().map(|zone| zone.per_cpu_lists.len() as u16).max();
+        cpus.unwrap_or(0).max(1)
+    }
+
+    /// The watermarks of each zone of `layout`, without what fallbacks have added.
+    pub fn watermarks(&self, layout: &Layout) -> Vec<Watermarks> {
+        let of = |zone: &prairie_frames::layout::Zone| {
+            let info = self.zones.iter().find(|info| info.id == id_of(&zone.span));
+            info.map_or(Watermarks::default(), |info| {
+                let marks = info.watermarks;
+                let plain = |mark: u64| mark.saturating_sub(marks.boost);
+                let (min, low, high) = (plain(marks.min), plain(marks.low), plain(marks.high));
+                Watermarks { min, low, high }
             })
         };
         layout.zones().iter().map(of).collect()

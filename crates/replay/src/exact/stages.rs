@@ -1,10 +1,11 @@
 //! How large per-CPU lists may grow, and when that changed: the kernel leaves no event.
 
-use prairie_frames::layout::Zone;
+use prairie_frames::layout::{Watermarks, Zone};
 use prairie_frames::placement::linux::Pageset;
 use prairie_frames::{Frame, Layout, Order};
 
 use super::act::{Act, Action};
+use super::limits;
 use super::lost::BATCHES;
 use super::recording::Recording;
 
@@ -14,10 +15,22 @@ use super::recording::Recording;
 /// batch follows from the memory that is there by then, and the high mark is four batches, for
 /// watermarks are still 0. Then the watermarks are set (`init_per_zone_wmark_min`), from which on
 /// the snapshots tell the limits.
+///
+/// Where the record says when limits were set, that is followed from the watermarks on
+/// ([`limits`](super::limits)).
 #[derive(Clone, Debug)]
 pub struct Stages {
-    stages: Vec<Vec<Pageset>>,
+    stages: Vec<Stage>,
     current: usize,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Stage {
+    pagesets: Vec<Pageset>,
+    /// The act at which it begins, where that is known.
+    at: Option<usize>,
+    /// The watermarks from then on, where they change.
+    watermarks: Option<Vec<Watermarks>>,
 }
 
 impl Stages {
@@ -25,24 +38,42 @@ impl Stages {
     pub fn of(recording: &Recording) -> Stages {
         let layout = &recording.layout;
         let boot = vec![Pageset::BOOT; layout.zones().len()];
+        let cpus = recording.snapshots[0].cpus();
         let told: Vec<_> = recording.snapshots.iter().map(|s| s.pagesets(layout)).collect();
         let early = |(zone, last): (&Zone, &Pageset)| {
             let batch = match last.batch {
                 0 | 1 => 1,
                 _ => first_batch(&recording.acts, zone).unwrap_or(last.batch),
             };
-            Pageset { batch, high: batch.saturating_mul(4) }
+            let handed_over = handed_over(&recording.acts, zone);
+            let limits = Pageset::of_size(zone.span.managed.saturating_sub(handed_over), 0, cpus);
+            Pageset { batch, high: batch.saturating_mul(4), keeps_batch: false, ..limits }
         };
         let early = layout.zones().iter().zip(&told[0]).map(early).collect();
-        let mut stages = vec![boot, early];
-        stages.extend(told);
-        stages.dedup();
+        let unknown = |pagesets| Stage { pagesets, at: None, watermarks: None };
+        let mut stages = vec![unknown(boot), unknown(early)];
+        if recording.names_limits {
+            stages.extend(limits::changes(recording).into_iter().map(|change| Stage {
+                pagesets: change.pagesets,
+                at: Some(change.at),
+                watermarks: Some(change.watermarks),
+            }));
+        } else {
+            stages.extend(told.into_iter().map(unknown));
+            stages.dedup();
+        }
         Stages { stages, current: 0 }
+    }
+
+    /// Whether the record says that a later stage begins at an act or before.
+    pub fn is_due(&self, index: usize) -> bool {
+        let later = &self.stages[self.current + 1..];
+        later.iter().any(|stage| stage.at.is_some_and(|at| at <= index))
     }
 
     /// The limits of a zone's lists now.
     pub fn pageset(&self, zone: usize) -> Pageset {
-        self.stages[self.current][zone]
+        self.stages[self.current].pagesets[zone]
     }
 
     /// Blocks that a refill fetches now (`__rmqueue_pcplist`).
@@ -58,29 +89,38 @@ impl Stages {
         self.current == 0
     }
 
-    /// Whether the limits will change again.
+    /// Whether the limits will change again, at a time that the record does not say.
     pub fn will_change(&self) -> bool {
-        self.current + 1 < self.stages.len()
+        self.stages.get(self.current + 1).is_some_and(|next| next.at.is_none())
     }
 
-    /// Whether the watermarks are still to be set.
+    /// Whether the watermarks are still to be set, at a time that the record does not say.
     pub fn is_early(&self) -> bool {
-        self.current == 1
+        self.current == 1 && self.will_change()
     }
 
-    /// Goes on to the next stage, and returns its limits.
-    pub fn advance(&mut self) -> Option<Vec<Pageset>> {
-        if !self.will_change() {
-            return None;
-        }
-        self.current += 1;
-        Some(self.stages[self.current].clone())
+    /// Goes on to the next stage, if there is one.
+    pub fn advance(&mut self) -> bool {
+        let more = self.current + 1 < self.stages.len();
+        self.current += usize::from(more);
+        more
     }
 
     /// The limits of all zones now.
     pub fn limits(&self) -> &[Pageset] {
-        &self.stages[self.current]
+        &self.stages[self.current].pagesets
     }
+
+    /// The watermarks, where this stage changed them.
+    pub fn watermarks(&self) -> Option<&[Watermarks]> {
+        self.stages[self.current].watermarks.as_deref()
+    }
+}
+
+/// Frames of a zone that boot handed over late.
+fn handed_over(acts: &[Act], zone: &Zone) -> u64 {
+    let late = |act: &&Act| act.action == Action::HandOver && zone.contains(act.frame);
+    acts.iter().filter(late).map(|act| act.order.frames()).sum()
 }
 
 /// The batch of a zone's first refill: the first run of single frames that leave its free lists

@@ -1,6 +1,7 @@
 //! The recorded kernel's actions, inferred ones included, without the frames it chose.
 
 use prairie_frames::free_area::End;
+use prairie_frames::layout::Watermarks;
 use prairie_frames::placement::linux::Pageset;
 use prairie_frames::{Frame, MigrateType, Order};
 use prairie_trace::GfpFlags;
@@ -65,6 +66,17 @@ pub enum Step {
     },
     /// The limits of the per-CPU lists change, zone by zone.
     Pagesets(Vec<Pageset>),
+    /// The watermarks change, zone by zone.
+    Watermarks(Vec<Watermarks>),
+    /// The high mark of one CPU's lists for a zone goes down as statistics are updated.
+    Decay {
+        /// The zone, by its place in the layout.
+        zone: usize,
+        /// The CPU.
+        cpu: u16,
+        /// The kernel's numbers just before, by their place in the recording.
+        reading: usize,
+    },
     /// A snapshot ends here: its place in the recording.
     Snapshot(usize),
 }

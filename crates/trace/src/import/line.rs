@@ -16,9 +16,9 @@ use prairie_frames::{MigrateType, Order, Pfn};
 use super::gfp_names;
 use crate::{EventKind, GfpFlags, StackId};
 
-/// Events of reclaim and compaction, and the probes of `vm/record`, which report changes of the
-/// free lists by compaction. They become markers.
-const SHORTAGE: [&str; 7] = [
+/// Events of reclaim and compaction, and the probes of `vm/record`, which report what has no event of
+/// the page allocator. They become markers.
+const SHORTAGE: [&str; 12] = [
     "mm_vmscan_kswapd_wake",
     "mm_vmscan_direct_reclaim_begin",
     "mm_compaction_isolate_freepages",
@@ -26,7 +26,15 @@ const SHORTAGE: [&str; 7] = [
     "prairie_isolate",
     "prairie_isolated",
     "prairie_pageblock",
+    "prairie_bulk",
+    "prairie_bulked",
+    "prairie_limits",
+    "prairie_fraction",
+    "prairie_decay",
 ];
+
+/// Steps of the kernel's boot that set the limits of per-CPU lists. They become markers, too.
+const INITCALLS: [&str; 3] = ["init_per_zone_wmark_min", "hugepage_init", "cacheinfo_sysfs_init"];
 
 /// The increment of a pin to the reference count of a small page (`GUP_PIN_COUNTING_BIAS`).
 const PIN: i64 = 1024;
@@ -86,6 +94,9 @@ pub fn parse<'a>(line: &'a str, types: &[MigrateType]) -> Parsed<'a> {
         "tracing_mark_write" => LineContent::Marker(rest.trim()),
         "print" => LineContent::Marker(marker(rest)),
         name if SHORTAGE.contains(&name) => LineContent::Marker(told.trim()),
+        "initcall_finish" if INITCALLS.iter().any(|call| rest.contains(call)) => {
+            LineContent::Marker(told.trim())
+        }
         name => match parse_event(name, rest, types) {
             None => return Parsed::Other,
             Some(Ok(what)) => LineContent::EventKind(what),

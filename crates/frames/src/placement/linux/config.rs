@@ -36,6 +36,22 @@ pub struct Config {
     /// fallback either claims the pageblock, with all that is free in it, or takes a single block
     /// and leaves the rest where it is (6.15: `__rmqueue_claim`, `__rmqueue_steal`).
     pub hygiene: bool,
+    /// Whether per-CPU lists adapt their size to what is allocated and freed (6.7: `nr_pcp_alloc`,
+    /// `nr_pcp_high`), down again below the high watermark (`ZONE_BELOW_HIGH`).
+    pub adaptive_lists: bool,
+    /// Whether frees of larger blocks in a row empty the lists only from half of the least high
+    /// mark on (6.16).
+    pub late_flush: bool,
+    /// Whether drains go batch by batch, each of which may overshoot by a block (6.19).
+    pub drains_by_batch: bool,
+    /// Whether small zones have no reserve for atomic requests, and the reserve is a hundredth of
+    /// the others, in whole pageblocks (6.8).
+    pub rounded_reserve: bool,
+    /// Whether watermarks leave out the free frames of that reserve instead of all of it (6.13).
+    pub free_reserve: bool,
+    /// Whether atomic requests turn to that reserve before any is short of memory, without a refill
+    /// (7.1), and only requests that take the last memory add to it.
+    pub early_reserve: bool,
     /// Whether requests spare foreign pageblocks in every zone until reclaim and compaction have
     /// failed (`vm.defrag_mode`, 6.15). Whoever reclaims says when they have
     /// ([`Stepwise::may_mix`](crate::placement::stepwise::Stepwise::may_mix)).
@@ -43,7 +59,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Linux 6.15 with `vm.defrag_mode=1`, as far as it differs from 6.1 in who gets which frame.
+    /// Linux 6.1 with the fallback of 6.15 and `vm.defrag_mode=1`, for comparisons that leave all
+    /// else as it is.
     pub fn linux_6_15() -> Config {
         Config { hygiene: true, defrag_mode: true, ..Config::default() }
     }
@@ -64,6 +81,12 @@ impl Default for Config {
             highatomic: true,
             merge_likely_to_tail: true,
             hygiene: false,
+            adaptive_lists: false,
+            late_flush: false,
+            drains_by_batch: false,
+            rounded_reserve: false,
+            free_reserve: false,
+            early_reserve: false,
             defrag_mode: false,
         }
     }

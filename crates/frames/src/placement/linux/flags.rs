@@ -57,9 +57,11 @@ impl AllocFlags {
         migrate_type: MigrateType,
         config: &Config,
     ) -> AllocFlags {
+        let early = config.early_reserve && config.highatomic && is_highatomic(request);
         AllocFlags(0)
             .with_if(request.gfp_flags & gfp::KSWAPD_RECLAIM != 0, AllocFlags::KSWAPD)
             .with_if(config.cma && migrate_type == MigrateType::Movable, AllocFlags::CMA)
+            .with_if(early, AllocFlags::HIGHATOMIC)
     }
 
     /// Of the attempts after that (`gfp_to_alloc_flags`).
@@ -67,14 +69,24 @@ impl AllocFlags {
         let has = |bits| request.gfp_flags & bits != 0;
         let single = request.order == Order::BASE;
         let high = has(gfp::HIGH);
-        let non_block = !has(gfp::DIRECT_RECLAIM) && !has(gfp::NOMEMALLOC);
-        let highatomic = config.highatomic && non_block && high && !single;
+        let non_block = is_non_blocking(request);
+        let highatomic = config.highatomic && is_highatomic(request);
         AllocFlags::fast(request, migrate_type, config)
             .with_if(high, AllocFlags::MIN_RESERVE)
             .with_if(non_block, AllocFlags::NON_BLOCK)
             .with_if(highatomic, AllocFlags::HIGHATOMIC)
             .with_if(single && has(gfp::ATOMIC), AllocFlags::IGNORES_BOOST)
     }
+}
+
+/// Whether a request cannot wait and may use reserves.
+fn is_non_blocking(request: &Request) -> bool {
+    request.gfp_flags & (gfp::DIRECT_RECLAIM | gfp::NOMEMALLOC) == 0
+}
+
+/// Whether a request is one that the reserve for atomic requests is for.
+fn is_highatomic(request: &Request) -> bool {
+    is_non_blocking(request) && request.gfp_flags & gfp::HIGH != 0 && request.order > Order::BASE
 }
 
 /// Whether a request may use all memory by right, because it will free more

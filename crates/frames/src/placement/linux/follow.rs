@@ -6,10 +6,11 @@ use super::fallback::Fallback;
 use super::flags::AllocFlags;
 use super::pageblocks::is_mergeable;
 use super::pageset::list_of;
-use super::{Linux, Pageset};
+use super::{Linux, Pageset, Tuning};
 use crate::free_area::End;
-use crate::layout::Frame;
+use crate::layout::{Frame, Watermarks};
 use crate::placement::Request;
+use crate::placement::zonelist::Depth;
 use crate::table::{FrameTable, Owner, State};
 use crate::{MigrateType, Order};
 
@@ -183,6 +184,52 @@ impl Linux {
         pages.map_or(0, |pages| u64::from(pages.count))
     }
 
+    /// How the lists of one CPU for one zone have adapted.
+    pub fn tuning(&self, zone: usize, cpu: u16) -> Tuning {
+        let pages = self.zones[zone].per_cpu.get(usize::from(cpu));
+        pages.map_or(Tuning::default(), |pages| pages.tuning)
+    }
+
+    /// Says how the lists of one CPU for one zone have adapted.
+    pub fn set_tuning(&mut self, zone: usize, cpu: u16, tuning: Tuning) {
+        self.zones[zone].per_cpu_pages(cpu).tuning = tuning;
+    }
+
+    /// Takes note of a refill and returns its blocks, without moving any.
+    pub fn plan_refill(&mut self, zone: usize, cpu: u16, order: Order) -> u32 {
+        self.zones[zone].plan_refill(order, cpu)
+    }
+
+    /// Takes note of an attempt to allocate from a CPU's lists.
+    pub fn plan_allocation(&mut self, zone: usize, cpu: u16) {
+        self.zones[zone].per_cpu_pages(cpu).tuning.allocated();
+    }
+
+    /// Takes note of a block that came to a CPU's lists, and returns how many frames go back.
+    pub fn plan_free(&mut self, zone: usize, cpu: u16, order: Order) -> u32 {
+        let config = self.config;
+        self.zones[zone].plan_free(&config, order, cpu)
+    }
+
+    /// Lowers the high mark of one CPU's lists and drains nothing.
+    pub fn lower_high(&mut self, zone: usize, cpu: u16) {
+        let limits = self.zones[zone].pageset;
+        let pages = self.zones[zone].per_cpu_pages(cpu);
+        pages.tuning.decay(limits, pages.count);
+    }
+
+    /// Lowers the high mark of one CPU's lists, and gives back what is too much then
+    /// (`decay_pcp_high`).
+    pub fn decay(&mut self, table: &mut FrameTable, zone: usize, cpu: u16) {
+        let (zone, mut context) = self.at(table, zone);
+        zone.decay(&mut context, cpu);
+    }
+
+    /// Sets the watermarks of one zone, which the layout gave it at first.
+    pub fn set_watermarks(&mut self, zone: usize, watermarks: Watermarks) {
+        self.zones[zone].zone.span.watermarks = watermarks;
+    }
+
     /// Takes the first block of a per-CPU list for `owner`, refilling the list if it is empty, as
     /// an allocation in bulk does (`__rmqueue_pcplist`): what is freed at once is not halved.
     pub fn take_bulk(
@@ -214,10 +261,13 @@ impl Linux {
         let migrate_type = self.type_of(request);
         let flags = AllocFlags::fast(request, migrate_type, &self.config);
         let (zone, mut context) = self.at(table, zone);
+        if context.config.adaptive_lists {
+            zone.check_high(request.order, request.highest_zone, flags);
+        }
         let frame = if locked {
             zone.take_from_buddy(&mut context, request.order, migrate_type, flags)?
         } else {
-            zone.take(&mut context, request, migrate_type, flags)?
+            zone.take(&mut context, request, migrate_type, flags, Depth::Low)?
         };
         table.allocate(frame, request.order, request.mobility, owner);
         Some(frame)

@@ -12,9 +12,15 @@ const FRAMES: u64 = BlockCounts::FRAMES as u64;
 
 impl LinuxZone {
     /// Reserves the pageblock that an atomic request was just served from
-    /// (`reserve_highatomic_pageblock`), up to a hundredth of the zone and one block more.
+    /// (`reserve_highatomic_pageblock`), up to a hundredth of the zone and one block more; since 6.8
+    /// up to a hundredth in whole pageblocks, of zones with that many.
     pub(super) fn reserve_highatomic(&mut self, context: &mut Context<'_>, frame: Frame) {
-        let limit = self.zone.span.managed / 100 + FRAMES;
+        let hundredth = self.zone.span.managed / 100;
+        let limit = match context.config.rounded_reserve {
+            true if hundredth < FRAMES => 0,
+            true => hundredth.next_multiple_of(FRAMES),
+            false => hundredth + FRAMES,
+        };
         if self.reserved_highatomic >= limit || !is_mergeable(context.blocks.get(frame)) {
             return;
         }

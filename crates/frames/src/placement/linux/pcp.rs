@@ -6,6 +6,7 @@ use core::ops::Range;
 use super::flags::AllocFlags;
 use super::pageset::{LISTS, Pageset, PerCpuPages, list_of, order_of};
 use super::slow_path::COSTLY;
+use super::tuning::Surroundings;
 use super::zone::LinuxZone;
 use super::{Config, Context};
 use crate::layout::Frame;
@@ -56,7 +57,9 @@ impl LinuxZone {
         flags: AllocFlags,
         cpu: u16,
     ) -> Option<Frame> {
-        self.per_cpu_pages(cpu).free_factor >>= 1;
+        let pages = self.per_cpu_pages(cpu);
+        pages.free_factor >>= 1;
+        pages.tuning.allocated();
         self.take_first(context, order, migrate_type, flags, cpu)
     }
 
@@ -72,6 +75,11 @@ impl LinuxZone {
     ) -> Option<Frame> {
         let list = list_of(migrate_type, order);
         if self.per_cpu_pages(cpu).lists[list].is_empty() {
+            if context.config.early_reserve && flags.has(AllocFlags::HIGHATOMIC) {
+                // A refill would leave nothing for the reserve.
+                self.refill_size(context, order, cpu);
+                return None;
+            }
             self.refill(context, order, migrate_type, flags, cpu);
         }
         let pages = &mut self.per_cpu[usize::from(cpu)];
@@ -100,6 +108,8 @@ impl LinuxZone {
         table.allocate_cached(list.drain(..taken), mobility, owners.start);
         // Each attempt halves it.
         pages.free_factor = pages.free_factor.checked_shr(taken as u32).unwrap_or(0);
+        let freed = &mut pages.tuning.free_count;
+        *freed = freed.checked_shr(taken as u32).unwrap_or(0);
         pages.count -= taken as u32;
         taken as u32
     }
@@ -114,10 +124,7 @@ impl LinuxZone {
         flags: AllocFlags,
         cpu: u16,
     ) {
-        let wanted = match self.pageset.batch {
-            0 | 1 => 1,
-            batch => (batch >> order.get()).max(2),
-        };
+        let wanted = self.refill_size(context, order, cpu);
         let list = list_of(migrate_type, order);
         let mut blocks = core::mem::take(&mut self.per_cpu[usize::from(cpu)].lists[list]);
         let mut left = wanted;
@@ -154,6 +161,36 @@ impl LinuxZone {
         pages.lists[list] = blocks;
     }
 
+    /// Blocks that a refill fetches: a batch, but at least two, until 6.7.
+    fn refill_size(&mut self, context: &Context<'_>, order: Order, cpu: u16) -> u32 {
+        if context.config.adaptive_lists {
+            return self.plan_refill(order, cpu);
+        }
+        match self.pageset.batch {
+            0 | 1 => 1,
+            batch => (batch >> order.get()).max(2),
+        }
+    }
+
+    /// Blocks that a refill of lists that adapt fetches (`nr_pcp_alloc`).
+    pub(super) fn plan_refill(&mut self, order: Order, cpu: u16) -> u32 {
+        let around = self.surroundings();
+        let pages = self.per_cpu_pages(cpu);
+        pages.tuning.refill(around, order, pages.count)
+    }
+
+    /// Frames that go back after a block came to lists that adapt.
+    pub(super) fn plan_free(&mut self, config: &Config, order: Order, cpu: u16) -> u32 {
+        let around = self.surroundings();
+        let pages = self.per_cpu_pages(cpu);
+        pages.tuning.freed(config, around, order, pages.count)
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        let LinuxZone { pageset: limits, below_high, reclaim_active, .. } = *self;
+        Surroundings { limits, below_high, reclaim_active }
+    }
+
     /// Puts a freed block first on its list and gives some back once there are too many
     /// (`free_unref_page_commit`). The type of its pageblock goes with it.
     #[inline]
@@ -167,11 +204,17 @@ impl LinuxZone {
     ) {
         context.table.set_cached(frame, order, migrate_type as u8);
         let (list, reclaim_active) = (list_of(migrate_type, order), self.reclaim_active);
-        let Pageset { batch, high } = self.pageset;
+        let Pageset { batch, high, .. } = self.pageset;
+        let around = self.surroundings();
         let pages = self.per_cpu_pages(cpu);
         pages.lists[list].push_front(frame);
         pages.count += order.frames() as u32;
 
+        if context.config.adaptive_lists {
+            let frames = pages.tuning.freed(context.config, around, order, pages.count);
+            self.give_back(context, frames, cpu, list);
+            return;
+        }
         // Larger blocks that are only freed, never allocated, would fragment memory here.
         let flush = pages.free_factor > 0 && order > Order::BASE && order <= COSTLY;
         let high = if reclaim_active { high.min(batch.saturating_mul(4)) } else { high };
@@ -192,10 +235,21 @@ impl LinuxZone {
     ) {
         context.table.release_to_cache(&run, migrate_type as u8);
         let list = list_of(migrate_type, Order::BASE);
-        let Pageset { batch, high } = self.pageset;
+        let Pageset { batch, high, .. } = self.pageset;
         let high = if self.reclaim_active { high.min(batch.saturating_mul(4)) } else { high };
         while run.frames() > 0 {
+            let around = self.surroundings();
             let pages = self.per_cpu_pages(cpu);
+            if context.config.adaptive_lists {
+                // The list is checked when it is full.
+                let part = run.take(pages.tuning.room(around, pages.count) + 1);
+                part.iter().for_each(|frame| pages.lists[list].push_front(frame));
+                pages.tuning.freed_below_high(batch, part.frames() - 1);
+                pages.count += part.frames();
+                let frames = pages.tuning.freed(context.config, around, Order::BASE, pages.count);
+                self.give_back(context, frames, cpu, list);
+                continue;
+            }
             // The list is checked when it is full.
             let part = run.take(high.saturating_sub(pages.count).max(1));
             part.iter().for_each(|frame| pages.lists[list].push_front(frame));
@@ -204,6 +258,35 @@ impl LinuxZone {
                 let frames = pages.frames_to_free(high, batch);
                 self.drain_frames(context, frames, cpu, list);
             }
+        }
+    }
+
+    /// Drains what a free has found to be too much (`free_unref_page_commit`, 6.7).
+    fn give_back(&mut self, context: &mut Context<'_>, mut frames: u32, cpu: u16, list: usize) {
+        if frames == 0 {
+            return;
+        }
+        let at_once = if context.config.drains_by_batch { self.pageset.batch } else { frames };
+        while frames > 0 && self.per_cpu[usize::from(cpu)].count > 0 {
+            let part = frames.min(at_once);
+            self.drain_frames(context, part, cpu, list);
+            frames -= part;
+        }
+        if self.below_high {
+            self.end_below_high();
+        }
+    }
+
+    /// Lowers the high mark of a CPU's lists, and drains what is then too much, batch by batch
+    /// (`decay_pcp_high`).
+    pub(super) fn decay(&mut self, context: &mut Context<'_>, cpu: u16) {
+        let limits = self.pageset;
+        let pages = self.per_cpu_pages(cpu);
+        let mut frames = pages.tuning.decay(limits, pages.count);
+        while frames > 0 && self.per_cpu[usize::from(cpu)].count > 0 {
+            let part = frames.min(limits.batch.max(1));
+            self.drain_frames(context, part, cpu, 0);
+            frames -= part;
         }
     }
 

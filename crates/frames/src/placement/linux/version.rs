@@ -27,6 +27,13 @@ impl Version {
     pub const fn new(major: u8, minor: u8) -> Version {
         Version { major, minor }
     }
+
+    /// The release that a kernel reports of itself (`uname -r`): `6.12.95+deb13-amd64` is 6.12.
+    pub fn of_kernel(release: &str) -> Option<Version> {
+        let (major, rest) = release.trim().split_once('.')?;
+        let minor = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+        Some(Version { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    }
 }
 
 impl fmt::Display for Version {
@@ -70,27 +77,50 @@ pub struct Rule {
 }
 
 /// The rules that decide which frame a request gets, oldest change first.
-pub const RULES: [Rule; 9] = [
+pub const RULES: [Rule; 16] = [
     Rule {
-        what: "per-CPU lists change their size: refills grow, drains follow the last frees",
+        what: "refills of per-CPU lists double while nothing is freed",
         since: Version::new(6, 7),
-        source: "nr_pcp_alloc, nr_pcp_high, nr_pcp_free (PCP auto-tuning)",
+        source: "nr_pcp_alloc (mm, page_alloc: scale the number of pages that are batch allocated)",
         validated_by: "",
-        modeled: Modeled::NotYet,
+        modeled: Modeled::By(|config| config.adaptive_lists = true),
+    },
+    Rule {
+        what: "the high mark of per-CPU lists moves, and drains follow the last frees",
+        since: Version::new(6, 7),
+        source: "nr_pcp_high, nr_pcp_free, decay_pcp_high (mm: tune PCP high automatically)",
+        validated_by: "",
+        modeled: Modeled::By(|config| config.adaptive_lists = true),
+    },
+    Rule {
+        what: "larger blocks freed in a row empty a per-CPU list",
+        since: Version::new(6, 7),
+        source: "free_unref_page_commit (mm, pcp: reduce detecting time of consecutive high order \
+                 page freeing)",
+        validated_by: "",
+        modeled: Modeled::By(|config| config.adaptive_lists = true),
     },
     Rule {
         what: "a request is first tried against the high watermark",
         since: Version::new(6, 7),
-        source: "get_page_from_freelist (ZONE_BELOW_HIGH)",
+        source: "get_page_from_freelist (mm, pcp: decrease PCP high if free pages < high watermark)",
         validated_by: "",
-        modeled: Modeled::NotYet,
+        modeled: Modeled::By(|config| config.adaptive_lists = true),
+    },
+    Rule {
+        what: "the atomic reserve is a hundredth of a zone in whole pageblocks",
+        since: Version::new(6, 8),
+        source: "reserve_highatomic_pageblock",
+        validated_by: "",
+        modeled: Modeled::By(|config| config.rounded_reserve = true),
     },
     Rule {
         what: "a batch of frees may contain blocks of more than one frame",
         since: Version::new(6, 9),
-        source: "free_unref_folios",
+        source: "free_unref_folios (mm: add free_unref_folios())",
         validated_by: "",
-        modeled: Modeled::NotYet,
+        // A replay learns from the record which frees are one batch.
+        modeled: Modeled::By(|_| {}),
     },
     Rule {
         what: "a free block is only on a list of its pageblock's type",
@@ -102,37 +132,68 @@ pub const RULES: [Rule; 9] = [
     Rule {
         what: "a per-CPU list drains a frame to the list of its pageblock's type",
         since: Version::new(6, 10),
-        source: "free_pcppages_bulk (remove pcppage migratetype caching)",
-        validated_by: "",
-        modeled: Modeled::NotYet,
-    },
-    Rule {
-        what: "a fallback either claims a pageblock or takes a single block",
-        since: Version::new(6, 15),
-        source: "__rmqueue_claim, __rmqueue_steal",
+        source: "free_pcppages_bulk (mm: page_alloc: remove pcppage migratetype caching)",
         validated_by: "",
         modeled: Modeled::By(|config| config.hygiene = true),
+    },
+    Rule {
+        what: "a fallback either claims a pageblock or takes a single block (also in 6.12.29)",
+        since: Version::new(6, 12),
+        source: "__rmqueue_claim, __rmqueue_steal (mm: page_alloc: don't steal single pages from \
+                 biggest buddy)",
+        validated_by: "",
+        modeled: Modeled::By(|config| config.hygiene = true),
+    },
+    Rule {
+        what: "watermarks leave out the free frames of the atomic reserve alone",
+        since: Version::new(6, 12),
+        source: "__zone_watermark_unusable_free (nr_free_highatomic)",
+        validated_by: "",
+        modeled: Modeled::By(|config| config.free_reserve = true),
     },
     Rule {
         what: "pageblocks whose first frame was reserved at boot are movable",
         since: Version::new(6, 15),
         source: "__init_deferred_page",
         validated_by: "",
-        modeled: Modeled::NotYet,
+        // A replay takes the types of pageblocks from the record.
+        modeled: Modeled::By(|_| {}),
+    },
+    Rule {
+        what: "larger blocks empty a per-CPU list from half of its least high mark on",
+        since: Version::new(6, 16),
+        source: "free_frozen_page_commit (free_high)",
+        validated_by: "",
+        modeled: Modeled::By(|config| config.late_flush = true),
+    },
+    Rule {
+        what: "drains go batch by batch and release the lock in between",
+        since: Version::new(6, 19),
+        source: "free_frozen_page_commit (to_free_batched)",
+        validated_by: "",
+        modeled: Modeled::By(|config| config.drains_by_batch = true),
     },
     Rule {
         what: "vmalloc and kernel stacks ask for large blocks and split them",
         since: Version::new(7, 0),
         source: "vm_area_alloc_pages",
         validated_by: "",
-        modeled: Modeled::NotYet,
+        // The demand changes, and with it the record; the rules of placement do not.
+        modeled: Modeled::By(|_| {}),
     },
     Rule {
         what: "the atomic reserve serves the fast path, one block at a time",
         since: Version::new(7, 1),
         source: "alloc_flags_nonblocking, __rmqueue_pcplist",
         validated_by: "",
-        modeled: Modeled::NotYet,
+        modeled: Modeled::By(|config| config.early_reserve = true),
+    },
+    Rule {
+        what: "vfree returns runs of frames as larger blocks",
+        since: Version::new(7, 1),
+        source: "free_prepared_contig_range (Optimize free_contig_range)",
+        validated_by: "",
+        modeled: Modeled::By(|_| {}),
     },
 ];
 
@@ -161,10 +222,20 @@ mod tests {
     }
 
     #[test]
-    fn defrag_mode_is_6_15_with_one_switch() {
-        let config = Config { defrag_mode: true, ..Config::of(Version::V6_15) };
-        assert_eq!(config, Config::linux_6_15());
-        assert!(Config::of(Version::new(6, 9)) == Config::default());
+    fn defrag_mode_comes_with_the_fallback_of_6_15() {
+        let (defrag, release) = (Config::linux_6_15(), Config::of(Version::V6_15));
+        assert!(defrag.defrag_mode && !release.defrag_mode);
+        assert!(defrag.hygiene && release.hygiene && release.adaptive_lists);
+    }
+
+    #[test]
+    fn a_version_has_the_rules_up_to_it() {
+        assert!(Config::of(Version::new(6, 6)) == Config::default());
+        let (lists, types) = (Config::of(Version::new(6, 9)), Config::of(Version::new(6, 10)));
+        assert!(lists.adaptive_lists && !lists.hygiene);
+        assert!(types.adaptive_lists && types.hygiene && !types.late_flush);
+        assert!(!Config::of(Version::new(6, 18)).drains_by_batch);
+        assert!(Config::of(Version::new(7, 3)).early_reserve);
     }
 
     #[test]
@@ -174,6 +245,19 @@ mod tests {
         }
         for wrong in ["", "6", "6.", ".1", "6.x", "6.1.2"] {
             assert!(wrong.parse::<Version>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn kernels_report_their_release() {
+        for (text, version) in [
+            ("6.1.0-56-amd64", Some(Version::V6_1)),
+            ("6.12.95+deb12-amd64\n", Some(Version::new(6, 12))),
+            ("7.3-rc1", Some(Version::new(7, 3))),
+            ("six", None),
+            ("6.x", None),
+        ] {
+            assert_eq!(Version::of_kernel(text), version, "{text}");
         }
     }
 

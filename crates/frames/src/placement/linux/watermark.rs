@@ -17,6 +17,31 @@ impl LinuxZone {
         flags: AllocFlags,
     ) -> bool {
         let mark = self.mark(depth) + self.watermark_boost;
+        self.is_above(order, highest, mark, flags)
+            || (flags.has(AllocFlags::IGNORES_BOOST)
+                && self.watermark_boost > 0
+                && depth == Depth::Min
+                && self.watermark_ok(order, self.mark(Depth::Min), highest, flags))
+    }
+
+    /// Looks whether free memory is below the high watermark, if it was not when last looked at
+    /// (`ZONE_BELOW_HIGH` in `get_page_from_freelist`, 6.7). A drain of a per-CPU list ends that.
+    #[inline]
+    pub(super) fn check_high(&mut self, order: Order, highest: ZoneKind, flags: AllocFlags) {
+        let mark = self.zone.span.watermarks.high + self.watermark_boost;
+        self.below_high = self.below_high || !self.is_above(order, highest, mark, flags);
+    }
+
+    /// Whether free memory has come back above the high watermark (`free_unref_page_commit`, 6.7).
+    pub(super) fn end_below_high(&mut self) {
+        let mark = self.zone.span.watermarks.high + self.watermark_boost;
+        if self.watermark_ok(Order::BASE, mark, ZoneKind::Movable, AllocFlags::NONE) {
+            self.below_high = false;
+        }
+    }
+
+    #[inline]
+    fn is_above(&self, order: Order, highest: ZoneKind, mark: u64, flags: AllocFlags) -> bool {
         if order == Order::BASE {
             let reserve = self.zone.span.lowmem_reserve[highest as usize];
             let usable = self.free_frames().saturating_sub(self.unusable_free(order, flags));
@@ -25,10 +50,6 @@ impl LinuxZone {
             }
         }
         self.watermark_ok(order, mark, highest, flags)
-            || (flags.has(AllocFlags::IGNORES_BOOST)
-                && self.watermark_boost > 0
-                && depth == Depth::Min
-                && self.watermark_ok(order, self.mark(Depth::Min), highest, flags))
     }
 
     /// Whether enough would be left above `mark`, and a block of the size is there
@@ -75,7 +96,10 @@ impl LinuxZone {
     fn unusable_free(&self, order: Order, flags: AllocFlags) -> u64 {
         let mut unusable = order.frames() - 1;
         if !flags.has(AllocFlags::RESERVES) {
-            unusable += self.reserved_highatomic;
+            unusable += match self.free_reserve {
+                true => self.area.frames_on(MigrateType::HighAtomic.index()),
+                false => self.reserved_highatomic,
+            };
         }
         if !flags.has(AllocFlags::CMA) {
             unusable += self.area.frames_on(MigrateType::Cma.index());

@@ -9,6 +9,7 @@ use super::{Config, Context};
 use crate::free_area::FreeArea;
 use crate::layout::{Frame, Layout, Zone};
 use crate::placement::Request;
+use crate::placement::zonelist::Depth;
 use crate::table::FrameTable;
 use crate::{BlockCounts, MigrateType, Order, ZoneKind};
 
@@ -25,11 +26,15 @@ pub(super) struct LinuxZone {
     pub per_cpu: Vec<PerCpuPages>,
     /// Frames of the pageblocks reserved for atomic requests.
     pub reserved_highatomic: u64,
+    /// Whether watermarks leave out only the free frames of those (6.13).
+    pub free_reserve: bool,
     /// Frames added to every watermark.
     pub watermark_boost: u64,
     /// kswapd is to be woken for the boost (`ZONE_BOOSTED_WATERMARK`).
     pub boosted: bool,
     pub reclaim_active: bool,
+    /// Free memory was below the high watermark when last looked at (`ZONE_BELOW_HIGH`).
+    pub below_high: bool,
     /// Whether any pageblock was found isolated (`has_isolate_pageblock`).
     pub has_isolated: bool,
     /// Whether requests that prefer this zone first spare foreign pageblocks.
@@ -44,9 +49,11 @@ impl LinuxZone {
             pageset: Pageset::of_zone(&zone.span, config.cpus_per_node),
             per_cpu: Vec::new(),
             reserved_highatomic: 0,
+            free_reserve: config.free_reserve,
             watermark_boost: 0,
             boosted: false,
             reclaim_active: false,
+            below_high: false,
             has_isolated: false,
             nofragment: config.nofragment && spares_blocks(layout, zone, several_nodes),
         }
@@ -71,6 +78,7 @@ impl LinuxZone {
         request: &Request,
         migrate_type: MigrateType,
         flags: AllocFlags,
+        depth: Depth,
     ) -> Option<Frame> {
         let mut taken = None;
         if context.config.per_cpu_lists && context.config.goes_through_cpu(request.order) {
@@ -78,6 +86,13 @@ impl LinuxZone {
         }
         if taken.is_none() {
             taken = self.take_from_buddy(context, request.order, migrate_type, flags);
+            if let Some(frame) = taken
+                && context.config.early_reserve
+                && depth == Depth::Min
+                && flags.has(AllocFlags::HIGHATOMIC)
+            {
+                self.reserve_highatomic(context, frame);
+            }
         }
         if self.boosted {
             self.boosted = false;

@@ -1,7 +1,7 @@
 //! Frees, and drains of per-CPU lists.
 
 use prairie_frames::free_area::End;
-use prairie_frames::placement::linux::Pageset;
+use prairie_frames::placement::linux::{Pageset, Version};
 use prairie_frames::table::State;
 use prairie_frames::{MigrateType, Order};
 
@@ -10,6 +10,10 @@ use crate::exact::act::{Act, Action};
 use crate::exact::script::Moment;
 use crate::exact::stages::goes_through_cpu;
 use crate::exact::step::Step;
+
+/// The first release whose batches of frees hold blocks of more than one frame
+/// (`free_unref_folios`).
+const BATCHES_OF_BLOCKS: Version = Version::new(6, 9);
 
 impl Follow<'_> {
     pub(super) fn free(&mut self, index: usize, act: &Act) {
@@ -20,9 +24,12 @@ impl Follow<'_> {
         }
         let stored = self.machine.linux.pageblock_type(frame);
         let next = self.next_act(index).map(|next| next.action);
-        if next == Some(Action::Batched) && order == Order::BASE {
-            self.prepared.insert(frame, stored);
-            self.script(Moment::at(index), Step::Prepare { frame });
+        if next == Some(Action::Batched) {
+            // Since 6.9 the type is looked up as the block comes to its list.
+            if self.recording.version < BATCHES_OF_BLOCKS {
+                self.prepared.insert(frame, stored);
+                self.script(Moment::at(index), Step::Prepare { frame });
+            }
             return;
         }
         let within = self.cpus[usize::from(act.cpu)].exact.is_some_and(|(start, whole)| {
@@ -82,13 +89,16 @@ impl Follow<'_> {
             }
             return;
         }
+        if self.adaptive {
+            return self.check_adaptive(index, act, drains);
+        }
         let factor = &mut self.factors[zone][usize::from(act.cpu)];
         if drains && *factor > 0 && act.order > Order::BASE && act.order.get() <= 3 {
             self.clear_all(index, act.cpu, zone);
             return;
         }
         if drains {
-            let Pageset { batch, high } = self.stages.pageset(zone);
+            let Pageset { batch, high, .. } = self.stages.pageset(zone);
             let more = batch.saturating_mul(1 << *factor) < high.saturating_sub(batch)
                 && *factor < SCALE_MAX;
             *factor += u32::from(more);

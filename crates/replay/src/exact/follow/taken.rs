@@ -70,10 +70,13 @@ impl Follow<'_> {
     /// Compares the model's fallback with the record's, which stands before the block taken.
     pub(super) fn fallback(&mut self, index: usize, act: &Act) {
         let (_, Some(guessed)) = self.machine.linux.last_fallback() else { return };
-        let before = self.recording.acts[..index].iter().rev().find(|before| before.cpu == act.cpu);
+        let on_cpu = |before: &&Act| before.cpu == act.cpu && before.frame != Frame::NONE;
+        let before = self.recording.acts[..index].iter().rev().find(on_cpu);
         let layout = &self.recording.layout;
-        let Some((before, change)) = before.and_then(|before| match before.action {
-            Action::Fallback { change_ownership, .. } => Some((before, change_ownership)),
+        let Some((before, change, found)) = before.and_then(|before| match before.action {
+            Action::Fallback { change_ownership, found, .. } => {
+                Some((before, change_ownership, found))
+            }
             _ => None,
         }) else {
             let told = Some(layout.pfn(guessed.frame));
@@ -87,10 +90,18 @@ impl Follow<'_> {
             );
             return;
         };
-        let same = guessed.change_ownership == change && guessed.order == before.order;
-        let told = same.then(|| layout.pfn(guessed.frame));
+        let same = guessed.change_ownership == change && guessed.order == found;
+        // Where only what was allocated is known of the block found, its pageblock counts.
+        let named = if found == before.order {
+            guessed.frame
+        } else if guessed.frame.pageblock() == before.frame.pageblock() {
+            before.frame
+        } else {
+            guessed.frame
+        };
+        let told = same.then(|| layout.pfn(named));
         let cause = || format!("{guessed:?}, the kernel: change_ownership {change}");
-        self.result.fallbacks.count(index, layout.pfn(before.frame), told, before.order, cause);
+        self.result.fallbacks.count(index, layout.pfn(before.frame), told, found, cause);
     }
 
     /// A block that belongs to a refill under way.
@@ -122,7 +133,8 @@ impl Follow<'_> {
         let silent = listed.iter().all(|&frame| self.is_silent(frame));
         if !silent {
             let last = self.cpus[cpu].refill.filter(|refill| {
-                refill.zone == zone
+                !self.adaptive
+                    && refill.zone == zone
                     && refill.order == act.order
                     && refill.migrate_type == migrate_type
                     && self.cpus[cpu].last_alloc < refill.began
@@ -156,7 +168,7 @@ impl Follow<'_> {
             zone,
             order: act.order,
             migrate_type,
-            left: self.stages.refill(zone, act.order),
+            left: self.refill_size(index, act, zone),
             first: act.frame,
             began: index,
         });
@@ -169,6 +181,7 @@ impl Follow<'_> {
         let cpu = self.recording.acts[from].cpu;
         self.recording.acts[from..to].iter().filter(|act| act.cpu == cpu).all(|act| {
             act.is_aside()
+                || act.frame == Frame::NONE
                 || matches!(
                     act.action,
                     Action::Locked(_) | Action::Fallback { .. } | Action::Snapshot(..)
@@ -178,6 +191,10 @@ impl Follow<'_> {
 
     /// After a refill its first block is allocated. If that leaves no event, it was in bulk.
     pub(super) fn end_refill(&mut self, refill: Refill) {
+        let cpu = self.recording.acts[refill.began].cpu;
+        if self.bulk_left(cpu, refill.migrate_type) > 0 && refill.order == Order::BASE {
+            return self.bulk_from_lists(cpu, Moment::at(refill.began));
+        }
         if self.machine.table.state(refill.first) == State::Cached && self.is_silent(refill.first) {
             self.take_silently(refill.first, Moment::at(refill.began), false);
         }
@@ -236,6 +253,8 @@ impl Follow<'_> {
         }
         let zone = self.machine.linux.zone_index(act.frame);
         self.factors[zone][usize::from(act.cpu)] >>= 1;
+        self.machine.linux.plan_allocation(zone, act.cpu);
+        self.end_bulk(act.cpu);
         let list = self.machine.linux.cached(zone, act.cpu, act.order, migrate_type);
         let ahead: Vec<Frame> = list.take_while(|&frame| frame != act.frame).collect();
         let head = self.machine.linux.cached(zone, act.cpu, act.order, migrate_type).next();

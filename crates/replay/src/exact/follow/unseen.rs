@@ -8,7 +8,7 @@ use crate::exact::script::Moment;
 use crate::exact::step::Step;
 
 /// Types with their own per-CPU lists.
-const TYPES: [MigrateType; 3] =
+pub(super) const TYPES: [MigrateType; 3] =
     [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
 
 impl Follow<'_> {

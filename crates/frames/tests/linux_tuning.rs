@@ -1,0 +1,127 @@
+//! Per-CPU lists that adapt (Linux 6.7 and newer), worked out by hand.
+
+mod machine;
+
+use machine::Machine;
+use prairie_frames::MigrateType::{Movable, Unmovable};
+use prairie_frames::placement::linux::{Config, Pageset, Version};
+
+const LIMITS: Pageset = Pageset { batch: 15, high: 60, high_max: 2000, keeps_batch: false };
+
+fn machine(version: Version, limits: Pageset) -> Machine {
+    let config = Config { watermark_boost_factor: 0, ..Config::of(version) };
+    let mut machine = Machine::new(16, config);
+    machine.linux.set_pageset(0, limits);
+    machine
+}
+
+fn cached(machine: &Machine) -> u64 {
+    machine.linux.cached_count(0, 0)
+}
+
+#[test]
+fn refills_double_until_something_is_freed() {
+    let mut machine = machine(Version::new(6, 12), LIMITS);
+    let mut sizes = Vec::new();
+    let mut frames = Vec::new();
+    for _ in 0..15 + 30 + 60 + 120 + 240 + 480 + 480 {
+        let before = cached(&machine);
+        frames.push(machine.allocate(0, Movable));
+        if before == 0 {
+            sizes.push(cached(&machine) + 1);
+        }
+    }
+    // From 32 batches on they stay: 15 << 5.
+    assert_eq!(sizes, [15, 30, 60, 120, 240, 480, 480]);
+    // Each free halves the next refill.
+    assert_eq!(cached(&machine), 0);
+    let tuning = machine.linux.tuning(0, 0);
+    assert_eq!(tuning.alloc_factor, 5);
+    machine.free_all([frames[0], frames[1]]);
+    assert_eq!(machine.linux.tuning(0, 0).alloc_factor, 1);
+    [(); 2].map(|()| machine.allocate(0, Movable));
+    machine.allocate(0, Movable);
+    assert_eq!(cached(&machine), 29);
+}
+
+#[test]
+fn a_refill_leaves_room_for_a_batch() {
+    let limits = Pageset { high_max: 100, ..LIMITS };
+    let mut machine = machine(Version::new(6, 12), limits);
+    // 15, 30, then 60; the next would be 120 of at most 100 - 0 - 15.
+    for _ in 0..15 + 30 + 60 {
+        machine.allocate(0, Movable);
+    }
+    machine.allocate(0, Movable);
+    assert_eq!(cached(&machine), 84);
+    assert_eq!(machine.linux.tuning(0, 0).high, 100);
+}
+
+#[test]
+fn larger_blocks_come_in_batches_that_do_not_double() {
+    let mut machine = machine(Version::new(6, 12), LIMITS);
+    for expected in [7, 7, 7] {
+        machine.allocate(1, Unmovable);
+        assert_eq!(cached(&machine), 2 * (expected - 1));
+        [(); 6].map(|()| machine.allocate(1, Unmovable));
+    }
+}
+
+#[test]
+fn a_drain_returns_as_many_frames_as_were_freed_in_a_row() {
+    let limits = Pageset { high_max: 60, ..LIMITS };
+    let mut machine = machine(Version::new(6, 12), limits);
+    let frames: Vec<u32> = (0..200).map(|_| machine.allocate(0, Movable)).collect();
+    let on_lists = cached(&machine);
+    let room = 60 - on_lists as usize;
+    machine.free_all(frames[..room - 1].iter().copied());
+    assert_eq!(cached(&machine), 59);
+    // All in a row, but at least a batch stays: at most 60 - 15 go.
+    machine.free_all([frames[room]]);
+    let row = (room as u64).clamp(15, 45);
+    assert_eq!(cached(&machine), 60 - row);
+}
+
+#[test]
+fn larger_blocks_in_a_row_empty_the_lists() {
+    let blocks = 20;
+    let flushed_at = |version| {
+        let mut machine = machine(version, LIMITS);
+        let frames: Vec<u32> = (0..blocks).map(|_| machine.allocate(2, Unmovable)).collect();
+        let freed = frames.into_iter().position(|frame| {
+            let before = cached(&machine);
+            machine.free_all([frame]);
+            cached(&machine) < before
+        });
+        freed.map(|at| at + 1)
+    };
+    // The row counts four frames a block: a batch of 15 is full with the fourth, seen by the fifth.
+    assert_eq!(flushed_at(Version::new(6, 12)), Some(5));
+    // 6.16 waits for 15 + 30 frames.
+    assert_eq!(flushed_at(Version::new(6, 18)), Some(13));
+}
+
+#[test]
+fn updates_of_statistics_lower_the_mark_and_drain() {
+    let mut machine = machine(Version::new(6, 12), LIMITS);
+    for _ in 0..15 + 30 + 60 + 1 {
+        machine.allocate(0, Movable);
+    }
+    // 60 + 15 + 30 + 60 + 120.
+    assert_eq!((machine.linux.tuning(0, 0).high, cached(&machine)), (285, 119));
+    machine.linux.decay(&mut machine.table, 0, 0);
+    assert_eq!((machine.linux.tuning(0, 0).high, cached(&machine)), (285 - 35, 119));
+    for _ in 0..20 {
+        machine.linux.decay(&mut machine.table, 0, 0);
+    }
+    assert_eq!((machine.linux.tuning(0, 0).high, cached(&machine)), (60, 60));
+}
+
+#[test]
+fn lists_of_6_1_do_not_adapt() {
+    let mut machine = machine(Version::V6_1, Pageset::fixed(15, 60));
+    for _ in 0..15 + 15 + 1 {
+        machine.allocate(0, Movable);
+    }
+    assert_eq!(cached(&machine), 14);
+}

@@ -1,0 +1,169 @@
+//! Per-CPU lists that adapt, and allocations in bulk that the record names.
+
+use prairie_frames::placement::linux::Tuning;
+use prairie_frames::{Frame, MigrateType, Order};
+
+use super::{Bulk, Follow};
+use crate::exact::act::{Act, Action};
+use crate::exact::script::Moment;
+use crate::exact::step::Step;
+
+impl Follow<'_> {
+    /// An allocation in bulk begins.
+    pub(super) fn bulk(&mut self, index: usize, act: &Act, migrate_type: MigrateType, frames: u32) {
+        self.end_bulk(act.cpu);
+        let next = self.recording.acts[index + 1..]
+            .iter()
+            .find(|next| next.cpu == act.cpu && next.frame != Frame::NONE && !next.is_aside());
+        // What it does first, if its list does not hold enough, is to refill it.
+        let refill = next.filter(|next| {
+            next.action == Action::Locked(migrate_type) && next.order == Order::BASE
+        });
+        let zone = match refill {
+            Some(refill) => Some(self.machine.linux.zone_index(refill.frame)),
+            None => self.bulk_zone(act.cpu, migrate_type),
+        };
+        let Some(zone) = zone else {
+            self.result.odd.bulk_missing += u64::from(frames);
+            return;
+        };
+        let bulk = Bulk { migrate_type, zone, left: frames };
+        self.cpus[usize::from(act.cpu)].bulk = Some(bulk);
+        self.bulk_from_lists(act.cpu, Moment::at(index));
+    }
+
+    /// Takes what a bulk allocation gets from the lists as they are.
+    pub(super) fn bulk_from_lists(&mut self, cpu: u16, moment: Moment) {
+        let Some(Bulk { migrate_type, zone, left }) = self.cpus[usize::from(cpu)].bulk else {
+            return;
+        };
+        let wanted = left as usize;
+        let list = self.machine.linux.cached(zone, cpu, Order::BASE, migrate_type);
+        let frames: Vec<Frame> = list.take(wanted).collect();
+        let taken = frames.iter().take_while(|&&frame| self.is_silent(frame)).count();
+        for &frame in &frames[..taken] {
+            self.take_silently(frame, moment, false);
+        }
+        let left = left - taken as u32;
+        self.cpus[usize::from(cpu)].bulk = Some(Bulk { migrate_type, zone, left });
+    }
+
+    /// The zone that a bulk allocation takes from: the highest whose list has a frame that leaves
+    /// without an event.
+    fn bulk_zone(&self, cpu: u16, migrate_type: MigrateType) -> Option<usize> {
+        (0..self.recording.layout.zones().len()).rev().find(|&zone| {
+            let mut list = self.machine.linux.cached(zone, cpu, Order::BASE, migrate_type);
+            list.next().is_some_and(|frame| self.is_silent(frame))
+        })
+    }
+
+    /// A bulk allocation is over when its CPU takes anything else from its lists.
+    pub(super) fn end_bulk(&mut self, cpu: u16) {
+        if let Some(Bulk { left, .. }) = self.cpus[usize::from(cpu)].bulk.take() {
+            self.result.odd.bulk_missing += u64::from(left);
+        }
+    }
+
+    /// Frames that a bulk allocation under way on a CPU is still to get from lists of a type.
+    pub(super) fn bulk_left(&self, cpu: u16, migrate_type: MigrateType) -> u32 {
+        match self.cpus[usize::from(cpu)].bulk {
+            Some(bulk) if bulk.migrate_type == migrate_type => bulk.left,
+            _ => 0,
+        }
+    }
+
+    /// The size of a refill that begins at an act: what the lists would ask for, but no more than
+    /// leaves the free lists together. What leaves beyond that is the next refill of the same
+    /// request.
+    pub(super) fn refill_size(&mut self, index: usize, act: &Act, zone: usize) -> u32 {
+        if !self.adaptive {
+            return self.stages.refill(zone, act.order);
+        }
+        let run = self.run_from(index, act);
+        let wanted = self.machine.linux.plan_refill(zone, act.cpu, act.order);
+        let in_bulk = matches!(act.action, Action::Locked(t) if self.bulk_left(act.cpu, t) > 0);
+        if wanted > run || (wanted < run && !in_bulk && index > self.bulk_from) {
+            self.result.odd.resized += 1;
+            return run;
+        }
+        wanted
+    }
+
+    /// Blocks like that of an act that leave the free lists together from it on.
+    fn run_from(&self, index: usize, act: &Act) -> u32 {
+        let zone = self.machine.linux.zone_index(act.frame);
+        let mut run = 1;
+        let mut at = index;
+        loop {
+            at = self.next_on_cpu[at] as usize;
+            match self.recording.acts.get(at) {
+                Some(next) if matches!(next.action, Action::Fallback { .. }) => {}
+                Some(next)
+                    if next.action == act.action
+                        && next.order == act.order
+                        && self.machine.linux.zone_index(next.frame) == zone =>
+                {
+                    run += 1;
+                }
+                _ => return run,
+            }
+        }
+    }
+
+    /// Statistics are updated. Where the lists hold more than the kernel's number, frames left them
+    /// unseen.
+    pub(super) fn decay(&mut self, index: usize, cpu: u16, reading: usize) {
+        let Some(&(zone, lists)) = self.recording.readings.get(reading) else { return };
+        self.end_bulk(cpu);
+        let count = self.machine.linux.cached_count(zone, cpu);
+        if count > u64::from(lists.count) {
+            self.clear_heads(index, cpu, zone, count - u64::from(lists.count));
+        }
+        self.machine.linux.set_tuning(
+            zone,
+            cpu,
+            Tuning {
+                high: lists.high,
+                free_count: lists.free_count,
+                alloc_factor: lists.alloc_factor,
+                freed_larger: lists.freed_larger,
+            },
+        );
+        self.machine.linux.lower_high(zone, cpu);
+        self.script(Moment::at(index), Step::Decay { zone, cpu, reading });
+    }
+
+    /// Takes frames unseen from the heads of a CPU's lists, since there are fewer than it seems.
+    fn clear_heads(&mut self, index: usize, cpu: u16, zone: usize, mut surplus: u64) {
+        for migrate_type in super::unseen::TYPES {
+            while surplus > 0 {
+                let head = self.machine.linux.cached(zone, cpu, Order::BASE, migrate_type).next();
+                let Some(frame) = head.filter(|&frame| self.is_silent(frame)) else { break };
+                self.take_silently(frame, Moment::before(index), true);
+                surplus -= 1;
+            }
+        }
+    }
+
+    /// Holds the count of a CPU's frames against what followed a free: a drain or none.
+    pub(super) fn check_adaptive(&mut self, index: usize, act: &Act, drains: bool) {
+        let zone = self.machine.linux.zone_index(act.frame);
+        let count = self.machine.linux.cached_count(zone, act.cpu);
+        let before = self.machine.linux.tuning(zone, act.cpu);
+        let frames = self.machine.linux.plan_free(zone, act.cpu, act.order);
+        if drains == (frames > 0) {
+            return;
+        }
+        if drains {
+            self.result.odd.drained_low += 1;
+            return;
+        }
+        if index > self.bulk_from {
+            self.result.odd.undrained += 1;
+            return;
+        }
+        let most = u64::from(before.high).saturating_sub(1);
+        let missing = self.take_surplus(index, act, zone, count.saturating_sub(most));
+        self.result.odd.undrained += u64::from(missing > 0);
+    }
+}

@@ -1,0 +1,141 @@
+//! When the limits of per-CPU lists and the watermarks were set, and to what, where the record says
+//! when: probes and the steps of the kernel's boot do ([`Resized`]).
+//!
+//! What they were set to comes from the kernel's own numbers, if the record has any for that time: a
+//! snapshot, or a reading of the lists ([`ListReading`](super::probes::ListReading)). Otherwise it
+//! is computed as the kernel does.
+
+use prairie_frames::layout::{Watermarks, Zone};
+use prairie_frames::placement::linux::Pageset;
+
+use super::act::{Action, Edge, Resized};
+use super::recording::Recording;
+
+/// One change of the limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The act that tells of it.
+    pub at: usize,
+    /// The limits of each zone's lists.
+    pub pagesets: Vec<Pageset>,
+    /// The watermarks of each zone.
+    pub watermarks: Vec<Watermarks>,
+}
+
+/// All changes from the first watermarks on; none where the record does not tell of them.
+pub fn changes(recording: &Recording) -> Vec<Change> {
+    if !recording.names_limits {
+        return Vec::new();
+    }
+    let told: Vec<(usize, Resized)> = recording
+        .acts
+        .iter()
+        .enumerate()
+        .filter_map(|(at, act)| match act.action {
+            Action::Resized(resized) => Some((at, resized)),
+            _ => None,
+        })
+        .collect();
+    let mut found = Vec::new();
+    let mut state = State { recording, written: None, fraction: 0, keeps_batch: false };
+    for (place, &(at, resized)) in told.iter().enumerate() {
+        match resized {
+            Resized::Caches => state.keeps_batch = recording.keeps_batch(),
+            Resized::Watermarks { min_free_kib, scale_factor } => {
+                state.written = Some((min_free_kib, scale_factor));
+            }
+            Resized::Fraction(fraction) => state.fraction = fraction,
+            Resized::Boot | Resized::HugePages => {}
+        }
+        let sets = |&&(_, later): &&(usize, Resized)| later != Resized::Caches;
+        let until = told[place + 1..].iter().find(sets).map_or(recording.acts.len(), |next| next.0);
+        let watermarks = state.watermarks(at, resized);
+        let pagesets = state.pagesets(at..until, &watermarks);
+        found.push(Change { at, pagesets, watermarks });
+    }
+    found
+}
+
+struct State<'a> {
+    recording: &'a Recording,
+    written: Option<(u64, u64)>,
+    fraction: u64,
+    keeps_batch: bool,
+}
+
+impl State<'_> {
+    /// The watermarks from an act on: those of the next snapshot, unless they are written before it
+    /// or were raised after boot set them.
+    fn watermarks(&self, at: usize, resized: Resized) -> Vec<Watermarks> {
+        let computed = self.computed_watermarks();
+        let seen = self
+            .next_snapshot(at)
+            .map(|place| self.recording.snapshots[place].watermarks(&self.recording.layout));
+        let Some(seen) = seen else { return computed };
+        let low = |marks: &[Watermarks]| marks.iter().map(|marks| marks.low).sum::<u64>();
+        let raised = low(&seen) > low(&computed) + low(&computed) / 20;
+        if resized == Resized::Boot && raised { computed } else { seen }
+    }
+
+    /// The next snapshot, if no watermarks are written before.
+    fn next_snapshot(&self, at: usize) -> Option<usize> {
+        self.recording.acts[at + 1..].iter().find_map(|act| match act.action {
+            Action::Snapshot(place, Edge::End) => Some(Some(place)),
+            Action::Resized(Resized::Watermarks { .. }) => Some(None),
+            _ => None,
+        })?
+    }
+
+    /// `__setup_per_zone_wmarks`, with `min_free_kbytes` as `calculate_min_free_kbytes` has it unless
+    /// it was written.
+    fn computed_watermarks(&self) -> Vec<Watermarks> {
+        let zones = self.recording.layout.zones();
+        let low_memory: u64 = zones.iter().map(|zone| zone.span.managed).sum();
+        let square_root = (low_memory * 4 * 16).isqrt().clamp(128, 262_144);
+        let (kib, scale) = self.written.unwrap_or((square_root, 10));
+        let of = |zone: &Zone| {
+            let managed = zone.span.managed;
+            let min = kib / 4 * managed / low_memory.max(1);
+            let step = (min / 4).max(managed * scale / 10_000);
+            Watermarks { min, low: min + step, high: min + 2 * step }
+        };
+        zones.iter().map(of).collect()
+    }
+
+    fn pagesets(&self, acts: std::ops::Range<usize>, marks: &[Watermarks]) -> Vec<Pageset> {
+        let recording = self.recording;
+        let cpus = recording.snapshots[0].cpus();
+        let zones = recording.layout.zones().iter().enumerate();
+        let batches = recording.snapshots[0].pagesets(&recording.layout);
+        zones
+            .map(|(zone, Zone { span, .. })| {
+                let read = recording.reading_of(zone, acts.clone());
+                let parts = match self.fraction {
+                    0 => Pageset::of_size(span.managed, marks[zone].low, cpus),
+                    part => {
+                        let each = Pageset::of_size(span.managed, span.managed / part, cpus);
+                        Pageset { high_max: each.high, ..each }
+                    }
+                };
+                let computed = Pageset { batch: batches[zone].batch, ..parts };
+                Pageset { keeps_batch: self.keeps_batch, ..read.unwrap_or(computed) }
+            })
+            .collect()
+    }
+}
+
+impl Recording {
+    /// The limits that the kernel's own numbers show for a zone among some acts.
+    fn reading_of(&self, zone: usize, acts: std::ops::Range<usize>) -> Option<Pageset> {
+        self.acts[acts].iter().find_map(|act| {
+            let Action::Decay(place) = act.action else { return None };
+            let (about, lists) = self.readings.get(place)?;
+            (*about == zone && lists.limits.high_max > 0).then_some(lists.limits)
+        })
+    }
+
+    /// Whether the recorded machine's lists keep a batch while larger blocks are freed in a row.
+    fn keeps_batch(&self) -> bool {
+        self.readings.iter().any(|(_, lists)| lists.limits.keeps_batch)
+    }
+}

@@ -5,6 +5,7 @@
 mod adaptive;
 mod compacted;
 mod given;
+mod interrupts;
 mod taken;
 mod unseen;
 
@@ -192,7 +193,7 @@ pub fn follow(
     config: Config,
     scored: Range<usize>,
 ) -> TraceDriven {
-    let mut past_list = HashSet::new();
+    let mut past_list = interrupts::frees(recording);
     for _ in 1..RUNS {
         let (followed, found) = follow_once(recording, opening, config, &scored, &past_list);
         if found.is_empty() {
@@ -270,6 +271,7 @@ fn next_by_cpu(acts: &[Act], cpus: u16) -> Vec<u32> {
 
 impl Follow<'_> {
     fn act(&mut self, index: usize, act: &Act) {
+        self.debug(index);
         match act.action {
             Action::Bulk(migrate_type, frames) => self.bulk(index, act, migrate_type, frames),
             Action::Decay(reading) => self.decay(index, act.cpu, reading),
@@ -302,6 +304,15 @@ impl Follow<'_> {
             }
             Action::Snapshot(_, Edge::Begin) | Action::CompactMemory | Action::Refused(..) => {}
         }
+    }
+
+    fn debug(&mut self, index: usize) {
+        let Ok(v) = std::env::var("KV_DEBUG") else { return };
+        let v: Vec<usize> = v.split(',').map(|x| x.parse().unwrap()).collect();
+        if index < v[0] || index > v[1] { return; }
+        let t = MigrateType::ALL[v[3]];
+        let l: Vec<String> = self.machine.linux.free_list(&self.machine.table, self.recording.layout.zones().len()-1, Order::new(v[2] as u8).unwrap(), t).take(12).map(|f| format!("{:x}", self.recording.layout.pfn(f).0)).collect();
+        eprintln!("{index} {}", l.join(" "));
     }
 
     /// Compares the machine with the kernel's snapshot.

@@ -130,6 +130,7 @@ impl Simulation<'_> {
         if let Some((_, lists)) = self.recording.readings.get(reading) {
             let same = linux.cached_count(zone, cpu) == u64::from(lists.count)
                 && linux.tuning(zone, cpu).high == lists.high;
+            if !same && std::env::var("KV_READ").is_ok() { eprintln!("{:?} reading {reading} zone {zone} cpu {cpu} kernel {lists:?} model count {} {:?}", self.mode, linux.cached_count(zone, cpu), linux.tuning(zone, cpu)); }
             self.result.readings += 1;
             self.result.readings_alike += u64::from(same);
         }

@@ -80,6 +80,9 @@ impl Follow<'_> {
             return self.stages.refill(zone, act.order);
         }
         let run = self.run_from(index, act);
+        if run > 1 && self.stages.is_boot() && self.is_handed_out(index, act) {
+            self.advance(Moment::before(index));
+        }
         let wanted = self.machine.linux.plan_refill(zone, act.cpu, act.order);
         let in_bulk = matches!(act.action, Action::Locked(t) if self.bulk_left(act.cpu, t) > 0);
         if wanted > run || (wanted < run && !in_bulk && index > self.bulk_from) {
@@ -87,6 +90,29 @@ impl Follow<'_> {
             return run;
         }
         wanted
+    }
+
+    /// Whether the first of the blocks that leave the free lists together is then allocated.
+    fn is_handed_out(&self, index: usize, act: &Act) -> bool {
+        let mut at = index;
+        while let Some(next) = self.recording.acts.get(self.next_on_cpu[at] as usize) {
+            at = self.next_on_cpu[at] as usize;
+            match next.action {
+                Action::Locked(_) | Action::Fallback { .. } => {}
+                Action::Alloc(..) => return next.frame == act.frame,
+                _ => return false,
+            }
+        }
+        false
+    }
+
+    /// Whether a frame was freed while the record names all allocations in bulk. If it leaves its
+    /// list without an event, it never came there: an interrupt freed it while the list was in use.
+    pub(super) fn was_freed_later(&self, frame: Frame) -> bool {
+        let entered = self.entered[frame.index()].0 as usize;
+        let act = self.recording.acts.get(entered);
+        entered > self.bulk_from
+            && act.is_some_and(|act| matches!(act.action, Action::Free | Action::Batched))
     }
 
     /// Blocks like that of an act that leave the free lists together from it on.
@@ -155,6 +181,7 @@ impl Follow<'_> {
             return;
         }
         if drains {
+            if std::env::var("KV_READ").is_ok() { eprintln!("drained low at {index} count {count} {before:?} limits {:?}", self.machine.linux.pageset(zone)); }
             self.result.odd.drained_low += 1;
             return;
         }

@@ -73,10 +73,17 @@ impl Follow<'_> {
     /// Whether a free leads to a drain of its zone's lists.
     pub(super) fn drains_after(&self, index: usize, act: &Act) -> bool {
         let zone = self.machine.linux.zone_index(act.frame);
-        self.next_act_on_cpu(index).is_some_and(|next| {
+        let drains = self.next_act_on_cpu(index).is_some_and(|next| {
             matches!(next.action, Action::Drain(_))
                 && self.machine.linux.zone_index(next.frame) == zone
-        })
+        });
+        // Or statistics were updated, and that drained.
+        let decays = |act: &&Act| matches!(act.action, Action::Decay(_));
+        drains && {
+            let until = self.next_on_cpu[index] as usize;
+            let mut between = self.recording.acts[index + 1..until].iter();
+            !between.any(|other| other.cpu == act.cpu && decays(&other))
+        }
     }
 
     /// Holds the count of a CPU's frames against what followed: a drain or none.

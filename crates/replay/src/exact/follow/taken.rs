@@ -284,6 +284,9 @@ impl Follow<'_> {
             return Some(act.frame);
         }
         for frame in silent {
+            if self.was_freed_later(frame) {
+                self.found_past_list.push(self.entered[frame.index()].0 as usize);
+            }
             self.take_silently(frame, Moment::before(index), false);
         }
         Some(act.frame)

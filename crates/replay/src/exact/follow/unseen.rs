@@ -133,6 +133,9 @@ impl Follow<'_> {
             match last {
                 Some(last) if last == frame => return,
                 Some(last) if self.is_silent(last) => {
+                    if self.was_freed_later(last) {
+                        self.found_past_list.push(self.entered[last.index()].0 as usize);
+                    }
                     let moment = self.latest(last, self.entered[last.index()].0 as usize);
                     self.take_silently(last, moment, false);
                 }

@@ -1,0 +1,70 @@
+//! Frees by interrupts that find a per-CPU list in use.
+//!
+//! Until 6.2 interrupts were off while a list was in use. Since then an interrupt that wants it goes
+//! past it, without an event. Where frames are freed as a batch, the record shows it: the list is in
+//! use from the first that comes to it to the last.
+
+use std::collections::{HashMap, HashSet};
+
+use prairie_frames::Frame;
+use prairie_frames::placement::linux::Version;
+
+use crate::exact::act::Action;
+use crate::exact::recording::Recording;
+use crate::exact::stages::goes_through_cpu;
+
+/// The first release whose per-CPU lists are used with interrupts on
+/// (mm/page_alloc: leave IRQs enabled for per-cpu page allocations).
+const INTERRUPTIBLE: Version = Version::new(6, 2);
+
+/// The acts that are frees between two frames of one batch that come to a list, on its CPU.
+pub(super) fn frees(recording: &Recording) -> HashSet<usize> {
+    let mut found = HashSet::new();
+    if recording.version < INTERRUPTIBLE {
+        return found;
+    }
+    let batched = batched_frees(recording);
+    for cpu in 0..recording.cpus {
+        // Batches on this CPU: a new one begins with the first free after a frame came to a list.
+        let mut batch = 0u32;
+        let mut of_frame: HashMap<Frame, u32> = HashMap::new();
+        let mut last_came = None;
+        let mut between = Vec::new();
+        let acts = recording.acts.iter().enumerate().filter(|(_, act)| act.cpu == cpu);
+        for (index, act) in acts {
+            match act.action {
+                Action::Free if batched.contains(&index) => {
+                    if last_came == Some(batch) {
+                        batch += 1;
+                    }
+                    of_frame.insert(act.frame, batch);
+                }
+                Action::Free if goes_through_cpu(act.order) => between.push(index),
+                Action::Batched => {
+                    let came = of_frame.remove(&act.frame);
+                    if came.is_some() && came == last_came {
+                        found.extend(between.drain(..));
+                    }
+                    between.clear();
+                    last_came = came;
+                }
+                _ => {}
+            }
+        }
+    }
+    found
+}
+
+/// Frees that are followed by the frame's coming to a list as one of a batch.
+fn batched_frees(recording: &Recording) -> HashSet<usize> {
+    let mut freed: HashMap<Frame, usize> = HashMap::new();
+    let mut found = HashSet::new();
+    for (index, act) in recording.acts.iter().enumerate() {
+        match act.action {
+            Action::Free => drop(freed.insert(act.frame, index)),
+            Action::Batched => found.extend(freed.remove(&act.frame)),
+            _ => {}
+        }
+    }
+    found
+}

@@ -118,8 +118,8 @@ fn act() -> impl Strategy<Value = Act> {
     ];
     let orders = prop_oneof![6 => Just(0u8), 2 => 1u8..4, 1 => 4u8..11];
     let by = prop::sample::select(&[By::Program, By::Kswapd, By::DirectReclaim, By::Compaction]);
-    (0u16..2, 0..FRAMES as u32, orders, action, by, any::<u32>()).prop_map(
-        |(cpu, frame, order, action, by, time_ns)| {
+    (0u16..2, 0..FRAMES as u32, orders, action, by, any::<u32>(), 0i32..3).prop_map(
+        |(cpu, frame, order, action, by, time_ns, thread)| {
             let order = Order::new(order).unwrap();
             let aside = matches!(
                 action,
@@ -131,7 +131,7 @@ fn act() -> impl Strategy<Value = Act> {
             );
             let block = Frame(frame % 700).align_down(order);
             let frame = if aside { Frame::NONE } else { block };
-            Act { cpu, frame, order, action, by, time_ns: time_ns.into() }
+            Act { cpu, frame, order, action, by, time_ns: time_ns.into(), thread }
         },
     )
 }

@@ -20,13 +20,15 @@ pub struct Act {
     pub by: By,
     /// When, in nanoseconds of the recording's clock.
     pub time_ns: u64,
+    /// The thread that did it, or that an interrupt found running.
+    pub thread: i32,
 }
 
 impl Act {
     /// Something that names no block.
     pub fn aside(action: Action, time_ns: u64) -> Act {
         let by = By::Program;
-        Act { cpu: 0, frame: Frame::NONE, order: Order::BASE, action, by, time_ns }
+        Act { cpu: 0, frame: Frame::NONE, order: Order::BASE, action, by, time_ns, thread: 0 }
     }
 
     /// Whether the block stays where it is: it only names a pageblock or a list.
@@ -77,6 +79,9 @@ pub enum Action {
     Picked,
     /// A snapshot begins or ends: its place in [`Recording::snapshots`](super::recording::Recording::snapshots).
     Snapshot(usize, Edge),
+    /// A frame was freed as part of a larger block, which a later act frees, of an act that names no
+    /// block.
+    Joined,
     /// Frames were taken from a per-CPU list without an event of their own, of an act that names no
     /// block.
     Bulk(MigrateType, u32),

@@ -6,6 +6,7 @@ mod adaptive;
 mod compacted;
 mod given;
 mod interrupts;
+mod late;
 mod taken;
 mod unseen;
 
@@ -124,7 +125,6 @@ struct Refill {
 /// A block on its way from the free lists to a request, bypassing the per-CPU lists.
 #[derive(Clone, Copy)]
 struct Direct {
-    frame: Frame,
     guessed: Option<Frame>,
     act: usize,
 }
@@ -143,7 +143,6 @@ struct Bulk {
 struct Cpu {
     refill: Option<Refill>,
     bulk: Option<Bulk>,
-    direct: Option<Direct>,
     /// The last allocation of several frames, and what of it went back since.
     exact: Option<(Frame, Order)>,
     last_alloc: usize,
@@ -166,6 +165,13 @@ struct Follow<'a> {
     /// Types of pageblocks looked up by frees of lists of frames.
     prepared: HashMap<Frame, MigrateType>,
     cpus: Vec<Cpu>,
+    /// Blocks on their way past the per-CPU lists, by first frame.
+    direct: HashMap<Frame, Direct>,
+    /// The last allocation of the same thread, begun or logged, before each act. What an interrupt
+    /// frees does not count.
+    before_by_thread: Vec<u32>,
+    /// Blocks whose allocation was logged after later ones, until then.
+    early: HashSet<Frame>,
     /// By zone and CPU: how often what is freed at once has doubled (`free_factor`).
     factors: Vec<Vec<u32>>,
     handed_over: usize,
@@ -226,6 +232,9 @@ fn follow_once(
         entered: vec![(NEVER, MigrateType::Unmovable); frames],
         prepared: HashMap::new(),
         cpus: vec![Cpu::default(); recording.cpus.into()],
+        direct: HashMap::new(),
+        before_by_thread: before_by_thread(&recording.acts),
+        early: HashSet::new(),
         factors: vec![vec![0; recording.cpus.into()]; recording.layout.zones().len()],
         handed_over: recording.acts.iter().rposition(late).unwrap_or(0),
         past_list,
@@ -269,9 +278,20 @@ fn next_by_cpu(acts: &[Act], cpus: u16) -> Vec<u32> {
     next
 }
 
+/// For each allocation, begun or logged, the one before it of the same thread.
+fn before_by_thread(acts: &[Act]) -> Vec<u32> {
+    let mut last: HashMap<i32, u32> = HashMap::new();
+    let before = |(index, act): (usize, &Act)| match act.action {
+        Action::Alloc(..) | Action::Locked(_) => {
+            last.insert(act.thread, index as u32).unwrap_or(NEVER)
+        }
+        _ => NEVER,
+    };
+    acts.iter().enumerate().map(before).collect()
+}
+
 impl Follow<'_> {
     fn act(&mut self, index: usize, act: &Act) {
-        self.debug(index);
         match act.action {
             Action::Bulk(migrate_type, frames) => self.bulk(index, act, migrate_type, frames),
             Action::Decay(reading) => self.decay(index, act.cpu, reading),
@@ -302,17 +322,11 @@ impl Follow<'_> {
                 self.snapshot(place);
                 self.script(Moment::at(index), Step::Snapshot(place));
             }
-            Action::Snapshot(_, Edge::Begin) | Action::CompactMemory | Action::Refused(..) => {}
+            Action::Snapshot(_, Edge::Begin)
+            | Action::CompactMemory
+            | Action::Joined
+            | Action::Refused(..) => {}
         }
-    }
-
-    fn debug(&mut self, index: usize) {
-        let Ok(v) = std::env::var("KV_DEBUG") else { return };
-        let v: Vec<usize> = v.split(',').map(|x| x.parse().unwrap()).collect();
-        if index < v[0] || index > v[1] { return; }
-        let t = MigrateType::ALL[v[3]];
-        let l: Vec<String> = self.machine.linux.free_list(&self.machine.table, self.recording.layout.zones().len()-1, Order::new(v[2] as u8).unwrap(), t).take(12).map(|f| format!("{:x}", self.recording.layout.pfn(f).0)).collect();
-        eprintln!("{index} {}", l.join(" "));
     }
 
     /// Compares the machine with the kernel's snapshot.

@@ -29,6 +29,7 @@ pub fn put_back(acts: &mut Vec<Act>, end: usize, frames: usize) -> u64 {
 struct Orphans {
     first_act: usize,
     time_ns: u64,
+    thread: i32,
     cpu: u16,
     migrate_type: MigrateType,
     last: Frame,
@@ -60,6 +61,7 @@ impl Orphans {
             action: Action::Locked(self.migrate_type),
             by: By::Program,
             time_ns: self.time_ns,
+            thread: self.thread,
         };
         ranges.find(is_free_for).unwrap_or(known).map(act).collect()
     }
@@ -97,6 +99,7 @@ fn first_orphans(acts: &[Act], frames: usize) -> Option<Orphans> {
                 found = Some(Orphans {
                     first_act: index,
                     time_ns: act.time_ns,
+                    thread: act.thread,
                     cpu,
                     migrate_type,
                     last,
@@ -128,8 +131,8 @@ mod tests {
     const UNMOVABLE: MigrateType = MigrateType::Unmovable;
 
     fn act(frame: u32, action: Action) -> Act {
-        let (by, time_ns) = (By::Program, 0);
-        Act { cpu: 0, frame: Frame(frame), order: Order::BASE, action, by, time_ns }
+        let (by, time_ns, thread) = (By::Program, 0, 1);
+        Act { cpu: 0, frame: Frame(frame), order: Order::BASE, action, by, time_ns, thread }
     }
 
     fn locked(frame: u32) -> Act {

@@ -19,6 +19,7 @@ pub mod act;
 pub mod differences;
 pub mod driven;
 pub mod follow;
+pub mod joined;
 pub mod limits;
 pub mod lost;
 pub mod machine;

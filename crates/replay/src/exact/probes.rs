@@ -72,7 +72,7 @@ pub enum ProbeReading {
         /// Frames that it got, by itself or through an ordinary request.
         frames: u32,
     },
-    /// A CPU's lists for a zone are looked at while statistics are updated.
+    /// A CPU's lists for a zone, read as the kernel updates its statistics.
     Decay(ListReading),
     /// The limits of per-CPU lists were set.
     Resized(Resized),

@@ -8,10 +8,10 @@ use prairie_frames::{Frame, Layout, Order, Pfn};
 use prairie_trace::{Event, EventKind, EventSource};
 
 use super::act::{Act, Action, Edge, Resized};
-use super::lost;
 use super::probes::{ListReading, ProbeReading, Probes};
 use super::snapshot::Snapshot;
 use super::threads::{By, Threads};
+use super::{joined, lost};
 use crate::initial_state::zone_spans;
 
 /// What stands between the events of pages.
@@ -234,6 +234,9 @@ impl Recording {
         }
         let mut kept: Vec<Option<Snapshot>> = given.drain(..).map(Some).collect();
         recording.snapshots = order.iter().filter_map(|&snapshot| kept[snapshot].take()).collect();
+        if version >= joined::RUNS {
+            joined::join(&mut recording.acts, recording.layout.frames() as usize);
+        }
         recording.put_lost_back();
         recording.check()?;
         Ok(recording)
@@ -319,7 +322,7 @@ impl Recording {
                     }
                     ProbeReading::Picked { pfn } => (pfn, Order::BASE, Action::Picked),
                 };
-                self.add(cpu, (pfn, order), action, By::Compaction, time_ns);
+                self.add((cpu, 0), (pfn, order), action, By::Compaction, time_ns);
             }
         }
     }
@@ -331,7 +334,12 @@ impl Recording {
             }
             EventKind::AllocFailed { order, migrate_type, gfp, .. } => {
                 let action = Action::Refused(migrate_type, gfp);
-                let act = Act { cpu: event.cpu, order, ..Act::aside(action, event.time_ns) };
+                let act = Act {
+                    cpu: event.cpu,
+                    thread: event.pid,
+                    order,
+                    ..Act::aside(action, event.time_ns)
+                };
                 self.acts.push(act);
                 return;
             }
@@ -369,7 +377,7 @@ impl Recording {
             }
             _ => return,
         };
-        self.add(event.cpu, (pfn, order), action, by, event.time_ns);
+        self.add((event.cpu, event.pid), (pfn, order), action, by, event.time_ns);
     }
 
     /// A fallback of 6.10 or newer as one of 6.1 tells it: the block found, then what was taken.
@@ -378,6 +386,7 @@ impl Recording {
     fn fallback(&mut self, event: &Event, (pfn, order): (Pfn, Order), fallback: Action, by: By) {
         let Action::Fallback { wanted, found, change_ownership, .. } = fallback else { return };
         let (cpu, time_ns) = (event.cpu, event.time_ns);
+        let place = (cpu, event.pid);
         if change_ownership && found < Order::HUGE {
             let told = self.acts.iter().rposition(|act| act.cpu == cpu && !act.is_aside());
             let at = told.filter(|&at| {
@@ -386,7 +395,7 @@ impl Recording {
                     && taken.frame != Frame::NONE
                     && self.layout.pfn(taken.frame) == pfn
             });
-            self.add(cpu, (pfn, order), fallback, by, time_ns);
+            self.add(place, (pfn, order), fallback, by, time_ns);
             if let Some(at) = at
                 && let Some(act) = self.acts.pop()
             {
@@ -394,8 +403,8 @@ impl Recording {
             }
             return;
         }
-        self.add(cpu, (pfn, found), fallback, by, time_ns);
-        self.add(cpu, (pfn, order), Action::Locked(wanted), by, time_ns);
+        self.add(place, (pfn, found), fallback, by, time_ns);
+        self.add(place, (pfn, order), Action::Locked(wanted), by, time_ns);
     }
 
     /// Finds out which zone of the layout each reading is about: the kernel keeps the zones of a
@@ -412,11 +421,18 @@ impl Recording {
         }
     }
 
-    fn add(&mut self, cpu: u16, (pfn, order): (Pfn, Order), action: Action, by: By, time_ns: u64) {
+    fn add(
+        &mut self,
+        (cpu, thread): (u16, i32),
+        (pfn, order): (Pfn, Order),
+        action: Action,
+        by: By,
+        time_ns: u64,
+    ) {
         match self.block(pfn, order) {
             Some(frame) => {
                 self.cpus = self.cpus.max(cpu + 1);
-                self.acts.push(Act { cpu, frame, order, action, by, time_ns });
+                self.acts.push(Act { cpu, frame, order, action, by, time_ns, thread });
             }
             None => self.outside += 1,
         }

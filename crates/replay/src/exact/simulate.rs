@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use prairie_frames::placement::linux::Config;
+use prairie_frames::placement::linux::{Config, Tuning};
 use prairie_frames::placement::{Placement, Request};
 use prairie_frames::table::{State, mobility_of};
 use prairie_frames::{Frame, MigrateType, Order};
@@ -81,14 +81,13 @@ impl Simulation<'_> {
                 let placed = linux.allocate_in(table, zone, &request, frame.0, locked);
                 self.check(act, cpu, frame, placed, order, migrate_type, true);
             }
-            Step::Bulk { cpu, frame, migrate_type } => {
-                let request =
-                    self.request(cpu, Order::BASE, migrate_type, Request::default().gfp_flags);
+            Step::Bulk { cpu, frame, order, migrate_type } => {
+                let request = self.request(cpu, order, migrate_type, Request::default().gfp_flags);
                 let zone = self.machine.linux.zone_index(frame);
-                self.vacate(frame, Order::BASE);
+                self.vacate(frame, order);
                 let Machine { table, linux, .. } = &mut self.machine;
                 let placed = linux.take_bulk(table, zone, &request, frame.0);
-                self.check(act, cpu, frame, placed, Order::BASE, migrate_type, false);
+                self.check(act, cpu, frame, placed, order, migrate_type, false);
             }
             Step::Prepare { frame } => {
                 let placed = self.machine.table.block_of(frame.0).unwrap_or(frame);
@@ -130,9 +129,12 @@ impl Simulation<'_> {
         if let Some((_, lists)) = self.recording.readings.get(reading) {
             let same = linux.cached_count(zone, cpu) == u64::from(lists.count)
                 && linux.tuning(zone, cpu).high == lists.high;
-            if !same && std::env::var("KV_READ").is_ok() { eprintln!("{:?} reading {reading} zone {zone} cpu {cpu} kernel {lists:?} model count {} {:?}", self.mode, linux.cached_count(zone, cpu), linux.tuning(zone, cpu)); }
             self.result.readings += 1;
             self.result.readings_alike += u64::from(same);
+            // The high mark is a limit, and those come from the record: it may have been lowered
+            // before there were probes.
+            let tuning = Tuning { high: lists.high, ..linux.tuning(zone, cpu) };
+            linux.set_tuning(zone, cpu, tuning);
         }
         linux.decay(table, zone, cpu);
     }

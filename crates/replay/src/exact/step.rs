@@ -25,12 +25,15 @@ pub enum Step {
         /// Past the per-CPU list, which was in use.
         locked: bool,
     },
-    /// A frame taken without an event, by an allocation in bulk.
+    /// A frame taken without an event, by an allocation in bulk; or a larger block whose allocation
+    /// was not traced.
     Bulk {
         /// The CPU.
         cpu: u16,
-        /// The frame that the kernel took.
+        /// The first frame that the kernel took.
         frame: Frame,
+        /// The size.
+        order: Order,
         /// The list it took it from.
         migrate_type: MigrateType,
     },

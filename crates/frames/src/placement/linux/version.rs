@@ -82,14 +82,14 @@ pub const RULES: [Rule; 16] = [
         what: "refills of per-CPU lists double while nothing is freed",
         since: Version::new(6, 7),
         source: "nr_pcp_alloc (mm, page_alloc: scale the number of pages that are batch allocated)",
-        validated_by: "",
+        validated_by: "boot-files-6.12, boot-processes-2cpu-6.12",
         modeled: Modeled::By(|config| config.adaptive_lists = true),
     },
     Rule {
         what: "the high mark of per-CPU lists moves, and drains follow the last frees",
         since: Version::new(6, 7),
         source: "nr_pcp_high, nr_pcp_free, decay_pcp_high (mm: tune PCP high automatically)",
-        validated_by: "",
+        validated_by: "boot-files-6.12, boot-processes-2cpu-6.12",
         modeled: Modeled::By(|config| config.adaptive_lists = true),
     },
     Rule {
@@ -118,7 +118,7 @@ pub const RULES: [Rule; 16] = [
         what: "a batch of frees may contain blocks of more than one frame",
         since: Version::new(6, 9),
         source: "free_unref_folios (mm: add free_unref_folios())",
-        validated_by: "",
+        validated_by: "boot-files-6.18",
         // A replay learns from the record which frees are one batch.
         modeled: Modeled::By(|_| {}),
     },
@@ -126,14 +126,14 @@ pub const RULES: [Rule; 16] = [
         what: "a free block is only on a list of its pageblock's type",
         since: Version::new(6, 10),
         source: "mm: page_alloc: fix freelist movement during block conversion",
-        validated_by: "",
+        validated_by: "boot-files-6.12, boot-processes-2cpu-6.12",
         modeled: Modeled::By(|config| config.hygiene = true),
     },
     Rule {
         what: "a per-CPU list drains a frame to the list of its pageblock's type",
         since: Version::new(6, 10),
         source: "free_pcppages_bulk (mm: page_alloc: remove pcppage migratetype caching)",
-        validated_by: "",
+        validated_by: "boot-files-6.12, boot-processes-2cpu-6.12",
         modeled: Modeled::By(|config| config.hygiene = true),
     },
     Rule {
@@ -141,7 +141,7 @@ pub const RULES: [Rule; 16] = [
         since: Version::new(6, 12),
         source: "__rmqueue_claim, __rmqueue_steal (mm: page_alloc: don't steal single pages from \
                  biggest buddy)",
-        validated_by: "",
+        validated_by: "boot-files-6.12 (claims of free pageblocks)",
         modeled: Modeled::By(|config| config.hygiene = true),
     },
     Rule {
@@ -155,7 +155,7 @@ pub const RULES: [Rule; 16] = [
         what: "pageblocks whose first frame was reserved at boot are movable",
         since: Version::new(6, 15),
         source: "__init_deferred_page",
-        validated_by: "",
+        validated_by: "boot-files-6.18",
         // A replay takes the types of pageblocks from the record.
         modeled: Modeled::By(|_| {}),
     },
@@ -177,7 +177,7 @@ pub const RULES: [Rule; 16] = [
         what: "vmalloc and kernel stacks ask for large blocks and split them",
         since: Version::new(7, 0),
         source: "vm_area_alloc_pages",
-        validated_by: "",
+        validated_by: "boot-files-7.3, trace-driven",
         // The demand changes, and with it the record; the rules of placement do not.
         modeled: Modeled::By(|_| {}),
     },
@@ -192,7 +192,7 @@ pub const RULES: [Rule; 16] = [
         what: "vfree returns runs of frames as larger blocks",
         since: Version::new(7, 1),
         source: "free_prepared_contig_range (Optimize free_contig_range)",
-        validated_by: "",
+        validated_by: "boot-files-7.3, trace-driven",
         modeled: Modeled::By(|_| {}),
     },
 ];

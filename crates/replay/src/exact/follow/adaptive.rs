@@ -181,7 +181,6 @@ impl Follow<'_> {
             return;
         }
         if drains {
-            if std::env::var("KV_READ").is_ok() { eprintln!("drained low at {index} count {count} {before:?} limits {:?}", self.machine.linux.pageset(zone)); }
             self.result.odd.drained_low += 1;
             return;
         }

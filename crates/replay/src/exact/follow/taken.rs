@@ -18,7 +18,7 @@ impl Follow<'_> {
         let guessed = self.take(index, act, zone, migrate_type);
         let cpu = usize::from(act.cpu);
         if !goes_through_cpu(act.order) {
-            self.cpus[cpu].direct = Some(Direct { frame: act.frame, guessed, act: index });
+            self.direct.insert(act.frame, Direct { guessed, act: index });
             return;
         }
         if let Some(refill) = self.cpus[cpu].refill
@@ -29,7 +29,7 @@ impl Follow<'_> {
             return;
         }
         if !self.begin_refill(index, act, zone, migrate_type) {
-            self.cpus[cpu].direct = Some(Direct { frame: act.frame, guessed, act: index });
+            self.direct.insert(act.frame, Direct { guessed, act: index });
             self.result.hidden.direct_allocations += 1;
         }
     }
@@ -128,8 +128,13 @@ impl Follow<'_> {
         migrate_type: MigrateType,
     ) -> bool {
         let cpu = usize::from(act.cpu);
-        let listed: Vec<Frame> =
+        let mut listed: Vec<Frame> =
             self.machine.linux.cached(zone, act.cpu, act.order, migrate_type).collect();
+        if listed.iter().all(|&frame| self.is_logged_late(frame, index)) {
+            for frame in listed.drain(..) {
+                self.take_early(frame, Moment::before(index));
+            }
+        }
         let silent = listed.iter().all(|&frame| self.is_silent(frame));
         if !silent {
             let last = self.cpus[cpu].refill.filter(|refill| {
@@ -204,8 +209,11 @@ impl Follow<'_> {
         let Action::Alloc(migrate_type, gfp) = act.action else { return };
         let cpu = usize::from(act.cpu);
         let (frame, order) = (act.frame, act.order);
+        if self.early.remove(&frame) {
+            return self.logged_late(index, act);
+        }
         let mut moment = Moment::at(index);
-        let direct = self.cpus[cpu].direct.take_if(|direct| direct.frame == frame);
+        let direct = self.direct.remove(&frame);
         let guessed = match direct {
             Some(direct) => {
                 moment = Moment::at(direct.act);
@@ -274,7 +282,13 @@ impl Follow<'_> {
             ahead.iter().copied().partition(|&frame| self.is_silent(frame));
         let late = |frame: &Frame| self.entered[frame.index()].0 as usize > last_alloc;
         if !other.iter().all(late) {
-            return head;
+            if !ahead.iter().all(|&frame| self.is_logged_late(frame, index)) {
+                return head;
+            }
+            for frame in ahead {
+                self.take_early(frame, Moment::before(index));
+            }
+            return Some(act.frame);
         }
         if let Some(first) = other.iter().map(|frame| self.entered[frame.index()].0).min() {
             // What came to the head since the last allocation was freed by an interrupt, after

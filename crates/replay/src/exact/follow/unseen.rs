@@ -16,7 +16,11 @@ impl Follow<'_> {
     /// freed, or never named again.
     pub(super) fn is_silent(&self, frame: Frame) -> bool {
         let (act, _) = self.entered[frame.index()];
-        if self.machine.table.order(frame) > Order::BASE {
+        // Only frames are taken in bulk. Allocations of larger blocks are missing from the record
+        // where the kernel switched its events off and on again as it booted.
+        if self.machine.table.order(frame) > Order::BASE
+            && !(self.adaptive && self.handed_over > act as usize)
+        {
             return false;
         }
         match self.recording.acts.get(self.next[act as usize] as usize) {
@@ -29,9 +33,10 @@ impl Follow<'_> {
     pub(super) fn take_silently(&mut self, frame: Frame, moment: Moment, by_count: bool) {
         let (act, migrate_type) = self.entered[frame.index()];
         let cpu = self.recording.acts[act as usize].cpu;
+        let order = self.machine.table.order(frame);
         self.uncache(frame, cpu);
-        self.machine.hold(frame, Order::BASE, MigrateType::Unmovable, frame);
-        self.script(moment, Step::Bulk { cpu, frame, migrate_type });
+        self.machine.hold(frame, order, MigrateType::Unmovable, frame);
+        self.script(moment, Step::Bulk { cpu, frame, order, migrate_type });
         self.result.hidden.bulk += 1;
         self.result.hidden.bulk_by_count += u64::from(by_count);
     }

@@ -1,0 +1,62 @@
+//! Allocations that are logged after later ones.
+//!
+//! A thread that has its block may be preempted before the allocation is logged: pages are cleared in
+//! between. Other threads then allocate and are logged first. The sign is a block at the head of a
+//! list that stays there while blocks behind it leave, and whose allocation another thread logs, as
+//! the first thing that it does from then on.
+
+use prairie_frames::{Frame, Order};
+
+use super::Follow;
+use crate::exact::act::{Act, Action};
+use crate::exact::script::Moment;
+use crate::exact::step::Step;
+use crate::exact::where_is;
+
+impl Follow<'_> {
+    /// Whether a block on a per-CPU list was taken before an act by a thread that logs it later.
+    pub(super) fn is_logged_late(&self, frame: Frame, index: usize) -> bool {
+        let Some((at, later)) = self.later_allocation(frame) else { return false };
+        let before = self.before_by_thread[at];
+        later.thread != self.recording.acts[index].thread
+            && (before == super::NEVER || (before as usize) < index)
+    }
+
+    /// The act that allocates a block on a per-CPU list, if nothing else names it before.
+    fn later_allocation(&self, frame: Frame) -> Option<(usize, &Act)> {
+        let (entered, _) = self.entered[frame.index()];
+        let at = *self.next.get(entered as usize)? as usize;
+        let later = self.recording.acts.get(at)?;
+        let same = later.frame == frame && later.order == self.machine.table.order(frame);
+        (same && matches!(later.action, Action::Alloc(..))).then_some((at, later))
+    }
+
+    /// Allocates a block that is logged later.
+    pub(super) fn take_early(&mut self, frame: Frame, moment: Moment) {
+        let Some((_, &later)) = self.later_allocation(frame) else { return };
+        let Action::Alloc(migrate_type, gfp) = later.action else { return };
+        let (entered, _) = self.entered[frame.index()];
+        let cpu = self.recording.acts[entered as usize].cpu;
+        let zone = self.machine.linux.zone_index(frame);
+        self.uncache(frame, cpu);
+        self.machine.hold(frame, later.order, migrate_type, frame);
+        self.factors[zone][usize::from(cpu)] >>= 1;
+        self.machine.linux.plan_allocation(zone, cpu);
+        let order = later.order;
+        self.script(moment, Step::Alloc { cpu, frame, order, migrate_type, gfp, locked: false });
+        self.early.insert(frame);
+        self.result.hidden.reordered += 1;
+    }
+
+    /// The allocation of a block taken before is logged.
+    pub(super) fn logged_late(&mut self, index: usize, act: &Act) {
+        if index >= self.scored_from {
+            let told = self.recording.layout.pfn(act.frame);
+            let machine = &self.machine;
+            let cause = || where_is(machine, act.frame);
+            self.result.allocations.count(index, told, Some(told), act.order, cause);
+        }
+        let state = &mut self.cpus[usize::from(act.cpu)];
+        state.exact = (act.order > Order::BASE).then_some((act.frame, act.order));
+    }
+}

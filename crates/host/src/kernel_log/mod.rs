@@ -19,13 +19,15 @@ mod header;
 mod incident;
 mod line;
 mod parser;
+mod version;
 mod zones;
 
 pub use diagnosis::{Diagnosis, Verdict, diagnose};
 pub use gfp::Gfp;
 pub use incident::{
-    CgroupLimit, FreeBlocksOfOrder, Incident, IncidentKind, KernelVersion, MemoryState, Request,
-    SlabCache, Task, Victim, ZoneState,
+    CgroupLimit, FreeBlocksOfOrder, Incident, IncidentKind, MemoryState, Request, SlabCache, Task,
+    Victim, ZoneState,
 };
 pub use line::{LogLine, strip};
 pub use parser::{MAX_INCIDENTS, Parser};
+pub use version::KernelVersion;

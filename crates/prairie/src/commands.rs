@@ -3,6 +3,7 @@
 mod against;
 mod allocators;
 mod daemon;
+mod explain;
 mod fleet;
 mod heap;
 mod import;
@@ -14,6 +15,7 @@ mod record;
 mod regions;
 mod replay;
 mod sources;
+mod stalls;
 mod survey;
 mod value;
 
@@ -33,6 +35,8 @@ pub enum Command {
     Record(record::Args),
     Replay(replay::Args),
     Sources(sources::Args),
+    Stalls(stalls::Args),
+    Explain(explain::Args),
     Import(import::Args),
     Lab(lab::Args),
     Fleet(fleet::Args),
@@ -60,6 +64,8 @@ impl Command {
             Command::Record(args) => args.files(),
             Command::Replay(args) => args.files(),
             Command::Sources(args) => args.files(),
+            Command::Stalls(args) => args.files(),
+            Command::Explain(args) => args.files(),
             Command::Import(args) => args.files(),
             Command::Lab(args) => args.files(),
             Command::Fleet(args) => args.files(),
@@ -78,6 +84,8 @@ impl Command {
             Command::Survey(args) => survey::run(&args, interrupted),
             Command::Record(args) => record::run(&args, interrupted),
             Command::Sources(args) => sources::run(&args, interrupted),
+            Command::Stalls(args) => stalls::run(&args, interrupted),
+            Command::Explain(args) => explain::run(&args, interrupted),
             Command::Heap(args) => heap::run(&args, interrupted),
             Command::Import(args) => import::run(&args, interrupted),
             Command::Lab(args) => lab::run(&args, interrupted),

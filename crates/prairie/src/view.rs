@@ -2,6 +2,7 @@
 
 pub mod against;
 pub mod colors;
+pub mod explain;
 pub mod findings;
 pub mod fleet;
 pub mod heap;
@@ -16,4 +17,5 @@ pub mod offload;
 pub mod regions;
 pub mod replay;
 pub mod sources;
+pub mod stalls;
 pub mod survey;

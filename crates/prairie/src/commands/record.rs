@@ -203,7 +203,7 @@ fn summary(path: &Path, recorded: &Recorded, reader: &Reader, interrupted: &Atom
 }
 
 /// In the shell's convention.
-fn exit_code(status: ExitStatus) -> u8 {
+pub(super) fn exit_code(status: ExitStatus) -> u8 {
     let by_signal = || 128 + status.signal().unwrap_or_default();
     u8::try_from(status.code().unwrap_or_else(by_signal)).unwrap_or(u8::MAX)
 }

@@ -1,0 +1,260 @@
+//! `prairie explain`: reports of failed allocations in a kernel log.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, bail};
+use flate2::bufread::MultiGzDecoder;
+use prairie_host::advice::Advice;
+use prairie_host::kernel_log::{Diagnosis, Incident, Parser};
+use rustix::fs::OFlags;
+use serde::Serialize;
+
+use super::survey::generated_by;
+use crate::files::Files;
+use crate::output;
+use crate::view::explain::{self as view, Explained, Log};
+
+/// Explain failed allocations and OOM kills in a kernel log
+///
+/// Reads what `dmesg`, `journalctl -k` or syslog print, of Linux 3.10 to 7.3, and shows for each
+/// page allocation failure and each OOM report what was requested, why nothing could serve it, with
+/// the arithmetic, and what helps. Needs no root for a file.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Log, also gzipped; `-` is standard input [default: this host's]
+    #[arg(value_name = "FILE")]
+    file: Option<PathBuf>,
+
+    /// Print JSON instead of the report
+    #[arg(long)]
+    json: bool,
+
+    /// Write the report as a self-contained HTML file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+
+    /// Groups of similar reports to explain
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    top: usize,
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        Files::default().input("FILE", &self.file).output("--html", &self.html)
+    }
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  sudo prairie explain                    this host's kernel log
+  prairie explain /var/log/kern.log.2.gz  a file
+  journalctl -k -b -1 | prairie explain   the boot before this one
+  ssh db7 dmesg | prairie explain -       another host
+  prairie explain kern.log --json | jq '.incidents[].diagnosis.verdict'
+
+Exit codes:
+  0    success, also where the log has no such report
+  1    failure; one line on standard error: what, where, what was expected
+  2    usage error
+  130  interrupted";
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Document<'a> {
+    /// The kind of document.
+    schema: &'static str,
+    schema_version: u32,
+    /// The version of Prairie.
+    prairie_version: &'static str,
+    /// The log.
+    log: &'a str,
+    /// Its lines.
+    lines: u64,
+    /// Reports that were counted only.
+    incidents_left_out: u64,
+    incidents: Vec<IncidentDocument<'a>>,
+}
+
+/// One report of the log.
+#[derive(Serialize)]
+struct IncidentDocument<'a> {
+    #[serde(flatten)]
+    incident: &'a Incident,
+    diagnosis: &'a Diagnosis,
+    advice: &'a [Advice],
+}
+
+/// Reads, prints and writes as asked.
+pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    let (name, mut source) = open(args.file.as_deref())?;
+    let mut parser = Parser::default();
+    read(&name, source.as_mut(), &mut parser, interrupted)?;
+    if interrupted.load(Ordering::Relaxed) {
+        return Ok(output::interrupted());
+    }
+    let (lines, left_out) = (parser.lines(), parser.beyond());
+    let explained = parser.finish().into_iter().map(Explained::new).collect();
+    let log = Log { name, lines, left_out, explained };
+    let report = view::report(&log, args.top, generated_by());
+    if args.json {
+        let incidents = log.explained.iter().map(|explained| IncidentDocument {
+            incident: &explained.incident,
+            diagnosis: &explained.diagnosis,
+            advice: &explained.advice,
+        });
+        output::print_json(&Document {
+            schema: "prairie-explain",
+            schema_version: 1,
+            prairie_version: env!("CARGO_PKG_VERSION"),
+            log: &log.name,
+            lines,
+            incidents_left_out: left_out,
+            incidents: incidents.collect(),
+        })?;
+    } else {
+        output::print_report(&report)?;
+    }
+    output::write_html(&report, args.html.as_deref())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The log and its name.
+fn open(file: Option<&Path>) -> anyhow::Result<(String, Box<dyn BufRead>)> {
+    let stdin =
+        || ("standard input".to_owned(), Box::new(BufReader::new(io::stdin())) as Box<dyn BufRead>);
+    let path = match file {
+        Some(path) if path == Path::new("-") => return Ok(stdin()),
+        Some(path) => path,
+        None if !io::stdin().is_terminal() => return Ok(stdin()),
+        None => {
+            return Ok((
+                "this host's kernel log".to_owned(),
+                Box::new(io::Cursor::new(own_log()?)),
+            ));
+        }
+    };
+    let name = path.display().to_string();
+    if path.is_dir() {
+        bail!("{name}: is a directory, expected a kernel log");
+    }
+    let opened = File::open(path).with_context(|| format!("cannot read {name}"))?;
+    let mut plain = BufReader::new(opened);
+    let begin = plain.fill_buf().with_context(|| format!("cannot read {name}"))?;
+    const GZIP: [u8; 2] = [0x1f, 0x8b];
+    if begin.starts_with(&GZIP) {
+        return Ok((name, Box::new(BufReader::new(MultiGzDecoder::new(plain)))));
+    }
+    if begin.contains(&0) {
+        bail!("{name}: binary data, expected a kernel log as text, or gzipped");
+    }
+    Ok((name, Box::new(plain)))
+}
+
+/// The kernel's own ring of messages, each as `dmesg` prints it.
+fn own_log() -> anyhow::Result<String> {
+    const WHERE: &str = "/dev/kmsg";
+    // A read of less than one record fails; records are shorter than this (`PRINTKRB_RECORD_MAX`).
+    const RECORD: usize = 16 << 10;
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = File::options().read(true).custom_flags(flags).open(WHERE);
+    let mut ring = opened.with_context(|| {
+        format!(
+            "{WHERE}: cannot be read; run as root (sudo), or name a file, expected a kernel log"
+        )
+    })?;
+    let mut text = String::new();
+    let mut record = vec![0; RECORD];
+    loop {
+        match ring.read(&mut record) {
+            Ok(0) => return Ok(text),
+            Ok(length) => push_record(&String::from_utf8_lossy(&record[..length]), &mut text),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(text),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // The record was overwritten before it was read: the next one is there.
+            Err(error) if error.raw_os_error() == Some(EPIPE) => {}
+            Err(error) => return Err(error).context(WHERE),
+        }
+    }
+}
+
+/// `EPIPE` of Linux.
+const EPIPE: i32 = 32;
+
+/// `4,1234,567890123,-;message`, then lines of properties that begin with a space.
+fn push_record(record: &str, text: &mut String) {
+    let line = record.lines().next().unwrap_or_default();
+    let (head, message) = line.split_once(';').unwrap_or(("", line));
+    let micros = head.split(',').nth(2).and_then(|micros| micros.parse::<u64>().ok());
+    if let Some(micros) = micros {
+        text.push_str(&format!("[{:5}.{:06}] ", micros / 1_000_000, micros % 1_000_000));
+    }
+    text.push_str(message);
+    text.push('\n');
+}
+
+/// Gives each line to the parser.
+fn read(
+    name: &str,
+    source: &mut dyn BufRead,
+    parser: &mut Parser,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<()> {
+    // Longer lines are none of the kernel's; what is beyond is passed over.
+    const LONGEST: u64 = 16 << 10;
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let read = source.take(LONGEST).read_until(b'\n', &mut line);
+        let read = read.with_context(|| format!("cannot read {name}"))?;
+        if read == 0 || interrupted.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        if line.last() != Some(&b'\n') && read as u64 == LONGEST {
+            skip_line(source).with_context(|| format!("cannot read {name}"))?;
+        }
+        parser.push(&String::from_utf8_lossy(&line));
+    }
+}
+
+/// Passes over the rest of a line.
+fn skip_line(source: &mut dyn BufRead) -> io::Result<()> {
+    loop {
+        let buffer = source.fill_buf()?;
+        let (length, ends) = match buffer.iter().position(|&byte| byte == b'\n') {
+            Some(at) => (at + 1, true),
+            None => (buffer.len(), buffer.is_empty()),
+        };
+        source.consume(length);
+        if ends {
+            return Ok(());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_the_ring_are_lines() {
+        let mut text = String::new();
+        push_record("4,12,3000017,-;x: page\n SUBSYSTEM=acpi\n", &mut text);
+        push_record("no head", &mut text);
+        assert_eq!(text, "[    3.000017] x: page\nno head\n");
+    }
+
+    #[test]
+    fn endless_lines_are_cut() {
+        let text = format!("{}\nlast\n", "x".repeat(100_000));
+        let mut parser = Parser::default();
+        read("x", &mut text.as_bytes(), &mut parser, &AtomicBool::new(false)).unwrap();
+        assert_eq!(parser.lines(), 2);
+    }
+}

@@ -1,0 +1,117 @@
+//! `prairie explain` as it is run: on files, pipes, gzipped files, and nonsense.
+#![allow(missing_docs)]
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+
+use common::{prairie, run, stderr, stdout};
+use serde_json::Value;
+
+fn fixture(name: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/tests/fixtures/kernel-logs");
+    root.join(name).to_str().unwrap().to_owned()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let here = tempfile::tempdir().unwrap();
+    let output = run(here.path(), &[&["explain", "--json"], arguments].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    serde_json::from_str(&stdout(&output)).unwrap()
+}
+
+#[test]
+fn a_report_says_why_and_what_helps() {
+    let here = tempfile::tempdir().unwrap();
+    let output = run(here.path(), &["explain", &fixture("3.10-atomic-order-4.log")]);
+    // Lines wrap.
+    let text = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+    for said in [
+        "order 4",
+        "swapper/3",
+        "GFP_ATOMIC|__GFP_COMP (0x4020)",
+        "Why: fragmentation: enough memory was free, in blocks too small.",
+        "min 55648 kB",
+        "__GFP_HIGH: half of min",
+        "example_rx_refill",
+        "vm.min_free_kbytes",
+        "Free blocks of zone Normal",
+    ] {
+        assert!(text.contains(said), "{said:?} is missing:\n{text}");
+    }
+}
+
+#[test]
+fn documents_have_the_arithmetic() {
+    let document = json(&[&fixture("6.18-oom.log")]);
+    assert_eq!(document["schema"], "prairie-explain");
+    assert_eq!(document["lines"], 46);
+    let incident = &document["incidents"][0];
+    assert_eq!(incident["kind"], "out_of_memory");
+    assert_eq!(incident["diagnosis"]["verdict"], "low_memory");
+    assert_eq!(incident["victim"]["name"], "ld");
+    let normal = &incident["diagnosis"]["zones"][2]["watermark"];
+    assert_eq!((&normal["free_kib"], &normal["min_kib"]), (&43012.into(), &43100.into()));
+    assert_eq!(incident["advice"][0]["remedy"], "swap");
+}
+
+#[test]
+fn pipes_and_gzipped_files() {
+    let here = tempfile::tempdir().unwrap();
+    let text = fs::read(fixture("4.9-slab-order-3.log")).unwrap();
+    let mut child = prairie(here.path(), &["explain", "-", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&text).unwrap();
+    let piped: Value = serde_json::from_str(&stdout(&child.wait_with_output().unwrap())).unwrap();
+    let path = here.path().join("kern.log.1.gz");
+    let mut gzip = flate2::write::GzEncoder::new(
+        fs::File::create(&path).unwrap(),
+        flate2::Compression::fast(),
+    );
+    gzip.write_all(&text).unwrap();
+    gzip.finish().unwrap();
+    let gzipped = json(&[path.to_str().unwrap()]);
+    assert_eq!(piped["incidents"], gzipped["incidents"]);
+    assert_eq!(piped["incidents"][0]["slab_cache"]["name"], "kmalloc-4096");
+}
+
+#[test]
+fn logs_without_reports_and_files_that_are_none() {
+    let here = tempfile::tempdir().unwrap();
+    fs::write(here.path().join("quiet.log"), "[    0.000000] Linux version 6.1.0\n").unwrap();
+    let output = run(here.path(), &["explain", "quiet.log"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(stdout(&output).contains("No page allocation failure and no OOM report"));
+    fs::write(here.path().join("binary"), b"PAR1\0\0").unwrap();
+    for (arguments, said) in [
+        (&["explain", "missing.log"][..], "missing.log"),
+        (&["explain", "binary"], "binary data, expected a kernel log"),
+        (&["explain", "."], "is a directory, expected a kernel log"),
+    ] {
+        let output = run(here.path(), arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let line = stderr(&output);
+        assert!(line.contains(said) && line.lines().count() == 1, "{line}");
+    }
+}
+
+#[test]
+fn similar_reports_are_one_group() {
+    let here = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(fixture("3.10-atomic-order-4.log")).unwrap();
+    let other = text.replace("swapper/3", "swapper/11");
+    let log =
+        format!("{text}{other}{text}{}", fs::read_to_string(fixture("4.14-stall.log")).unwrap());
+    fs::write(here.path().join("kern.log"), log).unwrap();
+    let output = run(here.path(), &["explain", "kern.log", "--top", "1", "--html", "page.html"]);
+    let text = stdout(&output);
+    assert!(text.contains("the largest 1 of 2 groups"), "{text}");
+    assert!(text.contains("waited 12 s") && !text.contains("2. order"), "{text}");
+    assert!(here.path().join("page.html").is_file());
+}

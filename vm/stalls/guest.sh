@@ -15,7 +15,8 @@ small() {
     >$OUT/live.json 2>$OUT/live.err || echo "live: $(cat $OUT/live.err)" >>$OUT/failed
 grep -E "^(compact_stall|compact_success|compact_fail|allocstall|thp_fault|pgmigrate_success)" /proc/vmstat >$OUT/vmstat
 # A recording needs memory of its own.
-/in/bin/prairie record -o /tmp/stalls.parquet -- /in/bin/stalled $(small $(($1 * 2))) $2 $OUT/own-recorded \
+/in/bin/prairie record -o /tmp/stalls.parquet --ring 32M -- \
+    /in/bin/stalled $(small $(($1 * 2 + 32))) $2 $OUT/own-recorded \
     2>$OUT/record.err || echo "record: $(cat $OUT/record.err)" >>$OUT/failed
 /in/bin/prairie stalls --from /tmp/stalls.parquet --json >$OUT/recorded.json 2>>$OUT/record.err ||
     echo "from: $(cat $OUT/record.err)" >>$OUT/failed

@@ -141,14 +141,17 @@ impl Part {
             }}"
         );
         let pair = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
+        let own = [
+            pair(VERSION_KEY, SCHEMA_VERSION.to_string()),
+            pair(STUDY_KEY, study.json()),
+            pair(HASH_KEY, study.hash()),
+            pair(SHARD_KEY, shard.to_string()),
+        ];
+        let provenance = prairie_provenance::pair().map(|(key, value)| KeyValue::new(key, value));
+        let pairs = own.into_iter().chain(provenance);
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .set_key_value_metadata(Some(vec![
-                pair(VERSION_KEY, SCHEMA_VERSION.to_string()),
-                pair(STUDY_KEY, study.json()),
-                pair(HASH_KEY, study.hash()),
-                pair(SHARD_KEY, shard.to_string()),
-            ]))
+            .set_key_value_metadata(Some(pairs.collect()))
             .build();
         let schema = Arc::new(parse_message_type(&schema)?);
         let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;

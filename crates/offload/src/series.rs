@@ -76,9 +76,10 @@ impl Series {
         let beside = NamedTempFile::new_in(parent.unwrap_or(Path::new(".")))?;
         let version =
             KeyValue::new("prairie.offload.schema_version".into(), SCHEMA_VERSION.to_owned());
+        let provenance = prairie_provenance::pair().map(|(key, value)| KeyValue::new(key, value));
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(Default::default()))
-            .set_key_value_metadata(Some(vec![version]))
+            .set_key_value_metadata(Some([version].into_iter().chain(provenance).collect()))
             .build();
         let file = beside.as_file().try_clone()?;
         let writer = SerializedFileWriter::new(file, schema(), Arc::new(properties));

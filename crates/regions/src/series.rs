@@ -209,9 +209,10 @@ impl Open {
         let path = folder.join(format!("regions-{at}.parquet"));
         let beside = folder.join(format!("regions-{at}.parquet.part"));
         let version = KeyValue::new(VERSION_KEY.into(), SCHEMA_VERSION.to_owned());
+        let provenance = prairie_provenance::pair().map(|(key, value)| KeyValue::new(key, value));
+        let pairs = [version].into_iter().chain(provenance).collect();
         // Without compression: its tables would be the largest part of the daemon.
-        let properties =
-            WriterProperties::builder().set_key_value_metadata(Some(vec![version])).build();
+        let properties = WriterProperties::builder().set_key_value_metadata(Some(pairs)).build();
         let file = File::create(&beside)?;
         let writer =
             SerializedFileWriter::new(file, schema(), Arc::new(properties)).map_err(other)?;

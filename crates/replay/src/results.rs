@@ -81,12 +81,11 @@ fn schema() -> String {
 }
 
 fn properties() -> WriterProperties {
-    let version = SCHEMA_VERSION.to_string();
+    let version = ("prairie.results.version".to_owned(), SCHEMA_VERSION.to_string());
+    let pairs = [version].into_iter().chain(prairie_provenance::pair());
+    let pairs = pairs.map(|(key, value)| KeyValue::new(key, value)).collect();
     WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_key_value_metadata(Some(vec![KeyValue::new(
-            "prairie.results.version".to_owned(),
-            version,
-        )]))
+        .set_key_value_metadata(Some(pairs))
         .build()
 }

@@ -215,9 +215,10 @@ pub fn to_parquet(results: &Results) -> parquet::errors::Result<Vec<u8>> {
         }}"
     );
     let version = KeyValue::new("prairie.lab.version".to_owned(), SCHEMA_VERSION.to_string());
+    let provenance = prairie_provenance::pair().map(|(key, value)| KeyValue::new(key, value));
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_key_value_metadata(Some(vec![version]))
+        .set_key_value_metadata(Some([version].into_iter().chain(provenance).collect()))
         .build();
     let schema = Arc::new(parse_message_type(&schema)?);
     let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;

@@ -62,6 +62,9 @@ impl Writer {
         for (key, value) in self.key_values(source) {
             self.parquet.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
         }
+        if let Some((key, value)) = prairie_provenance::pair() {
+            self.parquet.append_key_value_metadata(KeyValue::new(key, value));
+        }
         let Writer { path, file, parquet, .. } = self;
         let written = parquet.into_inner().map_err(|e| write_error(&path, e))?;
         written.sync_all().map_err(Error::write(&path))?;

@@ -4,6 +4,7 @@
 //! switches series; for documents [`LineChart::svg`] and [`LineChart::png`] draw them still.
 
 mod align;
+mod bars;
 mod picture;
 mod scale;
 mod text;

@@ -40,9 +40,13 @@ impl Report {
     /// The report as one HTML file: styles, script, fonts, charts and maps are inside, and its
     /// content security policy forbids it to fetch anything.
     ///
+    /// A described process ([`prairie_provenance::describe`]) leaves its block at the foot of the page,
+    /// also as JSON in the element `provenance`.
+    ///
     /// When the page has settled, its script leaves marks on the root element: `data-charts`
-    /// (`drawn/total`), `data-maps`, `data-errors`, `data-fetched` (resources asked for) and
-    /// `data-width` (`needed/available`, in pixels).
+    /// (`drawn/total`), `data-maps`, `data-errors`, `data-fetched` (resources asked for),
+    /// `data-width` (`needed/available`, in pixels), `data-wide` (tables that scroll sideways) and
+    /// `data-hints` (those marked as such).
     ///
     /// # Errors
     /// [`HtmlError::Map`] if a map cannot be drawn.
@@ -51,7 +55,7 @@ impl Report {
         // The name ends in .html, so every value is escaped unless marked safe.
         engine.add_template("page.html", PAGE)?;
         let page = view::Page {
-            report: view::report(self)?,
+            report: view::report(self, prairie_provenance::block().as_ref())?,
             policy: policy(),
             style: style(),
             uplot: UPLOT,

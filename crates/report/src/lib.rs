@@ -9,11 +9,11 @@
 //! | [`Table`] | yes | | yes |
 //! | [`MapSheet`] (one or several [`MemoryMap`]s) | yes | yes | yes |
 //! | [`LineChart`] | yes (as a table) | yes | yes, interactive |
-//! | [`BarChart`] | yes (as bars) | | yes, interactive |
+//! | [`BarChart`] | yes (as bars) | SVG | yes, interactive |
 //! | [`Timeline`] | | yes | |
 //! | [`SequenceChart`] | yes | SVG | |
 //! | [`StateChart`] | | SVG | |
-//! | [`Report`] | yes | | yes |
+//! | [`Report`] | yes | its charts | yes, also Markdown and CSV |
 //!
 //! The same [`Report`] goes to the terminal ([`Report::terminal`]) and to a file
 //! ([`Report::html`]), so that a command describes its findings once.
@@ -23,6 +23,7 @@
 mod ascii;
 pub mod chart;
 mod document;
+mod formats;
 mod html;
 pub mod map;
 pub mod number;

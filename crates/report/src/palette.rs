@@ -116,6 +116,16 @@ pub const fn series(index: usize) -> Paint {
     SERIES[index % SERIES.len()]
 }
 
+/// Patterns of lines: lengths of strokes and gaps in pixels; the first is unbroken. There are not as
+/// many as colors, so that beyond the last color a line differs by its pattern.
+const DASHES: [&[u8]; 7] =
+    [&[], &[9, 4], &[2, 3], &[12, 3, 2, 3], &[5, 2], &[16, 5], &[7, 3, 2, 3, 2, 3]];
+
+/// The pattern of line number `index`, so that lines differ by more than their color.
+pub const fn dashes(index: usize) -> &'static [u8] {
+    DASHES[index % DASHES.len()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -263,12 +263,25 @@ fn styled(cell: &Cell, terminal: Terminal) -> comfy_table::Cell {
     }
 }
 
-pub(crate) fn emphasis(text: &str, terminal: Terminal) -> String {
+/// Text in bold, where the terminal has it.
+pub fn emphasis(text: &str, terminal: Terminal) -> String {
     paint(text, "1", terminal)
 }
 
-pub(crate) fn muted(text: &str, terminal: Terminal) -> String {
+/// Faint text, where the terminal has it.
+pub fn muted(text: &str, terminal: Terminal) -> String {
     paint(text, "2", terminal)
+}
+
+/// Text with a tone, where the terminal has colors.
+pub fn toned(text: &str, tone: Tone, terminal: Terminal) -> String {
+    match tone {
+        Tone::Plain => text.to_owned(),
+        Tone::Strong => emphasis(text, terminal),
+        Tone::Good => paint(text, "32", terminal),
+        Tone::Bad => paint(text, "31", terminal),
+        Tone::Muted => muted(text, terminal),
+    }
 }
 
 fn paint(text: &str, sgr: &str, terminal: Terminal) -> String {
@@ -280,7 +293,7 @@ fn paint(text: &str, sgr: &str, terminal: Terminal) -> String {
 
 /// Breaks `text` at spaces into lines of at most `width` columns, each begun with `indent`. A word
 /// longer than a line is not broken.
-pub(crate) fn wrap(text: &str, width: usize, indent: &str) -> String {
+pub fn wrap(text: &str, width: usize, indent: &str) -> String {
     let mut out = String::new();
     for (i, paragraph) in text.lines().enumerate() {
         if i > 0 {

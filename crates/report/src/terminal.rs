@@ -1,9 +1,27 @@
 //! Capabilities of the terminal.
 
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 
 use crate::ascii::ascii;
 use crate::palette::Theme;
+
+/// What a user asks for in place of what standard output would get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Overrides {
+    /// Columns.
+    pub width: Option<usize>,
+    /// No typographic signs.
+    pub ascii: bool,
+}
+
+static OVERRIDES: OnceLock<Overrides> = OnceLock::new();
+
+/// Sets what [`Terminal::of_stdout`] returns from now on. Later calls change nothing.
+pub fn set_overrides(overrides: Overrides) {
+    // The command line is read once.
+    let _ = OVERRIDES.set(overrides);
+}
 
 /// How many colors may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -37,7 +55,7 @@ impl Terminal {
 
     /// What standard output can show: by the environment (`NO_COLOR`, `CLICOLOR_FORCE`, `TERM`,
     /// `COLORTERM`, as `anstream` reads them), the locale and the terminal itself. A pipe gets
-    /// [`Terminal::PLAIN`].
+    /// [`Terminal::PLAIN`]. `COLUMNS` sets the width, [`set_overrides`] overrides it.
     pub fn of_stdout() -> Terminal {
         let stdout = std::io::stdout();
         let colored = anstream::AutoStream::choice(&stdout) != anstream::ColorChoice::Never;
@@ -47,8 +65,11 @@ impl Terminal {
             (true, true) => Colors::True,
         };
         let is_terminal = stdout.is_terminal();
-        let width = if is_terminal { columns() } else { Terminal::PLAIN.width };
-        let unicode = is_terminal && has_utf8_locale();
+        let overrides = OVERRIDES.get().copied().unwrap_or_default();
+        let set = || std::env::var("COLUMNS").ok()?.parse().ok();
+        let own = || if is_terminal { columns() } else { Terminal::PLAIN.width };
+        let width = overrides.width.or_else(set).map_or_else(own, |width| width.clamp(20, 1000));
+        let unicode = is_terminal && has_utf8_locale() && !overrides.ascii;
         Terminal { width, colors, unicode, background: background() }
     }
 
@@ -68,6 +89,13 @@ impl Terminal {
     pub(crate) fn drawn(self, drawing: String) -> String {
         if self.unicode { drawing } else { ascii(&drawing) }
     }
+}
+
+/// Lines of the terminal that standard output is; `None` for a pipe or a file.
+pub fn rows_of_stdout() -> Option<usize> {
+    let stdout = std::io::stdout();
+    let size = stdout.is_terminal().then(|| terminal_size::terminal_size_of(&stdout));
+    size.flatten().map(|(_, height)| height.0.into())
 }
 
 /// Whether standard error may show typographic signs.

@@ -114,6 +114,9 @@ fn a_report_draws_everything_and_fetches_nothing() {
         assert_eq!(marks.get("errors"), "0", "{at}");
         assert_eq!(marks.get("fetched"), "0", "{at}");
         assert_eq!(marks.get("scheme"), name, "{at}");
+        // Each table that scrolls says so; on a phone some do.
+        assert_eq!(marks.get("wide"), marks.get("hints"), "{at}");
+        assert!(width > 400 || marks.get("wide") != "0", "{at}");
         // Nothing is wider than the window (which a scroll bar may narrow).
         let (needed, available) = marks.width();
         assert!(needed == available && (width - 20..=width).contains(&available), "{at}");

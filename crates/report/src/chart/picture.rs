@@ -5,7 +5,7 @@ use std::fmt::Write;
 use super::scale::Scale;
 use super::{Aligned, LineChart, Shape, align};
 use crate::map::MapError;
-use crate::palette::{INK, LINE, MUTED, Paint, Theme, series};
+use crate::palette::{self, INK, LINE, MUTED, Paint, Theme, series};
 use crate::raster;
 use crate::svg::{Text, document, number, paint, text_width};
 
@@ -44,9 +44,10 @@ impl LineChart {
         for (i, ys) in aligned.ys.iter().enumerate() {
             let path = plot.path(&aligned.xs, ys, self.shape);
             let color = paint("stroke", series(i), theme);
+            let dash = dashes(i);
             let _ = writeln!(
                 out,
-                "<path fill=\"none\" stroke-width=\"2.2\" stroke-linejoin=\"round\" {color} d=\"{path}\"/>"
+                "<path fill=\"none\" stroke-width=\"2.2\" stroke-linejoin=\"round\"{dash} {color} d=\"{path}\"/>"
             );
         }
         let height =
@@ -72,9 +73,10 @@ impl LineChart {
                 (x, y) = (MARGIN, y + 22.0);
             }
             let color = paint("stroke", series(i), theme);
+            let dash = dashes(i);
             let _ = writeln!(
                 out,
-                "<path stroke-width=\"3\" stroke-linecap=\"round\" {color} d=\"M{} {}h16\"/>",
+                "<path stroke-width=\"2.6\"{dash} {color} d=\"M{} {}h20\"/>",
                 number(x + 2.0),
                 number(y - 5.0)
             );
@@ -92,6 +94,17 @@ impl LineChart {
         }
         text(out, (MARGIN, y), (12.0, false, MUTED), "start", &aligned.note(), theme);
         20.0
+    }
+}
+
+/// The pattern of a line as an attribute, so that lines differ by more than their color.
+fn dashes(series: usize) -> String {
+    let pattern = palette::dashes(series);
+    let lengths: Vec<String> = pattern.iter().map(u8::to_string).collect();
+    if lengths.is_empty() {
+        String::new()
+    } else {
+        format!(" stroke-dasharray=\"{}\"", lengths.join(" "))
     }
 }
 

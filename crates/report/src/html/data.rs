@@ -19,6 +19,7 @@ enum Data<'a> {
         ys: &'a [Vec<Option<f64>>],
         series: Vec<&'a str>,
         colors: Vec<[String; 2]>,
+        dashes: Vec<&'static [u8]>,
     },
     Bars {
         x: AxisData<'a>,
@@ -54,6 +55,7 @@ pub fn lines(chart: &LineChart, aligned: &Aligned) -> String {
         ys: &aligned.ys,
         series: chart.series.iter().map(|s| s.name.as_str()).collect(),
         colors: colors(chart.series.len()),
+        dashes: (0..chart.series.len()).map(palette::dashes).collect(),
     })
 }
 
@@ -110,7 +112,7 @@ pub fn map(map: &MemoryMap, body: &MapBody) -> String {
 }
 
 /// JSON that can stand inside a script element: without `<` nothing there can end the element.
-fn embedded(value: &impl Serialize) -> String {
+pub fn embedded(value: &impl Serialize) -> String {
     // These are plain structs with text keys: nothing that JSON cannot hold.
     let json = serde_json::to_string(value).expect("plain data is valid JSON");
     json.replace('<', "\\u003c")

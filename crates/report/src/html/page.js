@@ -74,8 +74,13 @@
   })();
   const FONT = "12.5px Inter, system-ui, sans-serif";
 
+  // Readers who ask for contrast get wider lines and axes in the color of text.
+  const contrastQuery = matchMedia("(prefers-contrast: more)");
+  const wide = () => contrastQuery.matches ? 3.5 : 2;
+  const quiet = () => colorOf(contrastQuery.matches ? "--ink" : "--muted");
+
   const axis = (spec, extra) => ({
-    font: FONT, stroke: colorOf("--muted"),
+    font: FONT, stroke: quiet(),
     grid: { stroke: colorOf("--line"), width: 1 }, ticks: { stroke: colorOf("--line"), width: 1, size: 5 },
     values: (u, splits) => splits.map((v) => v == null ? "" : show(spec.unit, v)),
     ...(INCREMENTS[spec.unit] && { incrs: INCREMENTS[spec.unit] }),
@@ -99,7 +104,7 @@
     },
     axes: [axis(data.x, { space: 80, size: 32 }), leftAxis(data.y)],
     series: [{}, ...data.series.map((name, i) => ({
-      label: name, stroke: color(i), width: 2, points: { show: data.xs.length < 2 },
+      label: name, stroke: color(i), width: wide(), dash: data.dashes[i], points: { show: data.xs.length < 2 },
       ...(data.shape === "steps" ? { paths: uPlot.paths.stepped({ align: 1 }) } : {}),
     }))],
     values: (u, index) => data.ys.map((ys) => ys[index]),
@@ -142,6 +147,18 @@
     place: (u, index) => `${data.x.label} ${data.categories[Math.floor(index / data.series.length)]}`.trim(),
   });
 
+  // A piece of a line with its pattern, for the legend.
+  const strokeOf = (dash) => {
+    const NS = "http://www.w3.org/2000/svg";
+    const svg = document.createElementNS(NS, "svg"), path = document.createElementNS(NS, "path");
+    svg.setAttribute("viewBox", "0 0 34 10");
+    svg.setAttribute("aria-hidden", "true");
+    path.setAttribute("d", "M0 5h34");
+    path.setAttribute("stroke-dasharray", dash.join(" "));
+    svg.append(path);
+    return svg;
+  };
+
   class Chart {
     constructor(figure) {
       this.figure = figure;
@@ -168,6 +185,7 @@
         button.type = "button";
         button.setAttribute("aria-pressed", "true");
         swatch.style.setProperty("--paint", `light-dark(${this.data.colors[i].join()})`);
+        if (this.data.dashes) swatch.append(strokeOf(this.data.dashes[i]));
         button.append(swatch, name, output);
         button.onclick = () => this.toggle(i, button);
         legend.append(button);
@@ -278,6 +296,7 @@
 
   const redraw = () => charts.forEach((chart) => chart.draw());
   darkQuery.addEventListener("change", redraw);
+  contrastQuery.addEventListener("change", redraw);
   addEventListener("beforeprint", () => { printing = true; redraw(); });
   addEventListener("afterprint", () => { printing = false; redraw(); });
 
@@ -342,7 +361,26 @@
     fit();
   };
 
+  // ---- tables and maps that are wider than the window say so ----
+  const watchWidths = () => {
+    const fit = (box) => {
+      const hidden = box.scrollWidth - box.clientWidth;
+      box.classList.toggle("wide", hidden > 1);
+      box.classList.toggle("more", hidden > 1 && box.scrollLeft < hidden - 1);
+      const hint = box.nextElementSibling;
+      if (hint?.matches(".hint")) hint.hidden = hidden <= 1;
+    };
+    const observer = new ResizeObserver((entries) => entries.forEach((entry) => fit(entry.target)));
+    document.querySelectorAll(".scroll").forEach((box) => {
+      observer.observe(box);
+      box.addEventListener("scroll", () => fit(box), { passive: true });
+      fit(box);
+    });
+  };
+
   const mark = () => {
+    marks.wide = String(document.querySelectorAll(".scroll.wide").length);
+    marks.hints = String(document.querySelectorAll(".hint:not([hidden])").length);
     const drawn = charts.filter((chart) => chart.isDrawn()).length;
     marks.charts = `${drawn}/${document.querySelectorAll(".chart").length}`;
     marks.maps = String(document.querySelectorAll(".map").length);
@@ -354,6 +392,7 @@
   document.querySelectorAll(".chart").forEach((figure) => charts.push(new Chart(figure)));
   document.querySelectorAll(".map").forEach(watchMap);
   watchContents();
+  watchWidths();
   // Axis labels are drawn with the page's own font, which the browser may only now make ready.
   document.fonts.load(FONT).then(redraw).finally(() => requestAnimationFrame(() => setTimeout(mark)));
 })();

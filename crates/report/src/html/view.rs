@@ -1,5 +1,6 @@
 //! A report as the template sees it: text cut into spans, drawings made, data as JSON.
 
+use prairie_provenance::Provenance;
 use serde::Serialize;
 
 use super::data;
@@ -28,12 +29,21 @@ pub struct ReportView {
     generated_by: String,
     made_by: Spans,
     sections: Vec<SectionView>,
+    /// Where the report comes from; empty where that is not known.
+    provenance: Vec<ProvenanceView>,
+    provenance_json: String,
+}
+
+#[derive(Serialize)]
+struct ProvenanceView {
+    name: &'static str,
+    value: String,
 }
 
 #[derive(Serialize)]
 struct SectionView {
     id: String,
-    heading: String,
+    heading: Spans,
     intro: Vec<Spans>,
     blocks: Vec<BlockView>,
 }
@@ -75,7 +85,9 @@ struct EntryView {
 
 #[derive(Serialize)]
 struct TableView {
-    title: String,
+    title: Spans,
+    /// The title for readers who hear it.
+    label: String,
     columns: Vec<ColumnView>,
     rows: Vec<Vec<CellView>>,
     notes: Vec<Spans>,
@@ -83,7 +95,7 @@ struct TableView {
 
 #[derive(Serialize)]
 struct ColumnView {
-    heading: String,
+    heading: Spans,
     unit: String,
     right: bool,
 }
@@ -99,7 +111,7 @@ struct CellView {
 #[derive(Serialize)]
 struct ChartView {
     id: String,
-    title: String,
+    title: Spans,
     caption: Vec<Spans>,
     x_label: String,
     y_label: String,
@@ -148,7 +160,8 @@ struct SizeView {
     share: String,
 }
 
-pub fn report(report: &Report) -> Result<ReportView, MapError> {
+/// The report with the block of where it comes from.
+pub fn report(report: &Report, provenance: Option<&Provenance>) -> Result<ReportView, MapError> {
     let sections = report.sections.iter().enumerate().map(section);
     Ok(ReportView {
         title: report.title.clone(),
@@ -156,14 +169,38 @@ pub fn report(report: &Report) -> Result<ReportView, MapError> {
         generated_by: report.generated_by.clone(),
         made_by: spans(&report.generated_by),
         sections: sections.collect::<Result<_, _>>()?,
+        provenance: provenance.map(entries).unwrap_or_default(),
+        provenance_json: provenance.map(data::embedded).unwrap_or_default(),
     })
+}
+
+/// The block of provenance as names and values.
+fn entries(provenance: &Provenance) -> Vec<ProvenanceView> {
+    let unknown = || "unknown".to_owned();
+    let entry = |name, value| ProvenanceView { name, value };
+    let mut entries = vec![
+        entry("Command", provenance.command.clone()),
+        entry("Version", provenance.version.clone()),
+        entry("Commit", provenance.commit.clone().unwrap_or_else(unknown)),
+        entry("Host", provenance.host.clone().unwrap_or_else(unknown)),
+        entry("Kernel", provenance.kernel.clone().unwrap_or_else(unknown)),
+    ];
+    let input = |input: &prairie_provenance::Input| {
+        entry(
+            "Input",
+            format!("{} ({}, SHA-256 {})", input.path, number::bytes(input.bytes), input.sha256),
+        )
+    };
+    entries.extend(provenance.inputs.iter().map(input));
+    entries.extend(provenance.seed.map(|seed| entry("Random seed", seed.to_string())));
+    entries
 }
 
 fn section((i, section): (usize, &Section)) -> Result<SectionView, MapError> {
     let id = format!("section-{}", i + 1);
     let blocks = section.blocks.iter().enumerate();
     Ok(SectionView {
-        heading: section.heading.clone(),
+        heading: spans(&section.heading),
         intro: paragraphs(&section.intro),
         blocks: blocks
             .map(|(j, b)| block(b, format!("{id}-{}", j + 1)))
@@ -198,7 +235,7 @@ fn block(block: &Block, id: String) -> Result<BlockView, MapError> {
             let aligned = align(chart);
             BlockView::Chart(ChartView {
                 id,
-                title: chart.title.clone(),
+                title: spans(&chart.title),
                 caption: paragraphs(&chart.caption),
                 x_label: chart.x.label.clone(),
                 y_label: chart.y.label.clone(),
@@ -210,7 +247,7 @@ fn block(block: &Block, id: String) -> Result<BlockView, MapError> {
         }
         Block::BarChart(chart) => BlockView::Chart(ChartView {
             id,
-            title: chart.title.clone(),
+            title: spans(&chart.title),
             caption: paragraphs(&chart.caption),
             x_label: chart.x.label.clone(),
             y_label: chart.y.label.clone(),
@@ -224,14 +261,15 @@ fn block(block: &Block, id: String) -> Result<BlockView, MapError> {
 
 fn aria(title: &str) -> String {
     format!(
-        "Chart: {title}. Arrow keys read values, plus and minus zoom, Escape shows the whole \
-         range; the figures are in a table below."
+        "Chart: {}. Arrow keys read values, plus and minus zoom, Escape shows the whole \
+         range; the figures are in a table below.",
+        title.replace('`', "")
     )
 }
 
 fn table(shown: &Table) -> TableView {
     let column = |column: &crate::Column| ColumnView {
-        heading: column.heading.clone(),
+        heading: spans(&column.heading),
         unit: column.unit.clone(),
         right: column.align == Align::Right,
     };
@@ -248,7 +286,8 @@ fn table(shown: &Table) -> TableView {
         CellView { text: cell.text, right, tone, class: class.trim_end().to_owned() }
     };
     TableView {
-        title: shown.title.clone(),
+        title: spans(&shown.title),
+        label: shown.title.replace('`', ""),
         columns: shown.columns.iter().map(column).collect(),
         rows: shown.rows.iter().map(|row| shown.cells(row).map(cell).collect()).collect(),
         notes: shown.notes.iter().map(|note| spans(note)).collect(),

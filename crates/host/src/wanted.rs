@@ -51,6 +51,11 @@ const NODES: &str = "sys/devices/system/node";
 /// Of a kernel with a border between unmovable and movable memory (`kernel/` in this repository).
 pub(crate) const CONTIGUITAS: &str = "sys/kernel/mm/contiguitas";
 
+/// The hierarchy of cgroup v2, where systemd mounts it.
+pub(crate) const CGROUPS: &str = "sys/fs/cgroup";
+/// Groups whose memory is read. Hosts have thousands of small ones.
+const MAX_CGROUPS: usize = 256;
+
 /// Reads every text into the capture; what a report would lack and cannot be read is noted.
 pub(crate) fn read_texts(roots: &Roots, capture: &mut Capture) {
     for (name, what) in REPORTED {
@@ -75,9 +80,36 @@ pub(crate) fn read_texts(roots: &Roots, capture: &mut Capture) {
     for node in roots.list(CONTIGUITAS).iter().filter(|name| is_numbered(name, "node")) {
         take_directory(roots, &format!("{CONTIGUITAS}/{node}"), capture);
     }
+    take_cgroups(roots, capture);
     take_pools(roots, HUGETLB, capture);
     for node in roots.list(NODES).iter().filter(|name| is_numbered(name, "node")) {
         take_pools(roots, &format!("{NODES}/{node}/hugepages"), capture);
+    }
+}
+
+/// `memory.stat` of the groups at the root, and of those one level below a slice.
+fn take_cgroups(roots: &Roots, capture: &mut Capture) {
+    if roots.text(&format!("{CGROUPS}/cgroup.controllers")).is_err() {
+        return;
+    }
+    let mut left = MAX_CGROUPS;
+    for top in roots.list(CGROUPS) {
+        let below = if top.ends_with(".slice") {
+            roots.list(&format!("{CGROUPS}/{top}"))
+        } else {
+            Vec::new()
+        };
+        let groups = below.into_iter().map(|name| format!("{top}/{name}"));
+        for group in std::iter::once(top.clone()).chain(groups) {
+            if left == 0 {
+                return;
+            }
+            let name = format!("{CGROUPS}/{group}/memory.stat");
+            if let Ok(text) = roots.text(&name) {
+                capture.files.insert(name, text);
+                left -= 1;
+            }
+        }
     }
 }
 

@@ -35,6 +35,25 @@ pub struct FrameReport {
     pub polluted: Polluted,
     /// The same with unknown frames counted as unmovable.
     pub polluted_if_unknown_unmovable: Polluted,
+    /// Contiguity of the memory that the kernel has initialized.
+    pub initialized: Initialized,
+}
+
+/// Measures over initialized memory only. Soon after boot most of a machine is not initialized, and
+/// measures over all memory say little: such memory is neither fragmented nor known to be free.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Initialized {
+    /// Frames that the kernel has initialized.
+    pub frames: u64,
+    /// Their share of all memory, 0 to 1.
+    pub share_of_memory: f64,
+    /// Share of them in aligned 2 MiB blocks without an unmovable frame, if unknown frames are
+    /// unmovable.
+    pub potential_2_mib_min: f64,
+    /// The same if unknown frames are movable.
+    pub potential_2_mib_max: f64,
+    /// Polluted pageblocks as a share of the initialized ones, 0 to 1.
+    pub polluted_share: f64,
 }
 
 /// Frames by whether software could move what fills them.
@@ -117,8 +136,11 @@ impl FrameReport {
     /// The report on these zones together. Linear in pageblocks.
     pub fn of(zones: &[&ZoneTally]) -> FrameReport {
         let present = sum(zones, ZoneTally::present_frames);
+        let huge = potential(zones, Order::HUGE, present);
+        let polluted = Polluted::of(zones, Unknown::AsMovable);
         FrameReport {
             present_frames: present,
+            initialized: initialized(zones, &huge, &polluted),
             by_mobility: MobilityFrames {
                 free: sum(zones, |zone| zone.frames_of(Mobility::Free)),
                 movable: sum(zones, |zone| zone.frames_of(Mobility::Movable)),
@@ -138,9 +160,30 @@ impl FrameReport {
                 .map(|order| unusable(zones, order))
                 .collect(),
             unmovable_sources: unmovable_sources(zones),
-            polluted: Polluted::of(zones, Unknown::AsMovable),
+            polluted,
             polluted_if_unknown_unmovable: Polluted::of(zones, Unknown::AsUnmovable),
         }
+    }
+}
+
+fn initialized(zones: &[&ZoneTally], huge: &Potential, polluted: &Polluted) -> Initialized {
+    let present = sum(zones, ZoneTally::present_frames);
+    let missing =
+        sum(zones, |zone| zone.frames_by_class[FrameClass::Uninitialized.index()]).min(present);
+    let frames = present - missing;
+    let blocks = sum(zones, |zone| zone.uninitialized_blocks);
+    let movable = huge.unknown_movable.blocks.saturating_sub(blocks);
+    // A block that the end of a zone cuts may count above and not below.
+    let share = |blocks| share(blocks, Order::HUGE, frames).min(1.0);
+    Initialized {
+        frames,
+        share_of_memory: ratio(frames, present),
+        potential_2_mib_min: share(huge.unknown_unmovable.blocks),
+        potential_2_mib_max: share(movable),
+        polluted_share: ratio(
+            polluted.polluted_blocks,
+            polluted.whole_blocks.saturating_sub(blocks),
+        ),
     }
 }
 

@@ -3,6 +3,7 @@
 //! [`Survey::of`] is pure: the same capture gives the same survey, whether it was taken a moment
 //! ago or read from a file. The page `docs/src/concepts/definitions.md` defines every figure.
 
+pub mod cgroups;
 pub mod checks;
 pub mod counters;
 pub mod frame_report;
@@ -17,6 +18,7 @@ mod zones;
 use prairie_frames::Order;
 use serde::Serialize;
 
+pub use cgroups::CgroupMemory;
 pub use checks::CrossCheck;
 pub use counters::Counter;
 pub use frame_report::FrameReport;
@@ -57,6 +59,8 @@ pub struct Survey {
     pub huge_pages: HugePages,
     /// Pinned memory by source; `None` where the capture shows nothing of it.
     pub pins: Option<Pins>,
+    /// Memory of the control groups near the root (cgroup v2), the most anonymous memory first.
+    pub cgroups: Vec<CgroupMemory>,
     /// Settings that shape fragmentation and huge pages.
     pub settings: Vec<HostSetting>,
     /// Counters that report them.
@@ -95,6 +99,18 @@ impl Survey {
         uptime(capture.files.get("proc/uptime")?)
     }
 
+    /// All memory: by frames or by the zones' present pages, whichever is more.
+    pub fn memory_bytes(&self) -> u64 {
+        let by_frames = self.frames.as_ref().map_or(0, |frames| frames.present_frames);
+        by_frames.max(self.zones_frames()).saturating_mul(self.page_bytes)
+    }
+
+    /// Present frames of all zones, by `zoneinfo`.
+    pub fn zones_frames(&self) -> u64 {
+        let extents = self.zones.iter().filter_map(|zone| zone.extent.as_ref());
+        extents.map(|extent| extent.present_frames).sum()
+    }
+
     /// The survey of a capture whose frames went into a [`FrameTally`] as they were read.
     ///
     /// # Errors
@@ -123,6 +139,7 @@ impl Survey {
             frames,
             huge_pages,
             pins: Pins::of(capture, &vmstat)?,
+            cgroups: cgroups::of(capture)?,
             settings: settings::settings(capture)?,
             counters: counters::counters(&vmstat),
             left_out: capture.left_out.clone(),

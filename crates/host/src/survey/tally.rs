@@ -37,6 +37,9 @@ pub struct ZoneTally {
     pub frames_by_class: [u64; FrameClass::ALL.len()],
     /// Movable frames that are unevictable or mlocked.
     pub unevictable_frames: u64,
+    /// Pageblocks that the kernel has not initialized, whole ones. It initializes memory by sections
+    /// of 128 MiB, so that only blocks at a zone's ends are missing here.
+    pub uninitialized_blocks: u64,
 }
 
 /// All frames of a host, counted.
@@ -95,6 +98,7 @@ impl ZoneTally {
             unmovable_classes: Vec::new(),
             frames_by_class: [0; FrameClass::ALL.len()],
             unevictable_frames: 0,
+            uninitialized_blocks: 0,
         }
     }
 
@@ -116,6 +120,9 @@ impl ZoneTally {
             let index = ((at - self.start.0) / size) as usize;
             let stop = run.end().0.min(self.start.0 + (index as u64 + 1) * size);
             self.blocks[index].add(mobility, (stop - at) as u16);
+            if run.class == FrameClass::Uninitialized && stop - at == size {
+                self.uninitialized_blocks += 1;
+            }
             if mobility == Mobility::Unmovable {
                 self.unmovable_classes[index] |= 1 << run.class.index();
             }

@@ -1,0 +1,13 @@
+//! Any JSON document has rows, and each of them is found by its name.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use prairie_compare::rows::{named, rows};
+
+fuzz_target!(|text: &str| {
+    let Ok(document) = serde_json::from_str(text) else { return };
+    let rows = rows(&document);
+    for name in rows.keys().take(16) {
+        assert!(!named(rows.keys(), name).is_empty() || name.is_empty());
+    }
+});

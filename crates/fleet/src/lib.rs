@@ -9,9 +9,13 @@
 //!
 //! Each server is a pure function of the study, the system and its number, so that a study can be
 //! cut into shards which run anywhere, in any order ([`study`]).
+//!
+//! Real servers send one row each ([`host_row`]); [`hosts`] summarizes a million of them.
 #![forbid(unsafe_code)]
 
 mod demand;
+pub mod host_row;
+pub mod hosts;
 pub mod identity;
 pub mod part;
 pub mod row;

@@ -1,0 +1,199 @@
+//! Rows of hosts as columns of Parquet.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::column::reader::ColumnReader;
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::parser::parse_message_type;
+
+use super::{HostRow, Measures, SCHEMA, SCHEMA_VERSION};
+
+const VERSION_KEY: &str = "prairie.host_row.version";
+
+/// Columns of text, in order; `labels` is an object of JSON.
+const TEXTS: [&str; 4] = ["host", "machine_id", "kernel", "labels"];
+/// Columns of integers, after the texts.
+const INTEGERS: [&str; 2] = ["taken_at_unix_ns", "memory_bytes"];
+
+/// The rows as a Parquet file.
+///
+/// # Errors
+/// If they cannot be encoded.
+pub fn to_parquet(rows: &[HostRow]) -> Result<Vec<u8>> {
+    let texts = TEXTS.map(|name| format!("required binary {name} (UTF8);")).concat();
+    let integers = INTEGERS.map(|name| format!("required int64 {name};")).concat();
+    let shares = Measures::NAMES.map(|name| format!("optional double {name};")).concat();
+    let schema = format!(
+        "message prairie_host_rows {{ {texts} {integers} optional double uptime_s; {shares} }}"
+    );
+    let version = (VERSION_KEY.to_owned(), SCHEMA_VERSION.to_string());
+    let pairs = [version].into_iter().chain(prairie_provenance::pair());
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_key_value_metadata(Some(pairs.map(|(key, value)| KeyValue::new(key, value)).collect()))
+        .build();
+    let schema = Arc::new(parse_message_type(&schema)?);
+    let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
+    let mut group = writer.next_row_group()?;
+    let labels = |row: &HostRow| serde_json::to_string(&row.labels).expect("texts are valid JSON");
+    let texts: [&dyn Fn(&HostRow) -> String; 4] = [
+        &|row| row.host.clone(),
+        &|row| row.machine_id.clone(),
+        &|row| row.kernel.clone(),
+        &labels,
+    ];
+    for text in texts {
+        let values: Vec<ByteArray> = rows.iter().map(|row| text(row).as_str().into()).collect();
+        write::<ByteArrayType>(&mut group, &values, None)?;
+    }
+    for integer in [|row: &HostRow| row.taken_at_unix_ns, |row: &HostRow| row.memory_bytes] {
+        let values: Vec<i64> = rows.iter().map(|row| integer(row) as i64).collect();
+        write::<Int64Type>(&mut group, &values, None)?;
+    }
+    let measures: Vec<_> = rows.iter().map(|row| row.measures.values()).collect();
+    optional(&mut group, rows.iter().map(|row| row.uptime_s))?;
+    for at in 0..Measures::NAMES.len() {
+        optional(&mut group, measures.iter().map(|values| values[at]))?;
+    }
+    group.close()?;
+    writer.into_inner()
+}
+
+fn write<T: DataType>(
+    group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
+    values: &[T::T],
+    levels: Option<&[i16]>,
+) -> Result<()> {
+    let mut column = group.next_column()?.expect("the schema has a column for each write");
+    column.typed::<T>().write_batch(values, levels, None)?;
+    column.close()
+}
+
+fn optional(
+    group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
+    values: impl Iterator<Item = Option<f64>>,
+) -> Result<()> {
+    let values: Vec<Option<f64>> = values.collect();
+    let levels: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
+    let present: Vec<f64> = values.into_iter().flatten().collect();
+    write::<DoubleType>(group, &present, Some(&levels))
+}
+
+/// Reads rows; `None` if the Parquet file holds something else. Columns are found by their names, so
+/// that what DuckDB or Polars wrote is read as well.
+///
+/// # Errors
+/// If it cannot be read, is no Parquet file, or is of a newer version.
+pub fn read_parquet(path: &Path) -> Result<Option<Vec<HostRow>>> {
+    let reader = SerializedFileReader::try_from(path)?;
+    let metadata = reader.metadata();
+    let columns = metadata.file_metadata().schema_descr();
+    let names: Vec<String> = columns.columns().iter().map(|c| c.path().string()).collect();
+    let is_rows =
+        ["host", "machine_id", "taken_at_unix_ns"].iter().all(|n| names.iter().any(|m| m == n));
+    if !is_rows {
+        return Ok(None);
+    }
+    let pairs = metadata.file_metadata().key_value_metadata().map_or(&[][..], Vec::as_slice);
+    let version =
+        pairs.iter().find(|pair| pair.key == VERSION_KEY).and_then(|pair| pair.value.as_deref());
+    if version.is_some_and(|version| version.parse().is_ok_and(|found: u32| found > SCHEMA_VERSION))
+    {
+        let version = version.unwrap_or_default();
+        let what = format!("version {version} of a host's rows: read it with a newer Prairie");
+        return Err(ParquetError::General(what));
+    }
+    let mut rows = Vec::new();
+    for at in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(at)?;
+        let first = rows.len();
+        let count = usize::try_from(group.metadata().num_rows()).unwrap_or_default();
+        rows.resize_with(first + count, || HostRow {
+            schema: SCHEMA.to_owned(),
+            schema_version: SCHEMA_VERSION,
+            ..HostRow::default()
+        });
+        for (column, name) in names.iter().enumerate() {
+            fill(group.as_ref(), column, name, &mut rows[first..])?;
+        }
+    }
+    Ok(Some(rows))
+}
+
+/// Sets the field that a column holds; other columns are passed over.
+fn fill(group: &dyn RowGroupReader, column: usize, name: &str, rows: &mut [HostRow]) -> Result<()> {
+    let place = Measures::NAMES.iter().position(|measure| *measure == name);
+    match group.get_column_reader(column)? {
+        ColumnReader::ByteArrayColumnReader(mut reader) if TEXTS.contains(&name) => {
+            let (mut values, mut levels) = (Vec::new(), Vec::new());
+            reader.read_records(rows.len(), Some(&mut levels), None, &mut values)?;
+            for (row, value) in rows.iter_mut().zip(spread(&values, &levels)) {
+                let text =
+                    value.map_or("", |value: &ByteArray| value.as_utf8().unwrap_or_default());
+                match name {
+                    "host" => row.host = text.to_owned(),
+                    "machine_id" => row.machine_id = text.to_owned(),
+                    "kernel" => row.kernel = text.to_owned(),
+                    _ => row.labels = serde_json::from_str(text).unwrap_or_default(),
+                }
+            }
+        }
+        ColumnReader::Int64ColumnReader(mut reader) if INTEGERS.contains(&name) => {
+            let (mut values, mut levels) = (Vec::new(), Vec::new());
+            reader.read_records(rows.len(), Some(&mut levels), None, &mut values)?;
+            for (row, value) in rows.iter_mut().zip(spread(&values, &levels)) {
+                let value = value.copied().unwrap_or_default().max(0) as u64;
+                match name {
+                    "memory_bytes" => row.memory_bytes = value,
+                    _ => row.taken_at_unix_ns = value,
+                }
+            }
+        }
+        ColumnReader::DoubleColumnReader(mut reader) if place.is_some() || name == "uptime_s" => {
+            let (mut values, mut levels) = (Vec::new(), Vec::new());
+            reader.read_records(rows.len(), Some(&mut levels), None, &mut values)?;
+            for (row, value) in rows.iter_mut().zip(spread(&values, &levels)) {
+                match place {
+                    Some(place) => *row.measures.value_mut(place) = value.copied(),
+                    None => row.uptime_s = value.copied(),
+                }
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// The value of each row: a level of 0 has none. A required column has no levels.
+fn spread<'a, T>(values: &'a [T], levels: &'a [i16]) -> impl Iterator<Item = Option<&'a T>> {
+    let required = levels.is_empty();
+    let count = if required { values.len() } else { levels.len() };
+    let mut values = values.iter();
+    (0..count).map(move |at| if required || levels[at] > 0 { values.next() } else { None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host_row::tests::row;
+
+    #[test]
+    fn rows_come_back() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("rows.parquet");
+        let rows: Vec<HostRow> = (0..10).map(row).collect();
+        std::fs::write(&path, to_parquet(&rows).unwrap()).unwrap();
+        assert_eq!(read_parquet(&path).unwrap().unwrap(), rows);
+        std::fs::write(&path, to_parquet(&[]).unwrap()).unwrap();
+        assert_eq!(read_parquet(&path).unwrap(), Some(Vec::new()));
+        std::fs::write(&path, "PAR1 no").unwrap();
+        assert!(read_parquet(&path).is_err());
+    }
+}

@@ -2,18 +2,22 @@
 
 mod against;
 mod allocators;
+mod completions;
 mod daemon;
+mod diff;
 mod explain;
 mod fleet;
 mod heap;
 mod import;
 mod lab;
+mod man;
 pub mod migrate;
 mod offload;
 mod psi;
 mod record;
 mod regions;
 mod replay;
+mod seeds;
 mod sources;
 mod stalls;
 mod survey;
@@ -35,6 +39,7 @@ pub enum Command {
     Record(record::Args),
     Replay(replay::Args),
     Sources(sources::Args),
+    Diff(diff::Args),
     Stalls(stalls::Args),
     Explain(explain::Args),
     Import(import::Args),
@@ -45,6 +50,8 @@ pub enum Command {
     Regions(regions::Args),
     Psi(psi::Args),
     Heap(heap::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 impl Command {
@@ -64,6 +71,7 @@ impl Command {
             Command::Record(args) => args.files(),
             Command::Replay(args) => args.files(),
             Command::Sources(args) => args.files(),
+            Command::Diff(args) => args.files(),
             Command::Stalls(args) => args.files(),
             Command::Explain(args) => args.files(),
             Command::Import(args) => args.files(),
@@ -73,12 +81,17 @@ impl Command {
             Command::Offload(args) => args.files(),
             Command::Regions(args) => args.files(),
             Command::Heap(args) => args.files(),
-            Command::Psi(_) => Files::default(),
+            Command::Man(args) => args.files(),
+            Command::Psi(_) | Command::Completions(_) => Files::default(),
         }
     }
 
-    /// Runs it. `interrupted` asks it to stop.
-    pub fn run(self, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    /// Runs it. `interrupted` asks it to stop; `whole` is the command line that it is part of.
+    pub fn run(
+        self,
+        interrupted: &'static AtomicBool,
+        whole: clap::Command,
+    ) -> anyhow::Result<ExitCode> {
         self.files().check()?;
         match self {
             Command::Survey(args) => survey::run(&args, interrupted),
@@ -87,6 +100,7 @@ impl Command {
             Command::Stalls(args) => stalls::run(&args, interrupted),
             Command::Explain(args) => explain::run(&args, interrupted),
             Command::Heap(args) => heap::run(&args, interrupted),
+            Command::Diff(args) => diff::run(&args),
             Command::Import(args) => import::run(&args, interrupted),
             Command::Lab(args) => lab::run(&args, interrupted),
             Command::Fleet(args) => fleet::run(&args, interrupted),
@@ -94,6 +108,8 @@ impl Command {
             Command::Offload(args) => offload::run(&args, interrupted),
             Command::Regions(args) => regions::run(&args),
             Command::Psi(args) => psi::run(&args, interrupted),
+            Command::Completions(args) => completions::run(&args, whole),
+            Command::Man(args) => man::run(&args, whole),
             Command::Replay(args) => replay::run(&args, interrupted),
         }
     }

@@ -82,6 +82,12 @@ impl Files {
         self.with(argument, paths.into_iter().map(AsRef::as_ref), Role::OutputInNew)
     }
 
+    /// The files that are read, without those of directory trees.
+    pub fn inputs(&self) -> Vec<PathBuf> {
+        let inputs = self.named.iter().filter(|named| named.role == Role::Input);
+        inputs.map(|named| named.path.clone()).collect()
+    }
+
     /// Whether an argument names `path`, or something in it.
     #[cfg(test)]
     pub fn names(&self, path: &Path) -> bool {

@@ -9,14 +9,17 @@ mod view;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 
 /// Measure, explain and reduce physical-memory fragmentation
 #[derive(Parser)]
-#[command(version, max_term_width = 100, after_help = EXIT_CODES)]
+#[command(version, max_term_width = 100, after_help = format!("{DISPLAY}\n\n{EXIT_CODES}"))]
 struct Cli {
     #[command(subcommand)]
     command: commands::Command,
+
+    #[command(flatten)]
+    display: output::Display,
 }
 
 const EXIT_CODES: &str = "\
@@ -26,17 +29,47 @@ Exit codes:
   2    usage error
   130  interrupted; no partial files are left";
 
+const DISPLAY: &str = "\
+Options of every report, before or after the command:
+  --format <text|md|csv|json>  Text, Markdown, tables as CSV, or the JSON document
+  --width <N>                  Columns of text [default: terminal, COLUMNS, or 100]
+  --ascii                      No typographic signs, as in a pipe
+  --no-pager                   No pager on a terminal [default: PRAIRIE_PAGER, PAGER, less]
+  --svg <DIR>                  Write every chart and map of the report as SVG";
+
 fn main() -> ExitCode {
-    let matches = with_exit_codes(Cli::command()).get_matches();
+    let command = with_exit_codes(Cli::command());
+    let matches = command.get_matches_from(output::as_json(std::env::args_os()));
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    describe(&cli, &matches);
+    cli.display.apply();
     let interrupted = interrupt::flag(!cli.command.handles_signals());
-    match cli.command.run(interrupted) {
+    match cli.command.run(interrupted, with_exit_codes(Cli::command())) {
         Ok(code) => code,
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             output::say(joined_causes(&error));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Describes this run for the outputs that it writes.
+fn describe(cli: &Cli, matches: &ArgMatches) {
+    prairie_provenance::describe(prairie_provenance::Program {
+        arguments: std::env::args_os().collect(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        commit: option_env!("PRAIRIE_BUILD_COMMIT").map(str::to_owned),
+        inputs: cli.command.files().inputs(),
+    });
+    let mut leaf = matches;
+    while let Some((_, below)) = leaf.subcommand() {
+        leaf = below;
+    }
+    // Seeds are numbers, given or by default; a scenario's seed is set where it is read.
+    let seed = leaf.try_get_one::<u64>("seed").ok().flatten();
+    if let Some(seed) = seed {
+        prairie_provenance::set_seed(*seed);
     }
 }
 
@@ -96,8 +129,8 @@ mod tests {
 
     /// Path arguments that name no file to be read or written whole: a socket, and directories
     /// whose files are registered one by one.
-    const NO_FILES: [&str; 4] =
-        ["offload status socket", "regions status socket", "replay against", "fleet report folder"];
+    const NO_FILES: [&str; 3] =
+        ["offload status socket", "regions status socket", "replay against"];
 
     /// A command that takes a path and does not register it could replace its own input.
     #[test]

@@ -1,19 +1,25 @@
-//! Where output goes: the terminal, JSON on standard output, files.
+//! Where output goes: the terminal or a pager, JSON on standard output, files.
 
-use std::fmt::Display;
+mod display;
+mod pager;
+
+use std::fmt::Display as Shown;
 use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
+use prairie_provenance::Provenance;
 use prairie_report::terminal::stderr_has_unicode;
 use prairie_report::{MapSheet, Report, Terminal, Theme, Timeline, ascii, write_atomically};
 use serde::Serialize;
 
+pub use self::display::{Display, as_json};
+use self::display::{Format, display};
 use crate::interrupt;
 
 /// Reports an event on standard error, in one line.
-pub fn say(line: impl Display) {
+pub fn say(line: impl Shown) {
     let line = format!("prairie: {line}");
     eprintln!("{}", if stderr_has_unicode() { line } else { ascii(&line) });
 }
@@ -29,14 +35,40 @@ pub fn interrupted() -> ExitCode {
     ExitCode::from(interrupt::EXIT_CODE)
 }
 
-/// Prints a report in the terminal's width and colors.
+/// Prints a report in the requested format: as text in the terminal's width and colors, through a
+/// pager where it is longer than the terminal. Draws its charts, if requested.
 pub fn print_report(report: &Report) -> anyhow::Result<()> {
-    write_out(&report.terminal(Terminal::of_stdout())?)
+    match display().format {
+        Format::Text | Format::Json => pager::show(&report.terminal(Terminal::of_stdout())?)?,
+        Format::Md => write_out(&report.markdown()?)?,
+        Format::Csv => write_out(&report.csv())?,
+    }
+    write_charts(report)
 }
 
-/// Prints `value` as one JSON document.
+/// Whether a format other than text was requested.
+pub fn is_formatted() -> bool {
+    display().format != Format::Text
+}
+
+/// Prints a screen of text that was made for standard output.
+pub fn print_screen(text: &str) -> anyhow::Result<()> {
+    write_out(text)
+}
+
+/// A JSON document and where it comes from.
+#[derive(Serialize)]
+struct Document<'a, T> {
+    #[serde(flatten)]
+    document: &'a T,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    provenance: Option<Provenance>,
+}
+
+/// Prints `value`, an object, as one JSON document, with its provenance.
 pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    write_out(&(serde_json::to_string_pretty(value)? + "\n"))
+    let document = Document { document: value, provenance: prairie_provenance::block() };
+    write_out(&(serde_json::to_string_pretty(&document)? + "\n"))
 }
 
 /// Prints text with the characters that standard output can show.
@@ -57,11 +89,24 @@ fn write_out(text: &str) -> anyhow::Result<()> {
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
 }
 
-/// Writes a report as a page, if requested, and reports it.
+/// Writes a report as a page, if requested, and reports it. Draws its charts, if requested.
 pub fn write_html(report: &Report, path: Option<&Path>) -> anyhow::Result<()> {
     if let Some(path) = path {
         report.write_html(path)?;
         wrote(path);
+    }
+    write_charts(report)
+}
+
+/// Writes the charts and maps of a report as SVG, once, if requested.
+fn write_charts(report: &Report) -> anyhow::Result<()> {
+    let Some(folder) = display().take_svg() else { return Ok(()) };
+    std::fs::create_dir_all(folder)
+        .with_context(|| format!("cannot create the directory {}", folder.display()))?;
+    for (name, svg) in report.charts()? {
+        let path = folder.join(name + ".svg");
+        write_atomically(&path, svg.as_bytes())?;
+        wrote(&path);
     }
     Ok(())
 }

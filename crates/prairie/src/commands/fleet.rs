@@ -2,7 +2,9 @@
 
 mod folder;
 mod report;
+mod rows;
 mod run;
+mod sources;
 
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;

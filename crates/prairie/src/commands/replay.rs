@@ -220,8 +220,7 @@ fn finish(
         if args.survey {
             survey::prepend_live(&mut report, interrupted)?;
         }
-        report.write_html(path)?;
-        output::wrote(path);
+        output::write_html(&report, Some(path))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,7 @@
 //! `prairie survey`: how fragmented the memory of a host is, and why.
 
+mod summary;
+
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,7 +14,7 @@ use prairie_frames::Order;
 use prairie_host::layout::Layout;
 use prairie_host::survey::FrameCounts;
 use prairie_host::{BlockMap, Capture, FrameOptions, FrameRun, FrameTally, Roots, Survey};
-use prairie_report::{MapSheet, Theme};
+use prairie_report::{MapSheet, Report, Terminal, Theme};
 use serde::Serialize;
 
 use super::value;
@@ -47,6 +49,14 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = value::cell)]
     cell: Option<Order>,
 
+    /// Print the whole report instead of the first screen
+    #[arg(long)]
+    full: bool,
+
+    /// Print these parts of the whole report only
+    #[arg(long, value_name = "NAMES", value_enum, value_delimiter = ',', conflicts_with = "full")]
+    section: Vec<view::Part>,
+
     /// Leave the map out of the report
     #[arg(long)]
     no_map: bool,
@@ -54,6 +64,14 @@ pub struct Args {
     /// Save the host's state, every frame's flags included
     #[arg(long, value_name = "FILE.parquet", conflicts_with = "from")]
     save: Option<PathBuf>,
+
+    /// Write one row for a fleet: .jsonl, .parquet, a directory, or -
+    #[arg(long, value_name = "FILE")]
+    summary: Option<PathBuf>,
+
+    /// Label of that row; several times for several labels
+    #[arg(long, value_name = "NAME=VALUE", requires = "summary", value_parser = summary::label)]
+    label: Vec<(String, String)>,
 
     /// Survey a saved state, or the state at the start of a recording
     #[arg(long, value_name = "FILE.parquet", conflicts_with = "proc")]
@@ -74,12 +92,15 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Examples:
-  sudo prairie survey                          the report in the terminal
-  sudo prairie survey --html host.html         and as a page
+  sudo prairie survey                          verdicts and advice on one screen
+  sudo prairie survey --full                   the whole report
+  sudo prairie survey --section polluted,huge  parts of it
+  sudo prairie survey --html host.html         the whole report as a page
   sudo prairie survey --no-map --map host.png  the map as a picture only
   sudo prairie survey --save host.parquet      keep the host's state ...
   prairie survey --from host.parquet           ... and look at it elsewhere
   prairie survey --json | jq .free_lists.indices
+  prairie survey --summary host.jsonl --label rack=r7
 
 Exit codes:
   0    success, even where something had to be left out
@@ -128,8 +149,11 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         let survey = &found.survey;
         let version = env!("CARGO_PKG_VERSION");
         output::print_json(&Document { schema: SCHEMA, prairie_version: version, survey })?;
-    } else {
-        output::print_report(&report)?;
+    } else if args.summary.is_none() {
+        print(args, &found, &report)?;
+    }
+    if let Some(path) = &args.summary {
+        summary::write(args, path, &found.survey)?;
     }
     if let Some(path) = &args.save {
         prairie_trace::snapshot::save(path, &found.capture)?;
@@ -139,8 +163,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         if interrupt::requested() {
             return Ok(output::interrupted());
         }
-        report.write_html(path)?;
-        output::wrote(path);
+        output::write_html(&report, Some(path))?;
     }
     if let Some(path) = &args.map {
         if interrupt::requested() {
@@ -153,6 +176,19 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
 }
 
 const SCHEMA: &str = "prairie-survey";
+
+/// Prints the first screen, the whole report, or parts of it. Formats other than text are for whole
+/// reports.
+fn print(args: &Args, found: &Surveyed, report: &Report) -> anyhow::Result<()> {
+    if !args.section.is_empty() {
+        let sections = view::report_on(&args.section, report);
+        return output::print_report(&sections);
+    }
+    match args.full || output::is_formatted() {
+        true => output::print_report(report),
+        false => output::print_screen(&view::first::screen(&found.survey, Terminal::of_stdout())),
+    }
+}
 
 fn read(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Surveyed> {
     match &args.from {
@@ -229,6 +265,7 @@ impl Args {
             .output("--html", &self.html)
             .output("--map", &self.map)
             .output("--save", &self.save)
+            .output("--summary", self.summary.as_deref().filter(|path| summary::is_file(path)))
     }
 
     /// The size of a cell: as requested, else what fits one picture.
@@ -283,8 +320,12 @@ pub(super) fn prepend_live(
         map: None,
         theme: Ground::Light,
         cell: None,
+        full: true,
+        section: Vec::new(),
         no_map: false,
         save: None,
+        summary: None,
+        label: Vec::new(),
         from: None,
         proc: None,
         threads: None,

@@ -3,8 +3,6 @@
 
 mod summary;
 
-use std::path::Path;
-
 use prairie_fleet::row::Row;
 use prairie_report::{
     Axis, BarChart, BarSeries, Block, Cell, Column, LineChart, Report, Section, Table, Unit, number,
@@ -19,14 +17,14 @@ const POTENTIAL_SIZES: [&str; 3] = ["2 MiB", "32 MiB", "1 GiB"];
 const MAX_WORKLOADS: usize = 12;
 
 /// The whole report. `warnings` come first.
-pub fn report(folder: &Path, rows: &[Row], warnings: Vec<String>, generated_by: String) -> Report {
+pub fn report(name: &str, rows: &[Row], warnings: Vec<String>, generated_by: String) -> Report {
     let summaries = summaries(rows);
     let servers: usize = summaries.iter().map(|s| s.servers).max().unwrap_or(0);
     let mut available = available(rows, &summaries);
     available.blocks.splice(0..0, warnings.into_iter().map(Block::Warning));
     Report {
         title: "Memory contiguity over a fleet".to_owned(),
-        subtitle: format!("{} · {}", folder.display(), number::counted(servers as u64, "server")),
+        subtitle: format!("{name} · {}", number::counted(servers as u64, "server")),
         generated_by,
         sections: vec![available, potential(rows, &summaries)],
     }

@@ -1,5 +1,6 @@
 //! A survey as a report: the summary, the map, and the tables behind both.
 
+pub mod first;
 mod free;
 mod huge;
 pub mod map;
@@ -9,10 +10,42 @@ mod used;
 mod words;
 
 use chrono::DateTime;
+use prairie_host::survey::ZoneSurvey;
 use prairie_host::{Survey, ZoneId};
 use prairie_report::{Block, MapSheet, Report, Section, number};
 
-/// The report on a survey. `generated_by` names the command; `map` is left out where there is
+/// The parts of a report, by the names that `--section` takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Part {
+    /// Key figures and a verdict in words.
+    Summary,
+    /// Verdicts and advice with their sources.
+    Advice,
+    /// The map of memory.
+    Map,
+    /// Free lists, zones, and indices.
+    Free,
+    /// Available and potential contiguity.
+    Contiguity,
+    /// Memory by class.
+    Classes,
+    /// Polluted pageblocks and what pollutes them.
+    Polluted,
+    /// Pinned memory.
+    Pins,
+    /// Huge pages in use.
+    Huge,
+    /// Settings and counters.
+    Settings,
+    /// What could not be read.
+    Missing,
+    /// Consistency checks.
+    Checks,
+    /// Definitions.
+    Definitions,
+}
+
+/// The whole report on a survey. `generated_by` names the command; `map` is left out where there is
 /// none or none is wanted; `processes` is how many of the largest are listed.
 pub fn report(
     survey: &Survey,
@@ -20,21 +53,70 @@ pub fn report(
     processes: usize,
     generated_by: String,
 ) -> Report {
-    let mut sections = vec![summary::section(survey)];
-    if let Some(sheet) = map {
-        sections.push(map_section(sheet));
-    }
-    sections.extend(free::section(survey));
-    sections.extend(used::contiguity(survey));
-    sections.extend(used::by_class(survey));
-    sections.extend(used::polluters(survey));
-    sections.extend(pins::section(survey, processes));
-    sections.extend(huge::coverage(survey, processes));
-    sections.extend(huge::settings_and_counters(survey));
-    sections.extend(words::left_out(survey));
-    sections.extend(words::checks(survey));
-    sections.push(words::definitions());
+    let sections = [
+        Some(summary::section(survey)),
+        Some(first::section(survey)),
+        map.map(map_section),
+        free::section(survey),
+        used::contiguity(survey),
+        used::by_class(survey),
+        used::polluters(survey),
+        pins::section(survey, processes),
+        huge::coverage(survey, processes),
+        huge::settings_and_counters(survey),
+        words::left_out(survey),
+        words::checks(survey),
+        Some(words::definitions()),
+    ];
+    let sections = sections.into_iter().flatten().collect();
     Report { title: title(survey), subtitle: subtitle(survey), generated_by, sections }
+}
+
+impl Part {
+    /// The heading of the part.
+    const fn heading(self) -> &'static str {
+        match self {
+            Part::Summary => "Summary",
+            Part::Advice => "Verdicts and advice",
+            Part::Map => "Map of memory",
+            Part::Free => "Free memory by zone",
+            Part::Contiguity => "Available and potential contiguity",
+            Part::Classes => "Memory by class",
+            Part::Polluted => "Polluted pageblocks",
+            Part::Pins => "Pinned memory",
+            Part::Huge => "Huge pages in use",
+            Part::Settings => "Settings and counters",
+            Part::Missing => "Not shown",
+            Part::Checks => "Consistency checks",
+            Part::Definitions => "Definitions",
+        }
+    }
+}
+
+/// Those parts of a report that are `wanted`, in its order. A part that the host has nothing for is
+/// not there.
+pub fn report_on(wanted: &[Part], report: &Report) -> Report {
+    let is_wanted =
+        |section: &&Section| wanted.iter().any(|part| part.heading() == section.heading);
+    let sections = report.sections.iter().filter(is_wanted).cloned().collect();
+    Report { sections, ..report.clone() }
+}
+
+/// Zones large enough for a report: at least 1 % of memory. All of them, if none is.
+fn shown_zones(survey: &Survey) -> impl Iterator<Item = &ZoneSurvey> {
+    let all = survey.zones_frames();
+    let is_large = move |zone: &ZoneSurvey| {
+        zone.extent.as_ref().is_none_or(|extent| extent.present_frames * 100 >= all)
+    };
+    survey.zones.iter().filter(move |zone| is_large(zone))
+}
+
+/// A note that names the zones that [`shown_zones`] leaves out.
+fn hidden_zones(survey: &Survey) -> Option<String> {
+    let shown: Vec<ZoneId> = shown_zones(survey).map(|zone| zone.id).collect();
+    let hidden = survey.zones.iter().filter(|zone| !shown.contains(&zone.id));
+    let names: Vec<String> = hidden.map(|zone| zone_name(survey, zone.id)).collect();
+    (!names.is_empty()).then(|| format!("Less than 1 % of memory: {}.", names.join(", ")))
 }
 
 fn map_section(sheet: MapSheet) -> Section {
@@ -57,7 +139,7 @@ fn map_section(sheet: MapSheet) -> Section {
 
 /// Which machine: `23.9 GiB of physical memory, Linux 6.18.5 (x86_64)`.
 fn title(survey: &Survey) -> String {
-    let memory = match memory_bytes(survey) {
+    let memory = match survey.memory_bytes() {
         0 => "Physical memory".to_owned(),
         bytes => format!("{} of physical memory", number::bytes(bytes)),
     };
@@ -76,18 +158,6 @@ fn taken_at(survey: &Survey) -> String {
     let seconds = i64::try_from(survey.taken_at_unix_ns / 1_000_000_000).unwrap_or_default();
     let time = DateTime::from_timestamp(seconds, 0).unwrap_or_default();
     time.format("%Y-%m-%d %H:%M:%S UTC").to_string()
-}
-
-/// All memory: by frames or by the zones' present pages, whichever is more.
-fn memory_bytes(survey: &Survey) -> u64 {
-    let by_frames = survey.frames.as_ref().map_or(0, |frames| frames.present_frames);
-    bytes(survey, by_frames.max(zones_frames(survey)))
-}
-
-/// Present frames of all zones.
-fn zones_frames(survey: &Survey) -> u64 {
-    let extents = survey.zones.iter().filter_map(|zone| zone.extent.as_ref());
-    extents.map(|extent| extent.present_frames).sum()
 }
 
 fn bytes(survey: &Survey, frames: u64) -> u64 {

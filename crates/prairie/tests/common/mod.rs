@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 pub fn prairie(directory: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_prairie"));
     command.current_dir(directory).args(arguments).env_remove("CLICOLOR_FORCE");
+    command.env_remove("COLUMNS");
     command
 }
 

@@ -40,24 +40,16 @@ enum Content {
 }
 
 impl Folder {
-    /// Reads every Parquet file of a folder. An unreadable file is skipped, or with `strict` an
-    /// error.
+    /// Reads parts of a study and saved surveys. An unreadable file is skipped, or with `strict` an
+    /// error. `name` is where the files come from, for messages.
     ///
     /// # Errors
     /// If no file can be read, or if parts belong to different studies.
-    pub fn read(folder: &Path, strict: bool) -> anyhow::Result<Folder> {
-        let paths = parquet_files(folder)?;
-        if paths.is_empty() {
-            bail!(
-                "{}: no .parquet file, expected parts of `prairie fleet run` or files of \
-                 `prairie survey --save`",
-                folder.display()
-            );
-        }
+    pub fn read(name: &str, paths: &[&Path], strict: bool) -> anyhow::Result<Folder> {
         let mut found =
             Folder { rows: Vec::new(), skipped: Vec::new(), missing_shards: Vec::new() };
         let mut parts: Vec<(&Path, Header)> = Vec::new();
-        for (path, content) in paths.iter().zip(read_all(&paths)?) {
+        for (path, content) in paths.iter().zip(read_all(paths)?) {
             match content {
                 Ok(Content::Part(part)) => {
                     parts.push((path, part.header));
@@ -75,9 +67,9 @@ impl Folder {
         }
         if found.rows.is_empty() {
             let first = found.skipped.first().map_or("", |skipped| &skipped.reason);
-            bail!("{}: no file of {} can be read: {first}", folder.display(), paths.len());
+            bail!("{name}: no file of {} can be read: {first}", paths.len());
         }
-        found.missing_shards = missing(folder, &parts)?;
+        found.missing_shards = missing(name, &parts)?;
         Ok(found)
     }
 }
@@ -100,7 +92,7 @@ pub fn parquet_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// Reads files on all cores; the results are in the order of the paths.
-fn read_all(paths: &[PathBuf]) -> anyhow::Result<Vec<anyhow::Result<Content>>> {
+fn read_all(paths: &[&Path]) -> anyhow::Result<Vec<anyhow::Result<Content>>> {
     let next = AtomicUsize::new(0);
     let results = Mutex::new(Vec::with_capacity(paths.len()));
     let work = || {
@@ -186,7 +178,7 @@ fn row(path: &Path, capture: &Capture, frames: &FrameReport) -> Row {
 ///
 /// # Errors
 /// If the parts are not parts of one study, or if two hold the same servers.
-fn missing(folder: &Path, parts: &[(&Path, Header)]) -> anyhow::Result<Vec<u64>> {
+fn missing(folder: &str, parts: &[(&Path, Header)]) -> anyhow::Result<Vec<u64>> {
     let Some(((first, header), others)) = parts.split_first() else { return Ok(Vec::new()) };
     let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let mut there = vec![header.shard.index];
@@ -195,7 +187,7 @@ fn missing(folder: &Path, parts: &[(&Path, Header)]) -> anyhow::Result<Vec<u64>>
             there.contains(&other.shard.index).then(|| format!("shard {} twice", other.shard))
         });
         if let Some(conflict) = conflict {
-            let (folder, one, two) = (folder.display(), name(first), name(path));
+            let (one, two) = (name(first), name(path));
             bail!("{folder}: parts of different studies: {one} and {two}: {conflict}");
         }
         there.push(other.shard.index);

@@ -7,12 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use prairie_heap::driver::{Driver, Load, Settings, Sizes, load, sizes};
-use prairie_heap::playback::Playback;
+use prairie_heap::playback::{Playback, Results};
 use prairie_report::{ascii, number};
 use prairie_trace::page_heap::{Event, Writer};
 
 use super::playback::EXIT_CODES;
 use super::played::{PAGE_HEAPS, PlayedArgs, Rate};
+use crate::commands::seeds::{self, Seeds};
 use crate::commands::value;
 use crate::files::Files;
 use crate::{output, progress};
@@ -49,6 +50,9 @@ pub struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
+    #[command(flatten)]
+    seeds: Seeds,
+
     /// Memory released per second in the background, as 10M, or `off`
     #[arg(long, value_name = "RATE", default_value = "off")]
     release: Rate,
@@ -82,10 +86,39 @@ const BATCH: usize = 1 << 13;
 
 /// Drives, prints and writes as asked.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
-    let options = args.played.options(args.release.0)?;
-    let settings = args.settings()?;
+    if let Some(seeds) = args.seeds.from(args.seed) {
+        if args.out.is_some() {
+            anyhow::bail!("--out: a trace is that of one run, expected no --seeds");
+        }
+        return seeds::repeat(seeds, args.played.wanted(), |seed| {
+            let settings = args.settings(seed)?;
+            let source = args.source(&settings);
+            let results = drive(args, settings, None, interrupted)?;
+            let whole = !interrupted.load(Ordering::Relaxed);
+            whole.then(|| args.played.document(&source, &results)).transpose()
+        });
+    }
+    let settings = args.settings(args.seed)?;
     let source = args.source(&settings);
     let mut writer = args.out.as_deref().map(Writer::create).transpose()?;
+    let results = drive(args, settings, writer.as_mut(), interrupted)?;
+    let stopped = interrupted.load(Ordering::Relaxed);
+    let code = args.played.finish(&source, &results, stopped)?;
+    if let (Some(writer), Some(path), false) = (writer, &args.out, stopped) {
+        writer.finish(&source)?;
+        output::wrote(path);
+    }
+    Ok(code)
+}
+
+/// Plays the calls of one program on all page heaps, and writes them.
+fn drive(
+    args: &Args,
+    settings: Settings,
+    mut writer: Option<&mut Writer>,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<Results> {
+    let options = args.played.options(args.release.0)?;
     let bar = progress::bar(Some(args.time.as_millis() as u64), "Driving (ms)");
     let mut driver = Driver::new(settings);
     let mut playback = Playback::new(&options);
@@ -101,15 +134,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         }
     }
     bar.finish_and_clear();
-    let results =
-        playback.finish().map_err(|e| anyhow!(e)).context("a page heap is inconsistent")?;
-    let stopped = interrupted.load(Ordering::Relaxed);
-    let code = args.played.finish(&source, &results, stopped)?;
-    if let (Some(writer), Some(path), false) = (writer, &args.out, stopped) {
-        writer.finish(&source)?;
-        output::wrote(path);
-    }
-    Ok(code)
+    playback.finish().map_err(|e| anyhow!(e)).context("a page heap is inconsistent")
 }
 
 impl Args {
@@ -122,7 +147,7 @@ impl Args {
         self.played.files(files)
     }
 
-    fn settings(&self) -> anyhow::Result<Settings> {
+    fn settings(&self, seed: u64) -> anyhow::Result<Settings> {
         let seconds = Duration::from(self.time).as_secs_f64();
         if seconds < 0.001 {
             anyhow::bail!("--time {}: too short, expected at least 1ms", self.time);
@@ -133,7 +158,7 @@ impl Args {
             load: self.load(seconds)?,
             turnover: self.turnover,
             seconds,
-            seed: self.seed,
+            seed,
         })
     }
 
@@ -166,7 +191,7 @@ impl Args {
             self.load,
             self.turnover,
             self.time,
-            self.seed
+            settings.seed
         )
     }
 }

@@ -7,7 +7,9 @@ use std::str::FromStr;
 use prairie_heap::playback::{Options, Release, Results, System};
 use prairie_report::number;
 use serde::Serialize;
+use serde_json::Value;
 
+use crate::commands::seeds::Wanted;
 use crate::commands::survey::generated_by;
 use crate::commands::value;
 use crate::files::Files;
@@ -69,6 +71,17 @@ struct Document<'a> {
     results: &'a Results,
 }
 
+fn document<'a>(source: &'a str, results: &'a Results) -> Document<'a> {
+    Document {
+        schema: "prairie-heap-playback",
+        schema_version: 1,
+        prairie_version: env!("CARGO_PKG_VERSION"),
+        source,
+        page_bytes: prairie_heap::Pages::SIZE,
+        results,
+    }
+}
+
 impl PlayedArgs {
     /// Adds the files that it writes.
     pub fn files(&self, files: Files) -> Files {
@@ -82,6 +95,16 @@ impl PlayedArgs {
         Ok(Options { systems, release })
     }
 
+    /// Where results over several seeds go.
+    pub fn wanted(&self) -> Wanted<'_> {
+        Wanted { json: self.json, html: self.html.as_deref() }
+    }
+
+    /// The document that `--json` prints.
+    pub fn document(&self, source: &str, results: &Results) -> anyhow::Result<Value> {
+        Ok(serde_json::to_value(document(source, results))?)
+    }
+
     /// Prints and writes as asked.
     pub fn finish(
         &self,
@@ -91,14 +114,7 @@ impl PlayedArgs {
     ) -> anyhow::Result<ExitCode> {
         let report = view::report(source, results, generated_by());
         if self.json {
-            output::print_json(&Document {
-                schema: "prairie-heap-playback",
-                schema_version: 1,
-                prairie_version: env!("CARGO_PKG_VERSION"),
-                source,
-                page_bytes: prairie_heap::Pages::SIZE,
-                results,
-            })?;
+            output::print_json(&document(source, results))?;
         } else {
             output::print_report(&report)?;
         }

@@ -207,7 +207,9 @@ pub fn library(named: Option<&Path>) -> anyhow::Result<PathBuf> {
 fn beside_this_command() -> anyhow::Result<PathBuf> {
     let command = env::current_exe().context("where this command lies")?;
     let folder = command.parent().unwrap_or(Path::new("/"));
-    for place in [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)] {
+    let multiarch = format!("../lib/{}-linux-gnu", env::consts::ARCH);
+    for below in ["", "../lib", "../lib64", &multiarch] {
+        let place = folder.join(below).join(LIBRARY);
         if place.exists() {
             return place.canonicalize().with_context(|| place.display().to_string());
         }

@@ -11,6 +11,7 @@ use prairie_sim::machine::scenario;
 use serde::Serialize;
 
 use crate::commands::allocators::{self, Allocators};
+use crate::commands::seeds::{self, Seeds, Wanted};
 use crate::commands::survey;
 use crate::files::Files;
 use crate::view::lab as view;
@@ -40,6 +41,9 @@ pub struct Args {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
+    #[command(flatten)]
+    seeds: Seeds,
+
     /// Print JSON instead of the report
     #[arg(long)]
     json: bool,
@@ -53,6 +57,10 @@ impl Args {
     /// The files that it reads and writes.
     pub fn files(&self) -> Files {
         Files::default().output("--html", &self.html)
+    }
+
+    fn load(&self) -> Load {
+        if self.light { Load::Light } else { Load::Heavy }
     }
 }
 
@@ -85,31 +93,20 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         None => allocators::simulated(args.machine.systems()).map_err(anyhow::Error::msg)?,
     };
     let systems = with_drain_only(fitting(&systems, args.machine.scenario(1).machine.memory.0)?);
-    let load = if args.light { Load::Light } else { Load::Heavy };
-    let bar = progress::bar(Some(systems.len() as u64 * 5), "Simulating");
-    let mut outcomes = Vec::new();
-    for system in &systems {
-        let mut tell = |what: &str| {
-            bar.set_message(format!("{system}: {what}"));
-            bar.inc(1);
-        };
-        let outcome = bench::run(args.machine, load, args.seed, system, &mut tell, interrupted)?;
-        let Some(outcome) = outcome else { break };
-        outcomes.push(outcome);
+    if let Some(seeds) = args.seeds.from(args.seed) {
+        let wanted = Wanted { json: args.json, html: args.html.as_deref() };
+        return seeds::repeat(seeds, wanted, |seed| {
+            let outcomes = simulated(args, seed, &systems, interrupted)?;
+            let whole = !interrupted.load(Ordering::Relaxed);
+            Ok(whole.then(|| serde_json::to_value(document(args, seed, &outcomes))).transpose()?)
+        });
     }
-    bar.finish_and_clear();
+    let outcomes = simulated(args, args.seed, &systems, interrupted)?;
+    let load = args.load();
     let report =
         view::bench::report(args.machine, load, args.seed, &outcomes, survey::generated_by());
     if args.json {
-        output::print_json(&Document {
-            schema: "prairie-lab-bench",
-            schema_version: 2,
-            prairie_version: env!("CARGO_PKG_VERSION"),
-            machine: args.machine.name(),
-            load: if args.light { "light" } else { "heavy" },
-            seed: args.seed,
-            systems: &outcomes,
-        })?;
+        output::print_json(&document(args, args.seed, &outcomes))?;
     } else if !outcomes.is_empty() {
         output::print_report(&report)?;
     }
@@ -122,6 +119,41 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     }
     output::write_html(&report, args.html.as_deref())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Each allocator with one seed, as far as it was not interrupted.
+fn simulated(
+    args: &Args,
+    seed: u64,
+    systems: &[Allocator],
+    interrupted: &AtomicBool,
+) -> anyhow::Result<Vec<Outcome>> {
+    let bar = progress::bar(Some(systems.len() as u64 * 5), "Simulating");
+    let mut outcomes = Vec::new();
+    for system in systems {
+        let mut tell = |what: &str| {
+            bar.set_message(format!("{system}: {what}"));
+            bar.inc(1);
+        };
+        let load = args.load();
+        let outcome = bench::run(args.machine, load, seed, system, &mut tell, interrupted)?;
+        let Some(outcome) = outcome else { break };
+        outcomes.push(outcome);
+    }
+    bar.finish_and_clear();
+    Ok(outcomes)
+}
+
+fn document<'a>(args: &Args, seed: u64, outcomes: &'a [Outcome]) -> Document<'a> {
+    Document {
+        schema: "prairie-lab-bench",
+        schema_version: 2,
+        prairie_version: env!("CARGO_PKG_VERSION"),
+        machine: args.machine.name(),
+        load: if args.light { "light" } else { "heavy" },
+        seed,
+        systems: outcomes,
+    }
 }
 
 /// The allocators, each with linear reclaim preceded by the same with drained per-CPU lists only.

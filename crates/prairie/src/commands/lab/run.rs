@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use prairie_report::write_atomically;
 use prairie_sim::machine::scenario;
 use prairie_sim::simulate::{self, Results};
@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use super::bench::fitting;
 use crate::commands::allocators::{self, Allocators};
+use crate::commands::seeds::{self, Seeds, Wanted};
 use crate::commands::survey;
 use crate::files::Files;
 use crate::view::lab as view;
@@ -39,6 +40,9 @@ pub struct Args {
     /// Random seed [default: the scenario's]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
+
+    #[command(flatten)]
+    seeds: Seeds,
 
     /// Print JSON instead of the report
     #[arg(long)]
@@ -85,25 +89,36 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     let text =
         std::fs::read_to_string(&args.scenario).with_context(|| format!("cannot read {path}"))?;
     let mut scenario = scenario::parse(&text).with_context(|| path.to_string())?;
-    scenario.seed = args.seed.unwrap_or(scenario.seed);
+    let first = args.seed.unwrap_or(scenario.seed);
+    prairie_provenance::set_seed(first);
     let systems = fitting(&args.systems, scenario.machine.memory.0)?;
-    let bar = progress::bar(Some(systems.len() as u64 * 1000), "Simulating");
-    let results = simulate::run(
-        &scenario,
-        systems,
-        &mut |system, done| bar.set_position(system as u64 * 1000 + (done * 1000.0) as u64),
-        interrupted,
-    );
-    bar.finish_and_clear();
-    let results = results.with_context(|| path.to_string())?;
+    let mut simulated = |seed: u64| {
+        let bar = progress::bar(Some(systems.len() as u64 * 1000), "Simulating");
+        scenario.seed = seed;
+        let results = simulate::run(
+            &scenario,
+            systems,
+            &mut |system, done| bar.set_position(system as u64 * 1000 + (done * 1000.0) as u64),
+            interrupted,
+        );
+        bar.finish_and_clear();
+        results.with_context(|| path.to_string())
+    };
+    if let Some(seeds) = args.seeds.from(first) {
+        if args.out.is_some() {
+            bail!("--out: samples are those of one run, expected no --seeds");
+        }
+        let wanted = Wanted { json: args.json, html: args.html.as_deref() };
+        return seeds::repeat(seeds, wanted, |seed| {
+            let results = simulated(seed)?;
+            let whole = !results.interrupted;
+            Ok(whole.then(|| serde_json::to_value(document(&results))).transpose()?)
+        });
+    }
+    let results = simulated(first)?;
     let report = view::run::report(&args.scenario, &results, survey::generated_by());
     if args.json {
-        output::print_json(&Document {
-            schema: "prairie-lab-run",
-            schema_version: 1,
-            prairie_version: env!("CARGO_PKG_VERSION"),
-            results: &results,
-        })?;
+        output::print_json(&document(&results))?;
     } else {
         output::print_report(&report)?;
     }
@@ -117,4 +132,13 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     }
     output::write_html(&report, args.html.as_deref())?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn document(results: &Results) -> Document<'_> {
+    Document {
+        schema: "prairie-lab-run",
+        schema_version: 1,
+        prairie_version: env!("CARGO_PKG_VERSION"),
+        results,
+    }
 }

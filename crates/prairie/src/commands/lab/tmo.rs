@@ -9,6 +9,7 @@ use prairie_tmo::experiment;
 use prairie_tmo::findings::Findings;
 use serde::Serialize;
 
+use crate::commands::seeds::{self, Seeds, Wanted};
 use crate::commands::survey;
 use crate::files::Files;
 use crate::view::lab as view;
@@ -28,6 +29,9 @@ pub struct Args {
     /// Random seed
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
+
+    #[command(flatten)]
+    seeds: Seeds,
 
     /// Print JSON instead of the report
     #[arg(long)]
@@ -67,26 +71,18 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         [] => experiment::names().collect(),
         named => named.iter().map(String::as_str).collect(),
     };
-    let bar = progress::bar(Some(named.len() as u64), "Simulating");
-    let mut all = Vec::new();
-    for name in named {
-        if interrupted.load(Ordering::Relaxed) {
-            break;
-        }
-        bar.set_message(name.to_owned());
-        all.extend(experiment::run(name, args.seed));
-        bar.inc(1);
+    if let Some(seeds) = args.seeds.from(args.seed) {
+        let wanted = Wanted { json: args.json, html: args.html.as_deref() };
+        return seeds::repeat(seeds, wanted, |seed| {
+            let all = simulated(&named, seed, interrupted);
+            let whole = !interrupted.load(Ordering::Relaxed);
+            Ok(whole.then(|| serde_json::to_value(document(seed, &all))).transpose()?)
+        });
     }
-    bar.finish_and_clear();
+    let all = simulated(&named, args.seed, interrupted);
     let report = view::tmo::report(&all, args.seed, survey::generated_by());
     if args.json {
-        output::print_json(&Document {
-            schema: "prairie-lab-tmo",
-            schema_version: 1,
-            prairie_version: env!("CARGO_PKG_VERSION"),
-            seed: args.seed,
-            experiments: &all,
-        })?;
+        output::print_json(&document(args.seed, &all))?;
     } else if !all.is_empty() {
         output::print_report(&report)?;
     }
@@ -99,4 +95,30 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     }
     output::write_html(&report, args.html.as_deref())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The experiments with one seed, as far as they were not interrupted.
+fn simulated(named: &[&str], seed: u64, interrupted: &AtomicBool) -> Vec<Findings> {
+    let bar = progress::bar(Some(named.len() as u64), "Simulating");
+    let mut all = Vec::new();
+    for name in named {
+        if interrupted.load(Ordering::Relaxed) {
+            break;
+        }
+        bar.set_message((*name).to_owned());
+        all.extend(experiment::run(name, seed));
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    all
+}
+
+fn document(seed: u64, all: &[Findings]) -> Document<'_> {
+    Document {
+        schema: "prairie-lab-tmo",
+        schema_version: 1,
+        prairie_version: env!("CARGO_PKG_VERSION"),
+        seed,
+        experiments: all,
+    }
 }

@@ -8,7 +8,7 @@ use prairie_report::{
     Axis, Block, Cell, Column, LineChart, Section, Series, Table, Tone, Unit, number,
 };
 
-use super::{size, zone_name};
+use super::{hidden_zones, shown_zones, size, zone_name};
 
 /// Everything about the free lists; `None` if they could not be read.
 pub fn section(survey: &Survey) -> Option<Section> {
@@ -18,7 +18,7 @@ pub fn section(survey: &Survey) -> Option<Section> {
     if let (Some(lists), true) = (&survey.free_lists, survey.zones.len() > 1) {
         blocks.push(Block::Table(lists_table("All zones", lists, survey.frames.as_ref())));
     }
-    for zone in &survey.zones {
+    for zone in shown_zones(survey) {
         if let Some(lists) = &zone.free_lists {
             let title = zone_name(survey, zone.id);
             blocks.push(Block::Table(lists_table(&title, lists, zone.frames.as_ref())));
@@ -61,19 +61,21 @@ fn zones(survey: &Survey) -> Table {
             Column::number("min"),
             Column::number("high"),
         ],
-        rows: survey.zones.iter().map(row).collect(),
-        notes: vec![
+        rows: shown_zones(survey).map(row).collect(),
+        notes: std::iter::once(
             "Managed: given to the page allocator. Per CPU: free, but on the lists of single CPUs. \
              Min and high: the watermarks."
                 .to_owned(),
-        ],
+        )
+        .chain(hidden_zones(survey))
+        .collect(),
     }
 }
 
 /// Pageblocks by migrate type, zone by zone.
 fn pageblocks(survey: &Survey) -> Option<Table> {
     let mut types: Vec<&str> = Vec::new();
-    for row in survey.zones.iter().flat_map(|zone| &zone.pageblocks) {
+    for row in shown_zones(survey).flat_map(|zone| &zone.pageblocks) {
         if row.blocks > 0 && !types.contains(&row.migrate_type) {
             types.push(row.migrate_type);
         }
@@ -86,7 +88,7 @@ fn pageblocks(survey: &Survey) -> Option<Table> {
         let name = Cell::toned(zone_name(survey, zone.id), Tone::Strong);
         std::iter::once(name).chain(types.iter().map(blocks)).collect()
     };
-    let rows = survey.zones.iter().filter(|zone| !zone.pageblocks.is_empty()).map(row).collect();
+    let rows = shown_zones(survey).filter(|zone| !zone.pageblocks.is_empty()).map(row).collect();
     let columns = types.iter().map(|name| Column::number(*name));
     (!types.is_empty()).then(|| Table {
         title: "Pageblocks by migrate type".to_owned(),
@@ -105,7 +107,7 @@ fn unusable_by_order(survey: &Survey) -> LineChart {
         let beyond = beyond.into_iter().map(|(order, unusable)| (order.get().into(), unusable));
         Series { name, points: on_lists.chain(beyond).collect() }
     };
-    let zones = survey.zones.iter().filter_map(|zone| {
+    let zones = shown_zones(survey).filter_map(|zone| {
         let lists = zone.free_lists.as_ref()?;
         Some(line(zone_name(survey, zone.id), lists, zone.frames.as_ref()))
     });

@@ -150,19 +150,22 @@ fn short_path(path: &str) -> String {
     }
 }
 
+/// Counters that are not 0; the others are counted below.
 fn counters(counters: &[Counter]) -> Table {
     let row = |counter: &Counter| {
-        let tone = if counter.value == 0 { Tone::Muted } else { Tone::Strong };
         vec![
             Cell::from(counter.name),
-            Cell::toned(number::count(counter.value), tone),
+            Cell::toned(number::count(counter.value), Tone::Strong),
             Cell::from(counter.meaning),
         ]
     };
+    let (zero, counted): (Vec<&Counter>, Vec<&Counter>) =
+        counters.iter().partition(|counter| counter.value == 0);
+    let note = format!("Not listed: {} at 0.", number::counted(zero.len() as u64, "counter"));
     Table {
         title: "Counters since boot".to_owned(),
         columns: vec![Column::text("counter"), Column::number("value"), Column::text("meaning")],
-        rows: counters.iter().map(row).collect(),
-        notes: Vec::new(),
+        rows: counted.into_iter().map(row).collect(),
+        notes: if zero.is_empty() { Vec::new() } else { vec![note] },
     }
 }

@@ -19,7 +19,7 @@ pub fn section(survey: &Survey, processes: usize) -> Option<Section> {
 }
 
 fn sources(survey: &Survey, pins: &Pins) -> Table {
-    let all = super::memory_bytes(survey);
+    let all = survey.memory_bytes();
     let row = |source: &str, bytes: Option<u64>, from: &str| {
         let share = bytes
             .map_or(number::NONE.to_owned(), |bytes| number::percent(super::ratio(bytes, all)));

@@ -190,7 +190,7 @@ fn uninitialized(survey: &Survey) -> Option<String> {
 /// Frames of zones that the page-flags file does not cover, for example in a truncated copy.
 fn not_seen(survey: &Survey) -> Option<String> {
     let seen = survey.frames.as_ref()?.present_frames;
-    let there = super::zones_frames(survey);
+    let there = survey.zones_frames();
     (seen < there).then(|| {
         format!(
             "Flags were read for {} of {} only: statements about frames apply to these.",
@@ -217,7 +217,7 @@ pub fn left_out(survey: &Survey) -> Option<String> {
 }
 
 /// F_u of an order on the lists.
-fn unusable(lists: &FreeLists, order: Order) -> f64 {
+pub(super) fn unusable(lists: &FreeLists, order: Order) -> f64 {
     let found = lists.indices.iter().find(|indices| indices.order == order.get());
     found.map_or(1.0, |indices| indices.unusable_free_space_index)
 }

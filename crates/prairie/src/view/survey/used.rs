@@ -107,8 +107,8 @@ fn by_zone(survey: &Survey) -> Table {
             Column::number("polluted").with_unit("of pageblocks"),
             Column::number("potential").with_unit("in 2 MiB blocks"),
         ],
-        rows: survey.zones.iter().filter_map(row).collect(),
-        notes: Vec::new(),
+        rows: super::shown_zones(survey).filter_map(row).collect(),
+        notes: super::hidden_zones(survey).into_iter().collect(),
     }
 }
 

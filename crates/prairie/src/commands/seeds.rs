@@ -1,0 +1,108 @@
+//! Repetition with several random seeds: mean and 95 % interval of every result.
+
+use std::ops::Range;
+use std::path::Path;
+use std::process::ExitCode;
+
+use prairie_compare::{Spread, rows};
+use prairie_report::Report;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::survey;
+use crate::output;
+use crate::view::seeds as view;
+
+/// How often a simulation is repeated.
+#[derive(Clone, Copy, clap::Args)]
+pub struct Seeds {
+    /// Repeat with N seeds, and show mean and 95 % interval
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+}
+
+impl Seeds {
+    /// The seeds from `first` on; `None` if one is enough.
+    pub fn from(self, first: u64) -> Option<Range<u64>> {
+        (self.seeds > 1).then(|| first..first.saturating_add(self.seeds))
+    }
+}
+
+/// What `--json` prints for several seeds.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    schema_version: u32,
+    prairie_version: &'static str,
+    /// The kind of the documents of the single runs.
+    of: &'a str,
+    seeds: &'a [u64],
+    rows: &'a [Row],
+    runs: &'a [Value],
+}
+
+/// One result over all seeds.
+#[derive(Serialize)]
+pub struct Row {
+    /// The result's name.
+    pub name: String,
+    #[serde(flatten)]
+    spread: Spread,
+    interval: Option<prairie_compare::Interval>,
+}
+
+/// Where the result goes.
+pub struct Wanted<'a> {
+    /// Print JSON.
+    pub json: bool,
+    /// Write a page.
+    pub html: Option<&'a Path>,
+}
+
+/// Runs with each seed, prints and writes. `run` returns the document of one run, or `None` if it was
+/// interrupted.
+pub fn repeat(
+    seeds: Range<u64>,
+    wanted: Wanted,
+    mut run: impl FnMut(u64) -> anyhow::Result<Option<Value>>,
+) -> anyhow::Result<ExitCode> {
+    let (mut used, mut runs) = (Vec::new(), Vec::new());
+    for seed in seeds {
+        let Some(document) = run(seed)? else { return Ok(output::interrupted()) };
+        used.push(seed);
+        runs.push(document);
+    }
+    let of = runs[0]["schema"].as_str().unwrap_or_default().to_owned();
+    let rows = spread(&runs);
+    let report: Report = view::report(&of, &used, &rows_of(&rows), survey::generated_by());
+    if wanted.json {
+        output::print_json(&Document {
+            schema: "prairie-seeds",
+            schema_version: 1,
+            prairie_version: env!("CARGO_PKG_VERSION"),
+            of: &of,
+            seeds: &used,
+            rows: &rows,
+            runs: &runs,
+        })?;
+    } else {
+        output::print_report(&report)?;
+    }
+    output::write_html(&report, wanted.html)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Every row that all runs have.
+fn spread(runs: &[Value]) -> Vec<Row> {
+    let numbers: Vec<rows::Rows> = runs.iter().map(rows::rows).collect();
+    let row = |name: &String| {
+        let values: Option<Vec<f64>> = numbers.iter().map(|rows| rows.get(name).copied()).collect();
+        let spread = Spread::of(&values?)?;
+        Some(Row { name: name.clone(), interval: spread.interval(), spread })
+    };
+    numbers[0].keys().filter_map(row).collect()
+}
+
+fn rows_of(rows: &[Row]) -> Vec<(String, Spread)> {
+    rows.iter().map(|row| (row.name.clone(), row.spread)).collect()
+}

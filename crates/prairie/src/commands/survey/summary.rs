@@ -1,0 +1,149 @@
+//! `prairie survey --summary`: the survey as one row for a fleet.
+
+use std::fs;
+use std::path::Path;
+
+use prairie_fleet::host_row::{self, HostRow, Measures};
+use prairie_frames::Order;
+use prairie_host::Survey;
+use prairie_host::survey::frame_report::FrameReport;
+use prairie_report::write_atomically;
+
+use super::Args;
+use crate::output;
+
+/// Whether the row goes to a file of that name: not to standard output, not into a directory.
+pub fn is_file(path: &Path) -> bool {
+    !is_stdout(path) && !path.is_dir()
+}
+
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// `NAME=VALUE`.
+pub fn label(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE, as rack=r7")?;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    if name.is_empty() || !name.chars().all(is_name) {
+        return Err("expected a name of letters, digits, and _-.".to_owned());
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Writes the row: as Parquet if the name says so, else as a line of JSON. In a directory the file is
+/// named after the host and the time, so that each survey adds one.
+pub fn write(args: &Args, path: &Path, survey: &Survey) -> anyhow::Result<()> {
+    let row = row(args, survey);
+    if is_stdout(path) {
+        return output::print_json_line(&row);
+    }
+    let path = match path.is_dir() {
+        true => {
+            let seconds = row.taken_at_unix_ns / 1_000_000_000;
+            path.join(format!("{}-{seconds}.jsonl", row.machine_id))
+        }
+        false => path.to_owned(),
+    };
+    let contents = match path.extension().is_some_and(|ending| ending == "parquet") {
+        true => host_row::to_parquet(&[row])?,
+        false => (serde_json::to_string(&row)? + "\n").into_bytes(),
+    };
+    write_atomically(&path, &contents)?;
+    output::wrote(&path);
+    Ok(())
+}
+
+fn row(args: &Args, survey: &Survey) -> HostRow {
+    let (host, id) = identity(args);
+    HostRow {
+        schema: host_row::SCHEMA.to_owned(),
+        schema_version: host_row::SCHEMA_VERSION,
+        taken_at_unix_ns: survey.taken_at_unix_ns,
+        machine_id: host_row::hashed_id(&id),
+        host,
+        kernel: survey.kernel_release.clone(),
+        memory_bytes: survey.memory_bytes(),
+        uptime_s: survey.uptime_seconds,
+        labels: args.label.iter().cloned().collect(),
+        measures: rounded(measures(survey)),
+    }
+}
+
+/// The host's name and what identifies it. A saved state or a copy of `/proc` is another host's, of
+/// which only the file's name is known.
+fn identity(args: &Args) -> (String, String) {
+    let other = args.from.as_deref().or(args.proc.as_deref());
+    if let Some(path) = other {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        return (name.clone(), name);
+    }
+    let text = |path| fs::read_to_string(path).map(|text: String| text.trim().to_owned());
+    let host = text("/proc/sys/kernel/hostname").unwrap_or_default();
+    let id = text("/etc/machine-id").ok().filter(|id| !id.is_empty());
+    (host.clone(), id.unwrap_or(host))
+}
+
+fn measures(survey: &Survey) -> Measures {
+    let lists = survey.free_lists.as_ref();
+    let counter = |name: &str| {
+        let found = survey.counters.iter().find(|counter| counter.name == name);
+        found.map(|counter| counter.value as f64)
+    };
+    let faults = counter("thp_fault_alloc").zip(counter("thp_fault_fallback"));
+    let free = lists.map(|lists| (lists.free_frames * survey.page_bytes) as f64);
+    let all = survey.memory_bytes() as f64;
+    let own = Measures {
+        free_share: free.filter(|_| all > 0.0).map(|free| free / all),
+        unusable_2_mib: lists.filter(|lists| lists.free_frames > 0).and_then(|lists| {
+            let found = lists.indices.iter().find(|found| found.order == Order::HUGE.get());
+            found.map(|found| found.unusable_free_space_index)
+        }),
+        coverage: survey.huge_pages.host.as_ref().and_then(|host| host.anonymous_coverage),
+        fallback: faults
+            .filter(|(served, fallen)| served + fallen > 0.0)
+            .map(|(served, fallen)| fallen / (served + fallen)),
+        stalls_per_s: counter("compact_stall")
+            .zip(survey.uptime_seconds.filter(|seconds| *seconds > 0.0))
+            .map(|(stalls, seconds)| stalls / seconds),
+        ..Measures::default()
+    };
+    match &survey.frames {
+        Some(frames) => of_frames(frames, own),
+        None => own,
+    }
+}
+
+/// The measures that need the flags of frames.
+fn of_frames(frames: &FrameReport, own: Measures) -> Measures {
+    let initialized = frames.initialized;
+    let of_initialized = |part: u64| Some(part as f64 / initialized.frames.max(1) as f64);
+    let uninitialized = frames.present_frames - initialized.frames;
+    let by = &frames.by_mobility;
+    let unknown = by.unknown.saturating_sub(uninitialized);
+    let blocks = frames.polluted.whole_blocks.saturating_sub(uninitialized / Order::HUGE.frames());
+    let polluted = frames.polluted_if_unknown_unmovable.polluted_blocks;
+    let polluted = polluted.saturating_sub(uninitialized / Order::HUGE.frames());
+    let gigantic = frames.potential.iter().find(|found| found.order == Order::GIGANTIC.get());
+    let available = frames.available.iter().find(|found| found.order == Order::GIGANTIC.get());
+    Measures {
+        free_1_gib: available.map(|found| found.share_of_free),
+        initialized: Some(initialized.share_of_memory),
+        unmovable_min: of_initialized(by.unmovable),
+        unmovable_max: of_initialized(by.unmovable + unknown),
+        polluted_min: Some(initialized.polluted_share),
+        polluted_max: Some(
+            (polluted as f64 / blocks.max(1) as f64).clamp(initialized.polluted_share, 1.0),
+        ),
+        potential_2_mib_min: Some(initialized.potential_2_mib_min),
+        potential_2_mib_max: Some(initialized.potential_2_mib_max),
+        potential_1_gib_min: gigantic.map(|found| found.unknown_unmovable.share_of_memory),
+        potential_1_gib_max: gigantic.map(|found| found.unknown_movable.share_of_memory),
+        ..own
+    }
+}
+
+/// Six decimals: more would only make the row longer.
+fn rounded(measures: Measures) -> Measures {
+    measures.map(|value| (value * 1e6).round() / 1e6)
+}

@@ -1,0 +1,129 @@
+//! Options of every report: format, width, signs, pager, charts as files.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::ValueEnum;
+use prairie_report::terminal::{Overrides, set_overrides};
+
+/// Options of every report. The help of `prairie` lists them, not that of each command.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Display {
+    /// Format of the report
+    #[arg(long, global = true, hide = true, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+
+    /// Columns of text
+    #[arg(long, global = true, hide = true, value_name = "N", value_parser = clap::value_parser!(u16).range(20..=1000))]
+    pub width: Option<u16>,
+
+    /// No typographic signs
+    #[arg(long, global = true, hide = true)]
+    pub ascii: bool,
+
+    /// No pager on a terminal
+    #[arg(long, global = true, hide = true)]
+    pub no_pager: bool,
+
+    /// Directory for every chart and map of the report
+    #[arg(long, global = true, hide = true, value_name = "DIR")]
+    pub svg: Option<PathBuf>,
+}
+
+/// The format of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Text for a terminal or a mail.
+    #[default]
+    Text,
+    /// Markdown.
+    Md,
+    /// All tables as one CSV: section, table, row, column, value.
+    Csv,
+    /// The JSON document of the command.
+    Json,
+}
+
+static DISPLAY: OnceLock<Display> = OnceLock::new();
+static SVG_TAKEN: AtomicBool = AtomicBool::new(false);
+
+impl Display {
+    /// Makes these the options of all output of the process.
+    pub fn apply(&self) {
+        set_overrides(Overrides { width: self.width.map(usize::from), ascii: self.ascii });
+        // Arguments are read once.
+        let _ = DISPLAY.set(self.clone());
+    }
+
+    /// The directory for charts, if requested; only the first time, as commands print a report and
+    /// write it as a page.
+    pub fn take_svg(&self) -> Option<&Path> {
+        let folder = self.svg.as_deref()?;
+        (!SVG_TAKEN.swap(true, Ordering::Relaxed)).then_some(folder)
+    }
+}
+
+/// The options in force.
+pub fn display() -> &'static Display {
+    DISPLAY.get_or_init(|| Display {
+        format: Format::Text,
+        width: None,
+        ascii: false,
+        no_pager: false,
+        svg: None,
+    })
+}
+
+/// The arguments with `--json` in place of `--format json`, so that every command that has a JSON
+/// document prints it, and one that has none names the option. What follows `--` is another
+/// program's.
+pub fn as_json(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let arguments: Vec<OsString> = arguments.collect();
+    // Its options end where the program begins, with or without `--`.
+    if arguments.get(1..3).is_some_and(|words| words == ["heap", "run"]) {
+        return arguments;
+    }
+    let mut replaced: Vec<OsString> = Vec::new();
+    let mut arguments = arguments.into_iter().peekable();
+    while let Some(argument) = arguments.next() {
+        if argument == "--" {
+            replaced.push(argument);
+            replaced.extend(arguments);
+            break;
+        }
+        let is_pair = argument == "--format" && arguments.peek().is_some_and(|next| next == "json");
+        if is_pair {
+            arguments.next();
+        }
+        // A global option may stand before the command, where `--json` may not.
+        match is_pair || argument == "--format=json" {
+            true => replaced.push("--json".into()),
+            false => replaced.push(argument),
+        }
+    }
+    replaced
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn format_json_is_the_json_of_the_command() {
+        let replaced = |line: &str| {
+            let words = as_json(line.split(' ').map(OsString::from));
+            words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(
+            replaced("prairie survey --format json --top 3"),
+            "prairie survey --json --top 3"
+        );
+        assert_eq!(replaced("prairie survey --format=json"), "prairie survey --json");
+        assert_eq!(replaced("prairie survey --format md"), "prairie survey --format md");
+        for other in ["prairie heap run tool --format json", "prairie record -- t --format json"] {
+            assert_eq!(replaced(other), other);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! A comparison as a report.
+
+use prairie_compare::rows::ALIASES;
+use prairie_compare::{Change, Comparison, Spread};
+use prairie_report::{Block, Cell, Column, Report, Section, Table, Tone, number};
+
+/// What is compared, and how much of it is shown.
+pub struct Subject<'a> {
+    /// The kind of documents.
+    pub kind: &'a str,
+    /// The files before and after.
+    pub names: [&'a str; 2],
+    /// Relative changes below this are left out.
+    pub threshold: f64,
+    /// Show all rows.
+    pub all: bool,
+    /// The command.
+    pub generated_by: String,
+}
+
+/// Rows of the table of a report that is not asked for all.
+const MAX_ROWS: usize = 40;
+
+/// The whole report.
+pub fn report(comparison: &Comparison, subject: Subject) -> Report {
+    let several = comparison.documents_before > 1 || comparison.documents_after > 1;
+    let main: Vec<&Change> = comparison.changes.iter().filter(|change| is_main(change)).collect();
+    let mut others: Vec<&Change> = comparison
+        .changes
+        .iter()
+        .filter(|change| subject.all || is_shown(change, subject.threshold))
+        .filter(|change| !is_main(change))
+        .collect();
+    if !subject.all {
+        others.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
+    }
+    let changed = others.len();
+    if !subject.all {
+        others.truncate(MAX_ROWS);
+    }
+    let mut sections = Vec::new();
+    if !main.is_empty() {
+        sections.push(Section {
+            heading: "Main measures".to_owned(),
+            blocks: vec![Block::Table(table(&main, several))],
+            ..Section::default()
+        });
+    }
+    let left = changed - others.len();
+    let unchanged = comparison.changes.len() - comparison.changed().count();
+    let mut note = format!("{} did not change.", number::counted(unchanged as u64, "row"));
+    if left > 0 {
+        note += &format!(
+            " {} with smaller changes: --all shows them.",
+            number::counted(left as u64, "row")
+        );
+    }
+    let heading = if subject.all { "Other rows" } else { "Other rows that changed" }.to_owned();
+    let mut blocks = Vec::new();
+    if !others.is_empty() {
+        blocks.push(Block::Table(table(&others, several)));
+    }
+    blocks.push(Block::Note(note));
+    sections.push(Section { heading, intro: intro(several).to_owned(), blocks });
+    let [before, after] = subject.names;
+    let documents = |count: usize| number::counted(count as u64, "document");
+    Report {
+        title: format!("Comparison of {before} and {after}"),
+        subtitle: format!(
+            "{}: {} before, {} after",
+            subject.kind,
+            documents(comparison.documents_before),
+            documents(comparison.documents_after)
+        ),
+        generated_by: subject.generated_by,
+        sections,
+    }
+}
+
+const fn intro(several: bool) -> &'static str {
+    match several {
+        true => {
+            "Means of each side. The interval holds the difference of the means with 95 % confidence \
+             (Welch). A change exceeds the spread if the interval does not contain 0."
+        }
+        false => "One document on each side: nothing shows how much repeated runs differ.",
+    }
+}
+
+fn is_main(change: &Change) -> bool {
+    ALIASES.iter().any(|(_, names)| names.contains(&change.name.as_str()))
+}
+
+/// Whether a change is at least as large as the threshold, and beyond the spread where that is known.
+fn is_shown(change: &Change, threshold: f64) -> bool {
+    let is_large = match (change.difference, change.relative) {
+        (Some(0.0), _) => false,
+        (Some(_), Some(relative)) => relative.abs() >= threshold,
+        _ => true,
+    };
+    is_large && change.exceeds_spread != Some(false)
+}
+
+/// Larger for changes that matter more: the relative change; rows of one side only come last.
+fn weight(change: &Change) -> f64 {
+    match (change.difference, change.relative) {
+        (Some(_), Some(relative)) => relative.abs(),
+        (Some(_), None) => f64::MAX,
+        (None, _) => -1.0,
+    }
+}
+
+fn table(changes: &[&Change], several: bool) -> Table {
+    let row = |change: &&Change| {
+        let mean = |spread: &Option<Spread>| {
+            spread.map_or(number::NONE.to_owned(), |spread| value(&change.name, spread.mean))
+        };
+        let mut row = vec![
+            Cell::from(short_name(&change.name)),
+            mean(&change.before).into(),
+            mean(&change.after).into(),
+            change.difference.map_or(number::NONE.to_owned(), |d| signed(&change.name, d)).into(),
+            Cell::toned(
+                change.relative.map_or(number::NONE.to_owned(), |r| number::change(r, 1)),
+                Tone::Strong,
+            ),
+        ];
+        if several {
+            row.push(
+                change
+                    .interval
+                    .map_or(number::NONE.to_owned(), |interval| {
+                        format!(
+                            "{} to {}",
+                            signed(&change.name, interval.low),
+                            signed(&change.name, interval.high)
+                        )
+                    })
+                    .into(),
+            );
+            row.push(match change.exceeds_spread {
+                Some(true) => Cell::toned("yes", Tone::Strong),
+                Some(false) => Cell::toned("no", Tone::Muted),
+                None => number::NONE.into(),
+            });
+        }
+        row
+    };
+    let mut columns = vec![
+        Column::text("row"),
+        Column::number("before"),
+        Column::number("after"),
+        Column::number("difference"),
+        Column::number("change"),
+    ];
+    if several {
+        columns.push(Column::number("95 % interval").with_unit("of the difference"));
+        columns.push(Column::text("exceeds").with_unit("the spread"));
+    }
+    Table { columns, rows: changes.iter().map(row).collect(), ..Table::default() }
+}
+
+/// A main measure by its short name.
+fn short_name(name: &str) -> String {
+    let alias = ALIASES.iter().find(|(_, names)| names.contains(&name));
+    alias.map_or(name.to_owned(), |(alias, _)| (*alias).to_owned())
+}
+
+/// A value in the unit that its name states.
+fn value(name: &str, value: f64) -> String {
+    let last = name.rsplit('.').next().unwrap_or_default();
+    let sign = if value < 0.0 { "−" } else { "" };
+    let ends = |endings: &[&str]| endings.iter().any(|ending| last.ends_with(ending));
+    if ends(&["_bytes"]) || last == "bytes" {
+        format!("{sign}{}", number::bytes(value.abs().round() as u64))
+    } else if ends(&[
+        "_share",
+        "share_of_memory",
+        "share_of_free",
+        "coverage",
+        "_index",
+        "_min",
+        "_max",
+    ]) && value.abs() <= 1.0
+    {
+        number::percent(value)
+    } else if ends(&["_ns"]) {
+        format!("{sign}{}", number::duration(value.abs().round() as u64))
+    } else if value.fract() == 0.0 && value.abs() < 1e6 {
+        format!("{sign}{}", number::count(value.abs() as u64))
+    } else {
+        number::short(value)
+    }
+}
+
+/// A difference with its sign.
+fn signed(name: &str, difference: f64) -> String {
+    let text = value(name, difference);
+    if difference > 0.0 { format!("+{text}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prairie_compare::rows::Rows;
+
+    fn document(value: f64) -> Rows {
+        let rows = [
+            ("frames.polluted.polluted_share", value),
+            ("huge_pages.host.anonymous_bytes", value * 1e9),
+            ("tiny", 1.0 + value / 1e6),
+            ("same", 1.0),
+        ];
+        rows.map(|(name, value)| (name.to_owned(), value)).into()
+    }
+
+    fn shown(comparison: &Comparison, all: bool) -> String {
+        let subject = Subject {
+            kind: "prairie-survey",
+            names: ["a", "b"],
+            threshold: 0.01,
+            all,
+            generated_by: String::new(),
+        };
+        report(comparison, subject).terminal(prairie_report::Terminal::PLAIN).unwrap()
+    }
+
+    #[test]
+    fn changed_rows_are_shown_and_others_counted() {
+        let comparison = Comparison::new(&[document(0.2)], &[document(0.3)]);
+        let text = shown(&comparison, false);
+        let line = text.lines().find(|line| line.starts_with("polluted")).unwrap();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(words, ["polluted", "20.0", "%", "30.0", "%", "+10.0", "%", "+50.0", "%"]);
+        assert!(text.contains("+95.4 MiB") && !text.contains("tiny"), "{text}");
+        assert!(text.contains("1 row did not change"), "{text}");
+        assert!(shown(&comparison, true).contains("tiny"));
+    }
+
+    #[test]
+    fn several_documents_show_intervals() {
+        let before: Vec<Rows> = [0.20, 0.21, 0.19].map(document).into();
+        let after: Vec<Rows> = [0.30, 0.31, 0.29].map(document).into();
+        let text = shown(&Comparison::new(&before, &after), false);
+        assert!(text.contains("exceeds") && text.contains("yes"), "{text}");
+    }
+}

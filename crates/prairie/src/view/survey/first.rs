@@ -1,0 +1,278 @@
+//! The first screen of a survey: four measures with verdicts, the largest sources of unmovable
+//! memory, and advice, on 23 lines of 80 columns, so that a prompt fits below it.
+
+use prairie_frames::Order;
+use prairie_host::survey::polluted::UnmovableSource;
+use prairie_host::{FrameClass, Survey};
+use prairie_report::table::{emphasis, muted, toned};
+use prairie_report::{Block, Cell, Column, Section, Table, Terminal, Tone, number};
+
+use super::{range, ratio, size, summary};
+use crate::view::advice::{self, Facts};
+use crate::view::verdict::{self, Scale, Verdict};
+
+/// Lines of the screen.
+const LINES: usize = 23;
+/// Columns of the screen.
+const WIDTH: usize = 80;
+/// Sources of unmovable memory that are listed.
+const SOURCES: usize = 3;
+
+/// The screen; ends with a line feed.
+pub fn screen(survey: &Survey, terminal: Terminal) -> String {
+    let terminal = Terminal { width: terminal.width.min(WIDTH), ..terminal };
+    let mut lines = vec![emphasis(&cut(&terminal.text(&title(survey)), terminal), terminal)];
+    lines.push(String::new());
+    lines.extend(measures(survey, terminal));
+    lines.extend(sources(survey, terminal));
+    let more = muted("More: prairie survey --full, --section NAME, --html FILE", terminal);
+    let missing = missing(survey, terminal);
+    let advised = advised(survey, terminal);
+    // What is missing matters more than the last line of advice.
+    let room = LINES.saturating_sub(lines.len() + missing.len() + 2);
+    if !advised.is_empty() && room > 1 {
+        lines.extend([String::new(), emphasis("Advice", terminal)]);
+        lines.extend(advised.into_iter().take(room - 2));
+    }
+    lines.extend(missing);
+    lines.extend([String::new(), more]);
+    lines.join("\n") + "\n"
+}
+
+fn title(survey: &Survey) -> String {
+    let uptime = survey.uptime_seconds.map_or(String::new(), |seconds| {
+        format!(", {} after boot", number::duration((seconds.trunc() * 1e9) as u64))
+    });
+    super::title(survey) + &uptime
+}
+
+/// The four measures under their heads, and what they leave out.
+fn measures(survey: &Survey, terminal: Terminal) -> Vec<String> {
+    let rows: Vec<(String, Verdict, Scale)> = measured(survey)
+        .into_iter()
+        .map(|(scale, bounds)| match bounds {
+            Some((least, most)) => {
+                (terminal.text(&range(least, most)), scale.verdict_on(least, most), scale)
+            }
+            None => ("-".to_owned(), Verdict::Unknown, scale),
+        })
+        .collect();
+    let widest = rows.iter().map(|(value, ..)| value.chars().count()).max().unwrap_or(0).max(8);
+    let heads = format!("{:>widest$}  {:<7}  {:<6}", "value", "verdict", "better");
+    let row = |(value, verdict, scale): &(String, Verdict, Scale)| {
+        let value = emphasis(&format!("{value:>widest$}"), terminal);
+        let word = toned(&format!("{:<7}", verdict.word()), tone(*verdict), terminal);
+        format!("{value}  {word}  {:<6}  {}", scale.better.word(), scale.label)
+    };
+    let note = survey.frames.as_ref().map(|frames| frames.initialized.share_of_memory);
+    let note = note.filter(|share| *share < 1.0).map(|share| {
+        let text = format!(
+            "Of initialized memory: {} is not initialized yet, neither free nor in use.",
+            number::percent(1.0 - share)
+        );
+        muted(&cut(&terminal.text(&text), terminal), terminal)
+    });
+    let heads = std::iter::once(muted(heads.trim_end(), terminal));
+    heads.chain(rows.iter().map(row)).chain(note).collect()
+}
+
+const fn tone(verdict: Verdict) -> Tone {
+    match verdict {
+        Verdict::Good => Tone::Good,
+        Verdict::Poor => Tone::Bad,
+        Verdict::Fair => Tone::Strong,
+        Verdict::Unclear | Verdict::Unknown => Tone::Muted,
+    }
+}
+
+/// Each scale with the bounds of its measure; `None` where it could not be read.
+fn measured(survey: &Survey) -> [(Scale, Option<(f64, f64)>); 4] {
+    let one = |value: f64| (value, value);
+    let lists = survey.free_lists.as_ref().filter(|lists| lists.free_frames > 0);
+    let frames = survey.frames.as_ref().map(|frames| frames.initialized);
+    let coverage = survey.huge_pages.host.as_ref().and_then(|host| host.anonymous_coverage);
+    [
+        (verdict::UNUSABLE, lists.map(|lists| one(summary::unusable(lists, Order::HUGE)))),
+        (verdict::POLLUTED, frames.map(|found| one(found.polluted_share))),
+        (verdict::POTENTIAL, frames.map(|f| (f.potential_2_mib_min, f.potential_2_mib_max))),
+        (verdict::COVERAGE, coverage.map(one)),
+    ]
+}
+
+/// The same measures and advice with their sources, for the whole report.
+pub fn section(survey: &Survey) -> Section {
+    let row = |(scale, bounds): (Scale, Option<(f64, f64)>)| {
+        let (value, verdict) = match bounds {
+            Some((least, most)) => (range(least, most), scale.verdict_on(least, most)),
+            None => (number::NONE.to_owned(), Verdict::Unknown),
+        };
+        let limits = format!("{} and {}", number::percent(scale.good), number::percent(scale.poor));
+        vec![
+            Cell::toned(value, Tone::Strong),
+            Cell::from(scale.label),
+            Cell::toned(verdict.word(), tone(verdict)),
+            Cell::from(scale.better.word()),
+            Cell::from(limits),
+            Cell::from(format!("{}; {}", scale.good_source, scale.poor_source)),
+        ]
+    };
+    let measures = Table {
+        title: "Verdicts".to_owned(),
+        columns: vec![
+            Column::number("value"),
+            Column::text("measure"),
+            Column::text("verdict"),
+            Column::text("better"),
+            Column::number("thresholds").with_unit("good and poor"),
+            Column::text("source"),
+        ],
+        rows: measured(survey).into_iter().map(row).collect(),
+        notes: Vec::new(),
+    };
+    let row = |advice: advice::Advice| {
+        vec![Cell::toned(advice.subject, Tone::Strong), advice.text.into(), advice.source.into()]
+    };
+    let advice: Vec<Vec<Cell>> = advice::advice(&Facts::of(survey)).into_iter().map(row).collect();
+    let advice = match advice.is_empty() {
+        true => Block::Text("No rule sees anything to change.".to_owned()),
+        false => Block::Table(Table {
+            title: "Advice".to_owned(),
+            columns: vec![
+                Column::text("setting or command"),
+                Column::text("advice"),
+                Column::text("source"),
+            ],
+            rows: advice,
+            notes: Vec::new(),
+        }),
+    };
+    Section {
+        heading: "Verdicts and advice".to_owned(),
+        intro: "Shares of memory and of pageblocks refer to initialized memory.".to_owned(),
+        blocks: vec![Block::Table(measures), advice],
+    }
+}
+
+/// The largest sources of unmovable memory.
+fn sources(survey: &Survey, terminal: Terminal) -> Vec<String> {
+    let Some(frames) = &survey.frames else { return Vec::new() };
+    let initialized = frames.initialized.frames;
+    let mut lines = vec![String::new(), emphasis("Largest sources of unmovable memory", terminal)];
+    let row = |source: &UnmovableSource| {
+        let share = number::percent(ratio(source.frames, initialized));
+        let blocks = number::percent(ratio(source.blocks, frames.polluted.polluted_blocks));
+        let amount = terminal.text(&format!("{} ({share})", size(survey, source.frames)));
+        let text = format!("{amount:>20}  {}, in {blocks} of polluted pageblocks", source.label);
+        cut(&terminal.text(&text), terminal)
+    };
+    lines.extend(frames.unmovable_sources.iter().take(SOURCES).map(row));
+    if frames.unmovable_sources.is_empty() {
+        lines.push("  none".to_owned());
+    }
+    // Most kernel allocations carry no flag: they may be a larger source than those listed.
+    let unflagged = frames.by_class.iter().find(|row| row.class == FrameClass::Unflagged);
+    let unflagged = unflagged.map_or(0, |row| row.frames);
+    if frames.unmovable_sources.get(SOURCES - 1).is_none_or(|last| unflagged > last.frames)
+        && unflagged > 0
+    {
+        let amount = size(survey, unflagged);
+        let text = format!("{amount:>20}  without flags: kernel memory or per-CPU lists");
+        lines.push(muted(&cut(&terminal.text(&text), terminal), terminal));
+    }
+    lines
+}
+
+fn advised(survey: &Survey, terminal: Terminal) -> Vec<String> {
+    let advice = advice::advice(&Facts::of(survey));
+    let line = |advice: advice::Advice| {
+        let subject = emphasis(advice.subject, terminal);
+        let room =
+            Terminal { width: terminal.width.saturating_sub(advice.subject.len() + 4), ..terminal };
+        format!("  {subject}: {}", cut(&terminal.text(&advice.text), room))
+    };
+    advice.into_iter().map(line).collect()
+}
+
+/// What could not be read, in one line.
+fn missing(survey: &Survey, terminal: Terminal) -> Vec<String> {
+    let Some(first) = survey.left_out.first() else { return Vec::new() };
+    let text = format!(
+        "Not read: {}. To get more: {}.",
+        number::counted(survey.left_out.len() as u64, "item"),
+        first.remedy
+    );
+    vec![String::new(), cut(&terminal.text(&text), terminal)]
+}
+
+/// A line that is no longer than the terminal is wide.
+fn cut(text: &str, terminal: Terminal) -> String {
+    if text.chars().count() <= terminal.width {
+        return text.to_owned();
+    }
+    let kept: String = text.chars().take(terminal.width.saturating_sub(3)).collect();
+    kept.trim_end().to_owned() + "..."
+}
+
+#[cfg(test)]
+mod tests {
+    use prairie_host::{Capture, LeftOut};
+
+    use super::*;
+
+    const PLAIN: Terminal = Terminal { width: 80, ..Terminal::PLAIN };
+
+    fn fits(text: &str) {
+        assert!(text.lines().count() <= LINES, "{} lines:\n{text}", text.lines().count());
+        for line in text.lines() {
+            assert!(line.chars().count() <= WIDTH, "{line:?}");
+        }
+    }
+
+    /// A host with everything to complain about: all rules apply, and something is missing.
+    #[test]
+    fn the_worst_host_fits_the_screen() {
+        let mut capture = Capture { page_bytes: 4096, ..Capture::default() };
+        let mut file = |name: &str, text: &str| {
+            capture.files.insert(name.to_owned(), text.to_owned());
+        };
+        file("proc/buddyinfo", "Node 0, zone Normal 90000 0 0 0 0 0 0 0 0 30 0\n");
+        let thp = "sys/kernel/mm/transparent_hugepage";
+        file(&format!("{thp}/enabled"), "always [madvise] never\n");
+        file(&format!("{thp}/defrag"), "always defer defer+madvise [madvise] never\n");
+        file("proc/sys/vm/compaction_proactiveness", "20\n");
+        file("proc/sys/vm/min_free_kbytes", "100\n");
+        file("proc/vmstat", "thp_fault_alloc 1000\nthp_fault_fallback 9000\n");
+        file("proc/meminfo", "AnonPages: 9216000 kB\nAnonHugePages: 2048 kB\n");
+        file(
+            "sys/fs/cgroup/system.slice/a-service-with-a-very-long-name-indeed-really.service/memory.stat",
+            "anon 99999999999\ninactive_anon 99999999999\n",
+        );
+        file(
+            "proc/zoneinfo",
+            "Node 0, zone   Normal\n  pages free     100\n        min      10\n        low      20\n\
+             \x20       high     30\n        spanned  1048576\n        present  1048576\n\
+             \x20       managed  1048576\n  start_pfn:           0\n",
+        );
+        capture.left_out = vec![LeftOut {
+            what: "the flags of frames".to_owned(),
+            why: "permission denied".to_owned(),
+            remedy: "run as root (sudo), outside a container".to_owned(),
+        }];
+        let survey = Survey::of(&capture).unwrap();
+        let text = screen(&survey, PLAIN);
+        fits(&text);
+        for subject in ["thp/defrag", "compaction_proactiveness", "min_free_kbytes", "offload"] {
+            assert!(text.contains(subject), "{subject}: {text}");
+        }
+        assert!(text.contains("Not read: 1 item") && text.contains("unknown"), "{text}");
+        assert!(text.trim_end().ends_with("--html FILE"), "{text}");
+    }
+
+    #[test]
+    fn a_host_without_anything_fits_too() {
+        let survey = Survey::of(&Capture { page_bytes: 4096, ..Capture::default() }).unwrap();
+        let text = screen(&survey, PLAIN);
+        fits(&text);
+        assert_eq!(text.matches("unknown").count(), 4, "{text}");
+    }
+}

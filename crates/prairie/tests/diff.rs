@@ -1,0 +1,128 @@
+//! `prairie diff`, and results over several seeds.
+#![allow(missing_docs)]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use common::{run, stderr, stdout};
+
+fn survey(polluted: f64, coverage: f64) -> Value {
+    json!({
+        "schema": "prairie-survey",
+        "frames": {"polluted": {"polluted_share": polluted}},
+        "huge_pages": {"host": {"anonymous_coverage": coverage}},
+        "counters": [{"name": "compact_stall", "value": 7}],
+    })
+}
+
+fn write(folder: &Path, name: &str, document: &Value) {
+    fs::write(folder.join(name), document.to_string()).unwrap();
+}
+
+#[test]
+fn conditions_decide_the_exit_code() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    write(here, "a.json", &survey(0.20, 0.9));
+    write(here, "b.json", &survey(0.25, 0.9));
+    let diff = |condition: &str| run(here, &["diff", "a.json", "b.json", "--fail-if", condition]);
+    let found = diff("polluted > 5 %");
+    assert_eq!(found.status.code(), Some(3), "{}", stderr(&found));
+    assert!(stderr(&found).contains("polluted_share changed by 25 %"), "{}", stderr(&found));
+    assert!(stdout(&found).contains("+25.0 %"), "{}", stdout(&found));
+    assert_eq!(diff("polluted > 30 %").status.code(), Some(0));
+    let unknown = diff("unheard > 30 %");
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(stderr(&unknown).contains("no row is named \"unheard\""), "{}", stderr(&unknown));
+    let wrong = diff("polluted >");
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("expected a number after 10 characters"), "{}", stderr(&wrong));
+}
+
+#[test]
+fn repeated_documents_have_intervals() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    for (side, shift) in [("before", 0.0), ("after", 0.1)] {
+        fs::create_dir(here.join(side)).unwrap();
+        for run in 0..4 {
+            let noise = f64::from(run) / 100.0;
+            let document = survey(0.2 + shift + noise, 0.5 + noise);
+            write(&here.join(side), &format!("{run}.json"), &document);
+        }
+    }
+    let output = run(here, &["diff", "before", "after", "--json"]);
+    let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((&found["documents_before"], &found["of"]), (&4.into(), &"prairie-survey".into()));
+    let change = |name: &str| {
+        let changes = found["changes"].as_array().unwrap();
+        changes.iter().find(|change| change["name"] == name).unwrap().clone()
+    };
+    assert_eq!(change("frames.polluted.polluted_share")["exceeds_spread"], true);
+    assert_eq!(change("huge_pages.host.anonymous_coverage")["exceeds_spread"], false);
+    let listed = run(here, &["diff", "before/0.json,before/1.json", "after/2.json,after/3.json"]);
+    assert!(
+        stdout(&listed).contains("2 documents before, 2 documents after"),
+        "{}",
+        stdout(&listed)
+    );
+}
+
+#[test]
+fn bad_documents_get_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    write(here, "a.json", &survey(0.2, 0.9));
+    write(here, "other.json", &json!({"schema": "prairie-lab-run", "x": 1}));
+    write(here, "bare.json", &json!({"x": 1}));
+    fs::write(here.join("text.json"), "not JSON").unwrap();
+    fs::write(here.join("empty.json"), "").unwrap();
+    fs::write(here.join("broken.parquet"), "PAR1 broken").unwrap();
+    fs::create_dir(here.join("nothing")).unwrap();
+    for (file, message) in [
+        ("missing.json", "cannot read missing.json"),
+        ("text.json", "text.json: not JSON"),
+        ("empty.json", "empty.json: empty file"),
+        ("bare.json", "bare.json: no field `schema`"),
+        (
+            "other.json",
+            "documents of different kinds: prairie-survey before and prairie-lab-run after",
+        ),
+        ("broken.parquet", "broken.parquet"),
+        ("nothing", "nothing: no file to compare"),
+    ] {
+        let output = run(here, &["diff", "a.json", file]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{file}: {said}");
+        assert!(said.contains(message) && said.lines().count() == 1, "{file}: {said}");
+    }
+}
+
+#[test]
+fn seeds_are_repeated_and_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let driver = ["heap", "driver", "--heap", "4M", "--time", "1s", "--seeds", "3"];
+    let text = stdout(&run(here, &driver));
+    assert!(text.contains("seeds 1 to 3") && text.contains("+/-"), "{text}");
+    let output = run(here, &[&driver[..], &["--json"]].concat());
+    fs::write(here.join("seeds.json"), &output.stdout).unwrap();
+    let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(found["seeds"], json!([1, 2, 3]));
+    assert_eq!(
+        (found["runs"].as_array().unwrap().len(), &found["provenance"]["seed"]),
+        (3, &1.into())
+    );
+    let one =
+        run(here, &["heap", "driver", "--heap", "4M", "--time", "1s", "--seed", "2", "--json"]);
+    let one: Value = serde_json::from_str(&stdout(&one)).unwrap();
+    let mut same = one.clone();
+    same.as_object_mut().unwrap().remove("provenance");
+    assert_eq!(found["runs"][1], same, "a run of several is that of its seed");
+    let diff = run(here, &["diff", "seeds.json", "seeds.json"]);
+    assert!(stdout(&diff).contains("3 documents before"), "{}", stdout(&diff));
+}

@@ -1,0 +1,274 @@
+//! Each document of `--json` follows its schema in `schemas/`, and a schema names every field.
+//!
+//! The validator here knows the keywords that these schemas use and refuses others, so that no
+//! schema has a keyword that nothing checks. Fields that a schema does not name are errors here,
+//! though not for readers: a new field is a compatible change, but belongs into the schema.
+#![allow(missing_docs)]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+
+use common::{is_root, run, stderr, stdout};
+
+fn schemas() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas")
+}
+
+fn schema(name: &str) -> Value {
+    let path = schemas().join(format!("{name}.json"));
+    let text =
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_str(&text).unwrap()
+}
+
+/// What is wrong with a value, by the path to it; at most as many lines as a reader takes in.
+fn errors(root: &Value, schema: &Value, value: &Value, path: &str, found: &mut Vec<String>) {
+    if found.len() > 20 {
+        return;
+    }
+    let fields = schema.as_object().expect("a schema is an object");
+    if fields.is_empty() {
+        return;
+    }
+    if let Some(reference) = fields.get("$ref").and_then(Value::as_str) {
+        let name = reference.strip_prefix("#/$defs/").expect("a reference within the schema");
+        return errors(root, &root["$defs"][name], value, path, found);
+    }
+    for (keyword, limit) in fields {
+        match keyword.as_str() {
+            "$schema" | "$id" | "$defs" | "title" | "description" => {}
+            "type" if !is_of(limit, value) => found.push(format!("{path}: {value} is no {limit}")),
+            "type" => {}
+            "const" if limit != value => found.push(format!("{path}: {value}, expected {limit}")),
+            "const" => {}
+            "enum" if !limit.as_array().unwrap().contains(value) => {
+                found.push(format!("{path}: {value} is none of {limit}"));
+            }
+            "enum" => {}
+            "minimum" if value.as_f64().is_some_and(|v| v < limit.as_f64().unwrap()) => {
+                found.push(format!("{path}: {value} is below {limit}"));
+            }
+            "maximum" if value.as_f64().is_some_and(|v| v > limit.as_f64().unwrap()) => {
+                found.push(format!("{path}: {value} is above {limit}"));
+            }
+            "minimum" | "maximum" => {}
+            "required" => {
+                let Some(object) = value.as_object() else { continue };
+                for name in limit.as_array().unwrap().iter().filter_map(Value::as_str) {
+                    if !object.contains_key(name) {
+                        found.push(format!("{path}: no {name}"));
+                    }
+                }
+            }
+            "properties" | "additionalProperties" => {}
+            "items" => {
+                for (at, item) in value.as_array().into_iter().flatten().enumerate() {
+                    errors(root, limit, item, &format!("{path}[{at}]"), found);
+                }
+            }
+            "anyOf" => {
+                let fits = |option: &Value| {
+                    let mut own = Vec::new();
+                    errors(root, option, value, path, &mut own);
+                    own.is_empty()
+                };
+                if !limit.as_array().unwrap().iter().any(fits) {
+                    found.push(format!("{path}: fits none of {limit}"));
+                }
+            }
+            other => {
+                found.push(format!("{path}: the schema has a keyword that is not checked: {other}"))
+            }
+        }
+    }
+    let Some(object) = value.as_object() else { return };
+    let none = Map::new();
+    let properties = fields.get("properties").and_then(Value::as_object).unwrap_or(&none);
+    for (name, value) in object {
+        let path = format!("{path}.{name}");
+        match (properties.get(name), fields.get("additionalProperties")) {
+            (Some(schema), _) => errors(root, schema, value, &path, found),
+            (None, Some(schema)) if schema.is_object() => errors(root, schema, value, &path, found),
+            (None, _) if fields.contains_key("anyOf") => {}
+            (None, _) => found.push(format!("{path}: not in the schema")),
+        }
+    }
+}
+
+fn is_of(wanted: &Value, value: &Value) -> bool {
+    let is = |name: &str| match name {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        _ => panic!("no type {name}"),
+    };
+    match wanted {
+        Value::String(name) => is(name),
+        Value::Array(names) => names.iter().filter_map(Value::as_str).any(is),
+        _ => panic!("a type is a name or a list of names: {wanted}"),
+    }
+}
+
+fn check(document: &Value) -> String {
+    let name = document["schema"].as_str().unwrap_or_else(|| panic!("no schema: {document}"));
+    let schema = schema(name);
+    let mut found = Vec::new();
+    errors(&schema, &schema, document, "", &mut found);
+    assert!(found.is_empty(), "{name}:\n{}", found.join("\n"));
+    name.to_owned()
+}
+
+/// Commands and the files that they need, in one folder; each prints one document.
+const COMMANDS: &[&str] = &[
+    "survey --from data/mixed.parquet --json",
+    "survey --proc proc --json",
+    "survey --proc proc --summary -",
+    "diff a.json b.json --fail-if failed>1 --json",
+    "sources data/boot-files/trace.parquet --json",
+    "replay data/boot-files/trace.parquet --systems buddy,linux,contiguitas --json",
+    "replay data/boot-files/trace.parquet --against data/boot-files --json",
+    "import trace.txt -o imported.parquet --json",
+    "lab run data/small.toml --systems buddy,contiguitas --json",
+    "lab run data/small.toml --systems buddy --seeds 2 --json",
+    "lab explain data/small.toml --json",
+    "lab tmo figure-2 --json",
+    "lab translation --memory 1G --visits 20000 --json",
+    "heap driver --heap 4M --time 1s --json",
+    "migrate sim --requests 10 --warm-up 1 --rate 1000 --json",
+    "migrate sim --parameters --json",
+    "migrate check --variant two-ptrs --json",
+    "migrate check --random 2000 --json",
+    "offload check --json",
+    "regions check --json",
+    "fleet report study --json",
+    "fleet report rows --json",
+];
+
+fn prepare(folder: &Path) {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
+    std::os::unix::fs::symlink(data.canonicalize().unwrap(), folder.join("data")).unwrap();
+    let proc = folder.join("proc");
+    fs::create_dir_all(&proc).unwrap();
+    fs::write(proc.join("buddyinfo"), "Node 0, zone   Normal 1 1 1 1 1 1 1 1 2 1 1\n").unwrap();
+    let line = "  cc1-7 [001] .... 1.000001: mm_page_alloc: page=0x0 pfn=0x200 order=0 \
+                migratetype=1 gfp_flags=GFP_KERNEL\n";
+    fs::write(folder.join("trace.txt"), line).unwrap();
+    for (name, failed) in [("a.json", 1), ("b.json", 3)] {
+        let document = json!({"schema": "prairie-lab-run", "failed": failed, "only": name.len()});
+        fs::write(folder.join(name), document.to_string()).unwrap();
+    }
+    let study = "fleet run --out study --servers 2 --memory 128M --days 0.01 --workloads web";
+    fs::create_dir(folder.join("rows")).unwrap();
+    for command in [study, "survey --proc proc --summary rows --label rack=r7"] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let output = run(folder, &words);
+        assert!(output.status.success(), "{command}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn documents_follow_their_schemas() {
+    let folder = tempfile::tempdir().unwrap();
+    prepare(folder.path());
+    let mut checked = BTreeSet::new();
+    let mut failures = Vec::new();
+    for command in COMMANDS {
+        let words: Vec<&str> = command.split(' ').collect();
+        let output = run(folder.path(), &words);
+        let Ok(document) = serde_json::from_str::<Value>(&stdout(&output)) else {
+            failures.push(format!("{command}: {}", stderr(&output)));
+            continue;
+        };
+        if let Some(folder) = std::env::var_os("PRAIRIE_KEEP_DOCUMENTS") {
+            let name = format!(
+                "{}-{}.json",
+                document["schema"].as_str().unwrap(),
+                failures.len() + checked.len()
+            );
+            fs::write(Path::new(&folder).join(name), stdout(&output)).unwrap();
+        }
+        match std::panic::catch_unwind(|| check(&document)) {
+            Ok(name) => drop(checked.insert(name)),
+            Err(error) => {
+                failures.push(format!("{command}: {}", error.downcast_ref::<String>().unwrap()))
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+    assert!(checked.len() >= 18, "{checked:?}");
+}
+
+/// Every schema has a name, a version, and the block of provenance.
+#[test]
+fn schemas_are_alike() {
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(schemas()).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|ending| ending != "json") {
+            continue;
+        }
+        let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+        let schema = schema(&name);
+        assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema", "{name}");
+        let properties = &schema["properties"];
+        assert_eq!(properties["schema"]["const"], name.as_str());
+        assert!(schema["description"].as_str().is_some_and(|text| text.len() > 20), "{name}");
+        names.insert(name);
+    }
+    assert!(names.len() >= 18, "{names:?}");
+}
+
+#[test]
+fn the_validator_finds_what_is_wrong() {
+    let schema = json!({
+        "type": "object",
+        "required": ["a"],
+        "properties": {
+            "a": {"type": "integer", "minimum": 0},
+            "b": {"type": ["string", "null"]},
+            "c": {"type": "array", "items": {"$ref": "#/$defs/part"}},
+            "d": {"type": "object", "additionalProperties": {"type": "number"}},
+        },
+        "$defs": {"part": {"type": "object", "properties": {"x": {"const": 1}}}},
+    });
+    let count = |value: Value| {
+        let mut found = Vec::new();
+        errors(&schema, &schema, &value, "", &mut found);
+        found.len()
+    };
+    assert_eq!(count(json!({"a": 1, "b": null, "c": [{"x": 1}], "d": {"any": 0.5}})), 0);
+    for wrong in [
+        json!({}),
+        json!({"a": -1}),
+        json!({"a": 1.5}),
+        json!({"a": 1, "b": 1}),
+        json!({"a": 1, "c": [{"x": 2}]}),
+        json!({"a": 1, "c": [{"y": 2}]}),
+        json!({"a": 1, "d": {"any": "text"}}),
+        json!({"a": 1, "e": 1}),
+        json!([]),
+    ] {
+        assert_eq!(count(wrong.clone()), 1, "{wrong}");
+    }
+}
+
+/// As root a survey of this host has everything that a survey can have.
+#[test]
+fn a_survey_of_this_host_follows_the_schema() {
+    if !is_root() {
+        prairie_testing::skip("needs root for the flags of frames");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(folder.path(), &["survey", "--json"]);
+    check(&serde_json::from_str(&stdout(&output)).unwrap());
+}

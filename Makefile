@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo build test experiments results results-long docs heap-test fleet-test vm-test vm-record kernel-check kernel-test licences fuzz bench clean
+.PHONY: help demo build dist install static deb rpm image package-test test experiments results results-long docs heap-test fleet-test vm-test vm-record kernel-check kernel-test licences fuzz bench clean
 
 # rustup puts cargo here, and only login shells look there.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -24,6 +24,62 @@ demo: $(if $(filter $(TARGET)/release/prairie,$(PRAIRIE)),build) ## Survey this 
 build: ## Build the command into target/release/prairie
 	@scripts/need cargo cc
 	@$(CARGO) build --release --locked --package prairie
+
+DIST := $(TARGET)/dist
+PREFIX ?= /usr/local
+DESTDIR ?=
+INSTALL := install -D
+
+dist: ## Build what packages contain into target/dist: stripped, debug info apart
+	@scripts/need cargo cc
+	@$(CARGO) build --release --locked --package prairie --package prairie-heap-preload
+	@packaging/stage $(TARGET)/release $(DIST)
+	@$(TARGET)/release/prairie survey --proc crates/host/tests/fixtures/linux-6.18/proc --save $(DIST)/example.parquet >/dev/null
+
+install: $(if $(wildcard $(DIST)/bin/prairie),,dist) ## Install into PREFIX=/usr/local below DESTDIR=
+	@$(INSTALL) -m 755 $(DIST)/bin/prairie $(DESTDIR)$(PREFIX)/bin/prairie
+	@$(INSTALL) -m 644 $(DIST)/lib/libprairie_heap.so $(DESTDIR)$(PREFIX)/lib/libprairie_heap.so
+	@$(INSTALL) -m 644 $(DIST)/lib/libprairie_heap.a $(DESTDIR)$(PREFIX)/lib/libprairie_heap.a
+	@$(INSTALL) -m 644 crates/heap-preload/include/prairie_heap.h $(DESTDIR)$(PREFIX)/include/prairie_heap.h
+	@mkdir -p $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	@packaging/pkg-config $(PREFIX) $(PREFIX)/lib >$(DESTDIR)$(PREFIX)/lib/pkgconfig/prairie-heap.pc
+	@$(INSTALL) -m 644 -t $(DESTDIR)$(PREFIX)/share/man/man1 $(DIST)/man/*.1.gz
+	@$(INSTALL) -m 644 $(DIST)/completions/prairie.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/prairie
+	@$(INSTALL) -m 644 $(DIST)/completions/prairie.zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_prairie
+	@$(INSTALL) -m 644 $(DIST)/completions/prairie.fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/prairie.fish
+	@mkdir -p $(DESTDIR)$(PREFIX)/lib/systemd/system
+	@for unit in packaging/systemd/*.service packaging/systemd/*.timer crates/offload/systemd/*.service; do \
+	    sed 's|/usr/bin/prairie|$(PREFIX)/bin/prairie|' "$$unit" \
+	        >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$(basename "$$unit"); \
+	done
+	@$(INSTALL) -m 644 $(DIST)/third-party-licenses.txt $(DESTDIR)$(PREFIX)/share/doc/prairie/third-party-licenses.txt
+
+static: ## Build a static binary with musl into target/dist/static (needs the target x86_64-unknown-linux-musl)
+	@scripts/need cargo cc musl
+	@$(CARGO) build --release --locked --package prairie --target x86_64-unknown-linux-musl
+	@mkdir -p $(DIST)/static
+	@strip --strip-all -o $(DIST)/static/prairie $(TARGET)/x86_64-unknown-linux-musl/release/prairie
+
+deb: dist ## Build Debian packages into target/dist (needs cargo-deb)
+	@scripts/need cargo cargo-deb
+	@packaging/pkg-config /usr /usr/lib/x86_64-linux-gnu >$(DIST)/lib/pkgconfig/prairie-heap.pc
+	@rm -f $(DIST)/*.deb
+	@for package in prairie prairie-heap-preload; do \
+	    $(CARGO) deb --quiet --locked --no-build --no-strip --package $$package --output $(DIST) || exit 1; \
+	done
+	@ls -l $(DIST)/*.deb
+
+rpm: dist ## Build an RPM into target/dist (needs cargo-generate-rpm)
+	@scripts/need cargo cargo-generate-rpm
+	@$(CARGO) generate-rpm --package crates/prairie --output $(DIST)
+	@ls -l $(DIST)/*.rpm
+
+image: static ## Build a container image of the static binary alone into target/dist
+	@packaging/image $(DIST)/static/prairie $(DIST)/prairie-image.tar
+
+package-test: deb ## Install the Debian packages into an empty Debian, use and remove them (needs root)
+	@scripts/need mmdebstrap
+	@packaging/test-packages $(DIST)/prairie_*.deb $(DIST)/prairie-heap_*.deb
 
 # Linting and documenting share one check of the dependencies; tests come last because they take
 # longest. Passing tests may print: why they were skipped, or how far a replay was from the real

@@ -158,10 +158,10 @@ fn proactiveness(facts: &Facts) -> Option<String> {
     if now == 0 {
         return Some("raise 0 to 20, the default; kcompactd never compacts ahead".to_owned());
     }
-    // It starts 10 above a score of 100 less this value, and a score is F_u in percent.
-    let starts = (100_u64.saturating_sub(now).max(5) + 10).min(100);
-    (now < WANTED && (starts as f64) > unusable * 100.0)
-        .then(|| format!("raise {now} to {WANTED}; kcompactd waits until F_u is {starts} %"))
+    // It stops at a score of 100 less this value, and a score is F_u in percent.
+    let left = 100_u64.saturating_sub(now).max(5);
+    (now < WANTED)
+        .then(|| format!("raise {now} to {WANTED}; kcompactd leaves up to {left} % in pieces"))
 }
 
 /// Less is kept free than khugepaged recommends to keep movable and unmovable pages apart.

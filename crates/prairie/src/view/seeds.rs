@@ -8,8 +8,12 @@ const MAX_ROWS: usize = 120;
 
 /// The report on the rows of runs with `seeds`; `of` is the kind of their documents.
 pub fn report(of: &str, seeds: &[u64], rows: &[(String, Spread)], generated_by: String) -> Report {
-    let systems = systems(rows);
-    let table = table(&systems, rows);
+    // Results of single systems, and those of the whole run.
+    let (own, common): (Vec<_>, Vec<_>) =
+        rows.iter().cloned().partition(|(name, _)| parts(name).is_some());
+    let systems = systems(&own);
+    let tables = [table(&[], &common), table(&systems, &own)];
+    let tables = tables.into_iter().filter(|table| !table.rows.is_empty()).map(Block::Table);
     let constant = rows.iter().filter(|(_, spread)| spread.deviation == 0.0).count();
     let note = format!(
         "{} the same with every seed; those at 0 are not listed.",
@@ -26,7 +30,7 @@ pub fn report(of: &str, seeds: &[u64], rows: &[(String, Spread)], generated_by: 
                 "Mean ± half of the interval that holds the mean with 95 % confidence (Student's \
                     t). `prairie diff` compares two such documents."
                     .to_owned(),
-            blocks: vec![Block::Table(table), Block::Note(note)],
+            blocks: tables.chain([Block::Note(note)]).collect(),
         }],
     }
 }

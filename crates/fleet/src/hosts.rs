@@ -13,7 +13,7 @@ use crate::host_row::{HostRow, Measures};
 pub struct Judged {
     /// The name of the measure in a row.
     pub name: &'static str,
-    /// What it is called in reports.
+    /// Its name in reports.
     pub label: &'static str,
     /// Whether larger values are worse.
     pub larger_is_worse: bool,

@@ -129,14 +129,14 @@ fn thp_is_off(facts: &Facts) -> Option<String> {
         .then(|| "set madvise or always; never gives no program a huge page".to_owned())
 }
 
-/// Faults that fall back to small pages where they may not compact; faults that compact in vain.
+/// Faults that fall back to small pages where they may not compact; faults that compact without success.
 fn thp_defrag(facts: &Facts) -> Option<String> {
     const SUGGESTED: &str = "defer+madvise";
     let defrag = facts.thp_defrag.as_deref().filter(|defrag| *defrag != SUGGESTED)?;
     let [stalls, failures] = ["compact_stall", "compact_fail"].map(|name| facts.counter(name));
     if defrag == "always" && stalls >= MIN_FAULTS && failures * 2 > stalls {
         let share = number::percent(failures as f64 / stalls as f64);
-        return Some(format!("set {SUGGESTED}; {share} of the faults that compacted did in vain"));
+        return Some(format!("set {SUGGESTED}; {share} of compacting faults do not succeed"));
     }
     let [fallen, served] = ["thp_fault_fallback", "thp_fault_alloc"].map(|n| facts.counter(n));
     let wanted = fallen + served;

@@ -149,10 +149,9 @@ fn later_types(recording: &Recording) -> Vec<First> {
             Action::Fallback { from, .. } => First::Free(from),
             _ => First::Used,
         };
-        for frame in act.frame.index()..act.frame.index() + act.order.frames() as usize {
-            if first[frame] == First::Unnamed {
-                first[frame] = shown;
-            }
+        let block = act.frame.index()..act.frame.index() + act.order.frames() as usize;
+        for known in first[block].iter_mut().filter(|known| **known == First::Unnamed) {
+            *known = shown;
         }
     }
     first

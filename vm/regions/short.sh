@@ -34,9 +34,12 @@ grown=$(movable)
 [ "$(count oom_kill)" = 0 ] || complain "oom_kill $(count oom_kill)"
 
 # 4. It was idle for a while: a block returns. Those that were in use while processes started may keep
-# some of their pages.
-until_true 90 has_returned $grown || complain "nothing returned: $grown movable"
+# some of their pages: what could return has to.
+until_true 90 has_returned $grown
 /in/bin/kernel_load blocks >$OUT/blocks
+echo "$(($(movable) - grown)) of $((ready - grown)) blocks returned" >$OUT/returned
+kept='Slab|PageTable|KernelOther|Reserved|DriverMapped|ZeroPage'
+has_returned $grown || ! grep Normal $OUT/blocks | grep -q -v -E "$kept" || complain "nothing returned: $grown movable"
 /in/bin/prairie regions status >$OUT/status 2>&1
 grep -E "VmRSS|VmLck" /proc/$daemon/status >$OUT/cost
 /in/bin/prairie regions status --json | grep cpu_seconds >>$OUT/cost

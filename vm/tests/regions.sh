@@ -24,7 +24,7 @@ one() {
     [ ! -s "$out/failed" ] || fail "$1: $(cat "$out/failed")"
     [ ! -s "$out/kernel-trouble" ] || fail "$1: $(cat "$out/kernel-trouble")"
     grep -q "operation: \|convert block" "$out/daemon" || fail "$1: no operation was logged"
-    echo "$1: $(grep -c "convert block.*: done" "$out/daemon") conversions, $2 kills, $(cat "$out/pipes" 2>/dev/null)"
+    echo "$1: $(grep -c "convert block.*: done" "$out/daemon") conversions, $2 kills, $(cat "$out/returned" "$out/pipes" 2>/dev/null | tr '\n' ' ')"
 }
 
 if [ -n "$short" ]; then

@@ -66,6 +66,11 @@ const MEANINGS: [(&str, &str); 38] = [
     ("unevictable_pgs_mlocked", "frames that were locked into memory"),
 ];
 
+/// The names of all counters that any kernel may have, in the order of reports.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    MEANINGS.iter().map(|(name, _)| *name)
+}
+
 /// The counters that this kernel has.
 pub fn counters(vmstat: &BTreeMap<String, u64>) -> Vec<Counter> {
     let present = |(name, meaning): &(&'static str, &'static str)| {

@@ -9,6 +9,7 @@ pub mod fields;
 pub mod iomem;
 pub mod pagetypeinfo;
 pub mod setting;
+pub mod slabinfo;
 pub mod vmstat;
 pub mod zoneinfo;
 

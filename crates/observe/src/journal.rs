@@ -1,0 +1,392 @@
+//! Rows of summaries in daily Parquet files.
+//!
+//! ```text
+//! DIR/prairie-2026-11-22.parquet        a day that is over
+//! DIR/prairie-2026-11-23T13.parquet     an hour of today
+//! DIR/prairie-2026-11-23T14.parquet     this hour, written again with each row
+//! ```
+//!
+//! Every file is written beside its place and renamed, so that all can be read at any time, and a
+//! crash loses at most the row that was being written. When a day is over, its hours become one
+//! file. A crash between writing that and removing the hours leaves rows twice; readers drop one.
+//! Times are UTC.
+
+mod columns;
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime, Utc};
+use rustix::fs::{FlockOperation, flock};
+use thiserror::Error;
+
+pub use columns::{Origin, SCHEMA_VERSION};
+
+use crate::summary::Summary;
+
+/// Why a log could not be read or written.
+#[derive(Debug, Error)]
+pub enum JournalError {
+    /// The system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// Another process appends to the log.
+    #[error("{}: another `prairie log` appends to it, expected one", .0.display())]
+    Locked(PathBuf),
+    /// A file that is no part of a log.
+    #[error("{}: not a log file: {why}, expected a file of `prairie log`", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+}
+
+type Result<T> = std::result::Result<T, JournalError>;
+
+fn at(path: &Path) -> impl Fn(io::Error) -> JournalError + '_ {
+    move |source| JournalError::Io { path: path.to_owned(), source }
+}
+
+/// The time that a file covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Span {
+    Day(NaiveDate),
+    Hour(NaiveDate, u8),
+}
+
+impl Span {
+    fn day(self) -> NaiveDate {
+        match self {
+            Span::Day(day) | Span::Hour(day, _) => day,
+        }
+    }
+
+    fn hour_of(at_unix_ns: i64) -> Span {
+        let time = DateTime::from_timestamp_nanos(at_unix_ns);
+        let hour = at_unix_ns.div_euclid(3_600_000_000_000).rem_euclid(24);
+        Span::Hour(time.date_naive(), hour as u8)
+    }
+
+    fn path(self, dir: &Path) -> PathBuf {
+        dir.join(match self {
+            Span::Day(day) => format!("prairie-{day}.parquet"),
+            Span::Hour(day, hour) => format!("prairie-{day}T{hour:02}.parquet"),
+        })
+    }
+
+    /// The span of a file's name; `None` for other files.
+    fn of(name: &str) -> Option<Span> {
+        let span = name.strip_prefix("prairie-")?.strip_suffix(".parquet")?;
+        let day = |text: &str| NaiveDate::parse_from_str(text, "%Y-%m-%d").ok();
+        match span.split_once('T') {
+            None => Some(Span::Day(day(span)?)),
+            Some((date, hour)) => {
+                let hour = hour.parse().ok().filter(|_| hour.len() == 2)?;
+                (hour < 24).then_some(Span::Hour(day(date)?, hour))
+            }
+        }
+    }
+}
+
+/// The spans of a directory's files, ascending by day.
+fn spans(dir: &Path) -> Result<BTreeSet<Span>> {
+    let entries = fs::read_dir(dir).map_err(at(dir))?;
+    let mut spans = BTreeSet::new();
+    for entry in entries {
+        let name = entry.map_err(at(dir))?.file_name();
+        spans.extend(name.to_str().and_then(Span::of));
+    }
+    Ok(spans)
+}
+
+/// The day of a time.
+pub fn day_of(at_unix_ns: i64) -> NaiveDate {
+    Span::hour_of(at_unix_ns).day()
+}
+
+/// Appends rows to the log in a directory.
+pub struct Journal {
+    dir: PathBuf,
+    origin: Origin,
+    keep: Option<Duration>,
+    /// The rows of the hour that is being written.
+    hour: Option<(Span, Vec<Summary>)>,
+    /// Held as long as the journal is open.
+    _lock: File,
+}
+
+impl Journal {
+    /// Opens the log in `dir`, which is created if it is missing. Days older than `keep` are
+    /// removed.
+    ///
+    /// # Errors
+    /// [`JournalError::Locked`], [`JournalError::Io`].
+    pub fn open(dir: &Path, origin: Origin, keep: Option<Duration>) -> Result<Journal> {
+        fs::create_dir_all(dir).map_err(at(dir))?;
+        let path = dir.join(".prairie-log.lock");
+        let lock = File::options().create(true).append(true).open(&path).map_err(at(&path))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(rustix::io::Errno::WOULDBLOCK) => return Err(JournalError::Locked(dir.into())),
+            other => other.map_err(|errno| at(&path)(errno.into()))?,
+        }
+        Ok(Journal { dir: dir.to_owned(), origin, keep, hour: None, _lock: lock })
+    }
+
+    /// Adds a row. The first row of a day makes one file of each day before, and removes those
+    /// that are too old.
+    ///
+    /// # Errors
+    /// [`JournalError::Io`]: the disk is full; the rows before are safe. [`JournalError::Format`]
+    /// where a file of this hour is there already and is no log.
+    pub fn append(&mut self, row: Summary) -> Result<()> {
+        let span = Span::hour_of(row.at_unix_ns);
+        if self.hour.as_ref().is_none_or(|(current, _)| *current != span) {
+            self.tidy(span.day())?;
+            let path = span.path(&self.dir);
+            let rows = if path.exists() { columns::read(&path)? } else { Vec::new() };
+            self.hour = Some((span, rows));
+        }
+        let Some((span, rows)) = &mut self.hour else { return Ok(()) };
+        rows.push(row);
+        columns::write(&span.path(&self.dir), rows, &self.origin)
+    }
+
+    /// Makes one file of each day before `today`, and removes the days that are too old.
+    fn tidy(&self, today: NaiveDate) -> Result<()> {
+        let spans = spans(&self.dir)?;
+        let oldest = self
+            .keep
+            .and_then(|keep| today.checked_sub_signed(chrono::TimeDelta::from_std(keep).ok()?));
+        let days: BTreeSet<NaiveDate> = spans.iter().map(|span| span.day()).collect();
+        for day in days.into_iter().filter(|day| *day < today) {
+            let files: Vec<Span> = spans.iter().copied().filter(|span| span.day() == day).collect();
+            if oldest.is_some_and(|oldest| day < oldest) {
+                self.remove(&files)?;
+            } else if files.iter().any(|span| matches!(span, Span::Hour(..))) {
+                let rows = rows_of(&self.dir, &files)?;
+                columns::write(&Span::Day(day).path(&self.dir), &rows, &self.origin)?;
+                let is_hour = |span: &&Span| matches!(span, Span::Hour(..));
+                self.remove(&files.iter().filter(is_hour).copied().collect::<Vec<_>>())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&self, files: &[Span]) -> Result<()> {
+        files.iter().try_for_each(|span| {
+            let path = span.path(&self.dir);
+            fs::remove_file(&path).map_err(at(&path))
+        })
+    }
+}
+
+/// The rows of some files, ascending by time, each time once.
+fn rows_of(dir: &Path, files: &[Span]) -> Result<Vec<Summary>> {
+    let mut rows = Vec::new();
+    for span in files {
+        rows.extend(columns::read(&span.path(dir))?);
+    }
+    rows.sort_by_key(|row| row.at_unix_ns);
+    rows.dedup_by_key(|row| row.at_unix_ns);
+    Ok(rows)
+}
+
+/// The rows of the days from `first` to `last`, ascending by time.
+///
+/// # Errors
+/// [`JournalError::Io`]; [`JournalError::Format`] where a file of these days is no log.
+pub fn read_days(dir: &Path, first: NaiveDate, last: NaiveDate) -> Result<Vec<Summary>> {
+    let spans = spans(dir)?;
+    let within = spans.into_iter().filter(|span| (first..=last).contains(&span.day()));
+    rows_of(dir, &within.collect::<Vec<_>>())
+}
+
+/// The rows of all days, ascending by time: every `n`th, so that there are at most `limit` or so.
+/// Memory holds one day and the rows that are kept.
+///
+/// # Errors
+/// As [`read_days`].
+pub fn read_thinned(dir: &Path, limit: u64) -> Result<Vec<Summary>> {
+    let spans = spans(dir)?;
+    let mut all = 0;
+    for span in &spans {
+        all += columns::count(&span.path(dir))?;
+    }
+    let every = all.div_ceil(limit.max(1)).max(1);
+    let days: BTreeSet<NaiveDate> = spans.iter().map(|span| span.day()).collect();
+    let (mut kept, mut number) = (Vec::new(), 0u64);
+    for day in days {
+        for row in read_days(dir, day, day)? {
+            if number % every == 0 {
+                kept.push(row);
+            }
+            number += 1;
+        }
+    }
+    Ok(kept)
+}
+
+/// The first and the last day of a log; `None` if it is empty.
+///
+/// # Errors
+/// [`JournalError::Io`].
+pub fn days(dir: &Path) -> Result<Option<(NaiveDate, NaiveDate)>> {
+    let spans = spans(dir)?;
+    Ok(spans.iter().map(|span| span.day()).min().zip(spans.iter().map(|span| span.day()).max()))
+}
+
+/// Who wrote a log, by its newest file; `None` if it is empty.
+///
+/// # Errors
+/// [`JournalError::Io`], [`JournalError::Format`].
+pub fn origin(dir: &Path) -> Result<Option<Origin>> {
+    let newest = spans(dir)?.into_iter().max_by_key(|span| (span.day(), *span));
+    newest.map(|span| columns::origin(&span.path(dir))).transpose()
+}
+
+/// A time as users write it, in nanoseconds since 1970: `2026-11-23 14:05`, with or without
+/// seconds, `T` for the space, and `Z`; `14:05` on the day of `now`; or a time before `now`, such
+/// as `90m` or `2h 30m`. UTC.
+pub fn parse_time(text: &str, now_unix_ns: i64, ago: Option<Duration>) -> Option<i64> {
+    if let Some(ago) = ago {
+        return now_unix_ns.checked_sub(i64::try_from(ago.as_nanos()).ok()?);
+    }
+    let text = text.trim().trim_end_matches('Z').replace('T', " ");
+    let today = DateTime::<Utc>::from_timestamp_nanos(now_unix_ns).date_naive();
+    let full = match text.contains(' ') || text.len() == 10 {
+        true => text.clone(),
+        false => format!("{today} {text}"),
+    };
+    let full = if full.len() == 10 { format!("{full} 00:00") } else { full };
+    let time = ["%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M"]
+        .iter()
+        .find_map(|form| NaiveDateTime::parse_from_str(&full, form).ok())?;
+    time.and_utc().timestamp_nanos_opt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: i64 = 3_600_000_000_000;
+
+    fn origin() -> Origin {
+        Origin { host: "a".into(), kernel_release: "6.1".into(), prairie_version: "0.1.0".into() }
+    }
+
+    fn row(at: i64) -> Summary {
+        let mut row = Summary::empty(at);
+        row.put("free_bytes", at / 1000);
+        row.put_share("unusable_free_space_order_9", 0.25);
+        row.map = "ABC a".to_owned();
+        row
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names: Vec<String> = entries
+            .map(|name| name.into_string().unwrap())
+            .filter(|n| !n.starts_with('.'))
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn hours_become_days_and_old_days_go() {
+        let dir = tempfile::tempdir().unwrap();
+        let keep = Some(Duration::from_secs(2 * 86_400));
+        let mut journal = Journal::open(dir.path(), origin(), keep).unwrap();
+        let start = parse_time("2026-11-21 22:30", 0, None).unwrap();
+        for number in 0..4 {
+            journal.append(row(start + number * HOUR)).unwrap();
+        }
+        let expected = [
+            "prairie-2026-11-21.parquet",
+            "prairie-2026-11-22T00.parquet",
+            "prairie-2026-11-22T01.parquet",
+        ];
+        assert_eq!(names(dir.path()), expected);
+        assert!(matches!(Journal::open(dir.path(), origin(), None), Err(JournalError::Locked(_))));
+        drop(journal);
+        // A restart in the same hour keeps what is there.
+        let mut journal = Journal::open(dir.path(), origin(), keep).unwrap();
+        journal.append(row(start + 3 * HOUR + 1)).unwrap();
+        let rows = read_thinned(dir.path(), 1000).unwrap();
+        let times: Vec<i64> = rows.iter().map(|row| row.at_unix_ns).collect();
+        assert_eq!(times, [0, HOUR, 2 * HOUR, 3 * HOUR, 3 * HOUR + 1].map(|at| start + at));
+        assert_eq!(rows[2], row(start + 2 * HOUR));
+        assert_eq!(read_thinned(dir.path(), 3).unwrap().len(), 3);
+        // Days later only the last two are left.
+        journal.append(row(start + 72 * HOUR)).unwrap();
+        assert_eq!(
+            names(dir.path()),
+            ["prairie-2026-11-22.parquet", "prairie-2026-11-24T22.parquet"]
+        );
+        let all = days(dir.path()).unwrap().unwrap();
+        assert_eq!(
+            (all.0.to_string(), all.1.to_string()),
+            ("2026-11-22".into(), "2026-11-24".into())
+        );
+        assert_eq!(super::origin(dir.path()).unwrap(), Some(origin()));
+    }
+
+    #[test]
+    fn a_crash_between_writing_the_day_and_removing_its_hours_loses_and_doubles_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let start = parse_time("2026-11-21 22:30", 0, None).unwrap();
+        let rows = [row(start), row(start + HOUR)];
+        let day = day_of(start);
+        columns::write(&Span::Day(day).path(dir.path()), &rows, &origin()).unwrap();
+        columns::write(&Span::hour_of(start).path(dir.path()), &rows[..1], &origin()).unwrap();
+        assert_eq!(read_days(dir.path(), day, day).unwrap(), rows);
+        let mut journal = Journal::open(dir.path(), origin(), None).unwrap();
+        journal.append(row(start + 24 * HOUR)).unwrap();
+        assert_eq!(read_days(dir.path(), day, day).unwrap(), rows);
+        assert_eq!(names(dir.path()).len(), 2);
+    }
+
+    #[test]
+    fn damaged_files_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("prairie-2026-11-21.parquet");
+        fs::write(&path, "PAR1 and nonsense").unwrap();
+        let error = read_thinned(dir.path(), 10).unwrap_err().to_string();
+        assert!(
+            error.contains("prairie-2026-11-21.parquet") && error.contains("expected"),
+            "{error}"
+        );
+        // Half of a good file.
+        columns::write(&path, &[row(1)], &origin()).unwrap();
+        let whole = fs::read(&path).unwrap();
+        for length in [0, 4, whole.len() / 2, whole.len() - 1] {
+            fs::write(&path, &whole[..length]).unwrap();
+            assert!(columns::read(&path).is_err(), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn times_as_people_write_them() {
+        let now = parse_time("2026-11-23 02:00:00", 0, None).unwrap();
+        assert_eq!(now, 1_795_399_200_000_000_000);
+        let noon = now + 10 * HOUR;
+        for text in ["2026-11-23 12:00", "2026-11-23T12:00:00Z", "12:00", " 12:00:00 "] {
+            assert_eq!(parse_time(text, now, None), Some(noon), "{text}");
+        }
+        assert_eq!(parse_time("2026-11-23", now, None), Some(now - 2 * HOUR));
+        assert_eq!(parse_time("", now, Some(Duration::from_secs(3600))), Some(now - HOUR));
+        for text in ["", "soon", "2026-13-01", "25:00", "2026-11-23 12"] {
+            assert_eq!(parse_time(text, now, None), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! One file of a log: columns in Parquet, compressed with zstd.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
+use parquet::record::{Field, Row};
+use parquet::schema::types::{ColumnPath, Type};
+
+use super::{JournalError, Result, at};
+use crate::summary::{Summary, ZoneRow, integer_columns, share_columns};
+
+/// Version of the columns, in the file's metadata; grows when a column changes its meaning.
+pub const SCHEMA_VERSION: &str = "1";
+
+const VERSION_KEY: &str = "prairie.log.schema_version";
+const HOST_KEY: &str = "prairie.log.host";
+const KERNEL_KEY: &str = "prairie.log.kernel_release";
+const PRAIRIE_KEY: &str = "prairie.version";
+
+const TIME: &str = "at_unix_ns";
+const ZONES: &str = "zones";
+const MAP: &str = "map";
+
+/// Who wrote a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The host's name.
+    pub host: String,
+    /// Its kernel, `uname -r`.
+    pub kernel_release: String,
+    /// The version of Prairie.
+    pub prairie_version: String,
+}
+
+/// Writes a file beside its place, and renames it.
+pub fn write(path: &Path, rows: &[Summary], origin: &Origin) -> Result<()> {
+    let bytes = encode(rows, origin).map_err(|error| at(path)(io::Error::other(error)))?;
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(".prairie-").suffix(".part");
+    let dir = path.parent().unwrap_or(Path::new("."));
+    let mut persist = || -> io::Result<()> {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::Permissions::from_mode(0o644);
+        let mut file = builder.permissions(mode).tempfile_in(dir)?;
+        file.write_all(&bytes)?;
+        file.as_file().sync_data()?;
+        file.persist(path).map(drop).map_err(|error| error.error)
+    };
+    persist().map_err(at(path))
+}
+
+fn encode(rows: &[Summary], origin: &Origin) -> std::result::Result<Vec<u8>, ParquetError> {
+    let pair = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
+    let metadata = vec![
+        pair(VERSION_KEY, SCHEMA_VERSION),
+        pair(HOST_KEY, &origin.host),
+        pair(KERNEL_KEY, &origin.kernel_release),
+        pair(PRAIRIE_KEY, &origin.prairie_version),
+    ];
+    let mut properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(Default::default()))
+        .set_dictionary_enabled(false)
+        .set_key_value_metadata(Some(metadata));
+    // Counters and sizes change little from row to row.
+    for name in [TIME].into_iter().chain(integer_columns().iter().map(String::as_str)) {
+        let path = ColumnPath::from(name);
+        properties = properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+    }
+    let mut writer = SerializedFileWriter::new(Vec::new(), schema(), Arc::new(properties.build()))?;
+    let mut group = writer.next_row_group()?;
+    let mut next = |write: &mut dyn FnMut(
+        &mut SerializedColumnWriter<'_>,
+    ) -> std::result::Result<usize, ParquetError>| {
+        let Some(mut column) = group.next_column()? else {
+            return Err(ParquetError::General("more columns than the schema has".to_owned()));
+        };
+        write(&mut column)?;
+        column.close()
+    };
+    let times: Vec<i64> = rows.iter().map(|row| row.at_unix_ns).collect();
+    next(&mut |column| column.typed::<Int64Type>().write_batch(&times, None, None))?;
+    for at in 0..integer_columns().len() {
+        let (values, levels) = optional(rows.iter().map(|row| row.integers()[at]));
+        next(&mut |c| c.typed::<Int64Type>().write_batch(&values, Some(&levels), None))?;
+    }
+    for at in 0..share_columns().len() {
+        let (values, levels) = optional(rows.iter().map(|row| row.shares()[at]));
+        next(&mut |c| c.typed::<DoubleType>().write_batch(&values, Some(&levels), None))?;
+    }
+    let zones = |row: &Summary| serde_json::to_string(&row.zones).unwrap_or_default();
+    let zones: Vec<ByteArray> = rows.iter().map(|row| zones(row).as_str().into()).collect();
+    next(&mut |column| column.typed::<ByteArrayType>().write_batch(&zones, None, None))?;
+    let maps: Vec<ByteArray> = rows.iter().map(|row| row.map.as_str().into()).collect();
+    next(&mut |column| column.typed::<ByteArrayType>().write_batch(&maps, None, None))?;
+    group.close()?;
+    writer.into_inner()
+}
+
+/// The values that are there, and for each row whether one is.
+fn optional<T>(values: impl Iterator<Item = Option<T>>) -> (Vec<T>, Vec<i16>) {
+    let (mut there, mut levels) = (Vec::new(), Vec::new());
+    for value in values {
+        levels.push(i16::from(value.is_some()));
+        there.extend(value);
+    }
+    (there, levels)
+}
+
+fn schema() -> Arc<Type> {
+    let column = |name: &str, physical, repetition, logical: Option<LogicalType>| {
+        let column = Type::primitive_type_builder(name, physical)
+            .with_repetition(repetition)
+            .with_logical_type(logical)
+            .build();
+        Arc::new(column.expect("a column that is fixed"))
+    };
+    let (required, optional) = (Repetition::REQUIRED, Repetition::OPTIONAL);
+    let integers = integer_columns().iter().map(|n| column(n, Physical::INT64, optional, None));
+    let shares = share_columns().iter().map(|n| column(n, Physical::DOUBLE, optional, None));
+    let text = |name| column(name, Physical::BYTE_ARRAY, required, Some(LogicalType::String));
+    let fields = [column(TIME, Physical::INT64, required, None)]
+        .into_iter()
+        .chain(integers)
+        .chain(shares)
+        .chain([text(ZONES), text(MAP)])
+        .collect();
+    let schema = Type::group_type_builder("prairie_log").with_fields(fields).build();
+    Arc::new(schema.expect("a schema that is fixed"))
+}
+
+fn open(path: &Path) -> Result<SerializedFileReader<File>> {
+    let file = File::open(path).map_err(at(path))?;
+    let reader = SerializedFileReader::new(file).map_err(|error| format(path, &error))?;
+    match metadata(&reader, VERSION_KEY) {
+        Some(version) if version == SCHEMA_VERSION => Ok(reader),
+        Some(version) => Err(format(path, &format!("version {version}, not {SCHEMA_VERSION}"))),
+        None => Err(format(path, &format!("no {VERSION_KEY}"))),
+    }
+}
+
+fn format(path: &Path, why: &dyn std::fmt::Display) -> JournalError {
+    JournalError::Format { path: path.to_owned(), why: why.to_string() }
+}
+
+fn metadata(reader: &SerializedFileReader<File>, key: &str) -> Option<String> {
+    let pairs = reader.metadata().file_metadata().key_value_metadata()?;
+    pairs.iter().find(|pair| pair.key == key)?.value.clone()
+}
+
+/// The rows of a file, in its order. Columns of other versions of Prairie are passed over.
+pub fn read(path: &Path) -> Result<Vec<Summary>> {
+    let reader = open(path)?;
+    let rows = reader.get_row_iter(None).map_err(|error| format(path, &error))?;
+    rows.map(|row| row.map(|row| summary(&row)).map_err(|error| format(path, &error))).collect()
+}
+
+fn summary(row: &Row) -> Summary {
+    let mut summary = Summary::empty(0);
+    for (name, field) in row.get_column_iter() {
+        match (name.as_str(), field) {
+            (TIME, Field::Long(value)) => summary.at_unix_ns = *value,
+            (ZONES, Field::Str(text)) => {
+                summary.zones = serde_json::from_str::<Vec<ZoneRow>>(text).unwrap_or_default();
+            }
+            (MAP, Field::Str(text)) => summary.map.clone_from(text),
+            (name, Field::Long(value)) => summary.put(name, *value),
+            (name, Field::Double(value)) => summary.put_share(name, *value),
+            _ => {}
+        }
+    }
+    summary
+}
+
+/// The number of rows of a file.
+pub fn count(path: &Path) -> Result<u64> {
+    Ok(u64::try_from(open(path)?.metadata().file_metadata().num_rows()).unwrap_or(0))
+}
+
+/// Who wrote a file.
+pub fn origin(path: &Path) -> Result<Origin> {
+    let reader = open(path)?;
+    let text = |key| metadata(&reader, key).unwrap_or_default();
+    Ok(Origin {
+        host: text(HOST_KEY),
+        kernel_release: text(KERNEL_KEY),
+        prairie_version: text(PRAIRIE_KEY),
+    })
+}

@@ -6,10 +6,12 @@ mod completions;
 mod daemon;
 mod diff;
 mod explain;
+mod export;
 mod fleet;
 mod heap;
 mod import;
 mod lab;
+mod log;
 mod man;
 pub mod migrate;
 mod offload;
@@ -21,6 +23,7 @@ mod seeds;
 mod sources;
 mod stalls;
 mod survey;
+mod top;
 mod value;
 
 use std::ffi::OsString;
@@ -49,6 +52,9 @@ pub enum Command {
     Offload(offload::Args),
     Regions(regions::Args),
     Psi(psi::Args),
+    Export(export::Args),
+    Log(log::Args),
+    Top(top::Args),
     Heap(heap::Args),
     Completions(completions::Args),
     Man(man::Args),
@@ -83,6 +89,9 @@ impl Command {
             Command::Heap(args) => args.files(),
             Command::Man(args) => args.files(),
             Command::Psi(_) | Command::Completions(_) => Files::default(),
+            Command::Export(args) => args.files(),
+            Command::Log(args) => args.files(),
+            Command::Top(args) => args.files(),
         }
     }
 
@@ -110,6 +119,9 @@ impl Command {
             Command::Psi(args) => psi::run(&args, interrupted),
             Command::Completions(args) => completions::run(&args, whole),
             Command::Man(args) => man::run(&args, whole),
+            Command::Export(args) => export::run(&args, interrupted),
+            Command::Log(args) => log::run(&args, interrupted),
+            Command::Top(args) => top::run(&args, interrupted),
             Command::Replay(args) => replay::run(&args, interrupted),
         }
     }

@@ -129,8 +129,8 @@ mod tests {
 
     /// Path arguments that name no file to be read or written whole: a socket, and directories
     /// whose files are registered one by one.
-    const NO_FILES: [&str; 3] =
-        ["offload status socket", "regions status socket", "replay against"];
+    const NO_FILES: [&str; 4] =
+        ["offload status socket", "regions status socket", "top socket", "replay against"];
 
     /// A command that takes a path and does not register it could replace its own input.
     #[test]

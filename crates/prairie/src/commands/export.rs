@@ -1,0 +1,227 @@
+//! `prairie export`: fragmentation as metrics for Prometheus.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, bail};
+use clap::ValueEnum;
+use prairie_host::Roots;
+use prairie_observe::serve::Server;
+use prairie_observe::{Budget, Collector, collector, text_format};
+use prairie_report::write_atomically;
+
+use super::value;
+use crate::files::Files;
+use crate::output;
+
+/// Export fragmentation metrics for Prometheus
+///
+/// Prints the metrics once, keeps a file for node_exporter's textfile collector, or answers HTTP
+/// requests. Free lists and counters are read each time, page flags at an interval of their own:
+/// all of them where the CPU budget allows it, otherwise a random sample of pageblocks, whose 95 %
+/// intervals are exported as well.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Write a file for node_exporter's textfile collector
+    #[arg(long, value_name = "FILE.prom", conflicts_with = "listen")]
+    textfile: Option<PathBuf>,
+
+    /// Answer GET /metrics at this address, such as 127.0.0.1:9751
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<SocketAddr>,
+
+    /// Permit --listen on an address other than loopback
+    #[arg(long, requires = "listen")]
+    allow_remote: bool,
+
+    /// Rewrite the file of --textfile at this interval [default: once]
+    #[arg(long, value_name = "TIME", value_parser = value::time, requires = "textfile")]
+    interval: Option<Duration>,
+
+    /// Format of the output or file [default: by its reader]
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "listen")]
+    format: Option<Format>,
+
+    #[command(flatten)]
+    flags: PageFlagsArgs,
+}
+
+/// How page flags are read, by every command that observes a host.
+#[derive(clap::Args)]
+pub struct PageFlagsArgs {
+    /// Time between two walks over page flags
+    #[arg(long, value_name = "TIME", value_parser = value::time, default_value = "5m")]
+    frames_interval: Duration,
+
+    /// CPU for page flags, in percent of a core; 0 reads none
+    #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0.05")]
+    frames_budget: f64,
+
+    /// Random seed of the sample [default: the time]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+
+    /// Read another /proc tree, with its /sys beside it
+    #[arg(long, value_name = "DIR")]
+    pub proc: Option<PathBuf>,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  sudo prairie export                          print the metrics
+  sudo prairie export --textfile /var/lib/prometheus/node-exporter/prairie.prom
+  sudo prairie export --listen 127.0.0.1:9751
+  prairie export --proc /host/proc --listen 0.0.0.0:9751 --allow-remote
+
+Exit codes:
+  0    success, even where something had to be left out; stopped by a signal
+  1    failure; one line on standard error: what, where, what was expected
+  2    usage error
+  130  interrupted before the metrics were complete; no partial files are left";
+
+/// OpenMetrics 1.0, or Prometheus' text format 0.0.4.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Openmetrics,
+    Prometheus,
+}
+
+/// A share of one core in percent.
+pub(super) fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim().parse::<f64>().ok();
+    number
+        .filter(|percent| (0.0..=100.0).contains(percent))
+        .ok_or_else(|| "a percentage from 0 to 100, such as 0.05".to_owned())
+}
+
+impl PageFlagsArgs {
+    /// The host to read.
+    pub fn collector(&self) -> Collector {
+        let roots = self.proc.as_deref().map_or_else(Roots::live, Roots::at);
+        let budget = Budget { share: self.frames_budget / 100.0, interval: self.frames_interval };
+        Collector::new(roots, budget)
+    }
+
+    /// The seed of the first sample.
+    pub fn seed(&self) -> u64 {
+        self.seed.unwrap_or_else(|| {
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            now.map_or(0, |now| now.as_nanos() as u64)
+        })
+    }
+}
+
+/// Exports as asked.
+pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    let collector = args.flags.collector();
+    check(&collector, args.flags.proc.as_deref())?;
+    match (args.listen, &args.textfile) {
+        (Some(address), _) => listen(args, &collector, address, interrupted),
+        (None, Some(path)) => textfile(args, &collector, path, interrupted),
+        (None, None) => match collector.walk(args.flags.seed(), interrupted) {
+            Err(prairie_host::Error::Interrupted) => Ok(output::interrupted()),
+            walked => {
+                walked?;
+                let text = args.formatted(collector.openmetrics()?, Format::Openmetrics);
+                output::print_text(&text)?;
+                Ok(ExitCode::SUCCESS)
+            }
+        },
+    }
+}
+
+/// Refuses a tree that is none of `/proc` before anything waits for it.
+fn check(collector: &Collector, proc: Option<&Path>) -> anyhow::Result<()> {
+    let moment = collector.moment()?;
+    if let (Some(dir), true) = (proc, moment.zones.is_empty()) {
+        bail!(
+            "{}: no buddyinfo in it that can be read; --proc takes a /proc tree or a copy of one",
+            dir.display()
+        );
+    }
+    Ok(())
+}
+
+/// Answers until a signal.
+fn listen(
+    args: &Args,
+    collector: &Collector,
+    address: SocketAddr,
+    interrupted: &'static AtomicBool,
+) -> anyhow::Result<ExitCode> {
+    if !address.ip().is_loopback() && !args.allow_remote {
+        bail!(
+            "--listen {address}: reachable from other hosts, expected a loopback address or \
+             --allow-remote"
+        );
+    }
+    let server = Server::bind(address).with_context(|| format!("--listen {address}"))?;
+    let bound = server.address().unwrap_or(address);
+    output::say(format_args!("metrics at http://{bound}/metrics"));
+    thread::scope(|scope| {
+        scope.spawn(|| walk(args, collector, interrupted));
+        let metrics = || collector.openmetrics().map_err(|error| error.to_string());
+        let served = server.run(interrupted, metrics);
+        // The walks must end, too, where the socket failed.
+        interrupted.store(true, std::sync::atomic::Ordering::Relaxed);
+        served.with_context(|| format!("--listen {bound}"))
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes once, or until a signal.
+fn textfile(
+    args: &Args,
+    collector: &Collector,
+    path: &Path,
+    interrupted: &'static AtomicBool,
+) -> anyhow::Result<ExitCode> {
+    let write = || -> anyhow::Result<()> {
+        let text = args.formatted(collector.openmetrics()?, Format::Prometheus);
+        Ok(write_atomically(path, text.as_bytes())?)
+    };
+    let Some(interval) = args.interval else {
+        match collector.walk(args.flags.seed(), interrupted) {
+            Err(prairie_host::Error::Interrupted) => return Ok(output::interrupted()),
+            walked => walked?,
+        }
+        write()?;
+        return Ok(ExitCode::SUCCESS);
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| walk(args, collector, interrupted));
+        loop {
+            let due = Instant::now() + interval;
+            let written = write();
+            if written.is_err() || !collector::wait_until(due, interrupted) {
+                interrupted.store(true, std::sync::atomic::Ordering::Relaxed);
+                return written;
+            }
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads page flags at their interval; a failure is reported and tried again.
+fn walk(args: &Args, collector: &Collector, interrupted: &AtomicBool) {
+    collector.keep_walking(args.flags.seed(), interrupted, |error| output::say(error));
+}
+
+impl Args {
+    /// The files that it reads and writes.
+    pub fn files(&self) -> Files {
+        Files::default().input_tree("--proc", &self.flags.proc).output("--textfile", &self.textfile)
+    }
+
+    fn formatted(&self, openmetrics: String, default: Format) -> String {
+        match self.format.unwrap_or(default) {
+            Format::Openmetrics => openmetrics,
+            Format::Prometheus => text_format::prometheus(&openmetrics),
+        }
+    }
+}

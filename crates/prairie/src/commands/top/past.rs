@@ -1,0 +1,95 @@
+//! The past, from a log.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use anyhow::{Context, bail};
+use prairie_observe::{Summary, journal};
+
+use super::{Args, next_key, on_terminal, print};
+use crate::view::top::{self as view, Action, Past, State};
+
+const SECOND: i64 = 1_000_000_000;
+
+/// The rows around a time.
+struct Rows {
+    rows: Vec<Summary>,
+    at: usize,
+}
+
+/// Shows the log from the last row at or before the time on.
+pub fn show(args: &Args, at: &str, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
+    let dir = &args.log;
+    let wanted = time(at)?;
+    let Some(origin) = journal::origin(dir)? else {
+        bail!("{}: no log in it, expected files of `prairie log run`", dir.display());
+    };
+    let mut rows = Rows::around(dir, wanted)?
+        .with_context(|| format!("--at {at}: before the first row of {}", dir.display()))?;
+    let mut state = State::new(origin.host, origin.kernel_release, args.interval);
+    rows.show(&mut state);
+    if args.once {
+        return print(&state);
+    }
+    on_terminal(|terminal| {
+        while !interrupted.load(Ordering::Relaxed) {
+            terminal.draw(|frame| view::draw(frame, &mut state))?;
+            let target = match next_key(Instant::now() + Duration::from_secs(1), &mut state)? {
+                Action::Quit => return Ok(()),
+                Action::Step(by) => rows.step(by),
+                Action::Jump(seconds) => Some(rows.now().at_unix_ns + seconds * SECOND),
+                Action::Draw | Action::Refresh => continue,
+            };
+            match target.map(|time| Rows::around(dir, time)).transpose()?.flatten() {
+                Some(found) if found.now().at_unix_ns != rows.now().at_unix_ns => rows = found,
+                _ => state.message = Some("the log ends here".to_owned()),
+            }
+            rows.show(&mut state);
+        }
+        Ok(())
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A time as users write it.
+fn time(text: &str) -> anyhow::Result<i64> {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let ago = humantime::parse_duration(text.trim()).ok();
+    journal::parse_time(text, now.as_nanos() as i64, ago).with_context(|| {
+        format!("--at {text}: not a time, expected one such as 2026-11-23 14:05, 14:05, or 2h")
+    })
+}
+
+impl Rows {
+    /// The rows of the day of a time and of those beside it, at the last row at or before it;
+    /// `None` if the log begins later. In a gap of days the row before it counts.
+    fn around(dir: &Path, time: i64) -> anyhow::Result<Option<Rows>> {
+        let Some((first, last)) = journal::days(dir)? else { return Ok(None) };
+        let day = journal::day_of(time).clamp(first, last);
+        let beside = |by: i64| day + chrono::TimeDelta::days(by);
+        let mut rows = journal::read_days(dir, beside(-1), beside(1))?;
+        if rows.first().is_none_or(|row| row.at_unix_ns > time) {
+            rows = journal::read_days(dir, first, beside(1))?;
+        }
+        let after = rows.partition_point(|row| row.at_unix_ns <= time);
+        Ok(after.checked_sub(1).map(|at| Rows { rows, at }))
+    }
+
+    fn now(&self) -> &Summary {
+        &self.rows[self.at]
+    }
+
+    /// The time of the row `by` rows on, within what is loaded.
+    fn step(&self, by: i64) -> Option<i64> {
+        let at = self.at.checked_add_signed(by as isize)?;
+        Some(self.rows.get(at)?.at_unix_ns)
+    }
+
+    fn show(&self, state: &mut State) {
+        state.now = self.now().clone();
+        state.before = self.at.checked_sub(1).map(|before| self.rows[before].clone());
+        state.past = Some(Past { at: self.at, count: self.rows.len() });
+    }
+}

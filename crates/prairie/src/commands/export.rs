@@ -84,10 +84,12 @@ Exit codes:
   2    usage error
   130  interrupted before the metrics were complete; no partial files are left";
 
-/// OpenMetrics 1.0, or Prometheus' text format 0.0.4.
+/// The formats.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
+    /// OpenMetrics 1.0
     Openmetrics,
+    /// Prometheus text 0.0.4
     Prometheus,
 }
 

@@ -30,7 +30,6 @@ pub mod number;
 pub mod palette;
 mod raster;
 mod sequence;
-pub mod spread;
 mod states;
 mod svg;
 pub mod table;

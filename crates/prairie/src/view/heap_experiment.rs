@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use prairie_compare::spread::{Interval, Spread};
 use prairie_heap::experiment::{Measure, Subject};
-use prairie_report::spread::{Estimate, Spread};
 use prairie_report::{Cell, Column, Table, Terminal, Tone, number};
 use serde::Serialize;
 
@@ -88,17 +88,21 @@ fn measured(measure: Measure, groups: &[&[&Subject]]) -> Option<Measured> {
         Spread::of(&values)
     };
     let spreads: Vec<Spread> = groups.iter().map(spread).collect::<Option<_>>()?;
-    let change = match spreads[..] {
-        [new, base] if base.mean != 0.0 => Some(new.minus(&base).scaled(1.0 / base.mean)),
-        _ => None,
+    let (change, interval) = match spreads[..] {
+        [new, base] if base.mean != 0.0 => {
+            let interval = Interval::of_difference(&base, &new);
+            (Some((new.mean - base.mean) / base.mean), interval)
+        }
+        _ => (None, None),
     };
+    let base = spreads.last().map_or(f64::NAN, |base| base.mean);
     Some(Measured {
         measure: name(measure),
         means: spreads.iter().map(|spread| spread.mean).collect(),
-        change: change.map(|change| change.mean),
-        half_width: change.and_then(|change| change.half_width),
+        change,
+        half_width: interval.map(|ends| (ends.high - ends.low) / 2.0 / base),
         kind: measure,
-        significant: change.is_some_and(|change: Estimate| change.is_significant()),
+        significant: interval.is_some_and(|interval| interval.excludes_zero()),
     })
 }
 

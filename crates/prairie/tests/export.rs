@@ -151,7 +151,7 @@ fn promtool_finds_nothing_to_say() {
     if !installed("promtool") {
         return prairie_testing::skip_without("promtool");
     }
-    let text = exported(&["--format", "prometheus"]);
+    let text = exported(&["--encoding", "prometheus"]);
     let mut promtool = Command::new("promtool")
         .args(["check", "metrics"])
         .stdin(Stdio::piped())

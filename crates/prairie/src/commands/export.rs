@@ -43,9 +43,9 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = value::time, requires = "textfile")]
     interval: Option<Duration>,
 
-    /// Format of the output or file [default: by its reader]
-    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "listen")]
-    format: Option<Format>,
+    /// Encoding of the output or file [default: by its reader]
+    #[arg(long, value_enum, value_name = "ENCODING", conflicts_with = "listen")]
+    encoding: Option<Encoding>,
 
     #[command(flatten)]
     flags: PageFlagsArgs,
@@ -84,9 +84,9 @@ Exit codes:
   2    usage error
   130  interrupted before the metrics were complete; no partial files are left";
 
-/// The formats.
+/// The encodings.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum Encoding {
     /// OpenMetrics 1.0
     Openmetrics,
     /// Prometheus text 0.0.4
@@ -129,7 +129,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
             Err(prairie_host::Error::Interrupted) => Ok(output::interrupted()),
             walked => {
                 walked?;
-                let text = args.formatted(collector.openmetrics()?, Format::Openmetrics);
+                let text = args.formatted(collector.openmetrics()?, Encoding::Openmetrics);
                 output::print_text(&text)?;
                 Ok(ExitCode::SUCCESS)
             }
@@ -184,7 +184,7 @@ fn textfile(
     interrupted: &'static AtomicBool,
 ) -> anyhow::Result<ExitCode> {
     let write = || -> anyhow::Result<()> {
-        let text = args.formatted(collector.openmetrics()?, Format::Prometheus);
+        let text = args.formatted(collector.openmetrics()?, Encoding::Prometheus);
         Ok(write_atomically(path, text.as_bytes())?)
     };
     let Some(interval) = args.interval else {
@@ -220,10 +220,10 @@ impl Args {
         Files::default().input_tree("--proc", &self.flags.proc).output("--textfile", &self.textfile)
     }
 
-    fn formatted(&self, openmetrics: String, default: Format) -> String {
-        match self.format.unwrap_or(default) {
-            Format::Openmetrics => openmetrics,
-            Format::Prometheus => text_format::prometheus(&openmetrics),
+    fn formatted(&self, openmetrics: String, default: Encoding) -> String {
+        match self.encoding.unwrap_or(default) {
+            Encoding::Openmetrics => openmetrics,
+            Encoding::Prometheus => text_format::prometheus(&openmetrics),
         }
     }
 }

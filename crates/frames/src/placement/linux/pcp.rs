@@ -320,6 +320,8 @@ impl LinuxZone {
             {
                 fetch_ahead(context.table, &self.per_cpu[cpu].lists[list]);
                 if order > Order::BASE {
+                    // A recording that is wrong can have put a block of another order there.
+                    let order = context.table.order(frame);
                     left -= order.frames() as i64;
                     self.per_cpu[cpu].count -= order.frames() as u32;
                     self.free_cached(context, frame, order);

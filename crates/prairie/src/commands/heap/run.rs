@@ -31,7 +31,7 @@ pub struct Args {
     /// Return this many bytes to the kernel per second, such as 10M
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     release: Option<u64>,
-    /// Soft limit on the heap: bytes such as 2G, or 80% of the cgroup's limit
+    /// Soft limit: bytes such as 2G, or a share of the cgroup's such as 80%
     ///
     /// Beyond it, free memory returns to the kernel whenever the heap grows. No allocation fails.
     #[arg(long, value_name = "BYTES|PERCENT", value_parser = limit)]

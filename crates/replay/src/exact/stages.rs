@@ -17,7 +17,7 @@ use super::recording::Recording;
 /// the snapshots tell the limits.
 ///
 /// Where the record says when limits were set, that is followed from the watermarks on
-/// ([`limits`](super::limits)).
+/// ([`limits`]).
 #[derive(Clone, Debug)]
 pub struct Stages {
     stages: Vec<Stage>,

@@ -25,7 +25,7 @@ pub struct Args {
 }
 
 const EXAMPLES: &str = "\
-Example:
+Examples:
   prairie heap run --sample -- redis-server &
   prairie heap profile $(pgrep redis-server) --out heap.pb.gz
   pprof -top redis-server heap.pb.gz

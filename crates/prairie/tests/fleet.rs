@@ -49,7 +49,7 @@ fn a_fleet_that_cannot_be_is_refused_in_one_line() {
         (&["fleet", "run", "--out", "s", "--workloads", "gone.toml"], "cannot read gone.toml"),
         (&["fleet", "run", "--out", "s", "--days", "0"], "--days 0"),
         (&["fleet", "report", "empty"], "no file to read"),
-        (&["fleet", "report", "nowhere"], "cannot read the folder nowhere"),
+        (&["fleet", "report", "nowhere"], "cannot read nowhere"),
     ] {
         let output = run(here.path(), arguments);
         let said = stderr(&output);

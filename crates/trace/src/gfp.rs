@@ -6,10 +6,10 @@ use prairie_frames::{MigrateType, ZoneKind};
 
 /// `gfp_t`, as the recorded kernel numbered its bits.
 ///
-/// Bits 0 to 4 (zones and mobility) have had the same meaning in every kernel since 2.6.24
-/// (`include/linux/gfp.h`, later `gfp_types.h`); those above move between releases, which is why
-/// only these five have names here. What the others meant on the recorded kernel stands in the
-/// trace's metadata, in the text of the tracepoint's format.
+/// Bits 0 to 3 (zones) mean the same since Linux 2.6.31, and bit 4 (`__GFP_RECLAIMABLE`) since 4.4
+/// (`include/linux/gfp.h`, later `gfp_types.h`); before, bit 4 was `__GFP_WAIT`. The bits above move
+/// between releases and have no names here: the text of the tracepoint's format, in the trace's
+/// metadata, gives their meaning on the recorded kernel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct GfpFlags(pub u32);
 

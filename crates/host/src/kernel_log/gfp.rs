@@ -1,7 +1,7 @@
 //! The flags of a failed request, by name, whatever the kernel printed.
 //!
-//! Kernels from 4.6 on print the names. Before, only a number was printed, and flags had other bits:
-//! one table holds for 3.10 to 4.3, another one for 4.4 and 4.5 (`include/linux/gfp.h`).
+//! Kernels from 4.6 on print the names. Before, only a number was printed, and some flags had other
+//! bits in 3.10 to 4.3 than in 4.4 and 4.5 (`include/linux/gfp.h`).
 
 use std::collections::BTreeSet;
 
@@ -10,63 +10,35 @@ use serde::Serialize;
 
 use super::KernelVersion;
 
-/// Flags of Linux 3.10 to 4.3 by bit.
-const BITS_3_10: [&str; 25] = [
-    "__GFP_DMA",
-    "__GFP_HIGHMEM",
-    "__GFP_DMA32",
-    "__GFP_MOVABLE",
-    "__GFP_WAIT",
-    "__GFP_HIGH",
-    "__GFP_IO",
-    "__GFP_FS",
-    "__GFP_COLD",
-    "__GFP_NOWARN",
-    "__GFP_REPEAT",
-    "__GFP_NOFAIL",
-    "__GFP_NORETRY",
-    "__GFP_MEMALLOC",
-    "__GFP_COMP",
-    "__GFP_ZERO",
-    "__GFP_NOMEMALLOC",
-    "__GFP_HARDWALL",
-    "__GFP_THISNODE",
-    "__GFP_RECLAIMABLE",
-    "__GFP_KMEMCG",
-    "__GFP_NOTRACK",
-    "__GFP_NO_KSWAPD",
-    "__GFP_OTHER_NODE",
-    "__GFP_WRITE",
-];
-
-/// Flags of Linux 4.4 and 4.5 by bit.
-const BITS_4_4: [&str; 26] = [
-    "__GFP_DMA",
-    "__GFP_HIGHMEM",
-    "__GFP_DMA32",
-    "__GFP_MOVABLE",
-    "__GFP_RECLAIMABLE",
-    "__GFP_HIGH",
-    "__GFP_IO",
-    "__GFP_FS",
-    "__GFP_COLD",
-    "__GFP_NOWARN",
-    "__GFP_REPEAT",
-    "__GFP_NOFAIL",
-    "__GFP_NORETRY",
-    "__GFP_MEMALLOC",
-    "__GFP_COMP",
-    "__GFP_ZERO",
-    "__GFP_NOMEMALLOC",
-    "__GFP_HARDWALL",
-    "__GFP_THISNODE",
-    "__GFP_ATOMIC",
-    "__GFP_ACCOUNT",
-    "__GFP_NOTRACK",
-    "__GFP_DIRECT_RECLAIM",
-    "__GFP_OTHER_NODE",
-    "__GFP_WRITE",
-    "__GFP_KSWAPD_RECLAIM",
+/// Flags by bit: of Linux 3.10 to 4.3, and of 4.4 and 4.5. An empty name is a bit without a flag.
+const BITS: [[&str; 2]; 26] = [
+    ["__GFP_DMA"; 2],
+    ["__GFP_HIGHMEM"; 2],
+    ["__GFP_DMA32"; 2],
+    ["__GFP_MOVABLE"; 2],
+    ["__GFP_WAIT", "__GFP_RECLAIMABLE"],
+    ["__GFP_HIGH"; 2],
+    ["__GFP_IO"; 2],
+    ["__GFP_FS"; 2],
+    ["__GFP_COLD"; 2],
+    ["__GFP_NOWARN"; 2],
+    ["__GFP_REPEAT"; 2],
+    ["__GFP_NOFAIL"; 2],
+    ["__GFP_NORETRY"; 2],
+    ["__GFP_MEMALLOC"; 2],
+    ["__GFP_COMP"; 2],
+    ["__GFP_ZERO"; 2],
+    ["__GFP_NOMEMALLOC"; 2],
+    ["__GFP_HARDWALL"; 2],
+    ["__GFP_THISNODE"; 2],
+    ["__GFP_RECLAIMABLE", "__GFP_ATOMIC"],
+    // Also `__GFP_NOACCOUNT`, in 4.1 to 4.4.
+    ["__GFP_KMEMCG", "__GFP_ACCOUNT"],
+    ["__GFP_NOTRACK"; 2],
+    ["__GFP_NO_KSWAPD", "__GFP_DIRECT_RECLAIM"],
+    ["__GFP_OTHER_NODE"; 2],
+    ["__GFP_WRITE"; 2],
+    ["", "__GFP_KSWAPD_RECLAIM"],
 ];
 
 /// What a name stands for, where it stands for several flags.
@@ -129,10 +101,9 @@ impl Gfp {
         const RECLAIM_4_4: u64 = 0x240_0000;
         let is_4_4 = version.map_or(mask & 0x200_0000 != 0, |v| v >= KernelVersion(4, 4));
         let is_4_4 = is_4_4 || mask & RECLAIM_4_4 == RECLAIM_4_4;
-        let bits: &[&str] = if is_4_4 { &BITS_4_4 } else { &BITS_3_10 };
-        for (bit, name) in bits.iter().enumerate() {
+        for (bit, names) in BITS.iter().enumerate() {
             if mask >> bit & 1 != 0 {
-                expand(name, &mut flags);
+                expand(names[usize::from(is_4_4)], &mut flags);
             }
         }
         // The daemon was woken unless a flag forbade it.

@@ -46,6 +46,21 @@ pub fn print_report(report: &Report) -> anyhow::Result<()> {
     write_charts(report)
 }
 
+/// Publishes a command's result: prints the report as text, or the document where `json` asks for
+/// it, and writes the report as a page where `html` names one.
+pub fn publish<D: Serialize>(
+    report: &Report,
+    json: bool,
+    html: Option<&Path>,
+    document: impl FnOnce() -> D,
+) -> anyhow::Result<()> {
+    match json {
+        true => print_json(&document())?,
+        false => print_report(report)?,
+    }
+    write_html(report, html)
+}
+
 /// Whether a format other than text was requested.
 pub fn is_formatted() -> bool {
     display().format != Format::Text

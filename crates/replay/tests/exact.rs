@@ -1,20 +1,16 @@
 //! The shipped recordings of real kernels, replayed to the very frame; and whether the replay
 //! would notice if it were wrong.
 
-use std::fs::{self, File};
-use std::io::Read;
-use std::path::PathBuf;
+mod shipped;
 
-use flate2::read::GzDecoder;
-use prairie_frames::placement::linux::{Config, Version};
+use prairie_frames::placement::linux::Config;
 use prairie_frames::{Frame, Order};
 use prairie_replay::exact::act::Action;
 use prairie_replay::exact::follow::Inconsistencies;
 use prairie_replay::exact::recording::Recording;
-use prairie_replay::exact::snapshot::Snapshot;
 use prairie_replay::exact::threads::By;
 use prairie_replay::exact::{Fidelity, compare, compare_with};
-use prairie_trace::{Columns, Reader};
+use shipped::{USUAL, recording};
 
 /// Fifteen thousand files on a disk's file system, on one CPU of a machine of 512 MiB.
 const FILES: &str = "boot-files";
@@ -24,29 +20,6 @@ const PROCESSES: &str = "boot-processes-2cpu";
 /// Huge pages asked for in memory full of page cache, on two CPUs of a machine of 384 MiB:
 /// reclaim, direct compaction, kcompactd.
 const HUGE: &str = "boot-huge-2cpu";
-
-fn recording(name: &str) -> Recording {
-    recording_with(name, &["early", "middle", "end"])
-}
-
-fn recording_with(name: &str, snapshots: &[&str]) -> Recording {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name);
-    let snapshot = |name: &str| {
-        let text = |file| fs::read_to_string(folder.join(format!("{name}.{file}"))).unwrap();
-        let flags = File::open(folder.join(format!("{name}.kpageflags.gz"))).ok().map(|file| {
-            let mut bytes = Vec::new();
-            GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
-            bytes
-        });
-        let texts = [&*text("pagetypeinfo"), &*text("zoneinfo")];
-        Snapshot::new(name, texts, flags.as_deref()).unwrap()
-    };
-    let snapshots = snapshots.iter().map(|name| snapshot(name)).collect();
-    let reader = Reader::open(&folder.join("trace.parquet")).unwrap();
-    let release = fs::read_to_string(folder.join("release")).unwrap();
-    let version = Version::of_kernel(&release).unwrap();
-    Recording::read(&mut reader.events(Columns::ALL), snapshots, version).unwrap()
-}
 
 fn assert_exact(fidelity: &Fidelity) {
     for (name, score) in [
@@ -79,7 +52,7 @@ fn assert_exact(fidelity: &Fidelity) {
 
 #[test]
 fn every_frame_is_the_kernels_on_one_cpu() {
-    let fidelity = compare(&recording(FILES));
+    let fidelity = compare(&recording(FILES, &USUAL));
     assert_exact(&fidelity);
     assert_eq!(fidelity.zone_locked.total, 44_748);
     assert_eq!(fidelity.free_running.total, 72_401);
@@ -88,7 +61,7 @@ fn every_frame_is_the_kernels_on_one_cpu() {
 
 #[test]
 fn every_frame_is_the_kernels_on_two_cpus() {
-    let fidelity = compare(&recording(PROCESSES));
+    let fidelity = compare(&recording(PROCESSES, &USUAL));
     assert_exact(&fidelity);
     assert_eq!(fidelity.zone_locked.total, 22_213);
     assert_eq!(fidelity.free_running.total, 41_499);
@@ -96,7 +69,7 @@ fn every_frame_is_the_kernels_on_two_cpus() {
 }
 
 fn huge() -> Recording {
-    recording_with(HUGE, &["early", "huge1", "compacted1", "huge2", "compacted2", "end"])
+    recording(HUGE, &["early", "huge1", "compacted1", "huge2", "compacted2", "end"])
 }
 
 /// FromFirstReclaim reclaim and compaction the replay follows the record, and memory stays the kernel's.
@@ -163,7 +136,7 @@ fn without_who_frees_for_whom_the_machine_goes_astray() {
 
 /// What compaction takes is seen by the probes alone: without them the replay goes astray.
 #[test]
-fn what_the_probes_told_is_needed() {
+fn probe_readings_are_needed() {
     let mut recording = huge();
     recording.acts.retain(|act| !matches!(act.action, Action::Isolated { .. }));
     let through = compare(&recording).through_reclaim.unwrap();
@@ -174,7 +147,7 @@ fn what_the_probes_told_is_needed() {
 /// Each of these rules decides some frames of the recording: without it the replay goes wrong.
 #[test]
 fn a_rule_that_is_taken_away_is_missed() {
-    let recording = recording(FILES);
+    let recording = recording(FILES, &USUAL);
     let without = |config| compare_with(&recording, config);
     let no_tail = without(Config { merge_likely_to_tail: false, ..Config::default() });
     assert!(!no_tail.zone_locked.is_perfect());
@@ -188,7 +161,7 @@ fn a_rule_that_is_taken_away_is_missed() {
 /// A record that differs from the kernel's actions is detected.
 #[test]
 fn a_falsified_record_is_noticed() {
-    let mut recording = recording(PROCESSES);
+    let mut recording = recording(PROCESSES, &USUAL);
     let locked = |action: &Action| matches!(action, Action::Locked(_));
     let single: Vec<usize> = (0..recording.acts.len())
         .filter(|&act| {
@@ -210,7 +183,7 @@ fn a_falsified_record_is_noticed() {
 /// A lost event is detected too, without a panic.
 #[test]
 fn lost_events_are_noticed() {
-    let mut recording = recording(PROCESSES);
+    let mut recording = recording(PROCESSES, &USUAL);
     let middle = recording.acts.len() / 2;
     let lost = middle..middle + 40;
     recording.acts.drain(lost);
@@ -223,7 +196,7 @@ fn lost_events_are_noticed() {
 /// Frames of actions are frames of the machine, even in damaged traces.
 #[test]
 fn acts_lie_in_zones() {
-    let recording = recording(FILES);
+    let recording = recording(FILES, &USUAL);
     assert_eq!(recording.outside, 0);
     for act in recording.acts.iter().filter(|act| act.frame != Frame::NONE) {
         assert!(recording.layout.zone_of(act.frame).is_some());

@@ -1,34 +1,10 @@
 //! The shipped recordings of kernels newer than 6.1, replayed under the rules of their releases.
 
-use std::fs::{self, File};
-use std::io::Read;
-use std::path::PathBuf;
+mod shipped;
 
-use flate2::read::GzDecoder;
-use prairie_frames::placement::linux::{Config, Version};
-use prairie_replay::exact::recording::Recording;
-use prairie_replay::exact::snapshot::Snapshot;
+use prairie_frames::placement::linux::Config;
 use prairie_replay::exact::{Fidelity, compare, compare_with};
-use prairie_trace::{Columns, Reader};
-
-fn recording(name: &str) -> Recording {
-    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name);
-    let snapshot = |name: &str| {
-        let text = |file| fs::read_to_string(folder.join(format!("{name}.{file}"))).unwrap();
-        let flags = File::open(folder.join(format!("{name}.kpageflags.gz"))).ok().map(|file| {
-            let mut bytes = Vec::new();
-            GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
-            bytes
-        });
-        let texts = [&*text("pagetypeinfo"), &*text("zoneinfo")];
-        Snapshot::new(name, texts, flags.as_deref()).unwrap()
-    };
-    let snapshots = ["early", "middle", "end"].map(snapshot).into();
-    let reader = Reader::open(&folder.join("trace.parquet")).unwrap();
-    let release = fs::read_to_string(folder.join("release")).unwrap();
-    let version = Version::of_kernel(&release).unwrap();
-    Recording::read(&mut reader.events(Columns::ALL), snapshots, version).unwrap()
-}
+use shipped::{USUAL, recording};
 
 /// What leaves the free lists, and what they hold at each snapshot.
 fn assert_buddy_level(fidelity: &Fidelity) {
@@ -41,7 +17,7 @@ fn assert_buddy_level(fidelity: &Fidelity) {
 #[test]
 fn every_frame_is_that_of_6_12() {
     for (name, allocations) in [("boot-files-6.12", 74_034), ("boot-processes-2cpu-6.12", 42_703)] {
-        let fidelity = compare(&recording(name));
+        let fidelity = compare(&recording(name, &USUAL));
         assert_buddy_level(&fidelity);
         for score in [&fidelity.followed, &fidelity.corrected, &fidelity.free_running] {
             assert!(score.is_perfect(), "{name}: {:#?}", score.misses);
@@ -58,13 +34,13 @@ fn every_frame_is_that_of_6_12() {
 /// The kernel's own numbers of its lists are those of lists that nothing corrects but their limits.
 #[test]
 fn lists_of_6_12_adapt_as_the_kernels() {
-    let [alike, all] = compare(&recording("boot-files-6.12")).readings;
+    let [alike, all] = compare(&recording("boot-files-6.12", &USUAL)).readings;
     assert_eq!((alike, all), (240, 240));
 }
 
 #[test]
 fn rules_of_6_1_are_not_those_of_6_12() {
-    let recording = recording("boot-files-6.12");
+    let recording = recording("boot-files-6.12", &USUAL);
     let old = compare_with(&recording, Config::default());
     assert!(old.free_running.share() < 0.9, "{}", old.free_running.share());
     let fixed = Config { adaptive_lists: false, ..Config::of(recording.version) };
@@ -73,7 +49,7 @@ fn rules_of_6_1_are_not_those_of_6_12() {
 
 #[test]
 fn allocations_are_those_of_6_18() {
-    let fidelity = compare(&recording("boot-files-6.18"));
+    let fidelity = compare(&recording("boot-files-6.18", &USUAL));
     assert_buddy_level(&fidelity);
     assert!(fidelity.followed.share() >= 0.9999, "{:#?}", fidelity.followed.misses);
     assert!(fidelity.corrected.share() >= 0.999, "{:#?}", fidelity.corrected.misses);
@@ -83,7 +59,7 @@ fn allocations_are_those_of_6_18() {
 /// Corrected replay has causes left to find: see the page on fidelity.
 #[test]
 fn allocations_are_those_of_7_3_where_the_record_is_followed() {
-    let fidelity = compare(&recording("boot-files-7.3"));
+    let fidelity = compare(&recording("boot-files-7.3", &USUAL));
     assert_buddy_level(&fidelity);
     assert!(fidelity.followed.share() >= 0.9999, "{:#?}", fidelity.followed.misses);
     assert!(fidelity.corrected.share() >= 0.99, "{:#?}", fidelity.corrected.misses);

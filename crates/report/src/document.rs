@@ -34,6 +34,13 @@ pub struct Section {
     pub blocks: Vec<Block>,
 }
 
+impl Section {
+    /// A section that consists of one table.
+    pub fn of_table(heading: impl Into<String>, table: Table) -> Section {
+        Section { heading: heading.into(), intro: String::new(), blocks: vec![Block::Table(table)] }
+    }
+}
+
 /// One thing that a section shows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Block {

@@ -108,6 +108,11 @@ impl From<&str> for Cell {
 }
 
 impl Table {
+    /// A table without title and notes.
+    pub fn new(columns: Vec<Column>, rows: Vec<Vec<Cell>>) -> Table {
+        Table { columns, rows, ..Table::default() }
+    }
+
     /// The cells of `row`, one for each column.
     pub(crate) fn cells<'a>(&'a self, row: &'a [Cell]) -> impl Iterator<Item = (&'a Column, Cell)> {
         self.columns

@@ -10,27 +10,7 @@ use prairie_frames::table::{Owner, State, mobility_of};
 use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Order, Pfn, ZoneKind};
 
 /// No per-CPU lists, so that every allocation shows what the free lists do.
-pub const BARE: Config = Config {
-    cpus_per_node: 1,
-    huge_pages: true,
-    cma: false,
-    watermark_boost_factor: 15_000,
-    keep_boost: false,
-    grouping: true,
-    per_cpu_lists: false,
-    claiming: true,
-    nofragment: true,
-    highatomic: true,
-    merge_likely_to_tail: true,
-    hygiene: false,
-    adaptive_lists: false,
-    late_flush: false,
-    drains_by_batch: false,
-    rounded_reserve: false,
-    free_reserve: false,
-    early_reserve: false,
-    defrag_mode: false,
-};
+pub const BARE: Config = Config { per_cpu_lists: false, ..Config::LINUX_6_1 };
 
 pub struct Machine {
     pub table: FrameTable,

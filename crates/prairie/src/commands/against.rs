@@ -51,18 +51,13 @@ pub fn run(
     };
     let fidelity = exact::compare(&recording);
     let report: Report = view::report(trace, &recording, &fidelity, survey::generated_by());
-    if json {
-        output::print_json(&Document {
-            schema: "prairie-replay-against",
-            schema_version: 1,
-            prairie_version: env!("CARGO_PKG_VERSION"),
-            trace,
-            fidelity: &fidelity,
-        })?;
-    } else {
-        output::print_report(&report)?;
-    }
-    output::write_html(&report, html)?;
+    output::publish(&report, json, html, || Document {
+        schema: "prairie-replay-against",
+        schema_version: 1,
+        prairie_version: env!("CARGO_PKG_VERSION"),
+        trace,
+        fidelity: &fidelity,
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

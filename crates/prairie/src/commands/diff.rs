@@ -153,19 +153,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         generated_by: survey::generated_by(),
     };
     let report = view::report(&comparison, subject);
-    if args.json {
-        output::print_json(&Document {
-            schema: "prairie-diff",
-            schema_version: 1,
-            prairie_version: env!("CARGO_PKG_VERSION"),
-            of: &before.kind,
-            conditions,
-            comparison: &comparison,
-        })?;
-    } else {
-        output::print_report(&report)?;
-    }
-    output::write_html(&report, args.html.as_deref())?;
+    output::publish(&report, args.json, args.html.as_deref(), || Document {
+        schema: "prairie-diff",
+        schema_version: 1,
+        prairie_version: env!("CARGO_PKG_VERSION"),
+        of: &before.kind,
+        conditions,
+        comparison: &comparison,
+    })?;
     Ok(code)
 }
 

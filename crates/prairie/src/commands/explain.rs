@@ -103,13 +103,13 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     let explained = parser.finish().into_iter().map(Explained::new).collect();
     let log = Log { name, lines, left_out, explained };
     let report = view::report(&log, args.top, generated_by());
-    if args.json {
+    output::publish(&report, args.json, args.html.as_deref(), || {
         let incidents = log.explained.iter().map(|explained| IncidentDocument {
             incident: &explained.incident,
             diagnosis: &explained.diagnosis,
             advice: &explained.advice,
         });
-        output::print_json(&Document {
+        Document {
             schema: "prairie-explain",
             schema_version: 1,
             prairie_version: env!("CARGO_PKG_VERSION"),
@@ -117,11 +117,8 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
             lines,
             incidents_left_out: left_out,
             incidents: incidents.collect(),
-        })?;
-    } else {
-        output::print_report(&report)?;
-    }
-    output::write_html(&report, args.html.as_deref())?;
+        }
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -75,20 +75,15 @@ pub fn repeat(
     let of = runs[0]["schema"].as_str().unwrap_or_default().to_owned();
     let rows = spread(&runs);
     let report: Report = view::report(&of, &used, &rows_of(&rows), survey::generated_by());
-    if wanted.json {
-        output::print_json(&Document {
-            schema: "prairie-seeds",
-            schema_version: 1,
-            prairie_version: env!("CARGO_PKG_VERSION"),
-            of: &of,
-            seeds: &used,
-            rows: &rows,
-            runs: &runs,
-        })?;
-    } else {
-        output::print_report(&report)?;
-    }
-    output::write_html(&report, wanted.html)?;
+    output::publish(&report, wanted.json, wanted.html, || Document {
+        schema: "prairie-seeds",
+        schema_version: 1,
+        prairie_version: env!("CARGO_PKG_VERSION"),
+        of: &of,
+        seeds: &used,
+        rows: &rows,
+        runs: &runs,
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

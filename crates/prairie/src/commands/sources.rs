@@ -95,18 +95,13 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         return Ok(output::interrupted());
     }
     let report = view::report(&sources, metadata, args.top, generated_by());
-    if args.json {
-        output::print_json(&Document {
-            schema: "prairie-sources",
-            schema_version: 1,
-            prairie_version: env!("CARGO_PKG_VERSION"),
-            page_bytes: metadata.page_bytes,
-            sources: &sources,
-        })?;
-    } else {
-        output::print_report(&report)?;
-    }
-    output::write_html(&report, args.html.as_deref())?;
+    output::publish(&report, args.json, args.html.as_deref(), || Document {
+        schema: "prairie-sources",
+        schema_version: 1,
+        prairie_version: env!("CARGO_PKG_VERSION"),
+        page_bytes: metadata.page_bytes,
+        sources: &sources,
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

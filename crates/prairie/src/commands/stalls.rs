@@ -111,12 +111,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         ));
     }
     let report = view::report(&observation, args.top, generated_by());
-    if args.json {
-        output::print_json(&view::document(&observation))?;
-    } else {
-        output::print_report(&report)?;
-    }
-    output::write_html(&report, args.html.as_deref())?;
+    output::publish(&report, args.json, args.html.as_deref(), || view::document(&observation))?;
     Ok(code)
 }
 

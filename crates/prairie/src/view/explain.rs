@@ -119,9 +119,8 @@ fn groups_table(groups: &[Vec<&Explained>]) -> Table {
             last.diagnosis.verdict.label().into(),
         ]
     };
-    Table {
-        title: String::new(),
-        columns: vec![
+    Table::new(
+        vec![
             Column::number("#"),
             Column::number("reports"),
             Column::text("last"),
@@ -129,9 +128,8 @@ fn groups_table(groups: &[Vec<&Explained>]) -> Table {
             Column::text("process"),
             Column::text("why"),
         ],
-        rows: groups.iter().enumerate().map(row).collect(),
-        notes: Vec::new(),
-    }
+        groups.iter().enumerate().map(row).collect(),
+    )
 }
 
 /// `order 4 (64 KiB) failed`

@@ -42,11 +42,7 @@ pub fn status(status: &Status) -> Report {
         generated_by: format!("prairie {}", status.version),
         sections: vec![
             Section { heading: "Savings".to_owned(), intro: String::new(), blocks },
-            Section {
-                heading: "Containers".to_owned(),
-                intro: String::new(),
-                blocks: vec![Block::Table(containers(status))],
-            },
+            Section::of_table("Containers", containers(status)),
         ],
     }
 }
@@ -145,11 +141,7 @@ fn row(cgroup: &CgroupStatus) -> Vec<Cell> {
 
 /// Figures 2, 3 and 4 of the TMO paper, for these containers.
 pub fn profile(source: Option<&str>, host_bytes: u64, profiled: &[Profiled]) -> Report {
-    let section = |heading: &str, table: Table| Section {
-        heading: heading.to_owned(),
-        intro: String::new(),
-        blocks: vec![Block::Table(table)],
-    };
+    let section = |heading: &str, table: Table| Section::of_table(heading.to_owned(), table);
     let mut sections = Vec::new();
     if source.is_some() {
         sections.push(section("Coldness", coldness(profiled)));

@@ -68,11 +68,7 @@ pub fn status(status: &Status) -> Report {
         generated_by: format!("prairie {}", status.version),
         sections: vec![
             Section { heading: "Regions now".to_owned(), intro: String::new(), blocks },
-            Section {
-                heading: "Last operations".to_owned(),
-                intro: String::new(),
-                blocks: vec![Block::Table(recent)],
-            },
+            Section::of_table("Last operations", recent),
         ],
     }
 }
@@ -221,11 +217,7 @@ pub fn explain(file: &Path, rows: &[Row]) -> Report {
     let mut nodes: Vec<i64> = rows.iter().map(|row| row.node).collect();
     nodes.sort_unstable();
     nodes.dedup();
-    let mut sections = vec![Section {
-        heading: "Operations".to_owned(),
-        intro: String::new(),
-        blocks: vec![Block::Table(operations(rows))],
-    }];
+    let mut sections = vec![Section::of_table("Operations", operations(rows))];
     for node in nodes {
         let chart = |title: &str, unit, lines: &[Line]| {
             Block::LineChart(LineChart {

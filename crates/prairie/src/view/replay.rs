@@ -379,10 +379,7 @@ fn distance(subject: &Subject<'_>) -> Section {
                 since 6.7 let their per-CPU lists grow and shrink; the replay keeps them at the \
                 size they had at the start, which shows in the free frames."
             .to_owned(),
-        blocks: vec![
-            Block::Table(Table { title: String::new(), columns, rows, notes: Vec::new() }),
-            Block::Text(same),
-        ],
+        blocks: vec![Block::Table(Table::new(columns, rows)), Block::Text(same)],
     }
 }
 
@@ -425,16 +422,7 @@ fn replayed_events(subject: &Subject<'_>) -> Section {
         std::iter::once(Cell::from(name)).chain(counts).collect()
     };
     let rows = rows.map(row).collect();
-    Section {
-        heading: "Replayed events".to_owned(),
-        intro: String::new(),
-        blocks: vec![Block::Table(Table {
-            title: String::new(),
-            columns,
-            rows,
-            notes: Vec::new(),
-        })],
-    }
+    Section::of_table("Replayed events", Table::new(columns, rows))
 }
 
 fn counters(systems: &[SystemResult]) -> Section {

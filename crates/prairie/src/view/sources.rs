@@ -237,17 +237,15 @@ impl View<'_> {
 }
 
 fn chain_table(rows: Vec<Vec<Cell>>) -> Table {
-    Table {
-        title: String::new(),
-        columns: vec![
+    Table::new(
+        vec![
             Column::text("source"),
             Column::number("held"),
             Column::number("allocated"),
             Column::text("call chain"),
         ],
         rows,
-        notes: Vec::new(),
-    }
+    )
 }
 
 /// `slab, for network`.

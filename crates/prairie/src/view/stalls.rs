@@ -142,11 +142,7 @@ fn by_cause(stalls: &Stalls) -> Option<Section> {
                 .to_owned(),
         ],
     };
-    Some(Section {
-        heading: "By cause and order".to_owned(),
-        intro: String::new(),
-        blocks: vec![Block::Table(table)],
-    })
+    Some(Section::of_table("By cause and order", table))
 }
 
 fn by_process(stalls: &Stalls, top: usize) -> Option<Section> {
@@ -184,11 +180,7 @@ fn by_process(stalls: &Stalls, top: usize) -> Option<Section> {
         ));
     }
     let rows = found.iter().take(top).map(row).collect();
-    Some(Section {
-        heading: "By process".to_owned(),
-        intro: String::new(),
-        blocks: vec![Block::Table(Table { title: String::new(), columns, rows, notes })],
-    })
+    Some(Section::of_table("By process", Table { title: String::new(), columns, rows, notes }))
 }
 
 fn main_cause(process: &ProcessStalls) -> &'static str {
@@ -210,16 +202,7 @@ fn by_cgroup(stalls: &Stalls, top: usize) -> Option<Section> {
     let mut columns = vec![Column::text("cgroup")];
     columns.extend(distribution_columns());
     let rows = found.iter().take(top).map(row).collect();
-    Some(Section {
-        heading: "By cgroup".to_owned(),
-        intro: String::new(),
-        blocks: vec![Block::Table(Table {
-            title: String::new(),
-            columns,
-            rows,
-            notes: Vec::new(),
-        })],
-    })
+    Some(Section::of_table("By cgroup", Table::new(columns, rows)))
 }
 
 fn worst(stalls: &Stalls, top: usize) -> Option<Section> {
@@ -250,16 +233,7 @@ fn worst(stalls: &Stalls, top: usize) -> Option<Section> {
     if any_stack {
         columns.push(Column::text("called by"));
     }
-    Some(Section {
-        heading: "Worst stalls".to_owned(),
-        intro: String::new(),
-        blocks: vec![Block::Table(Table {
-            title: String::new(),
-            columns,
-            rows,
-            notes: Vec::new(),
-        })],
-    })
+    Some(Section::of_table("Worst stalls", Table::new(columns, rows)))
 }
 
 /// The functions of a folded stack from the innermost on, without the page allocator's own.
@@ -296,15 +270,9 @@ fn what_helps(advice: &[Advice]) -> Option<Section> {
         return None;
     }
     let row = |advice: &Advice| vec![advice.action.as_str().into(), advice.reason.as_str().into()];
-    let table = Table {
-        title: String::new(),
-        columns: vec![Column::text("action"), Column::text("reason")],
-        rows: advice.iter().map(row).collect(),
-        notes: Vec::new(),
-    };
-    Some(Section {
-        heading: "What helps".to_owned(),
-        intro: String::new(),
-        blocks: vec![Block::Table(table)],
-    })
+    let table = Table::new(
+        vec![Column::text("action"), Column::text("reason")],
+        advice.iter().map(row).collect(),
+    );
+    Some(Section::of_table("What helps", table))
 }

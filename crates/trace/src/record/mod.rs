@@ -290,25 +290,13 @@ fn plan(
     types: &[prairie_frames::MigrateType],
     stacks: bool,
 ) -> Result<(Vec<RequestedTracepoint>, Vec<Decoder>)> {
-    let (mut wanted, mut decoders) = (Vec::new(), Vec::new());
-    for &tracepoint in tracepoints {
-        let format = Format::parse(&formats[tracepoint.path()])?;
-        let decoder = Decoder::new(tracepoint, &format, types.to_vec())?;
-        let one = |filter: Option<&str>, chain| RequestedTracepoint {
-            id: format.id,
-            filter: filter.map(str::to_owned),
-            chain,
-        };
-        if tracepoint == Tracepoint::Alloc && stacks {
-            wanted.push(one(Some("migratetype == 1"), false));
-            wanted.push(one(Some("migratetype != 1"), true));
-            decoders.extend([decoder.clone(), decoder]);
-        } else {
-            wanted.push(one(None, stacks && is_begin(tracepoint)));
-            decoders.push(decoder);
-        }
-    }
-    Ok((wanted, decoders))
+    plan_with(tracepoints, formats, types, |tracepoint| match tracepoint {
+        Tracepoint::Alloc if stacks => vec![
+            (Some("migratetype == 1".to_owned()), false),
+            (Some("migratetype != 1".to_owned()), true),
+        ],
+        _ => vec![(None, stacks && is_begin(tracepoint))],
+    })
 }
 
 /// The tracepoints of each ring that watches stalls, and their decoders. Of allocations it sees
@@ -319,16 +307,29 @@ pub(crate) fn plan_stalls(
     types: &[prairie_frames::MigrateType],
     stacks: bool,
 ) -> Result<(Vec<RequestedTracepoint>, Vec<Decoder>)> {
+    let huge = format!("order >= {}", prairie_frames::Order::HUGE.get());
+    plan_with(tracepoints, formats, types, |tracepoint| {
+        let filter = (tracepoint == Tracepoint::Alloc).then(|| huge.clone());
+        vec![(filter, stacks && is_begin(tracepoint))]
+    })
+}
+
+/// One event, with its decoder, for each filter that `requests` gives a tracepoint; the flag beside
+/// the filter requests call chains.
+fn plan_with(
+    tracepoints: &[Tracepoint],
+    formats: &BTreeMap<String, String>,
+    types: &[prairie_frames::MigrateType],
+    requests: impl Fn(Tracepoint) -> Vec<(Option<String>, bool)>,
+) -> Result<(Vec<RequestedTracepoint>, Vec<Decoder>)> {
     let (mut wanted, mut decoders) = (Vec::new(), Vec::new());
     for &tracepoint in tracepoints {
         let format = Format::parse(&formats[tracepoint.path()])?;
-        let huge = format!("order >= {}", prairie_frames::Order::HUGE.get());
-        wanted.push(RequestedTracepoint {
-            id: format.id,
-            filter: (tracepoint == Tracepoint::Alloc).then_some(huge),
-            chain: stacks && is_begin(tracepoint),
-        });
-        decoders.push(Decoder::new(tracepoint, &format, types.to_vec())?);
+        let decoder = Decoder::new(tracepoint, &format, types.to_vec())?;
+        for (filter, chain) in requests(tracepoint) {
+            wanted.push(RequestedTracepoint { id: format.id, filter, chain });
+            decoders.push(decoder.clone());
+        }
     }
     Ok((wanted, decoders))
 }

@@ -59,6 +59,29 @@ pub struct Config {
 }
 
 impl Config {
+    /// The rules of Linux 6.1 with its usual settings, for one CPU a node.
+    pub const LINUX_6_1: Config = Config {
+        cpus_per_node: 1,
+        huge_pages: true,
+        cma: false,
+        watermark_boost_factor: 15_000,
+        keep_boost: false,
+        grouping: true,
+        per_cpu_lists: true,
+        claiming: true,
+        nofragment: true,
+        highatomic: true,
+        merge_likely_to_tail: true,
+        hygiene: false,
+        adaptive_lists: false,
+        late_flush: false,
+        drains_by_batch: false,
+        rounded_reserve: false,
+        free_reserve: false,
+        early_reserve: false,
+        defrag_mode: false,
+    };
+
     /// Linux 6.1 with the fallback of 6.15 and `vm.defrag_mode=1`, for comparisons that leave all
     /// else as it is.
     pub fn linux_6_15() -> Config {
@@ -68,26 +91,6 @@ impl Config {
 
 impl Default for Config {
     fn default() -> Config {
-        Config {
-            cpus_per_node: 1,
-            huge_pages: true,
-            cma: false,
-            watermark_boost_factor: 15_000,
-            keep_boost: false,
-            grouping: true,
-            per_cpu_lists: true,
-            claiming: true,
-            nofragment: true,
-            highatomic: true,
-            merge_likely_to_tail: true,
-            hygiene: false,
-            adaptive_lists: false,
-            late_flush: false,
-            drains_by_batch: false,
-            rounded_reserve: false,
-            free_reserve: false,
-            early_reserve: false,
-            defrag_mode: false,
-        }
+        Config::LINUX_6_1
     }
 }

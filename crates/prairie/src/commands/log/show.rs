@@ -67,19 +67,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("{}: no log in it, expected files of `prairie log run`", args.dir.display());
     };
     let report = view::report(&rows, &origin.host, &origin.kernel_release, generated_by());
-    if args.json {
-        output::print_json(&Document {
-            schema: "prairie-log",
-            schema_version: 1,
-            prairie_version: env!("CARGO_PKG_VERSION"),
-            host: origin.host,
-            kernel_release: origin.kernel_release,
-            rows: rows.iter().map(row).collect(),
-        })?;
-    } else {
-        output::print_report(&report)?;
-    }
-    output::write_html(&report, args.html.as_deref())?;
+    output::publish(&report, args.json, args.html.as_deref(), || Document {
+        schema: "prairie-log",
+        schema_version: 1,
+        prairie_version: env!("CARGO_PKG_VERSION"),
+        host: origin.host,
+        kernel_release: origin.kernel_release,
+        rows: rows.iter().map(row).collect(),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -111,17 +111,12 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         other => other?,
     };
     let report = view::report(&paper, survey::generated_by());
-    if args.json {
-        output::print_json(&Document {
-            schema: "prairie-migrate-paper",
-            schema_version: 1,
-            prairie_version: env!("CARGO_PKG_VERSION"),
-            paper: &paper,
-        })?;
-    } else {
-        output::print_report(&report)?;
-    }
-    output::write_html(&report, args.html.as_deref())?;
+    output::publish(&report, args.json, args.html.as_deref(), || Document {
+        schema: "prairie-migrate-paper",
+        schema_version: 1,
+        prairie_version: env!("CARGO_PKG_VERSION"),
+        paper: &paper,
+    })?;
     if let Some(directory) = &args.pictures {
         draw(&paper, directory)?;
     }

@@ -231,20 +231,15 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         },
     };
     let report = view::report(&params, &plan, &without, with.as_ref(), survey::generated_by());
-    if args.json {
-        output::print_json(&Document {
-            schema: "prairie-migrate-sim",
-            schema_version: 1,
-            prairie_version: env!("CARGO_PKG_VERSION"),
-            machine: &params,
-            plan: &plan,
-            outcome: with.as_ref().unwrap_or(&without),
-            effect: with.as_ref().map(|with| Effect::of(with, &without)),
-        })?;
-    } else {
-        output::print_report(&report)?;
-    }
-    output::write_html(&report, args.html.as_deref())?;
+    output::publish(&report, args.json, args.html.as_deref(), || Document {
+        schema: "prairie-migrate-sim",
+        schema_version: 1,
+        prairie_version: env!("CARGO_PKG_VERSION"),
+        machine: &params,
+        plan: &plan,
+        outcome: with.as_ref().unwrap_or(&without),
+        effect: with.as_ref().map(|with| Effect::of(with, &without)),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

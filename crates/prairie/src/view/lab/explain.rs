@@ -151,12 +151,7 @@ fn counts(explained: &WakeUps) -> Table {
     rows.push(row("pageblocks that the border moved", sum(|w| w.pageblocks)));
     rows.push(row("pages moved by the border", sum(|w| w.pages_moved)));
     rows.push(row("requests that waited for the border", sum(|w| w.waited)));
-    Table {
-        title: String::new(),
-        columns: vec![Column::text(""), Column::number("count"), Column::number("per minute")],
-        rows,
-        notes: Vec::new(),
-    }
+    Table::new(vec![Column::text(""), Column::number("count"), Column::number("per minute")], rows)
 }
 
 /// Why the border moved, or why a reversal was delayed.

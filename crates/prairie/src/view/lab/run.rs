@@ -21,11 +21,7 @@ pub fn report(file: &Path, results: &Results, generated_by: String) -> Report {
             blocks: vec![Block::Table(at_the_end(systems)), Block::Table(quoted(&of))],
         },
         over_time(systems),
-        Section {
-            heading: "Counters".to_owned(),
-            intro: String::new(),
-            blocks: vec![Block::Table(all_counters(&of))],
-        },
+        Section::of_table("Counters", all_counters(&of)),
     ];
     if systems.iter().any(|s| !s.pools.is_empty()) {
         sections.insert(1, pools(systems));
@@ -71,12 +67,7 @@ fn at_the_end(systems: &[SystemResult]) -> Table {
         let cells = systems.iter().map(|s| Cell::from(number::count(s.ended[kind].1)));
         rows.push(std::iter::once(Cell::from(name)).chain(cells).collect());
     }
-    Table {
-        title: String::new(),
-        columns: columns(systems.iter().map(|s| s.system.as_str())),
-        rows,
-        notes: Vec::new(),
-    }
+    Table::new(columns(systems.iter().map(|s| s.system.as_str())), rows)
 }
 
 /// Pools of persistent huge pages that phases resized.
@@ -94,22 +85,19 @@ fn pools(systems: &[SystemResult]) -> Section {
             cells.into_iter().map(Cell::from).collect()
         })
     });
-    Section {
-        heading: "Pools of huge pages".to_owned(),
-        intro: String::new(),
-        blocks: vec![Block::Table(Table {
-            title: String::new(),
-            columns: vec![
+    Section::of_table(
+        "Pools of huge pages",
+        Table::new(
+            vec![
                 Column::text("system"),
                 Column::text("phase"),
                 Column::text("page size"),
                 Column::number("wanted"),
                 Column::number("had"),
             ],
-            rows: rows.collect(),
-            notes: Vec::new(),
-        })],
-    }
+            rows.collect(),
+        ),
+    )
 }
 
 fn killed(systems: &[SystemResult]) -> Section {

@@ -59,9 +59,8 @@ fn machines(figure: &Figure) -> Table {
             ]
         })
     };
-    Table {
-        title: String::new(),
-        columns: vec![
+    Table::new(
+        vec![
             Column::text("fragmentation"),
             Column::text("system"),
             Column::number("polluted pageblocks"),
@@ -69,9 +68,8 @@ fn machines(figure: &Figure) -> Table {
             Column::number("free gigabytes"),
             Column::number("pages moved"),
         ],
-        rows: figure.machines.iter().enumerate().flat_map(row).collect(),
-        notes: Vec::new(),
-    }
+        figure.machines.iter().enumerate().flat_map(row).collect(),
+    )
 }
 
 fn programs(figure: &Figure) -> Table {

@@ -93,7 +93,7 @@ impl Held {
     /// Writes `text` in one call, as kernel files want it.
     ///
     /// # Errors
-    /// The system's. `EAGAIN` from `memory.reclaim` means that it took less than it was told.
+    /// The system's. `EAGAIN` from `memory.reclaim` means that it reclaimed less than requested.
     pub fn write(&self, text: &str) -> io::Result<()> {
         // A cgroup's files take a write at any place, debugfs' lru_gen only one where it stands.
         let written = match self.0.write_at(text.as_bytes(), 0) {

@@ -113,7 +113,7 @@ fn parts_survive_parquet() {
 
 /// Whatever changes a row changes the identity, and what does not leaves it alone.
 #[test]
-fn studies_are_told_apart() {
+fn studies_have_identities() {
     let one = study("linux");
     let mut other_workload = one.clone();
     other_workload.workloads[0].used_again += 0.1;

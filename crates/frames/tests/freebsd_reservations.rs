@@ -539,7 +539,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn a_plain_model_foretells_every_reservation(
+    fn reservations_match_a_plain_model(
         steps in prop::collection::vec(step(), 1..60),
         spare in any::<bool>(),
     ) {

@@ -95,7 +95,7 @@ fn a_block_that_may_soon_merge_goes_to_the_tail() {
 }
 
 #[test]
-fn a_direct_free_may_be_told_where_to_go() {
+fn a_direct_free_can_name_its_end_of_the_list() {
     let mut machine = Machine::new(2, BARE);
     machine.fill(0..8, Movable);
     machine.free(0);

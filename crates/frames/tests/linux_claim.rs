@@ -63,7 +63,7 @@ fn drains_follow_the_pageblock() {
 }
 
 #[test]
-fn defrag_mode_spares_foreign_pageblocks_until_told_otherwise() {
+fn defrag_mode_spares_foreign_pageblocks_until_fallback_is_allowed() {
     let mut machine = with_free(Config { defrag_mode: true, ..HYGIENE }, 600..1024);
     let request = Request { gfp_flags: gfp::KERNEL, ..Request::default() };
     let attempt = |machine: &mut Machine| {

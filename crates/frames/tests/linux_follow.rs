@@ -155,9 +155,9 @@ fn a_free_keeps_the_type_it_was_prepared_with() {
     assert!(on(MigrateType::Reclaimable) && !on(MOVABLE));
 }
 
-/// The last fallback is told as the tracepoint tells it.
+/// The last fallback has the fields of the tracepoint.
 #[test]
-fn a_fallback_is_told() {
+fn a_fallback_is_reported() {
     let mut machine = Machine::new(2, BARE);
     assert_eq!(machine.linux.last_fallback(), (0, None));
     machine.allocate(3, MigrateType::Unmovable);

@@ -96,7 +96,7 @@ fn two_nodes() -> Vec<ZoneSpan> {
     ]
 }
 
-/// No frame of the wrong kind on either side, told from the table alone.
+/// No frame of the wrong kind on either side, by the table alone.
 fn confined(regions: &Regions, table: &FrameTable, layout: &Layout, reserved: bool) {
     for zone in layout.zones() {
         let border = regions.border(zone.span.node).unwrap();

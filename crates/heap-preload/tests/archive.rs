@@ -9,7 +9,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::told;
+use common::messages;
 
 /// Settings that decide which object contains what: name, and options of Cargo. The archives share
 /// one folder and its dependencies; fat LTO needs its own ones.
@@ -30,7 +30,7 @@ fn archive(name: &str, settings: &[&str]) -> PathBuf {
     command.args(settings.iter().flat_map(|setting| ["--config", setting]));
     command.arg("--target-dir").arg(&folder).current_dir(env!("CARGO_MANIFEST_DIR"));
     let output = command.output().unwrap();
-    assert!(output.status.success(), "{name}: {}", told(&output));
+    assert!(output.status.success(), "{name}: {}", messages(&output));
     let kept = folder.join(format!("libprairie_heap_{name}.a"));
     std::fs::copy(folder.join("debug/libprairie_heap.a"), &kept).unwrap();
     kept
@@ -48,10 +48,10 @@ fn is_set_up(archive: &Path, call: &str, options: &[&str]) {
     }
     command.arg(source).args(["-x", "none"]).arg(archive);
     let output = command.args(["-lpthread", "-ldl", "-lm"]).output().unwrap();
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", messages(&output));
     let settings = [("PRAIRIE_HEAP_RELEASE", "1M"), ("PRAIRIE_HEAP_STATS", "text")];
     let output = Command::new(&program).envs(settings).output().unwrap();
-    let said = told(&output);
+    let said = messages(&output);
     let case = format!("{} {call} {options:?}: {said}", archive.display());
     assert!(output.status.success(), "{case}");
     assert!(said.contains("2 threads"), "not set up at load: {case}");

@@ -7,7 +7,7 @@ mod common;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use common::{NO_RSEQ, library, preloaded, same_as_plain, told, traps};
+use common::{NO_RSEQ, library, messages, preloaded, same_as_plain, traps};
 
 #[test]
 fn git_checks_this_repository() {
@@ -69,7 +69,7 @@ fn redis_serves_its_benchmark() {
         .args(["-c", &format!("{load} -r 100000 -t set,get,lpush,lrange_100,mset")])
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", messages(&output));
     // A snapshot is written by a forked child.
     assert!(cli("debug reload").status.success());
     assert!(cli("bgsave").status.success());
@@ -117,7 +117,7 @@ fn python_passes_its_own_tests() {
         return;
     }
     let output = python.output().unwrap();
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", messages(&output));
 }
 
 /// A cluster is made, filled and asked by four clients, all of it on the heap. The server refuses
@@ -154,7 +154,7 @@ fn postgres_makes_a_cluster_and_serves_pgbench() {
         prairie_testing::skip_without(&format!("PostgreSQL ({})", said.trim()));
         return;
     }
-    assert!(output.status.success(), "{said}{}", told(&output));
+    assert!(output.status.success(), "{said}{}", messages(&output));
     assert!(said.contains("actually processed: 400/400"), "{said}");
 }
 
@@ -176,7 +176,7 @@ fn programs_without_huge_pages_work() {
             prairie_testing::skip_without("python3");
             return;
         };
-        assert!(output.status.success(), "{case}: {}", told(&output));
+        assert!(output.status.success(), "{case}: {}", messages(&output));
     }
 }
 
@@ -200,7 +200,7 @@ fn linked(name: &str, source: &str, arguments: &[&str]) -> PathBuf {
         .args(arguments)
         .output()
         .unwrap_or_else(|error| panic!("{compiler}: {error}"));
-    assert!(output.status.success(), "{name}: {}", told(&output));
+    assert!(output.status.success(), "{name}: {}", messages(&output));
     program
 }
 
@@ -231,7 +231,7 @@ fn c_and_cpp_programs_link_the_archive_and_the_library() {
                 .stdin(Stdio::null())
                 .output()
                 .unwrap();
-            let said = told(&output);
+            let said = messages(&output);
             assert!(output.status.success(), "{}: {said}", program.display());
             // It does run on the heap.
             assert!(said.contains("page heap temeraire"), "{}: {said}", program.display());

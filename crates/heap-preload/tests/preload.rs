@@ -10,12 +10,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::{NO_RSEQ, WAYS, compiled, preloaded, told, traps};
+use common::{NO_RSEQ, WAYS, compiled, messages, preloaded, traps};
 
 fn succeeds(case: &str) {
     for settings in WAYS {
         let output = preloaded(traps(), settings).arg(case).output().unwrap();
-        assert!(output.status.success(), "{case} {settings:?}: {}", told(&output));
+        assert!(output.status.success(), "{case} {settings:?}: {}", messages(&output));
     }
 }
 
@@ -40,7 +40,7 @@ fn the_heaps_own_thread_outlives_no_program() {
     // By SIGKILL: the heap's thread, which would be all that is left, blocks what can be blocked.
     let output = waits.args(["-s", "KILL", "20"]).arg(traps()).arg("last_thread_ends").output();
     let output = output.unwrap();
-    assert!(output.status.success(), "{:?} {}", output.status, told(&output));
+    assert!(output.status.success(), "{:?} {}", output.status, messages(&output));
 }
 
 /// POSIX leaves it undefined. glibc's malloc and jemalloc hang; here the program goes on, or ends
@@ -53,7 +53,7 @@ fn a_thread_cancelled_inside_never_hangs_the_program() {
             command.args(["-s", "KILL", "20"]).arg(traps()).args(["cancelled_inside", largest]);
             let output = command.output().unwrap();
             let ended = output.status.code() == Some(128 + 6) || output.status.signal() == Some(6);
-            let case = format!("{largest} {settings:?}: {:?} {}", output.status, told(&output));
+            let case = format!("{largest} {settings:?}: {:?} {}", output.status, messages(&output));
             assert!(output.status.success() || ended, "{case}");
         }
     }
@@ -65,7 +65,7 @@ fn a_thread_cancelled_inside_never_hangs_the_program() {
 fn a_soft_limit_holds_as_far_as_memory_is_free() {
     let resident = |settings: &[(&str, &str)]| -> u64 {
         let output = preloaded(traps(), settings).arg("grows_over_holes").output().unwrap();
-        assert!(output.status.success(), "{settings:?}: {}", told(&output));
+        assert!(output.status.success(), "{settings:?}: {}", messages(&output));
         String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
     };
     for (page_heap, least_saved) in [("temeraire", 20_000), ("legacy", 5_000)] {
@@ -99,17 +99,17 @@ fn a_plugin_opened_with_deepbind_works_or_the_cause_is_named() {
         preloaded(traps(), settings).arg("plugin").env("PLUGIN", &plugin).output().unwrap()
     };
     let output = run(&[]);
-    assert!(output.status.success(), "{}", told(&output));
-    assert_eq!(told(&output).matches("RTLD_DEEPBIND is left out").count(), 1);
+    assert!(output.status.success(), "{}", messages(&output));
+    assert_eq!(messages(&output).matches("RTLD_DEEPBIND is left out").count(), 1);
     let kept = run(&[("PRAIRIE_HEAP_DEEPBIND", "keep")]);
     assert!(!kept.status.success());
-    assert!(told(&kept).contains("opened with RTLD_DEEPBIND"), "{}", told(&kept));
+    assert!(messages(&kept).contains("opened with RTLD_DEEPBIND"), "{}", messages(&kept));
 }
 
 /// Ends with `SIGABRT` and one line that contains `line`.
 fn aborts(case: &str, size: &str, settings: &[(&str, &str)], line: &str) {
     let output = preloaded(traps(), settings).args([case, size]).output().unwrap();
-    let told = told(&output);
+    let told = messages(&output);
     assert_eq!(output.status.signal(), Some(6), "{case} {size} {settings:?}: {told}");
     assert!(told.contains(line), "{case} {size} {settings:?}: {told}");
     assert_eq!(told.lines().count(), 1, "{told}");
@@ -151,7 +151,7 @@ fn operators_throw_call_the_handler_and_align() {
     let program = compiled("operators.cpp", &["-std=c++17", "-lpthread", "-fsized-deallocation"]);
     for settings in WAYS {
         let output = preloaded(&program, settings).output().unwrap();
-        assert!(output.status.success(), "{settings:?}: {}", told(&output));
+        assert!(output.status.success(), "{settings:?}: {}", messages(&output));
     }
 }
 
@@ -159,7 +159,7 @@ fn operators_throw_call_the_handler_and_align() {
 fn one_cpu_and_a_low_limit_are_enough() {
     for wrapped in ["taskset -c 0 $0 family", "ulimit -v 200000; $0 errors; $0 alignment | true"] {
         let output = preloaded("sh", &[]).args(["-c", wrapped]).arg(traps()).output().unwrap();
-        assert!(output.status.success(), "{wrapped}: {}", told(&output));
+        assert!(output.status.success(), "{wrapped}: {}", messages(&output));
     }
 }
 
@@ -168,7 +168,7 @@ fn statistics_come_at_exit_as_text_and_json() {
     let run = |value: &str| {
         preloaded(traps(), &[("PRAIRIE_HEAP_STATS", value)]).arg("threads_die").output().unwrap()
     };
-    let text = told(&run("text"));
+    let text = messages(&run("text"));
     assert!(text.contains("page heap temeraire") && text.contains("HugeFiller"), "{text}");
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("statistics.json");
     assert!(run(&format!("json:{}", file.display())).status.success());
@@ -181,7 +181,7 @@ fn statistics_come_at_exit_as_text_and_json() {
         .map(|class| class["live"].as_u64().unwrap() * class["size"].as_u64().unwrap())
         .sum();
     assert_eq!(json["small"]["live_bytes"], live);
-    let wrong = told(&run("xml"));
+    let wrong = messages(&run("xml"));
     assert!(wrong.contains("PRAIRIE_HEAP_STATS=xml: invalid value"), "{wrong}");
 }
 
@@ -231,7 +231,7 @@ fn guarded_objects_end_the_process_where_it_happens() {
     for (case, one_in) in [("family", "1"), ("threads_die", "10"), ("fork_threads", "100")] {
         let output =
             preloaded(traps(), &[("PRAIRIE_HEAP_GUARD", one_in)]).arg(case).output().unwrap();
-        assert!(output.status.success(), "{case} {one_in}: {}", told(&output));
+        assert!(output.status.success(), "{case} {one_in}: {}", messages(&output));
     }
 }
 
@@ -264,14 +264,14 @@ fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, &[u8])> {
 
 /// The profile estimates what is live, names the program's frames, and is real gzip.
 #[test]
-fn a_profile_tells_what_is_live_and_who_holds_it() {
+fn a_profile_lists_live_objects_and_their_call_stacks() {
     for size in ["48", "5000", "300000"] {
         let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("profile-{size}.pb.gz"));
         let settings = [("PRAIRIE_HEAP_PROFILE", file.to_str().unwrap())];
         let output = preloaded(traps(), &settings).args(["hold_64_mib", size]).output().unwrap();
-        assert!(output.status.success(), "{}", told(&output));
+        assert!(output.status.success(), "{}", messages(&output));
         let unpacked = Command::new("gzip").args(["-dc"]).arg(&file).output().unwrap();
-        assert!(unpacked.status.success(), "{}", told(&unpacked));
+        assert!(unpacked.status.success(), "{}", messages(&unpacked));
         let profile = fields(&unpacked.stdout);
         let mut bytes = 0;
         for (_, _, sample) in profile.iter().filter(|field| field.0 == 2) {
@@ -306,7 +306,7 @@ fn the_calls_of_the_page_heap_are_recorded() {
     let settings = [("PRAIRIE_HEAP_TRACE", file.to_str().unwrap())];
     let command = "for i in 1 2 3; do $0 hold_64_mib 300000; done";
     let output = preloaded(traps(), &settings).args(["hold_64_mib", "300000"]).output().unwrap();
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", messages(&output));
     let calls: Vec<Recorded> = Recorded::of_bytes(&std::fs::read(&file).unwrap()).collect();
     let large = |call: &&Recorded| call.kind & 0xff == NEW && call.pages == 37;
     // 64 MiB in objects of 300,000 bytes, as many freed at once.
@@ -316,6 +316,6 @@ fn the_calls_of_the_page_heap_are_recorded() {
     // Programs that it starts do not write into it.
     let before = std::fs::metadata(&file).unwrap().len();
     let output = preloaded("sh", &settings).args(["-c", command]).arg(traps()).output().unwrap();
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", messages(&output));
     assert_eq!(std::fs::metadata(&file).unwrap().len(), before);
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::process::Command;
 
-use common::{library, told};
+use common::{library, messages};
 
 /// Cancellation points: those that POSIX.1-2024 requires (section 2.9.5.2) and those that glibc
 /// adds, under all of their names.
@@ -36,7 +36,7 @@ const ALLOWED: &str = "
 fn the_library_calls_no_cancellation_point() {
     let output = Command::new("nm").args(["-D", "--undefined-only"]).arg(library()).output();
     let output = output.unwrap();
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", messages(&output));
     let listed = String::from_utf8(output.stdout).unwrap();
     let names: Vec<&str> = listed
         .lines()

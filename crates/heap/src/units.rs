@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_tells_the_huge_pages_it_touches() {
+    fn a_range_lists_the_huge_pages_it_touches() {
         let touched = |start, len| {
             let range = PageRange { start: PageId(start), len: Pages(len) };
             let huge = range.touched_huge_pages();

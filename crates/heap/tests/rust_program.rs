@@ -64,7 +64,7 @@ fn alignments_and_reallocations_keep_what_they_hold() {
 }
 
 #[test]
-fn the_books_tell_of_it() {
+fn the_statistics_count_a_large_allocation() {
     let before = live();
     let large: Vec<u8> = vec![1; 300 << 20];
     let with = live();

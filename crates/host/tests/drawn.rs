@@ -129,7 +129,7 @@ fn holes_are_no_memory_whatever_their_flags() {
 }
 
 #[test]
-fn unevictable_frames_are_movable_and_told() {
+fn unevictable_frames_are_movable_and_counted() {
     let frames = vec![
         run(0, 10, flags('a') | PageFlags::UNEVICTABLE | PageFlags::MLOCKED),
         run(10, 6, flags('a')),

@@ -52,7 +52,7 @@ fn the_dma_zone_to_the_frame() {
 }
 
 #[test]
-fn free_lists_and_types_tell_the_same() {
+fn free_lists_and_types_agree() {
     let capture = captured();
     let zones = buddyinfo::parse(&capture.files[buddyinfo::FILE]).unwrap();
     let types = pagetypeinfo::parse(&capture.files[pagetypeinfo::FILE]).unwrap();
@@ -65,7 +65,7 @@ fn free_lists_and_types_tell_the_same() {
 }
 
 #[test]
-fn zones_and_the_memory_map_tell_the_same() {
+fn zones_and_the_memory_map_agree() {
     let capture = captured();
     let zones = zoneinfo::parse(&capture.files[zoneinfo::FILE]).unwrap();
     let memory = iomem::system_ram(&capture.files[iomem::FILE]).unwrap();

@@ -87,7 +87,7 @@ fn the_gigantic_page_takes_a_gigabyte_of_potential() {
 }
 
 #[test]
-fn holes_are_told_by_nopage_as_by_the_memory_map() {
+fn nopage_frames_are_the_holes_of_the_memory_map() {
     let with_map = captured();
     let mut without = with_map.clone();
     without.files.remove("proc/iomem");

@@ -2,7 +2,7 @@
 //! claim, as measurements with their bounds.
 //!
 //! Runs that are compared have one seed: the same requests reach the same cores in both. What
-//! migration changes is then measured request by request, and told as a mean over cores with the
+//! migration changes is then measured request by request, and reported as a mean over cores with the
 //! error of that mean, because at a thousand migrations a second the change is far below what two
 //! runs of different seeds differ by.
 

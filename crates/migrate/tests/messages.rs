@@ -109,7 +109,7 @@ fn mistakes_of_liveness_are_found() {
 /// What is on its way is part of a state: two that differ there alone have two fingerprints. The
 /// counts without hashing are those of the search.
 #[test]
-fn fingerprints_tell_all_states_apart() {
+fn fingerprints_distinguish_all_states() {
     let model = Messages::<1, 1, 1>::new(Design::default());
     let mut seen = std::collections::BTreeSet::new();
     let mut open = model.initial();

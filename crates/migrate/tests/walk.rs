@@ -61,7 +61,7 @@ fn random_walks_find_mistakes() {
 /// The command's walk, of pages of 64 lines: the same for the same seed, in legs, ended early by
 /// who watches.
 #[test]
-fn walks_by_name_are_told_apart_by_their_seed() {
+fn walks_of_one_name_differ_by_seed() {
     let of = |seed, variant| walk(Caching::Cacheable, variant, 30_000, seed, &mut |_| true);
     let held = of(1, None);
     assert_eq!((held.steps, held.stopped, &held.broken), (30_000, false, &None));

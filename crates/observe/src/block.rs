@@ -246,7 +246,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn hugetlb_pages_are_told_by_their_size() {
+    fn hugetlb_pages_are_recognized_by_their_size() {
         let mut words = Vec::new();
         for _ in 0..4 {
             compound(&mut words, 512, F::HUGE, false);

@@ -58,7 +58,7 @@ fn tree(kernel: &str, words: &[u64]) -> (tempfile::TempDir, Roots) {
     (dir, roots)
 }
 
-/// The figures of a sample of so many pageblocks.
+/// The figures of a sample of `size` pageblocks.
 fn sampled(capture: &Capture, words: &[u64], size: u64, seed: u64) -> Figures {
     let layout = Layout::of(capture).unwrap();
     let population = Population::new(&layout);

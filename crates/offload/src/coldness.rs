@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn two_readings_tell_four_classes() {
+    fn two_readings_distinguish_four_classes() {
         // 300 pages cold, 50 last touched in the first four minutes, 20 in the last but one, 100
         // in the last minute; at six minutes the two oldest have been merged.
         let coldness =

@@ -215,7 +215,7 @@ fn measured_at(grown: u64) -> u64 {
 }
 
 #[test]
-fn ages_are_told_from_the_first_look_on_unless_the_container_was_still_filling() {
+fn ages_count_from_the_first_look_unless_the_container_is_still_filling() {
     assert_eq!(measured_at(400), 120);
     assert_eq!(measured_at(490), 120, "most of it was there");
     // Marked again at the first look after the warm-up of 30 s.
@@ -261,7 +261,7 @@ fn memory_that_comes_back_is_left_alone_and_must_be_older() {
 }
 
 #[test]
-fn quiet_page_cache_that_hides_anonymous_memory_is_told() {
+fn idle_page_cache_that_hides_anonymous_memory_is_reported() {
     assert!(second(|now| now.stat.inactive_file = 17 * MIB).cache_hides_anon);
     assert!(!second(|now| now.stat.inactive_file = 16 * MIB).cache_hides_anon);
 }

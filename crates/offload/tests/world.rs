@@ -121,12 +121,12 @@ fn a_kernel_without_io_pressure_or_swap_figures_is_served_too() {
 }
 
 #[test]
-fn a_cgroup_without_its_files_is_left_alone_and_told_once() {
+fn a_cgroup_without_its_files_is_left_alone_and_reported_once() {
     let tree = Tree::new();
     tree.cgroup("work/a", 400 * MIB);
     tree.cgroup("work/b", 400 * MIB);
     fs::remove_file(tree.path("work/a/memory.stat")).unwrap();
-    let (log, told) = told(Format::Text);
+    let (log, told) = captured(Format::Text);
     let mut daemon = tree.daemon_with(RULE, log, false);
     for step in 0..20 {
         daemon.tick(seconds(6 * step));
@@ -205,7 +205,7 @@ fn what_cannot_be_written_is_refused_with_a_reason() {
     // A directory in its place: opening it for writing fails even for root.
     fs::remove_file(tree.path("work/a/memory.reclaim")).unwrap();
     fs::create_dir(tree.path("work/a/memory.reclaim")).unwrap();
-    let (log, told) = told(Format::Text);
+    let (log, told) = captured(Format::Text);
     let mut daemon = tree.daemon_with(RULE, log, false);
     daemon.tick(seconds(0));
     daemon.tick(seconds(6));
@@ -405,10 +405,10 @@ fn hundreds_of_cgroups_are_spread_over_the_period() {
 }
 
 #[test]
-fn what_a_rule_does_not_match_is_told() {
+fn a_rule_without_matches_is_reported() {
     let tree = Tree::new();
     tree.cgroup("work/a", 400 * MIB);
-    let (log, told) = told(Format::Text);
+    let (log, told) = captured(Format::Text);
     let two = format!("{RULE}[[rule]]\ncgroups = [\"work/a\", \"nowhere/*\"]\n");
     let mut daemon = tree.daemon_with(&two, log, false);
     daemon.tick(seconds(0));
@@ -439,7 +439,7 @@ impl CapturedLog {
     }
 }
 
-fn told(format: Format) -> (Log, CapturedLog) {
+fn captured(format: Format) -> (Log, CapturedLog) {
     let told = CapturedLog::default();
     (Log::new(format, Verbosity::All, Box::new(told.clone())), told)
 }
@@ -448,7 +448,7 @@ fn told(format: Format) -> (Log, CapturedLog) {
 fn every_line_of_a_json_log_is_json() {
     let tree = Tree::new();
     tree.cgroup("work/a", 400 * MIB);
-    let (log, told) = told(Format::Json);
+    let (log, told) = captured(Format::Json);
     let mut daemon = tree.daemon_with(RULE, log, false);
     for step in 0..4 {
         daemon.tick(seconds(6 * step));

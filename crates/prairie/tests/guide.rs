@@ -119,7 +119,7 @@ fn the_examples_of_every_page_run() {
 }
 
 #[test]
-fn sessions_are_told_from_other_blocks() {
+fn sessions_differ_from_other_blocks() {
     let page = "\
 $ prairie outside
 ```console

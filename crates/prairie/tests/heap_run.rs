@@ -23,7 +23,7 @@ fn run(options: &[&str], program: &[&str]) -> Command {
     command
 }
 
-fn told(output: &Output) -> String {
+fn messages(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -33,17 +33,17 @@ fn a_program_runs_on_the_heap_and_ends_as_it_does() {
     let output = run(&["--page-heap", "legacy", "--stats", "text"], &program).output().unwrap();
     assert_eq!(output.status.code(), Some(7));
     assert_eq!(output.stdout, b"legacy\n");
-    assert!(told(&output).contains("page heap legacy"), "{}", told(&output));
+    assert!(messages(&output).contains("page heap legacy"), "{}", messages(&output));
 }
 
 #[test]
 fn what_cannot_run_is_said_in_one_line() {
     let output = run(&[], &["/no/such/program"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(told(&output).starts_with("prairie: /no/such/program: "), "{}", told(&output));
-    assert_eq!(told(&output).lines().count(), 1);
+    assert!(messages(&output).starts_with("prairie: /no/such/program: "), "{}", messages(&output));
+    assert_eq!(messages(&output).lines().count(), 1);
     let output = heap(&["run", "--library", "/no/such/library.so", "--", "true"]).output().unwrap();
-    assert!(told(&output).contains("/no/such/library.so"), "{}", told(&output));
+    assert!(messages(&output).contains("/no/such/library.so"), "{}", messages(&output));
 }
 
 #[test]
@@ -72,15 +72,15 @@ fn the_heap_of_a_running_process_can_be_looked_at() {
 }
 
 #[test]
-fn a_process_on_another_malloc_is_told_apart() {
+fn a_process_on_another_malloc_gets_its_own_error() {
     let mut program = Command::new("sleep").arg("60").spawn().unwrap();
     let output = heap(&["stats", &program.id().to_string()]).output().unwrap();
     program.kill().unwrap();
     program.wait().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(told(&output).contains("runs on another malloc"), "{}", told(&output));
+    assert!(messages(&output).contains("runs on another malloc"), "{}", messages(&output));
     let output = heap(&["stats", "4294967295"]).output().unwrap();
-    assert!(told(&output).contains("/proc/4294967295/maps"), "{}", told(&output));
+    assert!(messages(&output).contains("/proc/4294967295/maps"), "{}", messages(&output));
 }
 
 /// Names of the files in a folder, in order.
@@ -112,7 +112,7 @@ fn children_leave_the_files_of_the_program_alone() {
     for mut command in [run(&options, &FAMILY), by_environment] {
         let before = files(folder.path());
         let output = command.output().unwrap();
-        assert!(output.status.success(), "{}", told(&output));
+        assert!(output.status.success(), "{}", messages(&output));
         assert_eq!(files(folder.path()), ["profile.gz", "stats.json"], "after {before:?}");
         let text = std::fs::read(folder.path().join("stats.json")).unwrap();
         let json: serde_json::Value = serde_json::from_slice(&text).unwrap();
@@ -125,11 +125,11 @@ fn children_leave_the_files_of_the_program_alone() {
 }
 
 #[test]
-fn names_tell_processes_apart() {
+fn file_names_contain_the_process() {
     let folder = tempfile::tempdir().unwrap();
     let stats = format!("json:{}/%c.%p.100%%.json", folder.path().display());
     let output = run(&["--stats", &stats], &FAMILY).output().unwrap();
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", messages(&output));
     let names = files(folder.path());
     let of = |program: &str| names.iter().filter(|name| name.starts_with(program)).count();
     assert!(of("bash.") >= 1 && of("sort.") == 1, "{names:?}");
@@ -154,8 +154,8 @@ fn wrong_values_are_refused_by_the_command_line() {
     ];
     for (option, value) in wrong {
         let output = run(&[&format!("{option}={value}")], &["true"]).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{option} {value}: {}", told(&output));
-        assert!(told(&output).contains("expected"), "{}", told(&output));
+        assert_eq!(output.status.code(), Some(2), "{option} {value}: {}", messages(&output));
+        assert!(messages(&output).contains("expected"), "{}", messages(&output));
     }
 }
 
@@ -169,7 +169,7 @@ fn a_program_needs_no_dashes_before_it() {
         let mut arguments = words.to_vec();
         arguments.splice(4..4, dashes.iter().copied());
         let output = heap(&arguments).output().unwrap();
-        assert_eq!(output.stdout, b"-x --check\n", "{}", told(&output));
+        assert_eq!(output.stdout, b"-x --check\n", "{}", messages(&output));
     }
     assert_eq!(heap(&["run", "--no-such-option", "true"]).output().unwrap().status.code(), Some(2));
 }
@@ -182,12 +182,12 @@ fn a_program_is_recorded_and_played_back() {
     let trace = trace.to_str().unwrap();
     let words = "x=$(seq 200000); y=$x$x$x; unset x; kill -9 $$";
     let output = run(&["--trace", trace], &["bash", "-c", words]).output().unwrap();
-    assert_eq!(output.status.code(), Some(128 + 9), "{}", told(&output));
-    assert!(told(&output).contains("calls of the page heap"), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(128 + 9), "{}", messages(&output));
+    assert!(messages(&output).contains("calls of the page heap"), "{}", messages(&output));
     // No other file is left next to the trace.
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     let played = heap(&["playback", trace, "--json"]).output().unwrap();
-    assert!(played.status.success(), "{}", told(&played));
+    assert!(played.status.success(), "{}", messages(&played));
     let json: serde_json::Value = serde_json::from_slice(&played.stdout).unwrap();
     let systems = json["systems"].as_array().expect("systems");
     for system in systems {
@@ -196,7 +196,7 @@ fn a_program_is_recorded_and_played_back() {
         assert!(peak > 2 * (1_300_000 / 8192), "{system}");
     }
     let output = run(&["--trace", trace], &["/no/such/program"]).output().unwrap();
-    assert!(told(&output).contains("/no/such/program"), "{}", told(&output));
+    assert!(messages(&output).contains("/no/such/program"), "{}", messages(&output));
 }
 
 /// A shell that holds `bytes` bytes of text and waits; its first line of output says that it does.
@@ -235,7 +235,7 @@ fn all_heaps_are_in_one_table() {
     let row = text.lines().find(|line| line.contains(&pid.to_string())).expect("a row");
     assert!(row.contains("bash") && row.contains("legacy"), "{text}");
     let output = heap(&["stats", "--all", "1"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", messages(&output));
 }
 
 /// The estimate of what a program holds, by the samples in its memory while it runs.
@@ -247,13 +247,13 @@ fn a_running_programs_samples_become_a_profile() {
     let pid = program.id().to_string();
     let output = heap(&["profile", &pid, "--out", file.to_str().unwrap()]).output().unwrap();
     end(program);
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", messages(&output));
     let file = std::fs::File::open(file).unwrap();
     let mut profile = Vec::new();
     flate2::read::GzDecoder::new(file).read_to_end(&mut profile).unwrap();
     let has = |text: &[u8]| profile.windows(text.len()).any(|part| part == text);
     assert!(has(b"inuse_space") && has(b"bash"), "{}", profile.len());
-    let told = told(&output);
+    let told = messages(&output);
     // A text of 30 MB is one object, which stands for itself: `stand for about 28.6 MiB`.
     let bytes = told.split("about ").nth(1).and_then(|rest| rest.split(' ').next());
     let mebibytes: f64 = bytes.and_then(|number| number.parse().ok()).expect("an estimate");
@@ -261,11 +261,11 @@ fn a_running_programs_samples_become_a_profile() {
 }
 
 #[test]
-fn a_program_without_samples_is_told_apart() {
+fn a_program_without_samples_gets_its_own_error() {
     let program = holding("300000", &[]);
     let output = heap(&["profile", &program.id().to_string(), "--out", "/dev/null"]).output();
     end(program);
     let output = output.unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(told(&output).contains("does not sample its allocations"), "{}", told(&output));
+    assert!(messages(&output).contains("does not sample its allocations"), "{}", messages(&output));
 }

@@ -200,7 +200,7 @@ fn names(reader: &Reader) -> std::collections::BTreeSet<String> {
 }
 
 #[test]
-fn a_signal_that_ends_the_command_is_told_as_a_shell_does() {
+fn a_signal_that_ends_the_command_sets_the_shells_exit_code() {
     if !can_record() {
         return;
     }

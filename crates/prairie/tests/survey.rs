@@ -329,7 +329,7 @@ fn a_summary_is_one_row() {
 }
 
 #[test]
-fn what_was_saved_tells_the_same_elsewhere() {
+fn a_saved_survey_gives_the_same_report_elsewhere() {
     let host = worked();
     let now = ["survey", "--proc", "proc", "--save", "host.parquet", "--json"];
     let live = json(host.path(), &now);

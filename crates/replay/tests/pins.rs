@@ -154,11 +154,11 @@ fn the_last_pin_off_lets_go() {
     assert_eq!(regions.counts().pins_ended_by_free, 0);
 }
 
-/// What Debian's kernel 6.1 told of a program that let another system call read eight of its pages,
+/// What Debian's kernel 6.1 reported about a program that let another system call read eight of its pages,
 /// which pins them for a moment, and registered 32 more with io_uring, which pins them until they are
 /// unregistered: probes as `docs/src/guide/record.md` sets them, beside the page events.
 #[test]
-fn a_real_kernels_probes_tell_of_pins() {
+fn a_real_kernels_probes_report_pins() {
     let from = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/pins-6.1.txt");
     let mut imported = prairie_trace::import::Imported::open(from.as_ref()).unwrap();
     let found = found();

@@ -190,7 +190,7 @@ fn a_hierarchy_moves_the_oldest_on() {
 
 /// A generation is as old as it says.
 #[test]
-fn generations_tell_age() {
+fn generations_show_age() {
     let mut both = pages(1_000, Rhythm::regular(10.0), false);
     both.extend(pages(2_000, Rhythm::NEVER, false));
     let mut container = Container::new(made(both, zswap(), Kernel::MGLRU), 1);

@@ -243,7 +243,7 @@ fn a_file_says_the_oldest_version_that_will_do() {
 }
 
 #[test]
-fn newer_and_foreign_files_are_told_apart() {
+fn newer_and_foreign_files_get_different_errors() {
     let directory = scratch();
     let path = directory.path().join("f.parquet");
     let open = |pairs: &[(&str, &str)]| {

@@ -32,7 +32,7 @@ fn brief(events: &[Spelled]) -> Vec<String> {
 }
 
 #[test]
-fn trace_cmd_and_ftrace_tell_the_same() {
+fn trace_cmd_and_ftrace_give_the_same_events() {
     let found = events(TRACE_CMD).unwrap();
     assert_eq!(events(FTRACE).unwrap(), found);
     let lines = brief(&found);

@@ -193,7 +193,7 @@ impl FreeBsd {
         at + more.count()
     }
 
-    /// A block of one domain, told by the positions of its zones in the request's zonelist: from a
+    /// A block of one domain, identified by the positions of its zones in the request's zonelist: from a
     /// reservation, from the lists, or from what a broken reservation gives
     /// (`vm_page_alloc_domain_after`).
     fn take_in_domain(

@@ -22,7 +22,7 @@
 //!   finds its region exhausted, which the paper keeps off the critical path and which is therefore
 //!   counted apart.
 //! - **Becoming unmovable.** A page is migrated into the unmovable region before it is pinned, and
-//!   back when that helps the border (`pin.rs`). Kinds of unmovable memory are told apart by place:
+//!   back when that helps the border (`pin.rs`). Kinds of unmovable memory are separated by place:
 //!   what is held for good at the far end, pinned pages beside the border, all else between.
 //! - **Hardware** ([`Config::hardware`], `contiguitas-hw`) migrates unmovable pages too, so that a
 //!   pageblock that only holds such is no obstacle to the border.

@@ -49,7 +49,7 @@ pub fn preloaded(program: impl AsRef<std::ffi::OsStr>, settings: &[(&str, &str)]
 pub const NO_RSEQ: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
 pub const WAYS: [&[(&str, &str)]; 3] = [&[], &[NO_RSEQ], &[("PRAIRIE_PAGE_HEAP", "legacy")]];
 
-pub fn told(output: &Output) -> String {
+pub fn messages(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -65,7 +65,7 @@ pub fn same_as_plain(command: &str) {
     let plain = Command::new("sh").args(["-c", command]).stdin(Stdio::null()).output().unwrap();
     for settings in [WAYS[0], WAYS[1]] {
         let output = preloaded("sh", settings).args(["-c", command]).output().unwrap();
-        assert_eq!(output.status.code(), plain.status.code(), "{command}: {}", told(&output));
+        assert_eq!(output.status.code(), plain.status.code(), "{command}: {}", messages(&output));
         let texts = [&output, &plain].map(|output| String::from_utf8_lossy(&output.stdout));
         assert_eq!(texts[0], texts[1], "{command}");
     }

@@ -81,13 +81,13 @@ impl Default for Tables {
     }
 }
 
-/// Who is told of operations of a heap's page level. A type, not a value: the call is inlined.
+/// The receiver of a heap's page-level operations. A type, not a value: the call is inlined.
 pub trait Observer<P>: Sized {
     /// Called after an operation of the page level. The caller holds no lock.
     fn page_operation(heap: &Heap<P, Self>);
 }
 
-/// Nobody is told.
+/// No receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct Unobserved;
 

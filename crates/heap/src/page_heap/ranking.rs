@@ -121,7 +121,7 @@ mod tests {
     use crate::units::{HugePageId, Pages};
 
     #[test]
-    fn chunks_tell_almost_empty_huge_pages_apart() {
+    fn chunks_rank_almost_empty_huge_pages() {
         let chunks: Vec<usize> =
             [1, 2, 3, 4, 7, 8, 16, 32, 64, 127, 128, 150, 200, 256].map(chunk).to_vec();
         assert_eq!(chunks, [7, 6, 6, 5, 5, 4, 3, 2, 1, 1, 0, 0, 0, 0]);

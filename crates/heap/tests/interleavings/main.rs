@@ -100,7 +100,7 @@ models! {
     a_flag_excludes
     a_place_is_filled_once_and_whole
     deferred_objects_come_back_once
-    a_sequence_tells_what_was_torn
+    a_sequence_shows_torn_reads
     a_slot_that_is_used_again_is_another_objects
     a_page_is_found_with_its_class_or_not_at_all
     an_emptied_cache_is_nobodys_meanwhile

@@ -214,7 +214,7 @@ pub fn deferred_objects_come_back_once() {
 }
 
 /// One thread writes two words that belong together, another reads them.
-pub fn a_sequence_tells_what_was_torn() {
+pub fn a_sequence_shows_torn_reads() {
     let sequence = shared(Sequence::new());
     let words = shared([AtomicU64::new(0), AtomicU64::new(0)]);
     assert!(!sequence.is_odd());

@@ -1,6 +1,6 @@
 //! Draws the pictures of `docs/src/internals/contiguitas-hw.md` from the protocol.
 //!
-//! Usage: `contiguitas_pictures [DIRECTORY]`, `docs/src/images` unless told.
+//! Usage: `contiguitas_pictures [DIRECTORY]`, default `docs/src/images`.
 
 use std::path::PathBuf;
 

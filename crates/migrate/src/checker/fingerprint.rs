@@ -2,7 +2,7 @@
 //!
 //! Two states with one fingerprint would be taken for one, and what lies behind the second would
 //! not be seen. Among n states the chance of any such pair is about n² / 2⁶⁵: 3·10⁻⁶ for ten
-//! million states. It is told with every result; a second run with another `key` squares it.
+//! million states. Every result reports it; a second run with another `key` squares it.
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

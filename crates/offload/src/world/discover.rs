@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_tells_whether_a_walk_would_see_the_same() {
+    fn a_quick_check_detects_changes_of_the_tree() {
         let root = tree(&["a/x", "a/y", "b/z"]);
         let pattern = [CgroupPattern::new("a/*").unwrap()];
         let (found, walked) = walk(root.path(), &[&pattern]);

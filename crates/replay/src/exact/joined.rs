@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_tells_the_size_too() {
+    fn a_drain_gives_the_size_too() {
         let mut acts: Vec<Act> = (4..8).map(|frame| act(frame, 0, Action::Free)).collect();
         acts.push(act(4, 2, Action::Drain(MigrateType::Unmovable)));
         join(&mut acts, 64);

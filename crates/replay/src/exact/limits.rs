@@ -1,9 +1,9 @@
-//! When the limits of per-CPU lists and the watermarks were set, and to what, where the record says
-//! when: probes and the steps of the kernel's boot do ([`Resized`]).
+//! Changes of the limits of per-CPU lists and of the watermarks: when, and to which values.
 //!
-//! What they were set to comes from the kernel's own numbers, if the record has any for that time: a
-//! snapshot, or a reading of the lists ([`ListReading`](super::probes::ListReading)). Otherwise it
-//! is computed as the kernel does.
+//! Probes and the steps of the kernel's boot report when ([`Resized`]). The values come from the
+//! kernel's own numbers where the recording has them for that time: a snapshot, or a reading of the
+//! lists ([`ListReading`](super::probes::ListReading)). Otherwise they are computed as the kernel
+//! computes them.
 
 use prairie_frames::layout::{Watermarks, Zone};
 use prairie_frames::placement::linux::Pageset;
@@ -14,7 +14,7 @@ use super::recording::Recording;
 /// One change of the limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The act that tells of it.
+    /// The act that reports the change.
     pub at: usize,
     /// The limits of each zone's lists.
     pub pagesets: Vec<Pageset>,
@@ -22,12 +22,12 @@ pub struct Change {
     pub watermarks: Vec<Watermarks>,
 }
 
-/// All changes from the first watermarks on; none where the record does not tell of them.
+/// All changes from the first watermarks on; none if the recording does not report them.
 pub fn changes(recording: &Recording) -> Vec<Change> {
     if !recording.names_limits {
         return Vec::new();
     }
-    let told: Vec<(usize, Resized)> = recording
+    let reported: Vec<(usize, Resized)> = recording
         .acts
         .iter()
         .enumerate()
@@ -38,7 +38,7 @@ pub fn changes(recording: &Recording) -> Vec<Change> {
         .collect();
     let mut found = Vec::new();
     let mut state = State { recording, written: None, fraction: 0, keeps_batch: false };
-    for (place, &(at, resized)) in told.iter().enumerate() {
+    for (place, &(at, resized)) in reported.iter().enumerate() {
         match resized {
             Resized::Caches => state.keeps_batch = recording.keeps_batch(),
             Resized::Watermarks { min_free_kib, scale_factor } => {
@@ -48,7 +48,8 @@ pub fn changes(recording: &Recording) -> Vec<Change> {
             Resized::Boot | Resized::HugePages => {}
         }
         let sets = |&&(_, later): &&(usize, Resized)| later != Resized::Caches;
-        let until = told[place + 1..].iter().find(sets).map_or(recording.acts.len(), |next| next.0);
+        let until =
+            reported[place + 1..].iter().find(sets).map_or(recording.acts.len(), |next| next.0);
         let watermarks = state.watermarks(at, resized);
         let pagesets = state.pagesets(at..until, &watermarks);
         found.push(Change { at, pagesets, watermarks });

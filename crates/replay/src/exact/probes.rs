@@ -228,7 +228,7 @@ impl Fields<'_> {
 mod tests {
     use super::*;
 
-    fn told(lines: &[&str]) -> Vec<ProbeReading> {
+    fn readings(lines: &[&str]) -> Vec<ProbeReading> {
         let mut probes = Probes::default();
         lines.iter().filter_map(|line| probes.take(1, line)).collect()
     }
@@ -239,16 +239,16 @@ mod tests {
                    base=0xffbc7b5280000000";
         let order = Order::new(7).unwrap();
         let isolated = ProbeReading::Isolated { pfn: Pfn(0x3f_c000 / 64), order };
-        assert_eq!(told(&[ask, "prairie_isolated: (a <- b) frames=128"]), [isolated]);
-        assert_eq!(told(&[ask, "prairie_isolated: (a <- b) frames=0"]), []);
-        assert_eq!(told(&["prairie_isolated: (a <- b) frames=128"]), [], "not asked before");
+        assert_eq!(readings(&[ask, "prairie_isolated: (a <- b) frames=128"]), [isolated]);
+        assert_eq!(readings(&[ask, "prairie_isolated: (a <- b) frames=0"]), []);
+        assert_eq!(readings(&["prairie_isolated: (a <- b) frames=128"]), [], "not asked before");
     }
 
     #[test]
     fn a_scan_ends_with_what_it_took() {
         let scan = "mm_compaction_isolate_freepages: range=(0x8e00 ~ 0x8e25) nr_scanned=37 \
                     nr_taken=12";
-        assert_eq!(told(&[scan]), [ProbeReading::Scanned { frames: 12 }]);
+        assert_eq!(readings(&[scan]), [ProbeReading::Scanned { frames: 12 }]);
     }
 
     #[test]
@@ -262,7 +262,7 @@ mod tests {
         let picked = "prairie_pageblock: (a) pfn=0x4010 flags=0x8 mask=0x8 by=compact_zone+0x9";
         let highatomic = MigrateType::HighAtomic;
         assert_eq!(
-            told(&[stolen, reserved, skipped, picked]),
+            readings(&[stolen, reserved, skipped, picked]),
             [
                 ProbeReading::Retyped { pfn: Pfn(0x4000), migrate_type: highatomic },
                 ProbeReading::Picked { pfn: Pfn(0x4010) }
@@ -273,7 +273,7 @@ mod tests {
     #[test]
     fn a_bulk_allocation_says_what_it_got() {
         assert_eq!(
-            told(&[
+            readings(&[
                 "prairie_bulk: (ffffffff81) gfp=0xdc2 frames=4",
                 "prairie_bulked: (ffffffff81 <- ffffffff82) frames=4",
                 "prairie_bulk: (ffffffff81) gfp=0x8 frames=-1",
@@ -291,7 +291,7 @@ mod tests {
     fn limits_are_read_where_the_kernel_sets_and_uses_them() {
         let decay = "prairie_decay: (ffffffff81) zone=0xffff888007fd6000 count=120 high=248 min=60 \
                      max=2040 batch=15 flags=2 factor=3 freed=7";
-        let Some(&ProbeReading::Decay(lists)) = told(&[decay]).first() else { panic!() };
+        let Some(&ProbeReading::Decay(lists)) = readings(&[decay]).first() else { panic!() };
         assert_eq!((lists.zone, lists.count, lists.high), (0xffff_8880_07fd_6000, 120, 248));
         assert_eq!((lists.alloc_factor, lists.free_count), (3, 7));
         let limits = Pageset { batch: 15, high: 60, high_max: 2040, keeps_batch: true };
@@ -300,7 +300,12 @@ mod tests {
         let boot = "initcall_finish: func=init_per_zone_wmark_min+0x0 ret=0";
         let watermarks = Resized::Watermarks { min_free_kib: 65_536, scale_factor: 10 };
         assert_eq!(
-            told(&[written, boot, "prairie_fraction: (a <- b) fraction=8", "initcall_finish: x"]),
+            readings(&[
+                written,
+                boot,
+                "prairie_fraction: (a <- b) fraction=8",
+                "initcall_finish: x"
+            ]),
             [watermarks, Resized::Boot, Resized::Fraction(8)].map(ProbeReading::Resized)
         );
     }
@@ -315,7 +320,7 @@ mod tests {
             "prairie_pageblock: pfn=-1 flags= mask=7 by=",
             "prairie_pageblock: pfn=1 flags=7 mask=7 by=x",
         ] {
-            assert_eq!(told(&[text, "prairie_isolated: frames=1"]), [], "{text}");
+            assert_eq!(readings(&[text, "prairie_isolated: frames=1"]), [], "{text}");
         }
     }
 }

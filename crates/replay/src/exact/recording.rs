@@ -163,7 +163,7 @@ impl Recording {
                     }
                     Some(ProbeReading::Bulked { frames }) => {
                         if let Some((mark, from)) = bulks.remove(&event.pid) {
-                            let told = told_allocations(&events[from..], event.pid);
+                            let told = reported_allocations(&events[from..], event.pid);
                             if let (_, Mark::Aside(_, Action::Bulk(_, taken))) = &mut marks[mark] {
                                 *taken = frames.saturating_sub(told);
                             }
@@ -469,7 +469,7 @@ fn is_whole(order: Order) -> bool {
 }
 
 /// Single frames that a thread was given with an event.
-fn told_allocations(events: &[Event], pid: i32) -> u32 {
+fn reported_allocations(events: &[Event], pid: i32) -> u32 {
     let told = |event: &&Event| {
         event.pid == pid
             && matches!(event.what, EventKind::Alloc { order, .. } if order == Order::BASE)

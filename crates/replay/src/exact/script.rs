@@ -1,5 +1,5 @@
 //! The steps of a recording in the order in which they must have happened, which is not always
-//! the order of the events that tell of them.
+//! the order of the events that report them.
 
 use super::step::Step;
 

@@ -1,8 +1,8 @@
 //! Compaction on a machine that lives: on behalf of requests (`__alloc_pages_direct_compact`), by
 //! kcompactd, and without being asked (`vm.compaction_proactiveness`).
 //!
-//! The algorithm is `prairie_frames::compaction`; here is what it is told of pages, when it runs, what it
-//! costs and how the kernel counts it.
+//! The algorithm is `prairie_frames::compaction`. This file supplies the state of pages, decides when
+//! compaction runs, and counts its costs as the kernel does.
 
 use prairie_frames::compaction::kcompactd::Kcompactd;
 use prairie_frames::compaction::score::{Proactive, node_score};

@@ -1,5 +1,5 @@
-//! A machine whose demand is a recording's: who asks for memory and gives it back, and when, is
-//! told from outside. What is reclaimed and what is moved, the machine decides, with the same
+//! A machine whose demand comes from a recording: allocations and frees, and their times, are
+//! inputs. The machine decides what is reclaimed and what is moved, with the same
 //! daemons, lists and scanners as under a scenario.
 
 use prairie_frames::compaction::Cost;

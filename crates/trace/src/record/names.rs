@@ -43,7 +43,7 @@ impl Names {
     }
 
     /// Whether a process goes by its own name.
-    pub fn may_be_told(&self, pid: i32) -> bool {
+    pub fn may_be_reported(&self, pid: i32) -> bool {
         self.told.as_ref().is_none_or(|told| told.contains(&pid))
     }
 
@@ -57,7 +57,7 @@ impl Names {
 
     /// A process was named. Returns the name to write down if it is new.
     pub fn named(&mut self, pid: i32, name: &str) -> Option<Text> {
-        let name = self.texts.intern(if self.may_be_told(pid) { name } else { OTHER });
+        let name = self.texts.intern(if self.may_be_reported(pid) { name } else { OTHER });
         (self.by_pid.insert(pid, name) != Some(name)).then_some(name)
     }
 

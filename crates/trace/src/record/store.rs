@@ -134,7 +134,7 @@ impl Store {
     /// Writes the cgroup of a process that waits for memory for the first time. Processes whose
     /// names are hidden have none: a path names a service or a user.
     fn cgroup(&mut self, roots: &Roots, step: &Step) -> Result<()> {
-        if !self.names.may_be_told(step.pid) {
+        if !self.names.may_be_reported(step.pid) {
             return Ok(());
         }
         let Some(path) = self.cgroups.first(roots, step.pid) else { return Ok(()) };

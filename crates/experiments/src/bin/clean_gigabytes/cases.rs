@@ -24,7 +24,7 @@ const ASKS: u32 = 16;
 /// Wake-ups of upkeep after the burst is over.
 const QUIET: u64 = 4096;
 
-/// A machine without reclaim, told what to do.
+/// A machine without reclaim, driven by the case.
 struct Machine<P> {
     table: FrameTable,
     placement: P,
@@ -61,7 +61,7 @@ impl<P: Placement> Machine<P> {
             ..Request::default()
         };
         let owner = self.next.next_multiple_of(order.frames() as Owner);
-        // Nothing can be reclaimed; who asks again is told so in the end.
+        // Nothing can be reclaimed; a repeated request fails in the end.
         (0..ASKS).find_map(|_| self.placement.allocate(&mut self.table, &request, owner))?;
         self.next = owner + order.frames() as Owner;
         Some(owner)

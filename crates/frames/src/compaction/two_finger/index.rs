@@ -40,7 +40,7 @@ pub struct RegionIndex {
 }
 
 impl RegionIndex {
-    /// The regions of a domain, told by its zones in ascending order.
+    /// The regions of a domain, which its zones in ascending order identify.
     pub fn new<'a>(zones: impl Iterator<Item = &'a Zone> + Clone) -> RegionIndex {
         let first = zones.clone().map(|zone| number(zone.start)).min().unwrap_or(0);
         let last = zones.clone().map(|zone| number(Frame(zone.end.0 - 1))).max().unwrap_or(0);

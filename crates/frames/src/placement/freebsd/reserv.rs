@@ -2,7 +2,7 @@
 //! (`sys/vm/vm_reserv.c`).
 //!
 //! ```text
-//! object    | stretch of 512 pages | stretch | ...     aligned, told by object and number
+//! object    | stretch of 512 pages | stretch | ...     aligned, identified by object and number
 //!                 |
 //! memory    [ p p . p . . . p ]                        a reservation: population map, count
 //! ```

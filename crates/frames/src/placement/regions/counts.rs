@@ -81,7 +81,7 @@ impl Regions {
             ),
             counter(
                 "shootdowns",
-                "of the blocks moved, those that every CPU had to be told of",
+                "of the blocks moved, those that needed a TLB shootdown on every CPU",
                 counts.shootdowns,
             ),
             counter(

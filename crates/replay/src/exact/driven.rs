@@ -200,7 +200,7 @@ impl Drive<'_> {
     fn hidden(&mut self, step: &Step) {
         match *step {
             Step::Pagesets(ref pagesets) => self.machine.linux().set_pagesets(pagesets),
-            Step::Bulk { cpu, frame, order, migrate_type } => {
+            Step::Bulk { cpu, frame, order, migrate_type, .. } => {
                 let request = Request { cpu, order, migrate_type, ..Request::default() };
                 self.name(frame, &request, Purpose::Other);
             }

@@ -146,6 +146,17 @@ struct Cpu {
     /// The last allocation of several frames, and what of it went back since.
     exact: Option<(Frame, Order)>,
     last_alloc: usize,
+    /// Drains with a recorded cause.
+    drains: Drains,
+}
+
+/// Drains that a free or an update of statistics has caused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Drains {
+    /// The thread that drains, as far as that is known.
+    thread: Option<i32>,
+    /// Frames that it is still to drain. The lists may be used by other threads in between.
+    left: i64,
 }
 
 struct Follow<'a> {
@@ -292,6 +303,12 @@ fn before_by_thread(acts: &[Act]) -> Vec<u32> {
 
 impl Follow<'_> {
     fn act(&mut self, index: usize, act: &Act) {
+        if act.frame != Frame::NONE && !act.is_aside() && !matches!(act.action, Action::Drain(_)) {
+            let drains = &mut self.cpus[usize::from(act.cpu)].drains;
+            if drains.left <= 0 || drains.thread.is_none_or(|thread| thread == act.thread) {
+                *drains = Drains::default();
+            }
+        }
         match act.action {
             Action::Bulk(migrate_type, frames) => self.bulk(index, act, migrate_type, frames),
             Action::Decay(reading) => self.decay(index, act.cpu, reading),
@@ -313,7 +330,7 @@ impl Follow<'_> {
                 let stored = found.unwrap_or(self.machine.linux.pageblock_type(act.frame));
                 self.enter(index, act, stored);
             }
-            Action::Drain(migrate_type) => self.drain(act, migrate_type),
+            Action::Drain(migrate_type) => self.drain(index, act, migrate_type),
             Action::Fallback { .. } => self.recorded_fallbacks += 1,
             Action::Isolated { searched } => self.isolated(index, act, searched),
             Action::Retyped(migrate_type) => self.retyped(act, migrate_type),

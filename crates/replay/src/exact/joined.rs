@@ -2,14 +2,16 @@
 //!
 //! Since 7.1 `vfree` logs each frame and then returns each run of frames in a row as the largest
 //! aligned blocks that it holds (`free_prepared_contig_range`). A block has no event of its own, but
-//! the next event that names it has its size: it leaves a per-CPU list as it came there.
+//! the next event that names it has its size: it leaves a per-CPU list as it came there. Blocks of
+//! orders that have no such lists go to the free lists, and the next event takes them from there.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use prairie_frames::placement::linux::Version;
 use prairie_frames::{Frame, Order};
 
 use super::act::{Act, Action};
+use super::stages::goes_through_cpu;
 
 /// The first release that frees runs as blocks (mm: page_alloc: optimize free_contig_range).
 pub const RUNS: Version = Version::new(7, 1);
@@ -17,17 +19,12 @@ pub const RUNS: Version = Version::new(7, 1);
 /// Turns the frees of frames in a row into frees of the blocks that they went back as, each at the
 /// last of its frames.
 pub fn join(acts: &mut [Act], frames: usize) {
-    let next = next_block(acts, frames);
+    let (next, split) = next_events(acts, frames);
     for run in runs(acts) {
         let mut at = 0;
+        let told = tells(acts, &run, &next);
         while at < run.len() {
-            let first = acts[run[at]].frame;
-            let order = next.get(&run[at]).copied().filter(|&order| {
-                order > Order::BASE
-                    && first.align_down(order) == first
-                    && at + order.frames() as usize <= run.len()
-            });
-            let Some(order) = order else {
+            let Some(order) = block_at(acts, &run[at..], &next, &split, told) else {
                 at += 1;
                 continue;
             };
@@ -35,53 +32,158 @@ pub fn join(acts: &mut [Act], frames: usize) {
             for &part in &run[at..last] {
                 acts[part] = Act { frame: Frame::NONE, action: Action::Joined, ..acts[part] };
             }
+            let first = acts[run[last]].frame.align_down(order);
             acts[run[last]] = Act { frame: first, order, ..acts[run[last]] };
             at = last + 1;
         }
     }
 }
 
-/// Frees of single frames in a row by one thread, one after the other on its CPU.
-fn runs(acts: &[Act]) -> Vec<Vec<usize>> {
-    let mut found = Vec::new();
-    let mut open: HashMap<u16, Vec<usize>> = HashMap::new();
-    for (index, act) in acts.iter().enumerate().filter(|(_, act)| act.frame != Frame::NONE) {
-        let run = open.entry(act.cpu).or_default();
-        let single = act.action == Action::Free && act.order == Order::BASE;
-        let goes_on = run.last().is_some_and(|&last: &usize| {
-            single && acts[last].thread == act.thread && acts[last].frame.offset(1) == act.frame
-        });
-        if !goes_on {
-            let ended = std::mem::take(run);
-            found.extend((ended.len() > 1).then_some(ended));
-        }
-        if single {
-            run.push(index);
-        }
-    }
-    found.extend(open.into_values().filter(|run| run.len() > 1));
-    found
+/// The next event on a freed frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Next {
+    /// Nothing names it again.
+    #[default]
+    Nothing,
+    /// It leaves a per-CPU list as the first of a block of this order.
+    Listed(Order),
+    /// It leaves the free lists: it was on no per-CPU list.
+    Free,
+    /// Something else.
+    Other,
 }
 
-/// For each free of a frame, the size of the block that next leaves a per-CPU list from there.
-fn next_block(acts: &[Act], frames: usize) -> HashMap<usize, Order> {
-    let mut last_freed: Vec<Option<usize>> = vec![None; frames];
-    let mut found = HashMap::new();
-    for (index, act) in acts.iter().enumerate().filter(|(_, act)| act.frame != Frame::NONE) {
-        let block = act.frame.index()..act.frame.index() + act.order.frames() as usize;
-        let freed = last_freed[act.frame.index()];
-        last_freed[block].fill(None);
-        match act.action {
-            Action::Free if act.order == Order::BASE => {
-                last_freed[act.frame.index()] = Some(index);
+/// What the later events on the blocks of a run say about all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tells {
+    Nothing,
+    /// Some frames went back as larger blocks.
+    Blocks,
+    /// Frames that could have been in a larger block went back one by one.
+    Frames,
+}
+
+fn tells(acts: &[Act], run: &[usize], next: &HashMap<usize, Next>) -> Tells {
+    let mut tells = Tells::Nothing;
+    for (at, free) in run.iter().enumerate() {
+        match next.get(free) {
+            Some(&Next::Listed(Order::BASE)) => {
+                let frame = acts[*free].frame;
+                let upper = frame.align_down(Order::new(1).expect("an order")) != frame;
+                if upper && at > 0 {
+                    return Tells::Frames;
+                }
             }
-            Action::Alloc(..) | Action::Drain(_) => {
-                found.extend(freed.map(|freed| (freed, act.order)));
-            }
+            Some(Next::Listed(_)) => tells = Tells::Blocks,
             _ => {}
         }
     }
+    tells
+}
+
+/// The largest aligned block that the frees at the beginning of a run can have gone back as.
+fn block_at(
+    acts: &[Act],
+    run: &[usize],
+    next: &HashMap<usize, Next>,
+    split: &HashSet<usize>,
+    tells: Tells,
+) -> Option<Order> {
+    let first = acts[run[0]].frame;
+    let of = |free: &usize| next.get(free).copied().unwrap_or_default();
+    (1..=Order::LARGEST_FREE.get()).rev().filter_map(Order::new).find(|&order| {
+        let size = order.frames() as usize;
+        if first.align_down(order) != first || size > run.len() {
+            return false;
+        }
+        if of(&run[0]) == Next::Listed(order) {
+            return true;
+        }
+        let parts = &run[..size];
+        if tells == Tells::Frames
+            || !parts.iter().all(|f| matches!(of(f), Next::Nothing | Next::Free))
+        {
+            return false;
+        }
+        let left = parts.iter().any(|free| of(free) == Next::Free);
+        match goes_through_cpu(order) {
+            // On a list nothing has named it since. What was allocated as a larger block and is freed
+            // frame by frame was split, as vmalloc does.
+            true => {
+                let split = parts.iter().all(|free| split.contains(free));
+                !left && (tells == Tells::Blocks || split || order == Order::HUGE)
+            }
+            // Single frames would have come to a list first.
+            false => true,
+        }
+    })
+}
+
+/// Frees of single frames in a row by one thread, one after the other on its CPU but for what an
+/// interrupt does in between.
+fn runs(acts: &[Act]) -> Vec<Vec<usize>> {
+    /// Runs that are open at once on a CPU.
+    const OPEN: usize = 4;
+    let mut found = Vec::new();
+    let mut open: HashMap<u16, Vec<Vec<usize>>> = HashMap::new();
+    let single = |act: &Act| act.action == Action::Free && act.order == Order::BASE;
+    for (index, act) in acts.iter().enumerate().filter(|(_, act)| act.frame != Frame::NONE) {
+        if !single(act) {
+            continue;
+        }
+        let runs = open.entry(act.cpu).or_default();
+        let goes_on = |run: &Vec<usize>| {
+            let last = acts[run[run.len() - 1]];
+            last.thread == act.thread && last.frame.offset(1) == act.frame
+        };
+        if let Some(at) = runs.iter().rposition(goes_on) {
+            runs[at].push(index);
+            let run = runs.remove(at);
+            runs.push(run);
+            continue;
+        }
+        if runs.len() == OPEN {
+            found.push(runs.remove(0));
+        }
+        runs.push(vec![index]);
+    }
+    found.extend(open.into_values().flatten());
+    found.retain(|run| run.len() > 1);
     found
+}
+
+/// For each free of a frame, the next event that names it; and the frees of frames that were allocated
+/// as part of a larger block.
+fn next_events(acts: &[Act], frames: usize) -> (HashMap<usize, Next>, HashSet<usize>) {
+    let mut in_larger = vec![false; frames];
+    let mut split = HashSet::new();
+    let mut last_freed: Vec<Option<usize>> = vec![None; frames];
+    let mut found = HashMap::new();
+    for (index, act) in acts.iter().enumerate() {
+        if act.frame == Frame::NONE || act.is_aside() {
+            continue;
+        }
+        let block = act.frame.index()..act.frame.index() + act.order.frames() as usize;
+        if let Action::Alloc(..) = act.action {
+            in_larger[block.clone()].fill(act.order > Order::BASE);
+        }
+        for (at, freed) in last_freed[block].iter_mut().enumerate() {
+            let Some(freed) = freed.take() else { continue };
+            let next = match act.action {
+                Action::Alloc(..) | Action::Drain(_) if at == 0 => Next::Listed(act.order),
+                Action::Locked(_) | Action::Fallback { .. } | Action::Isolated { .. } => Next::Free,
+                _ => Next::Other,
+            };
+            found.insert(freed, next);
+        }
+        if act.action == Action::Free && act.order == Order::BASE {
+            last_freed[act.frame.index()] = Some(index);
+            if in_larger[act.frame.index()] {
+                split.insert(index);
+            }
+        }
+    }
+    (found, split)
 }
 
 #[cfg(test)]
@@ -134,5 +236,39 @@ mod tests {
         let mut acts = vec![act(4, 0, Action::Free), act(6, 0, Action::Free), alloc(4, 1)];
         join(&mut acts, 64);
         assert_eq!(frees(&acts), [(4, 0), (6, 0)]);
+    }
+
+    #[test]
+    fn an_interrupt_does_not_end_a_run() {
+        let mut acts: Vec<Act> = (4..8).map(|frame| act(frame, 0, Action::Free)).collect();
+        acts.insert(2, act(20, 0, Action::Free));
+        acts.push(alloc(4, 2));
+        join(&mut acts, 64);
+        assert_eq!(frees(&acts), [(20, 0), (4, 2)]);
+    }
+
+    #[test]
+    fn a_block_too_large_for_lists_is_next_taken_from_the_free_lists() {
+        let mut acts: Vec<Act> = (16..32).map(|frame| act(frame, 0, Action::Free)).collect();
+        acts.push(act(16, 3, Action::Locked(MigrateType::Unmovable)));
+        let mut singles = acts.clone();
+        join(&mut acts, 64);
+        assert_eq!(frees(&acts), [(16, 4)]);
+        // Frames that went back one by one come from a per-CPU list.
+        singles.push(act(25, 0, Action::Drain(MigrateType::Unmovable)));
+        let before = frees(&singles);
+        join(&mut singles, 64);
+        assert_eq!(frees(&singles), before);
+    }
+
+    #[test]
+    fn a_split_block_that_nothing_names_again_goes_back_whole() {
+        let run = || (4..6).map(|frame| act(frame, 0, Action::Free));
+        let mut split: Vec<Act> = std::iter::once(alloc(4, 1)).chain(run()).collect();
+        join(&mut split, 64);
+        assert_eq!(frees(&split), [(4, 1)]);
+        let mut single: Vec<Act> = [alloc(4, 0), alloc(5, 0)].into_iter().chain(run()).collect();
+        join(&mut single, 64);
+        assert_eq!(frees(&single), [(4, 0), (5, 0)]);
     }
 }

@@ -184,16 +184,32 @@ pub fn compare_with(recording: &Recording, config: Config) -> Fidelity {
     }
 }
 
-/// Memory as it was when the trace began.
+/// Memory as it was when the trace began. What no event shows follows from the counts of the
+/// first snapshot.
 fn open(recording: &Recording, config: Config) -> Opening {
     let mut opening = Opening::of(recording);
+    let mut differences = at_first_snapshot(recording, &opening, config);
+    loop {
+        let mut other = opening.clone();
+        if !other.move_untold(&recording.layout, &differences) {
+            break;
+        }
+        let left = at_first_snapshot(recording, &other, config);
+        if left.len() >= differences.len() {
+            break;
+        }
+        (opening, differences) = (other, left);
+    }
+    opening.settle(&recording.layout, &differences);
+    opening
+}
+
+/// What a replay of the record differs by from the first snapshot.
+fn at_first_snapshot(recording: &Recording, opening: &Opening, config: Config) -> Vec<Difference> {
     let first = |act: &Act| act.action == Action::Snapshot(0, Edge::End);
     let end = recording.acts.iter().position(first).map_or(0, |act| act + 1);
-    let early = follow::follow(recording, &opening, config, 0..end);
-    if let Some(beside) = early.snapshots.first() {
-        opening.settle(&recording.layout, &beside.differences);
-    }
-    opening
+    let early = follow::follow(recording, opening, config, 0..end);
+    early.snapshots.into_iter().next().map_or(Vec::new(), |beside| beside.differences)
 }
 
 /// The place of a frame in the model, as text.

@@ -13,6 +13,8 @@ use super::recording::Recording;
 pub struct Opening {
     /// Free blocks in the order in which boot freed them: ascending, to the tails of their lists.
     pub free: Vec<(Frame, Order, MigrateType)>,
+    /// Places in `free` of the blocks whose type no event tells.
+    pub untold: Vec<usize>,
     /// The type of each pageblock, by its number.
     pub pageblocks: Vec<MigrateType>,
     /// Pageblocks of which no frame is ever on the free lists: their type shows nowhere but in the
@@ -85,6 +87,7 @@ impl Opening {
         };
         let (mut pageblocks, shown) = pageblock_types(recording);
         let mut free = Vec::new();
+        let mut untold = Vec::new();
         for zone in layout.zones() {
             let mut at = zone.start.0;
             while at < zone.end.0 {
@@ -93,7 +96,15 @@ impl Opening {
                     continue;
                 };
                 let frame = Frame(at);
-                free.push((frame, order, type_of(frame, order, &first, &later, &pageblocks)));
+                let told = told_type(frame, order, &first, &later);
+                if told.is_none() {
+                    untold.push(free.len());
+                }
+                let otherwise = match order >= Order::HUGE {
+                    true => MigrateType::Movable,
+                    false => pageblocks[frame.pageblock()],
+                };
+                free.push((frame, order, told.unwrap_or(otherwise)));
                 at += order.frames() as u32;
             }
         }
@@ -110,7 +121,34 @@ impl Opening {
         }
         let within = |zone: &Zone| zone.start.pageblock()..=Frame(zone.end.0 - 1).pageblock();
         let silent_pageblocks = layout.zones().iter().flat_map(within).filter(silent).collect();
-        Opening { free, pageblocks, silent_pageblocks, settled: 0 }
+        Opening { free, untold, pageblocks, silent_pageblocks, settled: 0 }
+    }
+
+    /// Moves free blocks whose type no event tells to the lists on which the first snapshot counts
+    /// more of them, where `differences` is what a replay differs by. Of several that fit, what is
+    /// left of a claimed block is next to the pageblock claimed with it. Returns whether any moved.
+    pub fn move_untold(&mut self, layout: &Layout, differences: &[Difference]) -> bool {
+        let mut moved = false;
+        for (missing, surplus) in misplaced(differences) {
+            let fits = |place: &&usize| {
+                let (frame, order, migrate_type) = self.free[**place];
+                layout.zone_of(frame) == Some(missing.zone)
+                    && (order, migrate_type) == (missing.order, surplus)
+            };
+            let beside = |&&place: &&usize| {
+                let (frame, order, _) = self.free[place];
+                let buddy = Frame(frame.0 ^ order.frames() as u32).pageblock();
+                self.pageblocks.get(buddy) != Some(&missing.migrate_type)
+            };
+            let Some(&place) = self.untold.iter().filter(fits).min_by_key(beside) else { continue };
+            self.untold.retain(|&other| other != place);
+            let (frame, order, migrate_type) = &mut self.free[place];
+            *migrate_type = missing.migrate_type;
+            let last = Frame(frame.0 + order.frames() as u32 - 1).pageblock();
+            self.pageblocks[frame.pageblock()..=last].fill(missing.migrate_type);
+            moved = true;
+        }
+        moved
     }
 
     /// Gives silent pageblocks the types that are missing in the counts of the first snapshot,
@@ -174,14 +212,47 @@ fn largest_free(at: u32, end: u32, is_free: &impl Fn(u32) -> bool) -> Option<Ord
     Order::new(order)
 }
 
-/// The list that a free block was on.
-fn type_of(
-    frame: Frame,
+/// A free block that is on no list where the kernel has one.
+struct Missing {
+    zone: usize,
     order: Order,
-    first: &[First],
-    later: &[First],
-    pageblocks: &[MigrateType],
-) -> MigrateType {
+    migrate_type: MigrateType,
+}
+
+/// Free blocks that the kernel has on one list and a replay, as many of the order, on another: where
+/// it misses them, and the type of the list where it has too many.
+fn misplaced(differences: &[Difference]) -> Vec<(Missing, MigrateType)> {
+    // By how many blocks the kernel has more, or fewer.
+    let lists: Vec<(usize, u8, u8, i64)> = differences
+        .iter()
+        .filter_map(|at| match at.what {
+            DifferenceKind::FreeBlocks { order, migrate_type } => {
+                Some((at.zone, order, migrate_type, at.kernel as i64 - at.replay as i64))
+            }
+            _ => None,
+        })
+        .collect();
+    let mut found = Vec::new();
+    for &(zone, order, wanted, more) in lists.iter().filter(|list| list.3 > 0) {
+        let others = lists.iter().filter(|other| (other.0, other.1) == (zone, order));
+        for &(_, _, has, fewer) in others.filter(|other| other.3 < 0) {
+            for _ in 0..more.min(-fewer) {
+                let types = (MigrateType::from_index(wanted), MigrateType::from_index(has));
+                let (Some(migrate_type), Some(has), Some(order)) =
+                    (types.0, types.1, Order::new(order))
+                else {
+                    continue;
+                };
+                found.push((Missing { zone, order, migrate_type }, has));
+            }
+        }
+    }
+    found
+}
+
+/// The list that a free block was on, if an event tells: one on it or, of less than a pageblock, on
+/// its pageblock. Untouched pageblocks are movable, where nothing says otherwise.
+fn told_type(frame: Frame, order: Order, first: &[First], later: &[First]) -> Option<MigrateType> {
     let told = |firsts: &[First], frames: std::ops::Range<usize>| {
         firsts[frames].iter().find_map(|first| match first {
             First::Free(migrate_type) => Some(*migrate_type),
@@ -190,14 +261,13 @@ fn type_of(
     };
     let own = frame.index()..frame.index() + order.frames() as usize;
     if let Some(migrate_type) = told(first, own.clone()) {
-        return migrate_type;
+        return Some(migrate_type);
     }
     if order >= Order::HUGE {
-        return told(later, own).unwrap_or(MigrateType::Movable);
+        return told(later, own);
     }
     let start = frame.align_down(Order::HUGE).index();
-    let around = told(first, start..start + Order::HUGE.frames() as usize);
-    around.unwrap_or(pageblocks[frame.pageblock()])
+    told(first, start..start + Order::HUGE.frames() as usize)
 }
 
 /// The type of every pageblock at the first event: movable where memory was initialized by then,

@@ -48,6 +48,17 @@ struct Simulation<'a> {
     result: Simulated,
 }
 
+/// An allocation of the record.
+struct Wanted {
+    cpu: u16,
+    /// The block that the kernel chose.
+    frame: Frame,
+    order: Order,
+    migrate_type: MigrateType,
+    /// Whether that came to its per-CPU list with a refill.
+    refilled: bool,
+}
+
 /// Plays a script from the opening on.
 pub fn simulate(
     recording: &Recording,
@@ -73,21 +84,23 @@ pub fn simulate(
 impl Simulation<'_> {
     fn step(&mut self, act: usize, step: &Step) {
         match *step {
-            Step::Alloc { cpu, frame, order, migrate_type, gfp, locked } => {
+            Step::Alloc { cpu, frame, order, migrate_type, gfp, locked, refilled } => {
                 let request = self.request(cpu, order, migrate_type, gfp.0);
                 let zone = self.machine.linux.zone_index(frame);
                 self.vacate(frame, order);
                 let Machine { table, linux, .. } = &mut self.machine;
                 let placed = linux.allocate_in(table, zone, &request, frame.0, locked);
-                self.check(act, cpu, frame, placed, order, migrate_type, true);
+                let wanted = Wanted { cpu, frame, order, migrate_type, refilled };
+                self.score(act, &wanted, placed);
+                self.check(&wanted, placed);
             }
-            Step::Bulk { cpu, frame, order, migrate_type } => {
+            Step::Bulk { cpu, frame, order, migrate_type, refilled } => {
                 let request = self.request(cpu, order, migrate_type, Request::default().gfp_flags);
                 let zone = self.machine.linux.zone_index(frame);
                 self.vacate(frame, order);
                 let Machine { table, linux, .. } = &mut self.machine;
                 let placed = linux.take_bulk(table, zone, &request, frame.0);
-                self.check(act, cpu, frame, placed, order, migrate_type, false);
+                self.check(&Wanted { cpu, frame, order, migrate_type, refilled }, placed);
             }
             Step::Prepare { frame } => {
                 let placed = self.machine.table.block_of(frame.0).unwrap_or(frame);
@@ -114,6 +127,10 @@ impl Simulation<'_> {
                 }
             }
             Step::Decay { zone, cpu, reading } => self.decay(zone, cpu, reading),
+            Step::Lower { zone, cpu, high } => {
+                let Machine { table, linux, .. } = &mut self.machine;
+                linux.lower_to(table, zone, cpu, high);
+            }
             Step::Snapshot(place) => {
                 let snapshot = &self.recording.snapshots[place];
                 let found =
@@ -210,40 +227,26 @@ impl Simulation<'_> {
         Some(frame)
     }
 
+    /// Counts a guess.
+    fn score(&mut self, act: usize, wanted: &Wanted, placed: Option<Frame>) {
+        let layout = &self.recording.layout;
+        let guessed = placed.map(|placed| layout.pfn(placed));
+        let (machine, frame) = (&self.machine, wanted.frame);
+        self.result.allocations.count(act, layout.pfn(frame), guessed, wanted.order, || {
+            super::where_is(machine, frame)
+        });
+    }
+
     /// Compares a guess with the record and, if asked to, puts it right.
-    #[expect(clippy::too_many_arguments, reason = "a guess and all that led to it")]
-    fn check(
-        &mut self,
-        act: usize,
-        cpu: u16,
-        frame: Frame,
-        placed: Option<Frame>,
-        order: Order,
-        migrate_type: MigrateType,
-        counts: bool,
-    ) {
-        if counts {
-            let layout = &self.recording.layout;
-            let guessed = placed.map(|placed| layout.pfn(placed));
-            let machine = &self.machine;
-            self.result
-                .allocations
-                .count(act, layout.pfn(frame), guessed, order, || super::where_is(machine, frame));
-        }
-        if self.mode == Mode::Corrected && placed != Some(frame) {
-            self.correct(cpu, frame, placed, order, migrate_type);
+    fn check(&mut self, wanted: &Wanted, placed: Option<Frame>) {
+        if self.mode == Mode::Corrected && placed != Some(wanted.frame) {
+            self.correct(wanted, placed);
         }
     }
 
     /// Lets the recorded frame and the guessed one change places.
-    fn correct(
-        &mut self,
-        cpu: u16,
-        frame: Frame,
-        placed: Option<Frame>,
-        order: Order,
-        migrate_type: MigrateType,
-    ) {
+    fn correct(&mut self, wanted: &Wanted, placed: Option<Frame>) {
+        let Wanted { cpu, frame, order, migrate_type, refilled } = *wanted;
         let machine = &mut self.machine;
         if let Some(placed) = placed {
             machine.table.release(placed);
@@ -262,8 +265,10 @@ impl Simulation<'_> {
         machine.hold(frame, order, migrate_type, frame);
         let Some(placed) = placed else { return };
         let stored = machine.linux.pageblock_type(placed);
-        if was_free && order <= Order::new(3).expect("an order") {
-            // The frame was on the free lists, the guess on a per-CPU list: it goes back there.
+        if was_free && !refilled && order <= Order::new(3).expect("an order") {
+            // The frame was drained too early, the guess was on a per-CPU list: it goes back there.
+            // Where another block was refilled, it takes the place of the right one: the list would
+            // offer it again and again.
             let list = (migrate_type, stored);
             let end = prairie_frames::free_area::End::Head;
             machine.linux.cache_block(&mut machine.table, cpu, (placed, order), list, end);

@@ -24,6 +24,8 @@ pub enum Step {
         gfp: GfpFlags,
         /// Past the per-CPU list, which was in use.
         locked: bool,
+        /// Whether it came to its per-CPU list with a refill, not with a free.
+        refilled: bool,
     },
     /// A frame taken without an event, by an allocation in bulk; or a larger block whose allocation
     /// was not traced.
@@ -36,6 +38,8 @@ pub enum Step {
         order: Order,
         /// The list it took it from.
         migrate_type: MigrateType,
+        /// Whether it came there with a refill, not with a free.
+        refilled: bool,
     },
     /// The type of a frame's pageblock is looked up, for a [`Step::Free`] that comes later.
     Prepare {
@@ -79,6 +83,16 @@ pub enum Step {
         cpu: u16,
         /// The kernel's numbers just before, by their place in the recording.
         reading: usize,
+    },
+    /// The high mark of one CPU's lists for a zone went down, as a drain without a free shows, before
+    /// the record has the kernel's numbers.
+    Lower {
+        /// The zone, by its place in the layout.
+        zone: usize,
+        /// The CPU.
+        cpu: u16,
+        /// The high mark from then on.
+        high: u32,
     },
     /// A snapshot ends here: its place in the recording.
     Snapshot(usize),

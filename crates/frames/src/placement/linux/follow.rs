@@ -225,6 +225,12 @@ impl Linux {
         zone.decay(&mut context, cpu);
     }
 
+    /// Lowers the high mark of one CPU's lists to a given one, and gives back what is too much then.
+    pub fn lower_to(&mut self, table: &mut FrameTable, zone: usize, cpu: u16, high: u32) {
+        let (zone, mut context) = self.at(table, zone);
+        zone.lower_to(&mut context, cpu, high);
+    }
+
     /// Sets the watermarks of one zone, which the layout gave it at first.
     pub fn set_watermarks(&mut self, zone: usize, watermarks: Watermarks) {
         self.zones[zone].zone.span.watermarks = watermarks;

@@ -282,7 +282,20 @@ impl LinuxZone {
     pub(super) fn decay(&mut self, context: &mut Context<'_>, cpu: u16) {
         let limits = self.pageset;
         let pages = self.per_cpu_pages(cpu);
-        let mut frames = pages.tuning.decay(limits, pages.count);
+        let frames = pages.tuning.decay(limits, pages.count);
+        self.drain_by_batch(context, cpu, frames);
+    }
+
+    /// Sets the high mark of a CPU's lists and drains what is then too much.
+    pub(super) fn lower_to(&mut self, context: &mut Context<'_>, cpu: u16, high: u32) {
+        let pages = self.per_cpu_pages(cpu);
+        pages.tuning.high = high;
+        let frames = pages.count.saturating_sub(high);
+        self.drain_by_batch(context, cpu, frames);
+    }
+
+    fn drain_by_batch(&mut self, context: &mut Context<'_>, cpu: u16, mut frames: u32) {
+        let limits = self.pageset;
         while frames > 0 && self.per_cpu[usize::from(cpu)].count > 0 {
             let part = frames.min(limits.batch.max(1));
             self.drain_frames(context, part, cpu, 0);

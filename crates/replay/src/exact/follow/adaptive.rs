@@ -3,7 +3,7 @@
 use prairie_frames::placement::linux::Tuning;
 use prairie_frames::{Frame, MigrateType, Order};
 
-use super::{Bulk, Follow};
+use super::{Bulk, Drains, Follow};
 use crate::exact::act::{Act, Action};
 use crate::exact::script::Moment;
 use crate::exact::step::Step;
@@ -156,7 +156,43 @@ impl Follow<'_> {
             },
         );
         self.machine.linux.lower_high(zone, cpu);
+        let high = u64::from(self.machine.linux.tuning(zone, cpu).high);
+        let left = self.machine.linux.cached_count(zone, cpu).saturating_sub(high) as i64;
+        if left > 0 {
+            self.cpus[usize::from(cpu)].drains = Drains { thread: None, left };
+        }
         self.script(Moment::at(index), Step::Decay { zone, cpu, reading });
+    }
+
+    /// Lists drain that nothing was freed to: statistics were updated before the record has the
+    /// kernel's numbers. From then on what is left is the high mark, unless nothing is.
+    pub(super) fn check_decay(&mut self, index: usize, act: &Act) {
+        let drains = &mut self.cpus[usize::from(act.cpu)].drains;
+        let told = *drains != Drains::default();
+        *drains =
+            Drains { thread: Some(act.thread), left: drains.left - act.order.frames() as i64 };
+        let entered = self.recording.acts.get(self.entered[act.frame.index()].0 as usize);
+        let own = entered.is_some_and(|entered| entered.cpu == act.cpu);
+        if told || !self.adaptive || self.stages.is_boot() || !own {
+            return;
+        }
+        let zone = self.machine.linux.zone_index(act.frame);
+        let (mut at, mut drained) = (index, act.order.frames());
+        while let Some(next) = self.next_act_on_cpu(at)
+            && matches!(next.action, Action::Drain(_))
+            && self.machine.linux.zone_index(next.frame) == zone
+        {
+            drained += next.order.frames();
+            at = self.next_on_cpu[at] as usize;
+        }
+        let cpu = act.cpu;
+        let left = self.machine.linux.cached_count(zone, cpu).saturating_sub(drained);
+        if left > 0 {
+            let high = u32::try_from(left).unwrap_or(u32::MAX);
+            let tuning = self.machine.linux.tuning(zone, cpu);
+            self.machine.linux.set_tuning(zone, cpu, Tuning { high, ..tuning });
+            self.script(Moment::before(index), Step::Lower { zone, cpu, high });
+        }
     }
 
     /// Takes frames unseen from the heads of a CPU's lists, since there are fewer than it seems.
@@ -177,6 +213,13 @@ impl Follow<'_> {
         let count = self.machine.linux.cached_count(zone, act.cpu);
         let before = self.machine.linux.tuning(zone, act.cpu);
         let frames = self.machine.linux.plan_free(zone, act.cpu, act.order);
+        if drains {
+            let (thread, left) = (Some(act.thread), i64::from(frames));
+            self.cpus[usize::from(act.cpu)].drains = Drains { thread, left };
+        }
+        if drains && u64::from(frames) >= count {
+            self.clear_all(index, act.cpu, zone);
+        }
         if drains == (frames > 0) {
             return;
         }

@@ -75,6 +75,7 @@ impl Follow<'_> {
         let zone = self.machine.linux.zone_index(act.frame);
         let drains = self.next_act_on_cpu(index).is_some_and(|next| {
             matches!(next.action, Action::Drain(_))
+                && next.thread == act.thread
                 && self.machine.linux.zone_index(next.frame) == zone
         });
         // Or statistics were updated, and that drained.
@@ -124,8 +125,9 @@ impl Follow<'_> {
         }
     }
 
-    pub(super) fn drain(&mut self, act: &Act, migrate_type: MigrateType) {
+    pub(super) fn drain(&mut self, index: usize, act: &Act, migrate_type: MigrateType) {
         let (frame, order) = (act.frame, act.order);
+        self.check_decay(index, act);
         let state = self.machine.table.state(frame);
         if state != State::Cached || self.machine.table.order(frame) != order {
             self.result.odd.drained_unknown += 1;

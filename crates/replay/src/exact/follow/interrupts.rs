@@ -29,7 +29,7 @@ pub(super) fn frees(recording: &Recording) -> HashSet<usize> {
         let mut batch = 0u32;
         let mut of_frame: HashMap<Frame, u32> = HashMap::new();
         let mut last_came = None;
-        let mut between = Vec::new();
+        let mut between: Vec<usize> = Vec::new();
         let acts = recording.acts.iter().enumerate().filter(|(_, act)| act.cpu == cpu);
         for (index, act) in acts {
             match act.action {
@@ -43,7 +43,9 @@ pub(super) fn frees(recording: &Recording) -> HashSet<usize> {
                 Action::Batched => {
                     let came = of_frame.remove(&act.frame);
                     if came.is_some() && came == last_came {
-                        found.extend(between.drain(..));
+                        // Another thread runs there only while the list is not in use.
+                        let thread = |&free: &usize| recording.acts[free].thread == act.thread;
+                        found.extend(between.drain(..).filter(thread));
                     }
                     between.clear();
                     last_came = came;

@@ -22,6 +22,36 @@ impl Follow<'_> {
             && (before == super::NEVER || (before as usize) < index)
     }
 
+    /// Whether the thread that logs an allocation can have taken the block before an act from which on
+    /// other blocks came to stand ahead of it: it logs nothing in between, and nothing that was on the
+    /// list before then leaves it from ahead of the block.
+    pub(super) fn was_preempted(&self, index: usize, first: usize) -> bool {
+        /// The most acts in between.
+        const WINDOW: usize = 2000;
+        let acts = &self.recording.acts;
+        let act = &acts[index];
+        let Action::Alloc(migrate_type, _) = act.action else { return false };
+        let between = &acts[first..index];
+        let takes = |other: &Act| {
+            other.thread == act.thread
+                && matches!(other.action, Action::Alloc(..) | Action::Locked(_))
+        };
+        // What an interrupt frees meanwhile has the thread's name as well.
+        let switched = between.iter().any(|other| other.thread != act.thread && !other.is_aside());
+        if between.len() > WINDOW || !switched || between.iter().any(takes) {
+            return false;
+        }
+        let zone = self.machine.linux.zone_index(act.frame);
+        let leaves = between.iter().enumerate().filter(|(_, other)| {
+            matches!(other.action, Action::Alloc(other, _) if other == migrate_type)
+                && (other.cpu, other.order) == (act.cpu, act.order)
+                && self.machine.linux.zone_index(other.frame) == zone
+        });
+        leaves.into_iter().all(|(at, other)| {
+            between[..at].iter().any(|came| !came.is_aside() && came.frame == other.frame)
+        })
+    }
+
     /// The act that allocates a block on a per-CPU list, if nothing else names it before.
     fn later_allocation(&self, frame: Frame) -> Option<(usize, &Act)> {
         let (entered, _) = self.entered[frame.index()];
@@ -43,7 +73,9 @@ impl Follow<'_> {
         self.factors[zone][usize::from(cpu)] >>= 1;
         self.machine.linux.plan_allocation(zone, cpu);
         let order = later.order;
-        self.script(moment, Step::Alloc { cpu, frame, order, migrate_type, gfp, locked: false });
+        let (locked, refilled) = (false, self.came_refilled(frame));
+        let step = Step::Alloc { cpu, frame, order, migrate_type, gfp, locked, refilled };
+        self.script(moment, step);
         self.early.insert(frame);
         self.result.hidden.reordered += 1;
     }

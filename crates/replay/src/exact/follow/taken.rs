@@ -240,8 +240,9 @@ impl Follow<'_> {
         }
         self.machine.hold(frame, order, migrate_type, frame);
         let locked = direct.is_some() && goes_through_cpu(order);
-        let cpu_number = act.cpu;
-        let step = Step::Alloc { cpu: cpu_number, frame, order, migrate_type, gfp, locked };
+        let refilled = self.came_refilled(frame);
+        let from = act.cpu;
+        let step = Step::Alloc { cpu: from, frame, order, migrate_type, gfp, locked, refilled };
         self.script(moment, step);
         let state = &mut self.cpus[cpu];
         state.exact = (order > Order::BASE).then_some((frame, order));
@@ -282,6 +283,12 @@ impl Follow<'_> {
             ahead.iter().copied().partition(|&frame| self.is_silent(frame));
         let late = |frame: &Frame| self.entered[frame.index()].0 as usize > last_alloc;
         if !other.iter().all(late) {
+            let came = ahead.iter().map(|frame| self.entered[frame.index()].0 as usize).min();
+            if let Some(first) = came.filter(|&first| self.was_preempted(index, first)) {
+                *moment = Moment::before(first);
+                self.result.hidden.reordered += 1;
+                return Some(act.frame);
+            }
             if !ahead.iter().all(|&frame| self.is_logged_late(frame, index)) {
                 return head;
             }

@@ -29,6 +29,13 @@ impl Follow<'_> {
         }
     }
 
+    /// Whether a block came to its per-CPU list with a refill.
+    pub(super) fn came_refilled(&self, frame: Frame) -> bool {
+        let (entered, _) = self.entered[frame.index()];
+        let came = self.recording.acts.get(entered as usize);
+        came.is_some_and(|act| matches!(act.action, Action::Locked(_)))
+    }
+
     /// Takes a frame off its per-CPU list that was taken without an event, at `moment`.
     pub(super) fn take_silently(&mut self, frame: Frame, moment: Moment, by_count: bool) {
         let (act, migrate_type) = self.entered[frame.index()];
@@ -36,7 +43,8 @@ impl Follow<'_> {
         let order = self.machine.table.order(frame);
         self.uncache(frame, cpu);
         self.machine.hold(frame, order, MigrateType::Unmovable, frame);
-        self.script(moment, Step::Bulk { cpu, frame, order, migrate_type });
+        let refilled = self.came_refilled(frame);
+        self.script(moment, Step::Bulk { cpu, frame, order, migrate_type, refilled });
         self.result.hidden.bulk += 1;
         self.result.hidden.bulk_by_count += u64::from(by_count);
     }

@@ -6,6 +6,7 @@
 #![allow(missing_docs)]
 
 mod common;
+mod stall_recording;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -147,6 +148,10 @@ const COMMANDS: &[&str] = &[
     "migrate sim --parameters --json",
     "migrate check --variant two-ptrs --json",
     "migrate check --random 2000 --json",
+    "migrate profile --stream hot --requests 20 --json",
+    "explain oom.log --json",
+    "stalls --from stalls.parquet --json",
+    "log show log --json",
     "offload check --json",
     "regions check --json",
     "fleet report study --json",
@@ -166,9 +171,13 @@ fn prepare(folder: &Path) {
         let document = json!({"schema": "prairie-lab-run", "failed": failed, "only": name.len()});
         fs::write(folder.join(name), document.to_string()).unwrap();
     }
+    let logs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/tests/fixtures/kernel-logs");
+    fs::copy(logs.join("3.10-oom.log"), folder.join("oom.log")).unwrap();
+    stall_recording::recording(&folder.join("stalls.parquet"));
     let study = "fleet run --out study --servers 2 --memory 128M --days 0.01 --workloads web";
     fs::create_dir(folder.join("rows")).unwrap();
-    for command in [study, "survey --proc proc --summary rows --label rack=r7"] {
+    let rows = "survey --proc proc --summary rows --label rack=r7";
+    for command in [study, rows, "log run log --once --proc proc"] {
         let words: Vec<&str> = command.split(' ').collect();
         let output = run(folder, &words);
         assert!(output.status.success(), "{command}: {}", stderr(&output));
@@ -205,6 +214,17 @@ fn documents_follow_their_schemas() {
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));
     assert!(checked.len() >= 18, "{checked:?}");
+}
+
+/// What daemons report, with one container and one node.
+#[test]
+fn statuses_of_daemons_follow_their_schemas() {
+    use prairie_offload::status::{CgroupStatus, Status as Offload};
+    use prairie_regions::status::{NodeStatus, Status as Regions};
+    let (schema, cgroups) = ("prairie-offload-status".to_owned(), vec![CgroupStatus::default()]);
+    check(&serde_json::to_value(Offload { schema, cgroups, ..Offload::default() }).unwrap());
+    let (schema, nodes) = ("prairie-regions-status".to_owned(), vec![NodeStatus::default()]);
+    check(&serde_json::to_value(Regions { schema, nodes, ..Regions::default() }).unwrap());
 }
 
 /// Every schema has a name, a version, and the block of provenance.

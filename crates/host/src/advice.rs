@@ -2,62 +2,75 @@
 //!
 //! A command describes the machine as a [`Situation`], with whatever it knows, and [`advise`]
 //! returns what helps, the most effective first. A rule whose facts are not known is silent. No
-//! rule acts; each names a setting or a command, and why.
-//!
-//! | rule | helps against | source |
-//! | --- | --- | --- |
-//! | [`Remedy::SmallerRequest`] | large requests that cannot wait | `Documentation/core-api/memory-allocation.rst` |
-//! | [`Remedy::ThpDefrag`] | faults that compact for a huge page | `Documentation/admin-guide/mm/transhuge.rst` |
-//! | [`Remedy::Proactive`], [`Remedy::DefragMode`] | large requests that find no block | `Documentation/admin-guide/sysctl/vm.rst` |
-//! | [`Remedy::MinFree`], [`Remedy::ScaleFactor`] | requests that cannot wait for reclaim | the same |
-//! | [`Remedy::Regions`] | unmovable pages in most pageblocks | Contiguitas, section 4 |
-//! | [`Remedy::CgroupLimit`], [`Remedy::Offload`], [`Remedy::Swap`] | lack of memory | TMO, section 3 |
-//! | [`Remedy::Heap`] | programs that get few huge pages | TEMERAIRE, section 4 |
-//! | [`Remedy::LowerZone`] | requests limited to the first 16 MiB or 4 GiB | `mm/page_alloc.c`, `lowmem_reserve` |
+//! rule acts; each names a setting or a command, the reason, and its source ([`RULES`]).
 
 mod rules;
+mod situation;
+
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::kernel_log::{Diagnosis, Incident, KernelVersion, Verdict};
+use crate::kernel_log::{KernelVersion, Verdict};
 
-/// What a command knows of a machine. `None` and `false` mean that it does not know.
+pub use self::rules::RULES;
+
+/// What a command knows of a machine. `None`, `false`, and nothing mean that it does not know.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Situation {
     /// The kernel.
     pub kernel: Option<KernelVersion>,
     /// A request that failed or waited.
     pub request: Option<AskedFor>,
-    /// F_u(9) of free memory, 0 to 1: the share that cannot serve a huge page.
-    pub unusable_free_space_huge: Option<f64>,
-    /// The share of memory that is free, 0 to 1.
-    pub free_share: Option<f64>,
-    /// The share of pageblocks with at least one unmovable frame, 0 to 1, by the lower bound.
-    pub polluted_share: Option<f64>,
-    /// The share of anonymous memory on huge pages, 0 to 1.
-    pub huge_page_coverage: Option<f64>,
     /// The share of time that the worst process waited for direct compaction, 0 to 1.
     pub compaction_stall_share: Option<f64>,
     /// The share of time that the worst process waited for direct reclaim, 0 to 1.
     pub reclaim_stall_share: Option<f64>,
     /// A cgroup is at its limit.
     pub cgroup_at_limit: bool,
-    /// All swap in KiB.
-    pub swap_total_kib: Option<u64>,
+    /// F_u(9) of the free lists, 0 to 1: the share that cannot serve a huge page.
+    pub unusable_free_space_huge: Option<f64>,
+    /// The least potential contiguity at 2 MiB, as a share of initialized memory.
+    pub potential_2_mib: Option<f64>,
+    /// Polluted pageblocks, as a share of those that are initialized.
+    pub polluted_share: Option<f64>,
+    /// Unmovable frames, as a share of initialized memory.
+    pub unmovable_share: Option<f64>,
+    /// The process with the most anonymous memory on small pages.
+    pub small_pages: Option<SmallPages>,
+    /// The cgroup with the most inactive anonymous memory: its path and that memory in bytes.
+    pub inactive: Option<(String, u64)>,
+    /// Counters of `/proc/vmstat` since boot.
+    pub counters: BTreeMap<String, u64>,
     /// `/sys/kernel/mm/transparent_hugepage/enabled`.
     pub thp_enabled: Option<String>,
     /// `/sys/kernel/mm/transparent_hugepage/defrag`.
     pub thp_defrag: Option<String>,
-    /// `vm.compaction_proactiveness`.
-    pub compaction_proactiveness: Option<u32>,
+    /// `vm.compaction_proactiveness`, 0 to 100.
+    pub compaction_proactiveness: Option<u64>,
     /// `vm.defrag_mode`.
-    pub defrag_mode: Option<u32>,
+    pub defrag_mode: Option<u64>,
     /// `vm.min_free_kbytes`.
     pub min_free_kib: Option<u64>,
     /// `vm.watermark_scale_factor`.
-    pub watermark_scale_factor: Option<u32>,
-    /// Memory of the machine in KiB.
+    pub watermark_scale_factor: Option<u64>,
+    /// All memory in KiB.
     pub memory_kib: Option<u64>,
+    /// Populated zones that serve ordinary requests: all but Movable and Device.
+    pub kernel_zones: Option<u64>,
+    /// All swap in KiB.
+    pub swap_total_kib: Option<u64>,
+}
+
+/// A process with anonymous memory on small pages.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SmallPages {
+    /// Its name.
+    pub process: String,
+    /// Anonymous memory on small pages.
+    pub bytes: u64,
+    /// The share of its anonymous memory on huge pages, 0 to 1.
+    pub coverage: f64,
 }
 
 /// A request that failed or waited.
@@ -81,73 +94,59 @@ pub struct AskedFor {
 pub enum Remedy {
     /// Raise the cgroup's limit, or reclaim from it in time.
     CgroupLimit,
+    /// Nothing has to change.
+    Tolerate,
     /// Make the request smaller: `kvmalloc`, smaller rings or frames.
     SmallerRequest,
     /// Let a driver use memory above 4 GiB.
     LowerZone,
+    /// `transparent_hugepage/enabled`.
+    ThpEnabled,
     /// `transparent_hugepage/defrag`.
     ThpDefrag,
     /// `vm.defrag_mode` (Linux 6.15).
     DefragMode,
     /// `vm.compaction_proactiveness` (Linux 5.9).
     Proactive,
-    /// Confine unmovable memory: `prairie regions`.
-    Regions,
     /// `vm.min_free_kbytes`.
     MinFree,
     /// `vm.watermark_scale_factor`.
     ScaleFactor,
+    /// Confine unmovable memory: `prairie regions`.
+    Regions,
+    /// Find who allocates unmovable memory: `prairie sources`.
+    Sources,
+    /// Preload the hugepage-aware malloc: `prairie heap run`.
+    Heap,
     /// Move cold memory out: `prairie offload`.
     Offload,
     /// Configure swap or zswap.
     Swap,
-    /// Preload the hugepage-aware malloc: `prairie heap run`.
-    Heap,
-    /// Nothing has to change.
-    Tolerate,
 }
 
 /// One piece of advice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Advice {
-    /// What it is about.
+    /// What it is about, by name.
     pub remedy: Remedy,
-    /// What to do, in one sentence.
+    /// The setting, command, or part of the system: `thp/defrag`, `prairie heap run`.
+    pub subject: &'static str,
+    /// What to do with it.
     pub action: String,
     /// Why, with the numbers that led to it.
     pub reason: String,
+    /// Where the rule comes from.
+    pub source: &'static str,
 }
 
 /// What helps, the most effective first; nothing where nothing has to change.
 pub fn advise(situation: &Situation) -> Vec<Advice> {
-    rules::RULES.iter().filter_map(|rule| rule(situation)).collect()
-}
-
-/// The situation that a report of the kernel describes.
-pub fn situation_of(incident: &Incident, diagnosis: &Diagnosis) -> Situation {
-    use prairie_frames::ZoneKind;
-    let gfp = &incident.request.gfp;
-    let zones = &incident.memory.zones;
-    let main = diagnosis.main_zone.and_then(|id| diagnosis.zones.iter().find(|zone| zone.id == id));
-    let sum = |name| zones.iter().map(|zone| zone.kib(name)).fold(0u64, u64::saturating_add);
-    let (free, managed) = (sum("free"), sum("managed").max(sum("present")));
-    Situation {
-        kernel: incident.kernel_release.as_deref().and_then(KernelVersion::of_release),
-        request: Some(AskedFor {
-            order: incident.request.order,
-            can_wait: gfp.can_wait(),
-            low_zone: gfp.highest_zone() < ZoneKind::Normal,
-            huge_page: incident.request.order >= 9 && gfp.has("__GFP_HIGHMEM"),
-            verdict: diagnosis.verdict,
-        }),
-        unusable_free_space_huge: main
-            .and_then(|zone| zone.unusable_free_space_index.get(9).copied()),
-        free_share: (managed > 0).then(|| free as f64 / managed as f64),
-        cgroup_at_limit: diagnosis.verdict == Verdict::CgroupLimit,
-        swap_total_kib: incident.memory.swap_total_kib,
-        memory_kib: (managed > 0).then_some(managed),
-        ..Situation::default()
-    }
+    let one = |rule: &rules::Rule| {
+        let (action, reason) = (rule.applies)(situation)?;
+        let rules::Rule { remedy, subject, source, .. } = *rule;
+        Some(Advice { remedy, subject, action, reason, source })
+    };
+    RULES.iter().filter_map(one).collect()
 }
 
 #[cfg(test)]
@@ -163,9 +162,20 @@ mod tests {
         advise(situation).into_iter().map(|advice| advice.remedy).collect()
     }
 
+    fn counters(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect()
+    }
+
     #[test]
-    fn nothing_known_nothing_said() {
+    fn nothing_known_nothing_advised() {
         assert_eq!(advise(&Situation::default()), []);
+    }
+
+    #[test]
+    fn every_rule_has_a_source_and_a_short_subject() {
+        for rule in RULES {
+            assert!(!rule.source.is_empty() && rule.subject.len() <= 27, "{}", rule.subject);
+        }
     }
 
     #[test]
@@ -201,16 +211,86 @@ mod tests {
     fn limits_and_stalls() {
         let limit = Situation { cgroup_at_limit: true, ..request(0, true, Verdict::CgroupLimit) };
         assert_eq!(remedies(&limit), [Remedy::CgroupLimit]);
-        let stalled = Situation {
+        let stalled = |defrag: &str| Situation {
             kernel: Some(KernelVersion(6, 1)),
             compaction_stall_share: Some(0.2),
-            thp_defrag: Some("madvise".to_owned()),
+            thp_defrag: Some(defrag.to_owned()),
             ..Situation::default()
         };
-        assert_eq!(remedies(&stalled), [Remedy::ThpDefrag, Remedy::Proactive]);
-        let polluted = Situation { polluted_share: Some(0.4), ..Situation::default() };
-        assert_eq!(remedies(&polluted), [Remedy::Regions]);
-        let uncovered = Situation { huge_page_coverage: Some(0.1), ..Situation::default() };
-        assert_eq!(remedies(&uncovered), [Remedy::Heap]);
+        for (defrag, better) in [("always", "defer+madvise"), ("madvise", "defer")] {
+            let advice = advise(&stalled(defrag));
+            assert_eq!(remedies(&stalled(defrag)), [Remedy::ThpDefrag, Remedy::Proactive]);
+            assert_eq!(advice[0].action, format!("set {better}"));
+        }
+        assert_eq!(remedies(&stalled("defer")), [Remedy::Proactive]);
+    }
+
+    /// Each rule on the state of one host that needs it and of one that does not.
+    #[test]
+    fn each_rule_advises_where_it_helps() {
+        let thp = |enabled: &str, defrag: &str| Situation {
+            thp_enabled: Some(enabled.to_owned()),
+            thp_defrag: Some(defrag.to_owned()),
+            ..Situation::default()
+        };
+        assert_eq!(remedies(&thp("never", "madvise")), [Remedy::ThpEnabled]);
+        assert_eq!(remedies(&thp("always", "madvise")), []);
+
+        let fallbacks = counters(&[("thp_fault_fallback", 300), ("thp_fault_alloc", 700)]);
+        let host = Situation { counters: fallbacks.clone(), ..thp("always", "madvise") };
+        assert_eq!(remedies(&host), [Remedy::ThpDefrag]);
+        assert!(advise(&host)[0].reason.contains("30.0 %"), "{:?}", advise(&host));
+        let host = Situation { counters: fallbacks, ..thp("always", "defer+madvise") };
+        assert_eq!(remedies(&host), []);
+        let failures = counters(&[("compact_stall", 1000), ("compact_fail", 900)]);
+        let host = Situation { counters: failures, ..thp("always", "always") };
+        assert_eq!(remedies(&host), [Remedy::ThpDefrag]);
+
+        let fragmented = |proactiveness, potential| Situation {
+            compaction_proactiveness: Some(proactiveness),
+            unusable_free_space_huge: Some(0.7),
+            potential_2_mib: Some(potential),
+            ..Situation::default()
+        };
+        assert_eq!(remedies(&fragmented(20, 0.9)), [Remedy::Proactive]);
+        assert_eq!(remedies(&fragmented(0, 0.9)), [Remedy::Proactive]);
+        // It acts already; compaction cannot help.
+        assert_eq!(remedies(&fragmented(60, 0.9)), []);
+        assert_eq!(remedies(&fragmented(20, 0.3)), []);
+
+        let reserve = |kib| Situation {
+            min_free_kib: Some(kib),
+            kernel_zones: Some(3),
+            memory_kib: Some(24 << 20),
+            ..thp("madvise", "madvise")
+        };
+        assert_eq!(remedies(&reserve(45056)), [Remedy::MinFree]);
+        assert_eq!(remedies(&reserve(67584)), []);
+
+        let polluted = |polluted, unmovable| Situation {
+            polluted_share: Some(polluted),
+            unmovable_share: Some(unmovable),
+            ..Situation::default()
+        };
+        assert_eq!(remedies(&polluted(0.34, 0.05)), [Remedy::Regions]);
+        assert_eq!(remedies(&polluted(0.34, 0.3)), [Remedy::Sources]);
+        assert_eq!(remedies(&polluted(0.1, 0.05)), []);
+
+        let process = |bytes, coverage| {
+            let process = "redis-server".to_owned();
+            let small_pages = Some(SmallPages { process, bytes, coverage });
+            Situation { small_pages, ..Situation::default() }
+        };
+        assert_eq!(remedies(&process(1 << 30, 0.06)), [Remedy::Heap]);
+        assert_eq!(remedies(&process(1 << 30, 0.9)), []);
+        assert_eq!(remedies(&process(1 << 20, 0.0)), []);
+
+        let container = |bytes| Situation {
+            memory_kib: Some(64 << 20),
+            inactive: Some(("system.slice/web.service".to_owned(), bytes)),
+            ..Situation::default()
+        };
+        assert_eq!(remedies(&container(1 << 30)), [Remedy::Offload]);
+        assert_eq!(remedies(&container(300 << 20)), []);
     }
 }

@@ -4,8 +4,8 @@
 //! interpret the flags of frames, [`layout`] locates them, [`survey`] computes the figures, and
 //! [`block_map`] the cells of a memory map. [`memory_blocks`] are the units in which memory goes
 //! offline. [`psi`] and [`cgroup`] parse the files that the offload daemon reads every period.
-//! [`kernel_log`] explains reports of failed allocations, and [`advice`] holds the rules of what
-//! helps, for every command that gives advice.
+//! [`kernel_log`] explains reports of failed allocations, [`verdict`] judges measures, and [`advice`]
+//! holds the rules of what helps, for every command that gives advice.
 #![forbid(unsafe_code)]
 // Lists of frame ranges are meant where they have one entry.
 #![allow(clippy::single_range_in_vec_init)]
@@ -28,6 +28,7 @@ pub mod reader;
 pub mod roots;
 pub mod survey;
 pub mod texts;
+pub mod verdict;
 mod wanted;
 mod wanted_pins;
 

@@ -168,7 +168,7 @@ mod tests {
     /// The page shows each threshold and each source word for word.
     #[test]
     fn the_documented_table_is_this_one() {
-        let page = include_str!("../../../../docs/src/concepts/verdicts.md");
+        let page = include_str!("../../../docs/src/concepts/verdicts.md");
         let percent = |share: f64| format!("{} %", (share * 100.0).round());
         for scale in SCALES {
             let row = page.lines().find(|line| line.starts_with(&format!("| {} |", scale.label)));

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use prairie_host::advice::{Remedy, advise, situation_of};
+use prairie_host::advice::{Remedy, Situation, advise};
 use prairie_host::kernel_log::{Incident, IncidentKind, Parser, Verdict, diagnose};
 use proptest::prelude::*;
 
@@ -192,7 +192,10 @@ fn advice_follows_the_reason() {
     let remedies = |name: &str| -> Vec<Remedy> {
         let incident = only(name);
         let diagnosis = diagnose(&incident);
-        advise(&situation_of(&incident, &diagnosis)).iter().map(|advice| advice.remedy).collect()
+        advise(&Situation::of_incident(&incident, &diagnosis))
+            .iter()
+            .map(|advice| advice.remedy)
+            .collect()
     };
     assert_eq!(remedies("3.10-atomic-order-4.log"), [Remedy::SmallerRequest, Remedy::MinFree]);
     assert_eq!(remedies("3.10-oom.log"), [Remedy::Swap]);
@@ -214,7 +217,7 @@ fn diagnose_all(text: &str) -> usize {
     let incidents = parse(text);
     for incident in &incidents {
         let diagnosis = diagnose(incident);
-        let _ = advise(&situation_of(incident, &diagnosis));
+        let _ = advise(&Situation::of_incident(incident, &diagnosis));
     }
     incidents.len()
 }

@@ -25,4 +25,3 @@ pub mod sources;
 pub mod stalls;
 pub mod survey;
 pub mod top;
-pub mod verdict;

@@ -3,7 +3,7 @@
 mod request;
 mod zones;
 
-use prairie_host::advice::{self, Advice};
+use prairie_host::advice::{Advice, Situation, advise};
 use prairie_host::kernel_log::{Diagnosis, Incident, IncidentKind, diagnose};
 use prairie_report::{Block, Cell, Column, Report, Section, Table, number};
 
@@ -21,7 +21,7 @@ impl Explained {
     /// Explains a report.
     pub fn new(incident: Incident) -> Explained {
         let diagnosis = diagnose(&incident);
-        let advice = advice::advise(&advice::situation_of(&incident, &diagnosis));
+        let advice = advise(&Situation::of_incident(&incident, &diagnosis));
         Explained { incident, diagnosis, advice }
     }
 
@@ -179,11 +179,5 @@ fn what_helps(advice: &[Advice]) -> Block {
                     host knows more.";
         return Block::Text(text.to_owned());
     }
-    let row = |advice: &Advice| vec![advice.action.as_str().into(), advice.reason.as_str().into()];
-    Block::Table(Table {
-        title: "What helps".to_owned(),
-        columns: vec![Column::text("action"), Column::text("reason")],
-        rows: advice.iter().map(row).collect(),
-        notes: Vec::new(),
-    })
+    Block::Table(Table { title: "What helps".to_owned(), ..super::advice::table(advice) })
 }

@@ -269,10 +269,5 @@ fn what_helps(advice: &[Advice]) -> Option<Section> {
     if advice.is_empty() {
         return None;
     }
-    let row = |advice: &Advice| vec![advice.action.as_str().into(), advice.reason.as_str().into()];
-    let table = Table::new(
-        vec![Column::text("action"), Column::text("reason")],
-        advice.iter().map(row).collect(),
-    );
-    Some(Section::of_table("What helps", table))
+    Some(Section::of_table("What helps", super::advice::table(advice)))
 }

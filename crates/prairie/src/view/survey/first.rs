@@ -2,14 +2,15 @@
 //! memory, and advice, on 23 lines of 80 columns, so that a prompt fits below it.
 
 use prairie_frames::Order;
+use prairie_host::advice::{Advice, Situation, advise};
 use prairie_host::survey::polluted::UnmovableSource;
+use prairie_host::verdict::{self, Scale, Verdict};
 use prairie_host::{FrameClass, Survey};
 use prairie_report::table::{emphasis, muted, toned};
 use prairie_report::{Block, Cell, Column, Section, Table, Terminal, Tone, number};
 
 use super::{range, ratio, size, summary};
-use crate::view::advice::{self, Facts};
-use crate::view::verdict::{self, Scale, Verdict};
+use crate::view::advice;
 
 /// Lines of the screen.
 const LINES: usize = 23;
@@ -129,22 +130,13 @@ pub fn section(survey: &Survey) -> Section {
         rows: measured(survey).into_iter().map(row).collect(),
         notes: Vec::new(),
     };
-    let row = |advice: advice::Advice| {
-        vec![Cell::toned(advice.subject, Tone::Strong), advice.text.into(), advice.source.into()]
-    };
-    let advice: Vec<Vec<Cell>> = advice::advice(&Facts::of(survey)).into_iter().map(row).collect();
-    let advice = match advice.is_empty() {
+    let found = advise(&Situation::of_survey(survey));
+    let advice = match found.is_empty() {
         true => Block::Text("No rule sees anything to change.".to_owned()),
-        false => Block::Table(Table {
-            title: "Advice".to_owned(),
-            columns: vec![
-                Column::text("setting or command"),
-                Column::text("advice"),
-                Column::text("source"),
-            ],
-            rows: advice,
-            notes: Vec::new(),
-        }),
+        false => {
+            let title = "Advice".to_owned();
+            Block::Table(Table { title, ..advice::table_with_sources(&found) })
+        }
     };
     Section {
         heading: "Verdicts and advice".to_owned(),
@@ -183,14 +175,13 @@ fn sources(survey: &Survey, terminal: Terminal) -> Vec<String> {
 }
 
 fn advised(survey: &Survey, terminal: Terminal) -> Vec<String> {
-    let advice = advice::advice(&Facts::of(survey));
-    let line = |advice: advice::Advice| {
-        let subject = emphasis(advice.subject, terminal);
+    let line = |found: &Advice| {
+        let subject = emphasis(found.subject, terminal);
         let room =
-            Terminal { width: terminal.width.saturating_sub(advice.subject.len() + 4), ..terminal };
-        format!("  {subject}: {}", cut(&terminal.text(&advice.text), room))
+            Terminal { width: terminal.width.saturating_sub(found.subject.len() + 4), ..terminal };
+        format!("  {subject}: {}", cut(&terminal.text(&advice::line(found)), room))
     };
-    advice.into_iter().map(line).collect()
+    advise(&Situation::of_survey(survey)).iter().map(line).collect()
 }
 
 /// What could not be read, in one line.

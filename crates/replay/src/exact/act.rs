@@ -122,3 +122,8 @@ pub enum Edge {
     /// After.
     End,
 }
+
+/// Whether a block of `order` passes through per-CPU lists (`pcp_allowed_order`).
+pub fn goes_through_cpu(order: Order) -> bool {
+    order.get() <= 3 || order == Order::HUGE
+}

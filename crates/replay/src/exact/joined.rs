@@ -10,8 +10,8 @@ use std::collections::{HashMap, HashSet};
 use prairie_frames::placement::linux::Version;
 use prairie_frames::{Frame, Order};
 
+use super::act::goes_through_cpu;
 use super::act::{Act, Action};
-use super::stages::goes_through_cpu;
 
 /// The first release that frees runs as blocks (mm: page_alloc: optimize free_contig_range).
 pub const RUNS: Version = Version::new(7, 1);

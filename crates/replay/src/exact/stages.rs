@@ -151,11 +151,6 @@ fn first_batch(acts: &[Act], zone: &Zone) -> Option<u32> {
     None
 }
 
-/// Whether a block of `order` passes through per-CPU lists (`pcp_allowed_order`).
-pub fn goes_through_cpu(order: Order) -> bool {
-    order.get() <= 3 || order == Order::HUGE
-}
-
 /// The zone of a frame of the layout.
 pub fn zone_of(layout: &Layout, frame: Frame) -> usize {
     layout.zone_of(frame).expect("acts are within zones")

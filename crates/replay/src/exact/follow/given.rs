@@ -6,9 +6,9 @@ use prairie_frames::table::State;
 use prairie_frames::{MigrateType, Order};
 
 use super::{Follow, SCALE_MAX};
+use crate::exact::act::goes_through_cpu;
 use crate::exact::act::{Act, Action};
 use crate::exact::script::Moment;
-use crate::exact::stages::goes_through_cpu;
 use crate::exact::step::Step;
 
 /// The first release whose batches of frees hold blocks of more than one frame

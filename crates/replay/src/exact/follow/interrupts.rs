@@ -10,8 +10,8 @@ use prairie_frames::Frame;
 use prairie_frames::placement::linux::Version;
 
 use crate::exact::act::Action;
+use crate::exact::act::goes_through_cpu;
 use crate::exact::recording::Recording;
-use crate::exact::stages::goes_through_cpu;
 
 /// The first release whose per-CPU lists are used with interrupts on
 /// (mm/page_alloc: leave IRQs enabled for per-cpu page allocations).

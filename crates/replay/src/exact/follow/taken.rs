@@ -5,10 +5,10 @@ use prairie_frames::table::State;
 use prairie_frames::{Frame, MigrateType, Order};
 
 use super::{Direct, Follow, Refill};
+use crate::exact::act::goes_through_cpu;
 use crate::exact::act::{Act, Action};
 use crate::exact::machine::Machine;
 use crate::exact::script::Moment;
-use crate::exact::stages::goes_through_cpu;
 use crate::exact::step::Step;
 use crate::exact::where_is;
 

@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::budget::Budget;
 use crate::figures::Figures;
-use crate::metrics::{Own, encode, families};
+use crate::metrics::{Family, Own, encode, families};
 use crate::moment::Moment;
 use crate::reading;
 use crate::walk::walk;
@@ -117,13 +117,15 @@ impl Collector {
         &self.roots
     }
 
-    /// All metrics as OpenMetrics text.
+    /// All metrics as OpenMetrics text, with `more` of them.
     ///
     /// # Errors
     /// As [`Collector::moment`].
-    pub fn openmetrics(&self) -> Result<String, Error> {
+    pub fn openmetrics(&self, more: Vec<Family>) -> Result<String, Error> {
         let figures = self.figures();
-        Ok(encode(families(&self.moment()?, figures.as_deref(), own())))
+        let mut families = families(&self.moment()?, figures.as_deref(), own());
+        families.extend(more);
+        Ok(encode(families))
     }
 
     fn latest(&self) -> Latest {

@@ -42,6 +42,8 @@ pub enum Kind {
     Counter,
     /// Labels alone.
     Info,
+    /// A distribution.
+    Histogram,
 }
 
 /// One value.
@@ -50,7 +52,22 @@ pub struct Series {
     /// Names and values.
     pub labels: Vec<(&'static str, String)>,
     /// The value; 1 for labels alone.
-    pub value: f64,
+    pub value: Value,
+}
+
+/// A value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Of gauges, counters, and labels alone.
+    Number(f64),
+    /// Of histograms: how many observations lie above the bound before and up to this one, the last
+    /// of which is infinity, and the sum of all observations.
+    Histogram {
+        /// Bounds, each with the observations of its bucket alone.
+        buckets: Vec<(f64, u64)>,
+        /// The sum of all observations.
+        sum: f64,
+    },
 }
 
 /// What the exporter itself takes.
@@ -67,7 +84,7 @@ impl Family {
     pub fn name(&self) -> String {
         let unit = self.unit.map(|unit| format!("_{unit}")).unwrap_or_default();
         let suffix = match self.kind {
-            Kind::Gauge => "",
+            Kind::Gauge | Kind::Histogram => "",
             Kind::Counter => "_total",
             Kind::Info => "_info",
         };
@@ -86,11 +103,12 @@ fn counter(stem: &str, unit: Option<&'static str>, help: &str, series: Vec<Serie
 
 /// A value without labels.
 fn one(value: f64) -> Vec<Series> {
-    vec![Series { labels: Vec::new(), value }]
+    vec![Series { labels: Vec::new(), value: Value::Number(value) }]
 }
 
 fn label<const N: usize>(labels: [(&'static str, &str); N], value: f64) -> Series {
-    Series { labels: labels.map(|(name, value)| (name, value.to_owned())).to_vec(), value }
+    let labels = labels.map(|(name, value)| (name, value.to_owned())).to_vec();
+    Series { labels, value: Value::Number(value) }
 }
 
 /// Every metric that has a value. Without frames, those of frames are missing.
@@ -142,11 +160,14 @@ fn free_lists(moment: &Moment) -> Vec<Family> {
         let bytes = zone.lists.free_frames as f64 * Order::BASE.bytes() as f64;
         free.push(label([("node", node.as_str()), ("zone", kind)], bytes));
         for (order, count) in zone.lists.blocks_by_order.iter().enumerate() {
-            blocks.push(Series { labels: place(&order.to_string()), value: *count as f64 });
+            blocks.push(Series {
+                labels: place(&order.to_string()),
+                value: Value::Number(*count as f64),
+            });
         }
         for index in &zone.lists.indices {
             let labels = place(&index.order.to_string());
-            unusable.push(Series { labels, value: index.unusable_free_space_index });
+            unusable.push(Series { labels, value: Value::Number(index.unusable_free_space_index) });
         }
     }
     vec![
@@ -177,7 +198,7 @@ impl Both {
         for (limit, end) in [("low", figure.low), ("high", figure.high)] {
             let mut labels = value.labels.clone();
             labels.push(("limit", limit.to_owned()));
-            self.intervals.push(Series { labels, value: end });
+            self.intervals.push(Series { labels, value: Value::Number(end) });
         }
         self.values.push(value);
     }
@@ -382,6 +403,7 @@ impl Collector for Families {
                 Kind::Gauge => MetricType::Gauge,
                 Kind::Counter => MetricType::Counter,
                 Kind::Info => MetricType::Info,
+                Kind::Histogram => MetricType::Histogram,
             };
             let mut metric =
                 encoder.encode_descriptor(&family.stem, &family.help, unit.as_ref(), kind)?;
@@ -389,10 +411,10 @@ impl Collector for Families {
                 if family.kind == Kind::Info {
                     metric.encode_info(&series.labels)?;
                 } else if series.labels.is_empty() {
-                    value(&mut metric, family.kind, series.value)?;
+                    value(&mut metric, family.kind, &series.value)?;
                 } else {
                     let mut of = metric.encode_family(&series.labels)?;
-                    value(&mut of, family.kind, series.value)?;
+                    value(&mut of, family.kind, &series.value)?;
                 }
             }
         }
@@ -400,9 +422,15 @@ impl Collector for Families {
     }
 }
 
-fn value(encoder: &mut MetricEncoder<'_>, kind: Kind, value: f64) -> fmt::Result {
-    match kind {
-        Kind::Counter => encoder.encode_counter::<NoLabelSet, f64, f64>(&value, None),
-        _ => encoder.encode_gauge(&value),
+fn value(encoder: &mut MetricEncoder<'_>, kind: Kind, value: &Value) -> fmt::Result {
+    match value {
+        Value::Number(value) if kind == Kind::Counter => {
+            encoder.encode_counter::<NoLabelSet, f64, f64>(value, None)
+        }
+        Value::Number(value) => encoder.encode_gauge(value),
+        Value::Histogram { buckets, sum } => {
+            let count = buckets.iter().map(|(_, count)| count).sum();
+            encoder.encode_histogram::<NoLabelSet>(*sum, count, buckets, None)
+        }
     }
 }

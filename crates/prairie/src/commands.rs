@@ -25,6 +25,7 @@ mod stalls;
 mod survey;
 mod top;
 mod value;
+mod watched;
 
 use std::ffi::OsString;
 use std::path::Path;

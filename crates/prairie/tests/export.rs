@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -187,6 +187,7 @@ fn dashboards_rules_and_guide_name_metrics_that_exist() {
     exists.extend(
         prairie_host::survey::counters::names().map(|name| format!("prairie_vmstat_{name}_total")),
     );
+    exists.extend(OF_STALLS.map(str::to_owned));
     let mut used = BTreeSet::new();
     for file in ["prometheus/prairie.rules.yml", "prometheus/prairie.rules.test.yml"] {
         used.extend(metrics_in(&fs::read_to_string(packaging().join(file)).unwrap()));
@@ -345,6 +346,7 @@ fn bad_input_is_one_line() {
     };
     refused(&["export", "--listen", "0.0.0.0:9"], 1, "loopback address or --allow-remote");
     refused(&["export", "--listen", "here"], 2, "--listen");
+    refused(&["export", "--stalls"], 2, "--listen");
     refused(&["export", "--frames-budget", "200"], 2, "0 to 100");
     refused(&["export", "--proc", "sys"], 1, "no buddyinfo");
     refused(&["export", "--proc", "none"], 1, "none");
@@ -358,43 +360,89 @@ fn bad_input_is_one_line() {
     refused(&["log", "run", "log", "--proc", "proc", "--once"], 1, "proc/buddyinfo, line 1");
 }
 
-#[test]
-fn requests_are_answered_until_a_signal() {
-    let directory = tempfile::tempdir().unwrap();
-    host(directory.path());
-    let arguments = ["export", "--proc", "proc", "--listen", "127.0.0.1:0"];
-    let mut command = prairie(directory.path(), &arguments);
-    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    let mut line = [0; 256];
-    let read = child.stderr.as_mut().unwrap().read(&mut line).unwrap();
-    let line = String::from_utf8_lossy(&line[..read]).into_owned();
-    let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap().to_owned();
-    wait_for_handler(child.id());
-    let get = |accept: &str| {
-        let mut stream = TcpStream::connect(&address).unwrap();
+/// An exporter that answers requests, and its address.
+struct Listening {
+    child: Child,
+    address: String,
+}
+
+impl Listening {
+    fn start(directory: &Path, arguments: &[&str]) -> Listening {
+        let arguments = [&["export", "--listen", "127.0.0.1:0"], arguments].concat();
+        let mut command = prairie(directory, &arguments);
+        let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = [0; 256];
+        let read = child.stderr.as_mut().unwrap().read(&mut line).unwrap();
+        let line = String::from_utf8_lossy(&line[..read]).into_owned();
+        let address = line.split("http://").nth(1).unwrap_or_else(|| panic!("{line}"));
+        let address = address.split('/').next().unwrap().to_owned();
+        wait_for_handler(child.id());
+        Listening { child, address }
+    }
+
+    fn get(&self, accept: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
         write!(stream, "GET /metrics HTTP/1.0\r\nAccept: {accept}\r\n\r\n").unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         text
-    };
-    let mut text = get("application/openmetrics-text");
+    }
+
+    /// Ends it by a signal, which is a success.
+    fn stop(mut self) {
+        let pid = rustix::process::Pid::from_raw(self.child.id().cast_signed()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+    }
+}
+
+#[test]
+fn requests_are_answered_until_a_signal() {
+    let directory = tempfile::tempdir().unwrap();
+    host(directory.path());
+    let exporter = Listening::start(directory.path(), &["--proc", "proc"]);
+    let mut text = exporter.get("application/openmetrics-text");
     // The first walk is on its way.
     for _ in 0..200 {
         if text.contains("prairie_walk_timestamp_seconds ") {
             break;
         }
         sleep(Duration::from_millis(20));
-        text = get("application/openmetrics-text");
+        text = exporter.get("application/openmetrics-text");
     }
     assert!(text.contains("prairie_walk_timestamp_seconds "), "{text}");
     assert!(text.ends_with("# EOF\n"), "{text}");
-    assert!(get("text/plain").contains("version=0.0.4"));
-    rustix::process::kill_process(
-        rustix::process::Pid::from_raw(child.id() as i32).unwrap(),
-        rustix::process::Signal::TERM,
-    )
-    .unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert!(exporter.get("text/plain").contains("version=0.0.4"));
+    exporter.stop();
+}
+
+/// Metrics of `--stalls`, which only a host that can be watched has.
+const OF_STALLS: [&str; 6] = [
+    "prairie_stall_seconds",
+    "prairie_stall_seconds_bucket",
+    "prairie_stall_seconds_count",
+    "prairie_stall_seconds_sum",
+    "prairie_huge_page_requests_total",
+    "prairie_stall_lost_events_total",
+];
+
+#[test]
+fn stalls_are_exported_where_they_can_be_watched() {
+    let directory = tempfile::tempdir().unwrap();
+    let watched = run(directory.path(), &["stalls", "--for", "10ms"]);
+    if !watched.status.success() {
+        prairie_testing::skip("needs root and tracefs to watch stalls");
+        return;
+    }
+    let exporter = Listening::start(directory.path(), &["--stalls", "--frames-budget", "0"]);
+    let text = exporter.get("text/plain");
+    assert!(text.contains("# TYPE prairie_stall_seconds histogram"), "{text}");
+    for result in ["allocated", "failed"] {
+        let name = format!("prairie_huge_page_requests_total{{result=\"{result}\"}} ");
+        assert!(text.contains(&name), "{text}");
+    }
+    assert!(text.contains("prairie_stall_lost_events_total 0"), "{text}");
+    exporter.stop();
 }
 
 #[test]

@@ -15,8 +15,11 @@ use prairie_observe::{Budget, Collector, collector, text_format};
 use prairie_report::write_atomically;
 
 use super::value;
+use super::watched::Watched;
 use crate::files::Files;
 use crate::output;
+
+mod stalls;
 
 /// Export fragmentation metrics for Prometheus
 ///
@@ -32,7 +35,7 @@ pub struct Args {
     textfile: Option<PathBuf>,
 
     /// Answer GET /metrics at this address, such as 127.0.0.1:9751
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", group = "lasting")]
     listen: Option<SocketAddr>,
 
     /// Permit --listen on an address other than loopback
@@ -40,8 +43,12 @@ pub struct Args {
     allow_remote: bool,
 
     /// Rewrite the file of --textfile at this interval [default: once]
-    #[arg(long, value_name = "TIME", value_parser = value::time, requires = "textfile")]
+    #[arg(long, value_name = "TIME", value_parser = value::time, requires = "textfile", group = "lasting")]
     interval: Option<Duration>,
+
+    /// Watch who waits for memory, and export histograms
+    #[arg(long, requires = "lasting")]
+    stalls: bool,
 
     /// Encoding of the output or file [default: by its reader]
     #[arg(long, value_enum, value_name = "ENCODING", conflicts_with = "listen")]
@@ -76,6 +83,7 @@ Examples:
   sudo prairie export                          print the metrics
   sudo prairie export --textfile /var/lib/prometheus/node-exporter/prairie.prom
   sudo prairie export --listen 127.0.0.1:9751
+  sudo prairie export --listen 127.0.0.1:9751 --stalls
   prairie export --proc /host/proc --listen 0.0.0.0:9751 --allow-remote
 
 Exit codes:
@@ -118,18 +126,36 @@ impl PageFlagsArgs {
     }
 }
 
+/// What is exported.
+struct Exporter {
+    collector: Collector,
+    /// The stalls, if requested.
+    watched: Option<Watched>,
+}
+
+impl Exporter {
+    fn openmetrics(&self) -> Result<String, prairie_host::Error> {
+        let stalls = self.watched.as_ref().and_then(Watched::stalls);
+        self.collector.openmetrics(stalls.iter().flat_map(stalls::families).collect())
+    }
+}
+
 /// Exports as asked.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     let collector = args.flags.collector();
     check(&collector, args.flags.proc.as_deref())?;
+    let roots = collector.roots().clone();
+    let watched = args.stalls.then(|| Watched::start(roots, false, interrupted)).transpose()?;
+    let exporter = Exporter { collector, watched };
+    let collector = &exporter.collector;
     match (args.listen, &args.textfile) {
-        (Some(address), _) => listen(args, &collector, address, interrupted),
-        (None, Some(path)) => textfile(args, &collector, path, interrupted),
+        (Some(address), _) => listen(args, &exporter, address, interrupted),
+        (None, Some(path)) => textfile(args, &exporter, path, interrupted),
         (None, None) => match collector.walk(args.flags.seed(), interrupted) {
             Err(prairie_host::Error::Interrupted) => Ok(output::interrupted()),
             walked => {
                 walked?;
-                let text = args.formatted(collector.openmetrics()?, Encoding::Openmetrics);
+                let text = args.formatted(exporter.openmetrics()?, Encoding::Openmetrics);
                 output::print_text(&text)?;
                 Ok(ExitCode::SUCCESS)
             }
@@ -152,7 +178,7 @@ fn check(collector: &Collector, proc: Option<&Path>) -> anyhow::Result<()> {
 /// Answers until a signal.
 fn listen(
     args: &Args,
-    collector: &Collector,
+    exporter: &Exporter,
     address: SocketAddr,
     interrupted: &'static AtomicBool,
 ) -> anyhow::Result<ExitCode> {
@@ -166,8 +192,8 @@ fn listen(
     let bound = server.address().unwrap_or(address);
     output::say(format_args!("metrics at http://{bound}/metrics"));
     thread::scope(|scope| {
-        scope.spawn(|| walk(args, collector, interrupted));
-        let metrics = || collector.openmetrics().map_err(|error| error.to_string());
+        scope.spawn(|| walk(args, &exporter.collector, interrupted));
+        let metrics = || exporter.openmetrics().map_err(|error| error.to_string());
         let served = server.run(interrupted, metrics);
         // The walks must end, too, where the socket failed.
         interrupted.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -179,16 +205,16 @@ fn listen(
 /// Writes once, or until a signal.
 fn textfile(
     args: &Args,
-    collector: &Collector,
+    exporter: &Exporter,
     path: &Path,
     interrupted: &'static AtomicBool,
 ) -> anyhow::Result<ExitCode> {
     let write = || -> anyhow::Result<()> {
-        let text = args.formatted(collector.openmetrics()?, Encoding::Prometheus);
+        let text = args.formatted(exporter.openmetrics()?, Encoding::Prometheus);
         Ok(write_atomically(path, text.as_bytes())?)
     };
     let Some(interval) = args.interval else {
-        match collector.walk(args.flags.seed(), interrupted) {
+        match exporter.collector.walk(args.flags.seed(), interrupted) {
             Err(prairie_host::Error::Interrupted) => return Ok(output::interrupted()),
             walked => walked?,
         }
@@ -196,7 +222,7 @@ fn textfile(
         return Ok(ExitCode::SUCCESS);
     };
     thread::scope(|scope| {
-        scope.spawn(|| walk(args, collector, interrupted));
+        scope.spawn(|| walk(args, &exporter.collector, interrupted));
         loop {
             let due = Instant::now() + interval;
             let written = write();

@@ -117,7 +117,12 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
 
 /// The stalls of this host from now on.
 fn live(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<(Observation, ExitCode)> {
-    let options = WatchOptions { stacks: args.stacks, ring_bytes: args.ring, roots: Roots::live() };
+    let options = WatchOptions {
+        stacks: args.stacks,
+        processes: true,
+        ring_bytes: args.ring,
+        roots: Roots::live(),
+    };
     let mut watch = Watch::open(options)?;
     let mut command = match args.command.is_empty() {
         true => None,

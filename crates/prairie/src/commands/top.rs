@@ -19,17 +19,18 @@ use prairie_offload::status::Status;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
+use super::watched::Watched;
 use super::{export, value};
 use crate::files::Files;
 use crate::output;
-use crate::view::top::{self as view, Action, Containers, Live, State};
+use crate::view::top::{self as view, Action, Containers, Live, Stalling, State};
 
 mod past;
 
 /// Show fragmentation, compaction, and pressure live, or from a log
 ///
-/// The memory map, fragmentation by zone, unmovable memory by source, events a second, and
-/// offloaded containers, with keys as in htop and below. With --at it shows the past, from a log
+/// The memory map, fragmentation by zone, unmovable memory by source, events a second, who waits for
+/// memory, and offloaded containers, with keys as in htop and below. With --at it shows the past, from a log
 /// that `prairie log run` keeps.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -110,8 +111,10 @@ fn live(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCod
     let collector = Arc::new(Collector::new(roots, budget));
     let moment = collector.moment()?;
     let mut state = State::new(host(collector.roots()), moment.kernel_release, args.interval);
+    let watched = Watched::start(collector.roots().clone(), true, interrupted);
+    let read = || read(&collector, &args.socket, &watched);
     if args.once {
-        return once(args, &collector, state, interrupted);
+        return once(args, &collector, state, read, interrupted);
     }
     let walker = Arc::clone(&collector);
     // Ends with the process. What it fails at, the panels show as missing.
@@ -123,7 +126,7 @@ fn live(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCod
             let is_new = collector.walks() == 1 && state.now.integer("pageblocks").is_none();
             if Instant::now() >= due || (is_new && !state.is_paused) {
                 if !state.is_paused {
-                    let (now, live) = read(&collector, &args.socket)?;
+                    let (now, live) = read()?;
                     state.take(now, live);
                 }
                 due = Instant::now() + state.interval;
@@ -148,10 +151,11 @@ fn once(
     args: &Args,
     collector: &Collector,
     mut state: State,
+    read: impl Fn() -> anyhow::Result<(Summary, Live)>,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
     let due = Instant::now() + args.interval;
-    let (first, live) = read(collector, &args.socket)?;
+    let (first, live) = read()?;
     state.take(first, live);
     match collector.walk(seed(), interrupted) {
         Err(prairie_host::Error::Interrupted) => return Ok(output::interrupted()),
@@ -160,7 +164,7 @@ fn once(
     if !wait_until(due, interrupted) {
         return Ok(output::interrupted());
     }
-    let (second, live) = read(collector, &args.socket)?;
+    let (second, live) = read()?;
     state.take(second, live);
     print(&state)
 }
@@ -195,7 +199,11 @@ fn next_key(due: Instant, state: &mut State) -> anyhow::Result<Action> {
 }
 
 /// One reading.
-fn read(collector: &Collector, socket: &Path) -> anyhow::Result<(Summary, Live)> {
+fn read(
+    collector: &Collector,
+    socket: &Path,
+    watched: &anyhow::Result<Watched>,
+) -> anyhow::Result<(Summary, Live)> {
     let moment = collector.moment()?;
     let figures = collector.figures();
     let containers = match ask::<Status>(socket) {
@@ -206,9 +214,19 @@ fn read(collector: &Collector, socket: &Path) -> anyhow::Result<(Summary, Live)>
     let live = Live {
         slabs: slabs(collector.roots()),
         containers,
+        stalls: stalls(watched),
         left_out: moment.left_out.iter().map(why).collect(),
     };
     Ok((Summary::of(&moment, figures.as_deref()), live))
+}
+
+/// Who waits for memory, where this machine lets itself be watched.
+fn stalls(watched: &anyhow::Result<Watched>) -> Stalling {
+    match watched.as_ref().map(Watched::stalls) {
+        Ok(Some(stalls)) => Stalling::Since(Box::new(stalls)),
+        Ok(None) => Stalling::None("stalls are no longer watched".to_owned()),
+        Err(error) => Stalling::None(format!("stalls are not watched: {error:#}")),
+    }
 }
 
 /// The slab caches, the largest first; none without permission.

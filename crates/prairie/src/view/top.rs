@@ -1,4 +1,4 @@
-//! `prairie top` on the screen: a title, meters, one of five panels, and the keys.
+//! `prairie top` on the screen: a title, meters, one of six panels, and the keys.
 //!
 //! [`State`] is what is shown and what a key changes; it knows no terminal. Drawing reads it alone.
 
@@ -6,6 +6,7 @@ mod events;
 mod help;
 mod map;
 mod meters;
+mod stalls;
 pub mod state;
 mod style;
 mod unmovable;
@@ -19,7 +20,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Clear, Paragraph, Widget};
 
 use self::style::{bold, dim, plain, selected};
-pub use state::{Action, Containers, Live, Panel, Past, State};
+pub use state::{Action, Containers, Live, Panel, Past, Stalling, State};
 
 /// The smallest screen that shows everything.
 const SMALLEST: (u16, u16) = (60, 12);
@@ -83,6 +84,7 @@ fn panel(state: &State, panel: Panel, width: u16) -> Vec<Line<'static>> {
         Panel::Zones => zones::lines(state),
         Panel::Unmovable => unmovable::lines(state),
         Panel::Events => events::lines(state),
+        Panel::Stalls => stalls::lines(state),
         Panel::Containers => events::containers(state),
     }
 }

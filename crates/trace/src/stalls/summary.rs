@@ -187,6 +187,11 @@ impl Stalls {
         self.last_ns = self.last_ns.max(now_ns);
     }
 
+    /// The observation lasted until this time at least, whether or not anything happened.
+    pub fn advance(&mut self, now_ns: u64) {
+        self.last_ns = self.last_ns.max(now_ns);
+    }
+
     /// When the observation began.
     pub fn began_ns(&self) -> u64 {
         self.first_ns.unwrap_or(self.last_ns)

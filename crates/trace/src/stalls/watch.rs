@@ -20,6 +20,9 @@ const REQUIRED: [StallPoint; 2] = [StallPoint::ReclaimBegin, StallPoint::Reclaim
 pub struct WatchOptions {
     /// Whether to record the kernel's call chain at the beginning of each stall.
     pub stacks: bool,
+    /// Whether stalls are attributed to processes by name, and to cgroups. Without it memory does
+    /// not grow with the names that appear over time.
+    pub processes: bool,
     /// Bytes of each CPU's ring; rounded up to a power of two.
     pub ring_bytes: usize,
     /// The host's files: [`Roots::live`], unless a test has others.
@@ -35,7 +38,8 @@ pub struct Watch {
     collector: Collector,
     stalls: Stalls,
     names: Names,
-    cgroups: Cgroups,
+    /// `None` where stalls are not attributed to them.
+    cgroups: Option<Cgroups>,
     symbols: Kallsyms,
     roots: Roots,
     missing: Vec<StallPoint>,
@@ -48,7 +52,7 @@ impl Watch {
     /// [`Error::Record`](crate::Error::Record) where the machine does not let itself be watched: not root, no tracefs,
     /// a container.
     pub fn open(options: WatchOptions) -> Result<Watch> {
-        let WatchOptions { stacks, ring_bytes, roots } = options;
+        let WatchOptions { stacks, processes, ring_bytes, roots } = options;
         let symbols = if stacks { read_symbols(&roots)? } else { Kallsyms::default() };
         let mut tracepoints: Vec<Tracepoint> = Tracepoint::stalls().collect();
         tracepoints.push(Tracepoint::Alloc);
@@ -69,8 +73,8 @@ impl Watch {
         let mut watch = Watch {
             collector: Collector::new(rings, &decoders),
             stalls: Stalls::default(),
-            names: Names::new(false, std::process::id().cast_signed()),
-            cgroups: Cgroups::default(),
+            names: Names::new(!processes, std::process::id().cast_signed()),
+            cgroups: processes.then(Cgroups::default),
             symbols,
             roots,
             missing,
@@ -99,8 +103,10 @@ impl Watch {
     /// # Errors
     /// [`Error::Record`](crate::Error::Record) if a record cannot be understood.
     pub fn poll(&mut self) -> Result<()> {
-        let batch = self.collector.collect(monotonic_ns())?;
+        let now_ns = monotonic_ns();
+        let batch = self.collector.collect(now_ns)?;
         self.take(&batch);
+        self.stalls.advance(now_ns);
         Ok(())
     }
 
@@ -157,7 +163,7 @@ impl Watch {
                 Event { pid, ..step.event(EventKind::Process { name }) }
             }
             StepKind::Exited { pid } => {
-                self.cgroups.forget(pid);
+                self.cgroups.iter_mut().for_each(|cgroups| cgroups.forget(pid));
                 self.names.forget(pid);
                 Event { pid, ..step.event(EventKind::Exit) }
             }
@@ -166,7 +172,8 @@ impl Watch {
     }
 
     fn cgroup(&mut self, step: &Step) {
-        let Some(path) = self.cgroups.first(&self.roots, step.pid) else { return };
+        let Some(cgroups) = &mut self.cgroups else { return };
+        let Some(path) = cgroups.first(&self.roots, step.pid) else { return };
         let path = self.names.texts().intern(path);
         self.stalls.event(&step.event(EventKind::Cgroup { path }), self.names.texts());
     }

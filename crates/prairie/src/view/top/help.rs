@@ -7,7 +7,7 @@ use super::style::bold;
 const KEYS: [(&str, &str); 14] = [
     ("F1 h ?", "this help"),
     ("F10 q Ctrl-C", "quit"),
-    ("1 to 5", "choose a panel"),
+    ("1 to 6", "choose a panel"),
     ("Tab Shift-Tab, left, right", "next or previous panel"),
     ("up, down, PgUp, PgDn", "scroll the panel"),
     ("Home End", "its first or last line"),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use prairie_host::texts::slabinfo::SlabCache;
 use prairie_observe::Summary;
 use prairie_offload::status::Status;
+use prairie_trace::stalls::Stalls;
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
 
 /// One of the panels.
@@ -18,14 +19,22 @@ pub enum Panel {
     Unmovable,
     /// Events a second.
     Events,
+    /// Who waits for memory.
+    Stalls,
     /// Offloaded containers.
     Containers,
 }
 
 impl Panel {
     /// All, in the order of their numbers.
-    pub const ALL: [Panel; 5] =
-        [Panel::Map, Panel::Zones, Panel::Unmovable, Panel::Events, Panel::Containers];
+    pub const ALL: [Panel; 6] = [
+        Panel::Map,
+        Panel::Zones,
+        Panel::Unmovable,
+        Panel::Events,
+        Panel::Stalls,
+        Panel::Containers,
+    ];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
@@ -34,6 +43,7 @@ impl Panel {
             Panel::Zones => "Zones",
             Panel::Unmovable => "Unmovable",
             Panel::Events => "Events",
+            Panel::Stalls => "Stalls",
             Panel::Containers => "Containers",
         }
     }
@@ -52,6 +62,15 @@ pub enum Containers {
     None(String),
 }
 
+/// Who waits for memory, or why it is not known.
+#[derive(Clone, Debug)]
+pub enum Stalling {
+    /// Stalls since the program began.
+    Since(Box<Stalls>),
+    /// Why there are none.
+    None(String),
+}
+
 /// What is known only of the present.
 #[derive(Clone, Debug)]
 pub struct Live {
@@ -59,6 +78,8 @@ pub struct Live {
     pub slabs: Vec<SlabCache>,
     /// The offloaded containers.
     pub containers: Containers,
+    /// Who waits for memory.
+    pub stalls: Stalling,
     /// What could not be read, and the remedy.
     pub left_out: Vec<String>,
 }
@@ -190,7 +211,7 @@ impl State {
             KeyCode::Esc if self.shows_help => self.shows_help = false,
             KeyCode::Char('q') | KeyCode::F(10) => return Action::Quit,
             KeyCode::Char('h' | '?') | KeyCode::F(1) => self.shows_help = !self.shows_help,
-            KeyCode::Char(digit @ '1'..='5') => self.show(digit as usize - '1' as usize),
+            KeyCode::Char(digit @ '1'..='6') => self.show(digit as usize - '1' as usize),
             KeyCode::Tab | KeyCode::Right => self.show(self.panel.index() + 1),
             KeyCode::BackTab | KeyCode::Left => {
                 self.show(self.panel.index() + Panel::ALL.len() - 1);

@@ -2,9 +2,12 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use prairie_frames::Order;
 use prairie_host::Roots;
 use prairie_observe::{Budget, Collector, Summary};
 use prairie_offload::status::{CgroupStatus, Status};
+use prairie_trace::stalls::Stalls;
+use prairie_trace::{Event, EventKind, GfpFlags, StackId, StallPoint, Texts};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyModifiers};
@@ -30,6 +33,7 @@ fn state() -> State {
     let live = Live {
         slabs: Vec::new(),
         containers: Containers::None("no offload daemon answers".into()),
+        stalls: Stalling::None("needs root".into()),
         left_out: Vec::new(),
     };
     state.take(captured(0), live.clone());
@@ -56,7 +60,7 @@ fn everything_fits_eighty_by_twenty_four() {
         assert!(text.contains(part), "{part}:\n{text}");
     }
     assert!(text.lines().last().unwrap().starts_with("F1Help"), "{text}");
-    for (number, panel) in ('1'..='5').zip(Panel::ALL) {
+    for (number, panel) in ('1'..='6').zip(Panel::ALL) {
         state.key(KeyCode::Char(number), KeyModifiers::NONE);
         assert_eq!(state.panel, panel);
         let text = screen(&mut state, 80, 24);
@@ -65,6 +69,7 @@ fn everything_fits_eighty_by_twenty_four() {
             Panel::Zones => "Normal",
             Panel::Unmovable => "page tables",
             Panel::Events => "compact_stall",
+            Panel::Stalls => "needs root",
             Panel::Containers => "no offload daemon answers",
         };
         assert!(text.contains(expected), "{expected}:\n{text}");
@@ -141,6 +146,31 @@ fn panels_scroll_to_their_last_line_and_no_further() {
     let sorted = screen(&mut state, 80, 24);
     let row = sorted.lines().skip_while(|line| !line.starts_with("event")).nth(1).unwrap();
     assert!(row.starts_with("compact_stall") && row.contains("5.0/s"), "{sorted}");
+}
+
+#[test]
+fn stalls_show_who_waited() {
+    let mut texts = Texts::default();
+    let name = texts.intern("web");
+    let mut stalls = Stalls::default();
+    stalls.begin(0);
+    let mut take = |ms: u64, what| {
+        stalls.event(&Event { time_ns: ms * 1_000_000, pid: 7, cpu: 0, what }, &texts);
+    };
+    take(0, EventKind::Process { name });
+    for (ms, point) in [(10, StallPoint::ReclaimBegin), (35, StallPoint::ReclaimEnd)] {
+        let (order, gfp, stack) = (Order::BASE, GfpFlags(0), StackId::NONE);
+        take(ms, EventKind::Stall { point, task: 7, order, gfp, stack, value: 0 });
+    }
+    take(100, EventKind::Exit);
+    let mut state = state();
+    state.live.as_mut().unwrap().stalls = Stalling::Since(Box::new(stalls));
+    state.panel = Panel::Stalls;
+    let text = screen(&mut state, 80, 24);
+    let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap();
+    for name in ["direct reclaim", "web"] {
+        assert!(row(name).contains("25.0 %") && row(name).ends_with("25 ms"), "{text}");
+    }
 }
 
 #[test]

@@ -7,15 +7,21 @@ snapshot() {
     /in/snapshot "$OUT" "$@"
 }
 
+# probe DEFINITION...: sets the first that the kernel takes.
+probe() {
+    for each in "$@"; do
+        ! echo "$each" 2>/dev/null >>$trace/kprobe_events || return 0
+    done
+    printf '%s\n' "$@" >>"$OUT/refused"
+}
+
 # What has no tracepoint: blocks that compaction takes from the free lists (asked for, and how many
 # frames it got), and pageblocks that get another type or are marked as looked at.
-while read -r probe; do
-    echo "$probe" >>$trace/kprobe_events || echo "$probe" >>"$OUT/refused"
-done <<'END'
-p:prairie_isolate __isolate_free_page page=%di:x64 order=%si:u32 base=@vmemmap_base:x64
-r:prairie_isolated __isolate_free_page frames=$retval:u32
-p:prairie_pageblock set_pfnblock_flags_mask pfn=%dx:x64 flags=%si:x64 mask=%cx:x64 by=$stack0:symbol
-END
+probe 'p:prairie_isolate __isolate_free_page page=%di:x64 order=%si:u32 base=@vmemmap_base:x64'
+probe 'r:prairie_isolated __isolate_free_page frames=$retval:u32'
+# Since 6.17 the compiler leaves out two arguments.
+probe 'p:prairie_pageblock set_pfnblock_flags_mask pfn=%dx:x64 flags=%si:x64 mask=%cx:x64 by=$stack0:symbol' \
+    'p:prairie_pageblock __set_pfnblock_flags_mask.constprop.0 pfn=%di:x64 flags=%si:x64 mask=\7:x64 by=$stack0:symbol'
 cat $trace/kprobe_events >"$OUT/probes"
 echo 1 >$trace/events/kprobes/enable
 

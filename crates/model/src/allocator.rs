@@ -75,6 +75,7 @@ pub struct Settings {
 pub struct Allocator {
     name: String,
     entry: &'static Entry,
+    version: Option<Version>,
     /// The effect of the options.
     pub settings: Settings,
 }
@@ -182,7 +183,27 @@ impl Allocator {
 
     /// An allocator without options, of an entry that need not be in [`ALLOCATORS`].
     pub fn plain(entry: &'static Entry) -> Allocator {
-        Allocator { name: entry.name.to_owned(), entry, settings: (entry.settings)() }
+        let version = entry.versions.then_some(Version::V6_1);
+        Allocator { name: entry.name.to_owned(), entry, version, settings: (entry.settings)() }
+    }
+
+    /// The same allocator with the rules of a release of Linux, where it follows one and its name
+    /// gives none. The name stays.
+    pub fn under(&self, version: Version) -> Allocator {
+        if !self.entry.versions || self.name.contains('@') {
+            return self.clone();
+        }
+        let mut other = Allocator::plain(self.entry);
+        other.settings = Settings::linux(version);
+        for option in self.name.split('+').skip(1) {
+            other.apply(option).expect("an option that this allocator has");
+        }
+        Allocator { name: self.name.clone(), version: Some(version), ..other }
+    }
+
+    /// The release whose rules it follows, where allocators of its name follow one.
+    pub fn version(&self) -> Option<Version> {
+        self.version
     }
 
     /// The name, with options.
@@ -197,9 +218,13 @@ impl Allocator {
 
     /// A description with what is not modeled, in one sentence.
     pub fn summary(&self) -> String {
+        let mut text = self.entry.description.to_owned();
+        if let Some(version) = self.version {
+            text = format!("{text} (Linux {version})");
+        }
         match self.entry.not_modeled {
-            "" => self.entry.description.to_owned(),
-            missing => format!("{}; not modeled: {missing}", self.entry.description),
+            "" => text,
+            missing => format!("{text}; not modeled: {missing}"),
         }
     }
 
@@ -287,6 +312,7 @@ impl Allocator {
             return Err(refuse(&reason));
         }
         self.settings = Settings::linux(version);
+        self.version = Some(version);
         self.name = format!("{}@{version}", self.entry.name);
         Ok(())
     }

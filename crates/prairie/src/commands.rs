@@ -11,6 +11,7 @@ mod fleet;
 mod heap;
 mod import;
 mod lab;
+mod linux_rules;
 mod log;
 mod man;
 pub mod migrate;

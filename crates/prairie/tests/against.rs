@@ -102,6 +102,37 @@ fn what_is_no_recording_from_boot_is_refused_in_one_line() {
     refused(here.path(), &trace, &folder, &["early.zoneinfo"]);
 }
 
+/// One line names the missing events and what the trace is still good for.
+#[test]
+fn a_trace_without_some_events_says_what_can_be_replayed() {
+    let here = tempfile::tempdir().unwrap();
+    let (_, folder) = recording(here.path());
+    let line = |what: &str| format!("  task-7   [000] .....  1.000001: {what}\n");
+    let mut text = line("tracing_mark_write: snapshot early begin");
+    text += &line("tracing_mark_write: snapshot early end");
+    text += &line("mm_page_alloc: page=0 pfn=0x1000 order=0 migratetype=0 gfp_flags=GFP_KERNEL");
+    let trace = here.path().join("alloc.txt");
+    let missing = |text: &str, event: &str| {
+        fs::write(&trace, text).unwrap();
+        let expected = ["alloc.txt", event, "without --against"];
+        refused(here.path(), trace.to_str().unwrap(), &folder, &expected);
+    };
+    missing(&text, "no mm_page_alloc_zone_locked events");
+    text +=
+        &line("mm_page_alloc_zone_locked: page=0 pfn=0x1001 order=0 migratetype=0 percpu_refill=1");
+    missing(&text, "no mm_page_free events");
+    // Its allocations alone can be replayed.
+    let alone = here.path().join("alone.txt");
+    fs::write(
+        &alone,
+        line("mm_page_alloc: page=0 pfn=0x1000 order=0 migratetype=0 gfp_flags=GFP_KERNEL"),
+    )
+    .unwrap();
+    let output = run(here.path(), &["replay", alone.to_str().unwrap(), "--memory", "64M"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("no mm_page_free events"), "{}", stderr(&output));
+}
+
 #[test]
 fn options_of_other_replays_do_not_go_with_it() {
     let here = tempfile::tempdir().unwrap();

@@ -281,3 +281,22 @@ fn the_2006_strategies_on_the_recording_that_ships() {
     assert_eq!(zones["counts"]["failed_allocations"], 0);
     assert!(polluted(zones) < polluted(buddy), "{} and {}", polluted(zones), polluted(buddy));
 }
+
+/// The shipped recording is of 6.18.
+#[test]
+fn linux_follows_the_rules_of_the_recorded_kernel() {
+    let here = tempfile::tempdir().unwrap();
+    let recording = project(RECORDING);
+    let plain = replayed(here.path(), &[&recording, "--systems", "linux"]);
+    let named = replayed(here.path(), &[&recording, "--systems", "linux@6.18"]);
+    let rules = serde_json::json!({ "release": "6.18", "validated": true, "note": null });
+    assert_eq!(plain["linux_rules"], rules);
+    assert_eq!(plain["systems"][0]["system"], "linux");
+    for same in ["counts", "samples"] {
+        assert_eq!(plain["systems"][0][same], named["systems"][0][same], "{same}");
+    }
+    assert!(named.get("linux_rules").is_none());
+    let output = run(here.path(), &["replay", &recording, "--systems", "linux"]);
+    let text = String::from_utf8_lossy(&output.stdout).replace('\n', " ");
+    assert!(text.contains("`linux` by the rules of 6.18"), "{text}");
+}

@@ -38,7 +38,7 @@ use core::ops::Range;
 pub use config::Config;
 pub use fallback::Fallback;
 pub use pageset::{Pageset, Tuning};
-pub use version::{Modeled, RULES, Rule, Version};
+pub use version::{Modeled, RULES, Rule, VALIDATED, Version};
 
 use super::zonelist::{Depth, Zonelists};
 use super::{Counter, Placement, Request};

@@ -109,7 +109,7 @@ pub static ALLOCATORS: [Entry; 11] = [
     },
     Entry {
         name: "linux",
-        description: "pageblocks by migrate type, fallback and stealing, per-CPU lists (Linux 6.1)",
+        description: "pageblocks by migrate type, fallback and stealing, per-CPU lists",
         not_modeled: "reclaim and compaction",
         options: &[&options::LINUX],
         versions: true,

@@ -22,6 +22,7 @@ use prairie_trace::{Columns, EventSource, Metadata, Reader, Recording};
 use serde::Serialize;
 
 use super::allocators::{self, Allocators};
+use super::linux_rules::LinuxRules;
 use super::{against, survey, value};
 use crate::files::Files;
 use crate::view::replay as view;
@@ -140,6 +141,9 @@ struct Document<'a> {
     trace: &'a Path,
     kernel_release: &'a str,
     lost_events: u64,
+    /// The rules that `linux` follows, if it is replayed and its name gives no release.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    linux_rules: Option<&'a LinuxRules>,
     #[serde(flatten)]
     results: &'a Results,
     /// The difference between the final states of `linux` and the kernel.
@@ -164,20 +168,40 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         expected_ns: None,
         parallel: !args.in_turn,
     };
-    let (found, metadata, results) = if is_parquet(&args.file)? {
-        replay_recording(args, &options, interrupted)?
+    let mut options = options;
+    let (rules, (found, metadata, results)) = if is_parquet(&args.file)? {
+        let reader = Reader::open(&args.file)?;
+        let rules = LinuxRules::choose(&mut options.systems, &reader.metadata().kernel_release);
+        (rules, replay_recording(args, reader, &options, interrupted)?)
     } else {
-        replay_import(args, &options, interrupted)?
+        let rules = LinuxRules::choose(&mut options.systems, "");
+        (rules, replay_import(args, &options, interrupted)?)
     };
+    say_what_is_missing(&results, rules.as_ref());
     let distance =
         distance(&found, &metadata, &results).with_context(|| args.file.display().to_string())?;
-    finish(args, &found, &metadata, &results, &distance, interrupted)
+    let rules = rules.as_ref();
+    finish(args, (&found, &metadata), rules, &results, &distance, interrupted)
+}
+
+/// Reports rules without validation, and what a trace without frees allows.
+fn say_what_is_missing(results: &Results, rules: Option<&LinuxRules>) {
+    if let Some(note) = rules.and_then(|rules| rules.note.as_ref()) {
+        output::say(note);
+    }
+    let counts = results.systems.first().map(|system| system.counts);
+    if counts.is_some_and(|counts| counts.frees == 0 && counts.allocations > 0) {
+        output::say(
+            "the trace has no mm_page_free events: placement can be compared until memory is full, \
+             fragmentation by frees cannot",
+        );
+    }
 }
 
 fn finish(
     args: &Args,
-    found: &InitialState,
-    metadata: &Metadata,
+    (found, metadata): (&InitialState, &Metadata),
+    rules: Option<&LinuxRules>,
     results: &Results,
     distance: &[ZoneDistance],
     interrupted: &AtomicBool,
@@ -186,6 +210,7 @@ fn finish(
         file: &args.file,
         found,
         metadata,
+        linux_rules: rules.map(|rules| (rules.release.as_str(), rules.validated)),
         results,
         distance,
         generated_by: survey::generated_by(),
@@ -198,6 +223,7 @@ fn finish(
             trace: &args.file,
             kernel_release: &metadata.kernel_release,
             lost_events: metadata.lost_events(),
+            linux_rules: rules,
             results,
             distance_to_kernel: distance,
         })?;
@@ -259,10 +285,10 @@ pub(super) fn is_parquet(path: &Path) -> anyhow::Result<bool> {
 
 fn replay_recording(
     args: &Args,
+    reader: Reader,
     options: &run::Options,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<(InitialState, Metadata, Results)> {
-    let reader = Reader::open(&args.file)?;
     let metadata = reader.metadata().clone();
     let mut found = match &metadata.before {
         Some(before) if args.memory.is_none() => {

@@ -27,6 +27,8 @@ pub struct Subject<'a> {
     pub results: &'a Results,
     /// The difference between `linux` and the kernel; empty if unknown.
     pub distance: &'a [ZoneDistance],
+    /// The release whose rules `linux` follows, and whether they are validated.
+    pub linux_rules: Option<(&'a str, bool)>,
     /// The command.
     pub generated_by: String,
 }
@@ -58,6 +60,10 @@ fn subtitle(subject: &Subject<'_>) -> String {
     ];
     if !subject.metadata.kernel_release.is_empty() {
         parts.push(format!("recorded on Linux {}", subject.metadata.kernel_release));
+    }
+    if let Some((release, validated)) = subject.linux_rules {
+        let doubt = if validated { "" } else { ", not validated" };
+        parts.push(format!("`linux` by the rules of {release}{doubt}"));
     }
     if let Some(first) = results.systems.first() {
         let start = match (&subject.metadata.before, first.initial) {

@@ -33,7 +33,7 @@ impl Act {
 
     /// Whether the block stays where it is: it only names a pageblock or a list.
     pub fn is_aside(&self) -> bool {
-        matches!(self.action, Action::Retyped(_) | Action::Picked)
+        matches!(self.action, Action::Retyped(_) | Action::Regrouped(_) | Action::Picked)
     }
 }
 
@@ -75,6 +75,8 @@ pub enum Action {
     },
     /// Its pageblock got a type that no fallback gave it.
     Retyped(MigrateType),
+    /// Its pageblock got another type, and what is free in it went to the lists of that type.
+    Regrouped(MigrateType),
     /// Compaction turned the free list that it is on, so that it came to the tail.
     Picked,
     /// A snapshot begins or ends: its place in [`Recording::snapshots`](super::recording::Recording::snapshots).

@@ -334,6 +334,7 @@ impl Follow<'_> {
             Action::Fallback { .. } => self.recorded_fallbacks += 1,
             Action::Isolated { searched } => self.isolated(index, act, searched),
             Action::Retyped(migrate_type) => self.retyped(act, migrate_type),
+            Action::Regrouped(migrate_type) => self.regrouped(act, migrate_type),
             Action::Picked => self.picked(act),
             Action::Snapshot(place, Edge::End) => {
                 self.snapshot(place);

@@ -72,7 +72,7 @@ impl Opening {
                         Action::Isolated { .. } | Action::Picked => {
                             First::Free(MigrateType::Movable)
                         }
-                        Action::Retyped(_) => First::Unnamed,
+                        Action::Retyped(_) | Action::Regrouped(_) => First::Unnamed,
                         _ => First::Used,
                     };
                 }
@@ -302,7 +302,7 @@ fn pageblock_types(recording: &Recording) -> (Vec<MigrateType>, Vec<bool>) {
             shown[block] = true;
         }
         // From here on the type may be another than at the beginning.
-        if matches!(act.action, Action::Fallback { .. } | Action::HandOver | Action::Retyped(_)) {
+        if act.is_aside() || matches!(act.action, Action::Fallback { .. } | Action::HandOver) {
             let blocks = (act.order.frames() as usize).div_ceil(Order::HUGE.frames() as usize);
             known[block..block + blocks].fill(true);
         }

@@ -40,6 +40,10 @@ const TYPES: [MigrateType; 4] = [
     MigrateType::HighAtomic,
 ];
 
+/// Functions in which a fallback retypes a pageblock for less than all of it, until 6.9 and since.
+const FALLBACKS: [&str; 3] =
+    ["steal_suitable_fallback", "try_to_steal_block", "try_to_claim_block"];
+
 /// A change of the free lists that a probe reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProbeReading {
@@ -61,6 +65,8 @@ pub enum ProbeReading {
         pfn: Pfn,
         /// The type.
         migrate_type: MigrateType,
+        /// Whether what is free in it goes along.
+        moves: bool,
     },
     /// An allocation in bulk begins.
     Bulk {
@@ -209,10 +215,11 @@ impl Fields<'_> {
         let (pfn, by) = (Pfn(self.number("pfn")?), self.get("by")?);
         match (self.number("mask")?, self.number("flags")?) {
             // A fallback retypes what the replay retypes at the same fallback.
-            (TYPE_MASK, _) if by.starts_with("steal_suitable_fallback") => None,
+            (TYPE_MASK, _) if FALLBACKS.iter().any(|name| by.starts_with(name)) => None,
             (TYPE_MASK, number) => {
                 let migrate_type = *TYPES.get(usize::try_from(number).ok()?)?;
-                Some(ProbeReading::Retyped { pfn, migrate_type })
+                let moves = by.starts_with("move_freepages_block");
+                Some(ProbeReading::Retyped { pfn, migrate_type, moves })
             }
             // Set where the search for a pageblock to empty ends (`fast_find_migrateblock`), which
             // the compiler makes part of its caller.
@@ -264,7 +271,7 @@ mod tests {
         assert_eq!(
             readings(&[stolen, reserved, skipped, picked]),
             [
-                ProbeReading::Retyped { pfn: Pfn(0x4000), migrate_type: highatomic },
+                ProbeReading::Retyped { pfn: Pfn(0x4000), migrate_type: highatomic, moves: false },
                 ProbeReading::Picked { pfn: Pfn(0x4010) }
             ]
         );

@@ -99,7 +99,10 @@ pub enum RecordingError {
     #[error("the first snapshot, {0}, has no kpageflags: which frames were free is not known")]
     NoFlags(String),
     /// The events that a replay to the frame needs are not in it.
-    #[error("the trace has no {0} events; record them from boot on, as vm/record does")]
+    #[error(
+        "the trace has no {0} events: without --against its allocations and frees can be replayed; a \
+         comparison with the kernel needs a recording from boot on, as vm/record makes it"
+    )]
     NoEvents(&'static str),
 }
 
@@ -317,8 +320,11 @@ impl Recording {
                     | ProbeReading::Bulked { .. }
                     | ProbeReading::Decay(_)
                     | ProbeReading::Resized(_) => return,
-                    ProbeReading::Retyped { pfn, migrate_type } => {
+                    ProbeReading::Retyped { pfn, migrate_type, moves: false } => {
                         (pfn, Order::BASE, Action::Retyped(migrate_type))
+                    }
+                    ProbeReading::Retyped { pfn, migrate_type, moves: true } => {
+                        (pfn, Order::BASE, Action::Regrouped(migrate_type))
                     }
                     ProbeReading::Picked { pfn } => (pfn, Order::BASE, Action::Picked),
                 };
@@ -403,8 +409,23 @@ impl Recording {
             }
             return;
         }
+        self.drop_retyped(cpu, (pfn, found));
         self.add(place, (pfn, found), fallback, by, time_ns);
         self.add(place, (pfn, order), Action::Locked(wanted), by, time_ns);
+    }
+
+    /// Leaves out what a probe reports of the pageblocks that a fallback claims: the replay of the
+    /// fallback retypes them itself.
+    fn drop_retyped(&mut self, cpu: u16, (pfn, order): (Pfn, Order)) {
+        let Some(start) = self.block(pfn, order) else { return };
+        let claimed = |act: &Act| {
+            act.cpu == cpu
+                && matches!(act.action, Action::Retyped(_))
+                && (start..start.offset(order.frames())).contains(&act.frame)
+        };
+        while self.acts.last().is_some_and(claimed) {
+            self.acts.pop();
+        }
     }
 
     /// Finds out which zone of the layout each reading is about: the kernel keeps the zones of a
@@ -452,6 +473,9 @@ impl Recording {
         }
         if !has(|action| matches!(action, Action::Alloc(..))) {
             return Err(RecordingError::NoEvents("mm_page_alloc"));
+        }
+        if !has(|action| matches!(action, Action::Free | Action::HandOver)) {
+            return Err(RecordingError::NoEvents("mm_page_free"));
         }
         Ok(())
     }

@@ -118,7 +118,7 @@ pub const RULES: [Rule; 16] = [
         what: "a batch of frees may contain blocks of more than one frame",
         since: Version::new(6, 9),
         source: "free_unref_folios (mm: add free_unref_folios())",
-        validated_by: "boot-files-6.18",
+        validated_by: "boot-files-6.18, boot-network-6.18",
         // A replay learns from the record which frees are one batch.
         modeled: Modeled::By(|_| {}),
     },
@@ -170,14 +170,14 @@ pub const RULES: [Rule; 16] = [
         what: "drains go batch by batch and release the lock in between",
         since: Version::new(6, 19),
         source: "free_frozen_page_commit (to_free_batched)",
-        validated_by: "",
+        validated_by: "boot-files-7.3",
         modeled: Modeled::By(|config| config.drains_by_batch = true),
     },
     Rule {
         what: "vmalloc and kernel stacks ask for large blocks and split them",
         since: Version::new(7, 0),
         source: "vm_area_alloc_pages",
-        validated_by: "boot-files-7.3, trace-driven",
+        validated_by: "boot-files-7.3, boot-network-7.3",
         // The demand changes, and with it the record; the rules of placement do not.
         modeled: Modeled::By(|_| {}),
     },
@@ -192,10 +192,14 @@ pub const RULES: [Rule; 16] = [
         what: "vfree returns runs of frames as larger blocks",
         since: Version::new(7, 1),
         source: "free_prepared_contig_range (Optimize free_contig_range)",
-        validated_by: "boot-files-7.3, trace-driven",
+        validated_by: "boot-files-7.3, boot-network-7.3",
         modeled: Modeled::By(|_| {}),
     },
 ];
+
+/// The releases whose rules recordings of the kernel itself validate, frame by frame.
+pub const VALIDATED: [Version; 4] =
+    [Version::V6_1, Version::new(6, 12), Version::new(6, 18), Version::new(7, 3)];
 
 impl Config {
     /// The configuration of a release: that of Linux 6.1 with every modeled rule up to `version`.
@@ -219,6 +223,14 @@ mod tests {
         assert!(RULES.windows(2).all(|pair| pair[0].since <= pair[1].since));
         assert!(RULES.iter().all(|rule| rule.since > Version::V6_1));
         assert_eq!(Config::of(Version::V6_1), Config::default());
+    }
+
+    #[test]
+    fn validated_releases_are_in_order_and_fully_modeled() {
+        assert!(VALIDATED.windows(2).all(|pair| pair[0] < pair[1]));
+        let last = VALIDATED[VALIDATED.len() - 1];
+        let modeled = |rule: &Rule| matches!(rule.modeled, Modeled::By(_));
+        assert!(RULES.iter().filter(|rule| rule.since <= last).all(modeled));
     }
 
     #[test]

@@ -60,6 +60,12 @@ impl Follow<'_> {
         }
     }
 
+    /// A pageblock got another type, and what is free in it goes along.
+    pub(super) fn regrouped(&mut self, act: &Act, migrate_type: MigrateType) {
+        let machine = &mut self.machine;
+        machine.linux.move_pageblock(&mut machine.table, act.frame, migrate_type);
+    }
+
     /// The search for a pageblock to empty ended at this free block.
     pub(super) fn picked(&mut self, act: &Act) {
         if self.machine.table.state(act.frame) == State::Free {

@@ -66,7 +66,12 @@ impl Follow<'_> {
         let Some((_, &later)) = self.later_allocation(frame) else { return };
         let Action::Alloc(migrate_type, gfp) = later.action else { return };
         let (entered, _) = self.entered[frame.index()];
-        let cpu = self.recording.acts[entered as usize].cpu;
+        let came = &self.recording.acts[entered as usize];
+        let cpu = came.cpu;
+        // It made the refill necessary that it came with.
+        let refilled = matches!(came.action, Action::Locked(_)) && came.thread == later.thread;
+        let first = self.cpus[usize::from(cpu)].refill.is_some_and(|refill| refill.first == frame);
+        let moment = if refilled && first { Moment::at(entered as usize) } else { moment };
         let zone = self.machine.linux.zone_index(frame);
         self.uncache(frame, cpu);
         self.machine.hold(frame, later.order, migrate_type, frame);

@@ -181,10 +181,11 @@ impl Follow<'_> {
         true
     }
 
-    /// Whether a CPU only refilled between two actions.
+    /// Whether a thread only refilled between two actions on its CPU. Others may have run there.
     pub(super) fn is_unbroken(&self, from: usize, to: usize) -> bool {
-        let cpu = self.recording.acts[from].cpu;
-        self.recording.acts[from..to].iter().filter(|act| act.cpu == cpu).all(|act| {
+        let (cpu, thread) = (self.recording.acts[from].cpu, self.recording.acts[from].thread);
+        let own = |act: &&Act| act.cpu == cpu && act.thread == thread;
+        self.recording.acts[from..to].iter().filter(own).all(|act| {
             act.is_aside()
                 || act.frame == Frame::NONE
                 || matches!(
@@ -297,7 +298,9 @@ impl Follow<'_> {
             }
             return Some(act.frame);
         }
-        if let Some(first) = other.iter().map(|frame| self.entered[frame.index()].0).min() {
+        let came =
+            ahead.iter().filter(|frame| late(frame)).map(|frame| self.entered[frame.index()].0);
+        if let Some(first) = came.min().filter(|_| !other.is_empty()) {
             // What came to the head since the last allocation was freed by an interrupt, after
             // this block had been taken and before that was logged.
             *moment = Moment::before(first as usize);

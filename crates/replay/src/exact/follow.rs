@@ -183,6 +183,8 @@ struct Follow<'a> {
     before_by_thread: Vec<u32>,
     /// Blocks whose allocation was logged after later ones, until then.
     early: HashSet<Frame>,
+    /// Acts with which refills began.
+    begun: HashSet<u32>,
     /// By zone and CPU: how often what is freed at once has doubled (`free_factor`).
     factors: Vec<Vec<u32>>,
     handed_over: usize,
@@ -246,6 +248,7 @@ fn follow_once(
         direct: HashMap::new(),
         before_by_thread: before_by_thread(&recording.acts),
         early: HashSet::new(),
+        begun: HashSet::new(),
         factors: vec![vec![0; recording.cpus.into()]; recording.layout.zones().len()],
         handed_over: recording.acts.iter().rposition(late).unwrap_or(0),
         past_list,

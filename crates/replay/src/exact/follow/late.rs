@@ -66,12 +66,12 @@ impl Follow<'_> {
         let Some((_, &later)) = self.later_allocation(frame) else { return };
         let Action::Alloc(migrate_type, gfp) = later.action else { return };
         let (entered, _) = self.entered[frame.index()];
-        let came = &self.recording.acts[entered as usize];
-        let cpu = came.cpu;
+        let cpu = self.recording.acts[entered as usize].cpu;
         // It made the refill necessary that it came with.
-        let refilled = matches!(came.action, Action::Locked(_)) && came.thread == later.thread;
-        let first = self.cpus[usize::from(cpu)].refill.is_some_and(|refill| refill.first == frame);
-        let moment = if refilled && first { Moment::at(entered as usize) } else { moment };
+        let moment = match self.began_refill(entered, &later) {
+            true => Moment::at(entered as usize),
+            false => moment,
+        };
         let zone = self.machine.linux.zone_index(frame);
         self.uncache(frame, cpu);
         self.machine.hold(frame, later.order, migrate_type, frame);

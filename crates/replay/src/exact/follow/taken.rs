@@ -177,8 +177,14 @@ impl Follow<'_> {
             first: act.frame,
             began: index,
         });
+        self.begun.insert(index as u32);
         self.append(index, act, migrate_type);
         true
+    }
+
+    /// Whether a block came to a list as the first of a refill that the thread of an act made.
+    pub(super) fn began_refill(&self, came: u32, act: &Act) -> bool {
+        self.begun.contains(&came) && self.recording.acts[came as usize].thread == act.thread
     }
 
     /// Whether a thread only refilled between two actions on its CPU. Others may have run there.
@@ -271,11 +277,12 @@ impl Follow<'_> {
         let listed = self.machine.linux.cached(zone, act.cpu, act.order, migrate_type).count();
         if ahead.is_empty() || ahead.len() == listed {
             // What made the refill necessary happened with it; other CPUs saw the free lists so.
-            if let Some(refill) = self.cpus[usize::from(act.cpu)].refill
-                && refill.first == act.frame
-                && self.is_unbroken(refill.began, index)
+            let (came, _) = self.entered[act.frame.index()];
+            if head == Some(act.frame)
+                && self.began_refill(came, act)
+                && self.is_unbroken(came as usize, index)
             {
-                *moment = Moment::at(refill.began);
+                *moment = Moment::at(came as usize);
             }
             return head;
         }

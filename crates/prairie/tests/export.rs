@@ -187,7 +187,7 @@ fn dashboards_rules_and_guide_name_metrics_that_exist() {
     exists.extend(
         prairie_host::survey::counters::names().map(|name| format!("prairie_vmstat_{name}_total")),
     );
-    exists.extend(OF_STALLS.map(str::to_owned));
+    exists.extend(OF_STALLS.into_iter().chain(OF_HEAPS).map(str::to_owned));
     let mut used = BTreeSet::new();
     for file in ["prometheus/prairie.rules.yml", "prometheus/prairie.rules.test.yml"] {
         used.extend(metrics_in(&fs::read_to_string(packaging().join(file)).unwrap()));
@@ -424,6 +424,15 @@ const OF_STALLS: [&str; 6] = [
     "prairie_stall_seconds_sum",
     "prairie_huge_page_requests_total",
     "prairie_stall_lost_events_total",
+];
+
+/// Metrics of `--heaps`.
+const OF_HEAPS: [&str; 5] = [
+    "prairie_heap_backed_bytes",
+    "prairie_heap_bytes",
+    "prairie_heap_huge_bytes",
+    "prairie_heap_processes",
+    "prairie_heap_unreadable_processes",
 ];
 
 #[test]

@@ -238,6 +238,26 @@ fn all_heaps_are_in_one_table() {
     assert_eq!(output.status.code(), Some(2), "{}", messages(&output));
 }
 
+/// A program appears under its name, and its parts are no more than its memory.
+#[test]
+fn heaps_of_running_processes_are_exported() {
+    let program = holding("3000000", &[]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_prairie"));
+    let output = command.args(["export", "--heaps", "--frames-budget", "0"]).output().unwrap();
+    end(program);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let value = |sample: &str| -> f64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {sample} in\n{text}")).parse().unwrap()
+    };
+    assert!(value("prairie_heap_processes{name=\"bash\"}") >= 1.0);
+    let part = |part| value(&format!("prairie_heap_bytes{{name=\"bash\",part=\"{part}\"}}"));
+    assert!(part("live") > 0.0, "{text}");
+    let sum: f64 = ["live", "caches", "spans", "free_pages"].map(part).into_iter().sum();
+    let backed = value("prairie_heap_backed_bytes{name=\"bash\"}");
+    assert!(sum <= backed * 1.01, "{sum} of {backed}: {text}");
+}
+
 /// The estimate of what a program holds, by the samples in its memory while it runs.
 #[test]
 fn a_running_programs_samples_become_a_profile() {

@@ -14,11 +14,13 @@ use prairie_observe::serve::Server;
 use prairie_observe::{Budget, Collector, collector, text_format};
 use prairie_report::write_atomically;
 
+use super::heap::experiment::process;
 use super::value;
 use super::watched::Watched;
 use crate::files::Files;
 use crate::output;
 
+mod heaps;
 mod stalls;
 
 /// Export fragmentation metrics for Prometheus
@@ -49,6 +51,10 @@ pub struct Args {
     /// Watch who waits for memory, and export histograms
     #[arg(long, requires = "lasting")]
     stalls: bool,
+
+    /// Export the heaps of processes that run on Prairie's malloc
+    #[arg(long)]
+    heaps: bool,
 
     /// Encoding of the output or file [default: by its reader]
     #[arg(long, value_enum, value_name = "ENCODING", conflicts_with = "listen")]
@@ -84,6 +90,7 @@ Examples:
   sudo prairie export --textfile /var/lib/prometheus/node-exporter/prairie.prom
   sudo prairie export --listen 127.0.0.1:9751
   sudo prairie export --listen 127.0.0.1:9751 --stalls
+  sudo prairie export --heaps | grep prairie_heap
   prairie export --proc /host/proc --listen 0.0.0.0:9751 --allow-remote
 
 Exit codes:
@@ -131,12 +138,22 @@ struct Exporter {
     collector: Collector,
     /// The stalls, if requested.
     watched: Option<Watched>,
+    /// Whether heaps of processes were requested.
+    heaps: bool,
 }
 
 impl Exporter {
     fn openmetrics(&self) -> Result<String, prairie_host::Error> {
-        let stalls = self.watched.as_ref().and_then(Watched::stalls);
-        self.collector.openmetrics(stalls.iter().flat_map(stalls::families).collect())
+        let mut more = Vec::new();
+        if let Some(stalls) = self.watched.as_ref().and_then(Watched::stalls) {
+            more.extend(stalls::families(&stalls));
+        }
+        if self.heaps {
+            // Without a list of processes there are no heaps to export.
+            let survey = prairie_heap::inspect::read_all().unwrap_or_default();
+            more.extend(heaps::families(&survey, process::name));
+        }
+        self.collector.openmetrics(more)
     }
 }
 
@@ -146,7 +163,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     check(&collector, args.flags.proc.as_deref())?;
     let roots = collector.roots().clone();
     let watched = args.stalls.then(|| Watched::start(roots, false, interrupted)).transpose()?;
-    let exporter = Exporter { collector, watched };
+    let exporter = Exporter { collector, watched, heaps: args.heaps };
     let collector = &exporter.collector;
     match (args.listen, &args.textfile) {
         (Some(address), _) => listen(args, &exporter, address, interrupted),

@@ -1,7 +1,7 @@
 //! `prairie heap`: the hugepage-aware heap and its bench.
 
 mod driver;
-mod experiment;
+pub mod experiment;
 mod playback;
 mod played;
 mod profile;

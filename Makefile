@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo build dist install static deb rpm image package-test test experiments results results-long docs heap-test fleet-test vm-test vm-record kernel-check kernel-test licences fuzz bench clean
+.PHONY: help demo build dist install static deb rpm image package-test test experiments results results-long docs heap-test python-test fleet-test vm-test vm-record kernel-check kernel-test licences fuzz bench clean
 
 # rustup puts cargo here, and only login shells look there.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -100,6 +100,8 @@ test: ## Run every check and every test; stop at the first that fails, and list 
 	@$(CARGO) test --locked --workspace -- --show-output
 	@echo "== results"
 	@$(TARGET)/debug/experiments check
+	@echo "== python"
+	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) python/test --short
 	@echo "== real kernel"
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) PACED=$(abspath $(TARGET)/debug/examples/paced) vm/tests/offload.sh --short
 	@scripts/skips $(PRAIRIE_SKIPS)
@@ -118,20 +120,25 @@ results-long: ## Measure again what takes hours, needs other programs, or is tim
 	@$(CARGO) build --release --locked --workspace --bins --examples
 	@$(TARGET)/release/experiments run --long
 
-docs: ## Build the book of docs/ into target/book
+docs: ## Build the book of docs/ into target/book, and the reference of the Python module
 	@scripts/need cargo mdbook
 	@mdbook build docs
+	@python/reference $(TARGET)/book/python
 	@echo "The book is $(TARGET)/book/index.html."
 
 heap-test: ## Run the heap under real programs for minutes, with and without restartable sequences
 	@scripts/need cargo cc
 	@scripts/heap-test
 
+python-test: ## Build the Python wheel and test it in a virtual environment: stubs, results, notebooks
+	@scripts/need cargo cc python
+	@python/test
+
 fleet-test: build ## Run a fleet study on a local Ray cluster whose second node dies (needs Python 3.10)
 	@scripts/need python
 	@test -d $(TARGET)/fleet-venv || python3 -m venv $(TARGET)/fleet-venv
-	@$(TARGET)/fleet-venv/bin/pip install --quiet --editable 'python[test]'
-	@PRAIRIE=$(abspath $(PRAIRIE)) $(TARGET)/fleet-venv/bin/python -m pytest -q python/tests
+	@$(TARGET)/fleet-venv/bin/pip install --quiet './python[fleet,test]'
+	@PRAIRIE=$(abspath $(PRAIRIE)) $(TARGET)/fleet-venv/bin/python -m pytest -q python/tests/test_ray.py
 
 vm-test: ## Run the tests that need a real kernel, in emulated machines
 	@scripts/need qemu cargo

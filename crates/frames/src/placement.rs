@@ -6,6 +6,7 @@
 mod boxed;
 pub mod buddy;
 pub mod classes;
+pub mod custom;
 pub mod freebsd;
 pub mod gfp;
 pub mod linux;
@@ -187,6 +188,15 @@ pub trait Placement {
     ) -> u32 {
         0
     }
+
+    /// Whether the policy wants to [`plan`](Placement::plan).
+    fn plans(&self) -> bool {
+        false
+    }
+
+    /// Announces the next calls of [`allocate`](Placement::allocate), in their order, to a policy
+    /// that decides for many requests at once. Frees may come in between.
+    fn plan(&mut self, _table: &mut FrameTable, _requests: &[Request]) {}
 
     /// Frees the allocated block that starts at `frame`, on `cpu`.
     fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16);

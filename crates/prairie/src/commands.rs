@@ -8,6 +8,7 @@ mod diff;
 mod explain;
 mod export;
 mod fleet;
+mod guests;
 mod heap;
 mod import;
 mod lab;
@@ -16,6 +17,7 @@ mod log;
 mod man;
 pub mod migrate;
 mod offload;
+mod policies;
 mod psi;
 mod record;
 mod regions;
@@ -33,9 +35,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
+use anyhow::bail;
 use clap::Subcommand;
+use prairie_replay::run::Guest;
 
 use crate::files::Files;
+use crate::output::Answer;
 
 /// The subcommands.
 #[derive(Subcommand)]
@@ -58,6 +63,7 @@ pub enum Command {
     Log(log::Args),
     Top(top::Args),
     Heap(heap::Args),
+    Allocators(policies::Args),
     Completions(completions::Args),
     Man(man::Args),
 }
@@ -90,7 +96,7 @@ impl Command {
             Command::Regions(args) => args.files(),
             Command::Heap(args) => args.files(),
             Command::Man(args) => args.files(),
-            Command::Psi(_) | Command::Completions(_) => Files::default(),
+            Command::Psi(_) | Command::Completions(_) | Command::Allocators(_) => Files::default(),
             Command::Export(args) => args.files(),
             Command::Log(args) => args.files(),
             Command::Top(args) => args.files(),
@@ -125,6 +131,24 @@ impl Command {
             Command::Log(args) => log::run(&args, interrupted),
             Command::Top(args) => top::run(&args, interrupted),
             Command::Replay(args) => replay::run(&args, interrupted),
+            Command::Allocators(args) => policies::run(&args),
+        }
+    }
+
+    /// Does the work of a command that reports, and returns what it would print.
+    pub fn ask(
+        self,
+        guests: Vec<Guest>,
+        interrupted: &AtomicBool,
+    ) -> anyhow::Result<Answer<String>> {
+        self.files().check()?;
+        match self {
+            Command::Survey(args) => survey::ask(&args, interrupted)?.0.into_text(),
+            Command::Replay(args) => replay::ask(&args, guests, interrupted)?.into_text(),
+            Command::Lab(args) => lab::ask(&args, interrupted),
+            Command::Fleet(args) => fleet::ask(&args, interrupted),
+            Command::Heap(args) => heap::ask(&args, interrupted),
+            _ => bail!("the command has no report to return"),
         }
     }
 }

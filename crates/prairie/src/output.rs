@@ -18,6 +18,32 @@ pub use self::display::{Display, as_json};
 use self::display::{Format, display};
 use crate::interrupt;
 
+/// The results of a command that reports, before they are printed.
+pub struct Answer<D> {
+    /// What `--json` prints.
+    pub document: D,
+    /// The report.
+    pub report: Report,
+    /// Whether the work was stopped before its end.
+    pub interrupted: bool,
+}
+
+impl<D: Serialize> Answer<D> {
+    /// Prints the document or the report.
+    pub fn print(&self, as_json: bool) -> anyhow::Result<()> {
+        match as_json {
+            true => print_json(&self.document),
+            false => print_report(&self.report),
+        }
+    }
+
+    /// The same with the document as the text that `--json` prints.
+    pub fn into_text(self) -> anyhow::Result<Answer<String>> {
+        let Answer { document, report, interrupted } = self;
+        Ok(Answer { document: json(&document)?, report, interrupted })
+    }
+}
+
 /// Reports an event on standard error, in one line.
 pub fn say(line: impl Shown) {
     let line = format!("prairie: {line}");
@@ -82,8 +108,13 @@ struct Document<'a, T> {
 
 /// Prints `value`, an object, as one JSON document, with its provenance.
 pub fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    write_out(&json(value)?)
+}
+
+/// An object as printed.
+fn json(value: &impl Serialize) -> anyhow::Result<String> {
     let document = Document { document: value, provenance: prairie_provenance::block() };
-    write_out(&(serde_json::to_string_pretty(&document)? + "\n"))
+    Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
 /// Prints text with the characters that standard output can show.

@@ -2,16 +2,17 @@
 //!
 //! The block is a property of the process, as its arguments are, and therefore global: a program
 //! calls [`describe`] once, and whatever writes a file asks for [`block`] or [`pair`]. Before that,
-//! and in libraries that nothing described, there is none.
+//! and in libraries that nothing described, there is none. A program that does the work of several,
+//! as a module that Python calls, describes each as a [`Run`] instead.
 #![forbid(unsafe_code)]
 
 mod hash;
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use serde::Serialize;
 
@@ -22,8 +23,8 @@ pub const KEY: &str = "prairie.provenance";
 
 /// What a program knows of itself when it starts.
 pub struct Program {
-    /// Its name and arguments.
-    pub arguments: Vec<OsString>,
+    /// Its name and arguments in one line, as by [`command_line`].
+    pub command: String,
     /// Its version.
     pub version: String,
     /// The commit that it was built from; `None` if the build did not know it.
@@ -52,37 +53,84 @@ pub struct Provenance {
     pub seed: Option<u64>,
 }
 
-static PROGRAM: OnceLock<Program> = OnceLock::new();
-static INPUTS: OnceLock<Vec<Input>> = OnceLock::new();
-/// The seed, and whether there is one.
-static SEED: AtomicU64 = AtomicU64::new(0);
-static SEEDED: AtomicU64 = AtomicU64::new(0);
+/// A program's run. Clones are the same run.
+#[derive(Clone)]
+pub struct Run(Arc<Described>);
+
+struct Described {
+    program: Program,
+    inputs: OnceLock<Vec<Input>>,
+    seed: RwLock<Option<u64>>,
+}
+
+static PROCESS: OnceLock<Run> = OnceLock::new();
+
+thread_local! {
+    /// What this thread works for, where that is not the process.
+    static WITHIN: RefCell<Option<Run>> = const { RefCell::new(None) };
+}
+
+impl Run {
+    /// A run of a program.
+    pub fn new(program: Program) -> Run {
+        let (inputs, seed) = (OnceLock::new(), RwLock::new(None));
+        Run(Arc::new(Described { program, inputs, seed }))
+    }
+
+    /// Works for this run: what the work writes on this thread carries the run's block.
+    pub fn within<T>(&self, work: impl FnOnce() -> T) -> T {
+        /// Puts back what was before, also after a panic.
+        struct Before(Option<Run>);
+        impl Drop for Before {
+            fn drop(&mut self) {
+                WITHIN.set(self.0.take());
+            }
+        }
+        let _before = Before(WITHIN.replace(Some(self.clone())));
+        work()
+    }
+
+    /// Its block. The first call reads the inputs.
+    pub fn block(&self) -> Provenance {
+        let Described { program, inputs, seed } = &*self.0;
+        Provenance {
+            command: program.command.clone(),
+            version: program.version.clone(),
+            commit: program.commit.clone(),
+            host: kernel_text("hostname"),
+            kernel: kernel_text("osrelease"),
+            inputs: inputs.get_or_init(|| hash::inputs(&program.inputs)).clone(),
+            seed: *seed.read().unwrap_or_else(PoisonError::into_inner),
+        }
+    }
+
+    /// Sets its random seed.
+    pub fn set_seed(&self, seed: u64) {
+        *self.0.seed.write().unwrap_or_else(PoisonError::into_inner) = Some(seed);
+    }
+
+    /// The run that this thread works for.
+    fn current() -> Option<Run> {
+        WITHIN.with_borrow(Clone::clone).or_else(|| PROCESS.get().cloned())
+    }
+}
 
 /// Describes the running program. Later calls change nothing.
 pub fn describe(program: Program) {
     // The first description is that of the process; a second would describe the same.
-    let _ = PROGRAM.set(program);
+    let _ = PROCESS.set(Run::new(program));
 }
 
 /// Sets the random seed of the run, also when the command line did not name it.
 pub fn set_seed(seed: u64) {
-    SEED.store(seed, Ordering::Relaxed);
-    SEEDED.store(1, Ordering::Release);
+    if let Some(run) = Run::current() {
+        run.set_seed(seed);
+    }
 }
 
-/// The block; `None` before [`describe`]. The first call reads the inputs.
+/// The block; `None` before [`describe`] and outside a [`Run`]. The first call reads the inputs.
 pub fn block() -> Option<Provenance> {
-    let program = PROGRAM.get()?;
-    let inputs = INPUTS.get_or_init(|| hash::inputs(&program.inputs));
-    Some(Provenance {
-        command: command_line(&program.arguments),
-        version: program.version.clone(),
-        commit: program.commit.clone(),
-        host: kernel_text("hostname"),
-        kernel: kernel_text("osrelease"),
-        inputs: inputs.clone(),
-        seed: (SEEDED.load(Ordering::Acquire) == 1).then(|| SEED.load(Ordering::Relaxed)),
-    })
+    Run::current().map(|run| run.block())
 }
 
 /// The block as a pair for the metadata of a Parquet file: [`KEY`] and JSON.
@@ -135,7 +183,7 @@ mod tests {
         let path = directory.path().join("input");
         fs::write(&path, "abc").unwrap();
         describe(Program {
-            arguments: vec!["prairie".into(), "replay".into()],
+            command: "prairie replay".into(),
             version: "1.2.3".into(),
             commit: Some("abc".into()),
             inputs: vec![path.clone(), directory.path().join("missing")],
@@ -152,5 +200,28 @@ mod tests {
         let sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(input["sha256"], sha256);
         assert_eq!(json["inputs"].as_array().unwrap().len(), 1);
+
+        let call = || Program {
+            command: "replay()".into(),
+            version: "1".into(),
+            commit: None,
+            inputs: Vec::new(),
+        };
+        let (outer, inner) = (Run::new(call()), Run::new(call()));
+        outer.within(|| {
+            assert_eq!(block().unwrap().seed, None);
+            set_seed(1);
+            inner.within(|| set_seed(2));
+            let panics = std::panic::catch_unwind(|| inner.within(|| panic!("inside")));
+            assert!(panics.is_err());
+            assert_eq!(block().unwrap().seed, Some(1));
+            let other = std::thread::spawn(|| block().unwrap().command).join().unwrap();
+            assert_eq!(
+                (block().unwrap().command.as_str(), other.as_str()),
+                ("replay()", "prairie replay")
+            );
+        });
+        assert_eq!(inner.block().seed, Some(2));
+        assert_eq!(block().unwrap().seed, Some(0));
     }
 }

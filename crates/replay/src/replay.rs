@@ -280,6 +280,10 @@ impl<P: Placement> Replay<P> {
     /// Replays events, one after the other, while what the next ones need is on its way from main
     /// memory: a few hundred instructions pass meanwhile.
     pub fn apply_all(&mut self, events: &[Event]) {
+        if self.placement.plans() {
+            let requests = self.requests(events);
+            self.placement.plan(&mut self.table, &requests);
+        }
         let mut groups = events.chunks(AHEAD).peekable();
         let mut next = self.look_ahead(groups.peek().copied().unwrap_or_default());
         while let Some(group) = groups.next() {
@@ -292,6 +296,38 @@ impl<P: Placement> Replay<P> {
                 self.apply_named(event, frame);
             }
         }
+    }
+
+    /// The requests that events will make of the policy, in their order.
+    fn requests(&mut self, events: &[Event]) -> Vec<Request> {
+        let mut requests = Vec::with_capacity(events.len());
+        for event in events {
+            if let EventKind::Alloc { pfn, order, .. } = event.what
+                && pfn.is_aligned(order)
+                && let Some(node) = self.zone_around(self.named(event), order)
+            {
+                requests.extend(self.request(event, node));
+            }
+        }
+        requests
+    }
+
+    /// What an event requests from `node`; `None` if it is no allocation.
+    #[inline]
+    fn request(&mut self, event: &Event, node: u16) -> Option<Request> {
+        let EventKind::Alloc { order, migrate_type, gfp, .. } = event.what else { return None };
+        let gfp = self.gfp_numbers.translate(gfp);
+        Some(Request {
+            order,
+            migrate_type,
+            mobility: mobility_of(migrate_type),
+            highest_zone: gfp.highest_zone(),
+            node,
+            cpu: event.cpu,
+            gfp_flags: gfp.0,
+            page: None,
+            permanent: false,
+        })
     }
 
     /// The frames that the next events name, with what is known of them on its way.
@@ -322,21 +358,11 @@ impl<P: Placement> Replay<P> {
     fn apply_named(&mut self, event: &Event, named: Frame) {
         self.pass();
         match event.what {
-            EventKind::Alloc { pfn, order, migrate_type, gfp, .. } => {
+            EventKind::Alloc { pfn, order, .. } => {
                 self.counts.allocations += 1;
-                if let Some(node) = self.node_of(pfn, named, order) {
-                    let gfp = self.gfp_numbers.translate(gfp);
-                    let request = Request {
-                        order,
-                        migrate_type,
-                        mobility: mobility_of(migrate_type),
-                        highest_zone: gfp.highest_zone(),
-                        node,
-                        cpu: event.cpu,
-                        gfp_flags: gfp.0,
-                        page: None,
-                        permanent: false,
-                    };
+                if let Some(node) = self.node_of(pfn, named, order)
+                    && let Some(request) = self.request(event, node)
+                {
                     self.allocate(named, &request);
                 }
             }
@@ -387,11 +413,18 @@ impl<P: Placement> Replay<P> {
             self.counts.misaligned += 1;
             return None;
         }
+        let node = self.zone_around(frame, order);
+        self.counts.outside_zones += u64::from(node.is_none());
+        node
+    }
+
+    /// The node of the zone that holds a whole block.
+    #[inline]
+    fn zone_around(&self, frame: Frame, order: Order) -> Option<u16> {
         let zone = Some(frame).filter(|&frame| frame != Frame::NONE && order <= Order::GIGANTIC);
         let zone = zone.and_then(|frame| self.layout.zone_of(frame));
         let zone = zone.map(|zone| &self.layout.zones()[zone]);
         let node = zone.filter(|zone| frame.offset(order.frames()) <= zone.end);
-        self.counts.outside_zones += u64::from(node.is_none());
         node.map(|zone| zone.span.node)
     }
 

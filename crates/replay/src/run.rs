@@ -1,12 +1,13 @@
 //! Several allocators through one pass over a stream of events.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
 
 use prairie_frames::placement::Counter;
+use prairie_frames::placement::custom::{Fault, Report};
 use prairie_frames::placement::zones::Kernelcore;
-use prairie_frames::{BlockCounts, MigrateType, Order};
+use prairie_frames::{BlockCounts, Layout, MigrateType, Order};
 use prairie_model::allocator::{Allocator, AnyPlacement, Site, World};
 use prairie_model::sample::Sample;
 use prairie_trace::{Event, EventSource};
@@ -41,6 +42,38 @@ pub const SAMPLES: usize = 400;
 /// The most samples kept at an interval that the caller names. Beyond, the interval is doubled as
 /// above: a measurement takes time in proportion to the memory, and each is kept until the end.
 pub const MAX_SAMPLES: usize = 10_000;
+
+/// A policy that the registry of allocators does not have.
+pub struct Guest {
+    /// Its name in the results.
+    pub name: String,
+    /// Its description in the results.
+    pub summary: String,
+    /// Builds its placement.
+    pub build: Box<dyn FnOnce(&Layout) -> AnyPlacement>,
+    /// Whether it runs on the thread that calls [`run_with`], as a language that takes interrupts
+    /// there needs it.
+    pub stays: bool,
+    /// Where its placement leaves a fault, which ends the run.
+    pub faults: Arc<Faults>,
+}
+
+/// The first fault of a policy.
+#[derive(Debug, Default)]
+pub struct Faults(OnceLock<Fault>);
+
+impl Faults {
+    /// The fault, if there was one.
+    pub fn first(&self) -> Option<&Fault> {
+        self.0.get()
+    }
+}
+
+impl Report for Faults {
+    fn fault(&self, fault: Fault) {
+        self.0.get_or_init(|| fault);
+    }
+}
 
 /// The results of one allocator.
 #[derive(Clone, Debug, Serialize)]
@@ -136,23 +169,46 @@ pub fn run(
     progress: &mut dyn FnMut(u64),
     cancel: &AtomicBool,
 ) -> prairie_trace::Result<Results> {
-    let runners =
-        options.systems.iter().map(|allocator| runner(allocator, found, options)).collect();
+    run_with(found, source, options, Vec::new(), progress, cancel)
+}
+
+/// Does what [`run`] does with `guests` after the systems, in the same pass. A fault of a guest
+/// interrupts it.
+///
+/// # Errors
+/// Those of the source.
+pub fn run_with(
+    found: &InitialState,
+    source: &mut dyn EventSource,
+    options: &Options,
+    guests: Vec<Guest>,
+    progress: &mut dyn FnMut(u64),
+    cancel: &AtomicBool,
+) -> prairie_trace::Result<Results> {
+    let mut runners: Vec<Seat> =
+        options.systems.iter().map(|allocator| seat(allocator, found, options)).collect();
+    let faults: Vec<Arc<Faults>> = guests.iter().map(|guest| guest.faults.clone()).collect();
+    runners.extend(guests.into_iter().map(|guest| guest_seat(guest, found, options)));
+    let is_stopped =
+        || cancel.load(Ordering::Relaxed) || faults.iter().any(|faults| faults.first().is_some());
     let mut clock = Clock::default();
     let mut events = 0;
     let mut feed = |hand: &mut dyn FnMut(&[Event], u64)| -> prairie_trace::Result<bool> {
+        if is_stopped() {
+            return Ok(true);
+        }
         while let Some(batch) = source.next_batch()? {
             let origin = clock.see(batch);
             hand(batch, origin);
             events += batch.len() as u64;
             progress(events);
-            if cancel.load(Ordering::Relaxed) {
+            if is_stopped() {
                 return Ok(true);
             }
         }
         Ok(false)
     };
-    let (interrupted, systems) = if options.parallel && options.systems.len() > 1 {
+    let (interrupted, systems) = if options.parallel && runners.len() > 1 {
         run_parallel(runners, &mut feed)?
     } else {
         run_in_turn(runners, &mut feed)?
@@ -162,53 +218,81 @@ pub fn run(
 
 type Feed<'a> = dyn FnMut(&mut dyn FnMut(&[Event], u64)) -> prairie_trace::Result<bool> + 'a;
 
+/// A runner, and whether it stays on the calling thread.
+struct Seat {
+    runner: Run,
+    stays: bool,
+}
+
 fn run_in_turn(
-    mut runners: Vec<Box<dyn Runner>>,
+    mut runners: Vec<Seat>,
     feed: &mut Feed<'_>,
 ) -> prairie_trace::Result<(bool, Vec<SystemResult>)> {
     let interrupted = feed(&mut |batch, origin| {
-        for runner in &mut runners {
-            runner.apply(batch, origin);
+        for seat in &mut runners {
+            seat.runner.apply(batch, origin);
         }
     })?;
-    Ok((interrupted, runners.into_iter().map(Runner::finish).collect()))
+    Ok((interrupted, runners.into_iter().map(|seat| seat.runner.finish()).collect()))
 }
 
 /// Batches that may wait for a system. More would only take memory.
 const QUEUED: usize = 4;
 
 fn run_parallel(
-    runners: Vec<Box<dyn Runner>>,
+    runners: Vec<Seat>,
     feed: &mut Feed<'_>,
 ) -> prairie_trace::Result<(bool, Vec<SystemResult>)> {
     type Batch = Arc<(Vec<Event>, u64)>;
     std::thread::scope(|scope| {
         let mut senders: Vec<SyncSender<Batch>> = Vec::new();
-        let mut threads = Vec::new();
-        for mut runner in runners {
+        // In the order of the results.
+        let mut places = Vec::new();
+        let mut staying = Vec::new();
+        for Seat { mut runner, stays } in runners {
+            if stays {
+                places.push(Place::Here(staying.len()));
+                staying.push(runner);
+                continue;
+            }
             let (sender, receiver) = sync_channel::<Batch>(QUEUED);
             senders.push(sender);
-            threads.push(scope.spawn(move || {
+            places.push(Place::Thread(scope.spawn(move || {
                 for batch in receiver {
                     runner.apply(&batch.0, batch.1);
                 }
                 runner.finish()
-            }));
+            })));
         }
         let fed = feed(&mut |batch, origin| {
-            let batch: Batch = Arc::new((batch.to_vec(), origin));
+            let shared: Batch = Arc::new((batch.to_vec(), origin));
             for sender in &senders {
                 // A thread that is gone has panicked; joining it below says so.
-                let _ = sender.send(batch.clone());
+                let _ = sender.send(shared.clone());
+            }
+            for runner in &mut staying {
+                runner.apply(batch, origin);
             }
         });
         drop(senders);
-        let join = |thread: std::thread::ScopedJoinHandle<'_, SystemResult>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let mut stayed: Vec<_> = staying.into_iter().map(|runner| Some(runner.finish())).collect();
+        let join = |place| match place {
+            Place::Here(at) => stayed[at].take().expect("each place is named once"),
+            Place::Thread(thread) => {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            }
         };
-        let results = threads.into_iter().map(join).collect();
+        let results = places.into_iter().map(join).collect();
         Ok((fed?, results))
     })
+}
+
+/// Where a system runs.
+enum Place<'scope> {
+    /// On the calling thread, as the one with this number.
+    Here(usize),
+    /// On a thread of its own.
+    Thread(std::thread::ScopedJoinHandle<'scope, SystemResult>),
 }
 
 /// First and last instant of a stream whose times need not ascend.
@@ -231,24 +315,27 @@ impl Clock {
     }
 }
 
-/// A system that is being run, whatever its placement is.
-trait Runner: Send {
-    fn apply(&mut self, batch: &[Event], origin_ns: u64);
-    fn finish(self: Box<Self>) -> SystemResult;
-}
-
-fn runner(allocator: &Allocator, found: &InitialState, options: &Options) -> Box<dyn Runner> {
+fn seat(allocator: &Allocator, found: &InitialState, options: &Options) -> Seat {
     let site = Site {
         cpus_per_node: found.cpus,
         pagesets: &found.pagesets,
         kernelcore: options.kernelcore,
         ..Site::new(&found.layout, World::Replay)
     };
-    Box::new(Run::new(allocator.clone(), found, allocator.build(&site), options))
+    let (name, summary) = (allocator.name().to_owned(), allocator.summary());
+    Seat { runner: Run::new(name, summary, found, allocator.build(&site), options), stays: false }
 }
 
+fn guest_seat(guest: Guest, found: &InitialState, options: &Options) -> Seat {
+    let Guest { name, summary, build, stays, .. } = guest;
+    let placement = build(&found.layout);
+    Seat { runner: Run::new(name, summary, found, placement, options), stays }
+}
+
+/// A system that is being run.
 struct Run {
-    allocator: Allocator,
+    name: String,
+    summary: String,
     initial: Initial,
     replay: Replay<AnyPlacement>,
     sampler: Sampler,
@@ -258,14 +345,16 @@ struct Run {
 
 impl Run {
     fn new(
-        allocator: Allocator,
+        name: String,
+        summary: String,
         found: &InitialState,
         placement: AnyPlacement,
         options: &Options,
     ) -> Run {
         let replay = Replay::new(found, placement, options.initial);
         let mut run = Run {
-            allocator,
+            name,
+            summary,
             initial: options.initial,
             blocks_at_start: replay.table().blocks().to_vec(),
             replay,
@@ -283,9 +372,7 @@ impl Run {
         let (layout, table) = (replay.layout(), replay.table());
         Sample::take(layout, table, replay.placement(), time_ns, self.events, failed)
     }
-}
 
-impl Runner for Run {
     fn apply(&mut self, batch: &[Event], origin_ns: u64) {
         let mut rest = batch;
         while !rest.is_empty() {
@@ -306,7 +393,7 @@ impl Runner for Run {
         }
     }
 
-    fn finish(mut self: Box<Self>) -> SystemResult {
+    fn finish(mut self) -> SystemResult {
         let end = self.measure(self.sampler.latest_ns);
         let satisfiable = Satisfiable {
             mib_2_now: huge_pages_on_lists(&end),
@@ -316,8 +403,8 @@ impl Runner for Run {
         };
         self.sampler.samples.push(end);
         SystemResult {
-            system: self.allocator.name().to_owned(),
-            parts: self.allocator.summary(),
+            system: self.name,
+            parts: self.summary,
             initial: self.initial,
             counts: *self.replay.counts(),
             counters: self.replay.counters().into_iter().map(NamedCount::from).collect(),

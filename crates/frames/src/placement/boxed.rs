@@ -60,6 +60,14 @@ impl<P: Placement + ?Sized> Placement for Box<P> {
         (**self).allocate_listed(table, request, owners)
     }
 
+    fn plans(&self) -> bool {
+        (**self).plans()
+    }
+
+    fn plan(&mut self, table: &mut FrameTable, requests: &[Request]) {
+        (**self).plan(table, requests);
+    }
+
     #[inline]
     fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16) {
         (**self).free(table, frame, cpu);

@@ -6,9 +6,12 @@ use prairie_model::allocator::{ALLOCATORS, Allocator, World};
 #[derive(Clone, Debug)]
 pub struct Allocators(pub Vec<Allocator>);
 
-/// Allocators that a replay can run.
+/// Allocators that a replay can run; `none` for policies alone.
 pub fn replayed(text: &str) -> Result<Allocators, String> {
-    parse(text, World::Replay)
+    match text.trim() {
+        "none" => Ok(Allocators(Vec::new())),
+        text => parse(text, World::Replay),
+    }
 }
 
 /// Allocators that a simulated server can run.

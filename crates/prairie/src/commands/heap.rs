@@ -12,9 +12,11 @@ mod stats;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
+use anyhow::bail;
 use clap::Subcommand;
 
 use crate::files::Files;
+use crate::output::Answer;
 
 /// Run programs on the hugepage-aware heap and evaluate page heaps
 #[derive(clap::Args)]
@@ -45,6 +47,14 @@ enum HeapCommand {
     Experiment(experiment::Args),
     Driver(driver::Args),
     Playback(playback::Args),
+}
+
+/// Does the work of a subcommand that Python calls.
+pub fn ask(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Answer<String>> {
+    match &args.command {
+        HeapCommand::Playback(args) => playback::ask(args, interrupted)?.into_text(),
+        _ => bail!("the command has no report to return"),
+    }
 }
 
 /// Runs the subcommand. `interrupted` asks it to stop.

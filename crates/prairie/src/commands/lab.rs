@@ -9,9 +9,11 @@ mod translation;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
+use anyhow::bail;
 use clap::Subcommand;
 
 use crate::files::Files;
+use crate::output::Answer;
 
 /// Simulate machines and containers: models and paper experiments
 #[derive(clap::Args)]
@@ -40,6 +42,14 @@ enum LabCommand {
     Explain(explain::Args),
     Tmo(tmo::Args),
     Translation(translation::Args),
+}
+
+/// Does the work of a subcommand that Python calls.
+pub fn ask(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Answer<String>> {
+    match &args.command {
+        LabCommand::Run(args) => run::ask(args, interrupted)?.into_text(),
+        _ => bail!("the command has no report to return"),
+    }
 }
 
 /// Runs the subcommand.

@@ -2,10 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::placement::zones::Kernelcore;
@@ -14,7 +15,7 @@ use prairie_model::allocator::World;
 use prairie_replay::compare::{self, ZoneDistance};
 use prairie_replay::initial_state::InitialState;
 use prairie_replay::replay::Initial;
-use prairie_replay::run::{self, Results};
+use prairie_replay::run::{self, Faults, Guest, Results};
 use prairie_report::{number, write_atomically};
 use prairie_trace::import::Imported;
 use prairie_trace::import::gfp_names::Renumbering;
@@ -23,8 +24,10 @@ use serde::Serialize;
 
 use super::allocators::{self, Allocators};
 use super::linux_rules::LinuxRules;
-use super::{against, survey, value};
+use super::{against, guests, survey, value};
+use crate::called_as::generated_by;
 use crate::files::Files;
+use crate::output::Answer;
 use crate::view::replay as view;
 use crate::{interrupt, output, progress};
 
@@ -64,6 +67,10 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     memory: Option<u64>,
 
+    /// Shared library with a policy, replayed after the allocators
+    #[arg(long, value_name = "LIBRARY.so")]
+    policy: Vec<PathBuf>,
+
     /// Replay one allocator after another on one thread
     #[arg(long)]
     in_turn: bool,
@@ -73,7 +80,7 @@ pub struct Args {
     survey: bool,
 
     /// Validate `linux` against the recorded kernel's snapshots
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["systems", "initial", "every", "memory", "in_turn", "survey", "out"])]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["systems", "initial", "every", "memory", "in_turn", "survey", "out", "policy"])]
     against: Option<PathBuf>,
 
     /// Print JSON instead of the report
@@ -95,6 +102,7 @@ impl Args {
         const SNAPSHOTS: [&str; 4] = ["pagetypeinfo", "zoneinfo", "kpageflags", "kpageflags.gz"];
         let files = Files::default()
             .input("FILE", [&self.file])
+            .input("--policy", &self.policy)
             .output("--out", &self.out)
             .output("--html", &self.html);
         match &self.against {
@@ -110,6 +118,7 @@ Examples:
   prairie replay trace.parquet --systems linux,contiguitas --html replay.html
   prairie replay trace.parquet --initial replaced --out samples.parquet
   prairie replay trace.parquet --json | jq '.systems[].satisfiable'
+  prairie replay trace.parquet --policy ./libmine.so        a policy of your own
   prairie replay perf-script.txt --memory 16G               another tool's trace
   prairie replay boot/trace.parquet --against boot          is `linux` like that Linux?";
 
@@ -134,20 +143,20 @@ enum Start {
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Document<'a> {
+pub struct Document {
     schema: &'static str,
     schema_version: u32,
     prairie_version: &'static str,
-    trace: &'a Path,
-    kernel_release: &'a str,
+    trace: PathBuf,
+    kernel_release: String,
     lost_events: u64,
     /// The rules that `linux` follows, if it is replayed and its name gives no release.
     #[serde(skip_serializing_if = "Option::is_none")]
-    linux_rules: Option<&'a LinuxRules>,
+    linux_rules: Option<LinuxRules>,
     #[serde(flatten)]
-    results: &'a Results,
+    results: Results,
     /// The difference between the final states of `linux` and the kernel.
-    distance_to_kernel: &'a [ZoneDistance],
+    distance_to_kernel: Vec<ZoneDistance>,
 }
 
 /// Replays, prints and writes as asked.
@@ -156,9 +165,18 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         let (trace, html) = (&args.file, args.html.as_deref());
         return against::run(trace, folder, is_parquet(trace)?, args.json, html);
     }
-    let systems = args.systems.0.clone();
-    let options = run::Options {
-        systems,
+    finish(args, ask(args, Vec::new(), interrupted)?, interrupted)
+}
+
+/// Replays. `guests` run after the allocators and the policies that the arguments name.
+pub fn ask(
+    args: &Args,
+    guests: Vec<Guest>,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<Answer<Document>> {
+    ensure!(args.against.is_none(), "--against: compares one allocator with a kernel");
+    let mut options = run::Options {
+        systems: args.systems.0.clone(),
         initial: match args.initial {
             Start::AsFound => Initial::AsFound,
             Start::Replaced => Initial::Replaced,
@@ -168,20 +186,38 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         expected_ns: None,
         parallel: !args.in_turn,
     };
-    let mut options = options;
+    let all = guests::all(&options.systems, &args.policy, guests)?;
     let (rules, (found, metadata, results)) = if is_parquet(&args.file)? {
         let reader = Reader::open(&args.file)?;
         let rules = LinuxRules::choose(&mut options.systems, &reader.metadata().kernel_release);
-        (rules, replay_recording(args, reader, &options, interrupted)?)
+        (rules, replay_recording(args, reader, &options, all, interrupted)?)
     } else {
         let rules = LinuxRules::choose(&mut options.systems, "");
-        (rules, replay_import(args, &options, interrupted)?)
+        (rules, replay_import(args, &options, all, interrupted)?)
     };
-    say_what_is_missing(&results, rules.as_ref());
     let distance =
         distance(&found, &metadata, &results).with_context(|| args.file.display().to_string())?;
-    let rules = rules.as_ref();
-    finish(args, (&found, &metadata), rules, &results, &distance, interrupted)
+    let report = view::report(&view::Subject {
+        file: &args.file,
+        found: &found,
+        metadata: &metadata,
+        linux_rules: rules.as_ref().map(|rules| (rules.release.as_str(), rules.validated)),
+        results: &results,
+        distance: &distance,
+        generated_by: generated_by(),
+    });
+    let document = Document {
+        schema: "prairie-replay",
+        schema_version: 1,
+        prairie_version: env!("CARGO_PKG_VERSION"),
+        trace: args.file.clone(),
+        lost_events: metadata.lost_events(),
+        kernel_release: metadata.kernel_release,
+        linux_rules: rules,
+        distance_to_kernel: distance,
+        results,
+    };
+    Ok(Answer { interrupted: document.results.interrupted, document, report })
 }
 
 /// Reports rules without validation, and what a trace without frees allows.
@@ -200,36 +236,12 @@ fn say_what_is_missing(results: &Results, rules: Option<&LinuxRules>) {
 
 fn finish(
     args: &Args,
-    (found, metadata): (&InitialState, &Metadata),
-    rules: Option<&LinuxRules>,
-    results: &Results,
-    distance: &[ZoneDistance],
+    answer: Answer<Document>,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
-    let report = view::report(&view::Subject {
-        file: &args.file,
-        found,
-        metadata,
-        linux_rules: rules.map(|rules| (rules.release.as_str(), rules.validated)),
-        results,
-        distance,
-        generated_by: survey::generated_by(),
-    });
-    if args.json {
-        output::print_json(&Document {
-            schema: "prairie-replay",
-            schema_version: 1,
-            prairie_version: env!("CARGO_PKG_VERSION"),
-            trace: &args.file,
-            kernel_release: &metadata.kernel_release,
-            lost_events: metadata.lost_events(),
-            linux_rules: rules,
-            results,
-            distance_to_kernel: distance,
-        })?;
-    } else {
-        output::print_report(&report)?;
-    }
+    let results = &answer.document.results;
+    say_what_is_missing(results, answer.document.linux_rules.as_ref());
+    answer.print(args.json)?;
     if results.interrupted {
         output::say(format_args!("interrupted after {}", number::counted(results.events, "event")));
         return Ok(ExitCode::from(interrupt::EXIT_CODE));
@@ -242,7 +254,7 @@ fn finish(
         output::wrote(path);
     }
     if let Some(path) = &args.html {
-        let mut report = report;
+        let mut report = answer.report;
         if args.survey {
             survey::prepend_live(&mut report, interrupted)?;
         }
@@ -287,6 +299,7 @@ fn replay_recording(
     args: &Args,
     reader: Reader,
     options: &run::Options,
+    guests: Vec<Guest>,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<(InitialState, Metadata, Results)> {
     let metadata = reader.metadata().clone();
@@ -303,7 +316,8 @@ fn replay_recording(
     let expected_ns = metadata.recording.as_ref().map(Recording::duration_ns);
     let options = &run::Options { expected_ns, ..options.clone() };
     let mut events = reader.events(Columns::REPLAY);
-    let results = drive(&found, &mut events, options, Some(metadata.events), interrupted)?;
+    let total = Some(metadata.events);
+    let results = drive(&found, &mut events, options, guests, total, interrupted)?;
     Ok((found, metadata, results))
 }
 
@@ -320,6 +334,7 @@ pub(super) fn found_before(
 fn replay_import(
     args: &Args,
     options: &run::Options,
+    guests: Vec<Guest>,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<(InitialState, Metadata, Results)> {
     let mut named = 0;
@@ -332,7 +347,7 @@ fn replay_import(
     }
     let found = machine(args, named)?;
     let mut imported = Imported::open(&args.file)?;
-    let results = drive(&found, &mut imported, options, None, interrupted)?;
+    let results = drive(&found, &mut imported, options, guests, None, interrupted)?;
     Ok((found, Metadata::default(), results))
 }
 
@@ -362,14 +377,19 @@ fn drive(
     found: &InitialState,
     source: &mut dyn EventSource,
     options: &run::Options,
+    guests: Vec<Guest>,
     total: Option<u64>,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<Results> {
     let bar = progress::bar(total, "Replaying");
-    let results =
-        run::run(found, source, options, &mut |events| bar.set_position(events), interrupted);
+    let faults: Vec<Arc<Faults>> = guests.iter().map(|guest| guest.faults.clone()).collect();
+    let mut tell = |events| bar.set_position(events);
+    let results = run::run_with(found, source, options, guests, &mut tell, interrupted);
     bar.finish_and_clear();
-    Ok(results?)
+    match faults.iter().find_map(|faults| faults.first()) {
+        Some(fault) => Err(fault.clone().into()),
+        None => Ok(results?),
+    }
 }
 
 /// The difference between `linux` and the kernel, if it started in place and the trace has both

@@ -18,7 +18,9 @@ use prairie_report::{MapSheet, Report, Terminal, Theme};
 use serde::Serialize;
 
 use super::value;
+pub(super) use crate::called_as::generated_by;
 use crate::files::Files;
+use crate::output::Answer;
 use crate::view::survey as view;
 use crate::{interrupt, output, progress};
 
@@ -117,13 +119,19 @@ enum Ground {
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Document<'a> {
+pub struct Document {
     /// The kind of document.
     schema: &'static str,
     /// The version of Prairie.
     prairie_version: &'static str,
     #[serde(flatten)]
-    survey: &'a Survey,
+    survey: Survey,
+}
+
+/// What a survey leaves for its files.
+pub struct Rest {
+    capture: Capture,
+    sheet: Option<MapSheet>,
 }
 
 /// The capture, and its survey.
@@ -133,43 +141,50 @@ struct Surveyed {
     map: Option<BlockMap>,
 }
 
-/// Surveys, prints and writes as asked.
-pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
-    let found = match read(args, interrupted) {
-        Err(error) if is_interruption(&error) => return Ok(output::interrupted()),
-        found => found?,
-    };
-    let sheet = found.map.as_ref().and_then(|map| view::map::sheet(&found.survey, map));
+/// Surveys.
+pub fn ask(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<(Answer<Document>, Rest)> {
+    let Surveyed { capture, survey, map } = read(args, interrupted)?;
+    let sheet = map.as_ref().and_then(|map| view::map::sheet(&survey, map));
     if let Some(sheet) = &sheet {
         sheet.validate().context("choose a larger --cell")?;
     }
     let in_report = sheet.clone().filter(|_| !args.no_map);
-    let report = view::report(&found.survey, in_report, args.top, generated_by());
+    let report = view::report(&survey, in_report, args.top, generated_by());
+    let prairie_version = env!("CARGO_PKG_VERSION");
+    let document = Document { schema: SCHEMA, prairie_version, survey };
+    Ok((Answer { document, report, interrupted: false }, Rest { capture, sheet }))
+}
+
+/// Surveys, prints and writes as asked.
+pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    let (answer, rest) = match ask(args, interrupted) {
+        Err(error) if is_interruption(&error) => return Ok(output::interrupted()),
+        found => found?,
+    };
+    let survey = &answer.document.survey;
     if args.json {
-        let survey = &found.survey;
-        let version = env!("CARGO_PKG_VERSION");
-        output::print_json(&Document { schema: SCHEMA, prairie_version: version, survey })?;
+        answer.print(true)?;
     } else if args.summary.is_none() {
-        print(args, &found, &report)?;
+        print(args, survey, &answer.report)?;
     }
     if let Some(path) = &args.summary {
-        summary::write(args, path, &found.survey)?;
+        summary::write(args, path, survey)?;
     }
     if let Some(path) = &args.save {
-        prairie_trace::snapshot::save(path, &found.capture)?;
+        prairie_trace::snapshot::save(path, &rest.capture)?;
         output::wrote(path);
     }
     if let Some(path) = &args.html {
         if interrupt::requested() {
             return Ok(output::interrupted());
         }
-        output::write_html(&report, Some(path))?;
+        output::write_html(&answer.report, Some(path))?;
     }
     if let Some(path) = &args.map {
         if interrupt::requested() {
             return Ok(output::interrupted());
         }
-        write_map(args, path, sheet.as_ref(), &found.survey)?;
+        write_map(args, path, rest.sheet.as_ref(), &answer.document.survey)?;
         output::wrote(path);
     }
     Ok(ExitCode::SUCCESS)
@@ -179,14 +194,14 @@ const SCHEMA: &str = "prairie-survey";
 
 /// Prints the first screen, the whole report, or parts of it. Formats other than text are for whole
 /// reports.
-fn print(args: &Args, found: &Surveyed, report: &Report) -> anyhow::Result<()> {
+fn print(args: &Args, survey: &Survey, report: &Report) -> anyhow::Result<()> {
     if !args.section.is_empty() {
         let sections = view::report_on(&args.section, report);
         return output::print_report(&sections);
     }
     match args.full || output::is_formatted() {
         true => output::print_report(report),
-        false => output::print_screen(&view::first::screen(&found.survey, Terminal::of_stdout())),
+        false => output::print_screen(&view::first::screen(survey, Terminal::of_stdout())),
     }
 }
 
@@ -347,13 +362,6 @@ pub(super) fn prepend_live(
     report.title = "This host, and the same activity under other allocators".to_owned();
     report.subtitle = format!("{}. Replay: {}", survey.title, report.subtitle);
     Ok(())
-}
-
-/// The command as it was called.
-pub(super) fn generated_by() -> String {
-    let words: Vec<String> =
-        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-    format!("Prairie {}: prairie {}", env!("CARGO_PKG_VERSION"), words.join(" "))
 }
 
 fn is_interruption(error: &anyhow::Error) -> bool {

@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use anyhow::bail;
 use prairie_fleet::hosts::{Day, Group, Hosts, JUDGED, Judged, Worst};
 use prairie_fleet::row::Row;
-use prairie_report::number;
+use prairie_report::{Report, number};
 use serde::Serialize;
 
 use super::folder::{Folder, Skipped};
 use super::{rows, sources};
-use crate::commands::survey;
+use crate::called_as::generated_by;
 use crate::files::Files;
-use crate::output;
+use crate::output::{self, Answer};
 use crate::view::{fleet as view, hosts as hosts_view};
 
 /// Report on rows of hosts, simulated servers, or saved surveys
@@ -33,7 +33,7 @@ pub struct Args {
     by: Vec<String>,
 
     /// Rank the worst hosts by unusable, polluted, potential, or coverage
-    #[arg(long, value_name = "MEASURE", default_value = "polluted", value_parser = judged)]
+    #[arg(long, value_name = "MEASURE", default_value = RANK, value_parser = judged)]
     rank: Judged,
 
     /// Fail if a file cannot be read [default: skip it and name it]
@@ -50,6 +50,23 @@ pub struct Args {
 }
 
 impl Args {
+    /// Those of a report on a directory of which every file must be readable.
+    pub fn of_folder(folder: &Path) -> Args {
+        Args {
+            sources: vec![folder.to_string_lossy().into_owned()],
+            by: vec!["kernel".to_owned()],
+            rank: judged(RANK).expect("the default is a measure"),
+            strict: true,
+            json: false,
+            html: None,
+        }
+    }
+
+    /// The sources in one line.
+    fn name(&self) -> String {
+        self.sources.join(" ")
+    }
+
     /// The files that it reads and writes.
     pub fn files(&self) -> Files {
         // A source that names nothing is reported when it is read.
@@ -65,6 +82,9 @@ Examples:
   prairie fleet report 'rows/date=*/*.jsonl' --by kernel,rack --html fleet.html
   prairie fleet report rows --rank coverage";
 
+/// What the worst hosts are ranked by.
+const RANK: &str = "polluted";
+
 /// A measure of rows by the beginning of its name.
 fn judged(text: &str) -> Result<Judged, String> {
     let found = JUDGED.into_iter().find(|judged| !text.is_empty() && judged.name.starts_with(text));
@@ -73,7 +93,7 @@ fn judged(text: &str) -> Result<Judged, String> {
 
 /// What `--json` prints of simulated servers and saved surveys.
 #[derive(Serialize)]
-struct Document {
+pub struct Document {
     schema: &'static str,
     schema_version: u32,
     prairie_version: &'static str,
@@ -89,7 +109,7 @@ struct HostsDocument<'a> {
     schema: &'static str,
     schema_version: u32,
     prairie_version: &'static str,
-    skipped: Vec<Skipped>,
+    skipped: &'a [Skipped],
     rows: usize,
     hosts: usize,
     by: &'a [String],
@@ -99,15 +119,63 @@ struct HostsDocument<'a> {
     days: Vec<Day>,
 }
 
+/// What the sources hold.
+enum Found {
+    Hosts(Hosts, Vec<Skipped>),
+    Servers(Folder),
+}
+
+/// Reads and reports.
+pub fn ask(args: &Args) -> anyhow::Result<Answer<String>> {
+    match read(args)? {
+        Found::Hosts(hosts, skipped) => {
+            let document = hosts_document(args, &hosts, &skipped);
+            let report = hosts_report(args, &hosts, &skipped);
+            Answer { document, report, interrupted: false }.into_text()
+        }
+        Found::Servers(folder) => servers(args, folder).into_text(),
+    }
+}
+
 /// Reads, prints, and writes.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match read(args)? {
+        Found::Hosts(hosts, skipped) => {
+            say_skipped(&skipped);
+            if args.json {
+                output::print_json(&hosts_document(args, &hosts, &skipped))?;
+                if args.html.is_none() {
+                    return Ok(ExitCode::SUCCESS);
+                }
+            }
+            let report = hosts_report(args, &hosts, &skipped);
+            if !args.json {
+                output::print_report(&report)?;
+            }
+            output::write_html(&report, args.html.as_deref())?;
+        }
+        Found::Servers(folder) => {
+            say_skipped(&folder.skipped);
+            let answer = servers(args, folder);
+            answer.print(args.json)?;
+            output::write_html(&answer.report, args.html.as_deref())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(args: &Args) -> anyhow::Result<Found> {
     let files = sources::files(&args.sources)?;
     let mut skipped = Vec::new();
     let (hosts, others) = rows::read(&files, &args.by, args.strict, &mut skipped)?;
-    let name = args.sources.join(" ");
+    let name = args.name();
     match (hosts.is_empty(), others.is_empty()) {
-        (false, true) => report_hosts(args, &hosts, skipped),
-        (true, false) => report_servers(args, &name, &others, skipped),
+        (false, true) => Ok(Found::Hosts(hosts, skipped)),
+        (true, false) => {
+            let mut folder = Folder::read(&name, &others, args.strict)?;
+            skipped.append(&mut folder.skipped);
+            Ok(Found::Servers(Folder { skipped, ..folder }))
+        }
         (false, false) => bail!(
             "{name}: rows of hosts beside other files ({}), expected files of one kind",
             others[0].display()
@@ -126,63 +194,39 @@ fn say_skipped(skipped: &[Skipped]) {
     }
 }
 
-fn report_hosts(args: &Args, hosts: &Hosts, skipped: Vec<Skipped>) -> anyhow::Result<ExitCode> {
-    say_skipped(&skipped);
-    let warnings = skipped_warning(&skipped);
-    if args.json {
-        output::print_json(&HostsDocument {
-            schema: "prairie-fleet-hosts",
-            schema_version: 1,
-            prairie_version: env!("CARGO_PKG_VERSION"),
-            skipped,
-            rows: hosts.len(),
-            hosts: hosts.hosts(),
-            by: &args.by,
-            groups: hosts.groups(),
-            ranked_by: args.rank.name,
-            worst: hosts.worst(&args.rank, hosts_view::WORST),
-            days: hosts.days(),
-        })?;
-        if args.html.is_none() {
-            return Ok(ExitCode::SUCCESS);
-        }
+fn hosts_document<'a>(args: &'a Args, hosts: &Hosts, skipped: &'a [Skipped]) -> HostsDocument<'a> {
+    HostsDocument {
+        schema: "prairie-fleet-hosts",
+        schema_version: 1,
+        prairie_version: env!("CARGO_PKG_VERSION"),
+        skipped,
+        rows: hosts.len(),
+        hosts: hosts.hosts(),
+        by: &args.by,
+        groups: hosts.groups(),
+        ranked_by: args.rank.name,
+        worst: hosts.worst(&args.rank, hosts_view::WORST),
+        days: hosts.days(),
     }
-    let by = survey::generated_by();
-    let report = hosts_view::report(hosts, &args.by, &args.rank, warnings, by);
-    if !args.json {
-        output::print_report(&report)?;
-    }
-    output::write_html(&report, args.html.as_deref())?;
-    Ok(ExitCode::SUCCESS)
 }
 
-fn report_servers(
-    args: &Args,
-    name: &str,
-    files: &[&Path],
-    mut skipped: Vec<Skipped>,
-) -> anyhow::Result<ExitCode> {
-    let mut found = Folder::read(name, files, args.strict)?;
-    skipped.append(&mut found.skipped);
-    found.skipped = skipped;
-    say_skipped(&found.skipped);
-    let report = view::report(name, &found.rows, warnings(&found), survey::generated_by());
-    if args.json {
-        let Folder { rows, skipped, missing_shards } = found;
-        output::print_json(&Document {
-            schema: "prairie-fleet",
-            schema_version: 2,
-            prairie_version: env!("CARGO_PKG_VERSION"),
-            skipped,
-            missing_shards,
-            systems: view::summaries(&rows),
-            rows,
-        })?;
-    } else {
-        output::print_report(&report)?;
-    }
-    output::write_html(&report, args.html.as_deref())?;
-    Ok(ExitCode::SUCCESS)
+fn hosts_report(args: &Args, hosts: &Hosts, skipped: &[Skipped]) -> Report {
+    hosts_view::report(hosts, &args.by, &args.rank, skipped_warning(skipped), generated_by())
+}
+
+fn servers(args: &Args, found: Folder) -> Answer<Document> {
+    let report = view::report(&args.name(), &found.rows, warnings(&found), generated_by());
+    let Folder { rows, skipped, missing_shards } = found;
+    let document = Document {
+        schema: "prairie-fleet",
+        schema_version: 2,
+        prairie_version: env!("CARGO_PKG_VERSION"),
+        skipped,
+        missing_shards,
+        systems: view::summaries(&rows),
+        rows,
+    };
+    Answer { document, report, interrupted: false }
 }
 
 /// Unreadable files that a report names; standard error has all.

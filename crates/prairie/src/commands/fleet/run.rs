@@ -131,8 +131,33 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
+/// How a shard came out.
+pub enum Outcome {
+    /// What identifies the study was requested, as JSON.
+    Identity(String),
+    /// Its part had been written before.
+    Exists(PathBuf),
+    /// Its part was written.
+    Wrote(PathBuf),
+    /// It was stopped, and nothing was written.
+    Interrupted,
+}
+
 /// Simulates, and writes the part.
 pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
+    match write(args, interrupted)? {
+        Outcome::Identity(text) => println!("{text}"),
+        Outcome::Exists(path) => {
+            output::say(format_args!("{} exists already; nothing to do", path.display()));
+        }
+        Outcome::Wrote(path) => output::wrote(&path),
+        Outcome::Interrupted => return Ok(output::interrupted()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Simulates, and writes the part, without a word.
+pub fn write(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Outcome> {
     if !(args.days > 0.0 && args.days <= 366.0) {
         bail!("--days {}: expected a number in (0, 366]", args.days);
     }
@@ -146,24 +171,29 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     let header = Header { study: study.identity(args.servers), shard: args.shard };
     if args.identity {
         let Header { study, .. } = &header;
-        println!("{{\"hash\":\"{}\",\"study\":{}}}", study.hash(), study.json());
-        return Ok(ExitCode::SUCCESS);
+        let text = format!("{{\"hash\":\"{}\",\"study\":{}}}", study.hash(), study.json());
+        return Ok(Outcome::Identity(text));
     }
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot make the folder {}", args.out.display()))?;
     refuse_other_studies(&args.out, &header)?;
     let path = args.out.join(args.part_name());
     if path.exists() {
-        output::say(format_args!("{} exists already; nothing to do", path.display()));
-        return Ok(ExitCode::SUCCESS);
+        return Ok(Outcome::Exists(path));
     }
     let Some(rows) = simulate(&study, args, interrupted)? else {
-        return Ok(output::interrupted());
+        return Ok(Outcome::Interrupted);
     };
     let bytes = Part { header, rows }.to_parquet().context("the results as Parquet")?;
     write_atomically(&path, &bytes)?;
-    output::wrote(&path);
-    Ok(ExitCode::SUCCESS)
+    Ok(Outcome::Wrote(path))
+}
+
+impl Args {
+    /// The folder of the results.
+    pub fn folder(&self) -> &Path {
+        &self.out
+    }
 }
 
 /// One folder holds the parts of one study, split in one way.

@@ -12,7 +12,7 @@ use prairie_report::{ascii, number};
 use prairie_trace::page_heap::{Event, Writer};
 
 use super::playback::EXIT_CODES;
-use super::played::{PAGE_HEAPS, PlayedArgs, Rate};
+use super::played::{PAGE_HEAPS, PlayedArgs, Rate, answer, document};
 use crate::commands::seeds::{self, Seeds};
 use crate::commands::value;
 use crate::files::Files;
@@ -95,7 +95,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
             let source = args.source(&settings);
             let results = drive(args, settings, None, interrupted)?;
             let whole = !interrupted.load(Ordering::Relaxed);
-            whole.then(|| args.played.document(&source, &results)).transpose()
+            Ok(whole.then(|| serde_json::to_value(document(source, results))).transpose()?)
         });
     }
     let settings = args.settings(args.seed)?;
@@ -103,7 +103,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     let mut writer = args.out.as_deref().map(Writer::create).transpose()?;
     let results = drive(args, settings, writer.as_mut(), interrupted)?;
     let stopped = interrupted.load(Ordering::Relaxed);
-    let code = args.played.finish(&source, &results, stopped)?;
+    let code = args.played.finish(&answer(source.clone(), results, stopped))?;
     if let (Some(writer), Some(path), false) = (writer, &args.out, stopped) {
         writer.finish(&source)?;
         output::wrote(path);

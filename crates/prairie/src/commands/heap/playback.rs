@@ -8,8 +8,9 @@ use anyhow::{Context, anyhow, bail};
 use prairie_heap::playback::Playback;
 use prairie_trace::page_heap::Reader;
 
-use super::played::{PAGE_HEAPS, PlayedArgs, Rate};
+use super::played::{Document, PAGE_HEAPS, PlayedArgs, Rate, answer};
 use crate::files::Files;
+use crate::output::Answer;
 use crate::progress;
 
 /// Play a page-heap trace back on several page heaps
@@ -53,8 +54,8 @@ Exit codes:
   2    usage error
   130  interrupted; partial results are printed, no file is written";
 
-/// Plays back, prints and writes as asked.
-pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+/// Plays back.
+pub fn ask(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Answer<Document>> {
     let options = args.played.options(args.release.0)?;
     let reader = Reader::open(&args.trace)?;
     let metadata = reader.metadata();
@@ -79,5 +80,10 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         .map_err(|error| anyhow!(error))
         .with_context(|| format!("{}: a page heap is inconsistent", args.trace.display()))?;
     let source = format!("{}: {}", args.trace.display(), metadata.source);
-    args.played.finish(&source, &results, interrupted.load(Ordering::Relaxed))
+    Ok(answer(source, results, interrupted.load(Ordering::Relaxed)))
+}
+
+/// Plays back, prints and writes as asked.
+pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
+    args.played.finish(&ask(args, interrupted)?)
 }

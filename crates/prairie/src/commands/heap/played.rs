@@ -7,12 +7,12 @@ use std::str::FromStr;
 use prairie_heap::playback::{Options, Release, Results, System};
 use prairie_report::number;
 use serde::Serialize;
-use serde_json::Value;
 
+use crate::called_as::generated_by;
 use crate::commands::seeds::Wanted;
-use crate::commands::survey::generated_by;
 use crate::commands::value;
 use crate::files::Files;
+use crate::output::Answer;
 use crate::view::heap as view;
 use crate::{interrupt, output};
 
@@ -60,18 +60,26 @@ impl FromStr for Rate {
     }
 }
 
+/// What `--json` prints.
 #[derive(Serialize)]
-struct Document<'a> {
+pub struct Document {
     schema: &'static str,
     schema_version: u32,
     prairie_version: &'static str,
-    source: &'a str,
+    source: String,
     page_bytes: u64,
     #[serde(flatten)]
-    results: &'a Results,
+    results: Results,
 }
 
-fn document<'a>(source: &'a str, results: &'a Results) -> Document<'a> {
+/// The results with their report.
+pub fn answer(source: String, results: Results, interrupted: bool) -> Answer<Document> {
+    let report = view::report(&source, &results, generated_by());
+    Answer { document: document(source, results), report, interrupted }
+}
+
+/// The results as `--json` prints them.
+pub fn document(source: String, results: Results) -> Document {
     Document {
         schema: "prairie-heap-playback",
         schema_version: 1,
@@ -100,32 +108,15 @@ impl PlayedArgs {
         Wanted { json: self.json, html: self.html.as_deref() }
     }
 
-    /// The document that `--json` prints.
-    pub fn document(&self, source: &str, results: &Results) -> anyhow::Result<Value> {
-        Ok(serde_json::to_value(document(source, results))?)
-    }
-
     /// Prints and writes as asked.
-    pub fn finish(
-        &self,
-        source: &str,
-        results: &Results,
-        interrupted: bool,
-    ) -> anyhow::Result<ExitCode> {
-        let report = view::report(source, results, generated_by());
-        if self.json {
-            output::print_json(&document(source, results))?;
-        } else {
-            output::print_report(&report)?;
-        }
-        if interrupted {
-            output::say(format_args!(
-                "interrupted after {}",
-                number::counted(results.events, "event")
-            ));
+    pub fn finish(&self, answer: &Answer<Document>) -> anyhow::Result<ExitCode> {
+        answer.print(self.json)?;
+        if answer.interrupted {
+            let events = number::counted(answer.document.results.events, "event");
+            output::say(format_args!("interrupted after {events}"));
             return Ok(ExitCode::from(interrupt::EXIT_CODE));
         }
-        output::write_html(&report, self.html.as_deref())?;
+        output::write_html(&answer.report, self.html.as_deref())?;
         Ok(ExitCode::SUCCESS)
     }
 }

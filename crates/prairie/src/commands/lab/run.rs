@@ -1,20 +1,22 @@
 //! `prairie lab run`: a scenario under several allocators.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
+use prairie_model::allocator::Allocator;
 use prairie_report::write_atomically;
-use prairie_sim::machine::scenario;
+use prairie_sim::machine::scenario::{self, Scenario};
 use prairie_sim::simulate::{self, Results};
 use serde::Serialize;
 
 use super::bench::fitting;
+use crate::called_as::generated_by;
 use crate::commands::allocators::{self, Allocators};
 use crate::commands::seeds::{self, Seeds, Wanted};
-use crate::commands::survey;
 use crate::files::Files;
+use crate::output::Answer;
 use crate::view::lab as view;
 use crate::{output, progress};
 
@@ -75,66 +77,90 @@ Examples:
 
 /// What `--json` prints.
 #[derive(Serialize)]
-struct Document<'a> {
+pub struct Document {
     schema: &'static str,
     schema_version: u32,
     prairie_version: &'static str,
     #[serde(flatten)]
-    results: &'a Results,
+    results: Results,
 }
 
 /// Runs, prints and writes as asked.
 pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let path = args.scenario.display();
-    let text =
-        std::fs::read_to_string(&args.scenario).with_context(|| format!("cannot read {path}"))?;
-    let mut scenario = scenario::parse(&text).with_context(|| path.to_string())?;
-    let first = args.seed.unwrap_or(scenario.seed);
-    prairie_provenance::set_seed(first);
-    let systems = fitting(&args.systems, scenario.machine.memory.0)?;
-    let mut simulated = |seed: u64| {
-        let bar = progress::bar(Some(systems.len() as u64 * 1000), "Simulating");
-        scenario.seed = seed;
-        let results = simulate::run(
-            &scenario,
-            systems,
-            &mut |system, done| bar.set_position(system as u64 * 1000 + (done * 1000.0) as u64),
-            interrupted,
-        );
-        bar.finish_and_clear();
-        results.with_context(|| path.to_string())
-    };
-    if let Some(seeds) = args.seeds.from(first) {
+    let subject = Subject::read(args)?;
+    if let Some(seeds) = args.seeds.from(subject.seed) {
         if args.out.is_some() {
             bail!("--out: samples are those of one run, expected no --seeds");
         }
         let wanted = Wanted { json: args.json, html: args.html.as_deref() };
         return seeds::repeat(seeds, wanted, |seed| {
-            let results = simulated(seed)?;
+            let results = subject.simulate(seed, interrupted)?;
             let whole = !results.interrupted;
-            Ok(whole.then(|| serde_json::to_value(document(&results))).transpose()?)
+            Ok(whole.then(|| serde_json::to_value(document(results))).transpose()?)
         });
     }
-    let results = simulated(first)?;
-    let report = view::run::report(&args.scenario, &results, survey::generated_by());
-    if args.json {
-        output::print_json(&document(&results))?;
-    } else {
-        output::print_report(&report)?;
-    }
-    if results.interrupted {
+    let answer = subject.answer(interrupted)?;
+    answer.print(args.json)?;
+    if answer.interrupted {
         return Ok(output::interrupted());
     }
     if let Some(path) = &args.out {
-        let rows = simulate::to_parquet(&results).context("the samples as Parquet")?;
+        let results = &answer.document.results;
+        let rows = simulate::to_parquet(results).context("the samples as Parquet")?;
         write_atomically(path, &rows)?;
         output::wrote(path);
     }
-    output::write_html(&report, args.html.as_deref())?;
+    output::write_html(&answer.report, args.html.as_deref())?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn document(results: &Results) -> Document<'_> {
+/// Runs with one seed.
+pub fn ask(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Answer<Document>> {
+    Subject::read(args)?.answer(interrupted)
+}
+
+/// What is simulated.
+struct Subject<'a> {
+    path: &'a Path,
+    scenario: Scenario,
+    systems: &'a [Allocator],
+    /// The first seed.
+    seed: u64,
+}
+
+impl Subject<'_> {
+    fn read(args: &Args) -> anyhow::Result<Subject<'_>> {
+        let path = &args.scenario;
+        let name = path.display();
+        let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
+        let scenario = scenario::parse(&text).with_context(|| name.to_string())?;
+        let seed = args.seed.unwrap_or(scenario.seed);
+        prairie_provenance::set_seed(seed);
+        let systems = fitting(&args.systems, scenario.machine.memory.0)?;
+        Ok(Subject { path, scenario, systems, seed })
+    }
+
+    fn simulate(&self, seed: u64, interrupted: &AtomicBool) -> anyhow::Result<Results> {
+        let bar = progress::bar(Some(self.systems.len() as u64 * 1000), "Simulating");
+        let results = simulate::run(
+            &Scenario { seed, ..self.scenario.clone() },
+            self.systems,
+            &mut |system, done| bar.set_position(system as u64 * 1000 + (done * 1000.0) as u64),
+            interrupted,
+        );
+        bar.finish_and_clear();
+        results.with_context(|| self.path.display().to_string())
+    }
+
+    fn answer(&self, interrupted: &AtomicBool) -> anyhow::Result<Answer<Document>> {
+        let results = self.simulate(self.seed, interrupted)?;
+        let report = view::run::report(self.path, &results, generated_by());
+        let interrupted = results.interrupted;
+        Ok(Answer { document: document(results), report, interrupted })
+    }
+}
+
+fn document(results: Results) -> Document {
     Document {
         schema: "prairie-lab-run",
         schema_version: 1,

@@ -1,5 +1,9 @@
 //! The command `prairie`: reads arguments, calls the other crates, prints the results.
+//!
+//! The binary calls [`main`]. The Python module calls [`ask`], which takes the same arguments and
+//! returns what the command would have printed, so that both agree.
 
+mod called_as;
 mod commands;
 mod files;
 mod interrupt;
@@ -7,9 +11,17 @@ mod output;
 mod progress;
 mod view;
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
+use prairie_provenance::{Program, Run};
+use prairie_replay::run::Guest;
+
+pub use output::Answer;
+pub use progress::{Observed, Progress};
 
 /// Measure, explain and reduce physical-memory fragmentation
 #[derive(Parser)]
@@ -37,11 +49,17 @@ Options of every report, before or after the command:
   --no-pager                   No pager on a terminal [default: PRAIRIE_PAGER, PAGER, less]
   --svg <DIR>                  Write every chart and map of the report as SVG";
 
-fn main() -> ExitCode {
-    let command = with_exit_codes(Cli::command());
-    let matches = command.get_matches_from(output::as_json(std::env::args_os()));
+/// Runs the command with its arguments, of which the first is the program's name.
+pub fn main(arguments: Vec<OsString>) -> ExitCode {
+    called_as::set(called_as::command_line(arguments.iter().skip(1)));
+    let command = prairie_provenance::command_line(&arguments);
+    let whole = with_exit_codes(Cli::command());
+    let matches = whole.get_matches_from(output::as_json(arguments.into_iter()));
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
-    describe(&cli, &matches);
+    prairie_provenance::describe(program(command, cli.command.files().inputs()));
+    if let Some(seed) = seed(&matches) {
+        prairie_provenance::set_seed(seed);
+    }
     cli.display.apply();
     let interrupted = interrupt::flag(!cli.command.handles_signals());
     match cli.command.run(interrupted, with_exit_codes(Cli::command())) {
@@ -54,23 +72,78 @@ fn main() -> ExitCode {
     }
 }
 
-/// Describes this run for the outputs that it writes.
-fn describe(cli: &Cli, matches: &ArgMatches) {
-    prairie_provenance::describe(prairie_provenance::Program {
-        arguments: std::env::args_os().collect(),
+/// Describes a run of the command for the outputs that it writes.
+fn program(command: String, inputs: Vec<PathBuf>) -> Program {
+    Program {
+        command,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         commit: option_env!("PRAIRIE_BUILD_COMMIT").map(str::to_owned),
-        inputs: cli.command.files().inputs(),
-    });
+        inputs,
+    }
+}
+
+/// A run that reads no files of its own, such as a sweep, as outputs name it.
+pub fn called(called_as: String) -> Run {
+    Run::new(program(called_as, Vec::new()))
+}
+
+/// The seed that the command line names, or its default; a scenario's seed is set where it is read.
+fn seed(matches: &ArgMatches) -> Option<u64> {
     let mut leaf = matches;
     while let Some((_, below)) = leaf.subcommand() {
         leaf = below;
     }
-    // Seeds are numbers, given or by default; a scenario's seed is set where it is read.
-    let seed = leaf.try_get_one::<u64>("seed").ok().flatten();
-    if let Some(seed) = seed {
-        prairie_provenance::set_seed(*seed);
+    leaf.try_get_one("seed").ok().flatten().copied()
+}
+
+/// What a call of [`ask`] comes with.
+pub struct Asking<'a> {
+    /// Stops the work once it is set.
+    pub interrupted: &'a AtomicBool,
+    /// Policies that a replay runs after the allocators that its arguments name.
+    pub guests: Vec<Guest>,
+    /// The call, for the outputs that name what made them.
+    pub called_as: String,
+    /// Where progress goes, instead of the terminal.
+    pub progress: Progress,
+}
+
+/// What a call of [`ask`] found.
+pub struct Found {
+    /// The document as `--json` prints it, and the report.
+    pub answer: Answer<String>,
+    /// The call. What is written of the report belongs within it.
+    pub run: Run,
+}
+
+/// Does the work of a command and returns its document as `--json` prints it, and its report. Files
+/// that the arguments name as outputs are not written, but for the parts of a fleet.
+///
+/// # Errors
+/// One line, as the command prints it.
+pub fn ask(arguments: Vec<OsString>, asking: Asking<'_>) -> Result<Found, String> {
+    let matches = Cli::command().try_get_matches_from(arguments).map_err(|error| usage(&error))?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| usage(&error))?;
+    called_as::set(asking.called_as.clone());
+    let run = Run::new(program(asking.called_as, cli.command.files().inputs()));
+    if let Some(seed) = seed(&matches) {
+        run.set_seed(seed);
     }
+    progress::observe(Some(asking.progress));
+    let answer = run.within(|| cli.command.ask(asking.guests, asking.interrupted));
+    progress::observe(None);
+    match answer {
+        Ok(answer) => Ok(Found { answer, run }),
+        Err(error) => Err(joined_causes(&error)),
+    }
+}
+
+/// The first line of a usage error, which says what is wrong.
+fn usage(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
 /// Adds the exit codes to the help of every command that does not list its own.
@@ -127,10 +200,15 @@ mod tests {
         }
     }
 
-    /// Path arguments that name no file to be read or written whole: a socket, and directories
-    /// whose files are registered one by one.
-    const NO_FILES: [&str; 4] =
-        ["offload status socket", "regions status socket", "top socket", "replay against"];
+    /// Path arguments that name no file to be read or written whole: a socket, directories whose
+    /// files are registered one by one, and one that must not exist.
+    const NO_FILES: [&str; 5] = [
+        "offload status socket",
+        "regions status socket",
+        "top socket",
+        "replay against",
+        "allocators new folder",
+    ];
 
     /// A command that takes a path and does not register it could replace its own input.
     #[test]

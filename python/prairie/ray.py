@@ -1,16 +1,21 @@
 """Runs the shards of a fleet study on Ray, and gathers figures from what they wrote.
 
+Needs the extra `prairie[fleet]`; the command is `prairie-fleet`.
+
 The simulation is `prairie fleet run`; this only says where each shard runs. A shard is a pure
 function of the study and its number, so one whose worker dies is run again elsewhere and gives the
-same bytes. Each part names its study and its shard in the metadata, and parts of different studies
+same rows. Each part names its study and its shard in the metadata, and parts of different studies
 are never mixed.
 """
 
+import argparse
 import json
 import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import ray
@@ -31,13 +36,14 @@ def identity(prairie: str, arguments: list[str]) -> str:
     done = subprocess.run(command + arguments, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
-    return json.loads(done.stdout)["hash"]
+    return str(json.loads(done.stdout)["hash"])
 
 
 def header(path: Path) -> tuple[str, str]:
     """The hash of a part's study, and its shard such as `0/4`."""
     query = "select decode(key), decode(value) from parquet_kv_metadata(?)"
-    pairs = dict(duckdb.sql(query, params=[str(path)]).fetchall())
+    found: Any = duckdb.sql(query, params=[str(path)])
+    pairs = dict(found.fetchall())
     try:
         return pairs["prairie.fleet.study_hash"], pairs["prairie.fleet.shard"]
     except KeyError as missing:
@@ -116,10 +122,36 @@ FIGURES = """
 """
 
 
-def figures(out: Path) -> duckdb.DuckDBPyRelation:
-    """Figures 2 and 5 of the Contiguitas paper over a study, by system and workload.
+def figures(out: Path) -> Any:
+    """Figures 2 and 5 of the Contiguitas paper over a study, as a relation of DuckDB.
 
     Raises MixedStudies if the parts are not of one study.
     """
     same_study(out)
     return duckdb.sql(FIGURES, params=[str(out / "part-*.parquet")])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="prairie-fleet",
+        description="Run the shards of `prairie fleet run` on Ray, then show the figures.",
+        epilog="Example: prairie-fleet --shards 50 --out study -- --servers 1000",
+    )
+    parser.add_argument("--out", type=Path, required=True, help="the folder for the results")
+    parser.add_argument("--shards", type=int, default=16, help="parts of the study [16]")
+    parser.add_argument("--address", help="a Ray cluster's; this machine alone if none is given")
+    parser.add_argument("--prairie", default="prairie", help="the command, on every node")
+    parser.add_argument("arguments", nargs="*", help="of `prairie fleet run`, after --")
+    given = parser.parse_args()
+    if given.shards < 1:
+        parser.error("--shards must be 1 or more")
+    ray.init(address=given.address, log_to_driver=False)
+    arguments = [*given.arguments, "--threads", "1"]
+    try:
+        ran = run(given.prairie, arguments, given.shards, given.out)
+    except (ray.exceptions.RayTaskError, RuntimeError) as error:
+        print(f"prairie-fleet: {getattr(error, 'cause', error)}", file=sys.stderr)
+        return 1
+    print(f"{ran} of {given.shards} shards ran; the others were there already")
+    figures(given.out).show(max_width=200)
+    return 0

@@ -1,0 +1,7 @@
+//! The command `prairie`.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    prairie::main(std::env::args_os().collect())
+}

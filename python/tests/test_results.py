@@ -1,0 +1,228 @@
+"""Results equal the command's, bit for bit, and other libraries read their tables."""
+
+import json
+import math
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, command, results, same
+
+import prairie
+
+
+def printed(*words: object) -> str:
+    """What the command prints with --json."""
+    done = command(*words, "--json")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_survey_equals_the_command(recording: Path) -> None:
+    survey = prairie.survey(recording)
+    assert same(survey.json) == same(printed("survey", "--from", recording))
+    assert prairie.Trace(recording).snapshot.json == survey.json
+    assert survey.zones.num_rows == len(survey.document["zones"])
+    assert "<svg" in survey._repr_html_() and "<table>" in survey._repr_html_()
+    assert survey.zones.metadata["prairie.kernel_release"] == survey.document["kernel_release"]
+
+
+def test_a_live_survey(tmp_path: Path) -> None:
+    """The host changes between two surveys; a copy of its texts does not."""
+    proc = tmp_path / "proc"
+    proc.mkdir()
+    for name in ("buddyinfo", "zoneinfo", "meminfo", "vmstat", "uptime"):
+        (proc / name).write_bytes(Path("/proc", name).read_bytes())
+    survey = prairie.survey(proc=proc)
+    document = json.loads(printed("survey", "--proc", proc))
+    for changing in ("taken_at_unix_ns", "provenance"):
+        document.pop(changing), survey.document.pop(changing)
+    assert survey.document == document
+    assert prairie.survey().zones.num_rows > 0
+
+
+def test_a_replay_equals_the_command(recording: Path) -> None:
+    allocators = ["buddy", "linux+no-boost", "contiguitas"]
+    for initial in ("as-found", "replaced"):
+        replay = prairie.replay(recording, allocators, initial=initial)  # type: ignore[arg-type]
+        words = ("replay", recording, "--systems", ",".join(allocators), "--initial", initial)
+        assert same(replay.json) == same(printed(*words))
+    rows = [sample for system in replay.document["systems"] for sample in system["samples"]]
+    assert replay.samples.num_rows == len(rows)
+    for name in ("time_ns", "free_frames", "unusable_2_mib", "polluted_blocks"):
+        column = replay.samples.column(name)
+        assert column == [row[name] for row in rows], name
+        assert type(column[0]) is type(rows[0][name])
+    assert replay.samples.column_metadata("time_ns") == {"unit": "ns"}
+    assert replay.samples.column_metadata("free_frames") == {"unit": "frames of 4 KiB"}
+    assert replay.samples.metadata["prairie.table"] == "systems.samples"
+    assert replay.allocators.column("system") == allocators
+    assert set(replay.counters.column("system")) <= set(allocators)
+    assert replay["systems.samples.zones.free_blocks"].num_rows > replay.samples.num_rows
+    assert "<svg" in replay._repr_html_()
+    page = replay.html()
+    assert page.startswith("<!DOCTYPE html>") and "prairie.replay(" in page
+
+
+def test_a_simulation_equals_the_command(scenario: Path) -> None:
+    simulation = prairie.simulate(scenario, ["buddy", "linux"], seed=3)
+    words = ("lab", "run", scenario, "--systems", "buddy,linux", "--seed", 3)
+    assert same(simulation.json) == same(printed(*words))
+    assert simulation.samples.num_rows > 10
+    block = json.loads(simulation.samples.metadata["prairie.provenance"])
+    assert block == simulation.document["provenance"] and block["seed"] == 3
+    assert block["command"].startswith("prairie.simulate(") and block["command"] in simulation.html()
+    assert [file["path"] for file in block["inputs"]] == [str(scenario)]
+
+
+def test_a_fleet_equals_the_command(tmp_path: Path) -> None:
+    folder = tmp_path / "study"
+    fleet = prairie.fleet(folder, servers=2, memory="256M", days=0.02, seed=5)
+    assert results(fleet.json) == results(printed("fleet", "report", folder))
+    assert same(prairie.fleet(folder).json) == same(printed("fleet", "report", folder))
+    again = prairie.fleet(servers=2, memory="256M", days=0.02, seed=5)
+    assert again.document["rows"] == fleet.document["rows"]
+    assert fleet.servers.num_rows == 4
+    assert sorted(set(fleet.servers.column("system"))) == ["contiguitas", "linux"]
+
+
+def test_a_heap_playback_equals_the_command(tmp_path: Path) -> None:
+    trace = tmp_path / "heap.parquet"
+    done = command("heap", "driver", "--heap", "64M", "--time", "5s", "--out", trace)
+    assert done.returncode == 0, done.stderr
+    playback = prairie.heap_playback(trace)
+    assert same(playback.json) == same(printed("heap", "playback", trace))
+    assert playback.page_heaps.column("system") == ["legacy", "temeraire"]
+
+
+def test_the_events_of_a_trace(recording: Path) -> None:
+    trace = prairie.Trace(recording)
+    batches = list(trace.batches())
+    assert sum(batch.num_rows for batch in batches) == trace.events
+    kinds: dict[str, int] = {}
+    for batch in batches:
+        for kind in batch.column("event"):
+            kinds[kind] = kinds.get(kind, 0) + 1
+    counts = prairie.replay(trace, ["buddy"]).document["systems"][0]["counts"]
+    assert kinds["alloc"] == counts["allocations"] and kinds["free"] == counts["frees"]
+    first = batches[0]
+    at = first.column("event").index("alloc")
+    assert first.column("pfn")[at] > 0 and first.column("migrate_type")[at] in (
+        "Unmovable", "Movable", "Reclaimable",
+    )
+    # Dropped half-way, the reader ends.
+    next(iter(trace.batches()))
+
+
+def test_tables_are_shared_with_other_libraries(recording: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    samples = prairie.replay(recording, ["buddy"]).samples
+    arrow = samples.to_arrow()
+    assert arrow.schema.metadata[b"prairie.schema"] == b"prairie-replay"
+    assert arrow.column("time_ns").to_pylist() == samples.column("time_ns")
+    # The same memory: a second import has the same addresses.
+    address = [pyarrow.table(samples).column(0).chunk(0).buffers()[2].address for _ in range(2)]
+    assert address[0] == address[1]
+    frame = samples.to_pandas()
+    assert list(frame.columns) == samples.column_names
+    assert math.isclose(frame["unusable_2_mib"].iloc[0], samples.column("unusable_2_mib")[0])
+    events = pyarrow.RecordBatchReader.from_stream(prairie.Trace(recording)).read_all()
+    assert events.num_rows == prairie.Trace(recording).events
+
+
+def test_errors_are_those_of_the_command(recording: Path, tmp_path: Path) -> None:
+    (tmp_path / "text.parquet").write_text("no parquet")
+    damaged = tmp_path / "damaged.parquet"
+    damaged.write_bytes(recording.read_bytes()[:-400])
+    cases = [
+        (lambda: prairie.replay(recording, ["lunix"]), ("replay", recording, "--systems", "lunix")),
+        (lambda: prairie.replay("gone"), ("replay", "gone")),
+        (lambda: prairie.replay(damaged), ("replay", damaged)),
+        (lambda: prairie.survey(tmp_path / "text.parquet"),
+         ("survey", "--from", tmp_path / "text.parquet")),
+        (lambda: prairie.simulate("gone.toml"), ("lab", "run", "gone.toml")),
+        (lambda: prairie.fleet(tmp_path / "gone"), ("fleet", "report", tmp_path / "gone")),
+        (lambda: prairie.heap_playback(recording), ("heap", "playback", recording)),
+        (lambda: prairie.replay(recording, every="soon"),
+         ("replay", recording, "--every", "soon")),
+    ]
+    for call, words in cases:
+        done = command(*words)
+        assert done.returncode in (1, 2), words
+        line = " ".join(done.stderr.split("\n\n")[0].split())
+        line = line.removeprefix("prairie: ").removeprefix("error: ")
+        with pytest.raises(prairie.PrairieError) as raised:
+            call()
+        assert str(raised.value) == line
+    with pytest.raises(prairie.PrairieError, match="systems.sample: no such table, expected one of"):
+        prairie.replay(recording, ["buddy"]).table("systems.sample")
+    with pytest.raises(KeyError, match="no such column"):
+        prairie.survey(recording).zones.column("wrong")
+    with pytest.raises(prairie.PrairieError):
+        prairie.Trace(tmp_path / "text.parquet")
+    with pytest.raises(prairie.PrairieError, match="expected a folder"):
+        prairie.fleet()
+
+
+def test_the_lock_is_released_and_progress_is_told(scenario: Path) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    counted = 0
+    over = threading.Event()
+
+    def count() -> None:
+        nonlocal counted
+        while not over.is_set():
+            counted += 1
+            time.sleep(0.001)
+
+    thread = threading.Thread(target=count)
+    thread.start()
+    prairie.simulate(scenario, ["linux"], progress=lambda *now: told.append(now))
+    over.set()
+    thread.join()
+    assert counted > 10
+    assert told and told[-1][0] == "Simulating" and told[-1][2] == 1000
+
+
+@pytest.mark.parametrize("code", [
+    "prairie.fleet(servers=4000, memory='256M', days=0.5)",
+    "prairie.replay(TRACE, ['buddy', Forever()])",
+    "prairie.replay(TRACE, ['buddy', Sleeps()])",
+])
+def test_long_calls_are_interrupted(code: str, recording: Path) -> None:
+    program = f"""
+import time, prairie
+TRACE = {str(recording)!r}
+class Forever(prairie.Policy):
+    def allocate(self, core, request):
+        while True: pass
+class Sleeps(prairie.Policy):
+    def allocate(self, core, request):
+        time.sleep(1000)
+print("ready", flush=True)
+try:
+    {code}
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.7)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert output == "interrupted\n" and process.returncode == 0
+
+
+def test_the_command_of_the_package() -> None:
+    line = [sys.executable, "-m", "prairie", "--version"]
+    done = subprocess.run(line, capture_output=True, text=True, check=True)
+    assert done.stdout == command("--version").stdout
+    done = subprocess.run([*line[:-1], "replay"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "Usage: prairie replay" in done.stderr
+    assert prairie.__version__ in command("--version").stdout
+    assert ROOT.exists()

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, command
+from conftest import ROOT, command, results, same
 from policies import Batched, Confine
 
 import prairie

@@ -1,71 +1,134 @@
-//! The endurance of swap devices: a limit on the bytes written to them in a day.
+//! The endurance of swap devices: a limit on the rate of writes to them.
 //!
-//! Flash wears out by being written. A device rated for a number of drive writes a day is kept
-//! well below it by a budget for swap, counted over the last 24 hours, by the hour.
+//! Flash wears out by being written. A token bucket spreads the writes that a device can take over
+//! its life: tokens are bytes, arrive evenly over the day, and at most [`BURST`]'s worth of them is
+//! kept. How much a request writes is known only afterwards, so that requests may overdraw the
+//! bucket; nothing more is admitted before the debt is paid.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// Parts of the day.
-const HOURS: usize = 24;
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// Bytes written to swap devices within the last 24 hours, and the budget for them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// The time whose writes may come at once (chosen): a container that becomes idle is offloaded
+/// within minutes, and a bucket that was full adds no more than a twenty-fourth to a day's writes.
+pub const BURST: Duration = Duration::from_secs(3600);
+
+/// Writes to swap devices, admitted at a rate.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct WriteBudget {
     per_day_bytes: u64,
-    written: [u64; HOURS],
-    hour: u64,
+    /// Bytes that may be written, at `at`; a debt where negative.
+    tokens: f64,
+    at: Duration,
 }
 
 impl WriteBudget {
-    /// A budget without any use.
+    /// A full bucket.
     pub fn new(per_day_bytes: u64) -> WriteBudget {
-        WriteBudget { per_day_bytes, written: [0; HOURS], hour: 0 }
+        let empty = WriteBudget { per_day_bytes, tokens: 0.0, at: Duration::ZERO };
+        WriteBudget { tokens: empty.capacity(), ..empty }
     }
 
-    /// The same writes under another budget.
+    /// The same bucket at another rate; what it holds above its new size is lost.
     #[must_use]
     pub fn with_limit(self, per_day_bytes: u64) -> WriteBudget {
-        WriteBudget { per_day_bytes, ..self }
+        let changed = WriteBudget { per_day_bytes, ..self };
+        WriteBudget { tokens: self.tokens.min(changed.capacity()), ..changed }
     }
 
-    /// Records bytes written before `now`.
+    /// Records bytes written before `now`. A clock that goes back stands still.
     pub fn count(&mut self, now: Duration, bytes: u64) {
-        let hour = now.as_secs() / 3600;
-        for old in self.hour + 1..=hour.min(self.hour + HOURS as u64) {
-            self.written[old as usize % HOURS] = 0;
-        }
-        self.hour = self.hour.max(hour);
-        let slot = &mut self.written[self.hour as usize % HOURS];
-        *slot = slot.saturating_add(bytes);
+        self.tokens = self.tokens_at(now) - bytes as f64;
+        self.at = self.at.max(now);
     }
 
-    /// Bytes that may still be written now.
-    pub fn left_bytes(&self) -> u64 {
-        let written = self.written.iter().fold(0u64, |sum, hour| sum.saturating_add(*hour));
-        self.per_day_bytes.saturating_sub(written)
+    /// Bytes that may be written now.
+    pub fn left_bytes(&self, now: Duration) -> u64 {
+        self.tokens_at(now).max(0.0) as u64
     }
+
+    /// Bytes that may be written in a day.
+    pub fn per_day_bytes(&self) -> u64 {
+        self.per_day_bytes
+    }
+
+    fn tokens_at(&self, now: Duration) -> f64 {
+        let arrived = now.saturating_sub(self.at).as_secs_f64() * self.per_second();
+        (self.tokens + arrived).min(self.capacity())
+    }
+
+    fn per_second(&self) -> f64 {
+        self.per_day_bytes as f64 / DAY.as_secs_f64()
+    }
+
+    fn capacity(&self) -> f64 {
+        self.per_second() * BURST.as_secs_f64()
+    }
+}
+
+/// Bytes a day that wear a device out at the end of its life: `terabytes_written` is the rating of
+/// its data sheet (TBW, of 10^12 bytes).
+pub fn rated_per_day_bytes(terabytes_written: f64, lifetime: Duration) -> u64 {
+    (terabytes_written * 1e12 * DAY.as_secs_f64() / lifetime.as_secs_f64()) as u64
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
+    const PER_DAY: u64 = 24 * 3600;
+
     #[test]
-    fn a_days_writes_are_counted_by_the_hour() {
-        let at = |hours: u64| Duration::from_secs(3600 * hours);
-        let mut budget = WriteBudget::new(100);
-        budget.count(at(5), 60);
-        budget.count(at(10), 30);
-        assert_eq!(budget.left_bytes(), 10);
-        budget.count(at(20), u64::MAX);
-        assert_eq!(budget.left_bytes(), 0);
-        budget.count(at(33), 0);
-        assert_eq!(budget.left_bytes(), 0);
-        budget.count(at(44), 0);
-        assert_eq!(budget.left_bytes(), 100);
-        budget.count(at(3), 50);
-        assert_eq!(budget.left_bytes(), 50, "a clock that went back is now");
+    fn tokens_arrive_evenly_and_an_hours_worth_is_kept() {
+        let at = Duration::from_secs;
+        let mut budget = WriteBudget::new(PER_DAY);
+        assert_eq!(budget.left_bytes(at(0)), 3600);
+        budget.count(at(10), 3000);
+        assert_eq!(budget.left_bytes(at(10)), 600);
+        assert_eq!(budget.left_bytes(at(110)), 700);
+        assert_eq!(budget.left_bytes(at(100_000)), 3600);
+        budget.count(at(110), 1000);
+        assert_eq!(budget.left_bytes(at(110)), 0, "a debt of 300 bytes");
+        assert_eq!(budget.left_bytes(at(411)), 1);
+        budget.count(at(100), 0);
+        assert_eq!(budget.left_bytes(at(411)), 1, "a clock that goes back stands still");
+        assert_eq!(budget.with_limit(2 * PER_DAY).left_bytes(at(411)), 302);
+        assert_eq!(WriteBudget::new(PER_DAY).with_limit(PER_DAY / 2).left_bytes(at(0)), 1800);
+    }
+
+    #[test]
+    fn a_rating_is_spread_over_the_lifetime() {
+        let years = |years: u64| 365 * DAY * years as u32;
+        assert_eq!(rated_per_day_bytes(600.0, years(5)), 328_767_123_287);
+    }
+
+    proptest! {
+        /// Whoever writes only while tokens are left writes no more than the burst, the rate, and
+        /// one overdraft within any time.
+        #[test]
+        fn no_interval_exceeds_burst_and_rate(
+            steps in prop::collection::vec((0u64..2000, 1u64..5000), 1..200)
+        ) {
+            let mut budget = WriteBudget::new(PER_DAY);
+            let (mut now, mut writes) = (0, Vec::new());
+            for (wait, bytes) in steps {
+                now += wait;
+                if budget.left_bytes(Duration::from_secs(now)) > 0 {
+                    budget.count(Duration::from_secs(now), bytes);
+                    writes.push((now, bytes));
+                }
+            }
+            for (first, &(begin, _)) in writes.iter().enumerate() {
+                let mut sum = 0;
+                for &(end, bytes) in &writes[first..] {
+                    sum += bytes;
+                    prop_assert!(sum <= 3600 + (end - begin) + 5000, "{sum} in {} s", end - begin);
+                }
+            }
+        }
     }
 }

@@ -23,6 +23,7 @@ use prairie_daemon::config::{
 };
 use serde::Deserialize;
 
+use crate::budget::rated_per_day_bytes;
 use crate::profile::Profile;
 use crate::world::discover::CgroupPattern;
 
@@ -56,6 +57,11 @@ pub struct DaemonConfig {
     /// Bytes that may be written to swap devices in a day.
     #[serde(deserialize_with = "maybe_size")]
     pub swap_writes_per_day: Option<u64>,
+    /// The same by the rating of the swap device: terabytes written (TBW, of 10^12 bytes).
+    pub swap_tbw: Option<f64>,
+    /// The life over which these writes are spread.
+    #[serde(deserialize_with = "duration")]
+    pub swap_lifetime: Duration,
     /// The cost of one refault, if it is not to be measured.
     #[serde(deserialize_with = "maybe_duration")]
     pub return_cost: Option<Duration>,
@@ -63,6 +69,16 @@ pub struct DaemonConfig {
     pub triggers: bool,
     /// Where to write time series of each cgroup, as Parquet.
     pub series: Option<PathBuf>,
+}
+
+const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
+
+impl DaemonConfig {
+    /// Bytes that may be written to swap devices in a day; `None` without a limit.
+    pub fn writes_per_day(&self) -> Option<u64> {
+        let rated = self.swap_tbw.map(|tbw| rated_per_day_bytes(tbw, self.swap_lifetime));
+        self.swap_writes_per_day.or(rated)
+    }
 }
 
 impl Default for DaemonConfig {
@@ -75,6 +91,8 @@ impl Default for DaemonConfig {
             deadline: Duration::from_secs(2),
             discover: Duration::from_secs(10),
             swap_writes_per_day: None,
+            swap_tbw: None,
+            swap_lifetime: 5 * YEAR,
             return_cost: None,
             triggers: true,
             series: None,
@@ -185,6 +203,13 @@ fn check_daemon(daemon: &DaemonConfig) -> Result<(), String> {
     if !(1..=64).contains(&daemon.workers) {
         return Err(format!("workers = {}: expected 1 to 64", daemon.workers));
     }
+    if daemon.swap_tbw.is_some() && daemon.swap_writes_per_day.is_some() {
+        return Err("swap_tbw and swap_writes_per_day: expected one of them".to_owned());
+    }
+    if let Some(tbw) = daemon.swap_tbw.filter(|tbw| !(*tbw > 0.0 && *tbw <= 1e6)) {
+        return Err(format!("swap_tbw = {tbw}: expected terabytes in (0, 1000000]"));
+    }
+    within("swap_lifetime", daemon.swap_lifetime, YEAR / 12, 50 * YEAR)?;
     within("discover", daemon.discover, Duration::from_secs(1), Duration::from_secs(3600))?;
     within("deadline", daemon.deadline, Duration::from_millis(10), Duration::from_secs(60))
 }
@@ -272,6 +297,18 @@ mod tests {
     }
 
     #[test]
+    fn the_endurance_of_a_device_limits_the_writes_of_a_day() {
+        let per_day = |daemon: &str| {
+            let text = format!("[daemon]\n{daemon}\n[[rule]]\ncgroups = [\"a\"]\n");
+            parse(&text).unwrap().daemon.writes_per_day()
+        };
+        assert_eq!(per_day(""), None);
+        assert_eq!(per_day("swap_writes_per_day = \"50G\""), Some(50 << 30));
+        assert_eq!(per_day("swap_tbw = 365"), Some(200_000_000_000));
+        assert_eq!(per_day("swap_tbw = 365\nswap_lifetime = \"365days\""), Some(1_000_000_000_000));
+    }
+
+    #[test]
     fn errors_are_one_line_with_their_place() {
         let rule = "[[rule]]\ncgroups = [\"a\"]\n";
         let table = [
@@ -308,6 +345,9 @@ mod tests {
             ("[[rule]]\ncgroups = [\"../etc\"]\n", "\"..\""),
             ("[daemon]\nmetrics = \"0.0.0.0:9750\"\n", "expected a loopback address"),
             ("[daemon]\nworkers = 0\n", "1 to 64"),
+            ("[daemon]\nswap_tbw = 0\n", "swap_tbw = 0: expected terabytes in (0, 1000000]"),
+            ("[daemon]\nswap_tbw = 1\nswap_writes_per_day = \"1G\"\n", "expected one of them"),
+            ("[daemon]\nswap_lifetime = \"1s\"\n", "swap_lifetime = \"1s\": expected "),
             ("[[rule]\n", "line 1"),
             ("\u{0}", "line 1"),
         ];

@@ -123,7 +123,7 @@ impl Daemon {
         Ok(Daemon {
             workers: Workers::new(setting.workers)?,
             host_memory: HostMemory::open(&paths.proc)?,
-            budget: config.daemon.swap_writes_per_day.map(WriteBudget::new),
+            budget: config.daemon.writes_per_day().map(WriteBudget::new),
             series: config.daemon.series.as_deref().map(Series::create).transpose()?,
             config,
             setting,
@@ -172,7 +172,7 @@ impl Daemon {
     /// Takes another configuration. What concerns the process itself (socket, metrics, workers,
     /// series) stays as it was until the next start.
     pub fn reload(&mut self, config: Config) {
-        self.budget = match (config.daemon.swap_writes_per_day, self.budget) {
+        self.budget = match (config.daemon.writes_per_day(), self.budget) {
             (Some(bytes), Some(budget)) => Some(budget.with_limit(bytes)),
             (bytes, _) => bytes.map(WriteBudget::new),
         };
@@ -388,7 +388,7 @@ impl Daemon {
                 }
             }
         }
-        Some(self.figures.room(self.budget.map(|budget| budget.left_bytes())))
+        Some(self.figures.room(self.budget.map(|budget| budget.left_bytes(now))))
     }
 
     fn take_figures(&mut self, now: Duration, figures: HostFigures) {
@@ -409,7 +409,7 @@ impl Daemon {
         status.swap_used_bytes = figures.swap_used_bytes;
         status.pool_bytes = figures.pool_bytes;
         status.pooled_bytes = figures.pooled_bytes;
-        status.write_budget_bytes = self.budget.map(|budget| budget.left_bytes());
+        status.write_budget_bytes = self.budget.map(|budget| budget.left_bytes(now));
         status.claimed_bytes = savings.claimed_bytes;
         status.gained_bytes = savings.gained_bytes;
         let newly = savings.disagree && !status.disagree;

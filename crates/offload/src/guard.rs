@@ -163,7 +163,9 @@ impl fmt::Display for Guard {
             Guard::NoRoom { free_bytes } => {
                 write!(f, "not enough free swap, {:.1} MiB free", mib(free_bytes))
             }
-            Guard::WriteBudget => f.write_str("daily write budget of swap devices exhausted"),
+            Guard::WriteBudget => {
+                f.write_str("swap devices wrote as much as their endurance admits for now")
+            }
             Guard::NoGain => f.write_str("zswap's pool takes as much memory as it frees"),
             Guard::Scanning { per_page } => {
                 write!(f, "the kernel scanned {per_page:.0} pages per reclaimed page")

@@ -47,7 +47,7 @@ pub struct Room {
     pub swap_bytes: u64,
     /// The free part.
     pub swap_free_bytes: u64,
-    /// The remaining write budget of swap devices for today, in bytes; `None` without a limit.
+    /// Bytes that may be written to swap devices now; `None` without a limit.
     pub write_budget_bytes: Option<u64>,
     /// The pool gains the host nothing: it takes (almost) as much as the pages in it did.
     pub pool_gains_nothing: bool,

@@ -93,7 +93,7 @@ pub struct Status {
     pub pool_bytes: u64,
     /// The uncompressed size of its pages.
     pub pooled_bytes: u64,
-    /// The remaining write budget for today.
+    /// Bytes that may be written to swap devices now.
     pub write_budget_bytes: Option<u64>,
     /// Saved by the cgroups' own figures.
     pub claimed_bytes: u64,

@@ -75,7 +75,9 @@ fn figures(status: &Status) -> Vec<KeyFigure> {
             ),
             "of swap used by the daemon",
             match status.write_budget_bytes {
-                Some(bytes) => format!("{} may still be written today.", number::bytes(bytes)),
+                Some(bytes) => {
+                    format!("{} may be written to swap devices now.", number::bytes(bytes))
+                }
                 None => String::new(),
             },
         ),

@@ -5,7 +5,7 @@
 //! the next event that names it has its size: it leaves a per-CPU list as it came there. Blocks of
 //! orders that have no such lists go to the free lists, and the next event takes them from there.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use prairie_frames::placement::linux::Version;
 use prairie_frames::{Frame, Order};
@@ -86,7 +86,7 @@ fn block_at(
     acts: &[Act],
     run: &[usize],
     next: &HashMap<usize, Next>,
-    split: &HashSet<usize>,
+    split: &HashMap<usize, Order>,
     tells: Tells,
 ) -> Option<Order> {
     let first = acts[run[0]].frame;
@@ -105,16 +105,17 @@ fn block_at(
         {
             return false;
         }
-        let left = parts.iter().any(|free| of(free) == Next::Free);
-        match goes_through_cpu(order) {
-            // On a list nothing has named it since. What was allocated as a larger block and is freed
-            // frame by frame was split, as vmalloc does.
-            true => {
-                let split = parts.iter().all(|free| split.contains(free));
-                !left && (tells == Tells::Blocks || split || order == Order::HUGE)
-            }
+        // What was allocated as a larger block and is freed frame by frame was split, as vmalloc does.
+        let allocated = split.get(&run[0]).copied();
+        match (parts.iter().any(|free| of(free) == Next::Free), goes_through_cpu(order)) {
             // Single frames would have come to a list first.
-            false => true,
+            (true, through_cpu) => !through_cpu,
+            // Nothing has named it since: it is as large as it was allocated, if that is known.
+            (false, _) if allocated.is_some_and(|known| known > Order::BASE) => {
+                allocated == Some(order)
+            }
+            (false, true) => tells == Tells::Blocks || order == Order::HUGE,
+            (false, false) => tells == Tells::Blocks || allocated.is_none(),
         }
     })
 }
@@ -152,11 +153,11 @@ fn runs(acts: &[Act]) -> Vec<Vec<usize>> {
     found
 }
 
-/// For each free of a frame, the next event that names it; and the frees of frames that were allocated
-/// as part of a larger block.
-fn next_events(acts: &[Act], frames: usize) -> (HashMap<usize, Next>, HashSet<usize>) {
-    let mut in_larger = vec![false; frames];
-    let mut split = HashSet::new();
+/// For each free of a frame, the next event that names it; and the size of the block that it was
+/// allocated in, where an event tells.
+fn next_events(acts: &[Act], frames: usize) -> (HashMap<usize, Next>, HashMap<usize, Order>) {
+    let mut allocated = vec![None; frames];
+    let mut split = HashMap::new();
     let mut last_freed: Vec<Option<usize>> = vec![None; frames];
     let mut found = HashMap::new();
     for (index, act) in acts.iter().enumerate() {
@@ -165,7 +166,7 @@ fn next_events(acts: &[Act], frames: usize) -> (HashMap<usize, Next>, HashSet<us
         }
         let block = act.frame.index()..act.frame.index() + act.order.frames() as usize;
         if let Action::Alloc(..) = act.action {
-            in_larger[block.clone()].fill(act.order > Order::BASE);
+            allocated[block.clone()].fill(Some(act.order));
         }
         for (at, freed) in last_freed[block].iter_mut().enumerate() {
             let Some(freed) = freed.take() else { continue };
@@ -178,8 +179,8 @@ fn next_events(acts: &[Act], frames: usize) -> (HashMap<usize, Next>, HashSet<us
         }
         if act.action == Action::Free && act.order == Order::BASE {
             last_freed[act.frame.index()] = Some(index);
-            if in_larger[act.frame.index()] {
-                split.insert(index);
+            if let Some(order) = allocated[act.frame.index()].take() {
+                split.insert(index, order);
             }
         }
     }

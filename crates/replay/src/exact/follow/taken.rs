@@ -298,6 +298,7 @@ impl Follow<'_> {
                 return Some(act.frame);
             }
             if !ahead.iter().all(|&frame| self.is_logged_late(frame, index)) {
+                self.suspect(&other);
                 return head;
             }
             for frame in ahead {

@@ -148,7 +148,7 @@ vm-test: ## Run the tests that need a real kernel, in emulated machines
 vm-record: build ## Record a stock kernel (KERNEL=6.12) from boot into target/recordings, and replay it
 	@scripts/need qemu
 	@set -e; export PRAIRIE=$(abspath $(PRAIRIE)); kernel=$(or $(KERNEL),6.1); \
-	for work in files:1:512M processes:2:512M huge:2:384M limits:1:640M limits:2:3G; do \
+	for work in files:1:640M processes:1:384M limits:1:1G huge:1:448M huge:2:512M limits:2:3G; do \
 	    memory=$${work##*:}; cpus=$${work#*:}; cpus=$${cpus%:*}; work=$${work%%:*}; \
 	    folder=$(TARGET)/recordings/$$kernel-$$work-$${cpus}cpu; \
 	    vm/record --kernel $$kernel --timeout 900 --cpus $$cpus --memory $$memory $$work $$folder; \

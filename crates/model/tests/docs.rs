@@ -4,6 +4,8 @@ use prairie_frames::placement::linux::{Modeled, RULES};
 use prairie_model::allocator::{ALLOCATORS, Switch, Worlds};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/concepts/allocators.md");
+const VERSIONS: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/concepts/linux-versions.md");
 
 fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
@@ -54,20 +56,20 @@ fn options() -> String {
 
 fn rules() -> String {
     let row = |rule: &prairie_frames::placement::linux::Rule| {
-        let modeled = match rule.modeled {
-            Modeled::By(_) => "yes",
-            Modeled::NotYet => "no",
+        let validated = match (rule.modeled, rule.validated_by) {
+            (Modeled::NotYet, _) => "not modeled",
+            (Modeled::By(_), "") => "none",
+            (Modeled::By(_), recordings) => recordings,
         };
-        let or_none = |text: &str| if text.is_empty() { "none" } else { text }.to_owned();
         vec![
             rule.since.to_string(),
             rule.what.to_owned(),
+            rule.effect.to_owned(),
             format!("`{}`", rule.source),
-            modeled.to_owned(),
-            or_none(rule.validated_by),
+            validated.to_owned(),
         ]
     };
-    let head = ["since", "rule", "source", "modeled", "validated by"];
+    let head = ["since", "rule", "for contiguity", "source", "validated by"];
     table(&head, RULES.iter().map(row).collect())
 }
 
@@ -80,14 +82,22 @@ fn with(page: &str, name: &str, text: &str) -> String {
     format!("{before}{begin}{text}{end}{after}")
 }
 
-#[test]
-fn the_page_lists_the_registry() {
-    let page = std::fs::read_to_string(PAGE).unwrap();
-    let mut current = with(&page, "allocators", &allocators());
-    current = with(&current, "options", &options());
-    current = with(&current, "rules", &rules());
+/// Rewrites the blocks of a page, or demands that they are current.
+fn assert_current(path: &str, blocks: &[(&str, String)]) {
+    let page = std::fs::read_to_string(path).unwrap();
+    let current = blocks.iter().fold(page.clone(), |page, (name, text)| with(&page, name, text));
     if std::env::var_os("PRAIRIE_UPDATE_DOCS").is_some() {
-        return std::fs::write(PAGE, &current).unwrap();
+        return std::fs::write(path, &current).unwrap();
     }
     assert!(page == current, "run PRAIRIE_UPDATE_DOCS=1 cargo test -p prairie-model --test docs");
+}
+
+#[test]
+fn the_page_lists_the_registry() {
+    assert_current(PAGE, &[("allocators", allocators()), ("options", options())]);
+}
+
+#[test]
+fn the_page_lists_the_rules_of_linux() {
+    assert_current(VERSIONS, &[("rules", rules())]);
 }

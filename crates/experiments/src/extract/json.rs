@@ -52,16 +52,27 @@ fn steps<'a>(value: &'a Value, step: &str) -> Vec<(String, &'a Value)> {
     }
 }
 
+/// The value at `path`. A step `KEY=TEXT` leads to the member of an array that has that text there.
+fn found<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
+    path.split('/').skip(1).try_fold(value, |value, step| match (value, step.split_once('=')) {
+        (Value::Array(members), Some((key, text))) => {
+            members.iter().find(|member| member.get(key).is_some_and(|name| name == text))
+        }
+        (Value::Array(members), None) => members.get(step.parse::<usize>().ok()?),
+        (other, _) => other.get(step),
+    })
+}
+
 impl Field {
     fn value(&self, document: &Value, key: &str, row: &Value) -> Result<Value> {
         if self.at == "#" {
             return Ok(key.into());
         }
-        let found = match self.at.strip_prefix('^') {
-            Some(path) => document.pointer(path),
-            None => row.pointer(&self.at),
+        let value = match self.at.strip_prefix('^') {
+            Some(path) => found(document, path),
+            None => found(row, &self.at),
         };
-        let Some(found) = found else {
+        let Some(found) = value else {
             return if self.optional {
                 Ok("".into())
             } else {

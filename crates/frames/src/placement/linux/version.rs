@@ -66,6 +66,8 @@ pub enum Modeled {
 pub struct Rule {
     /// What changed, in one sentence.
     pub what: &'static str,
+    /// What it means for contiguous memory, in one sentence.
+    pub effect: &'static str,
     /// The first release with the change.
     pub since: Version,
     /// The kernel function, or the subject of the commit that changed it.
@@ -80,6 +82,7 @@ pub struct Rule {
 pub const RULES: [Rule; 16] = [
     Rule {
         what: "refills of per-CPU lists double while nothing is freed",
+        effect: "a busy CPU holds thousands of frames, and until they drain their pageblocks do not become whole",
         since: Version::new(6, 7),
         source: "nr_pcp_alloc (mm, page_alloc: scale the number of pages that are batch allocated)",
         validated_by: "boot-files-6.12, boot-processes-2cpu-6.12",
@@ -87,6 +90,7 @@ pub const RULES: [Rule; 16] = [
     },
     Rule {
         what: "the high mark of per-CPU lists moves, and drains follow the last frees",
+        effect: "lists keep frames that 6.1 drained; they shrink where memory is short",
         since: Version::new(6, 7),
         source: "nr_pcp_high, nr_pcp_free, decay_pcp_high (mm: tune PCP high automatically)",
         validated_by: "boot-files-6.12, boot-processes-2cpu-6.12",
@@ -94,6 +98,7 @@ pub const RULES: [Rule; 16] = [
     },
     Rule {
         what: "larger blocks freed in a row empty a per-CPU list",
+        effect: "blocks that are only freed reach the free lists, and merge, sooner",
         since: Version::new(6, 7),
         source: "free_unref_page_commit (mm, pcp: reduce detecting time of consecutive high order \
                  page freeing)",
@@ -102,6 +107,7 @@ pub const RULES: [Rule; 16] = [
     },
     Rule {
         what: "a request is first tried against the high watermark",
+        effect: "lists hold less while free memory is low",
         since: Version::new(6, 7),
         source: "get_page_from_freelist (mm, pcp: decrease PCP high if free pages < high watermark)",
         validated_by: "",
@@ -109,6 +115,7 @@ pub const RULES: [Rule; 16] = [
     },
     Rule {
         what: "the atomic reserve is a hundredth of a zone in whole pageblocks",
+        effect: "small zones reserve nothing",
         since: Version::new(6, 8),
         source: "reserve_highatomic_pageblock",
         validated_by: "",
@@ -116,6 +123,7 @@ pub const RULES: [Rule; 16] = [
     },
     Rule {
         what: "a batch of frees may contain blocks of more than one frame",
+        effect: "large folios return whole, not frame by frame",
         since: Version::new(6, 9),
         source: "free_unref_folios (mm: add free_unref_folios())",
         validated_by: "boot-files-6.18, boot-network-6.18",
@@ -124,6 +132,7 @@ pub const RULES: [Rule; 16] = [
     },
     Rule {
         what: "a free block is only on a list of its pageblock's type",
+        effect: "no stray blocks on foreign lists: pageblocks stay of one type",
         since: Version::new(6, 10),
         source: "mm: page_alloc: fix freelist movement during block conversion",
         validated_by: "boot-files-6.12, boot-processes-2cpu-6.12",
@@ -131,6 +140,7 @@ pub const RULES: [Rule; 16] = [
     },
     Rule {
         what: "a per-CPU list drains a frame to the list of its pageblock's type",
+        effect: "a frame follows a pageblock that changed its type meanwhile",
         since: Version::new(6, 10),
         source: "free_pcppages_bulk (mm: page_alloc: remove pcppage migratetype caching)",
         validated_by: "boot-files-6.12, boot-processes-2cpu-6.12",
@@ -138,6 +148,7 @@ pub const RULES: [Rule; 16] = [
     },
     Rule {
         what: "a fallback either claims a pageblock or takes a single block (also in 6.12.29)",
+        effect: "a fallback converts a whole pageblock where it can and takes the smallest block where it cannot",
         since: Version::new(6, 12),
         source: "__rmqueue_claim, __rmqueue_steal (mm: page_alloc: don't steal single pages from \
                  biggest buddy)",
@@ -146,6 +157,7 @@ pub const RULES: [Rule; 16] = [
     },
     Rule {
         what: "watermarks leave out the free frames of the atomic reserve alone",
+        effect: "used frames of the reserve no longer start reclaim",
         since: Version::new(6, 12),
         source: "__zone_watermark_unusable_free (nr_free_highatomic)",
         validated_by: "",
@@ -153,6 +165,7 @@ pub const RULES: [Rule; 16] = [
     },
     Rule {
         what: "pageblocks whose first frame was reserved at boot are movable",
+        effect: "tens of pageblocks of a small machine are open to movable memory",
         since: Version::new(6, 15),
         source: "__init_deferred_page",
         validated_by: "boot-files-6.18",
@@ -161,6 +174,7 @@ pub const RULES: [Rule; 16] = [
     },
     Rule {
         what: "larger blocks empty a per-CPU list from half of its least high mark on",
+        effect: "lists keep larger blocks longer, and these merge later",
         since: Version::new(6, 16),
         source: "free_frozen_page_commit (free_high)",
         validated_by: "",
@@ -168,6 +182,7 @@ pub const RULES: [Rule; 16] = [
     },
     Rule {
         what: "drains go batch by batch and release the lock in between",
+        effect: "none by itself: others allocate between the parts of a drain",
         since: Version::new(6, 19),
         source: "free_frozen_page_commit (to_free_batched)",
         validated_by: "boot-files-7.3",
@@ -175,6 +190,7 @@ pub const RULES: [Rule; 16] = [
     },
     Rule {
         what: "vmalloc and kernel stacks ask for large blocks and split them",
+        effect: "unmovable memory comes in blocks, not in scattered frames",
         since: Version::new(7, 0),
         source: "vm_area_alloc_pages",
         validated_by: "boot-files-7.3, boot-network-7.3",
@@ -183,13 +199,15 @@ pub const RULES: [Rule; 16] = [
     },
     Rule {
         what: "the atomic reserve serves the fast path, one block at a time",
+        effect: "atomic requests for larger blocks split fewer blocks",
         since: Version::new(7, 1),
         source: "alloc_flags_nonblocking, __rmqueue_pcplist",
-        validated_by: "",
+        validated_by: "boot-files-7.3, boot-network-7.3",
         modeled: Modeled::By(|config| config.early_reserve = true),
     },
     Rule {
         what: "vfree returns runs of frames as larger blocks",
+        effect: "what vmalloc took as a block returns as one and merges at once",
         since: Version::new(7, 1),
         source: "free_prepared_contig_range (Optimize free_contig_range)",
         validated_by: "boot-files-7.3, boot-network-7.3",

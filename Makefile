@@ -176,7 +176,7 @@ fuzz: ## Fuzz each parser for SECONDS_EACH=20 seconds (needs nightly Rust and ca
 	done
 
 bench: ## List the benchmarks; each is one command
-	@for script in bench/*.sh; do \
+	@for script in bench/*.sh bench/python-*.py; do \
 	    printf '%-28s %s\n' "$$script" "$$(sed -n '2s/^# *//p' "$$script")"; \
 	done
 

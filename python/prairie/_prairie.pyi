@@ -21,6 +21,7 @@ __all__ = [
     "Block",
     "ask",
     "provenance",
+    "schema",
     "command",
 ]
 
@@ -60,7 +61,7 @@ class Table:
         """The unit and the meaning of a column. Raises KeyError for an unknown one."""
     @property
     def metadata(self) -> dict[str, str]:
-        """Where the table comes from: the call, the version, the trace."""
+        """Where the table comes from; `prairie.provenance` is a block of JSON, as Parquet files have."""
     @property
     def num_rows(self) -> int: ...
     def __len__(self) -> int: ...
@@ -238,4 +239,5 @@ def ask(
     progress: Callable[[str, int, int | None], None] | None = None,
 ) -> Answer: ...
 def provenance(called_as: str) -> str: ...
+def schema(name: str) -> str | None: ...
 def command(arguments: Sequence[str]) -> int: ...

@@ -175,13 +175,17 @@ def fleet(
     pins: float | None = None,
     seed: int | None = None,
     threads: int | None = None,
+    by: Iterable[str] | None = None,
+    rank: str | None = None,
     progress: Progress | bool = True,
 ) -> Fleet:
     """Studies many servers, surveyed or simulated.
 
     With a `folder` alone it reports on the folder's files: parts of `prairie fleet run`, saved
-    surveys, or both. With `servers` it simulates them first, into `folder` if one is given. `memory` is
-    that of a server, as "16G"; `days` the longest uptime; `pins` the pinned memory in percent.
+    surveys, or both, or rows of `prairie survey --summary`, which `by` groups by labels and of which
+    `rank` names the worst. With `servers` it simulates them first, into `folder` if one is given.
+    `memory` is that of a server, as "16G"; `days` the longest uptime; `pins` the pinned memory in
+    percent.
 
     Raises PrairieError in the command's words, KeyboardInterrupt if interrupted.
     """
@@ -190,11 +194,17 @@ def fleet(
     options["--systems"] = None if allocators is None else ",".join(allocators)
     options["--workloads"] = None if workloads is None else ",".join(workloads)
     given = {name[2:]: value for name, value in options.items() if value is not None}
-    call = called_as("fleet", {"folder": _text(folder), **given})
+    report = {"--by": None if by is None else ",".join(by), "--rank": rank}
+    grouped = {name[2:]: value for name, value in report.items() if value is not None}
+    call = called_as("fleet", {"folder": _text(folder), **given, **grouped})
     if servers is None:
         if given or folder is None:
             raise PrairieError("fleet: expected a folder to report on, or servers to simulate")
-        return Fleet(_ask(["fleet", "report", os.fspath(folder)], call, progress))
+        words = ["fleet", "report", os.fspath(folder)]
+        words += [word for name in report for word in _option(name, report[name])]
+        return Fleet(_ask(words, call, progress))
+    if grouped:
+        raise PrairieError("fleet: by and rank are for rows of hosts, expected none with servers")
     words = ["fleet", "run", *(word for name in options for word in _option(name, options[name]))]
     if folder is not None:
         return Fleet(_ask([*words, "--out", os.fspath(folder)], call, progress))

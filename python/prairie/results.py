@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from prairie import tables
+from prairie import schemas, tables
 from prairie._prairie import Answer, PrairieError, Table
 
 
@@ -59,12 +59,23 @@ class Result:
     def table(self, name: str) -> Table:
         """The table of one of the document's lists. Raises PrairieError if there is none."""
         if name not in self.tables:
-            known = ", ".join(self.tables)
-            raise PrairieError(f"{name}: no such table, expected one of {known}")
+            names = ", ".join(self.tables)
+            raise PrairieError(f"{name}: no such table, expected one of {names}")
         if name not in self._tables:
             found = list(tables.rows(self.document, name))
-            self._tables[name] = tables.table(found, {**self.metadata, "prairie.table": name})
+            schema = schemas.load(self.document["schema"])
+            known = schemas.columns(schema, name) if schema is not None else []
+            metadata = {**self.metadata, "prairie.table": name}
+            self._tables[name] = tables.table(found, metadata, known)
         return self._tables[name]
+
+    def columns(self, name: str) -> Table:
+        """The columns of a table, a row each: `column`, `type`, `unit`, and `meaning`.
+
+        The units and meanings are also in the metadata of the table's Arrow schema. Raises
+        PrairieError if there is no such table.
+        """
+        return tables.described(self.table(name), self.metadata)
 
     def __getitem__(self, name: str) -> Table:
         return self.table(name)
@@ -145,17 +156,27 @@ class Simulation(Result):
 
 
 class Fleet(Result):
-    """Many servers, simulated or surveyed."""
+    """Many servers, simulated or surveyed, or rows of hosts."""
 
     @property
     def servers(self) -> Table:
-        """One row per server and allocator."""
+        """One row per server and allocator. Rows of hosts have `groups` instead."""
         return self.table("rows")
 
     @property
     def allocators(self) -> Table:
         """One row per allocator: means over the servers."""
         return self.table("systems")
+
+    @property
+    def groups(self) -> Table:
+        """One row per group of hosts, of rows by `prairie survey --summary`."""
+        return self.table("groups")
+
+    @property
+    def worst(self) -> Table:
+        """One row per host, the worst first, of rows by `prairie survey --summary`."""
+        return self.table("worst")
 
 
 class HeapPlayback(Result):

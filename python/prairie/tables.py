@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from prairie import schemas
 from prairie._prairie import Table
-
-#: Columns that name a row, and so stand in the tables of its lists as well.
-NAMING = ("system", "time_ns", "node", "zone", "name", "workload", "order")
+from prairie.schemas import NAMING, Column
 
 #: What the end of a column's name says of its unit.
 UNITS = {
@@ -102,9 +101,17 @@ def is_plain(value: Any) -> bool:
     return value is not None and not isinstance(value, (dict, list))
 
 
-def table(found: list[Row], metadata: Mapping[str, str]) -> Table:
-    """An Arrow table of rows; a column that a row does not have is null there."""
+def table(
+    found: list[Row], metadata: Mapping[str, str], known: list[Column] | None = None
+) -> Table:
+    """An Arrow table of rows; a column that a row does not have is null there.
+
+    `known` are the columns that the schema has. Without rows the table has them all.
+    """
+    known = known or []
     columns: dict[str, list[Any]] = {}
+    if not found:
+        columns = {column.name: [] for column in known if not column.is_prefix}
     for number, each in enumerate(found):
         for name, value in each.items():
             if name not in columns:
@@ -113,20 +120,29 @@ def table(found: list[Row], metadata: Mapping[str, str]) -> Table:
         for values in columns.values():
             if len(values) == number:
                 values.append(None)
-    return Table(
-        [(name, *typed(name, values), about(name)) for name, values in columns.items()],
-        dict(metadata),
-    )
+    given = []
+    for name, values in columns.items():
+        column = schemas.find(known, name)
+        if column is not None and "array" in column.types:
+            # A list that is null, whose entries would be a table of their own.
+            continue
+        given.append((name, *typed(name, values, column), about(name, column)))
+    return Table(given, dict(metadata))
 
 
-def typed(name: str, values: list[Any]) -> tuple[str, list[Any]]:
+#: The Arrow types of a column that has no value, by the type in the schema.
+EMPTY = {"integer": "int64", "number": "float64", "boolean": "bool", "string": "string"}
+
+
+def typed(name: str, values: list[Any], column: Column | None) -> tuple[str, list[Any]]:
     """The Arrow type of a column, and its values in that type."""
     kinds = {type(value) for value in values if value is not None}
     if not kinds:
-        return ("float64" if unit(name) else "string"), values
+        named = [EMPTY[kind] for kind in sorted(column.types) if kind in EMPTY] if column else []
+        return (named[0] if named else "float64" if unit(name) else "string"), values
     if kinds == {bool}:
         return "bool", values
-    if kinds == {int}:
+    if kinds == {int} and not (column and "number" in column.types):
         return "int64", values
     if kinds <= {int, float}:
         return "float64", [None if value is None else float(value) for value in values]
@@ -140,6 +156,17 @@ def unit(name: str) -> str:
     return next((unit for end, unit in UNITS.items() if name.endswith(end)), "")
 
 
-def about(name: str) -> dict[str, str]:
+def about(name: str, column: Column | None) -> dict[str, str]:
     """The metadata of a column."""
-    return {"unit": unit(name)} if unit(name) else {}
+    meaning = column.meaning if column is not None else ""
+    return {key: text for key, text in (("unit", unit(name)), ("meaning", meaning)) if text}
+
+
+def described(found: Table, metadata: Mapping[str, str]) -> Table:
+    """The columns of a table as a table: name, type, unit, and meaning."""
+    rows: list[Row] = []
+    for name, kind in zip(found.column_names, found.column_types):
+        about = found.column_metadata(name)
+        rows.append({"column": name, "type": kind, "unit": about.get("unit", "")})
+        rows[-1]["meaning"] = about.get("meaning", "")
+    return table(rows, metadata)

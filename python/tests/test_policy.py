@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import threading
 from pathlib import Path
 
 import pytest
@@ -209,3 +210,75 @@ def test_wild_policies_raise_and_never_abort(seed: int, recording: Path) -> None
         assert ", call " in str(error)
     else:
         assert replay.document["systems"][1]["counts"]["allocations"] > 0
+
+
+class WildBatches(Wild):
+    """decides by chance for many requests, and calls what it must not"""
+
+    def allocate_many(self, core: prairie.Core, requests: prairie.Requests) -> bytes:
+        chance = self.random
+        match chance.randrange(60):
+            case 0: return b""
+            case 1: return b"\x00" * (len(requests) + 1)
+            case 2: return None  # type: ignore[return-value]
+            case 3: raise KeyError("chance")
+            case 4: return bytearray(len(requests))  # type: ignore[return-value]
+        return bytes(chance.choice([0, 0, 0, 1, 9, 200, prairie.ASK]) for _ in range(len(requests)))
+
+    def tick(self, core: prairie.Core) -> None:
+        match self.random.randrange(50):
+            case 0: core.take_block(0)
+            case 1: core.regions[0].free_list(99)
+            case 2: core.regions[99]
+            case _: pass
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_wild_batches_raise_and_never_abort(seed: int, recording: Path) -> None:
+    try:
+        replay = prairie.replay(recording, ["buddy", WildBatches(seed)])
+    except prairie.PolicyError as error:
+        assert str(error).startswith("policy wildbatches: "), error
+        assert ", call " in str(error)
+    else:
+        assert replay.document["systems"][1]["counts"]["allocations"] > 0
+
+
+def test_a_policy_may_replay_and_start_threads(recording: Path) -> None:
+    inner: list[int] = []
+    threads: list[threading.Thread] = []
+
+    class Nested(prairie.Policy):
+        def allocate(self, core: prairie.Core, request: prairie.Request) -> int | None:
+            if not inner:
+                inner.append(prairie.replay(recording, [Confine]).document["events"])
+            return core.take_block(request.order)
+
+    outer = prairie.replay(recording, ["buddy", Nested]).document
+    assert inner == [outer["events"]]
+    buddy, nested = outer["systems"]
+    assert nested["counts"]["failed_allocations"] == buddy["counts"]["failed_allocations"]
+
+    class Threads(prairie.Policy):
+        """lets a thread take blocks when no call may be under way"""
+
+        def allocate(self, core: prairie.Core, request: prairie.Request) -> int | None:
+            if len(threads) < 8:
+                thread = threading.Thread(target=self.take, args=(core,))
+                threads.append(thread)
+                thread.start()
+            return core.take_block(request.order)
+
+        def take(self, core: prairie.Core) -> None:
+            for _ in range(100):
+                try:
+                    core.take_block(0)
+                except prairie.PolicyError:
+                    pass
+
+    try:
+        prairie.replay(recording, [Threads])
+    except prairie.PolicyError as error:
+        assert ", call " in str(error)
+    for thread in threads:
+        thread.join()

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import signal
 import subprocess
 import sys
@@ -57,11 +58,12 @@ def test_a_replay_equals_the_command(recording: Path) -> None:
         column = replay.samples.column(name)
         assert column == [row[name] for row in rows], name
         assert type(column[0]) is type(rows[0][name])
-    assert replay.samples.column_metadata("time_ns") == {"unit": "ns"}
-    assert replay.samples.column_metadata("free_frames") == {"unit": "frames of 4 KiB"}
+    assert replay.samples.column_metadata("time_ns")["unit"] == "ns"
+    assert replay.samples.column_metadata("free_frames")["unit"] == "frames of 4 KiB"
     assert replay.samples.metadata["prairie.table"] == "systems.samples"
     assert replay.allocators.column("system") == allocators
     assert set(replay.counters.column("system")) <= set(allocators)
+    assert "F_u(9)" in replay.samples.column_metadata("unusable_2_mib")["meaning"]
     assert replay["systems.samples.zones.free_blocks"].num_rows > replay.samples.num_rows
     assert "<svg" in replay._repr_html_()
     page = replay.html()
@@ -134,11 +136,66 @@ def test_tables_are_shared_with_other_libraries(recording: Path) -> None:
     assert events.num_rows == prairie.Trace(recording).events
 
 
+def test_every_column_is_documented(recording: Path, scenario: Path, tmp_path: Path) -> None:
+    heap = tmp_path / "heap.parquet"
+    assert command("heap", "driver", "--heap", "64M", "--time", "2s", "--out", heap).returncode == 0
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    for name in ("a", "b"):
+        words = ("--summary", rows / f"{name}.jsonl", "--label", f"rack={name}")
+        assert command("survey", "--from", recording, *words).returncode == 0
+    hosts = prairie.fleet(rows, by=["rack"], rank="unusable")
+    assert hosts.groups.num_rows == 1 and hosts.document["by"] == ["rack"]
+    results: list[prairie.Result] = [
+        prairie.survey(recording),
+        prairie.replay(recording),
+        prairie.simulate(scenario, ["linux"]),
+        prairie.fleet(servers=2, memory="256M", days=0.02),
+        prairie.heap_playback(heap),
+        hosts,
+    ]
+    documented = 0
+    for result in results:
+        for name in result.tables:
+            about = result.columns(name)
+            missing = [
+                column
+                for column, meaning in zip(about.column("column"), about.column("meaning"))
+                if not meaning
+            ]
+            assert not missing, (type(result).__name__, name, missing)
+            documented += about.num_rows
+    assert documented > 300
+    # A table without rows has the columns of its schema.
+    distance = prairie.replay(recording, ["buddy"])["distance_to_kernel"]
+    assert distance.num_rows == 0 and {"zone", "node"} <= set(distance.column_names)
+
+
+def changed(recording: Path, path: Path, old: bytes, new: bytes) -> Path:
+    """A copy of a trace with another footer."""
+    data = recording.read_bytes()
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    footer = data[start:]
+    assert old in footer and len(old) == len(new)
+    path.write_bytes(data[:start] + footer.replace(old, new))
+    return path
+
+
 def test_errors_are_those_of_the_command(recording: Path, tmp_path: Path) -> None:
     (tmp_path / "text.parquet").write_text("no parquet")
     damaged = tmp_path / "damaged.parquet"
     damaged.write_bytes(recording.read_bytes()[:-400])
+    version = b"prairie.schema_version\x18\x01"
+    newer = changed(recording, tmp_path / "newer.parquet", version + b"1", version + b"9")
+    wrong = changed(recording, tmp_path / "wrong.parquet", b"time_ns", b"time_us")
+    for path in (newer, wrong):
+        with pytest.raises(prairie.PrairieError) as raised:
+            prairie.Trace(path)
+        assert command("replay", path).stderr == f"prairie: {raised.value}\n"
     cases = [
+        (lambda: prairie.replay(newer), ("replay", newer)),
+        (lambda: prairie.replay(wrong), ("replay", wrong)),
+        (lambda: prairie.survey(newer), ("survey", "--from", newer)),
         (lambda: prairie.replay(recording, ["lunix"]), ("replay", recording, "--systems", "lunix")),
         (lambda: prairie.replay("gone"), ("replay", "gone")),
         (lambda: prairie.replay(damaged), ("replay", damaged)),
@@ -214,6 +271,38 @@ except KeyboardInterrupt:
     assert process.stdout.readline() == "ready\n"
     time.sleep(0.7)
     process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert output == "interrupted\n" and process.returncode == 0
+
+
+def test_a_library_that_never_returns_is_left_at_the_second_interrupt(
+    recording: Path, tmp_path: Path
+) -> None:
+    if "PRAIRIE_POLICY" not in os.environ:
+        pytest.skip("python/test sets PRAIRIE_POLICY where cargo builds policies")
+    assert command("allocators", "new", tmp_path / "forever").returncode == 0
+    source = tmp_path / "forever" / "src" / "lib.rs"
+    text = source.read_text()
+    first = "let unmovable = "
+    assert first in text
+    source.write_text(text.replace(first, f"while request.order < 99 {{}} {first}"))
+    build = ["cargo", "build", "--quiet", "--offline"]
+    subprocess.run(build, cwd=source.parents[1], check=True)
+    library = tmp_path / "forever" / "target" / "debug" / "libforever.so"
+    program = f"""
+import prairie
+print("ready", flush=True)
+try:
+    prairie.replay({str(recording)!r}, ["buddy", {str(library)!r}])
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    for _ in range(2):
+        time.sleep(0.7)
+        process.send_signal(signal.SIGINT)
     output, _ = process.communicate(timeout=60)
     assert output == "interrupted\n" and process.returncode == 0
 

@@ -82,9 +82,9 @@ fn program(command: String, inputs: Vec<PathBuf>) -> Program {
     }
 }
 
-/// A run that reads no files of its own, such as a sweep, as outputs name it.
-pub fn called(called_as: String) -> Run {
-    Run::new(program(called_as, Vec::new()))
+/// A call that is no command, such as a sweep, for the outputs that name it.
+pub fn called(called_as: String, inputs: Vec<PathBuf>) -> Run {
+    Run::new(program(called_as, inputs))
 }
 
 /// The seed that the command line names, or its default; a scenario's seed is set where it is read.

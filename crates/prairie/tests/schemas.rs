@@ -136,6 +136,7 @@ const COMMANDS: &[&str] = &[
     "diff a.json b.json --fail-if failed>1 --json",
     "sources data/boot-files/trace.parquet --json",
     "replay data/boot-files/trace.parquet --systems buddy,linux,contiguitas --json",
+    "replay data/mixed.parquet --systems linux --json",
     "replay data/boot-files/trace.parquet --against data/boot-files --json",
     "import trace.txt -o imported.parquet --json",
     "lab run data/small.toml --systems buddy,contiguitas --json",

@@ -37,7 +37,7 @@ pub fn ask(
     let observed = Progress::default();
     let asking = Work { arguments, called_as, interrupted, observed };
     let (found, raised) = match policies.is_empty() {
-        true => without_lock(py, &asking, progress)?,
+        true => without_lock(py, asking, progress)?,
         false => with_policies(py, &asking, policies, progress)?,
     };
     if let Some(error) = raised.and_then(|raised| raised.take()) {
@@ -93,38 +93,45 @@ impl Work {
     }
 }
 
-/// Works on another thread, while this one waits for it and for signals.
+/// Works on another thread, while this one waits for it and for signals. The first interrupt asks
+/// the work to stop. The second leaves the thread to itself: native code, as that of a policy in a
+/// library, may never return.
 fn without_lock(
     py: Python<'_>,
-    work: &Work,
+    work: Work,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<(Found, Option<Raised>)> {
+    let work = Arc::new(work);
     py.detach(|| {
-        std::thread::scope(|scope| {
-            let (sender, receiver) = channel::<()>();
-            let thread = scope.spawn(move || {
+        let (sender, receiver) = channel::<()>();
+        let thread = std::thread::spawn({
+            let work = work.clone();
+            move || {
                 let found = work.run(Vec::new());
                 // Ends the wait below.
                 drop(sender);
                 found
-            });
-            let mut stopped = None;
-            while let Err(RecvTimeoutError::Timeout) = receiver.recv_timeout(EVERY) {
-                if stopped.is_none() {
-                    stopped = work.report(progress.as_ref()).err();
-                }
             }
-            let found = thread.join();
-            match (stopped, found) {
-                (Some(error), _) => Err(error),
-                (None, Ok(found)) => {
-                    // The bar's last state.
-                    work.report(progress.as_ref())?;
-                    Ok((found, None))
-                }
-                (None, Err(panic)) => std::panic::resume_unwind(panic),
+        });
+        let mut stopped = None;
+        while let Err(RecvTimeoutError::Timeout) = receiver.recv_timeout(EVERY) {
+            let shown = progress.as_ref().filter(|_| stopped.is_none());
+            match (work.report(shown), stopped.is_some()) {
+                (Ok(()), _) => {}
+                (Err(error), false) => stopped = Some(error),
+                (Err(error), true) => return Err(error),
             }
-        })
+        }
+        let found = thread.join();
+        match (stopped, found) {
+            (Some(error), _) => Err(error),
+            (None, Ok(found)) => {
+                // The bar's last state.
+                work.report(progress.as_ref())?;
+                Ok((found, None))
+            }
+            (None, Err(panic)) => std::panic::resume_unwind(panic),
+        }
     })
 }
 

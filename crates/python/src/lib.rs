@@ -9,6 +9,7 @@ mod ask;
 mod core;
 mod error;
 mod policy;
+mod schemas;
 mod table;
 mod trace;
 
@@ -27,7 +28,7 @@ fn command(py: Python<'_>, arguments: Vec<std::ffi::OsString>) -> u8 {
 /// Where the results of a call come from that reads no files of its own, as JSON.
 #[pyfunction]
 fn provenance(called_as: String) -> PyResult<String> {
-    let block = prairie::called(called_as).block();
+    let block = prairie::called(called_as, Vec::new()).block();
     serde_json::to_string(&block).map_err(|error| error::PrairieError::new_err(error.to_string()))
 }
 
@@ -50,5 +51,6 @@ fn _prairie(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<core::Block>()?;
     module.add_function(wrap_pyfunction!(ask::ask, module)?)?;
     module.add_function(wrap_pyfunction!(provenance, module)?)?;
+    module.add_function(wrap_pyfunction!(schemas::schema, module)?)?;
     module.add_function(wrap_pyfunction!(command, module)?)
 }

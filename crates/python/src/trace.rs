@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use arrow_array::builder::{
     BooleanBuilder, Int32Builder, Int64Builder, StringBuilder, StringDictionaryBuilder,
@@ -54,7 +54,7 @@ fn names() -> DataType {
     DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8))
 }
 
-fn schema() -> SchemaRef {
+fn schema(metadata: HashMap<String, String>) -> SchemaRef {
     let field = |&(name, kind, unit, meaning): &Column| {
         let about = [("unit", unit), ("meaning", meaning)];
         let about = about.into_iter().filter(|(_, text)| !text.is_empty());
@@ -62,7 +62,8 @@ fn schema() -> SchemaRef {
             about.map(|(key, text)| (key.to_owned(), text.to_owned())).collect::<HashMap<_, _>>(),
         )
     };
-    Arc::new(Schema::new(COLUMNS.iter().map(field).collect::<Vec<_>>()))
+    let fields: Vec<Field> = COLUMNS.iter().map(field).collect();
+    Arc::new(Schema::new_with_metadata(fields, metadata))
 }
 
 /// A recording, or another file of the trace format.
@@ -71,6 +72,7 @@ pub struct TraceFile {
     path: PathBuf,
     metadata: prairie_trace::Metadata,
     file_bytes: u64,
+    schema: OnceLock<SchemaRef>,
 }
 
 #[pymethods]
@@ -79,7 +81,7 @@ impl TraceFile {
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<TraceFile> {
         let reader = py.detach(|| Reader::open(&path)).map_err(failed)?;
         let (metadata, file_bytes) = (reader.metadata().clone(), reader.file_bytes());
-        Ok(TraceFile { path, metadata, file_bytes })
+        Ok(TraceFile { path, metadata, file_bytes, schema: OnceLock::new() })
     }
 
     /// `uname -r` of the machine; empty where it is not known.
@@ -119,13 +121,13 @@ impl TraceFile {
     }
 
     /// The events as tables, in the order of the file.
-    fn batches(&self) -> Batches {
-        Batches { stream: Mutex::new(Stream::open(self.path.clone())) }
+    fn batches(&self, py: Python<'_>) -> Batches {
+        Batches { stream: Mutex::new(self.stream(py)) }
     }
 
     /// The schema of the events as a capsule of Arrow's C interface.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        schema_capsule(py, &schema())
+        schema_capsule(py, &self.schema(py))
     }
 
     /// All events as a stream of Arrow's C interface, of which one batch is in memory at a time.
@@ -136,7 +138,30 @@ impl TraceFile {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         drop(requested_schema);
-        stream_capsule(py, Box::new(Stream::open(self.path.clone())))
+        stream_capsule(py, Box::new(self.stream(py)))
+    }
+}
+
+impl TraceFile {
+    /// The schema with where the events come from, for which the file is hashed once.
+    fn schema(&self, py: Python<'_>) -> SchemaRef {
+        py.detach(|| self.schema.get_or_init(|| schema(self.origin()))).clone()
+    }
+
+    fn origin(&self) -> HashMap<String, String> {
+        let call = format!("prairie.Trace({:?})", self.path);
+        let block = prairie::called(call, vec![self.path.clone()]).block();
+        // A block is strings and numbers.
+        let block = serde_json::to_string(&block).unwrap_or_default();
+        HashMap::from([
+            ("prairie.schema".to_owned(), "prairie-trace".to_owned()),
+            ("prairie.kernel_release".to_owned(), self.metadata.kernel_release.clone()),
+            (prairie_provenance::KEY.to_owned(), block),
+        ])
+    }
+
+    fn stream(&self, py: Python<'_>) -> Stream {
+        Stream::open(self.path.clone(), self.schema(py))
     }
 }
 
@@ -176,20 +201,22 @@ fn plain(error: &ArrowError) -> String {
 
 /// Batches that another thread reads ahead. It ends when the stream is dropped.
 struct Stream {
+    schema: SchemaRef,
     batches: Receiver<Result<RecordBatch, ArrowError>>,
 }
 
 impl Stream {
-    fn open(path: PathBuf) -> Stream {
+    fn open(path: PathBuf, schema: SchemaRef) -> Stream {
         let (sender, batches) = sync_channel(WAITING);
+        let own = schema.clone();
         std::thread::spawn(move || {
-            let result = read(path, &mut |batch| sender.send(Ok(batch)).is_ok());
+            let result = read(path, &own, &mut |batch| sender.send(Ok(batch)).is_ok());
             if let Err(error) = result {
                 // Nobody may wait for it any more.
                 let _ = sender.send(Err(ArrowError::ExternalError(error.into())));
             }
         });
-        Stream { batches }
+        Stream { schema, batches }
     }
 }
 
@@ -203,12 +230,16 @@ impl Iterator for Stream {
 
 impl RecordBatchReader for Stream {
     fn schema(&self) -> SchemaRef {
-        schema()
+        self.schema.clone()
     }
 }
 
 /// Reads the events; `take` returns whether it wants more.
-fn read(path: PathBuf, take: &mut dyn FnMut(RecordBatch) -> bool) -> prairie_trace::Result<()> {
+fn read(
+    path: PathBuf,
+    schema: &SchemaRef,
+    take: &mut dyn FnMut(RecordBatch) -> bool,
+) -> prairie_trace::Result<()> {
     let reader = Reader::open(&path)?;
     let mut events = reader.events(Columns::ALL);
     let mut rows = Rows::default();
@@ -216,12 +247,12 @@ fn read(path: PathBuf, take: &mut dyn FnMut(RecordBatch) -> bool) -> prairie_tra
         // The texts of a batch are known once it has been read.
         let batch = batch.to_vec();
         batch.iter().for_each(|event| rows.push(event, events.texts()));
-        if rows.count >= ROWS && !take(rows.finish()) {
+        if rows.count >= ROWS && !take(rows.finish(schema)) {
             return Ok(());
         }
     }
     if rows.count > 0 {
-        take(rows.finish());
+        take(rows.finish(schema));
     }
     Ok(())
 }
@@ -345,7 +376,7 @@ impl Rows {
         self.text.append_option(row.text);
     }
 
-    fn finish(&mut self) -> RecordBatch {
+    fn finish(&mut self, schema: &SchemaRef) -> RecordBatch {
         self.count = 0;
         let columns: Vec<ArrayRef> = vec![
             Arc::new(self.time_ns.finish()),
@@ -365,6 +396,7 @@ impl Rows {
             Arc::new(self.value.finish()),
             Arc::new(self.text.finish()),
         ];
-        RecordBatch::try_new(schema(), columns).expect("a column for each field, of one length")
+        RecordBatch::try_new(schema.clone(), columns)
+            .expect("a column for each field, of one length")
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! It calls the command's own code ([`prairie::ask`]), so that results equal those of `--json`.
 //! Everything that can be said in Python is in `python/prairie`; here are tables that other
-//! libraries read without copying ([`table`]), traces ([`trace`]), and policies ([`policy`]).
+//! libraries read without copying (`table`), traces (`trace`), and policies (`policy`).
 
 mod answer;
 mod ask;

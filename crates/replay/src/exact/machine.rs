@@ -34,7 +34,8 @@ impl Machine {
             linux.set_pageset(zone, Pageset::BOOT);
         }
         for zone in layout.zones() {
-            for block in zone.start.pageblock()..=Frame(zone.end.0 - 1).pageblock() {
+            let blocks = zone.start.pageblock()..=Frame(zone.end.0 - 1).pageblock();
+            for block in blocks.filter(|block| !opening.holes.contains(block)) {
                 linux.mark_pageblock(block, opening.pageblocks[block]);
             }
         }

@@ -17,6 +17,8 @@ pub struct Opening {
     pub untold: Vec<usize>,
     /// The type of each pageblock, by its number.
     pub pageblocks: Vec<MigrateType>,
+    /// Pageblocks in holes of a zone: they have no type.
+    pub holes: Vec<usize>,
     /// Pageblocks of which no frame is ever on the free lists: their type shows nowhere but in the
     /// counts of a snapshot.
     pub silent_pageblocks: Vec<usize>,
@@ -120,8 +122,13 @@ impl Opening {
             }
         }
         let within = |zone: &Zone| zone.start.pageblock()..=Frame(zone.end.0 - 1).pageblock();
-        let silent_pageblocks = layout.zones().iter().flat_map(within).filter(silent).collect();
-        Opening { free, untold, pageblocks, silent_pageblocks, settled: 0 }
+        let hole = |block: &usize| {
+            let range = block << Order::HUGE.get()..(block + 1) << Order::HUGE.get();
+            !range.clone().any(|frame| snapshot.is_present(layout.pfn(Frame(frame as u32))))
+        };
+        let (holes, silent): (Vec<usize>, Vec<usize>) =
+            layout.zones().iter().flat_map(within).filter(silent).partition(hole);
+        Opening { free, untold, pageblocks, holes, silent_pageblocks: silent, settled: 0 }
     }
 
     /// Moves free blocks whose type no event tells to the lists on which the first snapshot counts
@@ -160,7 +167,10 @@ impl Opening {
             let Some(migrate_type) = MigrateType::from_index(migrate_type) else { continue };
             let missing = difference.kernel.saturating_sub(difference.replay);
             for _ in 0..missing {
-                let fits = |&block: &usize| zone.contains(first_frame(block, zone));
+                let fits = |&block: &usize| {
+                    let frame = first_frame(block, zone);
+                    zone.contains(frame) && frame.pageblock() == block
+                };
                 let Some(at) = self.silent_pageblocks.iter().position(fits) else { break };
                 self.pageblocks[self.silent_pageblocks.remove(at)] = migrate_type;
                 self.settled += 1;
@@ -319,5 +329,41 @@ fn mark_deferred(layout: &Layout, acts: &[Act], types: &mut [MigrateType]) {
     {
         let end = Frame(layout.zones()[zone].end.0 - 1).pageblock();
         types[frame.pageblock()..=end].fill(MigrateType::Unmovable);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prairie_frames::layout::{Watermarks, ZoneSpan};
+    use prairie_frames::{Pfn, ZoneKind};
+
+    #[test]
+    fn silent_pageblocks_get_the_types_that_their_own_zone_misses() {
+        let zone = |kind, start| ZoneSpan {
+            node: 0,
+            kind,
+            start: Pfn(start),
+            spanned: 2048,
+            managed: 2048,
+            watermarks: Watermarks::default(),
+            lowmem_reserve: Default::default(),
+        };
+        let zones = vec![zone(ZoneKind::Dma32, 0), zone(ZoneKind::Normal, 2048)];
+        let layout = Layout::new(zones).unwrap();
+        let mut opening = Opening {
+            free: Vec::new(),
+            untold: Vec::new(),
+            pageblocks: vec![MigrateType::Movable; 8],
+            holes: Vec::new(),
+            silent_pageblocks: vec![0, 1, 5],
+            settled: 0,
+        };
+        let migrate_type = MigrateType::Unmovable.index() as u8;
+        let what = DifferenceKind::Pageblocks { migrate_type };
+        opening.settle(&layout, &[Difference { zone: 1, what, kernel: 2, replay: 0 }]);
+        let unmovable = |block: usize| opening.pageblocks[block] == MigrateType::Unmovable;
+        assert_eq!((0..8).filter(|&block| unmovable(block)).collect::<Vec<_>>(), [5]);
+        assert_eq!((opening.settled, opening.silent_pageblocks), (1, vec![0, 1]));
     }
 }

@@ -1,8 +1,9 @@
 //! The replay in which everything is simulated: only what was requested, what was returned and what
 //! happened unseen comes from the record.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use prairie_frames::free_area::End;
 use prairie_frames::placement::linux::{Config, Tuning};
 use prairie_frames::placement::{Placement, Request};
 use prairie_frames::table::{State, mobility_of};
@@ -45,6 +46,8 @@ struct Simulation<'a> {
     machine: Machine,
     mode: Mode,
     prepared: HashMap<Frame, MigrateType>,
+    /// Guesses that were wrong and went back to the head of their list.
+    wrong: HashSet<Frame>,
     result: Simulated,
 }
 
@@ -73,6 +76,7 @@ pub fn simulate(
         machine,
         mode,
         prepared: HashMap::new(),
+        wrong: HashSet::new(),
         result: Simulated::default(),
     };
     for (act, step) in script.steps() {
@@ -239,41 +243,62 @@ impl Simulation<'_> {
 
     /// Compares a guess with the record and, if asked to, puts it right.
     fn check(&mut self, wanted: &Wanted, placed: Option<Frame>) {
-        if self.mode == Mode::Corrected && placed != Some(wanted.frame) {
+        if placed == Some(wanted.frame) {
+            self.wrong.remove(&wanted.frame);
+        } else if self.mode == Mode::Corrected {
             self.correct(wanted, placed);
         }
     }
 
-    /// Lets the recorded frame and the guessed one change places.
+    /// Takes the recorded frame from wherever it is, and puts the guessed one back.
     fn correct(&mut self, wanted: &Wanted, placed: Option<Frame>) {
         let Wanted { cpu, frame, order, migrate_type, refilled } = *wanted;
         let machine = &mut self.machine;
         if let Some(placed) = placed {
             machine.table.release(placed);
         }
-        let state = machine.table.state(frame);
-        let exact = state == State::Cached && machine.table.order(frame) == order;
+        let listed = machine.table.state(frame) == State::Cached
+            && machine.table.order(frame) == order
+            && machine.linux.zone_index(frame) == placed.map_or(0, |p| machine.linux.zone_index(p));
         if let Some(placed) = placed
-            && exact
-            && (0..self.recording.cpus)
-                .any(|cpu| machine.linux.exchange_cached(&mut machine.table, cpu, frame, placed))
+            && listed
         {
-            machine.hold(frame, order, migrate_type, frame);
-            return;
+            if machine.linux.uncache(&mut machine.table, cpu, frame) {
+                machine.hold(frame, order, migrate_type, frame);
+                return self.put_back(wanted, placed);
+            }
+            let others = 0..self.recording.cpus;
+            if others.into_iter().any(|other| {
+                machine.linux.exchange_cached(&mut machine.table, other, frame, placed)
+            }) {
+                machine.hold(frame, order, migrate_type, frame);
+                return;
+            }
         }
         let was_free = machine.force(frame, order);
         machine.hold(frame, order, migrate_type, frame);
         let Some(placed) = placed else { return };
-        let stored = machine.linux.pageblock_type(placed);
         if was_free && !refilled && order <= Order::new(3).expect("an order") {
-            // The frame was drained too early, the guess was on a per-CPU list: it goes back there.
-            // Where another block was refilled, it takes the place of the right one: the list would
-            // offer it again and again.
-            let list = (migrate_type, stored);
-            let end = prairie_frames::free_area::End::Head;
-            machine.linux.cache_block(&mut machine.table, cpu, (placed, order), list, end);
-        } else {
-            machine.linux.give_to_lists(&mut machine.table, placed, order, stored, None);
+            // The frame was drained too early.
+            return self.put_back(wanted, placed);
         }
+        // Where another block was refilled, it takes the place of the right one: the list would offer
+        // it again and again.
+        let stored = machine.linux.pageblock_type(placed);
+        machine.linux.give_to_lists(&mut machine.table, placed, order, stored, None);
+    }
+
+    /// Puts a wrong guess back on its list: first, since it is probably next; last, if that was
+    /// wrong as well.
+    fn put_back(&mut self, wanted: &Wanted, placed: Frame) {
+        let again = !self.wrong.insert(placed);
+        let end = if again { End::Tail } else { End::Head };
+        if again {
+            self.wrong.remove(&placed);
+        }
+        let machine = &mut self.machine;
+        let list = (wanted.migrate_type, machine.linux.pageblock_type(placed));
+        let block = (placed, wanted.order);
+        machine.linux.cache_block(&mut machine.table, wanted.cpu, block, list, end);
     }
 }

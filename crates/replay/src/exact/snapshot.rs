@@ -11,6 +11,9 @@ use crate::initial_state::id_of;
 /// Bit of `/proc/kpageflags` for every frame of a free block (`KPF_BUDDY`).
 const BUDDY: u64 = 1 << 10;
 
+/// Bit of `/proc/kpageflags` where no memory is (`KPF_NOPAGE`).
+const NO_PAGE: u64 = 1 << 20;
+
 /// The files of one snapshot, parsed.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -47,6 +50,12 @@ impl Snapshot {
     pub fn is_free(&self, pfn: prairie_frames::Pfn) -> bool {
         let flags = self.flags.as_ref().and_then(|flags| flags.get(pfn.0 as usize));
         flags.is_some_and(|flags| flags & BUDDY != 0)
+    }
+
+    /// Whether there was a frame of this number; true if unknown.
+    pub fn is_present(&self, pfn: prairie_frames::Pfn) -> bool {
+        let Some(flags) = &self.flags else { return true };
+        flags.get(pfn.0 as usize).is_some_and(|flags| flags & NO_PAGE == 0)
     }
 
     /// The limits of the per-CPU lists of each zone of `layout`.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import os
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from prairie import schemas, tables
 from prairie._prairie import Answer, PrairieError, Table
@@ -91,15 +92,15 @@ class Result:
         beside.write_text(self.html(), encoding="utf-8")
         os.replace(beside, path)
 
-    def maps(self) -> list[str]:
-        """The maps of memory as SVG."""
-        return self._answer.maps()
+    def maps(self, theme: Literal["auto", "light", "dark"] = "auto") -> list[str]:
+        """The maps of memory as SVG. "auto" follows the reader's screen."""
+        return self._answer.maps(theme)
 
     def _repr_html_(self) -> str:
         title, subtitle = self._answer.titles()
         parts = [f"<h4>{html.escape(title)}</h4><p>{html.escape(subtitle)}</p>"]
         parts += [f"<p><b>Warning:</b> {html.escape(w)}</p>" for w in self._answer.warnings()]
-        parts += [f'<div style="max-width:960px">{svg}</div>' for svg in self.maps()[:1]]
+        parts += [_image(svg) for svg in self.maps("light")[:1]]
         parts += [_html_table(*table) for table in self._answer.tables()[:1]]
         return "".join(parts)
 
@@ -191,6 +192,13 @@ class HeapPlayback(Result):
     def samples(self) -> Table:
         """One row per page heap and instant."""
         return self.table("systems.samples")
+
+
+def _image(svg: str) -> str:
+    """A map no wider than its cell, whose styles and names stay its own."""
+    data = base64.b64encode(svg.encode()).decode()
+    style = "max-width:100%;background:#fff"
+    return f'<p><img alt="Map of memory" style="{style}" src="data:image/svg+xml;base64,{data}"></p>'
 
 
 def _html_table(title: str, headings: list[str], rows: list[list[str]]) -> str:

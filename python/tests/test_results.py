@@ -28,7 +28,9 @@ def test_a_survey_equals_the_command(recording: Path) -> None:
     assert same(survey.json) == same(printed("survey", "--from", recording))
     assert prairie.Trace(recording).snapshot.json == survey.json
     assert survey.zones.num_rows == len(survey.document["zones"])
-    assert "<svg" in survey._repr_html_() and "<table>" in survey._repr_html_()
+    shown = survey._repr_html_()
+    assert "<img" in shown and "image/svg+xml" in shown and "<table>" in shown
+    assert all(map.startswith("<svg") for map in survey.maps() + survey.maps("dark"))
     assert survey.zones.metadata["prairie.kernel_release"] == survey.document["kernel_release"]
 
 
@@ -65,7 +67,7 @@ def test_a_replay_equals_the_command(recording: Path) -> None:
     assert set(replay.counters.column("system")) <= set(allocators)
     assert "F_u(9)" in replay.samples.column_metadata("unusable_2_mib")["meaning"]
     assert replay["systems.samples.zones.free_blocks"].num_rows > replay.samples.num_rows
-    assert "<svg" in replay._repr_html_()
+    assert "image/svg+xml" in replay._repr_html_()
     page = replay.html()
     assert page.startswith("<!DOCTYPE html>") and "prairie.replay(" in page
 

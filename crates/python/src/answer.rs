@@ -44,15 +44,25 @@ impl Answer {
         page.map_err(|error| PrairieError::new_err(error.to_string()))
     }
 
-    /// The maps of memory as SVG.
-    fn maps(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+    /// The maps of memory as SVG, `light`, `dark`, or as the reader's screen is.
+    #[pyo3(signature = (theme="auto"))]
+    fn maps(&self, py: Python<'_>, theme: &str) -> PyResult<Vec<String>> {
+        let theme = match theme {
+            "auto" => Theme::Auto,
+            "light" => Theme::Light,
+            "dark" => Theme::Dark,
+            _ => {
+                let text = format!("theme {theme:?}: expected auto, light, or dark");
+                return Err(PrairieError::new_err(text));
+            }
+        };
         let maps = self.blocks().filter_map(|block| match block {
             Block::Maps(sheet) => Some(sheet),
             _ => None,
         });
         let maps: Vec<_> = maps.collect();
         let drawn: Result<_, MapError> =
-            py.detach(|| maps.iter().map(|sheet| sheet.svg(Theme::Auto)).collect());
+            py.detach(|| maps.iter().map(|sheet| sheet.svg(theme)).collect());
         drawn.map_err(|error| PrairieError::new_err(error.to_string()))
     }
 

@@ -23,9 +23,9 @@ SHIPPED = Path(__file__).parents[1] / "data" / "small.toml"
 def run(seed, scenario):
     cpu, elapsed = time.process_time(), time.perf_counter()
     simulation = prairie.simulate(scenario, ["linux"], seed=seed, progress=False)
-    [failed] = simulation.table("systems").column("counters_allocstall") or [None]
+    [faults] = simulation.allocators.column("counters_thp_fault_alloc")
     return {
-        "stalls": failed,
+        "huge_page_faults": faults,
         "cpu_s": time.process_time() - cpu,
         "elapsed_s": time.perf_counter() - elapsed,
     }

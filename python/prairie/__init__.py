@@ -8,7 +8,8 @@
 - `sweep` runs any of these over a grid of arguments, in processes or on a Ray cluster.
 
 Every result is a `Result`: its tables are Arrow tables that pandas, Polars and DuckDB read without
-copying, and its `json` is what the command `prairie` prints with `--json`, bit for bit.
+copying, and its `json` is what the command `prairie` prints with `--json`, bit for bit but for the
+call in its provenance.
 """
 
 from prairie._prairie import (

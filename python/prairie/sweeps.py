@@ -6,11 +6,12 @@ import itertools
 import json
 import multiprocessing
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import Any, Literal, Union
+from typing import Any, Literal, NamedTuple, Union
 
 from prairie import _prairie, tables
 from prairie._prairie import PrairieError, Table
@@ -23,6 +24,13 @@ Runner = Callable[[Callable[..., Any], "dict[int, Arguments]"], Iterator["tuple[
 
 #: How often runs may be lost to workers that die before a sweep gives up.
 MAX_DEATHS = 5
+
+
+#: How long a task of a cluster shall last at least, so that starting it costs little beside it.
+TASK_SECONDS = 0.5
+
+#: Runs of a task at most; those of a worker that dies run again.
+MAX_BATCH = 64
 
 
 class SweepError(PrairieError):
@@ -99,6 +107,29 @@ def rows_of(result: Any) -> Rows:
 def call(function: Callable[..., Any], arguments: Arguments) -> Rows:
     """One run, in a worker."""
     return rows_of(function(**arguments))
+
+
+class Batch(NamedTuple):
+    """Runs that one task of a cluster did, one after another."""
+
+    rows: list[Rows]
+    #: The type and the text of the exception that ended it.
+    error: tuple[str, str] | None
+    seconds: float
+
+
+def call_batch(function: Callable[..., Any], batch: list[Arguments]) -> Batch:
+    """Some runs, in a worker, up to the first that raises."""
+    began = time.perf_counter()
+    rows: list[Rows] = []
+    error = None
+    for given in batch:
+        try:
+            rows.append(call(function, given))
+        except Exception as raised:
+            error = (type(raised).__name__, str(raised))
+            break
+    return Batch(rows, error, time.perf_counter() - began)
 
 
 #: The functions of the sweeps under way, by number: forked processes find them here, so that local
@@ -184,17 +215,16 @@ def ended(
         pool.submit(call_forked, sweep, given): number for number, given in left.items()
     }
     arguments = dict(left)
-    while running:
-        done, _ = wait(running, return_when=FIRST_COMPLETED)
-        for future in done:
-            number = running.pop(future)
-            try:
-                rows = future.result()
-            except BrokenProcessPool:
-                raise
-            except Exception as error:
-                raise failed(arguments[number], error) from error
-            yield number, rows
+    # One pass over all of them: waiting for the first again and again would cost a pass for each.
+    for future in as_completed(running):
+        number = running.pop(future)
+        try:
+            rows = future.result()
+        except BrokenProcessPool:
+            raise
+        except Exception as error:
+            raise failed(arguments[number], type(error).__name__, str(error)) from error
+        yield number, rows
 
 
 def on_ray(
@@ -207,26 +237,36 @@ def on_ray(
         raise SweepError('on="ray": no module ray, expected `pip install prairie[fleet]`') from error
     if not ray.is_initialized():
         ray.init(log_to_driver=False)
-    remote = ray.remote(max_retries=-1)(call)
-    # Enough to keep every CPU busy, and few enough for the scheduler.
-    window = max(64, 4 * int(ray.cluster_resources().get("CPU", 1)))
-    waiting = iter(missing.items())
-    running: dict[Any, int] = {}
-    while True:
-        for number, given in itertools.islice(waiting, window - len(running)):
-            running[remote.remote(function, given)] = number
-        if not running:
-            return
+    remote = ray.remote(max_retries=-1)(call_batch)
+    cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+    # Enough tasks to keep every CPU busy, and few enough for the scheduler.
+    window = 4 * cpus
+    waiting = list(reversed(missing.items()))
+    running: dict[Any, list[tuple[int, Arguments]]] = {}
+    seconds, runs = 0.0, 0
+    while waiting or running:
+        while waiting and len(running) < window:
+            # Short runs share a task, but the last ones are spread over all CPUs.
+            size = int(TASK_SECONDS * runs / seconds) if seconds > 0 else 1
+            size = max(1, min(size, MAX_BATCH, len(waiting) // (2 * cpus)))
+            batch = [waiting.pop() for _ in range(size)]
+            running[remote.remote(function, [given for _, given in batch])] = batch
         (done,), _ = ray.wait(list(running), num_returns=1)
-        number = running.pop(done)
+        batch = running.pop(done)
         try:
-            yield number, ray.get(done)
-        except ray.exceptions.RayTaskError as error:
-            raise failed(missing[number], error.cause) from error
+            rows, fault, spent = ray.get(done)
+        except ray.exceptions.RayTaskError as raised:
+            # The task itself failed, as where the function's module is missing on a node.
+            cause = raised.cause or raised
+            raise failed(batch[0][1], type(cause).__name__, str(cause)) from raised
+        seconds, runs = seconds + spent, runs + len(rows)
+        for (number, _), found in zip(batch, rows):
+            yield number, found
+        if fault is not None:
+            raise failed(batch[len(rows)][1], *fault)
 
 
-def failed(arguments: Arguments, error: BaseException) -> SweepError:
+def failed(arguments: Arguments, kind: str, text: str) -> SweepError:
     """What a run that raised is reported as."""
     given = ", ".join(f"{name}={value!r}" for name, value in arguments.items())
-    text = " ".join(str(error).split())
-    return SweepError(f"run with {given}: {type(error).__name__}: {text}")
+    return SweepError(f"run with {given}: {kind}: {' '.join(text.split())}")

@@ -82,6 +82,10 @@ def slow_square(x: int) -> dict[str, int]:
     return {"value": x * x}
 
 
+def quick_square(x: int, bad: int = -1) -> dict[str, int]:
+    return {"value": x * x // (x != bad)}
+
+
 def test_a_sweep_outlives_a_node(tmp_path: Path) -> None:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
     mortal = cluster.add_node(num_cpus=1)
@@ -102,7 +106,11 @@ def test_a_sweep_outlives_a_node(tmp_path: Path) -> None:
         cluster.remove_node(mortal, allow_graceful=False)
         work.join()
         again = prairie.sweep(slow_square, grid, on="ray", journal=journal)
+        many = prairie.sweep(quick_square, {"x": range(1000)}, on="ray")
+        with pytest.raises(prairie.SweepError, match="run with x=7, bad=7: ZeroDivisionError: "):
+            prairie.sweep(quick_square, {"x": range(10), "bad": [7]}, on="ray")
     finally:
         ray.shutdown()
         cluster.shutdown()
+    assert many.column("value") == [x * x for x in range(1000)]
     assert tables[0].column("value") == again.column("value") == [x * x for x in range(40)]

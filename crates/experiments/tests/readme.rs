@@ -26,7 +26,7 @@ fn grouped(number: &str) -> String {
 fn headline_numbers_are_results() {
     let readme = fs::read_to_string(root().join("README.md")).unwrap();
     let agent = |row: &str, column: &str| grouped(&cell("offload-agents", row, column));
-    let frames = |column: &str| grouped(&cell("fidelity-frames", "boot-files", column));
+    let frames = |column: &str| grouped(&cell("fidelity-frames", "files", column));
     for expected in [
         format!(
             "{} of {} reclaimed pages refaulted",
@@ -39,7 +39,7 @@ fn headline_numbers_are_results() {
             agent("published-0.005-6.1", "pages reclaimed")
         ),
         format!("{} MiB", cell("offload-agents", "prairie-6.1", "580 s")),
-        format!("{} times out of {}", frames("open-loop, right"), frames("open-loop, of")),
+        format!("{} times out of {}", frames("open-loop, right"), frames("allocations")),
     ] {
         assert!(readme.contains(&expected), "README.md does not say `{expected}`");
     }

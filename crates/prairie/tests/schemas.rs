@@ -282,6 +282,20 @@ fn the_validator_finds_what_is_wrong() {
     }
 }
 
+/// Free lists without a block of the largest orders have indices of failure.
+#[test]
+fn a_survey_of_fragmented_memory_follows_the_schema() {
+    let folder = tempfile::tempdir().unwrap();
+    let proc = folder.path().join("proc");
+    fs::create_dir_all(&proc).unwrap();
+    fs::write(proc.join("buddyinfo"), "Node 0, zone   Normal 9 9 0 0 0 0 0 0 0 0 0\n").unwrap();
+    let output = run(folder.path(), &["survey", "--proc", "proc", "--json"]);
+    let document: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let indices = &document["zones"][0]["free_lists"]["indices"];
+    assert!(indices[9]["at_failure"]["fragmentation_index"].is_number(), "{indices}");
+    check(&document);
+}
+
 /// As root a survey of this host has everything that a survey can have.
 #[test]
 fn a_survey_of_this_host_follows_the_schema() {

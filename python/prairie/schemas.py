@@ -20,8 +20,8 @@ class Column(NamedTuple):
 
     name: str
     is_prefix: bool
-    #: The types that JSON has for it: integer, number, string, boolean, null; array for a list that
-    #: may be null.
+    #: The types that JSON has for it: integer, number, string, boolean, null; array or object
+    #: for a list or an object that may be null.
     types: frozenset[str]
     meaning: str
 
@@ -71,12 +71,14 @@ def find(known: list[Column], name: str) -> Column | None:
 
 
 def flat(root: Schema, node: Schema, prefix: str) -> list[Column]:
-    """The plain fields of an object and of the objects in it, and lists that may be null."""
+    """The plain fields of an object and of the objects in it, and what may be null of them."""
     found: list[Column] = []
     for name, field in node.get("properties", {}).items():
         inner = resolved(root, field)
         if "properties" in inner or "additionalProperties" in inner:
             found += flat(root, inner, f"{prefix}{name}_")
+            if "null" in types(inner):
+                found.append(Column(f"{prefix}{name}", False, types(inner), describe(root, field)))
         elif types(inner) != {"array"}:
             column = Column(f"{prefix}{name}", False, types(inner), describe(root, field))
             found.append(column)

@@ -123,8 +123,8 @@ def table(
     given = []
     for name, values in columns.items():
         column = schemas.find(known, name)
-        if column is not None and "array" in column.types:
-            # A list that is null, whose entries would be a table of their own.
+        if column is not None and column.name == name and column.types & {"array", "object"}:
+            # A list or an object that is null; others are tables and columns of their own.
             continue
         given.append((name, *typed(name, values, column), about(name, column)))
     return Table(given, dict(metadata))

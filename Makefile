@@ -138,7 +138,9 @@ fleet-test: build ## Run a fleet study on a local Ray cluster whose second node 
 	@scripts/need python
 	@test -d $(TARGET)/fleet-venv || python3 -m venv $(TARGET)/fleet-venv
 	@$(TARGET)/fleet-venv/bin/pip install --quiet './python[fleet,test]'
-	@PRAIRIE=$(abspath $(PRAIRIE)) $(TARGET)/fleet-venv/bin/python -m pytest -q python/tests/test_ray.py
+	@# Workers import the functions of a sweep from the folder in which the driver started.
+	@cd python/tests && PRAIRIE=$(abspath $(PRAIRIE)) \
+	    $(abspath $(TARGET))/fleet-venv/bin/python -m pytest -q -p no:cacheprovider test_ray.py
 
 vm-test: ## Run the tests that need a real kernel, in emulated machines
 	@scripts/need qemu cargo

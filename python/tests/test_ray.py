@@ -102,6 +102,7 @@ def test_a_sweep_outlives_a_node(tmp_path: Path) -> None:
         work.start()
         # Once some runs have ended, both nodes are at work.
         while not journal.exists() or journal.read_bytes().count(b"\n") < 8:
+            assert work.is_alive(), "the sweep ended early"
             time.sleep(0.05)
         cluster.remove_node(mortal, allow_graceful=False)
         work.join()

@@ -3,7 +3,8 @@
 //! Flash wears out by being written. A token bucket spreads the writes that a device can take over
 //! its life: tokens are bytes, arrive evenly over the day, and at most [`BURST`]'s worth of them is
 //! kept. How much a request writes is known only afterwards, so that requests may overdraw the
-//! bucket; nothing more is admitted before the debt is paid.
+//! bucket; nothing more is admitted before the debt is paid and [`PAUSE`]'s worth has arrived, so
+//! that back ends do not change with every request.
 
 use std::time::Duration;
 
@@ -15,6 +16,9 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// within minutes, and a bucket that was full adds no more than a twenty-fourth to a day's writes.
 pub const BURST: Duration = Duration::from_secs(3600);
 
+/// The time whose writes have to arrive in an empty bucket before more are admitted (chosen).
+pub const PAUSE: Duration = Duration::from_secs(60);
+
 /// Writes to swap devices, admitted at a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct WriteBudget {
@@ -22,12 +26,14 @@ pub struct WriteBudget {
     /// Bytes that may be written, at `at`; a debt where negative.
     tokens: f64,
     at: Duration,
+    /// The bucket ran empty, and waits for [`PAUSE`]'s worth.
+    pauses: bool,
 }
 
 impl WriteBudget {
     /// A full bucket.
     pub fn new(per_day_bytes: u64) -> WriteBudget {
-        let empty = WriteBudget { per_day_bytes, tokens: 0.0, at: Duration::ZERO };
+        let empty = WriteBudget { per_day_bytes, tokens: 0.0, at: Duration::ZERO, pauses: false };
         WriteBudget { tokens: empty.capacity(), ..empty }
     }
 
@@ -40,13 +46,16 @@ impl WriteBudget {
 
     /// Records bytes written before `now`. A clock that goes back stands still.
     pub fn count(&mut self, now: Duration, bytes: u64) {
-        self.tokens = self.tokens_at(now) - bytes as f64;
+        let arrived = self.tokens_at(now);
+        self.tokens = arrived - bytes as f64;
         self.at = self.at.max(now);
+        self.pauses = self.tokens <= 0.0 || (self.pauses && arrived < self.enough());
     }
 
     /// Bytes that may be written now.
     pub fn left_bytes(&self, now: Duration) -> u64 {
-        self.tokens_at(now).max(0.0) as u64
+        let tokens = self.tokens_at(now);
+        if self.pauses && tokens < self.enough() { 0 } else { tokens.max(0.0) as u64 }
     }
 
     /// Bytes that may be written in a day.
@@ -61,6 +70,10 @@ impl WriteBudget {
 
     fn per_second(&self) -> f64 {
         self.per_day_bytes as f64 / DAY.as_secs_f64()
+    }
+
+    fn enough(&self) -> f64 {
+        self.per_second() * PAUSE.as_secs_f64()
     }
 
     fn capacity(&self) -> f64 {
@@ -93,10 +106,13 @@ mod tests {
         assert_eq!(budget.left_bytes(at(100_000)), 3600);
         budget.count(at(110), 1000);
         assert_eq!(budget.left_bytes(at(110)), 0, "a debt of 300 bytes");
-        assert_eq!(budget.left_bytes(at(411)), 1);
+        assert_eq!(budget.left_bytes(at(469)), 0, "less than a minute's worth");
+        assert_eq!(budget.left_bytes(at(470)), 60);
         budget.count(at(100), 0);
-        assert_eq!(budget.left_bytes(at(411)), 1, "a clock that goes back stands still");
-        assert_eq!(budget.with_limit(2 * PER_DAY).left_bytes(at(411)), 302);
+        assert_eq!(budget.left_bytes(at(470)), 60, "a clock that goes back stands still");
+        assert_eq!(budget.with_limit(2 * PER_DAY).left_bytes(at(470)), 420);
+        budget.count(at(470), 10);
+        assert_eq!(budget.left_bytes(at(470)), 50, "the pause is over");
         assert_eq!(WriteBudget::new(PER_DAY).with_limit(PER_DAY / 2).left_bytes(at(0)), 1800);
     }
 

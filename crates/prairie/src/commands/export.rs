@@ -161,6 +161,14 @@ impl Exporter {
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     let collector = args.flags.collector();
     check(&collector, args.flags.proc.as_deref())?;
+    if let Some(address) = args.listen.filter(|address| !address.ip().is_loopback())
+        && !args.allow_remote
+    {
+        bail!(
+            "--listen {address}: reachable from other hosts, expected a loopback address or \
+             --allow-remote"
+        );
+    }
     let roots = collector.roots().clone();
     let watched = args.stalls.then(|| Watched::start(roots, false, interrupted)).transpose()?;
     let exporter = Exporter { collector, watched, heaps: args.heaps };
@@ -199,12 +207,6 @@ fn listen(
     address: SocketAddr,
     interrupted: &'static AtomicBool,
 ) -> anyhow::Result<ExitCode> {
-    if !address.ip().is_loopback() && !args.allow_remote {
-        bail!(
-            "--listen {address}: reachable from other hosts, expected a loopback address or \
-             --allow-remote"
-        );
-    }
     let server = Server::bind(address).with_context(|| format!("--listen {address}"))?;
     let bound = server.address().unwrap_or(address);
     output::say(format_args!("metrics at http://{bound}/metrics"));

@@ -142,17 +142,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match read(args)? {
         Found::Hosts(hosts, skipped) => {
             say_skipped(&skipped);
-            if args.json {
-                output::print_json(&hosts_document(args, &hosts, &skipped))?;
-                if args.html.is_none() {
-                    return Ok(ExitCode::SUCCESS);
-                }
-            }
             let report = hosts_report(args, &hosts, &skipped);
-            if !args.json {
-                output::print_report(&report)?;
-            }
-            output::write_html(&report, args.html.as_deref())?;
+            output::publish(&report, args.json, args.html.as_deref(), || {
+                hosts_document(args, &hosts, &skipped)
+            })?;
         }
         Found::Servers(folder) => {
             say_skipped(&folder.skipped);

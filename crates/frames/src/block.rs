@@ -17,6 +17,19 @@ pub enum Mobility {
     Absent = 4,
 }
 
+impl Mobility {
+    /// The mobility in one word.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mobility::Free => "free",
+            Mobility::Movable => "movable",
+            Mobility::Unmovable => "unmovable",
+            Mobility::Unknown => "unknown",
+            Mobility::Absent => "absent",
+        }
+    }
+}
+
 /// Frames of one pageblock by mobility. Frames that are not counted are [`Mobility::Absent`].
 ///
 /// Eight bytes for 512 frames; the four counts never sum to more than 512.

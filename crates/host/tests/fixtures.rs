@@ -144,7 +144,7 @@ fn the_page_on_definitions_says_what_the_code_does() {
         .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
         .collect();
     for class in FrameClass::ALL {
-        let mobility = prairie_host::survey::frame_report::mobility_name(class.mobility());
+        let mobility = class.mobility().name();
         let told =
             rows.iter().any(|row| row.len() == 4 && row[1] == class.label() && row[2] == mobility);
         assert!(told, "no row for {class:?}: {} and {mobility}", class.label());

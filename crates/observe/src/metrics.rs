@@ -90,25 +90,43 @@ impl Family {
         };
         format!("{}{unit}{suffix}", self.stem)
     }
+
+    /// A family of gauges.
+    pub fn gauge(
+        stem: &str,
+        unit: Option<&'static str>,
+        help: &str,
+        series: Vec<Series>,
+    ) -> Family {
+        Family { stem: stem.to_owned(), help: help.to_owned(), unit, kind: Kind::Gauge, series }
+    }
+
+    /// A family of counters.
+    pub fn counter(
+        stem: &str,
+        unit: Option<&'static str>,
+        help: &str,
+        series: Vec<Series>,
+    ) -> Family {
+        Family { kind: Kind::Counter, ..Family::gauge(stem, unit, help, series) }
+    }
 }
 
-/// A family of gauges.
-fn gauge(stem: &str, unit: Option<&'static str>, help: &str, series: Vec<Series>) -> Family {
-    Family { stem: stem.to_owned(), help: help.to_owned(), unit, kind: Kind::Gauge, series }
-}
-
-fn counter(stem: &str, unit: Option<&'static str>, help: &str, series: Vec<Series>) -> Family {
-    Family { kind: Kind::Counter, ..gauge(stem, unit, help, series) }
+impl Series {
+    /// A number with labels.
+    pub fn number(labels: Vec<(&'static str, String)>, value: f64) -> Series {
+        Series { labels, value: Value::Number(value) }
+    }
 }
 
 /// A value without labels.
 fn one(value: f64) -> Vec<Series> {
-    vec![Series { labels: Vec::new(), value: Value::Number(value) }]
+    vec![Series::number(Vec::new(), value)]
 }
 
 fn label<const N: usize>(labels: [(&'static str, &str); N], value: f64) -> Series {
     let labels = labels.map(|(name, value)| (name, value.to_owned())).to_vec();
-    Series { labels, value: Value::Number(value) }
+    Series::number(labels, value)
 }
 
 /// Every metric that has a value. Without frames, those of frames are missing.
@@ -125,12 +143,17 @@ pub fn families(moment: &Moment, figures: Option<&Figures>, own: Own) -> Vec<Fam
     all.extend(pressure(moment));
     all.extend(moment.counters.iter().map(|kernel| {
         let stem = format!("prairie_vmstat_{}", kernel.name);
-        counter(&stem, None, &sentence(kernel.meaning), one(kernel.value as f64))
+        Family::counter(&stem, None, &sentence(kernel.meaning), one(kernel.value as f64))
     }));
     all.push(left_out(moment));
     let (cpu, resident) = (one(own.cpu_seconds), one(own.resident_bytes as f64));
-    all.push(counter("prairie_export_cpu", Some("seconds"), "CPU time of the exporter", cpu));
-    all.push(gauge(
+    all.push(Family::counter(
+        "prairie_export_cpu",
+        Some("seconds"),
+        "CPU time of the exporter",
+        cpu,
+    ));
+    all.push(Family::gauge(
         "prairie_export_resident",
         Some("bytes"),
         "Resident memory of the exporter",
@@ -147,7 +170,7 @@ fn info(moment: &Moment) -> Family {
         ("machine", moment.machine.as_str()),
     ];
     let help = "Version of Prairie, kernel release, and architecture";
-    Family { kind: Kind::Info, ..gauge("prairie", None, help, vec![label(labels, 1.0)]) }
+    Family { kind: Kind::Info, ..Family::gauge("prairie", None, help, vec![label(labels, 1.0)]) }
 }
 
 fn free_lists(moment: &Moment) -> Vec<Family> {
@@ -167,13 +190,18 @@ fn free_lists(moment: &Moment) -> Vec<Family> {
         }
         for index in &zone.lists.indices {
             let labels = place(&index.order.to_string());
-            unusable.push(Series { labels, value: Value::Number(index.unusable_free_space_index) });
+            unusable.push(Series::number(labels, index.unusable_free_space_index));
         }
     }
     vec![
-        gauge("prairie_free", Some("bytes"), "Free memory on the buddy lists", free),
-        gauge("prairie_free_blocks", None, "Free blocks on the buddy lists, by order", blocks),
-        gauge(
+        Family::gauge("prairie_free", Some("bytes"), "Free memory on the buddy lists", free),
+        Family::gauge(
+            "prairie_free_blocks",
+            None,
+            "Free blocks on the buddy lists, by order",
+            blocks,
+        ),
+        Family::gauge(
             "prairie_unusable_free_space",
             Some("ratio"),
             "F_u: share of free memory in blocks smaller than this order; 1 if nothing is free",
@@ -198,7 +226,7 @@ impl Both {
         for (limit, end) in [("low", figure.low), ("high", figure.high)] {
             let mut labels = value.labels.clone();
             labels.push(("limit", limit.to_owned()));
-            self.intervals.push(Series { labels, value: Value::Number(end) });
+            self.intervals.push(Series::number(labels, end));
         }
         self.values.push(value);
     }
@@ -206,7 +234,10 @@ impl Both {
     fn families(self, stem: &str, unit: Option<&'static str>, help: &str) -> [Family; 2] {
         let interval = format!("{stem}_interval");
         let about = format!("{help}: 95 % interval of what was sampled");
-        [gauge(stem, unit, help, self.values), gauge(&interval, unit, &about, self.intervals)]
+        [
+            Family::gauge(stem, unit, help, self.values),
+            Family::gauge(&interval, unit, &about, self.intervals),
+        ]
     }
 }
 
@@ -244,7 +275,7 @@ fn contiguity(figures: &Figures) -> Vec<Family> {
 fn classes(figures: &Figures) -> Vec<Family> {
     let mut by_class = Both::new();
     for counted in &figures.classes {
-        let mobility = prairie_host::survey::frame_report::mobility_name(counted.class.mobility());
+        let mobility = counted.class.mobility().name();
         let labels = [("class", class_name(counted.class)), ("mobility", mobility)];
         by_class.push(labels, counted.frames.times(Order::BASE.bytes() as f64));
     }
@@ -266,7 +297,7 @@ fn pollution(figures: &Figures) -> Vec<Family> {
         sources.push(labels, source.blocks);
         alone.push(labels, source.blocks_alone);
     }
-    let whole = gauge(
+    let whole = Family::gauge(
         "prairie_whole_pageblocks",
         None,
         "Pageblocks of 2 MiB all of whose frames exist",
@@ -293,31 +324,36 @@ fn pollution(figures: &Figures) -> Vec<Family> {
 fn walk(figures: &Figures) -> Vec<Family> {
     let tebibyte = full_walk_seconds(figures, (1u64 << 40) as f64);
     vec![
-        gauge(
+        Family::gauge(
             "prairie_walk_timestamp",
             Some("seconds"),
             "When page flags were read last: seconds since 1970",
             one(figures.at_unix_ns as f64 / 1e9),
         ),
-        gauge(
+        Family::gauge(
             "prairie_walk_cpu",
             Some("seconds"),
             "CPU time of the last walk over page flags",
             one(figures.cpu_seconds),
         ),
-        gauge(
+        Family::gauge(
             "prairie_walk_cpu_per_tebibyte",
             Some("seconds"),
             "CPU time of a full walk over 1 TiB at the cost of the last walk",
             one(tebibyte),
         ),
-        gauge(
+        Family::gauge(
             "prairie_walk_read_pageblocks",
             None,
             "Pageblocks that the last walk read",
             one(figures.pageblocks_read as f64),
         ),
-        gauge("prairie_pageblocks", None, "Pageblocks with memory", one(figures.pageblocks as f64)),
+        Family::gauge(
+            "prairie_pageblocks",
+            None,
+            "Pageblocks with memory",
+            one(figures.pageblocks as f64),
+        ),
     ]
 }
 
@@ -325,7 +361,7 @@ fn huge_pages(moment: &Moment) -> Vec<Family> {
     let mut all = Vec::new();
     if let Some(host) = &moment.huge_pages.host {
         let size = |stem: &str, help: &str, bytes: u64| {
-            gauge(stem, Some("bytes"), help, one(bytes as f64))
+            Family::gauge(stem, Some("bytes"), help, one(bytes as f64))
         };
         all.push(size("prairie_anonymous", "Anonymous memory", host.anonymous_bytes));
         let help = "Anonymous memory on huge pages";
@@ -336,11 +372,11 @@ fn huge_pages(moment: &Moment) -> Vec<Family> {
         all.push(size("prairie_file_huge", help, host.file_huge_bytes));
         let coverage = host.anonymous_coverage.map(one).unwrap_or_default();
         let help = "Huge-page coverage: anonymous memory on huge pages, by all of it";
-        all.push(gauge("prairie_huge_page_coverage", Some("ratio"), help, coverage));
+        all.push(Family::gauge("prairie_huge_page_coverage", Some("ratio"), help, coverage));
     }
     if let Some(total) = moment.sizes.get("MemTotal") {
         let help = "Memory that the kernel manages (MemTotal)";
-        all.push(gauge("prairie_memory", Some("bytes"), help, one(*total as f64)));
+        all.push(Family::gauge("prairie_memory", Some("bytes"), help, one(*total as f64)));
     }
     let (mut pages, mut free) = (Vec::new(), Vec::new());
     for pool in &moment.huge_pages.hugetlb_pools {
@@ -348,8 +384,13 @@ fn huge_pages(moment: &Moment) -> Vec<Family> {
         pages.push(label([("page_bytes", &size)], pool.pages as f64));
         free.push(label([("page_bytes", &size)], pool.free_pages as f64));
     }
-    all.push(gauge("prairie_hugetlb_pages", None, "Pages in the hugetlb pool", pages));
-    all.push(gauge("prairie_hugetlb_free_pages", None, "Unused pages in the hugetlb pool", free));
+    all.push(Family::gauge("prairie_hugetlb_pages", None, "Pages in the hugetlb pool", pages));
+    all.push(Family::gauge(
+        "prairie_hugetlb_free_pages",
+        None,
+        "Unused pages in the hugetlb pool",
+        free,
+    ));
     all
 }
 
@@ -361,7 +402,7 @@ fn pressure(moment: &Moment) -> Vec<Family> {
         series.push(label([("kind", "full")], seconds(full.total_us)));
     }
     let help = "Time in which some, or all, tasks waited for memory (PSI)";
-    vec![counter("prairie_memory_pressure", Some("seconds"), help, series)]
+    vec![Family::counter("prairie_memory_pressure", Some("seconds"), help, series)]
 }
 
 fn left_out(moment: &Moment) -> Family {
@@ -370,7 +411,7 @@ fn left_out(moment: &Moment) -> Family {
         label([("file", file)], 1.0)
     };
     let help = "1 for each file that could not be read";
-    gauge("prairie_unreadable_file", None, help, moment.left_out.iter().map(row).collect())
+    Family::gauge("prairie_unreadable_file", None, help, moment.left_out.iter().map(row).collect())
 }
 
 /// A meaning as help: with a capital, and complete where a list of all counters refers to the one

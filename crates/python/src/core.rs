@@ -125,7 +125,7 @@ impl Core {
     /// The order and the mobility of the block that starts at a frame; None if none does.
     fn block_at(&mut self, frame: u64) -> PyResult<Option<(u8, &'static str)>> {
         let found = self.live()?.block_at(Pfn(frame)).map_err(fault)?;
-        Ok(found.map(|(order, mobility)| (order.get(), name(mobility))))
+        Ok(found.map(|(order, mobility)| (order.get(), mobility.name())))
     }
 
     /// Divides a region at a frame, in `boot` only; returns the upper part.
@@ -138,7 +138,7 @@ impl Core {
     #[pyo3(signature = (mobility, list=0, tail=false))]
     fn set_free_rule(&mut self, mobility: &str, list: usize, tail: bool) -> PyResult<()> {
         let known = [Mobility::Movable, Mobility::Unmovable, Mobility::Unknown];
-        let found = known.into_iter().find(|&known| name(known) == mobility);
+        let found = known.into_iter().find(|&known| known.name() == mobility);
         let expected = "expected `movable`, `unmovable`, or `unknown`";
         let found =
             found.ok_or_else(|| PyValueError::new_err(format!("{mobility}: {expected}")))?;
@@ -266,16 +266,6 @@ impl FreeList {
     }
 }
 
-fn name(mobility: Mobility) -> &'static str {
-    match mobility {
-        Mobility::Free => "free",
-        Mobility::Movable => "movable",
-        Mobility::Unmovable => "unmovable",
-        Mobility::Unknown => "unknown",
-        Mobility::Absent => "absent",
-    }
-}
-
 /// A request for a block.
 #[pyclass(frozen, module = "prairie._prairie")]
 pub struct Request(pub FrameRequest);
@@ -291,7 +281,7 @@ impl Request {
     /// `movable` or `unmovable`.
     #[getter]
     fn mobility(&self) -> &'static str {
-        name(self.0.mobility)
+        self.0.mobility.name()
     }
 
     /// The migrate type, as in /proc/pagetypeinfo.
@@ -408,7 +398,7 @@ impl Block {
     /// Its mobility while it was in use.
     #[getter]
     fn mobility(&self) -> &'static str {
-        name(self.0.mobility)
+        self.0.mobility.name()
     }
 
     /// The CPU that freed it.

@@ -72,7 +72,7 @@ fn a_free_pageblock_that_no_event_names_is_on_the_list_where_it_is_counted() {
     let wrong = followed.snapshots[0].differences.len();
     assert!(wrong > 0);
     let mut moved = opening.clone();
-    assert!(moved.move_untold(&recording.layout, &followed.snapshots[0].differences));
+    assert!(moved.move_unshown(&recording.layout, &followed.snapshots[0].differences));
     assert_eq!(moved.free.len(), opening.free.len());
     let changed = moved.free.iter().zip(&opening.free).filter(|(now, before)| now != before);
     assert_eq!(changed.count(), 1);

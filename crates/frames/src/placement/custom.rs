@@ -112,7 +112,7 @@ impl<P: Policy> Custom<P> {
         &self.core
     }
 
-    /// Checks a call's outcome; false if the policy must not be asked any more.
+    /// Checks a call's outcome; `None` if the policy must not be asked any more.
     fn end<T>(&mut self, result: Result<T, String>) -> Option<T> {
         match self.core.end(result) {
             Ok(value) => Some(value),

@@ -128,6 +128,16 @@ impl Serialize for Classes {
 }
 
 impl SmallObjects {
+    /// Free objects in the caches of CPUs and threads, and in transfer caches.
+    pub fn in_caches_bytes(&self) -> usize {
+        self.cached_bytes + self.transfer_bytes
+    }
+
+    /// Bytes of spans that hold no live or cached object.
+    pub fn in_spans_bytes(&self) -> usize {
+        self.free_in_spans_bytes + self.tail_waste_bytes
+    }
+
     /// The sums of all classes in use.
     pub fn of(classes: impl Iterator<Item = ClassStatistics>) -> SmallObjects {
         classes.fold(SmallObjects::default(), |sum, class| SmallObjects {

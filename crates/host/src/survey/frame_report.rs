@@ -197,24 +197,13 @@ fn by_class(zones: &[&ZoneTally], present: u64) -> Vec<ClassFrames> {
         ClassFrames {
             class,
             label: class.label(),
-            mobility: mobility_name(class.mobility()),
+            mobility: class.mobility().name(),
             why: class.why(),
             frames,
             share_of_memory: ratio(frames, present),
         }
     };
     FrameClass::ALL.into_iter().map(counted).filter(|class| class.frames > 0).collect()
-}
-
-/// The mobility in one word.
-pub const fn mobility_name(mobility: Mobility) -> &'static str {
-    match mobility {
-        Mobility::Free => "free",
-        Mobility::Movable => "movable",
-        Mobility::Unmovable => "unmovable",
-        Mobility::Unknown => "unknown",
-        Mobility::Absent => "absent",
-    }
 }
 
 fn available(zones: &[&ZoneTally], order: Order) -> Available {

@@ -46,11 +46,7 @@ pub fn map_class(most: FrameClass, unmovable_frames: u32) -> u8 {
 }
 
 fn definition(class: FrameClass) -> String {
-    format!(
-        "{}: {}",
-        prairie_host::survey::frame_report::mobility_name(class.mobility()),
-        class.why()
-    )
+    format!("{}: {}", class.mobility().name(), class.why())
 }
 
 /// The color of a class; `None` where there is no memory.

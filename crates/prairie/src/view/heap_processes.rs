@@ -44,8 +44,8 @@ fn row(process: &Process<'_>) -> Vec<Cell> {
         Cell::from(process.name.clone()),
         Cell::from(page_heap.page_heap),
         bytes(process.statistics.live_bytes()),
-        bytes(small.cached_bytes + small.transfer_bytes),
-        bytes(small.free_in_spans_bytes + small.tail_waste_bytes),
+        bytes(small.in_caches_bytes()),
+        bytes(small.in_spans_bytes()),
         Cell::from(number::bytes(page_heap.backing.free.bytes())),
         Cell::from(page_heap.backing.coverage().map_or(number::NONE.to_owned(), number::percent)),
     ]

@@ -22,9 +22,9 @@ pub fn join(acts: &mut [Act], frames: usize) {
     let (next, split) = next_events(acts, frames);
     for run in runs(acts) {
         let mut at = 0;
-        let told = tells(acts, &run, &next);
+        let evidence = evidence_in(acts, &run, &next);
         while at < run.len() {
-            let Some(order) = block_at(acts, &run[at..], &next, &split, told) else {
+            let Some(order) = block_at(acts, &run[at..], &next, &split, evidence) else {
                 at += 1;
                 continue;
             };
@@ -55,7 +55,7 @@ enum Next {
 
 /// What the later events on the blocks of a run say about all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Tells {
+enum Evidence {
     Nothing,
     /// Some frames went back as larger blocks.
     Blocks,
@@ -63,22 +63,22 @@ enum Tells {
     Frames,
 }
 
-fn tells(acts: &[Act], run: &[usize], next: &HashMap<usize, Next>) -> Tells {
-    let mut tells = Tells::Nothing;
+fn evidence_in(acts: &[Act], run: &[usize], next: &HashMap<usize, Next>) -> Evidence {
+    let mut evidence = Evidence::Nothing;
     for (at, free) in run.iter().enumerate() {
         match next.get(free) {
             Some(&Next::Listed(Order::BASE)) => {
                 let frame = acts[*free].frame;
                 let upper = frame.align_down(Order::new(1).expect("an order")) != frame;
                 if upper && at > 0 {
-                    return Tells::Frames;
+                    return Evidence::Frames;
                 }
             }
-            Some(Next::Listed(_)) => tells = Tells::Blocks,
+            Some(Next::Listed(_)) => evidence = Evidence::Blocks,
             _ => {}
         }
     }
-    tells
+    evidence
 }
 
 /// The largest aligned block that the frees at the beginning of a run can have gone back as.
@@ -87,7 +87,7 @@ fn block_at(
     run: &[usize],
     next: &HashMap<usize, Next>,
     split: &HashMap<usize, Order>,
-    tells: Tells,
+    evidence: Evidence,
 ) -> Option<Order> {
     let first = acts[run[0]].frame;
     let of = |free: &usize| next.get(free).copied().unwrap_or_default();
@@ -100,7 +100,7 @@ fn block_at(
             return true;
         }
         let parts = &run[..size];
-        if tells == Tells::Frames
+        if evidence == Evidence::Frames
             || !parts.iter().all(|f| matches!(of(f), Next::Nothing | Next::Free))
         {
             return false;
@@ -114,8 +114,8 @@ fn block_at(
             (false, _) if allocated.is_some_and(|known| known > Order::BASE) => {
                 allocated == Some(order)
             }
-            (false, true) => tells == Tells::Blocks || order == Order::HUGE,
-            (false, false) => tells == Tells::Blocks || allocated.is_none(),
+            (false, true) => evidence == Evidence::Blocks || order == Order::HUGE,
+            (false, false) => evidence == Evidence::Blocks || allocated.is_none(),
         }
     })
 }
@@ -154,7 +154,7 @@ fn runs(acts: &[Act]) -> Vec<Vec<usize>> {
 }
 
 /// For each free of a frame, the next event that names it; and the size of the block that it was
-/// allocated in, where an event tells.
+/// allocated in, where an event shows it.
 fn next_events(acts: &[Act], frames: usize) -> (HashMap<usize, Next>, HashMap<usize, Order>) {
     let mut allocated = vec![None; frames];
     let mut split = HashMap::new();

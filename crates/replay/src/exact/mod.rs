@@ -191,7 +191,7 @@ fn open(recording: &Recording, config: Config) -> Opening {
     let mut differences = at_first_snapshot(recording, &opening, config);
     loop {
         let mut other = opening.clone();
-        if !other.move_untold(&recording.layout, &differences) {
+        if !other.move_unshown(&recording.layout, &differences) {
             break;
         }
         let left = at_first_snapshot(recording, &other, config);

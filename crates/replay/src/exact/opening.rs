@@ -13,8 +13,8 @@ use super::recording::Recording;
 pub struct Opening {
     /// Free blocks in the order in which boot freed them: ascending, to the tails of their lists.
     pub free: Vec<(Frame, Order, MigrateType)>,
-    /// Places in `free` of the blocks whose type no event tells.
-    pub untold: Vec<usize>,
+    /// Places in `free` of the blocks whose type no event shows.
+    pub unshown: Vec<usize>,
     /// The type of each pageblock, by its number.
     pub pageblocks: Vec<MigrateType>,
     /// Pageblocks in holes of a zone: they have no type.
@@ -89,7 +89,7 @@ impl Opening {
         };
         let (mut pageblocks, shown) = pageblock_types(recording);
         let mut free = Vec::new();
-        let mut untold = Vec::new();
+        let mut unshown = Vec::new();
         for zone in layout.zones() {
             let mut at = zone.start.0;
             while at < zone.end.0 {
@@ -98,15 +98,15 @@ impl Opening {
                     continue;
                 };
                 let frame = Frame(at);
-                let told = told_type(frame, order, &first, &later);
-                if told.is_none() {
-                    untold.push(free.len());
+                let shown = shown_type(frame, order, &first, &later);
+                if shown.is_none() {
+                    unshown.push(free.len());
                 }
                 let otherwise = match order >= Order::HUGE {
                     true => MigrateType::Movable,
                     false => pageblocks[frame.pageblock()],
                 };
-                free.push((frame, order, told.unwrap_or(otherwise)));
+                free.push((frame, order, shown.unwrap_or(otherwise)));
                 at += order.frames() as u32;
             }
         }
@@ -128,13 +128,13 @@ impl Opening {
         };
         let (holes, silent): (Vec<usize>, Vec<usize>) =
             layout.zones().iter().flat_map(within).filter(silent).partition(hole);
-        Opening { free, untold, pageblocks, holes, silent_pageblocks: silent, settled: 0 }
+        Opening { free, unshown, pageblocks, holes, silent_pageblocks: silent, settled: 0 }
     }
 
-    /// Moves free blocks whose type no event tells to the lists on which the first snapshot counts
+    /// Moves free blocks whose type no event shows to the lists on which the first snapshot counts
     /// more of them, where `differences` is what a replay differs by. Of several that fit, what is
     /// left of a claimed block is next to the pageblock claimed with it. Returns whether any moved.
-    pub fn move_untold(&mut self, layout: &Layout, differences: &[Difference]) -> bool {
+    pub fn move_unshown(&mut self, layout: &Layout, differences: &[Difference]) -> bool {
         let mut moved = false;
         for (missing, surplus) in misplaced(differences) {
             let fits = |place: &&usize| {
@@ -147,8 +147,10 @@ impl Opening {
                 let buddy = Frame(frame.0 ^ order.frames() as u32).pageblock();
                 self.pageblocks.get(buddy) != Some(&missing.migrate_type)
             };
-            let Some(&place) = self.untold.iter().filter(fits).min_by_key(beside) else { continue };
-            self.untold.retain(|&other| other != place);
+            let Some(&place) = self.unshown.iter().filter(fits).min_by_key(beside) else {
+                continue;
+            };
+            self.unshown.retain(|&other| other != place);
             let (frame, order, migrate_type) = &mut self.free[place];
             *migrate_type = missing.migrate_type;
             let last = Frame(frame.0 + order.frames() as u32 - 1).pageblock();
@@ -260,24 +262,24 @@ fn misplaced(differences: &[Difference]) -> Vec<(Missing, MigrateType)> {
     found
 }
 
-/// The list that a free block was on, if an event tells: one on it or, of less than a pageblock, on
+/// The list that a free block was on, if an event shows it: one on it or, of less than a pageblock, on
 /// its pageblock. Untouched pageblocks are movable, where nothing says otherwise.
-fn told_type(frame: Frame, order: Order, first: &[First], later: &[First]) -> Option<MigrateType> {
-    let told = |firsts: &[First], frames: std::ops::Range<usize>| {
+fn shown_type(frame: Frame, order: Order, first: &[First], later: &[First]) -> Option<MigrateType> {
+    let shown = |firsts: &[First], frames: std::ops::Range<usize>| {
         firsts[frames].iter().find_map(|first| match first {
             First::Free(migrate_type) => Some(*migrate_type),
             _ => None,
         })
     };
     let own = frame.index()..frame.index() + order.frames() as usize;
-    if let Some(migrate_type) = told(first, own.clone()) {
+    if let Some(migrate_type) = shown(first, own.clone()) {
         return Some(migrate_type);
     }
     if order >= Order::HUGE {
-        return told(later, own);
+        return shown(later, own);
     }
     let start = frame.align_down(Order::HUGE).index();
-    told(first, start..start + Order::HUGE.frames() as usize)
+    shown(first, start..start + Order::HUGE.frames() as usize)
 }
 
 /// The type of every pageblock at the first event: movable where memory was initialized by then,
@@ -353,7 +355,7 @@ mod tests {
         let layout = Layout::new(zones).unwrap();
         let mut opening = Opening {
             free: Vec::new(),
-            untold: Vec::new(),
+            unshown: Vec::new(),
             pageblocks: vec![MigrateType::Movable; 8],
             holes: Vec::new(),
             silent_pageblocks: vec![0, 1, 5],

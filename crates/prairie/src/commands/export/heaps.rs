@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prairie_heap::Statistics;
 use prairie_heap::inspect::Survey;
-use prairie_observe::metrics::{Family, Kind, Series, Value};
+use prairie_observe::metrics::{Family, Series};
 
 /// Names beyond these are counted together, so that the number of series has a limit.
 const MAX_NAMES: usize = 100;
@@ -31,8 +31,8 @@ impl Heaps {
         let Statistics { small, page_heap, .. } = statistics;
         self.processes += 1;
         self.live_bytes += statistics.live_bytes() as u64;
-        self.cached_bytes += (small.cached_bytes + small.transfer_bytes) as u64;
-        self.in_spans_bytes += (small.free_in_spans_bytes + small.tail_waste_bytes) as u64;
+        self.cached_bytes += small.in_caches_bytes() as u64;
+        self.in_spans_bytes += small.in_spans_bytes() as u64;
         self.free_pages_bytes += page_heap.backing.free.bytes();
         self.backed_bytes += page_heap.backing.backed().bytes();
         self.on_huge_pages_bytes += page_heap.backing.on_huge_pages.bytes();
@@ -49,6 +49,7 @@ pub fn families(survey: &Survey, name: impl Fn(u32) -> String) -> Vec<Family> {
         }
         heaps.entry(name).or_default().add(&reading.statistics);
     }
+    let number = |labels, value: u64| Series::number(labels, value as f64);
     let parts: [(&str, Figure); 4] = [
         ("live", |heaps| heaps.live_bytes),
         ("caches", |heaps| heaps.cached_bytes),
@@ -57,50 +58,42 @@ pub fn families(survey: &Survey, name: impl Fn(u32) -> String) -> Vec<Family> {
     ];
     let by_part = heaps.iter().flat_map(|(name, heaps)| {
         parts.map(|(part, of)| {
-            series(vec![("name", name.clone()), ("part", part.into())], of(heaps))
+            number(vec![("name", name.clone()), ("part", part.into())], of(heaps))
         })
     });
     let by_name = |of: Figure| -> Vec<Series> {
-        heaps.iter().map(|(name, heaps)| series(vec![("name", name.clone())], of(heaps))).collect()
+        heaps.iter().map(|(name, heaps)| number(vec![("name", name.clone())], of(heaps))).collect()
     };
     vec![
-        gauge(
+        Family::gauge(
             "prairie_heap_processes",
             None,
             "Processes on Prairie's heap",
             by_name(|h| h.processes),
         ),
-        gauge(
+        Family::gauge(
             "prairie_heap",
             Some("bytes"),
             "Memory of heaps: live objects, free objects in caches and in spans, free pages",
             by_part.collect(),
         ),
-        gauge(
+        Family::gauge(
             "prairie_heap_backed",
             Some("bytes"),
             "Memory of heaps with frames behind it",
             by_name(|heaps| heaps.backed_bytes),
         ),
-        gauge(
+        Family::gauge(
             "prairie_heap_huge",
             Some("bytes"),
             "Of it on whole huge pages",
             by_name(|heaps| heaps.on_huge_pages_bytes),
         ),
-        gauge(
+        Family::gauge(
             "prairie_heap_unreadable_processes",
             None,
             "Processes that need more permission to be read",
-            vec![series(Vec::new(), survey.unreadable as u64)],
+            vec![number(Vec::new(), survey.unreadable as u64)],
         ),
     ]
-}
-
-fn series(labels: Vec<(&'static str, String)>, value: u64) -> Series {
-    Series { labels, value: Value::Number(value as f64) }
-}
-
-fn gauge(stem: &str, unit: Option<&'static str>, help: &str, series: Vec<Series>) -> Family {
-    Family { stem: stem.to_owned(), help: help.to_owned(), unit, kind: Kind::Gauge, series }
 }

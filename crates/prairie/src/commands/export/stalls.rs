@@ -6,14 +6,7 @@ use prairie_trace::stalls::{BUCKETS_SECONDS, StallHistogram, Stalls};
 /// The histograms by cause and order, requests for huge pages, and lost events, of everything since
 /// the exporter began.
 pub fn families(stalls: &Stalls) -> Vec<Family> {
-    let counter = |stem: &str, help: &str, series| Family {
-        stem: stem.to_owned(),
-        help: help.to_owned(),
-        unit: None,
-        kind: Kind::Counter,
-        series,
-    };
-    let count = |labels, count: u64| Series { labels, value: Value::Number(count as f64) };
+    let count = |labels, count: u64| Series::number(labels, count as f64);
     let huge_pages = stalls.huge_pages();
     let results = [("allocated", huge_pages.allocated), ("failed", huge_pages.failed)];
     let by_result = results.map(|(result, n)| count(vec![("result", result.to_owned())], n));
@@ -25,13 +18,15 @@ pub fn families(stalls: &Stalls) -> Vec<Family> {
             kind: Kind::Histogram,
             series: stalls.metrics().iter().map(histogram).collect(),
         },
-        counter(
+        Family::counter(
             "prairie_huge_page_requests",
+            None,
             "Requests for pages of order 9 and above",
             by_result.to_vec(),
         ),
-        counter(
+        Family::counter(
             "prairie_stall_lost_events",
+            None,
             "Events of stalls that did not fit the rings",
             vec![count(Vec::new(), stalls.lost_events())],
         ),

@@ -15,10 +15,10 @@ set_up() {
     mkdir w agent
 }
 
-# kdamond: milliseconds of CPU time of DAMON's thread.
+# kdamond: milliseconds of CPU time of DAMON's threads.
 kdamond() {
-    set -- $(cat /proc/[0-9]*/stat 2>/dev/null | sed -n 's/^[0-9]* (kdamond[^)]*) //p')
-    echo $(((${12:-0} + ${13:-0}) * 10))
+    for comm in $(grep -l "^kdamond" /proc/[0-9]*/comm 2>/dev/null); do cat ${comm%comm}schedstat; done |
+        awk '{ ns += $1 } END { printf "%d\n", ns / 1000000 }'
 }
 
 # sample: a line of what the kernel says.

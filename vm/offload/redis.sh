@@ -2,9 +2,10 @@
 # than others. Arguments: KEYS VALUE_BYTES RATE SECONDS, then settings NAME=VALUE.
 keys=$1 bytes=$2 rate=$3 seconds=$4
 shift 4
-AGENT=prairie CONFIG=/in/offload.toml EVERY=20 HUGE=never
+AGENT=prairie CONFIG=/in/offload.toml LOG=--verbose EVERY=20 HUGE=never
 for setting in "$@"; do eval "$setting"; done
 . /in/common.sh
+. /in/agents.sh
 set_up
 (echo 0 >w/cgroup.procs && exec redis-server --port 0 --unixsocket /tmp/redis.sock --save '' --appendonly no) >$OUT/redis 2>&1 &
 redis=$!
@@ -13,12 +14,17 @@ while [ ! -S /tmp/redis.sock ]; do sleep 1; done
 load=$!
 while [ ! -s $OUT/paced ]; do sleep 1; done
 sample
-[ $AGENT = none ] || start_daemon $CONFIG
+start_agent $redis
+# Samples shall not delay requests.
+renice -n 19 -p $$ >/dev/null
 while kill -0 $load 2>/dev/null; do
     sleep $EVERY
     kill -0 $redis || break
     sample
-    [ $AGENT = none ] || /in/bin/prairie offload status --json >$OUT/status 2>&1
+    damon_statistics &
+    case $AGENT in
+    prairie*) /in/bin/prairie offload status --json >$OUT/status 2>&1 ;;
+    esac
 done
 kill $redis
 trouble

@@ -38,7 +38,7 @@ run() {
     [ "$kernel" != 6.1 ] || modules="--module zsmalloc --module zstd"
     # shellcheck disable=SC2086 # lists of words
     vm/run --kernel "$kernel" $speed --memory "$memory" --disk "$disk" --timeout $limit $with \
-        --file "$work/bin:bin" --program "$work/bin/prairie" --file vm/offload/common.sh \
+        --file "$work/bin:bin" --program "$work/bin/prairie" --file vm/offload/common.sh --file vm/offload/agents.sh \
         --file vm/offload/offload.toml --file vm/offload/fast.toml --file vm/offload/device.toml \
         $modules --out "$work/$name" "$@" || fail "$name: the guest ended with $?"
     [ "$(cat "$work/$name/oom")" = "oom_kill 0" ] || fail "$name: $(cat "$work/$name/oom")"

@@ -110,11 +110,14 @@ measure() {
             if (grown("zswpout") > gone) gone = grown("zswpout")
             back = grown("workingset_refault_anon")
             if (grown("zswpin") > back) back = grown("zswpin")
+            # Linux 6.17 and later have a monitor of their own, which ends when an agent starts.
+            monitored = grown("kdamond")
+            if (monitored < 0) monitored = 0
             printf "%s\t%.1f\t%.1f\t%.1f\t%d\t%d\t%s\t%d\t%.0f\t", name, saved[1], saved[2], saved[3], gone, back,
                 gone ? sprintf("%.1f", 100 * back / gone) : "", grown("pgmajfault"), grown("stall") / 1000
             if (zipf == "zipf") printf "%.1f\t%.1f\t%.1f\t%.1f\t", median(2), median(3), median(4), worst(3)
             else printf "%.1f\t%.1f\t", worst(4), worst(8)
-            printf "%.0f\t%d\n", grown("agent") / 1000, grown("kdamond")
+            printf "%.0f\t%d\n", grown("agent") / 1000, monitored
         }' "$work/$1/samples"
 }
 

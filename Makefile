@@ -32,11 +32,13 @@ INSTALL := install -D
 
 dist: ## Build what packages contain into target/dist: stripped, debug info apart
 	@scripts/need cargo cc
-	@$(CARGO) build --release --locked --package prairie --package prairie-heap-preload
+	@$(CARGO) build --release --locked --package prairie
+	@# Alone, as otherwise it would be built with what only the command needs of the heap.
+	@$(CARGO) build --release --locked --package prairie-heap-preload
 	@packaging/stage $(TARGET)/release $(DIST)
 	@$(TARGET)/release/prairie survey --proc crates/host/tests/fixtures/linux-6.18/proc --save $(DIST)/example.parquet >/dev/null
 
-install: $(if $(wildcard $(DIST)/bin/prairie),,dist) ## Install into PREFIX=/usr/local below DESTDIR=
+install: $(if $(wildcard $(DIST)/bin/prairie),,dist) ## Install into PREFIX=/usr/local below DESTDIR=; settings into /etc/prairie
 	@$(INSTALL) -m 755 $(DIST)/bin/prairie $(DESTDIR)$(PREFIX)/bin/prairie
 	@$(INSTALL) -m 644 $(DIST)/lib/libprairie_heap.so $(DESTDIR)$(PREFIX)/lib/libprairie_heap.so
 	@$(INSTALL) -m 644 $(DIST)/lib/libprairie_heap.a $(DESTDIR)$(PREFIX)/lib/libprairie_heap.a
@@ -51,6 +53,11 @@ install: $(if $(wildcard $(DIST)/bin/prairie),,dist) ## Install into PREFIX=/usr
 	@for unit in packaging/systemd/*.service packaging/systemd/*.timer crates/offload/systemd/*.service; do \
 	    sed 's|/usr/bin/prairie|$(PREFIX)/bin/prairie|' "$$unit" \
 	        >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$(basename "$$unit"); \
+	done
+	@# Settings that somebody has edited stay.
+	@for file in packaging/systemd/regions.toml packaging/systemd/survey.conf crates/offload/systemd/offload.toml; do \
+	    to=$(DESTDIR)/etc/prairie/$$(basename "$$file"); \
+	    [ -e "$$to" ] || $(INSTALL) -m 644 "$$file" "$$to"; \
 	done
 	@$(INSTALL) -m 644 $(DIST)/third-party-licenses.txt $(DESTDIR)$(PREFIX)/share/doc/prairie/third-party-licenses.txt
 

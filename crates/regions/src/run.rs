@@ -32,7 +32,9 @@ pub fn protect(log: &Log) {
         log.note("warning", format_args!("memory is not locked: {error}"));
     }
     // SAFETY: mallopt only sets how the allocator returns memory to the kernel: never, and all of it
-    // from one area, so that memory that was used once is there again when memory is short.
+    // from one area, so that memory that was used once is there again when memory is short. musl's
+    // allocator has no such settings.
+    #[cfg(target_env = "gnu")]
     unsafe {
         libc::mallopt(libc::M_TRIM_THRESHOLD, i32::MAX);
         libc::mallopt(libc::M_ARENA_MAX, 1);

@@ -123,7 +123,7 @@ impl<T: Send + 'static> Timer<T> {
         };
         // SAFETY: the thread has not been joined, which only `drop` does, so its handle is valid;
         // the signal has a handler, installed before the thread began.
-        let _ = unsafe { libc::pthread_kill(thread.as_pthread_t(), INTERRUPT) };
+        let _ = unsafe { libc::pthread_kill(thread.as_pthread_t() as libc::pthread_t, INTERRUPT) };
     }
 }
 

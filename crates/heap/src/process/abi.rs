@@ -11,8 +11,22 @@ use super::{at_exit, malloc, shared};
 use crate::front::size_class::GRANULE;
 use crate::units::Pages;
 
-/// What [`mallinfo2`] returns.
-pub use libc::mallinfo2 as MallInfo2;
+/// What [`mallinfo2`] returns: glibc's `struct mallinfo2`, which `libc` does not have for musl.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)] // mallinfo(3) describes the fields.
+pub struct MallInfo2 {
+    pub arena: usize,
+    pub ordblks: usize,
+    pub smblks: usize,
+    pub hblks: usize,
+    pub hblkhd: usize,
+    pub usmblks: usize,
+    pub fsmblks: usize,
+    pub uordblks: usize,
+    pub fordblks: usize,
+    pub keepcost: usize,
+}
 
 /// Bytes in a page of the system, as `valloc` and `pvalloc` mean it.
 fn system_page() -> usize {
@@ -166,8 +180,7 @@ pub extern "C" fn malloc_stats() {
 
 /// `mallinfo2`: the fields that have a meaning here.
 pub extern "C" fn mallinfo2() -> MallInfo2 {
-    // SAFETY: a struct of integers, for which zero is valid.
-    let mut info: MallInfo2 = unsafe { core::mem::zeroed() };
+    let mut info = MallInfo2::default();
     let Some(statistics) = shared::statistics() else { return info };
     let backing = statistics.page_heap.backing;
     info.arena = backing.backed().bytes() as usize;

@@ -10,6 +10,9 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::front::fatal::{fatal, warn};
 
+/// glibc's flag; musl has none, and `libc` does not declare it there.
+const RTLD_DEEPBIND: c_int = 8;
+
 /// Whether the flag is kept (`PRAIRIE_HEAP_DEEPBIND=keep`).
 static KEEP: AtomicBool = AtomicBool::new(false);
 static SAID: AtomicBool = AtomicBool::new(false);
@@ -21,7 +24,7 @@ pub fn keep() {
 
 /// The flags to open a library with. Reports once that one was left out.
 pub extern "C" fn flags(asked: c_int) -> c_int {
-    if asked & libc::RTLD_DEEPBIND == 0 {
+    if asked & RTLD_DEEPBIND == 0 {
         return asked;
     }
     let keep = KEEP.load(Relaxed);
@@ -38,7 +41,7 @@ pub extern "C" fn flags(asked: c_int) -> c_int {
             ));
         }
     }
-    if keep { asked } else { asked & !libc::RTLD_DEEPBIND }
+    if keep { asked } else { asked & !RTLD_DEEPBIND }
 }
 
 /// The C library's `dlopen`.

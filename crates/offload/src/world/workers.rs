@@ -128,7 +128,9 @@ impl Workers {
                 *overdue_at = Some(now + RETRY_INTERVAL);
                 // SAFETY: the thread has not been joined, since that takes `self` whole, so its
                 // handle is valid; the signal has a handler, installed before any thread began.
-                let _ = unsafe { libc::pthread_kill(thread.as_pthread_t(), INTERRUPT) };
+                let _ = unsafe {
+                    libc::pthread_kill(thread.as_pthread_t() as libc::pthread_t, INTERRUPT)
+                };
             }
         }
     }

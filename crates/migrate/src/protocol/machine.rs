@@ -110,6 +110,8 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
         if state.fault != Fault::None {
             return;
         }
+        // One copy of the steps for all callers: theirs would be megabytes of code.
+        let emit = &mut (emit as &mut dyn FnMut(Action, State<C, D, L, P, F>));
         for core in 0..C {
             state.core_steps(&self.design, core, 0..L, emit);
         }
@@ -151,6 +153,7 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
         agent: Agent,
         emit: &mut impl FnMut(Action, State<C, D, L, P, F>),
     ) {
+        let emit = &mut (emit as &mut dyn FnMut(Action, State<C, D, L, P, F>));
         match agent {
             Agent::Core(core) => state.core_steps(&self.design, core.into(), 0..L, emit),
             Agent::Device(device) => state.device_steps(&self.design, device.into(), 0..L, emit),

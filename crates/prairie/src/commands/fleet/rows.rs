@@ -28,11 +28,15 @@ pub fn read_lines(path: &Path, hosts: &mut Hosts, by: &[String]) -> anyhow::Resu
     let text = std::str::from_utf8(&bytes)
         .map_err(|_| anyhow!("{}: not UTF-8, expected lines of JSON", path.display()))?;
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let pieces = pieces(text, threads);
+    // Files of one row each are many; a thread takes longer than their row.
+    if let [piece] = pieces[..] {
+        hosts.append(parse(piece, by).with_context(|| path.display().to_string())?);
+        return Ok(());
+    }
     let results: Vec<anyhow::Result<Hosts>> = std::thread::scope(|scope| {
-        let threads: Vec<_> = pieces(text, threads)
-            .into_iter()
-            .map(|piece| scope.spawn(move || parse(piece, by)))
-            .collect();
+        let threads: Vec<_> =
+            pieces.into_iter().map(|piece| scope.spawn(move || parse(piece, by))).collect();
         threads
             .into_iter()
             .map(|thread| thread.join().map_err(|_| anyhow!("a thread has panicked"))?)

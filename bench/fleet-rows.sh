@@ -1,5 +1,5 @@
 #!/bin/sh
-# Report on a million rows of hosts: CPU time and memory of `prairie fleet report`, beside `wc -l`.
+# Report on a million rows of hosts: time and memory of `prairie fleet report` and `wc -l`, as a table.
 # Usage: bench/fleet-rows.sh [PRAIRIE] [HOSTS] [DAYS]
 set -eu
 cd "$(dirname "$0")/.."
@@ -24,12 +24,16 @@ for day in $(seq 1 "$days"); do
         }
     }' >"$work/rows/date=$day/rows.jsonl"
 done
-du -sh "$work/rows" | cut -f1 | sed 's/^/rows: /'
+rows=$((hosts * days))
+echo "| command | rows | input, MiB | time, s | CPU time, s | memory, MiB |"
+echo "| --- | ---: | ---: | ---: | ---: | ---: |"
 measure() {
-    /usr/bin/time -f "$1: %e s, CPU %U + %S s, %M KiB" sh -c "$2 >$work/out" 2>"$work/time"
-    tail -n 1 "$work/time"
+    /usr/bin/time -o "$work/time" -f "%e %U %S %M" sh -c "$2 >$work/out"
+    awk -v name="$1" -v rows="$rows" -v input="$(du -sm "$work/rows" | cut -f1)" '{
+        printf "| %s | %d | %d | %.1f | %.1f | %.0f |\n", name, rows, input, $1, $2 + $3, $4 / 1024
+    }' "$work/time"
 }
 measure "wc -l" "cat $work/rows/*/*.jsonl | wc -l"
-measure "fleet report" "$prairie fleet report $work/rows --by kernel,role"
-grep -m 1 "rows of" "$work/out"
-measure "fleet report --html" "$prairie fleet report $work/rows --by kernel,rack --html $work/fleet.html"
+measure "fleet report" "$prairie fleet report --strict $work/rows --by kernel,role"
+grep -q "$rows rows of $hosts hosts" "$work/out"
+measure "fleet report --html" "$prairie fleet report --strict $work/rows --by kernel,rack --html $work/fleet.html"

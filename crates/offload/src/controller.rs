@@ -32,6 +32,14 @@ const STEADY_BYTES: u64 = 32 * PAGE;
 /// An idle container is sampled at least once in this many periods.
 pub const MAX_SAMPLING_PERIODS: u32 = 4;
 
+/// The share of the pressure threshold that refaults of a bad choice may cost (*chosen*): ten times
+/// as much, and the formula itself stops.
+const RETURN_COST: f64 = 0.1;
+
+/// The most that one period counts as scanned for a page, in multiples of the profile's limit
+/// (*chosen*): the guard then blocks for up to eight periods.
+const MAX_SCANNED: f64 = 4.0;
+
 /// A container that misreports its age has to show at most this multiple of the profile's age.
 const MAX_MIN_AGE_FACTOR: u32 = 8;
 
@@ -227,6 +235,7 @@ impl Controller {
         if now.at < before.at {
             // The clock went backwards, so recorded times are invalid.
             self.ageing.renew(self.min_age);
+            self.returns = Returns::default();
             past =
                 History { first_seen: now.at, hold_until: Duration::ZERO, returning: None, ..past };
         }
@@ -338,7 +347,10 @@ impl Controller {
             // Decays, so that a container that the scan guard blocks is tried again.
             return past.scanned_per_page * 0.9;
         }
-        0.5 * past.scanned_per_page + 0.5 * scanned as f64 / taken_pages.max(1) as f64
+        // One period in which hardly anything was found must not block for minutes.
+        let most = self.profile.scan_limit * MAX_SCANNED;
+        let now = (scanned as f64 / taken_pages.max(1) as f64).min(most);
+        0.5 * past.scanned_per_page + 0.5 * now
     }
 
     /// Updates over-reclaim, idle memory, and refaults.
@@ -347,13 +359,20 @@ impl Controller {
         self.over_reclaim = self.over_reclaim.after(self.asked_bytes, taken_bytes);
         self.ageing.taken(taken_bytes);
         self.returns.count(now.at, taken_pages, returned);
-        if !self.returns.exceed(self.profile.return_limit) {
+        let affordable = self.profile.senpai.threshold * RETURN_COST;
+        if !self.returns.exceed(self.profile.return_limit)
+            || self.returns.share_of_time(self.return_cost) <= affordable
+        {
             return;
         }
         let (taken, returned) = self.returns.totals();
         past.returning = Some((returned, taken, now.at + self.profile.hold));
-        self.returns.clear();
         self.min_age = (self.min_age * 2).min(self.profile.min_age * MAX_MIN_AGE_FACTOR);
+        let measured = match self.ageing.means() {
+            Means::None => Duration::ZERO,
+            Means::AccessedBits | Means::Generations => self.min_age,
+        };
+        self.returns.start_again(now.at + self.profile.hold.max(measured));
         self.ageing.renew(self.min_age);
     }
 

@@ -296,10 +296,12 @@ impl Daemon {
     /// Takes leases that a container needs beyond requests.
     fn lend(&mut self, at: usize, returned_pages: u64) {
         let container = &mut self.containers[at];
-        let said = [
-            container.route(&self.figures, &self.leases),
-            container.free_slots(returned_pages, &self.leases),
-        ];
+        let routed = container.route(&self.figures, &self.leases);
+        let freed = match self.setting.host.copies_stay {
+            true => container.free_slots(returned_pages, &self.leases),
+            false => None,
+        };
+        let said = [routed, freed];
         if said.iter().any(Option::is_some) {
             let path = container.cgroup.path.clone();
             said.into_iter().flatten().for_each(|text| self.report_once(&path, text));

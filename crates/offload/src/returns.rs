@@ -1,4 +1,9 @@
 //! Whether what is taken stays away: pages taken and pages that came back, over a sliding window.
+//!
+//! Neither the share of pages that come back nor their cost says enough by itself. Where every page
+//! is used now and then, as with popularities by Zipf's law, any choice has refaults, and memory is
+//! worth more than the little time that they take. Where much is reclaimed, a small share may cost
+//! much, but less than it gains. What exceeds both limits was chosen badly.
 
 use std::time::Duration;
 
@@ -19,11 +24,16 @@ pub struct Returns {
     parts: [(u64, u64); PARTS],
     /// The part that is being filled, counted from the clock's zero.
     part: u64,
+    /// Nothing counts before this time.
+    from: Duration,
 }
 
 impl Returns {
     /// Counts a period that ended at `now`.
     pub fn count(&mut self, now: Duration, taken_pages: u64, returned_pages: u64) {
+        if now < self.from {
+            return;
+        }
         let part = now.as_secs() / (WINDOW.as_secs() / PARTS as u64);
         for old in self.part + 1..=part.min(self.part + PARTS as u64) {
             self.parts[old as usize % PARTS] = (0, 0);
@@ -48,9 +58,15 @@ impl Returns {
         taken > 0 && returned >= EVIDENCE_PAGES && returned as f64 > taken as f64 * limit
     }
 
-    /// Forgets everything.
-    pub fn clear(&mut self) {
-        self.parts = Default::default();
+    /// The share of the window's time that it takes to fault in what came back, at `cost` a page.
+    pub fn share_of_time(&self, cost: Duration) -> f64 {
+        self.totals().1 as f64 * cost.as_secs_f64() / WINDOW.as_secs_f64()
+    }
+
+    /// Forgets everything, and counts again from a time on: what was taken before goes on coming
+    /// back for a while, and says nothing about the pages that are taken by a stricter rule.
+    pub fn start_again(&mut self, from: Duration) {
+        *self = Returns { part: self.part, from, ..Returns::default() };
     }
 }
 
@@ -69,6 +85,24 @@ mod tests {
         assert_eq!(returns.totals(), (0, 100), "the first minute has left the window");
         returns.count(Duration::from_secs(1_000_000), 5, 6);
         assert_eq!(returns.totals(), (5, 6));
+    }
+
+    #[test]
+    fn the_cost_is_a_share_of_the_window() {
+        let mut returns = Returns::default();
+        returns.count(Duration::from_secs(1), 10_000, 6_000);
+        assert_eq!(returns.share_of_time(Duration::from_micros(100)), 0.001);
+    }
+
+    #[test]
+    fn pages_taken_before_a_new_start_do_not_count() {
+        let mut returns = Returns::default();
+        returns.count(Duration::from_secs(100), 1_000, 400);
+        returns.start_again(Duration::from_secs(300));
+        returns.count(Duration::from_secs(299), 0, 300);
+        assert_eq!(returns.totals(), (0, 0));
+        returns.count(Duration::from_secs(300), 50, 2);
+        assert_eq!(returns.totals(), (50, 2));
     }
 
     #[test]

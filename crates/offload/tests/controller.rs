@@ -238,26 +238,46 @@ fn where_there_is_no_swap_only_page_cache_goes() {
     assert_eq!(reclaim.bytes, 51 * 4096);
 }
 
-#[test]
-fn memory_that_comes_back_is_left_alone_and_must_be_older() {
+/// A decision after `returned` of 10,000 pages came back, and the controller.
+fn after_returns(returned: u64) -> (Controller, Decision, Observation) {
     let mut controller = Controller::new(profile(), Means::AccessedBits, false, COST);
     assert_eq!(controller.decide(&quiet(0)).ageing, Step::Mark);
     let mut now = quiet(1);
     assert_eq!(controller.decide(&now).ageing, Step::Wait);
     controller.measured(now.at, 300 * MIB);
     now = quiet(2);
-    now.stat.pgsteal = 1_000;
-    now.stat.pgscan = 1_000;
+    now.stat.pgsteal = 10_000;
+    now.stat.pgscan = 10_000;
     controller.decide(&now);
     now.at = Duration::from_secs(18);
-    now.stat.workingset_refault_anon = 64;
+    now.stat.workingset_refault_anon = returned;
     let decision = controller.decide(&now);
+    (controller, decision, now)
+}
+
+#[test]
+fn memory_that_comes_back_is_left_alone_and_must_be_older() {
+    // A tenth of the threshold of 0.1 % of ten minutes is 60 ms: 2,222 pages at 27 µs.
+    let (mut controller, decision, mut now) = after_returns(2_223);
     assert!(matches!(
         decision.guard,
-        Some(Guard::Returning { returned_pages: 64, taken_pages: 1_000, .. })
+        Some(Guard::Returning { returned_pages: 2_223, taken_pages: 10_000, .. })
     ));
     assert_eq!(decision.min_age, Duration::from_secs(240));
     assert_eq!(controller.idle(), Idle::Measuring);
+    // What was taken before comes back until ages are known again, and does not count.
+    for at in [60, 120, 240] {
+        now.at = Duration::from_secs(at);
+        now.stat.workingset_refault_anon += 3_000;
+        assert_eq!(controller.decide(&now).min_age, Duration::from_secs(240), "after {at} s");
+    }
+}
+
+#[test]
+fn memory_that_costs_little_when_it_comes_back_goes_on_being_taken() {
+    let (controller, decision, _) = after_returns(2_222);
+    assert!(!matches!(decision.guard, Some(Guard::Returning { .. })), "{:?}", decision.guard);
+    assert_eq!(controller.min_age(), Duration::from_secs(120));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Slots and compressed copies of what is back in memory: has the kernel give them up in time.
 //!
-//! Kernels before 6.9 keep a page's slot in swap, and its compressed copy, when the page is read
+//! Kernels from 6.9 on drop the copy when the page is read back; there is nothing to do. Kernels
+//! before 6.9 keep a page's slot in swap, and its compressed copy, when the page is read
 //! back, until it is written. So memory that turns from cold to hot costs half as much again as
 //! it ever did. Those kernels free a slot at swap-in once swap is half full
 //! (`mem_cgroup_swap_full`): a limit on swap a little above what is used makes it so. It leaves
@@ -112,7 +113,8 @@ impl Daemon {
     /// an alarm.
     pub(super) fn watch_slots(&mut self, now: Duration) -> Option<Duration> {
         let offloaded = |container: &Container| container.seen.swap_bytes >= WATCHED_BYTES;
-        if self.setting.dry_run || !self.containers.iter().any(offloaded) {
+        let is_needed = self.setting.host.copies_stay && !self.setting.dry_run;
+        if !is_needed || !self.containers.iter().any(offloaded) {
             self.watch = Watch::default();
             return None;
         }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use prairie_host::cgroup::mounts;
+use prairie_host::kernel_log::KernelVersion;
 
 use crate::ageing::Means;
 
@@ -49,6 +50,9 @@ pub struct Host {
     pub mglru: bool,
     /// `lru_gen` in debugfs can be opened for writing.
     pub lru_gen: bool,
+    /// A page that is read back keeps its compressed copy. Kernels from 6.9 on drop the copy
+    /// (`zswap_load`).
+    pub copies_stay: bool,
 }
 
 impl Host {
@@ -56,11 +60,14 @@ impl Host {
     pub fn probe(paths: Paths) -> Host {
         let controllers = fs::read_to_string(paths.cgroup.join("cgroup.controllers"));
         let controllers = controllers.unwrap_or_default();
+        let release = fs::read_to_string(paths.proc.join("sys/kernel/osrelease"));
+        let version = KernelVersion::of_release(&release.unwrap_or_default());
         Host {
             has_memory_controller: controllers.split_whitespace().any(|name| name == "memory"),
             has_psi: paths.proc.join("pressure/memory").exists(),
             mglru: mglru_is_on(&paths.sys),
             lru_gen: is_writable(&paths.debugfs.join("lru_gen")),
+            copies_stay: version.is_none_or(|version| version < KernelVersion(6, 9)),
             paths,
         }
     }
@@ -117,6 +124,13 @@ mod tests {
         };
         let host = Host::probe(paths);
         (root, host)
+    }
+
+    #[test]
+    fn copies_stay_before_6_9() {
+        let of = |release| host(&[("proc/sys/kernel/osrelease", release)]).1.copies_stay;
+        assert!(of("6.1.0-56-amd64\n") && of("6.8.12\n") && !of("6.9.0\n") && !of("6.12.95\n"));
+        assert!(host(&[]).1.copies_stay, "nothing is known");
     }
 
     #[test]

@@ -1,12 +1,13 @@
 #!/bin/sh
-# Contiguity and its price on real kernels: stock, the regions daemon, a naive loop, kernelcore=.
-# Usage: bench/regions-vm.sh FOLDER
+# Contiguity and its price on real kernels: stock, the regions daemon, a naive loop, kernelcore=,
+# and memory that the kernel's auto-movable policy put online. Usage: bench/regions-vm.sh FOLDER
 #
-# Prints two table documents for `experiments` on standard output: the mixed load, and pipes at two
-# rates. AGENTS, VM_KERNELS, LOADS, and RATES select runs; SECONDS_EACH sets how long the mixed load
-# lasts. A run of which FOLDER has a result is not repeated; remove the folder to start again.
-# PRAIRIE and KERNEL_LOAD name binaries to use. The load runs by time and not by work: contiguity
-# compares, speed does not.
+# Prints table documents for `experiments` on standard output: the mixed load, and pipes at two
+# rates. LOADS=day runs the load of a day and prints nothing: `regions_day FOLDER` does. AGENTS,
+# VM_KERNELS, LOADS, RATES, and HOURS select runs; SECONDS_EACH sets how long the mixed load lasts. A
+# run of which FOLDER has a result is not repeated; remove the folder to start again. PRAIRIE and
+# KERNEL_LOAD name binaries to use. Time is counted, so runs repeat whatever else the host does; each
+# takes three to twenty minutes.
 set -eu
 cd "$(dirname "$0")/.."
 folder=${1:?a folder for what the guests say}
@@ -17,12 +18,18 @@ strip -o "$folder/bin/kernel_load" "${KERNEL_LOAD:-$target/release/examples/kern
 
 # guest NAME KERNEL AGENT SCRIPT ARGUMENT...: one run in a machine of its own; $folder/NAME/result.
 guest() {
-    out=$folder/$1 kernel=$2 append=
-    [ "$3" != kernelcore ] || append="--append kernelcore=1G"
+    out=$folder/$1 kernel=$2 memory="--memory 4G" append=
+    case $3 in
+    kernelcore) append="--append kernelcore=1G" ;;
+    auto-movable)
+        memory="--memory 1G --plugged 3G"
+        append="--append memhp_default_state=online --append memory_hotplug.online_policy=auto-movable"
+        ;;
+    esac
     shift 3
     [ ! -s "$out/result" ] || return 0
     # shellcheck disable=SC2086 # lists of words
-    nice vm/run --kernel "$kernel" --memory 4G --low 256M --cpus 2 --disk 6G --timeout 2400 $append \
+    nice vm/run --kernel "$kernel" --counted $memory --low 256M --disk 6G --timeout 6000 $append \
         --module ext4 --program mke2fs --program "$folder/bin/prairie" --file "$folder/bin:bin" \
         --file vm/regions/common.sh --file vm/regions/agent.sh --file vm/regions/measured.toml \
         --file vm/regions/naive.sh --out "$out" "$@" >&2 || echo "$out: the guest ended with $?" >&2
@@ -67,9 +74,13 @@ for kernel in ${VM_KERNELS:-6.1 7.3}; do
                 fi
             done
         esac
+        case " ${LOADS:-mixed pipes} " in *" day "*)
+            guest "day-$kernel-$agent" "$kernel" "$agent" vm/regions/day.sh "$agent" "${HOURS:-6}" || true
+        esac
     done
 done
-note="4 GiB, 256 MiB of it below 4 GiB, two emulated CPUs on a shared host: counts compare, times do not."
+[ -n "$mixed$pipes" ] || exit 0
+note="4 GiB, 256 MiB of it below 4 GiB, one emulated CPU, counted time."
 cat <<END
 {
   "name": "regions-mixed",

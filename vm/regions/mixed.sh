@@ -3,22 +3,23 @@ agent=$1 lasts=$2
 . /in/common.sh
 . /in/agent.sh
 echo never >/sys/kernel/mm/transparent_hugepage/enabled
+# Free frames on per-CPU lists look like kernel memory: with one CPU the lists would hold thousands.
+echo 4096 >/proc/sys/vm/percpu_pagelist_high_fraction
 format -q -t ext4 /dev/vdc && mkdir /disk && mount -t ext4 /dev/vdc /disk || complain "no disk"
 mkdir /small && mount -t tmpfs -o size=600M none /small
 start_agent $agent
 psi_before=$(psi)
 passed() { echo $(($(seconds) - start)); }
 # Page cache, small files, processes, anonymous memory that comes and goes, pipes of which some stay.
+# All at rates that a CPU keeps up with, so that every agent meets the same work.
 dd if=/dev/zero of=/disk/first bs=1M count=1900 2>/dev/null
-# From here on it is counted: on a busy host the file alone takes minutes.
 start=$(seconds)
-(n=0; while [ $(passed) -lt $lasts ]; do n=$((n + 1)); dd if=/dev/zero of=/disk/f$((n % 8)) bs=1M count=64 2>/dev/null; done) &
-(n=0; while [ $n -lt 60000 ]; do n=$((n + 1)); echo $n >/small/$n; done) &
-(while [ $(passed) -lt $lasts ]; do true | cat; /bin/true; done) &
+(n=0; while [ $(passed) -lt $lasts ]; do n=$((n + 1)); dd if=/dev/zero of=/disk/f$((n % 8)) bs=1M count=64 2>/dev/null; sleep 1; done) &
+(n=0; while [ $n -lt 60000 ]; do n=$((n + 1)); echo $n >/small/$n; [ $((n % 500)) -ne 0 ] || sleep 1; done) &
+(while [ $(passed) -lt $lasts ]; do true | cat; /bin/true; usleep 100000; done) &
 (while [ $(passed) -lt $lasts ]; do /in/bin/kernel_load anon 350 4; sleep 2; /in/bin/kernel_load anon 700 3; done) &
 (while [ $(passed) -lt $((lasts - 20)) ]; do /in/bin/kernel_load pipes 380 60 0 5 >>$OUT/pipes; done) &
 /in/bin/kernel_load pipes 126 3 126 1 >>$OUT/pipes &
-stay=$!
 while [ $(passed) -lt $lasts ]; do
     sleep 10
     echo "at=$(passed) $(/in/bin/kernel_load areas) movable=$(movable) stalls=$(kernel_stalls)" \

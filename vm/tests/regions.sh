@@ -18,13 +18,13 @@ program kernel_load "${KERNEL_LOAD:-}" prairie-regions --example
 # one KERNEL KILLS: a machine of 2 GiB, most of it in ZONE_NORMAL.
 one() {
     out=$work/$(basename "$1")
-    vm/run --kernel "$1" --memory 2G --low 256M --cpus 2 --timeout 600 \
+    vm/run --kernel "$1" --counted --memory 2G --low 256M --timeout $((900 + $2 * 20)) \
         --file "$work/bin:bin" --program "$work/bin/prairie" --file vm/regions/common.sh \
         --file vm/regions/fast.toml --out "$out" vm/regions/short.sh "$2" || fail "$1: the guest ended with $?"
     [ ! -s "$out/failed" ] || fail "$1: $(cat "$out/failed")"
     [ ! -s "$out/kernel-trouble" ] || fail "$1: $(cat "$out/kernel-trouble")"
     grep -q "operation: \|convert block" "$out/daemon" || fail "$1: no operation was logged"
-    echo "$1: $(grep -c "convert block.*: done" "$out/daemon") conversions, $2 kills, $(cat "$out/returned" "$out/pipes" 2>/dev/null | tr '\n' ' ')"
+    echo "$1: $(grep -c "convert block.*: done" "$out/daemon") conversions, $2 kills, $(cat "$out/rescued") with a block offline, $(cat "$out/returned" "$out/pipes" 2>/dev/null | tr '\n' ' ')"
 }
 
 if [ -n "$short" ]; then

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 /// One table, as `results/README.md` describes it.
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 pub struct Document {
     name: String,
     columns: Vec<Column>,
@@ -12,7 +12,7 @@ pub struct Document {
     notes: Vec<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Debug, Serialize)]
 struct Column {
     name: String,
 }

@@ -20,9 +20,9 @@ use std::ptr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use prairie_frames::Pfn;
-use prairie_host::Roots;
+use prairie_frames::{Pfn, ZoneKind};
 use prairie_host::memory_blocks::{self, Scanner};
+use prairie_host::{BlockZone, Roots};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
@@ -110,29 +110,33 @@ fn anon(mib: u64, seconds: u64) -> io::Result<()> {
 }
 
 /// Counts aligned areas of 2 and 32 MiB and 1 GiB that exist, and those without an unmovable
-/// frame. Free frames on per-CPU lists carry no flags: up to 64 of them in 32 MiB pass.
+/// frame. Free frames on per-CPU lists carry no flags: up to 64 of them in 32 MiB pass, and in
+/// ZONE_MOVABLE, which has no kernel memory, any number.
 fn areas() -> io::Result<()> {
+    const SMALLEST: u64 = 512;
     let roots = Roots::live();
     let blocks = memory_blocks::read(&roots).map_err(io::Error::other)?;
     let mut scanner = Scanner::open(&roots)?;
-    for (name, frames) in [("2m", 512u64), ("32m", 8192), ("1g", 1 << 18)] {
-        let (mut all, mut clean) = (0u64, 0u64);
-        let mut starts: Vec<u64> = Vec::new();
-        for block in &blocks.blocks {
-            let start = block.start(blocks.block_frames).0;
-            starts.extend(
-                (start..start + blocks.block_frames)
-                    .step_by(frames.min(blocks.block_frames) as usize),
-            );
+    // Unmovable frames and frames without flags, by the first frame of each area.
+    let mut counts: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+    for block in &blocks.blocks {
+        let movable = block.zone == BlockZone::One(ZoneKind::Movable);
+        let start = block.start(blocks.block_frames).0;
+        for start in (start..start + blocks.block_frames).step_by(SMALLEST as usize) {
+            let found = scanner.occupancy(Pfn(start), SMALLEST)?;
+            let unflagged = if movable { 0 } else { found.unflagged };
+            counts.insert(start, (found.unmovable + found.reserved + found.absent, unflagged));
         }
-        starts.iter_mut().for_each(|start| *start -= *start % frames);
-        starts.dedup();
-        for start in starts {
-            let found = scanner.occupancy(Pfn(start), frames)?;
-            let kernel = found.unmovable + found.reserved + found.absent;
-            all += 1;
-            clean += u64::from(kernel == 0 && found.unflagged <= frames / 128);
+    }
+    for (name, frames) in [("2m", SMALLEST), ("32m", 8192), ("1g", 1 << 18)] {
+        let mut areas: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for (start, (kernel, unflagged)) in &counts {
+            let area = areas.entry(start / frames).or_default();
+            *area = (area.0 + kernel, area.1 + unflagged);
         }
+        let is_clean =
+            |(kernel, unflagged): &&(u64, u64)| *kernel == 0 && *unflagged <= frames / 128;
+        let (all, clean) = (areas.len(), areas.values().filter(is_clean).count());
         print!("areas_{name}={all} clean_{name}={clean} ");
     }
     println!();

@@ -138,7 +138,7 @@ fn table(runs: &[Run]) -> Result<Document, Box<dyn Error>> {
                 text("hugetlb_1g"),
                 text("to_kernel"),
                 text("to_movable"),
-                format!("{:.1}", number(&run.result, "psi_us")? / 1e6),
+                format!("{:.2}", number(&run.result, "psi_us")? / 1e6),
                 text("stalls"),
                 text("oom"),
                 cost.unwrap_or_default(),
@@ -157,11 +157,12 @@ fn table(runs: &[Run]) -> Result<Document, Box<dyn Error>> {
 fn picture(runs: &[Run]) -> Result<LineChart, String> {
     let mut series = Vec::new();
     for run in runs {
-        let points = run
-            .samples
-            .iter()
-            .map(|sample| Ok((number(sample, "minute")? / 60.0, clean(sample, "32m")?)))
-            .collect::<Result<Vec<_>, String>>()?;
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        for sample in &run.samples {
+            // Samples of the same minute follow each other.
+            let next = points.last().map_or(0.0, |(before, _)| before + 1.0 / 60.0);
+            points.push(((number(sample, "minute")? / 60.0).max(next), clean(sample, "32m")?));
+        }
         series.push(Series { name: format!("{}, {}", run.kernel, run.agent), points });
     }
     Ok(LineChart {
@@ -210,7 +211,7 @@ mod tests {
             .collect();
         assert_eq!(row[..7], ["6.1", "stock", "2", "75.0 %", "37.5 %", "25.0 %", "50.0 %"]);
         assert_eq!(row[8], "1");
-        assert_eq!(row[11..], ["1.5", "0", "0", ""]);
+        assert_eq!(row[11..], ["1.50", "0", "0", ""]);
         let picture = picture(&[run()]).unwrap();
         assert_eq!(picture.series[0].points[1], (2.0 / 60.0, 0.25));
     }

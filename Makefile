@@ -111,6 +111,7 @@ test: ## Run every check and every test; stop at the first that fails, and list 
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) python/test --short
 	@echo "== real kernel"
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) PACED=$(abspath $(TARGET)/debug/examples/paced) vm/tests/offload.sh --short
+	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) KERNEL_LOAD=$(abspath $(TARGET)/debug/examples/kernel_load) vm/tests/regions.sh --short
 	@scripts/skips $(PRAIRIE_SKIPS)
 
 # Commands of results find the programs of the same build beside the one that runs them.

@@ -4,7 +4,7 @@
 #
 # VM_KERNELS names the kernels, or folders that have one, VM_KEEP a folder to keep what runs said,
 # PRAIRIE and KERNEL_LOAD binaries to use. KILLS is how often the daemon is killed. --short is one
-# machine with one kernel, about three minutes; where none is available, it is skipped.
+# machine with one kernel, about a minute and a half; where none is available, it is skipped.
 set -eu
 cd "$(dirname "$0")/../.."
 short=

@@ -37,7 +37,7 @@ pub const MAX_SAMPLING_PERIODS: u32 = 4;
 const RETURN_COST: f64 = 0.1;
 
 /// The most that one period counts as scanned for a page, in multiples of the profile's limit
-/// (*chosen*): the guard then blocks for up to eight periods.
+/// (*chosen*): the guard then blocks for seven periods.
 const MAX_SCANNED: f64 = 4.0;
 
 /// A container that misreports its age has to show at most this multiple of the profile's age.

@@ -281,6 +281,21 @@ fn memory_that_costs_little_when_it_comes_back_goes_on_being_taken() {
 }
 
 #[test]
+fn one_period_of_fruitless_scanning_does_not_block_for_minutes() {
+    let mut controller = Controller::new(profile(), Means::None, false, COST);
+    controller.decide(&quiet(0));
+    controller.decide(&quiet(1));
+    let blocked = |controller: &mut Controller, periods| {
+        let mut now = quiet(periods);
+        now.stat.pgscan = 1_000_000;
+        matches!(controller.decide(&now).guard, Some(Guard::Scanning { .. }))
+    };
+    assert!(blocked(&mut controller, 2), "a million pages were scanned, and none was taken");
+    let lasts = (3..100).take_while(|periods| blocked(&mut controller, *periods)).count();
+    assert_eq!(lasts, 6, "then 128 / 2 has fallen to 32 by a tenth a period");
+}
+
+#[test]
 fn idle_page_cache_that_hides_anonymous_memory_is_reported() {
     assert!(second(|now| now.stat.inactive_file = 17 * MIB).cache_hides_anon);
     assert!(!second(|now| now.stat.inactive_file = 16 * MIB).cache_hides_anon);

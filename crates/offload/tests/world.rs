@@ -245,21 +245,43 @@ fn a_container_that_compresses_badly_is_sent_to_the_device_until_the_end() {
     assert_eq!(tree.first_line("work/a/memory.zswap.max"), "max");
 }
 
-#[test]
-fn slots_of_what_is_back_are_given_up_while_it_comes_back() {
+/// 200 MiB of swap, of which 50 MiB are back in memory, after `pages` refaults.
+fn write_refaults(tree: &Tree, pages: u64) {
+    let more = format!(
+        "swapcached {}\nzswapped {}\nworkingset_refault_anon {pages}\n",
+        50 * MIB,
+        200 * MIB
+    );
+    tree.stat("work/a", 400 * MIB, &more);
+}
+
+/// A container that has offloaded 200 MiB.
+fn offloaded() -> Tree {
     let tree = Tree::new();
     tree.cgroup("work/a", 400 * MIB);
     tree.write("work/a/memory.swap.current", &(200 * MIB).to_string());
+    tree
+}
+
+#[test]
+fn kernels_that_drop_copies_need_no_limit() {
+    let tree = offloaded();
+    tree.write_proc("sys/kernel/osrelease", "6.12.95\n");
     let mut daemon = tree.guarded_daemon(RULE);
     daemon.tick(seconds(0));
-    let back = |pages: u64| {
-        let more = format!(
-            "swapcached {}\nzswapped {}\nworkingset_refault_anon {pages}\n",
-            50 * MIB,
-            200 * MIB
-        );
-        tree.stat("work/a", 400 * MIB, &more);
-    };
+    for period in 1..5 {
+        write_refaults(&tree, 5_000 * period);
+        daemon.tick(seconds(6 * period));
+        assert_eq!(tree.first_line("work/a/memory.swap.max"), "max", "period {period}");
+    }
+}
+
+#[test]
+fn slots_of_what_is_back_are_given_up_while_it_comes_back() {
+    let tree = offloaded();
+    let mut daemon = tree.guarded_daemon(RULE);
+    daemon.tick(seconds(0));
+    let back = |pages| write_refaults(&tree, pages);
     back(5_000);
     daemon.tick(seconds(6));
     let limit = 250 * MIB + MIB / 16;

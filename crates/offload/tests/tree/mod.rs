@@ -61,7 +61,9 @@ impl Tree {
     }
 
     pub fn write_proc(&self, name: &str, text: &str) {
-        fs::write(self.root.path().join("proc").join(name), text).unwrap();
+        let path = self.root.path().join("proc").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
     }
 
     /// An idle container of anonymous memory.

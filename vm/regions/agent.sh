@@ -27,6 +27,27 @@ agent_cost() {
         "rss_kib=$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' /proc/$daemon/status)" \
         "to_kernel=$(converted kernel) to_movable=$(converted movable)"
 }
+# make_disks: ext4 in /disk and a tmpfs in /small, without huge pages in either. Free frames on
+# per-CPU lists look like kernel memory: with one CPU the lists would hold thousands.
+make_disks() {
+    echo never >/sys/kernel/mm/transparent_hugepage/enabled
+    echo 4096 >/proc/sys/vm/percpu_pagelist_high_fraction
+    format -q -t ext4 -N 200000 /dev/vdc && mkdir /disk && mount -t ext4 /dev/vdc /disk || complain "no disk"
+    mkdir /small && mount -t tmpfs -o size=600M none /small
+}
+# huge_pages: available 2 MiB pages; they are taken and returned.
+huge_pages() {
+    echo 2048 >/proc/sys/vm/nr_hugepages
+    cat /proc/sys/vm/nr_hugepages
+    echo 0 >/proc/sys/vm/nr_hugepages
+}
+# gigantic_after_load AGENT: available 1 GiB pages, of three, without page cache and agent.
+gigantic_after_load() {
+    sync
+    echo 1 >/proc/sys/vm/drop_caches
+    [ $1 != naive ] || pkill -f naive.sh
+    gigantic $1 3
+}
 # gigantic AGENT COUNT: available 1 GiB pages; they are taken and returned.
 gigantic() {
     pool=/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages

@@ -36,3 +36,5 @@ has_returned() { [ $(movable) -gt $1 ]; }
 is_whole() { [ $(offline) -eq 0 ]; }
 is_gone() { ! kill -0 $1 2>/dev/null; }
 complain() { echo "$*" >>$OUT/failed; }
+# trouble: what the kernel complains of.
+trouble() { dmesg | grep -i -E "oom-kill|BUG:|WARNING:" >$OUT/kernel-trouble; }

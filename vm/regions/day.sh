@@ -5,11 +5,7 @@
 agent=$1 hours=$2
 . /in/common.sh
 . /in/agent.sh
-echo never >/sys/kernel/mm/transparent_hugepage/enabled
-# Free frames on per-CPU lists look like kernel memory: with one CPU the lists would hold thousands.
-echo 4096 >/proc/sys/vm/percpu_pagelist_high_fraction
-format -q -t ext4 -N 200000 /dev/vdc && mkdir /disk && mount -t ext4 /dev/vdc /disk || complain "no disk"
-mkdir /small && mount -t tmpfs -o size=600M none /small
+make_disks
 start_agent $agent
 psi_before=$(psi) stalls_before=$(kernel_stalls)
 start=$(seconds)
@@ -46,7 +42,7 @@ while [ $hour -lt $hours ]; do
     for number in $(seq 1 20000); do [ $number -le 2000 ] || echo /small/$hour/$number; done | xargs rm -f
     rm -rf /disk/$hour
     [ $hour -le 2 ] || rm -rf /small/$((hour - 2))
-    while read pid born; do [ $((hour - born)) -lt 2 ] || kill $pid 2>/dev/null; done </tmp/services
+    while read pid born; do [ $((hour - born)) -ne 2 ] || kill $pid; done </tmp/services
     for part in 1 2 3; do
         until=$((start + (hour - 1) * 3600 + part * 1200))
         left=$((until - $(seconds)))
@@ -56,13 +52,8 @@ while [ $hour -lt $hours ]; do
 done
 cost=$(agent_cost)
 [ $agent != daemon ] || /in/bin/prairie regions status --json >$OUT/status 2>&1
-echo 2048 >/proc/sys/vm/nr_hugepages
-pages=$(cat /proc/sys/vm/nr_hugepages)
-echo 0 >/proc/sys/vm/nr_hugepages
-sync
-echo 1 >/proc/sys/vm/drop_caches
-[ $agent != naive ] || pkill -f naive.sh
-gigantic $agent 3 >$OUT/gigantic
+pages=$(huge_pages)
+gigantic_after_load $agent >$OUT/gigantic
 echo "agent=$agent $(tail -n 1 $OUT/samples) hugetlb_2m=$pages hugetlb_1g=$(cat $OUT/gigantic) $cost" >$OUT/result
-dmesg | grep -i -E "oom-kill|BUG:|WARNING:" >$OUT/kernel-trouble
+trouble
 exit 0

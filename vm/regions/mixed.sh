@@ -2,11 +2,7 @@
 agent=$1 lasts=$2
 . /in/common.sh
 . /in/agent.sh
-echo never >/sys/kernel/mm/transparent_hugepage/enabled
-# Free frames on per-CPU lists look like kernel memory: with one CPU the lists would hold thousands.
-echo 4096 >/proc/sys/vm/percpu_pagelist_high_fraction
-format -q -t ext4 /dev/vdc && mkdir /disk && mount -t ext4 /dev/vdc /disk || complain "no disk"
-mkdir /small && mount -t tmpfs -o size=600M none /small
+make_disks
 start_agent $agent
 psi_before=$(psi)
 passed() { echo $(($(seconds) - start)); }
@@ -28,19 +24,12 @@ done
 cost=$(agent_cost)
 # The judge: huge pages of 2 MiB while all of it still stands and once the anonymous memory is gone,
 # those of 1 GiB once page cache is dropped, too.
-echo 2048 >/proc/sys/vm/nr_hugepages
-pages=$(cat /proc/sys/vm/nr_hugepages)
-echo 0 >/proc/sys/vm/nr_hugepages
+pages=$(huge_pages)
 files=$(ls /small | wc -l)
 [ $agent != daemon ] || /in/bin/prairie regions status --json >$OUT/status 2>&1
 until_true 60 eval '! pidof kernel_load | grep -q " "' || complain "the load does not end"
-echo 2048 >/proc/sys/vm/nr_hugepages
-after=$(cat /proc/sys/vm/nr_hugepages)
-echo 0 >/proc/sys/vm/nr_hugepages
-sync
-echo 1 >/proc/sys/vm/drop_caches
-[ $agent != naive ] || pkill -f naive.sh
-gigantic $agent 3 >$OUT/gigantic
+after=$(huge_pages)
+gigantic_after_load $agent >$OUT/gigantic
 echo "agent=$agent $(tail -n 1 $OUT/samples) hugetlb_2m=$pages after_2m=$after hugetlb_1g=$(cat $OUT/gigantic) files=$files $cost" >$OUT/result
-dmesg | grep -i -E "oom-kill|BUG:|WARNING:" >$OUT/kernel-trouble
+trouble
 exit 0

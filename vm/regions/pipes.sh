@@ -26,5 +26,5 @@ sleep 150
 /in/bin/kernel_load blocks >$OUT/blocks
 echo "agent=$agent rate=$rate $during $(cat $OUT/pipes) grown=$((ready - grown)) returned=$(($(movable) - grown)) $(agent_cost)" >$OUT/result
 [ $agent != daemon ] || /in/bin/prairie regions status --json >$OUT/status 2>&1
-dmesg | grep -i -E "oom-kill|BUG:|WARNING:" >$OUT/kernel-trouble
+trouble
 exit 0

@@ -73,5 +73,5 @@ until_true 60 is_gone $daemon || complain "SIGTERM did not end it"
 places >$OUT/places-after
 cmp -s $OUT/places-before $OUT/places-after || complain "places: $(diff $OUT/places-before $OUT/places-after | tr '\n' ' ')"
 settings | cmp -s - $OUT/settings-before || complain "settings: $(settings)"
-dmesg | grep -i -E "oom-kill|BUG:|WARNING:" >$OUT/kernel-trouble
+trouble
 exit 0

@@ -108,15 +108,12 @@ fn table(runs: &[Run]) -> Result<Document, Box<dyn Error>> {
     ];
     let mut document = Document::new("regions-day", &columns, "1, in counted time".to_owned());
     for run in runs {
-        let quiet: Vec<&Words> = run
-            .samples
-            .iter()
-            .filter(|sample| sample.get("phase").is_some_and(|phase| phase == "quiet"))
-            .collect();
+        let is = |sample: &&Words, phase: &str| sample.get("phase").is_some_and(|is| is == phase);
+        let quiet: Vec<&Words> = run.samples.iter().filter(|sample| is(sample, "quiet")).collect();
         let (Some(first), Some(last)) = (quiet.get(2), quiet.last()) else {
             return Err(format!("{} {}: no quiet hour", run.kernel, run.agent).into());
         };
-        let later = run.samples.iter().filter(|sample| sample["phase"] != "start");
+        let later = run.samples.iter().filter(|sample| !is(sample, "start"));
         let lowest = later
             .map(|sample| clean(sample, "32m"))
             .collect::<Result<Vec<f64>, _>>()?

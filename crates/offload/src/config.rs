@@ -51,6 +51,9 @@ pub struct DaemonConfig {
     /// How long one request may take before it is interrupted.
     #[serde(deserialize_with = "duration")]
     pub deadline: Duration,
+    /// CPU time that one call of reclaim may use: a request is split into calls.
+    #[serde(deserialize_with = "duration")]
+    pub call_time: Duration,
     /// How often cgroups are looked for.
     #[serde(deserialize_with = "duration")]
     pub discover: Duration,
@@ -89,6 +92,7 @@ impl Default for DaemonConfig {
             metrics: None,
             workers: 4,
             deadline: Duration::from_secs(2),
+            call_time: Duration::from_millis(1),
             discover: Duration::from_secs(10),
             swap_writes_per_day: None,
             swap_tbw: None,
@@ -211,6 +215,8 @@ fn check_daemon(daemon: &DaemonConfig) -> Result<(), String> {
     }
     within("swap_lifetime", daemon.swap_lifetime, YEAR / 12, 50 * YEAR)?;
     within("discover", daemon.discover, Duration::from_secs(1), Duration::from_secs(3600))?;
+    let (least, most) = (Duration::from_micros(100), Duration::from_secs(10));
+    within("call_time", daemon.call_time, least, most)?;
     within("deadline", daemon.deadline, Duration::from_millis(10), Duration::from_secs(60))
 }
 
@@ -345,6 +351,7 @@ mod tests {
             ("[[rule]]\ncgroups = [\"../etc\"]\n", "\"..\""),
             ("[daemon]\nmetrics = \"0.0.0.0:9750\"\n", "expected a loopback address"),
             ("[daemon]\nworkers = 0\n", "1 to 64"),
+            ("[daemon]\ncall_time = \"1us\"\n", "call_time = \"1us\": expected 100us to 10s"),
             ("[daemon]\nswap_tbw = 0\n", "swap_tbw = 0: expected terabytes in (0, 1000000]"),
             ("[daemon]\nswap_tbw = 1\nswap_writes_per_day = \"1G\"\n", "expected one of them"),
             ("[daemon]\nswap_lifetime = \"1s\"\n", "swap_lifetime = \"1s\": expected "),

@@ -456,7 +456,15 @@ impl Daemon {
         match done.outcome {
             // The host's report of ages need not be read again for a generation that was begun: the
             // container's next look does so anyway.
-            Outcome::Asked { .. } | Outcome::Marked => {}
+            Outcome::Marked => {}
+            Outcome::Asked { calls, .. } => {
+                container.call_size = calls.size.unwrap_or(container.call_size);
+                let mut status = self.status.lock();
+                let entry = &mut status.cgroups[at];
+                entry.calls += calls.count;
+                let longest = calls.longest.as_micros() as u64;
+                entry.longest_call_us = entry.longest_call_us.max(longest);
+            }
             Outcome::Idle(Some(bytes)) => {
                 let bytes = bytes.saturating_add(container.unmapped_cache_bytes());
                 container.controller.measured(now, bytes);

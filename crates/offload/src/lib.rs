@@ -11,6 +11,7 @@
 
 pub mod ageing;
 pub mod budget;
+pub mod call_size;
 pub mod check;
 pub mod coldness;
 mod conditions;

@@ -61,6 +61,10 @@ pub struct CgroupStatus {
     pub owed_bytes: u64,
     /// Requests made so far.
     pub requests: u64,
+    /// Calls that requests were split into.
+    pub calls: u64,
+    /// CPU time of the longest call in microseconds.
+    pub longest_call_us: u64,
     /// Requests that the kernel refused.
     pub refused: u64,
     /// The error, if any.
@@ -129,12 +133,16 @@ const SIZES: [Metric; 7] = [
 ];
 
 /// Figures after those of the signals.
-const RECLAIM: [Metric; 7] = [
+const RECLAIM: [Metric; 9] = [
     ("asked_bytes_total", "Bytes asked for", "counter", |c| c.asked_bytes as f64),
     ("taken_bytes_total", "Bytes that left", "counter", |c| c.taken_bytes as f64),
     ("returned_bytes_total", "Bytes that came back", "counter", |c| c.returned_bytes as f64),
     ("owed_bytes", "Bytes to work off", "gauge", |c| c.owed_bytes as f64),
     ("requests_total", "Requests made", "counter", |c| c.requests as f64),
+    ("calls_total", "Calls that requests were split into", "counter", |c| c.calls as f64),
+    ("longest_call_seconds", "CPU time of the longest call", "gauge", |c| {
+        c.longest_call_us as f64 / 1e6
+    }),
     ("refused_total", "Requests refused by the kernel", "counter", |c| c.refused as f64),
     ("open", "1 where nothing stood against taking memory", "gauge", |c| {
         f64::from(u8::from(c.guard.is_empty() && c.trouble.is_empty()))

@@ -6,6 +6,7 @@
 
 pub mod accessed_bits;
 pub mod cgroup;
+pub mod clock;
 pub mod discover;
 pub mod fault_alarm;
 pub mod generations;

@@ -119,8 +119,8 @@ fn containers(tree: &Tree) -> Daemon {
         tree.stat(&name, 400 * MIB, &stat());
     }
     let log = Log::new(Format::Json, Verbosity::default(), Box::new(std::io::sink()));
-    let config =
-        "[daemon]\nreturn_cost = \"27us\"\ntriggers = false\n[[rule]]\ncgroups = [\"work/*\"]\n";
+    let config = "[daemon]\nreturn_cost = \"27us\"\ntriggers = false\ncall_time = \"1s\"\n\
+                  [[rule]]\ncgroups = [\"work/*\"]\n";
     tree.daemon_with(config, log, false)
 }
 

@@ -20,7 +20,7 @@ fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-const RULE: &str = "[daemon]\nreturn_cost = \"27us\"\ntriggers = false\n\
+const RULE: &str = "[daemon]\nreturn_cost = \"27us\"\ntriggers = false\ncall_time = \"1s\"\n\
                     [[rule]]\ncgroups = [\"work/*\"]\nwarm_up = \"0s\"\n";
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::ageing::Means;
+use crate::call_size::CallSize;
 use crate::config::{Backend, Rule};
 use crate::controller::{Controller, Reclaim};
 use crate::observation::{Idle, Observation, Room};
@@ -66,6 +67,8 @@ pub struct Container {
     /// When its limits were last read.
     limits_at: Duration,
     how: ReclaimMeans,
+    /// How much one call asks for.
+    pub(super) call_size: CallSize,
     backend: Backend,
     routed: bool,
     /// The request after the last observation.
@@ -97,6 +100,8 @@ pub struct Access<'a> {
     pub triggers: bool,
     /// The cost of a refault.
     pub return_cost: Duration,
+    /// CPU time that one call may use.
+    pub call_time: Duration,
 }
 
 impl Container {
@@ -136,6 +141,7 @@ impl Container {
             rests: false,
             limits_at: Duration::ZERO,
             how,
+            call_size: CallSize::new(hands.call_time),
             backend: rule.backend,
             routed: false,
             asked_bytes: 0,
@@ -267,7 +273,11 @@ impl Container {
             let path = &self.cgroup.path;
             let evictions = generations.evictions(path, age, bytes, file_only);
             let file = generations.command();
-            return (!evictions.is_empty()).then_some(Work::Evict { file, evictions });
+            return (!evictions.is_empty()).then_some(Work::Evict {
+                file,
+                evictions,
+                size: self.call_size,
+            });
         }
         match &self.how {
             ReclaimMeans::Reclaim { file, current, swappiness } => Some(Work::Reclaim {
@@ -275,6 +285,7 @@ impl Container {
                 current: current.clone(),
                 bytes,
                 swappiness: (*swappiness && file_only).then_some(0),
+                size: self.call_size,
             }),
             ReclaimMeans::Poke => Some(Work::Poke {
                 leases: leases.clone(),

@@ -34,7 +34,11 @@ impl Daemon {
             let rule = &self.config.rules[named.rule];
             let known = self.containers.iter_mut().find(|known| known.cgroup.path == named.path);
             match known {
-                Some(container) => container.set_rule(named.rule, rule),
+                Some(container) => {
+                    container.set_rule(named.rule, rule);
+                    let limit = self.config.daemon.call_time;
+                    container.call_size = container.call_size.with_limit(limit);
+                }
                 None => self.open(named, now),
             }
         }
@@ -52,6 +56,7 @@ impl Daemon {
             dry_run: self.setting.dry_run,
             triggers: self.config.daemon.triggers,
             return_cost: self.return_cost,
+            call_time: self.config.daemon.call_time,
         };
         let rule = &self.config.rules[named.rule];
         match Container::open(self.next_id, named, rule, &hands) {

@@ -3,13 +3,15 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::io::Errno;
 
 use super::accessed_bits;
+use super::clock::Clock;
 use super::generations::Eviction;
 use super::lease::Leases;
+use crate::call_size::CallSize;
 use prairie_daemon::file::{Buffer, Held, Words};
 use prairie_host::cgroup::limit;
 
@@ -26,6 +28,8 @@ pub enum Work {
         bytes: u64,
         /// Say `swappiness=` where the kernel takes it.
         swappiness: Option<u32>,
+        /// How much one call asks for.
+        size: CallSize,
     },
     /// Evict generations by age.
     Evict {
@@ -33,6 +37,8 @@ pub enum Work {
         file: Arc<Held>,
         /// What.
         evictions: Vec<Eviction>,
+        /// How much one call asks for.
+        size: CallSize,
     },
     /// Begin generations (`lru_gen` commands).
     Begin {
@@ -75,6 +81,8 @@ pub enum Outcome {
         bytes: u64,
         /// It ran out of pages to take (`EAGAIN`), or of time.
         partial: bool,
+        /// The calls that were made.
+        calls: Calls,
     },
     /// Age was marked.
     Marked,
@@ -84,21 +92,71 @@ pub enum Outcome {
     Failed(io::Error),
 }
 
-/// A request is made in parts of at most this, so that a deadline can be kept and an overshoot is
-/// noticed.
-const PART_BYTES: u64 = 8 << 20;
+/// The calls of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Calls {
+    /// How many.
+    pub count: u64,
+    /// The CPU time that the last of them used.
+    pub last: Duration,
+    /// The most that one of them used.
+    pub longest: Duration,
+    /// What was learned; nothing where calls cannot be split.
+    pub size: Option<CallSize>,
+}
+
+/// A request that is under way: calls of a limited size with rests between them, up to a deadline.
+struct Request<'a> {
+    clock: &'a dyn Clock,
+    ends: Duration,
+    size: CallSize,
+    calls: Calls,
+}
+
+impl Request<'_> {
+    fn new(clock: &dyn Clock, deadline: Duration, size: CallSize) -> Request<'_> {
+        Request { clock, ends: clock.now() + deadline, size, calls: Calls::default() }
+    }
+
+    /// Bytes of the next call out of `rest`; nothing when all is done or time is up.
+    fn next(&self, rest: u64) -> Option<u64> {
+        (rest > 0 && self.clock.now() < self.ends).then(|| rest.min(self.size.bytes()))
+    }
+
+    /// Makes a call for `bytes`, after a rest as long as the call before: others that want the CPU
+    /// get at least half of it.
+    fn call(&mut self, bytes: u64, make: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        if self.calls.count > 0 {
+            self.clock.rest(self.calls.last);
+        }
+        let before = self.clock.used();
+        let made = make();
+        let used = self.clock.used().saturating_sub(before);
+        self.size = self.size.after(bytes, used);
+        self.calls.count += 1;
+        self.calls.last = used;
+        self.calls.longest = self.calls.longest.max(used);
+        made
+    }
+
+    /// What became of it: `bytes` were asked for.
+    fn asked(self, bytes: u64, partial: bool) -> Outcome {
+        Outcome::Asked { bytes, partial, calls: Calls { size: Some(self.size), ..self.calls } }
+    }
+}
 
 impl Work {
     /// Performs the request. Blocks as long as the kernel does, but starts no further part after
     /// `deadline`.
-    pub fn perform(&self, deadline: Duration) -> Outcome {
-        let started = Instant::now();
-        let in_time = || started.elapsed() < deadline;
+    pub fn perform(&self, deadline: Duration, clock: &dyn Clock) -> Outcome {
         match self {
-            Work::Reclaim { file, current, bytes, swappiness } => {
-                reclaim(file, current, *bytes, *swappiness, &in_time)
+            Work::Reclaim { file, current, bytes, swappiness, size } => {
+                let request = Request::new(clock, deadline, *size);
+                reclaim(file, current, *bytes, *swappiness, request)
             }
-            Work::Evict { file, evictions } => evict(file, evictions, &in_time),
+            Work::Evict { file, evictions, size } => {
+                evict(file, evictions, Request::new(clock, deadline, *size))
+            }
             Work::Begin { file, commands } => {
                 match commands.iter().try_for_each(|command| file.write(command.as_str())) {
                     Ok(()) => Outcome::Marked,
@@ -122,22 +180,19 @@ fn reclaim(
     current: &Held,
     bytes: u64,
     swappiness: Option<u32>,
-    in_time: &dyn Fn() -> bool,
+    mut request: Request<'_>,
 ) -> Outcome {
     let mut asked = 0;
-    // A request of one part needs no look at what left: the next period sees it.
-    let before = if bytes > PART_BYTES { read_current(current) } else { None };
-    while asked < bytes && in_time() {
-        let part = (bytes - asked).min(PART_BYTES);
+    // A request of one call needs no look at what left: the next period sees it.
+    let before = if bytes > request.size.bytes() { read_current(current) } else { None };
+    while let Some(part) = request.next(bytes - asked) {
         let words = match swappiness {
             Some(swappiness) => Words::of(format_args!("{part} swappiness={swappiness}\n")),
             None => Words::of(format_args!("{part}\n")),
         };
-        match file.write(words.as_str()) {
+        match request.call(part, || file.write(words.as_str())) {
             Ok(()) => asked += part,
-            Err(error) if is(&error, Errno::AGAIN) => {
-                return Outcome::Asked { bytes: asked + part, partial: true };
-            }
+            Err(error) if is(&error, Errno::AGAIN) => return request.asked(asked + part, true),
             Err(error) if is(&error, Errno::INTR) => break,
             Err(error) => return Outcome::Failed(error),
         }
@@ -147,7 +202,7 @@ fn reclaim(
             break;
         }
     }
-    Outcome::Asked { bytes: asked, partial: asked < bytes }
+    request.asked(asked, asked < bytes)
 }
 
 fn read_current(file: &Held) -> Option<u64> {
@@ -155,23 +210,23 @@ fn read_current(file: &Held) -> Option<u64> {
     limit::number("memory.current", file.read(&mut buffer).ok()?).ok()
 }
 
-fn evict(file: &Held, evictions: &[Eviction], in_time: &dyn Fn() -> bool) -> Outcome {
+fn evict(file: &Held, evictions: &[Eviction], mut request: Request<'_>) -> Outcome {
     let (mut asked, wanted) = (0, evictions.iter().map(|each| each.pages).sum::<u64>());
     for eviction in evictions {
         let mut rest = eviction.pages;
-        while rest > 0 && in_time() {
-            let part = rest.min(PART_BYTES / 4096);
-            match file.write(eviction.command(part).as_str()) {
-                Ok(()) => asked += part,
+        while let Some(part) = request.next(rest * 4096) {
+            let pages = part / 4096;
+            match request.call(part, || file.write(eviction.command(pages).as_str())) {
+                Ok(()) => asked += pages,
                 // The generations moved on since they were read: the next period reads them again.
                 Err(error) if is(&error, Errno::INVAL) || is(&error, Errno::RANGE) => break,
                 Err(error) if is(&error, Errno::INTR) => break,
                 Err(error) => return Outcome::Failed(error),
             }
-            rest -= part;
+            rest -= pages;
         }
     }
-    Outcome::Asked { bytes: asked * 4096, partial: asked < wanted }
+    request.asked(asked * 4096, asked < wanted)
 }
 
 /// Lowering `memory.high` below what is used makes the kernel reclaim at once, in the writer; the
@@ -187,7 +242,7 @@ fn poke(leases: &Mutex<Leases>, directory: &std::path::Path, bytes: u64) -> Outc
     let high = std::fs::read_to_string(directory.join(HIGH)).unwrap_or_default();
     if limit::parse(HIGH, &high).is_ok_and(|high| high.bytes() <= target) {
         // Somebody's limit is lower already: the kernel is at it.
-        return Outcome::Asked { bytes: 0, partial: true };
+        return Outcome::Asked { bytes: 0, partial: true, calls: Calls::default() };
     }
     let lock = || leases.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let announced = lock().announce(directory, HIGH, &target.to_string());
@@ -195,8 +250,10 @@ fn poke(leases: &Mutex<Leases>, directory: &std::path::Path, bytes: u64) -> Outc
     let lowered = announced.and_then(|file| file.write(&format!("{target}\n")));
     let given_back = lock().restore(directory, HIGH);
     match lowered.and(given_back) {
-        Ok(()) => Outcome::Asked { bytes, partial: false },
-        Err(error) if is(&error, Errno::INTR) => Outcome::Asked { bytes, partial: true },
+        Ok(()) => Outcome::Asked { bytes, partial: false, calls: Calls::default() },
+        Err(error) if is(&error, Errno::INTR) => {
+            Outcome::Asked { bytes, partial: true, calls: Calls::default() }
+        }
         Err(error) => Outcome::Failed(error),
     }
 }
@@ -211,4 +268,114 @@ fn is(error: &io::Error, errno: Errno) -> bool {
 /// kernels from 6.11 on take it, older ones answer `EINVAL`.
 pub fn takes_swappiness(file: &Held) -> bool {
     file.write("0 swappiness=60\n").is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::io::Read;
+
+    use super::*;
+
+    /// A clock by which each call takes the same CPU time, and everything else none.
+    struct Ticking {
+        each: Duration,
+        used: Cell<Duration>,
+        reads: Cell<u32>,
+        now: Cell<Duration>,
+        rests: RefCell<Vec<Duration>>,
+    }
+
+    impl Ticking {
+        fn new(each: Duration) -> Ticking {
+            let zero = || Cell::new(Duration::ZERO);
+            Ticking {
+                each,
+                used: zero(),
+                reads: Cell::new(0),
+                now: zero(),
+                rests: RefCell::default(),
+            }
+        }
+    }
+
+    impl Clock for Ticking {
+        fn now(&self) -> Duration {
+            self.now.get()
+        }
+
+        /// Read before and after each call.
+        fn used(&self) -> Duration {
+            self.reads.set(self.reads.get() + 1);
+            if self.reads.get().is_multiple_of(2) {
+                self.used.set(self.used.get() + self.each);
+                self.now.set(self.now.get() + self.each);
+            }
+            self.used.get()
+        }
+
+        fn rest(&self, time: Duration) {
+            self.now.set(self.now.get() + time);
+            self.rests.borrow_mut().push(time);
+        }
+    }
+
+    /// What a request of 4 MiB writes to `memory.reclaim`, a FIFO here, with calls of at most 1 ms.
+    fn written(clock: &Ticking, deadline: Duration, current: &str) -> (Vec<u64>, Outcome) {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("memory.reclaim");
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        let (here, kind) = (rustix::fs::CWD, rustix::fs::FileType::Fifo);
+        rustix::fs::mknodat(here, &path, kind, mode, 0).unwrap();
+        let mut reader = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+        std::fs::write(root.path().join("memory.current"), current).unwrap();
+        let work = Work::Reclaim {
+            file: Arc::new(Held::open_for_writing(&path).unwrap()),
+            current: Arc::new(Held::open(&root.path().join("memory.current")).unwrap()),
+            bytes: 4 << 20,
+            swappiness: None,
+            size: CallSize::new(Duration::from_millis(1)),
+        };
+        let outcome = work.perform(deadline, clock);
+        std::io::Write::write_all(&mut reader, b"end\n").unwrap();
+        let mut text = String::new();
+        while !text.ends_with("end\n") {
+            let mut bytes = [0; 4096];
+            let read = reader.read(&mut bytes).unwrap();
+            text += std::str::from_utf8(&bytes[..read]).unwrap();
+        }
+        let parts = text.lines().filter_map(|line| line.parse().ok()).collect();
+        (parts, outcome)
+    }
+
+    #[test]
+    fn a_request_is_split_by_what_a_call_takes() {
+        let second = Duration::from_secs(1);
+        // 300 us for 32 pages, about 9 us a page: 53 pages in half a millisecond, once known.
+        let clock = Ticking::new(Duration::from_micros(300));
+        let (parts, outcome) = written(&clock, second, "1\n");
+        assert_eq!(parts.iter().sum::<u64>(), 4 << 20);
+        assert_eq!(parts[0], 32 * 4096, "nothing is known yet");
+        assert!(parts.len() > 4 && parts[parts.len() / 2] > parts[0], "{parts:?}");
+        assert!(parts.iter().all(|part| *part <= 128 * 4096), "{parts:?}");
+        let rests = clock.rests.borrow();
+        assert_eq!(rests.len(), parts.len() - 1, "between calls");
+        assert!(rests.iter().all(|rest| *rest == clock.each));
+        let Outcome::Asked { bytes, partial: false, calls } = outcome else {
+            panic!("{outcome:?}")
+        };
+        assert_eq!((bytes, calls.count), (4 << 20, parts.len() as u64));
+        assert_eq!(calls.longest, clock.each);
+        assert_ne!(calls.size, Some(CallSize::new(Duration::from_millis(1))));
+    }
+
+    #[test]
+    fn no_call_begins_after_the_deadline() {
+        // 10 ms and as long a rest: the calls begin at 0, 20, and 40 ms.
+        let clock = Ticking::new(Duration::from_millis(10));
+        let (parts, outcome) = written(&clock, Duration::from_millis(45), "1\n");
+        assert_eq!(parts, [32 * 4096; 3]);
+        let Outcome::Asked { bytes, partial: true, .. } = outcome else { panic!("{outcome:?}") };
+        assert_eq!(bytes, 3 * 32 * 4096);
+    }
 }

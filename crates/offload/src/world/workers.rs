@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 
+use super::clock::ThreadClock;
 use super::reclaim::{Outcome, Work};
 
 /// Something to be done, for whom, and until when.
@@ -173,7 +174,7 @@ impl Drop for Workers {
 
 fn perform(job: &Job) -> FinishedJob {
     let started = Instant::now();
-    let outcome = job.work.perform(job.deadline);
+    let outcome = job.work.perform(job.deadline, &ThreadClock);
     FinishedJob { id: job.id, outcome, took: started.elapsed() }
 }
 
@@ -203,13 +204,15 @@ fn work(shared: &Shared, at: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call_size::CallSize;
     use prairie_daemon::file::Held;
     use std::path::Path;
 
     fn reclaim(directory: &Path, id: u64, bytes: u64) -> Job {
         let file = Arc::new(Held::open_for_writing(&directory.join("memory.reclaim")).unwrap());
         let current = Arc::new(Held::open(&directory.join("memory.current")).unwrap());
-        let work = Work::Reclaim { file, current, bytes, swappiness: None };
+        let size = CallSize::new(Duration::from_secs(1));
+        let work = Work::Reclaim { file, current, bytes, swappiness: None, size };
         Job { id, work, deadline: Duration::from_secs(1) }
     }
 
@@ -231,7 +234,7 @@ mod tests {
                 workers.collect(&mut done);
             }
             assert_eq!(done[0].id, 7);
-            assert!(matches!(done[0].outcome, Outcome::Asked { bytes: 8192, partial: false }));
+            assert!(matches!(done[0].outcome, Outcome::Asked { bytes: 8192, partial: false, .. }));
             assert_eq!(
                 std::fs::read_to_string(root.path().join("memory.reclaim")).unwrap(),
                 "8192\n"

@@ -108,5 +108,8 @@ pub fn anon_blocked(profile: &Profile, now: &Observation) -> Option<Guard> {
     if room.write_budget_bytes == Some(0) {
         return Some(Guard::WriteBudget);
     }
-    room.pool_gains_nothing.then_some(Guard::NoGain)
+    if room.pool_gains_nothing {
+        return Some(Guard::NoGain);
+    }
+    now.orders.yields.then_some(Guard::Yielding)
 }

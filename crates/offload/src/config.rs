@@ -14,6 +14,8 @@
 //! threshold_percent = 0.5
 //! ```
 
+mod treatment;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,6 +24,8 @@ use prairie_daemon::config::{
     self, ConfigError, duration, loopback, maybe_duration, maybe_size, nearest, within,
 };
 use serde::Deserialize;
+pub use treatment::{Class, DEFAULT_PRIORITY};
+use treatment::{ClassTexts, Treatment};
 
 use crate::budget::rated_per_day_bytes;
 use crate::profile::Profile;
@@ -32,6 +36,8 @@ use crate::world::discover::CgroupPattern;
 pub struct Config {
     /// How it runs.
     pub daemon: DaemonConfig,
+    /// Classes that rules name, by name.
+    pub classes: Vec<Class>,
     /// For whom, first match first.
     pub rules: Vec<Rule>,
 }
@@ -115,6 +121,10 @@ pub struct Rule {
     pub profile: Profile,
     /// Where their memory goes.
     pub backend: Backend,
+    /// The class, by its place in [`Config::classes`].
+    pub class: Option<usize>,
+    /// The class's priority.
+    pub priority: u8,
 }
 
 /// Where offloaded memory goes.
@@ -135,31 +145,6 @@ pub enum Backend {
     FileOnly,
 }
 
-/// A rule as written.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RuleText {
-    cgroups: Vec<String>,
-    profile: Option<String>,
-    #[serde(default)]
-    backend: Backend,
-    reclaim_ratio: Option<f64>,
-    threshold_percent: Option<f64>,
-    max_step_percent: Option<f64>,
-    #[serde(default, deserialize_with = "maybe_duration")]
-    period: Option<Duration>,
-    #[serde(default, deserialize_with = "maybe_duration")]
-    min_age: Option<Duration>,
-    #[serde(default, deserialize_with = "maybe_duration")]
-    warm_up: Option<Duration>,
-    #[serde(default, deserialize_with = "maybe_duration")]
-    hold: Option<Duration>,
-    #[serde(default, deserialize_with = "maybe_size")]
-    min_size: Option<u64>,
-    swap_reserve_percent: Option<f64>,
-    return_limit_percent: Option<f64>,
-}
-
 /// The file as written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -167,7 +152,9 @@ struct ConfigText {
     #[serde(default)]
     daemon: DaemonConfig,
     #[serde(default)]
-    rule: Vec<toml::Spanned<RuleText>>,
+    class: ClassTexts,
+    #[serde(default)]
+    rule: Vec<toml::Spanned<Treatment>>,
 }
 
 impl Config {
@@ -193,12 +180,18 @@ impl Config {
         if read.rule.is_empty() {
             return Err(wrong(0, "no [[rule]]: nothing would be offloaded".to_owned()));
         }
-        let rule = |rule: toml::Spanned<RuleText>| {
-            let at = rule.span().start;
-            Rule::of(rule.into_inner()).map_err(|reason| wrong(at, reason))
+        let class = |(name, text): (String, toml::Spanned<Treatment>)| {
+            let at = text.span().start;
+            Class::of(&name, text.into_inner()).map_err(|reason| wrong(at, reason))
         };
-        let rules = read.rule.into_iter().map(rule).collect::<Result<_, _>>()?;
-        Ok(Config { daemon: read.daemon, rules })
+        let classes: Vec<Class> =
+            read.class.into_iter().map(class).collect::<Result<_, ConfigError>>()?;
+        let rule = |rule: toml::Spanned<Treatment>| {
+            let at = rule.span().start;
+            Rule::of(rule.into_inner(), &classes).map_err(|reason| wrong(at, reason))
+        };
+        let rules = read.rule.into_iter().map(rule).collect::<Result<_, ConfigError>>()?;
+        Ok(Config { daemon: read.daemon, classes, rules })
     }
 }
 
@@ -221,57 +214,42 @@ fn check_daemon(daemon: &DaemonConfig) -> Result<(), String> {
 }
 
 impl Rule {
-    fn of(text: RuleText) -> Result<Rule, String> {
-        let name = text.profile.as_deref().unwrap_or("default");
-        let mut profile = Profile::named(name).ok_or_else(|| {
-            let nearest = nearest(name, Profile::NAMES).unwrap_or_default();
-            format!(
-                "profile = \"{name}\": expected one of {}; did you mean \"{nearest}\"?",
-                Profile::NAMES.join(", ")
-            )
-        })?;
-        if text.cgroups.is_empty() {
-            return Err("cgroups = []: expected at least one pattern".to_owned());
-        }
-        let patterns = text.cgroups.iter().map(|text| CgroupPattern::new(text));
-        let patterns = patterns.collect::<Result<_, _>>()?;
-        let senpai = &mut profile.senpai;
-        if let Some(ratio) = text.reclaim_ratio {
-            if !(ratio > 0.0 && ratio <= 1.0) {
-                return Err(format!("reclaim_ratio = {ratio}: expected a value in (0, 1]"));
-            }
-            senpai.reclaim_ratio = ratio;
-        }
-        percent("threshold_percent", text.threshold_percent, &mut senpai.threshold)?;
-        percent("max_step_percent", text.max_step_percent, &mut senpai.max_step)?;
-        percent("swap_reserve_percent", text.swap_reserve_percent, &mut profile.swap_reserve)?;
-        percent("return_limit_percent", text.return_limit_percent, &mut profile.return_limit)?;
-        let second = Duration::from_secs(1);
-        for (name, value, field) in [
-            ("period", text.period, &mut profile.period),
-            ("min_age", text.min_age, &mut profile.min_age),
-            ("warm_up", text.warm_up, &mut profile.warm_up),
-            ("hold", text.hold, &mut profile.hold),
-        ] {
-            if let Some(value) = value {
-                let least = if name == "warm_up" { Duration::ZERO } else { second };
-                within(name, value, least, second * 86_400)?;
-                *field = value;
+    fn of(text: Treatment, classes: &[Class]) -> Result<Rule, String> {
+        for (key, given) in
+            [("priority", text.priority.is_some()), ("objective", text.objective.is_some())]
+        {
+            if given {
+                return Err(format!("{key} in a rule: expected in a [class.NAME] that it names"));
             }
         }
-        profile.min_size_bytes = text.min_size.unwrap_or(profile.min_size_bytes);
-        Ok(Rule { patterns, profile_name: name.to_owned(), profile, backend: text.backend })
+        let class = text.class.as_deref().map(|name| {
+            let unknown = || {
+                let known = classes.iter().map(|class| class.name.as_str());
+                match nearest(name, known) {
+                    Some(nearest) => format!("class = \"{name}\": did you mean \"{nearest}\"?"),
+                    None => format!("class = \"{name}\": expected a table [class.{name}]"),
+                }
+            };
+            classes.iter().position(|class| class.name == name).ok_or_else(unknown)
+        });
+        let class = class.transpose()?;
+        let named = class.map(|at| &classes[at]);
+        let base = named.map(|class| (class.profile_name.as_str(), class.profile));
+        let (profile_name, profile) = text.profile(base)?;
+        let patterns = match text.cgroups {
+            None => return Err("missing field `cgroups`".to_owned()),
+            Some(texts) if texts.is_empty() => {
+                return Err("cgroups = []: expected at least one pattern".to_owned());
+            }
+            Some(texts) => {
+                let patterns = texts.iter().map(|text| CgroupPattern::new(text));
+                patterns.collect::<Result<_, _>>()?
+            }
+        };
+        let backend = text.backend.or(named.map(|class| class.backend)).unwrap_or_default();
+        let priority = named.map_or(DEFAULT_PRIORITY, |class| class.priority);
+        Ok(Rule { patterns, profile_name, profile, backend, class, priority })
     }
-}
-
-/// A share in percent, in (0, 100].
-fn percent(name: &str, value: Option<f64>, share: &mut f64) -> Result<(), String> {
-    match value {
-        Some(value) if value > 0.0 && value <= 100.0 => *share = value / 100.0,
-        Some(value) => return Err(format!("{name} = {value}: expected a value in (0, 100]")),
-        None => {}
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -315,6 +293,42 @@ mod tests {
     }
 
     #[test]
+    fn a_class_is_the_base_of_the_rules_that_name_it() {
+        let config = parse(
+            "[class.batch]\npriority = 10\nprofile = \"aggressive\"\nhold = \"90s\"\n\
+             [class.web]\nthreshold_percent = 0.05\nbackend = \"zswap\"\n\
+             objective = { file = \"/run/web/p99\", at_most = 5.0, every = \"5s\" }\n\
+             [[rule]]\ncgroups = [\"web/*\"]\nclass = \"web\"\nthreshold_percent = 0.02\n\
+             [[rule]]\ncgroups = [\"web-*\"]\nclass = \"web\"\nprofile = \"sidecar\"\n\
+             [[rule]]\ncgroups = [\"batch/*\"]\nclass = \"batch\"\n\
+             [[rule]]\ncgroups = [\"**\"]\n",
+        )
+        .unwrap();
+        let [web, sidecar, batch, rest] = &config.rules[..] else { panic!("four rules") };
+        assert_eq!((web.profile.senpai.threshold, web.backend), (0.0002, Backend::Zswap));
+        // A profile of its own begins with that profile's values.
+        assert_eq!((&*sidecar.profile_name, sidecar.profile.senpai.threshold), ("sidecar", 0.01));
+        assert_eq!(
+            (&*batch.profile_name, batch.profile.hold),
+            ("aggressive", Duration::from_secs(90))
+        );
+        let priorities = [web, sidecar, batch, rest].map(|rule| (rule.class, rule.priority));
+        assert_eq!(priorities, [(Some(1), 50), (Some(1), 50), (Some(0), 10), (None, 50)]);
+        let objective = config.classes[1].objective.as_ref().unwrap();
+        assert_eq!((objective.at_most, objective.every), (5.0, Duration::from_secs(5)));
+        let query = parse(
+            "[class.a]\nobjective = { query = \"p99\", at_most = 1 }\n[[rule]]\ncgroups = [\"a\"]\n",
+        );
+        let objective = query.unwrap().classes[0].objective.clone().unwrap();
+        let server = "http://127.0.0.1:9090".to_owned();
+        assert_eq!(
+            objective.source,
+            crate::objective::Source::Query { server, query: "p99".into() }
+        );
+        assert_eq!(objective.every, Duration::from_secs(15));
+    }
+
+    #[test]
     fn errors_are_one_line_with_their_place() {
         let rule = "[[rule]]\ncgroups = [\"a\"]\n";
         let table = [
@@ -355,6 +369,43 @@ mod tests {
             ("[daemon]\nswap_tbw = 0\n", "swap_tbw = 0: expected terabytes in (0, 1000000]"),
             ("[daemon]\nswap_tbw = 1\nswap_writes_per_day = \"1G\"\n", "expected one of them"),
             ("[daemon]\nswap_lifetime = \"1s\"\n", "swap_lifetime = \"1s\": expected "),
+            ("[class.a]\npriority = 101\n[[rule]]\ncgroups = [\"a\"]\n", "expected 0 to 100"),
+            (
+                "[class.a]\ncgroups = [\"a\"]\n[[rule]]\ncgroups = [\"a\"]\n",
+                "in a [[rule]] with class",
+            ),
+            ("[[rule]]\ncgroups = [\"a\"]\npriority = 1\n", "expected in a [class.NAME]"),
+            ("[[rule]]\ncgroups = [\"a\"]\nclass = \"b\"\n", "expected a table [class.b]"),
+            (
+                "[class.web]\n[[rule]]\ncgroups = [\"a\"]\nclass = \"wbe\"\n",
+                "line 2: class = \"wbe\": did you mean \"web\"?",
+            ),
+            (
+                "[class.a]\nobjective = { at_most = 1 }\n[[rule]]\ncgroups = [\"a\"]\n",
+                "either file or query",
+            ),
+            (
+                "[class.a]\nobjective = { file = \"p99\", at_most = 1 }\n[[rule]]\ncgroups = [\"a\"]\n",
+                "expected an absolute path",
+            ),
+            (
+                "[class.a]\nobjective = { file = \"/p99\", at_most = nan }\n[[rule]]\ncgroups = [\"a\"]\n",
+                "expected a finite number",
+            ),
+            (
+                "[class.a]\nobjective = { file = \"/p99\", at_most = 1, every = \"1ms\" }\n\
+                 [[rule]]\ncgroups = [\"a\"]\n",
+                "every = \"1ms\": expected 1s to 10m",
+            ),
+            (
+                "[class.a]\nobjective = { query = \"x\", server = \"https://p\", at_most = 1 }\n\
+                 [[rule]]\ncgroups = [\"a\"]\n",
+                "expected an URL such as http://127.0.0.1:9090",
+            ),
+            (
+                "[class.a]\nobjective = { fil = \"/p99\", at_most = 1 }\n[[rule]]\ncgroups = [\"a\"]\n",
+                "did you mean `file`?",
+            ),
             ("[[rule]\n", "line 1"),
             ("\u{0}", "line 1"),
         ];

@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::ageing::{Ageing, Means, Step};
 use crate::conditions;
 use crate::guard::{Guard, History};
+use crate::objective::Restraint;
 use crate::observation::{Idle, Observation};
 use crate::over_reclaim::OverReclaim;
 use crate::pressure::Pressure;
@@ -94,6 +95,7 @@ pub struct Controller {
     ageing: Ageing,
     over_reclaim: OverReclaim,
     returns: Returns,
+    restraint: Restraint,
     past: Option<History>,
     asked_bytes: u64,
     /// Periods to the next sample.
@@ -114,6 +116,7 @@ impl Controller {
             ageing: Ageing::new(means, profile.min_age),
             over_reclaim: OverReclaim::default(),
             returns: Returns::default(),
+            restraint: Restraint::default(),
             past: None,
             asked_bytes: 0,
             periods: 1,
@@ -253,6 +256,8 @@ impl Controller {
             past.hold_until = now.at + self.profile.hold;
         }
         self.count(&mut past, now, taken_pages, returned);
+        let standing = &now.orders.standing;
+        self.restraint = self.restraint.after(now.at, standing, self.profile.hold);
 
         let idle_at = Observation { idle: self.idle_of(now), ..*now };
         let mut decision = Decision {
@@ -262,7 +267,8 @@ impl Controller {
             governing: pressure.governing(),
             ..self.nothing()
         };
-        decision.guard = conditions::blocking(self.signals, &self.profile, &past, &idle_at);
+        decision.guard = conditions::blocking(self.signals, &self.profile, &past, &idle_at)
+            .or_else(|| self.restraint.guard(now.at, standing));
         decision.ageing = self.age(&decision.guard, now);
         if decision.guard.is_none() {
             self.allow(&past, &idle_at, periods, &mut decision);
@@ -413,6 +419,7 @@ impl Controller {
         let profile = &self.profile;
         let pressure = decision.governing.1;
         let each = profile.senpai.reclaim_bytes(now.current_bytes, pressure);
+        let each = (each as f64 * self.restraint.share()) as u64;
         let allowance = each * u64::from(periods);
         decision.allowance_bytes = allowance;
         let (over_reclaim, ask) = self.over_reclaim.pay(allowance);

@@ -7,6 +7,7 @@
 pub mod container;
 mod find;
 pub mod lines;
+mod objectives;
 pub mod run;
 mod slots;
 pub mod waiting;
@@ -20,7 +21,7 @@ use crate::budget::WriteBudget;
 use crate::config::Config;
 use crate::controller::{Decision, MAX_SAMPLING_PERIODS};
 use crate::guard::Guard;
-use crate::observation::{Idle, Observation, Room};
+use crate::observation::{Idle, Observation, Orders, Room};
 use crate::series::Series;
 use crate::status::Shared;
 use crate::world::cgroup::CgroupError;
@@ -85,6 +86,7 @@ pub struct Daemon {
     next_id: u64,
     next_discovery: Duration,
     watch: slots::Watch,
+    classes: Vec<objectives::ClassState>,
 }
 
 impl Daemon {
@@ -124,6 +126,7 @@ impl Daemon {
             workers: Workers::new(setting.workers)?,
             host_memory: HostMemory::open(&paths.proc)?,
             budget: config.daemon.writes_per_day().map(WriteBudget::new),
+            classes: objectives::follow(&config.classes, Vec::new(), setting.workers > 0)?,
             series: config.daemon.series.as_deref().map(Series::create).transpose()?,
             config,
             setting,
@@ -176,6 +179,12 @@ impl Daemon {
             (Some(bytes), Some(budget)) => Some(budget.with_limit(bytes)),
             (bytes, _) => bytes.map(WriteBudget::new),
         };
+        let old = std::mem::take(&mut self.classes);
+        match objectives::follow(&config.classes, old, self.setting.workers > 0) {
+            Ok(classes) => self.classes = classes,
+            // Unknown, and so nothing is reclaimed for a class with an objective.
+            Err(error) => self.report_once("objectives", error.to_string()),
+        }
         self.config = config;
         self.next_discovery = Duration::ZERO;
         self.walked = DirectorySet::default();
@@ -185,12 +194,13 @@ impl Daemon {
     /// Does what is due at `now`, and returns when the next thing is.
     pub fn tick(&mut self, now: Duration) -> Duration {
         self.finish_jobs(now);
+        let objectives = self.read_objectives(now);
         // Also after a clock that went back, by more than the interval.
         if now >= self.next_discovery || now + self.config.daemon.discover < self.next_discovery {
             self.look_for_cgroups(now);
             self.next_discovery = now + self.config.daemon.discover;
         }
-        let mut next = self.next_discovery;
+        let mut next = objectives.map_or(self.next_discovery, |at| at.min(self.next_discovery));
         for at in 0..self.containers.len() {
             let container = &self.containers[at];
             let period = container.controller.profile().period;
@@ -263,6 +273,8 @@ impl Daemon {
             container.controller.not_carried_out();
             (decision.reclaim, decision.guard) = (None, Some(Guard::Busy));
         }
+        container.wants =
+            objectives::wants_room(decision.reclaim.is_some(), decision.guard.as_ref());
         let asked = self.act(at, &decision);
         self.containers[at].asked_bytes = asked;
         self.tell(at, &decision, asked);
@@ -281,8 +293,10 @@ impl Daemon {
                 container.controller.profile().period * container.controller.periods_to_next_look();
             self.refresh_generations(now, between / (2 * GROUPS) * (2 * GROUPS - 1));
         }
+        let standing = self.standing_of(at);
         let (container, generations) = (&mut self.containers[at], self.generations.as_ref());
-        let (seen, suffices) = container.glimpse(now, generations, &mut self.buffer)?;
+        container.orders = Orders { standing, ..container.orders };
+        let (mut seen, suffices) = container.glimpse(now, generations, &mut self.buffer)?;
         // A series is a record of everything.
         let container = &mut self.containers[at];
         container.rests = suffices && self.series.is_none();
@@ -290,6 +304,7 @@ impl Daemon {
             return Ok(Some(seen));
         }
         let Some(room) = self.room(now) else { return Ok(None) };
+        seen.orders.yields = self.yields(at, &room);
         self.containers[at].count(seen, room, &mut self.buffer).map(Some)
     }
 

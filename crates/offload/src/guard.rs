@@ -62,6 +62,17 @@ pub enum Guard {
         /// Share of itself.
         share: f64,
     },
+    /// The objective of its class is missed, or was a while ago.
+    Objective {
+        /// As last read.
+        value: f64,
+        /// The most that it may be.
+        at_most: f64,
+        /// Until it may be touched again, if it is met from now on.
+        remaining: Duration,
+    },
+    /// The objective of its class cannot be read.
+    ObjectiveUnknown,
     /// At or below its minimum size or what the kernel protects.
     Small {
         /// The floor.
@@ -76,6 +87,8 @@ pub enum Guard {
     WriteBudget,
     /// The pool takes as much memory as it frees.
     NoGain,
+    /// Room is scarce, and classes of lower priority want it.
+    Yielding,
     /// The kernel scanned much for little.
     Scanning {
         /// Pages scanned for each page taken.
@@ -111,10 +124,13 @@ impl Guard {
             Guard::Returning { .. } => "returning",
             Guard::Expanding { .. } => "expanding",
             Guard::Contracting { .. } => "contracting",
+            Guard::Objective { .. } => "objective",
+            Guard::ObjectiveUnknown => "objective-unknown",
             Guard::Small { .. } => "small",
             Guard::NoRoom { .. } => "no-room",
             Guard::WriteBudget => "write-budget",
             Guard::NoGain => "no-gain",
+            Guard::Yielding => "yielding",
             Guard::Scanning { .. } => "scanning",
             Guard::Ageing => "ageing",
             Guard::NothingIdle => "nothing-idle",
@@ -157,6 +173,13 @@ impl fmt::Display for Guard {
             Guard::Contracting { share } => {
                 write!(f, "shrinking on its own, {:.1} % in a period", percent(share))
             }
+            Guard::Objective { value, at_most, .. } if value > at_most => {
+                write!(f, "the objective is missed, {value} instead of at most {at_most}")
+            }
+            Guard::Objective { remaining, .. } => {
+                write!(f, "the objective was missed, blocked for {} s", remaining.as_secs())
+            }
+            Guard::ObjectiveUnknown => f.write_str("the objective cannot be read"),
             Guard::Small { floor_bytes } => {
                 write!(f, "at its minimum size of {:.1} MiB", mib(floor_bytes))
             }
@@ -167,6 +190,7 @@ impl fmt::Display for Guard {
                 f.write_str("swap devices wrote as much as their endurance admits for now")
             }
             Guard::NoGain => f.write_str("zswap's pool takes as much memory as it frees"),
+            Guard::Yielding => f.write_str("room is scarce, classes of lower priority go first"),
             Guard::Scanning { per_page } => {
                 write!(f, "the kernel scanned {per_page:.0} pages per reclaimed page")
             }

@@ -2,7 +2,7 @@
 //!
 //! The first half **decides** and has neither clock nor I/O: [`controller`] is the controller of one
 //! container. It combines the paper's formula ([`senpai`]) with pressure signals ([`signal`]),
-//! [`guard`]s, page ages ([`ageing`]), [`over_reclaim`], and [`returns`]. [`g_swap`], [`senpai_py`],
+//! [`guard`]s, page ages ([`ageing`]), [`over_reclaim`], [`returns`], and the service's own [`objective`]. [`g_swap`], [`senpai_py`],
 //! and [`oomd`] are the laws of other tools, for comparison.
 //!
 //! The second half **acts**: [`world`] is cgroup v2 and the kernel's interfaces, [`daemon`] drives the
@@ -21,9 +21,11 @@ pub mod counter;
 pub mod daemon;
 pub mod g_swap;
 pub mod guard;
+pub mod objective;
 pub mod observation;
 pub mod oomd;
 pub mod over_reclaim;
+pub mod precedence;
 pub mod pressure;
 pub mod profile;
 pub mod returns;
@@ -37,7 +39,7 @@ pub mod world;
 pub use controller::{Controller, Decision, Reclaim};
 pub use counter::{Counter, Counters};
 pub use guard::Guard;
-pub use observation::{Idle, Observation, Room};
+pub use observation::{Idle, Observation, Orders, Room};
 pub use pressure::Pressure;
 pub use profile::Profile;
 pub use signal::{SIGNALS, Signal};

@@ -6,6 +6,7 @@ use prairie_host::cgroup::MemoryStat;
 use serde::Serialize;
 
 use crate::counter::{Counter, Counters};
+use crate::objective::Standing;
 
 /// The state of a container at one instant. Counters only grow; controllers use their growth since
 /// the last observation.
@@ -30,6 +31,17 @@ pub struct Observation {
     pub idle: Idle,
     /// A PSI trigger fired since the last observation.
     pub burst: bool,
+    /// What the host and the service ask of it.
+    pub orders: Orders,
+}
+
+/// What is asked of a container from outside of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Orders {
+    /// The objective of its class.
+    pub standing: Standing,
+    /// It leaves scarce room to classes of lower priority.
+    pub yields: bool,
 }
 
 impl Observation {

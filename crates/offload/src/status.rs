@@ -19,6 +19,8 @@ pub struct CgroupStatus {
     pub rule: usize,
     /// The rule's profile.
     pub profile: String,
+    /// The rule's class; empty if it has none.
+    pub class: String,
     /// Mechanism of reclaim: `lru_gen`, `memory.reclaim`, `memory.high`.
     pub means: String,
     /// Where its memory goes: the configured back end, or what became of it.
@@ -71,6 +73,24 @@ pub struct CgroupStatus {
     pub trouble: String,
 }
 
+/// One class of containers.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClassStatus {
+    /// Its name.
+    pub name: String,
+    /// Its priority, 0 to 100.
+    pub priority: u8,
+    /// Its objective: `met`, `missed`, `unknown`; empty if it has none.
+    pub objective: String,
+    /// The objective's value, if it is known and finite.
+    pub value: Option<f64>,
+    /// The largest value at which it is met.
+    pub at_most: Option<f64>,
+    /// Why the value cannot be read; empty if it can.
+    pub trouble: String,
+}
+
 /// The daemon.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -109,6 +129,8 @@ pub struct Status {
     pub own_cpu_us: u64,
     /// CPU time of the threads that wait for the kernel, which is reclaim's own cost.
     pub reclaim_cpu_us: u64,
+    /// The classes, by name.
+    pub classes: Vec<ClassStatus>,
     /// The containers, by path.
     pub cgroups: Vec<CgroupStatus>,
 }
@@ -172,6 +194,29 @@ impl Status {
     }
 }
 
+impl Status {
+    /// The objectives of classes.
+    fn classes(&self, out: &mut String) {
+        type Value = fn(&ClassStatus) -> Option<f64>;
+        let figures: [(&str, &str, Value); 2] = [
+            ("objective", "The value of the class's objective", |class| class.value),
+            ("objective_at_most", "The largest value at which it is met", |class| class.at_most),
+        ];
+        for (name, help, value) in figures {
+            let name = format!("prairie_offload_class_{name}");
+            let known = |class: &ClassStatus| Some((label(&class.name), value(class)?));
+            let known: Vec<(String, f64)> = self.classes.iter().filter_map(known).collect();
+            if known.is_empty() {
+                continue;
+            }
+            let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n");
+            for (class, value) in known {
+                let _ = writeln!(out, "{name}{{class=\"{class}\"}} {value}");
+            }
+        }
+    }
+}
+
 impl status::Status for Status {
     fn prometheus(&self) -> String {
         let mut out = String::new();
@@ -200,6 +245,7 @@ impl status::Status for Status {
         for (name, help, kind, value) in RECLAIM {
             self.metric(&mut out, name, help, kind, value);
         }
+        self.classes(&mut out);
         let help = "The guard that stood against taking memory in the last period";
         let _ = write!(
             out,

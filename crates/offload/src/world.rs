@@ -13,6 +13,7 @@ pub mod generations;
 pub mod guardian;
 pub mod host_memory;
 pub mod lease;
+pub mod objectives;
 pub mod probe;
 pub mod reclaim;
 pub mod return_cost;

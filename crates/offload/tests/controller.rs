@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use prairie_host::cgroup::MemoryStat;
 use prairie_offload::ageing::{Means, Step};
+use prairie_offload::objective::Standing;
 use prairie_offload::signal::{io, memory};
-use prairie_offload::{Controller, Counters, Decision, Guard, Idle, Observation, Profile, Room};
+use prairie_offload::{
+    Controller, Counters, Decision, Guard, Idle, Observation, Orders, Profile, Room,
+};
 use proptest::prelude::*;
 
 const MIB: u64 = 1 << 20;
@@ -375,7 +378,46 @@ fn the_cold_set_goes_within_ten_minutes_and_nothing_else() {
     assert!(returned * 100 <= taken, "{returned} of {taken} came back");
 }
 
+/// Orders from outside, and what may be reclaimed under them of 51 pages.
+#[test]
+fn orders_block_or_restrain() {
+    let orders = |standing, yields| second(|now| now.orders = Orders { standing, yields });
+    let met = orders(Standing::Met { value: 1.0 }, false);
+    assert_eq!((met.guard, pages(met)), (None, 51));
+    let missed = orders(Standing::Missed { value: 9.0, at_most: 5.0 }, false);
+    assert_eq!((missed.guard.unwrap().name(), missed.reclaim), ("objective", None));
+    let unknown = orders(Standing::Unknown, false);
+    assert_eq!((unknown.guard, unknown.reclaim), (Some(Guard::ObjectiveUnknown), None));
+    let yields = orders(Standing::None, true);
+    assert_eq!((yields.guard, yields.reclaim), (Some(Guard::Yielding), None));
+}
+
 proptest! {
+    /// Whatever else is observed, nothing is reclaimed while an objective is missed or unknown, and
+    /// after misses no more than a share of what would be reclaimed without them.
+    #[test]
+    fn an_objective_only_ever_stops_or_lessens(
+        looks in prop::collection::vec((0u8..4, 0u64..2_000, 0u64..3), 2..120),
+    ) {
+        let fresh = || Controller::new(profile(), Means::None, false, COST);
+        let (mut free, mut bound) = (fresh(), fresh());
+        for (period, (standing, stall, steps)) in (0..).zip(looks) {
+            let mut now = quiet(period * 4 + steps);
+            now.counters[memory::SOME] = period * stall;
+            let without = free.decide(&now);
+            now.orders.standing = match standing {
+                0 => Standing::Unknown,
+                1 => Standing::Missed { value: 6.0, at_most: 5.0 },
+                _ => Standing::Met { value: 4.0 },
+            };
+            let with = bound.decide(&now);
+            prop_assert!(standing > 1 || with.reclaim.is_none());
+            // Both are agreed upon for as many periods: a longer agreement is for more of them.
+            prop_assert!(pages(with) <= 4 * pages(without).max(51));
+            prop_assert!(with.reclaim.is_none() || without.guard != Some(Guard::Pressure));
+        }
+    }
+
     /// However a kernel overshoots, at most one page in a hundred comes back, but for the first
     /// evidence that something is wrong.
     #[test]

@@ -220,10 +220,12 @@ fn documents_follow_their_schemas() {
 /// What daemons report, with one container and one node.
 #[test]
 fn statuses_of_daemons_follow_their_schemas() {
-    use prairie_offload::status::{CgroupStatus, Status as Offload};
+    use prairie_offload::status::{CgroupStatus, ClassStatus, Status as Offload};
     use prairie_regions::status::{NodeStatus, Status as Regions};
     let (schema, cgroups) = ("prairie-offload-status".to_owned(), vec![CgroupStatus::default()]);
-    check(&serde_json::to_value(Offload { schema, cgroups, ..Offload::default() }).unwrap());
+    let classes = vec![ClassStatus::default()];
+    let status = Offload { schema, classes, cgroups, ..Offload::default() };
+    check(&serde_json::to_value(status).unwrap());
     let (schema, nodes) = ("prairie-regions-status".to_owned(), vec![NodeStatus::default()]);
     check(&serde_json::to_value(Regions { schema, nodes, ..Regions::default() }).unwrap());
 }

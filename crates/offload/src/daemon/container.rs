@@ -8,7 +8,8 @@ use crate::ageing::Means;
 use crate::call_size::CallSize;
 use crate::config::{Backend, Rule};
 use crate::controller::{Controller, Reclaim};
-use crate::observation::{Idle, Observation, Room};
+use crate::objective::Standing;
+use crate::observation::{Idle, Observation, Orders, Room};
 use crate::signal::SIGNALS;
 use crate::world::cgroup::{Cgroup, CgroupError};
 use crate::world::discover::MatchedCgroup;
@@ -54,6 +55,10 @@ pub struct Container {
     pub burst: bool,
     /// When it is next sampled.
     pub due: Duration,
+    /// What is asked of it from outside.
+    pub(super) orders: Orders,
+    /// It would use room for what it offloads.
+    pub(super) wants: bool,
     /// Jobs under way for it.
     pub jobs: u32,
     /// Left alone until then, because the kernel refused.
@@ -134,6 +139,8 @@ impl Container {
             heard: false,
             burst: false,
             due: Duration::ZERO,
+            orders: Orders::default(),
+            wants: false,
             jobs: 0,
             refused_until: Duration::ZERO,
             seen: Observation::default(),
@@ -193,7 +200,8 @@ impl Container {
     ) -> Result<(Observation, bool), CgroupError> {
         let idle = self.idle(generations);
         let seen = self.cgroup.glimpse(now, &self.seen, buffer)?;
-        let seen = Observation { idle, burst: std::mem::take(&mut self.burst), ..seen };
+        let burst = std::mem::take(&mut self.burst);
+        let seen = Observation { idle, burst, orders: self.orders, ..seen };
         let is_settled = self.jobs == 0 && !self.gives_up_slots;
         Ok((seen, is_settled && self.controller.can_rest(&self.counted, &seen)))
     }
@@ -212,7 +220,8 @@ impl Container {
         if self.rests && settled.is_some_and(|until| now + period * 2 <= until) {
             return 2;
         }
-        let watched = self.gives_up_slots || self.burst;
+        let has_objective = self.orders.standing != Standing::None;
+        let watched = self.gives_up_slots || self.burst || has_objective;
         if watched { 1 } else { self.controller.periods_to_next_look() }
     }
 

@@ -44,6 +44,7 @@ impl Daemon {
         }
         self.warn_of_rules(&named);
         self.list_containers();
+        self.list_classes();
         // Those that could not be opened are tried again.
         let complete = named.iter().filter(|named| !named.covered).count() == self.containers.len();
         self.walked = if complete { walked } else { DirectorySet::default() };
@@ -116,6 +117,8 @@ impl Daemon {
             entry.path.clone_from(path);
             entry.rule = container.rule + 1;
             entry.profile.clone_from(&rule.profile_name);
+            let class = rule.class.map(|class| self.config.classes[class].name.as_str());
+            class.unwrap_or_default().clone_into(&mut entry.class);
             container.means().clone_into(&mut entry.means);
             container.backend().clone_into(&mut entry.backend);
             status.cgroups.push(entry);

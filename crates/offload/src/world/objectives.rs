@@ -1,0 +1,211 @@
+//! Readings of objectives: a thread for each, so that a server that does not answer delays nobody.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use ureq::Agent;
+
+use crate::objective::{Objective, Source, value_of_file, value_of_response};
+
+/// A server that takes longer to answer is given up until the next interval.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// No file with a value, and no answer with one, is longer.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// A value, or why there is none.
+pub type Reading = Result<f64, String>;
+
+/// Reads the value of an objective again and again.
+#[derive(Debug)]
+pub struct Reader {
+    source: Source,
+    every: Duration,
+    /// A thread's; without one the caller reads.
+    shared: Option<Arc<Shared>>,
+    next: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    reading: Option<Reading>,
+    ended: bool,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reader {
+    /// Reads in a thread of its own from now on, or, for tests, in [`Reader::poll`].
+    ///
+    /// # Errors
+    /// I/O errors of the system: no threads.
+    pub fn start(objective: &Objective, in_thread: bool) -> io::Result<Reader> {
+        let Objective { source, every, .. } = objective.clone();
+        let mut reader = Reader { source, every, shared: None, next: Duration::ZERO };
+        if in_thread {
+            let shared = Arc::new(Shared::default());
+            let (theirs, source) = (shared.clone(), reader.source.clone());
+            let builder = thread::Builder::new().name("objective".into());
+            builder.stack_size(512 << 10).spawn(move || follow(&theirs, &source, every))?;
+            reader.shared = Some(shared);
+        }
+        Ok(reader)
+    }
+
+    /// What was read since the last call; never waits for a thread's.
+    pub fn poll(&mut self, now: Duration) -> Option<Reading> {
+        if let Some(shared) = &self.shared {
+            return shared.lock().reading.take();
+        }
+        // Due, or so far ahead that the clock must have gone back.
+        let due = now >= self.next || now + self.every < self.next;
+        due.then(|| {
+            self.next = now + self.every;
+            read(&self.source, self.every)
+        })
+    }
+}
+
+impl Drop for Reader {
+    /// Tells the thread to end. It is not waited for: it may wait for its server.
+    fn drop(&mut self) {
+        if let Some(shared) = &self.shared {
+            shared.lock().ended = true;
+            shared.ended.notify_all();
+        }
+    }
+}
+
+fn follow(shared: &Shared, source: &Source, every: Duration) {
+    let mut state = shared.lock();
+    while !state.ended {
+        drop(state);
+        let reading = read(source, every);
+        state = shared.lock();
+        state.reading = Some(reading);
+        let is_on = |state: &mut State| !state.ended;
+        let waited = shared.ended.wait_timeout_while(state, every, is_on);
+        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+    }
+}
+
+/// Reads a source once.
+fn read(source: &Source, every: Duration) -> Reading {
+    match source {
+        Source::File(path) => {
+            let text = read_file(path).map_err(|error| error.to_string());
+            text.and_then(|text| value_of_file(&text))
+                .map_err(|reason| format!("{}: {reason}", path.display()))
+        }
+        Source::Query { server, query } => ask(server, query, every.min(PATIENCE))
+            .and_then(|text| value_of_response(&text))
+            .map_err(|reason| format!("{server}: {reason}")),
+    }
+}
+
+fn read_file(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn ask(server: &str, query: &str, patience: Duration) -> Result<String, String> {
+    let config = Agent::config_builder()
+        .timeout_global(Some(patience))
+        // An answer with an error says which.
+        .http_status_as_error(false)
+        .max_redirects(0)
+        .build();
+    let url = format!("{}/api/v1/query", server.trim_end_matches('/'));
+    let response = Agent::new_with_config(config).get(url).query("query", query).call();
+    let mut response = response.map_err(|error| error.to_string())?;
+    let text = response.body_mut().with_config().limit(MAX_BYTES).read_to_string();
+    text.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::time::Instant;
+
+    use super::*;
+
+    fn objective(source: Source) -> Objective {
+        Objective { source, at_most: 1.0, every: Duration::from_secs(1) }
+    }
+
+    #[test]
+    fn a_file_is_read_once_an_interval() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("p99");
+        let source = Source::File(path.clone());
+        let mut reader = Reader::start(&objective(source), false).unwrap();
+        let ms = Duration::from_millis;
+        let error = reader.poll(ms(0)).unwrap().unwrap_err();
+        assert!(error.starts_with(&format!("{}: ", path.display())), "{error}");
+        std::fs::write(&path, "0.5\n").unwrap();
+        assert_eq!(reader.poll(ms(999)), None);
+        assert_eq!(reader.poll(ms(1_000)), Some(Ok(0.5)));
+        assert_eq!(reader.poll(ms(1_001)), None);
+    }
+
+    #[test]
+    fn prometheus_is_asked() {
+        let server = tiny_http::Server::http("127.0.0.1:0").unwrap();
+        let address = server.server_addr().to_ip().unwrap();
+        let answers = thread::spawn(move || {
+            let request = server.recv().unwrap();
+            let url = request.url().to_owned();
+            let text = r#"{"status":"success","data":{"resultType":"vector","result":
+                          [{"metric":{},"value":[1763899200.1,"0.25"]}]}}"#;
+            request.respond(tiny_http::Response::from_string(text)).unwrap();
+            let refused = server.recv().unwrap();
+            let text = r#"{"status":"error","errorType":"bad_data","error":"parse error"}"#;
+            refused.respond(tiny_http::Response::from_string(text).with_status_code(400)).unwrap();
+            url
+        });
+        let (server, query) = (format!("http://{address}/"), "max(p99{job=\"web\"}) + 1".into());
+        let source = Source::Query { server: server.clone(), query };
+        let mut reader = Reader::start(&objective(source), false).unwrap();
+        assert_eq!(reader.poll(Duration::ZERO), Some(Ok(0.25)));
+        let failed = reader.poll(Duration::from_secs(1)).unwrap();
+        assert_eq!(failed, Err(format!("{server}: the query failed: parse error")));
+        let url = answers.join().unwrap();
+        assert!(url.starts_with("/api/v1/query?query=max"), "{url}");
+        assert!(!url.contains([' ', '"', '{']) && url.contains("%2B"), "{url}");
+    }
+
+    #[test]
+    fn a_server_that_never_answers_delays_nobody() {
+        // Connections wait in the listener's queue.
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = format!("http://{}", listener.local_addr().unwrap());
+        let source = Source::Query { server, query: "up".into() };
+        let started = Instant::now();
+        let mut reader = Reader::start(&objective(source), true).unwrap();
+        assert_eq!(reader.poll(Duration::ZERO), None);
+        assert!(started.elapsed() < Duration::from_millis(900));
+        let reading = loop {
+            match reader.poll(Duration::ZERO) {
+                Some(reading) => break reading,
+                None => thread::sleep(Duration::from_millis(10)),
+            }
+        };
+        assert!(reading.unwrap_err().contains("timeout"));
+        drop(reader);
+    }
+}

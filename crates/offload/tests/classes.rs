@@ -1,0 +1,133 @@
+//! Classes on a tree of files that looks like cgroup v2: objectives that are met and missed, and
+//! priorities where room is scarce.
+#![allow(missing_docs)]
+
+mod tree;
+
+use std::time::Duration;
+
+use prairie_daemon::status::Status as _;
+use prairie_offload::daemon::Daemon;
+use tree::{MIB, Tree};
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+const DAEMON: &str =
+    "[daemon]\nreturn_cost = \"27us\"\ntriggers = false\ncall_time = \"1s\"\ndiscover = \"60s\"\n";
+
+/// The guard of each container, by path.
+fn guards(daemon: &Daemon) -> Vec<String> {
+    daemon.status().lock().cgroups.iter().map(|cgroup| cgroup.guard.clone()).collect()
+}
+
+/// A container of a class whose p99 is read from a file of the tree, and one without a class.
+fn with_objective(tree: &Tree) -> Daemon {
+    tree.cgroup("batch/b", 400 * MIB);
+    tree.cgroup("web/a", 400 * MIB);
+    let file = tree.path("../p99");
+    tree.daemon(&format!(
+        "{DAEMON}[class.web]\nwarm_up = \"0s\"\n\
+         objective = {{ file = {file:?}, at_most = 5.0, every = \"2s\" }}\n\
+         [[rule]]\ncgroups = [\"web/*\"]\nclass = \"web\"\n\
+         [[rule]]\ncgroups = [\"batch/*\"]\nwarm_up = \"0s\"\n"
+    ))
+}
+
+#[test]
+fn a_class_that_misses_its_objective_is_left_alone() {
+    let tree = Tree::new();
+    tree.write("../p99", "4.5\n");
+    let mut daemon = with_objective(&tree);
+    for at in 0..4 {
+        daemon.tick(seconds(3 * at));
+    }
+    assert_eq!(tree.asked("web/a"), Some(51 * 4096), "met");
+    tree.forget("web/a");
+    tree.write("../p99", "5.5 ms\n");
+    daemon.tick(seconds(12));
+    assert_eq!(guards(&daemon)[1], "", "half a period says nothing of pressure");
+    for at in 5..30 {
+        daemon.tick(seconds(3 * at));
+        let missed = daemon.status().lock().cgroups[1].clone();
+        assert_eq!((missed.guard.as_str(), missed.class.as_str()), ("objective", "web"), "{at}");
+    }
+    assert_eq!(tree.asked("web/a"), None);
+    assert!(tree.asked("batch/b").is_some(), "others are served");
+    let text = daemon.status().lock().prometheus();
+    assert!(text.contains("prairie_offload_class_objective{class=\"web\"} 5.5\n"), "{text}");
+    assert!(text.contains("prairie_offload_class_objective_at_most{class=\"web\"} 5\n"));
+    // Met again: after the hold of a minute, half as much.
+    tree.write("../p99", "4.9\n");
+    for at in 30..49 {
+        daemon.tick(seconds(3 * at));
+        assert_eq!(guards(&daemon)[1], "objective", "{at}");
+    }
+    assert_eq!(tree.asked("web/a"), None);
+    for at in 49..53 {
+        daemon.tick(seconds(3 * at));
+    }
+    assert_eq!(tree.asked("web/a"), Some(25 * 4096));
+}
+
+#[test]
+fn an_objective_that_cannot_be_read_for_three_intervals_stops_reclaim() {
+    let tree = Tree::new();
+    let mut daemon = with_objective(&tree);
+    for at in 0..4 {
+        daemon.tick(seconds(3 * at));
+    }
+    assert_eq!(guards(&daemon)[1], "objective-unknown", "never read");
+    let trouble = daemon.status().lock().classes[0].trouble.clone();
+    assert!(trouble.contains("p99: "), "{trouble}");
+    tree.write("../p99", "1\n");
+    daemon.tick(seconds(12));
+    daemon.tick(seconds(15));
+    assert_eq!(guards(&daemon)[1], "");
+    tree.write("../p99", "none\n");
+    daemon.tick(seconds(18));
+    daemon.tick(seconds(21));
+    assert_eq!(guards(&daemon)[1], "", "6 s without a value");
+    daemon.tick(seconds(24));
+    daemon.tick(seconds(27));
+    assert_eq!(guards(&daemon)[1], "objective-unknown");
+    let class = daemon.status().lock().classes[0].clone();
+    assert_eq!((class.objective.as_str(), class.value), ("unknown", None));
+    // A reload without the objective ends it.
+    let rules = "[[rule]]\ncgroups = [\"web/*\"]\nwarm_up = \"0s\"\n";
+    daemon.reload(tree.config(&format!("{DAEMON}{rules}")));
+    daemon.tick(seconds(33));
+    assert_eq!(guards(&daemon), [""]);
+    assert!(daemon.status().lock().classes.is_empty());
+}
+
+#[test]
+fn where_swap_is_scarce_the_lower_class_goes_on() {
+    let tree = Tree::new();
+    tree.cgroup("batch/b", 400 * MIB);
+    tree.cgroup("web/a", 400 * MIB);
+    let mut daemon = tree.daemon(&format!(
+        "{DAEMON}[class.web]\npriority = 80\nwarm_up = \"0s\"\n\
+         [class.batch]\npriority = 20\nwarm_up = \"0s\"\n\
+         [[rule]]\ncgroups = [\"web/*\"]\nclass = \"web\"\n\
+         [[rule]]\ncgroups = [\"batch/*\"]\nclass = \"batch\"\n"
+    ));
+    let mut now = 0;
+    let mut periods = |daemon: &mut Daemon, count: u64| {
+        for _ in 0..count {
+            daemon.tick(seconds(now));
+            now += 3;
+        }
+    };
+    periods(&mut daemon, 6);
+    assert_eq!(guards(&daemon), ["", ""], "enough room");
+    // 18 % are free: 60 % of the way from 30 % to the reserve of 10 %.
+    tree.write_proc("swaps", "/dev/vda partition 1000000 820000 -2\n");
+    periods(&mut daemon, 24);
+    assert_eq!(guards(&daemon), ["", "yielding"]);
+    // The lower class has nothing more to give.
+    tree.write("batch/b/memory.current", &(30 * MIB).to_string());
+    periods(&mut daemon, 24);
+    assert_eq!(guards(&daemon), ["small", ""]);
+}

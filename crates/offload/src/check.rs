@@ -11,7 +11,9 @@ use prairie_host::texts::setting;
 
 use crate::ageing::Means;
 use crate::config::Config;
-use crate::world::discover::{CgroupPattern, discover};
+use crate::kubernetes::Match;
+use crate::world::discover::walk;
+use crate::world::pods;
 use crate::world::probe::{Host, is_writable};
 
 /// Samples everything; with a configuration at its cgroups, too. Nothing is written: control
@@ -188,14 +190,20 @@ fn age(host: &Host) -> Finding {
 
 fn cgroups(host: &Host, config: &Config) -> Vec<Finding> {
     let about = "cgroups";
-    let rules: Vec<&[CgroupPattern]> =
-        config.rules.iter().map(|rule| rule.patterns.as_slice()).collect();
-    let named = discover(&host.paths.cgroup, &rules);
     let mut findings = Vec::new();
+    let (pods, trouble) = match config.needs_pods() {
+        true => pods::read(&config.kubernetes),
+        false => Default::default(),
+    };
+    if let Some(trouble) = trouble {
+        let remedy = "pods in [kubernetes] names a file of pod UIDs with their labels";
+        findings.push(Finding::new("kubernetes", Verdict::Warning, trouble, remedy));
+    }
+    let (named, _) = walk(&host.paths.cgroup, &config.selectors(), &pods);
     for (at, rule) in config.rules.iter().enumerate() {
-        for pattern in &rule.patterns {
-            if !named.iter().any(|named| pattern.matches(&named.path)) {
-                let found = format!("rule {}: no cgroup matches {:?}", at + 1, pattern.as_str());
+        for selector in &rule.selectors {
+            if named.iter().all(|named| selector.matches(&named.path, &pods) == Match::No) {
+                let found = format!("rule {}: no cgroup matches {selector}", at + 1);
                 let remedy =
                     "a pattern is a path below the root of cgroup v2; * matches within one level";
                 findings.push(Finding::new(about, Verdict::Warning, found, remedy));
@@ -212,6 +220,12 @@ fn cgroups(host: &Host, config: &Config) -> Vec<Finding> {
         if named.covered {
             found += ", skipped: a rule names a cgroup below it";
             findings.push(Finding::new(about, Verdict::Note, found, ""));
+            continue;
+        }
+        if named.undecided {
+            found += " needs labels or a namespace of its pod, which are not known";
+            let remedy = "pods in [kubernetes] names a file of pod UIDs with their labels";
+            findings.push(Finding::new(about, Verdict::Warning, found, remedy));
             continue;
         }
         findings.push(control_file(&host.paths.cgroup.join(&named.path), found));

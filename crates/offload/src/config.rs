@@ -29,13 +29,16 @@ use treatment::{ClassTexts, Treatment};
 
 use crate::budget::rated_per_day_bytes;
 use crate::profile::Profile;
-use crate::world::discover::CgroupPattern;
+use crate::world::discover::{CgroupPattern, Selector};
+use crate::world::pods::PodFiles;
 
 /// The daemon's configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// How it runs.
     pub daemon: DaemonConfig,
+    /// Where pods are described.
+    pub kubernetes: PodFiles,
     /// Classes that rules name, by name.
     pub classes: Vec<Class>,
     /// For whom, first match first.
@@ -113,8 +116,8 @@ impl Default for DaemonConfig {
 /// Some cgroups, and how they are treated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// Their patterns.
-    pub patterns: Vec<CgroupPattern>,
+    /// What names them.
+    pub selectors: Vec<Selector>,
     /// The profile's name, for `status`.
     pub profile_name: String,
     /// The profile with the rule's own values.
@@ -152,12 +155,25 @@ struct ConfigText {
     #[serde(default)]
     daemon: DaemonConfig,
     #[serde(default)]
+    kubernetes: PodFiles,
+    #[serde(default)]
     class: ClassTexts,
     #[serde(default)]
     rule: Vec<toml::Spanned<Treatment>>,
 }
 
 impl Config {
+    /// What names the cgroups of each rule.
+    pub fn selectors(&self) -> Vec<&[Selector]> {
+        self.rules.iter().map(|rule| rule.selectors.as_slice()).collect()
+    }
+
+    /// Whether a rule needs more of pods than the names of their cgroups.
+    pub fn needs_pods(&self) -> bool {
+        let mut selectors = self.rules.iter().flat_map(|rule| &rule.selectors);
+        selectors.any(|each| matches!(each, Selector::Pods(pods) if pods.needs_pods()))
+    }
+
     /// Reads a file.
     ///
     /// # Errors
@@ -191,7 +207,7 @@ impl Config {
             Rule::of(rule.into_inner(), &classes).map_err(|reason| wrong(at, reason))
         };
         let rules = read.rule.into_iter().map(rule).collect::<Result<_, ConfigError>>()?;
-        Ok(Config { daemon: read.daemon, classes, rules })
+        Ok(Config { daemon: read.daemon, kubernetes: read.kubernetes, classes, rules })
     }
 }
 
@@ -236,19 +252,23 @@ impl Rule {
         let named = class.map(|at| &classes[at]);
         let base = named.map(|class| (class.profile_name.as_str(), class.profile));
         let (profile_name, profile) = text.profile(base)?;
-        let patterns = match text.cgroups {
-            None => return Err("missing field `cgroups`".to_owned()),
-            Some(texts) if texts.is_empty() => {
+        let selectors = match (text.cgroups, text.kubernetes) {
+            (None, None) => return Err("missing field `cgroups` or `kubernetes`".to_owned()),
+            (Some(_), Some(_)) => {
+                return Err("cgroups and kubernetes: expected one of them in a rule".to_owned());
+            }
+            (None, Some(selector)) => vec![Selector::Pods(selector)],
+            (Some(texts), None) if texts.is_empty() => {
                 return Err("cgroups = []: expected at least one pattern".to_owned());
             }
-            Some(texts) => {
-                let patterns = texts.iter().map(|text| CgroupPattern::new(text));
-                patterns.collect::<Result<_, _>>()?
+            (Some(texts), None) => {
+                let pattern = |text: &String| CgroupPattern::new(text).map(Selector::Pattern);
+                texts.iter().map(pattern).collect::<Result<_, _>>()?
             }
         };
         let backend = text.backend.or(named.map(|class| class.backend)).unwrap_or_default();
         let priority = named.map_or(DEFAULT_PRIORITY, |class| class.priority);
-        Ok(Rule { patterns, profile_name, profile, backend, class, priority })
+        Ok(Rule { selectors, profile_name, profile, backend, class, priority })
     }
 }
 
@@ -333,7 +353,17 @@ mod tests {
         let rule = "[[rule]]\ncgroups = [\"a\"]\n";
         let table = [
             ("", "line 1: no [[rule]]"),
-            ("[[rule]]\n", "line 1: missing field `cgroups`"),
+            ("[[rule]]\n", "line 1: missing field `cgroups` or `kubernetes`"),
+            (
+                "[[rule]]\ncgroups = [\"a\"]\nkubernetes = {}\n",
+                "cgroups and kubernetes: expected one of them",
+            ),
+            (
+                "[[rule]]\nkubernetes = { qos = \"burst\" }\n",
+                "unknown variant `burst`, expected one of",
+            ),
+            ("[[rule]]\nkubernetes = { lables = {} }\n", "did you mean `labels`?"),
+            ("[kubernetes]\npod = \"/x\"\n", "did you mean `pods`?"),
             ("[[rule]]\ncgroups = []\n", "line 1: cgroups = []"),
             ("[[rule]]\ncgroups = [\"a\"]\nreclaim_ration = 1\n", "did you mean `reclaim_ratio`?"),
             ("[deamon]\n", "did you mean `daemon`?"),

@@ -21,6 +21,7 @@ use crate::budget::WriteBudget;
 use crate::config::Config;
 use crate::controller::{Decision, MAX_SAMPLING_PERIODS};
 use crate::guard::Guard;
+use crate::kubernetes::Pods;
 use crate::observation::{Idle, Observation, Orders, Room};
 use crate::series::Series;
 use crate::status::Shared;
@@ -67,6 +68,8 @@ pub struct Daemon {
     config: Config,
     setting: Setting,
     containers: Vec<Container>,
+    /// What is known of pods, if rules need it.
+    pods: Pods,
     /// The result of the last search for cgroups.
     walked: DirectorySet,
     /// Problems that were reported already, by path.
@@ -131,6 +134,7 @@ impl Daemon {
             config,
             setting,
             containers: Vec::new(),
+            pods: Pods::default(),
             walked: DirectorySet::default(),
             told: Vec::new(),
             leases: Arc::new(Mutex::new(leases)),

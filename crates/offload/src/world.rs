@@ -14,6 +14,7 @@ pub mod guardian;
 pub mod host_memory;
 pub mod lease;
 pub mod objectives;
+pub mod pods;
 pub mod probe;
 pub mod reclaim;
 pub mod return_cost;

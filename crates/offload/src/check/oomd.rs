@@ -7,7 +7,8 @@ use prairie_daemon::finding::{Finding, Verdict};
 
 use super::read;
 use crate::config::Config;
-use crate::world::discover::{CgroupPattern, discover};
+use crate::world::discover::walk;
+use crate::world::pods;
 use crate::world::probe::Host;
 
 /// What findings about it are named.
@@ -48,11 +49,10 @@ pub fn dump() -> String {
 /// The cgroups of which systemd-oomd watches one above, or themselves. `dump` is `oomctl`'s.
 pub fn ancestors(host: &Host, config: &Config, dump: &str) -> Vec<Finding> {
     let watched = watched(dump);
-    let rules: Vec<&[CgroupPattern]> =
-        config.rules.iter().map(|rule| rule.patterns.as_slice()).collect();
-    let named = discover(&host.paths.cgroup, &rules);
+    let (pods, _) = pods::read(&config.kubernetes);
+    let (named, _) = walk(&host.paths.cgroup, &config.selectors(), &pods);
     let mut findings = Vec::new();
-    for path in named.iter().filter(|named| !named.covered).map(|named| named.path.as_str()) {
+    for path in named.iter().filter(|named| named.is_taken()).map(|named| named.path.as_str()) {
         for (watch, above) in watched.iter().filter(|(_, above)| is_above(above, path)) {
             let why = match watch {
                 Watch::Swap => "by use of swap, which offloading raises",

@@ -8,6 +8,7 @@ use prairie_daemon::config::{maybe_duration, maybe_size, nearest, within};
 use serde::Deserialize;
 
 use super::Backend;
+use crate::kubernetes::PodSelector;
 use crate::objective::{Objective, Source};
 use crate::profile::Profile;
 
@@ -16,6 +17,7 @@ use crate::profile::Profile;
 #[serde(deny_unknown_fields)]
 pub(super) struct Treatment {
     pub cgroups: Option<Vec<String>>,
+    pub kubernetes: Option<PodSelector>,
     pub class: Option<String>,
     pub priority: Option<u64>,
     pub objective: Option<ObjectiveText>,

@@ -4,19 +4,21 @@ use std::time::Duration;
 
 use super::container::{Access, Container};
 use super::{Daemon, GROUPS};
+use crate::kubernetes::{Match, Pods};
 use crate::status::CgroupStatus;
 use crate::world::cgroup::CgroupError;
-use crate::world::discover::{CgroupPattern, DirectorySet, MatchedCgroup, walk};
+use crate::world::discover::{DirectorySet, MatchedCgroup, walk};
+use crate::world::pods;
 
 impl Daemon {
     pub(super) fn look_for_cgroups(&mut self, now: Duration) {
-        if self.walked.is_current() {
+        let same_pods = self.read_pods();
+        if same_pods && self.walked.is_current() {
             return;
         }
-        let rules: Vec<&[CgroupPattern]> =
-            self.config.rules.iter().map(|rule| rule.patterns.as_slice()).collect();
-        let (named, walked) = walk(&self.setting.host.paths.cgroup, &rules);
-        let present = || named.iter().filter(|named| !named.covered);
+        let root = &self.setting.host.paths.cgroup;
+        let (named, walked) = walk(root, &self.config.selectors(), &self.pods);
+        let present = || named.iter().filter(|named| named.is_taken());
         // The names are sorted by levels, not bytes: search, do not bisect.
         let is_named = |container: &Container| {
             present()
@@ -30,7 +32,7 @@ impl Daemon {
             leases.restore_below(&container.cgroup.directory);
             self.setting.log.note("gone", format_args!("{}", container.cgroup.path));
         }
-        for named in named.iter().filter(|named| !named.covered) {
+        for named in named.iter().filter(|named| named.is_taken()) {
             let rule = &self.config.rules[named.rule];
             let known = self.containers.iter_mut().find(|known| known.cgroup.path == named.path);
             match known {
@@ -46,8 +48,29 @@ impl Daemon {
         self.list_containers();
         self.list_classes();
         // Those that could not be opened are tried again.
-        let complete = named.iter().filter(|named| !named.covered).count() == self.containers.len();
+        let complete =
+            named.iter().filter(|named| named.is_taken()).count() == self.containers.len();
         self.walked = if complete { walked } else { DirectorySet::default() };
+    }
+
+    /// Reads what is known of pods, if a rule needs it. Returns whether it is what was known.
+    fn read_pods(&mut self) -> bool {
+        if !self.config.needs_pods() {
+            return std::mem::take(&mut self.pods) == Pods::default();
+        }
+        let (mut known, trouble) = pods::read(&self.config.kubernetes);
+        if let Some(trouble) = trouble {
+            self.report_once("kubernetes", trouble);
+            // A file that is just being written must not make containers leave and come again.
+            for (uid, pod) in std::mem::take(&mut self.pods).0 {
+                known.add(uid, pod);
+            }
+            self.pods = known;
+            return false;
+        }
+        let same = known == self.pods;
+        self.pods = known;
+        same
     }
 
     fn open(&mut self, named: &MatchedCgroup, now: Duration) {
@@ -82,11 +105,12 @@ impl Daemon {
     /// Patterns that match nothing, and cgroups that several rules name.
     fn warn_of_rules(&mut self, named: &[MatchedCgroup]) {
         for at in 0..self.config.rules.len() {
+            let pods = &self.pods;
             let unmatched: Vec<String> = self.config.rules[at]
-                .patterns
+                .selectors
                 .iter()
-                .filter(|pattern| !named.iter().any(|named| pattern.matches(&named.path)))
-                .map(|pattern| format!("{:?}", pattern.as_str()))
+                .filter(|each| named.iter().all(|n| each.matches(&n.path, pods) == Match::No))
+                .map(|each| each.to_string())
                 .collect();
             if !unmatched.is_empty() {
                 let patterns = unmatched.join(", ");
@@ -96,7 +120,12 @@ impl Daemon {
                 );
             }
         }
-        for named in named.iter().filter(|named| !named.also.is_empty()) {
+        for named in named.iter().filter(|named| named.undecided && !named.covered) {
+            let which = named.rule + 1;
+            let what = format!("left alone: rule {which} needs labels or a namespace of its pod");
+            self.report_once(&named.path, what);
+        }
+        for named in named.iter().filter(|named| !named.also.is_empty() && !named.undecided) {
             let also: Vec<String> = named.also.iter().map(|at| (at + 1).to_string()).collect();
             let (wins, also) = (named.rule + 1, also.join(", "));
             self.report_once(&named.path, format!("rule {wins} wins over rule {also}"));

@@ -1,5 +1,5 @@
 //! Which cgroups the configuration names: a walk of the hierarchy, level by level, along the
-//! patterns.
+//! patterns, and into pods where rules select some.
 //!
 //! A pattern is a path below the root of cgroup v2, with `*`, `?` and `[…]` within a level and
 //! `**` for any number of levels. The first rule whose pattern matches wins. Where a cgroup and
@@ -7,6 +7,7 @@
 //! is asked for twice.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::fs;
 use std::hash::{DefaultHasher, Hasher};
 use std::os::unix::ffi::OsStrExt;
@@ -14,6 +15,8 @@ use std::os::unix::fs::DirEntryExt;
 use std::path::{Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
+
+use crate::kubernetes::{Match, PodSelector, Pods, leads_to_pods};
 
 /// How a level is matched: `*` stays within it, and hidden names are names.
 const OPTIONS: MatchOptions = MatchOptions {
@@ -76,6 +79,43 @@ impl CgroupPattern {
     }
 }
 
+/// What a rule names cgroups by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selector {
+    /// Their paths.
+    Pattern(CgroupPattern),
+    /// The pods that they belong to.
+    Pods(PodSelector),
+}
+
+impl Selector {
+    /// Whether it names the cgroup at `path`.
+    pub fn matches(&self, path: &str, pods: &Pods) -> Match {
+        match self {
+            Selector::Pattern(pattern) if pattern.matches(path) => Match::Yes,
+            Selector::Pattern(_) => Match::No,
+            Selector::Pods(selector) => selector.matches(path, pods),
+        }
+    }
+
+    fn leads_through(&self, path: &str, depth: usize) -> bool {
+        match self {
+            Selector::Pattern(pattern) => pattern.leads_through(path, depth),
+            Selector::Pods(_) => leads_to_pods(path, depth),
+        }
+    }
+}
+
+/// As written, or as a phrase.
+impl fmt::Display for Selector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Selector::Pattern(pattern) => write!(f, "{:?}", pattern.as_str()),
+            Selector::Pods(selector) => selector.fmt(f),
+        }
+    }
+}
+
 /// A cgroup that a rule names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatchedCgroup {
@@ -89,6 +129,15 @@ pub struct MatchedCgroup {
     pub also: Vec<usize>,
     /// A cgroup below it matches, too, and is taken in its stead.
     pub covered: bool,
+    /// Nobody knows yet whether the rule names it: its pod's labels or namespace are missing.
+    pub undecided: bool,
+}
+
+impl MatchedCgroup {
+    /// Whether it is managed.
+    pub fn is_taken(&self) -> bool {
+        !self.covered && !self.undecided
+    }
 }
 
 /// The directories seen by a walk, so that a cheap check can determine whether another walk would
@@ -121,11 +170,16 @@ fn mark(name: &OsStr, inode: u64) -> u64 {
 /// All cgroups below `root` that one of `rules` names, each rule a list of patterns, sorted by
 /// path. Directories that vanish meanwhile, or cannot be read, are passed over.
 pub fn discover(root: &Path, rules: &[&[CgroupPattern]]) -> Vec<MatchedCgroup> {
-    walk(root, rules).0
+    let selectors = |rule: &&[CgroupPattern]| -> Vec<Selector> {
+        rule.iter().cloned().map(Selector::Pattern).collect()
+    };
+    let rules: Vec<Vec<Selector>> = rules.iter().map(selectors).collect();
+    let rules: Vec<&[Selector]> = rules.iter().map(Vec::as_slice).collect();
+    walk(root, &rules, &Pods::default()).0
 }
 
-/// The same, and what was seen on the way.
-pub fn walk(root: &Path, rules: &[&[CgroupPattern]]) -> (Vec<MatchedCgroup>, DirectorySet) {
+/// The same for selectors, with what is known of pods, and what was seen on the way.
+pub fn walk(root: &Path, rules: &[&[Selector]], pods: &Pods) -> (Vec<MatchedCgroup>, DirectorySet) {
     let (mut found, mut walked) = (Vec::new(), DirectorySet::default());
     let mut pending = vec![(String::new(), 0)];
     while let Some((parent, depth)) = pending.pop() {
@@ -137,9 +191,9 @@ pub fn walk(root: &Path, rules: &[&[CgroupPattern]]) -> (Vec<MatchedCgroup>, Dir
             walked.sum = walked.sum.wrapping_add(mark(&name, inode));
             let Ok(name) = name.into_string() else { continue };
             let path = if parent.is_empty() { name } else { format!("{parent}/{name}") };
-            found.extend(name_of(&path, inode, rules));
-            let mut patterns = rules.iter().flat_map(|rule| rule.iter());
-            if patterns.any(|pattern| pattern.leads_through(&path, depth + 1)) {
+            found.extend(name_of(&path, inode, rules, pods));
+            let mut selectors = rules.iter().flat_map(|rule| rule.iter());
+            if selectors.any(|selector| selector.leads_through(&path, depth + 1)) {
                 pending.push((path, depth + 1));
             }
         }
@@ -170,15 +224,22 @@ fn mark_covered(found: &mut [MatchedCgroup]) {
     }
 }
 
-/// The rules that name `path`: the first wins.
-fn name_of(path: &str, inode: u64, rules: &[&[CgroupPattern]]) -> Option<MatchedCgroup> {
-    let matches = |(at, rule): (usize, &&[CgroupPattern])| {
-        rule.iter().any(|pattern| pattern.matches(path)).then_some(at)
+/// The rules that name `path`: the first wins. If it is not known whether the first does, no later
+/// one takes its place: a pod that is to be spared must not be taken by the rule for all others
+/// before its labels are known.
+fn name_of(path: &str, inode: u64, rules: &[&[Selector]], pods: &Pods) -> Option<MatchedCgroup> {
+    let matches = |(at, rule): (usize, &&[Selector])| {
+        let each = || rule.iter().map(|selector| selector.matches(path, pods));
+        match each().any(|found| found == Match::Yes) {
+            true => Some((at, Match::Yes)),
+            false => each().find(|found| *found == Match::Unknown).map(|unknown| (at, unknown)),
+        }
     };
     let mut matching = rules.iter().enumerate().filter_map(matches);
-    let rule = matching.next()?;
-    let also = matching.collect();
-    Some(MatchedCgroup { path: path.to_owned(), inode, rule, also, covered: false })
+    let (rule, found) = matching.next()?;
+    let also = matching.filter(|(_, found)| *found == Match::Yes).map(|(at, _)| at).collect();
+    let undecided = found == Match::Unknown;
+    Some(MatchedCgroup { path: path.to_owned(), inode, rule, also, covered: false, undecided })
 }
 
 /// Names and inodes of the directories in `directory`, as listed, which costs no look at each.
@@ -245,8 +306,8 @@ mod tests {
     #[test]
     fn a_quick_check_detects_changes_of_the_tree() {
         let root = tree(&["a/x", "a/y", "b/z"]);
-        let pattern = [CgroupPattern::new("a/*").unwrap()];
-        let (found, walked) = walk(root.path(), &[&pattern]);
+        let pattern = [Selector::Pattern(CgroupPattern::new("a/*").unwrap())];
+        let (found, walked) = walk(root.path(), &[&pattern], &Pods::default());
         assert_eq!(found.len(), 2);
         assert!(walked.is_current() && !DirectorySet::default().is_current());
         fs::create_dir(root.path().join("b/other")).unwrap();

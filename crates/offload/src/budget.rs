@@ -2,7 +2,11 @@
 //!
 //! Flash wears out by being written. A token bucket spreads the writes that a device can take over
 //! its life: tokens are bytes, arrive evenly over the day, and at most [`BURST`]'s worth of them is
-//! kept. How much a request writes is known only afterwards, so that requests may overdraw the
+//! kept. Below half of that, requests are made smaller, the less is left the more
+//! ([`WriteBudget::scarcity`]): the level settles where writes equal the rate, and memory goes on
+//! being offloaded, slowly, rather than in bursts with pauses between them.
+//!
+//! How much a request writes is known only afterwards, so that requests may still overdraw the
 //! bucket; nothing more is admitted before the debt is paid and [`PAUSE`]'s worth has arrived, so
 //! that back ends do not change with every request.
 
@@ -18,6 +22,10 @@ pub const BURST: Duration = Duration::from_secs(3600);
 
 /// The time whose writes have to arrive in an empty bucket before more are admitted (chosen).
 pub const PAUSE: Duration = Duration::from_secs(60);
+
+/// The level, as a share of the full bucket, below which writes are shaped (chosen): half an hour's
+/// worth is left to even out demand.
+const SHAPED_BELOW: f64 = 0.5;
 
 /// Writes to swap devices, admitted at a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -56,6 +64,13 @@ impl WriteBudget {
     pub fn left_bytes(&self, now: Duration) -> u64 {
         let tokens = self.tokens_at(now);
         if self.pauses && tokens < self.enough() { 0 } else { tokens.max(0.0) as u64 }
+    }
+
+    /// The share of requests that is withheld now: 0 while the bucket is at least half full, then
+    /// more, up to 1 where nothing may be written.
+    pub fn scarcity(&self, now: Duration) -> f64 {
+        let level = self.left_bytes(now) as f64 / self.capacity().max(1.0);
+        (1.0 - level / SHAPED_BELOW).clamp(0.0, 1.0)
     }
 
     /// Bytes that may be written in a day.
@@ -120,6 +135,51 @@ mod tests {
     fn a_rating_is_spread_over_the_lifetime() {
         let years = |years: u64| 365 * DAY * years as u32;
         assert_eq!(rated_per_day_bytes(600.0, years(5)), 328_767_123_287);
+    }
+
+    /// Bytes that are written each minute of ten hours by somebody who wants `wanted` bytes every
+    /// six seconds and gets what is not withheld.
+    fn minutes(wanted: f64) -> Vec<u64> {
+        let mut budget = WriteBudget::new(PER_DAY * 1000);
+        let mut minutes = vec![0; 600];
+        for period in 0..6_000 {
+            let now = Duration::from_secs(6 * period);
+            let bytes = (wanted * (1.0 - budget.scarcity(now))) as u64;
+            let bytes = bytes.min(budget.left_bytes(now));
+            budget.count(now, bytes);
+            minutes[period as usize / 10] += bytes;
+        }
+        minutes
+    }
+
+    #[test]
+    fn writes_settle_at_the_rate_without_pauses() {
+        // 1000 bytes a second, six thousand a period.
+        assert!(minutes(5_000.0).iter().all(|bytes| *bytes == 50_000), "less than the rate");
+        for factor in [2.0, 5.0, 50.0] {
+            let minutes = minutes(6_000.0 * factor);
+            let burst: u64 = minutes.iter().sum::<u64>() - 600 * 60_000;
+            assert!(burst <= 3_600_000, "{burst} bytes above the rate");
+            let (least, most) =
+                (minutes.iter().min().unwrap(), minutes[300..].iter().max().unwrap());
+            assert!(*least >= 59_000, "{factor}: {least} bytes in some minute");
+            assert!(*most <= 61_000, "{factor}: {most} bytes in a minute after five hours");
+        }
+    }
+
+    #[test]
+    fn scarcity_begins_at_half_of_the_bucket() {
+        let at = Duration::from_secs;
+        let left = |bytes: u64| {
+            let mut budget = WriteBudget::new(PER_DAY);
+            budget.count(at(0), 3600 - bytes);
+            budget.scarcity(at(0))
+        };
+        assert_eq!([3600, 1800, 900].map(left), [0.0, 0.0, 0.5]);
+        let mut budget = WriteBudget::new(PER_DAY);
+        budget.count(at(0), 4000);
+        assert_eq!(budget.scarcity(at(459)), 1.0, "less than a minute's worth");
+        assert_eq!(WriteBudget::new(0).scarcity(at(9)), 1.0);
     }
 
     proptest! {

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::ageing::{Ageing, Means, Step};
 use crate::conditions;
 use crate::guard::{Guard, History};
-use crate::observation::{Idle, Observation};
+use crate::observation::{Idle, Observation, Room};
 use crate::over_reclaim::OverReclaim;
 use crate::pressure::Pressure;
 use crate::profile::Profile;
@@ -431,7 +431,8 @@ impl Controller {
         let blocked = conditions::anon_blocked(profile, now);
         let file_only = blocked.is_some();
         let floor = conditions::floor_bytes(profile, now);
-        let bytes = ask
+        let shaped = if file_only { ask } else { shaped(ask, &now.room) };
+        let bytes = shaped
             .min(now.current_bytes - floor)
             .min(if let Idle::Bytes(idle) = now.idle { idle } else { u64::MAX })
             .min(if file_only { now.stat.inactive_file } else { u64::MAX });
@@ -440,6 +441,7 @@ impl Controller {
             // There is no page cache to reclaim instead.
             _ if file_only => blocked,
             _ if allowance == 0 => Some(Guard::Pressure),
+            _ if ask >= PAGE && shaped < PAGE => Some(Guard::WriteBudget),
             _ if ask == 0 => Some(Guard::OverReclaim { owed_bytes: over_reclaim.owed_bytes() }),
             _ => Some(Guard::Tiny),
         };
@@ -448,6 +450,12 @@ impl Controller {
             decision.reclaim = Some(Reclaim { bytes: bytes / PAGE * PAGE, file_only });
         }
     }
+}
+
+/// What is requested of `bytes` where swap devices are to be spared.
+fn shaped(bytes: u64, room: &Room) -> u64 {
+    let admitted = (bytes as f64 * (1.0 - room.write_scarcity)) as u64;
+    admitted.min(room.write_budget_bytes.unwrap_or(u64::MAX))
 }
 
 /// While more than this is on the inactive file list, small requests take nothing but page cache

@@ -409,7 +409,8 @@ impl Daemon {
                 }
             }
         }
-        Some(self.figures.room(self.budget.map(|budget| budget.left_bytes(now))))
+        let writes = |budget: WriteBudget| (budget.left_bytes(now), budget.scarcity(now));
+        Some(self.figures.room(self.budget.map(writes)))
     }
 
     fn take_figures(&mut self, now: Duration, figures: HostFigures) {
@@ -431,6 +432,7 @@ impl Daemon {
         status.pool_bytes = figures.pool_bytes;
         status.pooled_bytes = figures.pooled_bytes;
         status.write_budget_bytes = self.budget.map(|budget| budget.left_bytes(now));
+        status.write_scarcity = self.budget.map_or(0.0, |budget| budget.scarcity(now));
         status.claimed_bytes = savings.claimed_bytes;
         status.gained_bytes = savings.gained_bytes;
         let newly = savings.disagree && !status.disagree;

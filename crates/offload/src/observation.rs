@@ -52,7 +52,7 @@ impl Observation {
 }
 
 /// Room for offloaded memory, of the container and all its ancestors, and of the host.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Room {
     /// Swap that the container could have in all, in bytes: the least of the host's and of every
     /// `memory.swap.max` above it.
@@ -61,6 +61,8 @@ pub struct Room {
     pub swap_free_bytes: u64,
     /// Bytes that may be written to swap devices now; `None` without a limit.
     pub write_budget_bytes: Option<u64>,
+    /// The share of requests that is withheld to spare swap devices, 0 to 1.
+    pub write_scarcity: f64,
     /// The pool gains the host nothing: it takes (almost) as much as the pages in it did.
     pub pool_gains_nothing: bool,
 }

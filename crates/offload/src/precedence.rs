@@ -10,7 +10,8 @@ use crate::observation::Room;
 /// reserve of a tenth the first class stops somewhere below 30 % of free swap.
 const PLENTY: f64 = 3.0;
 
-/// How scarce room is: 0 where there is plenty, 1 where there is none. `swap_reserve` is the share of
+/// How scarce room is, in swap or in the writes that its devices bear: 0 where there is plenty, 1
+/// where there is none. `swap_reserve` is the share of
 /// swap that stays free.
 pub fn scarcity(room: &Room, swap_reserve: f64) -> f64 {
     if room.swap_bytes == 0 {
@@ -19,7 +20,7 @@ pub fn scarcity(room: &Room, swap_reserve: f64) -> f64 {
     let free = room.swap_free_bytes as f64 / room.swap_bytes as f64;
     let span = swap_reserve * (PLENTY - 1.0);
     let of_swap = (swap_reserve * PLENTY - free) / span.max(f64::MIN_POSITIVE);
-    of_swap.clamp(0.0, 1.0)
+    of_swap.clamp(0.0, 1.0).max(room.write_scarcity)
 }
 
 /// Whether a class of a `priority` leaves the room to others. `others` are the priorities of all
@@ -55,6 +56,8 @@ mod tests {
         assert_eq!([100, 30, 25, 20, 10, 0].map(of), [0.0, 0.0, 25.0, 50.0, 100.0, 100.0]);
         assert_eq!(scarcity(&Room::default(), 0.1), 0.0, "without swap page cache alone is taken");
         assert_eq!(scarcity(&room(100), 1.0), 1.0);
+        let worn = Room { write_scarcity: 0.75, ..room(100) };
+        assert_eq!(scarcity(&worn, 0.1), 0.75);
     }
 
     #[test]

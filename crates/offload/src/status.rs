@@ -119,6 +119,8 @@ pub struct Status {
     pub pooled_bytes: u64,
     /// Bytes that may be written to swap devices now.
     pub write_budget_bytes: Option<u64>,
+    /// The share of requests that is withheld to spare swap devices.
+    pub write_scarcity: f64,
     /// Saved by the cgroups' own figures.
     pub claimed_bytes: u64,
     /// Gained by the host.
@@ -233,6 +235,7 @@ impl status::Status for Status {
         host("pooled_bytes", "Pages in the pool, uncompressed", "gauge", self.pooled_bytes as f64);
         host("swap_total_bytes", "Swap", "gauge", self.swap_bytes as f64);
         host("swap_used_bytes", "Swap given out", "gauge", self.swap_used_bytes as f64);
+        host("write_scarcity", "Share of requests withheld", "gauge", self.write_scarcity);
         host("return_cost_seconds", "Cost of a return", "gauge", self.return_cost_us / 1e6);
         host("cpu_seconds_total", "The daemon's own part", "counter", self.own_cpu_us as f64 / 1e6);
         for (name, help, kind, value) in SIZES {

@@ -131,3 +131,35 @@ fn where_swap_is_scarce_the_lower_class_goes_on() {
     periods(&mut daemon, 24);
     assert_eq!(guards(&daemon), ["small", ""]);
 }
+
+#[test]
+fn writes_are_shaped_before_they_stop() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    // 100 MiB an hour.
+    let config = format!(
+        "{DAEMON}swap_writes_per_day = \"2400M\"\n\
+         [[rule]]\ncgroups = [\"work/*\"]\nwarm_up = \"0s\"\nreclaim_ratio = 0.01\n"
+    );
+    let mut daemon = tree.daemon(&config);
+    let mut at = 0;
+    let mut asked_after = |mib_written: u64| {
+        tree.write_proc("vmstat", &format!("pswpout {}\n", mib_written << 8));
+        tree.forget("work/a");
+        at += 6;
+        daemon.tick(seconds(at));
+        let status = daemon.status().lock().clone();
+        let scarcity = (status.write_scarcity * 100.0).round() as u64;
+        (tree.asked("work/a").map(|bytes| bytes >> 10), scarcity, status.cgroups[0].guard.clone())
+    };
+    asked_after(0);
+    assert_eq!(asked_after(40), (Some(4096), 0, String::new()), "more than half is left");
+    // 25 MiB are left, half of what is kept without withholding anything.
+    let (asked, scarcity, _) = asked_after(75);
+    assert!(asked.is_some_and(|kib| (2000..2200).contains(&kib)), "{asked:?}");
+    assert!((48..=50).contains(&scarcity), "{scarcity}");
+    let (asked, scarcity, _) = asked_after(99);
+    assert!(asked.is_some_and(|kib| (60..200).contains(&kib)), "{asked:?}");
+    assert!((95..98).contains(&scarcity), "{scarcity}");
+    assert_eq!(asked_after(150), (None, 100, "write-budget".to_owned()));
+}

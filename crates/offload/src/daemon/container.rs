@@ -246,8 +246,13 @@ impl Container {
         // Without any swap the kernel takes page cache alone, whatever it is told.
         let file_only = self.takes_file_only() || seen.room.swap_bytes == 0;
         self.controller.set_file_only(file_only);
-        if self.backend == Backend::FileOnly {
-            seen.room = Room::default();
+        match self.backend {
+            Backend::FileOnly => seen.room = Room::default(),
+            // It writes to no device.
+            Backend::Zswap if self.routed => {
+                seen.room = Room { write_budget_bytes: None, write_scarcity: 0.0, ..seen.room };
+            }
+            _ => {}
         }
         self.counted = seen;
         Ok(seen)

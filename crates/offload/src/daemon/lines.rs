@@ -54,6 +54,9 @@ impl Line for DecisionLine<'_> {
         if let Idle::Bytes(bytes) = seen.idle {
             write!(out, ", idle {:.1} MiB for {} s", mib(bytes), decision.min_age.as_secs())?;
         }
+        if seen.room.write_scarcity > 0.0 {
+            write!(out, ", {:.0} % withheld for swap devices", seen.room.write_scarcity * 100.0)?;
+        }
         if decision.cache_hides_anon {
             write!(out, ", idle page cache hides anonymous memory")?;
         }

@@ -115,12 +115,14 @@ fn sizes<const N: usize>(text: &str, names: [&str; N]) -> io::Result<[Option<u64
 }
 
 impl HostFigures {
-    /// Room for offloaded memory as far as the host has any.
-    pub fn room(&self, write_budget_bytes: Option<u64>) -> Room {
+    /// Room for offloaded memory as far as the host has any. `writes` are the bytes that may be
+    /// written to swap devices, and the share of requests that is withheld.
+    pub fn room(&self, writes: Option<(u64, f64)>) -> Room {
         Room {
             swap_bytes: self.swap_bytes,
             swap_free_bytes: self.swap_bytes.saturating_sub(self.swap_used_bytes),
-            write_budget_bytes,
+            write_budget_bytes: writes.map(|writes| writes.0),
+            write_scarcity: writes.map_or(0.0, |writes| writes.1),
             pool_gains_nothing: self.pooled_bytes >= MIN_SAMPLE_BYTES
                 && self.pool_bytes as f64 > self.pooled_bytes as f64 * INCOMPRESSIBLE_SHARE,
         }

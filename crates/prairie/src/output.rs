@@ -1,6 +1,7 @@
 //! Where output goes: the terminal or a pager, JSON on standard output, files.
 
 mod display;
+mod header;
 mod pager;
 
 use std::fmt::Display as Shown;
@@ -16,6 +17,7 @@ use serde::Serialize;
 
 pub use self::display::{Display, as_json};
 use self::display::{Format, display};
+pub use self::header::Header;
 use crate::interrupt;
 
 /// The results of a command that reports, before they are printed.

@@ -17,15 +17,14 @@ use prairie_trace::{Columns, EventSource, Reader};
 use serde::Serialize;
 
 use super::survey;
-use crate::output;
+use crate::output::{self, Header};
 use crate::view::against as view;
 
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
-    schema: &'static str,
-    schema_version: u32,
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     trace: &'a Path,
     #[serde(flatten)]
     fidelity: &'a Fidelity,
@@ -52,9 +51,7 @@ pub fn run(
     let fidelity = exact::compare(&recording);
     let report: Report = view::report(trace, &recording, &fidelity, survey::generated_by());
     output::publish(&report, json, html, || Document {
-        schema: "prairie-replay-against",
-        schema_version: 1,
-        prairie_version: env!("CARGO_PKG_VERSION"),
+        header: Header::new("prairie-replay-against", 1),
         trace,
         fidelity: &fidelity,
     })?;

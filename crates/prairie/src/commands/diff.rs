@@ -12,7 +12,7 @@ use serde::Serialize;
 use self::side::Side;
 use super::survey;
 use crate::files::Files;
-use crate::output;
+use crate::output::{self, Header};
 use crate::view::diff as view;
 
 /// Compare surveys, replays, or simulations before and after
@@ -90,9 +90,8 @@ fn condition(text: &str) -> Result<Named, String> {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
-    schema: &'static str,
-    schema_version: u32,
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     /// The kind of the documents that were compared.
     of: &'a str,
     conditions: Vec<Judged>,
@@ -154,9 +153,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let report = view::report(&comparison, subject);
     output::publish(&report, args.json, args.html.as_deref(), || Document {
-        schema: "prairie-diff",
-        schema_version: 1,
-        prairie_version: env!("CARGO_PKG_VERSION"),
+        header: Header::new("prairie-diff", 1),
         of: &before.kind,
         conditions,
         comparison: &comparison,

@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::survey::generated_by;
 use crate::files::Files;
-use crate::output;
+use crate::output::{self, Header};
 use crate::view::explain::{self as view, Explained, Log};
 
 /// Explain failed allocations and OOM kills in a kernel log
@@ -68,11 +68,8 @@ Exit codes:
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
-    /// The kind of document.
-    schema: &'static str,
-    schema_version: u32,
-    /// The version of Prairie.
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     /// The log.
     log: &'a str,
     /// Its lines.
@@ -110,9 +107,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
             advice: &explained.advice,
         });
         Document {
-            schema: "prairie-explain",
-            schema_version: 1,
-            prairie_version: env!("CARGO_PKG_VERSION"),
+            header: Header::new("prairie-explain", 1),
             log: &log.name,
             lines,
             incidents_left_out: left_out,

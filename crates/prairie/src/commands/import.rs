@@ -9,7 +9,8 @@ use prairie_trace::Reader;
 use serde::Serialize;
 
 use crate::files::Files;
-use crate::{output, progress};
+use crate::output::{self, Header};
+use crate::progress;
 
 /// Convert another tool's trace for replay
 ///
@@ -55,11 +56,8 @@ Exit codes:
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document {
-    /// The kind of document.
-    schema: &'static str,
-    schema_version: u32,
-    /// The version of Prairie.
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     file: PathBuf,
     file_bytes: u64,
     /// The format of the other tool's trace.
@@ -87,9 +85,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     let lost = metadata.lost_events();
     if args.json {
         output::print_json(&Document {
-            schema: "prairie-import",
-            schema_version: 1,
-            prairie_version: env!("CARGO_PKG_VERSION"),
+            header: Header::new("prairie-import", 1),
             file: args.output.clone(),
             file_bytes: summary.bytes,
             origin: metadata.origin.clone(),

@@ -18,7 +18,8 @@ use serde::Serialize;
 
 use super::value;
 use crate::files::Files;
-use crate::{interrupt, output, progress};
+use crate::output::{self, Header};
+use crate::{interrupt, progress};
 
 /// Record the page allocator's events of the whole machine
 ///
@@ -91,11 +92,8 @@ With COMMAND: its own exit code, or 128 and the number of the signal that ended 
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
-    /// The kind of document.
-    schema: &'static str,
-    schema_version: u32,
-    /// The version of Prairie.
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     #[serde(flatten)]
     summary: &'a Summary,
 }
@@ -157,14 +155,8 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     let summary = summary(&args.output, &recorded, &reader, interrupted);
     say(&summary, reader.metadata());
     if args.json {
-        let version = env!("CARGO_PKG_VERSION");
-        let summary = &summary;
-        output::print_json(&Document {
-            schema: "prairie-record",
-            schema_version: 1,
-            prairie_version: version,
-            summary,
-        })?;
+        let header = Header::new("prairie-record", 1);
+        output::print_json(&Document { header, summary: &summary })?;
     }
     Ok(match (args.command.is_empty(), summary.command_exit_code) {
         (true, _) => ExitCode::SUCCESS,

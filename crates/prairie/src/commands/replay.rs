@@ -27,7 +27,7 @@ use super::linux_rules::LinuxRules;
 use super::{against, guests, survey, value};
 use crate::called_as::generated_by;
 use crate::files::Files;
-use crate::output::Answer;
+use crate::output::{Answer, Header};
 use crate::view::replay as view;
 use crate::{interrupt, output, progress};
 
@@ -144,9 +144,8 @@ enum Start {
 /// What `--json` prints.
 #[derive(Serialize)]
 pub struct Document {
-    schema: &'static str,
-    schema_version: u32,
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     trace: PathBuf,
     kernel_release: String,
     lost_events: u64,
@@ -207,9 +206,7 @@ pub fn ask(
         generated_by: generated_by(),
     });
     let document = Document {
-        schema: "prairie-replay",
-        schema_version: 1,
-        prairie_version: env!("CARGO_PKG_VERSION"),
+        header: Header::new("prairie-replay", 1),
         trace: args.file.clone(),
         lost_events: metadata.lost_events(),
         kernel_release: metadata.kernel_release,

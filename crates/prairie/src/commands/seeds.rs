@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::survey;
-use crate::output;
+use crate::output::{self, Header};
 use crate::view::seeds as view;
 
 /// How often a simulation is repeated.
@@ -31,9 +31,8 @@ impl Seeds {
 /// What `--json` prints for several seeds.
 #[derive(Serialize)]
 struct Document<'a> {
-    schema: &'static str,
-    schema_version: u32,
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     /// The kind of the documents of the single runs.
     of: &'a str,
     seeds: &'a [u64],
@@ -76,9 +75,7 @@ pub fn repeat(
     let rows = spread(&runs);
     let report: Report = view::report(&of, &used, &rows_of(&rows), survey::generated_by());
     output::publish(&report, wanted.json, wanted.html, || Document {
-        schema: "prairie-seeds",
-        schema_version: 1,
-        prairie_version: env!("CARGO_PKG_VERSION"),
+        header: Header::new("prairie-seeds", 1),
         of: &of,
         seeds: &used,
         rows: &rows,

@@ -11,8 +11,9 @@ use serde::Serialize;
 
 use super::survey::generated_by;
 use crate::files::Files;
+use crate::output::{self, Header};
 use crate::view::sources as view;
-use crate::{interrupt, output, progress};
+use crate::{interrupt, progress};
 
 /// Show who allocates unmovable memory
 ///
@@ -62,11 +63,8 @@ Exit codes:
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
-    /// The kind of document.
-    schema: &'static str,
-    schema_version: u32,
-    /// The version of Prairie.
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     page_bytes: u64,
     #[serde(flatten)]
     sources: &'a Sources,
@@ -96,9 +94,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     }
     let report = view::report(&sources, metadata, args.top, generated_by());
     output::publish(&report, args.json, args.html.as_deref(), || Document {
-        schema: "prairie-sources",
-        schema_version: 1,
-        prairie_version: env!("CARGO_PKG_VERSION"),
+        header: Header::new("prairie-sources", 1),
         page_bytes: metadata.page_bytes,
         sources: &sources,
     })?;

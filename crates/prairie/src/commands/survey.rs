@@ -20,7 +20,7 @@ use serde::Serialize;
 use super::value;
 pub(super) use crate::called_as::generated_by;
 use crate::files::Files;
-use crate::output::Answer;
+use crate::output::{Answer, Header};
 use crate::view::survey as view;
 use crate::{interrupt, output, progress};
 
@@ -120,10 +120,8 @@ enum Ground {
 /// What `--json` prints.
 #[derive(Serialize)]
 pub struct Document {
-    /// The kind of document.
-    schema: &'static str,
-    /// The version of Prairie.
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     #[serde(flatten)]
     survey: Survey,
 }
@@ -150,8 +148,7 @@ pub fn ask(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<(Answer<Docu
     }
     let in_report = sheet.clone().filter(|_| !args.no_map);
     let report = view::report(&survey, in_report, args.top, generated_by());
-    let prairie_version = env!("CARGO_PKG_VERSION");
-    let document = Document { schema: SCHEMA, prairie_version, survey };
+    let document = Document { header: Header::unversioned(SCHEMA), survey };
     Ok((Answer { document, report, interrupted: false }, Rest { capture, sheet }))
 }
 

@@ -13,7 +13,7 @@ use super::folder::{Folder, Skipped};
 use super::{rows, sources};
 use crate::called_as::generated_by;
 use crate::files::Files;
-use crate::output::{self, Answer};
+use crate::output::{self, Answer, Header};
 use crate::view::{fleet as view, hosts as hosts_view};
 
 /// Report on rows of hosts, simulated servers, or saved surveys
@@ -94,9 +94,8 @@ fn judged(text: &str) -> Result<Judged, String> {
 /// What `--json` prints of simulated servers and saved surveys.
 #[derive(Serialize)]
 pub struct Document {
-    schema: &'static str,
-    schema_version: u32,
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     skipped: Vec<Skipped>,
     missing_shards: Vec<u64>,
     systems: Vec<view::Summary>,
@@ -106,9 +105,8 @@ pub struct Document {
 /// What `--json` prints of rows of hosts.
 #[derive(Serialize)]
 struct HostsDocument<'a> {
-    schema: &'static str,
-    schema_version: u32,
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     skipped: &'a [Skipped],
     rows: usize,
     hosts: usize,
@@ -189,9 +187,7 @@ fn say_skipped(skipped: &[Skipped]) {
 
 fn hosts_document<'a>(args: &'a Args, hosts: &Hosts, skipped: &'a [Skipped]) -> HostsDocument<'a> {
     HostsDocument {
-        schema: "prairie-fleet-hosts",
-        schema_version: 1,
-        prairie_version: env!("CARGO_PKG_VERSION"),
+        header: Header::new("prairie-fleet-hosts", 1),
         skipped,
         rows: hosts.len(),
         hosts: hosts.hosts(),
@@ -211,9 +207,7 @@ fn servers(args: &Args, found: Folder) -> Answer<Document> {
     let report = view::report(&args.name(), &found.rows, warnings(&found), generated_by());
     let Folder { rows, skipped, missing_shards } = found;
     let document = Document {
-        schema: "prairie-fleet",
-        schema_version: 2,
-        prairie_version: env!("CARGO_PKG_VERSION"),
+        header: Header::new("prairie-fleet", 2),
         skipped,
         missing_shards,
         systems: view::summaries(&rows),

@@ -12,7 +12,7 @@ use crate::called_as::generated_by;
 use crate::commands::seeds::Wanted;
 use crate::commands::value;
 use crate::files::Files;
-use crate::output::Answer;
+use crate::output::{Answer, Header};
 use crate::view::heap as view;
 use crate::{interrupt, output};
 
@@ -63,9 +63,8 @@ impl FromStr for Rate {
 /// What `--json` prints.
 #[derive(Serialize)]
 pub struct Document {
-    schema: &'static str,
-    schema_version: u32,
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     source: String,
     page_bytes: u64,
     #[serde(flatten)]
@@ -81,9 +80,7 @@ pub fn answer(source: String, results: Results, interrupted: bool) -> Answer<Doc
 /// The results as `--json` prints them.
 pub fn document(source: String, results: Results) -> Document {
     Document {
-        schema: "prairie-heap-playback",
-        schema_version: 1,
-        prairie_version: env!("CARGO_PKG_VERSION"),
+        header: Header::new("prairie-heap-playback", 1),
         source,
         page_bytes: prairie_heap::Pages::SIZE,
         results,

@@ -14,8 +14,9 @@ use crate::commands::allocators::{self, Allocators};
 use crate::commands::seeds::{self, Seeds, Wanted};
 use crate::commands::survey;
 use crate::files::Files;
+use crate::output::{self, Header};
 use crate::view::lab as view;
-use crate::{interrupt, output, progress};
+use crate::{interrupt, progress};
 
 /// Run the 2006 anti-fragmentation paper's benchmarks
 ///
@@ -77,9 +78,8 @@ and for linux no-boost, no-pcp, no-compaction and others; a wrong one lists them
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
-    schema: &'static str,
-    schema_version: u32,
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     machine: &'static str,
     load: &'static str,
     seed: u64,
@@ -146,9 +146,7 @@ fn simulated(
 
 fn document<'a>(args: &Args, seed: u64, outcomes: &'a [Outcome]) -> Document<'a> {
     Document {
-        schema: "prairie-lab-bench",
-        schema_version: 2,
-        prairie_version: env!("CARGO_PKG_VERSION"),
+        header: Header::new("prairie-lab-bench", 2),
         machine: args.machine.name(),
         load: if args.light { "light" } else { "heavy" },
         seed,

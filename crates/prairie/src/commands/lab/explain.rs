@@ -12,8 +12,9 @@ use serde::Serialize;
 
 use crate::commands::{replay, survey, value};
 use crate::files::Files;
+use crate::output::{self, Header};
+use crate::progress;
 use crate::view::lab as view;
-use crate::{output, progress};
 
 /// Show the region border of `contiguitas` and its resizer's decisions
 ///
@@ -60,9 +61,8 @@ Examples:
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
-    schema: &'static str,
-    schema_version: u32,
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     #[serde(flatten)]
     explained: &'a WakeUps,
 }
@@ -80,9 +80,7 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     let report = view::explain::report(&args.input, &explained, survey::generated_by());
     if args.json {
         output::print_json(&Document {
-            schema: "prairie-lab-explain",
-            schema_version: 1,
-            prairie_version: env!("CARGO_PKG_VERSION"),
+            header: Header::new("prairie-lab-explain", 1),
             explained: &explained,
         })?;
     } else {

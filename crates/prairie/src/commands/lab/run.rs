@@ -16,7 +16,7 @@ use crate::called_as::generated_by;
 use crate::commands::allocators::{self, Allocators};
 use crate::commands::seeds::{self, Seeds, Wanted};
 use crate::files::Files;
-use crate::output::Answer;
+use crate::output::{Answer, Header};
 use crate::view::lab as view;
 use crate::{output, progress};
 
@@ -78,9 +78,8 @@ Examples:
 /// What `--json` prints.
 #[derive(Serialize)]
 pub struct Document {
-    schema: &'static str,
-    schema_version: u32,
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     #[serde(flatten)]
     results: Results,
 }
@@ -161,10 +160,5 @@ impl Subject<'_> {
 }
 
 fn document(results: Results) -> Document {
-    Document {
-        schema: "prairie-lab-run",
-        schema_version: 1,
-        prairie_version: env!("CARGO_PKG_VERSION"),
-        results,
-    }
+    Document { header: Header::new("prairie-lab-run", 1), results }
 }

@@ -12,8 +12,9 @@ use serde::Serialize;
 use crate::commands::seeds::{self, Seeds, Wanted};
 use crate::commands::survey;
 use crate::files::Files;
+use crate::output::{self, Header};
 use crate::view::lab as view;
-use crate::{interrupt, output, progress};
+use crate::{interrupt, progress};
 
 /// Run TMO's experiments on simulated containers
 ///
@@ -58,9 +59,8 @@ Examples:
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
-    schema: &'static str,
-    schema_version: u32,
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     seed: u64,
     experiments: &'a [Findings],
 }
@@ -114,11 +114,5 @@ fn simulated(named: &[&str], seed: u64, interrupted: &AtomicBool) -> Vec<Finding
 }
 
 fn document(seed: u64, all: &[Findings]) -> Document<'_> {
-    Document {
-        schema: "prairie-lab-tmo",
-        schema_version: 1,
-        prairie_version: env!("CARGO_PKG_VERSION"),
-        seed,
-        experiments: all,
-    }
+    Document { header: Header::new("prairie-lab-tmo", 1), seed, experiments: all }
 }

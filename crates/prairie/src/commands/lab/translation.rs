@@ -9,7 +9,7 @@ use prairie_sim::translation::study::{Assumptions, Figure, figure};
 use serde::Serialize;
 
 use crate::commands::survey;
-use crate::output;
+use crate::output::{self, Header};
 use crate::view::lab as view;
 
 /// Estimate speedups by huge pages on a fragmented machine
@@ -66,9 +66,8 @@ fn memory(text: &str) -> Result<u64, String> {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
-    schema: &'static str,
-    schema_version: u32,
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     #[serde(flatten)]
     figure: &'a Figure,
 }
@@ -99,9 +98,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let figure = figure(&Hardware::default(), &assumptions)?;
     if args.json {
         output::print_json(&Document {
-            schema: "prairie-lab-translation",
-            schema_version: 1,
-            prairie_version: env!("CARGO_PKG_VERSION"),
+            header: Header::new("prairie-lab-translation", 1),
             figure: &figure,
         })?;
     } else {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::commands::survey::generated_by;
 use crate::files::Files;
-use crate::output;
+use crate::output::{self, Header};
 use crate::view::log as view;
 
 /// Show a log as charts
@@ -43,11 +43,8 @@ Examples:
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document {
-    /// The kind of document.
-    schema: &'static str,
-    schema_version: u32,
-    /// The version of Prairie.
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     host: String,
     kernel_release: String,
     rows: Vec<Value>,
@@ -68,9 +65,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let report = view::report(&rows, &origin.host, &origin.kernel_release, generated_by());
     output::publish(&report, args.json, args.html.as_deref(), || Document {
-        schema: "prairie-log",
-        schema_version: 1,
-        prairie_version: env!("CARGO_PKG_VERSION"),
+        header: Header::new("prairie-log", 1),
         host: origin.host,
         kernel_release: origin.kernel_release,
         rows: rows.iter().map(row).collect(),

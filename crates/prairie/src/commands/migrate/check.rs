@@ -17,8 +17,9 @@ use prairie_report::{Terminal, Theme, number, write_atomically};
 use serde::Serialize;
 
 use crate::files::Files;
+use crate::output::{self, Header};
+use crate::progress;
 use crate::view::migrate_check::{self as view, Check};
-use crate::{output, progress};
 
 /// Check the protocol in every reachable state
 ///
@@ -214,9 +215,8 @@ Exit codes:
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document {
-    schema: &'static str,
-    schema_version: u32,
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     checks: Vec<Check>,
 }
 
@@ -255,12 +255,7 @@ fn summary(args: &Args, checks: Vec<Check>) -> anyhow::Result<ExitCode> {
     }
     let many = checks.iter().any(|check| check.finding.result == Verdict::TooMany);
     if args.json {
-        output::print_json(&Document {
-            schema: "prairie-migrate-check",
-            schema_version: 1,
-            prairie_version: env!("CARGO_PKG_VERSION"),
-            checks,
-        })?;
+        output::print_json(&Document { header: Header::new("prairie-migrate-check", 1), checks })?;
     } else {
         output::print_text(&view::terminal(&checks, Terminal::of_stdout()))?;
     }
@@ -273,9 +268,8 @@ fn summary(args: &Args, checks: Vec<Check>) -> anyhow::Result<ExitCode> {
 /// What `--random` with `--json` prints.
 #[derive(Serialize)]
 struct WalkDocument {
-    schema: &'static str,
-    schema_version: u32,
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     walk: check::Walk,
 }
 
@@ -303,9 +297,7 @@ fn walk(args: &Args, steps: u64, interrupted: &'static AtomicBool) -> anyhow::Re
     let stopped = walked.stopped;
     if args.json {
         output::print_json(&WalkDocument {
-            schema: "prairie-migrate-check-random",
-            schema_version: 1,
-            prairie_version: env!("CARGO_PKG_VERSION"),
+            header: Header::new("prairie-migrate-check-random", 1),
             walk: walked,
         })?;
     } else {

@@ -12,8 +12,9 @@ use serde::Serialize;
 use super::sim::machine;
 use crate::commands::survey;
 use crate::files::Files;
+use crate::output::{self, Header};
+use crate::progress;
 use crate::view::migrate_paper as view;
-use crate::{output, progress};
 
 /// Reproduce the hardware evaluation of the Contiguitas paper
 ///
@@ -77,9 +78,8 @@ Runs go on all cores of the host; the results do not depend on how many there ar
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
-    schema: &'static str,
-    schema_version: u32,
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     #[serde(flatten)]
     paper: &'a Paper,
 }
@@ -112,9 +112,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     };
     let report = view::report(&paper, survey::generated_by());
     output::publish(&report, args.json, args.html.as_deref(), || Document {
-        schema: "prairie-migrate-paper",
-        schema_version: 1,
-        prairie_version: env!("CARGO_PKG_VERSION"),
+        header: Header::new("prairie-migrate-paper", 1),
         paper: &paper,
     })?;
     if let Some(directory) = &args.pictures {

@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::sim::{WorkloadArg, records};
 use crate::commands::survey;
 use crate::files::Files;
-use crate::output;
+use crate::output::{self, Header};
 use crate::view::migrate_profile as view;
 
 /// Compare a recorded program with a generated stream
@@ -62,9 +62,8 @@ A trace is written by QEMU's user mode:
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
-    schema: &'static str,
-    schema_version: u32,
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     profiles: &'a [(String, Profile)],
 }
 
@@ -84,9 +83,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if args.json {
         output::print_json(&Document {
-            schema: "prairie-migrate-profile",
-            schema_version: 1,
-            prairie_version: env!("CARGO_PKG_VERSION"),
+            header: Header::new("prairie-migrate-profile", 1),
             profiles: &profiles,
         })?;
     } else {

@@ -19,8 +19,9 @@ use serde::Serialize;
 
 use crate::commands::survey;
 use crate::files::Files;
+use crate::output::{self, Header};
 use crate::view::migrate_sim as view;
-use crate::{interrupt, output, progress};
+use crate::{interrupt, progress};
 
 /// Simulate a server while pages migrate
 ///
@@ -174,9 +175,8 @@ enum HeapArg {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
-    schema: &'static str,
-    schema_version: u32,
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     machine: &'a Params,
     plan: &'a Plan,
     outcome: &'a Outcome,
@@ -232,9 +232,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     };
     let report = view::report(&params, &plan, &without, with.as_ref(), survey::generated_by());
     output::publish(&report, args.json, args.html.as_deref(), || Document {
-        schema: "prairie-migrate-sim",
-        schema_version: 1,
-        prairie_version: env!("CARGO_PKG_VERSION"),
+        header: Header::new("prairie-migrate-sim", 1),
         machine: &params,
         plan: &plan,
         outcome: with.as_ref().unwrap_or(&without),

@@ -10,7 +10,7 @@ use prairie_offload::world::probe::{Host, Paths};
 use serde::Serialize;
 
 use crate::files::Files;
-use crate::output;
+use crate::output::{self, Header};
 use crate::view::findings;
 
 /// Check whether this host is ready for offloading
@@ -46,10 +46,8 @@ impl Args {
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
-    /// The kind of document.
-    schema: &'static str,
-    /// The version of Prairie.
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     /// Nothing is missing.
     ready: bool,
     findings: Vec<Row<'a>>,
@@ -78,10 +76,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let findings = check(&Host::probe(Paths::live()), config.as_ref());
     let ready = is_ready(&findings);
     if args.json {
-        let prairie_version = env!("CARGO_PKG_VERSION");
         output::print_json(&Document {
-            schema: "prairie-offload-check",
-            prairie_version,
+            header: Header::unversioned("prairie-offload-check"),
             ready,
             findings: findings.iter().map(Row::of).collect(),
         })?;

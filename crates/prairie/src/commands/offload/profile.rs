@@ -17,8 +17,9 @@ use prairie_offload::world::generations::Generations;
 use prairie_offload::world::probe::{Host, Paths};
 use serde::Serialize;
 
+use crate::output::{self, Header};
+use crate::progress;
 use crate::view::offload::{self as view, Profiled};
-use crate::{output, progress};
 
 /// Measure how much memory of each container is cold
 ///
@@ -53,10 +54,8 @@ Examples:
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document<'a> {
-    /// The kind of document.
-    schema: &'static str,
-    /// The version of Prairie.
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     /// The source of ages; `None` with `--no-ages`.
     source: Option<&'static str>,
     /// Memory of the host.
@@ -99,10 +98,9 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         .collect();
     let host_bytes = memory_bytes(&host.paths.proc)?;
     if args.json {
-        let prairie_version = env!("CARGO_PKG_VERSION");
-        let schema = "prairie-offload-profile";
+        let header = Header::unversioned("prairie-offload-profile");
         let cgroups = &profiled;
-        output::print_json(&Document { schema, prairie_version, source, host_bytes, cgroups })?;
+        output::print_json(&Document { header, source, host_bytes, cgroups })?;
     } else {
         output::print_report(&view::profile(source, host_bytes, &profiled))?;
     }

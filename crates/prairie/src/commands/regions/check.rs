@@ -7,7 +7,7 @@ use prairie_host::Roots;
 use prairie_regions::check::{Report, check};
 use serde::Serialize;
 
-use crate::output;
+use crate::output::{self, Header};
 use crate::view::regions as view;
 
 /// Check whether this host qualifies, and what confinement would gain
@@ -32,10 +32,8 @@ Exit codes:
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Document {
-    /// What this is.
-    schema: &'static str,
-    /// The Prairie that wrote it.
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     #[serde(flatten)]
     report: Report,
 }
@@ -46,8 +44,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let qualifies = report.qualifies;
     match args.json {
         true => output::print_json(&Document {
-            schema: "prairie-regions-check",
-            prairie_version: env!("CARGO_PKG_VERSION"),
+            header: Header::unversioned("prairie-regions-check"),
             report,
         })?,
         false => output::print_text(&view::check(&report))?,

@@ -9,15 +9,13 @@ use prairie_trace::stalls::{
 use serde::Serialize;
 
 use super::Observation;
+use crate::output::Header;
 
 /// What `--json` prints.
 #[derive(Serialize)]
 pub struct Document<'a> {
-    /// The kind of document.
-    schema: &'static str,
-    schema_version: u32,
-    /// The version of Prairie.
-    prairie_version: &'static str,
+    #[serde(flatten)]
+    header: Header,
     /// Nanoseconds observed.
     observed_ns: u64,
     lost_events: u64,
@@ -133,9 +131,7 @@ pub fn document(observation: &Observation) -> Document<'_> {
     });
     let cgroups = stalls.by_cgroup().iter();
     Document {
-        schema: "prairie-stalls",
-        schema_version: 1,
-        prairie_version: env!("CARGO_PKG_VERSION"),
+        header: Header::new("prairie-stalls", 1),
         observed_ns: stalls.observed_ns(),
         lost_events: stalls.lost_events(),
         missing_tracepoints: observation.missing.iter().map(|point| point.path()).collect(),

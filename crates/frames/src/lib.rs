@@ -18,6 +18,7 @@ pub mod contiguity;
 pub mod free_area;
 pub mod free_list;
 pub mod indices;
+mod kernel_version;
 pub mod kstack;
 pub mod kva;
 pub mod layout;
@@ -30,6 +31,7 @@ mod units;
 mod zone;
 
 pub use block::{BlockCounts, Mobility};
+pub use kernel_version::KernelVersion;
 pub use layout::{Frame, Layout};
 pub use migrate_type::MigrateType;
 pub use table::FrameTable;

@@ -3,12 +3,13 @@
 mod machine;
 
 use machine::Machine;
+use prairie_frames::KernelVersion;
 use prairie_frames::MigrateType::{Movable, Unmovable};
-use prairie_frames::placement::linux::{Config, Pageset, Version};
+use prairie_frames::placement::linux::{Config, Pageset};
 
 const LIMITS: Pageset = Pageset { batch: 15, high: 60, high_max: 2000, keeps_batch: false };
 
-fn machine(version: Version, limits: Pageset) -> Machine {
+fn machine(version: KernelVersion, limits: Pageset) -> Machine {
     let config = Config { watermark_boost_factor: 0, ..Config::of(version) };
     let mut machine = Machine::new(16, config);
     machine.linux.set_pageset(0, limits);
@@ -21,7 +22,7 @@ fn cached(machine: &Machine) -> u64 {
 
 #[test]
 fn refills_double_until_something_is_freed() {
-    let mut machine = machine(Version::new(6, 12), LIMITS);
+    let mut machine = machine(KernelVersion::new(6, 12), LIMITS);
     let mut sizes = Vec::new();
     let mut frames = Vec::new();
     for _ in 0..15 + 30 + 60 + 120 + 240 + 480 + 480 {
@@ -49,7 +50,7 @@ fn refills_double_until_something_is_freed() {
 #[test]
 fn a_refill_leaves_room_for_a_batch() {
     let limits = Pageset { high_max: 100, ..LIMITS };
-    let mut machine = machine(Version::new(6, 12), limits);
+    let mut machine = machine(KernelVersion::new(6, 12), limits);
     // 15, 30, then 60; the next would be 120 of at most 100 - 0 - 15.
     for _ in 0..15 + 30 + 60 {
         machine.allocate(0, Movable);
@@ -61,7 +62,7 @@ fn a_refill_leaves_room_for_a_batch() {
 
 #[test]
 fn larger_blocks_come_in_batches_that_do_not_double() {
-    let mut machine = machine(Version::new(6, 12), LIMITS);
+    let mut machine = machine(KernelVersion::new(6, 12), LIMITS);
     for expected in [7, 7, 7] {
         machine.allocate(1, Unmovable);
         assert_eq!(cached(&machine), 2 * (expected - 1));
@@ -74,7 +75,7 @@ fn larger_blocks_come_in_batches_that_do_not_double() {
 #[test]
 fn a_drain_returns_as_many_frames_as_were_freed_in_a_row() {
     let limits = Pageset { high_max: 60, ..LIMITS };
-    let mut machine = machine(Version::new(6, 12), limits);
+    let mut machine = machine(KernelVersion::new(6, 12), limits);
     let frames: Vec<u32> = (0..200).map(|_| machine.allocate(0, Movable)).collect();
     let on_lists = cached(&machine);
     let room = 60 - on_lists as usize;
@@ -100,14 +101,14 @@ fn larger_blocks_in_a_row_empty_the_lists() {
         freed.map(|at| at + 1)
     };
     // The row counts four frames a block: a batch of 15 is full with the fourth, seen by the fifth.
-    assert_eq!(flushed_at(Version::new(6, 12)), Some(5));
+    assert_eq!(flushed_at(KernelVersion::new(6, 12)), Some(5));
     // 6.16 waits for 15 + 30 frames.
-    assert_eq!(flushed_at(Version::new(6, 18)), Some(13));
+    assert_eq!(flushed_at(KernelVersion::new(6, 18)), Some(13));
 }
 
 #[test]
 fn updates_of_statistics_lower_the_mark_and_drain() {
-    let mut machine = machine(Version::new(6, 12), LIMITS);
+    let mut machine = machine(KernelVersion::new(6, 12), LIMITS);
     for _ in 0..15 + 30 + 60 + 1 {
         machine.allocate(0, Movable);
     }
@@ -123,7 +124,7 @@ fn updates_of_statistics_lower_the_mark_and_drain() {
 
 #[test]
 fn lists_of_6_1_do_not_adapt() {
-    let mut machine = machine(Version::V6_1, Pageset::fixed(15, 60));
+    let mut machine = machine(KernelVersion::V6_1, Pageset::fixed(15, 60));
     for _ in 0..15 + 15 + 1 {
         machine.allocate(0, Movable);
     }

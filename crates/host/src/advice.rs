@@ -9,9 +9,10 @@ mod situation;
 
 use std::collections::BTreeMap;
 
+use prairie_frames::KernelVersion;
 use serde::Serialize;
 
-use crate::kernel_log::{KernelVersion, Verdict};
+use crate::kernel_log::Verdict;
 
 pub use self::rules::RULES;
 
@@ -181,11 +182,11 @@ mod tests {
     #[test]
     fn fragmentation_and_lack_of_memory_have_different_remedies() {
         let fragmented = Situation {
-            kernel: Some(KernelVersion(6, 1)),
+            kernel: Some(KernelVersion::new(6, 1)),
             ..request(4, true, Verdict::Fragmentation)
         };
         assert_eq!(remedies(&fragmented), [Remedy::SmallerRequest, Remedy::Proactive]);
-        let newer = Situation { kernel: Some(KernelVersion(6, 18)), ..fragmented.clone() };
+        let newer = Situation { kernel: Some(KernelVersion::new(6, 18)), ..fragmented.clone() };
         assert!(remedies(&newer).contains(&Remedy::DefragMode));
         let low = Situation { swap_total_kib: Some(0), ..request(0, true, Verdict::LowMemory) };
         assert_eq!(remedies(&low), [Remedy::Swap]);
@@ -212,7 +213,7 @@ mod tests {
         let limit = Situation { cgroup_at_limit: true, ..request(0, true, Verdict::CgroupLimit) };
         assert_eq!(remedies(&limit), [Remedy::CgroupLimit]);
         let stalled = |defrag: &str| Situation {
-            kernel: Some(KernelVersion(6, 1)),
+            kernel: Some(KernelVersion::new(6, 1)),
             compaction_stall_share: Some(0.2),
             thp_defrag: Some(defrag.to_owned()),
             ..Situation::default()

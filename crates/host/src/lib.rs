@@ -40,6 +40,7 @@ pub use error::{Error, ParseError};
 pub use kallsyms::Kallsyms;
 pub use memory_blocks::{BlockState, BlockZone, MemoryBlock, MemoryBlocks, Occupancy};
 pub use page_flags::PageFlags;
+pub use prairie_frames::KernelVersion;
 pub use reader::{FrameOptions, Options, capture, capture_texts, capture_to, read_frames};
 pub use roots::Roots;
 pub use survey::{FrameTally, Survey};

@@ -11,9 +11,10 @@ mod site;
 use std::fmt;
 use std::str::FromStr;
 
+use prairie_frames::KernelVersion;
 use prairie_frames::placement::Placement;
 use prairie_frames::placement::freebsd;
-use prairie_frames::placement::linux::{self, Modeled, RULES, Version};
+use prairie_frames::placement::linux::{self, Modeled, RULES};
 use prairie_frames::placement::lists::Division;
 use prairie_frames::placement::regions;
 use prairie_frames::placement::stepwise::Stepwise;
@@ -75,7 +76,7 @@ pub struct Settings {
 pub struct Allocator {
     name: String,
     entry: &'static Entry,
-    version: Option<Version>,
+    version: Option<KernelVersion>,
     /// The effect of the options.
     pub settings: Settings,
 }
@@ -183,13 +184,13 @@ impl Allocator {
 
     /// An allocator without options, of an entry that need not be in [`ALLOCATORS`].
     pub fn plain(entry: &'static Entry) -> Allocator {
-        let version = entry.versions.then_some(Version::V6_1);
+        let version = entry.versions.then_some(KernelVersion::V6_1);
         Allocator { name: entry.name.to_owned(), entry, version, settings: (entry.settings)() }
     }
 
     /// The same allocator with the rules of a release of Linux, where it follows one and its name
     /// gives none. The name stays.
-    pub fn under(&self, version: Version) -> Allocator {
+    pub fn under(&self, version: KernelVersion) -> Allocator {
         if !self.entry.versions || self.name.contains('@') {
             return self.clone();
         }
@@ -202,7 +203,7 @@ impl Allocator {
     }
 
     /// The release whose rules it follows, where allocators of its name follow one.
-    pub fn version(&self) -> Option<Version> {
+    pub fn version(&self) -> Option<KernelVersion> {
         self.version
     }
 
@@ -302,11 +303,14 @@ impl Allocator {
             return Err(refuse("this allocator has no versions"));
         }
         let version = text.parse().map_err(|_| refuse("expected a version such as 6.1"))?;
-        if version < Version::V6_1 {
+        if version < KernelVersion::V6_1 {
             return Err(refuse("the oldest version is 6.1"));
         }
-        let missing =
-            |rule: &&linux::Rule| rule.since <= version && matches!(rule.modeled, Modeled::NotYet);
+        let missing = |rule: &&linux::Rule| {
+            rule.since <= version
+                && rule.area.decides_frames()
+                && matches!(rule.modeled, Modeled::NotYet)
+        };
         if let Some(rule) = RULES.iter().find(missing) {
             let reason = format!("since {} {}, which is not modeled", rule.since, rule.what);
             return Err(refuse(&reason));

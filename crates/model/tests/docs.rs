@@ -58,18 +58,19 @@ fn rules() -> String {
     let row = |rule: &prairie_frames::placement::linux::Rule| {
         let validated = match (rule.modeled, rule.validated_by) {
             (Modeled::NotYet, _) => "not modeled",
-            (Modeled::By(_), "") => "none",
-            (Modeled::By(_), recordings) => recordings,
+            (_, "") => "none",
+            (_, recordings) => recordings,
         };
         vec![
             rule.since.to_string(),
+            rule.area.name().to_owned(),
             rule.what.to_owned(),
             rule.effect.to_owned(),
             format!("`{}`", rule.source),
             validated.to_owned(),
         ]
     };
-    let head = ["since", "rule", "for contiguity", "source", "validated by"];
+    let head = ["since", "area", "rule", "for contiguity", "source", "validated by"];
     table(&head, RULES.iter().map(row).collect())
 }
 

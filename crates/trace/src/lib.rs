@@ -12,7 +12,6 @@ mod event;
 mod event_source;
 mod format;
 pub mod generate;
-mod gfp;
 mod held;
 pub mod import;
 mod in_use;
@@ -32,8 +31,8 @@ pub use format::{
     Column, Columns, Events, FrameRuns, Kind, ROWS_IN_GROUP, Reader, SCHEMA_VERSION, Summary,
     Writer,
 };
-pub use gfp::GfpFlags;
 pub use metadata::{Metadata, Origin, Recording};
+pub use prairie_frames::placement::gfp::GfpFlags;
 pub use sources::Sources;
 pub use stall_point::StallPoint;
 

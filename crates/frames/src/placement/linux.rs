@@ -28,7 +28,7 @@ mod pcp;
 mod slow_path;
 mod stepwise;
 mod tuning;
-mod version;
+pub mod version;
 mod watermark;
 mod zone;
 
@@ -38,7 +38,11 @@ use core::ops::Range;
 pub use config::Config;
 pub use fallback::Fallback;
 pub use pageset::{Pageset, Tuning};
-pub use version::{Modeled, RULES, Rule, VALIDATED, Version};
+pub use version::{Modeled, RULES, Rule, VALIDATED};
+
+// For the comparison with recordings, until it names the type itself.
+#[doc(hidden)]
+pub use crate::KernelVersion as Version;
 
 use super::zonelist::{Depth, Zonelists};
 use super::{Counter, Placement, Request};

@@ -1,9 +1,10 @@
 //! The rules, a function each: silent where the facts that they need are not known.
 
-use prairie_frames::Order;
+use prairie_frames::placement::linux::version::{DEFRAG_MODE, PROACTIVE_COMPACTION};
+use prairie_frames::{KernelVersion, Order};
 
 use super::{Remedy, Situation};
-use crate::kernel_log::{KernelVersion, Verdict};
+use crate::kernel_log::Verdict;
 use crate::verdict;
 
 /// A rule, with the action and the reason that it gives.
@@ -277,7 +278,7 @@ fn failed_faults(s: &Situation) -> Option<(String, String)> {
 }
 
 fn defrag_mode(s: &Situation) -> Option<(String, String)> {
-    const SINCE: KernelVersion = KernelVersion(6, 15);
+    const SINCE: KernelVersion = DEFRAG_MODE.since;
     if !s.lacks_blocks() || !s.may_be(SINCE) || s.defrag_mode == Some(1) {
         return None;
     }
@@ -290,7 +291,7 @@ fn defrag_mode(s: &Situation) -> Option<(String, String)> {
 
 /// Large blocks are missing, and kcompactd waits for requests or for more fragmentation.
 fn proactive(s: &Situation) -> Option<(String, String)> {
-    const SINCE: KernelVersion = KernelVersion(5, 9);
+    const SINCE: KernelVersion = PROACTIVE_COMPACTION.since;
     const DEFAULT: u64 = 20;
     const WANTED: u64 = 60;
     let can_help = s.potential_2_mib.is_none_or(|share| share >= verdict::POTENTIAL.poor);

@@ -1,10 +1,10 @@
 //! The situation that a kernel's report or a survey describes.
 
-use prairie_frames::{Order, ZoneKind};
+use prairie_frames::{KernelVersion, Order, ZoneKind};
 
 use super::{AskedFor, Situation, SmallPages};
 use crate::Survey;
-use crate::kernel_log::{Diagnosis, Incident, KernelVersion, Verdict};
+use crate::kernel_log::{Diagnosis, Incident, Verdict};
 use crate::survey::ZoneSurvey;
 
 impl Situation {
@@ -15,7 +15,7 @@ impl Situation {
         let sum = |name| zones.iter().map(|zone| zone.kib(name)).fold(0u64, u64::saturating_add);
         let managed = sum("managed").max(sum("present"));
         Situation {
-            kernel: incident.kernel_release.as_deref().and_then(KernelVersion::of_release),
+            kernel: incident.kernel_release.as_deref().and_then(KernelVersion::of_kernel),
             request: Some(AskedFor {
                 order: incident.request.order,
                 can_wait: gfp.can_wait(),

@@ -8,13 +8,13 @@
 mod watermark;
 
 use prairie_frames::indices::{FreeBlocks, kernel_fragmentation_index, unusable_free_space};
-use prairie_frames::{MigrateType, Order, ZoneKind};
+use prairie_frames::{KernelVersion, MigrateType, Order, ZoneKind};
 use serde::Serialize;
 
 pub use self::watermark::WatermarkTest;
 use self::watermark::{is_urgent, test_watermark};
 use super::header::names_node;
-use super::{Incident, KernelVersion, ZoneState};
+use super::{Incident, ZoneState};
 use crate::ZoneId;
 
 /// Why a request was not served.
@@ -210,7 +210,7 @@ fn outcome(incident: &Incident, zone: &ZoneState, diagnosis: &mut ZoneDiagnosis)
     if zone.sizes_kib.get("managed").or(zone.sizes_kib.get("present")) == Some(&0) {
         return Outcome::Empty;
     }
-    let version = incident.kernel_release.as_deref().and_then(KernelVersion::of_release);
+    let version = incident.kernel_release.as_deref().and_then(KernelVersion::of_kernel);
     let test = test_watermark(incident, zone, version);
     let (passes, passes_by_order) = (test.passes, test.passes_by_order);
     diagnosis.watermark = Some(test);

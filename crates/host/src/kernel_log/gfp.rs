@@ -1,78 +1,14 @@
 //! The flags of a failed request, by name, whatever the kernel printed.
 //!
 //! Kernels from 4.6 on print the names. Before, only a number was printed, and some flags had other
-//! bits in 3.10 to 4.3 than in 4.4 and 4.5 (`include/linux/gfp.h`).
+//! bits in 3.10 to 4.3 than in 4.4 and 4.5 ([`names`]).
 
 use std::collections::BTreeSet;
 
-use prairie_frames::{MigrateType, ZoneKind};
+use prairie_frames::placement::gfp::{GfpFlags, names};
+use prairie_frames::placement::linux::version::GFP_RECLAIM;
+use prairie_frames::{KernelVersion, MigrateType, ZoneKind};
 use serde::Serialize;
-
-use super::KernelVersion;
-
-/// Flags by bit: of Linux 3.10 to 4.3, and of 4.4 and 4.5. An empty name is a bit without a flag.
-const BITS: [[&str; 2]; 26] = [
-    ["__GFP_DMA"; 2],
-    ["__GFP_HIGHMEM"; 2],
-    ["__GFP_DMA32"; 2],
-    ["__GFP_MOVABLE"; 2],
-    ["__GFP_WAIT", "__GFP_RECLAIMABLE"],
-    ["__GFP_HIGH"; 2],
-    ["__GFP_IO"; 2],
-    ["__GFP_FS"; 2],
-    ["__GFP_COLD"; 2],
-    ["__GFP_NOWARN"; 2],
-    ["__GFP_REPEAT"; 2],
-    ["__GFP_NOFAIL"; 2],
-    ["__GFP_NORETRY"; 2],
-    ["__GFP_MEMALLOC"; 2],
-    ["__GFP_COMP"; 2],
-    ["__GFP_ZERO"; 2],
-    ["__GFP_NOMEMALLOC"; 2],
-    ["__GFP_HARDWALL"; 2],
-    ["__GFP_THISNODE"; 2],
-    ["__GFP_RECLAIMABLE", "__GFP_ATOMIC"],
-    // Also `__GFP_NOACCOUNT`, in 4.1 to 4.4.
-    ["__GFP_KMEMCG", "__GFP_ACCOUNT"],
-    ["__GFP_NOTRACK"; 2],
-    ["__GFP_NO_KSWAPD", "__GFP_DIRECT_RECLAIM"],
-    ["__GFP_OTHER_NODE"; 2],
-    ["__GFP_WRITE"; 2],
-    ["", "__GFP_KSWAPD_RECLAIM"],
-];
-
-/// What a name stands for, where it stands for several flags.
-const COMPOUNDS: [(&str, &[&str]); 17] = [
-    ("GFP_TRANSHUGE", &["GFP_TRANSHUGE_LIGHT", "__GFP_DIRECT_RECLAIM"]),
-    (
-        "GFP_TRANSHUGE_LIGHT",
-        &[
-            "__GFP_IO",
-            "__GFP_FS",
-            "__GFP_HARDWALL",
-            "__GFP_HIGHMEM",
-            "__GFP_MOVABLE",
-            "__GFP_COMP",
-            "__GFP_NOMEMALLOC",
-            "__GFP_NOWARN",
-        ],
-    ),
-    ("GFP_HIGHUSER_MOVABLE", &["GFP_HIGHUSER", "__GFP_MOVABLE"]),
-    ("GFP_HIGHUSER", &["GFP_USER", "__GFP_HIGHMEM"]),
-    ("GFP_USER", &["GFP_KERNEL", "__GFP_HARDWALL"]),
-    ("GFP_TEMPORARY", &["GFP_KERNEL", "__GFP_RECLAIMABLE"]),
-    ("GFP_KERNEL_ACCOUNT", &["GFP_KERNEL", "__GFP_ACCOUNT"]),
-    ("GFP_KERNEL", &["__GFP_RECLAIM", "__GFP_IO", "__GFP_FS"]),
-    ("GFP_NOFS", &["__GFP_RECLAIM", "__GFP_IO"]),
-    ("GFP_NOIO", &["__GFP_RECLAIM"]),
-    ("GFP_ATOMIC", &["__GFP_HIGH", "__GFP_KSWAPD_RECLAIM"]),
-    ("GFP_NOWAIT", &["__GFP_KSWAPD_RECLAIM"]),
-    ("GFP_DMA", &["__GFP_DMA"]),
-    ("GFP_DMA32", &["__GFP_DMA32"]),
-    ("__GFP_RECLAIM", &["__GFP_DIRECT_RECLAIM", "__GFP_KSWAPD_RECLAIM"]),
-    ("__GFP_WAIT", &["__GFP_DIRECT_RECLAIM"]),
-    ("__GFP_REPEAT", &["__GFP_RETRY_MAYFAIL"]),
-];
 
 /// The flags of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -99,11 +35,12 @@ impl Gfp {
         }
         // Only 4.4 and 4.5 have these two bits and print no names.
         const RECLAIM_4_4: u64 = 0x240_0000;
-        let is_4_4 = version.map_or(mask & 0x200_0000 != 0, |v| v >= KernelVersion(4, 4));
+        let is_4_4 = version.map_or(mask & 0x200_0000 != 0, |v| v >= GFP_RECLAIM.since);
         let is_4_4 = is_4_4 || mask & RECLAIM_4_4 == RECLAIM_4_4;
-        for (bit, names) in BITS.iter().enumerate() {
-            if mask >> bit & 1 != 0 {
-                expand(names[usize::from(is_4_4)], &mut flags);
+        for name in &names::NAMES {
+            let bit = if is_4_4 { name.bit_4_4 } else { name.bit_3_10 };
+            if bit.is_some_and(|bit| mask >> bit & 1 != 0) {
+                expand(name.name, &mut flags);
             }
         }
         // The daemon was woken unless a flag forbade it.
@@ -125,29 +62,25 @@ impl Gfp {
 
     /// The mobility that the flags ask for.
     pub fn migrate_type(&self) -> MigrateType {
-        match (self.has("__GFP_MOVABLE"), self.has("__GFP_RECLAIMABLE")) {
-            (true, false) => MigrateType::Movable,
-            (false, true) => MigrateType::Reclaimable,
-            _ => MigrateType::Unmovable,
-        }
+        self.bits().migrate_type()
     }
 
     /// The highest zone that may serve the request (`gfp_zone`).
     pub fn highest_zone(&self) -> ZoneKind {
-        match () {
-            () if self.has("__GFP_DMA") => ZoneKind::Dma,
-            () if self.has("__GFP_DMA32") => ZoneKind::Dma32,
-            () if self.has("__GFP_HIGHMEM") && self.has("__GFP_MOVABLE") => ZoneKind::Movable,
-            () if self.has("__GFP_HIGHMEM") => ZoneKind::HighMem,
-            () => ZoneKind::Normal,
-        }
+        self.bits().highest_zone()
+    }
+
+    /// In the numbers of Linux 6.1.
+    fn bits(&self) -> GfpFlags {
+        let known = self.flags.iter().filter_map(|flag| names::find(flag));
+        GfpFlags(known.fold(0, |all, name| all | name.bits))
     }
 }
 
 fn expand(name: &str, flags: &mut BTreeSet<String>) {
-    match COMPOUNDS.iter().find(|(compound, _)| *compound == name) {
+    match names::find(name).filter(|known| !known.parts.is_empty()) {
         // Compounds name compounds further down the table only: no cycle.
-        Some((_, parts)) => parts.iter().for_each(|part| expand(part, flags)),
+        Some(known) => known.parts.iter().for_each(|part| expand(part, flags)),
         None if name.is_empty() || name == "none" || name == "(null)" => {}
         None => drop(flags.insert(name.to_owned())),
     }
@@ -157,15 +90,16 @@ fn expand(name: &str, flags: &mut BTreeSet<String>) {
 fn compact(flags: &BTreeSet<String>) -> String {
     let mut rest = flags.clone();
     let mut words = Vec::new();
-    for (name, _) in COMPOUNDS
-        .iter()
-        .filter(|(name, _)| !matches!(*name, "__GFP_WAIT" | "__GFP_REPEAT" | "GFP_TEMPORARY"))
-    {
+    let compounds = names::NAMES.iter().filter(|name| !name.parts.is_empty());
+    for name in compounds.map(|compound| compound.name) {
+        if matches!(name, "__GFP_WAIT" | "__GFP_REPEAT" | "GFP_TEMPORARY") {
+            continue;
+        }
         let mut parts = BTreeSet::new();
         expand(name, &mut parts);
-        if !parts.is_empty() && parts.is_subset(&rest) {
+        if parts.is_subset(&rest) {
             rest.retain(|flag| !parts.contains(flag));
-            words.push((*name).to_owned());
+            words.push(name.to_owned());
         }
     }
     if words.iter().any(|word| word == "GFP_ATOMIC") {
@@ -182,7 +116,7 @@ mod tests {
 
     #[test]
     fn numbers_of_old_kernels() {
-        let old = Some(KernelVersion(3, 10));
+        let old = Some(KernelVersion::new(3, 10));
         for (mask, version, text) in [
             (0xd0, old, "GFP_KERNEL"),
             (0x20, old, "GFP_ATOMIC"),
@@ -190,8 +124,8 @@ mod tests {
             (0x201da, old, "GFP_HIGHUSER_MOVABLE|__GFP_COLD"),
             (0x280da, old, "GFP_HIGHUSER_MOVABLE|__GFP_ZERO"),
             (0x24000c0, None, "GFP_KERNEL"),
-            (0x24201ca, Some(KernelVersion(4, 4)), "GFP_HIGHUSER_MOVABLE|__GFP_COLD"),
-            (0x2080020, Some(KernelVersion(4, 5)), "GFP_ATOMIC"),
+            (0x24201ca, Some(KernelVersion::new(4, 4)), "GFP_HIGHUSER_MOVABLE|__GFP_COLD"),
+            (0x2080020, Some(KernelVersion::new(4, 5)), "GFP_ATOMIC"),
         ] {
             assert_eq!(Gfp::new(mask, None, version).text, text, "{mask:#x}");
         }

@@ -1,6 +1,8 @@
 //! The first line of a report, and the lines that name the kernel.
 
-use super::{Gfp, Incident, IncidentKind, KernelVersion, MemoryState, Request};
+use prairie_frames::KernelVersion;
+
+use super::{Gfp, Incident, IncidentKind, MemoryState, Request};
 
 /// The first line of a report, if `message` is one. `version` is the kernel's, if it is known.
 pub fn parse(message: &str, version: Option<KernelVersion>) -> Option<Incident> {
@@ -109,7 +111,7 @@ pub fn release(message: &str) -> Option<&str> {
     rest.split_ascii_whitespace().find(|word| {
         word.starts_with(|c: char| c.is_ascii_digit())
             && word.contains('.')
-            && KernelVersion::of_release(word).is_some()
+            && KernelVersion::of_kernel(word).is_some()
     })
 }
 

@@ -19,7 +19,6 @@ mod header;
 mod incident;
 mod line;
 mod parser;
-mod version;
 mod zones;
 
 pub use diagnosis::{Diagnosis, Verdict, diagnose};
@@ -30,4 +29,3 @@ pub use incident::{
 };
 pub use line::{LogLine, strip};
 pub use parser::{MAX_INCIDENTS, Parser};
-pub use version::KernelVersion;

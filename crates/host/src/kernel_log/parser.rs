@@ -1,8 +1,10 @@
 //! From lines to reports.
 
+use prairie_frames::KernelVersion;
+
 use super::line::{LogLine, strip, without_colors};
 use super::zones::{self, MemoryLine};
-use super::{Incident, IncidentKind, KernelVersion, SlabCache, Task, Victim, ZoneState, header};
+use super::{Incident, IncidentKind, SlabCache, Task, Victim, ZoneState, header};
 use crate::ZoneId;
 
 /// Reports that are kept; more are counted only.
@@ -57,7 +59,7 @@ impl Parser {
         if line.message.starts_with("Linux version ") {
             self.release = header::release(line.message).map(str::to_owned);
         }
-        let version = self.release.as_deref().and_then(KernelVersion::of_release);
+        let version = self.release.as_deref().and_then(KernelVersion::of_kernel);
         if let Some(incident) = header::parse(line.message, version) {
             self.begin(incident, &line);
             return;
@@ -228,7 +230,7 @@ impl Open {
             let gfp = &self.incident.request.gfp;
             // The number means other flags on another kernel.
             if !gfp.named {
-                let version = KernelVersion::of_release(release);
+                let version = KernelVersion::of_kernel(release);
                 self.incident.request.gfp = super::Gfp::new(gfp.mask, None, version);
             }
         }

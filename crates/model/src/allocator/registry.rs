@@ -2,11 +2,12 @@
 //!
 //! A new allocator is a placement policy in `prairie-frames` and one entry here.
 
+use prairie_frames::KernelVersion;
 use prairie_frames::compaction::Compactable;
 use prairie_frames::placement::buddy::Buddy;
 use prairie_frames::placement::classes::Classes;
 use prairie_frames::placement::freebsd::{self, FreeBsd};
-use prairie_frames::placement::linux::{self, Linux, Pageset, Version};
+use prairie_frames::placement::linux::{self, Linux, Pageset};
 use prairie_frames::placement::lists::{Division, Lists};
 use prairie_frames::placement::regions::{self, Hardware, Regions};
 use prairie_frames::placement::superpageblocks::Superpageblocks;
@@ -114,7 +115,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         options: &[&options::LINUX],
         versions: true,
         worlds: Worlds::ALL,
-        settings: || Settings::linux(Version::V6_1),
+        settings: || Settings::linux(KernelVersion::V6_1),
         build: Build::Stepwise(linux),
     },
     Entry {
@@ -134,7 +135,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         options: &[],
         versions: false,
         worlds: Worlds::PLACEMENT,
-        settings: || Settings::linux(Version::V6_1),
+        settings: || Settings::linux(KernelVersion::V6_1),
         build: Build::Placement(|_, site| Box::new(Classes::new(site.layout, Default::default()))),
     },
     Entry {
@@ -144,7 +145,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         options: &[&options::CONTIGUITAS],
         versions: false,
         worlds: Worlds::ALL,
-        settings: || Settings::linux(Version::V6_1),
+        settings: || Settings::linux(KernelVersion::V6_1),
         build: Build::Stepwise(contiguitas),
     },
     Entry {
@@ -174,11 +175,11 @@ pub static ALLOCATORS: [Entry; 11] = [
 impl Settings {
     /// Linux 2.6.16.
     fn linux_2_6() -> Settings {
-        Settings { policies: Policies::LINUX_2_6, ..Settings::linux(Version::V6_1) }
+        Settings { policies: Policies::LINUX_2_6, ..Settings::linux(KernelVersion::V6_1) }
     }
 
     /// Linux of one release.
-    pub(super) fn linux(version: Version) -> Settings {
+    pub(super) fn linux(version: KernelVersion) -> Settings {
         Settings {
             policies: Policies::LINUX_6_1,
             linux: linux::Config::of(version),
@@ -191,7 +192,7 @@ impl Settings {
 
     /// Reclaim of Linux 6.1 without its compaction.
     fn without_compaction() -> Settings {
-        Settings { policies: Policies::WITHOUT_COMPACTION, ..Settings::linux(Version::V6_1) }
+        Settings { policies: Policies::WITHOUT_COMPACTION, ..Settings::linux(KernelVersion::V6_1) }
     }
 
     /// Refault distances and khugepaged are Linux's own, and so are huge pages at the first fault:
@@ -206,19 +207,19 @@ impl Settings {
             batched_reads: true,
             ..Policies::WITHOUT_COMPACTION
         };
-        Settings { policies, ..Settings::linux(Version::V6_1) }
+        Settings { policies, ..Settings::linux(KernelVersion::V6_1) }
     }
 }
 
 impl Default for Settings {
     /// Those of Linux 6.1.
     fn default() -> Settings {
-        Settings::linux(Version::V6_1)
+        Settings::linux(KernelVersion::V6_1)
     }
 }
 
 fn linux_defrag() -> Settings {
-    let mut settings = Settings::linux(Version::V6_15);
+    let mut settings = Settings::linux(linux::version::DEFRAG_MODE.since);
     settings.policies.defrag_mode = true;
     // The rules of 6.1 but for what defrag mode is about, so that the two can be compared.
     settings.linux = linux::Config::linux_6_15();
@@ -226,7 +227,7 @@ fn linux_defrag() -> Settings {
 }
 
 fn contiguitas_hw() -> Settings {
-    let mut settings = Settings::linux(Version::V6_1);
+    let mut settings = Settings::linux(KernelVersion::V6_1);
     settings.regions.hardware = Some(Hardware::default());
     settings
 }

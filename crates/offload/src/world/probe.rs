@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use prairie_host::KernelVersion;
 use prairie_host::cgroup::mounts;
-use prairie_host::kernel_log::KernelVersion;
 
 use crate::ageing::Means;
 
@@ -61,13 +61,13 @@ impl Host {
         let controllers = fs::read_to_string(paths.cgroup.join("cgroup.controllers"));
         let controllers = controllers.unwrap_or_default();
         let release = fs::read_to_string(paths.proc.join("sys/kernel/osrelease"));
-        let version = KernelVersion::of_release(&release.unwrap_or_default());
+        let version = KernelVersion::of_kernel(&release.unwrap_or_default());
         Host {
             has_memory_controller: controllers.split_whitespace().any(|name| name == "memory"),
             has_psi: paths.proc.join("pressure/memory").exists(),
             mglru: mglru_is_on(&paths.sys),
             lru_gen: is_writable(&paths.debugfs.join("lru_gen")),
-            copies_stay: version.is_none_or(|version| version < KernelVersion(6, 9)),
+            copies_stay: version.is_none_or(|version| version < KernelVersion::new(6, 9)),
             paths,
         }
     }

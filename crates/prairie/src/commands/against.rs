@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use flate2::read::GzDecoder;
-use prairie_frames::placement::linux::Version;
+use prairie_frames::KernelVersion;
 use prairie_replay::exact::recording::Recording;
 use prairie_replay::exact::snapshot::Snapshot;
 use prairie_replay::exact::{self, Fidelity};
@@ -59,14 +59,14 @@ pub fn run(
 }
 
 /// The release of the recorded kernel, from the file `release`; 6.1 without one.
-fn version(folder: &Path) -> anyhow::Result<Version> {
+fn version(folder: &Path) -> anyhow::Result<KernelVersion> {
     let path = folder.join("release");
     if !path.exists() {
-        return Ok(Version::V6_1);
+        return Ok(KernelVersion::V6_1);
     }
     let text =
         fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    Version::of_kernel(&text).with_context(|| {
+    KernelVersion::of_kernel(&text).with_context(|| {
         format!(
             "{}: {:?}, expected a kernel's release such as 6.12.95",
             path.display(),

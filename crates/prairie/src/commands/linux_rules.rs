@@ -1,6 +1,7 @@
 //! Which release's rules `linux` follows in a replay: those of the recorded kernel, where there are any.
 
-use prairie_frames::placement::linux::{VALIDATED, Version};
+use prairie_frames::KernelVersion;
+use prairie_frames::placement::linux::VALIDATED;
 use prairie_model::allocator::Allocator;
 use serde::Serialize;
 
@@ -31,12 +32,12 @@ impl LinuxRules {
 }
 
 /// The release whose rules fit a recorded kernel best, and what is to be said about it.
-fn rules_for(recorded: &str) -> (Version, Option<String>) {
+fn rules_for(recorded: &str) -> (KernelVersion, Option<String>) {
     let oldest = VALIDATED[0];
     if recorded.is_empty() {
         return (oldest, None);
     }
-    let Some(version) = Version::of_kernel(recorded) else {
+    let Some(version) = KernelVersion::of_kernel(recorded) else {
         let note = format!("{recorded:?} is no release of Linux: `linux` follows {oldest}");
         return (oldest, Some(note));
     };
@@ -53,7 +54,7 @@ fn rules_for(recorded: &str) -> (Version, Option<String>) {
 
 /// The validated releases, as text.
 fn validated() -> String {
-    let names: Vec<String> = VALIDATED.iter().map(Version::to_string).collect();
+    let names: Vec<String> = VALIDATED.iter().map(KernelVersion::to_string).collect();
     let (last, others) = names.split_last().expect("there are some");
     format!("{}, and {last}", others.join(", "))
 }
@@ -71,7 +72,7 @@ mod tests {
     #[test]
     fn linux_follows_the_recorded_kernel() {
         for release in ["6.1.0-56-amd64", "6.12.95+deb12-amd64", "6.18.44-fc-v657", "7.3.4"] {
-            let version = Version::of_kernel(release).unwrap();
+            let version = KernelVersion::of_kernel(release).unwrap();
             let (systems, rules) = chosen(&["buddy", "linux"], release);
             let rules = rules.unwrap();
             assert_eq!((rules.release, rules.note), (version.to_string(), None));

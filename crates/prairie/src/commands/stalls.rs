@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 use indicatif::{ProgressBar, ProgressStyle};
+use prairie_frames::KernelVersion;
 use prairie_host::Roots;
 use prairie_host::advice::{self, Advice, Situation};
-use prairie_host::kernel_log::KernelVersion;
 use prairie_report::number;
 use prairie_trace::record::Command;
 use prairie_trace::stalls::{Cause, Stalls, Watch, WatchOptions};
@@ -221,7 +221,7 @@ fn advise(stalls: &Stalls, setting: impl Fn(&str) -> Option<String>) -> Vec<Advi
     };
     let release = setting("proc/sys/kernel/osrelease");
     let settings = Situation {
-        kernel: release.as_deref().and_then(KernelVersion::of_release),
+        kernel: release.as_deref().and_then(KernelVersion::of_kernel),
         compaction_stall_share: Some(share(&[Cause::Compaction, Cause::HugePage])),
         reclaim_stall_share: Some(share(&[Cause::DirectReclaim])),
         cgroup_at_limit: share(&[Cause::CgroupLimit]) > 0.01,

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use flate2::read::GzDecoder;
-use prairie_frames::placement::linux::Version;
+use prairie_frames::KernelVersion;
 use prairie_replay::exact::recording::Recording;
 use prairie_replay::exact::snapshot::Snapshot;
 use prairie_trace::{Columns, Reader};
@@ -29,6 +29,6 @@ pub fn recording(name: &str, snapshots: &[&str]) -> Recording {
     let snapshots = snapshots.iter().map(snapshot).collect();
     let reader = Reader::open(&folder.join("trace.parquet")).unwrap();
     let release = fs::read_to_string(folder.join("release")).unwrap();
-    let version = Version::of_kernel(&release).unwrap();
+    let version = KernelVersion::of_kernel(&release).unwrap();
     Recording::read(&mut reader.events(Columns::ALL), snapshots, version).unwrap()
 }

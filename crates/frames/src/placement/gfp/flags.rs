@@ -1,8 +1,9 @@
-//! The flags of a request for pages (`gfp_t`), as far as placement depends on them.
+//! The flags of a request for pages (`gfp_t`), as far as zones and mobility depend on them.
 
-use std::fmt;
+use core::fmt;
 
-use prairie_frames::{MigrateType, ZoneKind};
+use super::names::bits;
+use crate::{MigrateType, ZoneKind};
 
 /// `gfp_t`, as the recorded kernel numbered its bits.
 ///
@@ -15,15 +16,15 @@ pub struct GfpFlags(pub u32);
 
 impl GfpFlags {
     /// `__GFP_DMA`: only the lowest zone will do.
-    pub const DMA: GfpFlags = GfpFlags(1 << 0);
+    pub const DMA: GfpFlags = GfpFlags(bits("__GFP_DMA"));
     /// `__GFP_HIGHMEM`: memory that a 32-bit kernel must map first will do.
-    pub const HIGHMEM: GfpFlags = GfpFlags(1 << 1);
+    pub const HIGHMEM: GfpFlags = GfpFlags(bits("__GFP_HIGHMEM"));
     /// `__GFP_DMA32`: only memory below 4 GiB will do.
-    pub const DMA32: GfpFlags = GfpFlags(1 << 2);
+    pub const DMA32: GfpFlags = GfpFlags(bits("__GFP_DMA32"));
     /// `__GFP_MOVABLE`: migration can move the page, or reclaim can free it.
-    pub const MOVABLE: GfpFlags = GfpFlags(1 << 3);
+    pub const MOVABLE: GfpFlags = GfpFlags(bits("__GFP_MOVABLE"));
     /// `__GFP_RECLAIMABLE`: a shrinker can free the page.
-    pub const RECLAIMABLE: GfpFlags = GfpFlags(1 << 4);
+    pub const RECLAIMABLE: GfpFlags = GfpFlags(bits("__GFP_RECLAIMABLE"));
 
     /// Whether all of `flags` are set.
     pub const fn contains(self, flags: GfpFlags) -> bool {

@@ -1,9 +1,10 @@
 //! The watermark of a zone, for one request.
 
-use prairie_frames::{MigrateType, ZoneKind};
+use prairie_frames::placement::linux::version::ZONE_WATERMARKS;
+use prairie_frames::{KernelVersion, MigrateType, ZoneKind};
 use serde::Serialize;
 
-use super::super::{Incident, KernelVersion, ZoneState};
+use super::super::{Incident, ZoneState};
 
 /// The arithmetic of a watermark, in KiB.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -88,7 +89,7 @@ pub fn test_watermark(
     test.lowmem_reserve_kib = reserve_pages(incident, zone).saturating_mul(page_kib);
     let demanded = i64::try_from(test.demanded_kib()).unwrap_or(i64::MAX);
     test.passes = test.usable_kib() > demanded;
-    let is_old = version.is_some_and(|version| version < KernelVersion(4, 4));
+    let is_old = version.is_some_and(|version| version < ZONE_WATERMARKS.since);
     test.passes_by_order = !is_old || passes_by_order(incident, zone, &test);
     test
 }

@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 
 /// Numbers below a bound that is fixed when the set is made.
 #[derive(Clone, Debug)]
-pub struct BitTree {
+pub(crate) struct BitTree {
     /// Lowest level first. The last level is a single word.
     levels: Vec<Vec<u64>>,
 }

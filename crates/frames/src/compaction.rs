@@ -27,7 +27,7 @@
 //! then.
 
 mod compactor;
-pub mod deferral;
+mod deferral;
 mod free_scanner;
 pub mod hints;
 pub mod kcompactd;

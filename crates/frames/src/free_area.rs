@@ -74,13 +74,13 @@ impl<const LISTS: usize> FreeArea<LISTS> {
     }
 
     /// Orders at which `list` holds a block: bit `j` stands for order `j`.
-    pub fn occupied(&self, list: usize) -> u16 {
+    pub(crate) fn occupied(&self, list: usize) -> u16 {
         self.nonempty[list]
     }
 
     /// Orders at which any list holds a block.
     #[inline]
-    pub fn occupied_by_any(&self) -> u16 {
+    pub(crate) fn occupied_by_any(&self) -> u16 {
         self.nonempty.iter().fold(0, |all, bits| all | bits)
     }
 
@@ -91,7 +91,7 @@ impl<const LISTS: usize> FreeArea<LISTS> {
     }
 
     /// Free frames on `list`, over all orders. Takes a step for each order, none if there are none.
-    pub fn frames_on(&self, list: usize) -> u64 {
+    pub(crate) fn frames_on(&self, list: usize) -> u64 {
         if self.nonempty[list] == 0 {
             return 0;
         }
@@ -104,7 +104,7 @@ impl<const LISTS: usize> FreeArea<LISTS> {
     }
 
     /// The smallest order from `order` up at which `list` holds a block.
-    pub fn smallest(&self, order: Order, list: usize) -> Option<Order> {
+    pub(crate) fn smallest(&self, order: Order, list: usize) -> Option<Order> {
         let bits = u32::from(self.nonempty[list]) & (u32::MAX << order.get());
         if bits == 0 { None } else { Order::new(bits.trailing_zeros() as u8) }
     }
@@ -136,7 +136,7 @@ impl<const LISTS: usize> FreeArea<LISTS> {
     }
 
     /// Makes a free block the head of its list; what stood before it goes behind the tail.
-    pub fn rotate_to(&mut self, table: &mut FrameTable, frame: Frame) {
+    pub(crate) fn rotate_to(&mut self, table: &mut FrameTable, frame: Frame) {
         let (order, list) = (table.order(frame), table.list(frame));
         self.lists[usize::from(list)][order.index()].rotate_to(table, frame);
     }
@@ -258,7 +258,7 @@ impl<const LISTS: usize> FreeArea<LISTS> {
 
     /// Whether a free block of exactly `order` starts at `frame`, in this area.
     #[inline]
-    pub fn is_free_here(&self, table: &FrameTable, frame: Frame, order: Order) -> bool {
+    pub(crate) fn is_free_here(&self, table: &FrameTable, frame: Frame, order: Order) -> bool {
         self.contains(frame) && table.is_free_block(frame, order)
     }
 

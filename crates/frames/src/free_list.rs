@@ -72,7 +72,7 @@ impl FreeList {
     }
 
     /// Makes a block of this list its head; what stood before it goes behind the tail, in order.
-    pub fn rotate_to(&mut self, table: &mut FrameTable, frame: Frame) {
+    pub(crate) fn rotate_to(&mut self, table: &mut FrameTable, frame: Frame) {
         let last = table.prev(frame);
         if last == Frame::NONE {
             return;

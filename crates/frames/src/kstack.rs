@@ -65,11 +65,6 @@ impl Stacks {
             Indexing::Packed => stacks * self.pages,
         }
     }
-
-    /// Frames that `stacks` stacks keep from any use: those behind guard pages.
-    pub const fn wasted(self, stacks: u64, indexing: Indexing) -> u64 {
-        self.spanned(stacks, indexing) - stacks * self.pages
-    }
 }
 
 /// Frames of a superpage.
@@ -277,8 +272,6 @@ mod tests {
     #[test]
     fn each_stack_wastes_its_guards_under_the_linear_index() {
         // 1,024 stacks: 4 MiB of holes that would do for two superpages, were they together.
-        assert_eq!(Stacks::AMD64.wasted(1024, Indexing::Linear), 1024);
-        assert_eq!(Stacks::AMD64.wasted(1024, Indexing::Packed), 0);
         assert_eq!(Stacks::AMD64.spanned(102, Indexing::Linear), 510);
         assert_eq!(Stacks::AMD64.spanned(128, Indexing::Packed), 512);
     }

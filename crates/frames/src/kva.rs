@@ -13,10 +13,10 @@ use crate::Order;
 use crate::placement::ObjectPage;
 
 /// Pages that are imported at once, or a multiple: a superpage's.
-pub const QUANTUM: u64 = Order::HUGE.frames();
+pub(crate) const QUANTUM: u64 = Order::HUGE.frames();
 
 /// The kernel's object among the objects of a machine.
-pub const KERNEL_OBJECT: u64 = u64::MAX;
+pub(crate) const KERNEL_OBJECT: u64 = u64::MAX;
 
 /// The page of the kernel's object behind a page of kernel address space. The object has the size of
 /// the address space, so that no stretch of it is a tail.
@@ -91,7 +91,7 @@ impl Arena {
     }
 
     /// Pages of address space that are imported.
-    pub fn imported(&self) -> u64 {
+    pub(crate) fn imported(&self) -> u64 {
         self.imports.values().sum()
     }
 

@@ -11,12 +11,12 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-pub mod bit_tree;
+mod bit_tree;
 pub mod block;
 pub mod compaction;
 pub mod contiguity;
 pub mod free_area;
-pub mod free_list;
+mod free_list;
 pub mod indices;
 mod kernel_version;
 pub mod kstack;

@@ -3,7 +3,7 @@
 use crate::Order;
 
 /// At most every `2^6`th request is compacted for (`COMPACT_MAX_DEFER_SHIFT`).
-pub const MAX_SHIFT: u32 = 6;
+pub(crate) const MAX_SHIFT: u32 = 6;
 
 /// How a zone backs off: after the n-th failure in a row, `2^n` requests of the order that failed,
 /// or of a higher one, go by before the next attempt.
@@ -26,7 +26,7 @@ impl Deferral {
 
     /// Whether to skip compaction for `order` this time. Counts the request
     /// (`compaction_deferred`).
-    pub fn is_deferred(&mut self, order: Order) -> bool {
+    pub(crate) fn is_deferred(&mut self, order: Order) -> bool {
         if order.get() < self.order_failed {
             return false;
         }
@@ -50,7 +50,7 @@ impl Deferral {
 
     /// Whether this attempt is the first after the longest wait: then the skip bits are stale too
     /// (`compaction_restarting`).
-    pub fn is_restarting(&self, order: Order) -> bool {
+    pub(crate) fn is_restarting(&self, order: Order) -> bool {
         order.get() >= self.order_failed
             && self.shift == MAX_SHIFT
             && self.considered >= 1 << self.shift

@@ -5,7 +5,7 @@ use crate::indices::FreeBlocks;
 
 /// Share of a zone's free memory that is in blocks smaller than `order`, in percent; 0 if nothing
 /// is free (`extfrag_for_order`, `mm/vmstat.c`). It is F_u in whole percent, rounded down.
-pub fn external_fragmentation(free: FreeBlocks<'_>, order: Order) -> u32 {
+pub(crate) fn external_fragmentation(free: FreeBlocks<'_>, order: Order) -> u32 {
     let frames = free.frames();
     if frames == 0 {
         return 0;
@@ -53,7 +53,7 @@ impl Proactive {
     }
 
     /// Compaction starts when the node's score is more than this.
-    pub fn high_score(&self) -> u32 {
+    pub(crate) fn high_score(&self) -> u32 {
         (self.low_score() + 10).min(100)
     }
 

@@ -43,7 +43,7 @@ pub fn suitable(
 
 /// The same where free memory counts in whole pageblocks alone, of which there have to be more than
 /// `until_blocks` frames (`compaction_suit_allocation_order` of 6.15 for kcompactd in defrag mode).
-pub fn suitable_in_blocks(
+pub(crate) fn suitable_in_blocks(
     placement: &impl Compactable,
     zone: usize,
     order: Order,

@@ -20,7 +20,7 @@ use crate::placement::stepwise::Stepwise;
 use crate::table::{FrameTable, State};
 
 /// Free blocks of this order and above are not filled: they are what compaction is for.
-pub const SUPERPAGE: Order = Order::HUGE;
+pub(crate) const SUPERPAGE: Order = Order::HUGE;
 
 /// Compacts one region (`vm_phys_compact_region`). Time linear in its frames. In the cost, what the
 /// free finger checks counts as free pages scanned and what the scan finger checks as pages scanned

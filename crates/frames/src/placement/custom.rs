@@ -21,8 +21,8 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-pub use self::checked::{Call, Core, Fault, Freed, Settled};
-pub use self::region::{LISTS, MAX_REGIONS, Region};
+pub use self::checked::{Call, Core, Fault, Freed};
+pub use self::region::{LISTS, Region};
 
 use super::{Counter, Placement, Request};
 use crate::layout::{Frame, Layout};

@@ -21,12 +21,12 @@ pub enum Depth {
 
 impl Depth {
     /// All of them, gentlest first.
-    pub const EACH: [Depth; 3] = [Depth::Low, Depth::Min, Depth::All];
+    pub(crate) const EACH: [Depth; 3] = [Depth::Low, Depth::Min, Depth::All];
 }
 
 /// The zonelists of a machine: for each node and highest kind, the zones best first.
 #[derive(Clone, Debug)]
-pub struct Zonelists {
+pub(crate) struct Zonelists {
     nodes: usize,
     lists: Vec<Vec<usize>>,
 }

@@ -28,15 +28,15 @@ pub enum Reading {
 }
 
 /// Rounds without improvement after which compaction gives up.
-pub const FUTILE_ROUNDS: u32 = 10;
+pub(crate) const FUTILE_ROUNDS: u32 = 10;
 /// Interval of the checks of the index while idle, in milliseconds.
-pub const SLEEP_MS: u64 = 1000;
+pub(crate) const SLEEP_MS: u64 = 1000;
 const SHORT_MS: u64 = 1000 / 8;
 const LONG_MS: u64 = 2000;
 
 /// The free memory fragmentation index at `order` in thousandths (FMFI, `vm.phys_frag_idx`): the
 /// 2006 paper's F_i, rounded towards 0. Negative while blocks of the order abound.
-pub fn fmfi(free: FreeBlocks<'_>, order: Order) -> i64 {
+pub(crate) fn fmfi(free: FreeBlocks<'_>, order: Order) -> i64 {
     (fragmentation_index(free, order) * 1000.0) as i64
 }
 

@@ -12,10 +12,10 @@ use crate::Order;
 use crate::layout::{Frame, Zone};
 
 /// 128 MiB: the size of a region.
-pub const REGION: Order = Order::new(15).unwrap();
+pub(crate) const REGION: Order = Order::new(15).unwrap();
 
 /// Regions that are compacted in one round.
-pub const BEST: usize = 10;
+pub(crate) const BEST: usize = 10;
 
 #[derive(Clone, Debug, Default)]
 struct Region {
@@ -31,7 +31,7 @@ struct Region {
 
 /// The regions of one NUMA domain.
 #[derive(Clone, Debug)]
-pub struct RegionIndex {
+pub(crate) struct RegionIndex {
     /// Number of the first region.
     base: usize,
     regions: Vec<Region>,
@@ -82,7 +82,8 @@ impl RegionIndex {
     }
 
     /// Free frames and score of the region that contains `frame`.
-    pub fn of(&self, frame: Frame) -> (u32, u32) {
+    #[cfg(test)]
+    fn of(&self, frame: Frame) -> (u32, u32) {
         let region = &self.regions[number(frame) - self.base];
         (region.free, region.score)
     }
@@ -90,7 +91,7 @@ impl RegionIndex {
     /// The stretches of memory of the regions with the highest scores above 0, best first, at most
     /// [`BEST`] regions. A full circle from where the last search ended; of equal scores the one met
     /// first wins. Time linear in the regions with memory.
-    pub fn best(&mut self) -> Vec<Range<Frame>> {
+    pub(crate) fn best(&mut self) -> Vec<Range<Frame>> {
         let mut best: Vec<usize> = Vec::with_capacity(BEST + 1);
         let (begin, count) = (self.next, self.regions.len());
         let mut ahead = 0;

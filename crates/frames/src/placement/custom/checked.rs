@@ -68,7 +68,7 @@ impl fmt::Display for Call {
 }
 
 /// What `allocate` came to: the frame that was handed out, if any.
-pub type Settled = Result<Option<Frame>, Fault>;
+pub(crate) type Settled = Result<Option<Frame>, Fault>;
 
 /// The free lists of a machine, and its frame table while the policy is called.
 ///
@@ -379,7 +379,7 @@ impl Core {
     ///
     /// # Errors
     /// A region above the request's highest zone.
-    pub fn take_at(&mut self, request: &Request, place: u8) -> Result<Option<Frame>, Fault> {
+    pub(crate) fn take_at(&mut self, request: &Request, place: u8) -> Result<Option<Frame>, Fault> {
         let (list, region) = (usize::from(place) % LISTS, usize::from(place) / LISTS);
         let Some(at) = region.checked_sub(1) else {
             return Ok(self.take_along(request, request.order, list, None));
@@ -397,7 +397,7 @@ impl Core {
     ///
     /// # Errors
     /// If not.
-    pub fn check_plan(&mut self, plan: Vec<u8>, requests: usize) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn check_plan(&mut self, plan: Vec<u8>, requests: usize) -> Result<Vec<u8>, Fault> {
         if plan.len() != requests {
             let found = plan.len();
             return Err(self.wrong(format!("{found} places, expected {requests}")));
@@ -418,7 +418,7 @@ impl Core {
     }
 
     /// Takes a block from its owner.
-    pub fn take_freed(&mut self, frame: Frame, cpu: u16) -> Freed {
+    pub(crate) fn take_freed(&mut self, frame: Frame, cpu: u16) -> Freed {
         let mobility = self.table.mobility(frame);
         let order = self.table.release(frame);
         self.table.set_cached(frame, order, 0);

@@ -10,7 +10,7 @@ use crate::layout::Frame;
 pub const LISTS: usize = 8;
 
 /// The most regions, so that a place of a plan fits a byte.
-pub const MAX_REGIONS: usize = 30;
+pub(crate) const MAX_REGIONS: usize = 30;
 
 /// A zone, or a part of one.
 #[derive(Clone, Debug)]

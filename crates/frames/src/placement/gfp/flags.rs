@@ -16,11 +16,11 @@ pub struct GfpFlags(pub u32);
 
 impl GfpFlags {
     /// `__GFP_DMA`: only the lowest zone will do.
-    pub const DMA: GfpFlags = GfpFlags(bits("__GFP_DMA"));
+    pub(crate) const DMA: GfpFlags = GfpFlags(bits("__GFP_DMA"));
     /// `__GFP_HIGHMEM`: memory that a 32-bit kernel must map first will do.
     pub const HIGHMEM: GfpFlags = GfpFlags(bits("__GFP_HIGHMEM"));
     /// `__GFP_DMA32`: only memory below 4 GiB will do.
-    pub const DMA32: GfpFlags = GfpFlags(bits("__GFP_DMA32"));
+    pub(crate) const DMA32: GfpFlags = GfpFlags(bits("__GFP_DMA32"));
     /// `__GFP_MOVABLE`: migration can move the page, or reclaim can free it.
     pub const MOVABLE: GfpFlags = GfpFlags(bits("__GFP_MOVABLE"));
     /// `__GFP_RECLAIMABLE`: a shrinker can free the page.

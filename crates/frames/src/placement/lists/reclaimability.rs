@@ -57,7 +57,7 @@ pub enum Division {
 
 impl Division {
     /// The type whose lists serve memory of `reclaimability`.
-    pub const fn list_of(self, reclaimability: Reclaimability) -> Reclaimability {
+    pub(crate) const fn list_of(self, reclaimability: Reclaimability) -> Reclaimability {
         match (self, reclaimability) {
             (Division::TwoWay, KernRclm) => KernNoRclm,
             (_, reclaimability) => reclaimability,

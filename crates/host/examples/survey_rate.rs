@@ -31,7 +31,7 @@ fn bare_loop() -> io::Result<u64> {
 fn encode(threads: usize) -> Result<u64, prairie_host::Error> {
     let options = prairie_host::kpageflags::Options {
         threads,
-        clock: &prairie_host::reader::monotonic_ns,
+        clock: &prairie_host::monotonic_ns,
         interrupted: &AtomicBool::new(false),
         progress: &mut |_| {},
     };

@@ -2,7 +2,7 @@
 //!
 //! A command describes the machine as a [`Situation`], with whatever it knows, and [`advise`]
 //! returns what helps, the most effective first. A rule whose facts are not known is silent. No
-//! rule acts; each names a setting or a command, the reason, and its source ([`RULES`]).
+//! rule acts; each names a setting or a command, the reason, and its source (`rules.rs`).
 
 mod rules;
 mod situation;
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::kernel_log::Verdict;
 
-pub use self::rules::RULES;
+use self::rules::RULES;
 
 /// What a command knows of a machine. `None`, `false`, and nothing mean that it does not know.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -92,6 +92,7 @@ pub struct AskedFor {
 /// What helps, by name: stable, for programs that read JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Remedy {
     /// Raise the cgroup's limit, or reclaim from it in time.
     CgroupLimit,
@@ -127,6 +128,7 @@ pub enum Remedy {
 
 /// One piece of advice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Advice {
     /// What it is about, by name.
     pub remedy: Remedy,

@@ -43,7 +43,7 @@ pub struct ZoneRun {
 impl Layout {
     /// The largest zone that is understood: 64 TiB. What is kept for each pageblock grows with
     /// the zone, so a nonsensical span must not be believed.
-    pub const LARGEST_ZONE_FRAMES: u64 = 1 << 34;
+    pub(crate) const LARGEST_ZONE_FRAMES: u64 = 1 << 34;
 
     /// The layout by zones' spans and the memory map, ascending and joined ([`iomem::system_ram`]);
     /// an empty map counts as unknown.

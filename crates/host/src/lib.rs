@@ -1,8 +1,8 @@
 //! A Linux host as values: what its kernel reports about its memory, read once and kept.
 //!
-//! [`reader`] takes a [`Capture`] of the raw files, [`texts`] parses them, [`class`] and [`classify`]
-//! interpret the flags of frames, [`layout`] locates them, [`survey`] computes the figures, and
-//! [`block_map`] the cells of a memory map. [`memory_blocks`] are the units in which memory goes
+//! [`capture`](fn@capture) reads the raw files into a [`Capture`], [`texts`] parses them,
+//! [`classify`] interprets the [`PageFlags`] of frames as a [`FrameClass`], [`layout`] locates them,
+//! [`survey`] computes the figures, and [`BlockMap`] the cells of a memory map. [`memory_blocks`] are the units in which memory goes
 //! offline. [`psi`] and [`cgroup`] parse the files that the offload daemon reads every period.
 //! [`kernel_log`] explains reports of failed allocations, [`verdict`] judges measures, and [`advice`]
 //! holds the rules of what helps, for every command that gives advice.
@@ -11,28 +11,28 @@
 #![allow(clippy::single_range_in_vec_init)]
 
 pub mod advice;
-pub mod block_map;
-pub mod capture;
+mod block_map;
+mod capture;
 pub mod cgroup;
-pub mod class;
+mod class;
 pub mod classify;
-pub mod error;
-pub mod kallsyms;
+mod error;
+mod kallsyms;
 pub mod kernel_log;
 pub mod kpageflags;
 pub mod layout;
 pub mod memory_blocks;
-pub mod page_flags;
+mod page_flags;
 pub mod psi;
-pub mod reader;
-pub mod roots;
+mod reader;
+mod roots;
 pub mod survey;
 pub mod texts;
 pub mod verdict;
 mod wanted;
 mod wanted_pins;
 
-pub use block_map::{BlockMap, Cell, ZoneCells};
+pub use block_map::{BlockMap, Cell, MapBuilder, ZoneCells};
 pub use capture::{Capture, FrameRun, LeftOut};
 pub use class::FrameClass;
 pub use classify::{ClassRun, Classifier};
@@ -41,7 +41,9 @@ pub use kallsyms::Kallsyms;
 pub use memory_blocks::{BlockState, BlockZone, MemoryBlock, MemoryBlocks, Occupancy};
 pub use page_flags::PageFlags;
 pub use prairie_frames::KernelVersion;
-pub use reader::{FrameOptions, Options, capture, capture_texts, capture_to, read_frames};
+pub use reader::{
+    FrameOptions, Options, capture, capture_texts, capture_to, monotonic_ns, read_frames,
+};
 pub use roots::Roots;
 pub use survey::{FrameTally, Survey};
 pub use texts::ZoneId;

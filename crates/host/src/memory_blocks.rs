@@ -50,6 +50,7 @@ impl MemoryBlock {
 /// `state` of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum BlockState {
     /// In use.
     Online,
@@ -62,6 +63,7 @@ pub enum BlockState {
 /// `valid_zones` of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum BlockZone {
     /// Online in this zone.
     One(#[serde(serialize_with = "as_name")] ZoneKind),

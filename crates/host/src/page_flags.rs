@@ -24,7 +24,7 @@ macro_rules! flags {
 
             /// Every flag that has a name, lowest bit first, with the kernel's name for it
             /// (without `KPF_`).
-            pub const NAMED: &'static [(PageFlags, &'static str)] =
+            pub(crate) const NAMED: &'static [(PageFlags, &'static str)] =
                 &[$((PageFlags::$name, stringify!($name)),)*];
         }
     };

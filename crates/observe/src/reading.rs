@@ -75,7 +75,7 @@ fn named(roots: &Roots) -> Capture {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     Capture {
         taken_at_unix_ns: since.map_or(0, |since| since.as_nanos() as u64),
-        taken_at_monotonic_ns: prairie_host::reader::monotonic_ns(),
+        taken_at_monotonic_ns: prairie_host::monotonic_ns(),
         kernel_release: word("proc/sys/kernel/osrelease"),
         machine: match word("proc/sys/kernel/arch") {
             // Kernels before 6.1 have no such file.

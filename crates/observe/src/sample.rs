@@ -1,7 +1,7 @@
 //! Counts the pageblocks of a random sample, and estimates the figures of all.
 
 use prairie_frames::{Mobility, Order};
-use prairie_host::block_map::MapBuilder;
+use prairie_host::MapBuilder;
 use prairie_host::layout::{Layout, ZoneRun};
 use prairie_host::{ClassRun, FrameClass};
 

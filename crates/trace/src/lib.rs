@@ -6,7 +6,7 @@
 //! starts from the recorded state.
 #![deny(unsafe_code)]
 
-pub mod attribution;
+mod attribution;
 mod error;
 mod event;
 mod event_source;

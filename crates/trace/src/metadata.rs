@@ -39,6 +39,7 @@ pub struct Metadata {
 /// Where a trace comes from.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Origin {
     /// Recorded by Prairie on a Linux machine.
     #[default]

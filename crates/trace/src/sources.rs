@@ -16,6 +16,7 @@ const TOP: usize = 5;
 ///
 /// Only what was allocated during the recording: what was there before has no known origin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Sources {
     /// Nanoseconds from the first event to the last.
     pub duration_ns: u64,
@@ -39,6 +40,7 @@ pub struct Sources {
 
 /// The allocations of one source or process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Usage {
     /// The source or process.
     pub name: String,
@@ -60,6 +62,7 @@ pub struct Usage {
 
 /// The allocations of one call chain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct StackUsage {
     /// Its functions, outermost first, joined by `;`.
     pub folded: String,

@@ -6,6 +6,7 @@
 /// and only where it was built with compaction and memory cgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum StallPoint {
     /// `mm_compaction_try_to_compact_pages`: a request asks for compaction; the runs that follow
     /// are on its behalf.
@@ -59,7 +60,7 @@ impl StallPoint {
     }
 
     /// The tracepoint's field with the order of the request, if it has one.
-    pub const fn order_field(self) -> Option<&'static str> {
+    pub(crate) const fn order_field(self) -> Option<&'static str> {
         match self {
             StallPoint::CompactRequest
             | StallPoint::ReclaimBegin
@@ -70,7 +71,7 @@ impl StallPoint {
     }
 
     /// The tracepoint's field with the flags of the request, if it has one.
-    pub const fn gfp_field(self) -> Option<&'static str> {
+    pub(crate) const fn gfp_field(self) -> Option<&'static str> {
         match self {
             StallPoint::CompactRequest => Some("gfp_mask"),
             StallPoint::ReclaimBegin | StallPoint::CgroupReclaimBegin => Some("gfp_flags"),
@@ -79,7 +80,7 @@ impl StallPoint {
     }
 
     /// The tracepoint's field with the value of the event, if it has one.
-    pub const fn value_field(self) -> Option<&'static str> {
+    pub(crate) const fn value_field(self) -> Option<&'static str> {
         match self {
             StallPoint::CompactEnd => Some("status"),
             StallPoint::ReclaimEnd | StallPoint::CgroupReclaimEnd => Some("nr_reclaimed"),
@@ -100,7 +101,7 @@ impl StallPoint {
     }
 
     /// Whether a stall begins here.
-    pub const fn is_begin(self) -> bool {
+    pub(crate) const fn is_begin(self) -> bool {
         matches!(
             self,
             StallPoint::CompactBegin

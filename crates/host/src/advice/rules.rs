@@ -8,7 +8,7 @@ use crate::kernel_log::Verdict;
 use crate::verdict;
 
 /// A rule, with the action and the reason that it gives.
-pub struct Rule {
+pub(crate) struct Rule {
     /// What it is about.
     pub remedy: Remedy,
     /// The setting, command, or part of the system.
@@ -23,7 +23,7 @@ const VM_RST: &str = "Documentation/admin-guide/sysctl/vm.rst";
 const THP_RST: &str = "Documentation/admin-guide/mm/transhuge.rst";
 
 /// The rules, the most effective first.
-pub const RULES: [Rule; 15] = [
+pub(crate) const RULES: [Rule; 15] = [
     Rule {
         remedy: Remedy::CgroupLimit,
         subject: "memory.max",

@@ -13,7 +13,7 @@ use crate::texts::{Line, lines};
 pub const FILE: &str = "sys/kernel/debug/lru_gen";
 
 /// Generations that a kernel keeps at most (`MAX_NR_GENS`).
-pub const MAX_GENERATIONS: usize = 4;
+pub(crate) const MAX_GENERATIONS: usize = 4;
 
 /// One generation of one cgroup on one node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

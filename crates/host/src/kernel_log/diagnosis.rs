@@ -20,6 +20,7 @@ use crate::ZoneId;
 /// Why a request was not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Verdict {
     /// Enough memory was free, in blocks too small.
     Fragmentation,
@@ -71,6 +72,7 @@ impl Verdict {
 
 /// What one zone had to say.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ZoneDiagnosis {
     /// The zone.
     #[serde(flatten)]
@@ -112,6 +114,7 @@ pub enum Outcome {
 
 /// Why a request was not served, zone by zone.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Diagnosis {
     /// The reason.
     pub verdict: Verdict,

@@ -70,7 +70,7 @@ fn gfp(text: &str, version: Option<KernelVersion>) -> Option<Gfp> {
 }
 
 /// The number after `key`, which does not continue a longer word.
-pub fn number_after<T: std::str::FromStr>(text: &str, key: &str) -> Option<T> {
+pub(crate) fn number_after<T: std::str::FromStr>(text: &str, key: &str) -> Option<T> {
     let mut from = 0;
     while let Some(at) = text[from..].find(key).map(|at| from + at) {
         let begins_word = !text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
@@ -116,7 +116,7 @@ pub fn release(message: &str) -> Option<&str> {
 }
 
 /// Whether a list of nodes like `0-1,3` names `node`. A malformed list names all.
-pub fn names_node(list: &str, node: u32) -> bool {
+pub(crate) fn names_node(list: &str, node: u32) -> bool {
     list.split(',').any(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         match (first.parse::<u32>(), last.parse::<u32>()) {

@@ -29,6 +29,7 @@ pub enum IncidentKind {
 
 /// One report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Incident {
     /// The line where it begins, from 1.
     pub line: u64,
@@ -63,6 +64,7 @@ pub struct Incident {
 
 /// The request of a report.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Request {
     /// 2^order pages, contiguous.
     pub order: u32,
@@ -78,6 +80,7 @@ pub struct Request {
 
 /// The slab cache behind a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct SlabCache {
     /// Its name.
     pub name: String,
@@ -89,6 +92,7 @@ pub struct SlabCache {
 
 /// The state of memory when the report was printed, a little after the failure.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct MemoryState {
     /// The zones, in the order of the report.
     pub zones: Vec<ZoneState>,
@@ -106,6 +110,7 @@ pub struct MemoryState {
 
 /// One zone. Sizes are in KiB, as printed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ZoneState {
     /// The zone.
     #[serde(flatten)]
@@ -122,6 +127,7 @@ pub struct ZoneState {
 
 /// The free blocks of one order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct FreeBlocksOfOrder {
     /// How many.
     pub blocks: u64,
@@ -155,6 +161,7 @@ impl ZoneState {
 
 /// A cgroup at its limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct CgroupLimit {
     /// The cgroup whose limit it is.
     pub path: Option<String>,
@@ -168,6 +175,7 @@ pub struct CgroupLimit {
 
 /// The process that the OOM killer chose.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Victim {
     /// Its number.
     pub pid: u32,
@@ -179,6 +187,7 @@ pub struct Victim {
 
 /// A task of an OOM report's table.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Task {
     /// Its number.
     pub pid: u32,

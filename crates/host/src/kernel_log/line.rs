@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 /// A line in parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogLine<'a> {
+pub(crate) struct LogLine<'a> {
     /// When, as the log has it: `1234.567890`, `Nov 23 02:10:20`, `2026-11-23T02:10:20+00:00`.
     pub time: Option<&'a str>,
     /// Which task or CPU wrote it (`T123`, `C0`), on kernels with `CONFIG_PRINTK_CALLER`.
@@ -14,7 +14,7 @@ pub struct LogLine<'a> {
 }
 
 /// The text without terminal colors, which `dmesg --color=always` adds.
-pub fn without_colors(line: &str) -> Cow<'_, str> {
+pub(crate) fn without_colors(line: &str) -> Cow<'_, str> {
     if !line.contains('\x1b') {
         return Cow::Borrowed(line);
     }
@@ -31,7 +31,7 @@ pub fn without_colors(line: &str) -> Cow<'_, str> {
 
 /// Takes the prefixes off a line: those of syslog and journald, of `/dev/kmsg`, of `dmesg` with any
 /// of its options, the kernel's time and its caller, in whatever combination.
-pub fn strip(line: &str) -> LogLine<'_> {
+pub(crate) fn strip(line: &str) -> LogLine<'_> {
     let mut found = LogLine { time: None, caller: None, message: line };
     // Each prefix occurs at most once; there are six kinds.
     for _ in 0..6 {

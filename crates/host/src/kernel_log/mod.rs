@@ -14,7 +14,7 @@
 //! (`mm/memcontrol.c`).
 
 pub mod diagnosis;
-pub mod gfp;
+mod gfp;
 mod header;
 mod incident;
 mod line;
@@ -27,5 +27,4 @@ pub use incident::{
     CgroupLimit, FreeBlocksOfOrder, Incident, IncidentKind, MemoryState, Request, SlabCache, Task,
     Victim, ZoneState,
 };
-pub use line::{LogLine, strip};
-pub use parser::{MAX_INCIDENTS, Parser};
+pub use parser::Parser;

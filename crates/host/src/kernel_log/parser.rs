@@ -8,7 +8,7 @@ use super::{Incident, IncidentKind, SlabCache, Task, Victim, ZoneState, header};
 use crate::ZoneId;
 
 /// Reports that are kept; more are counted only.
-pub const MAX_INCIDENTS: usize = 10_000;
+pub(crate) const MAX_INCIDENTS: usize = 10_000;
 
 /// Lines after a report's last line until it is closed.
 const PATIENCE_LINES: u64 = 500;

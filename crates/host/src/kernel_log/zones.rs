@@ -9,7 +9,7 @@ use crate::ZoneId;
 
 /// One line of the state of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MemoryLine {
+pub(crate) enum MemoryLine {
     /// `Node 0 DMA free:15908kB min:32kB …`
     Sizes(ZoneId, BTreeMap<String, u64>),
     /// `lowmem_reserve[]: 0 2815 3838`, of the zone before it.

@@ -8,6 +8,7 @@ use crate::{Capture, ParseError};
 
 /// One control group (cgroup v2), its children included.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct CgroupMemory {
     /// Its path below the root of the hierarchy: `system.slice/web.service`.
     pub path: String,

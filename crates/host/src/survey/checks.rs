@@ -10,6 +10,7 @@ use crate::{Capture, Error, FrameClass};
 
 /// One comparison, in frames.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct CrossCheck {
     /// The figure.
     pub what: String,

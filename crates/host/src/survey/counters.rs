@@ -6,6 +6,7 @@ use serde::Serialize;
 
 /// One counter, since boot unless it says otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Counter {
     /// The kernel's name.
     pub name: &'static str,

@@ -12,6 +12,7 @@ use crate::FrameClass;
 /// Measures over the frames of one zone or of the whole host. Blocks never reach across zones, as
 /// the page allocator allocates none that do.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct FrameReport {
     /// Frames that exist: all memory that shares below refer to.
     pub present_frames: u64,
@@ -42,6 +43,7 @@ pub struct FrameReport {
 /// Measures over initialized memory only. Soon after boot most of a machine is not initialized, and
 /// measures over all memory say little: such memory is neither fragmented nor known to be free.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Initialized {
     /// Frames that the kernel has initialized.
     pub frames: u64,
@@ -58,6 +60,7 @@ pub struct Initialized {
 
 /// Frames by whether software could move what fills them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct MobilityFrames {
     /// Free.
     pub free: u64,
@@ -71,6 +74,7 @@ pub struct MobilityFrames {
 
 /// Frames of one class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ClassFrames {
     /// The class.
     pub class: FrameClass,
@@ -88,6 +92,7 @@ pub struct ClassFrames {
 
 /// Free memory in blocks of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Available {
     /// The blocks' order.
     pub order: u8,
@@ -101,6 +106,7 @@ pub struct Available {
 
 /// Memory that full compaction could turn into blocks of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Potential {
     /// The blocks' order.
     pub order: u8,
@@ -114,6 +120,7 @@ pub struct Potential {
 
 /// Aligned blocks without an unmovable frame.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct PotentialBlocks {
     /// Their number.
     pub blocks: u64,
@@ -123,6 +130,7 @@ pub struct PotentialBlocks {
 
 /// F_u of one order beyond the free lists.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct UnusableByFrames {
     /// The order.
     pub order: u8,

@@ -11,6 +11,7 @@ use crate::texts::pagetypeinfo::PageTypeInfo;
 
 /// The free lists of one zone, or of all zones together.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct FreeLists {
     /// Free frames on the lists.
     pub free_frames: u64,
@@ -24,6 +25,7 @@ pub struct FreeLists {
 
 /// Free blocks of one migrate type.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct TypeBlocks {
     /// The type, by the kernel's name.
     pub migrate_type: &'static str,
@@ -36,6 +38,7 @@ pub struct TypeBlocks {
 
 /// The indices at one order.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Indices {
     /// The order.
     pub order: u8,
@@ -49,6 +52,7 @@ pub struct Indices {
 
 /// The fragmentation index at the failure of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct FailureIndices {
     /// F_i: towards 0 for lack of memory, towards 1 for fragmentation (2006 paper, section 3).
     pub fragmentation_index: f64,

@@ -10,6 +10,7 @@ use crate::{Capture, Error, ParseError};
 
 /// Huge pages in use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct HugePages {
     /// Huge-page coverage of the host; `None` without `meminfo`.
     pub host: Option<HostHugePages>,
@@ -22,6 +23,7 @@ pub struct HugePages {
 /// Totals of `/proc/meminfo`. Huge here is what the kernel maps as 2 MiB; smaller large folios
 /// count as not huge.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct HostHugePages {
     /// Anonymous memory (`AnonPages`, huge pages included).
     pub anonymous_bytes: u64,
@@ -39,6 +41,7 @@ pub struct HostHugePages {
 
 /// One process, from its `smaps_rollup`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ProcessHugePages {
     /// Its number.
     pub pid: u32,
@@ -56,6 +59,7 @@ pub struct ProcessHugePages {
 
 /// One size of hugetlb pages.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct HugetlbPool {
     /// The page's size.
     pub page_bytes: u64,

@@ -4,7 +4,7 @@
 //! ago or read from a file. The page `docs/src/concepts/definitions.md` defines every figure.
 
 pub mod cgroups;
-pub mod checks;
+mod checks;
 pub mod counters;
 pub mod frame_report;
 pub mod free_lists;
@@ -12,7 +12,7 @@ pub mod huge_pages;
 pub mod pins;
 pub mod polluted;
 pub mod settings;
-pub mod tally;
+mod tally;
 mod zones;
 
 use prairie_frames::Order;
@@ -36,6 +36,7 @@ use crate::{Capture, Error, LeftOut};
 /// The results of one capture. Times in nanoseconds, sizes in bytes or frames as named, shares from
 /// 0 to 1.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Survey {
     /// Version of this structure in JSON; grows when a field changes its meaning or goes.
     pub schema_version: u32,

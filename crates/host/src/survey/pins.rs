@@ -12,6 +12,7 @@ use crate::{Capture, Error};
 
 /// Pinned memory of the host, by who pinned it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Pins {
     /// References by `pin_user_pages` now, one for each frame: those acquired less those released
     /// (`nr_foll_pin_acquired`, `nr_foll_pin_released` in `/proc/vmstat`). Direct IO, RDMA, VFIO,
@@ -28,6 +29,7 @@ pub struct Pins {
 
 /// The pins of one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ProcessPins {
     /// Its number.
     pub pid: u32,

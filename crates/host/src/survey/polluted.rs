@@ -12,6 +12,7 @@ use crate::FrameClass;
 /// moved. Only blocks all of whose frames exist are checked; blocks cut by a zone's border or a
 /// hole are counted separately.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Polluted {
     /// Blocks of 2 MiB all of whose frames exist.
     pub whole_blocks: u64,
@@ -32,6 +33,7 @@ pub struct Polluted {
 
 /// Polluted pageblocks by their number of unmovable frames.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct PollutedBucket {
     /// Fewest unmovable frames.
     pub from_frames: u16,
@@ -47,6 +49,7 @@ pub struct PollutedBucket {
 
 /// Unmovable memory of one class.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct UnmovableSource {
     /// The class.
     pub class: FrameClass,

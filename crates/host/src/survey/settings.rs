@@ -8,6 +8,7 @@ use crate::{Capture, ParseError};
 
 /// One setting of the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct HostSetting {
     /// Its file: `/sys/kernel/mm/transparent_hugepage/enabled`.
     pub path: String,

@@ -23,6 +23,7 @@ struct Counts {
 
 /// The frames of one zone, counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ZoneTally {
     /// The zone.
     pub id: ZoneId,
@@ -43,6 +44,7 @@ pub struct ZoneTally {
 }
 
 /// All frames of a host, counted.
+#[non_exhaustive]
 pub struct FrameCounts {
     /// The zones with memory, ascending by their first frame.
     pub zones: Vec<ZoneTally>,
@@ -131,7 +133,7 @@ impl ZoneTally {
     }
 
     /// The pageblocks as the measures of contiguity take them.
-    pub fn contiguity_blocks(&self) -> prairie_frames::contiguity::Blocks<'_> {
+    pub(crate) fn contiguity_blocks(&self) -> prairie_frames::contiguity::Blocks<'_> {
         prairie_frames::contiguity::Blocks { start: self.start, counts: &self.blocks }
     }
 

@@ -13,6 +13,7 @@ use crate::{Capture, Error, ZoneId};
 
 /// One zone of one node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ZoneSurvey {
     /// The zone.
     #[serde(flatten)]
@@ -29,6 +30,7 @@ pub struct ZoneSurvey {
 
 /// What `/proc/zoneinfo` says of a zone, in frames.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ZoneExtent {
     /// The first frame's number.
     pub start_pfn: u64,
@@ -50,6 +52,7 @@ pub struct ZoneExtent {
 
 /// Pageblocks of one migrate type.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct PageblocksOfType {
     /// The type, by the kernel's name.
     pub migrate_type: &'static str,

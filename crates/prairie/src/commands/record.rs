@@ -177,7 +177,7 @@ fn until(args: &Args) -> Until {
 fn summary(path: &Path, recorded: &Recorded, reader: &Reader, interrupted: &AtomicBool) -> Summary {
     let recording = reader.metadata().recording.as_ref();
     let whole_ns = recording.map_or(0, |r| r.ended_ns.saturating_sub(r.started_ns));
-    let prairie_trace::Summary { bytes, frame_runs, events } = recorded.summary;
+    let prairie_trace::Summary { bytes, frame_runs, events, .. } = recorded.summary;
     Summary {
         file: path.to_owned(),
         file_bytes: bytes,

@@ -69,7 +69,7 @@ fn summary(observation: &Observation) -> Section {
         ),
         figure(number::duration(waited.max_ns()), "longest", "the longest stall"),
     ])];
-    let HugePages { allocated, failed } = stalls.huge_pages();
+    let HugePages { allocated, failed, .. } = stalls.huge_pages();
     if allocated + failed > 0 {
         let share = number::percent(failed as f64 / (allocated + failed) as f64);
         blocks.push(Block::Text(format!(

@@ -98,7 +98,7 @@ impl Kind {
     }
 
     /// The kind with this number.
-    pub fn from_number(number: i32) -> Option<Kind> {
+    pub(crate) fn from_number(number: i32) -> Option<Kind> {
         Kind::ALL.get(usize::try_from(number).ok()?).copied()
     }
 
@@ -140,7 +140,7 @@ impl Kind {
     }
 
     /// The point of a stall's row; `None` for the other kinds.
-    pub const fn stall_point(self) -> Option<StallPoint> {
+    pub(crate) const fn stall_point(self) -> Option<StallPoint> {
         Some(match self {
             Kind::CompactRequest => StallPoint::CompactRequest,
             Kind::CompactBegin => StallPoint::CompactBegin,

@@ -47,6 +47,7 @@ struct TextColumn {
 
 /// The summary of a finished file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Summary {
     /// Size of the file.
     pub bytes: u64,

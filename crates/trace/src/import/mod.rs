@@ -6,8 +6,8 @@
 
 pub mod gfp_names;
 pub mod line;
-pub mod llfree;
-pub mod text;
+mod llfree;
+mod text;
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -20,6 +20,7 @@ use crate::{Error, Event, EventSource, Metadata, Origin, Result, Summary, Texts,
 
 /// A kind of trace that can be imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// The binary traces that LLFree's `replay` reads.
     Llfree,

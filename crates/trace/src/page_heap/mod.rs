@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 pub const SCHEMA_VERSION: u32 = 1;
 
 /// Bytes of a page of a page heap.
-pub const PAGE_BYTES: u64 = 8192;
+pub(crate) const PAGE_BYTES: u64 = 8192;
 
 /// Keys of the file's metadata.
 mod key {

@@ -30,7 +30,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use prairie_host::{Capture, Kallsyms, Roots, reader::monotonic_ns};
+use prairie_host::{Capture, Kallsyms, Roots, monotonic_ns};
 
 use self::collect::{Batch, Collector};
 pub use self::command::Command;
@@ -91,6 +91,7 @@ pub struct Options<'a> {
 
 /// How far a recording is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Progress {
     /// Events read so far.
     pub events: u64,
@@ -102,6 +103,7 @@ pub struct Progress {
 
 /// A finished recording.
 #[derive(Debug)]
+#[non_exhaustive]
 pub struct Recorded {
     /// The file's size and rows.
     pub summary: Summary,

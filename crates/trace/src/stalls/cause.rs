@@ -5,6 +5,7 @@ use std::fmt;
 /// Why a task waits for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Cause {
     /// Too little memory was free, and the task reclaimed some itself.
     DirectReclaim = 0,

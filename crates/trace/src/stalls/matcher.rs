@@ -60,7 +60,7 @@ pub struct Mismatches {
 /// A lost event may be the end of one stall and the beginning of the next: every stall that is open
 /// when events are lost is given up, so that no duration is ever longer than the stall was.
 #[derive(Clone, Debug, Default)]
-pub struct Matcher {
+pub(crate) struct Matcher {
     tasks: HashMap<i32, Task>,
     mismatches: Mismatches,
 }

@@ -22,7 +22,8 @@ mod tally;
 mod watch;
 
 pub use cause::Cause;
-pub use matcher::{Matcher, Mismatches, Stall};
+use matcher::Matcher;
+pub use matcher::{Mismatches, Stall};
 pub use metrics::{BUCKETS_SECONDS, StallHistogram};
 pub use summary::{HugePages, ProcessStalls, Stalls};
 pub use tally::Tally;

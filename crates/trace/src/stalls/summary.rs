@@ -43,6 +43,7 @@ pub struct Stalls {
 
 /// The stalls of all processes of one name.
 #[derive(Clone, Debug, Default)]
+#[non_exhaustive]
 pub struct ProcessStalls {
     /// All of them, background work included.
     pub all: Tally,
@@ -75,6 +76,7 @@ impl ProcessStalls {
 
 /// Requests for pages of order 9 and above.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[non_exhaustive]
 pub struct HugePages {
     /// Got one.
     pub allocated: u64,

@@ -32,7 +32,7 @@ impl Tally {
     }
 
     /// Adds all of another tally.
-    pub fn add_all(&mut self, other: &Tally) {
+    pub(crate) fn add_all(&mut self, other: &Tally) {
         self.total_ns = self.total_ns.saturating_add(other.total_ns);
         self.max_ns = self.max_ns.max(other.max_ns);
         self.durations.add(&other.durations).expect("both resize themselves");

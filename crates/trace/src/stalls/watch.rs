@@ -1,6 +1,6 @@
 //! Watches the stalls of this machine.
 
-use prairie_host::{Kallsyms, Roots, reader::monotonic_ns};
+use prairie_host::{Kallsyms, Roots, monotonic_ns};
 
 use super::Stalls;
 use crate::record::cgroups::Cgroups;

@@ -8,6 +8,7 @@ use super::super::{Incident, ZoneState};
 
 /// The arithmetic of a watermark, in KiB.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct WatermarkTest {
     /// Free memory.
     pub free_kib: u64,
@@ -42,13 +43,13 @@ impl WatermarkTest {
 }
 
 /// Whether the request may use the reserves of atomic requests.
-pub fn is_urgent(incident: &Incident) -> bool {
+pub(crate) fn is_urgent(incident: &Incident) -> bool {
     let gfp = &incident.request.gfp;
     gfp.has("__GFP_HIGH") && !gfp.can_wait()
 }
 
 /// Tests the watermark of a zone (`__zone_watermark_ok`).
-pub fn test_watermark(
+pub(crate) fn test_watermark(
     incident: &Incident,
     zone: &ZoneState,
     version: Option<KernelVersion>,

@@ -9,7 +9,7 @@
 //! Between the objects and the page heap stands a central free list per size ([`central`]), as in
 //! the paper's driver. The driver's output is a trace of page-heap calls.
 
-pub mod central;
+mod central;
 pub mod load;
 pub mod sizes;
 

@@ -1,20 +1,20 @@
 //! The page heap: hands out spans of whole pages, and gives memory back to the system.
 
-pub mod demand;
-pub mod huge_allocator;
-pub mod huge_cache;
-pub mod huge_filler;
+mod demand;
+mod huge_allocator;
+mod huge_cache;
+pub(crate) mod huge_filler;
 mod huge_page_map;
-pub mod huge_region;
-pub mod legacy;
+mod huge_region;
+mod legacy;
 mod page_space;
-pub mod range_tree;
+mod range_tree;
 mod ranked_lists;
 pub mod ranking;
 mod region;
 mod stats;
-pub mod temeraire;
-pub mod tracker;
+mod temeraire;
+pub(crate) mod tracker;
 
 pub use legacy::Legacy;
 pub use stats::{Backing, Components, LegacyStats, PageHeapStats, TemeraireStats};

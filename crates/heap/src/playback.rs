@@ -9,8 +9,8 @@
 //!
 //! Each span counts as fully written when it is handed out.
 
-pub mod best_fit;
-pub mod fullness;
+mod best_fit;
+mod fullness;
 mod names;
 mod player;
 mod release;

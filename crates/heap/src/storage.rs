@@ -1,6 +1,6 @@
 //! Storage for the heap's metadata, which never comes from the heap itself.
 //!
-//! A [`Slab`] is a growing table of records, addressed by [`Key`]s. It takes memory in chunks of
+//! A `Slab` is a growing table of records, addressed by `Key`s. It takes memory in chunks of
 //! doubling size from a [`Storage`] and never moves a record, so that growing costs no copy and a
 //! key is found with one count of leading zeros.
 
@@ -13,9 +13,9 @@ use core::ptr::NonNull;
 
 use crate::units::HugePages;
 
-pub use mapped::{Mapped, with_scratch};
-pub use slab::{Key, Slab};
-pub use zeroed::{Zeroable, Zeroed};
+pub(crate) use mapped::{Mapped, with_scratch};
+pub(crate) use slab::{Key, Slab};
+pub(crate) use zeroed::{Zeroable, Zeroed};
 
 /// A source of storage for the heap's metadata.
 ///

@@ -156,11 +156,6 @@ impl<S: Storage, R: Ranking<S>> HugeFiller<S, R> {
         Some(emptied)
     }
 
-    /// Whether the filler has this huge page.
-    pub fn holds(&self, huge_page: HugePageId) -> bool {
-        self.by_huge_page.get(huge_page).is_some()
-    }
-
     /// Subrelease (section 4.6): gives the free pages of huge pages back, of those already broken
     /// first, then of the emptiest whole ones, until at least `pages` are. Returns how many were.
     pub fn subrelease(&mut self, pages: Pages, memory: &mut impl Memory) -> Pages {

@@ -50,11 +50,6 @@ impl<S: Storage> RangeTree<S> {
         self.nodes.len()
     }
 
-    /// Whether there is no range.
-    pub const fn is_empty(&self) -> bool {
-        self.root.is_none()
-    }
-
     /// The largest range's length.
     pub fn largest(&self) -> HugePages {
         self.largest_under(self.root)

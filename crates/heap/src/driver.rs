@@ -6,7 +6,7 @@
 //! The target heap size c may change over time; allocations or frees are then added at the rate at
 //! which it changes.
 //!
-//! Between the objects and the page heap stands a central free list per size ([`central`]), as in
+//! Between the objects and the page heap stands a central free list per size (`central`), as in
 //! the paper's driver. The driver's output is a trace of page-heap calls.
 
 mod central;

@@ -49,7 +49,7 @@ impl Layout {
     /// an empty map counts as unknown.
     ///
     /// # Errors
-    /// [`Error::FrameLimit`] where a zone is larger than [`Layout::LARGEST_ZONE_FRAMES`].
+    /// [`Error::FrameLimit`] where a zone is larger than 64 TiB.
     pub fn new(zones: &[ZoneInfo], memory: &[Range<u64>]) -> Result<Layout, Error> {
         let spanned = zones.iter().filter(|zone| zone.spanned_frames > 0);
         let mut zones: Vec<ZoneSpan> = spanned

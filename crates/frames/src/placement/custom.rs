@@ -67,7 +67,7 @@ pub trait Policy {
         false
     }
 
-    /// A [place](Core::take_at) for each of the requests that come next, or [`ASK`] for those that
+    /// A place for each of the requests that come next, or [`ASK`] for those that
     /// `allocate` shall decide.
     ///
     /// # Errors

@@ -74,7 +74,7 @@ impl Parser {
         self.lines
     }
 
-    /// Reports beyond [`MAX_INCIDENTS`], which were not kept.
+    /// Reports beyond the first 10,000, which were not kept.
     pub fn beyond(&self) -> u64 {
         self.beyond
     }

@@ -70,7 +70,7 @@ pub enum Call {
 pub struct Metadata {
     /// The program that was recorded, or the driver's settings.
     pub source: String,
-    /// Bytes of a page; [`PAGE_BYTES`].
+    /// Bytes of a page: 8192.
     pub page_bytes: u64,
     /// Number of events; the writer's count.
     pub events: u64,

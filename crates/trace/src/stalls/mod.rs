@@ -12,7 +12,7 @@
 //! request at once. One request can stall several times, once for each zone and attempt. What the
 //! kernel's own daemons do in the background makes nobody wait, and is counted apart.
 //!
-//! [`Matcher`] and [`Stalls`] are values without a clock; [`Watch`] observes a machine.
+//! `Matcher` and [`Stalls`] are values without a clock; [`Watch`] observes a machine.
 
 mod cause;
 mod matcher;

@@ -1,6 +1,6 @@
 //! Whether a host is ready for offloading: a line for each thing that matters, with its remedy.
 
-mod oomd;
+pub mod oomd;
 
 use std::fs;
 use std::path::Path;

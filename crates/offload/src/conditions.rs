@@ -14,6 +14,9 @@ pub fn blocking(
     history: &History,
     now: &Observation,
 ) -> Option<Guard> {
+    if let Some(remaining) = now.orders.emergency {
+        return Some(Guard::Emergency { remaining });
+    }
     let before = &history.before;
     let passed = now.at.saturating_sub(before.at);
     // A late tick is honest, and so is one that a change calls for; a suspended machine is not.

@@ -25,9 +25,10 @@ use prairie_daemon::config::{
 };
 use serde::Deserialize;
 pub use treatment::{Class, DEFAULT_PRIORITY};
-use treatment::{ClassTexts, Treatment};
+use treatment::{ClassTexts, EmergencyText, Treatment};
 
 use crate::budget::rated_per_day_bytes;
+use crate::emergency::Policy;
 use crate::profile::Profile;
 use crate::world::discover::{CgroupPattern, Selector};
 use crate::world::pods::PodFiles;
@@ -39,6 +40,8 @@ pub struct Config {
     pub daemon: DaemonConfig,
     /// Where pods are described.
     pub kubernetes: PodFiles,
+    /// What is done about memory emergencies, if anything.
+    pub emergency: Option<Policy>,
     /// Classes that rules name, by name.
     pub classes: Vec<Class>,
     /// For whom, first match first.
@@ -156,6 +159,7 @@ struct ConfigText {
     daemon: DaemonConfig,
     #[serde(default)]
     kubernetes: PodFiles,
+    emergency: Option<toml::Spanned<EmergencyText>>,
     #[serde(default)]
     class: ClassTexts,
     #[serde(default)]
@@ -207,7 +211,13 @@ impl Config {
             Rule::of(rule.into_inner(), &classes).map_err(|reason| wrong(at, reason))
         };
         let rules = read.rule.into_iter().map(rule).collect::<Result<_, ConfigError>>()?;
-        Ok(Config { daemon: read.daemon, kubernetes: read.kubernetes, classes, rules })
+        let emergency = read.emergency.map(|text| {
+            let at = text.span().start;
+            text.into_inner().check().map_err(|reason| wrong(at, reason))
+        });
+        let emergency = emergency.transpose()?;
+        let (daemon, kubernetes) = (read.daemon, read.kubernetes);
+        Ok(Config { daemon, kubernetes, emergency, classes, rules })
     }
 }
 
@@ -310,6 +320,20 @@ mod tests {
         assert_eq!(per_day("swap_writes_per_day = \"50G\""), Some(50 << 30));
         assert_eq!(per_day("swap_tbw = 365"), Some(200_000_000_000));
         assert_eq!(per_day("swap_tbw = 365\nswap_lifetime = \"365days\""), Some(1_000_000_000_000));
+    }
+
+    #[test]
+    fn emergencies_are_watched_if_there_is_a_table() {
+        let rule = "[[rule]]\ncgroups = [\"a\"]\n";
+        assert_eq!(parse(rule).unwrap().emergency, None);
+        assert_eq!(
+            parse(&format!("[emergency]\n{rule}")).unwrap().emergency,
+            Some(Policy::default())
+        );
+        let all = "[emergency]\nfull_percent = 40\nafter = \"10s\"\nhold = \"2m\"\nkill = true\n";
+        let (after, hold) = (Duration::from_secs(10), Duration::from_secs(120));
+        let policy = Policy { full_share: 0.4, after, hold, kill: true };
+        assert_eq!(parse(&format!("{all}{rule}")).unwrap().emergency, Some(policy));
     }
 
     #[test]
@@ -436,6 +460,9 @@ mod tests {
                 "[class.a]\nobjective = { fil = \"/p99\", at_most = 1 }\n[[rule]]\ncgroups = [\"a\"]\n",
                 "did you mean `file`?",
             ),
+            ("[emergency]\nfull_percent = 0\n[[rule]]\ncgroups = [\"a\"]\n", "in (0, 100]"),
+            ("[emergency]\nafter = \"1s\"\n[[rule]]\ncgroups = [\"a\"]\n", "expected 2s to 10m"),
+            ("[emergency]\nkil = true\n[[rule]]\ncgroups = [\"a\"]\n", "did you mean `kill`?"),
             ("[[rule]\n", "line 1"),
             ("\u{0}", "line 1"),
         ];

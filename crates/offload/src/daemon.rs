@@ -5,6 +5,7 @@
 //! system's, with signals, triggers and the service manager.
 
 pub mod container;
+mod emergencies;
 mod find;
 pub mod lines;
 mod objectives;
@@ -90,6 +91,7 @@ pub struct Daemon {
     next_discovery: Duration,
     watch: slots::Watch,
     classes: Vec<objectives::ClassState>,
+    emergency: Option<emergencies::Watched>,
 }
 
 impl Daemon {
@@ -129,6 +131,7 @@ impl Daemon {
             workers: Workers::new(setting.workers)?,
             host_memory: HostMemory::open(&paths.proc)?,
             budget: config.daemon.writes_per_day().map(WriteBudget::new),
+            emergency: emergencies::Watched::open(&config, &paths.proc)?,
             classes: objectives::follow(&config.classes, Vec::new(), setting.workers > 0)?,
             series: config.daemon.series.as_deref().map(Series::create).transpose()?,
             config,
@@ -183,6 +186,11 @@ impl Daemon {
             (Some(bytes), Some(budget)) => Some(budget.with_limit(bytes)),
             (bytes, _) => bytes.map(WriteBudget::new),
         };
+        match emergencies::Watched::open(&config, &self.setting.host.paths.proc) {
+            Ok(watched) if config.emergency != self.config.emergency => self.emergency = watched,
+            Ok(_) => {}
+            Err(error) => self.report_once("emergencies", error.to_string()),
+        }
         let old = std::mem::take(&mut self.classes);
         match objectives::follow(&config.classes, old, self.setting.workers > 0) {
             Ok(classes) => self.classes = classes,
@@ -198,13 +206,15 @@ impl Daemon {
     /// Does what is due at `now`, and returns when the next thing is.
     pub fn tick(&mut self, now: Duration) -> Duration {
         self.finish_jobs(now);
+        let emergency = self.watch_emergency(now);
         let objectives = self.read_objectives(now);
         // Also after a clock that went back, by more than the interval.
         if now >= self.next_discovery || now + self.config.daemon.discover < self.next_discovery {
             self.look_for_cgroups(now);
             self.next_discovery = now + self.config.daemon.discover;
         }
-        let mut next = objectives.map_or(self.next_discovery, |at| at.min(self.next_discovery));
+        let watches = [emergency, objectives].into_iter().flatten();
+        let mut next = watches.fold(self.next_discovery, Duration::min);
         for at in 0..self.containers.len() {
             let container = &self.containers[at];
             let period = container.controller.profile().period;
@@ -282,7 +292,7 @@ impl Daemon {
         let asked = self.act(at, &decision);
         self.containers[at].asked_bytes = asked;
         self.tell(at, &decision, asked);
-        if !self.setting.dry_run {
+        if !self.setting.dry_run && decision.guard.is_none_or(|guard| !guard.is_emergency()) {
             self.lend(at, decision.returned_pages);
         }
     }
@@ -297,9 +307,9 @@ impl Daemon {
                 container.controller.profile().period * container.controller.periods_to_next_look();
             self.refresh_generations(now, between / (2 * GROUPS) * (2 * GROUPS - 1));
         }
-        let standing = self.standing_of(at);
+        let (standing, emergency) = (self.standing_of(at), self.emergency_rest(now));
         let (container, generations) = (&mut self.containers[at], self.generations.as_ref());
-        container.orders = Orders { standing, ..container.orders };
+        container.orders = Orders { standing, emergency, ..container.orders };
         let (mut seen, suffices) = container.glimpse(now, generations, &mut self.buffer)?;
         // A series is a record of everything.
         let container = &mut self.containers[at];

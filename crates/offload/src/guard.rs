@@ -18,6 +18,11 @@ use crate::observation::Observation;
 pub enum Guard {
     /// There is nothing yet to compare with: growth needs two observations.
     FirstLook,
+    /// All tasks of the host stall on memory.
+    Emergency {
+        /// Until it may be touched again, if the emergency ends now.
+        remaining: Duration,
+    },
     /// The clock jumped, or the machine slept: the period's shares would mean nothing.
     Clock {
         /// Time that passed between the observations.
@@ -112,10 +117,16 @@ pub enum Guard {
 }
 
 impl Guard {
+    /// Whether it is an emergency of the host.
+    pub fn is_emergency(&self) -> bool {
+        matches!(self, Guard::Emergency { .. })
+    }
+
     /// Its name in logs and metrics.
     pub fn name(&self) -> &'static str {
         match self {
             Guard::FirstLook => "first-look",
+            Guard::Emergency { .. } => "emergency",
             Guard::Clock { .. } => "clock",
             Guard::Contradiction { .. } => "contradiction",
             Guard::WarmUp { .. } => "warm-up",
@@ -149,6 +160,9 @@ impl fmt::Display for Guard {
         let percent = |share: &f64| share * 100.0;
         match self {
             Guard::FirstLook => f.write_str("first sample, nothing to compare with"),
+            Guard::Emergency { remaining } => {
+                write!(f, "memory emergency of the host, blocked for {} s", remaining.as_secs())
+            }
             Guard::Clock { passed } => {
                 write!(
                     f,

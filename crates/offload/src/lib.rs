@@ -2,7 +2,8 @@
 //!
 //! The first half **decides** and has neither clock nor I/O: [`controller`] is the controller of one
 //! container. It combines the paper's formula ([`senpai`]) with pressure signals ([`signal`]),
-//! [`guard`]s, page ages ([`ageing`]), [`over_reclaim`], [`returns`], and the service's own [`objective`]. [`g_swap`], [`senpai_py`],
+//! [`guard`]s, page ages ([`ageing`]), [`over_reclaim`], [`returns`], and the service's own [`objective`].
+//! [`emergency`] decides about the host. [`g_swap`], [`senpai_py`],
 //! and [`oomd`] are the laws of other tools, for comparison.
 //!
 //! The second half **acts**: [`world`] is cgroup v2 and the kernel's interfaces, [`daemon`] drives the
@@ -19,6 +20,7 @@ pub mod config;
 pub mod controller;
 pub mod counter;
 pub mod daemon;
+pub mod emergency;
 pub mod g_swap;
 pub mod guard;
 pub mod kubernetes;

@@ -42,6 +42,8 @@ pub struct Orders {
     pub standing: Standing,
     /// It leaves scarce room to classes of lower priority.
     pub yields: bool,
+    /// How long nothing is offloaded because of an emergency of the host.
+    pub emergency: Option<Duration>,
 }
 
 impl Observation {

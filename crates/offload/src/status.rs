@@ -91,6 +91,22 @@ pub struct ClassStatus {
     pub trouble: String,
 }
 
+/// The watch for memory emergencies of the host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct EmergencyStatus {
+    /// One is going on, or ended a moment ago: nothing is offloaded.
+    pub active: bool,
+    /// The share of the last seconds in which all tasks of the host were stalled on memory.
+    pub full_share: f64,
+    /// Emergencies so far.
+    pub count: u64,
+    /// The container that was named last, and why; empty if none was.
+    pub verdict: String,
+    /// Containers killed so far.
+    pub killed: u64,
+}
+
 /// The daemon.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -121,6 +137,8 @@ pub struct Status {
     pub write_budget_bytes: Option<u64>,
     /// The share of requests that is withheld to spare swap devices.
     pub write_scarcity: f64,
+    /// The host's emergency, if one is watched for.
+    pub emergency: EmergencyStatus,
     /// Saved by the cgroups' own figures.
     pub claimed_bytes: u64,
     /// Gained by the host.
@@ -236,6 +254,12 @@ impl status::Status for Status {
         host("swap_total_bytes", "Swap", "gauge", self.swap_bytes as f64);
         host("swap_used_bytes", "Swap given out", "gauge", self.swap_used_bytes as f64);
         host("write_scarcity", "Share of requests withheld", "gauge", self.write_scarcity);
+        let emergency = &self.emergency;
+        let active = f64::from(u8::from(emergency.active));
+        host("emergency", "1 during a memory emergency of the host", "gauge", active);
+        let (count, killed) = (emergency.count as f64, emergency.killed as f64);
+        host("emergencies_total", "Memory emergencies", "counter", count);
+        host("killed_total", "Containers killed in emergencies", "counter", killed);
         host("return_cost_seconds", "Cost of a return", "gauge", self.return_cost_us / 1e6);
         host("cpu_seconds_total", "The daemon's own part", "counter", self.own_cpu_us as f64 / 1e6);
         for (name, help, kind, value) in SIZES {

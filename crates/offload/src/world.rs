@@ -1,7 +1,7 @@
 //! The world around the controllers: cgroup v2 files, the kernel's means, leases on what must not
 //! outlive the daemon.
 //!
-//! Only [`reclaim`], [`lease`] and [`trigger`] write to a cgroup's files, and only to those of
+//! Only [`reclaim`], [`lease`], [`trigger`], and [`kill`](mod@kill) write to a cgroup's files, and only to those of
 //! cgroups that [`discover`] found under a configured pattern.
 
 pub mod accessed_bits;
@@ -12,6 +12,7 @@ pub mod fault_alarm;
 pub mod generations;
 pub mod guardian;
 pub mod host_memory;
+pub mod kill;
 pub mod lease;
 pub mod objectives;
 pub mod pods;

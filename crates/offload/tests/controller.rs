@@ -381,7 +381,8 @@ fn the_cold_set_goes_within_ten_minutes_and_nothing_else() {
 /// Orders from outside, and what may be reclaimed under them of 51 pages.
 #[test]
 fn orders_block_or_restrain() {
-    let orders = |standing, yields| second(|now| now.orders = Orders { standing, yields });
+    let orders =
+        |standing, yields| second(|now| now.orders = Orders { standing, yields, emergency: None });
     let met = orders(Standing::Met { value: 1.0 }, false);
     assert_eq!((met.guard, pages(met)), (None, 51));
     let missed = orders(Standing::Missed { value: 9.0, at_most: 5.0 }, false);

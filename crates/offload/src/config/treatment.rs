@@ -8,6 +8,7 @@ use prairie_daemon::config::{maybe_duration, maybe_size, nearest, within};
 use serde::Deserialize;
 
 use super::Backend;
+use crate::emergency::Policy;
 use crate::kubernetes::PodSelector;
 use crate::objective::{Objective, Source};
 use crate::profile::Profile;
@@ -90,6 +91,34 @@ impl ObjectiveText {
             _ => return Err("objective: expected either file or query".to_owned()),
         };
         Ok(Objective { source, at_most, every })
+    }
+}
+
+/// A policy for emergencies as written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EmergencyText {
+    full_percent: Option<f64>,
+    #[serde(default, deserialize_with = "maybe_duration")]
+    after: Option<Duration>,
+    #[serde(default, deserialize_with = "maybe_duration")]
+    hold: Option<Duration>,
+    #[serde(default)]
+    kill: bool,
+}
+
+impl EmergencyText {
+    /// # Errors
+    /// What is wrong, in one line.
+    pub fn check(self) -> Result<Policy, String> {
+        let mut policy = Policy { kill: self.kill, ..Policy::default() };
+        percent("full_percent", self.full_percent, &mut policy.full_share)?;
+        policy.after = self.after.unwrap_or(policy.after);
+        policy.hold = self.hold.unwrap_or(policy.hold);
+        let least = Duration::from_secs(2);
+        within("after", policy.after, least, Duration::from_secs(600))?;
+        within("hold", policy.hold, least, Duration::from_secs(3600))?;
+        Ok(policy)
     }
 }
 

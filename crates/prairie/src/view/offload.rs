@@ -1,7 +1,7 @@
 //! Offloading: the daemon's status, the results of a check, the coldness of containers.
 
 use prairie_offload::coldness::Coldness;
-use prairie_offload::status::{CgroupStatus, Status};
+use prairie_offload::status::{CgroupStatus, ClassStatus, Status};
 use prairie_report::{Block, Cell, Column, KeyFigure, Report, Section, Table, Tone, number};
 use serde::Serialize;
 
@@ -33,18 +33,63 @@ pub fn status(status: &Status) -> Report {
                 .to_owned(),
         ));
     }
+    if status.emergency.active {
+        blocks.push(Block::Warning(format!(
+            "Memory emergency: all tasks of the host were stalled for {:.1} % of the last seconds. \
+             Nothing is offloaded.",
+            status.emergency.full_share * 100.0
+        )));
+    }
+    if !status.emergency.verdict.is_empty() {
+        let verdict = &status.emergency.verdict;
+        blocks.push(Block::Note(format!("Last emergency that lasted: {verdict}.")));
+    }
     if status.dry_run {
         blocks.push(Block::Note("Dry run: nothing is reclaimed.".to_owned()));
+    }
+    let mut sections = vec![
+        Section { heading: "Savings".to_owned(), intro: String::new(), blocks },
+        Section::of_table("Containers", containers(status)),
+    ];
+    if !status.classes.is_empty() {
+        sections.push(Section::of_table("Classes", classes(status)));
     }
     Report {
         title: "Offloading".to_owned(),
         subtitle: format!("ages by {}", status.age_means),
         generated_by: format!("prairie {}", status.version),
-        sections: vec![
-            Section { heading: "Savings".to_owned(), intro: String::new(), blocks },
-            Section::of_table("Containers", containers(status)),
-        ],
+        sections,
     }
+}
+
+fn classes(status: &Status) -> Table {
+    let columns = vec![
+        Column::text("class"),
+        Column::number("priority"),
+        Column::text("objective"),
+        Column::number("value"),
+        Column::number("at most"),
+    ];
+    let figure = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+    let row = |class: &ClassStatus| {
+        let objective = match class.trouble.as_str() {
+            "" => class.objective.clone(),
+            trouble => format!("{}: {trouble}", class.objective),
+        };
+        let tone = if class.objective == "met" || class.objective.is_empty() {
+            Tone::Plain
+        } else {
+            Tone::Bad
+        };
+        vec![
+            class.name.clone().into(),
+            class.priority.to_string().into(),
+            Cell::toned(objective, tone),
+            figure(class.value).into(),
+            figure(class.at_most).into(),
+        ]
+    };
+    Table { columns, rows: status.classes.iter().map(row).collect(), ..Table::default() }
 }
 
 fn figures(status: &Status) -> Vec<KeyFigure> {
@@ -75,9 +120,11 @@ fn figures(status: &Status) -> Vec<KeyFigure> {
             ),
             "of swap used by the daemon",
             match status.write_budget_bytes {
-                Some(bytes) => {
-                    format!("{} may be written to swap devices now.", number::bytes(bytes))
-                }
+                Some(bytes) => format!(
+                    "{} may be written to swap devices now, {:.0} % of requests are withheld.",
+                    number::bytes(bytes),
+                    status.write_scarcity * 100.0
+                ),
                 None => String::new(),
             },
         ),

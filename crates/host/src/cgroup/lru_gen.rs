@@ -66,7 +66,7 @@ impl Node {
 /// # Errors
 /// [`ParseError`] where a line is neither `memcg ID PATH`, `node N` nor a generation's four
 /// numbers (pages that the kernel shows as negative for a moment count as 0), where generations
-/// do not ascend, or where there are more than `MAX_GENERATIONS`.
+/// do not ascend, or where there are more than four.
 pub fn parse<'a>(text: &'a str, sink: &mut dyn FnMut(&'a str, &Node)) -> Result<(), ParseError> {
     let mut memcg: Option<(u64, &str)> = None;
     let mut node: Option<Node> = None;

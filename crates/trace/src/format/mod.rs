@@ -10,13 +10,13 @@ mod column;
 mod kind;
 mod reader;
 mod row;
+pub(crate) mod table;
 mod unnamed;
 mod writer;
 
 pub use column::{Column, Columns, ROWS_IN_GROUP};
 pub use kind::Kind;
 pub use reader::{Events, FrameRuns, Reader};
-pub(crate) use reader::{json, metadata_value, reason};
 pub(crate) use unnamed::UnnamedFile;
 pub use writer::{Summary, Writer};
 pub(crate) use writer::{begin, write_error};

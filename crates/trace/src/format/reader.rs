@@ -1,25 +1,20 @@
 //! Reading a trace: the description, the snapshot, and the events as a stream.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use parquet::column::reader::ColumnReaderImpl;
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
-use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
+use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
+use parquet::errors::Result as ParquetResult;
 use prairie_host::FrameRun;
 
 use super::row::{BATCH, BadValue, Rows, Values, View};
-use super::{Column, Columns, ROWS_IN_GROUP, SCHEMA_VERSION, chunk, column, key};
+use super::table::{Table, read_column, reason};
+use super::{Column, Columns, SCHEMA_VERSION, column, key};
 use crate::{Error, Event, EventSource, Metadata, Result, Text, Texts};
 
 /// An open trace file.
 pub struct Reader {
-    path: PathBuf,
-    file: File,
-    file_bytes: u64,
-    parquet: ParquetMetaData,
-    checksums: Vec<Vec<u32>>,
+    table: Table,
     metadata: Metadata,
     /// Row groups before this one hold the snapshot, those from it on the events.
     first_event_group: usize,
@@ -32,26 +27,16 @@ impl Reader {
     /// [`Error::Read`], [`Error::NotParquet`], [`Error::Foreign`], [`Error::Newer`],
     /// [`Error::PageSize`], [`Error::Damaged`].
     pub fn open(path: &Path) -> Result<Reader> {
-        let file = File::open(path).map_err(Error::read(path))?;
-        let attributes = file.metadata().map_err(Error::read(path))?;
-        if attributes.is_dir() {
-            let source = std::io::ErrorKind::IsADirectory.into();
-            return Err(Error::Read { path: path.into(), source });
-        }
-        let file_bytes = attributes.len();
-        let parquet = ParquetMetaDataReader::new()
-            .parse_and_finish(&file)
-            .map_err(|e| Error::NotParquet { path: path.into(), reason: reason(e) })?;
-        check_version(path, &parquet)?;
-        check_columns(path, &parquet)?;
-        let metadata: Metadata = json(path, &parquet, key::METADATA)?;
+        let mut table = Table::open(path)?;
+        table.check_version(key::VERSION, SCHEMA_VERSION, "")?;
+        table.check_columns(&column::schema())?;
+        let metadata: Metadata = table.json(key::METADATA)?;
         if metadata.page_bytes != 4096 {
             return Err(Error::PageSize { path: path.into(), page_bytes: metadata.page_bytes });
         }
-        let checksums: Vec<Vec<u32>> = json(path, &parquet, key::CHECKSUMS)?;
-        let first_event_group = check_rows(path, &parquet, &metadata, &checksums)?;
-        let path = path.into();
-        Ok(Reader { path, file, file_bytes, parquet, checksums, metadata, first_event_group })
+        table.read_checksums(key::CHECKSUMS, Column::ALL.len())?;
+        let first_event_group = check_rows(&table, &metadata)?;
+        Ok(Reader { table, metadata, first_event_group })
     }
 
     /// The trace's metadata.
@@ -61,7 +46,7 @@ impl Reader {
 
     /// Size of the file.
     pub fn file_bytes(&self) -> u64 {
-        self.file_bytes
+        self.table.file_bytes
     }
 
     /// The snapshot: runs of frames, ascending and without overlap; none where the trace has no
@@ -83,127 +68,42 @@ impl Reader {
 
     /// The events, in the order of the file. Columns that are not among `columns` read as zero.
     pub fn events(&self, columns: Columns) -> Events<'_> {
-        let groups = self.first_event_group..self.parquet.num_row_groups();
+        let groups = self.first_event_group..self.table.parquet.num_row_groups();
         let rows = RowStream::new(self, columns, groups);
         Events { rows, batch: Vec::with_capacity(BATCH), texts: Texts::default() }
     }
 
     /// Compressed bytes of the events: the file without its snapshot and its description.
     pub fn event_bytes(&self) -> u64 {
-        let groups = &self.parquet.row_groups()[self.first_event_group..];
+        let groups = &self.table.parquet.row_groups()[self.first_event_group..];
         groups.iter().map(|group| group.compressed_size() as u64).sum()
     }
 
     /// Compressed bytes of each column over the whole file, for those who choose encodings.
     pub fn column_bytes(&self) -> Vec<(&'static str, u64)> {
         let bytes = |column: Column| {
-            let chunks = self.parquet.row_groups().iter().map(|g| g.column(column as usize));
+            let chunks = self.table.parquet.row_groups().iter().map(|g| g.column(column as usize));
             chunks.map(|c| c.compressed_size() as u64).sum()
         };
         Column::ALL.into_iter().map(|c| (c.name(), bytes(c))).collect()
     }
-
-    /// The checked bytes of a column of a row group, as pages.
-    fn pages(
-        &self,
-        group: usize,
-        column: Column,
-    ) -> Result<Box<dyn parquet::column::page::PageReader>> {
-        let place = || format!("column {} of row group {group}", column.name());
-        let metadata: &RowGroupMetaData = self.parquet.row_group(group);
-        let chunk = metadata.column(column as usize);
-        let bytes =
-            chunk::read(&self.file, self.file_bytes, chunk).map_err(|e| match e.kind() {
-                std::io::ErrorKind::UnexpectedEof => {
-                    Error::damaged(&self.path, format!("{}: {e}", place()))
-                }
-                _ => Error::read(&self.path)(e),
-            })?;
-        if crc32fast::hash(&bytes) != self.checksums[group][column as usize] {
-            return Err(Error::damaged(&self.path, format!("{}: wrong checksum", place())));
-        }
-        chunk::pages(bytes, chunk, metadata.num_rows() as usize)
-            .map_err(|e| Error::damaged(&self.path, format!("{}: {}", place(), reason(e))))
-    }
-}
-
-pub(crate) fn reason(error: ParquetError) -> String {
-    let text = match error {
-        ParquetError::General(text) | ParquetError::EOF(text) => text,
-        other => other.to_string(),
-    };
-    text.replace('\n', " ")
-}
-
-pub(crate) fn metadata_value<'a>(parquet: &'a ParquetMetaData, key: &str) -> Option<&'a str> {
-    let pairs = parquet.file_metadata().key_value_metadata()?;
-    pairs.iter().find(|pair| pair.key == key)?.value.as_deref()
-}
-
-pub(crate) fn json<T: serde::de::DeserializeOwned>(
-    path: &Path,
-    parquet: &ParquetMetaData,
-    key: &str,
-) -> Result<T> {
-    let text = metadata_value(parquet, key).unwrap_or_default();
-    serde_json::from_str(text).map_err(|e| Error::damaged(path, format!("metadata {key}: {e}")))
-}
-
-fn check_version(path: &Path, parquet: &ParquetMetaData) -> Result<()> {
-    let Some(text) = metadata_value(parquet, key::VERSION) else {
-        let reason = format!("it has no {} in its metadata", key::VERSION);
-        return Err(Error::Foreign { path: path.into(), reason });
-    };
-    let version: u32 = text
-        .parse()
-        .map_err(|_| Error::damaged(path, format!("{} is {text:?}, not a number", key::VERSION)))?;
-    if version > SCHEMA_VERSION {
-        return Err(Error::Newer { path: path.into(), version, supported: SCHEMA_VERSION });
-    }
-    Ok(())
-}
-
-fn check_columns(path: &Path, parquet: &ParquetMetaData) -> Result<()> {
-    let found = parquet.file_metadata().schema();
-    if found != column::schema().as_ref() {
-        return Err(Error::damaged(path, "its columns are not those of version 1"));
-    }
-    Ok(())
 }
 
 /// Checks that the row groups are what the metadata says; returns the first one with events.
-fn check_rows(
-    path: &Path,
-    parquet: &ParquetMetaData,
-    metadata: &Metadata,
-    checksums: &[Vec<u32>],
-) -> Result<usize> {
-    let groups = parquet.row_groups();
-    let rows = |group: &RowGroupMetaData| {
-        let rows = u64::try_from(group.num_rows()).ok();
-        let sound = rows.filter(|&rows| rows <= ROWS_IN_GROUP as u64);
-        sound.ok_or_else(|| {
-            Error::damaged(path, format!("{} rows in a row group", group.num_rows()))
-        })
-    };
-    let whole = checksums.len() == groups.len()
-        && checksums.iter().all(|sums| sums.len() == Column::ALL.len())
-        && groups.iter().all(|group| group.num_columns() == Column::ALL.len());
-    if !whole {
-        return Err(Error::damaged(path, "its checksums do not match its row groups"));
-    }
+fn check_rows(table: &Table, metadata: &Metadata) -> Result<usize> {
+    let groups = table.parquet.row_groups();
     let mut frame_runs = 0;
     let mut first_event_group = 0;
     while frame_runs < metadata.frame_runs && first_event_group < groups.len() {
-        frame_runs += rows(&groups[first_event_group])?;
+        frame_runs += table.rows(&groups[first_event_group])?;
         first_event_group += 1;
     }
     let mut events = 0;
     for group in &groups[first_event_group..] {
-        events += rows(group)?;
+        events += table.rows(group)?;
     }
     if (frame_runs, events) != (metadata.frame_runs, metadata.events) {
-        return Err(Error::damaged(path, "its rows are not as many as its metadata says"));
+        return Err(table.damaged("its rows are not as many as its metadata says".to_owned()));
     }
     Ok(first_event_group)
 }
@@ -261,7 +161,7 @@ impl<'a> RowStream<'a> {
             self.groups = 0..0;
             self.left = 0;
             let place = format!("row {}: {}", self.row, reason(error));
-            return Err(Error::damaged(&self.reader.path, place));
+            return Err(Error::damaged(&self.reader.table.path, place));
         }
         self.left -= wanted;
         self.decoded = wanted;
@@ -269,7 +169,7 @@ impl<'a> RowStream<'a> {
     }
 
     fn open(&mut self, group: usize) -> Result<()> {
-        let schema = self.reader.parquet.file_metadata().schema_descr();
+        let schema = self.reader.table.parquet.file_metadata().schema_descr();
         self.i32s.clear();
         self.i64s.clear();
         self.text = None;
@@ -278,7 +178,7 @@ impl<'a> RowStream<'a> {
                 continue;
             }
             let described = schema.column(column as usize);
-            let pages = self.reader.pages(group, column)?;
+            let pages = self.reader.table.pages(group, column as usize, column.name())?;
             match self.rows.column(column) {
                 Some(Values::I32(_)) => {
                     self.i32s.push((column, ColumnReaderImpl::new(described, pages)));
@@ -289,7 +189,7 @@ impl<'a> RowStream<'a> {
                 None => self.text = Some(ColumnReaderImpl::new(described, pages)),
             }
         }
-        self.left = self.reader.parquet.row_group(group).num_rows() as usize;
+        self.left = self.reader.table.parquet.row_group(group).num_rows() as usize;
         Ok(())
     }
 
@@ -314,22 +214,8 @@ impl<'a> RowStream<'a> {
     fn damaged(&self, i: usize, bad: BadValue) -> Error {
         let BadValue { column, value } = bad;
         let what = format!("row {}: {} cannot be {value}", self.row + i as u64, column.name());
-        Error::damaged(&self.reader.path, what)
+        Error::damaged(&self.reader.table.path, what)
     }
-}
-
-fn read_column<T: DataType>(
-    reader: &mut ColumnReaderImpl<T>,
-    wanted: usize,
-    levels: Option<&mut Vec<i16>>,
-    values: &mut Vec<T::T>,
-) -> ParquetResult<()> {
-    values.clear();
-    let (rows, _, _) = reader.read_records(wanted, levels, None, values)?;
-    if rows != wanted {
-        return Err(ParquetError::EOF(format!("{rows} of {wanted} rows")));
-    }
-    Ok(())
 }
 
 /// The events of a trace, in batches; see [`Reader::events`].
@@ -416,7 +302,7 @@ impl FrameRuns<'_> {
                     run.start,
                     self.next_frame
                 );
-                Err(Error::damaged(&self.rows.reader.path, what))
+                Err(Error::damaged(&self.rows.reader.table.path, what))
             }
         }
     }

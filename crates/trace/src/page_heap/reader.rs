@@ -1,28 +1,22 @@
 //! Reading a page-heap trace as a stream.
 
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use parquet::column::reader::ColumnReaderImpl;
 use parquet::data_type::{DataType, Int32Type, Int64Type};
-use parquet::errors::{ParquetError, Result as ParquetResult};
-use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::errors::Result as ParquetResult;
 
 use super::columns::{self, NAMES, Rows, WIDE};
 use super::{Event, Metadata, PAGE_BYTES, SCHEMA_VERSION, key};
-use crate::format::{chunk, json, metadata_value, reason};
-use crate::{Error, ROWS_IN_GROUP, Result};
+use crate::format::table::{Table, read_column, reason};
+use crate::{Error, Result};
 
 /// Rows decoded at once: the columns of a batch fit into the second-level cache.
 const BATCH: usize = 1 << 13;
 
 /// An open page-heap trace.
 pub struct Reader {
-    path: PathBuf,
-    file: File,
-    file_bytes: u64,
-    parquet: ParquetMetaData,
-    checksums: Vec<Vec<u32>>,
+    table: Table,
     metadata: Metadata,
 }
 
@@ -33,24 +27,14 @@ impl Reader {
     /// [`Error::Read`], [`Error::NotParquet`], [`Error::Foreign`], [`Error::Newer`],
     /// [`Error::Damaged`].
     pub fn open(path: &Path) -> Result<Reader> {
-        let file = File::open(path).map_err(Error::read(path))?;
-        let attributes = file.metadata().map_err(Error::read(path))?;
-        if attributes.is_dir() {
-            let source = std::io::ErrorKind::IsADirectory.into();
-            return Err(Error::Read { path: path.into(), source });
-        }
-        let parquet = ParquetMetaDataReader::new()
-            .parse_and_finish(&file)
-            .map_err(|e| Error::NotParquet { path: path.into(), reason: reason(e) })?;
-        check_version(path, &parquet)?;
-        if parquet.file_metadata().schema() != columns::schema().as_ref() {
-            return Err(Error::damaged(path, "its columns are not those of version 1"));
-        }
-        let metadata: Metadata = json(path, &parquet, key::METADATA)?;
-        let checksums: Vec<Vec<u32>> = json(path, &parquet, key::CHECKSUMS)?;
-        check_rows(path, &parquet, &metadata, &checksums)?;
-        let file_bytes = attributes.len();
-        Ok(Reader { path: path.into(), file, file_bytes, parquet, checksums, metadata })
+        let mut table = Table::open(path)?;
+        let hint = "; a page-heap trace is written by `prairie heap driver`";
+        table.check_version(key::VERSION, SCHEMA_VERSION, hint)?;
+        table.check_columns(&columns::schema())?;
+        let metadata: Metadata = table.json(key::METADATA)?;
+        table.read_checksums(key::CHECKSUMS, NAMES.len())?;
+        check_rows(&table, &metadata)?;
+        Ok(Reader { table, metadata })
     }
 
     /// The trace's metadata.
@@ -60,7 +44,7 @@ impl Reader {
 
     /// Size of the file.
     pub fn file_bytes(&self) -> u64 {
-        self.file_bytes
+        self.table.file_bytes
     }
 
     /// The events, in the order of the file.
@@ -76,75 +60,22 @@ impl Reader {
             row: 0,
         }
     }
-
-    /// The checked bytes of a column of a row group, as pages.
-    fn pages(
-        &self,
-        group: usize,
-        column: usize,
-    ) -> Result<Box<dyn parquet::column::page::PageReader>> {
-        let damaged = |what: String| {
-            let place = format!("column {} of row group {group}", NAMES[column]);
-            Error::damaged(&self.path, format!("{place}: {what}"))
-        };
-        let metadata = self.parquet.row_group(group);
-        let described = metadata.column(column);
-        let bytes =
-            chunk::read(&self.file, self.file_bytes, described).map_err(|e| match e.kind() {
-                std::io::ErrorKind::UnexpectedEof => damaged(e.to_string()),
-                _ => Error::read(&self.path)(e),
-            })?;
-        if crc32fast::hash(&bytes) != self.checksums[group][column] {
-            return Err(damaged("wrong checksum".to_owned()));
-        }
-        chunk::pages(bytes, described, metadata.num_rows() as usize).map_err(|e| damaged(reason(e)))
-    }
 }
 
-fn check_version(path: &Path, parquet: &ParquetMetaData) -> Result<()> {
-    let Some(text) = metadata_value(parquet, key::VERSION) else {
-        let reason = format!(
-            "it has no {} in its metadata; a page-heap trace is written by `prairie heap driver`",
-            key::VERSION
-        );
-        return Err(Error::Foreign { path: path.into(), reason });
-    };
-    let version: u32 = text
-        .parse()
-        .map_err(|_| Error::damaged(path, format!("{} is {text:?}, not a number", key::VERSION)))?;
-    if version > SCHEMA_VERSION {
-        return Err(Error::Newer { path: path.into(), version, supported: SCHEMA_VERSION });
-    }
-    Ok(())
-}
-
-fn check_rows(
-    path: &Path,
-    parquet: &ParquetMetaData,
-    metadata: &Metadata,
-    checksums: &[Vec<u32>],
-) -> Result<()> {
-    let groups = parquet.row_groups();
+fn check_rows(table: &Table, metadata: &Metadata) -> Result<()> {
     if metadata.page_bytes != PAGE_BYTES {
         let what = format!("pages of {} bytes, not {PAGE_BYTES}", metadata.page_bytes);
-        return Err(Error::damaged(path, what));
-    }
-    let whole = checksums.len() == groups.len()
-        && checksums.iter().all(|sums| sums.len() == NAMES.len())
-        && groups.iter().all(|group| group.num_columns() == NAMES.len());
-    if !whole {
-        return Err(Error::damaged(path, "its checksums do not match its row groups"));
+        return Err(table.damaged(what));
     }
     let mut events = 0;
-    for group in groups {
-        let rows = u64::try_from(group.num_rows()).ok();
-        let sound = rows.filter(|&rows| 0 < rows && rows <= ROWS_IN_GROUP as u64);
-        events += sound.ok_or_else(|| {
-            Error::damaged(path, format!("{} rows in a row group", group.num_rows()))
-        })?;
+    for group in table.parquet.row_groups() {
+        events += match table.rows(group)? {
+            0 => return Err(table.bad_rows(group)),
+            rows => rows,
+        };
     }
     if events != metadata.events {
-        return Err(Error::damaged(path, "its rows are not as many as its metadata says"));
+        return Err(table.damaged("its rows are not as many as its metadata says".to_owned()));
     }
     Ok(())
 }
@@ -173,7 +104,7 @@ impl Stream<'_> {
             Ok(0) => Ok(None),
             Ok(_) => Ok(Some(&self.batch)),
             Err(error) => {
-                self.next_group = self.reader.parquet.num_row_groups();
+                self.next_group = self.reader.table.parquet.num_row_groups();
                 self.left = 0;
                 Err(error)
             }
@@ -182,13 +113,13 @@ impl Stream<'_> {
 
     fn decode_batch(&mut self) -> Result<usize> {
         if self.left == 0 {
-            if self.next_group == self.reader.parquet.num_row_groups() {
+            if self.next_group == self.reader.table.parquet.num_row_groups() {
                 return Ok(0);
             }
             self.open_group()?;
         }
         let wanted = self.left.min(BATCH);
-        let path = &self.reader.path;
+        let path = &self.reader.table.path;
         decode(&mut self.wide, &mut self.rows.wide, wanted)
             .and_then(|()| decode(&mut self.narrow, &mut self.rows.narrow, wanted))
             .map_err(|e| Error::damaged(path, format!("row {}: {}", self.row, reason(e))))?;
@@ -206,18 +137,19 @@ impl Stream<'_> {
 
     fn open_group(&mut self) -> Result<()> {
         let group = self.next_group;
-        let schema = self.reader.parquet.file_metadata().schema_descr();
+        let schema = self.reader.table.parquet.file_metadata().schema_descr();
         self.wide.clear();
         self.narrow.clear();
-        for column in 0..NAMES.len() {
-            let (described, pages) = (schema.column(column), self.reader.pages(group, column)?);
+        for (column, name) in NAMES.iter().enumerate() {
+            let (described, pages) =
+                (schema.column(column), self.reader.table.pages(group, column, name)?);
             if column < WIDE {
                 self.wide.push(ColumnReaderImpl::new(described, pages));
             } else {
                 self.narrow.push(ColumnReaderImpl::new(described, pages));
             }
         }
-        self.left = self.reader.parquet.row_group(group).num_rows() as usize;
+        self.left = self.reader.table.parquet.row_group(group).num_rows() as usize;
         self.next_group += 1;
         Ok(())
     }
@@ -228,12 +160,6 @@ fn decode<T: DataType>(
     columns: &mut [Vec<T::T>],
     wanted: usize,
 ) -> ParquetResult<()> {
-    for (reader, values) in readers.iter_mut().zip(columns) {
-        values.clear();
-        let (rows, _, _) = reader.read_records(wanted, None, None, values)?;
-        if rows != wanted {
-            return Err(ParquetError::EOF(format!("{rows} of {wanted} rows")));
-        }
-    }
-    Ok(())
+    let mut both = readers.iter_mut().zip(columns);
+    both.try_for_each(|(reader, values)| read_column(reader, wanted, None, values))
 }

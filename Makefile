@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo build dist install static deb rpm image package-test test experiments results results-long docs heap-test python-test fleet-test vm-test vm-record kernel-check kernel-test licences fuzz bench clean
+.PHONY: help demo build dist install static deb rpm image package-test test experiments results results-long docs heap-test python-test fleet-test vm-test vm-record kernel-check kernel-test licences package fuzz bench clean
 
 # rustup puts cargo here, and only login shells look there.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -177,6 +177,12 @@ kernel-test: ## Build Contiguitas for Linux 6.12, boot it, and check what it pro
 licences: ## Check the licences and sources of all dependencies (needs cargo-deny)
 	@scripts/need cargo cargo-deny
 	@$(CARGO) deny --locked --all-features check licenses sources
+
+# All of them at once: each is compiled from its package, against the packages of the others.
+PUBLISHED = $(patsubst crates/%/Cargo.toml,%,$(shell grep -L '^publish = false' crates/*/Cargo.toml))
+package: ## Package the crates that are published, and build each from its package
+	@scripts/need cargo cc
+	@$(CARGO) package --locked $(addprefix --package prairie-,$(PUBLISHED))
 
 fuzz: ## Fuzz each parser for SECONDS_EACH=20 seconds (needs nightly Rust and cargo-fuzz)
 	@scripts/need cargo cargo-fuzz

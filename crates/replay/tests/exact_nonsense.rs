@@ -69,7 +69,6 @@ fn recording(acts: Vec<Act>, free: &[bool], reclaim: Option<usize>, version: Ver
         version,
         readings: vec![(0, READING)],
         names_limits: version > Version::V6_1,
-        names_bulk: version > Version::V6_1,
     }
 }
 
@@ -108,7 +107,9 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (types(), any::<u32>()).prop_map(|(t, gfp)| Action::Alloc(t, GfpFlags(gfp))),
         1 => (types(), any::<u32>()).prop_map(|(t, gfp)| Action::Refused(t, GfpFlags(gfp))),
         1 => Just(Action::CompactMemory),
-        1 => (types(), 0u32..200).prop_map(|(t, frames)| Action::Bulk(t, frames)),
+        1 => (types(), 0u32..200, proptest::option::of(0u16..3)).prop_map(|(migrate_type, frames, node)| {
+            Action::Bulk { migrate_type, frames, node }
+        }),
         1 => (0usize..2).prop_map(Action::Decay),
         1 => prop::sample::select(&RESIZED[..]).prop_map(Action::Resized),
         1 => (types(), types(), 0u8..11, any::<bool>()).prop_map(|(wanted, from, found, change_ownership)| {
@@ -125,7 +126,7 @@ fn act() -> impl Strategy<Value = Act> {
                 action,
                 Action::Refused(..)
                     | Action::CompactMemory
-                    | Action::Bulk(..)
+                    | Action::Bulk { .. }
                     | Action::Decay(_)
                     | Action::Resized(_)
             );

@@ -86,7 +86,14 @@ pub enum Action {
     Joined,
     /// Frames were taken from a per-CPU list without an event of their own, of an act that names no
     /// block.
-    Bulk(MigrateType, u32),
+    Bulk {
+        /// The type of the list.
+        migrate_type: MigrateType,
+        /// How many.
+        frames: u32,
+        /// The node they were asked of, where the record says so.
+        node: Option<u16>,
+    },
     /// The statistics of a CPU and a zone were updated, of an act that names no block; the reading
     /// has its place in [`Recording::readings`](super::recording::Recording::readings).
     Decay(usize),

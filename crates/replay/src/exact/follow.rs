@@ -233,7 +233,7 @@ fn follow_once(
     let machine = Machine::open(&recording.layout, config, opening);
     let frames = recording.layout.frames() as usize;
     let late = |act: &Act| act.action == Action::HandOver;
-    let is_bulk = |act: &Act| matches!(act.action, Action::Bulk(..));
+    let is_bulk = |act: &Act| matches!(act.action, Action::Bulk { .. });
     let mut follow = Follow {
         recording,
         machine,
@@ -313,7 +313,9 @@ impl Follow<'_> {
             }
         }
         match act.action {
-            Action::Bulk(migrate_type, frames) => self.bulk(index, act, migrate_type, frames),
+            Action::Bulk { migrate_type, frames, node } => {
+                self.bulk(index, act, (migrate_type, frames), node);
+            }
             Action::Decay(reading) => self.decay(index, act.cpu, reading),
             Action::Resized(_) => {
                 while self.stages.is_due(index) {

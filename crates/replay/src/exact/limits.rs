@@ -105,12 +105,12 @@ impl State<'_> {
 
     fn pagesets(&self, acts: std::ops::Range<usize>, marks: &[Watermarks]) -> Vec<Pageset> {
         let recording = self.recording;
-        let cpus = recording.snapshots[0].cpus();
         let zones = recording.layout.zones().iter().enumerate();
         let batches = recording.snapshots[0].pagesets(&recording.layout);
         zones
             .map(|(zone, Zone { span, .. })| {
                 let read = recording.reading_of(zone, acts.clone());
+                let cpus = recording.sharing_cpus(zone);
                 let parts = match self.fraction {
                     0 => Pageset::of_size(span.managed, marks[zone].low, cpus),
                     part => {
@@ -126,6 +126,17 @@ impl State<'_> {
 }
 
 impl Recording {
+    /// CPUs that share what lies below a zone's low watermark: those of its node (`zone_highsize`).
+    /// The high mark of the first snapshot shows how many; where it has adapted, all do.
+    pub(super) fn sharing_cpus(&self, zone: usize) -> u16 {
+        let first = &self.snapshots[0];
+        let (cpus, managed) = (first.cpus(), self.layout.zones()[zone].span.managed);
+        let low = first.watermarks(&self.layout)[zone].low;
+        let high = first.pagesets(&self.layout)[zone].high;
+        let shows = |&cpus: &u16| Pageset::of_size(managed, low, cpus).high == high;
+        (1..=cpus).rev().find(shows).unwrap_or(cpus)
+    }
+
     /// The limits that the kernel's own numbers show for a zone among some acts.
     fn reading_of(&self, zone: usize, acts: std::ops::Range<usize>) -> Option<Pageset> {
         self.acts[acts].iter().find_map(|act| {

@@ -20,12 +20,14 @@ pub const BATCHES: [u32; 5] = [63, 31, 15, 7, 3];
 /// the memory has `frames` frames. Returns how many blocks that came to.
 pub fn put_back(acts: &mut Vec<Act>, end: usize, frames: usize) -> u64 {
     let Some(run) = first_orphans(&acts[..end], frames) else { return 0 };
-    let refill = run.refill(&from_lists(&acts[..end], frames));
+    let from_lists = from_lists(&acts[..end], frames);
+    let refill = run.refill(&left_over(&acts[..run.first_act], &run, &from_lists), &from_lists);
     acts.splice(run.first_act..run.first_act, refill.iter().copied());
     refill.len() as u64
 }
 
-/// Frames in a row that are allocated and come from nowhere.
+/// Frames that are allocated and come from nowhere: in a row, but for some that were allocated in
+/// bulk, without an event.
 struct Orphans {
     first_act: usize,
     time_ns: u64,
@@ -33,27 +35,42 @@ struct Orphans {
     cpu: u16,
     migrate_type: MigrateType,
     last: Frame,
-    /// How many.
+    /// From the first one to the last.
     orphans: u32,
     /// Frames before the last one, itself included, that nothing named until then.
     unnamed: u32,
 }
 
 impl Orphans {
+    /// Whether a later frame may have come with the same refill: nothing between was named, and the
+    /// largest batch has room.
+    fn may_extend_to(&self, frame: Frame, named: &[bool]) -> bool {
+        frame > self.last
+            && frame.0 - self.last.0 + self.orphans <= BATCHES[0]
+            && !named[self.last.index() + 1..frame.index()].contains(&true)
+    }
+
     /// The refill: the smallest batch that has room for the orphans. It begins where the frames
     /// begin that nothing named, or ends with the orphans if those are more; what else is in it was
-    /// allocated unseen, and nothing else can have taken it from the free lists.
-    fn refill(&self, from_lists: &[bool]) -> Vec<Act> {
+    /// allocated unseen, and nothing else can have taken it from the free lists. It may have begun
+    /// with what the refill before had left of a block (`left_over`).
+    fn refill(&self, left_over: &[u32], from_lists: &[bool]) -> Vec<Act> {
         let end = self.last.0 + 1;
         let fitting = BATCHES.into_iter().rev().filter(|&batch| batch >= self.orphans);
-        let mut ranges = fitting.map(|batch| {
+        let range = |batch: u32| {
             let begin = end - self.unnamed.min(batch);
             begin..begin + batch
-        });
+        };
         let is_free_for = |range: &Range<u32>| {
             from_lists.get(end as usize..range.end as usize).is_some_and(|it| !it.contains(&true))
         };
         let known = end - self.orphans..end;
+        let mut found = fitting.flat_map(|batch| {
+            let rest = batch.saturating_sub(left_over.len() as u32);
+            let beside = (rest >= self.orphans).then(|| (left_over, range(rest)));
+            [Some((&[][..], range(batch))), beside].into_iter().flatten()
+        });
+        let (before, range) = found.find(|(_, range)| is_free_for(range)).unwrap_or((&[], known));
         let act = |frame| Act {
             cpu: self.cpu,
             frame: Frame(frame),
@@ -63,8 +80,29 @@ impl Orphans {
             time_ns: self.time_ns,
             thread: self.thread,
         };
-        ranges.find(is_free_for).unwrap_or(known).map(act).collect()
+        before.iter().copied().chain(range).map(act).collect()
     }
+}
+
+/// What the last refill before a run of orphans left of the block that it split last: frames that
+/// nothing ever named as they left the free lists, beside the last one that it took.
+fn left_over(before: &[Act], run: &Orphans, from_lists: &[bool]) -> Vec<u32> {
+    let is_refill = |act: &&Act| {
+        act.action == Action::Locked(run.migrate_type)
+            && act.cpu == run.cpu
+            && act.order == Order::BASE
+    };
+    let Some(taken) = before.iter().rfind(is_refill) else { return Vec::new() };
+    let mut named = vec![false; from_lists.len()];
+    for act in before.iter().filter(|act| act.frame != Frame::NONE) {
+        named[act.frame.index()..act.frame.index() + act.order.frames() as usize].fill(true);
+    }
+    let unnamed = run.last.0 + 1 - run.unnamed..run.last.0 + 1;
+    let is_left = |frame: &u32| {
+        let at = *frame as usize;
+        named.get(at) == Some(&false) && !from_lists[at] && !unnamed.contains(frame)
+    };
+    (taken.frame.0 + 1..).take_while(is_left).collect()
 }
 
 /// Frames that the record shows leaving the free lists before anything else.
@@ -110,11 +148,12 @@ fn first_orphans(acts: &[Act], frames: usize) -> Option<Orphans> {
             (Some(run), Some(migrate_type))
                 if migrate_type == run.migrate_type
                     && act.cpu == run.cpu
-                    && act.frame == run.last.offset(1) =>
+                    && run.may_extend_to(act.frame, &named) =>
             {
+                let more = act.frame.0 - run.last.0;
                 run.last = act.frame;
-                run.orphans += 1;
-                run.unnamed += 1;
+                run.orphans += more;
+                run.unnamed += more;
             }
             _ => {}
         }
@@ -170,6 +209,30 @@ mod tests {
         acts.extend([locked(11), alloc(11)]);
         assert_eq!(put_back(&mut acts, 9, 64), 7);
         assert_eq!(locked_frames(&acts), [3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    }
+
+    #[test]
+    fn what_was_allocated_in_bulk_lies_between() {
+        // As a recording had it: 0 to 14 is missing; 9 to 12 were allocated in bulk.
+        let mut acts: Vec<Act> = (3..=8).map(alloc).collect();
+        acts.extend([locked(40), alloc(40), alloc(13)]);
+        let end = acts.len();
+        assert_eq!(put_back(&mut acts, end, 64), 15);
+        assert_eq!(locked_frames(&acts), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40]);
+    }
+
+    #[test]
+    fn a_refill_begins_with_what_the_one_before_left() {
+        // As a recording had it: the refill before ended with frame 10 of a block of two; frame 11
+        // and those from 24 on are missing, and 38 left the free lists later.
+        let mut acts = vec![locked(9), locked(10), locked(12), alloc(12), locked(23), alloc(23)];
+        acts.push(locked(10));
+        acts.extend((27..=37).map(alloc));
+        acts.extend([locked(38), alloc(38)]);
+        let end = acts.len();
+        assert_eq!(put_back(&mut acts, end, 64), 15);
+        let put: Vec<u32> = locked_frames(&acts)[5..20].to_vec();
+        assert_eq!(put, [11, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37]);
     }
 
     #[test]

@@ -322,15 +322,17 @@ fn pageblock_types(recording: &Recording) -> (Vec<MigrateType>, Vec<bool>) {
     (types, shown)
 }
 
-/// Marks as unmovable what was not initialized yet: from the first frame that is handed over late
-/// to the end of its zone.
+/// Marks as unmovable what was not initialized yet: in each zone, from the first frame that is handed
+/// over late to the end. Each node defers its own.
 fn mark_deferred(layout: &Layout, acts: &[Act], types: &mut [MigrateType]) {
-    let late = acts.iter().filter(|act| act.action == Action::HandOver).map(|act| act.frame).min();
-    if let Some(frame) = late
-        && let Some(zone) = layout.zone_of(frame)
-    {
-        let end = Frame(layout.zones()[zone].end.0 - 1).pageblock();
-        types[frame.pageblock()..=end].fill(MigrateType::Unmovable);
+    let late = |act: &&Act| act.action == Action::HandOver;
+    for zone in layout.zones() {
+        let first =
+            acts.iter().filter(late).map(|act| act.frame).filter(|frame| zone.contains(*frame));
+        if let Some(first) = first.min() {
+            let end = Frame(zone.end.0 - 1).pageblock();
+            types[first.pageblock()..=end].fill(MigrateType::Unmovable);
+        }
     }
 }
 

@@ -72,6 +72,10 @@ pub enum ProbeReading {
     Bulk {
         /// The type of frames.
         migrate_type: MigrateType,
+        /// How many are asked for.
+        frames: u32,
+        /// The node asked for, if the probe reports it.
+        node: Option<u16>,
     },
     /// It ends.
     Bulked {
@@ -140,7 +144,9 @@ impl Probes {
                 // __GFP_MOVABLE and __GFP_RECLAIMABLE (`gfp_migratetype`).
                 let number = fields.number("gfp")? >> 3 & 3;
                 let migrate_type = *TYPES.get(usize::try_from(number).ok()?)?;
-                Some(ProbeReading::Bulk { migrate_type })
+                let frames = fields.small("frames").unwrap_or(0);
+                let node = fields.number("nid").and_then(|node| u16::try_from(node).ok());
+                Some(ProbeReading::Bulk { migrate_type, frames, node })
             }
             "prairie_bulked" => Some(ProbeReading::Bulked { frames: fields.small("frames")? }),
             "prairie_decay" => fields.lists().map(ProbeReading::Decay),
@@ -281,15 +287,19 @@ mod tests {
     fn a_bulk_allocation_says_what_it_got() {
         assert_eq!(
             readings(&[
-                "prairie_bulk: (ffffffff81) gfp=0xdc2 frames=4",
+                "prairie_bulk: (ffffffff81) gfp=0xdc2 nid=1 frames=4",
                 "prairie_bulked: (ffffffff81 <- ffffffff82) frames=4",
-                "prairie_bulk: (ffffffff81) gfp=0x8 frames=-1",
+                "prairie_bulk: (ffffffff81) gfp=0x8 nid=-1 frames=-1",
                 "prairie_bulked: (a <- b) frames=-1",
             ]),
             [
-                ProbeReading::Bulk { migrate_type: MigrateType::Unmovable },
+                ProbeReading::Bulk {
+                    migrate_type: MigrateType::Unmovable,
+                    frames: 4,
+                    node: Some(1)
+                },
                 ProbeReading::Bulked { frames: 4 },
-                ProbeReading::Bulk { migrate_type: MigrateType::Movable },
+                ProbeReading::Bulk { migrate_type: MigrateType::Movable, frames: 0, node: None },
             ]
         );
     }

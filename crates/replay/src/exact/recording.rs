@@ -68,8 +68,6 @@ pub struct Recording {
     pub readings: Vec<(usize, ListReading)>,
     /// Whether the record says when the limits of per-CPU lists were set.
     pub names_limits: bool,
-    /// Whether the record says how many frames were allocated in bulk.
-    pub names_bulk: bool,
 }
 
 /// Orders of larger blocks freed, by first frame, until they come to a per-CPU list.
@@ -137,6 +135,8 @@ impl Recording {
         // By thread: marks of the blocks that compaction took and of which no scan has told yet.
         let mut taken: HashMap<i32, Vec<usize>> = HashMap::new();
         let mut bulks = OpenBulks::new();
+        // Marks of allocations in bulk, with what they asked for, and whether any return is reported.
+        let (mut asked, mut answered) = (Vec::new(), false);
         let mut readings = Vec::new();
         while let Some(batch) = source.next_batch()? {
             let batch = batch.to_vec();
@@ -159,16 +159,20 @@ impl Recording {
                 }
                 let cpu = event.cpu;
                 match probes.take(event.pid, text) {
-                    Some(ProbeReading::Bulk { migrate_type }) => {
+                    Some(ProbeReading::Bulk { migrate_type, frames, node }) => {
                         bulks.insert(event.pid, (marks.len(), events.len()));
-                        let bulk = Action::Bulk(migrate_type, 0);
+                        asked.push((marks.len(), frames));
+                        let bulk = Action::Bulk { migrate_type, frames: 0, node };
                         marks.push((events.len(), Mark::Aside(cpu, bulk)));
                     }
                     Some(ProbeReading::Bulked { frames }) => {
                         if let Some((mark, from)) = bulks.remove(&event.pid) {
                             let told = reported_allocations(&events[from..], event.pid);
-                            if let (_, Mark::Aside(_, Action::Bulk(_, taken))) = &mut marks[mark] {
+                            if let (_, Mark::Aside(_, Action::Bulk { frames: taken, .. })) =
+                                &mut marks[mark]
+                            {
                                 *taken = frames.saturating_sub(told);
+                                answered = true;
                             }
                         }
                     }
@@ -193,6 +197,9 @@ impl Recording {
                     None => {}
                 }
             }
+        }
+        if !answered {
+            assume_granted(&mut marks, &asked);
         }
         let begins = |(_, mark): &(usize, Mark)| match *mark {
             Mark::Snapshot(snapshot, Edge::Begin) => Some(snapshot),
@@ -219,7 +226,6 @@ impl Recording {
             version,
             readings,
             names_limits: false,
-            names_bulk: false,
         };
         recording.find_zones();
         let late = recording.handed_over(&events);
@@ -299,7 +305,6 @@ impl Recording {
             Mark::CompactMemory => self.acts.push(Act::aside(Action::CompactMemory, time_ns)),
             Mark::Aside(cpu, action) => {
                 self.names_limits |= action == Action::Resized(Resized::Boot);
-                self.names_bulk |= matches!(action, Action::Bulk(..));
                 self.acts.push(Act { cpu, ..Act::aside(action, time_ns) });
             }
             Mark::Reclaim => {
@@ -490,6 +495,18 @@ impl Recording {
 /// in newer kernels.
 fn is_whole(order: Order) -> bool {
     order >= Order::HUGE
+}
+
+/// Where no probe reports what allocations in bulk got: what they asked for. One frame alone comes
+/// with an event.
+fn assume_granted(marks: &mut [(usize, Mark)], asked: &[(usize, u32)]) {
+    for &(mark, frames) in asked {
+        if let (_, Mark::Aside(_, Action::Bulk { frames: taken, node: Some(_), .. })) =
+            &mut marks[mark]
+        {
+            *taken = if frames > 1 { frames } else { 0 };
+        }
+    }
 }
 
 /// Single frames that a thread was given with an event.

@@ -38,18 +38,18 @@ impl Stages {
     pub fn of(recording: &Recording) -> Stages {
         let layout = &recording.layout;
         let boot = vec![Pageset::BOOT; layout.zones().len()];
-        let cpus = recording.snapshots[0].cpus();
         let told: Vec<_> = recording.snapshots.iter().map(|s| s.pagesets(layout)).collect();
-        let early = |(zone, last): (&Zone, &Pageset)| {
+        let early = |(place, (zone, last)): (usize, (&Zone, &Pageset))| {
             let batch = match last.batch {
                 0 | 1 => 1,
                 _ => first_batch(&recording.acts, zone).unwrap_or(last.batch),
             };
             let handed_over = handed_over(&recording.acts, zone);
-            let limits = Pageset::of_size(zone.span.managed.saturating_sub(handed_over), 0, cpus);
+            let managed = zone.span.managed.saturating_sub(handed_over);
+            let limits = Pageset::of_size(managed, 0, recording.sharing_cpus(place));
             Pageset { batch, high: batch.saturating_mul(4), keeps_batch: false, ..limits }
         };
-        let early = layout.zones().iter().zip(&told[0]).map(early).collect();
+        let early = layout.zones().iter().zip(&told[0]).enumerate().map(early).collect();
         let unknown = |pagesets| Stage { pagesets, at: None, watermarks: None };
         let mut stages = vec![unknown(boot), unknown(early)];
         if recording.names_limits {

@@ -10,18 +10,27 @@ use crate::exact::step::Step;
 
 impl Follow<'_> {
     /// An allocation in bulk begins.
-    pub(super) fn bulk(&mut self, index: usize, act: &Act, migrate_type: MigrateType, frames: u32) {
+    pub(super) fn bulk(
+        &mut self,
+        index: usize,
+        act: &Act,
+        (migrate_type, frames): (MigrateType, u32),
+        node: Option<u16>,
+    ) {
         self.end_bulk(act.cpu);
-        let next = self.recording.acts[index + 1..]
-            .iter()
+        let other = |next: &&Act| next.cpu == act.cpu && matches!(next.action, Action::Bulk { .. });
+        let mut its_own = self.recording.acts[index + 1..].iter().take_while(|next| !other(next));
+        let next = its_own
             .find(|next| next.cpu == act.cpu && next.frame != Frame::NONE && !next.is_aside());
         // What it does first, if its list does not hold enough, is to refill it.
         let refill = next.filter(|next| {
-            next.action == Action::Locked(migrate_type) && next.order == Order::BASE
+            next.action == Action::Locked(migrate_type)
+                && next.order == Order::BASE
+                && self.is_of(self.machine.linux.zone_index(next.frame), node)
         });
         let zone = match refill {
             Some(refill) => Some(self.machine.linux.zone_index(refill.frame)),
-            None => self.bulk_zone(act.cpu, migrate_type),
+            None => self.bulk_zone(act.cpu, migrate_type, node),
         };
         let Some(zone) = zone else {
             self.result.odd.bulk_missing += u64::from(frames);
@@ -50,11 +59,18 @@ impl Follow<'_> {
 
     /// The zone that a bulk allocation takes from: the highest whose list has a frame that leaves
     /// without an event.
-    fn bulk_zone(&self, cpu: u16, migrate_type: MigrateType) -> Option<usize> {
-        (0..self.recording.layout.zones().len()).rev().find(|&zone| {
-            let mut list = self.machine.linux.cached(zone, cpu, Order::BASE, migrate_type);
-            list.next().is_some_and(|frame| self.is_silent(frame))
-        })
+    fn bulk_zone(&self, cpu: u16, migrate_type: MigrateType, node: Option<u16>) -> Option<usize> {
+        (0..self.recording.layout.zones().len()).rev().filter(|&zone| self.is_of(zone, node)).find(
+            |&zone| {
+                let mut list = self.machine.linux.cached(zone, cpu, Order::BASE, migrate_type);
+                list.next().is_some_and(|frame| self.is_silent(frame))
+            },
+        )
+    }
+
+    /// Whether a zone is on a node; any may be where the node is not known.
+    fn is_of(&self, zone: usize, node: Option<u16>) -> bool {
+        node.is_none_or(|node| self.recording.layout.zones()[zone].span.node == node)
     }
 
     /// A bulk allocation is over when its CPU takes anything else from its lists.

@@ -1,8 +1,8 @@
 //! Replaying to the frame what no kernel ever action: it is counted as wrong, and nothing panics.
 
 use prairie_frames::layout::{Watermarks, ZoneSpan};
-use prairie_frames::placement::linux::{Pageset, Version};
-use prairie_frames::{Frame, Layout, MigrateType, Order, Pfn, ZoneKind};
+use prairie_frames::placement::linux::Pageset;
+use prairie_frames::{Frame, KernelVersion, Layout, MigrateType, Order, Pfn, ZoneKind};
 use prairie_replay::exact::act::{Act, Action, Edge, Resized};
 use prairie_replay::exact::compare;
 use prairie_replay::exact::probes::ListReading;
@@ -53,7 +53,12 @@ fn layout() -> Layout {
         .unwrap()
 }
 
-fn recording(acts: Vec<Act>, free: &[bool], reclaim: Option<usize>, version: Version) -> Recording {
+fn recording(
+    acts: Vec<Act>,
+    free: &[bool],
+    reclaim: Option<usize>,
+    version: KernelVersion,
+) -> Recording {
     let flags: Vec<u8> = (0..FRAMES as usize)
         .flat_map(|f| (u64::from(free[f % free.len()]) << 10).to_ne_bytes())
         .collect();
@@ -68,11 +73,12 @@ fn recording(acts: Vec<Act>, free: &[bool], reclaim: Option<usize>, version: Ver
         put_back: 0,
         version,
         readings: vec![(0, READING)],
-        names_limits: version > Version::V6_1,
+        names_limits: version > KernelVersion::V6_1,
     }
 }
 
-const VERSIONS: [Version; 3] = [Version::V6_1, Version::new(6, 12), Version::new(7, 3)];
+const VERSIONS: [KernelVersion; 3] =
+    [KernelVersion::V6_1, KernelVersion::new(6, 12), KernelVersion::new(7, 3)];
 
 const RESIZED: [Resized; 5] = [
     Resized::Boot,

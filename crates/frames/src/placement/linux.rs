@@ -40,10 +40,6 @@ pub use fallback::Fallback;
 pub use pageset::{Pageset, Tuning};
 pub use version::{Modeled, RULES, Rule, VALIDATED};
 
-// For the comparison with recordings, until it names the type itself.
-#[doc(hidden)]
-pub use crate::KernelVersion as Version;
-
 use super::zonelist::{Depth, Zonelists};
 use super::{Counter, Placement, Request};
 use crate::free_area::End;

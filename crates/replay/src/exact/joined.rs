@@ -7,14 +7,14 @@
 
 use std::collections::HashMap;
 
-use prairie_frames::placement::linux::Version;
-use prairie_frames::{Frame, Order};
+use prairie_frames::placement::linux::version::RUNS_AS_BLOCKS;
+use prairie_frames::{Frame, KernelVersion, Order};
 
 use super::act::goes_through_cpu;
 use super::act::{Act, Action};
 
-/// The first release that frees runs as blocks (mm: page_alloc: optimize free_contig_range).
-pub const RUNS: Version = Version::new(7, 1);
+/// The first release that frees runs as blocks.
+pub const RUNS: KernelVersion = RUNS_AS_BLOCKS.since;
 
 /// Turns the frees of frames in a row into frees of the blocks that they went back as, each at the
 /// last of its frames.

@@ -1,7 +1,7 @@
 //! The free lists at the first event, inferred from what follows.
 
 use prairie_frames::layout::Zone;
-use prairie_frames::placement::linux::Version;
+use prairie_frames::placement::linux::version::{DEFERRED_MOVABLE, LISTS_BY_TYPE};
 use prairie_frames::{Frame, Layout, MigrateType, Order};
 
 use super::act::{Act, Action, Edge};
@@ -25,12 +25,6 @@ pub struct Opening {
     /// How many of those the first snapshot's counts gave another type.
     pub settled: u64,
 }
-
-/// The first release in which a free block is on a list of its pageblock's type.
-const HYGIENE: Version = Version::new(6, 10);
-
-/// The first release in which pageblocks are movable whose first frame was reserved at boot.
-const DEFERRED_MOVABLE: Version = Version::new(6, 15);
 
 /// The state of a frame by the first event that names it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -190,7 +184,7 @@ fn first_frame(block: usize, zone: &Zone) -> Frame {
 /// lists with it and a free block's type is its pageblock's (6.10).
 fn later_types(recording: &Recording) -> Vec<First> {
     let mut first = vec![First::Unnamed; recording.layout.frames() as usize];
-    if recording.version < HYGIENE {
+    if recording.version < LISTS_BY_TYPE.since {
         return first;
     }
     for act in recording.acts.iter().filter(|act| act.frame != Frame::NONE) {
@@ -289,7 +283,7 @@ fn shown_type(frame: Frame, order: Order, first: &[First], later: &[First]) -> O
 fn pageblock_types(recording: &Recording) -> (Vec<MigrateType>, Vec<bool>) {
     let layout = &recording.layout;
     let mut types = vec![MigrateType::Movable; layout.frames() as usize >> Order::HUGE.get()];
-    if recording.version < DEFERRED_MOVABLE {
+    if recording.version < DEFERRED_MOVABLE.since {
         mark_deferred(layout, &recording.acts, &mut types);
     }
     let mut known = vec![false; types.len()];

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use prairie_frames::layout::LayoutError;
-use prairie_frames::placement::linux::Version;
-use prairie_frames::{Frame, Layout, Order, Pfn};
+use prairie_frames::placement::linux::version::LISTS_BY_TYPE;
+use prairie_frames::{Frame, KernelVersion, Layout, Order, Pfn};
 use prairie_trace::{Event, EventKind, EventSource};
 
 use super::act::{Act, Action, Edge, Resized};
@@ -62,7 +62,7 @@ pub struct Recording {
     /// Acts put in: a refill that was not traced ([`lost`]).
     pub put_back: u64,
     /// The kernel's release.
-    pub version: Version,
+    pub version: KernelVersion,
     /// The kernel's numbers of per-CPU lists when it updated its statistics, and the zone of the
     /// layout that each is about.
     pub readings: Vec<(usize, ListReading)>,
@@ -104,8 +104,9 @@ pub enum RecordingError {
     NoEvents(&'static str),
 }
 
-/// The first release whose fallback claims a pageblock and takes from it in one step.
-const CLAIMS: Version = Version::new(6, 10);
+/// The first release whose fallback claims a pageblock and takes from it in one step, as moving a
+/// block between lists has become part of converting its pageblock.
+const CLAIMS: KernelVersion = LISTS_BY_TYPE.since;
 
 /// Signs of reclaim and compaction among the markers of an imported trace.
 const RECLAIM: [&str; 4] = [
@@ -125,7 +126,7 @@ impl Recording {
     pub fn read(
         source: &mut dyn EventSource,
         mut given: Vec<Snapshot>,
-        version: Version,
+        version: KernelVersion,
     ) -> Result<Recording, RecordingError> {
         let mut events: Vec<Event> = Vec::new();
         let mut marks = Vec::new();

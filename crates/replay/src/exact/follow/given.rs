@@ -1,7 +1,8 @@
 //! Frees, and drains of per-CPU lists.
 
 use prairie_frames::free_area::End;
-use prairie_frames::placement::linux::{Pageset, Version};
+use prairie_frames::placement::linux::Pageset;
+use prairie_frames::placement::linux::version::FOLIO_BATCHES;
 use prairie_frames::table::State;
 use prairie_frames::{MigrateType, Order};
 
@@ -10,10 +11,6 @@ use crate::exact::act::goes_through_cpu;
 use crate::exact::act::{Act, Action};
 use crate::exact::script::Moment;
 use crate::exact::step::Step;
-
-/// The first release whose batches of frees hold blocks of more than one frame
-/// (`free_unref_folios`).
-const BATCHES_OF_BLOCKS: Version = Version::new(6, 9);
 
 impl Follow<'_> {
     pub(super) fn free(&mut self, index: usize, act: &Act) {
@@ -26,7 +23,7 @@ impl Follow<'_> {
         let next = self.next_act(index).map(|next| next.action);
         if next == Some(Action::Batched) {
             // Since 6.9 the type is looked up as the block comes to its list.
-            if self.recording.version < BATCHES_OF_BLOCKS {
+            if self.recording.version < FOLIO_BATCHES.since {
                 self.prepared.insert(frame, stored);
                 self.script(Moment::at(index), Step::Prepare { frame });
             }

@@ -7,20 +7,16 @@
 use std::collections::{HashMap, HashSet};
 
 use prairie_frames::Frame;
-use prairie_frames::placement::linux::Version;
+use prairie_frames::placement::linux::version::PCP_INTERRUPTS;
 
 use crate::exact::act::Action;
 use crate::exact::act::goes_through_cpu;
 use crate::exact::recording::Recording;
 
-/// The first release whose per-CPU lists are used with interrupts on
-/// (mm/page_alloc: leave IRQs enabled for per-cpu page allocations).
-const INTERRUPTIBLE: Version = Version::new(6, 2);
-
 /// The acts that are frees between two frames of one batch that come to a list, on its CPU.
 pub(super) fn frees(recording: &Recording) -> HashSet<usize> {
     let mut found = HashSet::new();
-    if recording.version < INTERRUPTIBLE {
+    if recording.version < PCP_INTERRUPTS.since {
         return found;
     }
     let batched = batched_frees(recording);

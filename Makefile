@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo build dist install static deb rpm image package-test test experiments results results-long docs heap-test python-test fleet-test vm-test vm-record kernel-check kernel-test licences package fuzz bench clean
+.PHONY: help demo build dist install static deb rpm image package-test test experiments results results-long docs heap-test python-test fleet-test vm-test vm-record vm-record-sizes kernel-check kernel-test licences package fuzz bench clean
 
 # rustup puts cargo here, and only login shells look there.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -162,6 +162,15 @@ vm-record: build ## Record a stock kernel (KERNEL=6.12) from boot into target/re
 	    memory=$${work##*:}; cpus=$${work#*:}; cpus=$${cpus%:*}; work=$${work%%:*}; \
 	    folder=$(TARGET)/recordings/$$kernel-$$work-$${cpus}cpu; \
 	    vm/record --kernel $$kernel --timeout 900 --cpus $$cpus --memory $$memory $$work $$folder; \
+	    $$PRAIRIE replay $$folder/trace.parquet --against $$folder; \
+	done
+
+vm-record-sizes: build ## Record stock kernels (KERNEL=6.12) on two NUMA nodes and with 16 GiB, and replay both
+	@scripts/need qemu
+	@set -e; export PRAIRIE=$(abspath $(PRAIRIE)); kernel=$(or $(KERNEL),6.1); \
+	for machine in 'nodes:--nodes 2 --memory 1G' '16g:--memory 16G'; do \
+	    folder=$(TARGET)/recordings-sizes/$$kernel-$${machine%%:*}; \
+	    vm/record --kernel $$kernel --timeout 900 --cpus 2 $${machine#*:} files $$folder; \
 	    $$PRAIRIE replay $$folder/trace.parquet --against $$folder; \
 	done
 

@@ -140,7 +140,6 @@ fn ask(server: &str, query: &str, patience: Duration) -> Result<String, String> 
 #[cfg(test)]
 mod tests {
     use std::net::TcpListener;
-    use std::time::Instant;
 
     use super::*;
 
@@ -195,10 +194,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = format!("http://{}", listener.local_addr().unwrap());
         let source = Source::Query { server, query: "up".into() };
-        let started = Instant::now();
         let mut reader = Reader::start(&objective(source), true).unwrap();
+        // Had this waited for the server, there would be an error.
         assert_eq!(reader.poll(Duration::ZERO), None);
-        assert!(started.elapsed() < Duration::from_millis(900));
         let reading = loop {
             match reader.poll(Duration::ZERO) {
                 Some(reading) => break reading,

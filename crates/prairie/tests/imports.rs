@@ -1,7 +1,7 @@
 //! No file of a crate imports, directly or through others, a file that imports it.
 //!
-//! The test scans every file below `crates/*/src` that its crate compiles, without `#[cfg(test)]`
-//! items. A file imports another if it names something of that file's module in a path that begins
+//! The test scans every file below `crates/*/src` that its crate compiles into its library or a
+//! program, without `#[cfg(test)]` items. A file imports another if it names something of that file's module in a path that begins
 //! with `crate::`, `self::`, `super::`, or the name of a child module, in a `use` or in code. Such a
 //! path is followed through re-exports to the file that defines the item. These do not count:
 //!
@@ -44,10 +44,7 @@ fn no_file_imports_one_that_imports_it() {
     let mut folders: Vec<_> = fs::read_dir(crates).unwrap().map(|e| e.unwrap().path()).collect();
     folders.sort();
     for folder in folders {
-        for root in ["src/lib.rs", "src/main.rs"].map(|root| folder.join(root)) {
-            if !root.exists() {
-                continue;
-            }
+        for root in roots(&folder) {
             let edges = edges(&modules(&root));
             report += &forbidden(&edges, crates);
             for cycle in cycles(&edges) {
@@ -56,6 +53,17 @@ fn no_file_imports_one_that_imports_it() {
         }
     }
     assert!(report.is_empty(), "import cycles and forbidden imports:\n{report}");
+}
+
+/// The roots of a crate's library and programs.
+fn roots(folder: &Path) -> Vec<PathBuf> {
+    let mut roots = vec![folder.join("src/lib.rs"), folder.join("src/main.rs")];
+    for entry in fs::read_dir(folder.join("src/bin")).into_iter().flatten() {
+        let path = entry.unwrap().path();
+        roots.push(if path.is_dir() { path.join("main.rs") } else { path });
+    }
+    roots.retain(|root| root.exists());
+    roots
 }
 
 fn forbidden(edges: &Edges, crates: &Path) -> String {

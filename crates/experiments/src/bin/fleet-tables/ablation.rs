@@ -5,8 +5,8 @@ use std::error::Error;
 use prairie_fleet::row::Row;
 use prairie_model::allocator::{ABLATION, ABLATION_FREEBSD, ABLATION_LINUX};
 
-use crate::Numbers;
 use crate::fleets::{GIB, counted, mean, of, percent, simulate, study, sum};
+use crate::numbers::Numbers;
 use experiments::document::{Document, spread};
 
 const COLUMNS: [&str; 9] = [

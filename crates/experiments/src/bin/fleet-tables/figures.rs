@@ -4,8 +4,8 @@ use std::error::Error;
 
 use prairie_fleet::row::Row;
 
-use crate::Numbers;
 use crate::fleets::{GIB, correlation, counted, mean, of, percent, simulate, study, sum};
+use crate::numbers::Numbers;
 use experiments::document::{Document, spread};
 
 const SYSTEMS: [&str; 3] = ["linux", "linux+no-compaction", "contiguitas"];

@@ -4,8 +4,8 @@ use std::error::Error;
 
 use prairie_fleet::row::Row;
 
-use crate::Numbers;
 use crate::fleets::{GIB, mean, percent, simulate, study};
+use crate::numbers::Numbers;
 use experiments::document::{Document, spread};
 
 const MINUTES: [f64; 5] = [10.0, 30.0, 60.0, 120.0, 240.0];

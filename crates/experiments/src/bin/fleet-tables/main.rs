@@ -16,23 +16,14 @@ mod ablation;
 mod figures;
 mod fleets;
 mod hours;
+mod numbers;
 mod picture;
 mod pins;
 mod uptime;
 
 use std::error::Error;
 
-/// Positional numbers with their defaults.
-struct Numbers(std::vec::IntoIter<String>);
-
-impl Numbers {
-    fn next(&mut self, default: f64) -> Result<f64, Box<dyn Error>> {
-        match self.0.next() {
-            Some(text) => text.parse().map_err(|_| format!("`{text}`: expected a number").into()),
-            None => Ok(default),
-        }
-    }
-}
+use numbers::Numbers;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -5,8 +5,8 @@ use std::error::Error;
 
 use prairie_fleet::study::Study;
 
-use crate::Numbers;
 use crate::fleets::{GIB, mean, of, simulate, study};
+use crate::numbers::Numbers;
 use crate::picture::{Line, Panel, draw};
 use experiments::document::{Document, moments, spread};
 

@@ -2,8 +2,8 @@
 
 use std::error::Error;
 
-use crate::Numbers;
 use crate::fleets::{GIB, correlation, mean, of, simulate, study};
+use crate::numbers::Numbers;
 use experiments::document::Document;
 
 const SYSTEMS: [&str; 2] = ["linux", "linux+no-compaction"];

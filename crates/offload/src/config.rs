@@ -147,6 +147,9 @@ pub enum Backend {
     Device,
     /// zswap, and from it to a device (what the host does on its own).
     Hierarchy,
+    /// zswap for pages that are young, the device for those that are old or compress badly
+    /// (kernels from 6.8 on).
+    Tiers,
     /// Page cache alone: no anonymous memory is taken.
     FileOnly,
 }

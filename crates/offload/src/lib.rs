@@ -38,6 +38,7 @@ pub mod senpai_py;
 pub mod series;
 pub mod signal;
 pub mod status;
+pub mod tiers;
 pub mod world;
 
 pub use controller::{Controller, Decision, Reclaim};

@@ -245,6 +245,38 @@ fn a_container_that_compresses_badly_is_sent_to_the_device_until_the_end() {
     assert_eq!(tree.first_line("work/a/memory.zswap.max"), "max");
 }
 
+#[test]
+fn old_pages_of_a_pool_move_on_where_kernels_can() {
+    let limit_of = |can: bool| {
+        let tree = Tree::new();
+        tree.cgroup("work/a", 400 * MIB);
+        if can {
+            tree.write("work/a/memory.zswap.writeback", "1\n");
+        }
+        tree.write("work/a/memory.swap.current", &(200 * MIB).to_string());
+        let (zswap, zswapped) = (100 * MIB, 200 * MIB);
+        let stat = format!("zswap {zswap}\nzswapped {zswapped}\nzswpout {}\n", 200 << 8);
+        tree.stat("work/a", 400 * MIB, &stat);
+        let mut daemon = tree.guarded_daemon(&format!("{RULE}backend = \"tiers\"\n"));
+        for minute in 0..15 {
+            daemon.tick(seconds(60 * minute));
+            assert_eq!(tree.first_line("work/a/memory.zswap.max"), "max", "{minute}");
+        }
+        for minute in 15..20 {
+            daemon.tick(seconds(60 * minute));
+        }
+        let backend = daemon.status().lock().cgroups[0].backend.clone();
+        assert_eq!(backend, "tiers");
+        let limit = tree.first_line("work/a/memory.zswap.max");
+        tree.write("work/a/memory.zswap.max", &format!("{limit}\n"));
+        daemon.stop().unwrap();
+        assert_eq!(tree.first_line("work/a/memory.zswap.max"), "max", "restored");
+        limit
+    };
+    assert_eq!(limit_of(true), (8 * MIB).to_string(), "nothing was stored for 15 minutes");
+    assert_eq!(limit_of(false), "max", "kernels before 6.8");
+}
+
 /// 200 MiB of swap, of which 50 MiB are back in memory, after `pages` refaults.
 fn write_refaults(tree: &Tree, pages: u64) {
     let more = format!(

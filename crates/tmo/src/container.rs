@@ -372,6 +372,14 @@ impl Container {
         self.wait_for(number);
     }
 
+    /// Limits the pool of a hierarchy to a number of bytes from the next stored page on, as
+    /// `memory.zswap.max` does.
+    pub fn limit_pool(&mut self, bytes: u64) {
+        if let Backend::Hierarchy(_, _, most) = &mut self.made.backend {
+            *most = bytes;
+        }
+    }
+
     /// Moves what was stored first from a pool that is over its size to the device.
     fn move_on(&mut self) {
         let Backend::Hierarchy(_, _, most) = self.made.backend else { return };

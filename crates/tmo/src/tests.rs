@@ -1,5 +1,6 @@
 //! The container against what can be worked out by hand, and against its own books.
 
+use prairie_offload::tiers::{Tier, Tiers};
 use proptest::prelude::*;
 
 use super::access::Rhythm;
@@ -186,6 +187,50 @@ fn a_hierarchy_moves_the_oldest_on() {
     assert!(container.pool_bytes() > 98 * 4096);
     let counters = container.counters();
     assert!(counters.device[1] >= 600 && counters.device[1] < counters.zswap[1]);
+}
+
+/// Hot, warm, and cold memory whose idle pages are offloaded for three hours, by the back end; with
+/// `tiers`, the pool is limited as they decide.
+fn offloaded(backend: Backend, mut tiers: Option<Tiers>) -> Container {
+    let mut all = pages(4_000, Rhythm::regular(10.0), false);
+    all.extend(pages(4_000, Rhythm::random(400.0), false));
+    all.extend(pages(12_000, Rhythm::NEVER, false));
+    let mut container = Container::new(made(all, backend, Kernel::MGLRU), 1);
+    for period in 1..1_800 {
+        container.advance(f64::from(period) * 6.0);
+        if period % 10 == 0 {
+            container.begin_generation();
+        }
+        container.evict_idle(100 * 4096, 120.0, false);
+        if let Some(tiers) = &mut tiers {
+            container.limit_pool(match tiers.decide(&container.observe()) {
+                Tier::Pool => u64::MAX,
+                Tier::Young(bytes) => bytes,
+                Tier::Device => 0,
+            });
+        }
+    }
+    container
+}
+
+/// Old pages move to the device and save what they take of the pool; those that come back are still
+/// read from the pool.
+#[test]
+fn tiers_save_half_as_much_as_a_device_and_wait_as_little_as_a_pool() {
+    let slow = || Ssd::slow();
+    let pool = offloaded(zswap(), None);
+    let device = offloaded(Backend::Device(slow()), None);
+    let both = Backend::Hierarchy(Zswap::default(), slow(), u64::MAX);
+    let tiers = offloaded(both, Some(Tiers::default()));
+    let (host, waited) = (
+        [&pool, &device, &tiers].map(|container| container.host_bytes() >> 20),
+        [&pool, &device, &tiers].map(|container| container.counters().waited_us),
+    );
+    // What was stored of late may be old all the same, where much comes and goes: it stays.
+    assert!((host[0] - host[2]) * 2 >= host[0] - host[1], "{host:?} MiB");
+    assert!(waited[2] <= waited[0] * 1.01 && waited[1] > waited[0] * 10.0, "{waited:?} us");
+    let counters = tiers.counters();
+    assert!(counters.device[0] * 100 <= counters.device[1], "{counters:?}");
 }
 
 /// A generation is as old as it says.

@@ -11,6 +11,7 @@ use crate::controller::{Controller, Reclaim};
 use crate::objective::Standing;
 use crate::observation::{Idle, Observation, Orders, Room};
 use crate::signal::SIGNALS;
+use crate::tiers::{Tier, Tiers, compress_badly};
 use crate::world::cgroup::{Cgroup, CgroupError};
 use crate::world::discover::MatchedCgroup;
 use crate::world::generations::Generations;
@@ -24,12 +25,6 @@ use prairie_daemon::file::{Buffer, Held, Words};
 /// Share of a second that some task must stall before the trigger fires: far above the threshold
 /// of any profile, so that only bursts wake the daemon.
 const BURST: f64 = 0.1;
-
-/// A container whose pages do not shrink below this share of themselves is sent past zswap.
-const BADLY_COMPRESSED: f64 = 0.7;
-
-/// Less in the pool than this says nothing about how a container's pages compress.
-const MIN_SAMPLE_BYTES: u64 = 8 << 20;
 
 /// Limits, its own and those above it, change rarely.
 const LIMITS_EVERY: Duration = Duration::from_secs(120);
@@ -76,6 +71,7 @@ pub struct Container {
     pub(super) call_size: CallSize,
     backend: Backend,
     routed: bool,
+    tiers: Tiers,
     /// The request after the last observation.
     pub(super) asked_bytes: u64,
     /// Its limit on swap is lowered, so that slots of what is back are freed.
@@ -151,6 +147,7 @@ impl Container {
             call_size: CallSize::new(hands.call_time),
             backend: rule.backend,
             routed: false,
+            tiers: Tiers::default(),
             asked_bytes: 0,
             gives_up_slots: false,
         })
@@ -179,7 +176,8 @@ impl Container {
     /// What became of its back end.
     pub fn backend(&self) -> &'static str {
         match (self.backend, self.routed) {
-            (Backend::Auto, true) => "device: its pages compress badly",
+            (Backend::Auto | Backend::Tiers, true) => "device: its pages compress badly",
+            (Backend::Tiers, false) => "tiers",
             (Backend::Auto, false) => "auto",
             (Backend::Zswap, _) => "zswap",
             (Backend::Device, _) => "device",
@@ -342,46 +340,66 @@ impl Container {
         stat.inactive_file.min(stat.file.saturating_sub(stat.file_mapped))
     }
 
+    /// The limit by which its memory goes where it should; nothing for what the host does itself.
+    fn wanted_limit(&mut self, host: &HostFigures) -> Option<(&'static str, String)> {
+        let badly = compress_badly(&self.seen);
+        let has_device = host.device_bytes > 0 && self.seen.room.write_budget_bytes != Some(0);
+        let past = || Some((ZSWAP_MAX, "0".to_owned()));
+        match self.backend {
+            Backend::Device if has_device => past(),
+            Backend::Auto if has_device && (badly || self.routed) => past(),
+            Backend::Zswap => Some((ZSWAP_WRITEBACK, "0".to_owned())),
+            Backend::Tiers if has_device => {
+                // Before 6.8 a pool that is full sends new pages to the device and keeps the old.
+                let moves_old = self.cgroup.directory.join(ZSWAP_WRITEBACK).exists();
+                match self.tiers.decide(&self.seen) {
+                    Tier::Device => past(),
+                    Tier::Young(bytes) if moves_old => Some((ZSWAP_MAX, bytes.to_string())),
+                    Tier::Young(_) | Tier::Pool => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
     /// Selects the configured back end by leased limits. Returns a message, if any.
     pub fn route(&mut self, host: &HostFigures, leases: &Mutex<Leases>) -> Option<String> {
-        let stat = &self.seen.stat;
-        let badly = stat.zswapped >= MIN_SAMPLE_BYTES
-            && stat.zswap as f64 > stat.zswapped as f64 * BADLY_COMPRESSED;
-        let has_device = host.device_bytes > 0 && self.seen.room.write_budget_bytes != Some(0);
-        let wanted = match self.backend {
-            Backend::Device if has_device => Some(("memory.zswap.max", "0")),
-            Backend::Auto if has_device && (badly || self.routed) => {
-                Some(("memory.zswap.max", "0"))
-            }
-            Backend::Zswap => Some(("memory.zswap.writeback", "0")),
-            _ => None,
-        };
+        let wanted = self.wanted_limit(host);
         let mut leases = leases.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if wanted.is_none() && leases.is_empty() {
             return None;
         }
         let directory = &self.cgroup.directory;
-        for file in ["memory.zswap.max", "memory.zswap.writeback"] {
-            if wanted.is_none_or(|wanted| wanted.0 != file) {
+        for file in [ZSWAP_MAX, ZSWAP_WRITEBACK] {
+            if wanted.as_ref().is_none_or(|wanted| wanted.0 != file) {
                 let _ = leases.restore(directory, file);
             }
         }
         let (file, value) = wanted?;
-        if leases.value(directory, file).is_some() || !directory.join(file).exists() {
+        let held = leases.value(directory, file);
+        if held.is_some_and(|held| held == value) || !directory.join(file).exists() {
             return None;
         }
-        let newly = self.backend == Backend::Auto && !self.routed;
-        self.routed = true;
-        match leases.take(directory, file, value) {
-            Ok(()) if newly => {
+        let (followed, is_past) = (held.is_some(), file == ZSWAP_WRITEBACK || value == "0");
+        let newly = matches!(self.backend, Backend::Auto | Backend::Tiers) && !self.routed;
+        self.routed |= is_past;
+        match leases.take(directory, file, &value) {
+            Ok(()) if newly && is_past => {
+                let stat = &self.seen.stat;
                 let ratio = stat.zswapped as f64 / stat.zswap.max(1) as f64;
                 Some(format!("{file} = {value}: its pages compress by only {ratio:.2}"))
             }
+            // A limit that follows the pool is worth a line once.
+            Ok(()) if followed => None,
             Ok(()) => Some(format!("{file} = {value}")),
             Err(error) => Some(format!("{file} cannot be set to {value}: {error}")),
         }
     }
 }
+
+const ZSWAP_MAX: &str = "memory.zswap.max";
+
+const ZSWAP_WRITEBACK: &str = "memory.zswap.writeback";
 
 impl ReclaimMeans {
     fn of(directory: &Path) -> Result<ReclaimMeans, CgroupError> {

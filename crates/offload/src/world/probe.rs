@@ -7,6 +7,7 @@ use prairie_host::KernelVersion;
 use prairie_host::cgroup::mounts;
 
 use crate::ageing::Means;
+use crate::call_size::{CLASSIC_BATCH_BYTES, MGLRU_BATCH_BYTES};
 
 /// Where a host's files are, so that a test can give it others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +83,11 @@ impl Host {
             (false, _) if self.can_clear_bits() => Means::AccessedBits,
             (false, _) => Means::None,
         }
+    }
+
+    /// What the kernel reclaims at once.
+    pub fn batch_bytes(&self) -> u64 {
+        if self.mglru { MGLRU_BATCH_BYTES } else { CLASSIC_BATCH_BYTES }
     }
 
     /// Whether other processes' accessed bits may be cleared: our own file is there in kernels with

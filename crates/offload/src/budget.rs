@@ -73,11 +73,6 @@ impl WriteBudget {
         (1.0 - level / SHAPED_BELOW).clamp(0.0, 1.0)
     }
 
-    /// Bytes that may be written in a day.
-    pub fn per_day_bytes(&self) -> u64 {
-        self.per_day_bytes
-    }
-
     fn tokens_at(&self, now: Duration) -> f64 {
         let arrived = now.saturating_sub(self.at).as_secs_f64() * self.per_second();
         (self.tokens + arrived).min(self.capacity())

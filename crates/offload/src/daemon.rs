@@ -7,11 +7,11 @@
 pub mod container;
 mod emergencies;
 mod find;
-pub mod lines;
+pub(crate) mod lines;
 mod objectives;
 pub mod run;
 mod slots;
-pub mod waiting;
+pub(crate) mod waiting;
 
 use std::io;
 use std::sync::{Arc, Mutex};

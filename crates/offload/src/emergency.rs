@@ -83,11 +83,6 @@ impl Emergency {
         Emergency { policy, before, above_since, stop_until, judged_at }
     }
 
-    /// The policy.
-    pub fn policy(&self) -> &Policy {
-        &self.policy
-    }
-
     /// Judges the time since the last look. `full_us` is the total of stall time of all tasks.
     pub fn look(&mut self, now: Duration, full_us: u64) -> EmergencyDecision {
         let before = self.before.replace((now, full_us));

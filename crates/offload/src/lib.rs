@@ -1,9 +1,9 @@
 //! Transparent memory offloading (TMO): which containers to reclaim from, how much, and how.
 //!
-//! The first half **decides** and has neither clock nor I/O: [`controller`] is the controller of one
+//! The first half **decides** and has neither clock nor I/O: [`Controller`] is the controller of one
 //! container. It combines the paper's formula ([`senpai`]) with pressure signals ([`signal`]),
-//! [`guard`]s, page ages ([`ageing`]), [`over_reclaim`], [`returns`], and the service's own [`objective`].
-//! [`emergency`] decides about the host. [`g_swap`], [`senpai_py`],
+//! [`Guard`]s, page ages ([`ageing`]), over-reclaim, returned pages, and the service's own [`objective`].
+//! The rules of emergencies decide about the host. [`g_swap`], [`senpai_py`],
 //! and [`oomd`] are the laws of other tools, for comparison.
 //!
 //! The second half **acts**: [`world`] is cgroup v2 and the kernel's interfaces, [`daemon`] drives the
@@ -11,31 +11,31 @@
 //! ready, and [`coldness`] how much of a container's memory is cold.
 
 pub mod ageing;
-pub mod budget;
-pub mod call_size;
+mod budget;
+mod call_size;
 pub mod check;
 pub mod coldness;
 mod conditions;
 pub mod config;
-pub mod controller;
-pub mod counter;
+mod controller;
+mod counter;
 pub mod daemon;
-pub mod emergency;
+mod emergency;
 pub mod g_swap;
-pub mod guard;
+mod guard;
 pub mod kubernetes;
 pub mod objective;
-pub mod observation;
+mod observation;
 pub mod oomd;
-pub mod over_reclaim;
-pub mod precedence;
+mod over_reclaim;
+mod precedence;
 pub mod pressure;
 pub mod profile;
-pub mod restraint;
-pub mod returns;
+mod restraint;
+mod returns;
 pub mod senpai;
 pub mod senpai_py;
-pub mod series;
+mod series;
 pub mod signal;
 pub mod status;
 pub mod tiers;

@@ -3,7 +3,7 @@
 //!
 //! Pressure shows what the kernel sees. Whether requests are answered in time is known by the
 //! service alone, and read from a file or from Prometheus. [`Record`] judges the readings; what
-//! follows for a container is decided by its [restraint](crate::restraint).
+//! follows for a container is decided by its restraint.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,10 +1,13 @@
 //! Replaying to the frame what no kernel ever action: it is counted as wrong, and nothing panics.
 
 use prairie_frames::layout::{Watermarks, ZoneSpan};
-use prairie_frames::placement::linux::Pageset;
+use prairie_frames::placement::Request;
+use prairie_frames::placement::linux::{Config, Pageset, Tuning};
 use prairie_frames::{Frame, KernelVersion, Layout, MigrateType, Order, Pfn, ZoneKind};
 use prairie_replay::exact::act::{Act, Action, Edge, Resized};
 use prairie_replay::exact::compare;
+use prairie_replay::exact::machine::Machine;
+use prairie_replay::exact::opening::Opening;
 use prairie_replay::exact::probes::ListReading;
 use prairie_replay::exact::recording::Recording;
 use prairie_replay::exact::snapshot::Snapshot;
@@ -180,4 +183,30 @@ proptest! {
         prop_assert_eq!(fidelity.free_running.total, allocations);
         prop_assert!(fidelity.followed.right <= allocations);
     }
+}
+
+/// A machine of which most memory is not initialized yet is not short of memory: watermarks are set
+/// later.
+#[test]
+fn there_are_no_watermarks_before_the_record_sets_them() {
+    let snapshots = |edge| Act::aside(Action::Snapshot(0, edge), 0);
+    let acts = vec![snapshots(Edge::Begin), snapshots(Edge::End)];
+    let mut recorded = recording(acts, &[true], None, KernelVersion::new(6, 12));
+    let marks = Watermarks { min: 2 * FRAMES, low: 3 * FRAMES, high: 4 * FRAMES };
+    let mut span = recorded.layout.zones()[0].span.clone();
+    span.watermarks = marks;
+    recorded.layout = Layout::new(vec![span]).unwrap();
+    // Lists grow with a refill, but not while a zone is below its high watermark.
+    let limit_after_a_refill = |recorded: &Recording| {
+        let config = Config { cpus_per_node: 2, ..Config::of(recorded.version) };
+        let opening = Opening::of(recorded);
+        let Machine { mut table, mut linux, .. } = Machine::open(recorded, config, &opening);
+        linux.set_pageset(0, READING.limits);
+        linux.set_tuning(0, 0, Tuning { high: READING.limits.high, ..linux.tuning(0, 0) });
+        linux.allocate_in(&mut table, 0, &Request::default(), 0, false);
+        linux.tuning(0, 0).high
+    };
+    assert_eq!(limit_after_a_refill(&recorded), READING.limits.high + READING.limits.batch);
+    recorded.names_limits = false;
+    assert_eq!(limit_after_a_refill(&recorded), READING.limits.high);
 }

@@ -230,7 +230,7 @@ fn follow_once(
     scored: &Range<usize>,
     past_list: &HashSet<usize>,
 ) -> (TraceDriven, Vec<usize>) {
-    let machine = Machine::open(&recording.layout, config, opening);
+    let machine = Machine::open(recording, config, opening);
     let frames = recording.layout.frames() as usize;
     let late = |act: &Act| act.action == Action::HandOver;
     let is_bulk = |act: &Act| matches!(act.action, Action::Bulk { .. });

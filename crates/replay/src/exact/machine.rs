@@ -2,12 +2,14 @@
 //! right on them.
 
 use prairie_frames::free_area::End;
+use prairie_frames::layout::Watermarks;
 use prairie_frames::placement::Placement;
 use prairie_frames::placement::linux::{Config, Linux, Pageset};
 use prairie_frames::table::State;
 use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Order};
 
 use super::opening::Opening;
+use super::recording::Recording;
 
 /// The machine that the recorded events are played on.
 #[derive(Clone)]
@@ -21,9 +23,18 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine as it was when the trace began, with per-CPU lists that hold nothing yet.
-    pub fn open(layout: &Layout, config: Config, opening: &Opening) -> Machine {
-        Machine::with_owners(layout, config, opening, layout.frames())
+    /// A machine as it was when the trace began, with per-CPU lists that hold nothing yet. Where the
+    /// record says when watermarks were set, there are none until then: most of a large memory is
+    /// not initialized yet, and would be below them.
+    pub fn open(recording: &Recording, config: Config, opening: &Opening) -> Machine {
+        let layout = &recording.layout;
+        let mut machine = Machine::with_owners(layout, config, opening, layout.frames());
+        if recording.names_limits {
+            for zone in 0..layout.zones().len() {
+                machine.linux.set_watermarks(zone, Watermarks::default());
+            }
+        }
+        machine
     }
 
     /// The same with room for `owners` owners in the frame table.

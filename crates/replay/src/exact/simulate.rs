@@ -70,7 +70,7 @@ pub fn simulate(
     script: &Script,
     mode: Mode,
 ) -> Simulated {
-    let machine = Machine::open(&recording.layout, config, opening);
+    let machine = Machine::open(recording, config, opening);
     let mut simulation = Simulation {
         recording,
         machine,

@@ -178,28 +178,7 @@ fn perform(job: &Job) -> FinishedJob {
     FinishedJob { id: job.id, outcome, took: started.elapsed() }
 }
 
-/// Lets others on this CPU run as soon as they wake. With the scheduler of 6.6 and later (EEVDF), a
-/// thread that has begun its slice keeps the CPU to its end, which the timer tick notices only after
-/// 4 ms. From 6.12 on, one that wakes with a shorter slice does not wait for that: so these threads
-/// ask for the longest, and keep their fair share. Where the kernel does not take it, nothing changes.
-fn yield_to_others() {
-    // SAFETY: all zeros are a valid structure of plain numbers.
-    let mut attributes: libc::sched_attr = unsafe { std::mem::zeroed() };
-    attributes.size = size_of::<libc::sched_attr>() as u32;
-    // Policy and nice value stay as they were inherited.
-    attributes.sched_flags = libc::SCHED_FLAG_KEEP_POLICY as u64;
-    attributes.sched_nice = rustix::process::getpriority_process(None).unwrap_or(0);
-    attributes.sched_runtime = LONGEST_SLICE.as_nanos() as u64;
-    // SAFETY: the kernel reads `size` bytes of the structure, which outlives the call; thread 0
-    // is the caller.
-    let _ = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
-}
-
-/// The longest slice that kernels take.
-const LONGEST_SLICE: Duration = Duration::from_millis(100);
-
 fn work(shared: &Shared, at: usize) {
-    yield_to_others();
     let mut state = shared.lock();
     loop {
         if state.stop {

@@ -7,19 +7,22 @@
 # VM_KERNELS, LOADS, RATES, and HOURS select runs; SECONDS_EACH sets how long the mixed load lasts. A
 # run of which FOLDER has a result is not repeated; remove the folder to start again. PRAIRIE and
 # KERNEL_LOAD name binaries to use. Time is counted, so runs repeat whatever else the host does; each
-# takes three to twenty minutes.
+# takes three to twenty minutes. STOCK_KERNEL and CONTIGUITAS_KERNEL name folders that kernel/build
+# printed: one to boot in place of Debian's kernels, and one for the agent contiguitas.
 set -eu
 cd "$(dirname "$0")/.."
 folder=${1:?a folder for what the guests say}
 mkdir -p "$folder/bin"
 target=${CARGO_TARGET_DIR:-target}
+. bench/vm-table.sh
 strip -o "$folder/bin/prairie" "${PRAIRIE:-$target/release/prairie}"
 strip -o "$folder/bin/kernel_load" "${KERNEL_LOAD:-$target/release/examples/kernel_load}"
 
 # guest NAME KERNEL AGENT SCRIPT ARGUMENT...: one run in a machine of its own; $folder/NAME/result.
 guest() {
-    out=$folder/$1 kernel=$2 memory="--memory 4G" append=
+    out=$folder/$1 kernel=${STOCK_KERNEL:-$2} memory="--memory 4G" append=
     case $3 in
+    contiguitas) kernel=${CONTIGUITAS_KERNEL:?a folder that kernel/build printed} ;;
     kernelcore) append="--append kernelcore=1G" ;;
     auto-movable)
         memory="--memory 1G --plugged 3G"
@@ -34,25 +37,6 @@ guest() {
         --file vm/regions/common.sh --file vm/regions/agent.sh --file vm/regions/measured.toml \
         --file vm/regions/naive.sh --out "$out" "$@" >&2 || echo "$out: the guest ended with $?" >&2
     [ -s "$out/result" ]
-}
-
-# row NAME CELL...: a row of a table from the words KEY=VALUE of a result. A cell is KEY, KEY/DIVISOR,
-# or KEY%KEY for a share in percent; "" for a key that is not there.
-row() {
-    tr ' ' '\n' <"$folder/$1/result" | awk -v cells="$2" '
-        { at = index($0, "="); value[substr($0, 1, at - 1)] = substr($0, at + 1) }
-        function cell(name, part) {
-            if (split(name, part, "%") == 2)
-                return value[part[2]] > 0 ? sprintf("%.1f", 100 * value[part[1]] / value[part[2]]) : "\"\""
-            if (split(name, part, "/") == 2)
-                return part[1] in value ? sprintf("%.*f", length(part[2]) > 4 ? 2 : 1, value[part[1]] / part[2]) : "\"\""
-            if (!(name in value)) return "\"\""
-            return value[name] ~ /^[0-9]+$/ ? value[name] : "\"" value[name] "\""
-        }
-        END {
-            count = split(cells, wanted, " ")
-            for (at = 1; at <= count; at++) printf "%s%s", (at > 1 ? ", " : ""), cell(wanted[at])
-        }'
 }
 
 mixed= pipes=

@@ -85,7 +85,7 @@ grows() {
     wait $job
 }
 
-# The growth of such a burst comes back within a minute. NOT dependable: see the design page.
+# The growth of such a burst comes back within a minute.
 returns() {
     start=$(border)
     "$load" pipes 500 1 100 0 4 >/tmp/values &
@@ -127,33 +127,56 @@ gigantic() {
     check "2 MiB pages" "$(cat /proc/sys/vm/nr_hugepages)" -ge 600
 }
 
-# Too little on the movable side: requests stall in reclaim there. Then below, where the border is
-# held and page cache of a block device has to go.
+# Too little on the movable side, with swap on a slow disk: requests stall in reclaim there. Then
+# below, where the border is held and has to make room by writing out a slow block device's cache.
 presses() {
-    make_files
-    each=$((($(cat $node/movable_kb) / 1024 - 200) / 4))
+    mkswap /dev/vdd >/dev/null 2>&1
+    swapon /dev/vdd
+    each=$((($(cat $node/movable_kb) / 1024 + 100) / 4))
     for number in 1 2 3 4; do "$load" hold $each 3 0 >/dev/null & done
     wait
+    grep -E '^(allocstall|pswpout|oom_kill)' /proc/vmstat
     check "microseconds stalled, movable" "$(total movable)" -gt 0
-    umount /disk
+    swapoff /dev/vdd
+    before=$(total unmovable)
     cat $node/unmovable_kb >$node/ceiling_kb
-    dd if=/dev/vdc of=/dev/null bs=1M count=500 2>/dev/null
-    "$load" pipes $(($(cat $node/unmovable_available_kb) / 1024 / 2)) 1 0 0 1 >/tmp/values
-    check "microseconds stalled, unmovable" "$(total unmovable)" -gt 0
+    dd if=/dev/zero of=/dev/vdd bs=1M count=$(($(cat $node/unmovable_available_kb) / 1024)) 2>/dev/null &
+    writer=$!
+    sleep 2
+    "$load" pipes $(($(cat $node/unmovable_available_kb) / 1024 * 3 / 4)) 1 0 0 1 >/tmp/values
+    check "microseconds stalled, unmovable" "$(total unmovable)" -gt "$before"
+    check "direct reclaims for unmovable requests" "$(($(vmstat allocstall_normal) + $(vmstat allocstall_dma32)))" -gt 0
     check "victims" "$(vmstat oom_kill)" -eq 0
+    kill $writer 2>/dev/null
 }
 
-# The kernel wakes the resizer long before its own look once a second.
+# Free memory full of holes: a huge page needs compaction, and nothing is reclaimed.
+compacts() {
+    "$load" holes $(($(cat $node/movable_kb) / 1024 - 100)) 30 >/tmp/holes &
+    until grep -q holes_mib /tmp/holes; do sleep 1; done
+    stalls=$(vmstat allocstall_movable)
+    echo 300 >/proc/sys/vm/nr_hugepages
+    check "2 MiB pages" "$(cat /proc/sys/vm/nr_hugepages)" -ge 290
+    check "direct compactions" "$(vmstat compact_stall)" -gt 0
+    check "direct reclaims" "$(($(vmstat allocstall_movable) - stalls))" -eq 0
+    check "microseconds stalled, movable" "$(total movable)" -gt 0
+}
+
+# The kernel wakes the resizer long before its own look once a second, as soon as reclaim begins.
 wakes() {
     make_files
-    "$load" hold 1400 12 0 >/dev/null &
-    sleep 3
-    wake_ups=$(counter wake_ups)
+    "$load" hold $(($(cat $node/movable_kb) / 1024 - 600)) 40 0 >/tmp/held &
+    until grep -q held /tmp/held; do sleep 1; done
+    # A region that has just been pressed or moved is looked at more often for a while.
+    sleep 5
+    wake_ups=$(counter wake_ups) stalls=$(vmstat allocstall_movable)
     (while :; do cat /disk/file >/dev/null; done) &
     job=$!
     sleep 8
     kill $job 2>/dev/null
-    check "wake-ups in 8 s of reclaim" $(($(counter wake_ups) - wake_ups)) -ge 16
+    wake_ups=$(($(counter wake_ups) - wake_ups))
+    echo "direct reclaims: $(($(vmstat allocstall_movable) - stalls)), by kswapd $(vmstat pgsteal_kswapd)"
+    check "wake-ups in 8 s of reclaim" $wake_ups -ge 16
 }
 
 # The border to and fro, beside all that looks for pages by their number.

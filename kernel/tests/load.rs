@@ -24,6 +24,7 @@ unsafe extern "C" {
 const IO_URING_SETUP: c_long = 425;
 const IO_URING_REGISTER: c_long = 427;
 const REGISTER_BUFFERS: c_long = 0;
+const DONT_NEED: c_int = 4;
 const HUGE: c_int = 14;
 
 /// Private anonymous memory; its pages come when they are touched.
@@ -156,6 +157,19 @@ fn hold(mib: usize, seconds: usize, huge: usize) -> Option<()> {
     Some(())
 }
 
+/// `holes MIB SECONDS`: memory of which every other page is given back.
+fn holes(mib: usize, seconds: usize) -> Option<()> {
+    let area = Area::new(mib * MIB)?;
+    area.touch(PAGE);
+    for offset in (0..area.length).step_by(2 * PAGE) {
+        // SAFETY: a page of the mapping of this value.
+        unsafe { madvise(area.at.add(offset).cast(), PAGE, DONT_NEED) };
+    }
+    println!("holes_mib {mib}");
+    std::thread::sleep(Duration::from_secs(seconds as u64));
+    Some(())
+}
+
 /// `pins MIB SECONDS`: memory used, then pinned for long as a buffer of io_uring.
 fn pins(mib: usize, seconds: usize) -> Option<()> {
     let area = Area::new(mib * MIB)?;
@@ -254,7 +268,8 @@ fn blocks(first: usize) -> Option<()> {
     Some(())
 }
 
-/// `near FIRST`: what the pageblock before frame FIRST holds, by flags.
+/// `near FIRST`: what the pageblock before frame FIRST holds, by flags, and who allocated it if the
+/// kernel was booted with page_owner=on.
 fn near(first: usize) -> Option<()> {
     let flags = flags()?;
     let mut kinds = std::collections::BTreeMap::new();
@@ -263,6 +278,23 @@ fn near(first: usize) -> Option<()> {
     }
     for (kind, frames) in kinds {
         println!("near_{kind:#x} {frames}");
+    }
+    if let Ok(mut owners) = File::open("/sys/kernel/debug/page_owner") {
+        owners.seek(SeekFrom::Start(first as u64 - 512)).ok()?;
+        let mut buffer = vec![0; 8 * PAGE];
+        // A read gives one page's owner.
+        while let Ok(length @ 1..) = owners.read(&mut buffer) {
+            let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+            let pfn = text.split("PFN ").nth(1)?.split(' ').next()?;
+            let pfn = match pfn.strip_prefix("0x") {
+                Some(hex) => usize::from_str_radix(hex, 16).ok()?,
+                None => pfn.parse().ok()?,
+            };
+            if pfn >= first {
+                break;
+            }
+            println!("{text}");
+        }
     }
     Some(())
 }
@@ -278,6 +310,7 @@ fn main() -> ExitCode {
         ("pipes", &[mib, rounds, keep, rate, wait]) => pipes(mib, rounds, keep, rate, wait),
         ("anonymous", &[mib, seconds]) => anonymous(mib, seconds),
         ("hold", &[mib, seconds, huge]) => hold(mib, seconds, huge),
+        ("holes", &[mib, seconds]) => holes(mib, seconds),
         ("pins", &[mib, seconds]) => pins(mib, seconds),
         ("tables", &[mib, seconds]) => tables(mib, seconds),
         ("names", &[count]) => names(count),

@@ -1,8 +1,9 @@
 # The agents that are compared, and what they cost. To be sourced after common.sh.
 
-# start_agent NAME: stock does nothing, kernelcore is a boot parameter.
+# start_agent NAME: stock does nothing, kernelcore is a boot parameter, contiguitas a kernel.
 start_agent() {
     case $1 in
+    contiguitas) daemon=$(ps | sed -n 's/^ *\([0-9]*\) .*[k]contigd0.*/\1/p'); [ -n "$daemon" ] || complain "no resizer" ;;
     daemon) start_daemon /in/measured.toml; until_true 90 is_set_up || complain "not set up" ;;
     naive) sh /in/naive.sh >$OUT/daemon 2>&1 & sleep 20 ;;
     esac
@@ -25,7 +26,8 @@ agent_cost() {
     lasted=$(($(seconds) - agent_since))
     echo "cpu_ppm=$((($3 - $1) * 10000 / lasted)) own_cpu_ppm=$((($4 - $2) * 10000 / lasted))" \
         "rss_kib=$(sed -n 's/^VmRSS:[^0-9]*\([0-9]*\).*/\1/p' /proc/$daemon/status)" \
-        "to_kernel=$(converted kernel) to_movable=$(converted movable)"
+        "to_kernel=$(converted kernel) to_movable=$(converted movable)" \
+        "$([ ! -d $contiguitas ] || sed 's/ /=/' $contiguitas/counters | tr '\n' ' ')"
 }
 # make_disks: ext4 in /disk and a tmpfs in /small, without huge pages in either. Free frames on
 # per-CPU lists look like kernel memory: with one CPU the lists would hold thousands.

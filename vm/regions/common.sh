@@ -10,7 +10,17 @@ places() {
     done | sort -n
 }
 offline() { places | grep -vc " online " ; }
-movable() { places | grep -c " online Movable"; }
+# The folder of a kernel with Contiguitas. There a block keeps the zone that it had at boot.
+contiguitas=/sys/kernel/mm/contiguitas/node0
+movable() {
+    if [ -d $contiguitas ]; then
+        echo $(($(cat $contiguitas/movable_kb) / 131072))
+    else
+        places | grep -c " online Movable"
+    fi
+}
+# region: a word with the size of the unmovable region, if the kernel has one.
+region() { [ ! -d $contiguitas ] || echo "unmovable_mib=$(($(cat $contiguitas/unmovable_kb) / 1024))"; }
 count() { sed -n "s/^$1 //p" /proc/vmstat; }
 kernel_stalls() { awk '/^allocstall_(dma32|normal) / { sum += $2 } END { print sum }' /proc/vmstat; }
 psi() { sed -n 's/^some.*total=//p' /proc/pressure/memory; }

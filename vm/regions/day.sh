@@ -11,7 +11,7 @@ psi_before=$(psi) stalls_before=$(kernel_stalls)
 start=$(seconds)
 # look PHASE: a sample.
 look() {
-    echo "hour=$hour minute=$((($(seconds) - start) / 60)) phase=$1 $(/in/bin/kernel_load areas) movable=$(movable)" \
+    echo "hour=$hour minute=$((($(seconds) - start) / 60)) phase=$1 $(/in/bin/kernel_load areas) movable=$(movable) $(region)" \
         "stalls=$(($(kernel_stalls) - stalls_before)) psi_us=$(($(psi) - psi_before)) oom=$(count oom_kill)" \
         "to_kernel=$(converted kernel) to_movable=$(converted movable)" >>$OUT/samples
 }
@@ -54,6 +54,6 @@ cost=$(agent_cost)
 [ $agent != daemon ] || /in/bin/prairie regions status --json >$OUT/status 2>&1
 pages=$(huge_pages)
 gigantic_after_load $agent >$OUT/gigantic
-echo "agent=$agent $(tail -n 1 $OUT/samples) hugetlb_2m=$pages hugetlb_1g=$(cat $OUT/gigantic) $cost" >$OUT/result
+echo "agent=$agent $(tail -n 1 $OUT/samples) hugetlb_2m=$pages hugetlb_1g=$(cat $OUT/gigantic) migrated=$(count pgmigrate_success) $cost $(region)" >$OUT/result
 trouble
 exit 0

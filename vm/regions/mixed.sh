@@ -18,7 +18,7 @@ start=$(seconds)
 /in/bin/kernel_load pipes 126 3 126 1 >>$OUT/pipes &
 while [ $(passed) -lt $lasts ]; do
     sleep 10
-    echo "at=$(passed) $(/in/bin/kernel_load areas) movable=$(movable) stalls=$(kernel_stalls)" \
+    echo "at=$(passed) $(/in/bin/kernel_load areas) movable=$(movable) $(region) stalls=$(kernel_stalls)" \
         "psi_us=$(($(psi) - psi_before)) oom=$(count oom_kill)" >>$OUT/samples
 done
 cost=$(agent_cost)
@@ -30,6 +30,6 @@ files=$(ls /small | wc -l)
 until_true 60 eval '! pidof kernel_load | grep -q " "' || complain "the load does not end"
 after=$(huge_pages)
 gigantic_after_load $agent >$OUT/gigantic
-echo "agent=$agent $(tail -n 1 $OUT/samples) hugetlb_2m=$pages after_2m=$after hugetlb_1g=$(cat $OUT/gigantic) files=$files $cost" >$OUT/result
+echo "agent=$agent $(tail -n 1 $OUT/samples) hugetlb_2m=$pages after_2m=$after hugetlb_1g=$(cat $OUT/gigantic) files=$files migrated=$(count pgmigrate_success) $(cat $OUT/pipes | sort -n -t= -k 2 | tail -n 1) $cost $(region)" >$OUT/result
 trouble
 exit 0

@@ -10,21 +10,25 @@ dd if=/dev/zero of=/disk/first bs=1M count=3300 2>/dev/null
 sync
 # free_mib: free in the kernel zones, in MiB.
 free_mib() { awk '/^Node/ { zone = $4 } /pages free/ && zone != "Movable" && zone != "DMA" { sum += $3 } END { print int(sum / 256) }' /proc/zoneinfo; }
-psi_before=$(psi) stalls_before=$(kernel_stalls) ready=$(movable)
+# most: the largest size of the unmovable region, if the kernel has one.
+most() { sed -n 's/.*unmovable_mib=\([0-9]*\).*/\1/p' $OUT/samples | sort -n | tail -n 1; }
+psi_before=$(psi) stalls_before=$(kernel_stalls) ready=$(movable) size_before=$(region)
 /in/bin/kernel_load pipes 900 $rate 0 5 >$OUT/pipes 2>&1 &
 load=$!
 least=$(free_mib)
 while ! is_gone $load; do
     now=$(free_mib)
     [ $now -ge $least ] || least=$now
-    echo "at=$(seconds) free_mib=$now movable=$(movable) stalls=$(kernel_stalls) psi_us=$(($(psi) - psi_before))" >>$OUT/samples
+    echo "at=$(seconds) free_mib=$now movable=$(movable) $(region) stalls=$(kernel_stalls) psi_us=$(($(psi) - psi_before))" >>$OUT/samples
     usleep 500000
 done
 grown=$(movable)
 during="least_free_mib=$least stalls=$(($(kernel_stalls) - stalls_before)) psi_us=$(($(psi) - psi_before)) oom=$(count oom_kill)"
-sleep 150
+sleep 60
+size_after=$(region)
+sleep 90
 /in/bin/kernel_load blocks >$OUT/blocks
-echo "agent=$agent rate=$rate $during $(cat $OUT/pipes) grown=$((ready - grown)) returned=$(($(movable) - grown)) $(agent_cost)" >$OUT/result
+echo "agent=$agent rate=$rate $during $(cat $OUT/pipes) grown=$((ready - grown)) returned=$(($(movable) - grown)) $(agent_cost)${size_before:+ unmovable_start=${size_before#*=} unmovable_most=$(most) unmovable_minute=${size_after#*=}}" >$OUT/result
 [ $agent != daemon ] || /in/bin/prairie regions status --json >$OUT/status 2>&1
 trouble
 exit 0

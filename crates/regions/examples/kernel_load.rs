@@ -111,36 +111,71 @@ fn anon(mib: u64, seconds: u64) -> io::Result<()> {
 
 /// Counts aligned areas of 2 and 32 MiB and 1 GiB that exist, and those without an unmovable
 /// frame. Free frames on per-CPU lists carry no flags: up to 64 of them in 32 MiB pass, and in
-/// ZONE_MOVABLE, which has no kernel memory, any number.
+/// ZONE_MOVABLE, which has no kernel memory, any number. On a kernel with Contiguitas, areas above
+/// the border are counted apart, whole ones only, and unmovable frames there are strays.
 fn areas() -> io::Result<()> {
-    const SMALLEST: u64 = 512;
     let roots = Roots::live();
     let blocks = memory_blocks::read(&roots).map_err(io::Error::other)?;
     let mut scanner = Scanner::open(&roots)?;
+    let first = border();
     // Unmovable frames and frames without flags, by the first frame of each area.
     let mut counts: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
     for block in &blocks.blocks {
-        let movable = block.zone == BlockZone::One(ZoneKind::Movable);
         let start = block.start(blocks.block_frames).0;
         for start in (start..start + blocks.block_frames).step_by(SMALLEST as usize) {
+            // A block keeps the zone that it had at boot; the border does not.
+            let movable = match first {
+                Some(border) => start >= border,
+                None => block.zone == BlockZone::One(ZoneKind::Movable),
+            };
             let found = scanner.occupancy(Pfn(start), SMALLEST)?;
             let unflagged = if movable { 0 } else { found.unflagged };
             counts.insert(start, (found.unmovable + found.reserved + found.absent, unflagged));
         }
     }
-    for (name, frames) in [("2m", SMALLEST), ("32m", 8192), ("1g", 1 << 18)] {
-        let mut areas: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
-        for (start, (kernel, unflagged)) in &counts {
-            let area = areas.entry(start / frames).or_default();
-            *area = (area.0 + kernel, area.1 + unflagged);
-        }
-        let is_clean =
-            |(kernel, unflagged): &&(u64, u64)| *kernel == 0 && *unflagged <= frames / 128;
-        let (all, clean) = (areas.len(), areas.values().filter(is_clean).count());
+    for (name, frames) in SIZES {
+        let (all, clean) = count_areas(&counts, frames, 1);
         print!("areas_{name}={all} clean_{name}={clean} ");
+    }
+    if let Some(before) = first {
+        // The border may have moved while frames were read: above is what lies above both.
+        let border = before.max(border().unwrap_or(before));
+        let above = counts.split_off(&border);
+        for (name, frames) in SIZES {
+            let (all, clean) = count_areas(&above, frames, frames / SMALLEST);
+            print!("above_{name}={all} clean_above_{name}={clean} ");
+        }
+        let strays: u64 = above.values().map(|(unmovable, _)| unmovable).sum();
+        print!("strays={strays} border={border}");
     }
     println!();
     Ok(())
+}
+
+/// Frames of the smallest area.
+const SMALLEST: u64 = 512;
+
+/// Names and frames of the areas that are counted.
+const SIZES: [(&str, u64); 3] = [("2m", SMALLEST), ("32m", 8192), ("1g", 1 << 18)];
+
+/// The first frame above the border, on a kernel with Contiguitas.
+fn border() -> Option<u64> {
+    let text = std::fs::read_to_string("/sys/kernel/mm/contiguitas/node0/border_pfn").ok()?;
+    text.trim().parse().ok()
+}
+
+/// How many aligned areas have at least `least` of their smallest areas, and how many of these are
+/// clean.
+fn count_areas(counts: &BTreeMap<u64, (u64, u64)>, frames: u64, least: u64) -> (usize, usize) {
+    let mut areas: BTreeMap<u64, (u64, u64, u64)> = BTreeMap::new();
+    for (start, (kernel, unflagged)) in counts {
+        let area = areas.entry(start / frames).or_default();
+        *area = (area.0 + kernel, area.1 + unflagged, area.2 + 1);
+    }
+    areas.retain(|_, (_, _, parts)| *parts >= least);
+    let is_clean =
+        |(kernel, unflagged, _): &&(u64, u64, u64)| *kernel == 0 && *unflagged <= frames / 128;
+    (areas.len(), areas.values().filter(is_clean).count())
 }
 
 /// What fills each block: its zone, and frames by class.

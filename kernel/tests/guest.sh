@@ -132,18 +132,22 @@ gigantic() {
 presses() {
     mkswap /dev/vdd >/dev/null 2>&1
     swapon /dev/vdd
-    each=$((($(cat $node/movable_kb) / 1024 + 100) / 4))
-    for number in 1 2 3 4; do "$load" hold $each 3 0 >/dev/null & done
+    each=$((($(cat $node/movable_kb) / 1024 + 200) / 4))
+    for number in 1 2 3 4; do "$load" hold $each 10 0 >/dev/null & done
     wait
     grep -E '^(allocstall|pswpout|oom_kill)' /proc/vmstat
     check "microseconds stalled, movable" "$(total movable)" -gt 0
     swapoff /dev/vdd
     before=$(total unmovable)
     cat $node/unmovable_kb >$node/ceiling_kb
-    dd if=/dev/zero of=/dev/vdd bs=1M count=$(($(cat $node/unmovable_available_kb) / 1024)) 2>/dev/null &
+    available=$(($(cat $node/unmovable_available_kb) / 1024))
+    echo 90 >/proc/sys/vm/dirty_background_ratio
+    echo 95 >/proc/sys/vm/dirty_ratio
+    dd if=/dev/zero of=/dev/vde bs=1M count=$available 2>/dev/null &
     writer=$!
-    sleep 2
-    "$load" pipes $(($(cat $node/unmovable_available_kb) / 1024 * 3 / 4)) 1 0 0 1 >/tmp/values
+    sleep 3
+    grep -E '^Dirty|^Writeback:' /proc/meminfo
+    "$load" pipes $((available * 6 / 10)) 1 0 0 1 >/tmp/values
     check "microseconds stalled, unmovable" "$(total unmovable)" -gt "$before"
     check "direct reclaims for unmovable requests" "$(($(vmstat allocstall_normal) + $(vmstat allocstall_dma32)))" -gt 0
     check "victims" "$(vmstat oom_kill)" -eq 0
@@ -162,21 +166,34 @@ compacts() {
     check "microseconds stalled, movable" "$(total movable)" -gt 0
 }
 
-# The kernel wakes the resizer long before its own look once a second, as soon as reclaim begins.
+# Reclaim wakes the resizer at once, long before its own look once a second.
 wakes() {
     make_files
-    "$load" hold $(($(cat $node/movable_kb) / 1024 - 600)) 40 0 >/tmp/held &
-    until grep -q held /tmp/held; do sleep 1; done
+    "$load" hold $(($(cat $node/movable_kb) / 1024 - 900)) 120 0 >/tmp/held &
+    until grep -q held /tmp/held 2>/dev/null; do sleep 1; done
     # A region that has just been pressed or moved is looked at more often for a while.
-    sleep 5
-    wake_ups=$(counter wake_ups) stalls=$(vmstat allocstall_movable)
-    (while :; do cat /disk/file >/dev/null; done) &
-    job=$!
-    sleep 8
-    kill $job 2>/dev/null
-    wake_ups=$(($(counter wake_ups) - wake_ups))
-    echo "direct reclaims: $(($(vmstat allocstall_movable) - stalls)), by kswapd $(vmstat pgsteal_kswapd)"
-    check "wake-ups in 8 s of reclaim" $wake_ups -ge 16
+    sleep 12
+    events=/sys/kernel/debug/tracing
+    echo 1 >$events/events/vmscan/mm_vmscan_wakeup_kswapd/enable
+    echo 1 >$events/events/contiguitas/contiguitas_decide/enable
+    # Each time what is free is used up, and comes back.
+    for round in 1 2 3 4 5 6; do
+        cat /disk/file >/dev/null
+        "$load" hold 200 0 0 >/dev/null
+        sleep 3
+    done
+    awk '/wakeup_kswapd:|contiguitas_decide:/ {
+            for (at = 1; at <= NF; at++) if ($at ~ /^[0-9]+\.[0-9]+:$/) now = $at + 0
+        }
+        /wakeup_kswapd:/ && !asked { asked = now; count++ }
+        /contiguitas_decide:/ && asked { soon += now - asked < 0.15; asked = 0 }
+        END { print "reclaims", count + 0; print "soon", soon * 100 / (count + !count) }' $events/trace >/tmp/values
+    echo 0 >$events/events/enable
+    cat /tmp/values
+    grep allocstall_movable /proc/vmstat
+    check "times that reclaim began" "$(value reclaims)" -ge 3
+    # One period of the resizer and some, on hosts that may be busy.
+    check "percent of them after which the resizer looked within 150 ms" "$(value soon | cut -d. -f1)" -ge 70
 }
 
 # The border to and fro, beside all that looks for pages by their number.

@@ -152,7 +152,6 @@ static struct contiguitas_node *__init new_node(int nid)
 	node->resizer.tuning = (struct contiguitas_tuning)CONTIGUITAS_DEFAULT_TUNING;
 	for (region = 0; region < CONTIGUITAS_REGIONS; region++)
 		contiguitas_pressure_init(&node->pressure[region]);
-	node->shrink_after = jiffies;
 	below = contiguitas_size_below(node);
 	/* Chosen: half of what boot left below, and three quarters of the node. */
 	node->floor = below / 2;

@@ -36,7 +36,13 @@ struct contiguitas_counts {
 	unsigned long wake_ups, grown, shrunk, pages_migrated;
 	unsigned long grow_failures, shrink_failures, aborted_handovers;
 	unsigned long long move_ns, longest_handover_ns;
+	unsigned long retired, recalled, cache_drops;
 	atomic_long_t waits, waits_in_vain, wait_ns, pin_waits, oom_rescues, compactions_skipped;
+};
+
+/* The end of a pause and its length, in jiffies; no length if there is none. */
+struct contiguitas_pause {
+	unsigned long end, length;
 };
 
 struct contiguitas_node {
@@ -56,8 +62,10 @@ struct contiguitas_node {
 	/* Readers: who takes blocks off free lists by their number. Writer: a hand-over. */
 	struct rw_semaphore blocks;
 	struct contiguitas_resizer resizer;
-	/* No attempt to shrink before this time (jiffies), and the length of the next pause. */
-	unsigned long shrink_after, shrink_pause;
+	/* Until empty slabs, and caches, are dropped again to shrink. */
+	struct contiguitas_pause slab_pause, cache_pause;
+	/* The first of the retired pageblocks, which end at the border; 0 if there is none. */
+	unsigned long retired_from;
 	/* In pages below the border. */
 	unsigned long floor, ceiling;
 	struct contiguitas_pressure pressure[CONTIGUITAS_REGIONS];
@@ -70,6 +78,8 @@ struct contiguitas_tunables {
 	unsigned int low_per_1024, target_lows, high_lows;
 	unsigned int step_pageblocks, failure_pageblocks;
 	unsigned int band_per_1024[CONTIGUITAS_REGIONS];
+	/* Whether caches are dropped if nothing else helps to shrink. */
+	unsigned int drop_caches;
 	/* For tests: pageblocks by which the border moves back and forth at each wake-up. */
 	unsigned int oscillate;
 };
@@ -86,6 +96,11 @@ static inline unsigned long contiguitas_border(const struct contiguitas_node *no
 	return READ_ONCE(node->movable->zone_start_pfn);
 }
 
+static inline bool contiguitas_is_retired(const struct contiguitas_node *node)
+{
+	return READ_ONCE(node->retired_from);
+}
+
 /* Managed pages of all zones below the border. */
 unsigned long contiguitas_size_below(const struct contiguitas_node *node);
 /* Page cache of a zone that need not be written first. */
@@ -100,6 +115,15 @@ int contiguitas_shrink(struct contiguitas_node *node, unsigned int pageblocks);
 void contiguitas_set_band(struct contiguitas_node *node);
 void contiguitas_after_resize(void);
 void contiguitas_bar(struct zone *zone);
+
+unsigned int contiguitas_retire(struct contiguitas_node *node, unsigned int pageblocks);
+void contiguitas_unretire(struct contiguitas_node *node, unsigned long start);
+void contiguitas_retire_again(struct contiguitas_node *node, unsigned long from,
+			      unsigned long start);
+unsigned int contiguitas_recall(struct contiguitas_node *node, unsigned long pages);
+/* Free pages of retired pageblocks, which the kernel does not count as free. */
+unsigned long contiguitas_retired_free(const struct contiguitas_node *node);
+bool contiguitas_may_empty(unsigned long start, unsigned long end);
 
 int contiguitas_start_thread(struct contiguitas_node *node);
 void contiguitas_ask(struct contiguitas_node *node);

@@ -279,6 +279,8 @@ int contiguitas_grow(struct contiguitas_node *node, unsigned int pageblocks)
 	if (border + pages + MAX_ORDER_NR_PAGES > zone_end_pfn(node->movable) ||
 	    contiguitas_size_below(node) + pages > READ_ONCE(node->ceiling))
 		return -ENOSPC;
+	/* Those that are retired lie beside the border. */
+	contiguitas_recall(node, ULONG_MAX);
 	error = move(node, border, pageblocks, true);
 	if (error)
 		node->counts.grow_failures++;
@@ -291,12 +293,20 @@ int contiguitas_shrink(struct contiguitas_node *node, unsigned int pageblocks)
 {
 	unsigned long border = contiguitas_border(node);
 	unsigned long pages = pageblocks * pageblock_nr_pages;
+	unsigned long retired = node->retired_from;
 	int error;
 
 	if (border < node->lower->zone_start_pfn + pages + MAX_ORDER_NR_PAGES ||
 	    contiguitas_size_below(node) < READ_ONCE(node->floor) + pages)
 		return -ENOSPC;
+	if (!contiguitas_may_empty(border - pages, border)) {
+		node->counts.shrink_failures++;
+		return -EBUSY;
+	}
+	contiguitas_unretire(node, border - pages);
 	error = move(node, border - pages, pageblocks, false);
+	if (error && retired)
+		contiguitas_retire_again(node, retired, border - pages);
 	if (error)
 		node->counts.shrink_failures++;
 	else

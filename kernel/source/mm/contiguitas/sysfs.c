@@ -46,6 +46,8 @@ NODE_NUMBER(unmovable_kb, KIB(contiguitas_size_below(node)));
 NODE_NUMBER(movable_kb, KIB(zone_managed_pages(node->movable)));
 NODE_NUMBER(unmovable_available_kb, KIB(available[CONTIGUITAS_UNMOVABLE]));
 NODE_NUMBER(movable_available_kb, KIB(available[CONTIGUITAS_MOVABLE]));
+NODE_NUMBER(retired_kb, KIB(contiguitas_is_retired(node) ?
+			    contiguitas_border(node) - node->retired_from : 0));
 NODE_NUMBER(unmovable_low_kb, KIB(marks.low[CONTIGUITAS_UNMOVABLE]));
 NODE_NUMBER(unmovable_target_kb, KIB(marks.target[CONTIGUITAS_UNMOVABLE]));
 NODE_NUMBER(unmovable_high_kb, KIB(marks.high));
@@ -65,11 +67,13 @@ static int print_counts(char *buffer, struct contiguitas_node *node)
 	return sysfs_emit(buffer,
 		"wake_ups %lu\npageblocks_grown %lu\npageblocks_shrunk %lu\n"
 		"grow_failures %lu\nshrink_failures %lu\naborted_handovers %lu\n"
+		"pageblocks_retired %lu\npageblocks_recalled %lu\ncache_drops %lu\n"
 		"turns_refused %llu\nmove_us %llu\nlongest_handover_us %llu\n"
 		"waits %ld\nwaits_in_vain %ld\nwait_us %ld\npin_waits %ld\noom_rescues %ld\n"
 		"compactions_skipped %ld\n",
 		counts->wake_ups, counts->grown, counts->shrunk,
 		counts->grow_failures, counts->shrink_failures, counts->aborted_handovers,
+		counts->retired, counts->recalled, counts->cache_drops,
 		node->resizer.refused, counts->move_ns / 1000, counts->longest_handover_ns / 1000,
 		atomic_long_read(&counts->waits), atomic_long_read(&counts->waits_in_vain),
 		atomic_long_read(&counts->wait_ns) / 1000, atomic_long_read(&counts->pin_waits),
@@ -104,7 +108,7 @@ NODE_LIMIT(ceiling_kb, ceiling);
 static struct attribute *node_attributes[] = {
 	&border_pfn_attribute.attr, &unmovable_kb_attribute.attr, &movable_kb_attribute.attr,
 	&unmovable_available_kb_attribute.attr, &movable_available_kb_attribute.attr,
-	&unmovable_low_kb_attribute.attr, &unmovable_target_kb_attribute.attr,
+	&retired_kb_attribute.attr, &unmovable_low_kb_attribute.attr, &unmovable_target_kb_attribute.attr,
 	&unmovable_high_kb_attribute.attr, &movable_low_kb_attribute.attr,
 	&unmovable_pressure_attribute.attr, &movable_pressure_attribute.attr,
 	&counters_attribute.attr, &floor_kb_attribute.attr, &ceiling_kb_attribute.attr, NULL,
@@ -150,6 +154,7 @@ TUNABLE(step_pageblocks, step_pageblocks, 0, 65536);
 TUNABLE(failure_pageblocks, failure_pageblocks, 1, 65536);
 TUNABLE(band_unmovable_per_1024, band_per_1024[CONTIGUITAS_UNMOVABLE], 0, 1024);
 TUNABLE(band_movable_per_1024, band_per_1024[CONTIGUITAS_MOVABLE], 0, 1024);
+TUNABLE(drop_caches, drop_caches, 0, 1);
 TUNABLE(oscillate_pageblocks, oscillate, 0, 64);
 
 /* The resizer's own parameters: each node has a copy, all the same. */
@@ -211,7 +216,7 @@ static struct attribute *root_attributes[] = {
 	&threshold_unmovable_attribute.attr, &threshold_movable_attribute.attr,
 	&weight_unmovable_attribute.attr, &weight_movable_attribute.attr,
 	&largest_step_attribute.attr, &hold_attribute.attr,
-	&oscillate_pageblocks_attribute.attr, &gigantic_movable_attribute.attr, NULL,
+	&drop_caches_attribute.attr, &oscillate_pageblocks_attribute.attr, &gigantic_movable_attribute.attr, NULL,
 };
 static const struct attribute_group root_group = { .attrs = root_attributes };
 

@@ -3,8 +3,10 @@
 #include <linux/freezer.h>
 #include <linux/jiffies.h>
 #include <linux/kthread.h>
+#include <linux/memcontrol.h>
 #include <linux/mm.h>
 #include <linux/sched/clock.h>
+#include <linux/swap.h>
 
 #include "../internal.h"
 #include "../slab.h"
@@ -18,9 +20,12 @@
 #define IDLE_PERIOD HZ
 /* Pageblocks that change sides together, if they can: chosen, since each call drains all CPUs. */
 #define TOGETHER 4
-/* Pause after an attempt to shrink that failed, doubled each time: chosen. */
-#define SHRINK_PAUSE (HZ / 5)
-#define LONGEST_SHRINK_PAUSE (10 * HZ)
+/* Pauses after empty slabs, and caches, were dropped to shrink; doubled each time: chosen. */
+#define SLAB_PAUSE (HZ / 5)
+#define LONGEST_SLAB_PAUSE (10 * HZ)
+#define FIRST_CACHE_PAUSE (10 * HZ)
+#define CACHE_PAUSE (60 * HZ)
+#define LONGEST_CACHE_PAUSE (3600 * HZ)
 
 DEFINE_STATIC_KEY_FALSE(contiguitas_key);
 EXPORT_SYMBOL_GPL(contiguitas_key);
@@ -34,6 +39,7 @@ struct contiguitas_tunables contiguitas_tunables = {
 	.step_pageblocks = 64,
 	.failure_pageblocks = 16,
 	.band_per_1024 = { 64, 16 },
+	.drop_caches = 1,
 };
 
 static void observe(struct contiguitas_node *node, struct contiguitas_view *view, u64 period)
@@ -43,6 +49,8 @@ static void observe(struct contiguitas_node *node, struct contiguitas_view *view
 
 	contiguitas_marks(node, &marks);
 	contiguitas_available(node, view->available);
+	/* They come back as soon as they are needed. */
+	view->available[CONTIGUITAS_UNMOVABLE] += contiguitas_retired_free(node);
 	view->size = contiguitas_size_below(node);
 	view->high = marks.high;
 	for (region = 0; region < CONTIGUITAS_REGIONS; region++) {
@@ -83,6 +91,8 @@ static unsigned int may_move_together(const struct contiguitas_node *node,
 	/* Growing drops page cache where nothing is free. */
 	if (goes_up(decision))
 		available[CONTIGUITAS_MOVABLE] += contiguitas_droppable(node->movable);
+	else
+		available[CONTIGUITAS_UNMOVABLE] += contiguitas_retired_free(node);
 	while (count < min_t(unsigned int, left, TOGETHER) &&
 	       contiguitas_goes_on(decision, available, &marks, pageblock_nr_pages)) {
 		available[CONTIGUITAS_UNMOVABLE] += sign * (long)pageblock_nr_pages;
@@ -127,21 +137,106 @@ static void drop_empty_slabs(void)
 	mutex_unlock(&slab_mutex);
 }
 
-static bool may_shrink(const struct contiguitas_node *node)
+/*
+ * Everything that shrinkers can free goes, as with "echo 2 > /proc/sys/vm/drop_caches": directory
+ * entries and inodes of a burst, pages that the kernel keeps for later. They cannot be told to free
+ * those beside the border, and the youngest go last.
+ */
+static void drop_caches(const struct contiguitas_node *node)
 {
-	return time_after_eq(jiffies, node->shrink_after);
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+	struct mem_cgroup *memcg = mem_cgroup_iter(NULL, NULL, NULL);
+
+	do {
+		shrink_slab(GFP_KERNEL, node->nid, memcg, 0);
+	} while ((memcg = mem_cgroup_iter(NULL, memcg, NULL)));
+#else
+	drop_slab();
+#endif
 }
 
-/* A pageblock that cannot be emptied is not tried again at once, and ever more seldom. */
-static void note_shrink(struct contiguitas_node *node, bool moved)
+/* What is free below the border beyond the region's target is retired, from the border down. */
+static void retire_surplus(struct contiguitas_node *node)
 {
-	if (moved) {
-		node->shrink_pause = 0;
-		return;
+	int tries;
+
+	/* A pageblock that is partly in use is worth less than a whole one: hence again. */
+	for (tries = 0; tries < 4; tries++) {
+		unsigned long long available[CONTIGUITAS_REGIONS], target;
+		struct contiguitas_marks marks;
+
+		contiguitas_marks(node, &marks);
+		contiguitas_available(node, available);
+		target = marks.target[CONTIGUITAS_UNMOVABLE];
+		if (available[CONTIGUITAS_UNMOVABLE] < target + pageblock_nr_pages ||
+		    !contiguitas_retire(node, (available[CONTIGUITAS_UNMOVABLE] - target) /
+					pageblock_nr_pages))
+			return;
 	}
-	node->shrink_pause = clamp_t(unsigned long, node->shrink_pause * 2, SHRINK_PAUSE,
-				     LONGEST_SHRINK_PAUSE);
-	node->shrink_after = jiffies + node->shrink_pause;
+}
+
+/* Retired pageblocks are used again until the region has its target and "beyond" pages more. */
+static unsigned int recall(struct contiguitas_node *node, unsigned long long beyond)
+{
+	unsigned long long available[CONTIGUITAS_REGIONS];
+	struct contiguitas_marks marks;
+	unsigned int done = 0;
+
+	contiguitas_marks(node, &marks);
+	contiguitas_available(node, available);
+	beyond += marks.target[CONTIGUITAS_UNMOVABLE];
+	if (available[CONTIGUITAS_UNMOVABLE] < beyond)
+		done = contiguitas_recall(node, beyond - available[CONTIGUITAS_UNMOVABLE]);
+	if (done) {
+		/* For who waits it is as if the border had moved, and for the hold against turning. */
+		atomic_inc(&node->moves);
+		contiguitas_moved(&node->resizer, CONTIGUITAS_GROW);
+	}
+	return done;
+}
+
+/* Whether a pause is over; the next one is twice as long. */
+static bool is_time(struct contiguitas_pause *pause, unsigned long shortest, unsigned long longest)
+{
+	if (pause->length && time_before(jiffies, pause->end))
+		return false;
+	pause->length = clamp_t(unsigned long, pause->length * 2, shortest, longest);
+	pause->end = jiffies + pause->length;
+	return true;
+}
+
+/* Shrinks. If nothing moves, slabs that are empty and then caches give way: ever more seldom. */
+static unsigned int shrink(struct contiguitas_node *node,
+			   const struct contiguitas_decision *decision)
+{
+	unsigned int most = READ_ONCE(contiguitas_tunables.step_pageblocks);
+	unsigned int done;
+
+	if (decision->resize == CONTIGUITAS_SHRINK)
+		retire_surplus(node);
+	done = carry_out(node, decision, most);
+	if (!done && is_time(&node->slab_pause, SLAB_PAUSE, LONGEST_SLAB_PAUSE)) {
+		drop_empty_slabs();
+		done = carry_out(node, decision, most);
+	}
+	if (!done && decision->resize == CONTIGUITAS_SHRINK &&
+	    READ_ONCE(contiguitas_tunables.drop_caches) &&
+	    is_time(&node->cache_pause, CACHE_PAUSE, LONGEST_CACHE_PAUSE)) {
+		drop_caches(node);
+		node->counts.cache_drops++;
+		drop_empty_slabs();
+		done = carry_out(node, decision, most);
+	}
+	if (done)
+		node->slab_pause.length = 0;
+	return done;
+}
+
+/* The region grows: what has to go later may take a while to be freed by itself. */
+static void expect_surplus(struct contiguitas_node *node)
+{
+	node->cache_pause.length = FIRST_CACHE_PAUSE;
+	node->cache_pause.end = jiffies + FIRST_CACHE_PAUSE;
 }
 
 /* Requests wait: the region grows until they have what they lack above its low mark. */
@@ -153,7 +248,9 @@ static unsigned int serve(struct contiguitas_node *node, unsigned long wanted)
 
 	most = max_t(unsigned long, most, DIV_ROUND_UP(wanted, pageblock_nr_pages) + 1);
 	grow.beyond = wanted;
-	done = carry_out(node, &grow, most);
+	expect_surplus(node);
+	done = recall(node, wanted);
+	done += carry_out(node, &grow, most);
 	/*
 	 * What is free may lie in small blocks: a request of a high order needs one pageblock more,
 	 * as long as the other side has it.
@@ -178,7 +275,8 @@ static unsigned int rescue(struct contiguitas_node *node)
 	contiguitas_available(node, available);
 	if (available[CONTIGUITAS_UNMOVABLE] >= marks.low[CONTIGUITAS_UNMOVABLE])
 		decision.resize = CONTIGUITAS_YIELD;
-	done = carry_out(node, &decision, most);
+	done = goes_up(&decision) ? recall(node, 0) : 0;
+	done += carry_out(node, &decision, most);
 	if (done)
 		contiguitas_moved(&node->resizer, decision.resize);
 	return done;
@@ -191,21 +289,22 @@ static unsigned int resize(struct contiguitas_node *node, u64 period)
 	unsigned int done = 0;
 
 	observe(node, &view, period);
+	/* Short of what is in use, though not with what is retired. */
+	if (view.available[CONTIGUITAS_UNMOVABLE] - contiguitas_retired_free(node) <
+	    view.low[CONTIGUITAS_UNMOVABLE])
+		recall(node, 0);
 	decision = contiguitas_decide(&node->resizer, &view);
 	trace_contiguitas_decide(node->nid, &view, decision.resize, decision.beyond,
 				 contiguitas_border(node));
 	if (decision.resize == CONTIGUITAS_STAY)
 		return 0;
-	if (!goes_up(&decision) && !may_shrink(node))
-		return 0;
-	done = carry_out(node, &decision, READ_ONCE(contiguitas_tunables.step_pageblocks));
-	if (!done && !goes_up(&decision)) {
-		drop_empty_slabs();
-		done = carry_out(node, &decision,
-				 READ_ONCE(contiguitas_tunables.step_pageblocks));
+	if (goes_up(&decision)) {
+		expect_surplus(node);
+		done = recall(node, decision.beyond);
+		done += carry_out(node, &decision, READ_ONCE(contiguitas_tunables.step_pageblocks));
+	} else {
+		done = shrink(node, &decision);
 	}
-	if (!goes_up(&decision))
-		note_shrink(node, done > 0);
 	if (done)
 		contiguitas_moved(&node->resizer, decision.resize);
 	return done;
@@ -265,6 +364,12 @@ static int contiguitas_thread(void *data)
 	u64 decided = 0;
 
 	set_freezable();
+	/*
+	 * Moves drain all CPUs by work queues. The workers that these start when first used stay for
+	 * minutes: now their stacks lie far from the border, in a burst they would lie beside it.
+	 */
+	lru_add_drain_all();
+	drop_empty_slabs();
 	while (!kthread_should_stop()) {
 		unsigned long pause = is_restless(node) ? PERIOD : IDLE_PERIOD;
 
@@ -297,6 +402,9 @@ int contiguitas_start_thread(struct contiguitas_node *node)
 	if (IS_ERR(thread))
 		return PTR_ERR(thread);
 	node->thread = thread;
+	/* Nothing has grown yet. */
+	node->cache_pause.length = LONGEST_CACHE_PAUSE;
+	node->cache_pause.end = jiffies + LONGEST_CACHE_PAUSE;
 	wake_up_process(thread);
 	return 0;
 }

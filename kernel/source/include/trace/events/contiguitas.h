@@ -75,6 +75,24 @@ TRACE_EVENT(contiguitas_move,
 		  __entry->took)
 );
 
+/* The retired pageblocks are now those from "from" up to the border; none if "from" is not below it. */
+TRACE_EVENT(contiguitas_retire,
+	TP_PROTO(int nid, unsigned long from, unsigned long border),
+	TP_ARGS(nid, from, border),
+	TP_STRUCT__entry(
+		__field(int, nid)
+		__field(unsigned long, from)
+		__field(unsigned long, border)
+	),
+	TP_fast_assign(
+		__entry->nid = nid;
+		__entry->from = from;
+		__entry->border = border;
+	),
+	TP_printk("node=%d from=0x%lx border=0x%lx", __entry->nid, __entry->from,
+		  __entry->border)
+);
+
 /* A request waited for the border. */
 TRACE_EVENT(contiguitas_wait,
 	TP_PROTO(int nid, unsigned long pages, bool moved, u64 waited),

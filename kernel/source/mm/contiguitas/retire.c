@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Retired pageblocks: those below the border that are to change sides, but hold pages that do not
+ * move.
+ *
+ * The buddy allocator prefers small free blocks wherever they lie, hence the pageblocks beside the
+ * border that a burst left half empty are used again first, and never come free. A retired
+ * pageblock is marked isolated: its free pages are on lists that no request takes from, nothing new
+ * is placed there, and what is left in it is freed with time. If the region runs short, all of them
+ * come back at once: no page has to be migrated for that.
+ *
+ * The retired pageblocks are those from "retired_from" up to the border. Called by the node's thread
+ * alone.
+ */
+#include <linux/log2.h>
+#include <linux/migrate.h>
+#include <linux/mm.h>
+#include <linux/page-isolation.h>
+
+#include "../internal.h"
+#include "contiguitas.h"
+
+#include <trace/events/contiguitas.h>
+
+/* Free pages of a zone's isolated pageblocks: on its lists, but not counted as free. */
+static unsigned long isolated_free(struct zone *zone)
+{
+	unsigned long listed = 0, counted = zone_page_state_snapshot(zone, NR_FREE_PAGES);
+	int order;
+
+	for (order = 0; order < ARRAY_SIZE(zone->free_area); order++)
+		listed += READ_ONCE(zone->free_area[order].nr_free) << order;
+	return listed > counted ? listed - counted : 0;
+}
+
+unsigned long contiguitas_retired_free(const struct contiguitas_node *node)
+{
+	return contiguitas_is_retired(node) ? isolated_free(node->lower) : 0;
+}
+
+/* Whether a pageblock is of a kind that may be retired; it is then isolated. */
+static bool isolate(struct zone *zone, unsigned long start)
+{
+	struct page *page = pfn_to_online_page(start);
+	bool done = false;
+	unsigned long flags;
+	int type;
+
+	if (!page || page_zone(page) != zone)
+		return false;
+	spin_lock_irqsave(&zone->lock, flags);
+	type = get_pageblock_migratetype(page);
+	if (type == MIGRATE_UNMOVABLE || type == MIGRATE_RECLAIMABLE || type == MIGRATE_MOVABLE) {
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+		done = move_freepages_block_isolate(zone, page, MIGRATE_ISOLATE);
+#endif
+		if (done)
+			zone->nr_isolate_pageblock++;
+	}
+	spin_unlock_irqrestore(&zone->lock, flags);
+	return done;
+}
+
+/* Retires the next pageblocks below those that are. How many. */
+unsigned int contiguitas_retire(struct contiguitas_node *node, unsigned int pageblocks)
+{
+	unsigned long border = contiguitas_border(node);
+	unsigned long from = contiguitas_is_retired(node) ? node->retired_from : border;
+	unsigned int done = 0;
+
+	while (done < pageblocks) {
+		unsigned long start = from - pageblock_nr_pages;
+
+		/* What remains in use is no smaller than the floor. */
+		if (start < node->lower->zone_start_pfn + MAX_ORDER_NR_PAGES ||
+		    contiguitas_size_below(node) - (border - start) < READ_ONCE(node->floor) ||
+		    !isolate(node->lower, start))
+			break;
+		from = start;
+		done++;
+	}
+	if (done) {
+		WRITE_ONCE(node->retired_from, from);
+		node->counts.retired += done;
+		/* Pages on per-CPU lists would come back to them. */
+		drain_all_pages(node->lower);
+		trace_contiguitas_retire(node->nid, from, border);
+	}
+	return done;
+}
+
+/* Those from "start" on may be used again, to be handed over. */
+void contiguitas_unretire(struct contiguitas_node *node, unsigned long start)
+{
+	if (!contiguitas_is_retired(node))
+		return;
+	undo_isolate_page_range(max(start, node->retired_from), contiguitas_border(node),
+				MIGRATE_UNMOVABLE);
+	if (start <= node->retired_from)
+		WRITE_ONCE(node->retired_from, 0);
+}
+
+/* The hand-over of those failed: as before, "from" being the first that was retired. */
+void contiguitas_retire_again(struct contiguitas_node *node, unsigned long from,
+			      unsigned long start)
+{
+	unsigned long border = contiguitas_border(node), at;
+
+	WRITE_ONCE(node->retired_from, from);
+	for (at = max(from, start); at < border; at += pageblock_nr_pages)
+		if (!isolate(node->lower, at)) {
+			contiguitas_unretire(node, from);
+			return;
+		}
+}
+
+/* As many as have the free pages that are needed are used again, the lowest first. How many. */
+unsigned int contiguitas_recall(struct contiguitas_node *node, unsigned long pages)
+{
+	unsigned long border = contiguitas_border(node), most, from;
+	unsigned int done = 0;
+
+	if (!contiguitas_is_retired(node))
+		return 0;
+	most = isolated_free(node->lower);
+	for (from = node->retired_from; from < border; from += pageblock_nr_pages) {
+		if (most - min(most, isolated_free(node->lower)) >= pages)
+			break;
+		undo_isolate_page_range(from, from + pageblock_nr_pages, MIGRATE_UNMOVABLE);
+		done++;
+	}
+	WRITE_ONCE(node->retired_from, from < border ? from : 0);
+	node->counts.recalled += done;
+	trace_contiguitas_retire(node->nid, from, border);
+	return done;
+}
+
+/* The free block that a page begins or lies in: its pages from this one on; 0 if it is in use. */
+static unsigned long free_from(unsigned long pfn)
+{
+	const unsigned long largest = ilog2(MAX_ORDER_NR_PAGES);
+	unsigned long order;
+
+	for (order = 0; order <= largest; order++) {
+		unsigned long head = pfn & ~((1UL << order) - 1);
+		struct page *page = pfn_to_page(head);
+
+		if (PageBuddy(page)) {
+			unsigned long size = 1UL << min_t(unsigned long,
+					buddy_order_unsafe(page), largest);
+
+			return head + size > pfn ? head + size - pfn : 0;
+		}
+	}
+	return 0;
+}
+
+/*
+ * Whether pageblocks hold nothing that stays: a look without locks that costs far less than an
+ * attempt. Pages on per-CPU lists pass for free ones.
+ */
+bool contiguitas_may_empty(unsigned long start, unsigned long end)
+{
+	unsigned long pfn = start;
+
+	while (pfn < end) {
+		unsigned long pages = free_from(pfn);
+		struct page *page = pfn_to_page(pfn);
+
+		if (!pages) {
+			if (page_count(page) && !PageLRU(compound_head(page)) && !PageHuge(page) &&
+			    !__PageMovable(page))
+				return false;
+			pages = 1;
+		}
+		pfn += pages;
+	}
+	return true;
+}

@@ -20,9 +20,9 @@ strip -o "$folder/bin/kernel_load" "${KERNEL_LOAD:-$target/release/examples/kern
 
 # guest NAME KERNEL AGENT SCRIPT ARGUMENT...: one run in a machine of its own; $folder/NAME/result.
 guest() {
-    out=$folder/$1 kernel=${STOCK_KERNEL:-$2} memory="--memory 4G" append=
+    out=$folder/$1 image=${STOCK_KERNEL:-$2} memory="--memory 4G" append=
     case $3 in
-    contiguitas) kernel=${CONTIGUITAS_KERNEL:?a folder that kernel/build printed} ;;
+    contiguitas) image=${CONTIGUITAS_KERNEL:?a folder that kernel/build printed} ;;
     kernelcore) append="--append kernelcore=1G" ;;
     auto-movable)
         memory="--memory 1G --plugged 3G"
@@ -32,7 +32,7 @@ guest() {
     shift 3
     [ ! -s "$out/result" ] || return 0
     # shellcheck disable=SC2086 # lists of words
-    nice vm/run --kernel "$kernel" --counted $memory --low 256M --disk 6G --timeout 6000 $append \
+    nice vm/run --kernel "$image" --counted $memory --low 256M --disk 6G --timeout 6000 $append \
         --module ext4 --program mke2fs --program "$folder/bin/prairie" --file "$folder/bin:bin" \
         --file vm/regions/common.sh --file vm/regions/agent.sh --file vm/regions/measured.toml \
         --file vm/regions/naive.sh --out "$out" "$@" >&2 || echo "$out: the guest ended with $?" >&2

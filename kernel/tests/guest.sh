@@ -147,7 +147,7 @@ presses() {
     writer=$!
     sleep 3
     grep -E '^Dirty|^Writeback:' /proc/meminfo
-    "$load" pipes $((available * 6 / 10)) 1 0 0 1 >/tmp/values
+    "$load" pipes $((available * 85 / 100)) 1 0 0 1 >/tmp/values
     check "microseconds stalled, unmovable" "$(total unmovable)" -gt "$before"
     check "direct reclaims for unmovable requests" "$(($(vmstat allocstall_normal) + $(vmstat allocstall_dma32)))" -gt 0
     check "victims" "$(vmstat oom_kill)" -eq 0
@@ -171,7 +171,7 @@ wakes() {
     make_files
     "$load" hold $(($(cat $node/movable_kb) / 1024 - 900)) 120 0 >/tmp/held &
     until grep -q held /tmp/held 2>/dev/null; do sleep 1; done
-    # A region that has just been pressed or moved is looked at more often for a while.
+    # A region that has just been pressed or moved is checked more often for a while.
     sleep 12
     events=/sys/kernel/debug/tracing
     echo 1 >$events/events/vmscan/mm_vmscan_wakeup_kswapd/enable

@@ -1,15 +1,15 @@
-//! What Prairie's daemons share, and any small Linux daemon may use: [`signals`] and a [`clock`] for
+//! What Prairie's daemons share, and any small Linux daemon may use: [`Signals`] and a [clock](monotonic) for
 //! the loop, a [`log`] as text or JSON, [`config`] in TOML with errors in one line, a [`status`] for
 //! other programs and for Prometheus, messages to the service manager ([`notify`]), kernel files that
 //! stay open ([`file`](mod@file)), and the [`finding`]s of a check.
 
-pub mod clock;
+mod clock;
 pub mod config;
 pub mod file;
 pub mod finding;
 pub mod log;
 pub mod notify;
-pub mod signals;
+mod signals;
 pub mod status;
 
 pub use clock::monotonic;

@@ -144,7 +144,7 @@ impl Container {
             rests: false,
             limits_at: Duration::ZERO,
             how,
-            call_size: CallSize::new(hands.call_time, hands.host.batch_bytes()),
+            call_size: CallSize::new(hands.call_time, hands.host.lists()),
             backend: rule.backend,
             routed: false,
             tiers: Tiers::default(),

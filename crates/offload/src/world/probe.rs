@@ -7,7 +7,7 @@ use prairie_host::KernelVersion;
 use prairie_host::cgroup::mounts;
 
 use crate::ageing::Means;
-use crate::call_size::{CLASSIC_BATCH_BYTES, MGLRU_BATCH_BYTES};
+use crate::call_size::Lists;
 
 /// Where a host's files are, so that a test can give it others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -85,9 +85,9 @@ impl Host {
         }
     }
 
-    /// What the kernel reclaims at once.
-    pub fn batch_bytes(&self) -> u64 {
-        if self.mglru { MGLRU_BATCH_BYTES } else { CLASSIC_BATCH_BYTES }
+    /// The lists from which the kernel reclaims.
+    pub fn lists(&self) -> Lists {
+        if self.mglru { Lists::Mglru } else { Lists::Classic }
     }
 
     /// Whether other processes' accessed bits may be cleared: our own file is there in kernels with

@@ -191,7 +191,7 @@ fn reclaim(
             None => Words::of(format_args!("{part}\n")),
         };
         match request.call(part, || file.write(words.as_str())) {
-            Ok(()) => asked += part,
+            Ok(()) => asked += request.size.taken_bytes(part).min(bytes - asked),
             Err(error) if is(&error, Errno::AGAIN) => return request.asked(asked + part, true),
             Err(error) if is(&error, Errno::INTR) => break,
             Err(error) => return Outcome::Failed(error),
@@ -216,14 +216,16 @@ fn evict(file: &Held, evictions: &[Eviction], mut request: Request<'_>) -> Outco
         let mut rest = eviction.pages;
         while let Some(part) = request.next(rest * 4096) {
             let pages = part / 4096;
+            // What the kernel takes beyond a call is not asked for again.
+            let taken = rest.min(request.size.taken_bytes(part) / 4096);
             match request.call(part, || file.write(eviction.command(pages).as_str())) {
-                Ok(()) => asked += pages,
+                Ok(()) => asked += taken,
                 // The generations moved on since they were read: the next period reads them again.
                 Err(error) if is(&error, Errno::INVAL) || is(&error, Errno::RANGE) => break,
                 Err(error) if is(&error, Errno::INTR) => break,
                 Err(error) => return Outcome::Failed(error),
             }
-            rest -= pages;
+            rest -= taken;
         }
     }
     request.asked(asked * 4096, asked < wanted)
@@ -276,7 +278,7 @@ mod tests {
     use std::io::Read;
 
     use super::*;
-    use crate::call_size::CLASSIC_BATCH_BYTES;
+    use crate::call_size::Lists;
 
     /// A clock by which each call takes the same CPU time, and everything else none.
     struct Ticking {
@@ -321,21 +323,26 @@ mod tests {
         }
     }
 
+    /// A file that keeps all that is written to it, open for both.
+    fn fifo(path: &std::path::Path) -> std::fs::File {
+        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+        let (here, kind) = (rustix::fs::CWD, rustix::fs::FileType::Fifo);
+        rustix::fs::mknodat(here, path, kind, mode, 0).unwrap();
+        std::fs::File::options().read(true).write(true).open(path).unwrap()
+    }
+
     /// What a request of 4 MiB writes to `memory.reclaim`, a FIFO here, with calls of at most 1 ms.
     fn written(clock: &Ticking, deadline: Duration, current: &str) -> (Vec<u64>, Outcome) {
         let root = tempfile::tempdir().unwrap();
         let path = root.path().join("memory.reclaim");
-        let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
-        let (here, kind) = (rustix::fs::CWD, rustix::fs::FileType::Fifo);
-        rustix::fs::mknodat(here, &path, kind, mode, 0).unwrap();
-        let mut reader = std::fs::File::options().read(true).write(true).open(&path).unwrap();
+        let mut reader = fifo(&path);
         std::fs::write(root.path().join("memory.current"), current).unwrap();
         let work = Work::Reclaim {
             file: Arc::new(Held::open_for_writing(&path).unwrap()),
             current: Arc::new(Held::open(&root.path().join("memory.current")).unwrap()),
             bytes: 4 << 20,
             swappiness: None,
-            size: CallSize::new(Duration::from_millis(1), CLASSIC_BATCH_BYTES),
+            size: CallSize::new(Duration::from_millis(1), Lists::Classic),
         };
         let outcome = work.perform(deadline, clock);
         std::io::Write::write_all(&mut reader, b"end\n").unwrap();
@@ -367,7 +374,31 @@ mod tests {
         };
         assert_eq!((bytes, calls.count), (4 << 20, parts.len() as u64));
         assert_eq!(calls.longest, clock.each);
-        assert_ne!(calls.size, Some(CallSize::new(Duration::from_millis(1), CLASSIC_BATCH_BYTES)));
+        assert_ne!(calls.size, Some(CallSize::new(Duration::from_millis(1), Lists::Classic)));
+    }
+
+    #[test]
+    fn with_generations_a_call_for_half_a_batch_takes_a_whole_one() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("lru_gen");
+        let mut reader = fifo(&path);
+        let eviction = Eviction { memcg: 14, node: 0, sequence: 5, swappiness: 200, pages: 150 };
+        let work = Work::Evict {
+            file: Arc::new(Held::open_for_writing(&path).unwrap()),
+            evictions: vec![eviction],
+            size: CallSize::new(Duration::from_millis(1), Lists::Mglru),
+        };
+        // 64 pages in 2 ms: one batch is the least.
+        let clock = Ticking::new(Duration::from_millis(2));
+        let outcome = work.perform(Duration::from_secs(1), &clock);
+        let Outcome::Asked { bytes, partial: false, calls } = outcome else {
+            panic!("{outcome:?}")
+        };
+        assert_eq!((bytes, calls.count), (150 * 4096, 3));
+        let expected = "- 14 0 5 200 32".repeat(2) + "- 14 0 5 200 22";
+        let mut text = vec![0; expected.len()];
+        reader.read_exact(&mut text).unwrap();
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
     }
 
     #[test]

@@ -204,14 +204,14 @@ fn work(shared: &Shared, at: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::call_size::{CLASSIC_BATCH_BYTES, CallSize};
+    use crate::call_size::{CallSize, Lists};
     use prairie_daemon::file::Held;
     use std::path::Path;
 
     fn reclaim(directory: &Path, id: u64, bytes: u64) -> Job {
         let file = Arc::new(Held::open_for_writing(&directory.join("memory.reclaim")).unwrap());
         let current = Arc::new(Held::open(&directory.join("memory.current")).unwrap());
-        let size = CallSize::new(Duration::from_secs(1), CLASSIC_BATCH_BYTES);
+        let size = CallSize::new(Duration::from_secs(1), Lists::Classic);
         let work = Work::Reclaim { file, current, bytes, swappiness: None, size };
         Job { id, work, deadline: Duration::from_secs(1) }
     }

@@ -115,9 +115,29 @@ impl ThreadCache {
         drop(pool);
         // Registering allocates; it finds the thread with a cache.
         tls::set(cache as usize);
-        at_thread_end(end_of_thread, drain as *mut c_void);
+        // A thread that is cancelled at any moment would leave a half-made entry, which ends the
+        // program when the C library goes through them.
+        uncancelled(|| at_thread_end(end_of_thread, drain as *mut c_void));
         // SAFETY: caches live forever.
         Some(unsafe { &*cache })
+    }
+}
+
+/// Runs `act` while the thread cannot be cancelled. POSIX lets cancellation at any moment come
+/// between these calls of the C library.
+fn uncancelled(act: impl FnOnce()) {
+    unsafe extern "C" {
+        fn pthread_setcancelstate(state: i32, before: *mut i32) -> i32;
+    }
+    /// `PTHREAD_CANCEL_DISABLE` of glibc and musl.
+    const DISABLE: i32 = 1;
+    let mut before = 0;
+    // SAFETY: the place for the former state lives through the call.
+    let disabled = unsafe { pthread_setcancelstate(DISABLE, &raw mut before) } == 0;
+    act();
+    if disabled {
+        // SAFETY: the former state is one that the C library knows; no place for this one is needed.
+        unsafe { pthread_setcancelstate(before, null_mut()) };
     }
 }
 

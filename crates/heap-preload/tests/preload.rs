@@ -44,7 +44,7 @@ fn the_heaps_own_thread_outlives_no_program() {
 }
 
 /// POSIX leaves it undefined. glibc's malloc and jemalloc hang; here the program goes on, or ends
-/// where the unwinder meets a function of the heap.
+/// where the unwinder meets an entry of the heap.
 #[test]
 fn a_thread_cancelled_inside_never_hangs_the_program() {
     for settings in WAYS {

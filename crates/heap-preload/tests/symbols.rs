@@ -28,8 +28,7 @@ const ALLOWED: &str = "
     __errno_location __xpg_strerror_r abort clock_gettime environ getauxval getenv sysconf
     bcmp memchr memcmp memcpy memmove memset strlen
     pthread_create pthread_detach pthread_getspecific pthread_key_create pthread_key_delete
-    pthread_mutex_lock pthread_mutex_unlock pthread_once pthread_setcancelstate pthread_setspecific
-    pthread_sigmask
+    pthread_mutex_lock pthread_mutex_unlock pthread_once pthread_setspecific pthread_sigmask
     sigaction sigfillset
     mmap64 munmap fstat64 getcwd gettid lseek64 readlink realpath stat64 statx syscall";
 

@@ -23,6 +23,7 @@ pub mod fatal;
 pub mod file;
 pub mod guard;
 pub mod heap;
+pub mod inside;
 pub mod limit;
 pub mod mark;
 pub mod misuse;

@@ -12,6 +12,7 @@ use core::ptr::null_mut;
 use core::sync::atomic::{Ordering, Ordering::Relaxed, compiler_fence};
 
 use super::cache::Stacks;
+use super::inside::inside;
 use super::size_class::SizeClass;
 use super::slab::{Header, Slab, begin};
 use super::sync::Lock;
@@ -115,29 +116,20 @@ impl ThreadCache {
         drop(pool);
         // Registering allocates; it finds the thread with a cache.
         tls::set(cache as usize);
-        // A thread that is cancelled at any moment would leave a half-made entry, which ends the
-        // program when the C library goes through them.
-        uncancelled(|| at_thread_end(end_of_thread, drain as *mut c_void));
+        at_thread_end(end_of_thread, drain as *mut c_void);
         // SAFETY: caches live forever.
         Some(unsafe { &*cache })
     }
-}
 
-/// Runs `act` while the thread cannot be cancelled. POSIX lets cancellation at any moment come
-/// between these calls of the C library.
-fn uncancelled(act: impl FnOnce()) {
-    unsafe extern "C" {
-        fn pthread_setcancelstate(state: i32, before: *mut i32) -> i32;
-    }
-    /// `PTHREAD_CANCEL_DISABLE` of glibc and musl.
-    const DISABLE: i32 = 1;
-    let mut before = 0;
-    // SAFETY: the place for the former state lives through the call.
-    let disabled = unsafe { pthread_setcancelstate(DISABLE, &raw mut before) } == 0;
-    act();
-    if disabled {
-        // SAFETY: the former state is one that the C library knows; no place for this one is needed.
-        unsafe { pthread_setcancelstate(before, null_mut()) };
+    /// Gives the objects of a thread that ends below, and the cache to the next thread.
+    fn retire(&'static self, drain: fn(&ThreadStacks)) {
+        self.busy.set(true);
+        tls::set(ENDING);
+        drain(&ThreadStacks { cache: self });
+        if let Some(mut pool) = POOL.lock() {
+            self.next.set(pool.spare);
+            pool.spare = (&raw const *self).cast_mut();
+        }
     }
 }
 
@@ -163,13 +155,7 @@ extern "C" fn end_of_thread(drain: *mut c_void) {
     }
     // SAFETY: the word of a thread that has a cache is its address; caches live forever.
     let cache = unsafe { &*(word as *const ThreadCache) };
-    cache.busy.set(true);
-    tls::set(ENDING);
-    drain(&ThreadStacks { cache });
-    if let Some(mut pool) = POOL.lock() {
-        cache.next.set(pool.spare);
-        pool.spare = (&raw const *cache).cast_mut();
-    }
+    inside(|| cache.retire(drain));
 }
 
 impl Stacks for ThreadStacks {

@@ -8,6 +8,7 @@ use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
 use super::{at_exit, malloc, shared};
+use crate::front::inside::inside;
 use crate::front::size_class::GRANULE;
 use crate::units::Pages;
 
@@ -46,13 +47,13 @@ fn or_enomem(object: *mut u8) -> *mut c_void {
 
 /// `malloc`, behind its fast path.
 pub extern "C" fn malloc_slow(size: usize) -> *mut c_void {
-    or_enomem(malloc::allocate(size))
+    or_enomem(inside(|| malloc::allocate(size)))
 }
 
 /// `calloc`: the product is checked, and memory that is known to be zero is not written.
 pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     match count.checked_mul(size) {
-        Some(bytes) => or_enomem(malloc::allocate_zeroed(bytes)),
+        Some(bytes) => or_enomem(inside(|| malloc::allocate_zeroed(bytes))),
         None => fail(libc::ENOMEM),
     }
 }
@@ -63,15 +64,15 @@ pub extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
 /// `object` is null or came from this family and was not freed.
 pub unsafe extern "C" fn realloc(object: *mut c_void, size: usize) -> *mut c_void {
     if object.is_null() {
-        return or_enomem(malloc::allocate(size));
+        return malloc_slow(size);
     }
     // SAFETY: the caller's promise.
     unsafe {
         if size == 0 {
-            malloc::free(object.cast());
+            free_slow(object);
             return null_mut();
         }
-        or_enomem(malloc::reallocate(object.cast(), size))
+        or_enomem(inside(|| malloc::reallocate(object.cast(), size)))
     }
 }
 
@@ -94,7 +95,7 @@ pub unsafe extern "C" fn reallocarray(
 /// `memalign`: an alignment that is no power of two is rounded up to one, as glibc does.
 pub extern "C" fn memalign(align: usize, size: usize) -> *mut c_void {
     match align.max(GRANULE).checked_next_power_of_two() {
-        Some(align) => or_enomem(malloc::allocate_aligned(size, align)),
+        Some(align) => or_enomem(inside(|| malloc::allocate_aligned(size, align))),
         None => fail(libc::EINVAL),
     }
 }
@@ -117,7 +118,7 @@ pub unsafe extern "C" fn posix_memalign(
     if !align.is_power_of_two() || !align.is_multiple_of(size_of::<*mut c_void>()) {
         return libc::EINVAL;
     }
-    let object = malloc::allocate_aligned(size, align.max(GRANULE));
+    let object = inside(|| malloc::allocate_aligned(size, align.max(GRANULE)));
     if object.is_null() {
         fail(libc::ENOMEM);
         return libc::ENOMEM;
@@ -155,7 +156,7 @@ pub unsafe extern "C" fn malloc_usable_size(object: *mut c_void) -> usize {
 /// As for [`realloc`].
 pub unsafe extern "C" fn free_slow(object: *mut c_void) {
     // SAFETY: the caller's promise.
-    unsafe { malloc::free(object.cast()) };
+    inside(|| unsafe { malloc::free(object.cast()) });
 }
 
 /// `free`, where the fast path has marked the object and found its cache full.
@@ -164,24 +165,25 @@ pub unsafe extern "C" fn free_slow(object: *mut c_void) {
 /// As for [`realloc`].
 pub unsafe extern "C" fn free_full(object: *mut c_void) {
     // SAFETY: the caller's promise.
-    unsafe { malloc::free_marked(object.cast()) };
+    inside(|| unsafe { malloc::free_marked(object.cast()) });
 }
 
 /// `malloc_trim`: gives back what can be spared; ignores `pad`. Returns 1 if memory was given back,
 /// else 0.
 pub extern "C" fn malloc_trim(_pad: usize) -> c_int {
-    c_int::from(malloc::release(Pages(u64::MAX >> Pages::SHIFT)) > Pages::ZERO)
+    let released = inside(|| malloc::release(Pages(u64::MAX >> Pages::SHIFT)));
+    c_int::from(released > Pages::ZERO)
 }
 
 /// `malloc_stats`: the statistics as text on standard error.
 pub extern "C" fn malloc_stats() {
-    at_exit::to_standard_error();
+    inside(at_exit::to_standard_error);
 }
 
 /// `mallinfo2`: the fields that have a meaning here.
 pub extern "C" fn mallinfo2() -> MallInfo2 {
     let mut info = MallInfo2::default();
-    let Some(statistics) = shared::statistics() else { return info };
+    let Some(statistics) = inside(shared::statistics) else { return info };
     let backing = statistics.page_heap.backing;
     info.arena = backing.backed().bytes() as usize;
     info.hblks = statistics.large.objects as usize;

@@ -9,6 +9,7 @@ use core::mem::transmute;
 
 use super::malloc;
 use crate::front::fatal::fatal;
+use crate::front::inside::inside;
 use crate::front::weak::weak_address;
 
 /// A function that operator new calls, or jumps to.
@@ -16,13 +17,13 @@ pub type Function = Option<unsafe extern "C-unwind" fn()>;
 
 /// Memory for operator new, or null.
 pub extern "C" fn attempt(size: usize) -> *mut c_void {
-    malloc::allocate(size).cast()
+    inside(|| malloc::allocate(size)).cast()
 }
 
 /// Aligned memory for operator new, or null. An alignment that is no power of two has none.
 pub extern "C" fn attempt_aligned(size: usize, align: usize) -> *mut c_void {
     match align.is_power_of_two() {
-        true => malloc::allocate_aligned(size, align).cast(),
+        true => inside(|| malloc::allocate_aligned(size, align)).cast(),
         false => core::ptr::null_mut(),
     }
 }

@@ -34,25 +34,44 @@ fn unmap(start: usize, size: usize) {
 pub fn collapse(range: HugeRange) {
     const MADV_COLLAPSE: usize = 25;
     let (start, size) = (range.start.address() as usize, range.len.bytes() as usize);
-    // SAFETY: the range lies in a mapping that `reserve` made, and keeps its contents.
-    unsafe { madvise_raw(start, size, MADV_COLLAPSE) };
+    // SAFETY: the range lies in a mapping that `map_aligned` made, and keeps its contents.
+    unsafe { system_call(libc::SYS_madvise, [start, size, MADV_COLLAPSE]) };
 }
 
-/// `madvise` with an advice that rustix does not know. A system call of its own: the C library's
-/// function sets `errno`, which malloc must not. The result is of no use.
+/// Smallest size of a page of the system.
+const SMALLEST_PAGE: usize = 4 << 10;
+
+/// The share of a huge page that has memory: of pages, those that were touched and not released
+/// (`mincore`). 0 where the kernel does not tell.
+pub fn resident_share(page: HugePageId) -> f64 {
+    let mut is_resident = [0u8; HugePages::SIZE as usize / SMALLEST_PAGE];
+    let pages = HugePages::SIZE as usize / rustix::param::page_size();
+    let range = [page.address() as usize, HugePages::SIZE as usize];
+    // SAFETY: the kernel writes a byte for each page of the system in the range, and there are at
+    // most as many as the array has.
+    unsafe {
+        system_call(libc::SYS_mincore, [range[0], range[1], (&raw mut is_resident) as usize])
+    };
+    let resident = is_resident[..pages].iter().filter(|&&byte| byte & 1 == 1).count();
+    resident as f64 / pages as f64
+}
+
+/// A system call that rustix does not have. The C library's function would set `errno`, which
+/// malloc must not. Errors are of no use here.
 ///
 /// # Safety
-/// As for [`madvise`].
-unsafe fn madvise_raw(start: usize, size: usize, advice: usize) {
+/// As for the call.
+unsafe fn system_call(number: libc::c_long, arguments: [usize; 3]) {
+    let [first, second, third] = arguments;
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the caller's promise; the kernel changes these registers alone.
     unsafe {
         core::arch::asm!(
             "syscall",
-            inlateout("rax") libc::SYS_madvise => _,
-            in("rdi") start,
-            in("rsi") size,
-            in("rdx") advice,
+            inlateout("rax") number => _,
+            in("rdi") first,
+            in("rsi") second,
+            in("rdx") third,
             lateout("rcx") _,
             lateout("r11") _,
             options(nostack),
@@ -63,10 +82,10 @@ unsafe fn madvise_raw(start: usize, size: usize, advice: usize) {
     unsafe {
         core::arch::asm!(
             "svc 0",
-            in("x8") libc::SYS_madvise,
-            inlateout("x0") start => _,
-            in("x1") size,
-            in("x2") advice,
+            in("x8") number,
+            inlateout("x0") first => _,
+            in("x1") second,
+            in("x2") third,
             options(nostack),
         );
     }

@@ -1,6 +1,7 @@
 // No hand-over while compaction takes blocks off lists by their number.
 // file: mm/compaction.c
 // inserts: 2
+// without: oscillates
 @@ @@
 + if (!contiguitas_read_trylock(cc->zone))
 +	return COMPACT_CONTENDED;

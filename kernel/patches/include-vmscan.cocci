@@ -1,6 +1,7 @@
 // What the hooks of this file call.
 // file: mm/vmscan.c
 // inserts: 1
+// without: build
 @@ @@
   #include <linux/mm.h>
 + #include <linux/contiguitas.h>

@@ -1,6 +1,7 @@
 // The pageblock may have changed zones before the lock was taken.
 // file: mm/page_isolation.c
 // inserts: 4
+// without: oscillates
 @@ @@
   set_migratetype_isolate(...)
   {

@@ -1,6 +1,7 @@
 // Room below the border before a long pin.
 // file: mm/gup.c
 // inserts: 1
+// without: pins
 @@ @@
   __gup_longterm_locked(...)
   {

@@ -1,6 +1,7 @@
 // Pressure of a region: direct compaction.
 // file: mm/page_alloc.c
 // inserts: 2
+// without: compacts
 @@ @@
   __alloc_pages_direct_compact(...)
   {

@@ -1,6 +1,7 @@
 // Pressure of a region: direct reclaim.
 // file: mm/page_alloc.c
 // inserts: 2
+// without: presses
 @@ @@
   __alloc_pages_direct_reclaim(...)
   {

@@ -1,6 +1,7 @@
 // A name that others can call.
 // file: mm/page_alloc.c
 // inserts: 4
+// without: build
 @@ @@
   setup_per_zone_lowmem_reserve(...)
   {

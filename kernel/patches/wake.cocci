@@ -1,6 +1,7 @@
 // Reclaim wakes the resizer.
 // file: mm/vmscan.c
 // inserts: 1
+// without: wakes
 @@ @@
   wakeup_kswapd(...)
   {

@@ -1,6 +1,7 @@
 // The first border of each node, in place of what "kernelcore=" asks for.
 // file: mm/mm_init.c
 // inserts: 2
+// without: boots
 @@ @@
   find_usable_zone_for_movable();
 + if (contiguitas_place_borders(zone_movable_pfn,

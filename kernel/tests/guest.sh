@@ -47,7 +47,10 @@ boots() {
     check "border" "$(border)" -gt 0
     check "resizer thread" "$(ps | grep -c '[k]contigd0')" -eq 1
     check "MemAvailable in percent of MemFree" $(($(meminfo MemAvailable) * 100 / $(meminfo MemFree))) -gt 80
+    # Reserve and marks follow from all of memory. Huge pages would ask for a reserve of their own.
+    echo never >/sys/kernel/mm/transparent_hugepage/enabled
     check "min_free_kbytes" "$(cat /proc/sys/vm/min_free_kbytes)" -ge 4096
+    check "low mark above the border, in pages" "$(awk '/^Node/ { m = $4 == "Movable" } m && $1 == "low" { print $2 }' /proc/zoneinfo)" -le 2000
     "$load" scan 2 >/tmp/values
     check "reserved frames above the border" "$(value scan_reserved)" -le 64
     check "unmovable frames above the border" "$(value scan_strays)" -eq 0
@@ -69,9 +72,12 @@ confines() {
     check "victims" "$(vmstat oom_kill)" -eq 0
 }
 
-# A burst far beyond what is free below, at full speed: it waits, and nothing fails.
+# A burst far beyond what is free below, at full speed: it waits, and nothing fails. Nor is page cache
+# reclaimed while there is free memory above.
 grows() {
+    make_files
     start=$(border)
+    stolen=$(vmstat pgsteal_kswapd)
     "$load" pipes 500 1 100 0 4 >/tmp/values &
     job=$!
     until grep -q pipes_ms /tmp/values; do sleep 1; done
@@ -82,10 +88,12 @@ grows() {
     check "victims" "$(vmstat oom_kill)" -eq 0
     check "direct reclaims for unmovable requests" $(($(vmstat allocstall_normal) + $(vmstat allocstall_dma32))) -le 20
     check "microseconds stalled, unmovable" "$(total unmovable)" -gt 0
+    check "pages that kswapd reclaimed" "$(($(vmstat pgsteal_kswapd) - stolen))" -le 2000
     wait $job
 }
 
-# The growth of such a burst comes back within a minute.
+# The growth of such a burst comes back within a minute, though a process that stays starts right
+# after it: its page tables take the pages that were freed last.
 returns() {
     start=$(border)
     "$load" pipes 500 1 100 0 4 >/tmp/values &
@@ -93,6 +101,7 @@ returns() {
     until grep -q pipes_ms /tmp/values; do sleep 1; done
     top=$(border)
     wait $job
+    sleep 100 &
     second=0
     while [ $(((top - $(border)) * 100)) -lt $(((top - start) * 90)) ] && [ $second -lt 60 ]; do
         sleep 1

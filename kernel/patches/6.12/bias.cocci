@@ -1,7 +1,8 @@
 // Free blocks beside the border are used last.
 // file: mm/page_alloc.c
 // inserts: 2
+// without: returns
 @@ @@
-+ if (contiguitas_comes_last(zone, pfn))
++ if (contiguitas_comes_last(zone, pfn, order))
 +	to_tail = true;
   __add_to_free_list(page, zone, order, migratetype, to_tail);

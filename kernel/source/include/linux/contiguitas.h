@@ -9,6 +9,7 @@
 #include <linux/gfp.h>
 #include <linux/jump_label.h>
 #include <linux/mmzone.h>
+#include <linux/page-isolation.h>
 
 struct alloc_context;
 
@@ -25,12 +26,15 @@ static inline bool contiguitas_active(void)
 }
 
 /* Boot. */
+/* Whether the border shall exist at all: set before memory is divided into zones. */
+extern bool contiguitas_enabled;
 void contiguitas_boot_memory(void);
 bool contiguitas_place_borders(unsigned long *movable_pfn, unsigned long lowest_usable);
 
 /* Confinement. */
 void contiguitas_reserve(void);
 unsigned long contiguitas_total_reserve(unsigned long reserve);
+u64 contiguitas_share_of_min(struct zone *zone, u64 share);
 
 /* Who takes a pageblock off the lists by its number must not meet a hand-over. */
 bool __contiguitas_read_trylock(struct zone *zone);
@@ -111,15 +115,29 @@ struct contiguitas_band {
 };
 extern struct contiguitas_band contiguitas_bands[];
 
-/* Whether a free block is to be used last. */
-static inline bool contiguitas_comes_last(struct zone *zone, unsigned long pfn)
+void __contiguitas_freed(struct zone *zone);
+
+/* A block of this order comes free. Whether it is to be used last. */
+static inline bool contiguitas_comes_last(struct zone *zone, unsigned long pfn,
+					  unsigned int order)
 {
 	struct contiguitas_band *band;
 
 	if (!contiguitas_active())
 		return false;
+	if (order >= pageblock_order)
+		__contiguitas_freed(zone);
 	band = &contiguitas_bands[zone_to_nid(zone)];
 	return pfn >= READ_ONCE(band->start) && pfn < READ_ONCE(band->end);
+}
+
+/*
+ * Whether a page lies in a pageblock that is to change sides. Without locks: it may be retired or
+ * used again right now, which costs a try to shrink at worst.
+ */
+static inline bool contiguitas_is_retired_page(struct page *page)
+{
+	return contiguitas_active() && is_migrate_isolate_page(page);
 }
 
 /* Gigantic pages can be migrated while nobody pins them, so they may lie above the border. */
@@ -132,11 +150,13 @@ static inline gfp_t contiguitas_gigantic_gfp(gfp_t gfp)
 
 #else
 
+#define contiguitas_enabled false
 static inline void contiguitas_boot_memory(void) {}
 static inline bool contiguitas_place_borders(unsigned long *movable_pfn,
 					     unsigned long lowest_usable) { return false; }
 static inline void contiguitas_reserve(void) {}
 static inline unsigned long contiguitas_total_reserve(unsigned long reserve) { return reserve; }
+static inline u64 contiguitas_share_of_min(struct zone *zone, u64 share) { return share; }
 static inline bool contiguitas_read_trylock(struct zone *zone) { return true; }
 static inline void contiguitas_read_unlock(struct zone *zone) {}
 static inline bool contiguitas_mover_waits(struct zone *zone) { return false; }
@@ -149,7 +169,9 @@ static inline bool contiguitas_wait(const struct alloc_context *ac, unsigned int
 static inline void contiguitas_prepare_pins(unsigned long pages) {}
 static inline void contiguitas_stall_begin(const struct alloc_context *ac) {}
 static inline void contiguitas_stall_end(const struct alloc_context *ac) {}
-static inline bool contiguitas_comes_last(struct zone *zone, unsigned long pfn) { return false; }
+static inline bool contiguitas_comes_last(struct zone *zone, unsigned long pfn,
+					  unsigned int order) { return false; }
+static inline bool contiguitas_is_retired_page(struct page *page) { return false; }
 static inline gfp_t contiguitas_gigantic_gfp(gfp_t gfp) { return gfp; }
 
 #endif

@@ -149,6 +149,8 @@ static struct contiguitas_node *__init new_node(int nid)
 	init_waitqueue_head(&node->wake);
 	init_waitqueue_head(&node->answered);
 	init_rwsem(&node->blocks);
+	init_irq_work(&node->ask, contiguitas_ask_later);
+	node->surplus = ULONG_MAX;
 	node->resizer.tuning = (struct contiguitas_tuning)CONTIGUITAS_DEFAULT_TUNING;
 	for (region = 0; region < CONTIGUITAS_REGIONS; region++)
 		contiguitas_pressure_init(&node->pressure[region]);

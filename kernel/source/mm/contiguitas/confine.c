@@ -147,26 +147,25 @@ void contiguitas_set_band(struct contiguitas_node *node)
 }
 
 /*
- * The kernel's reserve for requests that cannot wait, from all of memory: what it computes by
- * itself counts the lower zones alone, which are small.
+ * A zone's share of min_free_kbytes in pages, from which the distance between its marks follows. The
+ * kernel relates ZONE_MOVABLE to the lower zones, which are small here: kswapd would keep several
+ * times as much of it free as without a border.
  */
-static int whole_min_free_kbytes(void)
+u64 contiguitas_share_of_min(struct zone *zone, u64 share)
 {
-	unsigned long kbytes = 0;
-	struct zone *zone;
+	u64 least = min_free_kbytes >> (PAGE_SHIFT - 10), all = 0;
+	struct zone *each;
 
-	for_each_populated_zone(zone)
-		kbytes += zone_managed_pages(zone) << (PAGE_SHIFT - 10);
-	return clamp(int_sqrt(kbytes * 16), 128UL, 262144UL);
+	if (!contiguitas_enabled || zone_idx(zone) != ZONE_MOVABLE)
+		return share;
+	for_each_zone(each)
+		all += zone_managed_pages(each);
+	return mul_u64_u64_div_u64(least, zone_managed_pages(zone), all);
 }
 
 /* Marks, reserves, and limits of the per-CPU lists follow the new sizes. */
 void contiguitas_after_resize(void)
 {
-	int least = whole_min_free_kbytes();
-
-	if (user_min_free_kbytes < 0 && min_free_kbytes < least)
-		min_free_kbytes = least;
 	setup_per_zone_wmarks();
 	refresh_zone_stat_thresholds();
 	contiguitas_update_reserves();

@@ -5,6 +5,7 @@
 
 #include <linux/atomic.h>
 #include <linux/contiguitas.h>
+#include <linux/irq_work.h>
 #include <linux/kobject.h>
 #include <linux/mutex.h>
 #include <linux/rwsem.h>
@@ -59,11 +60,16 @@ struct contiguitas_node {
 	/* The OOM killer is about to act. */
 	atomic_t emergency;
 	bool kicked;
+	/* Asks from where nobody can be woken; and the free pages below the border that call for it. */
+	struct irq_work ask;
+	unsigned long surplus;
 	/* Readers: who takes blocks off free lists by their number. Writer: a hand-over. */
 	struct rw_semaphore blocks;
 	struct contiguitas_resizer resizer;
 	/* Until empty slabs, and caches, are dropped again to shrink. */
 	struct contiguitas_pause slab_pause, cache_pause;
+	/* When caches were dropped last, in jiffies. */
+	unsigned long caches_dropped;
 	/* The first of the retired pageblocks, which end at the border; 0 if there is none. */
 	unsigned long retired_from;
 	/* In pages below the border. */
@@ -86,8 +92,6 @@ struct contiguitas_tunables {
 
 extern struct contiguitas_tunables contiguitas_tunables;
 extern struct contiguitas_node *contiguitas_nodes[];
-/* Whether the border shall exist at all: set before memory is divided into zones. */
-extern bool contiguitas_enabled;
 /* Stalls on any node. */
 extern struct contiguitas_pressure contiguitas_system[];
 
@@ -127,6 +131,7 @@ bool contiguitas_may_empty(unsigned long start, unsigned long end);
 
 int contiguitas_start_thread(struct contiguitas_node *node);
 void contiguitas_ask(struct contiguitas_node *node);
+void contiguitas_ask_later(struct irq_work *work);
 
 void contiguitas_pressure_init(struct contiguitas_pressure *pressure);
 void contiguitas_stall_change(struct contiguitas_node *node, enum contiguitas_region region,

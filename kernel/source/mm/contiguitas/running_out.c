@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What happens when a region runs out: the thread is woken early; a request that may wait does so
- * for a bounded time; room is made before long pins; the OOM killer asks first.
+ * What happens when a region runs out, or has far too much: the thread is woken early; a request
+ * that may wait does so for a bounded time; room is made before long pins; the OOM killer asks first.
  */
 #include <linux/kernel.h>
 #include <linux/mm.h>
@@ -35,6 +35,25 @@ void contiguitas_ask(struct contiguitas_node *node)
 {
 	WRITE_ONCE(node->kicked, true);
 	wake_up(&node->wake);
+}
+
+void contiguitas_ask_later(struct irq_work *work)
+{
+	contiguitas_ask(container_of(work, struct contiguitas_node, ask));
+}
+
+/*
+ * A pageblock came free. If that leaves far too much below the border, the thread looks at once: it
+ * retires what a burst held while the burst still frees it. The last pages freed are the first to be
+ * used again, and they lie beside the border. Under zone->lock, where nobody can be woken.
+ */
+void __contiguitas_freed(struct zone *zone)
+{
+	struct contiguitas_node *node = contiguitas_nodes[zone_to_nid(zone)];
+
+	if (node && zone == node->lower && !READ_ONCE(node->kicked) &&
+	    zone_page_state(zone, NR_FREE_PAGES) > READ_ONCE(node->surplus))
+		irq_work_queue(&node->ask);
 }
 
 /* Asks for pages below the border and waits for an answer. Whether the border moved. */

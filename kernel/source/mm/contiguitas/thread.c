@@ -53,6 +53,7 @@ static void observe(struct contiguitas_node *node, struct contiguitas_view *view
 	view->available[CONTIGUITAS_UNMOVABLE] += contiguitas_retired_free(node);
 	view->size = contiguitas_size_below(node);
 	view->high = marks.high;
+	WRITE_ONCE(node->surplus, marks.high);
 	for (region = 0; region < CONTIGUITAS_REGIONS; region++) {
 		view->low[region] = marks.low[region];
 		view->pressure[region] = contiguitas_pressure_tick(&node->pressure[region], period);
@@ -155,9 +156,13 @@ static void drop_caches(const struct contiguitas_node *node)
 #endif
 }
 
-/* What is free below the border beyond the region's target is retired, from the border down. */
-static void retire_surplus(struct contiguitas_node *node)
+/*
+ * What is free below the border beyond the region's target is retired, from the border down. How many
+ * pageblocks.
+ */
+static unsigned int retire_surplus(struct contiguitas_node *node)
 {
+	unsigned int retired = 0, more;
 	int tries;
 
 	/* A pageblock that is partly in use is worth less than a whole one: hence again. */
@@ -168,11 +173,15 @@ static void retire_surplus(struct contiguitas_node *node)
 		contiguitas_marks(node, &marks);
 		contiguitas_available(node, available);
 		target = marks.target[CONTIGUITAS_UNMOVABLE];
-		if (available[CONTIGUITAS_UNMOVABLE] < target + pageblock_nr_pages ||
-		    !contiguitas_retire(node, (available[CONTIGUITAS_UNMOVABLE] - target) /
-					pageblock_nr_pages))
-			return;
+		if (available[CONTIGUITAS_UNMOVABLE] < target + pageblock_nr_pages)
+			break;
+		more = contiguitas_retire(node, (available[CONTIGUITAS_UNMOVABLE] - target) /
+					  pageblock_nr_pages);
+		if (!more)
+			break;
+		retired += more;
 	}
+	return retired;
 }
 
 /* Retired pageblocks are used again until the region has its target and "beyond" pages more. */
@@ -212,8 +221,9 @@ static unsigned int shrink(struct contiguitas_node *node,
 	unsigned int most = READ_ONCE(contiguitas_tunables.step_pageblocks);
 	unsigned int done;
 
-	if (decision->resize == CONTIGUITAS_SHRINK)
-		retire_surplus(node);
+	/* Each CPU puts new objects into the slabs that it has: away from those of a burst. */
+	if (decision->resize == CONTIGUITAS_SHRINK && retire_surplus(node))
+		drop_empty_slabs();
 	done = carry_out(node, decision, most);
 	if (!done && is_time(&node->slab_pause, SLAB_PAUSE, LONGEST_SLAB_PAUSE)) {
 		drop_empty_slabs();
@@ -223,6 +233,7 @@ static unsigned int shrink(struct contiguitas_node *node,
 	    READ_ONCE(contiguitas_tunables.drop_caches) &&
 	    is_time(&node->cache_pause, CACHE_PAUSE, LONGEST_CACHE_PAUSE)) {
 		drop_caches(node);
+		node->caches_dropped = jiffies;
 		node->counts.cache_drops++;
 		drop_empty_slabs();
 		done = carry_out(node, decision, most);
@@ -232,11 +243,17 @@ static unsigned int shrink(struct contiguitas_node *node,
 	return done;
 }
 
-/* The region grows: what has to go later may take a while to be freed by itself. */
+/*
+ * The region grows: what has to go later may take a while to be freed by itself. The next drop of
+ * caches may come sooner than the last one's pause says, but never within a minute of that one.
+ */
 static void expect_surplus(struct contiguitas_node *node)
 {
+	unsigned long soonest = jiffies + FIRST_CACHE_PAUSE;
+	unsigned long spaced = node->caches_dropped + CACHE_PAUSE;
+
 	node->cache_pause.length = FIRST_CACHE_PAUSE;
-	node->cache_pause.end = jiffies + FIRST_CACHE_PAUSE;
+	node->cache_pause.end = time_after(spaced, soonest) ? spaced : soonest;
 }
 
 /* Requests wait: the region grows until they have what they lack above its low mark. */
@@ -402,7 +419,8 @@ int contiguitas_start_thread(struct contiguitas_node *node)
 	if (IS_ERR(thread))
 		return PTR_ERR(thread);
 	node->thread = thread;
-	/* Nothing has grown yet. */
+	/* Nothing has grown or was dropped yet. */
+	node->caches_dropped = jiffies - CACHE_PAUSE;
 	node->cache_pause.length = LONGEST_CACHE_PAUSE;
 	node->cache_pause.end = jiffies + LONGEST_CACHE_PAUSE;
 	wake_up_process(thread);

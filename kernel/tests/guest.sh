@@ -149,18 +149,24 @@ presses() {
     swapoff /dev/vdd
     before=$(total unmovable)
     cat $node/unmovable_kb >$node/ceiling_kb
+    cat $node/unmovable_kb >$node/floor_kb
     available=$(($(cat $node/unmovable_available_kb) / 1024))
+    # What is kept for requests that cannot wait is not there for pipes.
+    room=$((available - $(cat /proc/sys/vm/min_free_kbytes) / 1024))
     echo 90 >/proc/sys/vm/dirty_background_ratio
     echo 95 >/proc/sys/vm/dirty_ratio
-    dd if=/dev/zero of=/dev/vde bs=1M count=$available 2>/dev/null &
-    writer=$!
-    sleep 3
-    grep -E '^Dirty|^Writeback:' /proc/meminfo
-    "$load" pipes $((available * 85 / 100)) 1 0 0 1 >/tmp/values
+    for share in 75 85 90 95 98; do
+        dd if=/dev/zero of=/dev/vde bs=1M count=$available 2>/dev/null &
+        writer=$!
+        sleep 3
+        "$load" pipes $((room * share / 100)) 1 0 0 1 >/tmp/values
+        kill $writer 2>/dev/null
+        echo "region $(cat $node/unmovable_kb) KiB, available $available MiB, pipes $share %: $(total unmovable) us"
+        [ "$(total unmovable)" -eq "$before" ] || break
+    done
     check "microseconds stalled, unmovable" "$(total unmovable)" -gt "$before"
     check "direct reclaims for unmovable requests" "$(($(vmstat allocstall_normal) + $(vmstat allocstall_dma32)))" -gt 0
     check "victims" "$(vmstat oom_kill)" -eq 0
-    kill $writer 2>/dev/null
 }
 
 # Free memory full of holes: a huge page needs compaction, and nothing is reclaimed.

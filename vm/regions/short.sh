@@ -1,5 +1,6 @@
-# Runs in the guest: all that the short form of vm/tests/regions.sh looks at. Argument: how often the
-# daemon is killed.
+# Runs in the guest: all that the short form of vm/tests/regions.sh looks at. Arguments: how often the
+# daemon is killed, and 1G if a whole gigabyte of this machine can be emptied.
+kills=$1 gigantic=${2:-}
 . /in/common.sh
 echo never >/sys/kernel/mm/transparent_hugepage/enabled
 places >$OUT/places-before
@@ -25,6 +26,13 @@ ready=$(movable)
 [ $ready -ge 6 ] || complain "$ready movable blocks after the setup"
 settings | cmp -s - $OUT/settings-before && complain "lowmem_reserve_ratio was not leased"
 
+# Huge pages while it runs: it carries the request out.
+for pages in 64 0; do
+    /in/bin/prairie regions reserve --count $pages >>$OUT/reserve 2>&1 || complain "reserve: $(tail -n 1 $OUT/reserve)"
+    [ $(cat /proc/sys/vm/nr_hugepages) -eq $pages ] || complain "$(cat /proc/sys/vm/nr_hugepages) of $pages huge pages"
+done
+grep -q "^reserve: node 0: 64 of 64" $OUT/daemon || complain "reserve: the daemon did not do it"
+
 # 3. Kernel memory at 40 MiB/s, more than the region has: some five blocks grow.
 /in/bin/kernel_load pipes 800 40 0 4 >$OUT/pipes 2>&1 &
 pipes=$!
@@ -45,16 +53,26 @@ grep -E "VmRSS|VmLck" /proc/$daemon/status >$OUT/cost
 /in/bin/prairie regions status --json | grep cpu_seconds >>$OUT/cost
 cut -d' ' -f1 /proc/uptime >>$OUT/cost
 
+# empty_pools: gives all huge pages back.
+empty_pools() {
+    for pool in /sys/kernel/mm/hugepages/*/nr_hugepages; do echo 0 >$pool; done
+}
 # 5. Killed at any moment, the machine is whole. Most moments lie in the second after a start, in which
 # block after block is converted.
-for time in $(seq 1 $1); do
+for time in $(seq 1 $kills); do
     kill -9 $daemon
     wait $daemon 2>/dev/null
     until_true 8 is_whole || complain "kill $time: $(places | grep -v ' online ')"
     /in/bin/prairie regions undo >>$OUT/undo 2>&1 || complain "undo $time: $(tail -n 1 $OUT/undo)"
+    empty_pools
     start_daemon
+    # Some die while they empty a gigabyte or fill a pool.
+    if [ $((time % 4)) -eq 0 ] && until_true 20 is_set_up; then
+        /in/bin/prairie regions reserve --size ${gigantic:-2M} --count 1 >>$OUT/reserve 2>&1 &
+    fi
     usleep $((20000 + time * 137000 % 900000))
 done
+empty_pools
 grep -c "^online: block" $OUT/daemon >$OUT/rescued
 until_true 40 is_set_up || complain "not set up again"
 # The guardian ends by itself after another daemon came.

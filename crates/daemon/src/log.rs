@@ -51,6 +51,11 @@ impl Log {
         Log { format, verbosity, out: Mutex::new(Out { to, line: Vec::with_capacity(1024) }) }
     }
 
+    /// Its format.
+    pub const fn format(&self) -> Format {
+        self.format
+    }
+
     /// Whether lines of that kind are wanted.
     pub fn wants(&self, verbosity: Verbosity) -> bool {
         verbosity <= self.verbosity

@@ -82,7 +82,7 @@ pub fn check(roots: &Roots) -> io::Result<Report> {
     findings.push(zones(&folder, &blocks));
     findings.push(onliner(&folder));
     findings.extend(udev());
-    findings.push(kdump(&folder));
+    findings.push(kdump(roots, &folder));
     findings.extend(devices(roots));
     findings.push(pressure(roots));
     findings.extend(hugetlb(&blocks));
@@ -96,6 +96,17 @@ pub fn check(roots: &Roots) -> io::Result<Report> {
     }
     let qualifies = is_ready(&findings);
     Ok(Report { qualifies, findings, gain, stuck })
+}
+
+/// What a daemon warns of at its start: others who act on the same blocks, or on each change. Reads
+/// no block.
+pub fn warnings(roots: &Roots) -> Vec<Finding> {
+    let folder = roots.sys.join("devices/system/memory");
+    let mut findings = vec![kdump(roots, &folder), pressure(roots)];
+    findings.extend(udev());
+    findings.extend(devices(roots));
+    findings.retain(|finding| finding.verdict == Verdict::Warning);
+    findings
 }
 
 fn read(path: &Path) -> Option<String> {
@@ -202,9 +213,9 @@ fn udev() -> Option<Finding> {
     ))
 }
 
-fn kdump(folder: &Path) -> Finding {
+fn kdump(roots: &Roots, folder: &Path) -> Finding {
     let about = "kdump";
-    let loaded = read(Path::new("/sys/kernel/kexec_crash_loaded")).as_deref() == Some("1");
+    let loaded = read(&roots.sys.join("kernel/kexec_crash_loaded")).as_deref() == Some("1");
     match (loaded, read(&folder.join("crash_hotplug")).as_deref()) {
         (false, _) => Finding::new(about, Verdict::Good, "no crash kernel is loaded", ""),
         (true, Some("1")) => {

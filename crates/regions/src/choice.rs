@@ -145,11 +145,7 @@ pub fn fits_without(block: &Occupancy, node: &NodeSample, keep: u64) -> bool {
 /// first, in steps of a sixteenth; among those equally full, one whose gigabyte is broken anyway,
 /// then the lowest. Unreadable blocks come last.
 pub fn by_cost(blocks: &[Block], node: u32, block_frames: u64) -> impl Iterator<Item = &Block> {
-    let mut found: Vec<&Block> = blocks
-        .iter()
-        .filter(|block| block.node == node && block.place == Place::Movable)
-        .filter(|block| matches!(obstacle(block), None | Some(Obstacle::Unknown)))
-        .collect();
+    let mut found: Vec<&Block> = candidates(blocks, node).collect();
     let whole = |block: &Block| is_whole_gigabyte(blocks, block, block_frames);
     found.sort_by_cached_key(|block| {
         let step = (block_frames / 16).max(1);
@@ -157,6 +153,14 @@ pub fn by_cost(blocks: &[Block], node: u32, block_frames: u64) -> impl Iterator<
         (cost, whole(block), block.number)
     });
     found.into_iter()
+}
+
+/// Blocks of a node's movable zone that nothing known keeps there.
+pub fn candidates(blocks: &[Block], node: u32) -> impl Iterator<Item = &Block> {
+    blocks
+        .iter()
+        .filter(move |block| block.node == node && block.place == Place::Movable)
+        .filter(|block| matches!(obstacle(block), None | Some(Obstacle::Unknown)))
 }
 
 /// Whether all blocks of the aligned gigabyte around a block are movable. A block of a gigabyte or

@@ -1,27 +1,31 @@
 //! The loop's body: samples, asks the policy, carries out one operation at a time, and tells.
 
 mod leases;
+mod operate;
+mod reserve;
 mod tell;
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use prairie_daemon::log::Log;
 use prairie_host::Roots;
 
-use crate::choice::{Block, Place};
+use crate::choice::Block;
 use crate::config::Config;
 use crate::host::Host;
-use crate::operation::{self, BlockFiles, Done, Outcome, Sysfs};
-use crate::policy::{Finished, Policy, Reason, Step};
+use crate::operation::{BlockFiles, Done, Sysfs};
+use crate::policy::{Policy, Reason, Step};
 use crate::record::Record;
 use crate::sample::Sample;
 use crate::series::Series;
 use crate::settings::{Setting, Value};
 use crate::status::Shared;
 use crate::timer::Timer;
+
+use reserve::Requests;
 
 pub use leases::restore_settings;
 pub use tell::whole_gigabytes;
@@ -53,7 +57,8 @@ pub struct Daemon {
     host: Host,
     files: Arc<dyn BlockFilesDebug>,
     timer: Timer<Done>,
-    record: Record,
+    /// A reservation writes it, too.
+    record: Arc<Mutex<Record>>,
     log: Log,
     status: Shared,
     series: Option<Series>,
@@ -72,6 +77,7 @@ pub struct Daemon {
     min_free_before: Option<Value>,
     recent: VecDeque<String>,
     denied: bool,
+    requests: Requests,
 }
 
 /// Block files that can be shown.
@@ -99,10 +105,13 @@ impl Daemon {
     /// Opens everything.
     ///
     /// # Errors
-    /// Which file cannot be read, and why.
+    /// Which file cannot be read, and why. Only the guardian's mode does without `kpageflags`.
     pub fn new(start: Start) -> io::Result<Daemon> {
         let Start { config, roots, record, log, dry_run, grow_only } = start;
         let host = Host::open(&roots)?;
+        if !grow_only {
+            host.require_flags()?;
+        }
         let min_free_before = Setting::MinFreeKbytes.read(&roots).ok();
         let policy = Policy::new(&config, host.block_frames);
         let series = match &config.daemon.series {
@@ -122,7 +131,7 @@ impl Daemon {
             files: Arc::new(Sysfs::new(roots)),
             host,
             timer: Timer::start()?,
-            record,
+            record: Arc::new(Mutex::new(record)),
             log,
             status,
             series,
@@ -140,6 +149,7 @@ impl Daemon {
             min_free_before,
             recent: VecDeque::new(),
             denied: false,
+            requests: Requests::default(),
             config,
         })
     }
@@ -171,8 +181,9 @@ impl Daemon {
     }
 
     /// The record.
-    pub const fn record(&self) -> &Record {
-        &self.record
+    pub fn record(&self) -> MutexGuard<'_, Record> {
+        // A thread that panicked has left whole lines behind.
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The blocks as they are known.
@@ -189,7 +200,10 @@ impl Daemon {
     /// Does what is due at `now`; returns when the next thing is.
     pub fn tick(&mut self, now: Duration) -> Duration {
         self.finish_operation(now);
-        let poll = if self.current.is_some() { WATCH_EVERY } else { self.config.daemon.poll };
+        if self.current.is_none() {
+            self.reserve(now);
+        }
+        let poll = if self.is_busy() { WATCH_EVERY } else { self.config.daemon.poll };
         let due = self.sampled.is_none_or(|at| now >= at + poll || now < at);
         if due {
             self.sampled = Some(now);
@@ -201,18 +215,23 @@ impl Daemon {
         if self.listed.is_none_or(|at| now >= at + LIST_EVERY || now < at) {
             self.list(now);
         }
-        if self.current.is_none() && now >= self.pause_until {
+        if !self.is_busy() && now >= self.pause_until {
             self.decide(now);
             self.scan_one(now);
         }
         if due {
             self.report(now);
         }
-        match self.current {
-            Some(_) => now + WATCH_EVERY,
-            None => self.sampled.unwrap_or(now) + self.config.daemon.poll,
+        match self.is_busy() {
+            true => now + WATCH_EVERY,
+            false => self.sampled.unwrap_or(now) + self.config.daemon.poll,
         }
         .min(if self.pause_until > now { self.pause_until } else { Duration::MAX })
+    }
+
+    /// An operation or a reservation is under way.
+    const fn is_busy(&self) -> bool {
+        self.current.is_some() || self.requests.is_busy()
     }
 
     fn take_sample(&mut self, sample: Sample, now: Duration) {
@@ -221,9 +240,12 @@ impl Daemon {
         self.status.lock().oom_kills = sample.oom_kills.saturating_sub(first);
         if self.is_killing(&sample) {
             self.timer.hurry();
+            self.stop_reservation("stopped: user memory runs short");
+        } else if self.policy.is_short() {
+            self.stop_reservation("stopped: the kernel region runs short");
         }
         self.last = sample;
-        if !self.dry_run {
+        if !self.dry_run && !self.requests.is_busy() {
             self.lease(now);
         }
     }
@@ -231,16 +253,17 @@ impl Daemon {
     /// Whether the operation under way takes memory that user processes are about to need: the
     /// movable zone of its node is down to a quarter of its high watermark and there is no cache.
     fn is_killing(&self, sample: &Sample) -> bool {
-        let Some(current) = self.current else { return false };
-        let node = sample.nodes.iter().find(|node| node.node == current.node);
+        let node = self.current.map(|current| current.node);
+        let mut nodes = sample.nodes.iter().filter(|own| node.is_none_or(|node| own.node == node));
         let killed = sample.oom_kills > self.last.oom_kills;
-        killed
-            || node.is_some_and(|node| {
-                let movable = node.movable;
-                movable.free < movable.high / 4
-                    && movable.cache < movable.high
-                    && node.kernel.borrowable == 0
-            })
+        self.is_busy()
+            && (killed
+                || nodes.any(|node| {
+                    let movable = node.movable;
+                    movable.free < movable.high / 4
+                        && movable.cache < movable.high
+                        && node.kernel.borrowable == 0
+                }))
     }
 
     /// Reads the list of blocks again.
@@ -290,89 +313,6 @@ impl Daemon {
         }
     }
 
-    /// Begins an operation: to convert a block, or to bring it back online.
-    fn begin(&mut self, number: u64, to: Option<Place>, reason: Reason, now: Duration) {
-        let Ok(at) = self.blocks.binary_search_by_key(&number, |block| block.number) else {
-            return;
-        };
-        let block = self.blocks[at];
-        let home = self.record.state().blocks.get(&number).copied();
-        let target = to.or(home).unwrap_or(Place::Kernel);
-        if self.dry_run {
-            return self.pretend(at, target, reason, now);
-        }
-        if let Err(error) = self.record.busy(number, block.place) {
-            return self.stop_converting(&format!("the record cannot be written: {error}"));
-        }
-        self.policy.began(number);
-        self.current = Some(Current { node: block.node, reason });
-        let files = self.files.clone();
-        let limit = self.config.limits.operation_time;
-        self.timer.begin(limit, move || match to {
-            Some(to) => operation::convert(&*files, number, to),
-            None => operation::bring_back(&*files, number, target),
-        });
-    }
-
-    /// What a dry run does: nothing, but it goes on as if.
-    fn pretend(&mut self, at: usize, to: Place, reason: Reason, now: Duration) {
-        let block = self.blocks[at];
-        let done = Done {
-            block: block.number,
-            to,
-            outcome: Outcome::Done,
-            took: Duration::ZERO,
-            place: Some(to),
-        };
-        self.tell(&done, block, reason);
-        self.policy.began(block.number);
-        let finished = Finished { block: block.number, to, done: true, took: done.took };
-        self.policy.finished(block.node, finished, now);
-        // The zones stay as they are, so once is enough for a while.
-        self.pause_until = now + Duration::from_secs(60);
-    }
-
-    fn finish_operation(&mut self, now: Duration) {
-        let Some(current) = self.current else { return };
-        let Some(done) = self.timer.poll() else { return };
-        self.current = None;
-        if let Err(error) = self.record.idle(done.block, done.place) {
-            self.stop_converting(&format!("the record cannot be written: {error}"));
-        }
-        let succeeded = done.outcome == Outcome::Done;
-        match current.reason {
-            Reason::Offline => self.policy.onlined(done.block, succeeded, now),
-            _ => {
-                let Done { block, to, took, .. } = done;
-                self.policy.finished(
-                    current.node,
-                    Finished { block, to, done: succeeded, took },
-                    now,
-                );
-            }
-        }
-        if let Ok(at) = self.blocks.binary_search_by_key(&done.block, |block| block.number) {
-            self.tell(&done, self.blocks[at], current.reason);
-        }
-        self.count(&done, succeeded);
-        match done.outcome {
-            Outcome::Denied => self.stop_converting(
-                "memory blocks cannot be written: run as root, outside of containers and lockdown",
-            ),
-            Outcome::LeftOffline(_) => self.trouble(&format!(
-                "block {} is offline and does not come back: {}",
-                done.block,
-                done.outcome.words()
-            )),
-            _ => {}
-        }
-        // The zones have changed: everything is read again at once.
-        (self.listed, self.sampled) = (None, None);
-        if current.reason == Reason::Setup {
-            self.pause_until = now + SETUP_PAUSE;
-        }
-    }
-
     /// Reads one block's contents again, as often as the share of time allows.
     fn scan_one(&mut self, now: Duration) {
         if now < self.scan_after || self.blocks.is_empty() || self.current.is_some() {
@@ -384,11 +324,6 @@ impl Daemon {
         self.scan_after = now + (started.elapsed() * SCAN_SHARE).max(Duration::from_millis(500));
     }
 
-    fn stop_converting(&mut self, why: &str) {
-        self.denied = true;
-        self.trouble(&format!("no more operations: {why}"));
-    }
-
     /// Ends: waits for the operation under way, restores settings, and hands out what is left to
     /// undo, with the files of the time series finished.
     ///
@@ -397,12 +332,16 @@ impl Daemon {
     pub fn stop(mut self) -> io::Result<Record> {
         self.timer.hurry();
         if let Some(done) = self.timer.wait() {
-            let _ = self.record.idle(done.block, done.place);
+            let _ = self.record().idle(done.block, done.place);
         }
-        restore_settings(&mut self.record, self.host.roots(), &self.log);
+        self.drop_reservation();
+        restore_settings(&mut self.record(), self.host.roots(), &self.log);
         if let Some(series) = self.series.take() {
             series.finish()?;
         }
-        Ok(self.record)
+        let record = Arc::into_inner(self.record).ok_or_else(|| {
+            io::Error::other("a reservation that was stopped still holds the record")
+        })?;
+        Ok(record.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -56,6 +56,24 @@ impl Host {
         self.scanner.is_some()
     }
 
+    /// Refuses to work on blocks that cannot be looked into.
+    ///
+    /// # Errors
+    /// Without `kpageflags`.
+    pub fn require_flags(&self) -> io::Result<()> {
+        match self.has_flags() {
+            true => Ok(()),
+            false => Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                format!(
+                    "{}: cannot be read; hugetlb pages would not show, and emptying them never \
+                     ends",
+                    self.roots.proc.join("kpageflags").display()
+                ),
+            )),
+        }
+    }
+
     /// Where the files are.
     pub const fn roots(&self) -> &Roots {
         &self.roots

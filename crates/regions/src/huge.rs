@@ -1,10 +1,11 @@
 //! Huge pages on demand: blocks are emptied, hugetlb pages taken at once, and given back the same
 //! way.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prairie_daemon::log::Log;
@@ -70,7 +71,6 @@ impl Pool {
 }
 
 /// What a reservation works with.
-#[derive(Debug)]
 pub struct Reserve<'a> {
     /// Where the kernel's files are.
     pub roots: &'a Roots,
@@ -82,56 +82,101 @@ pub struct Reserve<'a> {
     pub node: u32,
     /// How long one block may take.
     pub operation_time: Duration,
+    /// Asked before each block: whether to stop.
+    pub stop: &'a (dyn Fn() -> bool + Sync),
+}
+
+/// What a reservation came to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reserved {
+    /// Pages that the pool has.
+    pub pages: u64,
+    /// Blocks that reservations took from the movable zone and have not returned.
+    pub taken: BTreeSet<u64>,
 }
 
 impl Reserve<'_> {
-    /// Brings a node's pool of pages of `bytes` to `wanted` pages, and says how many there are.
+    /// Brings a node's pool of pages of `bytes` to `wanted` pages. `taken` are blocks that earlier
+    /// reservations took from the movable zone.
     ///
     /// # Errors
     /// I/O errors of the system.
-    pub fn reserve(&self, record: &mut Record, bytes: u64, wanted: u64) -> io::Result<u64> {
+    pub fn reserve(
+        &self,
+        record: &Mutex<Record>,
+        taken: BTreeSet<u64>,
+        bytes: u64,
+        wanted: u64,
+    ) -> io::Result<Reserved> {
         let pool = Pool::of(self.roots, self.node, bytes);
         let before = pool.pages()?;
-        let mut pages = pool.set(wanted)?;
-        if pages < wanted && bytes > 4 << 20 {
-            pages = self.take_movable(record, &pool, wanted)?.max(pages);
+        let mut reserved = Reserved { pages: pool.set(wanted)?, taken };
+        if reserved.pages < wanted && bytes > 4 << 20 {
+            reserved.pages = self.take_movable(record, &pool, wanted)?.max(reserved.pages);
         }
-        while pages < wanted && bytes == GIGABYTE * 4096 {
-            match self.convert_gigabyte(record, &pool, pages)? {
-                Some(more) => pages = more,
-                None => break,
+        while reserved.pages < wanted && bytes == GIGABYTE * 4096 && !(self.stop)() {
+            if !self.convert_gigabyte(record, &pool, &mut reserved)? {
+                break;
             }
         }
         if wanted < before {
-            self.give_back(record)?;
+            self.give_back(record, &mut reserved.taken)?;
         }
-        Ok(pages)
+        Ok(reserved)
     }
 
     /// Gigantic pages straight from the movable zone, on kernels that allow it.
-    fn take_movable(&self, record: &mut Record, pool: &Pool, wanted: u64) -> io::Result<u64> {
+    fn take_movable(&self, record: &Mutex<Record>, pool: &Pool, wanted: u64) -> io::Result<u64> {
         let setting = Setting::MovableGiganticPages;
         let Ok(now) = setting.read(self.roots) else { return pool.pages() };
         let on = "1".parse()?;
         if now == on {
             return pool.pages();
         }
-        record.lease(setting, &on, &now)?;
+        lock(record).lease(setting, &on, &now)?;
         setting.write(self.roots, &on)?;
         let pages = pool.set(wanted);
         setting.restore(self.roots, &on, &now)?;
-        record.restored(setting)?;
+        lock(record).restored(setting)?;
         pages
     }
 
-    /// Turns the emptiest whole gigabyte to the kernel region and takes a page there. Nothing if no
+    /// Turns the emptiest whole gigabyte to the kernel region and takes a page there. False if no
     /// gigabyte can be emptied.
     fn convert_gigabyte(
         &self,
-        record: &mut Record,
+        record: &Mutex<Record>,
         pool: &Pool,
-        pages: u64,
-    ) -> io::Result<Option<u64>> {
+        reserved: &mut Reserved,
+    ) -> io::Result<bool> {
+        for own in self.gigabytes()? {
+            let mut converted = Vec::with_capacity(own.len());
+            for block in &own {
+                if (self.stop)() || !self.convert(record, *block, Place::Kernel)? {
+                    break;
+                }
+                converted.push(*block);
+            }
+            let whole = converted.len() == own.len();
+            let after = if whole { pool.set(reserved.pages + 1)? } else { reserved.pages };
+            if after > reserved.pages {
+                reserved.pages = after;
+                reserved.taken.extend(own);
+                return Ok(true);
+            }
+            if (self.stop)() {
+                // Memory runs short: the kernel region keeps what it got.
+                return Ok(false);
+            }
+            for block in converted {
+                self.convert(record, block, Place::Movable)?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// The blocks of each gigabyte that could be emptied, emptiest gigabyte first.
+    fn gigabytes(&self) -> io::Result<Vec<Vec<u64>>> {
         let mut host = Host::open(self.roots)?;
         let each = (GIGABYTE / host.block_frames).max(1);
         let mut blocks = host.blocks(&[])?;
@@ -140,7 +185,7 @@ impl Reserve<'_> {
         }
         let sample = host.sample(Duration::ZERO)?;
         let Some(sample) = sample.nodes.iter().find(|node| node.node == self.node) else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let mut found: Vec<(u64, Vec<Block>)> = Vec::new();
         let mut firsts: Vec<u64> = blocks.iter().map(|block| block.number / each).collect();
@@ -164,26 +209,13 @@ impl Reserve<'_> {
             }
         }
         found.sort_by_key(|(cost, _)| *cost);
-        for (_, own) in found {
-            let mut all = true;
-            for block in &own {
-                all = all && self.convert(record, block.number, Place::Kernel)?;
-            }
-            let after = if all { pool.set(pages + 1)? } else { pages };
-            if after > pages {
-                return Ok(Some(after));
-            }
-            for block in &own {
-                self.convert(record, block.number, Place::Movable)?;
-            }
-        }
-        Ok(None)
+        Ok(found.into_iter().map(|(_, own)| own.iter().map(|b| b.number).collect()).collect())
     }
 
     /// Returns blocks to the movable zone that were taken from it and hold nothing that stays.
-    fn give_back(&self, record: &mut Record) -> io::Result<()> {
+    fn give_back(&self, record: &Mutex<Record>, taken: &mut BTreeSet<u64>) -> io::Result<()> {
         let mut host = Host::open(self.roots)?;
-        let homes: Vec<u64> = record
+        let homes: Vec<u64> = lock(record)
             .state()
             .blocks
             .iter()
@@ -191,28 +223,36 @@ impl Reserve<'_> {
             .map(|(number, _)| *number)
             .collect();
         for mut block in host.blocks(&[])? {
-            if !homes.contains(&block.number) || block.node != self.node {
+            let ours = homes.contains(&block.number) || taken.contains(&block.number);
+            if !ours || block.node != self.node || (self.stop)() {
                 continue;
             }
             host.scan(&mut block, Duration::ZERO);
             if block.place == Place::Kernel && choice::obstacle(&block).is_none() {
                 self.convert(record, block.number, Place::Movable)?;
+                taken.remove(&block.number);
             }
         }
         Ok(())
     }
 
-    fn convert(&self, record: &mut Record, number: u64, to: Place) -> io::Result<bool> {
+    fn convert(&self, record: &Mutex<Record>, number: u64, to: Place) -> io::Result<bool> {
         let from = if to == Place::Kernel { Place::Movable } else { Place::Kernel };
-        record.busy(number, from)?;
+        lock(record).busy(number, from)?;
         let mut timer = Timer::start()?;
         let files = self.files.clone();
         timer.begin(self.operation_time, move || operation::convert(&*files, number, to));
         let done = timer.wait().expect("a call is under way");
-        record.idle(number, done.place)?;
+        lock(record).idle(number, done.place)?;
         let ms = done.took.as_millis();
         let words = done.outcome.words();
         self.log.note("reserve", format_args!("block {number}: {words} [{ms} ms]"));
         Ok(done.outcome == Outcome::Done)
     }
+}
+
+/// The record, which the daemon writes, too.
+fn lock(record: &Mutex<Record>) -> MutexGuard<'_, Record> {
+    // A thread that panicked has left whole lines behind.
+    record.lock().unwrap_or_else(PoisonError::into_inner)
 }

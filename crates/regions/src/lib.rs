@@ -7,8 +7,8 @@
 //! retries and operations an hour, [`ratios`] computes the kernel's lower-zone reserves.
 //!
 //! The second half **acts**: [`host`] reads the kernel's files, [`operation`] converts one block with
-//! a timer, [`record`] and [`guardian`] keep what has to be undone, [`daemon`] is the loop, and
-//! [`check`], [`undo`], and [`huge`] serve the command's other parts.
+//! a timer, [`record`] and [`guardian`] keep what has to be undone, [`daemon`] is the loop, which
+//! takes [`request`]s, and [`check`], [`undo`], and [`huge`] serve the command's other parts.
 
 pub mod check;
 pub mod choice;
@@ -23,6 +23,7 @@ pub mod operation;
 pub mod policy;
 pub mod ratios;
 pub mod record;
+pub mod request;
 pub mod run;
 pub mod sample;
 pub mod series;

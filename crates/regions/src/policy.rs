@@ -8,6 +8,7 @@
 //! yield   when user memory is short and the kernel region has a block to spare
 //! ```
 
+mod evacuation;
 mod grow;
 mod node;
 mod shrink;
@@ -18,7 +19,7 @@ use std::time::Duration;
 
 use prairie_frames::placement::regions::resizer::Resize;
 
-use crate::choice::{Block, Place};
+use crate::choice::{self, Block, Place};
 use crate::config::{Config, KernelConfig, LimitsConfig};
 use crate::limits::{Backoff, Budget};
 use crate::sample::{NodeSample, Sample};
@@ -93,6 +94,9 @@ pub struct Policy {
     /// Blocks that went to the kernel region, in order.
     youngest: Vec<u64>,
     busy: Option<u64>,
+    /// Frames that the last block chosen for growth had to move.
+    moving: u64,
+    reserving: bool,
     grow_only: bool,
 }
 
@@ -115,6 +119,8 @@ impl Policy {
             lost: BTreeMap::new(),
             youngest: Vec::new(),
             busy: None,
+            moving: 0,
+            reserving: false,
             grow_only: false,
         }
     }
@@ -145,7 +151,7 @@ impl Policy {
             excess_blocks: self.limits.excess_blocks,
             poll: self.poll,
             stalled: self.stalled,
-            busy: self.busy.is_some(),
+            busy: self.busy.is_some() || self.reserving,
             seconds,
             now: sample.at,
             killed,
@@ -202,6 +208,11 @@ impl Policy {
         if let Some(block) = blocks.iter().find(lost) {
             return Step::Online(block.number);
         }
+        for (number, node) in &mut self.nodes {
+            let candidates = choice::candidates(blocks, *number);
+            let allowed = candidates.filter(|block| self.backoff.allows(block.number, now));
+            node.evacuation.look(allowed.filter_map(|b| Some(b.occupancy?.to_move())));
+        }
         // The node that is nearest to running out comes first.
         let mut order: Vec<u32> = self.nodes.keys().copied().collect();
         order.sort_by_key(|number| {
@@ -254,8 +265,7 @@ impl Policy {
         match to {
             Place::Kernel => {
                 self.youngest.push(block);
-                node.growths.rotate_right(1);
-                node.growths[0] = took.as_millis() as u64;
+                node.evacuation.measured(took, self.moving, self.block_frames);
                 node.resizer.moved(Resize::Grow { beyond: 0 });
             }
             _ if node.set_up => node.resizer.moved(Resize::Shrink),
@@ -278,6 +288,17 @@ impl Policy {
     /// Conversions of the hour that ends at `now`, and blocks that are left alone.
     pub fn counts(&self, now: Duration) -> (usize, usize) {
         (self.budget.used(now), self.backoff.len_at(now))
+    }
+
+    /// A reservation of huge pages is under way, or over: meanwhile blocks change sides and pages of
+    /// the pool look like kernel memory, so that no rate is derived.
+    pub fn reserving(&mut self, under_way: bool) {
+        self.reserving = under_way;
+    }
+
+    /// Whether some node's kernel region has less than its reserve.
+    pub fn is_short(&self) -> bool {
+        self.nodes.values().any(|node| node.view.available[0] < node.view.low[0])
     }
 
     /// The nodes' states.

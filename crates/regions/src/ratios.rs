@@ -14,6 +14,9 @@ pub const LEAST_RATIO: u64 = 12;
 /// The kernel's own ratio for ZONE_NORMAL.
 pub const DEFAULT_RATIO: u64 = 32;
 
+/// The kernel's own ratio for the zones below it.
+pub const DEFAULT_LOWER: u64 = 256;
+
 /// What `lowmem_reserve_ratio` should say, by the zones' order: those below the uppermost kernel
 /// zone, and that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +40,9 @@ pub fn ratios(setting: Ratio, nodes: &[(NodeSample, u64)], borrow: bool) -> Opti
             nodes.iter().map(of).min()?.clamp(LEAST_RATIO, DEFAULT_RATIO)
         }
     };
-    Some(Ratios { lower: nodes.iter().find_map(|(node, _)| lower(node)), upper })
+    let lower = nodes.iter().find_map(|(node, _)| lower(node));
+    let lent = borrow && setting == Ratio::Auto;
+    Some(Ratios { lower: lower.map(|ratio| if lent { DEFAULT_LOWER } else { ratio }), upper })
 }
 
 /// For the zone below: small enough that user memory leaves it alone altogether, unless that
@@ -113,7 +118,8 @@ mod tests {
         assert_eq!(auto(160 * MIB, false).upper, 20);
         assert_eq!(auto(1000 * MIB, false).upper, LEAST_RATIO, "never less");
         assert_eq!(auto(1, false).upper, DEFAULT_RATIO);
-        assert_eq!(auto(1000 * MIB, true).upper, DEFAULT_RATIO);
+        let lent = Ratios { lower: Some(DEFAULT_LOWER), upper: DEFAULT_RATIO };
+        assert_eq!(auto(1000 * MIB, true), lent);
         // 3840 / 15 = 256 MiB: user memory leaves DMA32 alone; kernel requests 640 / 15 of it.
         assert_eq!(auto(1, false).lower, Some(15));
         assert_eq!(ratios(Ratio::Leave, &[(small, 1)], true), None);

@@ -255,6 +255,29 @@ fn a_fruitless_search_does_not_hold_up_the_return_after_a_load() {
     assert!(returned[0].3 <= 265 * SECOND, "a minute after the load: {log:?}");
 }
 
+/// A pool of huge pages or a process that takes all of user memory within seconds.
+#[test]
+fn user_memory_that_is_about_to_run_out_may_borrow() {
+    for (rate, borrows) in [(FRAMES / 100, false), (4 * FRAMES, true)] {
+        let mut machine = Machine::new(32);
+        let mut policy = Policy::new(&Config::default(), FRAMES);
+        let mut lent_with = None;
+        for second in 0..80 {
+            machine.now += SECOND;
+            poll(&mut machine, &mut policy, &|_| false, &mut Vec::new()).unwrap();
+            let movable = machine.count(Place::Movable) * FRAMES;
+            if second >= 60 {
+                machine.user = (machine.user + rate).min(movable);
+            }
+            if policy.borrows(machine.now) && lent_with.is_none() {
+                lent_with = Some(machine.node().movable.free / FRAMES);
+            }
+        }
+        assert_eq!(lent_with.is_some(), borrows, "{lent_with:?}");
+        assert!(lent_with.is_none_or(|left| left >= 1), "in time: {lent_with:?}");
+    }
+}
+
 #[test]
 fn hugetlb_and_refusals_are_left_alone() {
     let mut machine = Machine::new(32);

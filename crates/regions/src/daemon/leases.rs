@@ -30,7 +30,7 @@ impl Daemon {
         let reserves = self.policy.reserves();
         let borrow = self.policy.borrows(now);
         if let Some(wanted) = ratios::ratios(settings.lowmem_reserve_ratio, &reserves, borrow) {
-            let held = self.record.state().settings.get(&Setting::LowmemReserveRatio).cloned();
+            let held = self.record().state().settings.get(&Setting::LowmemReserveRatio).cloned();
             let read = Setting::LowmemReserveRatio.read(&roots)?;
             let normal = reserves.iter().any(|(node, _)| node.kernel.normal > 0);
             let text = ratios::text(&read.to_string().replace(',', " "), wanted, normal);
@@ -42,7 +42,7 @@ impl Daemon {
                 self.set(&roots, Setting::LowmemReserveRatio, &wanted, &read)?;
             }
         }
-        let set = self.record.state().settings.contains_key(&Setting::MinFreeKbytes);
+        let set = self.record().state().settings.contains_key(&Setting::MinFreeKbytes);
         if !set {
             let read = Setting::MinFreeKbytes.read(&roots)?;
             let now_kib = read.to_string().parse().unwrap_or(0);
@@ -59,7 +59,7 @@ impl Daemon {
         if to == now {
             return Ok(());
         }
-        self.record.lease(setting, to, now)?;
+        self.record().lease(setting, to, now)?;
         setting.write(roots, to)?;
         self.log.note("set", format_args!("{} = {to}, was {now}", setting.name()));
         Ok(())

@@ -121,15 +121,24 @@ impl Daemon {
         let rows: Vec<Row> = self.policy.reports().iter().map(Row::of).collect();
         rows.into_iter().for_each(|row| self.push(row));
         let count = |place| self.blocks.iter().filter(|block| block.place == place).count() as u64;
+        let converted = self.record().state().blocks.len() as u64;
         let mut status = self.status.lock();
         status.update(&self.policy, now);
         status.blocks_kernel = count(Place::Kernel);
         status.blocks_movable = count(Place::Movable);
         status.blocks_fixed = count(Place::Fixed);
         status.blocks_offline = count(Place::Offline);
-        status.blocks_converted = self.record.state().blocks.len() as u64;
+        status.blocks_converted = converted;
         status.movable_gigabytes = whole_gigabytes(&self.blocks, self.host.block_frames);
         status.cpu_seconds = cpu_seconds();
+        let none = status.blocks_movable == 0 && !self.dry_run;
+        drop(status);
+        if none && self.policy.reports().iter().all(|node| node.set_up) && self.listed.is_some() {
+            self.trouble(
+                "no memory can be confined: every block holds what cannot move; `prairie regions \
+                 check` names it",
+            );
+        }
     }
 
     /// Reports what is wrong, once.

@@ -26,6 +26,10 @@ impl Policy {
             Guard::None => self.growth(number, blocks, now, reason),
             guard => Err(guard),
         };
+        if let Ok(Step::Convert { block, .. }) = step {
+            let chosen = blocks.iter().find(|own| own.number == block);
+            self.moving = chosen.and_then(|b| b.occupancy).map_or(0, |found| found.to_move());
+        }
         let node = self.nodes.get_mut(&number).expect("a sampled node");
         match step {
             Ok(step) => {

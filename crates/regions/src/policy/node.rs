@@ -7,6 +7,7 @@ use prairie_frames::placement::regions::resizer::{
 };
 use serde::Serialize;
 
+use super::evacuation::Evacuation;
 use super::words::Guard;
 use crate::config::KernelConfig;
 use crate::sample::NodeSample;
@@ -17,9 +18,9 @@ pub(super) const FREEZE: Duration = Duration::from_secs(600);
 /// User memory may borrow for this long after it was short (*chosen*).
 const BORROW: Duration = Duration::from_secs(60);
 
-/// Until a conversion was measured, one is taken to last this long (*measured*: 0.8 to 1.6 s for a
-/// full block of 128 MiB in an emulated machine).
-const FIRST_GRANULE_MS: u64 = 1000;
+/// User memory that is used up this soon may borrow before it is (*chosen*): a process or a pool of
+/// huge pages that takes it all would else find only what the kernel region left in advance.
+const SOON: f64 = 3.0;
 
 /// Time in which an observed rate halves is some 7 s (*chosen*).
 const RATE_DECAY: f64 = 0.9;
@@ -54,8 +55,10 @@ pub(super) struct Node {
     pub(super) sample: NodeSample,
     pub(super) rate: f64,
     pub(super) demand: Demand,
-    /// Durations of the last growths, in milliseconds.
-    pub(super) growths: [u64; 4],
+    /// How long the next growth takes.
+    pub(super) evacuation: Evacuation,
+    /// Frames available to user memory, without what it may borrow, at the last sample.
+    user_before: Option<u64>,
     pub(super) view: View,
     pub(super) want: Resize,
     /// Since when the resizer has wanted to shrink or yield.
@@ -106,7 +109,8 @@ impl Node {
             sample: NodeSample::default(),
             rate: 0.0,
             demand: Demand::default(),
-            growths: [FIRST_GRANULE_MS, 0, 0, 0],
+            evacuation: Evacuation::default(),
+            user_before: None,
             view,
             want: Resize::Stay,
             wanted_since: None,
@@ -134,7 +138,7 @@ impl Node {
         self.demand = Demand {
             frames_per_second: self.rate as u64,
             poll_ms: terms.poll.as_millis() as u64,
-            granule_ms: self.growths.iter().copied().max().unwrap_or(0),
+            granule_ms: self.evacuation.next_ms(sample.movable.free, block),
         };
         let low = self.reserve(terms);
         let excess = (terms.excess_blocks * block as f64) as u64;
@@ -161,6 +165,7 @@ impl Node {
             && self.want.goes_on(stocks[0], stocks[1], block);
         self.want = if goes_on && decided == Resize::Stay { self.want } else { decided };
         self.follow(terms);
+        self.lend(terms);
     }
 
     /// What the kernel region should have available, in frames.
@@ -197,15 +202,26 @@ impl Node {
             (Resize::Shrink | Resize::Yield { .. }, _) => Some((yields, now)),
             _ => None,
         };
-        let [kernel, user] = self.view.available;
-        if terms.killed || kernel < self.sample.kernel.high {
+        if terms.killed || self.view.available[0] < self.sample.kernel.high {
             self.frozen_until = now + FREEZE;
-        }
-        if user < self.view.low[1] {
-            self.borrow_until = now + BORROW;
         }
         if self.want == Resize::Stay {
             self.guard = Guard::None;
+        }
+    }
+
+    /// Lets user memory borrow from the kernel region if it is short, or is about to be: at the
+    /// present rate used up within seconds, with less than a quarter of its zone left.
+    fn lend(&mut self, terms: &Terms) {
+        let movable = self.sample.movable;
+        let user = movable.free + movable.cache / 4 * 3;
+        let used = self.user_before.map_or(0, |before| before.saturating_sub(user));
+        self.user_before = Some(user);
+        let lasts = user as f64 * terms.seconds / used.max(1) as f64;
+        let ends = used > 0 && terms.seconds > 0.0 && lasts < SOON;
+        let soon = ends && user < movable.managed / 4 && !terms.busy;
+        if soon || self.view.available[1] < self.view.low[1] {
+            self.borrow_until = terms.now + BORROW;
         }
     }
 

@@ -1,9 +1,10 @@
 //! `prairie regions reserve`: huge pages from emptied blocks.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -15,6 +16,7 @@ use prairie_regions::huge::Reserve;
 use prairie_regions::lock::Lock;
 use prairie_regions::operation::Sysfs;
 use prairie_regions::record::{Record, boot_id};
+use prairie_regions::request::{self, Answer, Request};
 
 use crate::files::Files;
 use crate::output;
@@ -23,7 +25,8 @@ use crate::output;
 ///
 /// The pool is asked first, then `vm.movable_gigantic_pages` where the kernel has it, then whole
 /// gigabytes are emptied and turned to the kernel region. A smaller count gives pages and blocks
-/// back. While the daemon runs it has to be stopped with `on_stop = "keep"` first.
+/// back. The running daemon carries the request out and stops where memory runs short; without one,
+/// the command does it itself.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -75,6 +78,19 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !rustix::process::geteuid().is_root() {
         bail!("huge pages: reserving them needs root");
     }
+    let bytes = match args.size {
+        Size::Huge => 2 << 20,
+        Size::Gigantic => 1 << 30,
+    };
+    if let Err(holder) = Lock::take(&args.record, "command")?
+        && holder.role == "daemon"
+    {
+        let request = Request { bytes, pages: args.count, node: args.node };
+        return match request::ask(&args.record, request)? {
+            Answer::Pages(pages, why) => Ok(report(args, pages, &why)),
+            Answer::Refused(why) => bail!("the daemon with process {}: {why}", holder.pid),
+        };
+    }
     let roots = Roots::live();
     let _lock = Lock::take_over(&args.record, "command", Duration::from_secs(20))?;
     let context = || args.record.display().to_string();
@@ -87,14 +103,20 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         log: &log,
         node: args.node,
         operation_time: LimitsConfig::default().operation_time,
+        stop: &|| false,
     };
-    let bytes = match args.size {
-        Size::Huge => 2 << 20,
-        Size::Gigantic => 1 << 30,
-    };
-    let pages = work.reserve(&mut record, bytes, args.count);
-    record.end();
-    let pages = pages?;
-    output::say(format_args!("node {}: {pages} of {} pages", args.node, args.count));
-    Ok(if pages >= args.count { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let record = Mutex::new(record);
+    let reserved = work.reserve(&record, BTreeSet::new(), bytes, args.count);
+    record.into_inner().unwrap_or_else(PoisonError::into_inner).end();
+    Ok(report(args, reserved?.pages, ""))
+}
+
+/// Prints how many pages the pool has. `why` says what ended it early, if anything.
+fn report(args: &Args, pages: u64, why: &str) -> ExitCode {
+    let separator = if why.is_empty() { "" } else { ": " };
+    output::say(format_args!(
+        "node {}: {pages} of {} pages{separator}{why}",
+        args.node, args.count
+    ));
+    if pages >= args.count { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -11,6 +11,7 @@ use prairie_daemon::Signals;
 use prairie_daemon::log::{Format, Log, Verbosity};
 use prairie_daemon::notify::Notify;
 use prairie_host::Roots;
+use prairie_regions::check;
 use prairie_regions::config::Config;
 use prairie_regions::daemon::{Daemon, Start};
 use prairie_regions::guardian::{self, Acted};
@@ -18,6 +19,7 @@ use prairie_regions::host::Host;
 use prairie_regions::lock::Lock;
 use prairie_regions::operation::Sysfs;
 use prairie_regions::record::{Record, boot_id};
+use prairie_regions::request;
 use prairie_regions::run::{protect, run as drive};
 use prairie_regions::undo::{Undo, make_whole};
 
@@ -61,22 +63,18 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !rustix::process::geteuid().is_root() && !args.dry_run {
         bail!("memory blocks: moving them needs root; --dry-run needs it for kpageflags only");
     }
-    let host = Host::open(&roots)?;
-    if !host.has_flags() {
-        bail!(
-            "/proc/kpageflags: cannot be read; hugetlb pages would not show, and emptying them \
-             never ends"
-        );
-    }
-    drop(host);
+    Host::open(&roots)?.require_flags()?;
     if let Some(parent) = config.daemon.socket.parent() {
         fs::create_dir_all(parent).with_context(|| parent.display().to_string())?;
     }
     let log = args.log();
+    for warning in check::warnings(&roots) {
+        log.note("warning", format_args!("{}; {}", warning.found, warning.remedy));
+    }
     let boot = boot_id(&roots);
     let path = &config.daemon.record;
-    let (lock, record) = match args.dry_run {
-        true => (None, Record::load(path, &boot)?),
+    let (lock, record, requests) = match args.dry_run {
+        true => (None, Record::load(path, &boot)?, None),
         false => {
             let lock = Lock::take_over(path, "daemon", PATIENCE)?;
             let mut record = Record::load(path, &boot)?;
@@ -84,13 +82,21 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             adopt(&mut record, &config, &roots, &log)?;
             start_guardian(&mut record, &args.config)?;
             protect(&log);
-            (Some(lock), record)
+            let requests =
+                request::serve(path).with_context(|| request::path(path).display().to_string())?;
+            (Some(lock), record, Some(requests))
         }
     };
-    let dry_run = args.dry_run;
+    let (dry_run, socket) = (args.dry_run, request::path(path));
     let start = Start { config, roots: roots.clone(), record, log, dry_run, grow_only: false };
-    let daemon = Daemon::new(start)?;
+    let mut daemon = Daemon::new(start)?;
+    if let Some(requests) = requests {
+        daemon.listen(requests);
+    }
     drive(daemon, &args.config, &roots, &signals, &Notify::from_env())?;
+    if lock.is_some() {
+        let _ = fs::remove_file(socket);
+    }
     drop(lock);
     Ok(ExitCode::SUCCESS)
 }

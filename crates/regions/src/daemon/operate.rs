@@ -1,0 +1,102 @@
+//! One operation at a time: begun on a thread of its own, recorded before and after.
+
+use std::time::Duration;
+
+use super::{Current, Daemon, SETUP_PAUSE};
+use crate::choice::Place;
+use crate::operation::{self, Done, Outcome};
+use crate::policy::{Finished, Reason};
+
+impl Daemon {
+    /// Begins an operation: to convert a block, or to bring it back online.
+    pub(super) fn begin(&mut self, number: u64, to: Option<Place>, reason: Reason, now: Duration) {
+        let Ok(at) = self.blocks.binary_search_by_key(&number, |block| block.number) else {
+            return;
+        };
+        let block = self.blocks[at];
+        let home = self.record().state().blocks.get(&number).copied();
+        let target = to.or(home).unwrap_or(Place::Kernel);
+        if self.dry_run {
+            return self.pretend(at, target, reason, now);
+        }
+        let recorded = self.record().busy(number, block.place);
+        if let Err(error) = recorded {
+            return self.stop_converting(&format!("the record cannot be written: {error}"));
+        }
+        self.policy.began(number);
+        self.current = Some(Current { node: block.node, reason });
+        let files = self.files.clone();
+        let limit = self.config.limits.operation_time;
+        self.timer.begin(limit, move || match to {
+            Some(to) => operation::convert(&*files, number, to),
+            None => operation::bring_back(&*files, number, target),
+        });
+    }
+
+    /// What a dry run does: nothing, but it goes on as if.
+    fn pretend(&mut self, at: usize, to: Place, reason: Reason, now: Duration) {
+        let block = self.blocks[at];
+        let done = Done {
+            block: block.number,
+            to,
+            outcome: Outcome::Done,
+            took: Duration::ZERO,
+            place: Some(to),
+        };
+        self.tell(&done, block, reason);
+        self.policy.began(block.number);
+        let finished = Finished { block: block.number, to, done: true, took: done.took };
+        self.policy.finished(block.node, finished, now);
+        // The zones stay as they are, so once is enough for a while.
+        self.pause_until = now + Duration::from_secs(60);
+    }
+
+    /// Takes over what an operation that has ended came to.
+    pub(super) fn finish_operation(&mut self, now: Duration) {
+        let Some(current) = self.current else { return };
+        let Some(done) = self.timer.poll() else { return };
+        self.current = None;
+        let recorded = self.record().idle(done.block, done.place);
+        if let Err(error) = recorded {
+            self.stop_converting(&format!("the record cannot be written: {error}"));
+        }
+        let succeeded = done.outcome == Outcome::Done;
+        match current.reason {
+            Reason::Offline => self.policy.onlined(done.block, succeeded, now),
+            _ => {
+                let Done { block, to, took, .. } = done;
+                self.policy.finished(
+                    current.node,
+                    Finished { block, to, done: succeeded, took },
+                    now,
+                );
+            }
+        }
+        if let Ok(at) = self.blocks.binary_search_by_key(&done.block, |block| block.number) {
+            self.tell(&done, self.blocks[at], current.reason);
+        }
+        self.count(&done, succeeded);
+        match done.outcome {
+            Outcome::Denied => self.stop_converting(
+                "memory blocks cannot be written: run as root, outside of containers and lockdown",
+            ),
+            Outcome::LeftOffline(_) => self.trouble(&format!(
+                "block {} is offline and does not come back: {}",
+                done.block,
+                done.outcome.words()
+            )),
+            _ => {}
+        }
+        // The zones have changed: everything is read again at once.
+        (self.listed, self.sampled) = (None, None);
+        if current.reason == Reason::Setup {
+            self.pause_until = now + SETUP_PAUSE;
+        }
+    }
+
+    /// Ends all operations for good.
+    fn stop_converting(&mut self, why: &str) {
+        self.denied = true;
+        self.trouble(&format!("no more operations: {why}"));
+    }
+}

@@ -16,7 +16,7 @@ use prairie_host::Roots;
 use crate::choice::Block;
 use crate::config::Config;
 use crate::host::Host;
-use crate::operation::{BlockFiles, Done, Sysfs};
+use crate::operation::{BlockFilesDebug, Done, Sysfs};
 use crate::policy::{Policy, Reason, Step};
 use crate::record::Record;
 use crate::sample::Sample;
@@ -79,10 +79,6 @@ pub struct Daemon {
     denied: bool,
     requests: Requests,
 }
-
-/// Block files that can be shown.
-pub trait BlockFilesDebug: BlockFiles + std::fmt::Debug {}
-impl<T: BlockFiles + std::fmt::Debug> BlockFilesDebug for T {}
 
 /// What a daemon is started with.
 #[derive(Debug)]

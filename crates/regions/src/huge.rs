@@ -12,9 +12,8 @@ use prairie_daemon::log::Log;
 use prairie_host::Roots;
 
 use crate::choice::{self, Block, Place};
-use crate::daemon::BlockFilesDebug;
 use crate::host::Host;
-use crate::operation::{self, Outcome};
+use crate::operation::{self, BlockFilesDebug, Outcome};
 use crate::record::Record;
 use crate::settings::Setting;
 use crate::timer::Timer;

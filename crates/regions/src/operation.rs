@@ -29,6 +29,10 @@ pub trait BlockFiles: Send + Sync {
     fn write(&self, block: u64, word: &str) -> io::Result<()>;
 }
 
+/// Block files that can be shown.
+pub trait BlockFilesDebug: BlockFiles + std::fmt::Debug {}
+impl<T: BlockFiles + std::fmt::Debug> BlockFilesDebug for T {}
+
 /// How an operation ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -86,7 +86,7 @@ pub struct Policy {
     /// Shares of time stalled, in thousandths, averaged over some ten seconds.
     stalled: [f64; 2],
     swap_free: u64,
-    hugetlb: bool,
+    hugetlb: u64,
     backoff: Backoff,
     budget: Budget,
     /// Offline blocks that did not come back, and when each is tried again.
@@ -113,7 +113,7 @@ impl Policy {
             before: None,
             stalled: [0.0; 2],
             swap_free: 0,
-            hugetlb: false,
+            hugetlb: 0,
             backoff: Backoff::default(),
             budget: Budget::new(config.limits.operations_per_hour),
             lost: BTreeMap::new(),
@@ -144,6 +144,7 @@ impl Policy {
             self.before.as_ref().map_or(0.0, |b| (sample.at.saturating_sub(b.at)).as_secs_f64());
         self.stalls(sample, seconds);
         (self.swap_free, self.hugetlb) = (sample.swap_free, sample.hugetlb);
+        let pooled = self.before.as_ref().map_or(0, |b| sample.hugetlb.saturating_sub(b.hugetlb));
         let killed = self.before.as_ref().is_some_and(|b| sample.oom_kills > b.oom_kills);
         let terms = Terms {
             block_frames: self.block_frames,
@@ -155,6 +156,7 @@ impl Policy {
             seconds,
             now: sample.at,
             killed,
+            pooled,
         };
         self.nodes.retain(|number, _| sample.nodes.iter().any(|node| node.node == *number));
         for node in &sample.nodes {

@@ -25,8 +25,8 @@ pub struct Sample {
     pub oom_kills: u64,
     /// Free swap, in frames.
     pub swap_free: u64,
-    /// hugetlb pages exist, of any size.
-    pub hugetlb: bool,
+    /// Frames in hugetlb pages of all sizes, used or not.
+    pub hugetlb: u64,
 }
 
 /// A node. All sizes are in frames.
@@ -119,7 +119,7 @@ impl Sample {
             psi_us: sources.psi_us,
             oom_kills: count("oom_kill"),
             swap_free: sources.swap_free_bytes / 4096,
-            hugetlb: sources.hugetlb_bytes > 0,
+            hugetlb: sources.hugetlb_bytes / 4096,
         }
     }
 }
@@ -238,7 +238,7 @@ Node 0, zone  Movable
         };
         let sample = Sample::of(Duration::from_secs(1), sources);
         assert_eq!((sample.kernel_stalls, sample.user_stalls, sample.oom_kills), (7, 0, 1));
-        assert_eq!((sample.psi_us, sample.swap_free, sample.hugetlb), (9, 2, false));
+        assert_eq!((sample.psi_us, sample.swap_free, sample.hugetlb), (9, 2, 0));
         let [node] = sample.nodes[..] else { panic!("one node") };
         let kernel = node.kernel;
         assert_eq!(kernel.managed, 248_000);
@@ -264,6 +264,6 @@ Node 0, zone  Movable
             hugetlb_bytes: 4096,
         };
         let sample = Sample::of(Duration::ZERO, sources);
-        assert_eq!(sample, Sample { hugetlb: true, ..Sample::default() });
+        assert_eq!(sample, Sample { hugetlb: 1, ..Sample::default() });
     }
 }

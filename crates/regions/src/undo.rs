@@ -8,9 +8,9 @@ use prairie_daemon::log::Log;
 use prairie_host::Roots;
 
 use crate::choice::{self, Block, Place};
-use crate::daemon::{BlockFilesDebug, restore_settings};
+use crate::daemon::restore_settings;
 use crate::host::Host;
-use crate::operation::{self, Done, Outcome};
+use crate::operation::{self, BlockFilesDebug, Done, Outcome};
 use crate::record::Record;
 use crate::timer::Timer;
 

@@ -86,7 +86,7 @@ impl Machine {
             nodes: vec![self.node()],
             kernel_stalls: self.stalls,
             psi_us: self.psi_us,
-            hugetlb: self.hugetlb.iter().any(|pages| *pages > 0),
+            hugetlb: self.hugetlb.iter().sum(),
             ..Sample::default()
         }
     }

@@ -69,7 +69,7 @@ impl Policy {
             None => {
                 let full = self.block_frames;
                 let found = prairie_host::Occupancy { movable: full, ..Default::default() };
-                !self.hugetlb && choice::fits_elsewhere(&found, &node.sample, swap)
+                self.hugetlb == 0 && choice::fits_elsewhere(&found, &node.sample, swap)
             }
         };
         let readable = |block: &&Block| block.occupancy.is_some();

@@ -46,6 +46,8 @@ pub(super) struct Terms {
     pub(super) now: Duration,
     /// The kernel has killed a process since the last sample.
     pub(super) killed: bool,
+    /// Frames that went into pools of huge pages since the last sample.
+    pub(super) pooled: u64,
 }
 
 /// The state of one node.
@@ -171,7 +173,10 @@ impl Node {
     /// What the kernel region should have available, in frames.
     fn reserve(&self, terms: &Terms) -> u64 {
         let kernel = terms.kernel;
-        let spare = (kernel.ready_blocks * terms.block_frames).max(kernel.min_reserve / 4096);
+        let ready = kernel.ready_blocks * terms.block_frames;
+        // What is lent must not be taken back as growth at once.
+        let ready = if terms.now < self.borrow_until { ready / 2 } else { ready };
+        let spare = ready.max(kernel.min_reserve / 4096);
         // An eighth of the node is the most that a rate asks for (chosen): beyond that it is a
         // burst that no reserve would last for.
         let most = (self.sample.managed() / 8).max(self.sample.kernel.high + spare);
@@ -187,7 +192,9 @@ impl Node {
         if terms.busy || seconds <= 0.0 || before.kernel.managed != self.sample.kernel.managed {
             return;
         }
+        // Huge pages of a pool are on no LRU list: in a kernel zone they look like its own.
         let more = self.sample.kernel.own.saturating_sub(before.kernel.own);
+        let more = more.saturating_sub(terms.pooled);
         self.rate = self.rate.max(more as f64 / seconds);
     }
 

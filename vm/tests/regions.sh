@@ -15,13 +15,12 @@ self=vm/tests/regions.sh
 program prairie "${PRAIRIE:-}" prairie --bin
 program kernel_load "${KERNEL_LOAD:-}" prairie-regions --example
 
-# one KERNEL KILLS [1G]: a machine most of which is in ZONE_NORMAL: of 2 GiB, or with 1G large enough
-# to have an aligned gigabyte that can be emptied.
+# one KERNEL KILLS: a machine of 2 GiB, most of it in ZONE_NORMAL.
 one() {
     out=$work/$(basename "$1")
-    vm/run --kernel "$1" --counted --memory "$([ -n "${3:-}" ] && echo 3G || echo 2G)" --low 256M --timeout $((900 + $2 * 20)) \
+    vm/run --kernel "$1" --counted --memory 2G --low 256M --timeout $((900 + $2 * 20)) \
         --file "$work/bin:bin" --program "$work/bin/prairie" --file vm/regions/common.sh \
-        --file vm/regions/fast.toml --out "$out" vm/regions/short.sh "$2" "${3:-}" || fail "$1: the guest ended with $?"
+        --file vm/regions/fast.toml --out "$out" vm/regions/short.sh "$2" || fail "$1: the guest ended with $?"
     [ ! -s "$out/failed" ] || fail "$1: $(cat "$out/failed")"
     [ ! -s "$out/kernel-trouble" ] || fail "$1: $(cat "$out/kernel-trouble")"
     grep -q "operation: \|convert block" "$out/daemon" || fail "$1: no operation was logged"
@@ -38,6 +37,6 @@ if [ -n "$short" ]; then
         one "$kernel" "${KILLS:-3}"
     done
 else
-    for kernel in $kernels; do one "$kernel" "${KILLS:-100}" 1G; done
+    for kernel in $kernels; do one "$kernel" "${KILLS:-100}"; done
 fi
 [ "$failed" = 0 ]

@@ -118,6 +118,9 @@ pub fn ask(record: &Path, request: Request) -> io::Result<Answer> {
     stream.write_all(format!("{text}\n").as_bytes()).map_err(at)?;
     let mut line = String::new();
     BufReader::new(stream.take(MAX_BYTES)).read_line(&mut line).map_err(at)?;
+    if line.is_empty() {
+        return Err(at(io::Error::new(io::ErrorKind::UnexpectedEof, "it has ended")));
+    }
     let wrong = |error| at(io::Error::new(io::ErrorKind::InvalidData, error));
     serde_json::from_str(&line).map_err(wrong)
 }
@@ -144,6 +147,13 @@ mod tests {
         assert_eq!(ask(&record, REQUEST).unwrap(), Answer::Pages(2, String::new()));
         daemon.join().unwrap();
         assert_eq!(ask(&record, REQUEST).unwrap(), Answer::Refused("the daemon ends".into()));
+        // A daemon that is killed meanwhile.
+        let killed = root.path().join("killed.record");
+        let listener = UnixListener::bind(path(&killed)).unwrap();
+        let end = thread::spawn(move || drop(listener.accept().unwrap()));
+        let ended = ask(&killed, REQUEST).unwrap_err().to_string();
+        assert!(ended.contains("the daemon does not answer: "), "{ended}");
+        end.join().unwrap();
         let nobody = ask(&root.path().join("other.record"), REQUEST).unwrap_err();
         assert!(nobody.to_string().contains("other.request: the daemon does not answer"));
     }

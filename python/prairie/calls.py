@@ -120,6 +120,7 @@ def replay(
     every: str | None = None,
     kernelcore: str | None = None,
     memory: str | None = None,
+    compact: bool = False,
     progress: Progress | bool = True,
 ) -> Replay:
     """Replays a trace under several allocators in one pass.
@@ -127,7 +128,8 @@ def replay(
     `allocators` are names with options, such as "linux" or "contiguitas+no-bias", policies (instances
     or classes of `Policy`), and paths of shared libraries. `initial` says where memory in use at the
     start is put: in the recorded frames, or re-placed by each allocator. `every` is the time between
-    samples, as "100ms"; `memory` the machine's, as "64G", for traces without a snapshot.
+    samples, as "100ms"; `memory` the machine's, as "64G", for traces without a snapshot; `compact`
+    adds Linux's compaction under "linux" and "linux-defrag".
 
     Raises PrairieError in the command's words, PolicyError for a policy that raises or violates the
     core's rules, KeyboardInterrupt if interrupted.
@@ -138,6 +140,8 @@ def replay(
     words = ["replay", os.fspath(path), "--systems", systems, "--initial", initial]
     words += [*_option("--every", every), *_option("--kernelcore", kernelcore)]
     words += _option("--memory", memory)
+    if compact:
+        words.append("--compact")
     for library in libraries:
         words += ["--policy", library]
     shown = [*names, *libraries, *(policy.name for policy in policies)]

@@ -229,6 +229,11 @@ impl Allocator {
         }
     }
 
+    /// Whether replays of it can be [compacted](Site::compacts): those of Linux's own placements.
+    pub fn compacts_in_replay(&self) -> bool {
+        self.entry.name.starts_with("linux") && self.settings.policies.compaction
+    }
+
     /// Builds its placement.
     pub fn build(&self, site: &Site) -> AnyPlacement {
         match self.entry.build {

@@ -37,6 +37,8 @@ pub struct Compacting<P> {
     /// Whether requests would rather have memory compacted than break up foreign pageblocks
     /// (`vm.defrag_mode`).
     defrag_mode: bool,
+    /// How often in a row a request in defrag mode is sent back to reclaim.
+    refusals: u32,
     /// Requests in a row that were sent back to reclaim.
     refused: u32,
     moved: u64,
@@ -57,11 +59,17 @@ impl<P: Compactable> Compacting<P> {
             proactive: Proactive::default(),
             skipped: 0,
             defrag_mode,
+            refusals: REFUSALS,
             refused: 0,
             moved: 0,
             scanned: 0,
             stalls: 0,
         }
+    }
+
+    /// The same where nobody reclaims: no request is sent back to it.
+    pub fn without_reclaim(self) -> Compacting<P> {
+        Compacting { refusals: 0, ..self }
     }
 
     /// The inner placement.
@@ -108,7 +116,7 @@ impl<P: Compactable> Compacting<P> {
     /// In defrag mode, whether a request that may wait should reclaim and ask again before it breaks
     /// up a foreign pageblock: some times in a row.
     fn should_reclaim_first(&mut self) -> bool {
-        let refuses = self.defrag_mode && self.refused < REFUSALS;
+        let refuses = self.defrag_mode && self.refused < self.refusals;
         self.refused = if refuses { self.refused + 1 } else { 0 };
         refuses
     }

@@ -156,6 +156,7 @@ fn round(
         expected_ns,
         kernelcore: Some(Kernelcore::Percent(50)),
         parallel: false,
+        compact: false,
     };
     let (mut warm, mut end) = (None, 0);
     let mut note = |events: u64| {

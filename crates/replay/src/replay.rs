@@ -403,6 +403,8 @@ impl<P: Placement> Replay<P> {
         if self.until_maintenance == 0 {
             self.until_maintenance = MAINTENANCE_EVERY;
             self.placement.maintain(&mut self.table);
+            // By now kswapd would have reclaimed what fallbacks have boosted the watermarks by.
+            self.placement.take_boost();
         }
     }
 

@@ -32,6 +32,9 @@ pub struct Options {
     pub kernelcore: Option<Kernelcore>,
     /// Whether each allocator has a thread of its own. The result is the same.
     pub parallel: bool,
+    /// Whether Linux's compaction runs where an allocator can be compacted
+    /// ([`Allocator::compacts_in_replay`]).
+    pub compact: bool,
 }
 
 /// The most samples that are kept where the caller names no interval: enough for a curve on any
@@ -153,6 +156,8 @@ pub struct Results {
     pub duration_ns: u64,
     /// Whether the run was stopped before the trace ended.
     pub interrupted: bool,
+    /// Whether the systems that Linux's compaction works on were compacted.
+    pub compacted: bool,
     /// The systems, in the order requested.
     pub systems: Vec<SystemResult>,
 }
@@ -213,7 +218,8 @@ pub fn run_with(
     } else {
         run_in_turn(runners, &mut feed)?
     };
-    Ok(Results { events, duration_ns: clock.duration(), interrupted, systems })
+    let (duration_ns, compacted) = (clock.duration(), options.compact);
+    Ok(Results { events, duration_ns, interrupted, compacted, systems })
 }
 
 type Feed<'a> = dyn FnMut(&mut dyn FnMut(&[Event], u64)) -> prairie_trace::Result<bool> + 'a;
@@ -320,9 +326,13 @@ fn seat(allocator: &Allocator, found: &InitialState, options: &Options) -> Seat 
         cpus_per_node: found.cpus,
         pagesets: &found.pagesets,
         kernelcore: options.kernelcore,
+        compacts: options.compact,
         ..Site::new(&found.layout, World::Replay)
     };
-    let (name, summary) = (allocator.name().to_owned(), allocator.summary());
+    let (name, mut summary) = (allocator.name().to_owned(), allocator.summary());
+    if options.compact && allocator.compacts_in_replay() {
+        summary += "; compacted as Linux does";
+    }
     Seat { runner: Run::new(name, summary, found, allocator.build(&site), options), stays: false }
 }
 

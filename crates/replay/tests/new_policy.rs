@@ -108,6 +108,7 @@ fn a_new_policy_is_replayed_beside_the_others() {
         expected_ns: None,
         kernelcore: None,
         parallel: false,
+        compact: false,
     };
     let mut source = Batches::new(events, Texts::default());
     let results =

@@ -23,7 +23,15 @@ fn machine() -> InitialState {
 fn options(parallel: bool) -> Options {
     let (systems, initial) = (Allocator::all(World::Replay), Initial::AsFound);
     let (kernelcore, expected_ns) = (Some(Kernelcore::Percent(50)), None);
-    Options { systems, initial, sample_every_ns: None, expected_ns, kernelcore, parallel }
+    Options {
+        systems,
+        initial,
+        sample_every_ns: None,
+        expected_ns,
+        kernelcore,
+        parallel,
+        compact: false,
+    }
 }
 
 fn replay(events: &[Event], options: &Options) -> Results {

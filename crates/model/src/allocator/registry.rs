@@ -232,8 +232,11 @@ fn contiguitas_hw() -> Settings {
     settings
 }
 
+/// Recordings have none of its movable region compacted: whether a block is free for a request
+/// (`suitable`) is asked of the zone, and there one of the other region counts as well.
 fn contiguitas(settings: &Settings, site: &Site) -> AnyStepwise {
-    compacted(settings, site, Regions::new(site.layout, settings.regions.clone()))
+    let site = Site { compacts: site.compacts && site.world != World::Replay, ..*site };
+    compacted(settings, &site, Regions::new(site.layout, settings.regions.clone()))
 }
 
 /// The layout of a simulated machine has the zone for easily reclaimed pages already.
@@ -247,9 +250,9 @@ fn zones(settings: &Settings, site: &Site) -> AnyStepwise {
     }
 }
 
-/// Whether Linux's compaction runs around a placement. A simulated machine has its own.
+/// Whether Linux's compaction runs around a placement.
 fn compacts(settings: &Settings, site: &Site) -> bool {
-    site.world == World::Fleet && settings.policies.compaction
+    site.compacts && settings.policies.compaction
 }
 
 fn compacted(
@@ -260,7 +263,11 @@ fn compacted(
     match compacts(settings, site) {
         true => {
             let defrag_mode = settings.policies.defrag_mode;
-            Box::new(Compacting::new(site.layout, placement, defrag_mode))
+            let compacting = Compacting::new(site.layout, placement, defrag_mode);
+            match site.world {
+                World::Replay => Box::new(compacting.without_reclaim()),
+                _ => Box::new(compacting),
+            }
         }
         false => Box::new(placement),
     }

@@ -7,7 +7,7 @@ use prairie_frames::{Layout, Order};
 /// The kind of world that drives an allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum World {
-    /// Recorded events (`prairie replay`), without reclaim.
+    /// Recorded events (`prairie replay`), without reclaim; with compaction where it is asked for.
     Replay,
     /// Simulated servers (`prairie fleet`), with a coarse reclaim.
     Fleet,
@@ -61,6 +61,9 @@ pub struct Site<'a> {
     pub pagesets: &'a [Option<Pageset>],
     /// `vm.watermark_boost_factor` in ten-thousandths; `None` for Linux's default.
     pub watermark_boost_factor: Option<u64>,
+    /// Whether Linux's compaction runs around the placements that it can work on. The simulated
+    /// machine has its own.
+    pub compacts: bool,
     /// Memory that `zones` keeps for the kernel, where the allocator's options do not say.
     pub kernelcore: Option<Kernelcore>,
 }
@@ -75,6 +78,7 @@ impl<'a> Site<'a> {
             cpus_per_node: 1,
             pagesets: &[],
             watermark_boost_factor: None,
+            compacts: matches!(world, World::Fleet),
             kernelcore: None,
         }
     }

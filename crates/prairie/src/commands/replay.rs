@@ -71,6 +71,11 @@ pub struct Args {
     #[arg(long, value_name = "LIBRARY.so")]
     policy: Vec<PathBuf>,
 
+    /// Compact memory as Linux does, under `linux` and `linux-defrag`: for requests that would
+    /// fail, and in the background
+    #[arg(long)]
+    compact: bool,
+
     /// Replay one allocator after another on one thread
     #[arg(long)]
     in_turn: bool,
@@ -80,7 +85,7 @@ pub struct Args {
     survey: bool,
 
     /// Validate `linux` against the recorded kernel's snapshots
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["systems", "initial", "every", "memory", "in_turn", "survey", "out", "policy"])]
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["systems", "initial", "every", "memory", "compact", "in_turn", "survey", "out", "policy"])]
     against: Option<PathBuf>,
 
     /// Print JSON instead of the report
@@ -184,6 +189,7 @@ pub fn ask(
         sample_every_ns: args.every.map(nanoseconds),
         expected_ns: None,
         parallel: !args.in_turn,
+        compact: args.compact,
     };
     let all = guests::all(&options.systems, &args.policy, guests)?;
     let (rules, (found, metadata, results)) = if is_parquet(&args.file)? {

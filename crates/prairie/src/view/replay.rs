@@ -117,10 +117,16 @@ fn summary(subject: &Subject<'_>) -> Section {
     }
     Section {
         heading: "At the end of the trace".to_owned(),
-        intro: "Each allocator placed every recorded allocation by its own rules. Allocations, \
-                frees, and their order are the same for all. Nothing was reclaimed or compacted \
-                but what the record shows."
-            .to_owned(),
+        intro: format!(
+            "Each allocator placed every recorded allocation by its own rules. Allocations, frees, \
+             and their order are the same for all. {}",
+            if subject.results.compacted {
+                "Nothing was reclaimed but what the record shows; some allocators were compacted, \
+                 as noted below."
+            } else {
+                "Nothing was reclaimed or compacted but what the record shows."
+            }
+        ),
         blocks,
     }
 }

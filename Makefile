@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo build dist install static deb rpm image package-test test experiments results results-long docs heap-test python-test fleet-test vm-test vm-record vm-record-sizes kernel-check kernel-test licences package fuzz bench clean
+.PHONY: help demo build dist install static deb rpm image package-test test experiments results results-long docs heap-test python-test fleet-test vm-test vm-record vm-record-sizes vm-record-long kernel-check kernel-test licences package fuzz bench clean
 
 # rustup puts cargo here, and only login shells look there.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -173,6 +173,13 @@ vm-record-sizes: build ## Record stock kernels (KERNEL=6.12) on two NUMA nodes a
 	    vm/record --kernel $$kernel --timeout 900 --cpus 2 $${machine#*:} files $$folder; \
 	    $$PRAIRIE replay $$folder/trace.parquet --against $$folder; \
 	done
+
+vm-record-long: build ## Record two hours of mixed work on a stock kernel (KERNEL=6.12), and replay them under every allocator
+	@scripts/need qemu
+	@$(CARGO) build --release --locked --package prairie-regions --examples
+	@set -e; export PRAIRIE=$(abspath $(PRAIRIE)); folder=$(TARGET)/recordings-long/$(or $(KERNEL),6.12); \
+	vm/record-hours --kernel $(or $(KERNEL),6.12) --hours $(or $(HOURS),2) $$folder; \
+	$$PRAIRIE replay $$folder/trace.parquet --systems all
 
 kernel-check: ## Apply the kernel's patches to both series, and compile its files (fetches 300 MB once)
 	@scripts/need cc kernel

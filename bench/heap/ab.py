@@ -193,6 +193,7 @@ def translation_row(program, runs, profiled):
     return [program, before_and_after(runs, lambda run: run.get("coverage")),
             before_and_after(profiled, lambda run: run.get("in the heap")),
             before_and_after(runs, ratio("dTLB misses", "dTLB loads", 100), 2),
+            before_and_after(runs, ratio("dTLB misses", "instructions", 1000), 2),
             before_and_after(runs, ratio("walk cycles", "cycles", 100), 2),
             before_and_after(runs, ratio("instructions", "cycles"), 2)]
 
@@ -201,7 +202,8 @@ TABLES = {
     "cost": (cost_row, ["program", "CPU on legacy, s", "change of CPU", "change of wall time",
                         "peak on legacy, MiB", "change of peak", "change of page faults"]),
     "translation": (translation_row, ["program", "on huge pages, %", "time in the heap, %",
-                                      "dTLB misses, %", "walk cycles, %",
+                                      "dTLB misses, % of loads",
+                                      "dTLB misses, per 1,000 instructions", "walk cycles, %",
                                       "instructions per cycle"]),
 }
 

@@ -118,14 +118,14 @@ test: ## Run every check and every test; stop at the first that fails, and list 
 EXPERIMENTS := $(TARGET)/quick/experiments
 experiments:
 	@scripts/need cargo cc
-	@$(CARGO) build --profile quick --locked --workspace --bins --examples
+	@$(CARGO) build --profile quick --locked --workspace --exclude prairie-fuzz --bins --examples
 
 results: experiments ## Measure again what takes minutes, and write the tables of the docs
 	@$(EXPERIMENTS) run
 
 results-long: ## Measure again what takes hours, needs other programs, or is timed; on an idle machine
 	@scripts/need cargo cc
-	@$(CARGO) build --release --locked --workspace --bins --examples
+	@$(CARGO) build --release --locked --workspace --exclude prairie-fuzz --bins --examples
 	@$(TARGET)/release/experiments run --long
 
 docs: ## Build the book of docs/ into target/book, and the reference of the Python module

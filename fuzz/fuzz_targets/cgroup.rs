@@ -1,8 +1,8 @@
 //! The files of a memory cgroup, `/proc/swaps` and mounts: any text gives values or an error.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
+use prairie_fuzz::fuzz_target;
 use prairie_host::cgroup::{limit, lru_gen, memory_stat, mounts, swaps};
-use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     let _ = limit::parse("memory.high", text);

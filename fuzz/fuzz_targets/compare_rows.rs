@@ -1,8 +1,8 @@
 //! Any JSON document has rows, and each of them is found by its name.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use libfuzzer_sys::fuzz_target;
 use prairie_compare::rows::{named, rows};
+use prairie_fuzz::fuzz_target;
 
 fuzz_target!(|text: &str| {
     let Ok(document) = serde_json::from_str(text) else { return };

@@ -1,9 +1,9 @@
 //! Conditions of `prairie diff --fail-if`: what parses can be judged.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use libfuzzer_sys::fuzz_target;
 use prairie_compare::rows::Rows;
 use prairie_compare::{Comparison, Condition};
+use prairie_fuzz::fuzz_target;
 
 fuzz_target!(|text: &str| {
     if let Ok(condition) = Condition::parse(text) {

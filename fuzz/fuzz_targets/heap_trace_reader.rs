@@ -1,10 +1,10 @@
 //! Page-heap traces: whatever the bytes, events or an error; and whatever the events, a playback.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::io::Write;
 
+use prairie_fuzz::fuzz_target;
 use prairie_heap::playback::{Options, Playback, Release, System};
-use libfuzzer_sys::fuzz_target;
 use prairie_trace::page_heap::Reader;
 
 fuzz_target!(|bytes: &[u8]| {

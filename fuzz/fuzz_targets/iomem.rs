@@ -1,7 +1,7 @@
 //! `/proc/iomem`: any text gives ascending ranges without overlap, or an error.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use libfuzzer_sys::fuzz_target;
+use prairie_fuzz::fuzz_target;
 
 fuzz_target!(|text: &str| {
     if let Ok(ranges) = prairie_host::texts::iomem::system_ram(text) {

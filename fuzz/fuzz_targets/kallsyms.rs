@@ -1,7 +1,7 @@
 //! `/proc/kallsyms`: any text gives a table that can be asked for every address, or an error.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use libfuzzer_sys::fuzz_target;
+use prairie_fuzz::fuzz_target;
 
 fuzz_target!(|text: &str| {
     if let Ok(table) = prairie_host::Kallsyms::parse(text) {

@@ -1,7 +1,7 @@
 //! Kernel logs: any text gives reports, and each has a diagnosis and advice.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use libfuzzer_sys::fuzz_target;
+use prairie_fuzz::fuzz_target;
 use prairie_host::advice::{self, Situation};
 use prairie_host::kernel_log;
 

@@ -1,10 +1,10 @@
 //! `/proc/kpageflags`: any bytes give runs that tell the same words, and a survey whose classes
 //! add up.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use prairie_frames::Pfn;
+use prairie_fuzz::fuzz_target;
 use prairie_host::{Capture, Survey};
-use libfuzzer_sys::fuzz_target;
 
 const ZONES: &str = "\
 Node 0, zone DMA32

@@ -1,9 +1,9 @@
 //! What the offload daemon reads from others: any text gives values or an error.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::path::Path;
 
-use libfuzzer_sys::fuzz_target;
+use prairie_fuzz::fuzz_target;
 use prairie_offload::config::Config;
 use prairie_offload::kubernetes::{labels_of_volume, pod_of, pods_of_file};
 use prairie_offload::objective::{value_of_file, value_of_response};

@@ -1,13 +1,13 @@
 //! Page-heap calls: whatever is asked, both page heaps agree with themselves, and with a set of the
 //! pages in use.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::collections::BTreeMap;
 
+use prairie_fuzz::fuzz_target;
 use prairie_heap::memory::{CountingMemory, Shared};
 use prairie_heap::page_heap::{Clock, Legacy, PageHeap, Temeraire};
 use prairie_heap::{HugePages, PageRange, Pages};
-use libfuzzer_sys::fuzz_target;
 
 /// A clock that goes on by what the input says.
 #[derive(Clone, Default)]

@@ -1,8 +1,8 @@
 //! Settings of transparent huge pages: what is chosen is one of the choices.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
+use prairie_fuzz::fuzz_target;
 use prairie_host::texts::setting::{Setting, parse};
-use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {
     if let Ok(Setting::Choice { chosen, choices }) = parse("enabled", text) {

@@ -1,7 +1,7 @@
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 //! `/proc/slabinfo` from any bytes: an error, or caches whose names are not empty.
 
-use libfuzzer_sys::fuzz_target;
+use prairie_fuzz::fuzz_target;
 use prairie_host::texts::slabinfo;
 
 fuzz_target!(|text: &str| {

@@ -1,7 +1,7 @@
 //! `/proc/PID/smaps_rollup`: any text gives sizes or an error.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
-use libfuzzer_sys::fuzz_target;
+use prairie_fuzz::fuzz_target;
 
 fuzz_target!(|text: &str| {
     let _ = prairie_host::texts::fields::sizes("proc/1/smaps_rollup", text);

@@ -1,9 +1,9 @@
 //! LLFree's binary traces: whatever the bytes, events or an error.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::io::Write;
 
-use libfuzzer_sys::fuzz_target;
+use prairie_fuzz::fuzz_target;
 use prairie_trace::EventSource;
 use prairie_trace::import::LlfreeTrace;
 

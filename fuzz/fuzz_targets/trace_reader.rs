@@ -1,9 +1,9 @@
 //! Trace files: whatever the bytes, rows or an error.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::io::Write;
 
-use libfuzzer_sys::fuzz_target;
+use prairie_fuzz::fuzz_target;
 use prairie_trace::{Columns, EventSource, Reader};
 
 fuzz_target!(|bytes: &[u8]| {

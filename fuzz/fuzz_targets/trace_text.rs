@@ -1,9 +1,9 @@
 //! Text of tracing tools: whatever the bytes, events or an error.
-#![no_main]
+#![cfg_attr(fuzzing, no_main)]
 
 use std::path::Path;
 
-use libfuzzer_sys::fuzz_target;
+use prairie_fuzz::fuzz_target;
 use prairie_trace::EventSource;
 use prairie_trace::import::TextTrace;
 

@@ -4,5 +4,5 @@
 # Usage: bench/batch.sh [ROUNDS]
 set -eu
 cd "$(dirname "$0")/.."
-cargo build --release --quiet -p prairie-frames --example batch_rate
-taskset -c "${CORE:-0}" "${CARGO_TARGET_DIR:-target}/release/examples/batch_rate" "${1:-9}"
+cargo build --release --quiet -p experiments --bin batch_rate
+taskset -c "${CORE:-0}" "${CARGO_TARGET_DIR:-target}/release/batch_rate" "${1:-9}"

@@ -1,14 +1,15 @@
 #!/bin/sh
 # Times the checker on German's protocol beside Rumur and SPIN, where they are installed; rounds
-# are interleaved, so that a busy machine slows all alike. Stateright, a library, is timed by an
-# example with the same model. User CPU time and wall time of the process, states, states a second
+# are interleaved, so that a busy machine slows all alike. Stateright, a library, is timed by a
+# program with the same model. User CPU time and wall time of the process, states, states a second
 # of CPU time, peak memory; Prairie also with two threads.
 # Usage: bench/checker.sh [ROUNDS]
 set -eu
 cd "$(dirname "$0")/.."
 rounds="${1:-3}"
-target="${CARGO_TARGET_DIR:-target}/release/examples"
-cargo build --release --quiet -p prairie-migrate --examples
+target="${CARGO_TARGET_DIR:-target}/release"
+cargo build --release --quiet -p experiments --bin checker_rate
+stateright=$(bench/built prairie-migrate stateright_rate)
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 
@@ -42,7 +43,7 @@ for round in $(seq "$rounds"); do
     echo "== round $round, load $(cut -d ' ' -f 1 /proc/loadavg)"
     timed prairie "$target/checker_rate" 1 1
     timed "prairie, two" "$target/checker_rate" 1 2
-    timed stateright "$target/stateright_rate"
+    timed stateright "$stateright"
     [ ! -x "$directory/rumur" ] || timed rumur "$directory/rumur"
     [ ! -x "$directory/pan" ] || timed spin "$directory/pan" -m100000
 done

@@ -4,5 +4,5 @@
 #   bench/fleet.sh [DAYS] [SYSTEMS]
 set -eu
 cd "$(dirname "$0")/.."
-cargo build --release --quiet -p prairie-fleet --example fleet_rate
-"${CARGO_TARGET_DIR:-target}/release/examples/fleet_rate" 4 64 "${1:-1}" "${2:-linux,contiguitas}" whole
+rate=$(bench/built prairie-fleet fleet_rate)
+"$rate" 4 64 "${1:-1}" "${2:-linux,contiguitas}" whole

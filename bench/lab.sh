@@ -7,8 +7,8 @@ set -eu
 cd "$(dirname "$0")/.."
 largest="${1:-64}"
 core="${CORE:-0}"
-target="${CARGO_TARGET_DIR:-target}/release/examples"
-cargo build --release --quiet -p prairie-sim --example machine_rate
+target="${CARGO_TARGET_DIR:-target}/release"
+cargo build --release --quiet -p experiments --bin machine_rate
 run() {
     taskset -c "$core" "$target/machine_rate" "$@"
 }

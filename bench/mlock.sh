@@ -4,5 +4,5 @@
 # Usage: bench/mlock.sh [ROUNDS] [MIB]
 set -eu
 cd "$(dirname "$0")/.."
-cargo build --release --quiet -p prairie-frames --example mlock_rate
-taskset -c "${CORE:-0}" "${CARGO_TARGET_DIR:-target}/release/examples/mlock_rate" "${1:-9}" "${2:-1024}"
+cargo build --release --quiet -p experiments --bin mlock_rate
+taskset -c "${CORE:-0}" "${CARGO_TARGET_DIR:-target}/release/mlock_rate" "${1:-9}" "${2:-1024}"

@@ -7,8 +7,8 @@ set -eu
 cd "$(dirname "$0")/.."
 rounds="${1:-3}"
 core="${CORE:-0}"
-target="${CARGO_TARGET_DIR:-target}/release/examples"
-cargo build --release --quiet -p prairie-frames --example placement_rate
+target="${CARGO_TARGET_DIR:-target}/release"
+cargo build --release --quiet -p experiments --bin placement_rate
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 for round in $(seq "$rounds"); do

@@ -6,8 +6,8 @@ set -eu
 cd "$(dirname "$0")/.."
 rounds="${1:-5}"
 core="${CORE:-0}"
-target="${CARGO_TARGET_DIR:-target}/release/examples"
-cargo build --release --quiet -p prairie-replay --example replay_rate
+target="${CARGO_TARGET_DIR:-target}/release"
+cargo build --release --quiet -p experiments --bin replay_rate
 rate="taskset -c $core $target/replay_rate"
 
 echo "== data/mixed.parquet"
@@ -23,7 +23,7 @@ cargo build --release --quiet -p prairie-trace --example llfree_trace
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 events="${RACE_EVENTS:-10000000}"
-"$target/llfree_trace" 4194304 "$events" "$directory/race.parquet" "$directory/race.bin"
+"$target/examples/llfree_trace" 4194304 "$events" "$directory/race.parquet" "$directory/race.bin"
 echo "== race on $events events: whole process, CPU seconds (user, system) and peak KiB"
 race() {
     name=$1

@@ -8,4 +8,4 @@ if [ "$(id -u)" -ne 0 ]; then
     echo "bench/survey.sh: run as root: /proc/kpageflags is not readable otherwise" >&2
     exit 1
 fi
-exec cargo run --release --quiet -p prairie-host --example survey_rate -- "${1:-11}"
+exec cargo run --release --quiet -p experiments --bin survey_rate -- "${1:-11}"

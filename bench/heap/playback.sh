@@ -6,8 +6,7 @@ cd "$(dirname "$0")/../.."
 rounds="${1:-5}"
 core="${CORE:-0}"
 target="${CARGO_TARGET_DIR:-target}"
-rate=$(cargo bench --quiet --no-run --message-format json -p prairie-heap --features tools --bench playback_rate |
-    sed -n 's/.*"executable":"\([^"]*playback_rate[^"]*\)".*/\1/p')
+rate=$(bench/built prairie-heap playback_rate --features tools)
 cargo build --release --quiet -p prairie
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT

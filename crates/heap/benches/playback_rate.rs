@@ -15,7 +15,8 @@ use rustix::time::{ClockId, clock_gettime};
 const EVENTS: usize = 20_000_000;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
+    // `cargo bench` adds the option.
+    let mut arguments = std::env::args().skip(1).filter(|word| word != "--bench");
     let trace = arguments.next().filter(|path| !path.is_empty());
     let rounds: u32 = arguments.next().map_or(Ok(3), |rounds| rounds.parse())?;
     let events = match &trace {

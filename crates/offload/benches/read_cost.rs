@@ -1,7 +1,8 @@
 //! The cost of reading a file that the kernel generates: CPU time of this thread, and bytes. The
 //! daemon's own cost is made of such reads.
 //!
-//! `read_cost ROUNDS FILE...` prints the median cost of ROUNDS reads of each file, held open.
+//! `read_cost [ROUNDS [FILE...]]` prints the median cost of ROUNDS batches of ten reads of each file,
+//! held open [default: 100, /proc/meminfo].
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -32,15 +33,19 @@ fn cost(path: &str, rounds: usize) -> std::io::Result<(i64, usize)> {
 }
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let rounds =
-        arguments.next().and_then(|rounds| rounds.parse().ok()).filter(|rounds| *rounds > 0);
-    let Some(rounds) = rounds else {
-        eprintln!("usage: read_cost ROUNDS FILE...");
+    // `cargo bench` adds the option.
+    let mut arguments = std::env::args().skip(1).filter(|word| word != "--bench");
+    let rounds = arguments.next().map_or(Some(100), |rounds| rounds.parse().ok());
+    let Some(rounds) = rounds.filter(|rounds| *rounds > 0) else {
+        eprintln!("usage: read_cost [ROUNDS [FILE...]]");
         return ExitCode::from(2);
     };
+    let mut files: Vec<String> = arguments.collect();
+    if files.is_empty() {
+        files.push("/proc/meminfo".to_owned());
+    }
     let mut ended = ExitCode::SUCCESS;
-    for path in arguments {
+    for path in files {
         match cost(&path, rounds) {
             Ok((ns, bytes)) => println!("{path}: {ns} ns, {bytes} bytes"),
             Err(error) => {

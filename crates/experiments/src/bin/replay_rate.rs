@@ -1,7 +1,7 @@
 //! The speed and memory of replaying recorded or generated events.
 //!
 //! ```text
-//! cargo run --release -p prairie-replay --example replay_rate [OPTIONS] [FILE.parquet]
+//! cargo run --release -p experiments --bin replay_rate -- [OPTIONS] [FILE.parquet]
 //!   --system NAME       buddy, lists, lists-three-way, zones (half of memory the kernel's),
 //!                       linux or contiguitas [default: all in turn]
 //!   --rounds N          median of N rounds [default: 5]

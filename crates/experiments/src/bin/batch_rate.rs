@@ -2,7 +2,7 @@
 //! (FreeBSD, "Batched page allocations", Figure 10), and how contiguous they are.
 //!
 //! ```text
-//! cargo run --release -p prairie-frames --example batch_rate [ROUNDS]
+//! cargo run --release -p experiments --bin batch_rate -- [ROUNDS]
 //! ```
 //!
 //! One zone of 4 GiB under `freebsd`, fresh and broken (every second page of half of it in use),

@@ -1,9 +1,9 @@
 //! How fast the simulated machine lives: events a second of CPU time on one core.
 //!
 //! ```text
-//! cargo run --release -p prairie-sim --example machine_rate -- stress [ALLOCATOR,...]
-//! cargo run --release -p prairie-sim --example machine_rate -- growth SYSTEM LARGEST_GIB
-//! cargo run --release -p prairie-sim --example machine_rate -- scenario FILE.toml SYSTEM ...
+//! cargo run --release -p experiments --bin machine_rate -- stress [ALLOCATOR,...]
+//! cargo run --release -p experiments --bin machine_rate -- growth SYSTEM LARGEST_GIB
+//! cargo run --release -p experiments --bin machine_rate -- scenario FILE.toml SYSTEM ...
 //! ```
 //!
 //! An event is an allocation, a free, a page fault or a read of pages, which is what

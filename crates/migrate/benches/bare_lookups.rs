@@ -82,7 +82,8 @@ impl Machine {
 }
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
+    // `cargo bench` adds the option.
+    let mut arguments = std::env::args().skip(1).filter(|word| word != "--bench");
     let (mut rounds, mut cores, mut streams) = (3, vec![16, 64], vec![Kind::Hot, Kind::Random]);
     while let Some(name) = arguments.next() {
         let value = arguments.next().unwrap_or_default();

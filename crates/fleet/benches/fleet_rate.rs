@@ -1,7 +1,7 @@
 //! How long a simulated server of a fleet takes, and what is left of its memory.
 //!
 //! ```text
-//! cargo run --release -p prairie-fleet --example fleet_rate [SERVERS] [GIB] [DAYS] [SYSTEMS] [whole]
+//! cargo bench -p prairie-fleet --bench fleet_rate -- [SERVERS] [GIB] [DAYS] [SYSTEMS] [whole]
 //! ```
 //!
 //! One server after another on one thread, one of each workload, under `linux,contiguitas`. Each
@@ -19,14 +19,15 @@ use prairie_sim::workload::{SHIPPED, Workload};
 use rustix::time::{ClockId, clock_gettime};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
+    // `cargo bench` adds the option.
+    let mut arguments = std::env::args().skip(1).filter(|word| word != "--bench");
     let mut number = |default: f64| -> Result<f64, Box<dyn Error>> {
         Ok(arguments.next().map(|text| text.parse()).transpose()?.unwrap_or(default))
     };
     let (servers, gib, days) = (number(4.0)? as u64, number(64.0)?, number(1.0)?);
-    let systems = std::env::args().nth(4).unwrap_or("linux,contiguitas".to_owned());
+    let systems = arguments.next().unwrap_or("linux,contiguitas".to_owned());
     let systems: Vec<Allocator> = systems.split(',').map(str::parse).collect::<Result<_, _>>()?;
-    let whole = match std::env::args().nth(5).as_deref() {
+    let whole = match arguments.next().as_deref() {
         None => false,
         Some("whole") => true,
         Some(other) => {

@@ -7,7 +7,7 @@
 //! - `repeat`: allocate and free a single block again and again.
 //!
 //! ```text
-//! cargo run --release -p prairie-frames --example placement_rate [POLICY] [ROUNDS]
+//! cargo run --release -p experiments --bin placement_rate -- [POLICY] [ROUNDS]
 //! ```
 //!
 //! Each figure is the median of several rounds on the same machine, the first of which is left

@@ -2,7 +2,7 @@
 //! "Speeding up `mlock(2)`", Table 2).
 //!
 //! ```text
-//! cargo run --release -p prairie-frames --example mlock_rate [ROUNDS] [MIB]
+//! cargo run --release -p experiments --bin mlock_rate -- [ROUNDS] [MIB]
 //! ```
 //!
 //! A domain of 4 GiB under `freebsd`, fresh and broken (every second page of half of it in use), and a

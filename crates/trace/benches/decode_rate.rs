@@ -1,6 +1,6 @@
 //! Measures a trace file: bytes an event by column, and how fast a replay gets its events.
 //!
-//! `cargo run --release -p prairie-trace --example decode_rate -- FILE` measures a recording;
+//! `cargo bench -p prairie-trace --bench decode_rate -- FILE` measures a recording;
 //! without a file it measures ten million generated events.
 
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ use prairie_trace::{Columns, EventKind, EventSource, Metadata, Reader, Texts, Wr
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = tempfile::tempdir()?;
-    let path = match std::env::args_os().nth(1) {
+    // `cargo bench` adds the option.
+    let path = match std::env::args_os().skip(1).find(|word| word != "--bench") {
         Some(path) => PathBuf::from(path),
         None => generated(&directory.path().join("generated.parquet"))?,
     };

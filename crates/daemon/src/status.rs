@@ -1,6 +1,7 @@
 //! The status that a daemon reports: updated in place, sent as JSON to whoever connects to a
 //! socket, and as Prometheus metrics over HTTP.
 
+use std::fmt::Write as _;
 use std::io::{self, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -26,6 +27,11 @@ pub trait Status: Serialize + Send + 'static {
     /// Completes what is not worth computing unless a client asks. Called before each answer on
     /// the socket.
     fn prepare(&mut self) {}
+}
+
+/// Writes what precedes the samples of a metric in Prometheus' text format.
+pub fn write_head(out: &mut String, name: &str, help: &str, kind: &str) {
+    let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
 }
 
 /// A status that several threads see.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use prairie_daemon::status;
+use prairie_daemon::status::{self, write_head};
 use serde::{Deserialize, Serialize};
 
 use crate::guard::Guard;
@@ -158,11 +158,29 @@ pub struct Status {
 /// The daemon's status, as several threads see it.
 pub type Shared = status::Shared<Status>;
 
-/// Figures of a container for Prometheus: name, help, kind, value.
-type Metric = (&'static str, &'static str, &'static str, fn(&CgroupStatus) -> f64);
+/// A figure for Prometheus: name, help, kind, value.
+type Metric<T> = (&'static str, &'static str, &'static str, fn(&T) -> f64);
+
+/// Figures of the host and of the daemon.
+const HOST: [Metric<Status>; 12] = [
+    ("claimed_bytes", "Saved by the cgroups' figures", "gauge", |s| s.claimed_bytes as f64),
+    ("gained_bytes", "Gained by the host", "gauge", |s| s.gained_bytes as f64),
+    ("pool_bytes", "zswap's pool", "gauge", |s| s.pool_bytes as f64),
+    ("pooled_bytes", "Pages in the pool, uncompressed", "gauge", |s| s.pooled_bytes as f64),
+    ("swap_total_bytes", "Swap", "gauge", |s| s.swap_bytes as f64),
+    ("swap_used_bytes", "Swap given out", "gauge", |s| s.swap_used_bytes as f64),
+    ("write_scarcity", "Share of requests withheld", "gauge", |s| s.write_scarcity),
+    ("emergency", "1 during a memory emergency of the host", "gauge", |s| {
+        f64::from(u8::from(s.emergency.active))
+    }),
+    ("emergencies_total", "Memory emergencies", "counter", |s| s.emergency.count as f64),
+    ("killed_total", "Containers killed in emergencies", "counter", |s| s.emergency.killed as f64),
+    ("return_cost_seconds", "Cost of a return", "gauge", |s| s.return_cost_us / 1e6),
+    ("cpu_seconds_total", "The daemon's own part", "counter", |s| s.own_cpu_us as f64 / 1e6),
+];
 
 /// Figures before those of the signals.
-const SIZES: [Metric; 7] = [
+const SIZES: [Metric<CgroupStatus>; 7] = [
     ("current_bytes", "memory.current", "gauge", |c| c.current_bytes as f64),
     ("anon_bytes", "Anonymous memory in RAM", "gauge", |c| c.anon_bytes as f64),
     ("file_bytes", "Page cache", "gauge", |c| c.file_bytes as f64),
@@ -175,7 +193,7 @@ const SIZES: [Metric; 7] = [
 ];
 
 /// Figures after those of the signals.
-const RECLAIM: [Metric; 9] = [
+const RECLAIM: [Metric<CgroupStatus>; 9] = [
     ("asked_bytes_total", "Bytes asked for", "counter", |c| c.asked_bytes as f64),
     ("taken_bytes_total", "Bytes that left", "counter", |c| c.taken_bytes as f64),
     ("returned_bytes_total", "Bytes that came back", "counter", |c| c.returned_bytes as f64),
@@ -201,20 +219,14 @@ impl Status {
         kind: &str,
         value: impl Fn(&CgroupStatus) -> f64,
     ) {
-        let _ = write!(
-            out,
-            "# HELP prairie_offload_cgroup_{name} {help}\n\
-             # TYPE prairie_offload_cgroup_{name} {kind}\n"
-        );
+        let name = format!("prairie_offload_cgroup_{name}");
+        write_head(out, &name, help, kind);
         for cgroup in &self.cgroups {
             let path = label(&cgroup.path);
-            let value = value(cgroup);
-            let _ = writeln!(out, "prairie_offload_cgroup_{name}{{cgroup=\"{path}\"}} {value}");
+            let _ = writeln!(out, "{name}{{cgroup=\"{path}\"}} {}", value(cgroup));
         }
     }
-}
 
-impl Status {
     /// The objectives of classes.
     fn classes(&self, out: &mut String) {
         type Value = fn(&ClassStatus) -> Option<f64>;
@@ -229,7 +241,7 @@ impl Status {
             if known.is_empty() {
                 continue;
             }
-            let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} gauge\n");
+            write_head(out, &name, help, "gauge");
             for (class, value) in known {
                 let _ = writeln!(out, "{name}{{class=\"{class}\"}} {value}");
             }
@@ -240,28 +252,11 @@ impl Status {
 impl status::Status for Status {
     fn prometheus(&self) -> String {
         let mut out = String::new();
-        let mut host = |name: &str, help: &str, kind: &str, value: f64| {
-            let _ = write!(
-                out,
-                "# HELP prairie_offload_{name} {help}\n# TYPE prairie_offload_{name} {kind}\n\
-                 prairie_offload_{name} {value}\n"
-            );
-        };
-        host("claimed_bytes", "Saved by the cgroups' figures", "gauge", self.claimed_bytes as f64);
-        host("gained_bytes", "Gained by the host", "gauge", self.gained_bytes as f64);
-        host("pool_bytes", "zswap's pool", "gauge", self.pool_bytes as f64);
-        host("pooled_bytes", "Pages in the pool, uncompressed", "gauge", self.pooled_bytes as f64);
-        host("swap_total_bytes", "Swap", "gauge", self.swap_bytes as f64);
-        host("swap_used_bytes", "Swap given out", "gauge", self.swap_used_bytes as f64);
-        host("write_scarcity", "Share of requests withheld", "gauge", self.write_scarcity);
-        let emergency = &self.emergency;
-        let active = f64::from(u8::from(emergency.active));
-        host("emergency", "1 during a memory emergency of the host", "gauge", active);
-        let (count, killed) = (emergency.count as f64, emergency.killed as f64);
-        host("emergencies_total", "Memory emergencies", "counter", count);
-        host("killed_total", "Containers killed in emergencies", "counter", killed);
-        host("return_cost_seconds", "Cost of a return", "gauge", self.return_cost_us / 1e6);
-        host("cpu_seconds_total", "The daemon's own part", "counter", self.own_cpu_us as f64 / 1e6);
+        for (name, help, kind, value) in HOST {
+            let name = format!("prairie_offload_{name}");
+            write_head(&mut out, &name, help, kind);
+            let _ = writeln!(out, "{name} {}", value(self));
+        }
         for (name, help, kind, value) in SIZES {
             self.metric(&mut out, name, help, kind, value);
         }
@@ -273,17 +268,12 @@ impl status::Status for Status {
             self.metric(&mut out, name, help, kind, value);
         }
         self.classes(&mut out);
+        let name = "prairie_offload_cgroup_guard";
         let help = "The guard that stood against taking memory in the last period";
-        let _ = write!(
-            out,
-            "# HELP prairie_offload_cgroup_guard {help}\n# TYPE prairie_offload_cgroup_guard gauge\n"
-        );
+        write_head(&mut out, name, help, "gauge");
         for cgroup in self.cgroups.iter().filter(|cgroup| !cgroup.guard.is_empty()) {
             let (path, guard) = (label(&cgroup.path), &cgroup.guard);
-            let _ = writeln!(
-                out,
-                "prairie_offload_cgroup_guard{{cgroup=\"{path}\",guard=\"{guard}\"}} 1"
-            );
+            let _ = writeln!(out, "{name}{{cgroup=\"{path}\",guard=\"{guard}\"}} 1");
         }
         out
     }

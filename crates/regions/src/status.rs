@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use prairie_daemon::status;
+use prairie_daemon::status::{self, write_head};
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{NodeReport, Policy};
@@ -169,20 +169,16 @@ impl Status {
 impl status::Status for Status {
     fn prometheus(&self) -> String {
         let mut out = String::new();
-        let head = |out: &mut String, name: &str, help: &str, kind: &str| {
-            let name = format!("prairie_regions_{name}");
-            let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
-        };
         for (name, help, kind, value) in HOST {
-            head(&mut out, name, help, kind);
-            let _ = writeln!(out, "prairie_regions_{name} {}", value(self));
+            let name = format!("prairie_regions_{name}");
+            write_head(&mut out, &name, help, kind);
+            let _ = writeln!(out, "{name} {}", value(self));
         }
         for (name, help, kind, value) in NODE {
-            head(&mut out, name, help, kind);
+            let name = format!("prairie_regions_{name}");
+            write_head(&mut out, &name, help, kind);
             for node in &self.nodes {
-                let number = node.node;
-                let _ =
-                    writeln!(out, "prairie_regions_{name}{{node=\"{number}\"}} {}", value(node));
+                let _ = writeln!(out, "{name}{{node=\"{}\"}} {}", node.node, value(node));
             }
         }
         out

@@ -48,11 +48,6 @@ pub fn gallery() -> Report {
 }
 
 fn overview() -> Section {
-    let figure = |value: String, label: &str, definition: &str| KeyFigure {
-        value,
-        label: label.into(),
-        definition: definition.into(),
-    };
     Section {
         heading: "Overview".into(),
         intro: "How much of this made-up memory is free, and in what pieces. The classes come \
@@ -60,18 +55,18 @@ fn overview() -> Section {
             .into(),
         blocks: vec![
             Block::KeyFigures(vec![
-                figure(number::bytes(7_301_444_403), "free", "in all zones together"),
-                figure(
+                KeyFigure::new(number::bytes(7_301_444_403), "free", "in all zones together"),
+                KeyFigure::new(
                     number::index(0.873),
                     "unusable for 2 MiB",
                     "`F_u(9)`: the share of free memory in blocks smaller than 2 MiB",
                 ),
-                figure(
+                KeyFigure::new(
                     number::percent(0.314),
                     "polluted blocks",
                     "2 MiB blocks with a page that cannot move",
                 ),
-                figure(
+                KeyFigure::new(
                     number::count(17),
                     "pages per polluted block",
                     "the median; 512 make a block",

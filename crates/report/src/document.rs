@@ -75,6 +75,17 @@ pub struct KeyFigure {
     pub definition: String,
 }
 
+impl KeyFigure {
+    /// A number, its label, and how it is defined.
+    pub fn new(
+        value: String,
+        label: impl Into<String>,
+        definition: impl Into<String>,
+    ) -> KeyFigure {
+        KeyFigure { value, label: label.into(), definition: definition.into() }
+    }
+}
+
 /// A term and its definition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definition {

@@ -49,12 +49,7 @@ pub fn change(effect: &Effect) -> String {
 }
 
 fn summary(plan: &Plan, without: &Outcome, with: Option<&Outcome>) -> Section {
-    let figure = |value: String, label: &str, definition: &str| KeyFigure {
-        value,
-        label: label.to_owned(),
-        definition: definition.to_owned(),
-    };
-    let mut figures = vec![figure(
+    let mut figures = vec![KeyFigure::new(
         number::short(with.unwrap_or(without).throughput),
         "requests per second",
         "Of all cores together.",
@@ -65,16 +60,16 @@ fn summary(plan: &Plan, without: &Outcome, with: Option<&Outcome>) -> Section {
             Target::Buffers => "network buffers",
             Target::Heap => "pages of the heap",
         };
-        figures.push(figure(
+        figures.push(KeyFigure::new(
             number::count(with.migrations.moved),
-            &format!("{pages} moved"),
-            &format!(
+            format!("{pages} moved"),
+            format!(
                 "{}, {} requested per second.",
                 method_name(wanted.method),
                 number::short(wanted.per_second)
             ),
         ));
-        figures.push(figure(
+        figures.push(KeyFigure::new(
             change(&effect),
             "time per request",
             "Compared with the same requests without migrations: mean over cores, and twice the \

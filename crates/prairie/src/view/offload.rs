@@ -93,26 +93,21 @@ fn classes(status: &Status) -> Table {
 }
 
 fn figures(status: &Status) -> Vec<KeyFigure> {
-    let figure = |value, label: &str, definition: String| KeyFigure {
-        value,
-        label: label.to_owned(),
-        definition,
-    };
     let measured = if status.return_cost_measured { "measured here" } else { "not measured" };
     vec![
-        figure(
+        KeyFigure::new(
             signed_bytes(status.gained_bytes),
             "saved on the host",
             "Swapped out, less the pool's share, less pages that were swapped in and keep their \
              slot."
                 .to_owned(),
         ),
-        figure(
+        KeyFigure::new(
             number::bytes(status.claimed_bytes),
             "saved by the cgroups' figures",
             "Swapped out, less the compressed lengths that they are charged.".to_owned(),
         ),
-        figure(
+        KeyFigure::new(
             format!(
                 "{} of {}",
                 number::bytes(status.swap_used_bytes),
@@ -128,8 +123,12 @@ fn figures(status: &Status) -> Vec<KeyFigure> {
                 None => String::new(),
             },
         ),
-        figure(format!("{:.1} µs", status.return_cost_us), "per refault", measured.to_owned()),
-        figure(
+        KeyFigure::new(
+            format!("{:.1} µs", status.return_cost_us),
+            "per refault",
+            measured.to_owned(),
+        ),
+        KeyFigure::new(
             format!("{:.2} s", status.own_cpu_us as f64 / 1e6),
             "of CPU time so far",
             format!("Reclaim itself, in the kernel: {:.2} s.", status.reclaim_cpu_us as f64 / 1e6),

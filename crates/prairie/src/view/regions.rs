@@ -74,23 +74,18 @@ pub fn status(status: &Status) -> Report {
 }
 
 fn figures(status: &Status) -> Vec<KeyFigure> {
-    let figure = |value: String, label: &str, definition: String| KeyFigure {
-        value,
-        label: label.to_owned(),
-        definition,
-    };
     vec![
-        figure(
+        KeyFigure::new(
             status.blocks_kernel.to_string(),
             "blocks in the kernel region",
             format!("{} are movable, {} are neither.", status.blocks_movable, status.blocks_fixed),
         ),
-        figure(
+        KeyFigure::new(
             status.movable_gigabytes.to_string(),
             "whole movable gigabytes",
             "Available as 1 GiB pages once what they hold is moved.".to_owned(),
         ),
-        figure(
+        KeyFigure::new(
             status.operations.to_string(),
             "operations",
             format!(
@@ -98,7 +93,7 @@ fn figures(status: &Status) -> Vec<KeyFigure> {
                 status.operations_failed, status.operations_last_hour, status.operation_seconds
             ),
         ),
-        figure(
+        KeyFigure::new(
             format!("{:.2} s", status.cpu_seconds),
             "of CPU time so far",
             format!("{} OOM kills since the start.", status.oom_kills),

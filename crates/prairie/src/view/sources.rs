@@ -70,13 +70,8 @@ impl View<'_> {
 
     fn summary(&self) -> Section {
         let total = &self.sources.total;
-        let figure = |value, label: &str, definition: String| KeyFigure {
-            value,
-            label: label.to_owned(),
-            definition,
-        };
         let mut figures = vec![
-            figure(
+            KeyFigure::new(
                 self.size(total.frames_allocated),
                 "of unmovable and reclaimable memory was allocated",
                 format!(
@@ -85,12 +80,12 @@ impl View<'_> {
                     number::percent(share(total.frames_reclaimable, total.frames_allocated)),
                 ),
             ),
-            figure(
+            KeyFigure::new(
                 self.size(total.frames_held),
                 "of it was still in use at the end",
                 "Long-lived frames pollute pageblocks.".to_owned(),
             ),
-            figure(
+            KeyFigure::new(
                 lifetime(total),
                 "mean lifetime of freed memory",
                 "From allocation to free.".to_owned(),
@@ -101,7 +96,7 @@ impl View<'_> {
         {
             let definition =
                 format!("{} at the end of the recording.", self.size(first.frames_held));
-            figures.push(figure(source(first), "holds the most", definition));
+            figures.push(KeyFigure::new(source(first), "holds the most", definition));
         }
         let mut blocks = vec![Block::KeyFigures(figures)];
         blocks.extend(self.cautions().into_iter().map(Block::Warning));

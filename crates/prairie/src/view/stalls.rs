@@ -54,20 +54,19 @@ pub fn report(observation: &Observation, top: usize, generated_by: String) -> Re
 fn summary(observation: &Observation) -> Section {
     let stalls = &observation.stalls;
     let waited = stalls.waited();
-    let figure = |value: String, label: &str, definition: &str| KeyFigure {
-        value,
-        label: label.to_owned(),
-        definition: definition.to_owned(),
-    };
     let mut blocks = vec![Block::KeyFigures(vec![
-        figure(number::count(waited.count()), "stalls", "times that a task waited for memory"),
-        figure(number::duration(waited.total_ns()), "waited", "the sum over all tasks"),
-        figure(
+        KeyFigure::new(
+            number::count(waited.count()),
+            "stalls",
+            "times that a task waited for memory",
+        ),
+        KeyFigure::new(number::duration(waited.total_ns()), "waited", "the sum over all tasks"),
+        KeyFigure::new(
             number::duration(waited.quantile_ns(0.99)),
             "99th percentile",
             "1 in 100 stalls is longer",
         ),
-        figure(number::duration(waited.max_ns()), "longest", "the longest stall"),
+        KeyFigure::new(number::duration(waited.max_ns()), "longest", "the longest stall"),
     ])];
     let HugePages { allocated, failed, .. } = stalls.huge_pages();
     if allocated + failed > 0 {

@@ -314,7 +314,12 @@ impl Follow<'_> {
         }
         match act.action {
             Action::Bulk { migrate_type, frames, node } => {
-                self.bulk(index, act, (migrate_type, frames), node);
+                self.end_bulk(act.cpu);
+                if let Some(zone) = self.zone_of_bulk(index, act, migrate_type, node) {
+                    self.bulk(index, act.cpu, Bulk { migrate_type, zone, left: frames });
+                } else {
+                    self.result.odd.bulk_missing += u64::from(frames);
+                }
             }
             Action::Decay(reading) => self.decay(index, act.cpu, reading),
             Action::Resized(_) => {

@@ -31,6 +31,11 @@ const fn flag(name: &'static str, bits: u32, bit_3_10: Option<u8>, bit_4_4: Opti
     Name { name, bits, parts: &[], bit_3_10, bit_4_4 }
 }
 
+/// Of one flag that had one number in all versions before it was printed by name.
+const fn kept(name: &'static str, bits: u32, bit: u8) -> Name {
+    flag(name, bits, Some(bit), Some(bit))
+}
+
 /// Every name, compounds first, larger before those that they contain.
 pub const NAMES: [Name; 52] = [
     compound("GFP_TRANSHUGE", 0x1c_24ca, &["GFP_TRANSHUGE_LIGHT", "__GFP_DIRECT_RECLAIM"]),
@@ -68,28 +73,28 @@ pub const NAMES: [Name; 52] = [
         bit_4_4: Some(10),
         ..compound("__GFP_REPEAT", 0x4000, &["__GFP_RETRY_MAYFAIL"])
     },
-    flag("__GFP_DMA", 0x1, Some(0), Some(0)),
-    flag("__GFP_HIGHMEM", 0x2, Some(1), Some(1)),
-    flag("__GFP_DMA32", 0x4, Some(2), Some(2)),
-    flag("__GFP_MOVABLE", 0x8, Some(3), Some(3)),
+    kept("__GFP_DMA", 0x1, 0),
+    kept("__GFP_HIGHMEM", 0x2, 1),
+    kept("__GFP_DMA32", 0x4, 2),
+    kept("__GFP_MOVABLE", 0x8, 3),
     flag("__GFP_RECLAIMABLE", 0x10, Some(19), Some(4)),
-    flag("__GFP_HIGH", 0x20, Some(5), Some(5)),
-    flag("__GFP_IO", 0x40, Some(6), Some(6)),
-    flag("__GFP_FS", 0x80, Some(7), Some(7)),
-    flag("__GFP_ZERO", 0x100, Some(15), Some(15)),
+    kept("__GFP_HIGH", 0x20, 5),
+    kept("__GFP_IO", 0x40, 6),
+    kept("__GFP_FS", 0x80, 7),
+    kept("__GFP_ZERO", 0x100, 15),
     flag("__GFP_ATOMIC", 0x200, None, Some(19)),
     flag("__GFP_DIRECT_RECLAIM", 0x400, None, Some(22)),
     flag("__GFP_KSWAPD_RECLAIM", 0x800, None, Some(25)),
-    flag("__GFP_WRITE", 0x1000, Some(24), Some(24)),
-    flag("__GFP_NOWARN", 0x2000, Some(9), Some(9)),
+    kept("__GFP_WRITE", 0x1000, 24),
+    kept("__GFP_NOWARN", 0x2000, 9),
     recent("__GFP_RETRY_MAYFAIL", 0x4000),
-    flag("__GFP_NOFAIL", 0x8000, Some(11), Some(11)),
-    flag("__GFP_NORETRY", 0x1_0000, Some(12), Some(12)),
-    flag("__GFP_MEMALLOC", 0x2_0000, Some(13), Some(13)),
-    flag("__GFP_COMP", 0x4_0000, Some(14), Some(14)),
-    flag("__GFP_NOMEMALLOC", 0x8_0000, Some(16), Some(16)),
-    flag("__GFP_HARDWALL", 0x10_0000, Some(17), Some(17)),
-    flag("__GFP_THISNODE", 0x20_0000, Some(18), Some(18)),
+    kept("__GFP_NOFAIL", 0x8000, 11),
+    kept("__GFP_NORETRY", 0x1_0000, 12),
+    kept("__GFP_MEMALLOC", 0x2_0000, 13),
+    kept("__GFP_COMP", 0x4_0000, 14),
+    kept("__GFP_NOMEMALLOC", 0x8_0000, 16),
+    kept("__GFP_HARDWALL", 0x10_0000, 17),
+    kept("__GFP_THISNODE", 0x20_0000, 18),
     flag("__GFP_ACCOUNT", 0x40_0000, None, Some(20)),
     recent("__GFP_ZEROTAGS", 0x80_0000),
     recent("__GFP_SKIP_ZERO", 0x100_0000),
@@ -97,11 +102,11 @@ pub const NAMES: [Name; 52] = [
     recent("__GFP_SKIP_KASAN_POISON", 0x400_0000),
     recent("__GFP_NOLOCKDEP", 0x800_0000),
     // Flags that 6.1 does not have. Bit 20 was also `__GFP_NOACCOUNT`, in 4.1 to 4.4.
-    flag("__GFP_COLD", 0, Some(8), Some(8)),
+    kept("__GFP_COLD", 0, 8),
     flag("__GFP_KMEMCG", 0, Some(20), None),
-    flag("__GFP_NOTRACK", 0, Some(21), Some(21)),
+    kept("__GFP_NOTRACK", 0, 21),
     flag("__GFP_NO_KSWAPD", 0, Some(22), None),
-    flag("__GFP_OTHER_NODE", 0, Some(23), Some(23)),
+    kept("__GFP_OTHER_NODE", 0, 23),
     recent("__GFP_NO_OBJ_EXT", 0),
     recent("__GFP_SKIP_KASAN", 0),
 ];

@@ -19,14 +19,9 @@ pub fn section(survey: &Survey) -> Section {
 }
 
 fn key_figures(survey: &Survey) -> Vec<KeyFigure> {
-    let figure = |value: String, label: &str, definition: &str| KeyFigure {
-        value,
-        label: label.to_owned(),
-        definition: definition.to_owned(),
-    };
     let mut figures = Vec::new();
     if let Some(lists) = &survey.free_lists {
-        figures.push(figure(
+        figures.push(KeyFigure::new(
             number::percent(unusable(lists, Order::HUGE)),
             "of free memory is in pieces smaller than 2 MiB",
             "F_u(9): too small for a huge page without compaction.",
@@ -34,10 +29,10 @@ fn key_figures(survey: &Survey) -> Vec<KeyFigure> {
     }
     if let Some(frames) = &survey.frames {
         let polluted = &frames.polluted;
-        figures.push(figure(
+        figures.push(KeyFigure::new(
             number::percent(polluted.polluted_share),
             "of pageblocks are polluted",
-            &format!(
+            format!(
                 "Each holds at least one unmovable frame. Unmovable frames are {} of memory.",
                 number::percent(ratio(frames.by_mobility.unmovable, frames.present_frames))
             ),
@@ -45,10 +40,10 @@ fn key_figures(survey: &Survey) -> Vec<KeyFigure> {
         if let (Some(huge), Some(gigantic)) =
             (potential(frames, Order::HUGE), potential(frames, Order::GIGANTIC))
         {
-            figures.push(figure(
+            figures.push(KeyFigure::new(
                 range_of(huge),
                 "of memory is available in 2 MiB blocks after full compaction",
-                &format!(
+                format!(
                     "In 1 GiB blocks: {}. A range shows what unknown frames leave open.",
                     range_of(gigantic)
                 ),
@@ -57,10 +52,10 @@ fn key_figures(survey: &Survey) -> Vec<KeyFigure> {
     }
     if let Some(coverage) = survey.huge_pages.host.as_ref().and_then(|h| h.anonymous_coverage) {
         let anonymous = survey.huge_pages.host.as_ref().map_or(0, |host| host.anonymous_bytes);
-        figures.push(figure(
+        figures.push(KeyFigure::new(
             number::percent(coverage),
             "of anonymous memory is on huge pages",
-            &format!("AnonHugePages of AnonPages ({}).", number::bytes(anonymous)),
+            format!("AnonHugePages of AnonPages ({}).", number::bytes(anonymous)),
         ));
     }
     figures

@@ -10,14 +10,19 @@ use crate::exact::step::Step;
 
 impl Follow<'_> {
     /// An allocation in bulk begins.
-    pub(super) fn bulk(
-        &mut self,
+    pub(super) fn bulk(&mut self, index: usize, cpu: u16, bulk: Bulk) {
+        self.cpus[usize::from(cpu)].bulk = Some(bulk);
+        self.bulk_from_lists(cpu, Moment::at(index));
+    }
+
+    /// The zone that an allocation in bulk takes from, if any has what it asks for.
+    pub(super) fn zone_of_bulk(
+        &self,
         index: usize,
         act: &Act,
-        (migrate_type, frames): (MigrateType, u32),
+        migrate_type: MigrateType,
         node: Option<u16>,
-    ) {
-        self.end_bulk(act.cpu);
+    ) -> Option<usize> {
         let other = |next: &&Act| next.cpu == act.cpu && matches!(next.action, Action::Bulk { .. });
         let mut its_own = self.recording.acts[index + 1..].iter().take_while(|next| !other(next));
         let next = its_own
@@ -28,17 +33,10 @@ impl Follow<'_> {
                 && next.order == Order::BASE
                 && self.is_of(self.machine.linux.zone_index(next.frame), node)
         });
-        let zone = match refill {
+        match refill {
             Some(refill) => Some(self.machine.linux.zone_index(refill.frame)),
             None => self.bulk_zone(act.cpu, migrate_type, node),
-        };
-        let Some(zone) = zone else {
-            self.result.odd.bulk_missing += u64::from(frames);
-            return;
-        };
-        let bulk = Bulk { migrate_type, zone, left: frames };
-        self.cpus[usize::from(act.cpu)].bulk = Some(bulk);
-        self.bulk_from_lists(act.cpu, Moment::at(index));
+        }
     }
 
     /// Takes what a bulk allocation gets from the lists as they are.

@@ -198,7 +198,10 @@ licences: ## Check the licences and sources of all dependencies (needs cargo-den
 PUBLISHED = $(patsubst crates/%/Cargo.toml,%,$(shell grep -L '^publish = false' crates/*/Cargo.toml))
 package: ## Package the crates that are published, and build each from its package
 	@scripts/need cargo cc
-	@$(CARGO) package --locked $(addprefix --package prairie-,$(PUBLISHED))
+	@# Cargo tells packages and what it compiled of them by version: those of an earlier run would
+	@# stand in for today's.
+	@rm -rf $(HOME)/.cargo/registry/src/-*/prairie-* $(TARGET)/packages/debug/.fingerprint/prairie-*
+	@$(CARGO) package --locked --target-dir $(TARGET)/packages $(addprefix --package prairie-,$(PUBLISHED))
 
 fuzz: ## Fuzz each parser for SECONDS_EACH=20 seconds (needs nightly Rust and cargo-fuzz)
 	@scripts/need cargo cargo-fuzz

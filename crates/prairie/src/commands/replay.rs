@@ -71,8 +71,7 @@ pub struct Args {
     #[arg(long, value_name = "LIBRARY.so")]
     policy: Vec<PathBuf>,
 
-    /// Compact memory as Linux does, under `linux` and `linux-defrag`: for requests that would
-    /// fail, and in the background
+    /// Compact memory as Linux does, under `linux` and `linux-defrag`
     #[arg(long)]
     compact: bool,
 

@@ -7,22 +7,11 @@
 # the share of time in the heap, and hardware counters where the machine has them; the report names
 # those that it does not have. Programs that are not installed are left out, with a message.
 set -euo pipefail
-started=$(date +%s)
-command="$0 $*"
-json=
-if [ "${1:-}" = --json ]; then json=$2; shift 2; fi
-cd "$(dirname "$0")/../.."
-rounds=${1:-10}
-[ $# -eq 0 ] || shift
-target=${CARGO_TARGET_DIR:-$PWD/target}
-[ -n "${HEAP_LIBRARY:-}" ] || cargo build --release --quiet -p prairie-heap-preload
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM HUP
+default_rounds=10
+. "$(dirname "$0")/common.sh"
 # A server may run as a user who cannot read the build's folder.
 chmod 711 "$work"
-cp "${HEAP_LIBRARY:-$target/release/libprairie_heap.so}" "$work/heap.so"
-cc -O1 -o "$work/warm" bench/heap/warm.c
+cp "$heap" "$work/heap.so"
 
 . bench/heap/programs.sh
 prepare_programs
@@ -46,6 +35,5 @@ for round in $(seq "$rounds"); do
     order=("${order[1]}" "${order[0]}")
     echo "round $round of $rounds" >&2
 done
-thp="THP $(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || echo unknown)"
 python3 bench/heap/ab.py report "$work/runs" --json "$json" --command "$command" \
-    --started "$started" --note "$thp"
+    --started "$started" --note "$(thp_note)"

@@ -5,17 +5,7 @@
 # It allocates 100 bytes, frees them, and reads its own smaps_rollup, which is exact. All allocators run
 # interleaved; cells are medians ± half the range of the rounds.
 set -eu
-started=$(date +%s)
-command="$0 $*"
-json=
-if [ "${1:-}" = --json ]; then json=$2; shift 2; fi
-cd "$(dirname "$0")/../.."
-rounds="${1:-5}"
-target="${CARGO_TARGET_DIR:-target}"
-heap="${HEAP_LIBRARY:-$target/release/libprairie_heap.so}"
-[ -n "${HEAP_LIBRARY:-}" ] || cargo build --release --quiet -p prairie-heap-preload
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/common.sh"
 cat >"$work/idle.c" <<'C'
 #include <fcntl.h>
 #include <stdio.h>
@@ -33,18 +23,13 @@ int main(void) {
 }
 C
 cc -O1 -fno-builtin -o "$work/idle" "$work/idle.c"
-setting() { case $1 in *,*) echo "${1#*,}" ;; *) echo UNUSED= ;; esac; }
-# shellcheck disable=SC2046,SC2086
-allocators=$(echo "prairie=$heap" $(bench/heap/peers.sh ${PEERS_FOLDER:-}) ${ALLOCATORS:-})
+allocators=$(all_allocators)
 for _ in $(seq "$rounds"); do
     for allocator in $allocators; do
-        spec=${allocator#*=}
-        echo "idle ${allocator%%=*} $(env "$(setting "$spec")" LD_PRELOAD="${spec%%,*}" "$work/idle")"
+        # shellcheck disable=SC2046
+        echo "idle ${allocator%%=*} $(env $(preloaded "${allocator#*=}") "$work/idle")"
     done
-    # Another one is first in each round.
-    first=${allocators%% *}
-    allocators="${allocators#* } $first"
+    next_first
 done >"$work/results"
-thp="THP $(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || echo unknown)"
 bench/heap/report.py "$work/results" --name heap --table-per-row --json "$json" \
-    --command "$command" --started "$started" --columns "resident:KiB" --note "$thp"
+    --command "$command" --started "$started" --columns "resident:KiB" --note "$(thp_note)"

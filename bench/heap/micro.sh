@@ -7,23 +7,9 @@
 # medians ± half the range of the rounds; the last table has geometric means over each row's best.
 # Python 3 makes the tables, named NAME-cpu and so on [default: heap-micro].
 set -eu
-started=$(date +%s)
-command="$0 $*"
-json=
-if [ "${1:-}" = --json ]; then json=$2; shift 2; fi
-cd "$(dirname "$0")/../.."
-rounds="${1:-5}"
-[ $# -eq 0 ] || shift
-target="${CARGO_TARGET_DIR:-target}"
-heap="${HEAP_LIBRARY:-$target/release/libprairie_heap.so}"
-[ -n "${HEAP_LIBRARY:-}" ] || cargo build --release --quiet -p prairie-heap-preload
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+. "$(dirname "$0")/common.sh"
 cc -O2 -fno-builtin -w -o "$work/micro" bench/heap/micro.c -lpthread
-cc -O1 -o "$work/warm" bench/heap/warm.c
-
-allocators=$(echo "prairie=$heap" $(bench/heap/peers.sh ${PEERS_FOLDER:-}) ${ALLOCATORS:-})
-setting() { case $1 in *,*) echo "${1#*,}" ;; *) echo UNUSED= ;; esac; }
+allocators=$(all_allocators)
 workloads="${*:-$("$work/micro")}"
 
 for round in $(seq "$rounds"); do
@@ -31,16 +17,14 @@ for round in $(seq "$rounds"); do
         case $workload in malloc-large) megabytes=640 ;; *) megabytes=64 ;; esac
         for allocator in $allocators; do
             "$work/warm" "$megabytes"
-            spec=${allocator#*=}
-            result=$(env "$(setting "$spec")" LD_PRELOAD="${spec%%,*}" "$work/micro" "$workload") || result="nan nan nan"
+            # shellcheck disable=SC2046
+            result=$(env $(preloaded "${allocator#*=}") "$work/micro" "$workload") || result="nan nan nan"
             echo "$workload ${allocator%%=*} $result" >>"$work/results"
         done
     done
-    first=${allocators%% *}
-    allocators="${allocators#* } $first"
+    next_first
     echo "round $round of $rounds" >&2
 done
 
-thp="THP $(sed 's/.*\[\(.*\)\].*/\1/' /sys/kernel/mm/transparent_hugepage/enabled 2>/dev/null || echo unknown)"
 bench/heap/report.py "$work/results" --name "${NAME:-heap-micro}" --json "$json" --command "$command" \
-    --started "$started" --columns "CPU:s,wall:s,memory:peak KiB" --means CPU,memory --note "$thp"
+    --started "$started" --columns "CPU:s,wall:s,memory:peak KiB" --means CPU,memory --note "$(thp_note)"

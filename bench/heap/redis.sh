@@ -7,16 +7,7 @@
 # is `always` or `madvise`; setting it needs root, and the mode before is restored at the end.
 # Without root the present mode is measured.
 set -euo pipefail
-started=$(date +%s)
-command="$0 $*"
-json=
-if [ "${1:-}" = --json ]; then json=$2; shift 2; fi
-cd "$(dirname "$0")/../.."
-rounds=${1:-5}
-[ $# -eq 0 ] || shift
-target=${CARGO_TARGET_DIR:-target}
-heap=${HEAP_LIBRARY:-$target/release/libprairie_heap.so}
-[ -n "${HEAP_LIBRARY:-}" ] || cargo build --release --quiet -p prairie-heap-preload
+. "$(dirname "$0")/common.sh"
 requests=${REQUESTS:-600000}
 for tool in redis-server redis-benchmark redis-cli taskset cc; do
     command -v $tool >/dev/null || { echo "$tool is needed (Debian: redis, util-linux, gcc)" >&2; exit 1; }
@@ -25,13 +16,6 @@ switch=/sys/kernel/mm/transparent_hugepage/enabled
 before=$(sed 's/.*\[\(.*\)\].*/\1/' $switch)
 modes=${*:-always madvise}
 [ -w $switch ] || { modes=$before; echo "THP stays $before: no right to set it" >&2; }
-# Those that request huge pages run in mode `madvise` alone: in the other all memory may have them.
-allocators() {
-    # shellcheck disable=SC2046,SC2086
-    echo "prairie=$heap" $(THP=$1 bench/heap/peers.sh ${PEERS_FOLDER:-}) ${ALLOCATORS:-}
-}
-setting() { case $1 in *,*) echo "${1#*,}" ;; *) echo UNUSED= ;; esac; }
-work=$(mktemp -d)
 server=
 clean_up() {
     [ -z "$server" ] || kill "$server" 2>/dev/null || true
@@ -39,9 +23,6 @@ clean_up() {
     rm -rf "$work"
 }
 trap clean_up EXIT
-trap 'exit 130' INT TERM HUP
-
-cc -O1 -o "$work/warm" bench/heap/warm.c
 
 cli() { redis-cli -s "$work/socket" "$@"; }
 load() {
@@ -59,8 +40,8 @@ half_of_the_keys() { cli --scan | awk 'BEGIN { srand(1) } rand() < 0.5 { print "
 
 run() {
     "$work/warm" 512
-    local spec=${2#*=}
-    env "$(setting "$spec")" LD_PRELOAD="${spec%%,*}" taskset -c 0 redis-server --port 0 --unixsocket "$work/socket" --dir "$work" \
+    # shellcheck disable=SC2046
+    env $(preloaded "${2#*=}") taskset -c 0 redis-server --port 0 --unixsocket "$work/socket" --dir "$work" \
         --save '' --appendonly no --disable-thp no >/dev/null 2>&1 &
     server=$!
     until cli ping >/dev/null 2>&1; do sleep 0.1; kill -0 $server; done
@@ -88,7 +69,8 @@ run() {
 for round in $(seq "$rounds"); do
     for mode in $modes; do
         [ ! -w $switch ] || echo "$mode" >$switch
-        for allocator in $(allocators "$mode"); do run "$mode" "$allocator"; done
+        # Those that request huge pages run in mode `madvise` alone: in the other all memory may have them.
+        for allocator in $(all_allocators "$mode"); do run "$mode" "$allocator"; done
     done
     echo "round $round of $rounds" >&2
 done

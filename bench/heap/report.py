@@ -43,6 +43,8 @@ def cell(values, digits=3):
     median = statistics.median(values)
     if not math.isfinite(median):
         return "failed"
+    if len(values) == 1:
+        return f"{median:.{digits}f}"
     spread = (max(values) - min(values)) / median * 100 if median else 0
     return f"{median:.{digits}f} ± {spread / 2:.0f} %"
 
@@ -106,7 +108,7 @@ def main():
             "name": f"{options.name}-{part.replace(' ', '-').lower()}",
             "columns": [{"name": heading} for heading in headings],
             "rows": table,
-            "rounds": f"{rounds}, interleaved; medians ± half the range",
+            "rounds": f"{rounds}, interleaved; medians ± half the range" if rounds > 1 else "1, interleaved",
             "notes": [title, *options.note],
             "command": options.command,
             "seconds": round(time.time() - options.started, 1) if options.started else 0,

@@ -90,9 +90,12 @@ impl Memory for SystemMemory {
     }
 
     fn back(&mut self, range: HugeRange) {
-        let room = self.small.iter().position(Option::is_none);
-        self.outgrown |= room.is_some_and(|room| room >= FEWEST_SMALL && self.is_dense(room));
-        if let Some(room) = room.filter(|_| range.len == HugePages::ONE && !self.outgrown) {
+        let room = match range.len == HugePages::ONE && !self.outgrown {
+            true => self.small.iter().position(Option::is_none),
+            false => None,
+        };
+        // The kernel is asked only where its answer decides.
+        if let Some(room) = room.filter(|&room| room < FEWEST_SMALL || !self.is_dense(room)) {
             advise(range.pages(), Advice::LinuxNoHugepage);
             self.small[room] = Some(range);
             self.broken &= !(1 << room);

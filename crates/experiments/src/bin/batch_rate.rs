@@ -14,14 +14,14 @@
 use std::hint::black_box;
 use std::ops::Range;
 
-use prairie_frames::layout::{Watermarks, ZoneSpan};
+use experiments::measure::{FRAMES_OF_4_GIB, median, one_zone, thread_ns};
+use prairie_frames::layout::Watermarks;
 use prairie_frames::placement::freebsd::{Config, FreeBsd};
 use prairie_frames::placement::stepwise::Stepwise;
 use prairie_frames::placement::{Placement, Request};
-use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
-use rustix::time::{ClockId, clock_gettime};
+use prairie_frames::{Frame, FrameTable, MigrateType, Mobility, Order};
 
-const FRAMES: u32 = (4u64 << 30 >> 12) as u32;
+const FRAMES: u32 = FRAMES_OF_4_GIB;
 const AT_LEAST: u32 = 16_384;
 
 #[derive(Clone, Copy)]
@@ -67,7 +67,7 @@ fn measure(n: u32, way: Way, broken: bool) -> (f64, f64) {
         Way::Plain => Config { cache_batch: 0, ..Config::default() },
         _ => Config::default(),
     };
-    let layout = layout();
+    let layout = one_zone(FRAMES, Watermarks::default());
     let mut table = FrameTable::new(&layout);
     let mut freebsd = FreeBsd::new(&layout, config);
     for start in (0..FRAMES).step_by(1024) {
@@ -95,7 +95,7 @@ fn measure(n: u32, way: Way, broken: bool) -> (f64, f64) {
     let (mut time, mut found) = (0.0, 0);
     for repeat in 0..=repeats {
         runs.clear();
-        let before = now();
+        let before = thread_ns();
         match way {
             Way::Batch => {
                 freebsd.alloc_batch(&mut table, &request, 0, n, &mut runs);
@@ -106,7 +106,7 @@ fn measure(n: u32, way: Way, broken: bool) -> (f64, f64) {
                 }
             }
         }
-        let spent = now() - before;
+        let spent = thread_ns() - before;
         black_box((&runs, &frames));
         if repeat > 0 {
             // The first time touches memory that was never touched.
@@ -118,29 +118,6 @@ fn measure(n: u32, way: Way, broken: bool) -> (f64, f64) {
     }
     freebsd.validate(&table);
     // Reading the clock twice takes as long as some tens of frames.
-    let clock = median((0..1001).map(|_| -now() + now()).collect());
+    let clock = median((0..1001).map(|_| -thread_ns() + thread_ns()));
     (((time / f64::from(repeats)) - clock) / f64::from(n), found as f64)
-}
-
-fn layout() -> Layout {
-    Layout::new(vec![ZoneSpan {
-        node: 0,
-        kind: ZoneKind::Normal,
-        start: Pfn(0),
-        spanned: u64::from(FRAMES),
-        managed: u64::from(FRAMES),
-        watermarks: Watermarks::default(),
-        lowmem_reserve: [0; 6],
-    }])
-    .expect("a zone with memory")
-}
-
-fn now() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

@@ -15,11 +15,11 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use experiments::measure::thread_time;
 use prairie_model::allocator::{Allocator, World};
 use prairie_sim::bench::{self, Load, Preset};
 use prairie_sim::machine::Machine;
 use prairie_sim::machine::scenario;
-use rustix::time::{ClockId, clock_gettime};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -140,13 +140,9 @@ fn print_rate(name: &str, seconds: f64, events: u64) {
 
 /// What `work` takes of the thread's CPU time, in seconds, and what it returns.
 fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
-    let now = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-    };
-    let start = now();
+    let start = thread_time();
     let result = work();
-    (now() - start, result)
+    ((thread_time() - start).as_secs_f64(), result)
 }
 
 /// Memory of this process (`/proc/self/statm`, second column).

@@ -17,7 +17,8 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use prairie_frames::layout::{Watermarks, ZoneSpan};
+use experiments::measure::{FRAMES_OF_4_GIB, median, one_zone, thread_time};
+use prairie_frames::layout::Watermarks;
 use prairie_frames::placement::buddy::Buddy;
 use prairie_frames::placement::freebsd::FreeBsd;
 use prairie_frames::placement::linux::{Config, Linux};
@@ -26,10 +27,9 @@ use prairie_frames::placement::regions::Regions;
 use prairie_frames::placement::superpageblocks::Superpageblocks;
 use prairie_frames::placement::zones::{Kernelcore, Zones};
 use prairie_frames::placement::{Placement, Request};
-use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
-use rustix::time::{ClockId, clock_gettime};
+use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order};
 
-const FRAMES: u64 = (4 << 30) / 4096;
+const FRAMES: u32 = FRAMES_OF_4_GIB;
 const ORDERS: [Order; 2] = [Order::BASE, Order::HUGE];
 
 fn main() {
@@ -57,17 +57,8 @@ fn main() {
 /// pages enabled (`set_recommended_min_free_kbytes`, `__setup_per_zone_wmarks`).
 fn layout() -> Layout {
     let min = 11 * 512;
-    let step = (min / 4).max(FRAMES / 1000);
-    Layout::new(vec![ZoneSpan {
-        node: 0,
-        kind: ZoneKind::Normal,
-        start: Pfn(0),
-        spanned: FRAMES,
-        managed: FRAMES,
-        watermarks: Watermarks { min, low: min + step, high: min + 2 * step },
-        lowmem_reserve: [0; 6],
-    }])
-    .expect("a zone with memory")
+    let step = (min / 4).max(u64::from(FRAMES) / 1000);
+    one_zone(FRAMES, Watermarks { min, low: min + step, high: min + 2 * step })
 }
 
 struct Machine<P> {
@@ -103,8 +94,8 @@ fn run<P: Placement>(name: &str, wanted: &str, rounds: usize, new: impl Fn() -> 
 
 impl<P: Placement> Machine<P> {
     fn new(mut placement: P) -> Machine<P> {
-        let mut table = FrameTable::with_frames(FRAMES);
-        for start in (0..FRAMES as u32).step_by(Order::LARGEST_FREE.frames() as usize) {
+        let mut table = FrameTable::with_frames(FRAMES.into());
+        for start in (0..FRAMES).step_by(Order::LARGEST_FREE.frames() as usize) {
             table.add_memory(Frame(start), Order::LARGEST_FREE);
             placement.seed(&mut table, Frame(start), Order::LARGEST_FREE);
         }
@@ -129,34 +120,34 @@ impl<P: Placement> Machine<P> {
 
     /// One round: nanoseconds of an allocation and of a free.
     fn round(&mut self, order: Order, pattern: &str) -> (f64, f64) {
-        let blocks = (FRAMES / 4 * 3) >> order.get();
+        let blocks = u64::from(FRAMES / 4 * 3) >> order.get();
         if pattern == "repeat" {
             let pairs = 1_000_000;
-            let start = now();
+            let start = thread_time();
             for _ in 0..pairs {
                 let frame = self.allocate(order, 0);
                 self.free(frame);
             }
-            return ((now() - start).as_nanos() as f64 / f64::from(pairs), 0.0);
+            return ((thread_time() - start).as_nanos() as f64 / f64::from(pairs), 0.0);
         }
         let mut frames = vec![Frame::NONE; blocks as usize];
         let (mut allocating, mut freeing) = (Duration::ZERO, Duration::ZERO);
         // Memory has few huge pages: go over it several times, for the clock's sake.
         let passes = if order < Order::HUGE { 1 } else { 64 };
         for _ in 0..passes {
-            let start = now();
+            let start = thread_time();
             for (block, frame) in frames.iter_mut().enumerate() {
                 *frame = self.allocate(order, (block << order.get()) as u32);
             }
-            allocating += now() - start;
+            allocating += thread_time() - start;
             if pattern == "random" {
                 shuffle(&mut frames);
             }
-            let start = now();
+            let start = thread_time();
             for &frame in &frames {
                 self.free(frame);
             }
-            freeing += now() - start;
+            freeing += thread_time() - start;
         }
         let per_block = |time: Duration| time.as_nanos() as f64 / (passes * blocks) as f64;
         (per_block(allocating), per_block(freeing))
@@ -164,11 +155,6 @@ impl<P: Placement> Machine<P> {
 }
 
 /// Time that this thread has run.
-fn now() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
 /// Fisher and Yates, on a xorshift generator with a fixed seed: every run does the same.
 fn shuffle(frames: &mut [Frame]) {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -178,10 +164,4 @@ fn shuffle(frames: &mut [Frame]) {
         state ^= state << 17;
         frames.swap(last, (state % (last as u64 + 1)) as usize);
     }
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }

@@ -19,9 +19,9 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use prairie_frames::layout::{Watermarks, ZoneSpan};
+use experiments::measure::{median, thread_time, zone};
+use prairie_frames::layout::Watermarks;
 use prairie_frames::placement::zones::Kernelcore;
-use prairie_frames::{Pfn, ZoneKind};
 use prairie_model::allocator::{Allocator, World};
 use prairie_replay::initial_state::InitialState;
 use prairie_replay::replay::Initial;
@@ -29,7 +29,6 @@ use prairie_replay::run::{Options, SystemResult, run};
 use prairie_trace::generate::{Batches, Workload};
 use prairie_trace::import::gfp_names::Renumbering;
 use prairie_trace::{Columns, Event, EventSource, Reader, Recording, Texts};
-use rustix::time::{ClockId, clock_gettime};
 
 /// Events after which memory in use is noted first, to be compared with the end.
 const WARM: u64 = 10_000_000;
@@ -131,15 +130,7 @@ fn generated(arguments: &Arguments, system: &Allocator) -> Result<Round, Box<dyn
 /// One zone, all of it free.
 fn machine(frames: u64) -> Result<InitialState, Box<dyn Error>> {
     let frames = frames.next_multiple_of(512);
-    Ok(InitialState::empty(vec![ZoneSpan {
-        node: 0,
-        kind: ZoneKind::Normal,
-        start: Pfn(0),
-        spanned: frames,
-        managed: frames,
-        watermarks: Watermarks::default(),
-        lowmem_reserve: Default::default(),
-    }])?)
+    Ok(InitialState::empty(vec![zone(frames, Watermarks::default())])?)
 }
 
 fn round(
@@ -190,10 +181,10 @@ struct Timed<S> {
 
 impl<S: EventSource> EventSource for Timed<S> {
     fn next_batch(&mut self) -> prairie_trace::Result<Option<&[Event]>> {
-        let start = cpu_seconds();
+        let start = thread_time().as_secs_f64();
         let began = *self.began.get_or_insert(start);
         let batch = self.source.next_batch();
-        let now = cpu_seconds();
+        let now = thread_time().as_secs_f64();
         self.inside += now - start;
         self.all = now - began;
         batch
@@ -227,16 +218,4 @@ fn status_mib(key: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix(key));
     let kib = line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
     kib.unwrap_or(0) >> 10
-}
-
-/// This thread's CPU time, which other work on the machine disturbs least.
-fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

@@ -24,11 +24,12 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use prairie_frames::layout::{Layout, Watermarks, ZoneSpan};
+use experiments::measure::one_zone;
+use prairie_frames::layout::Watermarks;
 use prairie_frames::placement::regions::{Config, Hardware, Region, Regions};
 use prairie_frames::placement::{Placement, Request};
 use prairie_frames::table::{Owner, mobility_of};
-use prairie_frames::{Frame, FrameTable, MigrateType, Order, Pfn, ZoneKind};
+use prairie_frames::{Frame, FrameTable, MigrateType, Order};
 
 const FRAMES: u32 = 1 << 19;
 const MIB: u32 = 256;
@@ -198,16 +199,8 @@ struct Run {
 impl Run {
     fn new(config: &Config, seed: u64) -> Run {
         let min = 11 * 512;
-        let zone = ZoneSpan {
-            node: 0,
-            kind: ZoneKind::Normal,
-            start: Pfn(0),
-            spanned: u64::from(FRAMES),
-            managed: u64::from(FRAMES),
-            watermarks: Watermarks { min, low: min + min / 4, high: min + min / 2 },
-            lowmem_reserve: [0; 6],
-        };
-        let layout = Layout::new(vec![zone]).expect("a zone with memory");
+        let watermarks = Watermarks { min, low: min + min / 4, high: min + min / 2 };
+        let layout = one_zone(FRAMES, watermarks);
         let mut run = Run {
             table: FrameTable::new(&layout),
             regions: Regions::new(&layout, config.clone()),

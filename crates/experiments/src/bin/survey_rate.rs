@@ -8,6 +8,7 @@ use std::io::{self, Read};
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use experiments::measure::median;
 use prairie_frames::Order;
 use prairie_host::layout::Layout;
 use prairie_host::{FrameOptions, FrameTally, Roots, Survey};
@@ -69,12 +70,6 @@ struct Contestant<'a> {
     frames_per_second: Vec<f64>,
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted[sorted.len() / 2]
-}
-
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let rounds = std::env::args().nth(1).map_or(Ok(11), |rounds| rounds.parse::<usize>())?.max(1);
     let cores = std::thread::available_parallelism()?.get();
@@ -111,9 +106,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     println!("{frames} frames, {rounds} interleaved rounds, {cores} cores; medians");
     println!("{:<28} {:>16} {:>18}", "", "frames a second", "times the loop");
-    let loop_rate = median(&contestants[0].frames_per_second);
+    let loop_rate = median(contestants[0].frames_per_second.iter().copied());
     for contestant in &contestants {
-        let rate = median(&contestant.frames_per_second);
+        let rate = median(contestant.frames_per_second.iter().copied());
         let time_ratio = loop_rate / rate;
         println!("{:<28} {:>14.2} M {:>18.2}", contestant.name, rate / 1e6, time_ratio);
     }

@@ -2,14 +2,15 @@
 
 use std::collections::VecDeque;
 
+use experiments::measure::one_zone;
 use prairie_frames::compaction::Plain;
 use prairie_frames::compaction::two_finger::compactd::Compactd;
 use prairie_frames::kva::{self, kernel_page};
-use prairie_frames::layout::{Layout, Watermarks, ZoneSpan};
+use prairie_frames::layout::Watermarks;
 use prairie_frames::placement::freebsd::{Config, FreeBsd};
 use prairie_frames::placement::{ObjectPage, Placement, Request};
 use prairie_frames::table::{Owner, mobility_of};
-use prairie_frames::{Frame, FrameTable, MigrateType, Order, Pfn, ZoneKind};
+use prairie_frames::{Frame, FrameTable, MigrateType, Order};
 
 pub const FRAMES: u32 = 1 << 18;
 const MIB: u32 = 256;
@@ -76,16 +77,7 @@ pub struct Load {
 
 impl Load {
     pub fn new(seed: u64, setting: Setting) -> Load {
-        let zone = ZoneSpan {
-            node: 0,
-            kind: ZoneKind::Normal,
-            start: Pfn(0),
-            spanned: u64::from(FRAMES),
-            managed: u64::from(FRAMES),
-            watermarks: Watermarks::default(),
-            lowmem_reserve: [0; 6],
-        };
-        let layout = Layout::new(vec![zone]).expect("a zone with memory");
+        let layout = one_zone(FRAMES, Watermarks::default());
         let config = Config { reservations: setting.reservations, ..Config::default() };
         let mut load = Load {
             table: FrameTable::new(&layout),

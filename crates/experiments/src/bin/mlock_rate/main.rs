@@ -18,15 +18,15 @@ use std::hint::black_box;
 use std::ops::Range;
 
 use bookkeeping::{Bookkeeping, enter_block};
-use prairie_frames::layout::{Watermarks, ZoneSpan};
+use experiments::measure::{FRAMES_OF_4_GIB, median, one_zone, thread_ns};
+use prairie_frames::layout::Watermarks;
 use prairie_frames::page_table::PageTable;
 use prairie_frames::placement::freebsd::{Config, FreeBsd};
 use prairie_frames::placement::stepwise::Stepwise;
 use prairie_frames::placement::{Placement, Request};
-use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
-use rustix::time::{ClockId, clock_gettime};
+use prairie_frames::{Frame, FrameTable, MigrateType, Mobility, Order};
 
-const FRAMES: u32 = (4u64 << 30 >> 12) as u32;
+const FRAMES: u32 = FRAMES_OF_4_GIB;
 /// What is written with zeros, again and again.
 const BUFFER: usize = 256 << 20;
 
@@ -101,7 +101,7 @@ fn wire(
     let mut runs: Vec<Range<Frame>> = Vec::new();
     let mut books = note.then(|| Bookkeeping::new(FRAMES));
     let mut entries = 0;
-    let begun = now();
+    let begun = thread_ns();
     let mut at = 0;
     while at < pages {
         let order = match way {
@@ -136,7 +136,7 @@ fn wire(
             }
         }
     }
-    let spent = now() - begun;
+    let spent = thread_ns() - begun;
     black_box(&space);
     for page in (0..pages).step_by(509) {
         let (frame, _) = space.lookup(page).expect("all of it is mapped");
@@ -159,7 +159,7 @@ fn zero(buffer: &mut Option<&mut [u8]>, page: u64, pages: u64) {
 
 impl Domain {
     fn new(broken: bool) -> Domain {
-        let layout = layout();
+        let layout = one_zone(FRAMES, Watermarks::default());
         let mut table = FrameTable::with_owners(u64::from(FRAMES), u64::from(FRAMES) * 2);
         let mut freebsd = FreeBsd::new(&layout, Config::default());
         for start in (0..FRAMES).step_by(1024) {
@@ -222,27 +222,4 @@ fn movable() -> Request {
         mobility: Mobility::Movable,
         ..Request::default()
     }
-}
-
-fn layout() -> Layout {
-    Layout::new(vec![ZoneSpan {
-        node: 0,
-        kind: ZoneKind::Normal,
-        start: Pfn(0),
-        spanned: u64::from(FRAMES),
-        managed: u64::from(FRAMES),
-        watermarks: Watermarks::default(),
-        lowmem_reserve: [0; 6],
-    }])
-    .expect("a zone with memory")
-}
-
-fn now() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
 }

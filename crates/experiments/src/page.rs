@@ -22,6 +22,7 @@ const END: &str = "<!-- end result -->";
 pub fn rendered(page: &str, results: &BTreeMap<String, Stored>) -> Result<String> {
     let mut written = String::with_capacity(page.len());
     let mut lines = page.lines();
+    let mut above = None;
     while let Some(line) = lines.next() {
         writeln!(written, "{line}")?;
         let Some(name) = marker(line) else { continue };
@@ -30,7 +31,8 @@ pub fn rendered(page: &str, results: &BTreeMap<String, Stored>) -> Result<String
         if !lines.by_ref().any(|line| line.trim() == END) {
             bail!("marker of {name}: no `{END}` follows");
         }
-        written.push_str(&table(stored));
+        written.push_str(&table(stored, above));
+        above = Some(stored);
         writeln!(written, "{END}")?;
     }
     Ok(written)
@@ -41,9 +43,14 @@ pub fn marker(line: &str) -> Option<&str> {
     line.trim().strip_prefix(START)?.strip_suffix("-->").map(str::trim)
 }
 
-/// The table of a result, and what it comes from.
-fn table(stored: &Stored) -> String {
-    let cell = |text: String| text.replace('|', "\\|");
+/// The table of a result, and what it comes from. `above` is the result before it on the page.
+fn table(stored: &Stored, above: Option<&Stored>) -> String {
+    let once = is_single(stored);
+    let cell = |text: String| {
+        // One round has no spread.
+        let text = if once { text.replace(" ± 0 %", "") } else { text };
+        text.replace('|', "\\|")
+    };
     let mut lines = String::from("\n");
     let line = |lines: &mut String, cells: Vec<String>| {
         lines.push_str(
@@ -62,12 +69,31 @@ fn table(stored: &Stored) -> String {
         line(&mut lines, row.iter().map(|value| cell(text(value))).collect());
     }
     lines.push('\n');
-    lines.push_str(&source(stored));
+    lines.push_str(&source(stored, above));
     lines
 }
 
-/// What a table comes from: remarks, command, commit, date, and the host where it matters.
-fn source(stored: &Stored) -> String {
+/// Whether a result comes from a single round.
+fn is_single(stored: &Stored) -> bool {
+    stored.rounds.split([',', ';', ' ']).next() == Some("1")
+}
+
+/// Whether both results come from one run of one command.
+fn is_same_run(one: &Stored, other: &Stored) -> bool {
+    let run = |of: &'_ Stored| {
+        let Stored { command, commit, date, host, rounds, seeds, .. } = of.clone();
+        (command, commit, date, host, rounds, seeds)
+    };
+    run(one) == run(other)
+}
+
+/// What a table comes from: remarks, command, commit, date, and the host where it matters. Said once
+/// where results of one run follow each other.
+fn source(stored: &Stored, above: Option<&Stored>) -> String {
+    let notes: String = stored.notes.iter().map(|note| format!("{note}\n\n")).collect();
+    if above.is_some_and(|above| is_same_run(stored, above)) {
+        return format!("{notes}<sub>from the run of the result above</sub>\n\n");
+    }
     let command = stored.command.trim();
     let mut parts = Vec::new();
     // The lines of a script would run together in a sentence.
@@ -79,7 +105,11 @@ fn source(stored: &Stored) -> String {
         parts.push(format!("seeds: {}", stored.seeds));
     }
     if !stored.rounds.is_empty() {
-        parts.push(format!("rounds: {}", stored.rounds));
+        let rounds = match is_single(stored) {
+            true => stored.rounds.trim_end_matches("; medians ± half the range"),
+            false => &stored.rounds,
+        };
+        parts.push(format!("rounds: {rounds}"));
     }
     parts.push(format!("commit {}, {}", stored.commit, stored.date));
     if !stored.deterministic {
@@ -87,6 +117,5 @@ fn source(stored: &Stored) -> String {
         let (cores, memory) = (host.cores, host.memory_gib);
         parts.push(format!("{}, {cores} CPUs, {memory} GiB, Linux {}", host.cpu, host.kernel));
     }
-    let notes: String = stored.notes.iter().map(|note| format!("{note}\n\n")).collect();
     format!("{notes}{}<sub>{}</sub>\n\n", script.unwrap_or_default(), parts.join("; "))
 }

@@ -109,6 +109,37 @@ fn pages_get_the_table_and_its_source_between_markers() {
 }
 
 #[test]
+fn results_of_one_run_name_their_source_once() {
+    let one = example();
+    let two = Stored { name: "two".to_owned(), ..one.clone() };
+    let three = Stored { name: "three".to_owned(), command: "false".to_owned(), ..one.clone() };
+    let results = [one, two, three].map(|stored| (stored.name.clone(), stored));
+    let page: String = results
+        .iter()
+        .map(|(name, _)| format!("<!-- result: {name} -->\n<!-- end result -->\n"))
+        .collect();
+    let written = page::rendered(&page, &BTreeMap::from(results)).expect("a page");
+    let sources: Vec<_> = written.lines().filter(|line| line.starts_with("<sub>")).collect();
+    assert!(sources[0].starts_with("<sub>`true`; commit "), "{written}");
+    assert_eq!(sources[1], "<sub>from the run of the result above</sub>");
+    assert!(sources[2].starts_with("<sub>`false`; commit "), "{written}");
+}
+
+#[test]
+fn a_single_round_has_no_spread() {
+    let spread = |rounds: &str| {
+        let mut stored = Stored { rounds: rounds.to_owned(), ..example() };
+        stored.rows[0][1] = "2.5 ± 0 %".into();
+        let results = BTreeMap::from([("one".to_owned(), stored)]);
+        page::rendered("<!-- result: one -->\n<!-- end result -->\n", &results).expect("a page")
+    };
+    let once = spread("1, interleaved; medians ± half the range");
+    assert!(once.contains("| 2.5 |") && once.contains("rounds: 1, interleaved; commit"), "{once}");
+    let often = spread("11, interleaved; medians ± half the range");
+    assert!(often.contains("| 2.5 ± 0 % |") && often.contains("± half the range"), "{often}");
+}
+
+#[test]
 fn stored_results_survive_their_file() {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(folder.path().join("results")).expect("results/");

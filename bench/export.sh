@@ -1,7 +1,8 @@
 #!/bin/sh
 # Measures what `prairie export --listen` and `prairie log run` take at their defaults: CPU time as a
 # share of one core, resident memory, and the CPU time of a full walk over page flags per TiB.
-# Both run for SECONDS, and the exporter is scraped every 15 s, as Prometheus does by default.
+# Both run for SECONDS, and the exporter is scraped every 15 s, as Prometheus does by default. The
+# table goes to standard output, what was scraped and the full walk to standard error.
 # Usage: bench/export.sh [SECONDS] [PRAIRIE]
 set -eu
 cd "$(dirname "$0")/.."
@@ -19,8 +20,8 @@ usage() {
         -v rss="$(awk '/^VmRSS/ { print $2 }' "/proc/$2/status")" \
         -v peak="$(awk '/^VmHWM/ { print $2 }' "/proc/$2/status")" '{
         cpu = ($12 + $13) / ticks
-        printf "%-16s %7.2f s CPU in %d s = %.3f %% of a core, %.1f MB now, %.1f MB at most\n",
-            name, cpu, seconds, 100 * cpu / seconds, rss * 1024 / 1e6, peak * 1024 / 1e6
+        printf "| %s | %d | %.2f | %.3f | %.1f | %.1f |\n",
+            name, seconds, cpu, 100 * cpu / seconds, rss * 1024 / 1e6, peak * 1024 / 1e6
     }'
 }
 
@@ -36,9 +37,12 @@ while [ "$passed" -lt "$seconds" ]; do
     curl -s -H 'Accept: application/openmetrics-text; version=1.0.0' "http://$address/metrics" \
         >"$directory/metrics" || { cat "$directory/export.log" >&2; exit 1; }
 done
+echo "| command | time, s | CPU time, s | of a core, % | resident, MB | peak, MB |"
+echo "| --- | ---: | ---: | ---: | ---: | ---: |"
 usage "prairie export" "$export_pid" "$passed"
 usage "prairie log run" "$log_pid" "$passed"
-echo "scrape           $(wc -c <"$directory/metrics") bytes, $(grep -vc '^#' "$directory/metrics") series"
+exec >&2
+echo "scrape: $(wc -c <"$directory/metrics") bytes, $(grep -vc '^#' "$directory/metrics") series"
 grep -E '^prairie_(walk_read_pageblocks|pageblocks|walk_cpu_seconds) ' "$directory/metrics" || true
 "$prairie" export --frames-budget 100 >"$directory/full"
 grep -E '^prairie_walk_cpu_(seconds|per_tebibyte_seconds) ' "$directory/full" || true

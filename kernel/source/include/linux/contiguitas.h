@@ -40,7 +40,6 @@ u64 contiguitas_share_of_min(struct zone *zone, u64 share);
 bool __contiguitas_read_trylock(struct zone *zone);
 void __contiguitas_read_unlock(struct zone *zone);
 bool __contiguitas_mover_waits(struct zone *zone);
-bool __contiguitas_one_zone(unsigned long start, unsigned long end, struct zone **zone);
 
 static inline bool contiguitas_read_trylock(struct zone *zone)
 {
@@ -56,13 +55,6 @@ static inline void contiguitas_read_unlock(struct zone *zone)
 static inline bool contiguitas_mover_waits(struct zone *zone)
 {
 	return contiguitas_active() && __contiguitas_mover_waits(zone);
-}
-
-/* Whether an isolated range lies in one zone, and in which. It cannot change while isolated. */
-static inline bool contiguitas_one_zone(unsigned long start, unsigned long end,
-					struct zone **zone)
-{
-	return !contiguitas_active() || __contiguitas_one_zone(start, end, zone);
 }
 
 /* Whether a page still lies in the zone whose lock was taken for it. */
@@ -160,8 +152,6 @@ static inline u64 contiguitas_share_of_min(struct zone *zone, u64 share) { retur
 static inline bool contiguitas_read_trylock(struct zone *zone) { return true; }
 static inline void contiguitas_read_unlock(struct zone *zone) {}
 static inline bool contiguitas_mover_waits(struct zone *zone) { return false; }
-static inline bool contiguitas_one_zone(unsigned long start, unsigned long end,
-					struct zone **zone) { return true; }
 #define contiguitas_changed_zone(page, zone) false
 static inline void contiguitas_wake(struct zone *zone) {}
 static inline bool contiguitas_wait(const struct alloc_context *ac, unsigned int order,

@@ -51,12 +51,6 @@ bool __contiguitas_mover_waits(struct zone *zone)
 	return node && rwsem_is_contended(&node->blocks);
 }
 
-bool __contiguitas_one_zone(unsigned long start, unsigned long end, struct zone **zone)
-{
-	*zone = page_zone(pfn_to_page(start));
-	return page_zone(pfn_to_page(end - 1)) == *zone;
-}
-
 /* Whether all pages are there, of this zone, and of a kind that can change sides. */
 static bool may_move(const struct zone *zone, unsigned long start, unsigned long end)
 {
@@ -208,22 +202,18 @@ static void give(unsigned long start, unsigned long end)
 #endif
 }
 
-/* Hands over what was taken. */
-static int hand_over(struct contiguitas_node *node, unsigned long start, unsigned long end, bool up)
+/* What was taken changes sides. Under the writer's lock. */
+static int exchange(struct contiguitas_node *node, unsigned long start, unsigned long end, bool up)
 {
 	struct zone *from = up ? node->movable : node->lower;
 	struct zone *to = up ? node->lower : node->movable;
-	u64 began, took;
 	unsigned long pfn;
-	int error = -EAGAIN;
 
-	down_write(&node->blocks);
-	began = local_clock();
 	if (!claim(from, start, end))
-		goto out;
+		return -EAGAIN;
 	if (!freeze(start, end)) {
 		unclaim(from, start, end, up ? MIGRATE_MOVABLE : MIGRATE_UNMOVABLE);
-		goto out;
+		return -EAGAIN;
 	}
 	/* Meanwhile the pages are outside the span of their own zone, which only frees look at. */
 	set_spans(node, up ? end : start);
@@ -232,8 +222,18 @@ static int hand_over(struct contiguitas_node *node, unsigned long start, unsigne
 	count_pages(from, to, end - start);
 	contiguitas_set_band(node);
 	unclaim(to, start, end, up ? MIGRATE_UNMOVABLE : MIGRATE_MOVABLE);
-	error = 0;
-out:
+	return 0;
+}
+
+/* Hands over what was taken. */
+static int hand_over(struct contiguitas_node *node, unsigned long start, unsigned long end, bool up)
+{
+	u64 began, took;
+	int error;
+
+	down_write(&node->blocks);
+	began = local_clock();
+	error = exchange(node, start, end, up);
 	took = local_clock() - began;
 	up_write(&node->blocks);
 	node->counts.longest_handover_ns = max_t(u64, node->counts.longest_handover_ns, took);
@@ -269,6 +269,14 @@ static int move(struct contiguitas_node *node, unsigned long start, unsigned int
 	return error;
 }
 
+/* Not even tried. */
+static int refuse(struct contiguitas_node *node, unsigned long start, unsigned long pages, bool up,
+		  int error)
+{
+	trace_contiguitas_move(node->nid, start, pages, up, error, 0);
+	return error;
+}
+
 int contiguitas_grow(struct contiguitas_node *node, unsigned int pageblocks)
 {
 	unsigned long border = contiguitas_border(node);
@@ -278,7 +286,7 @@ int contiguitas_grow(struct contiguitas_node *node, unsigned int pageblocks)
 	/* ZONE_MOVABLE keeps a block: a zone without memory would have to leave all zonelists. */
 	if (border + pages + MAX_ORDER_NR_PAGES > zone_end_pfn(node->movable) ||
 	    contiguitas_size_below(node) + pages > READ_ONCE(node->ceiling))
-		return -ENOSPC;
+		return refuse(node, border, pages, true, -ENOSPC);
 	/* Those that are retired lie beside the border. */
 	contiguitas_recall(node, ULONG_MAX);
 	error = move(node, border, pageblocks, true);
@@ -298,10 +306,10 @@ int contiguitas_shrink(struct contiguitas_node *node, unsigned int pageblocks)
 
 	if (border < node->lower->zone_start_pfn + pages + MAX_ORDER_NR_PAGES ||
 	    contiguitas_size_below(node) < READ_ONCE(node->floor) + pages)
-		return -ENOSPC;
+		return refuse(node, border - pages, pages, false, -ENOSPC);
 	if (!contiguitas_may_empty(border - pages, border)) {
 		node->counts.shrink_failures++;
-		return -EBUSY;
+		return refuse(node, border - pages, pages, false, -EBUSY);
 	}
 	contiguitas_unretire(node, border - pages);
 	error = move(node, border - pages, pageblocks, false);

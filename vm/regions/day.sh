@@ -15,6 +15,8 @@ look() {
         "stalls=$(($(kernel_stalls) - stalls_before)) psi_us=$(($(psi) - psi_before)) oom=$(count oom_kill)" \
         "to_kernel=$(converted kernel) to_movable=$(converted movable)" >>$OUT/samples
 }
+# Between the samples: where the border is, if the kernel has one.
+(while sleep 10; do echo "second=$(($(seconds) - start)) $(region)"; done >>$OUT/border) &
 # files FOLDER COUNT: small files.
 files() {
     mkdir -p $1

@@ -5,7 +5,8 @@
 //! regions_day FOLDER [--svg FILE]
 //! ```
 //!
-//! FOLDER has a folder `day-KERNEL-AGENT` for each run, with the guest's `samples` and `result`.
+//! FOLDER has a folder `day-KERNEL-AGENT` for each run, with the guest's `samples` and `result`, and
+//! with `border` if its kernel has one: how large the unmovable region is.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -23,6 +24,7 @@ struct Run {
     kernel: String,
     agent: String,
     samples: Vec<Words>,
+    border: Vec<Words>,
     result: Words,
 }
 
@@ -62,6 +64,7 @@ fn read(folder: &Path) -> Result<Vec<Run>, Box<dyn Error>> {
             kernel: kernel.to_owned(),
             agent: agent.to_owned(),
             samples: samples.lines().map(words).collect(),
+            border: text("border").unwrap_or_default().lines().map(words).collect(),
             result: words(&result),
         });
     }
@@ -150,7 +153,21 @@ fn table(runs: &[Run]) -> Result<Document, Box<dyn Error>> {
     Ok(document)
 }
 
-/// The share of clean areas over time, a line for each run.
+/// The memory above a run's border over time, as a share of all; nothing without a border.
+fn above(run: &Run) -> Result<Vec<(f64, f64)>, String> {
+    let Some(first) = run.samples.first() else { return Ok(Vec::new()) };
+    let mib = 2.0 * number(first, "areas_2m")?;
+    run.border
+        .iter()
+        .filter(|words| words.contains_key("unmovable_mib"))
+        .map(|words| {
+            let share = 1.0 - number(words, "unmovable_mib")? / mib;
+            Ok((number(words, "second")? / 3600.0, share))
+        })
+        .collect()
+}
+
+/// The share of clean areas over time, a line for each run, and one for the border of each.
 fn picture(runs: &[Run]) -> Result<LineChart, String> {
     let mut series = Vec::new();
     for run in runs {
@@ -161,6 +178,11 @@ fn picture(runs: &[Run]) -> Result<LineChart, String> {
             points.push(((number(sample, "minute")? / 60.0).max(next), clean(sample, "32m")?));
         }
         series.push(Series { name: format!("{}, {}", run.kernel, run.agent), points });
+        let points = above(run)?;
+        if !points.is_empty() {
+            let name = format!("{}, {}: all above the border", run.kernel, run.agent);
+            series.push(Series { name, points });
+        }
     }
     Ok(LineChart {
         title: "Areas of 32 MiB without an unmovable frame".to_owned(),
@@ -193,6 +215,7 @@ mod tests {
                 sample(60, "quiet", 96),
                 sample(120, "quiet", 48),
             ],
+            border: vec![words("second=1800 unmovable_mib=1024"), words("second=3600")],
             result: words("agent=stock hour=2 psi_us=1500000 stalls=0 oom=0 hugetlb_1g=1"),
         }
     }
@@ -211,6 +234,9 @@ mod tests {
         assert_eq!(row[11..], ["1.50", "0", "0", ""]);
         let picture = picture(&[run()]).unwrap();
         assert_eq!(picture.series[0].points[1], (2.0 / 60.0, 0.25));
+        assert_eq!(picture.series[1].points, [(0.5, 0.75)]);
+        let stock = Run { border: vec![words("second=10")], ..run() };
+        assert_eq!(super::picture(&[stock]).unwrap().series.len(), 1);
     }
 
     #[test]

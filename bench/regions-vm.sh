@@ -2,10 +2,10 @@
 # Contiguity and its price on real kernels: stock, the regions daemon, a naive loop, kernelcore=,
 # and memory that the kernel's auto-movable policy put online. Usage: bench/regions-vm.sh FOLDER
 #
-# Prints table documents for `experiments` on standard output: the mixed load, and pipes at two
-# rates. LOADS=day runs the load of a day and prints nothing: `regions_day FOLDER` does. AGENTS,
-# VM_KERNELS, LOADS, RATES, and HOURS select runs; SECONDS_EACH sets how long the mixed load lasts. A
-# run of which FOLDER has a result is not repeated; remove the folder to start again. PRAIRIE and
+# Prints table documents for `experiments` on standard output: the mixed load, and pipes at several
+# rates. LOADS=day runs the load of a day and prints nothing: `regions_day FOLDER` does. RUNS lists
+# pairs KERNEL/AGENT; without it, each of VM_KERNELS runs with each of AGENTS. LOADS, RATES (MiB/s, or
+# full), and HOURS select loads; SECONDS_EACH sets how long the mixed load lasts. A run of which FOLDER has a result is not repeated; remove the folder to start again. PRAIRIE and
 # KERNEL_LOAD name binaries to use. Time is counted, so runs repeat whatever else the host does; each
 # takes three to twenty minutes. STOCK_KERNEL and CONTIGUITAS_KERNEL name folders that kernel/build
 # printed: one to boot in place of Debian's kernels, and one for the agent contiguitas.
@@ -39,29 +39,31 @@ guest() {
     [ -s "$out/result" ]
 }
 
+[ -n "${RUNS:-}" ] || for kernel in ${VM_KERNELS:-6.1 7.3}; do
+    for agent in ${AGENTS:-stock daemon naive}; do RUNS="${RUNS:-} $kernel/$agent"; done
+done
 mixed= pipes=
-for kernel in ${VM_KERNELS:-6.1 7.3}; do
-    for agent in ${AGENTS:-stock daemon naive}; do
-        case " ${LOADS:-mixed pipes} " in *" mixed "*)
-            name=mixed-$kernel-$agent
-            if guest "$name" "$kernel" "$agent" vm/regions/mixed.sh "$agent" "${SECONDS_EACH:-150}"; then
-                cells="clean_32m%areas_32m clean_2m%areas_2m hugetlb_2m after_2m hugetlb_1g psi_us/1000000 oom stalls to_kernel to_movable own_cpu_ppm/10000 cpu_ppm/10000 rss_kib/1024"
-                mixed="$mixed${mixed:+, }[\"$kernel\", $(row "$name" "agent $cells")]"
+for run in $RUNS; do
+    kernel=${run%/*} agent=${run##*/}
+    case " ${LOADS:-mixed pipes} " in *" mixed "*)
+        name=mixed-$kernel-$agent
+        if guest "$name" "$kernel" "$agent" vm/regions/mixed.sh "$agent" "${SECONDS_EACH:-150}"; then
+            cells="clean_32m%areas_32m clean_2m%areas_2m hugetlb_2m after_2m hugetlb_1g psi_us/1000000 oom stalls to_kernel to_movable own_cpu_ppm/10000 cpu_ppm/10000 rss_kib/1024"
+            mixed="$mixed${mixed:+, }[\"$kernel\", $(row "$name" "agent $cells")]"
+        fi
+    esac
+    case " ${LOADS:-mixed pipes} " in *" pipes "*)
+        for rate in ${RATES:-40 200 full}; do
+            name=pipes$rate-$kernel-$agent
+            if guest "$name" "$kernel" "$agent" vm/regions/pipes.sh "$agent" "$rate"; then
+                cells="rate least_free_mib oom failed stalls user_stalls worst_us/1000 psi_us/1000000 grown returned"
+                pipes="$pipes${pipes:+, }[\"$kernel\", $(row "$name" "agent $cells")]"
             fi
-        esac
-        case " ${LOADS:-mixed pipes} " in *" pipes "*)
-            for rate in ${RATES:-40 200}; do
-                name=pipes$rate-$kernel-$agent
-                if guest "$name" "$kernel" "$agent" vm/regions/pipes.sh "$agent" "$rate"; then
-                    cells="rate least_free_mib stalls oom worst_us/1000 psi_us/1000000 grown returned"
-                    pipes="$pipes${pipes:+, }[\"$kernel\", $(row "$name" "agent $cells")]"
-                fi
-            done
-        esac
-        case " ${LOADS:-mixed pipes} " in *" day "*)
-            guest "day-$kernel-$agent" "$kernel" "$agent" vm/regions/day.sh "$agent" "${HOURS:-6}" || true
-        esac
-    done
+        done
+    esac
+    case " ${LOADS:-mixed pipes} " in *" day "*)
+        guest "day-$kernel-$agent" "$kernel" "$agent" vm/regions/day.sh "$agent" "${HOURS:-6}" || true
+    esac
 done
 [ -n "$mixed$pipes" ] || exit 0
 note="4 GiB, 256 MiB of it below 4 GiB, one emulated CPU, counted time."
@@ -80,7 +82,8 @@ cat <<END
 {
   "name": "regions-pipes",
   "columns": [{"name": "kernel"}, {"name": "agent"}, {"name": "MiB/s"}, {"name": "least free", "unit": "MiB"},
-    {"name": "kernel requests stalled"}, {"name": "OOM kills"}, {"name": "worst write", "unit": "ms"},
+    {"name": "OOM kills"}, {"name": "failed requests"}, {"name": "kernel requests stalled"},
+    {"name": "user requests stalled"}, {"name": "longest write of 64 KiB", "unit": "ms"},
     {"name": "PSI some", "unit": "s"}, {"name": "blocks grown"}, {"name": "returned"}],
   "rows": [$pipes],
   "rounds": "1",

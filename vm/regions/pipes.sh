@@ -1,6 +1,9 @@
 # Runs in the guest: 900 MiB of pipes at a rate while page cache fills memory, under one agent. The
-# pipes end, and a minute later it is counted what has returned. Arguments: AGENT RATE.
+# pipes end, and two and a half minutes later it is counted what has returned. Arguments: AGENT RATE,
+# in MiB/s or full.
 agent=$1 rate=$2
+# What no machine reaches.
+most_rate=1000000
 . /in/common.sh
 . /in/agent.sh
 echo never >/sys/kernel/mm/transparent_hugepage/enabled
@@ -13,7 +16,8 @@ free_mib() { awk '/^Node/ { zone = $4 } /pages free/ && zone != "Movable" && zon
 # most: the largest size of the unmovable region, if the kernel has one.
 most() { sed -n 's/.*unmovable_mib=\([0-9]*\).*/\1/p' $OUT/samples | sort -n | tail -n 1; }
 psi_before=$(psi) stalls_before=$(kernel_stalls) ready=$(movable) size_before=$(region)
-/in/bin/kernel_load pipes 900 $rate 0 5 >$OUT/pipes 2>&1 &
+user_before=$(count allocstall_movable)
+/in/bin/kernel_load pipes 900 $(echo $rate | sed "s/full/$most_rate/") 0 5 >$OUT/pipes 2>&1 &
 load=$!
 least=$(free_mib)
 while ! is_gone $load; do
@@ -24,6 +28,9 @@ while ! is_gone $load; do
 done
 grown=$(movable)
 during="least_free_mib=$least stalls=$(($(kernel_stalls) - stalls_before)) psi_us=$(($(psi) - psi_before)) oom=$(count oom_kill)"
+# Pipes that could not be filled, and requests that the kernel refused.
+failed=$(($(dmesg | grep -c "page allocation failure") + $(grep -c "kernel_load:" $OUT/pipes)))
+during="$during failed=$failed user_stalls=$(($(count allocstall_movable) - user_before))"
 sleep 60
 size_after=$(region)
 sleep 90

@@ -47,6 +47,10 @@ pub struct DaemonConfig {
     /// How often the zones are sampled.
     #[serde(deserialize_with = "duration")]
     pub poll: Duration,
+    /// As long as free memory stays as it is, only that is read at each poll, and the rest of a
+    /// sample this often.
+    #[serde(deserialize_with = "duration")]
+    pub rest_poll: Duration,
     /// NUMA nodes to manage; all if empty.
     pub nodes: Vec<u32>,
     /// What a stop by signal does with converted blocks.
@@ -152,6 +156,7 @@ impl Default for DaemonConfig {
             metrics: None,
             series: None,
             poll: Duration::from_secs(1),
+            rest_poll: Duration::from_secs(10),
             nodes: Vec::new(),
             on_stop: OnStop::default(),
             stop_limit: Duration::from_secs(60),
@@ -219,6 +224,7 @@ impl Config {
         loopback(daemon.metrics, 9751)?;
         let (ms, second) = (Duration::from_millis(1), Duration::from_secs(1));
         within("poll", daemon.poll, 100 * ms, 60 * second)?;
+        within("rest_poll", daemon.rest_poll, Duration::ZERO, 60 * second)?;
         within("stop_limit", daemon.stop_limit, Duration::ZERO, 3600 * second)?;
         within("guardian_grace", daemon.guardian_grace, Duration::ZERO, 3600 * second)?;
         within("operation_time", limits.operation_time, 100 * ms, 60 * second)?;
@@ -330,6 +336,7 @@ mod tests {
             ("\n[daemon]\nmetrics = \"0.0.0.0:1\"", "line 3: metrics = \"0.0.0.0:1\": expected a"),
             ("[daemon]\npoll = \"1ms\"", "line 2: poll = \"1ms\": expected 100ms to 1m"),
             ("[daemon]\npoll = 5", "line 2: invalid type"),
+            ("[daemon]\nrest_poll = \"2m\"", "line 2: rest_poll = \"2m\": expected 0ms to 1m"),
             ("[kernel]\nfloor_percent = 30", "initial_percent = 20: expected 30 to 100"),
             ("[kernel]\nceiling_percent = 10", "line 2: ceiling_percent = 10: expected 20 to 100"),
             ("[kernel]\nready_blocks = 0", "line 2: ready_blocks = 0: expected 1 to 64"),

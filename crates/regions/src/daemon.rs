@@ -3,6 +3,7 @@
 mod leases;
 mod operate;
 mod reserve;
+mod rest;
 mod tell;
 
 use std::collections::VecDeque;
@@ -19,7 +20,8 @@ use crate::host::Host;
 use crate::operation::{BlockFilesDebug, Done, Sysfs};
 use crate::policy::{Policy, Reason, Step};
 use crate::record::Record;
-use crate::sample::Sample;
+use crate::rest::Rest;
+use crate::sample::{NodeSample, Sample};
 use crate::series::Series;
 use crate::settings::{Setting, Value};
 use crate::status::Shared;
@@ -30,8 +32,12 @@ use reserve::Requests;
 pub use leases::restore_settings;
 pub use tell::whole_gigabytes;
 
-/// The list of blocks is read again after this: others may change it.
-const LIST_EVERY: Duration = Duration::from_secs(60);
+/// The list of blocks is read again after this, where nothing showed that it has changed.
+const LIST_EVERY: Duration = Duration::from_secs(600);
+
+/// If the size of a zone has changed, it is read again, but no more often than this: a balloon
+/// changes sizes all the time.
+const LIST_AGAIN: Duration = Duration::from_secs(10);
 
 /// Reading what fills blocks may take this share of time: 1 in N.
 const SCAN_SHARE: u32 = 5000;
@@ -65,8 +71,11 @@ pub struct Daemon {
     dry_run: bool,
     blocks: Vec<Block>,
     listed: Option<Duration>,
+    /// Frames of all kernel and all movable zones when the list was read.
+    listed_sizes: [u64; 2],
     sampled: Option<Duration>,
     last: Sample,
+    rest: Rest,
     current: Option<Current>,
     scan_at: usize,
     scan_after: Duration,
@@ -134,8 +143,10 @@ impl Daemon {
             dry_run,
             blocks: Vec::new(),
             listed: None,
+            listed_sizes: [0; 2],
             sampled: None,
             last: Sample::default(),
+            rest: Rest::default(),
             current: None,
             scan_at: 0,
             scan_after: Duration::ZERO,
@@ -203,12 +214,16 @@ impl Daemon {
         let due = self.sampled.is_none_or(|at| now >= at + poll || now < at);
         if due {
             self.sampled = Some(now);
+            if self.rests(now) {
+                return now + self.config.daemon.poll;
+            }
             match self.host.sample(now) {
                 Ok(sample) => self.take_sample(sample, now),
                 Err(error) => self.trouble(&format!("the zones cannot be read: {error}")),
             }
+            self.begin_rest(now);
         }
-        if self.listed.is_none_or(|at| now >= at + LIST_EVERY || now < at) {
+        if self.is_list_due(now) {
             self.list(now);
         }
         if !self.is_busy() && now >= self.pause_until {
@@ -228,6 +243,20 @@ impl Daemon {
     /// An operation or a reservation is under way.
     const fn is_busy(&self) -> bool {
         self.current.is_some() || self.requests.is_busy()
+    }
+
+    /// Whether the list of blocks has to be read again.
+    fn is_list_due(&self, now: Duration) -> bool {
+        self.listed.is_none_or(|at| {
+            let after = if self.sizes() == self.listed_sizes { LIST_EVERY } else { LIST_AGAIN };
+            now >= at + after || now < at
+        })
+    }
+
+    /// Frames of all kernel and all movable zones.
+    fn sizes(&self) -> [u64; 2] {
+        let sum = |of: fn(&NodeSample) -> u64| self.last.nodes.iter().map(of).sum();
+        [sum(|node| node.kernel.managed), sum(|node| node.movable.managed)]
     }
 
     fn take_sample(&mut self, sample: Sample, now: Duration) {
@@ -264,6 +293,7 @@ impl Daemon {
 
     /// Reads the list of blocks again.
     fn list(&mut self, now: Duration) {
+        self.listed_sizes = self.sizes();
         match self.host.blocks(&self.blocks) {
             Ok(mut blocks) => {
                 for block in blocks.iter_mut().filter(|block| block.occupancy.is_none()) {

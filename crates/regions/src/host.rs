@@ -6,24 +6,43 @@ use std::path::Path;
 use std::time::Duration;
 
 use prairie_daemon::file::{Buffer, Held};
+use prairie_frames::ZoneKind;
 use prairie_host::memory_blocks::{self, Scanner};
-use prairie_host::texts::{fields, vmstat, zoneinfo};
+use prairie_host::texts::{buddyinfo, fields, vmstat, zoneinfo};
 use prairie_host::{MemoryBlocks, Roots, psi};
 
 use crate::choice::{Block, Place};
 use crate::operation::place;
-use crate::sample::{Sample, Sources};
+use crate::rest::{Free, Glance};
+use crate::sample::{self, Sample, Sources};
+
+const MEMINFO: &str = "proc/meminfo";
+
+/// What was read so far: the daemon's own cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// Full samples of the zones.
+    pub samples: u64,
+    /// Glances at free memory alone.
+    pub glances: u64,
+    /// Blocks whose page flags were read.
+    pub blocks: u64,
+    /// Lists of all blocks.
+    pub lists: u64,
+}
 
 /// A host's files.
 #[derive(Debug)]
 pub struct Host {
     roots: Roots,
     zoneinfo: Held,
+    buddyinfo: Option<Held>,
     vmstat: Held,
     meminfo: Held,
     pressure: Option<Held>,
     scanner: Option<Scanner>,
     buffer: Buffer,
+    reads: Reads,
     /// Frames of a block.
     pub block_frames: u64,
 }
@@ -32,7 +51,7 @@ impl Host {
     /// Opens everything.
     ///
     /// # Errors
-    /// Which file cannot be read, and why. `kpageflags` and PSI may be missing.
+    /// Which file cannot be read, and why. `kpageflags`, `buddyinfo`, and PSI may be missing.
     pub fn open(roots: &Roots) -> io::Result<Host> {
         let MemoryBlocks { block_frames, .. } = read_blocks(roots)?;
         let open = |name: &str| {
@@ -41,11 +60,13 @@ impl Host {
         };
         Ok(Host {
             zoneinfo: open("zoneinfo")?,
+            buddyinfo: open("buddyinfo").ok(),
             vmstat: open("vmstat")?,
             meminfo: open("meminfo")?,
             pressure: open("pressure/memory").ok(),
             scanner: Scanner::open(roots).ok(),
             buffer: Buffer::default(),
+            reads: Reads::default(),
             block_frames,
             roots: roots.clone(),
         })
@@ -79,19 +100,52 @@ impl Host {
         &self.roots
     }
 
+    /// What was read so far.
+    pub const fn reads(&self) -> Reads {
+        self.reads
+    }
+
+    /// What is free and how much page cache there is; nothing where that cannot be read.
+    pub fn glance(&mut self) -> Option<Glance> {
+        self.reads.glances += 1;
+        let text = self.meminfo.read(&mut self.buffer).ok()?;
+        let is_cache = |name: &str| name == "Active(file)" || name == "Inactive(file)";
+        let cache = fields::sizes_only(MEMINFO, text, is_cache).ok()?.values().sum::<u64>() / 4096;
+        let text = self.buddyinfo.as_ref()?.read(&mut self.buffer).ok()?;
+        let mut nodes: Vec<Free> = Vec::new();
+        for zone in buddyinfo::parse(text).ok()? {
+            let free = zone.blocks.iter().enumerate().map(|(order, count)| count << order);
+            let frames: u64 = free.sum();
+            if nodes.last().is_none_or(|last| last.node != zone.id.node) {
+                nodes.push(Free { node: zone.id.node, ..Free::default() });
+            }
+            let node = nodes.last_mut()?;
+            match zone.id.kind {
+                ZoneKind::Dma32 | ZoneKind::Normal => node.kernel += frames,
+                ZoneKind::Movable => node.movable = frames,
+                _ => {}
+            }
+        }
+        (!nodes.is_empty()).then_some(Glance { nodes, cache })
+    }
+
     /// The zones as they are at `now`.
     ///
     /// # Errors
     /// I/O errors of the system, and texts that no kernel writes.
     pub fn sample(&mut self, now: Duration) -> io::Result<Sample> {
         let wrong = |error: prairie_host::ParseError| io::Error::other(error);
-        let zones = zoneinfo::parse(self.zoneinfo.read(&mut self.buffer)?).map_err(wrong)?;
+        self.reads.samples += 1;
+        let text = self.zoneinfo.read(&mut self.buffer)?;
+        let zones = zoneinfo::parse_only(text, sample::is_zone_counter).map_err(wrong)?;
         if zones.is_empty() {
             return Err(io::Error::other("proc/zoneinfo: expected at least one zone"));
         }
-        let vmstat = vmstat::parse(self.vmstat.read(&mut self.buffer)?).map_err(wrong)?;
+        let text = self.vmstat.read(&mut self.buffer)?;
+        let vmstat = vmstat::parse_only(text, sample::is_event).map_err(wrong)?;
         let text = self.meminfo.read(&mut self.buffer)?;
-        let sizes = fields::sizes("proc/meminfo", text).map_err(wrong)?;
+        let is_needed = |name: &str| name == "SwapFree" || name == "Hugetlb";
+        let sizes = fields::sizes_only(MEMINFO, text, is_needed).map_err(wrong)?;
         let psi_us = match &self.pressure {
             Some(file) => file
                 .read(&mut self.buffer)
@@ -115,7 +169,8 @@ impl Host {
     ///
     /// # Errors
     /// I/O errors of the system, and texts that no kernel writes.
-    pub fn blocks(&self, known: &[Block]) -> io::Result<Vec<Block>> {
+    pub fn blocks(&mut self, known: &[Block]) -> io::Result<Vec<Block>> {
+        self.reads.lists += 1;
         let read = read_blocks(&self.roots)?;
         let block = |now: &prairie_host::MemoryBlock| {
             let place = place(now);
@@ -151,6 +206,7 @@ impl Host {
         block.scanned = now;
         block.occupancy = match (block.place, &mut self.scanner) {
             (Place::Kernel | Place::Movable, Some(scanner)) => {
+                self.reads.blocks += 1;
                 let start = prairie_frames::Pfn(block.number * self.block_frames);
                 scanner.occupancy(start, self.block_frames).ok()
             }

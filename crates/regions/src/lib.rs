@@ -4,7 +4,7 @@
 //! The first half **decides** and has neither clock nor I/O. [`policy`] turns a [`Sample`] of the
 //! zones into the next [`Step`], with the resizer that the simulated machine uses
 //! ([`prairie_frames::placement::regions::resizer`]); [`choice`] picks the block, [`limits`] bounds
-//! retries and operations an hour, [`ratios`] computes the kernel's lower-zone reserves.
+//! retries and operations an hour, [`rest`] says when a glance suffices, [`ratios`] computes the kernel's lower-zone reserves.
 //!
 //! The second half **acts**: [`host`] reads the kernel's files, [`operation`] converts one block with
 //! a timer, [`record`] and [`guardian`] keep what has to be undone, [`daemon`] is the loop, which
@@ -24,6 +24,7 @@ pub mod policy;
 pub mod ratios;
 pub mod record;
 pub mod request;
+pub mod rest;
 pub mod run;
 pub mod sample;
 pub mod series;

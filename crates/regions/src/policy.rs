@@ -22,6 +22,7 @@ use prairie_frames::placement::regions::resizer::Resize;
 use crate::choice::{self, Block, Place};
 use crate::config::{Config, KernelConfig, LimitsConfig};
 use crate::limits::{Backoff, Budget};
+use crate::rest;
 use crate::sample::{NodeSample, Sample};
 use node::{Node, Terms};
 
@@ -83,6 +84,8 @@ pub struct Policy {
     block_frames: u64,
     nodes: BTreeMap<u32, Node>,
     before: Option<Sample>,
+    /// Until when the zones were as in the last sample.
+    still_until: Duration,
     /// Shares of time stalled, in thousandths, averaged over some ten seconds.
     stalled: [f64; 2],
     swap_free: u64,
@@ -111,6 +114,7 @@ impl Policy {
             block_frames: block_frames.max(1),
             nodes: BTreeMap::new(),
             before: None,
+            still_until: Duration::ZERO,
             stalled: [0.0; 2],
             swap_free: 0,
             hugetlb: 0,
@@ -154,6 +158,7 @@ impl Policy {
             stalled: self.stalled,
             busy: self.busy.is_some() || self.reserving,
             seconds,
+            changed_in: self.changed_in(sample.at, seconds),
             now: sample.at,
             killed,
             pooled,
@@ -168,6 +173,36 @@ impl Policy {
             self.nodes.entry(node.node).or_insert_with(Node::new).observe(*node, before, &terms);
         }
         self.before = Some(sample.clone());
+    }
+
+    /// Free memory was looked at, and is as it was in the last sample.
+    pub fn still(&mut self, now: Duration) {
+        self.still_until = now;
+    }
+
+    /// Seconds in which what has changed since the last sample did so.
+    fn changed_in(&self, now: Duration, seconds: f64) -> f64 {
+        let moving = now.saturating_sub(self.still_until).max(self.poll / 2);
+        seconds.min(moving.as_secs_f64())
+    }
+
+    /// Whether nothing is under way and nothing is short, so that there is nothing to do before free
+    /// memory changes.
+    pub fn rests(&self, now: Duration) -> bool {
+        let noise = rest::noise(self.block_frames);
+        self.busy.is_none()
+            && !self.reserving
+            && self.lost.is_empty()
+            && !self.nodes.is_empty()
+            && !self.is_pressed()
+            && self.nodes.values().all(|node| {
+                let roomy = node.view.available[0] >= node.view.low[0] + 2 * noise;
+                let shrinks = matches!(node.want, Resize::Shrink)
+                    && self.against_shrinking(node, now, Reason::Excess) == Guard::None;
+                let calm = matches!(node.want, Resize::Stay | Resize::Shrink) && !shrinks;
+                let set_up = node.set_up || self.grow_only;
+                set_up && roomy && calm && now >= node.borrow_until && node.searching.is_none()
+            })
     }
 
     /// Time stalled since the last sample, divided between kernel and user requests as their
@@ -203,6 +238,9 @@ impl Policy {
         if self.busy.is_some() {
             return Step::Wait;
         }
+        self.lost.retain(|lost, _| {
+            blocks.iter().any(|block| block.number == *lost && block.place == Place::Offline)
+        });
         let lost = |block: &&Block| {
             let again = self.lost.get(&block.number);
             block.place == Place::Offline && again.is_none_or(|again| *again <= now)

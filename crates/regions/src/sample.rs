@@ -133,6 +133,19 @@ const LRU: [&str; 5] = [
     "nr_zone_unevictable",
 ];
 
+/// Page cache that is not clean.
+const UNWRITTEN: &str = "nr_zone_write_pending";
+
+/// Whether a sample needs that counter of a zone.
+pub fn is_zone_counter(name: &str) -> bool {
+    LRU.contains(&name) || name == UNWRITTEN
+}
+
+/// Whether a sample needs that line of `/proc/vmstat`.
+pub fn is_event(name: &str) -> bool {
+    name == "oom_kill" || name.starts_with("allocstall_")
+}
+
 fn of_node(node: u32, zones: &[ZoneInfo]) -> NodeSample {
     // Reserves are listed in the order of the node's zones, those without memory included.
     let own: Vec<&ZoneInfo> = zones.iter().filter(|zone| zone.id.node == node).collect();
@@ -175,7 +188,7 @@ fn of_node(node: u32, zones: &[ZoneInfo]) -> NodeSample {
             managed: zone.managed_frames,
             free: zone.free_frames + zone.per_cpu_frames(),
             high: zone.watermarks.high,
-            cache: file.saturating_sub(counter("nr_zone_write_pending")),
+            cache: file.saturating_sub(counter(UNWRITTEN)),
         };
     }
     sample

@@ -86,6 +86,12 @@ pub struct Status {
     pub oom_kills: u64,
     /// CPU time of the process, in seconds.
     pub cpu_seconds: f64,
+    /// Full samples of the zones since the start.
+    pub samples: u64,
+    /// Glances at free memory alone.
+    pub glances: u64,
+    /// Blocks whose page flags were read, each time it was counted.
+    pub blocks_read: u64,
     /// What is wrong, if anything.
     pub trouble: String,
     /// The last operations, oldest first.
@@ -125,7 +131,7 @@ impl NodeStatus {
 /// A metric: its name, help, kind, and value.
 type Metric<T> = (&'static str, &'static str, &'static str, fn(&T) -> f64);
 
-const HOST: [Metric<Status>; 11] = [
+const HOST: [Metric<Status>; 14] = [
     ("blocks_kernel", "Memory blocks in the kernel region", "gauge", |s| s.blocks_kernel as f64),
     ("blocks_movable", "Memory blocks in ZONE_MOVABLE", "gauge", |s| s.blocks_movable as f64),
     ("blocks_offline", "Memory blocks that are offline", "gauge", |s| s.blocks_offline as f64),
@@ -137,6 +143,9 @@ const HOST: [Metric<Status>; 11] = [
     ("operation_seconds_total", "Time in conversions", "counter", |s| s.operation_seconds),
     ("oom_kills_total", "OOM kills since the start", "counter", |s| s.oom_kills as f64),
     ("cpu_seconds_total", "CPU time of the daemon", "counter", |s| s.cpu_seconds),
+    ("samples_total", "Full samples of the zones", "counter", |s| s.samples as f64),
+    ("glances_total", "Glances at free memory alone", "counter", |s| s.glances as f64),
+    ("blocks_read_total", "Blocks whose page flags were read", "counter", |s| s.blocks_read as f64),
 ];
 
 const NODE: [Metric<NodeStatus>; 12] = [

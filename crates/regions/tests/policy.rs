@@ -204,6 +204,61 @@ fn a_steady_demand_never_meets_an_empty_region() {
     }
 }
 
+/// Polls at rest are glances: what a burst uses in the second after them is not spread over them.
+#[test]
+fn a_burst_after_rest_has_its_full_rate() {
+    let run = |glances: bool| {
+        let mut machine = Machine::new(32);
+        let mut policy = Policy::new(&Config::default(), FRAMES);
+        for _ in 0..60 {
+            machine.now += SECOND;
+            poll(&mut machine, &mut policy, &|_| false, &mut Vec::new()).unwrap();
+        }
+        assert!(policy.rests(machine.now));
+        for _ in 0..9 {
+            machine.now += SECOND;
+            match glances {
+                true => policy.still(machine.now),
+                false => policy.sample(&machine.sample()),
+            }
+        }
+        machine.now += SECOND;
+        machine.kernel += 5000;
+        policy.sample(&machine.sample());
+        policy.reports()[0].rate
+    };
+    assert_eq!((run(true), run(false)), (5000, 5000));
+}
+
+#[test]
+fn nothing_rests_while_something_is_short_or_under_way() {
+    let mut machine = Machine::new(32);
+    let mut policy = Policy::new(&Config::default(), FRAMES);
+    policy.sample(&machine.sample());
+    assert!(!policy.rests(machine.now), "not set up");
+    for _ in 0..60 {
+        machine.now += SECOND;
+        poll(&mut machine, &mut policy, &|_| false, &mut Vec::new()).unwrap();
+    }
+    assert!(policy.rests(machine.now));
+    let after = |change: &dyn Fn(&mut Machine), policy: &Policy| {
+        let (mut machine, mut policy) = (machine.clone(), policy.clone());
+        change(&mut machine);
+        machine.now += SECOND * 2;
+        policy.sample(&machine.sample());
+        policy.rests(machine.now)
+    };
+    assert!(after(&|_| (), &policy));
+    assert!(!after(&|machine| machine.kernel = 7 * FRAMES - 2000, &policy), "kernel memory");
+    assert!(!after(&|machine| machine.user = 25 * FRAMES, &policy), "user memory");
+    assert!(!after(&|machine| (machine.psi_us, machine.stalls) = (9_000_000, 9), &policy), "PSI");
+    policy.reserving(true);
+    assert!(!after(&|_| (), &policy), "a reservation");
+    policy.reserving(false);
+    policy.began(20);
+    assert!(!after(&|_| (), &policy), "a conversion");
+}
+
 #[test]
 fn what_was_grown_returns_once_it_has_been_idle_for_a_while() {
     let mut machine = Machine::new(32);

@@ -13,9 +13,24 @@ use crate::error::ParseError;
 /// # Errors
 /// [`ParseError`] where a value ends in `kB` and is not a number of 64 bits.
 pub fn sizes(file: &str, text: &str) -> Result<BTreeMap<String, u64>, ParseError> {
+    sizes_only(file, text, |_| true)
+}
+
+/// The same of those lines whose names are `wanted`.
+///
+/// # Errors
+/// As [`sizes`], for those lines.
+pub fn sizes_only(
+    file: &str,
+    text: &str,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<BTreeMap<String, u64>, ParseError> {
     let mut sizes = BTreeMap::new();
     for line in lines(file, text) {
         let Some((name, value)) = line.text.split_once(':') else { continue };
+        if !wanted(name.trim()) {
+            continue;
+        }
         let Some(kib) = value.trim().strip_suffix(" kB") else { continue };
         let expected = "a number of kB that fits 64 bits as bytes";
         let kib: u64 = line.number(kib.trim(), expected)?;
@@ -43,6 +58,8 @@ mod tests {
         let text = "MemTotal:       24684092 kB\nHugePages_Total:       7\n";
         assert_eq!(sizes("proc/meminfo", text).unwrap()["MemTotal"], 24_684_092 * 1024);
         assert_eq!(sizes("proc/meminfo", text).unwrap().len(), 1);
+        let none = sizes_only("proc/meminfo", "MemTotal: x kB\n", |name| name == "SwapFree");
+        assert!(none.unwrap().is_empty(), "lines that nobody wants are passed over");
         assert_eq!(numbers(text)["HugePages_Total"], 7);
         let rollup = "5581d4f6c000-7ffe5d1e4000 ---p 00000000 00:00 0     [rollup]\nRss: 4 kB\n";
         assert_eq!(sizes("proc/1/smaps_rollup", rollup).unwrap()["Rss"], 4096);

@@ -93,7 +93,7 @@ impl ZoneInfo {
     }
 
     /// Takes a number called `name` that stands outside the sections.
-    fn set(&mut self, name: &str, value: u64) {
+    fn set(&mut self, name: &str, value: u64, wanted: &dyn Fn(&str) -> bool) {
         let field = match name {
             "pages free" => &mut self.free_frames,
             "boost" => &mut self.watermarks.boost,
@@ -105,7 +105,9 @@ impl ZoneInfo {
             "managed" => &mut self.managed_frames,
             "start_pfn" => &mut self.start.0,
             _ => {
-                self.counters.insert(name.to_owned(), value);
+                if wanted(name) {
+                    self.counters.insert(name.to_owned(), value);
+                }
                 return;
             }
         };
@@ -127,6 +129,15 @@ enum Section {
 /// [`ParseError`] where a line has none of the forms, a zone occurs twice, or a zone is larger
 /// than any machine (2^40 frames).
 pub fn parse(text: &str) -> Result<Vec<ZoneInfo>, ParseError> {
+    parse_only(text, |_| true)
+}
+
+/// The same, with only those of the zones' and nodes' counters whose names are `wanted`: a daemon
+/// needs six of a hundred, once a second.
+///
+/// # Errors
+/// As [`parse`].
+pub fn parse_only(text: &str, wanted: impl Fn(&str) -> bool) -> Result<Vec<ZoneInfo>, ParseError> {
     let mut zones: Vec<ZoneInfo> = Vec::new();
     let mut section = Section::Zone;
     for line in lines(FILE, text) {
@@ -140,13 +151,18 @@ pub fn parse(text: &str) -> Result<Vec<ZoneInfo>, ParseError> {
             continue;
         }
         let zone = zones.last_mut().ok_or_else(|| line.error("\"Node N, zone NAME\""))?;
-        zone_line(line, zone, &mut section)?;
+        zone_line(line, zone, &mut section, &wanted)?;
     }
     Ok(zones)
 }
 
 /// One line below a zone's heading.
-fn zone_line(line: Line<'_>, zone: &mut ZoneInfo, section: &mut Section) -> Result<(), ParseError> {
+fn zone_line(
+    line: Line<'_>,
+    zone: &mut ZoneInfo,
+    section: &mut Section,
+    wanted: &dyn Fn(&str) -> bool,
+) -> Result<(), ParseError> {
     match line.text.trim() {
         "per-node stats" => *section = Section::Node,
         "pagesets" => *section = Section::PerCpu,
@@ -159,9 +175,12 @@ fn zone_line(line: Line<'_>, zone: &mut ZoneInfo, section: &mut Section) -> Resu
                 *section = Section::Zone;
             }
             match section {
-                Section::Node => drop(zone.node_counters.insert(name.to_owned(), value)),
+                Section::Node if wanted(name) => {
+                    zone.node_counters.insert(name.to_owned(), value);
+                }
+                Section::Node => {}
                 Section::PerCpu => per_cpu_line(line, zone, name, value)?,
-                Section::Zone => zone.set(name, value),
+                Section::Zone => zone.set(name, value, wanted),
             }
         }
     }
@@ -186,7 +205,7 @@ fn per_cpu_line(
         return Ok(());
     }
     let Some(list) = zone.per_cpu_lists.last_mut() else {
-        zone.set(name, value);
+        zone.set(name, value, &|_| true);
         return Ok(());
     };
     match name {
@@ -196,7 +215,7 @@ fn per_cpu_line(
         "count" => list.count = value,
         "high" => list.high = value,
         "batch" => list.batch = value,
-        "node_unreclaimable" | "start_pfn" => zone.set(name, value),
+        "node_unreclaimable" | "start_pfn" => zone.set(name, value, &|_| true),
         // high_min, high_max, vm stats threshold: tuning of no concern here.
         _ => {}
     }
@@ -288,6 +307,27 @@ Node 0, zone  Movable
         assert_eq!(normal.counters["nr_zspages"], 3);
         assert_eq!(normal.node_counters["nr_kernel_stack"], 1348);
         assert_eq!((zones[1].spanned_frames, zones[1].watermarks.min), (0, 32));
+    }
+
+    #[test]
+    fn counters_that_nobody_wants_are_passed_over() {
+        let all = parse(TEXT).unwrap();
+        let some = parse_only(TEXT, |name| name == "nr_zspages").unwrap();
+        assert_eq!(some[0].counters.keys().collect::<Vec<_>>(), ["nr_zspages"]);
+        assert!(some[0].node_counters.is_empty());
+        let bare = |zones: &[ZoneInfo]| -> Vec<ZoneInfo> {
+            let without = |zone: &ZoneInfo| ZoneInfo {
+                counters: BTreeMap::new(),
+                node_counters: BTreeMap::new(),
+                ..zone.clone()
+            };
+            zones.iter().map(without).collect()
+        };
+        assert_eq!(bare(&some), bare(&all), "everything else is the same");
+        assert!(
+            parse_only(&TEXT.replace("nr_free_pages 194652", "nr_free_pages x"), |_| false)
+                .is_err()
+        );
     }
 
     #[test]

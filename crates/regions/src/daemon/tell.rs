@@ -131,6 +131,9 @@ impl Daemon {
         status.blocks_converted = converted;
         status.movable_gigabytes = whole_gigabytes(&self.blocks, self.host.block_frames);
         status.cpu_seconds = cpu_seconds();
+        let reads = self.host.reads();
+        (status.samples, status.glances) = (reads.samples, reads.glances);
+        status.blocks_read = reads.blocks;
         let none = status.blocks_movable == 0 && !self.dry_run;
         drop(status);
         if none && self.policy.reports().iter().all(|node| node.set_up) && self.listed.is_some() {

@@ -42,6 +42,8 @@ pub(super) struct Terms {
     pub(super) busy: bool,
     /// Seconds since the last sample.
     pub(super) seconds: f64,
+    /// Of these, those in which changes happened: before that, free memory was looked at.
+    pub(super) changed_in: f64,
     /// The time of this sample.
     pub(super) now: Duration,
     /// The kernel has killed a process since the last sample.
@@ -195,7 +197,7 @@ impl Node {
         // Huge pages of a pool are on no LRU list: in a kernel zone they look like its own.
         let more = self.sample.kernel.own.saturating_sub(before.kernel.own);
         let more = more.saturating_sub(terms.pooled);
-        self.rate = self.rate.max(more as f64 / seconds);
+        self.rate = self.rate.max(more as f64 / terms.changed_in.min(seconds));
     }
 
     /// Keeps track of how long something has been wanted, and of shortages.
@@ -224,7 +226,7 @@ impl Node {
         let user = movable.free + movable.cache / 4 * 3;
         let used = self.user_before.map_or(0, |before| before.saturating_sub(user));
         self.user_before = Some(user);
-        let lasts = user as f64 * terms.seconds / used.max(1) as f64;
+        let lasts = user as f64 * terms.changed_in / used.max(1) as f64;
         let ends = used > 0 && terms.seconds > 0.0 && lasts < SOON;
         let soon = ends && user < movable.managed / 4 && !terms.busy;
         if soon || self.view.available[1] < self.view.low[1] {

@@ -105,7 +105,7 @@ impl Policy {
     }
 
     /// What stands against shrinking a node's kernel region, whatever its blocks hold.
-    fn against_shrinking(&self, node: &Node, now: Duration, reason: Reason) -> Guard {
+    pub(super) fn against_shrinking(&self, node: &Node, now: Duration, reason: Reason) -> Guard {
         let wait = match reason {
             Reason::UserShort => YIELD_AFTER,
             _ => self.limits.shrink_after,

@@ -104,6 +104,16 @@ impl Tree {
     pub fn update(&self) {
         let kernel = self.count(Place::Kernel) * FRAMES;
         let movable = self.count(Place::Movable) * FRAMES;
+        // As one order, and as the kernel writes it. Before zoneinfo: it is glanced at first.
+        let free = kernel.saturating_sub(*self.kernel_used.lock().unwrap());
+        let text = format!("Node 0, zone   Normal {free}\nNode 0, zone  Movable {movable}\n");
+        let path = self.path("proc/buddyinfo");
+        let file = File::options().create(true).truncate(false).write(true).open(path).unwrap();
+        file.write_all_at(format!("{text:\n<128}").as_bytes(), 0).unwrap();
+        self.update_zones(kernel, movable);
+    }
+
+    fn update_zones(&self, kernel: u64, movable: u64) {
         let text = format!(
             "Node 0, zone Normal\n pages free {}\n min 100\n high 200\n managed {kernel}\n \
              protection: (0, 0)\nNode 0, zone Movable\n pages free {movable}\n high 200\n \

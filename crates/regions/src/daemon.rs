@@ -28,6 +28,7 @@ use crate::status::Shared;
 use crate::timer::Timer;
 
 use reserve::Requests;
+use rest::LOOK_EVERY;
 
 pub use leases::restore_settings;
 pub use tell::whole_gigabytes;
@@ -76,6 +77,8 @@ pub struct Daemon {
     sampled: Option<Duration>,
     last: Sample,
     rest: Rest,
+    /// When free memory was last looked at.
+    looked: Duration,
     current: Option<Current>,
     scan_at: usize,
     scan_after: Duration,
@@ -147,6 +150,7 @@ impl Daemon {
             sampled: None,
             last: Sample::default(),
             rest: Rest::default(),
+            looked: Duration::ZERO,
             current: None,
             scan_at: 0,
             scan_after: Duration::ZERO,
@@ -212,10 +216,11 @@ impl Daemon {
         }
         let poll = if self.is_busy() { WATCH_EVERY } else { self.config.daemon.poll };
         let due = self.sampled.is_none_or(|at| now >= at + poll || now < at);
+        let due = due || (!self.is_busy() && self.is_burst(now));
         if due {
-            self.sampled = Some(now);
+            (self.sampled, self.looked) = (Some(now), now);
             if self.rests(now) {
-                return now + self.config.daemon.poll;
+                return now + self.config.daemon.poll.min(LOOK_EVERY);
             }
             match self.host.sample(now) {
                 Ok(sample) => self.take_sample(sample, now),
@@ -226,7 +231,9 @@ impl Daemon {
         if self.is_list_due(now) {
             self.list(now);
         }
-        if !self.is_busy() && now >= self.pause_until {
+        // Between polls nothing new is known, unless a pause kept from acting on it.
+        let news = due || self.sampled.is_some_and(|at| at < self.pause_until);
+        if news && !self.is_busy() && now >= self.pause_until {
             self.decide(now);
             self.scan_one(now);
         }
@@ -235,7 +242,7 @@ impl Daemon {
         }
         match self.is_busy() {
             true => now + WATCH_EVERY,
-            false => self.sampled.unwrap_or(now) + self.config.daemon.poll,
+            false => (self.sampled.unwrap_or(now) + poll).min(self.looked + LOOK_EVERY),
         }
         .min(if self.pause_until > now { self.pause_until } else { Duration::MAX })
     }

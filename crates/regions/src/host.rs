@@ -107,11 +107,16 @@ impl Host {
 
     /// What is free and how much page cache there is; nothing where that cannot be read.
     pub fn glance(&mut self) -> Option<Glance> {
-        self.reads.glances += 1;
         let text = self.meminfo.read(&mut self.buffer).ok()?;
         let is_cache = |name: &str| name == "Active(file)" || name == "Inactive(file)";
         let cache = fields::sizes_only(MEMINFO, text, is_cache).ok()?.values().sum::<u64>() / 4096;
+        Some(Glance { nodes: self.free()?, cache })
+    }
+
+    /// What is free; nothing where that cannot be read.
+    pub fn free(&mut self) -> Option<Vec<Free>> {
         let text = self.buddyinfo.as_ref()?.read(&mut self.buffer).ok()?;
+        self.reads.glances += 1;
         let mut nodes: Vec<Free> = Vec::new();
         for zone in buddyinfo::parse(text).ok()? {
             let free = zone.blocks.iter().enumerate().map(|(order, count)| count << order);
@@ -126,7 +131,7 @@ impl Host {
                 _ => {}
             }
         }
-        (!nodes.is_empty()).then_some(Glance { nodes, cache })
+        (!nodes.is_empty()).then_some(nodes)
     }
 
     /// The zones as they are at `now`.

@@ -1,4 +1,5 @@
-//! Rest: while what is free stays as it is, nothing else is read. A pure comparison.
+//! Rest and bursts: what a glance at free memory says about the need of a full sample. A pure
+//! comparison.
 //!
 //! Free memory of the kernel zones is the only signal that warns (`docs/src/internals/regions.md`),
 //! and `/proc/buddyinfo` has it for a fraction of what the full sample costs; where page cache fills
@@ -6,6 +7,9 @@
 //! therefore begins with that glance, so that a burst is seen as early as without rest. A full sample
 //! follows if either has changed, if anything is under way, and in any case from time to time, for
 //! what a glance does not show: stalls and kills.
+//!
+//! Between polls the same glance, at the kernel zones alone, finds bursts that would use up the
+//! reserve before the next poll.
 
 use std::time::Duration;
 
@@ -38,17 +42,23 @@ pub const fn noise(block_frames: u64) -> u64 {
     block_frames / NOISE
 }
 
+/// A fall of free kernel memory by a block's Nth part between two polls is a burst (*chosen*):
+/// 32 MiB of 128 MiB, which the mixed load of `vm/regions` does not reach within half a second.
+const BURST: u64 = 4;
+
 /// What a glance showed at the last full sample.
 #[derive(Clone, Debug, Default)]
 pub struct Rest {
     since: Option<Duration>,
+    resting: bool,
     seen: Glance,
 }
 
 impl Rest {
-    /// A full sample was taken at `now`, and a glance beside it.
-    pub fn begin(&mut self, seen: Glance, now: Duration) {
-        (self.since, self.seen) = (Some(now), seen);
+    /// A full sample was taken at `now`, and a glance beside it. If there is nothing to do, it is
+    /// the beginning of `resting`.
+    pub fn begin(&mut self, seen: Glance, now: Duration, resting: bool) {
+        (self.since, self.seen, self.resting) = (Some(now), seen, resting);
     }
 
     /// Nothing is known: the next sample is a full one.
@@ -56,9 +66,18 @@ impl Rest {
         self.since = None;
     }
 
-    /// Whether a glance at `now` may follow: there was a full sample less than `longest` ago.
+    /// Whether a glance at `now` may take the place of a sample: there was a full one less than
+    /// `longest` ago, and nothing to do.
     pub fn may_glance(&self, now: Duration, longest: Duration) -> bool {
-        self.since.is_some_and(|since| since <= now && now < since + longest)
+        self.resting && self.since.is_some_and(|since| since <= now && now < since + longest)
+    }
+
+    /// Whether kernel memory of some node is used up so fast that the next poll is too late.
+    pub fn is_burst(&self, nodes: &[Free], block_frames: u64) -> bool {
+        let fell = |(a, b): (&Free, &Free)| {
+            a.node == b.node && a.kernel.saturating_sub(b.kernel) >= (block_frames / BURST).max(1)
+        };
+        self.since.is_some() && self.seen.nodes.iter().zip(nodes).any(fell)
     }
 
     /// Whether all of it is as it was.
@@ -86,7 +105,7 @@ mod tests {
         let free = |kernel, movable| Free { node: 1, kernel, movable };
         let mut rest = Rest::default();
         let glance = |nodes| Glance { nodes, cache: 7000 };
-        rest.begin(glance(vec![Free::default(), free(5000, 9000)]), SECOND);
+        rest.begin(glance(vec![Free::default(), free(5000, 9000)]), SECOND, true);
         let still = |second| rest.is_still(&glance(vec![Free::default(), second]), BLOCK);
         assert!(still(free(5000, 9000)) && still(free(6023, 7977)), "less than 1024 frames");
         for changed in [free(6024, 9000), free(3976, 9000), free(5000, 10_024), free(5000, 0)] {
@@ -102,12 +121,27 @@ mod tests {
     fn rest_ends_by_itself() {
         let mut rest = Rest::default();
         assert!(!rest.may_glance(SECOND, 10 * SECOND), "no sample yet");
-        rest.begin(Glance::default(), 5 * SECOND);
+        rest.begin(Glance::default(), 5 * SECOND, false);
+        assert!(!rest.may_glance(6 * SECOND, 10 * SECOND), "there is something to do");
+        rest.begin(Glance::default(), 5 * SECOND, true);
         assert!(rest.may_glance(5 * SECOND, 10 * SECOND));
         assert!(rest.may_glance(14 * SECOND, 10 * SECOND));
         assert!(!rest.may_glance(15 * SECOND, 10 * SECOND));
         assert!(!rest.may_glance(4 * SECOND, 10 * SECOND), "the clock went back");
         rest.end();
         assert!(!rest.may_glance(6 * SECOND, 10 * SECOND));
+    }
+
+    #[test]
+    fn only_a_fall_of_kernel_memory_is_a_burst() {
+        let free = |kernel, movable| Free { node: 0, kernel, movable };
+        let mut rest = Rest::default();
+        assert!(!rest.is_burst(&[free(0, 0)], BLOCK), "no sample yet");
+        let seen = Glance { nodes: vec![free(90_000, 90_000)], cache: 0 };
+        rest.begin(seen, SECOND, false);
+        for (kernel, burst) in [(81_809, false), (81_808, true), (0, true), (200_000, false)] {
+            assert_eq!(rest.is_burst(&[free(kernel, 0)], BLOCK), burst, "{kernel}");
+        }
+        assert!(!rest.is_burst(&[], BLOCK));
     }
 }

@@ -336,7 +336,7 @@ mod tests {
             ("\n[daemon]\nmetrics = \"0.0.0.0:1\"", "line 3: metrics = \"0.0.0.0:1\": expected a"),
             ("[daemon]\npoll = \"1ms\"", "line 2: poll = \"1ms\": expected 100ms to 1m"),
             ("[daemon]\npoll = 5", "line 2: invalid type"),
-            ("[daemon]\nrest_poll = \"2m\"", "line 2: rest_poll = \"2m\": expected 0ms to 1m"),
+            ("[daemon]\nrest_poll = \"2m\"", "line 2: rest_poll = \"2m\": expected 0s to 1m"),
             ("[kernel]\nfloor_percent = 30", "initial_percent = 20: expected 30 to 100"),
             ("[kernel]\nceiling_percent = 10", "line 2: ceiling_percent = 10: expected 20 to 100"),
             ("[kernel]\nready_blocks = 0", "line 2: ready_blocks = 0: expected 1 to 64"),

@@ -77,6 +77,8 @@ pub struct Daemon {
     sampled: Option<Duration>,
     last: Sample,
     rest: Rest,
+    /// Free memory was no longer as it was at the last poll.
+    changed: bool,
     /// When free memory was last looked at.
     looked: Duration,
     current: Option<Current>,
@@ -150,6 +152,7 @@ impl Daemon {
             sampled: None,
             last: Sample::default(),
             rest: Rest::default(),
+            changed: true,
             looked: Duration::ZERO,
             current: None,
             scan_at: 0,
@@ -235,7 +238,10 @@ impl Daemon {
         let news = due || self.sampled.is_some_and(|at| at < self.pause_until);
         if news && !self.is_busy() && now >= self.pause_until {
             self.decide(now);
-            self.scan_one(now);
+            // What nothing has changed in is known.
+            if self.changed {
+                self.scan_one(now);
+            }
         }
         if due {
             self.report(now);

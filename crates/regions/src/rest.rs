@@ -66,10 +66,14 @@ impl Rest {
         self.since = None;
     }
 
-    /// Whether a glance at `now` may take the place of a sample: there was a full one less than
-    /// `longest` ago, and nothing to do.
-    pub fn may_glance(&self, now: Duration, longest: Duration) -> bool {
-        self.resting && self.since.is_some_and(|since| since <= now && now < since + longest)
+    /// Whether there was nothing to do at the last full sample.
+    pub const fn is_resting(&self) -> bool {
+        self.resting && self.since.is_some()
+    }
+
+    /// Whether the last full sample was less than `longest` before `now`.
+    pub fn is_recent(&self, now: Duration, longest: Duration) -> bool {
+        self.since.is_some_and(|since| since <= now && now < since + longest)
     }
 
     /// Whether kernel memory of some node is used up so fast that the next poll is too late.
@@ -120,16 +124,16 @@ mod tests {
     #[test]
     fn rest_ends_by_itself() {
         let mut rest = Rest::default();
-        assert!(!rest.may_glance(SECOND, 10 * SECOND), "no sample yet");
+        assert!(!rest.is_resting() && !rest.is_recent(SECOND, 10 * SECOND), "no sample yet");
         rest.begin(Glance::default(), 5 * SECOND, false);
-        assert!(!rest.may_glance(6 * SECOND, 10 * SECOND), "there is something to do");
+        assert!(!rest.is_resting(), "there is something to do");
         rest.begin(Glance::default(), 5 * SECOND, true);
-        assert!(rest.may_glance(5 * SECOND, 10 * SECOND));
-        assert!(rest.may_glance(14 * SECOND, 10 * SECOND));
-        assert!(!rest.may_glance(15 * SECOND, 10 * SECOND));
-        assert!(!rest.may_glance(4 * SECOND, 10 * SECOND), "the clock went back");
+        assert!(rest.is_resting());
+        for (second, recent) in [(4, false), (5, true), (14, true), (15, false)] {
+            assert_eq!(rest.is_recent(second * SECOND, 10 * SECOND), recent, "{second}");
+        }
         rest.end();
-        assert!(!rest.may_glance(6 * SECOND, 10 * SECOND));
+        assert!(!rest.is_resting() && !rest.is_recent(6 * SECOND, 10 * SECOND));
     }
 
     #[test]

@@ -179,7 +179,7 @@ fn zone_line(
                     zone.node_counters.insert(name.to_owned(), value);
                 }
                 Section::Node => {}
-                Section::PerCpu => per_cpu_line(line, zone, name, value)?,
+                Section::PerCpu => per_cpu_line(line, zone, (name, value), wanted)?,
                 Section::Zone => zone.set(name, value, wanted),
             }
         }
@@ -196,8 +196,8 @@ fn zone_line(
 fn per_cpu_line(
     line: Line<'_>,
     zone: &mut ZoneInfo,
-    name: &str,
-    value: u64,
+    (name, value): (&str, u64),
+    wanted: &dyn Fn(&str) -> bool,
 ) -> Result<(), ParseError> {
     if name == "cpu" {
         let cpu = u32::try_from(value).map_err(|_| line.error("a CPU's number"))?;
@@ -205,7 +205,7 @@ fn per_cpu_line(
         return Ok(());
     }
     let Some(list) = zone.per_cpu_lists.last_mut() else {
-        zone.set(name, value, &|_| true);
+        zone.set(name, value, wanted);
         return Ok(());
     };
     match name {
@@ -215,7 +215,7 @@ fn per_cpu_line(
         "count" => list.count = value,
         "high" => list.high = value,
         "batch" => list.batch = value,
-        "node_unreclaimable" | "start_pfn" => zone.set(name, value, &|_| true),
+        "node_unreclaimable" | "start_pfn" => zone.set(name, value, wanted),
         // high_min, high_max, vm stats threshold: tuning of no concern here.
         _ => {}
     }

@@ -11,7 +11,8 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
 impl Daemon {
     /// Whether nothing is to be done, and a glance shows that nothing has changed.
     pub(super) fn rests(&mut self, now: Duration) -> bool {
-        if !self.rest.may_glance(now, self.config.daemon.rest_poll) {
+        self.changed = true;
+        if !self.rest.is_resting() {
             return false;
         }
         let block_frames = self.host.block_frames;
@@ -19,7 +20,8 @@ impl Daemon {
         if still {
             self.policy.still(now);
         }
-        still
+        self.changed = !still;
+        still && self.rest.is_recent(now, self.config.daemon.rest_poll)
     }
 
     /// From here on a glance suffices, if there is nothing to do.

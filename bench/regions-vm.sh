@@ -3,7 +3,8 @@
 # and memory that the kernel's auto-movable policy put online. Usage: bench/regions-vm.sh FOLDER
 #
 # Prints table documents for `experiments` on standard output: the mixed load, and pipes at several
-# rates. LOADS=day runs the load of a day and prints nothing: `regions_day FOLDER` does. RUNS lists
+# rates, and with LOADS=rest what the daemon uses while nothing happens. LOADS=day runs the load of a
+# day and prints nothing: `regions_day FOLDER` does. RUNS lists
 # pairs KERNEL/AGENT; without it, each of VM_KERNELS runs with each of AGENTS. LOADS, RATES (MiB/s, or
 # full), and HOURS select loads; SECONDS_EACH sets how long the mixed load lasts. A run of which FOLDER has a result is not repeated; remove the folder to start again. PRAIRIE and
 # KERNEL_LOAD name binaries to use. Time is counted, so runs repeat whatever else the host does; each
@@ -42,7 +43,7 @@ guest() {
 [ -n "${RUNS:-}" ] || for kernel in ${VM_KERNELS:-6.1 7.3}; do
     for agent in ${AGENTS:-stock daemon naive}; do RUNS="${RUNS:-} $kernel/$agent"; done
 done
-mixed= pipes=
+mixed= pipes= rest=
 for run in $RUNS; do
     kernel=${run%/*} agent=${run##*/}
     case " ${LOADS:-mixed pipes} " in *" mixed "*)
@@ -61,11 +62,18 @@ for run in $RUNS; do
             fi
         done
     esac
+    case " ${LOADS:-mixed pipes} " in *" rest "*)
+        name=rest-$kernel-$agent
+        if guest "$name" "$kernel" "$agent" vm/regions/cost.sh "$agent" 300; then
+            cells="seconds own_cpu_ppm/10000 cpu_ppm/10000 samples glances blocks_read rss_kib/1024"
+            rest="$rest${rest:+, }[\"$kernel\", $(row "$name" "agent $cells")]"
+        fi
+    esac
     case " ${LOADS:-mixed pipes} " in *" day "*)
         guest "day-$kernel-$agent" "$kernel" "$agent" vm/regions/day.sh "$agent" "${HOURS:-6}" || true
     esac
 done
-[ -n "$mixed$pipes" ] || exit 0
+[ -n "$mixed$pipes$rest" ] || exit 0
 note="4 GiB, 256 MiB of it below 4 GiB, one emulated CPU, counted time."
 cat <<END
 {
@@ -86,6 +94,15 @@ cat <<END
     {"name": "user requests stalled"}, {"name": "longest write of 64 KiB", "unit": "ms"},
     {"name": "PSI some", "unit": "s"}, {"name": "blocks grown"}, {"name": "returned"}],
   "rows": [$pipes],
+  "rounds": "1",
+  "notes": ["$note"]
+}
+{
+  "name": "regions-rest",
+  "columns": [{"name": "kernel"}, {"name": "agent"}, {"name": "seconds"}, {"name": "loop", "unit": "% of a CPU"},
+    {"name": "all threads", "unit": "% of a CPU"}, {"name": "samples"}, {"name": "glances"},
+    {"name": "blocks read"}, {"name": "resident", "unit": "MiB"}],
+  "rows": [$rest],
   "rounds": "1",
   "notes": ["$note"]
 }

@@ -17,6 +17,8 @@ ticks() {
     own() { sed 's/.*) //' "$1" | awk '{ print $12 + $13 }'; }
     echo $(own /proc/$daemon/stat) $(own /proc/$daemon/task/$daemon/stat)
 }
+# reads: full samples, glances, and blocks whose page flags were read, so far.
+reads() { echo $(figure samples) $(figure glances) $(figure blocks_read); }
 # converted WHERE: conversions so far.
 converted() { grep -c "convert block.* to $1: done" $OUT/daemon 2>/dev/null; }
 # agent_cost: words of the agent's cost since its start.

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::Daemon;
 
-/// Between polls, free memory of the kernel zones is looked at this often (*chosen*): four looks
-/// take a hundredth of a per cent of a CPU, and at 400 MiB/s 100 MiB are gone before one of them.
+/// Between polls, free memory of the kernel zones is read this often (*chosen*): at 400 MiB/s, 100
+/// MiB are gone between two glances.
 pub(super) const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 impl Daemon {

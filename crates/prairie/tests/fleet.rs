@@ -98,6 +98,43 @@ fn a_folder_holds_one_study() {
     assert!(stderr(&simulate(here.path(), &[])).contains("nothing to do"));
 }
 
+/// Several seeds: a study for each, and the spread of what their reports find.
+#[test]
+fn several_seeds_show_the_spread() {
+    let here = tempfile::tempdir().unwrap();
+    let output = simulate(here.path(), &["--seeds", "3", "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["seeds"], serde_json::json!([1, 2, 3]));
+    let potential = "systems[linux].potential.2_mib";
+    let rows = document["rows"].as_array().unwrap();
+    let row = rows.iter().find(|row| row["name"] == potential).expect(potential);
+    // As the reports say, study by study.
+    let of_seed = |seed: u32| {
+        let folder = format!("study/seed-{seed}");
+        let output = run(here.path(), &["fleet", "report", &folder, "--json"]);
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        report["systems"][0]["potential"][0]["min"].as_f64().unwrap()
+    };
+    let values = [1, 2, 3].map(of_seed);
+    assert!(values[0] != values[1], "{values:?}");
+    let mean = values.iter().sum::<f64>() / 3.0;
+    assert!((row["mean"].as_f64().unwrap() - mean).abs() < 1e-12, "{row} {values:?}");
+
+    // What was written is not simulated again, and gives the same.
+    let again = simulate(here.path(), &["--seeds", "3"]);
+    assert!(stdout(&again).contains("potential.2_mib"), "{}", stdout(&again));
+    for (more, expected) in [
+        (&["--seeds", "2", "--shard", "0/2"][..], "whole ones"),
+        (&["--seeds", "2", "--identity"], "expected no --seeds"),
+        (&["--json"], "expected --seeds 2 or more"),
+    ] {
+        let output = simulate(here.path(), more);
+        assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
+}
+
 /// Parts that came together by copying are not added up either.
 #[test]
 fn a_report_refuses_parts_of_different_studies() {

@@ -8,7 +8,7 @@ use prairie_report::{
     Axis, BarChart, BarSeries, Block, Cell, Column, LineChart, Report, Section, Table, Unit, number,
 };
 
-pub use self::summary::{Bounds, Summary, summaries};
+pub use self::summary::{Bounds, Summary, named, summaries};
 use self::summary::{Rates, Simulated, names};
 
 const SIZES: [&str; 4] = ["2 MiB", "4 MiB", "32 MiB", "1 GiB"];

@@ -8,6 +8,7 @@ use prairie_fleet::hosts::{Day, Group, Hosts, JUDGED, Judged, Worst};
 use prairie_fleet::row::Row;
 use prairie_report::{Report, number};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::folder::{Folder, Skipped};
 use super::{rows, sources};
@@ -133,6 +134,17 @@ pub fn ask(args: &Args) -> anyhow::Result<Answer<String>> {
         }
         Found::Servers(folder) => servers(args, folder).into_text(),
     }
+}
+
+/// What the report finds on one simulated study, as the document of a run with one seed: a figure
+/// for each allocator and size, without the servers.
+pub fn figures(args: &Args) -> anyhow::Result<Value> {
+    let found = match read(args)? {
+        Found::Servers(folder) => folder,
+        Found::Hosts(..) => bail!("{}: rows of hosts, expected simulated servers", args.name()),
+    };
+    let systems: Vec<Value> = view::summaries(&found.rows).iter().map(view::named).collect();
+    Ok(json!({ "schema": "prairie-fleet", "systems": systems }))
 }
 
 /// Reads, prints, and writes.

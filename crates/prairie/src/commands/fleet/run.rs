@@ -1,6 +1,7 @@
 //! `prairie fleet run`: simulates the servers of a fleet, or one shard of them.
 
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -16,7 +17,9 @@ use prairie_report::write_atomically;
 use prairie_sim::workload::{SHIPPED, Workload};
 
 use super::folder::parquet_files;
+use super::report;
 use crate::commands::allocators::{self, Allocators};
+use crate::commands::seeds::{self, Seeds, Wanted};
 use crate::files::Files;
 use crate::{output, progress};
 
@@ -25,8 +28,9 @@ use crate::{output, progress};
 /// Writes one Parquet file with a row for each server and allocator into a folder. A study can be
 /// split into shards that run anywhere, in any order: a file is written completely or not at all,
 /// and a shard whose file exists is not simulated again. One folder holds one study, split in one
-/// way. `prairie fleet report` reads the folder.
-#[derive(clap::Args)]
+/// way. `prairie fleet report` reads the folder. With --seeds, each study has a folder of its own
+/// in it, and the results of their reports are shown with their spread.
+#[derive(Clone, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Directory for the results
@@ -78,6 +82,13 @@ pub struct Args {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 
+    #[command(flatten)]
+    seeds: Seeds,
+
+    /// With --seeds, print JSON instead of the table
+    #[arg(long)]
+    json: bool,
+
     /// Simulate shard I of N, counted from 0
     #[arg(long, value_name = "I/N", default_value = "0/1")]
     shard: Shard,
@@ -109,6 +120,7 @@ const AFTER_HELP: &str = "\
 Examples:
   prairie fleet run --out study                        8 servers of 64 GiB for up to a day
   prairie fleet run --out study --servers 1000 --memory 16G,64G --shard 3/50
+  prairie fleet run --out studies --seeds 5            mean and interval over 5 studies
   prairie fleet report study";
 
 /// Frames in a size of memory.
@@ -145,6 +157,12 @@ pub enum Outcome {
 
 /// Simulates, and writes the part.
 pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
+    if let Some(seeds) = args.seeds.from(args.seed) {
+        return repeat(args, seeds, interrupted);
+    }
+    if args.json {
+        bail!("--json: one study, expected --seeds 2 or more, or `prairie fleet report --json`");
+    }
     match write(args, interrupted)? {
         Outcome::Identity(text) => println!("{text}"),
         Outcome::Exists(path) => {
@@ -154,6 +172,25 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         Outcome::Interrupted => return Ok(output::interrupted()),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Simulates a study for each seed, each in a folder of its own, and shows the spread of what their
+/// reports find. Studies that were written before are not simulated again.
+fn repeat(args: &Args, seeds: Range<u64>, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
+    if args.identity {
+        bail!("--identity: identifies one study, expected no --seeds");
+    }
+    if args.shard.of > 1 {
+        bail!("--shard {}: a part of a study, expected whole ones with --seeds", args.shard);
+    }
+    seeds::repeat(seeds, Wanted { json: args.json, html: None }, |seed| {
+        let folder = args.out.join(format!("seed-{seed}"));
+        let study = Args { out: folder.clone(), seed, ..args.clone() };
+        if let Outcome::Interrupted = write(&study, interrupted)? {
+            return Ok(None);
+        }
+        report::figures(&report::Args::of_folder(&folder)).map(Some)
+    })
 }
 
 /// Simulates, and writes the part, without a word.

@@ -2,6 +2,7 @@
 
 use prairie_fleet::row::{Counters, Row};
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 /// A measure whose value depends on whether unknown frames can be moved.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -95,6 +96,29 @@ pub fn summaries(rows: &[Row]) -> Vec<Summary> {
         summary(system, &rows)
     };
     systems.into_iter().map(of).collect()
+}
+
+/// The figures of a simulated fleet by name instead of by place in a list, so that runs of several
+/// seeds can be compared. In a simulation every frame's mobility is known, and both bounds are equal.
+pub fn named(summary: &Summary) -> Value {
+    let free = ["2_mib", "4_mib", "32_mib", "1_gib"];
+    let potential = ["2_mib", "32_mib", "1_gib"];
+    let by_size = |sizes: &[&str], values: &[f64]| -> Value {
+        let fields =
+            sizes.iter().zip(values).map(|(size, value)| ((*size).to_owned(), json!(value)));
+        Value::Object(fields.collect::<Map<_, _>>())
+    };
+    json!({
+        "system": summary.system,
+        "servers": summary.servers,
+        "servers_without_free": by_size(&free, &summary.without_free),
+        "contiguity": by_size(&free, &summary.contiguity),
+        "potential": by_size(&potential, &summary.potential.map(|bounds| bounds.min)),
+        "unmovable": summary.unmovable.min,
+        "polluted": summary.polluted.min,
+        "uptime_correlation": summary.uptime_correlation,
+        "simulated": summary.simulated,
+    })
 }
 
 fn mean(rows: &[&Row], of: impl Fn(&Row) -> f64) -> f64 {

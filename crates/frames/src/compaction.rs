@@ -128,6 +128,12 @@ pub trait Compactable: Stepwise {
     /// breaking up a pageblock of another (the loop of `__compact_finished`).
     fn has_block_for(&self, zone: usize, order: Order, migrate_type: MigrateType) -> bool;
 
+    /// Whether compaction can make a block for a request of this type. Not where a policy keeps
+    /// memory of the type apart from all that can be moved.
+    fn compacts_for(&self, _migrate_type: MigrateType) -> bool {
+        true
+    }
+
     /// Takes the free block that starts at `frame` off its list, whole, as
     /// [`take_block`](Stepwise::take_block) does. `None` if too little would stay free
     /// (`__isolate_free_page`).

@@ -167,6 +167,35 @@ fn compaction_works_above_the_border() {
     assert_eq!(places, after);
 }
 
+/// Free blocks of the other region serve nobody above the border, and a request for memory below it
+/// gains nothing from compaction.
+#[test]
+fn compaction_for_a_request_looks_at_its_own_region_alone() {
+    use prairie_frames::compaction::{Compactor, Direct, Outcome, Plain, Priority};
+    let mut m = machine(16, 4, |_| {});
+    let pages: Vec<Owner> = (0..12 * 512).map(|_| m.allocate(SINGLE, Movable).unwrap()).collect();
+    for owner in pages.iter().step_by(2) {
+        m.free(*owner);
+    }
+    m.drain();
+    let mut compactor = Compactor::new(&m.layout);
+    compactor.extfrag_threshold = 0;
+    let mut compact = |m: &mut Machine, migrate_type| {
+        let (highest_zone, priority) = (ZoneKind::Normal, Priority::SyncLight);
+        let request = Direct { order: Order::HUGE, migrate_type, highest_zone, priority };
+        compactor.direct(&mut m.table, &mut m.regions, &mut Plain, &[0], request)
+    };
+    let movable = |m: &Machine| m.regions.movable_counts(0)[9..].iter().sum::<u64>();
+    assert!(m.regions.free_counts(0)[10] > 0, "the unmovable region is empty");
+    assert_eq!(movable(&m), 0);
+    let (outcome, cost) = compact(&mut m, Unmovable);
+    assert_eq!((outcome, cost.moved), (Outcome::Skipped, 0));
+    let (outcome, cost) = compact(&mut m, Movable);
+    assert_eq!(outcome, Outcome::Success);
+    assert!(cost.moved >= 256 && movable(&m) > 0, "{cost:?}");
+    m.validate();
+}
+
 /// What may happen to a machine.
 #[derive(Clone, Debug)]
 enum Step {

@@ -124,7 +124,7 @@ impl<P: Compactable> Compacting<P> {
     fn score(&self) -> u32 {
         let zones = self.layout.zones().iter().enumerate();
         let counts: Vec<_> =
-            zones.map(|(at, zone)| (self.placement.free_counts(at), zone.span.managed)).collect();
+            zones.map(|(at, zone)| (self.placement.movable_counts(at), zone.span.managed)).collect();
         node_score(counts.iter().map(|(counts, present)| (FreeBlocks { counts }, *present)))
     }
 
@@ -304,6 +304,10 @@ impl<P: Compactable + 'static> Stepwise for Compacting<P> {
 
     fn free_counts(&self, zone: usize) -> [u64; ORDERS] {
         self.placement.free_counts(zone)
+    }
+
+    fn movable_counts(&self, zone: usize) -> [u64; ORDERS] {
+        self.placement.movable_counts(zone)
     }
 
     fn watermark_ok(&self, zone: usize, order: Order, mark: u64, highest: ZoneKind) -> bool {

@@ -71,6 +71,9 @@ impl Compactor {
         zonelist: &[usize],
         request: Direct,
     ) -> (Outcome, Cost) {
+        if !placement.compacts_for(request.migrate_type) {
+            return (Outcome::Skipped, Cost::default());
+        }
         let full = request.priority == Priority::SyncFull;
         let patient = request.priority != Priority::Async;
         let control = Control {

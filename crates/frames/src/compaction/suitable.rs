@@ -51,7 +51,7 @@ pub(crate) fn suitable_in_blocks(
     threshold: i64,
     until_blocks: u64,
 ) -> Suitable {
-    if frames_in_blocks(&placement.free_counts(zone)) > until_blocks {
+    if frames_in_blocks(&placement.movable_counts(zone)) > until_blocks {
         return Suitable::Satisfied;
     }
     worth_it(placement, zone, order, highest, threshold)
@@ -78,7 +78,7 @@ fn worth_it(
         return Suitable::Skip;
     }
     if order > COSTLY {
-        let counts = placement.free_counts(zone);
+        let counts = placement.movable_counts(zone);
         let index = kernel_fragmentation_index(FreeBlocks { counts: &counts }, order);
         if (0..=threshold).contains(&index) {
             return Suitable::Skip;

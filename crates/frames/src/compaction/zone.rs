@@ -218,13 +218,13 @@ impl<'a, 'm, P: Compactable, S: Pages> Run<'a, 'm, P, S> {
             return Some(if all { Outcome::Complete } else { Outcome::PartialSkipped });
         }
         if let Some(target) = self.control.until_score {
-            let counts = self.memory.placement.free_counts(self.memory.zone);
+            let counts = self.memory.placement.movable_counts(self.memory.zone);
             let free = FreeBlocks { counts: &counts };
             let score = score::external_fragmentation(free, Order::HUGE);
             return (score <= target).then_some(Outcome::Success);
         }
         if let Some(wanted) = self.control.until_blocks {
-            let counts = self.memory.placement.free_counts(self.memory.zone);
+            let counts = self.memory.placement.movable_counts(self.memory.zone);
             return (frames_in_blocks(&counts) > wanted).then_some(Outcome::Success);
         }
         let order = self.control.order?;

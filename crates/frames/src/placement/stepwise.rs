@@ -43,6 +43,12 @@ pub trait Stepwise: Placement + core::any::Any {
     /// Free blocks of one zone by order, over all types.
     fn free_counts(&self, zone: usize) -> [u64; ORDERS];
 
+    /// The same, of memory that movable pages may use: what compaction gathers. Differs where a
+    /// policy keeps other memory apart.
+    fn movable_counts(&self, zone: usize) -> [u64; ORDERS] {
+        self.free_counts(zone)
+    }
+
     /// Whether a zone would have `mark` frames left after an ordinary request of `order` and has a
     /// block of the size (`zone_watermark_ok`). `highest` is the highest zone of the request, for
     /// which the zone may keep a reserve.

@@ -186,7 +186,7 @@ impl Machine {
             .iter()
             .map(|&zone| {
                 let present = self.memory.layout.zones()[zone].span.managed;
-                (self.memory.placement.free_counts(zone), present)
+                (self.memory.placement.movable_counts(zone), present)
             })
             .collect();
         node_score(counts.iter().map(|(counts, present)| (FreeBlocks { counts }, *present)))

@@ -17,6 +17,10 @@ impl Compactable for Regions {
         self.zones[zone].space.has_block(region, order)
     }
 
+    fn compacts_for(&self, migrate_type: MigrateType) -> bool {
+        Region::of(crate::table::mobility_of(migrate_type)) == Region::Movable
+    }
+
     /// Pages move into the movable region alone, and leave it its share of the min mark.
     fn isolate_free(&mut self, table: &mut FrameTable, zone: usize, frame: Frame) -> Option<Order> {
         let (found, order) = (&self.zones[zone], table.order(frame));

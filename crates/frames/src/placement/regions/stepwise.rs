@@ -30,25 +30,22 @@ impl Stepwise for Regions {
     }
 
     fn free_counts(&self, zone: usize) -> [u64; ORDERS] {
-        let space = &self.zones[zone].space;
-        let mut counts = [0; ORDERS];
-        for region in Region::ALL {
-            for (count, blocks) in counts.iter_mut().zip(space.counts(region)) {
-                *count += blocks;
-            }
-        }
-        counts
+        self.counts_of(zone, &Region::ALL)
     }
 
-    /// The mark is the zone's; what counts is that the movable region is above its share of it,
-    /// since that is what reclaim can do something about.
+    fn movable_counts(&self, zone: usize) -> [u64; ORDERS] {
+        self.counts_of(zone, &[Region::Movable])
+    }
+
+    /// The mark is the zone's; what counts is that the movable region is above its share of it and
+    /// has a block, since that is what reclaim and compaction can do something about.
     fn watermark_ok(&self, zone: usize, order: Order, mark: u64, highest: ZoneKind) -> bool {
         let zone = &self.zones[zone];
         let limits = &zone.limits[Region::Movable as usize];
         let share = mark * limits.high / zone.zone.span.watermarks.high.max(1);
         let kept = share + limits.reserve[highest as usize];
         zone.space.frames(Region::Movable) > kept + order.frames() - 1
-            && Region::ALL.into_iter().any(|region| zone.space.has_block(region, order))
+            && zone.space.has_block(Region::Movable, order)
     }
 
     fn drain(&mut self, table: &mut FrameTable) {
@@ -69,5 +66,18 @@ impl Stepwise for Regions {
             Some(Region::Unmovable) => MigrateType::Unmovable,
             _ => MigrateType::Movable,
         }
+    }
+}
+
+impl Regions {
+    /// Free blocks of a zone by order, of these regions.
+    fn counts_of(&self, zone: usize, regions: &[Region]) -> [u64; ORDERS] {
+        let mut counts = [0; ORDERS];
+        for &region in regions {
+            for (count, blocks) in counts.iter_mut().zip(self.zones[zone].space.counts(region)) {
+                *count += blocks;
+            }
+        }
+        counts
     }
 }

@@ -114,6 +114,31 @@ impl Compactor {
         (best, cost)
     }
 
+    /// Whether kcompactd would compact some zone for blocks of `order`: otherwise it is not woken
+    /// (`kcompactd_node_suitable`).
+    pub fn is_worth_waking(
+        &self,
+        placement: &impl Compactable,
+        mut zones: impl Iterator<Item = usize>,
+        order: Order,
+    ) -> bool {
+        zones.any(|zone| self.kcompactd_verdict(placement, zone, order) == Suitable::Compact)
+    }
+
+    fn kcompactd_verdict(
+        &self,
+        placement: &impl Compactable,
+        zone: usize,
+        order: Order,
+    ) -> Suitable {
+        let (highest, threshold) = (placement.zone(zone).span.kind, self.extfrag_threshold);
+        if !self.in_blocks {
+            return suitable(placement, zone, order, highest, threshold);
+        }
+        let wanted = wanted_in_blocks(placement, zone, order);
+        suitable_in_blocks(placement, zone, order, highest, threshold, wanted)
+    }
+
     /// Compacts the zones of a node, lowest first, for blocks of `order` (`kcompactd_do_work`).
     /// Returns the result of each zone that was tried.
     pub fn kcompactd<P: Compactable, S: Pages>(
@@ -126,18 +151,11 @@ impl Compactor {
     ) -> (Vec<(usize, Outcome)>, Cost) {
         let (mut outcomes, mut cost) = (Vec::new(), Cost::default());
         for zone in zones {
+            let verdict = self.kcompactd_verdict(placement, zone, order);
+            let until_blocks = self.in_blocks.then(|| wanted_in_blocks(placement, zone, order));
             let hints = &mut self.hints[zone];
-            let span = &placement.zone(zone).span;
-            let (highest_zone, threshold) = (span.kind, self.extfrag_threshold);
-            let wanted = span.watermarks.high + placement.boost(zone) + order.frames() - 1;
-            let until_blocks = self.in_blocks.then_some(wanted);
-            let verdict = || match until_blocks {
-                Some(wanted) => {
-                    suitable_in_blocks(placement, zone, order, highest_zone, threshold, wanted)
-                }
-                None => suitable(placement, zone, order, highest_zone, threshold),
-            };
-            if hints.deferral.is_deferred(order) || verdict() != Suitable::Compact {
+            let highest_zone = placement.zone(zone).span.kind;
+            if hints.deferral.is_deferred(order) || verdict != Suitable::Compact {
                 continue;
             }
             let control = Control {
@@ -182,4 +200,10 @@ impl Compactor {
         }
         cost
     }
+}
+
+/// Frames that kcompactd wants free in whole pageblocks, in defrag mode.
+fn wanted_in_blocks(placement: &impl Compactable, zone: usize, order: Order) -> u64 {
+    let high = placement.zone(zone).span.watermarks.high;
+    high + placement.boost(zone) + order.frames() - 1
 }

@@ -38,11 +38,32 @@ pub fn suitable(
     if placement.watermark_ok(zone, order, marks.min + boost, highest) {
         return Suitable::Satisfied;
     }
-    worth_it(placement, zone, order, highest, threshold)
+    let min = placement.zone(zone).span.watermarks.min;
+    worth_it(placement, zone, order, highest, threshold, min)
+}
+
+/// Whether reclaim for a request has done enough: it can be satisfied, or compaction can go to work
+/// and leave others room above the high mark (`compaction_ready`).
+pub fn is_ready(
+    placement: &impl Compactable,
+    zone: usize,
+    order: Order,
+    highest: ZoneKind,
+    threshold: i64,
+) -> bool {
+    match suitable(placement, zone, order, highest, threshold) {
+        Suitable::Satisfied => true,
+        Suitable::Skip => false,
+        Suitable::Compact => {
+            let high = placement.zone(zone).span.watermarks.high + placement.boost(zone);
+            placement.watermark_ok(zone, Order::BASE, high + gap(order), highest)
+        }
+    }
 }
 
 /// The same where free memory counts in whole pageblocks alone, of which there have to be more than
-/// `until_blocks` frames (`compaction_suit_allocation_order` of 6.15 for kcompactd in defrag mode).
+/// `until_blocks` frames, and the high mark is to be kept while pages move
+/// (`compaction_suit_allocation_order` of 6.15 for kcompactd in defrag mode).
 pub(crate) fn suitable_in_blocks(
     placement: &impl Compactable,
     zone: usize,
@@ -54,7 +75,8 @@ pub(crate) fn suitable_in_blocks(
     if frames_in_blocks(&placement.movable_counts(zone)) > until_blocks {
         return Suitable::Satisfied;
     }
-    worth_it(placement, zone, order, highest, threshold)
+    let high = placement.zone(zone).span.watermarks.high;
+    worth_it(placement, zone, order, highest, threshold, high)
 }
 
 /// Free frames in whole pageblocks (`NR_FREE_PAGES_BLOCKS`, 6.15), of free blocks by order.
@@ -63,18 +85,20 @@ pub fn frames_in_blocks(counts: &[u64]) -> u64 {
     whole.map(|(order, blocks)| blocks << order).sum()
 }
 
-/// Whether there is room to move pages into, and the failure is not for lack of memory.
+/// Whether there is room above `mark` to move pages into, more of it for a costly order, and the
+/// failure is not for lack of memory.
 fn worth_it(
     placement: &impl Compactable,
     zone: usize,
     order: Order,
     highest: ZoneKind,
     threshold: i64,
+    mark: u64,
 ) -> Suitable {
     let boost = placement.boost(zone);
     let marks = placement.zone(zone).span.watermarks;
-    let mark = if order > COSTLY { marks.low } else { marks.min };
-    if !placement.watermark_ok(zone, Order::BASE, mark + boost + gap(order), highest) {
+    let more = if order > COSTLY { marks.low - marks.min } else { 0 };
+    if !placement.watermark_ok(zone, Order::BASE, mark + more + boost + gap(order), highest) {
         return Suitable::Skip;
     }
     if order > COSTLY {

@@ -31,8 +31,9 @@ pub enum Actor {
 }
 
 impl Actor {
+    /// Whether it runs before processes. khugepaged has the least priority of all.
     const fn is_daemon(self) -> bool {
-        !matches!(self, Actor::Process(..) | Actor::Arrivals(_))
+        !matches!(self, Actor::Process(..) | Actor::Arrivals(_) | Actor::Khugepaged)
     }
 }
 
@@ -140,6 +141,8 @@ impl Clock {
             Event::SliceOver { cpu, actor } => {
                 self.idle.push(cpu);
                 match self.after[usize::from(cpu)] {
+                    // Who has slept more than others runs until it has had as much as they have.
+                    Next::Again if actor.is_daemon() => self.ready.push_front(actor),
                     Next::Again => self.ready.push_back(actor),
                     Next::SleepUntil(at) if at <= self.now_ns => self.ready.push_back(actor),
                     Next::SleepUntil(at) => self.push(at, Event::Wake(actor)),

@@ -6,7 +6,10 @@
 
 use prairie_frames::compaction::kcompactd::Kcompactd;
 use prairie_frames::compaction::score::{Proactive, node_score};
-use prairie_frames::compaction::{self, Compactor, Cost, Direct, Mode, Outcome, Priority};
+use prairie_frames::compaction::suitable::is_ready;
+use prairie_frames::compaction::{
+    self, Compactable, Compactor, Cost, Direct, Mode, Outcome, Priority,
+};
 use prairie_frames::indices::FreeBlocks;
 use prairie_frames::placement::zonelist::Depth;
 use prairie_frames::placement::{Request, gfp};
@@ -139,10 +142,23 @@ impl Machine {
             return;
         }
         daemon.asked.ask(order, ZoneKind::Movable);
+        if !self.is_worth_waking(node, order) {
+            return;
+        }
+        let daemon = &mut self.compaction.daemons[usize::from(node)];
         if !daemon.awake {
             daemon.awake = true;
             self.clock.wake(self.clock.now_ns(), Actor::Kcompactd(node));
         }
+    }
+
+    fn is_worth_waking(&mut self, node: u16, order: Order) -> bool {
+        let zones = self.zones_of(node).into_iter();
+        let compactor = &self.compaction.compactor;
+        let worth = compactable!(&mut self.memory.placement, placement => {
+            compactor.is_worth_waking(placement, zones, order)
+        });
+        worth.unwrap_or(false)
     }
 
     /// What waits is done; then the daemon sleeps (`kcompactd_do_work`).
@@ -230,16 +246,14 @@ impl Machine {
         self.system.settings.policies.compaction && request.gfp_flags & gfp::DIRECT_RECLAIM != 0
     }
 
-    /// Whether compaction could go to work on some zone of a request, or need not
-    /// (`compaction_ready`): reclaim then has done enough for a costly order.
+    /// Whether compaction could go to work on some zone of a request with room for others above
+    /// the high mark, or need not (`compaction_ready`): reclaim then has done enough for a costly
+    /// order.
     pub(super) fn is_ready_to_compact(&mut self, order: Order, highest: ZoneKind) -> bool {
-        use prairie_frames::compaction::suitable::{Suitable, suitable};
         let threshold = self.scenario.vm.extfrag_threshold;
         let zonelist = self.memory.layout.zonelist(0, highest);
         let ready = compactable!(&mut self.memory.placement, placement => {
-            zonelist
-                .into_iter()
-                .any(|zone| suitable(placement, zone, order, highest, threshold) != Suitable::Skip)
+            zonelist.into_iter().any(|zone| is_ready(placement, zone, order, highest, threshold))
         });
         ready.unwrap_or(false)
     }

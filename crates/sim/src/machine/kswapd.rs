@@ -51,11 +51,10 @@ impl Machine {
     pub(super) fn wake_kswapds(&mut self, order: Order, _highest: ZoneKind) {
         let order =
             if self.system.settings.policies.defrag_mode { order.max(Order::HUGE) } else { order };
+        let old = self.system.settings.policies.reclaims_as_2_6;
         for node in 0..self.kswapd.len() {
             self.kswapd[node].asked = self.kswapd[node].asked.max(order);
-            if self.kswapd[node].failures < MAX_RECLAIM_RETRIES
-                || self.system.settings.policies.reclaims_as_2_6
-            {
+            if old || !self.has_nothing_to_do(node as u16, order) {
                 self.rouse(node);
             }
         }
@@ -71,6 +70,14 @@ impl Machine {
                 self.clock.wake(self.clock.now_ns(), Actor::Kswapd(node as u16));
             }
         }
+    }
+
+    /// Whether the daemon stays asleep when it is asked for `order`: the node is hopeless, or has
+    /// what is asked for, if not for this request (`wakeup_kswapd`).
+    fn has_nothing_to_do(&self, node: u16, order: Order) -> bool {
+        let failures = self.kswapd[usize::from(node)].failures;
+        let content = || self.is_balanced(node, order) && self.boost_of(node) == 0;
+        failures >= MAX_RECLAIM_RETRIES || content()
     }
 
     fn rouse(&mut self, node: usize) {
@@ -204,12 +211,7 @@ impl Machine {
             vec.refaults_seen = vec.refaults;
         }
         self.kswapd[at].work = None;
-        let asked_again = self.kswapd[at].asked > Order::BASE
-            && self.kswapd[at].failures == 0
-            && !self.is_balanced(node, self.kswapd[at].asked);
-        if asked_again {
-            return Next::Again;
-        }
+        // What was asked for meanwhile is for the next time that it is woken.
         self.kswapd[at].awake = false;
         self.forget_skips(node);
         // There should be room now: let others make it contiguous.

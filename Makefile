@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo build dist install static deb rpm image package-test test experiments results results-long docs heap-test python-test fleet-test vm-test vm-record vm-record-sizes vm-record-long kernel-check kernel-test licences package fuzz bench clean
+.PHONY: help demo build dist install static deb rpm image package-test test experiments results results-long docs heap-test python-test fleet-test vm-test vm-record vm-record-sizes vm-record-long vm-lab kernel-check kernel-test licences package fuzz bench clean
 
 # rustup puts cargo here, and only login shells look there.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -180,6 +180,12 @@ vm-record-long: build ## Record two hours of mixed work on a stock kernel (KERNE
 	@set -e; export PRAIRIE=$(abspath $(PRAIRIE)); folder=$(TARGET)/recordings-long/$(or $(KERNEL),6.12); \
 	vm/record-hours --kernel $(or $(KERNEL),6.12) --hours $(or $(HOURS),2) $$folder; \
 	$$PRAIRIE replay $$folder/trace.parquet --systems all
+
+vm-lab: build ## Play a scenario of `prairie lab run` on Linux 6.1 and 7.3, with and without defrag mode, and compare
+	@scripts/need qemu
+	@$(CARGO) build --release --locked --package experiments --bins
+	@PRAIRIE=$(abspath $(PRAIRIE)) bench/lab-defrag.sh $(or $(SEEDS),3) $(TARGET)/lab-runs
+	@$(TARGET)/release/lab_on_kernels bench/lab-defrag-vm.toml $(TARGET)/lab-runs $(or $(SEEDS),3)
 
 kernel-check: ## Apply the kernel's patches to both series, and compile its files (fetches 300 MB once)
 	@scripts/need cc kernel

@@ -123,8 +123,9 @@ impl<P: Compactable> Compacting<P> {
 
     fn score(&self) -> u32 {
         let zones = self.layout.zones().iter().enumerate();
-        let counts: Vec<_> =
-            zones.map(|(at, zone)| (self.placement.movable_counts(at), zone.span.managed)).collect();
+        let counts: Vec<_> = zones
+            .map(|(at, zone)| (self.placement.movable_counts(at), zone.span.managed))
+            .collect();
         node_score(counts.iter().map(|(counts, present)| (FreeBlocks { counts }, *present)))
     }
 

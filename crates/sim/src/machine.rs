@@ -175,7 +175,7 @@ impl Machine {
         let memory = Memory::new(layout, placement, hardware.kernel.frames());
         let mut machine = Machine {
             lru: Lru::new(lists, system.settings.policies.reclaims_as_2_6),
-            clock: Clock::new(hardware.cpus),
+            clock: Clock::new(hardware.cpus, !system.settings.policies.reclaims_as_2_6),
             disk: Disk::new(scenario.disk.seek.0, scenario.disk.bandwidth.0),
             swap: Swap::new(hardware.swap.frames() as u32),
             processes: Vec::new(),

@@ -116,8 +116,10 @@ fn processes_fill_reservations() {
     let (filled, reserved) =
         (counted("freebsd", "reservations_filled"), counted("freebsd", "reserved"));
     // Stacks and slabs that stay hold some of the machine's 32 superpages.
-    assert!(filled * 3 > reserved && filled > 10, "{filled} of {reserved} were filled");
-    assert!(counted("freebsd", "reservations_broken") > 0, "memory never ran short");
+    let broken = counted("freebsd", "reservations_broken");
+    let kept = reserved - broken;
+    assert!(filled * 2 > kept && filled > 10, "{filled} of {kept} were filled");
+    assert!(broken > 0, "memory never ran short");
     assert_eq!(counted("freebsd+no-reservations", "reserved"), 0);
 }
 

@@ -60,7 +60,11 @@ pub struct Clock {
     now_ns: u64,
     sequence: u64,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    /// Daemons that run before all others, in turn.
+    daemons: VecDeque<Actor>,
     ready: VecDeque<Actor>,
+    /// Whether daemons stay first until they sleep.
+    daemons_first: bool,
     idle: Vec<u16>,
     /// The next state of each running actor after its slice.
     after: Vec<Next>,
@@ -69,13 +73,17 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock at 0 with `cpus` idle CPUs.
-    pub fn new(cpus: u16) -> Clock {
+    /// A clock at 0 with `cpus` idle CPUs. A daemon that is woken runs next; with `daemons_first` it
+    /// stays before processes until it sleeps, as who has slept more than others does since Linux
+    /// 2.6.23, otherwise it lines up after a slice.
+    pub fn new(cpus: u16, daemons_first: bool) -> Clock {
         Clock {
             now_ns: 0,
             sequence: 0,
             events: BinaryHeap::new(),
+            daemons: VecDeque::new(),
             ready: VecDeque::new(),
+            daemons_first,
             idle: (0..cpus).rev().collect(),
             after: vec![Next::Wait; usize::from(cpus)],
             busy_ns: 0,
@@ -112,10 +120,10 @@ impl Clock {
     /// where the clock then stands.
     pub fn next(&mut self, until_ns: u64) -> Option<(Actor, u16)> {
         loop {
-            if !self.ready.is_empty()
-                && let Some(cpu) = self.idle.pop()
+            if !self.idle.is_empty()
+                && let Some(actor) = self.daemons.pop_front().or_else(|| self.ready.pop_front())
             {
-                let actor = self.ready.pop_front().expect("just seen");
+                let cpu = self.idle.pop().expect("just seen");
                 self.served += 1;
                 return Some((actor, cpu));
             }
@@ -136,20 +144,25 @@ impl Clock {
     fn happen(&mut self, event: Event) {
         match event {
             // A daemon that is woken preempts at the end of the next slice.
-            Event::Wake(actor) if actor.is_daemon() => self.ready.push_front(actor),
-            Event::Wake(actor) => self.ready.push_back(actor),
+            Event::Wake(actor) if actor.is_daemon() && !self.daemons_first => {
+                self.ready.push_front(actor);
+            }
+            Event::Wake(actor) => self.line_up(actor),
             Event::SliceOver { cpu, actor } => {
                 self.idle.push(cpu);
                 match self.after[usize::from(cpu)] {
-                    // Who has slept more than others runs until it has had as much as they have.
-                    Next::Again if actor.is_daemon() => self.ready.push_front(actor),
-                    Next::Again => self.ready.push_back(actor),
-                    Next::SleepUntil(at) if at <= self.now_ns => self.ready.push_back(actor),
+                    Next::Again => self.line_up(actor),
+                    Next::SleepUntil(at) if at <= self.now_ns => self.line_up(actor),
                     Next::SleepUntil(at) => self.push(at, Event::Wake(actor)),
                     Next::Wait => {}
                 }
             }
         }
+    }
+
+    fn line_up(&mut self, actor: Actor) {
+        let first = self.daemons_first && actor.is_daemon();
+        if first { &mut self.daemons } else { &mut self.ready }.push_back(actor);
     }
 
     /// Sets the length of the slice of `actor` on `cpu`, and what follows.
@@ -170,7 +183,7 @@ mod tests {
 
     #[test]
     fn two_cpus_serve_three_in_turn() {
-        let mut clock = Clock::new(2);
+        let mut clock = Clock::new(2, true);
         for actor in [A, B, C] {
             clock.wake(0, actor);
         }
@@ -187,8 +200,29 @@ mod tests {
     }
 
     #[test]
+    fn daemons_run_in_turn_before_processes_until_they_sleep() {
+        let (kswapd, flusher) = (Actor::Kswapd(0), Actor::Flusher);
+        let order = |daemons_first| {
+            let mut clock = Clock::new(1, daemons_first);
+            for actor in [A, kswapd, flusher] {
+                clock.wake(0, actor);
+            }
+            let (mut order, mut rounds) = (Vec::new(), 0);
+            while let Some((actor, cpu)) = clock.next(55) {
+                order.push(actor);
+                rounds += u32::from(actor == kswapd);
+                let rests = actor == flusher || (actor == kswapd && rounds == 3);
+                clock.slice(actor, cpu, 10, if rests { Next::Wait } else { Next::Again });
+            }
+            order
+        };
+        assert_eq!(order(true), [A, kswapd, flusher, kswapd, kswapd, A]);
+        assert_eq!(order(false), [A, flusher, kswapd, A, kswapd, A]);
+    }
+
+    #[test]
     fn sleepers_return_in_time_and_waiters_only_when_woken() {
-        let mut clock = Clock::new(1);
+        let mut clock = Clock::new(1, true);
         clock.wake(5, A);
         clock.wake(5, B);
         let (first, cpu) = clock.next(100).unwrap();

@@ -7,9 +7,7 @@
 use prairie_frames::compaction::kcompactd::Kcompactd;
 use prairie_frames::compaction::score::{Proactive, node_score};
 use prairie_frames::compaction::suitable::is_ready;
-use prairie_frames::compaction::{
-    self, Compactable, Compactor, Cost, Direct, Mode, Outcome, Priority,
-};
+use prairie_frames::compaction::{self, Compactor, Cost, Direct, Mode, Outcome, Priority};
 use prairie_frames::indices::FreeBlocks;
 use prairie_frames::placement::zonelist::Depth;
 use prairie_frames::placement::{Request, gfp};

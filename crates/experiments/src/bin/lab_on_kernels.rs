@@ -32,7 +32,7 @@ const ROWS: [(&str, &[&str]); 14] = [
     ("huge pages for faults", &["thp_fault_alloc"]),
     ("faults that got small pages", &["thp_fault_fallback"]),
     ("direct compactions", &["compact_stall"]),
-    ("of these in vain", &["compact_fail"]),
+    ("of these without success", &["compact_fail"]),
     (
         "direct reclaims",
         &["allocstall_dma", "allocstall_dma32", "allocstall_normal", "allocstall_movable"],
@@ -160,7 +160,7 @@ fn simulated(scenario: &Scenario, system: &Allocator, seed: u64) -> Result<Run> 
     let systems = std::slice::from_ref(system);
     let results = simulate::run(&scenario, systems, &mut |_, _| {}, &never)?;
     let result = results.systems.first().context("no result")?;
-    let Value::Object(counters) = serde_json::to_value(&result.counters)? else {
+    let Value::Object(counters) = serde_json::to_value(result.counters)? else {
         anyhow::bail!("counters are no table");
     };
     let mut run: Run =

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! play_scenario files SCENARIO FOLDER          makes the files that processes read
-//! play_scenario run SCENARIO FOLDER SEED       plays the first phase; prints what came of it
+//! play_scenario run SCENARIO FOLDER SEED       plays the first phase; prints the results
 //! ```
 //!
 //! What the scenario calls CPU time is slept, one slice for each CPU of the scenario at a time, so

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::{process, stream};
 
-/// What came of a played scenario.
+/// The results of a played scenario.
 #[derive(Debug, Serialize)]
 pub(crate) struct Played {
     seed: u64,

@@ -151,13 +151,14 @@ impl Compactor {
     ) -> (Vec<(usize, Outcome)>, Cost) {
         let (mut outcomes, mut cost) = (Vec::new(), Cost::default());
         for zone in zones {
-            let verdict = self.kcompactd_verdict(placement, zone, order);
-            let until_blocks = self.in_blocks.then(|| wanted_in_blocks(placement, zone, order));
-            let hints = &mut self.hints[zone];
-            let highest_zone = placement.zone(zone).span.kind;
-            if hints.deferral.is_deferred(order) || verdict != Suitable::Compact {
+            if self.hints[zone].deferral.is_deferred(order)
+                || self.kcompactd_verdict(placement, zone, order) != Suitable::Compact
+            {
                 continue;
             }
+            let until_blocks = self.in_blocks.then(|| wanted_in_blocks(placement, zone, order));
+            let highest_zone = placement.zone(zone).span.kind;
+            let hints = &mut self.hints[zone];
             let control = Control {
                 order: Some(order),
                 highest_zone,

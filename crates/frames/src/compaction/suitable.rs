@@ -38,8 +38,7 @@ pub fn suitable(
     if placement.watermark_ok(zone, order, marks.min + boost, highest) {
         return Suitable::Satisfied;
     }
-    let min = placement.zone(zone).span.watermarks.min;
-    worth_it(placement, zone, order, highest, threshold, min)
+    worth_it(placement, zone, order, highest, threshold, marks.min)
 }
 
 /// Whether reclaim for a request has done enough: it can be satisfied, or compaction can go to work

@@ -13,6 +13,8 @@ dd if=/dev/zero of=/disk/first bs=1M count=3300 2>/dev/null
 sync
 # free_mib: free in the kernel zones, in MiB.
 free_mib() { awk '/^Node/ { zone = $4 } /pages free/ && zone != "Movable" && zone != "DMA" { sum += $3 } END { print int(sum / 256) }' /proc/zoneinfo; }
+# user_mib: user memory in the kernel zones, page cache and anonymous, in MiB.
+user_mib() { awk '/^Node/ { zone = $4 } /nr_zone_(in)?active_(file|anon)/ && zone != "Movable" && zone != "DMA" { sum[$1 ~ /file/] += $2 } END { printf "cache_mib=%d anon_mib=%d", sum[1] / 256, sum[0] / 256 }' /proc/zoneinfo; }
 # most: the largest size of the unmovable region, if the kernel has one.
 most() { sed -n 's/.*unmovable_mib=\([0-9]*\).*/\1/p' $OUT/samples | sort -n | tail -n 1; }
 psi_before=$(psi) stalls_before=$(kernel_stalls) ready=$(movable) size_before=$(region)
@@ -23,7 +25,7 @@ least=$(free_mib)
 while ! is_gone $load; do
     now=$(free_mib)
     [ $now -ge $least ] || least=$now
-    echo "at=$(seconds) free_mib=$now movable=$(movable) $(region) stalls=$(kernel_stalls) psi_us=$(($(psi) - psi_before))" >>$OUT/samples
+    echo "at=$(seconds) free_mib=$now $(user_mib) movable=$(movable) $(region) stalls=$(kernel_stalls) psi_us=$(($(psi) - psi_before))" >>$OUT/samples
     usleep 500000
 done
 grown=$(movable)

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::choice::{self, Block, Obstacle, Place};
 use crate::host::Host;
+use crate::sample::page_bytes;
 
 /// A block that cannot change sides.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -308,8 +309,11 @@ fn offline(blocks: &[Block]) -> Option<Finding> {
 }
 
 fn gain(blocks: &[Block], block_frames: u64) -> Gain {
-    let mut gain =
-        Gain { block_bytes: block_frames * 4096, blocks: blocks.len() as u64, ..Gain::default() };
+    let mut gain = Gain {
+        block_bytes: block_frames * page_bytes(),
+        blocks: blocks.len() as u64,
+        ..Gain::default()
+    };
     let mut frames = 0;
     for block in blocks {
         let movable = block.place == Place::Movable;
@@ -322,7 +326,7 @@ fn gain(blocks: &[Block], block_frames: u64) -> Gain {
             gain.polluted_blocks += u64::from(kernel > choice::UNFLAGGED_SLACK);
         }
     }
-    gain.unmovable_bytes = frames * 4096;
+    gain.unmovable_bytes = frames * page_bytes();
     gain.packed_blocks = frames.div_ceil(block_frames);
     gain
 }

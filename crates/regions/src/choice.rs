@@ -7,7 +7,7 @@ use std::time::Duration;
 use prairie_host::Occupancy;
 use serde::Serialize;
 
-use crate::sample::NodeSample;
+use crate::sample::{NodeSample, droppable};
 
 /// Where a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -127,17 +127,25 @@ pub fn obstacle(block: &Block) -> Option<Obstacle> {
 /// given.
 pub fn fits_elsewhere(block: &Occupancy, node: &NodeSample, swap: u64) -> bool {
     let free = node.movable.free.saturating_sub(block.free);
-    let room = free + node.kernel.borrowable + node.movable.cache / 4 * 3 + swap;
+    let room = free + node.kernel.borrowable + droppable(node.movable.cache) + swap;
     let margin = node.movable.high + block.total() / 8;
     room >= block.to_move() + margin
 }
 
+/// Whether the kernel region gains at least half of a block of the movable zone: the rest of its
+/// contents may have to move into the kernel region itself.
+pub fn gains(block: &Occupancy, node: &NodeSample, swap: u64) -> bool {
+    let free = node.movable.free.saturating_sub(block.free);
+    let spill = block.to_move().saturating_sub(free + droppable(node.movable.cache) + swap);
+    spill <= block.total() / 2
+}
+
 /// Whether what a block of the kernel region holds fits elsewhere, and leaves the kernel region
-/// `keep` frames.
+/// `keep` frames that it can use. Page cache that the block holds may be dropped.
 pub fn fits_without(block: &Occupancy, node: &NodeSample, keep: u64) -> bool {
-    let kernel = node.kernel.available.saturating_sub(block.free);
-    let movable = node.movable.free + node.movable.cache / 4 * 3;
-    let spill = block.to_move().saturating_sub(movable);
+    let held = block.free + droppable(block.cache);
+    let kernel = node.kernel.usable().saturating_sub(held);
+    let spill = block.to_move().saturating_sub(node.movable.usable());
     kernel >= keep.saturating_add(spill)
 }
 
@@ -313,5 +321,9 @@ mod tests {
         assert!(fits_without(&block, &node(20_000, 0, 0), 40_000 - 12_768));
         assert!(!fits_without(&block, &node(20_000, 0, 0), 40_000 - 12_768 + 1));
         assert!(!fits_without(&block, &node(19_999, 0, 0), 40_000 - 12_768), "it spills");
+        // Half of a block is 16,384 frames.
+        assert!(gains(&block, &node(12_768 + 3616, 0, 0), 0));
+        assert!(!gains(&block, &node(12_768 + 3615, 0, 20_000), 0), "lent memory is no gain");
+        assert!(gains(&block, &node(12_768 + 3612, 4, 0), 1));
     }
 }

@@ -21,7 +21,7 @@ use crate::operation::{BlockFilesDebug, Done, Sysfs};
 use crate::policy::{Policy, Reason, Step};
 use crate::record::Record;
 use crate::rest::Rest;
-use crate::sample::{NodeSample, Sample};
+use crate::sample::{NodeSample, Sample, page_bytes};
 use crate::series::Series;
 use crate::settings::{Setting, Value};
 use crate::status::Shared;
@@ -134,7 +134,7 @@ impl Daemon {
             status.schema = "prairie-regions-status".into();
             status.version = env!("CARGO_PKG_VERSION").into();
             status.dry_run = dry_run;
-            status.block_bytes = host.block_frames * 4096;
+            status.block_bytes = host.block_frames * page_bytes();
         }
         Ok(Daemon {
             policy: if grow_only { policy.grow_only() } else { policy },

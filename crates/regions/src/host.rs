@@ -14,7 +14,7 @@ use prairie_host::{MemoryBlocks, Roots, psi};
 use crate::choice::{Block, Place};
 use crate::operation::place;
 use crate::rest::{Free, Glance};
-use crate::sample::{self, Sample, Sources};
+use crate::sample::{self, Sample, Sources, page_bytes};
 
 const MEMINFO: &str = "proc/meminfo";
 
@@ -109,8 +109,8 @@ impl Host {
     pub fn glance(&mut self) -> Option<Glance> {
         let text = self.meminfo.read(&mut self.buffer).ok()?;
         let is_cache = |name: &str| name == "Active(file)" || name == "Inactive(file)";
-        let cache = fields::sizes_only(MEMINFO, text, is_cache).ok()?.values().sum::<u64>() / 4096;
-        Some(Glance { nodes: self.free()?, cache })
+        let cache_bytes: u64 = fields::sizes_only(MEMINFO, text, is_cache).ok()?.values().sum();
+        Some(Glance { nodes: self.free()?, cache: cache_bytes / page_bytes() })
     }
 
     /// What is free; nothing where that cannot be read.

@@ -55,6 +55,8 @@ pub struct KernelSample {
     pub own: u64,
     /// User memory that found room here.
     pub user: u64,
+    /// Of that, clean page cache: kernel requests reclaim it.
+    pub cache: u64,
     /// Free for user requests beyond the reserves and the high watermarks.
     pub borrowable: u64,
     /// Frames of the uppermost populated kernel zone.
@@ -78,6 +80,31 @@ pub struct MovableSample {
     pub high: u64,
     /// Clean page cache: it can be dropped.
     pub cache: u64,
+}
+
+impl KernelSample {
+    /// What kernel requests can have: free frames, and what reclaim frees for them in time.
+    pub const fn usable(&self) -> u64 {
+        self.available + droppable(self.cache)
+    }
+}
+
+impl MovableSample {
+    /// What user requests can have without borrowing.
+    pub const fn usable(&self) -> u64 {
+        self.free + droppable(self.cache)
+    }
+}
+
+/// Bytes of a frame of this host.
+pub fn page_bytes() -> u64 {
+    rustix::param::page_size() as u64
+}
+
+/// How much of clean page cache counts as free (*chosen*): some of it is mapped, in use, or written
+/// to meanwhile.
+pub const fn droppable(cache: u64) -> u64 {
+    cache / 4 * 3
 }
 
 impl NodeSample {
@@ -118,8 +145,8 @@ impl Sample {
             user_stalls: count("allocstall_movable"),
             psi_us: sources.psi_us,
             oom_kills: count("oom_kill"),
-            swap_free: sources.swap_free_bytes / 4096,
-            hugetlb: sources.hugetlb_bytes / 4096,
+            swap_free: sources.swap_free_bytes / page_bytes(),
+            hugetlb: sources.hugetlb_bytes / page_bytes(),
         }
     }
 }
@@ -162,6 +189,7 @@ fn of_node(node: u32, zones: &[ZoneInfo]) -> NodeSample {
             listed.copied().unwrap_or(0)
         };
         let lru: u64 = LRU.iter().map(|name| counter(name)).sum();
+        let file = counter("nr_zone_inactive_file") + counter("nr_zone_active_file");
         let free = zone.free_frames + zone.per_cpu_frames();
         let total = &mut sample.kernel;
         total.managed += zone.managed_frames;
@@ -170,6 +198,7 @@ fn of_node(node: u32, zones: &[ZoneInfo]) -> NodeSample {
         total.min += zone.watermarks.min;
         total.per_cpu += zone.per_cpu_frames();
         total.user += lru;
+        total.cache += file.saturating_sub(counter(UNWRITTEN));
         total.own += zone.managed_frames.saturating_sub(free).saturating_sub(lru);
         let kept = reserve(ZoneKind::Movable) + zone.watermarks.high;
         total.borrowable += free.saturating_sub(kept);
@@ -258,7 +287,8 @@ Node 0, zone  Movable
         assert_eq!(kernel.available, 50_000 - 6000 + 40_500);
         assert_eq!((kernel.high, kernel.min, kernel.per_cpu), (3900, 1300, 500));
         assert_eq!(kernel.own, 58_000 - 50_000 - 2000 + 190_000 - 40_500 - 30_000);
-        assert_eq!(kernel.user, 32_000);
+        assert_eq!((kernel.user, kernel.cache), (32_000, 22_000));
+        assert_eq!(kernel.usable(), kernel.available + 16_500);
         assert_eq!(kernel.borrowable, 0, "both zones are below what users leave alone");
         assert_eq!((kernel.upper, kernel.lower, kernel.normal), (190_000, 58_000, 190_000));
         let movable = node.movable;

@@ -42,7 +42,7 @@ pub struct Row {
     pub kernel: i64,
     /// Managed frames of the movable zone.
     pub movable: i64,
-    /// Free for kernel requests.
+    /// Free for kernel requests, or page cache that they can reclaim.
     pub kernel_available: i64,
     /// What the kernel itself uses.
     pub kernel_own: i64,
@@ -111,7 +111,7 @@ impl Row {
             node: i64::from(report.sample.node),
             kernel: kernel.managed as i64,
             movable: movable.managed as i64,
-            kernel_available: kernel.available as i64,
+            kernel_available: kernel.usable() as i64,
             kernel_own: kernel.own as i64,
             movable_free: movable.free as i64,
             movable_cache: movable.cache as i64,

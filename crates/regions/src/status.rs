@@ -18,7 +18,7 @@ pub struct NodeStatus {
     pub kernel_bytes: u64,
     /// Memory in the movable zone.
     pub movable_bytes: u64,
-    /// Free for kernel requests.
+    /// Free for kernel requests, or page cache that they can reclaim.
     pub kernel_available_bytes: u64,
     /// What the kernel itself uses.
     pub kernel_own_bytes: u64,
@@ -100,24 +100,23 @@ pub struct Status {
     pub nodes: Vec<NodeStatus>,
 }
 
-const FRAME: u64 = 4096;
-
 impl NodeStatus {
     fn of(report: &NodeReport) -> NodeStatus {
         let NodeReport { sample, reserve, excess, rate, .. } = *report;
         let (kernel, movable) = (sample.kernel, sample.movable);
+        let frame = crate::sample::page_bytes();
         NodeStatus {
             node: sample.node,
-            kernel_bytes: kernel.managed * FRAME,
-            movable_bytes: movable.managed * FRAME,
-            kernel_available_bytes: kernel.available * FRAME,
-            kernel_own_bytes: kernel.own * FRAME,
-            kernel_user_bytes: kernel.user * FRAME,
-            movable_free_bytes: movable.free * FRAME,
-            movable_cache_bytes: movable.cache * FRAME,
-            reserve_bytes: reserve * FRAME,
-            excess_bytes: excess * FRAME,
-            rate_bytes: rate * FRAME,
+            kernel_bytes: kernel.managed * frame,
+            movable_bytes: movable.managed * frame,
+            kernel_available_bytes: kernel.usable() * frame,
+            kernel_own_bytes: kernel.own * frame,
+            kernel_user_bytes: kernel.user * frame,
+            movable_free_bytes: movable.free * frame,
+            movable_cache_bytes: movable.cache * frame,
+            reserve_bytes: reserve * frame,
+            excess_bytes: excess * frame,
+            rate_bytes: rate * frame,
             exhausted_in_seconds: report.exhausted_in_ms.map(|ms| ms as f64 / 1e3),
             conversion_seconds: report.granule_ms as f64 / 1e3,
             kernel_stalled: f64::from(report.pressure[0]) / 1e3,
@@ -151,7 +150,9 @@ const HOST: [Metric<Status>; 14] = [
 const NODE: [Metric<NodeStatus>; 12] = [
     ("kernel_bytes", "Memory in kernel zones", "gauge", |n| n.kernel_bytes as f64),
     ("movable_bytes", "Memory in ZONE_MOVABLE", "gauge", |n| n.movable_bytes as f64),
-    ("kernel_available_bytes", "Free for the kernel", "gauge", |n| n.kernel_available_bytes as f64),
+    ("kernel_available_bytes", "Available to the kernel", "gauge", |n| {
+        n.kernel_available_bytes as f64
+    }),
     ("kernel_own_bytes", "Used by the kernel", "gauge", |n| n.kernel_own_bytes as f64),
     ("movable_free_bytes", "Free in ZONE_MOVABLE", "gauge", |n| n.movable_free_bytes as f64),
     ("movable_cache_bytes", "Clean cache there", "gauge", |n| n.movable_cache_bytes as f64),

@@ -25,6 +25,9 @@ struct Machine {
     kernel: u64,
     user: u64,
     cache: u64,
+    /// Page cache that takes whatever room it finds, in the kernel region down to the share of the
+    /// movable zone that the kernel's reserve keeps from it (1 in N).
+    greedy: Option<u64>,
     now: Duration,
     stalls: u64,
     psi_us: u64,
@@ -39,6 +42,7 @@ impl Machine {
             kernel: FRAMES,
             user: 0,
             cache: 0,
+            greedy: None,
             now: Duration::ZERO,
             stalls: 0,
             psi_us: 0,
@@ -52,10 +56,14 @@ impl Machine {
     fn node(&self) -> NodeSample {
         let kernel = self.count(Place::Kernel) * FRAMES;
         let movable = self.count(Place::Movable) * FRAMES;
-        let in_movable = (self.user + self.cache + self.hugetlb.iter().sum::<u64>()).min(movable);
+        let held = self.user + self.hugetlb.iter().sum::<u64>();
+        let cache = if self.greedy.is_some() { movable - held.min(movable) } else { self.cache };
+        let in_movable = (held + cache).min(movable);
         let spill = self.user.saturating_sub(movable);
         let high = 1000;
-        let available = kernel.saturating_sub(self.kernel + spill);
+        let room = kernel.saturating_sub(self.kernel + spill);
+        let lent = self.lent();
+        let available = room - lent;
         NodeSample {
             node: 0,
             kernel: KernelSample {
@@ -64,7 +72,8 @@ impl Machine {
                 high,
                 min: 500,
                 own: self.kernel,
-                user: spill,
+                user: spill + lent,
+                cache: lent,
                 borrowable: available.saturating_sub(movable / 12 + high),
                 upper: kernel,
                 lower: 0,
@@ -75,9 +84,17 @@ impl Machine {
                 managed: movable,
                 free: movable - in_movable,
                 high: if movable > 0 { high } else { 0 },
-                cache: self.cache.min(movable),
+                cache: cache.min(movable),
             },
         }
+    }
+
+    /// Page cache in the kernel region.
+    fn lent(&self) -> u64 {
+        let movable = self.count(Place::Movable) * FRAMES;
+        let spill = self.user.saturating_sub(movable);
+        let room = (self.count(Place::Kernel) * FRAMES).saturating_sub(self.kernel + spill);
+        self.greedy.map_or(0, |ratio| room.saturating_sub(movable / ratio + 1000))
     }
 
     fn sample(&self) -> Sample {
@@ -93,8 +110,9 @@ impl Machine {
 
     fn blocks(&self) -> Vec<Block> {
         let movable = self.count(Place::Movable).max(1);
-        let (user, cache) = (self.user / movable, self.cache / movable);
-        let mut kernel = self.kernel;
+        let user = self.user / movable;
+        let cache = if self.greedy.is_some() { FRAMES - user } else { self.cache / movable };
+        let (mut kernel, mut lent) = (self.kernel, self.lent());
         let of = |number: usize| {
             let place = self.places[number];
             let mut found = Occupancy::default();
@@ -102,6 +120,8 @@ impl Machine {
                 Place::Kernel => {
                     found.unmovable = kernel.min(FRAMES).max(self.stuck[number]);
                     kernel = kernel.saturating_sub(FRAMES);
+                    found.cache = lent.min(FRAMES - found.unmovable);
+                    lent -= found.cache;
                 }
                 _ => {
                     found.hugetlb = self.hugetlb[number];
@@ -257,6 +277,52 @@ fn nothing_rests_while_something_is_short_or_under_way() {
     policy.reserving(false);
     policy.began(20);
     assert!(!after(&|_| (), &policy), "a conversion");
+}
+
+/// Page cache fills what a conversion frees, so that free kernel memory stays as it was: that is no
+/// demand of the kernel's.
+#[test]
+fn page_cache_that_fills_the_kernel_region_does_not_make_it_grow() {
+    for ratio in [12, 16, 32] {
+        let mut machine = Machine::new(32);
+        let mut policy = Policy::new(&Config::default(), FRAMES);
+        let mut log = Vec::new();
+        let run = |machine: &mut Machine, policy: &mut Policy, log: &mut Vec<Operation>, ms| {
+            machine.now += Duration::from_millis(ms);
+            poll(machine, policy, &|_| false, log).unwrap();
+        };
+        for _ in 0..60 {
+            run(&mut machine, &mut policy, &mut log, 1000);
+        }
+        machine.greedy = Some(ratio);
+        log.clear();
+        for _ in 0..120 {
+            run(&mut machine, &mut policy, &mut log, 1000);
+        }
+        assert_eq!(machine.count(Place::Kernel), 7, "{ratio}: no kernel memory is needed: {log:?}");
+        // 900 MiB in two seconds, for five.
+        for _ in 0..8 {
+            machine.kernel += 28_800;
+            run(&mut machine, &mut policy, &mut log, 250);
+        }
+        for _ in 0..5 {
+            run(&mut machine, &mut policy, &mut log, 1000);
+        }
+        let peak = machine.kernel;
+        machine.kernel = FRAMES;
+        for _ in 0..60 {
+            run(&mut machine, &mut policy, &mut log, 1000);
+        }
+        // The kernel's own and the largest reserve, an eighth of all, fit; one block for rounding.
+        let grown = machine.count(Place::Kernel) as usize;
+        let most = (peak + 4 * FRAMES).div_ceil(FRAMES) as usize + 1;
+        assert!((8..=most).contains(&grown), "{ratio}: {grown} of at most {most}: {log:?}");
+        for _ in 0..1800 {
+            run(&mut machine, &mut policy, &mut log, 1000);
+        }
+        let left = machine.count(Place::Kernel) as usize;
+        assert!((left - 7) * 2 <= grown - 7, "{ratio}: {left} of {grown} stay: {log:?}");
+    }
 }
 
 #[test]

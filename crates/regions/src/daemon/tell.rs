@@ -83,7 +83,7 @@ impl Daemon {
             outcome: &done.outcome,
             took_ms: done.took.as_millis() as u64,
             moved_frames: block.occupancy.map_or(0, |found| found.to_move()),
-            kernel_available_frames: report.map_or(0, |r| r.sample.kernel.available),
+            kernel_available_frames: report.map_or(0, |r| r.sample.kernel.usable()),
             reserve_frames: report.map_or(0, |r| r.reserve),
             rate_frames_per_second: report.map_or(0, |r| r.rate),
             dry_run: self.dry_run,

@@ -64,12 +64,17 @@ impl Policy {
             return Err(Guard::AllRefused);
         }
         let fits = |block: &&&Block| match &block.occupancy {
-            Some(found) => choice::fits_elsewhere(found, &node.sample, swap),
+            Some(found) => {
+                choice::fits_elsewhere(found, &node.sample, swap)
+                    && choice::gains(found, &node.sample, swap)
+            }
             // What cannot be read may hold hugetlb pages in use, which would be tried forever.
             None => {
                 let full = self.block_frames;
                 let found = prairie_host::Occupancy { movable: full, ..Default::default() };
-                self.hugetlb == 0 && choice::fits_elsewhere(&found, &node.sample, swap)
+                self.hugetlb == 0
+                    && choice::fits_elsewhere(&found, &node.sample, swap)
+                    && choice::gains(&found, &node.sample, swap)
             }
         };
         let readable = |block: &&Block| block.occupancy.is_some();

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::evacuation::Evacuation;
 use super::words::Guard;
 use crate::config::KernelConfig;
-use crate::sample::NodeSample;
+use crate::sample::{NodeSample, page_bytes};
 
 /// For this long nothing shrinks after the kernel region ran short (*chosen*).
 pub(super) const FREEZE: Duration = Duration::from_secs(600);
@@ -147,11 +147,15 @@ impl Node {
         let low = self.reserve(terms);
         let excess = (terms.excess_blocks * block as f64) as u64;
         let movable = sample.movable;
-        let user = movable.free + movable.cache / 4 * 3 + sample.kernel.borrowable;
+        let user = movable.usable() + sample.kernel.borrowable;
         let user_low = movable.high + block / 2;
-        let available = sample.kernel.available;
-        // A stalled kernel request lacks kernel memory only if there is not plenty of it.
-        let lacks = if available > low + excess { 0.0 } else { terms.stalled[0] };
+        // Page cache that has borrowed is no demand of the kernel's. If it counted as such, the region
+        // would grow without end: the cache that a conversion evicts moves into the block before.
+        let available = sample.kernel.usable();
+        // A stalled kernel request lacks kernel memory only if there is not plenty of it. Here cache
+        // does not count: the request waits for its reclaim.
+        let plenty = sample.kernel.available > low + excess;
+        let lacks = if plenty { 0.0 } else { terms.stalled[0] };
         self.view = View {
             size: sample.kernel.managed,
             available: [available, user],
@@ -178,7 +182,7 @@ impl Node {
         let ready = kernel.ready_blocks * terms.block_frames;
         // What is lent must not be taken back as growth at once.
         let ready = if terms.now < self.borrow_until { ready / 2 } else { ready };
-        let spare = ready.max(kernel.min_reserve / 4096);
+        let spare = ready.max(kernel.min_reserve / page_bytes());
         // An eighth of the node is the most that a rate asks for (chosen): beyond that it is a
         // burst that no reserve would last for.
         let most = (self.sample.managed() / 8).max(self.sample.kernel.high + spare);
@@ -223,7 +227,7 @@ impl Node {
     /// present rate used up within seconds, with less than a quarter of its zone left.
     fn lend(&mut self, terms: &Terms) {
         let movable = self.sample.movable;
-        let user = movable.free + movable.cache / 4 * 3;
+        let user = movable.usable();
         let used = self.user_before.map_or(0, |before| before.saturating_sub(user));
         self.user_before = Some(user);
         let lasts = user as f64 * terms.changed_in / used.max(1) as f64;

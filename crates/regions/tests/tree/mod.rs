@@ -35,6 +35,8 @@ pub struct Tree {
     pub words: Mutex<Vec<(u64, String)>>,
     /// Frames that the kernel uses.
     pub kernel_used: Mutex<u64>,
+    /// Page cache fills memory, the kernel zone down to a twelfth of the movable one.
+    pub greedy: Mutex<bool>,
 }
 
 impl Tree {
@@ -45,6 +47,7 @@ impl Tree {
             competitor: Mutex::default(),
             words: Mutex::default(),
             kernel_used: Mutex::new(FRAMES),
+            greedy: Mutex::default(),
         };
         for folder in ["proc/sys/vm", "proc/pressure"] {
             fs::create_dir_all(tree.path(folder)).unwrap();
@@ -105,20 +108,34 @@ impl Tree {
         let kernel = self.count(Place::Kernel) * FRAMES;
         let movable = self.count(Place::Movable) * FRAMES;
         // As one order, and as the kernel writes it. Before zoneinfo: it is glanced at first.
-        let free = kernel.saturating_sub(*self.kernel_used.lock().unwrap());
-        let text = format!("Node 0, zone   Normal {free}\nNode 0, zone  Movable {movable}\n");
+        let [cache, movable_cache] = self.cache(kernel, movable);
+        let free = kernel.saturating_sub(*self.kernel_used.lock().unwrap()) - cache;
+        let movable_free = movable - movable_cache;
+        let text = format!("Node 0, zone   Normal {free}\nNode 0, zone  Movable {movable_free}\n");
         let path = self.path("proc/buddyinfo");
         let file = File::options().create(true).truncate(false).write(true).open(path).unwrap();
         file.write_all_at(format!("{text:\n<128}").as_bytes(), 0).unwrap();
         self.update_zones(kernel, movable);
     }
 
+    /// Page cache in the kernel zone and in the movable one.
+    fn cache(&self, kernel: u64, movable: u64) -> [u64; 2] {
+        let room = kernel.saturating_sub(*self.kernel_used.lock().unwrap());
+        match *self.greedy.lock().unwrap() {
+            true => [room.saturating_sub(movable / 12 + 200), movable],
+            false => [0; 2],
+        }
+    }
+
     fn update_zones(&self, kernel: u64, movable: u64) {
+        let [cache, movable_cache] = self.cache(kernel, movable);
         let text = format!(
             "Node 0, zone Normal\n pages free {}\n min 100\n high 200\n managed {kernel}\n \
-             protection: (0, 0)\nNode 0, zone Movable\n pages free {movable}\n high 200\n \
-             managed {movable}\n protection: (0, 0)\n",
-            kernel.saturating_sub(*self.kernel_used.lock().unwrap())
+             protection: (0, 0)\n nr_zone_inactive_file {cache}\nNode 0, zone Movable\n \
+             pages free {}\n high 200\n managed {movable}\n protection: (0, 0)\n \
+             nr_zone_inactive_file {movable_cache}\n",
+            kernel.saturating_sub(*self.kernel_used.lock().unwrap()) - cache,
+            movable - movable_cache,
         );
         // In place and in one write, because the daemon keeps it open and reads it meanwhile.
         let path = self.path("proc/zoneinfo");

@@ -56,8 +56,8 @@ for run in $RUNS; do
     case " ${LOADS:-mixed pipes} " in *" pipes "*)
         for rate in ${RATES:-40 200 full}; do
             name=pipes$rate-$kernel-$agent
-            if guest "$name" "$kernel" "$agent" vm/regions/pipes.sh "$agent" "$rate"; then
-                cells="rate least_free_mib oom failed stalls user_stalls worst_us/1000 psi_us/1000000 grown returned"
+            if guest "$name" "$kernel" "$agent" vm/regions/pipes.sh "$agent" "$rate" 1200; then
+                cells="rate least_free_mib oom failed stalls user_stalls worst_us/1000 psi_us/1000000 filled_ms/1000 grown returned returned_later"
                 pipes="$pipes${pipes:+, }[\"$kernel\", $(row "$name" "agent $cells")]"
             fi
         done
@@ -92,7 +92,8 @@ cat <<END
   "columns": [{"name": "kernel"}, {"name": "agent"}, {"name": "MiB/s"}, {"name": "least free", "unit": "MiB"},
     {"name": "OOM kills"}, {"name": "failed requests"}, {"name": "kernel requests stalled"},
     {"name": "user requests stalled"}, {"name": "longest write of 64 KiB", "unit": "ms"},
-    {"name": "PSI some", "unit": "s"}, {"name": "blocks grown"}, {"name": "returned"}],
+    {"name": "PSI some", "unit": "s"}, {"name": "filled in", "unit": "s"}, {"name": "blocks grown"},
+    {"name": "returned in 2.5 min"}, {"name": "in 22.5 min"}],
   "rows": [$pipes],
   "rounds": "1",
   "notes": ["$note"]

@@ -1,7 +1,7 @@
 # Runs in the guest: 900 MiB of pipes at a rate while page cache fills memory, under one agent. The
-# pipes end, and two and a half minutes later it is counted what has returned. Arguments: AGENT RATE,
-# in MiB/s or full.
-agent=$1 rate=$2
+# pipes end, and it is counted what has returned two and a half minutes later and after WAIT seconds
+# more. Arguments: AGENT RATE [WAIT], the rate in MiB/s or full.
+agent=$1 rate=$2 wait=${3:-0}
 # What no machine reaches.
 most_rate=1000000
 . /in/common.sh
@@ -36,8 +36,10 @@ during="$during failed=$failed user_stalls=$(($(count allocstall_movable) - user
 sleep 60
 size_after=$(region)
 sleep 90
+returned=$(($(movable) - grown))
+sleep $wait
 /in/bin/kernel_load blocks >$OUT/blocks
-echo "agent=$agent rate=$rate $during $(cat $OUT/pipes) grown=$((ready - grown)) returned=$(($(movable) - grown)) $(agent_cost)${size_before:+ unmovable_start=${size_before#*=} unmovable_most=$(most) unmovable_minute=${size_after#*=}}" >$OUT/result
+echo "agent=$agent rate=$rate $during $(cat $OUT/pipes) grown=$((ready - grown)) returned=$returned returned_later=$(($(movable) - grown)) $(agent_cost)${size_before:+ unmovable_start=${size_before#*=} unmovable_most=$(most) unmovable_minute=${size_after#*=}}" >$OUT/result
 [ $agent != daemon ] || /in/bin/prairie regions status --json >$OUT/status 2>&1
 trouble
 exit 0

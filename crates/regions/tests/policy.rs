@@ -313,6 +313,8 @@ fn page_cache_that_fills_the_kernel_region_does_not_make_it_grow() {
         for _ in 0..60 {
             run(&mut machine, &mut policy, &mut log, 1000);
         }
+        let reserve = |op: &Operation| op.2 == Reason::Reserve;
+        assert!(log.iter().all(reserve), "nothing stalled: {log:?}");
         // The kernel's own and the largest reserve, an eighth of all, fit; one block for rounding.
         let grown = machine.count(Place::Kernel) as usize;
         let most = (peak + 4 * FRAMES).div_ceil(FRAMES) as usize + 1;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use prairie_frames::placement::regions::resizer::Resize;
+
 use super::node::{FREEZE, Node};
 use super::{FRESH, Guard, Policy, Reason, SCANNED_AT_ONCE, Step};
 use crate::choice::{self, Block, Place};
@@ -21,7 +23,9 @@ impl Policy {
         } else {
             Guard::None
         };
-        let reason = if short { Reason::Reserve } else { Reason::Stalls };
+        // Without a stall it goes on to the target of a growth that a shortage began.
+        let stalled = matches!(node.want, Resize::Grow { beyond: 1.. });
+        let reason = if stalled && !short { Reason::Stalls } else { Reason::Reserve };
         let step = match guard {
             Guard::None => self.growth(number, blocks, now, reason),
             guard => Err(guard),

@@ -28,7 +28,7 @@ from prairie._prairie import (
 )
 from prairie.calls import Trace, fleet, heap_playback, replay, simulate, survey
 from prairie.policy import Policy, place
-from prairie.results import Fleet, HeapPlayback, Replay, Result, Simulation, Survey
+from prairie.results import Fleet, HeapPlayback, Replay, Result, Seeds, Simulation, Survey
 from prairie.sweeps import SweepError, sweep
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "Request",
     "Requests",
     "Result",
+    "Seeds",
     "Simulation",
     "Survey",
     "SweepError",

@@ -7,12 +7,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Literal, Union
+from typing import Any, Literal, Union, overload
 
 from prairie import _prairie
 from prairie._prairie import Answer, PrairieError, Table
 from prairie.policy import Policy, written
-from prairie.results import Fleet, HeapPlayback, Replay, Simulation, Survey, called_as
+from prairie.results import Fleet, HeapPlayback, Replay, Seeds, Simulation, Survey, called_as
 
 PathLike = Union[str, "os.PathLike[str]"]
 #: What is being done, how much is done, and how much there is, if that is known.
@@ -149,23 +149,88 @@ def replay(
     return Replay(_ask(words, call, progress, policies))
 
 
+@overload
+def simulate(
+    scenario: PathLike,
+    allocators: Iterable[str] = ...,
+    *,
+    seed: int | None = ...,
+    seeds: None = ...,
+    progress: Progress | bool = ...,
+) -> Simulation: ...
+
+
+@overload
+def simulate(
+    scenario: PathLike,
+    allocators: Iterable[str] = ...,
+    *,
+    seed: int | None = ...,
+    seeds: int,
+    progress: Progress | bool = ...,
+) -> Seeds: ...
+
+
 def simulate(
     scenario: PathLike,
     allocators: Iterable[str] = ("buddy", "linux", "contiguitas"),
     *,
     seed: int | None = None,
+    seeds: int | None = None,
     progress: Progress | bool = True,
-) -> Simulation:
+) -> Simulation | Seeds:
     """Runs a workload model under several allocators, as `prairie lab run` does.
 
-    `scenario` is a TOML file. `seed` replaces the scenario's.
+    `scenario` is a TOML file. `seed` replaces the scenario's. With `seeds`, 2 or more, the model runs
+    with that number of seeds, counted from `seed`, and the result has mean and interval of each row.
 
     Raises PrairieError in the command's words, KeyboardInterrupt if interrupted.
     """
     names = ",".join(allocators)
     words = ["lab", "run", os.fspath(scenario), "--systems", names, *_option("--seed", seed)]
-    call = called_as("simulate", {"scenario": _text(scenario), "allocators": names, "seed": seed})
-    return Simulation(_ask(words, call, progress))
+    given = {"scenario": _text(scenario), "allocators": names, "seed": seed}
+    if seeds is None:
+        return Simulation(_ask(words, called_as("simulate", given), progress))
+    call = called_as("simulate", {**given, "seeds": seeds})
+    return Seeds(_ask([*words, "--seeds", _several("simulate", seeds)], call, progress))
+
+
+@overload
+def fleet(
+    folder: PathLike | None = ...,
+    *,
+    servers: int | None = ...,
+    allocators: Iterable[str] | None = ...,
+    workloads: Iterable[str] | None = ...,
+    memory: str | None = ...,
+    days: float | None = ...,
+    pins: float | None = ...,
+    seed: int | None = ...,
+    seeds: None = ...,
+    threads: int | None = ...,
+    by: Iterable[str] | None = ...,
+    rank: str | None = ...,
+    progress: Progress | bool = ...,
+) -> Fleet: ...
+
+
+@overload
+def fleet(
+    folder: PathLike | None = ...,
+    *,
+    servers: int,
+    allocators: Iterable[str] | None = ...,
+    workloads: Iterable[str] | None = ...,
+    memory: str | None = ...,
+    days: float | None = ...,
+    pins: float | None = ...,
+    seed: int | None = ...,
+    seeds: int,
+    threads: int | None = ...,
+    by: Iterable[str] | None = ...,
+    rank: str | None = ...,
+    progress: Progress | bool = ...,
+) -> Seeds: ...
 
 
 def fleet(
@@ -178,23 +243,25 @@ def fleet(
     days: float | None = None,
     pins: float | None = None,
     seed: int | None = None,
+    seeds: int | None = None,
     threads: int | None = None,
     by: Iterable[str] | None = None,
     rank: str | None = None,
     progress: Progress | bool = True,
-) -> Fleet:
+) -> Fleet | Seeds:
     """Studies many servers, surveyed or simulated.
 
     With a `folder` alone it reports on the folder's files: parts of `prairie fleet run`, saved
     surveys, or both, or rows of `prairie survey --summary`, which `by` groups by labels and of which
     `rank` names the worst. With `servers` it simulates them first, into `folder` if one is given.
     `memory` is that of a server, as "16G"; `days` the longest uptime; `pins` the pinned memory in
-    percent.
+    percent. With `seeds`, 2 or more, that number of studies is simulated, with seeds counted from
+    `seed` and each in a folder of its own, and the result has mean and interval of each row.
 
     Raises PrairieError in the command's words, KeyboardInterrupt if interrupted.
     """
     options = {"--servers": servers, "--memory": memory, "--days": days, "--pins": pins}
-    options |= {"--seed": seed, "--threads": threads}
+    options |= {"--seed": seed, "--seeds": seeds, "--threads": threads}
     options["--systems"] = None if allocators is None else ",".join(allocators)
     options["--workloads"] = None if workloads is None else ",".join(workloads)
     given = {name[2:]: value for name, value in options.items() if value is not None}
@@ -209,11 +276,14 @@ def fleet(
         return Fleet(_ask(words, call, progress))
     if grouped:
         raise PrairieError("fleet: by and rank are for rows of hosts, expected none with servers")
+    result = Fleet if seeds is None else Seeds
+    if seeds is not None:
+        _several("fleet", seeds)
     words = ["fleet", "run", *(word for name in options for word in _option(name, options[name]))]
     if folder is not None:
-        return Fleet(_ask([*words, "--out", os.fspath(folder)], call, progress))
+        return result(_ask([*words, "--out", os.fspath(folder)], call, progress))
     with tempfile.TemporaryDirectory(prefix="prairie-") as own:
-        return Fleet(_ask([*words, "--out", own], call, progress))
+        return result(_ask([*words, "--out", own], call, progress))
 
 
 def heap_playback(
@@ -313,3 +383,10 @@ def _shown() -> _Bar | None:
 
         return _Bar(display)
     return _Bar(None) if sys.stderr.isatty() else None
+
+
+def _several(function: str, seeds: int) -> str:
+    """The argument of --seeds. One seed has no spread, and another document."""
+    if seeds < 2:
+        raise PrairieError(f"{function}: seeds is {seeds}, expected 2 or more")
+    return str(seeds)

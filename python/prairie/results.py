@@ -180,6 +180,15 @@ class Fleet(Result):
         return self.table("worst")
 
 
+class Seeds(Result):
+    """The results of runs with several random seeds: mean, spread, and 95 % interval of each."""
+
+    @property
+    def rows(self) -> Table:
+        """One row per result that all runs have, named as `prairie diff` names it."""
+        return self.table("rows")
+
+
 class HeapPlayback(Result):
     """A program's page-heap calls on several page heaps."""
 

@@ -15,6 +15,9 @@ from conftest import ROOT, command, results, same
 
 import prairie
 
+#: A shell starts what runs in the background with interrupts ignored, and programs inherit that.
+HEED_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+
 
 def printed(*words: object) -> str:
     """What the command prints with --json."""
@@ -92,6 +95,26 @@ def test_a_fleet_equals_the_command(tmp_path: Path) -> None:
     assert again.document["rows"] == fleet.document["rows"]
     assert fleet.servers.num_rows == 4
     assert sorted(set(fleet.servers.column("system"))) == ["contiguitas", "linux"]
+
+
+def test_several_seeds_equal_the_command(scenario: Path, tmp_path: Path) -> None:
+    simulations = prairie.simulate(scenario, ["buddy", "linux"], seed=3, seeds=2)
+    words = ("lab", "run", scenario, "--systems", "buddy,linux", "--seed", 3, "--seeds", 2)
+    assert same(simulations.json) == same(printed(*words))
+    assert simulations.document["seeds"] == [3, 4]
+    rows = simulations.rows
+    assert rows.num_rows > 10 and set(rows.column("count")) == {2}
+    assert {"name", "mean", "interval_low", "interval_high"} <= set(rows.column_names)
+
+    folder = tmp_path / "studies"
+    fleets = prairie.fleet(folder, servers=2, memory="256M", days=0.02, seed=5, seeds=2)
+    study = ("--servers", 2, "--memory", "256M", "--days", 0.02, "--seed", 5, "--seeds", 2)
+    assert same(fleets.json) == same(printed("fleet", "run", "--out", folder, *study))
+    assert fleets.rows.num_rows > 5 and set(fleets.rows.column("count")) == {2}
+    assert prairie.fleet(folder / "seed-6").servers.num_rows == 4
+    for call in (prairie.simulate, prairie.fleet):
+        with pytest.raises(prairie.PrairieError, match="seeds is 1, expected 2 or more"):
+            call(scenario, seeds=1, **({"servers": 2} if call is prairie.fleet else {}))
 
 
 def test_a_heap_playback_equals_the_command(tmp_path: Path) -> None:
@@ -254,6 +277,7 @@ def test_the_lock_is_released_and_progress_is_told(scenario: Path) -> None:
 ])
 def test_long_calls_are_interrupted(code: str, recording: Path) -> None:
     program = f"""
+{HEED_INTERRUPTS}
 import time, prairie
 TRACE = {str(recording)!r}
 class Forever(prairie.Policy):
@@ -292,6 +316,7 @@ def test_a_library_that_never_returns_is_left_at_the_second_interrupt(
     subprocess.run(build, cwd=source.parents[1], check=True)
     library = tmp_path / "forever" / "target" / "debug" / "libforever.so"
     program = f"""
+{HEED_INTERRUPTS}
 import prairie
 print("ready", flush=True)
 try:

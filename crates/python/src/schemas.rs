@@ -8,12 +8,13 @@ macro_rules! schemas {
     };
 }
 
-static SCHEMAS: [(&str, &str); 6] = schemas![
+static SCHEMAS: [(&str, &str); 7] = schemas![
     "prairie-fleet",
     "prairie-fleet-hosts",
     "prairie-heap-playback",
     "prairie-lab-run",
     "prairie-replay",
+    "prairie-seeds",
     "prairie-survey",
 ];
 

@@ -9,7 +9,6 @@ mod sources;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::bail;
 use clap::Subcommand;
 
 use crate::files::Files;
@@ -42,13 +41,7 @@ enum FleetCommand {
 pub fn ask(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Answer<String>> {
     match &args.command {
         FleetCommand::Report(args) => report::ask(args),
-        FleetCommand::Run(args) => match run::write(args, interrupted)? {
-            run::Outcome::Identity(_) => bail!("--identity: returns no report"),
-            run::Outcome::Interrupted => bail!("interrupted"),
-            run::Outcome::Exists(_) | run::Outcome::Wrote(_) => {
-                report::ask(&report::Args::of_folder(args.folder()))
-            }
-        },
+        FleetCommand::Run(args) => run::ask(args, interrupted),
     }
 }
 

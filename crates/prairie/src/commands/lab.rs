@@ -47,7 +47,7 @@ enum LabCommand {
 /// Does the work of a subcommand that Python calls.
 pub fn ask(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Answer<String>> {
     match &args.command {
-        LabCommand::Run(args) => run::ask(args, interrupted)?.into_text(),
+        LabCommand::Run(args) => run::ask(args, interrupted),
         _ => bail!("the command has no report to return"),
     }
 }

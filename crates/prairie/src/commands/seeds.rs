@@ -5,12 +5,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use prairie_compare::{Spread, rows};
-use prairie_report::Report;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::survey;
-use crate::output::{self, Header};
+use crate::output::{self, Answer, Header};
 use crate::view::seeds as view;
 
 /// How often a simulation is repeated.
@@ -30,14 +29,14 @@ impl Seeds {
 
 /// What `--json` prints for several seeds.
 #[derive(Serialize)]
-struct Document<'a> {
+pub struct Document {
     #[serde(flatten)]
     header: Header,
     /// The kind of the documents of the single runs.
-    of: &'a str,
-    seeds: &'a [u64],
-    rows: &'a [Row],
-    runs: &'a [Value],
+    of: String,
+    seeds: Vec<u64>,
+    rows: Vec<Row>,
+    runs: Vec<Value>,
 }
 
 /// One result over all seeds.
@@ -63,25 +62,30 @@ pub struct Wanted<'a> {
 pub fn repeat(
     seeds: Range<u64>,
     wanted: Wanted,
-    mut run: impl FnMut(u64) -> anyhow::Result<Option<Value>>,
+    run: impl FnMut(u64) -> anyhow::Result<Option<Value>>,
 ) -> anyhow::Result<ExitCode> {
+    let Some(answer) = answer(seeds, run)? else { return Ok(output::interrupted()) };
+    output::publish(&answer.report, wanted.json, wanted.html, || answer.document)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Runs with each seed; `None` if `run` returned that for one of them, as it was interrupted.
+pub fn answer(
+    seeds: Range<u64>,
+    mut run: impl FnMut(u64) -> anyhow::Result<Option<Value>>,
+) -> anyhow::Result<Option<Answer<Document>>> {
     let (mut used, mut runs) = (Vec::new(), Vec::new());
     for seed in seeds {
-        let Some(document) = run(seed)? else { return Ok(output::interrupted()) };
+        let Some(document) = run(seed)? else { return Ok(None) };
         used.push(seed);
         runs.push(document);
     }
     let of = runs[0]["schema"].as_str().unwrap_or_default().to_owned();
     let rows = spread(&runs);
-    let report: Report = view::report(&of, &used, &rows_of(&rows), survey::generated_by());
-    output::publish(&report, wanted.json, wanted.html, || Document {
-        header: Header::new("prairie-seeds", 1),
-        of: &of,
-        seeds: &used,
-        rows: &rows,
-        runs: &runs,
-    })?;
-    Ok(ExitCode::SUCCESS)
+    let report = view::report(&of, &used, &rows_of(&rows), survey::generated_by());
+    let header = Header::new("prairie-seeds", 1);
+    let document = Document { header, of, seeds: used, rows, runs };
+    Ok(Some(Answer { document, report, interrupted: false }))
 }
 
 /// Every row that all runs have.

@@ -15,12 +15,14 @@ use prairie_fleet::study::{Shard, Study};
 use prairie_model::random::{Quantity, Size};
 use prairie_report::write_atomically;
 use prairie_sim::workload::{SHIPPED, Workload};
+use serde_json::Value;
 
 use super::folder::parquet_files;
 use super::report;
 use crate::commands::allocators::{self, Allocators};
 use crate::commands::seeds::{self, Seeds, Wanted};
 use crate::files::Files;
+use crate::output::Answer;
 use crate::{output, progress};
 
 /// Simulate the servers of a fleet
@@ -144,7 +146,7 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 /// How a shard came out.
-pub enum Outcome {
+enum Outcome {
     /// What identifies the study was requested, as JSON.
     Identity(String),
     /// Its part had been written before.
@@ -174,27 +176,51 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Simulates a study for each seed, each in a folder of its own, and shows the spread of what their
-/// reports find. Studies that were written before are not simulated again.
+/// Simulates a study for each seed, and prints the spread of what their reports find.
 fn repeat(args: &Args, seeds: Range<u64>, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
+    refuse_parts(args)?;
+    let wanted = Wanted { json: args.json, html: None };
+    seeds::repeat(seeds, wanted, |seed| figures(args, seed, interrupted))
+}
+
+/// Simulates, and reports on the folder: on one study, or on the spread of several.
+pub fn ask(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Answer<String>> {
+    if let Some(seeds) = args.seeds.from(args.seed) {
+        refuse_parts(args)?;
+        let answer = seeds::answer(seeds, |seed| figures(args, seed, interrupted))?;
+        return answer.context("interrupted")?.into_text();
+    }
+    match write(args, interrupted)? {
+        Outcome::Identity(_) => bail!("--identity: returns no report"),
+        Outcome::Interrupted => bail!("interrupted"),
+        Outcome::Exists(_) | Outcome::Wrote(_) => report::ask(&report::Args::of_folder(&args.out)),
+    }
+}
+
+/// Several seeds need whole studies.
+fn refuse_parts(args: &Args) -> anyhow::Result<()> {
     if args.identity {
         bail!("--identity: identifies one study, expected no --seeds");
     }
     if args.shard.of > 1 {
         bail!("--shard {}: a part of a study, expected whole ones with --seeds", args.shard);
     }
-    seeds::repeat(seeds, Wanted { json: args.json, html: None }, |seed| {
-        let folder = args.out.join(format!("seed-{seed}"));
-        let study = Args { out: folder.clone(), seed, ..args.clone() };
-        if let Outcome::Interrupted = write(&study, interrupted)? {
-            return Ok(None);
-        }
-        report::figures(&report::Args::of_folder(&folder)).map(Some)
-    })
+    Ok(())
+}
+
+/// Simulates the study of one of several seeds in a folder of its own, unless it was written before;
+/// what a report finds there, or `None` if it was interrupted.
+fn figures(args: &Args, seed: u64, interrupted: &AtomicBool) -> anyhow::Result<Option<Value>> {
+    let folder = args.out.join(format!("seed-{seed}"));
+    let study = Args { out: folder.clone(), seed, ..args.clone() };
+    if let Outcome::Interrupted = write(&study, interrupted)? {
+        return Ok(None);
+    }
+    report::figures(&report::Args::of_folder(&folder)).map(Some)
 }
 
 /// Simulates, and writes the part, without a word.
-pub fn write(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Outcome> {
+fn write(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Outcome> {
     if !(args.days > 0.0 && args.days <= 366.0) {
         bail!("--days {}: expected a number in (0, 366]", args.days);
     }
@@ -224,13 +250,6 @@ pub fn write(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Outcome> {
     let bytes = Part { header, rows }.to_parquet().context("the results as Parquet")?;
     write_atomically(&path, &bytes)?;
     Ok(Outcome::Wrote(path))
-}
-
-impl Args {
-    /// The folder of the results.
-    pub fn folder(&self) -> &Path {
-        &self.out
-    }
 }
 
 /// One folder holds the parts of one study, split in one way.

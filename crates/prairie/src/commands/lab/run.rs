@@ -10,6 +10,7 @@ use prairie_report::write_atomically;
 use prairie_sim::machine::scenario::{self, Scenario};
 use prairie_sim::simulate::{self, Results};
 use serde::Serialize;
+use serde_json::Value;
 
 use super::bench::fitting;
 use crate::called_as::generated_by;
@@ -92,11 +93,7 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
             bail!("--out: samples are those of one run, expected no --seeds");
         }
         let wanted = Wanted { json: args.json, html: args.html.as_deref() };
-        return seeds::repeat(seeds, wanted, |seed| {
-            let results = subject.simulate(seed, interrupted)?;
-            let whole = !results.interrupted;
-            Ok(whole.then(|| serde_json::to_value(document(results))).transpose()?)
-        });
+        return seeds::repeat(seeds, wanted, |seed| subject.document(seed, interrupted));
     }
     let answer = subject.answer(interrupted)?;
     answer.print(args.json)?;
@@ -113,9 +110,15 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs with one seed.
-pub fn ask(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Answer<Document>> {
-    Subject::read(args)?.answer(interrupted)
+/// Runs with one seed or several.
+pub fn ask(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Answer<String>> {
+    let subject = Subject::read(args)?;
+    match args.seeds.from(subject.seed) {
+        None => subject.answer(interrupted)?.into_text(),
+        Some(seeds) => seeds::answer(seeds, |seed| subject.document(seed, interrupted))?
+            .context("interrupted")?
+            .into_text(),
+    }
 }
 
 /// What is simulated.
@@ -149,6 +152,13 @@ impl Subject<'_> {
         );
         bar.finish_and_clear();
         results.with_context(|| self.path.display().to_string())
+    }
+
+    /// What `--json` prints of one run; `None` if it was interrupted.
+    fn document(&self, seed: u64, interrupted: &AtomicBool) -> anyhow::Result<Option<Value>> {
+        let results = self.simulate(seed, interrupted)?;
+        let whole = !results.interrupted;
+        Ok(whole.then(|| serde_json::to_value(document(results))).transpose()?)
     }
 
     fn answer(&self, interrupted: &AtomicBool) -> anyhow::Result<Answer<Document>> {

@@ -181,6 +181,28 @@ compacts() {
     check "microseconds stalled, movable" "$(total movable)" -gt 0
 }
 
+# Page cache of which every other page is old: reclaim leaves holes everywhere, and huge pages need
+# compaction. All of it becomes huge pages, though the zones below have none to offer and compaction
+# fails now and then.
+fills() {
+    make_files
+    "$load" holes $(($(cat $node/movable_kb) / 1024 - 100)) 1000000 >/tmp/holes &
+    job=$!
+    until grep -q holes_mib /tmp/holes; do sleep 1; done
+    cat /disk/file >/dev/null
+    kill -KILL $job
+    wait $job
+    cat /disk/file >/dev/null
+    could=$(awk '/^Node/ { m = $4 == "Movable" }
+        m && ($2 == "free" || /nr_zone_(in)?active_file/) { pages += $NF } END { print int(pages / 512) }' /proc/zoneinfo)
+    grep -E '^(MemFree|AnonPages|Inactive\(file|Active\(file)' /proc/meminfo
+    echo 2048 >/proc/sys/vm/nr_hugepages
+    got=$(cat /proc/sys/vm/nr_hugepages)
+    grep -E '^(compact_(stall|fail|success)|allocstall_movable)' /proc/vmstat
+    check "percent of the $could 2 MiB pages that free memory and page cache would make" $((got * 100 / could)) -ge 80
+    check "victims" "$(vmstat oom_kill)" -eq 0
+}
+
 # Reclaim wakes the resizer at once, long before its own look once a second.
 wakes() {
     make_files

@@ -6,6 +6,7 @@
 #ifndef _LINUX_CONTIGUITAS_H
 #define _LINUX_CONTIGUITAS_H
 
+#include <linux/compaction.h>
 #include <linux/gfp.h>
 #include <linux/jump_label.h>
 #include <linux/mmzone.h>
@@ -64,6 +65,8 @@ static inline bool contiguitas_mover_waits(struct zone *zone)
 void __contiguitas_wake(struct zone *zone);
 bool __contiguitas_wait(const struct alloc_context *ac, unsigned int order, unsigned int *waits);
 void __contiguitas_prepare_pins(unsigned long pages);
+bool __contiguitas_retry(const struct alloc_context *ac, unsigned int order, int tries,
+			 enum compact_priority *priority);
 
 static inline void contiguitas_wake(struct zone *zone)
 {
@@ -81,6 +84,12 @@ static inline void contiguitas_prepare_pins(unsigned long pages)
 {
 	if (contiguitas_active())
 		__contiguitas_prepare_pins(pages);
+}
+
+static inline bool contiguitas_retry(const struct alloc_context *ac, unsigned int order, int tries,
+				     enum compact_priority *priority)
+{
+	return contiguitas_active() && __contiguitas_retry(ac, order, tries, priority);
 }
 
 /* Pressure. */
@@ -157,6 +166,8 @@ static inline void contiguitas_wake(struct zone *zone) {}
 static inline bool contiguitas_wait(const struct alloc_context *ac, unsigned int order,
 				    unsigned int *waits) { return false; }
 static inline void contiguitas_prepare_pins(unsigned long pages) {}
+static inline bool contiguitas_retry(const struct alloc_context *ac, unsigned int order, int tries,
+				     enum compact_priority *priority) { return false; }
 static inline void contiguitas_stall_begin(const struct alloc_context *ac) {}
 static inline void contiguitas_stall_end(const struct alloc_context *ac) {}
 static inline bool contiguitas_comes_last(struct zone *zone, unsigned long pfn,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * What happens when a region runs out, or has far too much: the thread is woken early; a request
- * that may wait does so for a bounded time; room is made before long pins; the OOM killer asks first.
+ * that may wait does so for a bounded time; one for a huge page is tried again; room is made before long
+ * pins; the OOM killer asks first.
  */
 #include <linux/kernel.h>
 #include <linux/mm.h>
@@ -9,6 +10,7 @@
 #include <linux/psi.h>
 #include <linux/sched.h>
 #include <linux/sched/clock.h>
+#include <linux/sched/signal.h>
 
 #include "../internal.h"
 #include "contiguitas.h"
@@ -103,6 +105,32 @@ bool __contiguitas_wait(const struct alloc_context *ac, unsigned int order, unsi
 		return false;
 	(*waits)++;
 	return wait_for(node, 1UL << order, LONGEST_WAIT);
+}
+
+/*
+ * A movable request of a high order that may be tried again (as for hugetlb pages) is about to fail.
+ * The kernel tries again while some zone would have a free block of that order if all that can be
+ * reclaimed were. The zones below the border are barred, so as soon as the movable region has no
+ * such block, the first failure of compaction would be the last. There every pageblock can become
+ * one: what counts is whether reclaim leaves compaction the pages that it needs. Compaction then
+ * looks at all of the zone, wherever it stopped before, and however long it was to pause.
+ */
+bool __contiguitas_retry(const struct alloc_context *ac, unsigned int order, int tries,
+			 enum compact_priority *priority)
+{
+	struct zone *zone = ac->preferred_zoneref->zone;
+	struct contiguitas_node *node = zone ? contiguitas_nodes[zone_to_nid(zone)] : NULL;
+	unsigned long pages;
+
+	if (!node || ac->highest_zoneidx != ZONE_MOVABLE || order <= PAGE_ALLOC_COSTLY_ORDER ||
+	    tries > MAX_RECLAIM_RETRIES || fatal_signal_pending(current))
+		return false;
+	pages = zone_page_state_snapshot(node->movable, NR_FREE_PAGES) +
+		contiguitas_droppable(node->movable);
+	if (pages < low_wmark_pages(node->movable) + compact_gap(order) + (1UL << order))
+		return false;
+	*priority = MIN_COMPACT_PRIORITY;
+	return true;
 }
 
 /*

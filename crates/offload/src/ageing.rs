@@ -133,15 +133,6 @@ impl Ageing {
         *self = Ageing::new(self.means, min_age);
     }
 
-    /// Asks for an age of `min_age` from now on. Generations stay what they are, and come of that age
-    /// as fewer begin; bits have to be cleared again, because they describe one age only.
-    pub fn raise(&mut self, min_age: Duration) {
-        match self.means {
-            Means::Generations => self.min_age = min_age,
-            Means::AccessedBits | Means::None => self.renew(min_age),
-        }
-    }
-
     /// Before this there is nothing to do about age, and where there is nothing idle at `now` there
     /// is nothing idle yet; nothing where that depends on more than time.
     pub fn settled_until(&self, now: Duration) -> Option<Duration> {
@@ -221,23 +212,6 @@ mod tests {
         assert!(!ageing.is_ripe(seconds(119)) && ageing.is_ripe(seconds(120)));
         ageing.renew(seconds(240));
         assert!(!ageing.is_ripe(seconds(500)));
-    }
-
-    #[test]
-    fn generations_keep_their_ages_when_more_is_asked_for() {
-        let mut ageing = Ageing::new(Means::Generations, seconds(120));
-        (0..=300).for_each(|s| _ = ageing.step(seconds(s)));
-        ageing.raise(seconds(240));
-        assert!(ageing.is_ripe(seconds(301)), "marked for 300 s");
-        assert_eq!(ageing.step(seconds(360)), Step::Wait, "half of 240 s after the last mark");
-        assert_eq!(ageing.step(seconds(420)), Step::Mark);
-        ageing.raise(seconds(480));
-        assert!(!ageing.is_ripe(seconds(420)) && ageing.is_ripe(seconds(480)));
-        let mut bits = Ageing::new(Means::AccessedBits, seconds(120));
-        bits.step(seconds(0));
-        bits.measured(seconds(120), 1 << 30);
-        bits.raise(seconds(240));
-        assert_eq!(bits.idle(), Idle::Measuring);
     }
 
     #[test]

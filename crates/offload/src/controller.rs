@@ -15,7 +15,6 @@ use crate::observation::{Idle, Observation, Room};
 use crate::over_reclaim::OverReclaim;
 use crate::pressure::Pressure;
 use crate::profile::Profile;
-use crate::regret::Regret;
 use crate::restraint::Restraint;
 use crate::returns::Returns;
 use crate::signal::returned::returned_pages;
@@ -96,7 +95,6 @@ pub struct Controller {
     ageing: Ageing,
     over_reclaim: OverReclaim,
     returns: Returns,
-    regret: Regret,
     restraint: Restraint,
     past: Option<History>,
     asked_bytes: u64,
@@ -118,7 +116,6 @@ impl Controller {
             ageing: Ageing::new(means, profile.min_age),
             over_reclaim: OverReclaim::default(),
             returns: Returns::default(),
-            regret: Regret::default(),
             restraint: Restraint::default(),
             past: None,
             asked_bytes: 0,
@@ -242,7 +239,6 @@ impl Controller {
             // The clock went backwards, so recorded times are invalid.
             self.ageing.renew(self.min_age);
             self.returns = Returns::default();
-            self.regret = Regret::default();
             past =
                 History { first_seen: now.at, hold_until: Duration::ZERO, returning: None, ..past };
         }
@@ -369,12 +365,10 @@ impl Controller {
         self.over_reclaim = self.over_reclaim.after(self.asked_bytes, taken_bytes);
         self.ageing.taken(taken_bytes);
         self.returns.count(now.at, taken_pages, returned);
-        self.regret.count(&past.before, now, taken_pages, returned);
         let affordable = self.profile.senpai.threshold * RETURN_COST;
-        let slowdown = self.regret.slowdown(self.return_cost);
-        let is_costly = self.returns.share_of_time(self.return_cost) > affordable
-            || slowdown.is_some_and(|slowdown| slowdown > self.profile.slowdown_limit);
-        if !self.returns.exceed(self.profile.return_limit) || !is_costly {
+        if !self.returns.exceed(self.profile.return_limit)
+            || self.returns.share_of_time(self.return_cost) <= affordable
+        {
             return;
         }
         let (taken, returned) = self.returns.totals();
@@ -385,7 +379,7 @@ impl Controller {
             Means::AccessedBits | Means::Generations => self.min_age,
         };
         self.returns.start_again(now.at + self.profile.hold.max(measured));
-        self.ageing.raise(self.min_age);
+        self.ageing.renew(self.min_age);
     }
 
     /// Idle memory, as measured by accessed bits or observed by generations.
@@ -438,10 +432,7 @@ impl Controller {
         let file_only = blocked.is_some();
         let floor = conditions::floor_bytes(profile, now);
         let shaped = if file_only { ask } else { shaped(ask, &now.room) };
-        let (limit, cost) = (profile.slowdown_limit, self.return_cost);
-        let bearable_pages = self.regret.room_pages(limit, cost, self.min_age).unwrap_or(u64::MAX);
         let bytes = shaped
-            .min(bearable_pages.saturating_mul(PAGE))
             .min(now.current_bytes - floor)
             .min(if let Idle::Bytes(idle) = now.idle { idle } else { u64::MAX })
             .min(if file_only { now.stat.inactive_file } else { u64::MAX });
@@ -452,10 +443,6 @@ impl Controller {
             _ if allowance == 0 => Some(Guard::Pressure),
             _ if ask >= PAGE && shaped < PAGE => Some(Guard::WriteBudget),
             _ if ask == 0 => Some(Guard::OverReclaim { owed_bytes: over_reclaim.owed_bytes() }),
-            _ if bearable_pages == 0 => Some(Guard::Regret {
-                offloaded_pages: self.regret.outstanding_pages(),
-                slowdown: self.regret.slowdown(cost).unwrap_or(0.0),
-            }),
             _ => Some(Guard::Tiny),
         };
         if decision.guard.is_none() {

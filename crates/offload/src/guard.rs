@@ -103,13 +103,6 @@ pub enum Guard {
     Ageing,
     /// Nothing has been idle for long enough.
     NothingIdle,
-    /// More refaults are expected than the profile allows.
-    Regret {
-        /// Pages that are offloaded.
-        offloaded_pages: u64,
-        /// The share of its CPU time that their refaults took within ten minutes.
-        slowdown: f64,
-    },
     /// Pressure is at or above the threshold: the formula itself says nothing.
     Pressure,
     /// Over-reclaim is being compensated.
@@ -152,7 +145,6 @@ impl Guard {
             Guard::Scanning { .. } => "scanning",
             Guard::Ageing => "ageing",
             Guard::NothingIdle => "nothing-idle",
-            Guard::Regret { .. } => "regret",
             Guard::Pressure => "pressure",
             Guard::OverReclaim { .. } => "over-reclaim",
             Guard::Tiny => "tiny",
@@ -218,11 +210,6 @@ impl fmt::Display for Guard {
             }
             Guard::Ageing => f.write_str("measuring ages"),
             Guard::NothingIdle => f.write_str("no memory has been idle for long enough"),
-            Guard::Regret { offloaded_pages, slowdown } => write!(
-                f,
-                "refaults of {offloaded_pages} offloaded pages took {:.3} % of its CPU time",
-                percent(slowdown)
-            ),
             Guard::Pressure => f.write_str("pressure at its threshold"),
             Guard::OverReclaim { owed_bytes } => {
                 write!(f, "over-reclaim, {:.1} MiB to compensate", mib(owed_bytes))

@@ -31,7 +31,6 @@ mod over_reclaim;
 mod precedence;
 pub mod pressure;
 pub mod profile;
-mod regret;
 mod restraint;
 mod returns;
 pub mod senpai;

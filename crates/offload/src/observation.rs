@@ -25,8 +25,6 @@ pub struct Observation {
     pub counters: Counters,
     /// `memory.swap.current`, in bytes.
     pub swap_bytes: u64,
-    /// `usage_usec` of `cpu.stat`, read whenever `memory.stat` is; 0 where it is missing.
-    pub cpu_us: u64,
     /// Where offloaded memory could go.
     pub room: Room,
     /// Known idle memory.

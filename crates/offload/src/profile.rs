@@ -28,10 +28,6 @@ pub struct Profile {
     /// Share of the pages taken that may come back before the container is left alone for a
     /// while, and its memory must have been idle for longer.
     pub return_limit: f64,
-    /// Share of its CPU time by which refaults may slow the container down. Requests that take at
-    /// most twice as long as a refault keep their 99th percentile with half a percent, because
-    /// fewer than 1 % of them then refault.
-    pub slowdown_limit: f64,
     /// Time for which nothing is taken after a burst of pressure, or when memory came back.
     pub hold: Duration,
     /// Share of time in which *all* tasks may be stalled on memory before nothing is taken:
@@ -56,7 +52,6 @@ impl Default for Profile {
             min_size_bytes: 32 << 20,
             swap_reserve: 0.1,
             return_limit: 0.01,
-            slowdown_limit: 0.005,
             hold: Duration::from_secs(60),
             full_limit: 0.01,
             scan_limit: 32.0,
@@ -71,14 +66,13 @@ impl Profile {
     /// not all that is used every other.
     pub fn aggressive() -> Profile {
         let senpai = Senpai { reclaim_ratio: 0.01, threshold: 0.005, ..Senpai::default() };
-        let min_age = Duration::from_secs(90);
-        Profile { senpai, min_age, slowdown_limit: 0.01, ..Profile::default() }
+        Profile { senpai, min_age: Duration::from_secs(90), ..Profile::default() }
     }
 
     /// Sidecars, the paper's memory tax (§2.3): small containers whose objective is relaxed.
     pub fn sidecar() -> Profile {
         let senpai = Senpai { reclaim_ratio: 0.005, threshold: 0.01, ..Senpai::default() };
-        Profile { senpai, min_size_bytes: 4 << 20, slowdown_limit: 0.01, ..Profile::default() }
+        Profile { senpai, min_size_bytes: 4 << 20, ..Profile::default() }
     }
 
     /// The profile of that name: `default`, `aggressive` or `sidecar`.

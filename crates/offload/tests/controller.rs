@@ -283,39 +283,6 @@ fn memory_that_costs_little_when_it_comes_back_goes_on_being_taken() {
     assert_eq!(controller.min_age(), Duration::from_secs(120));
 }
 
-/// A container that uses 1 % of a CPU, with 25,600 pages offloaded, of which 200 come back.
-fn with_refaults(cpu_us: u64) -> Decision {
-    let mut controller = Controller::new(profile(), Means::None, false, COST);
-    controller.decide(&quiet(0));
-    controller.decide(&Observation { cpu_us, ..quiet(1) });
-    let mut now = Observation { cpu_us: 2 * cpu_us, swap_bytes: 100 * MIB, ..quiet(2) };
-    now.stat = MemoryStat { pgsteal: 25_600, pgscan: 25_600, zswpout: 25_600, ..now.stat };
-    controller.decide(&now);
-    // Until over-reclaim is worked off.
-    for period in 3..4_000 {
-        now.at = Duration::from_secs(6 * period);
-        now.cpu_us += cpu_us;
-        now.stat.workingset_refault_anon += 2;
-        let decision = controller.decide(&now);
-        if !matches!(decision.guard, Some(Guard::OverReclaim { .. })) {
-            return decision;
-        }
-    }
-    panic!("over-reclaim for hours");
-}
-
-#[test]
-fn refaults_of_a_container_that_is_rarely_busy_weigh_more() {
-    // One refault in three seconds: 0.0009 % of the time, 0.09 % of 1 % of a CPU, 0.9 % of 0.1 %.
-    let rarely = with_refaults(6_000);
-    let Some(Guard::Regret { offloaded_pages: 25_600, slowdown }) = rarely.guard else {
-        panic!("{rarely:?}")
-    };
-    assert!((slowdown - 0.009).abs() < 0.0005, "{slowdown}");
-    assert_eq!(with_refaults(60_000).guard, None);
-    assert_eq!(with_refaults(0).guard, None, "its CPU time is not known");
-}
-
 #[test]
 fn one_period_of_fruitless_scanning_does_not_block_for_minutes() {
     let mut controller = Controller::new(profile(), Means::None, false, COST);

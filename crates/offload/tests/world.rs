@@ -9,13 +9,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use prairie_daemon::file::Buffer;
 use prairie_daemon::log::{Format, Log, Verbosity};
 use prairie_offload::daemon::{Daemon, Setting};
-use prairie_offload::world::Cgroup;
 use prairie_offload::world::fault_alarm::FaultAlarm;
 use prairie_offload::world::lease::Leases;
-use prairie_offload::{Observation, Room, SIGNALS};
 use proptest::prelude::*;
 use tree::{MIB, Tree};
 
@@ -71,20 +68,6 @@ fn a_dry_run_writes_nothing() {
     assert!(status.cgroups[0].asked_bytes > 0, "it says what it would have asked for");
     daemon.stop().unwrap();
     assert_eq!(tree.changed_since(&before), Vec::<String>::new());
-}
-
-#[test]
-fn cpu_time_is_read_where_the_kernel_reports_it() {
-    let tree = Tree::new();
-    tree.cgroup("work/a", 400 * MIB);
-    let observe = || {
-        let cgroup = Cgroup::open(&tree.path(""), "work/a", SIGNALS).unwrap();
-        let mut buffer = Buffer::default();
-        cgroup.count(Observation::default(), Room::default(), &mut buffer).unwrap()
-    };
-    assert_eq!(observe().cpu_us, 0);
-    tree.write("work/a/cpu.stat", "usage_usec 1234567\nuser_usec 1000000\nsystem_usec 234567\n");
-    assert_eq!(observe().cpu_us, 1_234_567);
 }
 
 #[test]

@@ -39,7 +39,6 @@ pub(super) struct Treatment {
     min_size: Option<u64>,
     swap_reserve_percent: Option<f64>,
     return_limit_percent: Option<f64>,
-    slowdown_percent: Option<f64>,
 }
 
 /// An objective as written.
@@ -145,7 +144,6 @@ impl Treatment {
         percent("max_step_percent", self.max_step_percent, &mut senpai.max_step)?;
         percent("swap_reserve_percent", self.swap_reserve_percent, &mut profile.swap_reserve)?;
         percent("return_limit_percent", self.return_limit_percent, &mut profile.return_limit)?;
-        percent("slowdown_percent", self.slowdown_percent, &mut profile.slowdown_limit)?;
         let second = Duration::from_secs(1);
         for (name, value, field) in [
             ("period", self.period, &mut profile.period),

@@ -24,7 +24,6 @@ pub struct Cgroup {
     stat: Held,
     pressure: Vec<(&'static Source, Held)>,
     swap_current: Option<Held>,
-    cpu: Option<Held>,
     protected_bytes: u64,
     swap: Vec<SwapLimit>,
 }
@@ -94,7 +93,6 @@ impl Cgroup {
             stat: held("memory.stat")?,
             pressure,
             swap_current: held("memory.swap.current").ok(),
-            cpu: held("cpu.stat").ok(),
             protected_bytes: 0,
             swap: Vec::new(),
             directory,
@@ -170,8 +168,7 @@ impl Cgroup {
     ) -> Result<Observation, CgroupError> {
         let stat = self.stat(buffer)?;
         let swap_bytes = self.swap_bytes(buffer)?.unwrap_or(stat.zswapped);
-        let cpu_us = self.cpu_us(buffer)?;
-        Ok(Observation { stat, swap_bytes, cpu_us, room: self.room(room, buffer)?, ..glimpse })
+        Ok(Observation { stat, swap_bytes, room: self.room(room, buffer)?, ..glimpse })
     }
 
     /// `memory.current`.
@@ -198,14 +195,6 @@ impl Cgroup {
     pub fn swap_bytes(&self, buffer: &mut Buffer) -> Result<Option<u64>, CgroupError> {
         let file = self.swap_current.as_ref();
         file.map(|file| number(file, "memory.swap.current", buffer)).transpose()
-    }
-
-    /// `usage_usec` of `cpu.stat`; 0 without the file or the line.
-    fn cpu_us(&self, buffer: &mut Buffer) -> Result<u64, CgroupError> {
-        let Some(file) = &self.cpu else { return Ok(0) };
-        let text = file.read_piece(buffer).map_err(CgroupError::of("cpu.stat"))?;
-        let usage = text.lines().find_map(|line| line.strip_prefix("usage_usec "));
-        Ok(usage.and_then(|usage| usage.parse().ok()).unwrap_or(0))
     }
 
     /// The host's room, cut by the limits of the cgroup and all above it.

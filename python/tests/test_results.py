@@ -270,6 +270,22 @@ def test_the_lock_is_released_and_progress_is_told(scenario: Path) -> None:
     assert told and told[-1][0] == "Simulating" and told[-1][2] == 1000
 
 
+def interrupted(program: str, times: int) -> tuple[str, int]:
+    """What a program of Python prints after `ready`, and its exit code, if it is interrupted."""
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        for _ in range(times):
+            time.sleep(0.7)
+            process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=60)
+        return output, process.returncode
+    finally:
+        # One that ignores interrupts would never end.
+        process.kill()
+
+
 @pytest.mark.parametrize("code", [
     "prairie.fleet(servers=4000, memory='256M', days=0.5)",
     "prairie.replay(TRACE, ['buddy', Forever()])",
@@ -292,13 +308,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    time.sleep(0.7)
-    process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
-    assert output == "interrupted\n" and process.returncode == 0
+    assert interrupted(program, 1) == ("interrupted\n", 0)
 
 
 def test_a_library_that_never_returns_is_left_at_the_second_interrupt(
@@ -324,14 +334,7 @@ try:
 except KeyboardInterrupt:
     print("interrupted")
 """
-    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    for _ in range(2):
-        time.sleep(0.7)
-        process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
-    assert output == "interrupted\n" and process.returncode == 0
+    assert interrupted(program, 2) == ("interrupted\n", 0)
 
 
 def test_the_command_of_the_package() -> None:

@@ -3,10 +3,10 @@
 set_up() {
     mount -t debugfs debug /sys/kernel/debug
     echo "${HUGE:-never}" >/sys/kernel/mm/transparent_hugepage/enabled
-    mkswap /dev/vdc >/dev/null
-    [ "${SWAP_LATE:-}" = yes ] || swapon /dev/vdc
+    mkswap ${SWAP_DEVICE:-/dev/vdc} >/dev/null
+    [ "${SWAP_LATE:-}" = yes ] || swapon ${SWAP_DEVICE:-/dev/vdc}
     if [ "${SWAP:-zswap}" = zswap ]; then
-        for pair in compressor=zstd zpool=zsmalloc enabled=1; do
+        for pair in compressor=${COMPRESSOR:-zstd} zpool=zsmalloc enabled=1; do
             echo ${pair#*=} >/sys/module/zswap/parameters/${pair%=*} 2>/dev/null
         done
     fi
@@ -30,7 +30,7 @@ sample() {
         "free=$(sed -n 's/^MemFree: *\([0-9]*\) kB/\1/p' /proc/meminfo)" \
         "pool=$(sed -n 's/^Zswap: *\([0-9]*\) kB/\1/p' /proc/meminfo)" \
         "agent=$(sed -n 's/^usage_usec //p' agent/cpu.stat) agent_user=$(sed -n 's/^user_usec //p' agent/cpu.stat)" \
-        "kdamond=$(kdamond) $*" >>$OUT/samples
+        "kdamond=$(kdamond) cpu=$(sed -n 's/^usage_usec //p' w/cpu.stat) $*" >>$OUT/samples
 }
 
 # limits: what the daemon might have changed, of the container and of the host.

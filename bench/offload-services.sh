@@ -1,0 +1,100 @@
+#!/bin/sh
+# A service of gigabytes with and without `prairie offload`, in one emulated machine each.
+#
+# Usage: bench/offload-services.sh FOLDER
+#
+# redis       80,000 values of 16,000 bytes (1.5 GiB), of which 5,000 are requested by Zipf's law, and
+#             other ones from 780 s on
+# redis-zipf  the same, all of them requested by Zipf's law: no memory is cold
+#
+# 200 requests a second arrive at random times for 15 minutes, and times count from the arrival.
+# Beside each runs a sidecar of 64 MiB, of which 48 are cold. 4 GiB, Linux 6.12, zswap with lz4 before
+# persistent memory, time counted: runs repeat. SEEDS (1) decide arrivals and requests, the same without
+# and with the daemon; SERVICES and AGENTS (none prairie) name what is run. Needs Debian's redis-server.
+# FOLDER keeps the output of the runs, each of which takes five minutes of CPU time; a run that is there
+# is not repeated. Prints a Markdown table.
+set -eu
+[ $# -ge 1 ] || { sed -n '4p' "$0" >&2; exit 2; }
+mkdir -p "$1"
+work=$(cd "$1" && pwd)
+cd "$(dirname "$0")/.."
+services=${SERVICES:-redis redis-zipf}
+agents=${AGENTS:-none prairie}
+seeds=${SEEDS:-1}
+
+target=${CARGO_TARGET_DIR:-target}
+mkdir -p "$work/bin"
+for program in prairie paced open_loop; do
+    [ ! -x "$work/bin/$program" ] || continue
+    case $program in
+    prairie) built=release/prairie what="-p prairie --bin prairie" ;;
+    *) built=release/examples/$program what="-p prairie-offload --example $program" ;;
+    esac
+    # shellcheck disable=SC2086 # lists of words
+    cargo build --quiet --locked --release $what
+    strip -o "$work/bin/$program" "$target/$built"
+done
+
+# run SERVICE AGENT SEED
+run() {
+    name=$1-$2-$3
+    [ ! -s "$work/$name/times.gz" ] || return 0
+    echo "== $name" >&2
+    vm/run --kernel 6.12 --counted --memory 4G --pmem 2G --module nfit --module nd_pmem --module lz4 \
+        --program redis-server --timeout 6000 --file "$work/bin:bin" --program "$work/bin/prairie" \
+        --file vm/offload/common.sh --file vm/offload/agents.sh --file vm/offload/service.toml \
+        --out "$work/$name" vm/offload/service.sh "$1" "$3" "AGENT=$2" || echo "$name: ended with $?" >&2
+}
+
+for seed in $seeds; do
+    for service in $services; do
+        for agent in $agents; do run "$service" "$agent" "$seed"; done
+    done
+done
+
+# percentiles NAME FROM TO: count, then p50, p99, and p99.9 in microseconds, of requests that arrived
+# between two seconds.
+percentiles() {
+    zcat "$work/$1/times.gz" | awk -v from="$2" -v to="$3" '/^[0-9]/ && $1 >= from && $1 < to { print $2 }' |
+        sort -n | awk '{ ns[NR] = $1 } END {
+            printf "%d | %.1f | %.1f | %.1f", NR, ns[int(NR * 0.5) + 1] / 1000, ns[int(NR * 0.99) + 1] / 1000,
+                ns[int(NR * 0.999) + 1] / 1000
+        }'
+}
+
+# memory NAME: size at first, savings after 750 s and at the end, refaults until then and later, stall,
+# CPU time of the service a second, of the agent in all, and of its own code.
+memory() {
+    awk '{
+            for (i = 1; i <= NF; i++) { split($i, pair, "="); now[pair[1]] = pair[2] }
+            if (NR == 1) for (key in now) first[key] = now[key]
+            # The last sample is taken after the service has ended its work.
+            if (now["at"] - first["at"] < 770) for (key in now) before[key] = now[key]
+            for (key in now) last[key] = now[key]
+        }
+        function back(a, b) {
+            anon = b["workingset_refault_anon"] - a["workingset_refault_anon"]
+            zswap = b["zswpin"] - a["zswpin"]
+            return anon > zswap ? anon : zswap
+        }
+        function saved(at) { return 100 * (first["current"] - at["current"]) / first["current"] }
+        END {
+            printf "%.0f | %.1f | %.1f | %d | %d | %d | %.1f | %.2f | %.0f | %.0f", first["current"] / 1048576,
+                saved(before), saved(last), last["pgsteal"] - first["pgsteal"], back(first, before), back(before, last),
+                (last["stall"] - first["stall"]) / 1000,
+                (before["cpu"] - first["cpu"]) / (before["at"] - first["at"]) / 1000,
+                (last["agent"] - first["agent"]) / 1000, (last["agent_user"] - first["agent_user"]) / 1000
+        }' "$work/$1/samples"
+}
+
+echo "| run | requests, 60 to 780 s | p50, µs | p99, µs | p99.9, µs | requests, 780 to 900 s | p50 then, µs | p99 then, µs | p99.9 then, µs | MiB at first | saved after 750 s, % | saved after 900 s, % | pages reclaimed | refaulted within 750 s | later | PSI stall, ms | service, ms a second | daemon with reclaim, ms | daemon alone, ms |"
+echo "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+for service in $services; do
+    for seed in $seeds; do
+        for agent in $agents; do
+            name=$service-$agent-$seed
+            [ -s "$work/$name/times.gz" ] || continue
+            echo "| $name | $(percentiles "$name" 60 780) | $(percentiles "$name" 780 900) | $(memory "$name") |"
+        done
+    done
+done

@@ -1,0 +1,42 @@
+# Runs in the guest: a service in the container w, asked by an open loop, and a sidecar in s.
+# service.sh SERVICE SEED NAME=VALUE...; bench/offload-services.sh explains the services.
+service=$1 seed=$2
+shift 2
+AGENT=none CONFIG=/in/service.toml LOG=--verbose SECONDS=900 SHIFT=780 RATE=200 EVERY=50
+SWAP_DEVICE=/dev/pmem0 COMPRESSOR=lz4
+for setting in "$@"; do eval "$setting"; done
+. /in/common.sh
+. /in/agents.sh
+set_up
+mkdir s
+
+(echo 0 >w/cgroup.procs && exec redis-server --port 0 --unixsocket /tmp/socket --save '' --appendonly no) >$OUT/service 2>&1 &
+while [ ! -S /tmp/socket ]; do sleep 1; done
+case $service in
+redis) requested=5000 ;;
+redis-zipf) requested=80000 SHIFT=$SECONDS ;;
+esac
+/in/bin/open_loop /tmp/socket 80000 16000 $requested 0.99 $RATE $SECONDS $SHIFT $seed >$OUT/times 2>$OUT/client &
+load=$!
+while [ ! -s $OUT/times ]; do sleep 1; done
+(echo 0 >s/cgroup.procs && exec /in/bin/paced 8 8 48 $SECONDS) >$OUT/paced 2>&1 &
+sample
+read begun rest </proc/uptime
+begun=${begun%.*}
+start_agent
+# Samples shall not delay requests.
+renice -n 19 -p $$ >/dev/null
+at=$EVERY
+while kill -0 $load 2>/dev/null && [ $at -lt $SECONDS ]; do
+    read now rest </proc/uptime
+    sleep $((begun + at - ${now%.*}))
+    sample
+    echo "at=$at sidecar=$(cat s/memory.current)" >>$OUT/sidecar
+    at=$((at + EVERY))
+done
+[ "$AGENT" != prairie ] || /in/bin/prairie offload status --json >$OUT/status 2>&1
+wait $load
+sample
+gzip $OUT/times
+trouble
+exit 0

@@ -9,6 +9,11 @@ for setting in "$@"; do eval "$setting"; done
 . /in/agents.sh
 set_up
 mkdir s
+case $AGENT in
+*-unweighted) AGENT=${AGENT%-unweighted} ;;
+# As the daemon's unit for systemd.
+*) echo 1 >agent/cpu.weight ;;
+esac
 
 (echo 0 >w/cgroup.procs && exec redis-server --port 0 --unixsocket /tmp/socket --save '' --appendonly no) >$OUT/service 2>&1 &
 while [ ! -S /tmp/socket ]; do sleep 1; done

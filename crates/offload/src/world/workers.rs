@@ -3,6 +3,14 @@
 //! Taking memory blocks for as long as the writes to a swap device do. A few threads do it; a
 //! cgroup has at most one request under way, and one that exceeds its deadline is interrupted by a
 //! signal, and the kernel ends its reclaim early. So one slow cgroup delays no other.
+//!
+//! Reclaim uses the CPU of the thread that asks for it, and a service that wakes up meanwhile must not
+//! wait for it. The threads therefore run at nice 19: the scheduler takes the CPU from them as soon
+//! as the kernel's code permits. They are not `SCHED_IDLE`, which gets next to nothing of a full CPU:
+//! a thread that is preempted in the kernel can hold what the service waits for (a page's lock, the
+//! CPU's compressor of zswap, `mmap_lock` while ages are marked), and has to come to its end. Nice
+//! values count within a cgroup whose `cpu` controller is on; between cgroups `cpu.weight` does, which
+//! the daemon's unit sets.
 #![allow(unsafe_code)]
 
 use std::cell::Cell;
@@ -16,6 +24,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::process::setpriority_process;
 
 use super::clock::ThreadClock;
 use super::reclaim::{Outcome, Work};
@@ -71,6 +80,10 @@ struct State {
 /// The signal that interrupts an overdue job. Its handler does nothing; that it came is enough.
 const INTERRUPT: i32 = libc::SIGUSR2;
 
+/// The nice value of the threads: the lowest priority that still gets its share of a full CPU, 1.4 %
+/// beside one task of nice 0.
+const NICE: i32 = 19;
+
 /// An overdue job is interrupted again after this, should the signal have come between two calls.
 const RETRY_INTERVAL: Duration = Duration::from_millis(250);
 
@@ -80,6 +93,14 @@ impl Workers {
     /// # Errors
     /// I/O errors of the system.
     pub fn new(threads: usize) -> io::Result<Workers> {
+        Workers::with_threads(threads, work)
+    }
+
+    /// Starts threads that do `body`, told what they share and which of them they are.
+    fn with_threads(
+        threads: usize,
+        body: impl Fn(&Shared, usize) + Clone + Send + 'static,
+    ) -> io::Result<Workers> {
         let event = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let state = State { overdue_at: vec![None; threads], ..State::default() };
         let shared = Arc::new(Shared { state: Mutex::new(state), work: Condvar::new(), event });
@@ -87,10 +108,14 @@ impl Workers {
             signal_hook::flag::register(INTERRUPT, Arc::new(AtomicBool::new(false)))?;
         }
         let spawn = |at: usize| {
-            let shared = shared.clone();
+            let (shared, body) = (shared.clone(), body.clone());
             // Reclaim runs on the kernel's stack; ours needs little.
             let builder = thread::Builder::new().name(format!("reclaim-{at}"));
-            builder.stack_size(128 << 10).spawn(move || work(&shared, at))
+            builder.stack_size(128 << 10).spawn(move || {
+                // For this thread alone. Nobody is refused a lower priority.
+                let _ = setpriority_process(None, NICE);
+                body(&shared, at)
+            })
         };
         let threads = (0..threads).map(spawn).collect::<io::Result<_>>()?;
         Ok(Workers { shared, threads, outstanding: Cell::new(0) })
@@ -240,6 +265,21 @@ mod tests {
                 "8192\n"
             );
         }
+    }
+
+    #[test]
+    fn workers_run_at_the_lowest_priority_and_the_caller_does_not() {
+        let priority = || rustix::process::getpriority_process(None).unwrap();
+        let before = priority();
+        let (tell, told) = std::sync::mpsc::channel();
+        let workers = Workers::with_threads(1, move |shared, at| {
+            tell.send(rustix::process::getpriority_process(None)).unwrap();
+            work(shared, at);
+        });
+        let workers = workers.unwrap();
+        assert_eq!(told.recv().unwrap().unwrap(), 19);
+        assert_eq!(priority(), before);
+        drop(workers);
     }
 
     #[test]

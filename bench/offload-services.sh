@@ -63,8 +63,9 @@ percentiles() {
         }'
 }
 
-# memory NAME: size at first, savings after 750 s and at the end, refaults until then and later, stall,
-# CPU time of the service a second, of the agent in all, and of its own code.
+# memory NAME: size at first, savings after 750 s and at the end, the host's free memory after 750 s,
+# pages reclaimed, refaults until then and later, stall, CPU time of the service a second, of the agent
+# in all, and of its own code.
 memory() {
     awk '{
             for (i = 1; i <= NF; i++) { split($i, pair, "="); now[pair[1]] = pair[2] }
@@ -80,16 +81,17 @@ memory() {
         }
         function saved(at) { return 100 * (first["current"] - at["current"]) / first["current"] }
         END {
-            printf "%.0f | %.1f | %.1f | %d | %d | %d | %.1f | %.2f | %.0f | %.0f", first["current"] / 1048576,
-                saved(before), saved(last), last["pgsteal"] - first["pgsteal"], back(first, before), back(before, last),
+            printf "%.0f | %.1f | %.1f | %.0f | %d | %d | %d | %.1f | %.2f | %.0f | %.0f", first["current"] / 1048576,
+                saved(before), saved(last), before["free"] / 1024, last["pgsteal"] - first["pgsteal"],
+                back(first, before), back(before, last),
                 (last["stall"] - first["stall"]) / 1000,
                 (before["cpu"] - first["cpu"]) / (before["at"] - first["at"]) / 1000,
                 (last["agent"] - first["agent"]) / 1000, (last["agent_user"] - first["agent_user"]) / 1000
         }' "$work/$1/samples"
 }
 
-echo "| run | requests, 60 to 780 s | p50, µs | p99, µs | p99.9, µs | requests, 780 to 900 s | p50 then, µs | p99 then, µs | p99.9 then, µs | MiB at first | saved after 750 s, % | saved after 900 s, % | pages reclaimed | refaulted within 750 s | later | PSI stall, ms | service, ms a second | daemon with reclaim, ms | daemon alone, ms |"
-echo "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+echo "| run | requests, 60 to 780 s | p50, µs | p99, µs | p99.9, µs | requests after 780 s | p50 after 780 s, µs | p99 after 780 s, µs | p99.9 after 780 s, µs | MiB at first | saved after 750 s, % | saved after 900 s, % | host free after 750 s, MiB | pages reclaimed | refaulted within 750 s | refaulted later | PSI stall, ms | service, ms a second | daemon with reclaim, ms | daemon alone, ms |"
+echo "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 for service in $services; do
     for seed in $seeds; do
         for agent in $agents; do

@@ -1,6 +1,6 @@
 //! What Prairie's daemons share, and any small Linux daemon may use: [`Signals`] and a [clock](monotonic) for
 //! the loop, a [`log`] as text or JSON, [`config`] in TOML with errors in one line, a [`status`] for
-//! other programs and for Prometheus, messages to the service manager ([`notify`]), kernel files that
+//! other programs, [`metrics`] for Prometheus, messages to the service manager ([`notify`]), kernel files that
 //! stay open ([`file`](mod@file)), and the [`finding`]s of a check.
 
 mod clock;
@@ -8,6 +8,7 @@ pub mod config;
 pub mod file;
 pub mod finding;
 pub mod log;
+pub mod metrics;
 pub mod notify;
 mod signals;
 pub mod status;

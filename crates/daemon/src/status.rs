@@ -1,7 +1,6 @@
 //! The status that a daemon reports: updated in place, sent as JSON to whoever connects to a
 //! socket, and as Prometheus metrics over HTTP.
 
-use std::fmt::Write as _;
 use std::io::{self, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -13,6 +12,8 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::metrics::{Family, Server, encode};
+
 /// No status document is longer than this.
 const MAX_BYTES: u64 = 16 << 20;
 
@@ -21,17 +22,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a daemon reports.
 pub trait Status: Serialize + Send + 'static {
-    /// In Prometheus' text format.
-    fn prometheus(&self) -> String;
+    /// Its metrics.
+    fn metrics(&self) -> Vec<Family>;
 
     /// Completes what is not worth computing unless a client asks. Called before each answer on
     /// the socket.
     fn prepare(&mut self) {}
-}
-
-/// Writes what precedes the samples of a metric in Prometheus' text format.
-pub fn write_head(out: &mut String, name: &str, help: &str, kind: &str) {
-    let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
 }
 
 /// A status that several threads see.
@@ -81,21 +77,13 @@ impl<T: Status> Shared<T> {
     /// # Errors
     /// I/O errors of the system: the port is taken.
     pub fn serve_metrics(&self, address: SocketAddr) -> io::Result<()> {
-        let server = tiny_http::Server::http(address).map_err(io::Error::other)?;
+        let server = Server::bind(address)?;
         let shared = self.clone();
-        let header = tiny_http::Header::from_bytes("Content-Type", "text/plain; version=0.0.4");
-        let header = header.map_err(|()| io::Error::other("the content type is no header"))?;
         thread::Builder::new().name("metrics".into()).stack_size(256 << 10).spawn(move || {
-            for request in server.incoming_requests() {
-                let _ = match request.url() {
-                    "/metrics" => {
-                        let text = shared.lock().prometheus();
-                        let response = tiny_http::Response::from_string(text);
-                        request.respond(response.with_header(header.clone()))
-                    }
-                    _ => request.respond(tiny_http::Response::empty(404)),
-                };
-            }
+            server.run_forever(|| {
+                let families = shared.lock().metrics();
+                Ok(encode(families))
+            });
         })?;
         Ok(())
     }
@@ -118,6 +106,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     use super::*;
+    use crate::metrics::{Kind, Series};
 
     #[derive(Clone, Debug, Default, PartialEq, Serialize, serde::Deserialize)]
     struct Small {
@@ -126,8 +115,9 @@ mod tests {
     }
 
     impl Status for Small {
-        fn prometheus(&self) -> String {
-            format!("small_count {}\n", self.count)
+        fn metrics(&self) -> Vec<Family> {
+            let count = Series::number(Vec::new(), self.count as f64);
+            vec![Family::named("small_count", "Number of things", Kind::Gauge, vec![count])]
         }
 
         fn prepare(&mut self) {
@@ -168,7 +158,7 @@ mod tests {
             stream.read_to_string(&mut text).unwrap();
             text
         };
-        assert!(get("/metrics").contains("small_count 7"));
+        assert!(get("/metrics").contains("\nsmall_count 7"));
         assert!(get("/other").contains("404"));
     }
 }

@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use prairie_daemon::metrics::{Family, encode};
 use prairie_host::{Error, LeftOut, Roots};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::budget::Budget;
 use crate::figures::Figures;
-use crate::metrics::{Family, Own, encode, families};
+use crate::metrics::{Own, families};
 use crate::moment::Moment;
 use crate::reading;
 use crate::walk::walk;

@@ -3,8 +3,7 @@
 //! [`reading`] reads the few files that are cheap (free lists, counters, pressure), and [`moment`]
 //! makes values of them. [`walk`] reads page flags within a CPU [`budget`]: every frame where that
 //! fits, otherwise a random [`sample`] of pageblocks, whose totals come with an interval
-//! ([`estimate`]). Both together are [`metrics`] for Prometheus, which [`serve`] answers with, and
-//! a [`summary`], which [`journal`] appends to Parquet files and `prairie top` shows.
+//! ([`estimate`]). Both together are [`metrics`] for Prometheus and a [`summary`], which [`journal`] appends to Parquet files and `prairie top` shows.
 #![forbid(unsafe_code)]
 
 pub mod block;
@@ -18,9 +17,7 @@ pub mod moment;
 pub mod population;
 pub mod reading;
 pub mod sample;
-pub mod serve;
 pub mod summary;
-pub mod text_format;
 pub mod walk;
 
 pub use budget::{Budget, Plan};

@@ -1,74 +1,17 @@
 //! The metrics of `prairie export`: which there are, and their values.
 //!
-//! [`families`] is the list; [`encode`] writes it as OpenMetrics. Names follow the rules of
+//! [`families`] is the list, which [`prairie_daemon::metrics`] writes and serves. Names follow the rules of
 //! Prometheus: the prefix `prairie`, base units at the end, `_total` for counters. What a sample
 //! estimates has its 95 % interval in a metric of its own, `…_interval_…{limit="low"|"high"}`, so
 //! that sums over the metric itself stay meaningful.
 
-use std::fmt;
-
+use prairie_daemon::metrics::{Family, Kind, Series, Value};
 use prairie_frames::Order;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::{Registry, Unit};
 
 use crate::estimate::Estimate;
 use crate::figures::{Figures, class_name};
 use crate::moment::Moment;
 use crate::walk::full_walk_seconds;
-
-/// A metric and its values.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Family {
-    /// The name without unit and `_total`.
-    pub stem: String,
-    /// What it is.
-    pub help: String,
-    /// Its base unit.
-    pub unit: Option<&'static str>,
-    /// Its kind.
-    pub kind: Kind,
-    /// One value for each set of labels.
-    pub series: Vec<Series>,
-}
-
-/// The kind of a metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A value that goes up and down.
-    Gauge,
-    /// A sum since boot, or since the process began.
-    Counter,
-    /// Labels alone.
-    Info,
-    /// A distribution.
-    Histogram,
-}
-
-/// One value.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Series {
-    /// Names and values.
-    pub labels: Vec<(&'static str, String)>,
-    /// The value; 1 for labels alone.
-    pub value: Value,
-}
-
-/// A value.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    /// Of gauges, counters, and labels alone.
-    Number(f64),
-    /// Of histograms: how many observations lie above the bound before and up to this one, the last
-    /// of which is infinity, and the sum of all observations.
-    Histogram {
-        /// Bounds, each with the observations of its bucket alone.
-        buckets: Vec<(f64, u64)>,
-        /// The sum of all observations.
-        sum: f64,
-    },
-}
 
 /// What the exporter itself takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -77,46 +20,6 @@ pub struct Own {
     pub cpu_seconds: f64,
     /// Its resident memory.
     pub resident_bytes: u64,
-}
-
-impl Family {
-    /// The name of its samples.
-    pub fn name(&self) -> String {
-        let unit = self.unit.map(|unit| format!("_{unit}")).unwrap_or_default();
-        let suffix = match self.kind {
-            Kind::Gauge | Kind::Histogram => "",
-            Kind::Counter => "_total",
-            Kind::Info => "_info",
-        };
-        format!("{}{unit}{suffix}", self.stem)
-    }
-
-    /// A family of gauges.
-    pub fn gauge(
-        stem: &str,
-        unit: Option<&'static str>,
-        help: &str,
-        series: Vec<Series>,
-    ) -> Family {
-        Family { stem: stem.to_owned(), help: help.to_owned(), unit, kind: Kind::Gauge, series }
-    }
-
-    /// A family of counters.
-    pub fn counter(
-        stem: &str,
-        unit: Option<&'static str>,
-        help: &str,
-        series: Vec<Series>,
-    ) -> Family {
-        Family { kind: Kind::Counter, ..Family::gauge(stem, unit, help, series) }
-    }
-}
-
-impl Series {
-    /// A number with labels.
-    pub fn number(labels: Vec<(&'static str, String)>, value: f64) -> Series {
-        Series { labels, value: Value::Number(value) }
-    }
 }
 
 /// A value without labels.
@@ -421,57 +324,4 @@ fn sentence(meaning: &str) -> String {
     let meaning = meaning.replace("of these, allocations that then", stopped);
     let mut letters = meaning.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
-}
-
-/// The metrics in OpenMetrics text.
-pub fn encode(families: Vec<Family>) -> String {
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(Families(families)));
-    let mut out = String::new();
-    // Only the string could fail, which does not.
-    let _ = text::encode(&mut out, &registry);
-    out
-}
-
-#[derive(Debug)]
-struct Families(Vec<Family>);
-
-impl Collector for Families {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        for family in &self.0 {
-            let unit = family.unit.map(|unit| Unit::Other(unit.to_owned()));
-            let kind = match family.kind {
-                Kind::Gauge => MetricType::Gauge,
-                Kind::Counter => MetricType::Counter,
-                Kind::Info => MetricType::Info,
-                Kind::Histogram => MetricType::Histogram,
-            };
-            let mut metric =
-                encoder.encode_descriptor(&family.stem, &family.help, unit.as_ref(), kind)?;
-            for series in &family.series {
-                if family.kind == Kind::Info {
-                    metric.encode_info(&series.labels)?;
-                } else if series.labels.is_empty() {
-                    value(&mut metric, family.kind, &series.value)?;
-                } else {
-                    let mut of = metric.encode_family(&series.labels)?;
-                    value(&mut of, family.kind, &series.value)?;
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-fn value(encoder: &mut MetricEncoder<'_>, kind: Kind, value: &Value) -> fmt::Result {
-    match value {
-        Value::Number(value) if kind == Kind::Counter => {
-            encoder.encode_counter::<NoLabelSet, f64, f64>(value, None)
-        }
-        Value::Number(value) => encoder.encode_gauge(value),
-        Value::Histogram { buckets, sum } => {
-            let count = buckets.iter().map(|(_, count)| count).sum();
-            encoder.encode_histogram::<NoLabelSet>(*sum, count, buckets, None)
-        }
-    }
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use prairie_daemon::status::{self, write_head};
+use prairie_daemon::metrics::Kind::{self, Counter, Gauge};
+use prairie_daemon::metrics::{Family, Series};
+use prairie_daemon::status;
 use serde::{Deserialize, Serialize};
 
 use crate::guard::Guard;
@@ -159,123 +161,122 @@ pub struct Status {
 pub type Shared = status::Shared<Status>;
 
 /// A figure for Prometheus: name, help, kind, value.
-type Metric<T> = (&'static str, &'static str, &'static str, fn(&T) -> f64);
+type Metric<T> = (&'static str, &'static str, Kind, fn(&T) -> f64);
 
 /// Figures of the host and of the daemon.
 const HOST: [Metric<Status>; 12] = [
-    ("claimed_bytes", "Saved by the cgroups' figures", "gauge", |s| s.claimed_bytes as f64),
-    ("gained_bytes", "Gained by the host", "gauge", |s| s.gained_bytes as f64),
-    ("pool_bytes", "zswap's pool", "gauge", |s| s.pool_bytes as f64),
-    ("pooled_bytes", "Pages in the pool, uncompressed", "gauge", |s| s.pooled_bytes as f64),
-    ("swap_total_bytes", "Swap", "gauge", |s| s.swap_bytes as f64),
-    ("swap_used_bytes", "Swap given out", "gauge", |s| s.swap_used_bytes as f64),
-    ("write_scarcity", "Share of requests withheld", "gauge", |s| s.write_scarcity),
-    ("emergency", "1 during a memory emergency of the host", "gauge", |s| {
+    ("claimed_bytes", "Saved by the cgroups' figures", Gauge, |s| s.claimed_bytes as f64),
+    ("gained_bytes", "Gained by the host", Gauge, |s| s.gained_bytes as f64),
+    ("pool_bytes", "zswap's pool", Gauge, |s| s.pool_bytes as f64),
+    ("pooled_bytes", "Pages in the pool, uncompressed", Gauge, |s| s.pooled_bytes as f64),
+    ("swap_total_bytes", "Swap", Gauge, |s| s.swap_bytes as f64),
+    ("swap_used_bytes", "Swap given out", Gauge, |s| s.swap_used_bytes as f64),
+    ("write_scarcity", "Share of requests withheld", Gauge, |s| s.write_scarcity),
+    ("emergency", "1 during a memory emergency of the host", Gauge, |s| {
         f64::from(u8::from(s.emergency.active))
     }),
-    ("emergencies_total", "Memory emergencies", "counter", |s| s.emergency.count as f64),
-    ("killed_total", "Containers killed in emergencies", "counter", |s| s.emergency.killed as f64),
-    ("return_cost_seconds", "Cost of a return", "gauge", |s| s.return_cost_us / 1e6),
-    ("cpu_seconds_total", "The daemon's own part", "counter", |s| s.own_cpu_us as f64 / 1e6),
+    ("emergencies_total", "Memory emergencies", Counter, |s| s.emergency.count as f64),
+    ("killed_total", "Containers killed in emergencies", Counter, |s| s.emergency.killed as f64),
+    ("return_cost_seconds", "Cost of a return", Gauge, |s| s.return_cost_us / 1e6),
+    ("cpu_seconds_total", "The daemon's own part", Counter, |s| s.own_cpu_us as f64 / 1e6),
 ];
 
 /// Figures before those of the signals.
 const SIZES: [Metric<CgroupStatus>; 7] = [
-    ("current_bytes", "memory.current", "gauge", |c| c.current_bytes as f64),
-    ("anon_bytes", "Anonymous memory in RAM", "gauge", |c| c.anon_bytes as f64),
-    ("file_bytes", "Page cache", "gauge", |c| c.file_bytes as f64),
-    ("swap_bytes", "memory.swap.current", "gauge", |c| c.swap_bytes as f64),
-    ("zswap_bytes", "Compressed lengths charged", "gauge", |c| c.zswap_bytes as f64),
-    ("zswapped_bytes", "Pages in zswap, uncompressed", "gauge", |c| c.zswapped_bytes as f64),
-    ("idle_bytes", "Idle for the profile's age; NaN if unknown", "gauge", |c| {
+    ("current_bytes", "memory.current", Gauge, |c| c.current_bytes as f64),
+    ("anon_bytes", "Anonymous memory in RAM", Gauge, |c| c.anon_bytes as f64),
+    ("file_bytes", "Page cache", Gauge, |c| c.file_bytes as f64),
+    ("swap_bytes", "memory.swap.current", Gauge, |c| c.swap_bytes as f64),
+    ("zswap_bytes", "Compressed lengths charged", Gauge, |c| c.zswap_bytes as f64),
+    ("zswapped_bytes", "Pages in zswap, uncompressed", Gauge, |c| c.zswapped_bytes as f64),
+    ("idle_bytes", "Idle for the profile's age; NaN if unknown", Gauge, |c| {
         c.idle_bytes.map_or(f64::NAN, |bytes| bytes as f64)
     }),
 ];
 
 /// Figures after those of the signals.
 const RECLAIM: [Metric<CgroupStatus>; 9] = [
-    ("asked_bytes_total", "Bytes asked for", "counter", |c| c.asked_bytes as f64),
-    ("taken_bytes_total", "Bytes that left", "counter", |c| c.taken_bytes as f64),
-    ("returned_bytes_total", "Bytes that came back", "counter", |c| c.returned_bytes as f64),
-    ("owed_bytes", "Bytes to work off", "gauge", |c| c.owed_bytes as f64),
-    ("requests_total", "Requests made", "counter", |c| c.requests as f64),
-    ("calls_total", "Calls that requests were split into", "counter", |c| c.calls as f64),
-    ("longest_call_seconds", "CPU time of the longest call", "gauge", |c| {
+    ("asked_bytes_total", "Bytes asked for", Counter, |c| c.asked_bytes as f64),
+    ("taken_bytes_total", "Bytes that left", Counter, |c| c.taken_bytes as f64),
+    ("returned_bytes_total", "Bytes that came back", Counter, |c| c.returned_bytes as f64),
+    ("owed_bytes", "Bytes to work off", Gauge, |c| c.owed_bytes as f64),
+    ("requests_total", "Requests made", Counter, |c| c.requests as f64),
+    ("calls_total", "Calls that requests were split into", Counter, |c| c.calls as f64),
+    ("longest_call_seconds", "CPU time of the longest call", Gauge, |c| {
         c.longest_call_us as f64 / 1e6
     }),
-    ("refused_total", "Requests refused by the kernel", "counter", |c| c.refused as f64),
-    ("open", "1 where nothing stood against taking memory", "gauge", |c| {
+    ("refused_total", "Requests refused by the kernel", Counter, |c| c.refused as f64),
+    ("open", "1 where nothing stood against taking memory", Gauge, |c| {
         f64::from(u8::from(c.guard.is_empty() && c.trouble.is_empty()))
     }),
 ];
 
 impl Status {
     /// One figure of all containers.
-    fn metric(
+    fn of_cgroups(
         &self,
-        out: &mut String,
         name: &str,
         help: &str,
-        kind: &str,
+        kind: Kind,
         value: impl Fn(&CgroupStatus) -> f64,
-    ) {
+    ) -> Family {
+        let of = |cgroup: &CgroupStatus| {
+            Series::number(vec![("cgroup", cgroup.path.clone())], value(cgroup))
+        };
         let name = format!("prairie_offload_cgroup_{name}");
-        write_head(out, &name, help, kind);
-        for cgroup in &self.cgroups {
-            let path = label(&cgroup.path);
-            let _ = writeln!(out, "{name}{{cgroup=\"{path}\"}} {}", value(cgroup));
-        }
+        Family::named(&name, help, kind, self.cgroups.iter().map(of).collect())
     }
 
-    /// The objectives of classes.
-    fn classes(&self, out: &mut String) {
-        type Value = fn(&ClassStatus) -> Option<f64>;
-        let figures: [(&str, &str, Value); 2] = [
-            ("objective", "The value of the class's objective", |class| class.value),
-            ("objective_at_most", "The largest value at which it is met", |class| class.at_most),
-        ];
-        for (name, help, value) in figures {
-            let name = format!("prairie_offload_class_{name}");
-            let known = |class: &ClassStatus| Some((label(&class.name), value(class)?));
-            let known: Vec<(String, f64)> = self.classes.iter().filter_map(known).collect();
-            if known.is_empty() {
-                continue;
-            }
-            write_head(out, &name, help, "gauge");
-            for (class, value) in known {
-                let _ = writeln!(out, "{name}{{class=\"{class}\"}} {value}");
-            }
-        }
+    /// A figure of the objectives of classes, where it is known.
+    fn of_classes(
+        &self,
+        name: &str,
+        help: &str,
+        value: impl Fn(&ClassStatus) -> Option<f64>,
+    ) -> Family {
+        let of = |class: &ClassStatus| {
+            Some(Series::number(vec![("class", class.name.clone())], value(class)?))
+        };
+        let name = format!("prairie_offload_class_{name}");
+        Family::named(&name, help, Gauge, self.classes.iter().filter_map(of).collect())
+    }
+
+    /// The guards that stand against taking memory.
+    fn guards(&self) -> Family {
+        let guarded = self.cgroups.iter().filter(|cgroup| !cgroup.guard.is_empty());
+        let of = |cgroup: &CgroupStatus| {
+            let labels = vec![("cgroup", cgroup.path.clone()), ("guard", cgroup.guard.clone())];
+            Series::number(labels, 1.0)
+        };
+        let help = "The guard that stood against taking memory in the last period";
+        let series = guarded.map(of).collect();
+        Family::named("prairie_offload_cgroup_guard", help, Gauge, series)
     }
 }
 
 impl status::Status for Status {
-    fn prometheus(&self) -> String {
-        let mut out = String::new();
+    fn metrics(&self) -> Vec<Family> {
+        let mut all = Vec::new();
         for (name, help, kind, value) in HOST {
-            let name = format!("prairie_offload_{name}");
-            write_head(&mut out, &name, help, kind);
-            let _ = writeln!(out, "{name} {}", value(self));
+            let series = vec![Series::number(Vec::new(), value(self))];
+            all.push(Family::named(&format!("prairie_offload_{name}"), help, kind, series));
         }
-        for (name, help, kind, value) in SIZES {
-            self.metric(&mut out, name, help, kind, value);
-        }
-        for signal in SIGNALS {
+        let of_cgroups = |(name, help, kind, value): &Metric<CgroupStatus>| {
+            self.of_cgroups(name, help, *kind, value)
+        };
+        all.extend(SIZES.iter().map(of_cgroups));
+        all.extend(SIGNALS.iter().map(|signal| {
             let name = format!("{}_pressure_ratio", signal.name);
-            self.metric(&mut out, &name, signal.help, "gauge", |c| c.pressure.share(signal.name));
-        }
-        for (name, help, kind, value) in RECLAIM {
-            self.metric(&mut out, name, help, kind, value);
-        }
-        self.classes(&mut out);
-        let name = "prairie_offload_cgroup_guard";
-        let help = "The guard that stood against taking memory in the last period";
-        write_head(&mut out, name, help, "gauge");
-        for cgroup in self.cgroups.iter().filter(|cgroup| !cgroup.guard.is_empty()) {
-            let (path, guard) = (label(&cgroup.path), &cgroup.guard);
-            let _ = writeln!(out, "{name}{{cgroup=\"{path}\",guard=\"{guard}\"}} 1");
-        }
-        out
+            self.of_cgroups(&name, signal.help, Gauge, |c| c.pressure.share(signal.name))
+        }));
+        all.extend(RECLAIM.iter().map(of_cgroups));
+        let help = "The value of the class's objective";
+        all.push(self.of_classes("objective", help, |class| class.value));
+        let help = "The largest value at which it is met";
+        all.push(self.of_classes("objective_at_most", help, |class| class.at_most));
+        all.push(self.guards());
+        all.retain(|family| !family.series.is_empty());
+        all
     }
 
     /// The reasons as sentences.
@@ -318,13 +319,9 @@ mod pressure_fields {
     }
 }
 
-/// A label's value: backslash, quote and line feed escaped.
-fn label(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
 #[cfg(test)]
 mod tests {
+    use prairie_daemon::metrics::{encode, prometheus};
     use prairie_daemon::status::Status as _;
 
     use super::*;
@@ -344,10 +341,10 @@ mod tests {
 
     #[test]
     fn prometheus_gets_what_it_understands() {
-        let text = shared().lock().prometheus();
-        let line = r#"prairie_offload_cgroup_taken_bytes_total{cgroup="a/\"odd\\name\""} 4096"#;
+        let text = prometheus(&encode(shared().lock().metrics()));
+        let line = r#"prairie_offload_cgroup_taken_bytes_total{cgroup="a/\"odd\\name\""} 4096.0"#;
         assert!(text.lines().any(|found| found == line), "{text}");
-        assert!(text.contains(r#"guard="pressure"} 1"#));
+        assert!(text.contains(r#"guard="pressure"} 1.0"#));
         let line = r#"prairie_offload_cgroup_io_pressure_ratio{cgroup="a/\"odd\\name\""} 0.25"#;
         assert!(text.lines().any(|found| found == line), "{text}");
         for line in text.lines().filter(|line| !line.starts_with('#')) {

@@ -6,6 +6,7 @@ mod tree;
 
 use std::time::Duration;
 
+use prairie_daemon::metrics::encode;
 use prairie_daemon::status::Status as _;
 use prairie_offload::daemon::Daemon;
 use tree::{MIB, Tree};
@@ -55,9 +56,9 @@ fn a_class_that_misses_its_objective_is_left_alone() {
     }
     assert_eq!(tree.asked("web/a"), None);
     assert!(tree.asked("batch/b").is_some(), "others are served");
-    let text = daemon.status().lock().prometheus();
+    let text = encode(daemon.status().lock().metrics());
     assert!(text.contains("prairie_offload_class_objective{class=\"web\"} 5.5\n"), "{text}");
-    assert!(text.contains("prairie_offload_class_objective_at_most{class=\"web\"} 5\n"));
+    assert!(text.contains("prairie_offload_class_objective_at_most{class=\"web\"} 5.0\n"));
     // Met again: after the hold of a minute, half as much.
     tree.write("../p99", "4.9\n");
     for at in 30..49 {

@@ -1,9 +1,10 @@
 //! What the daemon reports: one JSON document for `prairie regions status`, and Prometheus metrics.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use prairie_daemon::status::{self, write_head};
+use prairie_daemon::metrics::Kind::{self, Counter, Gauge};
+use prairie_daemon::metrics::{Family, Series};
+use prairie_daemon::status;
 use serde::{Deserialize, Serialize};
 
 use crate::policy::{NodeReport, Policy};
@@ -128,42 +129,42 @@ impl NodeStatus {
 }
 
 /// A metric: its name, help, kind, and value.
-type Metric<T> = (&'static str, &'static str, &'static str, fn(&T) -> f64);
+type Metric<T> = (&'static str, &'static str, Kind, fn(&T) -> f64);
 
 const HOST: [Metric<Status>; 14] = [
-    ("blocks_kernel", "Memory blocks in the kernel region", "gauge", |s| s.blocks_kernel as f64),
-    ("blocks_movable", "Memory blocks in ZONE_MOVABLE", "gauge", |s| s.blocks_movable as f64),
-    ("blocks_offline", "Memory blocks that are offline", "gauge", |s| s.blocks_offline as f64),
-    ("blocks_refused", "Memory blocks that refused lately", "gauge", |s| s.blocks_refused as f64),
-    ("blocks_converted", "Memory blocks away from home", "gauge", |s| s.blocks_converted as f64),
-    ("movable_gigabytes", "Whole movable gigabytes", "gauge", |s| s.movable_gigabytes as f64),
-    ("operations_total", "Conversions that succeeded", "counter", |s| s.operations as f64),
-    ("operations_failed_total", "Those that did not", "counter", |s| s.operations_failed as f64),
-    ("operation_seconds_total", "Time in conversions", "counter", |s| s.operation_seconds),
-    ("oom_kills_total", "OOM kills since the start", "counter", |s| s.oom_kills as f64),
-    ("cpu_seconds_total", "CPU time of the daemon", "counter", |s| s.cpu_seconds),
-    ("samples_total", "Full samples of the zones", "counter", |s| s.samples as f64),
-    ("glances_total", "Glances at free memory alone", "counter", |s| s.glances as f64),
-    ("blocks_read_total", "Blocks whose page flags were read", "counter", |s| s.blocks_read as f64),
+    ("blocks_kernel", "Memory blocks in the kernel region", Gauge, |s| s.blocks_kernel as f64),
+    ("blocks_movable", "Memory blocks in ZONE_MOVABLE", Gauge, |s| s.blocks_movable as f64),
+    ("blocks_offline", "Memory blocks that are offline", Gauge, |s| s.blocks_offline as f64),
+    ("blocks_refused", "Memory blocks that refused lately", Gauge, |s| s.blocks_refused as f64),
+    ("blocks_converted", "Memory blocks away from home", Gauge, |s| s.blocks_converted as f64),
+    ("movable_gigabytes", "Whole movable gigabytes", Gauge, |s| s.movable_gigabytes as f64),
+    ("operations_total", "Conversions that succeeded", Counter, |s| s.operations as f64),
+    ("operations_failed_total", "Those that did not", Counter, |s| s.operations_failed as f64),
+    ("operation_seconds_total", "Time in conversions", Counter, |s| s.operation_seconds),
+    ("oom_kills_total", "OOM kills since the start", Counter, |s| s.oom_kills as f64),
+    ("cpu_seconds_total", "CPU time of the daemon", Counter, |s| s.cpu_seconds),
+    ("samples_total", "Full samples of the zones", Counter, |s| s.samples as f64),
+    ("glances_total", "Glances at free memory alone", Counter, |s| s.glances as f64),
+    ("blocks_read_total", "Blocks whose page flags were read", Counter, |s| s.blocks_read as f64),
 ];
 
 const NODE: [Metric<NodeStatus>; 12] = [
-    ("kernel_bytes", "Memory in kernel zones", "gauge", |n| n.kernel_bytes as f64),
-    ("movable_bytes", "Memory in ZONE_MOVABLE", "gauge", |n| n.movable_bytes as f64),
-    ("kernel_available_bytes", "Available to the kernel", "gauge", |n| {
+    ("kernel_bytes", "Memory in kernel zones", Gauge, |n| n.kernel_bytes as f64),
+    ("movable_bytes", "Memory in ZONE_MOVABLE", Gauge, |n| n.movable_bytes as f64),
+    ("kernel_available_bytes", "Available to the kernel", Gauge, |n| {
         n.kernel_available_bytes as f64
     }),
-    ("kernel_own_bytes", "Used by the kernel", "gauge", |n| n.kernel_own_bytes as f64),
-    ("movable_free_bytes", "Free in ZONE_MOVABLE", "gauge", |n| n.movable_free_bytes as f64),
-    ("movable_cache_bytes", "Clean cache there", "gauge", |n| n.movable_cache_bytes as f64),
-    ("reserve_bytes", "Below this the kernel region grows", "gauge", |n| n.reserve_bytes as f64),
-    ("excess_bytes", "Above this it shrinks", "gauge", |n| n.excess_bytes as f64),
-    ("rate_bytes", "Kernel memory used more a second", "gauge", |n| n.rate_bytes as f64),
-    ("exhausted_seconds", "Time to exhaustion, or -1", "gauge", |n| {
+    ("kernel_own_bytes", "Used by the kernel", Gauge, |n| n.kernel_own_bytes as f64),
+    ("movable_free_bytes", "Free in ZONE_MOVABLE", Gauge, |n| n.movable_free_bytes as f64),
+    ("movable_cache_bytes", "Clean cache there", Gauge, |n| n.movable_cache_bytes as f64),
+    ("reserve_bytes", "Below this the kernel region grows", Gauge, |n| n.reserve_bytes as f64),
+    ("excess_bytes", "Above this it shrinks", Gauge, |n| n.excess_bytes as f64),
+    ("rate_bytes", "Kernel memory used more a second", Gauge, |n| n.rate_bytes as f64),
+    ("exhausted_seconds", "Time to exhaustion, or -1", Gauge, |n| {
         n.exhausted_in_seconds.unwrap_or(-1.0)
     }),
-    ("kernel_stalled_ratio", "Stalled for kernel memory", "gauge", |n| n.kernel_stalled),
-    ("user_stalled_ratio", "Stalled for user memory", "gauge", |n| n.user_stalled),
+    ("kernel_stalled_ratio", "Stalled for kernel memory", Gauge, |n| n.kernel_stalled),
+    ("user_stalled_ratio", "Stalled for user memory", Gauge, |n| n.user_stalled),
 ];
 
 impl Status {
@@ -177,21 +178,18 @@ impl Status {
 }
 
 impl status::Status for Status {
-    fn prometheus(&self) -> String {
-        let mut out = String::new();
-        for (name, help, kind, value) in HOST {
-            let name = format!("prairie_regions_{name}");
-            write_head(&mut out, &name, help, kind);
-            let _ = writeln!(out, "{name} {}", value(self));
-        }
-        for (name, help, kind, value) in NODE {
-            let name = format!("prairie_regions_{name}");
-            write_head(&mut out, &name, help, kind);
-            for node in &self.nodes {
-                let _ = writeln!(out, "{name}{{node=\"{}\"}} {}", node.node, value(node));
-            }
-        }
-        out
+    fn metrics(&self) -> Vec<Family> {
+        let name = |name| format!("prairie_regions_{name}");
+        let host = HOST.iter().map(|(stem, help, kind, value)| {
+            Family::named(&name(stem), help, *kind, vec![Series::number(Vec::new(), value(self))])
+        });
+        let node = NODE.iter().map(|(stem, help, kind, value)| {
+            let of = |node: &NodeStatus| {
+                Series::number(vec![("node", node.node.to_string())], value(node))
+            };
+            Family::named(&name(stem), help, *kind, self.nodes.iter().map(of).collect())
+        });
+        host.chain(node).collect()
     }
 }
 
@@ -200,6 +198,7 @@ pub type Shared = status::Shared<Status>;
 
 #[cfg(test)]
 mod tests {
+    use prairie_daemon::metrics::{encode, prometheus};
     use prairie_daemon::status::Status as _;
 
     use super::*;
@@ -213,10 +212,10 @@ mod tests {
 
     #[test]
     fn prometheus_gets_what_it_understands() {
-        let text = shared().lock().prometheus();
-        assert!(text.contains("prairie_regions_blocks_movable 7\n"), "{text}");
-        assert!(text.contains("prairie_regions_kernel_bytes{node=\"1\"} 4096\n"), "{text}");
-        assert!(text.contains("prairie_regions_exhausted_seconds{node=\"1\"} -1\n"), "{text}");
+        let text = prometheus(&encode(shared().lock().metrics()));
+        assert!(text.contains("prairie_regions_blocks_movable 7.0\n"), "{text}");
+        assert!(text.contains("prairie_regions_kernel_bytes{node=\"1\"} 4096.0\n"), "{text}");
+        assert!(text.contains("prairie_regions_exhausted_seconds{node=\"1\"} -1.0\n"), "{text}");
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             assert!(line.rsplit_once(' ').unwrap().1.parse::<f64>().is_ok(), "{line}");
         }

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use prairie_daemon::metrics::{Server, prometheus};
 use prairie_host::Roots;
-use prairie_observe::serve::Server;
-use prairie_observe::{Budget, Collector, collector, text_format};
+use prairie_observe::{Budget, Collector, collector};
 use prairie_report::write_atomically;
 
 use super::heap::experiment::process;
@@ -268,7 +268,7 @@ impl Args {
     fn formatted(&self, openmetrics: String, default: Encoding) -> String {
         match self.encoding.unwrap_or(default) {
             Encoding::Openmetrics => openmetrics,
-            Encoding::Prometheus => text_format::prometheus(&openmetrics),
+            Encoding::Prometheus => prometheus(&openmetrics),
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use prairie_daemon::metrics::{Family, Series};
 use prairie_heap::Statistics;
 use prairie_heap::inspect::Survey;
-use prairie_observe::metrics::{Family, Series};
 
 /// Names beyond these are counted together, so that the number of series has a limit.
 const MAX_NAMES: usize = 100;

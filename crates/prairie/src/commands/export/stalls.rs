@@ -1,6 +1,6 @@
 //! Stalls as metrics.
 
-use prairie_observe::metrics::{Family, Kind, Series, Value};
+use prairie_daemon::metrics::{Family, Kind, Series, Value};
 use prairie_trace::stalls::{BUCKETS_SECONDS, StallHistogram, Stalls};
 
 /// The histograms by cause and order, requests for huge pages, and lost events, of everything since
@@ -51,8 +51,8 @@ fn histogram(found: &StallHistogram) -> Series {
 
 #[cfg(test)]
 mod tests {
+    use prairie_daemon::metrics::encode;
     use prairie_frames::Order;
-    use prairie_observe::metrics::encode;
     use prairie_trace::{Event, EventKind, GfpFlags, StackId, StallPoint, Texts};
 
     use super::*;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::text_format::{OPENMETRICS, PROMETHEUS, prometheus};
+use super::text_format::{OPENMETRICS, PROMETHEUS, prometheus};
 
 /// How long a request to stop may go unnoticed.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -28,8 +28,8 @@ impl Server {
     }
 
     /// Answers `/metrics` with the OpenMetrics text of `metrics`, with the older format if the
-    /// client does not ask for OpenMetrics, or with its error, until `stop` is set. One request after another: a
-    /// scrape takes less than a millisecond.
+    /// client does not ask for OpenMetrics, or with its error, until `stop` is set. One request
+    /// after another: a scrape takes less than a millisecond.
     ///
     /// # Errors
     /// I/O errors of the listening socket.
@@ -39,26 +39,38 @@ impl Server {
         mut metrics: impl FnMut() -> Result<String, String>,
     ) -> io::Result<()> {
         while !stop.load(Ordering::Relaxed) {
-            let Some(request) = self.0.recv_timeout(PATIENCE)? else { continue };
-            let path = request.url().split('?').next().unwrap_or_default();
-            // Whoever hangs up early does not get an answer.
-            let _ = match (request.method(), path) {
-                (tiny_http::Method::Get | tiny_http::Method::Head, "/metrics") => {
-                    let openmetrics = accepts_openmetrics(&request);
-                    request.respond(match metrics() {
-                        Ok(text) if openmetrics => response(text, OPENMETRICS),
-                        Ok(text) => response(prometheus(&text), PROMETHEUS),
-                        Err(why) => response(why, "text/plain").with_status_code(500),
-                    })
-                }
-                (tiny_http::Method::Get | tiny_http::Method::Head, "/") => {
-                    request.respond(response("prairie export: see /metrics\n".into(), PROMETHEUS))
-                }
-                _ => request.respond(tiny_http::Response::empty(404)),
-            };
+            if let Some(request) = self.0.recv_timeout(PATIENCE)? {
+                answer(request, &mut metrics);
+            }
         }
         Ok(())
     }
+
+    /// The same until the process ends. It wakes for requests alone.
+    pub fn run_forever(&self, mut metrics: impl FnMut() -> Result<String, String>) {
+        for request in self.0.incoming_requests() {
+            answer(request, &mut metrics);
+        }
+    }
+}
+
+fn answer(request: tiny_http::Request, metrics: &mut impl FnMut() -> Result<String, String>) {
+    let path = request.url().split('?').next().unwrap_or_default();
+    // Whoever hangs up early does not get an answer.
+    let _ = match (request.method(), path) {
+        (tiny_http::Method::Get | tiny_http::Method::Head, "/metrics") => {
+            let openmetrics = accepts_openmetrics(&request);
+            request.respond(match metrics() {
+                Ok(text) if openmetrics => response(text, OPENMETRICS),
+                Ok(text) => response(prometheus(&text), PROMETHEUS),
+                Err(why) => response(why, "text/plain").with_status_code(500),
+            })
+        }
+        (tiny_http::Method::Get | tiny_http::Method::Head, "/") => {
+            request.respond(response("see /metrics\n".into(), PROMETHEUS))
+        }
+        _ => request.respond(tiny_http::Response::empty(404)),
+    };
 }
 
 fn accepts_openmetrics(request: &tiny_http::Request) -> bool {

@@ -8,7 +8,7 @@ pub const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; char
 /// The media type of the older format.
 pub const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Translates OpenMetrics as [`metrics::encode`](crate::metrics::encode) writes it. A counter's
+/// Translates OpenMetrics as [`encode`](super::encode) writes it. A counter's
 /// descriptor gets the name of its samples, labels alone become a gauge, and the unit and the mark
 /// of the end, which the older format does not know, go.
 pub fn prometheus(openmetrics: &str) -> String {

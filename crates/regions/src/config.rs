@@ -2,7 +2,7 @@
 //!
 //! ```toml
 //! [daemon]
-//! metrics = "127.0.0.1:9751"
+//! metrics = "127.0.0.1:9752"
 //!
 //! [kernel]
 //! initial_percent = 20
@@ -221,7 +221,7 @@ impl Config {
 
     fn check(&self) -> Result<(), String> {
         let Config { daemon, kernel, limits, settings } = self;
-        loopback(daemon.metrics, 9751)?;
+        loopback(daemon.metrics, 9752)?;
         let (ms, second) = (Duration::from_millis(1), Duration::from_secs(1));
         within("poll", daemon.poll, 100 * ms, 60 * second)?;
         within("rest_poll", daemon.rest_poll, Duration::ZERO, 60 * second)?;

@@ -44,6 +44,9 @@ const IGNORED: [&str; 9] = [
 /// Arrays of bare numbers longer than this are courses over time, not measures.
 const MAX_POSITIONS: usize = 32;
 
+/// The field of an entry that is a moment of a course over time. The moments of two runs differ.
+const MOMENT: &str = "time_ns";
+
 /// The numbers of a document. A text that is a whole number counts, as a setting's value does; other
 /// texts, truth values, and null do not.
 pub fn rows(document: &Value) -> Rows {
@@ -78,6 +81,9 @@ fn add(value: &Value, name: String, rows: &mut Rows) {
 }
 
 fn add_entries(entries: &[Value], name: &str, rows: &mut Rows) {
+    if entries.iter().any(|entry| entry.get(MOMENT).is_some()) {
+        return;
+    }
     let identities: Vec<Option<String>> = entries.iter().map(identity).collect();
     let all_known = identities.iter().all(Option::is_some);
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
@@ -196,6 +202,7 @@ mod tests {
             "settings": [{"path": "/proc/sys/vm/swappiness", "value": "60"}],
             "blocks": [1, 2],
             "course": vec![1; 100],
+            "samples": [{"time_ns": 5, "free": 3, "zone": "Normal"}, {"time_ns": 9, "free": 4}],
             "nothing": null,
         })
     }

@@ -1,12 +1,13 @@
 //! The first screen of a survey: four measures with verdicts, the largest sources of unmovable
-//! memory, and advice, on 23 lines of 80 columns, so that a prompt fits below it.
+//! memory, and advice, on 23 lines of 80 columns, so that a prompt fits below it. Where there are
+//! fewer columns, lines are wrapped instead of cut.
 
 use prairie_frames::Order;
 use prairie_host::advice::{Advice, Situation, advise};
 use prairie_host::survey::polluted::UnmovableSource;
 use prairie_host::verdict::{self, Scale, Verdict};
 use prairie_host::{FrameClass, Survey};
-use prairie_report::table::{emphasis, muted, toned};
+use prairie_report::table::{emphasis, muted, toned, wrap};
 use prairie_report::{Block, Cell, Column, Section, Table, Terminal, Tone, number};
 
 use super::{range, ratio, size, summary};
@@ -22,7 +23,7 @@ const SOURCES: usize = 3;
 /// The screen; ends with a line feed.
 pub fn screen(survey: &Survey, terminal: Terminal) -> String {
     let terminal = Terminal { width: terminal.width.min(WIDTH), ..terminal };
-    let mut lines = vec![emphasis(&cut(&terminal.text(&title(survey)), terminal), terminal)];
+    let mut lines = vec![emphasis(&fit(&title(survey), 0, terminal), terminal)];
     lines.push(String::new());
     lines.extend(measures(survey, terminal));
     lines.extend(sources(survey, terminal));
@@ -63,7 +64,8 @@ fn measures(survey: &Survey, terminal: Terminal) -> Vec<String> {
     let row = |(value, verdict, scale): &(String, Verdict, Scale)| {
         let value = emphasis(&format!("{value:>widest$}"), terminal);
         let word = toned(&format!("{:<7}", verdict.word()), tone(*verdict), terminal);
-        format!("{value}  {word}  {:<6}  {}", scale.better.word(), scale.label)
+        let label = fit(scale.label, widest + "  verdict  better  ".len(), terminal);
+        format!("{value}  {word}  {:<6}  {label}", scale.better.word())
     };
     let note = survey.frames.as_ref().map(|frames| frames.initialized.share_of_memory);
     let note = note.filter(|share| *share < 1.0).map(|share| {
@@ -71,7 +73,7 @@ fn measures(survey: &Survey, terminal: Terminal) -> Vec<String> {
             "Of initialized memory: {} is not initialized yet, neither free nor in use.",
             number::percent(1.0 - share)
         );
-        muted(&cut(&terminal.text(&text), terminal), terminal)
+        muted(&fit(&text, 0, terminal), terminal)
     });
     let heads = std::iter::once(muted(heads.trim_end(), terminal));
     heads.chain(rows.iter().map(row)).chain(note).collect()
@@ -154,8 +156,8 @@ fn sources(survey: &Survey, terminal: Terminal) -> Vec<String> {
         let share = number::percent(ratio(source.frames, initialized));
         let blocks = number::percent(ratio(source.blocks, frames.polluted.polluted_blocks));
         let amount = terminal.text(&format!("{} ({share})", size(survey, source.frames)));
-        let text = format!("{amount:>20}  {}, in {blocks} of polluted pageblocks", source.label);
-        cut(&terminal.text(&text), terminal)
+        let text = format!("{}, in {blocks} of polluted pageblocks", source.label);
+        format!("{amount:>20}  {}", fit(&text, 22, terminal))
     };
     lines.extend(frames.unmovable_sources.iter().take(SOURCES).map(row));
     if frames.unmovable_sources.is_empty() {
@@ -167,9 +169,9 @@ fn sources(survey: &Survey, terminal: Terminal) -> Vec<String> {
     if frames.unmovable_sources.get(SOURCES - 1).is_none_or(|last| unflagged > last.frames)
         && unflagged > 0
     {
-        let amount = size(survey, unflagged);
-        let text = format!("{amount:>20}  without flags: kernel memory or per-CPU lists");
-        lines.push(muted(&cut(&terminal.text(&text), terminal), terminal));
+        let amount = terminal.text(&size(survey, unflagged));
+        let text = fit("without flags: kernel memory or per-CPU lists", 22, terminal);
+        lines.push(muted(&format!("{amount:>20}  {text}"), terminal));
     }
     lines
 }
@@ -177,9 +179,8 @@ fn sources(survey: &Survey, terminal: Terminal) -> Vec<String> {
 fn advised(survey: &Survey, terminal: Terminal) -> Vec<String> {
     let line = |found: &Advice| {
         let subject = emphasis(found.subject, terminal);
-        let room =
-            Terminal { width: terminal.width.saturating_sub(found.subject.len() + 4), ..terminal };
-        format!("  {subject}: {}", cut(&terminal.text(&advice::line(found)), room))
+        let text = fit(&advice::line(found), found.subject.len() + 4, terminal);
+        format!("  {subject}: {text}")
     };
     advise(&Situation::of_survey(survey)).iter().map(line).collect()
 }
@@ -192,15 +193,21 @@ fn missing(survey: &Survey, terminal: Terminal) -> Vec<String> {
         number::counted(survey.left_out.len() as u64, "item"),
         first.remedy
     );
-    vec![String::new(), cut(&terminal.text(&text), terminal)]
+    vec![String::new(), fit(&text, 0, terminal)]
 }
 
-/// A line that is no longer than the terminal is wide.
-fn cut(text: &str, terminal: Terminal) -> String {
-    if text.chars().count() <= terminal.width {
-        return text.to_owned();
+/// What stands in a line after `before` columns: cut at the end of a screen, wrapped where the
+/// terminal is narrower.
+fn fit(text: &str, before: usize, terminal: Terminal) -> String {
+    let text = terminal.text(text);
+    let room = terminal.width.saturating_sub(before);
+    if text.chars().count() <= room {
+        return text;
     }
-    let kept: String = text.chars().take(terminal.width.saturating_sub(3)).collect();
+    if terminal.width < WIDTH {
+        return wrap(&text, terminal.width, &" ".repeat(before)).trim_start().to_owned();
+    }
+    let kept: String = text.chars().take(room.saturating_sub(3)).collect();
     kept.trim_end().to_owned() + "..."
 }
 
@@ -257,6 +264,11 @@ mod tests {
         }
         assert!(text.contains("Not read: 1 item") && text.contains("unknown"), "{text}");
         assert!(text.trim_end().ends_with("--html FILE"), "{text}");
+        let narrow = screen(&survey, Terminal { width: 60, ..PLAIN });
+        // A name is not broken.
+        let mut lines = narrow.lines().filter(|line| !line.ends_with(".service"));
+        assert!(lines.all(|line| line.chars().count() <= 60), "{narrow}");
+        assert!(!narrow.contains("...") && narrow.contains("Not read: 1 item"), "{narrow}");
     }
 
     #[test]

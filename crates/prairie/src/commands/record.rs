@@ -79,7 +79,7 @@ Examples:
   sudo prairie record -o a.parquet -- make -j8            while a command runs
   sudo prairie record -o a.parquet --stacks -- make -j8   and who allocates unmovable memory
   sudo prairie record -o a.parquet                        until Ctrl-C
-  prairie replay a.parquet                                what systems would have made of it
+  prairie replay a.parquet                                replay it under other allocators
   prairie survey --from a.parquet                         the state that it starts from
 
 Exit codes:

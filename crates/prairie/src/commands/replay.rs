@@ -124,7 +124,7 @@ Examples:
   prairie replay trace.parquet --json | jq '.systems[].satisfiable'
   prairie replay trace.parquet --policy ./libmine.so        a policy of your own
   prairie replay perf-script.txt --memory 16G               another tool's trace
-  prairie replay boot/trace.parquet --against boot          is `linux` like that Linux?";
+  prairie replay boot/trace.parquet --against boot          validate `linux`";
 
 const EXIT_CODES: &str = "\
 Exit codes:

@@ -20,11 +20,13 @@ struct Example {
     command: String,
     exit_code: i32,
     needs_root: bool,
+    /// Lines that the session prints, if this is its last command and the page shows some.
+    output: Vec<String>,
 }
 
 /// The commands of a page, from its top.
 fn examples(page: &str) -> Vec<Example> {
-    let mut found = Vec::new();
+    let mut found: Vec<Example> = Vec::new();
     let mut marks: Option<Vec<&str>> = None;
     let mut lines = page.lines().enumerate();
     while let Some((at, line)) = lines.next() {
@@ -34,6 +36,9 @@ fn examples(page: &str) -> Vec<Example> {
                 None => Some(fence.split_whitespace().collect()),
             };
             continue;
+        }
+        if let (Some(["text", "output"]), Some(last)) = (marks.as_deref(), found.last_mut()) {
+            last.output.push(line.to_owned());
         }
         let Some(["console", marks @ ..]) = marks.as_deref() else { continue };
         let Some(command) = line.trim_start().strip_prefix("$ ") else { continue };
@@ -50,7 +55,8 @@ fn examples(page: &str) -> Vec<Example> {
         }
         let exit_code = marks.iter().find_map(|mark| mark.strip_prefix("exit=")?.parse().ok());
         let exit_code = exit_code.unwrap_or(0);
-        found.push(Example { line: at + 1, command, exit_code, needs_root });
+        let output = Vec::new();
+        found.push(Example { line: at + 1, command, exit_code, needs_root, output });
     }
     found
 }
@@ -68,6 +74,7 @@ fn run_page(name: &str, page: &str) -> Result<usize, String> {
     let path = format!("{}:{}", binaries.display(), std::env::var("PATH").unwrap_or_default());
     let is_root = rustix::process::geteuid().is_root();
     let mut ran = 0;
+    let mut printed = String::new();
     for example in examples(page) {
         if example.needs_root && !is_root {
             let (line, command) = (example.line, &example.command);
@@ -76,6 +83,7 @@ fn run_page(name: &str, page: &str) -> Result<usize, String> {
         }
         let mut shell = Command::new("sh");
         shell.arg("-c").arg(&example.command).current_dir(&directory).env("PATH", &path);
+        shell.env_remove("COLUMNS");
         let output = shell.output().unwrap();
         if output.status.code() != Some(example.exit_code) {
             return Err(format!(
@@ -88,8 +96,24 @@ fn run_page(name: &str, page: &str) -> Result<usize, String> {
             ));
         }
         ran += 1;
+        printed += &String::from_utf8_lossy(&output.stdout);
+        if let Some(missing) = missing(&example.output, &printed) {
+            return Err(format!(
+                "{name}:{}: `{}` does not print this line, or earlier: {missing}",
+                example.line, example.command,
+            ));
+        }
+        if !example.output.is_empty() {
+            printed.clear();
+        }
     }
     Ok(ran)
+}
+
+/// The first of `lines` that does not follow the ones before it in `printed`.
+fn missing<'a>(lines: &'a [String], printed: &str) -> Option<&'a String> {
+    let mut rest = printed.lines();
+    lines.iter().find(|line| !rest.any(|printed| printed.trim_end() == line.trim_end()))
 }
 
 #[test]
@@ -144,6 +168,7 @@ $ sudo prairie b
         command: command.to_owned(),
         exit_code,
         needs_root,
+        output: Vec::new(),
     };
     assert_eq!(
         examples(page),
@@ -155,4 +180,13 @@ $ sudo prairie b
         ]
     );
     assert!(run_page("page", "```console\n$ prairie survey --from missing\n```\n").is_err());
+}
+
+#[test]
+fn shown_output_is_that_of_the_session() {
+    let session = "```console\n$ prairie --version\n$ prairie -h\n```\n";
+    let shows = |lines: &str| run_page("page", &format!("{session}\n```text output\n{lines}```\n"));
+    assert_eq!(shows(&format!("prairie {}\nOptions:\n", env!("CARGO_PKG_VERSION"))), Ok(2));
+    let error = shows("Options:\nprairie\n").unwrap_err();
+    assert_eq!(error, "page:3: `prairie -h` does not print this line, or earlier: prairie");
 }

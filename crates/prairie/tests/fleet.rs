@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::path::Path;
 
-use common::{run, stderr, stdout};
+use common::{prairie, run, stderr, stdout};
 use serde_json::Value;
 
 #[test]
@@ -183,4 +183,43 @@ fn the_identity_is_printed_without_simulating() {
     assert_eq!(one["hash"], identity(&["--shard", "1/2", "--threads", "1"])["hash"]);
     assert_ne!(one["hash"], identity(&["--seed", "2"])["hash"]);
     assert!(!here.path().join("study").exists());
+}
+
+/// A program in place of DuckDB: it knows one store, and prints its rows.
+const DUCKDB: &str = "#!/bin/sh
+case \"$*\" in
+    *\"read_text('s3://bucket/it''s/*.jsonl')\"*) cat host.jsonl; echo ;;
+    *) echo 'HTTP Error: no such bucket' >&2; exit 1 ;;
+esac
+";
+
+#[test]
+fn rows_of_an_object_store_come_through_duckdb() {
+    let here = tempfile::tempdir().unwrap();
+    let host = ["survey", "--summary", "host.jsonl", "--label", "rack=r7"];
+    assert!(run(here.path(), &host).status.success());
+    fs::write(here.path().join("duckdb"), DUCKDB).unwrap();
+    let report = |path: &str, address: &str| {
+        let mut command = prairie(here.path(), &["fleet", "report", address, "--by", "rack"]);
+        command.env("PATH", path).output().unwrap()
+    };
+    let path = format!("{}:/usr/bin:/bin", here.path().display());
+    let refused = |path: &str, address: &str, expected: &str| {
+        let output = report(path, address);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(expected) && said.trim_end().lines().count() == 1, "{said}");
+    };
+    refused("/nowhere", "s3://bucket/a.jsonl", "duckdb is not installed");
+    refused("/nowhere", "s3://bucket/rows", "ends in .jsonl or .parquet");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(here.path().join("duckdb"), mode).unwrap();
+    let output = report(&path, "s3://bucket/it's/*.jsonl");
+    let text = stdout(&output);
+    assert!(text.contains("1 row of 1 host") && text.contains("r7"), "{text}{}", stderr(&output));
+    refused(
+        &path,
+        "gs://gone/*.parquet",
+        "gs://gone/*.parquet: duckdb: HTTP Error: no such bucket",
+    );
 }

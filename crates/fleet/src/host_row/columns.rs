@@ -86,13 +86,13 @@ fn optional(
     write::<DoubleType>(group, &present, Some(&levels))
 }
 
-/// Reads rows; `None` if the Parquet file holds something else. Columns are found by their names, so
-/// that what DuckDB or Polars wrote is read as well.
+/// Reads rows; `None` if the file holds something else. Columns are found by their names, so that
+/// what DuckDB or Polars wrote is read as well; labels may be an object of JSON or a struct.
 ///
 /// # Errors
-/// If it cannot be read, is no Parquet file, or is of a newer version.
+/// If the rows cannot be read, or are of a newer version.
 pub fn read_parquet(path: &Path) -> Result<Option<Vec<HostRow>>> {
-    let reader = SerializedFileReader::try_from(path)?;
+    let Ok(reader) = SerializedFileReader::try_from(path) else { return Ok(None) };
     let metadata = reader.metadata();
     let columns = metadata.file_metadata().schema_descr();
     let names: Vec<String> = columns.columns().iter().map(|c| c.path().string()).collect();
@@ -113,6 +113,16 @@ pub fn read_parquet(path: &Path) -> Result<Option<Vec<HostRow>>> {
     let mut rows = Vec::new();
     for at in 0..reader.num_row_groups() {
         let group = reader.get_row_group(at)?;
+        for column in group.metadata().columns() {
+            let codec = column.compression();
+            if !matches!(codec, Compression::ZSTD(_) | Compression::UNCOMPRESSED) {
+                let name = codec.to_string();
+                let name = name.split('(').next().unwrap_or_default();
+                let what =
+                    format!("compressed with {name}, expected zstd (COMPRESSION zstd in SQL)");
+                return Err(ParquetError::General(what));
+            }
+        }
         let first = rows.len();
         let count = usize::try_from(group.metadata().num_rows()).unwrap_or_default();
         rows.resize_with(first + count, || HostRow {
@@ -130,13 +140,21 @@ pub fn read_parquet(path: &Path) -> Result<Option<Vec<HostRow>>> {
 /// Sets the field that a column holds; other columns are passed over.
 fn fill(group: &dyn RowGroupReader, column: usize, name: &str, rows: &mut [HostRow]) -> Result<()> {
     let place = Measures::NAMES.iter().position(|measure| *measure == name);
+    let label = name.strip_prefix("labels.");
+    let full = group.metadata().column(column).column_descr().max_def_level();
     match group.get_column_reader(column)? {
-        ColumnReader::ByteArrayColumnReader(mut reader) if TEXTS.contains(&name) => {
+        ColumnReader::ByteArrayColumnReader(mut reader)
+            if TEXTS.contains(&name) || label.is_some() =>
+        {
             let (mut values, mut levels) = (Vec::new(), Vec::new());
             reader.read_records(rows.len(), Some(&mut levels), None, &mut values)?;
-            for (row, value) in rows.iter_mut().zip(spread(&values, &levels)) {
-                let text =
-                    value.map_or("", |value: &ByteArray| value.as_utf8().unwrap_or_default());
+            for (row, value) in rows.iter_mut().zip(spread(&values, &levels, full)) {
+                let text = value.and_then(|value: &ByteArray| value.as_utf8().ok());
+                if let Some(label) = label {
+                    row.labels.extend(text.map(|text| (label.to_owned(), text.to_owned())));
+                    continue;
+                }
+                let text = text.unwrap_or_default();
                 match name {
                     "host" => row.host = text.to_owned(),
                     "machine_id" => row.machine_id = text.to_owned(),
@@ -148,7 +166,7 @@ fn fill(group: &dyn RowGroupReader, column: usize, name: &str, rows: &mut [HostR
         ColumnReader::Int64ColumnReader(mut reader) if INTEGERS.contains(&name) => {
             let (mut values, mut levels) = (Vec::new(), Vec::new());
             reader.read_records(rows.len(), Some(&mut levels), None, &mut values)?;
-            for (row, value) in rows.iter_mut().zip(spread(&values, &levels)) {
+            for (row, value) in rows.iter_mut().zip(spread(&values, &levels, full)) {
                 let value = value.copied().unwrap_or_default().max(0) as u64;
                 match name {
                     "memory_bytes" => row.memory_bytes = value,
@@ -159,7 +177,7 @@ fn fill(group: &dyn RowGroupReader, column: usize, name: &str, rows: &mut [HostR
         ColumnReader::DoubleColumnReader(mut reader) if place.is_some() || name == "uptime_s" => {
             let (mut values, mut levels) = (Vec::new(), Vec::new());
             reader.read_records(rows.len(), Some(&mut levels), None, &mut values)?;
-            for (row, value) in rows.iter_mut().zip(spread(&values, &levels)) {
+            for (row, value) in rows.iter_mut().zip(spread(&values, &levels, full)) {
                 match place {
                     Some(place) => *row.measures.value_mut(place) = value.copied(),
                     None => row.uptime_s = value.copied(),
@@ -171,12 +189,16 @@ fn fill(group: &dyn RowGroupReader, column: usize, name: &str, rows: &mut [HostR
     Ok(())
 }
 
-/// The value of each row: a level of 0 has none. A required column has no levels.
-fn spread<'a, T>(values: &'a [T], levels: &'a [i16]) -> impl Iterator<Item = Option<&'a T>> {
+/// The value of each row: there is one at the level `full`. A required column has no levels.
+fn spread<'a, T>(
+    values: &'a [T],
+    levels: &'a [i16],
+    full: i16,
+) -> impl Iterator<Item = Option<&'a T>> {
     let required = levels.is_empty();
     let count = if required { values.len() } else { levels.len() };
     let mut values = values.iter();
-    (0..count).map(move |at| if required || levels[at] > 0 { values.next() } else { None })
+    (0..count).map(move |at| if required || levels[at] == full { values.next() } else { None })
 }
 
 #[cfg(test)]
@@ -194,6 +216,38 @@ mod tests {
         std::fs::write(&path, to_parquet(&[]).unwrap()).unwrap();
         assert_eq!(read_parquet(&path).unwrap(), Some(Vec::new()));
         std::fs::write(&path, "PAR1 no").unwrap();
-        assert!(read_parquet(&path).is_err());
+        assert_eq!(read_parquet(&path).unwrap(), None);
+    }
+
+    /// DuckDB infers a struct from the labels of JSON, and compresses with snappy unless told not to.
+    #[test]
+    fn what_other_programs_wrote_is_read_or_named() {
+        let file = |compression| {
+            let schema =
+                "message rows { optional binary host (UTF8); optional binary machine_id (UTF8);
+                optional int64 taken_at_unix_ns; optional group labels {
+                optional binary rack (UTF8); optional binary role (UTF8); } }";
+            let schema = Arc::new(parse_message_type(schema).unwrap());
+            let properties = WriterProperties::builder().set_compression(compression).build();
+            let mut writer =
+                SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties)).unwrap();
+            let mut group = writer.next_row_group().unwrap();
+            for _ in 0..2 {
+                write::<ByteArrayType>(&mut group, &["a".into(), "b".into()], Some(&[1, 1]))
+                    .unwrap();
+            }
+            write::<Int64Type>(&mut group, &[5, 6], Some(&[1, 1])).unwrap();
+            write::<ByteArrayType>(&mut group, &["r1".into()], Some(&[2, 0])).unwrap();
+            write::<ByteArrayType>(&mut group, &[], Some(&[1, 0])).unwrap();
+            group.close().unwrap();
+            writer.into_inner().unwrap()
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("rows.parquet");
+        std::fs::write(&path, file(Compression::UNCOMPRESSED)).unwrap();
+        let rows = read_parquet(&path).unwrap().unwrap();
+        let labels = [("rack".to_owned(), "r1".to_owned())];
+        assert_eq!(rows[0].labels, labels.into_iter().collect());
+        assert!(rows[1].labels.is_empty() && rows[1].host == "b", "{rows:?}");
     }
 }

@@ -5,6 +5,7 @@ mod report;
 mod rows;
 mod run;
 mod sources;
+mod stores;
 
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;

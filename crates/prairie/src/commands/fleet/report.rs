@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use prairie_fleet::hosts::{Day, Group, Hosts, JUDGED, Judged, Worst};
 use prairie_fleet::row::Row;
 use prairie_report::{Report, number};
@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::folder::{Folder, Skipped};
-use super::{rows, sources};
+use super::{rows, sources, stores};
 use crate::called_as::generated_by;
 use crate::files::Files;
 use crate::output::{self, Answer, Header};
@@ -21,11 +21,12 @@ use crate::view::{fleet as view, hosts as hosts_view};
 ///
 /// SOURCE is a file, a directory with all below it, or a pattern in quotes: rows of
 /// `prairie survey --summary` (lines of JSON, Parquet), or parts of one study of `prairie fleet run`
-/// and files of `prairie survey --save`.
+/// and files of `prairie survey --save`. Rows may also be the files of an object store, such as
+/// s3://bucket/rows/*.jsonl, which the program `duckdb` reads with its own credentials.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Files, directories, or patterns
+    /// Files, directories, patterns, or addresses of object stores
     #[arg(required = true, value_name = "SOURCE")]
     sources: Vec<String>,
 
@@ -81,7 +82,8 @@ Examples:
   prairie fleet report study --html fleet.html
   prairie fleet report surveys --json | jq '.systems[].potential'
   prairie fleet report 'rows/date=*/*.jsonl' --by kernel,rack --html fleet.html
-  prairie fleet report rows --rank coverage";
+  prairie fleet report rows --rank coverage
+  prairie fleet report 's3://bucket/date=2026-11-22/*.jsonl'";
 
 /// What the worst hosts are ranked by.
 const RANK: &str = "polluted";
@@ -168,7 +170,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn read(args: &Args) -> anyhow::Result<Found> {
-    let files = sources::files(&args.sources)?;
+    let mut files = sources::files(&args.sources)?;
+    let fetched = tempfile::tempdir().context("no folder for rows of object stores")?;
+    let addresses = args.sources.iter().filter(|source| stores::is_address(source));
+    for (number, address) in addresses.enumerate() {
+        files.push(stores::fetch(address, fetched.path(), number)?);
+    }
     let mut skipped = Vec::new();
     let (hosts, others) = rows::read(&files, &args.by, args.strict, &mut skipped)?;
     let name = args.name();

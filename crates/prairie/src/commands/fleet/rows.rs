@@ -110,16 +110,12 @@ pub fn read<'a>(
     Ok((hosts, others))
 }
 
-/// Whether a Parquet file holds rows of hosts. What cannot be read is left to the reader of surveys,
-/// which says what is wrong.
+/// Whether a Parquet file holds rows of hosts. What else is wrong with a file is left to the reader of
+/// surveys, which says so.
 fn read_parquet(path: &Path, hosts: &mut Hosts) -> anyhow::Result<bool> {
-    match host_row::read_parquet(path) {
-        Ok(Some(rows)) => {
-            rows.iter().for_each(|row| hosts.push(row));
-            Ok(true)
-        }
-        Ok(None) | Err(_) => Ok(false),
-    }
+    let rows = host_row::read_parquet(path).with_context(|| path.display().to_string())?;
+    rows.iter().flatten().for_each(|row| hosts.push(row));
+    Ok(rows.is_some())
 }
 
 #[cfg(test)]

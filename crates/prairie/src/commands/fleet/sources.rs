@@ -6,24 +6,19 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 
 use super::rows::is_lines;
+use super::stores::is_address;
 
 /// Directories within each other that are read: `date=2026-01-01/rack=7/`.
 const MAX_DEPTH: usize = 8;
 
-/// The files that the arguments name, each once, in order.
+/// The files that the arguments name, each once, in order; addresses of object stores name none.
 ///
 /// # Errors
-/// If an argument names nothing, is a wrong pattern, or is an address of an object store.
+/// If an argument names nothing, or is a wrong pattern.
 pub fn files(arguments: &[String]) -> anyhow::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for argument in arguments {
+    for argument in arguments.iter().filter(|argument| !is_address(argument)) {
         let before = files.len();
-        if argument.contains("://") {
-            bail!(
-                "{argument}: object stores are not read, expected files; copy them first, or query \
-                 them with DuckDB as the guide shows"
-            );
-        }
         let path = Path::new(argument);
         if path.is_dir() {
             add(path, MAX_DEPTH, &mut files)?;
@@ -90,7 +85,6 @@ mod tests {
         assert_eq!(names(at("d.txt")), ["d.txt"]);
         let error = |argument: &str| files(&[argument.to_owned()]).unwrap_err().to_string();
         assert!(error(&at("x*")).contains("no file to read"));
-        assert!(error("s3://bucket/rows").contains("copy them first"));
         assert!(error(&at("missing")).contains("cannot read"));
     }
 }

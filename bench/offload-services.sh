@@ -79,7 +79,10 @@ memory() {
             zswap = b["zswpin"] - a["zswpin"]
             return anon > zswap ? anon : zswap
         }
-        function saved(at) { return 100 * (first["current"] - at["current"]) / first["current"] }
+        function saved(at) {
+            share = 100 * (first["current"] - at["current"]) / first["current"]
+            return share > -0.05 && share < 0 ? 0 : share
+        }
         END {
             printf "%.0f | %.1f | %.1f | %.0f | %d | %d | %d | %.1f | %.2f | %.0f | %.0f", first["current"] / 1048576,
                 saved(before), saved(last), before["free"] / 1024, last["pgsteal"] - first["pgsteal"],

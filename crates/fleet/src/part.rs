@@ -176,12 +176,12 @@ impl Part {
         writer.into_inner()
     }
 
-    /// Reads a part of a study; `None` if the Parquet file is something else.
+    /// Reads a part of a study; `None` if the file is something else.
     ///
     /// # Errors
-    /// If it cannot be read, is no Parquet file, has another version, or is damaged.
+    /// If it has another version, or is damaged.
     pub fn read(path: &Path) -> Result<Option<Part>> {
-        let reader = SerializedFileReader::try_from(path)?;
+        let Ok(reader) = SerializedFileReader::try_from(path) else { return Ok(None) };
         let Some(header) = header_of(reader.metadata())? else { return Ok(None) };
         let rows = reader.get_row_iter(None)?.map(|found| {
             let found = found?;

@@ -347,6 +347,7 @@ mod tests {
         assert!(text.contains(r#"guard="pressure"} 1.0"#));
         let line = r#"prairie_offload_cgroup_io_pressure_ratio{cgroup="a/\"odd\\name\""} 0.25"#;
         assert!(text.lines().any(|found| found == line), "{text}");
+        prairie_testing::check_metrics(&text);
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             let value = line.rsplit_once(' ').unwrap().1;
             assert!(value.parse::<f64>().is_ok(), "{line}");

@@ -137,7 +137,9 @@ const HOST: [Metric<Status>; 14] = [
     ("blocks_offline", "Memory blocks that are offline", Gauge, |s| s.blocks_offline as f64),
     ("blocks_refused", "Memory blocks that refused lately", Gauge, |s| s.blocks_refused as f64),
     ("blocks_converted", "Memory blocks away from home", Gauge, |s| s.blocks_converted as f64),
-    ("movable_gigabytes", "Whole movable gigabytes", Gauge, |s| s.movable_gigabytes as f64),
+    ("movable_1g_areas", "Whole areas of 1 GiB in the movable region", Gauge, |s| {
+        s.movable_gigabytes as f64
+    }),
     ("operations_total", "Conversions that succeeded", Counter, |s| s.operations as f64),
     ("operations_failed_total", "Those that did not", Counter, |s| s.operations_failed as f64),
     ("operation_seconds_total", "Time in conversions", Counter, |s| s.operation_seconds),
@@ -219,6 +221,7 @@ mod tests {
         for line in text.lines().filter(|line| !line.starts_with('#')) {
             assert!(line.rsplit_once(' ').unwrap().1.parse::<f64>().is_ok(), "{line}");
         }
+        prairie_testing::check_metrics(&text);
         let heads = text.lines().filter(|line| line.starts_with("# TYPE")).count();
         assert_eq!(heads, HOST.len() + NODE.len());
     }

@@ -1,4 +1,4 @@
-//! What tests of several crates share: skips that are counted.
+//! What tests of several crates share: skips that are counted, and a check of metrics.
 //!
 //! A test that cannot run here calls [`skip`] and returns. `make test` lists all skips with their
 //! reasons at its end, by the file that `PRAIRIE_SKIPS` names. `PRAIRIE_NO_SKIPS=1` makes a skip
@@ -8,6 +8,7 @@ use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::panic::Location;
+use std::process::{Command, Stdio};
 
 /// Counts a skip of the calling test.
 ///
@@ -26,6 +27,25 @@ pub fn skip(reason: impl Display) {
 #[track_caller]
 pub fn skip_without(program: &str) {
     note(&line(&format_args!("{program} is not installed")));
+}
+
+/// Checks metrics in Prometheus' text format with `promtool`; counts a skip where there is none.
+///
+/// # Panics
+/// If `promtool` objects to a name, a unit, or the text.
+#[track_caller]
+pub fn check_metrics(text: &str) {
+    let mut promtool = Command::new("promtool");
+    promtool.args(["check", "metrics"]).stdin(Stdio::piped());
+    let Ok(mut promtool) = promtool.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn() else {
+        return skip_without("promtool");
+    };
+    let mut stdin = promtool.stdin.take().expect("it is piped");
+    stdin.write_all(text.as_bytes()).expect("promtool reads all");
+    drop(stdin);
+    let output = promtool.wait_with_output().expect("promtool ends");
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "promtool: {said}");
 }
 
 /// `crate tests/file.rs: test: reason`, in one line.

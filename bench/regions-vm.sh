@@ -4,12 +4,16 @@
 #
 # Prints table documents for `experiments` on standard output: the mixed load, and pipes at several
 # rates, and with LOADS=rest what the daemon uses while nothing happens. LOADS=day runs the load of a
-# day and prints nothing: `regions_day FOLDER` does. RUNS lists
-# pairs KERNEL/AGENT; without it, each of VM_KERNELS runs with each of AGENTS. LOADS, RATES (MiB/s, or
-# full), and HOURS select loads; SECONDS_EACH sets how long the mixed load lasts. A run of which FOLDER has a result is not repeated; remove the folder to start again. PRAIRIE and
-# KERNEL_LOAD name binaries to use. Time is counted, so runs repeat whatever else the host does; each
-# takes three to twenty minutes. STOCK_KERNEL and CONTIGUITAS_KERNEL name folders that kernel/build
-# printed: one to boot in place of Debian's kernels, and one for the agent contiguitas.
+# day and prints nothing: `regions_day FOLDER` does. RUNS lists pairs KERNEL/AGENT; without it, each of
+# VM_KERNELS runs with each of AGENTS. LOADS, RATES (MiB/s, or full), and HOURS select loads;
+# SECONDS_EACH sets how long the mixed load lasts. ROUNDS (3) repeats the mixed load and the pipes,
+# agents in turn; rounds differ in when parts of the load begin.
+#
+# A run of which FOLDER has a result is not repeated; remove the folder to start again. PRAIRIE and
+# KERNEL_LOAD name binaries to use. Time is counted and disks are persistent memory, so runs repeat
+# whatever else the host does; each takes three to twenty minutes. STOCK_KERNEL and CONTIGUITAS_KERNEL
+# name folders that kernel/build printed: one to boot in place of Debian's kernels, and one for the
+# agent contiguitas.
 set -eu
 cd "$(dirname "$0")/.."
 folder=${1:?a folder for what the guests say}
@@ -33,8 +37,8 @@ guest() {
     shift 3
     [ ! -s "$out/result" ] || return 0
     # shellcheck disable=SC2086 # lists of words
-    nice vm/run --kernel "$image" --counted $memory --low 256M --disk 6G --timeout 6000 $append \
-        --module ext4 --program mke2fs --program "$folder/bin/prairie" --file "$folder/bin:bin" \
+    nice vm/run --kernel "$image" --counted $memory --low 256M --pmem 4G --timeout 6000 $append \
+        --module ext4 --module nfit --module nd_pmem --program mke2fs --program "$folder/bin/prairie" --file "$folder/bin:bin" \
         --file vm/regions/common.sh --file vm/regions/agent.sh --file vm/regions/measured.toml \
         --file vm/regions/naive.sh --out "$out" "$@" >&2 || echo "$out: the guest ended with $?" >&2
     [ -s "$out/result" ]
@@ -43,38 +47,38 @@ guest() {
 [ -n "${RUNS:-}" ] || for kernel in ${VM_KERNELS:-6.1 7.3}; do
     for agent in ${AGENTS:-stock daemon naive}; do RUNS="${RUNS:-} $kernel/$agent"; done
 done
+chosen() { case " ${LOADS:-mixed pipes} " in *" $1 "*) ;; *) return 1 ;; esac; }
+rounds=$(seq "${ROUNDS:-3}") rates=${RATES:-40 200 full}
+for round in $rounds; do
+    for run in $RUNS; do
+        kernel=${run%/*} agent=${run##*/}
+        ! chosen mixed || guest "mixed-$kernel-$agent-$round" "$kernel" "$agent" \
+            vm/regions/mixed.sh "$agent" "$round" "${SECONDS_EACH:-150}" || true
+        ! chosen pipes || for rate in $rates; do
+            guest "pipes$rate-$kernel-$agent-$round" "$kernel" "$agent" \
+                vm/regions/pipes.sh "$agent" "$round" "$rate" 1200 || true
+        done
+    done
+done
 mixed= pipes= rest=
 for run in $RUNS; do
     kernel=${run%/*} agent=${run##*/}
-    case " ${LOADS:-mixed pipes} " in *" mixed "*)
-        name=mixed-$kernel-$agent
-        if guest "$name" "$kernel" "$agent" vm/regions/mixed.sh "$agent" "${SECONDS_EACH:-150}"; then
-            cells="clean_32m%areas_32m clean_2m%areas_2m hugetlb_2m after_2m hugetlb_1g psi_us/1000000 oom stalls to_kernel to_movable own_cpu_ppm/10000 cpu_ppm/10000 rss_kib/1024"
-            mixed="$mixed${mixed:+, }[\"$kernel\", $(row "$name" "agent $cells")]"
-        fi
-    esac
-    case " ${LOADS:-mixed pipes} " in *" pipes "*)
-        for rate in ${RATES:-40 200 full}; do
-            name=pipes$rate-$kernel-$agent
-            if guest "$name" "$kernel" "$agent" vm/regions/pipes.sh "$agent" "$rate" 1200; then
-                cells="rate least_free_mib oom failed stalls user_stalls worst_us/1000 psi_us/1000000 filled_ms/1000 grown returned returned_later"
-                pipes="$pipes${pipes:+, }[\"$kernel\", $(row "$name" "agent $cells")]"
-            fi
-        done
-    esac
-    case " ${LOADS:-mixed pipes} " in *" rest "*)
-        name=rest-$kernel-$agent
-        if guest "$name" "$kernel" "$agent" vm/regions/cost.sh "$agent" 300; then
-            cells="seconds own_cpu_ppm/10000 cpu_ppm/10000 samples glances blocks_read rss_kib/1024"
-            rest="$rest${rest:+, }[\"$kernel\", $(row "$name" "agent $cells")]"
-        fi
-    esac
-    case " ${LOADS:-mixed pipes} " in *" day "*)
-        guest "day-$kernel-$agent" "$kernel" "$agent" vm/regions/day.sh "$agent" "${HOURS:-6}" || true
-    esac
+    if chosen mixed; then
+        cells="clean_32m%areas_32m clean_2m%areas_2m hugetlb_2m after_2m hugetlb_1g psi_us/1000000 oom stalls to_kernel to_movable own_cpu_ppm/10000 cpu_ppm/10000 rss_kib/1024"
+        mixed="$mixed${mixed:+, }[\"$kernel\", $(row "mixed-$kernel-$agent" "agent $cells")]"
+    fi
+    ! chosen pipes || for rate in $rates; do
+        cells="rate least_free_mib oom failed stalls user_stalls worst_us/1000 psi_us/1000000 filled_ms/1000 grown returned returned_later"
+        pipes="$pipes${pipes:+, }[\"$kernel\", $(row "pipes$rate-$kernel-$agent" "agent $cells")]"
+    done
+    if chosen rest && guest "rest-$kernel-$agent" "$kernel" "$agent" vm/regions/cost.sh "$agent" 300; then
+        cells="seconds own_cpu_ppm/10000 cpu_ppm/10000 samples glances blocks_read rss_kib/1024"
+        rest="$rest${rest:+, }[\"$kernel\", $(row "rest-$kernel-$agent" "agent $cells")]"
+    fi
+    ! chosen day || guest "day-$kernel-$agent" "$kernel" "$agent" vm/regions/day.sh "$agent" "${HOURS:-6}" || true
 done
 [ -n "$mixed$pipes$rest" ] || exit 0
-note="4 GiB, 256 MiB of it below 4 GiB, one emulated CPU, counted time."
+note="4 GiB, 256 MiB of it below 4 GiB, one emulated CPU, counted time. Medians, with the least and the most of ${ROUNDS:-3} rounds where they differ."
 cat <<END
 {
   "name": "regions-mixed",
@@ -84,7 +88,7 @@ cat <<END
     {"name": "to kernel"}, {"name": "to movable"}, {"name": "loop", "unit": "% of a CPU"},
     {"name": "with conversions", "unit": "% of a CPU"}, {"name": "resident", "unit": "MiB"}],
   "rows": [$mixed],
-  "rounds": "1",
+  "rounds": "${ROUNDS:-3}",
   "notes": ["$note"]
 }
 {
@@ -95,7 +99,7 @@ cat <<END
     {"name": "PSI some", "unit": "s"}, {"name": "filled in", "unit": "s"}, {"name": "blocks grown"},
     {"name": "returned in 2.5 min"}, {"name": "in 22.5 min"}],
   "rows": [$pipes],
-  "rounds": "1",
+  "rounds": "${ROUNDS:-3}",
   "notes": ["$note"]
 }
 {
@@ -105,6 +109,6 @@ cat <<END
     {"name": "blocks read"}, {"name": "resident", "unit": "MiB"}],
   "rows": [$rest],
   "rounds": "1",
-  "notes": ["$note"]
+  "notes": ["4 GiB, 256 MiB of it below 4 GiB, one emulated CPU, counted time."]
 }
 END

@@ -1,20 +1,39 @@
-# Cells of a table from what a guest wrote. To be sourced; $folder has a folder for each run.
+# Cells of a table from what guests wrote. To be sourced; $folder has a folder for each run.
 
-# row NAME CELL...: a row of a table from the words KEY=VALUE of a result. A cell is KEY, KEY/DIVISOR,
-# or KEY%KEY for a share in percent; "" for a key that is not there.
+# results NAME: the lines of NAME's rounds, which are folders NAME-1, NAME-2 and so on, or of NAME.
+results() { cat "$folder/$1/result" "$folder/$1"-[0-9]*/result 2>/dev/null || true; }
+
+# row NAME CELL...: a row of a table from the words KEY=VALUE of the results. A cell is KEY,
+# KEY/DIVISOR, or KEY%KEY for a share in percent; "" for a key that is not there. Where rounds differ
+# it is the median with the least and the most.
 row() {
-    tr ' ' '\n' <"$folder/$1/result" | awk -v cells="$2" '
-        { at = index($0, "="); value[substr($0, 1, at - 1)] = substr($0, at + 1) }
-        function cell(name, part) {
+    results "$1" | awk -v cells="$2" '
+        function figure(name, part) {
             if (split(name, part, "%") == 2)
-                return value[part[2]] > 0 ? sprintf("%.1f", 100 * value[part[1]] / value[part[2]]) : "\"\""
+                return value[part[2]] > 0 ? sprintf("%.1f", 100 * value[part[1]] / value[part[2]]) : ""
             if (split(name, part, "/") == 2)
-                return part[1] in value ? sprintf("%.*f", length(part[2]) > 4 ? 2 : 1, value[part[1]] / part[2]) : "\"\""
-            if (!(name in value)) return "\"\""
-            return value[name] ~ /^[0-9]+$/ ? value[name] : "\"" value[name] "\""
+                return part[1] in value ? sprintf("%.*f", length(part[2]) > 4 ? 2 : 1, value[part[1]] / part[2]) : ""
+            return value[name]
         }
-        END {
-            count = split(cells, wanted, " ")
-            for (at = 1; at <= count; at++) printf "%s%s", (at > 1 ? ", " : ""), cell(wanted[at])
-        }'
+        function add(cell, text, at) {
+            for (at = ++count[cell]; at > 1 && found[cell, at - 1] + 0 > text + 0; at--)
+                found[cell, at] = found[cell, at - 1]
+            found[cell, at] = text
+        }
+        function summary(cell, all, least, middle, most) {
+            all = count[cell]
+            least = found[cell, 1]; middle = found[cell, int((all + 1) / 2)]; most = found[cell, all]
+            if (least != most) return "\"" middle " (" least "–" most ")\""
+            return middle ~ /^-?[0-9]+([.][0-9]+)?$/ ? middle : "\"" middle "\""
+        }
+        BEGIN { wanted = split(cells, name, " ") }
+        {
+            split("", value)
+            for (at = 1; at <= NF; at++) {
+                equals = index($at, "=")
+                value[substr($at, 1, equals - 1)] = substr($at, equals + 1)
+            }
+            for (at = 1; at <= wanted; at++) add(at, figure(name[at]))
+        }
+        END { for (at = 1; at <= wanted; at++) printf "%s%s", (at > 1 ? ", " : ""), summary(at) }'
 }

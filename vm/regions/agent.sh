@@ -31,12 +31,18 @@ agent_cost() {
         "to_kernel=$(converted kernel) to_movable=$(converted movable)" \
         "$([ ! -d $contiguitas ] || sed 's/ /=/' $contiguitas/counters | tr '\n' ' ')"
 }
-# make_disks: ext4 in /disk and a tmpfs in /small, without huge pages in either. Free frames on
-# per-CPU lists look like kernel memory: with one CPU the lists would hold thousands.
-make_disks() {
+# later PARTS: waits up to a second, another time in each round: counted runs repeat otherwise.
+later() { usleep $(($1 * $round * 90901 % 1000000)); }
+# make_disk ARGUMENT...: ext4 in /disk, on persistent memory: a disk answers in the host's time.
+make_disk() {
     echo never >/sys/kernel/mm/transparent_hugepage/enabled
+    format -q -t ext4 "$@" /dev/pmem0 && mkdir /disk && mount -t ext4 /dev/pmem0 /disk || complain "no disk"
+}
+# make_disks: /disk and a tmpfs in /small, without huge pages in either. Free frames on per-CPU lists
+# look like kernel memory: with one CPU the lists would hold thousands.
+make_disks() {
+    make_disk -N 200000
     echo 4096 >/proc/sys/vm/percpu_pagelist_high_fraction
-    format -q -t ext4 -N 200000 /dev/vdc && mkdir /disk && mount -t ext4 /dev/vdc /disk || complain "no disk"
     mkdir /small && mount -t tmpfs -o size=600M none /small
 }
 # huge_pages: available 2 MiB pages; they are taken and returned.

@@ -1,16 +1,16 @@
 # Runs in the guest: 900 MiB of pipes at a rate while page cache fills memory, under one agent. The
 # pipes end, and it is counted what has returned two and a half minutes later and after WAIT seconds
-# more. Arguments: AGENT RATE [WAIT], the rate in MiB/s or full.
-agent=$1 rate=$2 wait=${3:-0}
+# more. Arguments: AGENT ROUND RATE [WAIT], the rate in MiB/s or full.
+agent=$1 round=$2 rate=$3 wait=${4:-0}
 # What no machine reaches.
 most_rate=1000000
 . /in/common.sh
 . /in/agent.sh
-echo never >/sys/kernel/mm/transparent_hugepage/enabled
-format -q -t ext4 /dev/vdc && mkdir /disk && mount -t ext4 /dev/vdc /disk || complain "no disk"
+make_disk
 start_agent $agent
 dd if=/dev/zero of=/disk/first bs=1M count=3300 2>/dev/null
 sync
+later 1
 # free_mib: free in the kernel zones, in MiB.
 free_mib() { awk '/^Node/ { zone = $4 } /pages free/ && zone != "Movable" && zone != "DMA" { sum += $3 } END { print int(sum / 256) }' /proc/zoneinfo; }
 # user_mib: user memory in the kernel zones, page cache and anonymous, in MiB.

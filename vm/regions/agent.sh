@@ -33,10 +33,12 @@ agent_cost() {
 }
 # later PARTS: waits up to a second, another time in each round: counted runs repeat otherwise.
 later() { usleep $(($1 * $round * 90901 % 1000000)); }
-# make_disk ARGUMENT...: ext4 in /disk, on persistent memory: a disk answers in the host's time.
+# make_disk ARGUMENT...: ext4 in /disk, on persistent memory where the kernel has a driver for it.
 make_disk() {
+    device=/dev/pmem0
+    [ -e $device ] || device=/dev/vdc
     echo never >/sys/kernel/mm/transparent_hugepage/enabled
-    format -q -t ext4 "$@" /dev/pmem0 && mkdir /disk && mount -t ext4 /dev/pmem0 /disk || complain "no disk"
+    format -q -t ext4 "$@" $device && mkdir /disk && mount -t ext4 $device /disk || complain "no disk"
 }
 # make_disks: /disk and a tmpfs in /small, without huge pages in either. Free frames on per-CPU lists
 # look like kernel memory: with one CPU the lists would hold thousands.

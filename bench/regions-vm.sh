@@ -25,7 +25,8 @@ strip -o "$folder/bin/kernel_load" "${KERNEL_LOAD:-$target/release/examples/kern
 
 # guest NAME KERNEL AGENT SCRIPT ARGUMENT...: one run in a machine of its own; $folder/NAME/result.
 guest() {
-    out=$folder/$1 image=${STOCK_KERNEL:-$2} memory="--memory 4G" append= disk="--pmem 4G"
+    out=$folder/$1 image=${STOCK_KERNEL:-$2} memory="--memory 4G" append=
+    disk="--pmem 4G --module nfit --module nd_pmem"
     # The small configuration of kernel/ has no driver for persistent memory.
     [ -z "${STOCK_KERNEL:-}" ] || disk="--disk 6G"
     case $3 in
@@ -40,8 +41,7 @@ guest() {
     [ ! -s "$out/result" ] || return 0
     # shellcheck disable=SC2086 # lists of words
     nice vm/run --kernel "$image" --counted $memory --low 256M $disk --timeout 6000 $append \
-        --module ext4 --module nfit --module nd_pmem --program mke2fs \
-        --program "$folder/bin/prairie" --file "$folder/bin:bin" \
+        --module ext4 --program mke2fs --program "$folder/bin/prairie" --file "$folder/bin:bin" \
         --file vm/regions/common.sh --file vm/regions/agent.sh --file vm/regions/measured.toml \
         --file vm/regions/naive.sh --out "$out" "$@" >&2 || echo "$out: the guest ended with $?" >&2
     # A guest that complains did not do what was asked for.

@@ -1,4 +1,4 @@
-//! Fallback since Linux 6.15: claim a whole pageblock, or else take one block and no more.
+//! Fallback since Linux 6.15 and 6.12.29: claim a whole pageblock, or take one block and no more.
 //!
 //! 6.1 moves blocks to the lists of the type that asks, whether or not it gets their pageblock, so
 //! that the lists of one type hold memory of pageblocks of another. Since 6.10 a free block is only

@@ -43,7 +43,7 @@ impl Args {
 
 const AFTER_HELP: &str = "\
 Examples:
-  prairie offload check --config offload.toml          is this host ready, and what it would do
+  prairie offload check --config offload.toml          is this host ready for offloading?
   sudo prairie offload run --config offload.toml --dry-run
   sudo prairie offload run --config offload.toml
   prairie offload status

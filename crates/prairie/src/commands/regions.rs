@@ -28,7 +28,7 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Examples:
-  prairie regions check                                  does this host qualify, what is gained
+  prairie regions check                                  what would confinement gain here?
   sudo prairie regions run --config regions.toml --dry-run
   sudo prairie regions run --config regions.toml
   prairie regions status

@@ -29,7 +29,7 @@ use crate::{interrupt, output, progress};
 /// kernel's tracepoints: until --for has passed, COMMAND ends, or Ctrl-C. Background work of
 /// kcompactd and khugepaged is shown apart, because nobody waits for it.
 ///
-/// Needs root, but for a recording. Nothing on the host is changed.
+/// Needs root, except with --from. Nothing on the host is changed.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {

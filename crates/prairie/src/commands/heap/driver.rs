@@ -22,7 +22,7 @@ use crate::{output, progress};
 ///
 /// Objects of a given size distribution are allocated and freed by Poisson processes around a
 /// target heap size that changes over time. Their page-heap calls are played back on page heaps
-/// without memory behind them, and written as a trace with --trace. Time is simulated.
+/// without memory behind them, and written as a trace with --out. Time is simulated.
 #[derive(clap::Args)]
 #[command(after_help = format!("{EXAMPLES}\n\n{LOADS}\n\n{PAGE_HEAPS}\n\n{EXIT_CODES}"))]
 pub struct Args {

@@ -33,13 +33,13 @@ pub struct Args {
     /// Runs of the program on each page heap
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,
-    /// How long to observe running processes
+    /// Observation time of running processes
     #[arg(long = "for", value_name = "TIME", value_parser = time, default_value = "60s")]
     time: Duration,
     /// Time between two observations
     #[arg(long, value_name = "TIME", value_parser = time, default_value = "250ms")]
     every: Duration,
-    /// The running processes [default: all that run on the heap]
+    /// Process IDs to observe [default: all that run on the heap]
     #[arg(long = "pid", value_name = "PID", conflicts_with = "program")]
     pids: Vec<u32>,
     /// Write every observation to a Parquet file

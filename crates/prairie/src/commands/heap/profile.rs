@@ -19,7 +19,7 @@ use crate::output::{say, wrote};
 pub struct Args {
     /// The process
     pid: u32,
-    /// The profile: a gzipped protocol buffer
+    /// Profile to write, a gzipped protocol buffer
     #[arg(short, long, value_name = "FILE", default_value = "heap.pb.gz")]
     out: PathBuf,
 }

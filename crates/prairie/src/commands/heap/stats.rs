@@ -23,7 +23,7 @@ pub struct Args {
     /// The process
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pid: Option<u32>,
-    /// All processes that run on the heap, in one table
+    /// Show all processes that run on the heap, in one table
     #[arg(long)]
     all: bool,
     /// Print JSON

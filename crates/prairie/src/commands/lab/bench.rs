@@ -72,7 +72,7 @@ Examples:
   prairie lab bench --systems buddy,zones+kernelcore=1024M,zones+kernelcore=1024M+linear
   prairie lab bench --systems lists --light            as configuration 1 of section 7
 
-A system may have options, joined by `+`: linear, three-way, kernelcore=SIZE,
+An allocator may have options, joined by `+`: linear, three-way, kernelcore=SIZE,
 and for linux no-boost, no-pcp, no-compaction and others; a wrong one lists them.";
 
 /// What `--json` prints.

@@ -50,8 +50,8 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Examples:
-  prairie lab translation                        all four workloads
-  prairie lab translation --degrees 0.1,0.6     another fragmenter
+  prairie lab translation                       all four workloads
+  prairie lab translation --degrees 0.1,0.6     other degrees of fragmentation
   prairie lab translation --json | jq '.programs[].gains'";
 
 fn memory(text: &str) -> Result<u64, String> {

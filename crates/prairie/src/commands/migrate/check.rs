@@ -199,15 +199,15 @@ Examples:
   prairie migrate check                                   the protocol, small
   prairie migrate check --lines 2 --pages 2               two pages in turn; a minute
   prairie migrate check --caching noncacheable --with prefetch,partial
-  prairie migrate check --variant all                     every mistake has to be found
+  prairie migrate check --variant all                     every injected bug has to be found
   prairie migrate check --variant two-ptrs --svg two-ptrs.svg
   prairie migrate check --model message                   one line; a minute
   prairie migrate check --cores 3 --lines 2 --coarse --threads 2
-  prairie migrate check --random 100000000 --seed 7       too large to be visited
-  prairie migrate check --model german                    counts that others know
+  prairie migrate check --random 100000000 --seed 7       a random walk
+  prairie migrate check --model german                    published state counts
 
 Exit codes:
-  0    the protocol holds, or the mistake was found
+  0    the protocol holds, or the injected bug was found
   1    it does not, or was not; or there were more states than --max-states
   2    usage error
   130  interrupted";

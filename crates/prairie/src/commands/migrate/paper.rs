@@ -71,7 +71,7 @@ Examples:
   prairie migrate paper --html contiguitas-hw.html
   prairie migrate paper --pictures figures --json > paper.json
   prairie migrate paper --requests 100                        a first look
-  prairie migrate paper machine.toml --json | jq '.costs'     what the laboratory takes
+  prairie migrate paper machine.toml --json | jq '.costs'     the cost of one migration
 
 Runs go on all cores of the host; the results do not depend on how many there are.";
 

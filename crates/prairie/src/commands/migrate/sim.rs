@@ -26,7 +26,7 @@ use crate::{interrupt, progress};
 /// Simulate a server while pages migrate
 ///
 /// With migrations, the same requests are first served without any, and the two runs are compared
-/// request by request.
+/// core by core.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -102,7 +102,7 @@ Examples:
   prairie migrate sim machine.toml --workload nginx --rate 100000 --method noncacheable
   prairie migrate sim --rate 10000 --method ipi               Linux's software migration
   prairie migrate sim --trace memcached.2 --rate 1000         a recorded program
-  prairie migrate sim machine.toml --parameters               what the machine is, and why
+  prairie migrate sim machine.toml --parameters               every parameter with its source
 
 A machine file states what differs from the default:
   [cores]
@@ -140,7 +140,7 @@ impl WorkloadArg {
 enum MethodArg {
     /// Contiguitas-HW; private caches keep lines of a migrating page
     Hardware,
-    /// Contiguitas-HW; they do not
+    /// Contiguitas-HW; private caches keep no line of it
     Noncacheable,
     /// Linux: interrupts to all cores
     Ipi,

@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", default_value = "/run/prairie/regions.record")]
     record: PathBuf,
 
-    /// Seconds that it may take
+    /// Time limit in seconds
     #[arg(long, value_name = "N", default_value_t = 600)]
     seconds: u64,
 }

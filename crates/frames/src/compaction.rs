@@ -124,6 +124,12 @@ pub trait Compactable: Stepwise {
     /// The zone.
     fn zone(&self, zone: usize) -> &Zone;
 
+    /// Whether the memory of the pageblock at `block`, which lies within a zone's span, is the
+    /// zone's.
+    fn has_pageblock(&self, _zone: usize, _block: Frame) -> bool {
+        true
+    }
+
     /// Whether a free block of `order` or more would serve a request of this type without
     /// breaking up a pageblock of another (the loop of `__compact_finished`).
     fn has_block_for(&self, zone: usize, order: Order, migrate_type: MigrateType) -> bool;

@@ -94,10 +94,13 @@ pub struct Zone {
     pub start: Frame,
     /// One past the last frame.
     pub end: Frame,
+    /// Whether its frames lie among those of the node's other zones, memory block by memory block.
+    /// Which ones it has changes; the placement knows.
+    pub interleaved: bool,
 }
 
 impl Zone {
-    /// Whether `frame` lies in this zone.
+    /// Whether `frame` lies in this zone, or between two frames that do.
     pub fn contains(&self, frame: Frame) -> bool {
         self.start <= frame && frame < self.end
     }
@@ -165,9 +168,50 @@ impl Layout {
             layout.cover(span.start.0, end)?;
             let start = layout.frame(span.start).ok_or(LayoutError::TooLarge(span.spanned))?;
             let end = start.offset(span.spanned);
-            layout.zones.push(Zone { span, start, end });
+            layout.zones.push(Zone { span, start, end, interleaved: false });
         }
         Ok(layout)
+    }
+
+    /// The same layout with a movable zone on each node, to which memory blocks of its DMA32 and
+    /// Normal zones may move (`online_movable`). It has no frame yet. A layout with a movable zone
+    /// stays as it is.
+    pub fn with_hotplug(&self) -> Layout {
+        let mut layout = self.clone();
+        if self.zones.iter().any(|zone| zone.span.kind == ZoneKind::Movable) {
+            return layout;
+        }
+        let may_move = |zone: &&Zone| matches!(zone.span.kind, ZoneKind::Dma32 | ZoneKind::Normal);
+        let mut nodes: Vec<u16> = self.zones.iter().map(|zone| zone.span.node).collect();
+        nodes.sort_unstable();
+        nodes.dedup();
+        for node in nodes {
+            let mut own = self.zones.iter().filter(may_move).filter(|z| z.span.node == node);
+            let Some(first) = own.next() else { continue };
+            let last = own.next_back().unwrap_or(first);
+            let pfns = first.span.start.0..last.span.start.0 + last.span.spanned;
+            layout.zones.push(Zone {
+                span: ZoneSpan {
+                    node,
+                    kind: ZoneKind::Movable,
+                    start: Pfn(pfns.start),
+                    spanned: pfns.end - pfns.start,
+                    managed: 0,
+                    watermarks: Watermarks::default(),
+                    lowmem_reserve: [0; ZoneKind::ALL.len()],
+                },
+                start: first.start,
+                end: last.end,
+                interleaved: true,
+            });
+        }
+        layout
+    }
+
+    /// Takes over the size, the watermarks, and the reserves of a zone, as they are after memory has
+    /// moved between zones.
+    pub fn update(&mut self, zone: usize, span: &ZoneSpan) {
+        self.zones[zone].span = span.clone();
     }
 
     /// Extends the numbering to `start..end`, in whole gigantic pages.
@@ -203,7 +247,7 @@ impl Layout {
         self.segments.last().map_or(0, |last| u64::from(last.frame) + u64::from(last.frames))
     }
 
-    /// The zones, by ascending address.
+    /// The zones, by ascending address; those that lie among others come last.
     pub fn zones(&self) -> &[Zone] {
         &self.zones
     }
@@ -227,7 +271,8 @@ impl Layout {
         Pfn(segment.pfn + u64::from(frame.0 - segment.frame))
     }
 
-    /// The zone that `frame` lies in, as an index into [`zones`](Layout::zones).
+    /// The zone that `frame` lies in, as an index into [`zones`](Layout::zones); of a frame that
+    /// may be in an interleaved zone, the zone that it was in at boot.
     pub fn zone_of(&self, frame: Frame) -> Option<usize> {
         self.zones.iter().position(|zone| zone.contains(frame))
     }
@@ -300,6 +345,18 @@ mod tests {
         assert_eq!(kinds(0, ZoneKind::Normal), [dma32, dma, (1, ZoneKind::Normal)]);
         assert_eq!(kinds(1, ZoneKind::Normal), [(1, ZoneKind::Normal), dma32, dma]);
         assert_eq!(kinds(1, ZoneKind::Dma), [dma]);
+    }
+
+    #[test]
+    fn a_zone_for_memory_blocks_spans_what_may_move() {
+        let layout = two_nodes().with_hotplug();
+        let movable: Vec<_> =
+            layout.zones()[3..].iter().map(|z| (z.span.node, z.start.0)).collect();
+        assert_eq!(movable, [(0, 4096), (1, 1 << 18)]);
+        assert!(layout.zones()[3..].iter().all(|zone| zone.interleaved && zone.span.managed == 0));
+        assert_eq!(layout.zone_of(Frame(1 << 18)), Some(2), "the zone that it was in at boot");
+        assert_eq!(layout.zonelist(0, ZoneKind::Movable)[0], 3);
+        assert_eq!(layout.with_hotplug(), layout);
     }
 
     #[test]

@@ -106,6 +106,26 @@ fn one_by_one<P: Placement + ?Sized>(
     done
 }
 
+/// Makes the block of `owner` and the owners after it unmovable, or movable again, where it lies.
+fn set_mobility(table: &mut FrameTable, owner: Owner, order: Order, mobility: Mobility) {
+    let (mut at, end) = (owner, owner + order.frames() as Owner);
+    while at < end {
+        let frame = table.block_of(at).expect("what is pinned lies somewhere");
+        let order = table.release(frame);
+        table.allocate(frame, order, mobility, at);
+        at += order.frames() as Owner;
+    }
+}
+
+/// What a policy with a daemon of its own learns of the machine around it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// Nanoseconds since the start.
+    pub now_ns: u64,
+    /// Frames of page cache that reclaim can free.
+    pub cache: u64,
+}
+
 /// A number that a policy kept while it worked, for reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
@@ -141,7 +161,7 @@ pub trait Placement {
     /// Hands over all memory of a machine that has just booted, which the table knows nothing of
     /// yet: lowest first, in the largest blocks that fit.
     fn boot(&mut self, table: &mut FrameTable, layout: &Layout) {
-        for zone in layout.zones() {
+        for zone in layout.zones().iter().filter(|zone| !zone.interleaved) {
             let mut at = zone.start;
             while at < zone.end {
                 let order = at.largest_block(zone.end, Order::LARGEST_FREE);
@@ -217,6 +237,10 @@ pub trait Placement {
     /// then ignore it.
     fn maintain(&mut self, _table: &mut FrameTable) {}
 
+    /// Tells a policy with a daemon of its own what it cannot see. Called before
+    /// [`maintain`](Placement::maintain) by worlds that know.
+    fn observe(&mut self, _around: Surroundings) {}
+
     /// Frames that reclaim is to free beyond the watermarks, because fallbacks have boosted them; the
     /// boost ends with the call (`balance_pgdat`).
     fn take_boost(&mut self) -> u64 {
@@ -236,13 +260,7 @@ pub trait Placement {
     /// # Panics
     /// If the owners hold nothing.
     fn pin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) -> bool {
-        let (mut at, end) = (owner, owner + order.frames() as Owner);
-        while at < end {
-            let frame = table.block_of(at).expect("what is pinned lies somewhere");
-            let order = table.release(frame);
-            table.allocate(frame, order, Mobility::Unmovable, at);
-            at += order.frames() as Owner;
-        }
+        set_mobility(table, owner, order, Mobility::Unmovable);
         true
     }
 
@@ -253,13 +271,7 @@ pub trait Placement {
     /// # Panics
     /// If the owners hold nothing.
     fn unpin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) {
-        let (mut at, end) = (owner, owner + order.frames() as Owner);
-        while at < end {
-            let frame = table.block_of(at).expect("what is pinned lies somewhere");
-            let order = table.release(frame);
-            table.allocate(frame, order, Mobility::Movable, at);
-            at += order.frames() as Owner;
-        }
+        set_mobility(table, owner, order, Mobility::Movable);
     }
 
     /// Adds the free blocks by order and migrate type of one zone of the layout, as

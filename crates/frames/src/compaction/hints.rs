@@ -125,7 +125,8 @@ impl Hints {
         as_target: bool,
     ) -> bool {
         let table = &memory.table;
-        if table.block(frame).present() == 0 {
+        if table.block(frame).present() == 0 || !memory.placement.has_pageblock(memory.zone, frame)
+        {
             return false;
         }
         if as_source && as_target && !self.is_skipped(frame) {

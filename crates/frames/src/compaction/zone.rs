@@ -266,6 +266,7 @@ impl<'a, 'm, P: Compactable, S: Pages> Run<'a, 'm, P, S> {
         block.0 + PAGEBLOCK > zone.start.0
             && block < zone.end
             && self.memory.table.block(block).present() > 0
+            && self.memory.placement.has_pageblock(self.memory.zone, block)
     }
 }
 

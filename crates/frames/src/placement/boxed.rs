@@ -7,7 +7,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use super::{Counter, Placement, Request};
+use super::{Counter, Placement, Request, Surroundings};
 use crate::layout::{Frame, Layout};
 use crate::table::{FrameTable, Owner};
 use crate::{MigrateType, Mobility, Order};
@@ -80,6 +80,10 @@ impl<P: Placement + ?Sized> Placement for Box<P> {
 
     fn maintain(&mut self, table: &mut FrameTable) {
         (**self).maintain(table);
+    }
+
+    fn observe(&mut self, around: Surroundings) {
+        (**self).observe(around);
     }
 
     fn take_boost(&mut self) -> u64 {

@@ -22,6 +22,7 @@ mod fallback;
 mod flags;
 mod follow;
 mod highatomic;
+mod hotplug;
 mod pageblocks;
 mod pageset;
 mod pcp;
@@ -41,13 +42,14 @@ pub use pageset::{Pageset, Tuning};
 pub use version::{Modeled, RULES, Rule, VALIDATED};
 
 use super::zonelist::{Depth, Zonelists};
-use super::{Counter, Placement, Request};
+use super::{Counter, Placement, Request, set_mobility};
 use crate::free_area::End;
 use crate::layout::{Frame, Layout};
 use crate::table::{FrameTable, Owner};
-use crate::{MigrateType, Order};
+use crate::{MigrateType, Mobility, Order};
 use counts::Counts;
 use flags::AllocFlags;
+use hotplug::Hotplug;
 use pageblocks::Pageblocks;
 use zone::LinuxZone;
 
@@ -63,6 +65,8 @@ pub struct Linux {
     /// In defrag mode: reclaim and compaction have failed, so that foreign pageblocks may be broken
     /// up.
     may_mix: bool,
+    /// Where memory blocks can change zones.
+    hotplug: Option<Hotplug>,
 }
 
 /// The context of every step of an allocation or a free, besides its zone.
@@ -90,6 +94,7 @@ impl Linux {
             counts: Counts::default(),
             several_nodes,
             may_mix: false,
+            hotplug: Hotplug::new(layout),
         }
     }
 
@@ -372,6 +377,16 @@ impl Placement for Linux {
         }
     }
 
+    fn pin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) -> bool {
+        match self.hotplug {
+            Some(_) => self.pin_outside(table, owner, order),
+            None => {
+                set_mobility(table, owner, order, Mobility::Unmovable);
+                true
+            }
+        }
+    }
+
     fn free_blocks(&self, zone: usize) -> Vec<(MigrateType, Vec<u64>)> {
         let area = &self.zones[zone].area;
         let count = |order, migrate_type: MigrateType| {
@@ -386,7 +401,8 @@ impl Placement for Linux {
     }
 
     fn pageblocks(&self, zone: usize) -> Option<[u64; MigrateType::ALL.len()]> {
-        Some(self.blocks.count(&self.zones[zone].zone))
+        let owned = |block| self.hotplug.is_none() || self.has_pageblock(zone, block);
+        Some(self.blocks.count(&self.zones[zone].zone, owned))
     }
 
     fn free_frames(&self, zone: usize) -> u64 {
@@ -403,8 +419,11 @@ impl Placement for Linux {
 
     fn validate(&self, table: &FrameTable) {
         table.validate();
-        for zone in &self.zones {
+        for (at, zone) in self.zones.iter().enumerate() {
             zone.validate(table, &self.blocks, self.config.hygiene);
+            if self.hotplug.is_some() {
+                zone.for_each_free(table, |frame| assert_eq!(self.zone_of(frame), at, "{frame:?}"));
+            }
         }
         let free: u64 = table.blocks().iter().map(|block| u64::from(block.free)).sum();
         let listed: u64 = self.zones.iter().map(|zone| zone.area.free_frames()).sum();

@@ -79,6 +79,12 @@ pub trait Stepwise: Placement + core::any::Any {
         false
     }
 
+    /// The zone that has the memory at `frame` now, where memory blocks change zones; `None` where
+    /// the layout says it.
+    fn zone_at(&self, _frame: Frame) -> Option<usize> {
+        None
+    }
+
     /// The type of the pageblock that contains `frame`; movable where the policy has none.
     fn pageblock_type(&self, _frame: Frame) -> MigrateType {
         MigrateType::Movable

@@ -41,6 +41,13 @@ impl Zonelists {
         Zonelists { nodes, lists }
     }
 
+    /// The same lists with the zones that `keep` names.
+    pub fn retaining(&self, keep: impl Fn(usize) -> bool) -> Zonelists {
+        let mut lists = self.clone();
+        lists.lists.iter_mut().for_each(|list| list.retain(|&zone| keep(zone)));
+        lists
+    }
+
     /// The zones for a request, as indices into [`Layout::zones`]. A node that does not exist is
     /// taken as the last one.
     pub fn get(&self, node: u16, highest: ZoneKind) -> &[usize] {

@@ -13,6 +13,10 @@ impl Compactable for Linux {
         &self.zones[zone].zone
     }
 
+    fn has_pageblock(&self, zone: usize, block: Frame) -> bool {
+        !self.has_hotplug() || Linux::has_pageblock(self, zone, block)
+    }
+
     fn has_block_for(&self, zone: usize, order: Order, migrate_type: MigrateType) -> bool {
         let area = &self.zones[zone].area;
         area.smallest(order, migrate_type.index()).is_some()

@@ -29,6 +29,11 @@ pub(super) struct Counts {
     pub highatomic_reserves: u64,
     pub highatomic_unreserves: u64,
     pub last_fallback: Option<Fallback>,
+    /// Requests before which the kernel would have reclaimed: of kernel memory, and of memory that
+    /// may come from ZONE_MOVABLE.
+    pub stalls: [u64; 2],
+    /// Frames that left ZONE_MOVABLE to be pinned.
+    pub moved_for_pins: u64,
 }
 
 impl Counts {

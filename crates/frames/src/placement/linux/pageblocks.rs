@@ -83,12 +83,27 @@ impl Pageblocks {
         zone
     }
 
+    /// The first zone of the pageblock that contains `frame`.
+    pub(super) fn first_zone(&self, frame: Frame) -> usize {
+        usize::from(self.blocks[frame.pageblock()].zone)
+    }
+
+    /// Gives the pageblock that contains `frame` to a zone, whole.
+    pub(super) fn set_zone(&mut self, frame: Frame, zone: usize) {
+        self.blocks[frame.pageblock()].zone = zone as u16;
+    }
+
     /// Blocks with memory by type, as `/proc/pagetypeinfo` counts them for a zone: a step of one
     /// block from the zone's first frame on (`pagetypeinfo_showblockcount_print`).
-    pub(super) fn count(&self, zone: &Zone) -> [u64; MigrateType::ALL.len()] {
+    pub(super) fn count(
+        &self,
+        zone: &Zone,
+        owned: impl Fn(Frame) -> bool,
+    ) -> [u64; MigrateType::ALL.len()] {
         let mut counts = [0; MigrateType::ALL.len()];
-        for frame in (zone.start.0..zone.end.0).step_by(usize::from(BlockCounts::FRAMES)) {
-            let block = self.blocks[Frame(frame).pageblock()];
+        let frames = (zone.start.0..zone.end.0).step_by(usize::from(BlockCounts::FRAMES));
+        for frame in frames.map(Frame).filter(|&frame| owned(frame)) {
+            let block = self.blocks[frame.pageblock()];
             counts[block.migrate_type.index()] += u64::from(block.seen);
         }
         counts

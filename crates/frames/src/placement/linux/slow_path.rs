@@ -6,7 +6,7 @@ use crate::layout::Frame;
 use crate::placement::zonelist::Depth;
 use crate::placement::{Request, gfp};
 use crate::table::FrameTable;
-use crate::{MigrateType, Order};
+use crate::{MigrateType, Order, ZoneKind};
 
 /// Orders above this one are costly: the kernel tries less hard for them
 /// (`PAGE_ALLOC_COSTLY_ORDER`).
@@ -34,6 +34,9 @@ impl Linux {
         if entitled {
             // No need of the other reserves.
             flags = flags.without(AllocFlags::RESERVES);
+        }
+        if request.gfp_flags & gfp::DIRECT_RECLAIM != 0 {
+            self.counts.stalls[usize::from(request.highest_zone >= ZoneKind::Movable)] += 1;
         }
         // Here reclaim and compaction would have tried, and failed.
         let frame = self

@@ -64,6 +64,10 @@ impl Stepwise for Linux {
         zone.free_one(&mut context, frame, order, migrate_type, None);
     }
 
+    fn zone_at(&self, frame: Frame) -> Option<usize> {
+        self.has_hotplug().then(|| self.zone_of(frame))
+    }
+
     fn pageblock_type(&self, frame: Frame) -> MigrateType {
         Linux::pageblock_type(self, frame)
     }

@@ -142,6 +142,16 @@ impl LinuxZone {
         }
     }
 
+    /// Visits the first frame of each block on the free lists and the per-CPU lists.
+    pub(super) fn for_each_free(&self, table: &FrameTable, visit: impl Fn(Frame)) {
+        for (list, order) in (0..MigrateType::ALL.len())
+            .flat_map(|list| Order::up_to(self.area.largest()).map(move |order| (list, order)))
+        {
+            self.area.list(order, list).iter(table).for_each(&visit);
+        }
+        self.per_cpu.iter().flat_map(|pages| pages.lists.iter().flatten()).copied().for_each(visit);
+    }
+
     /// Compares lists and counts with the table, and what is on a list with the types of 6.1, or
     /// with `hygiene` with those of 6.10.
     ///

@@ -126,6 +126,7 @@ impl Study {
             architecture: Architecture::X86_64,
             kernelcore: None,
             marks,
+            low: None,
             min_free: None,
         };
         layout(&shape)

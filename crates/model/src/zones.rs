@@ -56,6 +56,9 @@ pub enum Marks {
     },
 }
 
+/// Frames of 4 GiB.
+const FOUR_GIB: u64 = 1 << 20;
+
 /// What there is of memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
@@ -70,6 +73,9 @@ pub struct Shape {
     pub kernelcore: Option<u64>,
     /// The version of the watermarks.
     pub marks: Marks,
+    /// Frames below 4 GiB, where the rest lies above (`max-ram-below-4g` of QEMU); `None` for a
+    /// machine without a hole. Of a machine with one node.
+    pub low: Option<u64>,
     /// `vm.min_free_kbytes` in frames, where it is set by hand.
     pub min_free: Option<u64>,
 }
@@ -84,7 +90,13 @@ pub fn layout(shape: &Shape) -> Result<Layout, LayoutError> {
     for node in 0..shape.nodes.max(1) {
         let start = u64::from(node) * node_frames;
         let end = if node + 1 == shape.nodes.max(1) { shape.frames } else { start + node_frames };
-        spans.extend(zones_of(shape, node, start, end));
+        match shape.low.filter(|low| *low < end && shape.nodes <= 1) {
+            Some(low) => {
+                spans.extend(zones_of(shape, node, start, low));
+                spans.extend(zones_of(shape, node, FOUR_GIB, FOUR_GIB + end - low));
+            }
+            None => spans.extend(zones_of(shape, node, start, end)),
+        }
     }
     set_marks(&mut spans, shape);
     set_reserves(&mut spans);
@@ -197,6 +209,7 @@ mod tests {
             architecture,
             kernelcore: None,
             marks: Marks::Linux2_6,
+            low: None,
             min_free: None,
         }
     }
@@ -238,6 +251,17 @@ mod tests {
         assert_eq!(dma32.watermarks.low - dma32.watermarks.min, dma32.watermarks.min / 4);
         // All of DMA32's 2032 MiB above 16 MiB: 520192 frames / 256.
         assert_eq!(layout.zones()[0].span.lowmem_reserve[ZoneKind::Dma32 as usize], 2032);
+    }
+
+    #[test]
+    fn a_hole_leaves_little_below_4_gib() {
+        let low = Some(256 * 256);
+        let layout = layout(&Shape { low, ..shape(4096, Architecture::X86_64) }).unwrap();
+        assert_eq!(
+            kinds(&layout),
+            [(ZoneKind::Dma, 16), (ZoneKind::Dma32, 240), (ZoneKind::Normal, 3840)]
+        );
+        assert_eq!(layout.zones()[2].span.start, Pfn(1 << 20));
     }
 
     #[test]

@@ -354,6 +354,7 @@ fn shape(scenario: &Scenario, system: &Allocator) -> Shape {
         architecture: hardware.architecture,
         kernelcore,
         marks,
+        low: hardware.low.map(scenario::Bytes::frames),
         min_free: scenario.vm.min_free.map(scenario::Bytes::frames),
     }
 }

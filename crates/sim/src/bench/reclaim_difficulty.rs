@@ -26,6 +26,7 @@ pub fn worst_case_simulated(order: Order) -> f64 {
         architecture: Architecture::Ppc64,
         kernelcore: None,
         marks: Marks::Linux2_6,
+        low: None,
         min_free: None,
     };
     let layout = layout(&shape).expect("64 MiB make a zone");

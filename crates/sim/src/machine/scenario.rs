@@ -64,6 +64,9 @@ pub struct Hardware {
     pub architecture: Architecture,
     /// Memory of all nodes.
     pub memory: Bytes,
+    /// Memory below 4 GiB, where the rest lies above; all of it is in a row without this.
+    #[serde(default)]
+    pub low: Option<Bytes>,
     /// CPUs of all nodes.
     #[serde(default = "four")]
     pub cpus: u16,

@@ -136,6 +136,7 @@ fn fragmented(assumptions: &Assumptions, degree: f64) -> Result<Fragmented, Layo
         architecture: Architecture::X86_64,
         kernelcore: None,
         marks: Marks::Linux6 { scale_factor: 10, huge_pages: true },
+        low: None,
         min_free: None,
     };
     let layout = layout(&shape)?;

@@ -8,6 +8,7 @@ use prairie_model::allocator::Allocator;
 
 use super::{ProcessKind, Scenario};
 use prairie_model::random::Spread;
+use prairie_model::zones::Architecture;
 
 /// A value that no machine can have: the key, the value and the range.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -100,6 +101,17 @@ impl Scenario {
                 "machine.kernelcore",
                 format!("{} bytes", core.0),
                 format!("it must lie between 8M and machine.memory, {memory}"),
+            )?;
+        }
+        if let Some(low) = machine.low
+            && (!(32 * mib..memory).contains(&low.0)
+                || machine.nodes > 1
+                || machine.architecture != Architecture::X86_64)
+        {
+            refuse(
+                "machine.low",
+                format!("{} bytes", low.0),
+                "it must lie between 32M and machine.memory, on one node of x86-64",
             )?;
         }
         if machine.swap.0 > 4 * TIB {

@@ -6,7 +6,7 @@ mod reclaim;
 
 use std::collections::VecDeque;
 
-use prairie_frames::placement::{Placement, Request, gfp};
+use prairie_frames::placement::{Placement, Request, Surroundings, gfp};
 use prairie_frames::table::{Owner, mobility_of};
 use prairie_frames::{FrameTable, Layout, MigrateType, Order, ZoneKind};
 
@@ -366,6 +366,8 @@ impl<'a, P: Placement> Server<'a, P> {
         let before = self.operations / MAINTENANCE_EVERY;
         self.operations += operations;
         if self.operations / MAINTENANCE_EVERY > before {
+            let now_ns = (self.now * 1e9) as u64;
+            self.placement.observe(Surroundings { now_ns, cache: self.cached });
             self.placement.maintain(&mut self.table);
         }
     }

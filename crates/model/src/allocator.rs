@@ -69,6 +69,8 @@ pub struct Settings {
     pub division: Division,
     /// Memory that `zones` keeps for the kernel.
     pub kernelcore: Option<Kernelcore>,
+    /// Frames of a memory block, where the regions daemon moves blocks between Linux's zones.
+    pub memory_blocks: Option<u64>,
 }
 
 /// An allocator with its options.
@@ -223,7 +225,13 @@ impl Allocator {
         if let Some(version) = self.version {
             text = format!("{text} (Linux {version})");
         }
-        match self.entry.not_modeled {
+        let mut missing = self.entry.not_modeled.to_owned();
+        if let Some(frames) = self.settings.memory_blocks {
+            let mib = frames * 4096 >> 20;
+            text = format!("{text}, and `prairie regions` with memory blocks of {mib} MiB");
+            missing += ", and page cache that makes room for a block's contents";
+        }
+        match missing.as_str() {
             "" => text,
             missing => format!("{text}; not modeled: {missing}"),
         }

@@ -15,7 +15,7 @@ use prairie_frames::free_area::ORDERS;
 use prairie_frames::indices::FreeBlocks;
 use prairie_frames::placement::stepwise::Stepwise;
 use prairie_frames::placement::zonelist::Depth;
-use prairie_frames::placement::{Counter, Placement, Request, gfp};
+use prairie_frames::placement::{Counter, Placement, Request, Surroundings, gfp};
 use prairie_frames::table::Owner;
 use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, ZoneKind};
 
@@ -77,6 +77,11 @@ impl<P: Compactable> Compacting<P> {
         &self.placement
     }
 
+    /// The same, to be changed.
+    pub fn placement_mut(&mut self) -> &mut P {
+        &mut self.placement
+    }
+
     fn pay(&mut self, cost: Cost) {
         self.moved += cost.moved;
         self.scanned += cost.migrate_scanned + cost.free_scanned;
@@ -107,7 +112,8 @@ impl<P: Compactable> Compacting<P> {
         }
         self.stalls += 1;
         let frame = self.placement.attempt(table, request, owner, Depth::Min)?;
-        if let Some(zone) = self.layout.zone_of(frame) {
+        let zone = self.placement.zone_at(frame).or_else(|| self.layout.zone_of(frame));
+        if let Some(zone) = zone {
             self.compactor.hints_mut(zone).deferral.reset(order, true);
         }
         Some(frame)
@@ -122,9 +128,9 @@ impl<P: Compactable> Compacting<P> {
     }
 
     fn score(&self) -> u32 {
-        let zones = self.layout.zones().iter().enumerate();
+        let zones = 0..self.layout.zones().len();
         let counts: Vec<_> = zones
-            .map(|(at, zone)| (self.placement.movable_counts(at), zone.span.managed))
+            .map(|at| (self.placement.movable_counts(at), self.placement.zone(at).span.managed))
             .collect();
         node_score(counts.iter().map(|(counts, present)| (FreeBlocks { counts }, *present)))
     }
@@ -248,6 +254,10 @@ impl<P: Compactable> Placement for Compacting<P> {
         boost
     }
 
+    fn observe(&mut self, around: Surroundings) {
+        self.placement.observe(around);
+    }
+
     fn pin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) -> bool {
         self.placement.pin_block(table, owner, order)
     }
@@ -337,6 +347,10 @@ impl<P: Compactable + 'static> Stepwise for Compacting<P> {
 
     fn is_spared(&self, frame: Frame) -> bool {
         self.placement.is_spared(frame)
+    }
+
+    fn zone_at(&self, frame: Frame) -> Option<usize> {
+        self.placement.zone_at(frame)
     }
 
     fn pageblock_type(&self, frame: Frame) -> MigrateType {

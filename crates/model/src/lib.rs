@@ -4,6 +4,8 @@
 
 pub mod allocator;
 pub mod compacting;
+pub mod confining;
 pub mod random;
+pub mod regions_daemon;
 pub mod sample;
 pub mod zones;

@@ -7,7 +7,7 @@
 
 mod pins;
 
-use prairie_frames::placement::{Counter, Placement, Request};
+use prairie_frames::placement::{Counter, Placement, Request, Surroundings};
 use prairie_frames::table::mobility_of;
 use prairie_frames::{
     BlockCounts, Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind,
@@ -95,6 +95,8 @@ pub struct Replay<P> {
     pins: Pins,
     counts: Counts,
     until_maintenance: u32,
+    /// The time of the first event at which there was upkeep.
+    first_ns: Option<u64>,
     gfp_numbers: GfpNumbers,
 }
 
@@ -125,6 +127,7 @@ impl<P: Placement> Replay<P> {
             pins: Pins::default(),
             counts: Counts::default(),
             until_maintenance: MAINTENANCE_EVERY,
+            first_ns: None,
             gfp_numbers: GfpNumbers::new(found.gfp_numbers.clone()),
         };
         replay.hand_over(found, initial);
@@ -248,7 +251,7 @@ impl<P: Placement> Replay<P> {
                 Some(_) => replay.held.insert(frame.0, order),
                 None => replay.counts.initial_without_place += order.frames(),
             }
-            replay.pass();
+            replay.pass(0);
         });
     }
 
@@ -356,7 +359,7 @@ impl<P: Placement> Replay<P> {
     /// Replays an event of which the frame that it names is known.
     #[inline]
     fn apply_named(&mut self, event: &Event, named: Frame) {
-        self.pass();
+        self.pass(event.time_ns);
         match event.what {
             EventKind::Alloc { pfn, order, .. } => {
                 self.counts.allocations += 1;
@@ -398,14 +401,23 @@ impl<P: Placement> Replay<P> {
     }
 
     /// Counts an event, and lets the policy do its upkeep from time to time.
-    fn pass(&mut self) {
+    #[inline]
+    fn pass(&mut self, time_ns: u64) {
         self.until_maintenance -= 1;
         if self.until_maintenance == 0 {
-            self.until_maintenance = MAINTENANCE_EVERY;
-            self.placement.maintain(&mut self.table);
-            // By now kswapd would have reclaimed what fallbacks have boosted the watermarks by.
-            self.placement.take_boost();
+            self.maintain(time_ns);
         }
+    }
+
+    fn maintain(&mut self, time_ns: u64) {
+        self.until_maintenance = MAINTENANCE_EVERY;
+        // Before the first event there is no time.
+        let first = if time_ns > 0 { *self.first_ns.get_or_insert(time_ns) } else { time_ns };
+        let now_ns = time_ns.saturating_sub(first);
+        self.placement.observe(Surroundings { now_ns, cache: 0 });
+        self.placement.maintain(&mut self.table);
+        // By now kswapd would have reclaimed what fallbacks have boosted the watermarks by.
+        self.placement.take_boost();
     }
 
     /// The node of the block that an event names, if the machine has such a block.

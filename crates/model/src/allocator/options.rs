@@ -7,6 +7,10 @@ use prairie_frames::placement::zones::Kernelcore;
 
 use super::{Settings, Worlds};
 use crate::random::{Quantity, Size};
+use crate::regions_daemon::SMALLEST_BLOCK;
+
+/// Frames of 2 GiB, the largest memory block.
+const LARGEST_BLOCK: u64 = 1 << 19;
 
 /// An option that an allocator's name may be followed by: `NAME+OPTION`, `NAME+OPTION=VALUE`.
 pub struct Switch {
@@ -104,7 +108,26 @@ const NO_COMPACTION: Switch = switch(
 );
 
 /// Of `linux` and `linux-defrag`.
-pub const LINUX: [Switch; 13] = [
+pub const LINUX: [Switch; 14] = [
+    Switch {
+        name: "regions",
+        value: "SIZE",
+        effect: "memory blocks of SIZE (128M to 2G; 128M) change zones as `prairie regions` decides",
+        worlds: Worlds::ALL,
+        apply: |s, size| match size {
+            "" => {
+                s.memory_blocks = Some(SMALLEST_BLOCK);
+                true
+            }
+            size => match Size::parse(size).map(|bytes| bytes as u64 / 4096) {
+                Ok(frames @ SMALLEST_BLOCK..=LARGEST_BLOCK) if frames.is_power_of_two() => {
+                    s.memory_blocks = Some(frames);
+                    true
+                }
+                _ => false,
+            },
+        },
+    },
     switch(
         "no-boost",
         "fallbacks do not raise watermarks",

@@ -16,6 +16,7 @@ use prairie_frames::placement::zones::Zones;
 use super::options::{self, Switch};
 use super::{AnyPlacement, AnyStepwise, Policies, Settings, Site, World, Worlds};
 use crate::compacting::Compacting;
+use crate::confining::{AroundLinux, Confining};
 
 /// One allocator.
 pub struct Entry {
@@ -187,6 +188,7 @@ impl Settings {
             freebsd: freebsd::Config::default(),
             division: Division::TwoWay,
             kernelcore: None,
+            memory_blocks: None,
         }
     }
 
@@ -286,12 +288,36 @@ fn linux(settings: &Settings, site: &Site) -> AnyStepwise {
         keep_boost: site.world == World::Machine || compacts(settings, site),
         ..settings.linux
     };
-    let mut linux = Linux::new(site.layout, config);
+    // The layout of a simulated machine has the zones that blocks move between already.
+    let blocks = settings.memory_blocks.filter(|_| site.world != World::Machine);
+    let layout = blocks.map_or_else(|| site.layout.clone(), |_| site.layout.with_hotplug());
+    let mut linux = Linux::new(&layout, config);
     for (zone, pageset) in site.pagesets.iter().enumerate() {
         let Some(pageset) = *pageset else { continue };
         // The high mark of lists that adapt is that of one moment.
         let adaptive = Pageset { batch: pageset.batch, ..linux.pageset(zone) };
         linux.set_pageset(zone, if config.adaptive_lists { adaptive } else { pageset });
     }
-    compacted(settings, site, linux)
+    match blocks {
+        Some(frames) if linux.has_hotplug() => {
+            confined(settings, &Site { layout: &layout, ..*site }, linux, frames)
+        }
+        _ => compacted(settings, site, linux),
+    }
+}
+
+/// Linux with the regions daemon, which surrounds its compaction as well.
+fn confined(settings: &Settings, site: &Site, linux: Linux, block_frames: u64) -> AnyStepwise {
+    fn daemon<P: AroundLinux + Send>(site: &Site, placement: P, frames: u64) -> AnyStepwise {
+        let punctual = site.world == World::Replay;
+        Box::new(Confining::new(site.layout, placement, frames, punctual))
+    }
+    if !compacts(settings, site) {
+        return daemon(site, linux, block_frames);
+    }
+    let compacting = Compacting::new(site.layout, linux, settings.policies.defrag_mode);
+    match site.world {
+        World::Replay => daemon(site, compacting.without_reclaim(), block_frames),
+        _ => daemon(site, compacting, block_frames),
+    }
 }

@@ -34,6 +34,23 @@ fn names_and_options() {
 }
 
 #[test]
+fn memory_blocks_of_the_regions_daemon() {
+    let blocks = |text: &str| parsed(text).settings.memory_blocks;
+    assert_eq!(blocks("linux"), None);
+    assert_eq!(blocks("linux+regions"), Some(1 << 15));
+    assert_eq!(blocks("linux@6.12+regions=2G+no-thp"), Some(1 << 19));
+    let summary = parsed("linux@7.3+regions=256M").summary();
+    assert!(summary.contains("(Linux 7.3), and `prairie regions`"), "{summary}");
+    assert!(summary.contains("256 MiB") && summary.contains("page cache"), "{summary}");
+    for world in [World::Replay, World::Fleet, World::Machine] {
+        parsed("linux+regions").check(world).unwrap();
+    }
+    for wrong in ["linux+regions=64M", "linux+regions=4G", "linux+regions=384M", "buddy+regions"] {
+        assert!(wrong.parse::<Allocator>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn every_switch_without_a_value_changes_something() {
     for entry in &ALLOCATORS {
         for switch in entry.switches().filter(|switch| switch.value.is_empty()) {

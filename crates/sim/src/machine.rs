@@ -35,6 +35,7 @@ mod kswapd_2_6;
 mod linear;
 pub mod lru;
 pub mod memory;
+mod memory_blocks;
 mod obstacles;
 mod offline;
 mod oom;
@@ -72,6 +73,7 @@ pub use oom::OomKill;
 use placing::Placed;
 use prairie_model::allocator::{Allocator, Site, World};
 use prairie_model::random::Random;
+use prairie_model::regions_daemon::RegionsDaemon;
 use prairie_model::zones::{self, Architecture, Marks, Shape};
 use process::Process;
 use scenario::Scenario;
@@ -98,6 +100,8 @@ pub struct Machine {
     kswapd: Vec<Kswapd>,
     compaction: compact::Compaction,
     upkeep: upkeep::Upkeep,
+    /// The regions daemon, where memory blocks change zones.
+    regions_daemon: Option<Box<RegionsDaemon>>,
     /// The cursor of khugepaged: a process and a region of it.
     khugepaged_at: (u32, u32),
     writeback: Writeback,
@@ -151,7 +155,12 @@ impl Machine {
     /// # Errors
     /// If the scenario's memory makes no layout.
     pub fn new(scenario: &Scenario, system: &Allocator) -> Result<Machine, LayoutError> {
-        let layout = zones::layout(&shape(scenario, system))?;
+        let mut layout = zones::layout(&shape(scenario, system))?;
+        let blocks = system.settings.memory_blocks;
+        if blocks.is_some() {
+            layout = layout.with_hotplug();
+        }
+        let regions_daemon = blocks.map(|frames| Box::new(RegionsDaemon::new(&layout, frames)));
         let hardware = &scenario.machine;
         let huge = Order::new(hardware.huge_order).unwrap_or(Order::HUGE);
         // Blocks as large as the machine's huge page, where the system's lists can have them.
@@ -192,6 +201,7 @@ impl Machine {
                 system.settings.policies.defrag_mode,
             ),
             upkeep: upkeep::Upkeep::new(hardware.nodes),
+            regions_daemon,
             khugepaged_at: (0, 0),
             writeback: Writeback::default(),
             hugetlb: Vec::new(),
@@ -212,6 +222,9 @@ impl Machine {
         machine.start_kernel_objects();
         machine.clock.wake(0, Actor::Flusher);
         machine.clock.wake(0, Actor::Khugepaged);
+        if machine.regions_daemon.is_some() {
+            machine.clock.wake(0, Actor::RegionsDaemon);
+        }
         for node in 0..hardware.nodes {
             machine.clock.wake(0, Actor::Proactive(node));
             machine.clock.wake(0, Actor::Upkeep(node));
@@ -248,6 +261,7 @@ impl Machine {
             Actor::Proactive(node) => self.run_proactive(node),
             Actor::Upkeep(node) => self.run_upkeep(node),
             Actor::Khugepaged => self.run_khugepaged(),
+            Actor::RegionsDaemon => self.run_regions_daemon(),
         }
     }
 
@@ -279,6 +293,11 @@ impl Machine {
     /// The system that it runs under.
     pub fn system(&self) -> &Allocator {
         &self.system
+    }
+
+    /// The regions daemon, where memory blocks change zones.
+    pub fn regions_daemon(&self) -> Option<&RegionsDaemon> {
+        self.regions_daemon.as_deref()
     }
 
     /// The LRU lists.

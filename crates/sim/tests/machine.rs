@@ -392,3 +392,86 @@ proptest! {
         run(&scenario, system);
     }
 }
+
+/// A machine of 1.5 GiB whose kernel memory grows beyond the kernel region and goes again, beside
+/// page cache and processes.
+const BLOCKS: &str = r#"
+    name = "blocks"
+    seed = 5
+    [machine]
+    memory = "1536M"
+    low = "256M"
+    cpus = 2
+    [disk]
+    seek = "1us"
+    bandwidth = "8G"
+    [[files]]
+    name = "data"
+    count = 16
+    size = "64M"
+    [[process]]
+    name = "reader"
+    cpu = "1s"
+    slice = "4ms"
+    files = "data"
+    read = "1G"
+    [[process]]
+    name = "worker"
+    cpu = "200ms"
+    pause = "10ms"
+    anonymous = "30M"
+    growth = 0.5
+    [[kernel]]
+    name = "pipes"
+    rate = 30000.0
+    lifetime = "9s"
+    [[kernel]]
+    name = "pins"
+    rate = 200.0
+    lifetime = "2s"
+    use = "pinned"
+    [[phase]]
+    name = "start"
+    duration = "3s"
+    kernel = ["pins"]
+    [[phase]]
+    name = "load"
+    duration = "4s"
+    run = { reader = 2, worker = 4 }
+    [[phase]]
+    name = "rest"
+    duration = "10s"
+    kernel = ["pins"]
+"#;
+
+#[test]
+fn memory_blocks_change_zones() {
+    let scenario = scenario::parse(BLOCKS).unwrap();
+    let (stock, first) = (run(&scenario, "linux"), run(&scenario, "linux+regions"));
+    assert!(stock.regions_daemon().is_none());
+    let daemon = first.regions_daemon().expect("a daemon");
+    let done = daemon.conversions();
+    // A fifth of memory, of which the kernel itself is 24 MiB, stays the kernel's at first.
+    assert_eq!(done.to_movable, 9, "{done:?}");
+    // 470 MiB of pipes do not fit into what it has then.
+    assert!(done.to_kernel >= 2, "{done:?}");
+    assert!(!daemon.is_busy(), "a block is offline");
+    assert_eq!(first.killed().len(), 0);
+    let managed = |machine: &Machine| -> u64 {
+        machine.memory().layout.zones().iter().map(|zone| zone.span.managed).sum()
+    };
+    assert_eq!(managed(&first), managed(&stock));
+    // Pins left the movable zone, and so did all of the blocks' contents.
+    assert!(first.counters().pgmigrate_success > stock.counters().pgmigrate_success);
+    let clean = |machine: &Machine| {
+        let blocks = machine.memory().table.blocks();
+        prairie_model::sample::Tally::of(blocks).potential.mib_32
+    };
+    assert!(clean(&first) > clean(&stock), "{} {}", clean(&first), clean(&stock));
+    let again = run(&scenario, "linux+regions");
+    assert_eq!(again.counters(), first.counters());
+    assert_eq!(again.regions_daemon().unwrap().conversions(), done);
+    // Blocks of 2 GiB are more than this machine has.
+    let coarse = run(&scenario, "linux+regions=2G");
+    assert_eq!(coarse.regions_daemon().unwrap().conversions(), Default::default());
+}

@@ -28,6 +28,8 @@ pub enum Actor {
     KernelObjects(u32),
     /// Arrival of new processes of a kind.
     Arrivals(u32),
+    /// The daemon that moves memory blocks between zones.
+    RegionsDaemon,
 }
 
 impl Actor {

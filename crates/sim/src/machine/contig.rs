@@ -39,6 +39,9 @@ impl Machine {
         let zones = self.memory.layout.zonelist(0, ZoneKind::Movable);
         for zone in zones {
             let span = &self.memory.layout.zones()[zone];
+            if span.interleaved {
+                continue;
+            }
             let first = u64::from(span.start.0).next_multiple_of(order.frames());
             let end = u64::from(span.end.0);
             let starts = (first..).step_by(order.frames() as usize);
@@ -67,7 +70,14 @@ impl Machine {
         let first = start.pageblock();
         let blocks = (order.frames() >> Order::HUGE.get()) as usize;
         let counts = &self.memory.table.blocks()[first..first + blocks];
-        counts.iter().all(|b| b.is_whole() && b.unmovable == 0 && b.unknown == 0)
+        let can_move = counts.iter().all(|b| b.is_whole() && b.unmovable == 0 && b.unknown == 0);
+        // Linux 6.1 and 6.12 put no such page into the movable zone.
+        let zones = self.memory.layout.zones();
+        let is_kernels = |block: usize| {
+            let zone = self.memory.placement.zone_at(Frame((block << Order::HUGE.get()) as u32));
+            zone.is_none_or(|zone| !zones[zone].interleaved)
+        };
+        can_move && (first..first + blocks).all(is_kernels)
     }
 
     /// Empties a range and makes one page of it, or leaves it to its users.
@@ -186,7 +196,7 @@ impl Machine {
     }
 
     /// Waits for the disk to have written a page, as a migration for a range does (`MIGRATE_SYNC`).
-    fn wait_for_writeback(&mut self, page: PageId) {
+    pub(super) fn wait_for_writeback(&mut self, page: PageId) {
         let now = self.clock.now_ns();
         let done = now + self.disk.backlog_ns(now);
         self.slice.wait_until_ns = self.slice.wait_until_ns.max(done);
@@ -195,7 +205,7 @@ impl Machine {
 
     /// Puts a block where another has just been allocated, whose number ends. Its old place is then
     /// isolated.
-    fn relocate(&mut self, from: Frame, order: Order, target: PageId) {
+    pub(super) fn relocate(&mut self, from: Frame, order: Order, target: PageId) {
         let owner = self.memory.table.owner(from);
         let (to, mobility) = (self.memory.frame(target), self.memory.table.mobility(from));
         let super::memory::Memory { table, pages, .. } = &mut self.memory;

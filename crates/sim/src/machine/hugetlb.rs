@@ -87,7 +87,10 @@ impl Machine {
             migrate_type: MigrateType::Movable,
             // Pages of the pool can be moved since 4.x, and only at the order of a pageblock.
             mobility: if order == Order::HUGE { Mobility::Movable } else { Mobility::Unmovable },
-            highest_zone: ZoneKind::Movable,
+            highest_zone: match order == Order::HUGE || !self.memory.migrates_on_pin() {
+                true => ZoneKind::Movable,
+                false => ZoneKind::Normal,
+            },
             gfp_flags: gfp::KSWAPD_RECLAIM | direct | gfp::NOMEMALLOC,
             ..Request::default()
         };

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use prairie_frames::placement::{Request, gfp};
+use prairie_frames::placement::{Placement, Request, gfp};
 use prairie_frames::{MigrateType, Mobility, Order, ZoneKind};
 
 use super::Machine;
@@ -65,7 +65,10 @@ impl Machine {
             // Pinned memory was requested as ordinary user memory.
             migrate_type: if pinned { MigrateType::Movable } else { MigrateType::Unmovable },
             mobility: if moves { Mobility::Movable } else { Mobility::Unmovable },
-            highest_zone: if pinned { self.highest_for_users() } else { ZoneKind::Normal },
+            highest_zone: match pinned && (moves || !self.memory.migrates_on_pin()) {
+                true => self.highest_for_users(),
+                false => ZoneKind::Normal,
+            },
             gfp_flags: if kind.atomic { gfp::ATOMIC_REQUEST } else { gfp::KERNEL | gfp::NORETRY },
             permanent: kind.permanent,
             ..Request::default()
@@ -93,8 +96,12 @@ impl Machine {
         let costs = &self.scenario.costs;
         self.slice.spent_ns += costs.migrate_ns + costs.copy_frame_ns;
         let owner = self.memory.pages.owner_of(id);
-        let Placed::Regions(regions) = &mut self.memory.placement else { return false };
-        let pinned = regions.pin(&mut self.memory.table, owner).is_ok();
+        let table = &mut self.memory.table;
+        let pinned = match &mut self.memory.placement {
+            Placed::Regions(regions) => regions.pin(table, owner).is_ok(),
+            Placed::Linux(linux) => linux.pin_block(table, owner, Order::BASE),
+            _ => false,
+        };
         if !pinned {
             self.memory.pages.set_use(id, Use::Kernel, 0, 0);
             self.free(id);

@@ -22,6 +22,9 @@ pub(super) struct Kswapd {
     work: Option<Work>,
     /// Balancing acts that freed nothing; too many make the node hopeless (`kswapd_failures`).
     failures: u32,
+    /// The highest zone of those who woke it, where memory blocks change zones; elsewhere all zones
+    /// count (`kswapd_highest_zoneidx`).
+    highest: Option<ZoneKind>,
 }
 
 /// A balancing act in progress.
@@ -42,19 +45,22 @@ pub(super) struct Work {
 const MAX_RECLAIM_RETRIES: u32 = 16;
 impl Kswapd {
     pub(super) fn new() -> Kswapd {
-        Kswapd { awake: false, asked: Order::BASE, work: None, failures: 0 }
+        Kswapd { awake: false, asked: Order::BASE, work: None, failures: 0, highest: None }
     }
 }
 
 impl Machine {
     /// Wakes the daemons of all nodes for a request (`wake_all_kswapds`).
-    pub(super) fn wake_kswapds(&mut self, order: Order, _highest: ZoneKind) {
+    pub(super) fn wake_kswapds(&mut self, order: Order, highest: ZoneKind) {
         let order =
             if self.system.settings.policies.defrag_mode { order.max(Order::HUGE) } else { order };
         let old = self.system.settings.policies.reclaims_as_2_6;
         for node in 0..self.kswapd.len() {
             self.kswapd[node].asked = self.kswapd[node].asked.max(order);
-            if old || !self.has_nothing_to_do(node as u16, order) {
+            if self.has_hotplug() {
+                self.kswapd[node].highest = self.kswapd[node].highest.max(Some(highest));
+            }
+            if old || !self.has_nothing_to_do(node as u16, order, highest) {
                 self.rouse(node);
             }
         }
@@ -74,9 +80,10 @@ impl Machine {
 
     /// Whether the daemon stays asleep when it is asked for `order`: the node is hopeless, or has
     /// what is asked for, if not for this request (`wakeup_kswapd`).
-    fn has_nothing_to_do(&self, node: u16, order: Order) -> bool {
+    fn has_nothing_to_do(&self, node: u16, order: Order, highest: ZoneKind) -> bool {
         let failures = self.kswapd[usize::from(node)].failures;
-        let content = || self.is_balanced(node, order) && self.boost_of(node) == 0;
+        let highest = if self.has_hotplug() { highest } else { ZoneKind::Movable };
+        let content = || self.is_balanced_up_to(node, order, highest) && self.boost_of(node) == 0;
         failures >= MAX_RECLAIM_RETRIES || content()
     }
 
@@ -169,7 +176,7 @@ impl Machine {
             self.memory.placement.set_reclaim_active(zone, true);
             wanted += self.memory.layout.zones()[zone].span.watermarks.high.max(CLUSTER);
         }
-        let mut scan = Scan::new(ZoneKind::Movable, wanted, true);
+        let mut scan = Scan::new(self.highest_asked(node), wanted, true);
         // A boost is to prevent fragmentation, not to cost writes.
         scan.may_swap = boost == 0;
         Work { asked: order, order, scan, boost, boosted: boost > 0 }
@@ -211,6 +218,7 @@ impl Machine {
             vec.refaults_seen = vec.refaults;
         }
         self.kswapd[at].work = None;
+        self.kswapd[at].highest = None;
         // What was asked for meanwhile is for the next time that it is woken.
         self.kswapd[at].awake = false;
         self.forget_skips(node);
@@ -224,16 +232,34 @@ impl Machine {
     /// (`pgdat_balanced`). In defrag mode memory counts in whole pageblocks, as long as reclaim
     /// minds more than single frames.
     pub(super) fn is_balanced(&self, node: u16, order: Order) -> bool {
+        self.is_balanced_up_to(node, order, self.highest_asked(node))
+    }
+
+    /// Whether memory blocks change zones.
+    fn has_hotplug(&self) -> bool {
+        self.system.settings.memory_blocks.is_some()
+    }
+
+    /// The highest zone that the daemon of a node works for.
+    fn highest_asked(&self, node: u16) -> ZoneKind {
+        self.kswapd[usize::from(node)].highest.unwrap_or(ZoneKind::Movable)
+    }
+
+    fn is_balanced_up_to(&self, node: u16, order: Order, highest: ZoneKind) -> bool {
         let in_blocks = self.system.settings.policies.defrag_mode && order > Order::BASE;
         self.zones_of(node).into_iter().any(|zone| {
             let span = &self.memory.layout.zones()[zone].span;
+            // A zone without memory is none.
+            if span.kind > highest || (self.has_hotplug() && span.managed == 0) {
+                return false;
+            }
             let high = span.watermarks.high;
             if in_blocks {
-                let kept = high + span.lowmem_reserve[ZoneKind::Movable as usize];
+                let kept = high + span.lowmem_reserve[highest as usize];
                 let counts = self.memory.placement.free_counts(zone);
                 return frames_in_blocks(&counts) > kept + order.frames() - 1;
             }
-            self.memory.placement.watermark_ok(zone, order, high, ZoneKind::Movable)
+            self.memory.placement.watermark_ok(zone, order, high, highest)
         })
     }
 }

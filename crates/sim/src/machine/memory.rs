@@ -18,6 +18,8 @@ pub struct Memory {
     pub placement: Placed,
     /// The use of each allocated block.
     pub pages: Pages,
+    /// The zone that the kernel lies in, and its frames there.
+    pub reserved: (usize, u64),
 }
 
 impl Memory {
@@ -27,7 +29,7 @@ impl Memory {
         let frames = layout.frames();
         let mut table = FrameTable::with_owners(frames, Pages::owners(frames));
         let home = layout.zones().iter().position(|z| z.span.managed > 4 * kernel).unwrap_or(0);
-        for (at, zone) in layout.zones().iter().enumerate() {
+        for (at, zone) in layout.zones().iter().enumerate().filter(|(_, zone)| !zone.interleaved) {
             let reserved = if at == home { kernel.min(zone.span.managed / 2) } else { 0 };
             for frame in 0..reserved {
                 table.reserve(zone.start.offset(frame), Mobility::Unmovable);
@@ -41,7 +43,8 @@ impl Memory {
             }
         }
         placement.start(&mut table);
-        Memory { pages: Pages::new(frames), layout, table, placement }
+        let reserved = layout.zones().get(home).map_or(0, |z| kernel.min(z.span.managed / 2));
+        Memory { pages: Pages::new(frames), layout, table, placement, reserved: (home, reserved) }
     }
 
     /// One attempt to bring a block into use.
@@ -98,7 +101,11 @@ impl Memory {
 
     /// Whether pages are migrated to separate memory before they are pinned.
     pub fn migrates_on_pin(&self) -> bool {
-        matches!(self.placement, Placed::Regions(_))
+        match &self.placement {
+            Placed::Regions(_) => true,
+            Placed::Linux(linux) => linux.has_hotplug(),
+            _ => false,
+        }
     }
 
     /// Where a page begins.
@@ -108,7 +115,9 @@ impl Memory {
 
     /// The zone of a page.
     pub fn zone(&self, id: PageId) -> usize {
-        self.layout.zone_of(self.frame(id)).expect("memory lies in zones")
+        let frame = self.frame(id);
+        let zone = self.placement.zone_at(frame).or_else(|| self.layout.zone_of(frame));
+        zone.expect("memory lies in zones")
     }
 
     /// The page at `frame`, if an allocated block begins there.

@@ -37,7 +37,7 @@ impl Machine {
             }
             (zone.span.kind.name(), obstacles)
         };
-        zones.filter(|zone| zone.start < zone.end).map(of_zone).collect()
+        zones.filter(|zone| zone.start < zone.end && !zone.interleaved).map(of_zone).collect()
     }
 
     fn count_obstacle(&self, start: Frame, order: Order, obstacles: &mut Obstacles) {

@@ -17,6 +17,9 @@ impl Machine {
         for zone in 0..self.memory.layout.zones().len() {
             let (start, end) = {
                 let zone = &self.memory.layout.zones()[zone];
+                if zone.interleaved {
+                    continue;
+                }
                 (zone.start, zone.end)
             };
             let mut at = Frame(start.0.next_multiple_of(order.frames() as u32));

@@ -77,7 +77,13 @@ impl Machine {
         machine.lru = Lru::new(nodes, false);
         machine.compaction = Compaction::new(&layout, scenario, false);
         let placement = Placed::Linux(Box::new(linux));
-        machine.memory = Memory { pages: Pages::new(layout.frames()), layout, table, placement };
+        machine.memory = Memory {
+            reserved: (0, 0),
+            pages: Pages::new(layout.frames()),
+            layout,
+            table,
+            placement,
+        };
         machine.add_recorded_file(pages);
         machine.processes = vec![Process::idle(pages)];
         Ok(machine)

@@ -40,6 +40,13 @@ impl Upkeep {
     }
 }
 
+impl Upkeep {
+    /// Time lost since the last look, of all requests.
+    pub(super) fn stalled_ns(&self) -> u64 {
+        self.stalled_ns.iter().sum()
+    }
+}
+
 impl Machine {
     /// Records decisions about the border from now on, for [`Machine::decisions`].
     pub fn note_decisions(&mut self) {

@@ -16,6 +16,7 @@ impl Machine {
         self.files.validate(&self.memory.pages);
         self.slabs.validate(&self.memory.pages);
         self.validate_processes();
+        self.validate_confinement();
         for &id in &self.hugetlb {
             assert_eq!(self.memory.pages[id].used_as, Use::HugeTlb, "{id:?}");
         }

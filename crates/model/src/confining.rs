@@ -32,6 +32,9 @@ const MOVE: Duration = Duration::from_micros(30);
 /// before, for no longer than this after the last time told: a fleet takes its steps as a whole.
 const STEP: Duration = Duration::from_secs(30);
 
+/// The time between two polls of the daemon.
+const POLL: Duration = Duration::from_secs(1);
+
 /// A placement of Linux, maybe with something around it.
 pub trait AroundLinux: Stepwise {
     /// Linux.
@@ -166,7 +169,7 @@ impl<P: AroundLinux> Placed<'_, P> {
         self.linux().zone_at(frame).expect("zones interleave")
     }
 
-    /// Page cache among so many frames of movable memory.
+    /// Page cache among this number of movable frames.
     fn cache_of(&self, movable: u64) -> u64 {
         let all: u64 = self.table.blocks().iter().map(|block| u64::from(block.movable)).sum();
         let cache = u128::from(self.cache.min(all)) * u128::from(movable);
@@ -355,10 +358,14 @@ impl<P: AroundLinux> Placement for Confining<P> {
 
     fn maintain(&mut self, table: &mut FrameTable) {
         self.placement.maintain(table);
+        if self.around.now_ns == 0 {
+            // Before the world's time begins, as memory in use is placed again, this is its pace.
+            self.origin = self.now + POLL;
+        }
         let told = self.origin + Duration::from_nanos(self.around.now_ns);
         let now = match self.punctual {
             true => told,
-            false => (self.now + Duration::from_secs(1)).min(told + STEP).max(told),
+            false => (self.now + POLL).min(told + STEP).max(told),
         };
         if now > self.now {
             self.now = now;

@@ -27,7 +27,7 @@ use prairie_regions::rest::{Free, Glance, Rest};
 use prairie_regions::sample::Sources;
 use prairie_regions::{Block, Config, Place, Policy, Reason, Sample, Step};
 
-/// Between polls, free memory is looked at this often, as the daemon does.
+/// Between polls, free memory is checked this often, as the daemon does.
 pub const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// Between two operations of the setup, as the daemon has it.

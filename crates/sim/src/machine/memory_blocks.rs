@@ -19,7 +19,7 @@ use super::clock::Next;
 use super::page::{Flags, PageId, Use};
 use super::placing::Placed;
 
-/// What came of an attempt to move a page out of a block.
+/// The result of an attempt to move a page out of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Left {
     /// It lies elsewhere, or was freed.
@@ -143,7 +143,7 @@ impl Machine {
                     {
                         return false;
                     }
-                    // What is there now is looked at again.
+                    // The same place is checked again.
                     Left::Gone | Left::Split => {}
                     Left::Stays => return false,
                 },

@@ -10,8 +10,8 @@
 //! request continues to the last frame ([`Depth::All`]) and is counted; a boosted watermark, which
 //! kswapd would bring down again, ends when kswapd would be woken (see [`Config::keep_boost`]). A
 //! machine that reclaims drives the same allocator one attempt at a time
-//! ([`Stepwise`](super::stepwise::Stepwise)). Page isolation is not simulated either, but blocks
-//! found isolated are left alone.
+//! ([`Stepwise`](super::stepwise::Stepwise)). Page isolation is simulated for memory blocks that
+//! change zones (`hotplug`); blocks found isolated are left alone.
 
 mod buddy;
 mod claim;

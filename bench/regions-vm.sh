@@ -13,7 +13,7 @@
 # KERNEL_LOAD name binaries to use. Time is counted and disks are persistent memory, so runs repeat
 # whatever else the host does; each takes two to twenty minutes. STOCK_KERNEL and CONTIGUITAS_KERNEL
 # name folders that kernel/build printed: one to boot in place of Debian's kernels, and one for the
-# agent contiguitas. Those have a disk, which answers in the host's time: measure on an idle host.
+# agent contiguitas.
 set -eu
 cd "$(dirname "$0")/.."
 folder=${1:?a folder for what the guests say}
@@ -26,9 +26,6 @@ strip -o "$folder/bin/kernel_load" "${KERNEL_LOAD:-$target/release/examples/kern
 # guest NAME KERNEL AGENT SCRIPT ARGUMENT...: one run in a machine of its own; $folder/NAME/result.
 guest() {
     out=$folder/$1 image=${STOCK_KERNEL:-$2} memory="--memory 4G" append=
-    disk="--pmem 4G --module nfit --module nd_pmem"
-    # The small configuration of kernel/ has no driver for persistent memory.
-    [ -z "${STOCK_KERNEL:-}" ] || disk="--disk 6G"
     case $3 in
     contiguitas) image=${CONTIGUITAS_KERNEL:?a folder that kernel/build printed} ;;
     kernelcore) append="--append kernelcore=1G" ;;
@@ -40,8 +37,8 @@ guest() {
     shift 3
     [ ! -s "$out/result" ] || return 0
     # shellcheck disable=SC2086 # lists of words
-    nice vm/run --kernel "$image" --counted $memory --low 256M $disk --timeout 6000 $append \
-        --module ext4 --program mke2fs --program "$folder/bin/prairie" --file "$folder/bin:bin" \
+    nice vm/run --kernel "$image" --counted $memory --low 256M --pmem 4G --timeout 6000 $append \
+        --module ext4 --module nfit --module nd_pmem --program mke2fs --program "$folder/bin/prairie" --file "$folder/bin:bin" \
         --file vm/regions/common.sh --file vm/regions/agent.sh --file vm/regions/measured.toml \
         --file vm/regions/naive.sh --out "$out" "$@" >&2 || echo "$out: the guest ended with $?" >&2
     # A guest that complains did not do what was asked for.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use prairie_daemon::log::Log;
 use prairie_host::Roots;
 
-use crate::choice::Block;
+use crate::choice::{Block, Place};
 use crate::config::Config;
 use crate::host::Host;
 use crate::operation::{BlockFilesDebug, Done, Sysfs};
@@ -48,6 +48,10 @@ const WATCH_EVERY: Duration = Duration::from_millis(200);
 
 /// Between two operations of the setup, so that others get to run.
 const SETUP_PAUSE: Duration = Duration::from_millis(50);
+
+/// Rounds of reading blocks before one is chosen: three sketch the candidates of a small machine, the
+/// others read the first choices (*chosen*). What is left to read waits for the next poll.
+const MAX_READ_ROUNDS: usize = 8;
 
 /// An operation under way.
 #[derive(Clone, Copy, Debug)]
@@ -327,15 +331,24 @@ impl Daemon {
         if self.denied {
             return;
         }
-        // Two rounds of reading suffice: the first choices, and the one that fits.
-        for _ in 0..4 {
+        for _ in 0..MAX_READ_ROUNDS {
             match self.policy.next(&self.blocks, now) {
                 Step::Wait => return,
                 Step::Scan(wanted) => {
-                    for block in &mut self.blocks {
-                        if wanted.contains(&block.number) {
+                    let ranks = wanted.len() > 1;
+                    let is_wanted = |block: &&mut Block| wanted.contains(&block.number);
+                    for block in self.blocks.iter_mut().filter(is_wanted) {
+                        if ranks && block.place == Place::Movable {
+                            self.host.sketch(block, now);
+                        } else {
                             self.host.scan(block, now);
                         }
+                    }
+                }
+                // A sketch ranks blocks; the one that is chosen is read before it is converted.
+                Step::Convert { block, .. } if self.host.is_sketched(block) => {
+                    for own in self.blocks.iter_mut().filter(|own| own.number == block) {
+                        self.host.scan(own, now);
                     }
                 }
                 Step::Drain => {

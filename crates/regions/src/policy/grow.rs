@@ -8,6 +8,9 @@ use super::node::{FREEZE, Node};
 use super::{FRESH, Guard, Policy, Reason, SCANNED_AT_ONCE, Step};
 use crate::choice::{self, Block, Place};
 
+/// An early growth takes a block with no more than this share to move: 1 in N (*chosen*).
+const NEARLY_EMPTY: u64 = 4;
+
 impl Policy {
     /// The next growth of a node that wants one.
     pub(super) fn grow(&mut self, number: u32, blocks: &[Block], now: Duration) -> Step {
@@ -26,8 +29,11 @@ impl Policy {
         // Without a stall it goes on to the target of a growth that a shortage began.
         let stalled = matches!(node.want, Resize::Grow { beyond: 1.. });
         let reason = if stalled && !short { Reason::Stalls } else { Reason::Reserve };
+        // What is not needed yet must cost next to nothing.
+        let early = !short && !stalled;
+        let most = if early { self.block_frames / NEARLY_EMPTY } else { u64::MAX };
         let step = match guard {
-            Guard::None => self.growth(number, blocks, now, reason),
+            Guard::None => self.growth(number, blocks, now, reason, most),
             guard => Err(guard),
         };
         if let Ok(Step::Convert { block, .. }) = step {
@@ -40,6 +46,10 @@ impl Policy {
                 node.guard = Guard::None;
                 step
             }
+            Err(Guard::NothingFits | Guard::AllRefused) if early => {
+                node.no_early_growth(now);
+                Step::Wait
+            }
             Err(guard) => {
                 node.guard = guard;
                 if short {
@@ -50,13 +60,14 @@ impl Policy {
         }
     }
 
-    /// The next block for the kernel region.
+    /// The next block for the kernel region, with no more than `most` frames to move.
     fn growth(
         &self,
         number: u32,
         blocks: &[Block],
         now: Duration,
         reason: Reason,
+        most: u64,
     ) -> Result<Step, Guard> {
         let node = &self.nodes[&number];
         let urgent = node.view.available[0] < node.view.low[0] / 2;
@@ -69,7 +80,8 @@ impl Policy {
         }
         let fits = |block: &&&Block| match &block.occupancy {
             Some(found) => {
-                choice::fits_elsewhere(found, &node.sample, swap)
+                found.to_move() <= most
+                    && choice::fits_elsewhere(found, &node.sample, swap)
                     && choice::gains(found, &node.sample, swap)
             }
             // What cannot be read may hold hugetlb pages in use, which would be tried forever.
@@ -77,6 +89,7 @@ impl Policy {
                 let full = self.block_frames;
                 let found = prairie_host::Occupancy { movable: full, ..Default::default() };
                 self.hugetlb == 0
+                    && full <= most
                     && choice::fits_elsewhere(&found, &node.sample, swap)
                     && choice::gains(&found, &node.sample, swap)
             }

@@ -22,6 +22,14 @@ const BORROW: Duration = Duration::from_secs(60);
 /// huge pages that takes it all would else find only what the kernel region left in advance.
 const SOON: f64 = 3.0;
 
+/// A growth that costs user memory nothing comes early: if the kernel region would be down to its
+/// reserve within these seconds at the present rate (*chosen*).
+const AHEAD: f64 = 5.0;
+
+/// After an early growth found no block that is nearly empty, the next comes no sooner than this
+/// (*chosen*): looking for one is not free.
+const AHEAD_AGAIN: Duration = Duration::from_secs(10);
+
 /// Time in which an observed rate halves is some 7 s (*chosen*).
 const RATE_DECAY: f64 = 0.9;
 
@@ -77,6 +85,8 @@ pub(super) struct Node {
     pub(super) fruitless: u32,
     pub(super) frozen_until: Duration,
     pub(super) borrow_until: Duration,
+    /// No early growth until then.
+    early_after: Duration,
     pub(super) set_up: bool,
     pub(super) guard: Guard,
 }
@@ -124,6 +134,7 @@ impl Node {
             fruitless: 0,
             frozen_until: Duration::ZERO,
             borrow_until: Duration::ZERO,
+            early_after: Duration::ZERO,
             set_up: false,
             guard: Guard::None,
         }
@@ -163,11 +174,12 @@ impl Node {
             high: low + excess,
             pressure: [lacks as u32, terms.stalled[1] as u32],
         };
+        let grow_at = self.grow_at(low, terms);
         let stocks = [
-            Stock { available, low, target: low + block / 4, high: low + excess },
+            Stock { available, low: grow_at, target: grow_at + block / 4, high: low + excess },
             Stock { available: user, low: user_low, target: user_low + block / 2, high: u64::MAX },
         ];
-        let decided = self.resizer.decide(&self.view);
+        let decided = self.resizer.decide(&View { low: [grow_at, user_low], ..self.view });
         // A growth that has begun goes on to its target.
         let goes_on = matches!(self.want, Resize::Grow { .. })
             && self.want.goes_on(stocks[0], stocks[1], block);
@@ -176,13 +188,42 @@ impl Node {
         self.lend(terms);
     }
 
+    /// Frames of ready blocks that the kernel region keeps.
+    fn ready(&self, terms: &Terms) -> u64 {
+        let ready = terms.kernel.ready_blocks * terms.block_frames;
+        // What is lent must not be taken back as growth at once.
+        if terms.now < self.borrow_until { ready / 2 } else { ready }
+    }
+
+    /// Below how much available memory the kernel region grows. That is the reserve `low`, moved by
+    /// what growth costs now. With a block's worth of free user memory nothing has to be reclaimed,
+    /// so growth comes early: a few seconds before the reserve is touched. Otherwise it evicts page
+    /// cache, and user memory often becomes free in the next seconds, so half of the ready blocks may
+    /// be used up first. What the rate asks for stays untouched.
+    fn grow_at(&self, low: u64, terms: &Terms) -> u64 {
+        let movable = self.sample.movable;
+        let block = terms.block_frames;
+        let is_free = movable.free >= movable.high + block + block / 8;
+        match is_free {
+            true if !self.set_up || terms.now < self.early_after => low,
+            true => low + ((self.rate * AHEAD) as u64).min(block),
+            false => {
+                let least = self.sample.kernel.high + terms.kernel.min_reserve / page_bytes();
+                low.saturating_sub(self.ready(terms) / 2).max(least.min(low))
+            }
+        }
+    }
+
+    /// An early growth found no block that is nearly empty.
+    pub(super) fn no_early_growth(&mut self, now: Duration) {
+        self.early_after = now + AHEAD_AGAIN;
+        (self.want, self.guard) = (Resize::Stay, Guard::None);
+    }
+
     /// What the kernel region should have available, in frames.
     fn reserve(&self, terms: &Terms) -> u64 {
         let kernel = terms.kernel;
-        let ready = kernel.ready_blocks * terms.block_frames;
-        // What is lent must not be taken back as growth at once.
-        let ready = if terms.now < self.borrow_until { ready / 2 } else { ready };
-        let spare = ready.max(kernel.min_reserve / page_bytes());
+        let spare = self.ready(terms).max(kernel.min_reserve / page_bytes());
         // An eighth of the node is the most that a rate asks for (chosen): beyond that it is a
         // burst that no reserve would last for.
         let most = (self.sample.managed() / 8).max(self.sample.kernel.high + spare);

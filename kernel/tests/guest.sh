@@ -23,9 +23,11 @@ total() { sed 's/.*total=//' "/proc/pressure/memory_$1"; }
 value() { awk -v name="$1" '$1 == name { print $2 }' /tmp/values; }
 # Files of 1.3 GiB: the page cache of a block device lies below the border, that of files above.
 make_files() {
-    mke2fs -F /dev/vdc >/dev/null 2>&1
+    device=/dev/pmem0
+    [ -e $device ] || device=/dev/vdc
+    mke2fs -F $device >/dev/null 2>&1
     mkdir -p /disk
-    mount -t ext4 /dev/vdc /disk
+    mount -t ext4 $device /disk
     dd if=/dev/zero of=/disk/file bs=1M count=1300 2>/dev/null
     sync
 }
@@ -33,6 +35,10 @@ make_files() {
 users_below() {
     awk '/^Node/ { below = $4 != "Movable" }
          below && /nr_zone_(in)?active_(anon|file)/ { pages += $2 } END { print pages + 0 }' /proc/zoneinfo
+}
+# Page cache in those zones that has to be written before it can go, in pages.
+dirty_below() {
+    awk '/^Node/ { below = $4 != "Movable" } below && $1 == "nr_zone_write_pending" { pages += $2 } END { print pages + 0 }' /proc/zoneinfo
 }
 border() { cat $node/border_pfn; }
 # The kernel's own complaints.
@@ -155,15 +161,13 @@ presses() {
     room=$((available - $(cat /proc/sys/vm/min_free_kbytes) / 1024))
     echo 90 >/proc/sys/vm/dirty_background_ratio
     echo 95 >/proc/sys/vm/dirty_ratio
-    for share in 75 85 90 95 98; do
-        dd if=/dev/zero of=/dev/vde bs=1M count=$available 2>/dev/null &
-        writer=$!
-        sleep 3
-        "$load" pipes $((room * share / 100)) 1 0 0 1 >/tmp/values
-        kill $writer 2>/dev/null
-        echo "region $(cat $node/unmovable_kb) KiB, available $available MiB, pipes $share %: $(total unmovable) us"
-        [ "$(total unmovable)" -eq "$before" ] || break
-    done
+    # The device stays open: the last one to close it would write all of its cache out and drop it.
+    (while :; do dd if=/dev/zero of=/dev/vde conv=notrunc bs=1M count=$available 2>/dev/null; done) 8</dev/vde &
+    writer=$!
+    until [ "$(total unmovable)" -gt "$before" ] || [ $(($(dirty_below) / 256)) -ge $((room / 2)) ]; do sleep 1; done
+    echo "region $(cat $node/unmovable_kb) KiB, available $available MiB, dirty $(($(dirty_below) / 256)) MiB"
+    "$load" pipes $((room * 3 / 4)) 1 0 0 1 >/tmp/values
+    kill $writer
     check "microseconds stalled, unmovable" "$(total unmovable)" -gt "$before"
     check "direct reclaims for unmovable requests" "$(($(vmstat allocstall_normal) + $(vmstat allocstall_dma32)))" -gt 0
     check "victims" "$(vmstat oom_kill)" -eq 0

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use prairie_daemon::log::{Format, Log, Verbosity};
+use prairie_host::PageFlags;
 use prairie_regions::choice::Place;
+use prairie_regions::operation::place;
 use prairie_regions::record::Record;
 use prairie_regions::settings::Setting;
 use prairie_regions::undo::{Undo, undo};
@@ -26,6 +28,30 @@ fn undo_all(tree: &Arc<Tree>, record: &mut Record) -> usize {
         stop: &|| false,
     };
     undo(record, &work).unwrap().left.len()
+}
+
+/// Candidates are ranked by a few of their page flags; the one that is chosen is read whole. Here each
+/// block but one holds a hugetlb page where a sketch does not look.
+#[test]
+fn a_block_is_read_whole_before_it_grows() {
+    let tree = Tree::new();
+    let mut daemon = tree.daemon(false);
+    work(&mut daemon, 0, 20);
+    let movable: Vec<u64> =
+        tree.blocks().iter().filter(|b| place(b) == Place::Movable).map(|b| b.number).collect();
+    let clean = movable[5];
+    for block in movable.iter().filter(|block| **block != clean) {
+        tree.fill_frames(block * FRAMES + 100..block * FRAMES + 101, PageFlags::HUGE);
+    }
+    *tree.kernel_used.lock().unwrap() = 4 * FRAMES - 600;
+    tree.update();
+    work(&mut daemon, 20, 20);
+    let grown: Vec<u64> = movable
+        .iter()
+        .filter(|n| tree.blocks().iter().any(|b| b.number == **n && place(b) == Place::Kernel))
+        .copied()
+        .collect();
+    assert_eq!(grown, [clean]);
 }
 
 #[test]

@@ -224,6 +224,44 @@ fn a_steady_demand_never_meets_an_empty_region() {
     }
 }
 
+/// Where growth evicts nothing it comes before the reserve is touched; where it evicts page cache it
+/// waits for a while, but never for more than half of the ready block.
+#[test]
+fn growth_comes_early_where_it_is_free_and_late_where_it_evicts() {
+    const RATE: u64 = 5120;
+    let first_growth = |cache_share: u64| {
+        let mut machine = Machine::new(32);
+        let mut policy = Policy::new(&Config::default(), FRAMES);
+        for _ in 0..60 {
+            machine.now += SECOND;
+            poll(&mut machine, &mut policy, &|_| false, &mut Vec::new()).unwrap();
+        }
+        machine.cache = machine.count(Place::Movable) * FRAMES * cache_share / 100;
+        loop {
+            machine.now += SECOND;
+            machine.kernel += RATE;
+            let available = machine.node().kernel.available;
+            let mut log = Vec::new();
+            poll(&mut machine, &mut policy, &|_| false, &mut log).unwrap();
+            if let Some((.., reason, _, _)) = log.first() {
+                assert_eq!(*reason, Reason::Reserve);
+                let reserve = policy.reports()[0].reserve;
+                return (available as i64 - reserve as i64, available);
+            }
+        }
+    };
+    let (early, _) = first_growth(0);
+    assert!(early > 0 && early <= FRAMES as i64, "{early}");
+    // Every block is full of page cache.
+    let (late, left) = first_growth(100);
+    let half = FRAMES as i64 / 2;
+    assert!((-half - RATE as i64..0).contains(&late), "{late}");
+    assert!(left > RATE + 1000, "a second's demand and the watermark are left: {left}");
+    // There is free memory, but no block is nearly empty: nothing is moved early.
+    let (cheap_only, _) = first_growth(50);
+    assert!(cheap_only < 0, "{cheap_only}");
+}
+
 /// Polls at rest are glances: what a burst uses in the second after them is not spread over them.
 #[test]
 fn a_burst_after_rest_has_its_full_rate() {

@@ -70,9 +70,14 @@ impl Tree {
 
     /// Fills blocks with frames of one kind.
     pub fn fill(&self, blocks: Range<u64>, flags: PageFlags) {
+        self.fill_frames(blocks.start * FRAMES..blocks.end * FRAMES, flags);
+    }
+
+    /// Fills frames with one kind.
+    pub fn fill_frames(&self, frames: Range<u64>, flags: PageFlags) {
         let file = File::options().write(true).open(self.path("proc/kpageflags")).unwrap();
-        let bytes = flags.0.to_ne_bytes().repeat((FRAMES * (blocks.end - blocks.start)) as usize);
-        file.write_all_at(&bytes, blocks.start * FRAMES * 8).unwrap();
+        let bytes = flags.0.to_ne_bytes().repeat((frames.end - frames.start) as usize);
+        file.write_all_at(&bytes, frames.start * 8).unwrap();
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

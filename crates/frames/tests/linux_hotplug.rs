@@ -17,7 +17,7 @@ const BLOCK: u32 = 4096;
 /// Blocks of the Normal zone.
 const BLOCKS: u32 = 8;
 
-/// A DMA zone of 16 MiB, a DMA32 zone as large, and behind a hole eight blocks of Normal.
+/// A DMA zone of 16 MiB that starts at frame 1, a DMA32 zone as large, and behind a hole eight blocks of Normal.
 fn layout() -> Layout {
     let zone = |kind, start: u64, spanned: u64| ZoneSpan {
         node: 0,
@@ -29,7 +29,7 @@ fn layout() -> Layout {
         lowmem_reserve: [0; 6],
     };
     Layout::new(vec![
-        zone(ZoneKind::Dma, 0, 4096),
+        zone(ZoneKind::Dma, 1, 4095),
         zone(ZoneKind::Dma32, 4096, 4096),
         zone(ZoneKind::Normal, 1 << 20, u64::from(BLOCK * BLOCKS)),
     ])
@@ -147,7 +147,7 @@ impl Host {
             .flat_map(|(_, counts)| counts.into_iter().enumerate())
             .map(|(order, count)| count << order)
             .sum();
-        let memory = u64::from(BLOCK * (BLOCKS + 2));
+        let memory = u64::from(BLOCK * (BLOCKS + 2)) - 1;
         assert_eq!(used + free + self.linux.cached_frames(), memory, "frames lost or made up");
         let managed: u64 = self.linux.live_zones().map(|zone| zone.span.managed).sum();
         assert_eq!(managed, memory);
@@ -229,7 +229,8 @@ fn sizes_watermarks_and_reserves_follow() {
     assert_eq!([spans[NORMAL].managed, spans[MOVABLE].managed], [2 * 4096, 6 * 4096]);
     // The kernel zones share what min_free_kbytes was: 192 frames over 4 blocks.
     let min = spans.iter().map(|span| span.watermarks.min).collect::<Vec<_>>();
-    assert_eq!(min, [48, 48, 96, 32]);
+    assert_eq!(min, [47, 48, 96, 32]);
+    assert_eq!(host.linux.zone_at(Frame(0)), Some(0), "a frame without a zone");
     let reserve = |zone: usize, highest| spans[zone].lowmem_reserve[highest as usize];
     assert_eq!(reserve(NORMAL, ZoneKind::Movable), 6 * 4096 / 32);
     assert_eq!(reserve(1, ZoneKind::Normal), 2 * 4096 / 256);

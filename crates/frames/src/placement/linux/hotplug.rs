@@ -287,6 +287,17 @@ impl Linux {
         true
     }
 
+    /// The zone of `frame`; of a frame outside all zones, such as the first of a machine, that of the
+    /// memory behind it in its pageblock.
+    pub(super) fn zone_around(&self, frame: Frame) -> usize {
+        let first = self.blocks.first_zone(frame);
+        let is_there = |at: &usize| {
+            let zone = &self.zones[*at].zone;
+            (*at == first || !zone.interleaved) && zone.contains(frame)
+        };
+        (first..self.zones.len()).find(is_there).unwrap_or(first)
+    }
+
     /// Whether the pageblock at `block` is of a zone, where zones interleave.
     pub(super) fn has_pageblock(&self, zone: usize, block: Frame) -> bool {
         let owner = self.blocks.first_zone(block);

@@ -65,7 +65,7 @@ impl Stepwise for Linux {
     }
 
     fn zone_at(&self, frame: Frame) -> Option<usize> {
-        self.has_hotplug().then(|| self.zone_of(frame))
+        self.has_hotplug().then(|| self.zone_around(frame))
     }
 
     fn pageblock_type(&self, frame: Frame) -> MigrateType {

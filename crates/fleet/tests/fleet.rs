@@ -64,6 +64,20 @@ fn workloads_take_turns_on_servers_of_each_size() {
     assert!(seen.eq(expected), "{rows:?}");
 }
 
+/// The daemon of `prairie regions` confines as well, in whole memory blocks.
+#[test]
+fn memory_blocks_confine_too() {
+    let study = Study { memory: vec![1 << 19], ..study("linux,linux+regions") };
+    for server in 0..4 {
+        let rows = study.server(server).unwrap();
+        let [linux, regions] = rows.as_slice() else { panic!("two systems") };
+        let clean = |row: &Row| row.potential_max.mib_32;
+        assert!(clean(regions) > clean(linux), "{regions:?} {linux:?}");
+        assert!(regions.polluted_max < linux.polluted_max, "{regions:?} {linux:?}");
+        assert_eq!(study.server(server).unwrap(), rows, "runs repeat");
+    }
+}
+
 /// The paper's first finding and its remedy, on every workload: what cannot move is spread over
 /// many times the blocks that it would fill, and confinement packs it.
 #[test]

@@ -102,9 +102,11 @@ fn blocks_change_zones_in_place_and_replaced() {
             let found = regions.counters.iter().find(|count| count.name == name);
             found.unwrap_or_else(|| panic!("no counter {name}")).value
         };
-        // A fifth stays the kernel's: four blocks of 16, and those that cannot leave are of them.
-        assert_eq!(count("blocks_to_movable") - count("blocks_to_kernel"), 12, "{initial:?}");
-        assert!(count("blocks_to_kernel") >= 3, "{initial:?}: {}", count("blocks_to_kernel"));
+        // A fifth stays the kernel's at first: four blocks of 16, and those that cannot leave are of
+        // them. It grows, and most of the growth is back when the trace ends.
+        let (grown, left) = (count("blocks_to_kernel"), count("blocks_to_movable"));
+        assert!(grown >= 3, "{initial:?}: {grown}");
+        assert!(left > 12 && (left - grown) * 4 >= 3 * 12, "{initial:?}: {left} - {grown}");
         assert_eq!(regions.counts.failed_allocations, 0, "{initial:?}");
         // Both hold the same memory at the same instants.
         let seen = |system: &prairie_replay::run::SystemResult| -> Vec<(u64, u64)> {

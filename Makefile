@@ -60,6 +60,9 @@ install: $(if $(wildcard $(DIST)/bin/prairie),,dist) ## Install into PREFIX=/usr
 	    [ -e "$$to" ] || $(INSTALL) -m 644 "$$file" "$$to"; \
 	done
 	@$(INSTALL) -m 644 $(DIST)/third-party-licenses.txt $(DESTDIR)$(PREFIX)/share/doc/prairie/third-party-licenses.txt
+	@$(INSTALL) -m 644 -t $(DESTDIR)$(PREFIX)/share/prairie/grafana packaging/grafana/*.json
+	@$(INSTALL) -m 644 -t $(DESTDIR)$(PREFIX)/share/prairie/prometheus packaging/prometheus/*.yml
+	@$(INSTALL) -m 644 -t $(DESTDIR)$(PREFIX)/share/prairie/kubernetes packaging/kubernetes/*.yaml
 
 static: ## Build a static binary with musl into target/dist/static (needs the target x86_64-unknown-linux-musl)
 	@scripts/need cargo cc musl

@@ -77,6 +77,7 @@ fn recording(
         version,
         readings: vec![(0, READING)],
         names_limits: version > KernelVersion::V6_1,
+        lists_from: None,
     }
 }
 
@@ -108,7 +109,8 @@ fn act() -> impl Strategy<Value = Act> {
         4 => types().prop_map(|t| Action::Alloc(t, GfpFlags(0))),
         4 => Just(Action::Free),
         1 => Just(Action::HandOver),
-        2 => Just(Action::Batched),
+        2 => Just(Action::Listed),
+        1 => any::<bool>().prop_map(|to_tail| Action::PastLists { to_tail }),
         3 => types().prop_map(Action::Drain),
         2 => any::<bool>().prop_map(|searched| Action::Isolated { searched }),
         1 => types().prop_map(Action::Retyped),

@@ -50,8 +50,14 @@ pub enum Action {
     Free,
     /// It was handed over at boot, by the thread that initializes memory late.
     HandOver,
-    /// It entered a per-CPU list as one of several; its [`Action::Free`] came before.
-    Batched,
+    /// It came to a per-CPU list; its [`Action::Free`], or those of its frames, came before.
+    Listed,
+    /// It went to the free lists past the per-CPU lists; its [`Action::Free`], or those of its frames,
+    /// came before.
+    PastLists {
+        /// Whether to the tail of its list (`FPI_TO_TAIL`).
+        to_tail: bool,
+    },
     /// It went from a per-CPU list to the free lists of this type.
     Drain(MigrateType),
     /// It was taken from a foreign list, for a request of a type; whether its pageblock then had

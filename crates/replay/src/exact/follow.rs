@@ -49,6 +49,8 @@ pub struct UnrecordedEvents {
     pub exact_tails: u64,
     /// Allocations logged after a free that came later.
     pub reordered: u64,
+    /// Allocations logged on another CPU than the one whose list gave the block.
+    pub migrated: u64,
     /// Changes of the per-CPU lists' limits.
     pub limits: u64,
     /// Larger blocks that direct compaction gave directly to its requester.
@@ -335,11 +337,12 @@ impl Follow<'_> {
                 let (frame, order) = (act.frame, act.order);
                 self.script(Moment::at(index), Step::HandOver { frame, order });
             }
-            Action::Batched => {
+            Action::Listed => {
                 let found = self.prepared.remove(&act.frame);
                 let stored = found.unwrap_or(self.machine.linux.pageblock_type(act.frame));
                 self.enter(index, act, stored);
             }
+            Action::PastLists { to_tail } => self.past_lists(index, act, to_tail),
             Action::Drain(migrate_type) => self.drain(index, act, migrate_type),
             Action::Fallback { .. } => self.recorded_fallbacks += 1,
             Action::Isolated { searched } => self.isolated(index, act, searched),

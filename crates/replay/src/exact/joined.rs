@@ -16,11 +16,11 @@ use super::act::{Act, Action};
 /// The first release that frees runs as blocks.
 pub const RUNS: KernelVersion = RUNS_AS_BLOCKS.since;
 
-/// Turns the frees of frames in a row into frees of the blocks that they went back as, each at the
-/// last of its frames.
-pub fn join(acts: &mut [Act], frames: usize) {
+/// Turns the frees of frames in a row in `acts[..until]` into frees of the blocks that they went back
+/// as, each at the last of its frames. From there on probes report the blocks.
+pub fn join(acts: &mut [Act], until: usize, frames: usize) {
     let (next, split) = next_events(acts, frames);
-    for run in runs(acts) {
+    for run in runs(&acts[..until]) {
         let mut at = 0;
         let evidence = evidence_in(acts, &run, &next);
         while at < run.len() {
@@ -203,6 +203,10 @@ mod tests {
         act(frame, order, Action::Alloc(MigrateType::Unmovable, GfpFlags(0)))
     }
 
+    fn join_all(acts: &mut [Act]) {
+        join(acts, acts.len(), 64);
+    }
+
     fn frees(acts: &[Act]) -> Vec<(u32, u8)> {
         let free = acts.iter().filter(|act| act.action == Action::Free);
         free.map(|act| (act.frame.0, act.order.get())).collect()
@@ -212,7 +216,7 @@ mod tests {
     fn a_run_is_joined_where_the_block_leaves_as_one() {
         let mut acts: Vec<Act> = (4..12).map(|frame| act(frame, 0, Action::Free)).collect();
         acts.extend([alloc(4, 2), alloc(8, 1), alloc(10, 0), alloc(11, 0)]);
-        join(&mut acts, 64);
+        join_all(&mut acts);
         assert_eq!(frees(&acts), [(4, 2), (8, 1), (10, 0), (11, 0)]);
         // At the last of its frames.
         assert_eq!((acts[2].action, acts[3].action), (Action::Joined, Action::Free));
@@ -222,7 +226,7 @@ mod tests {
     fn a_drain_gives_the_size_too() {
         let mut acts: Vec<Act> = (4..8).map(|frame| act(frame, 0, Action::Free)).collect();
         acts.push(act(4, 2, Action::Drain(MigrateType::Unmovable)));
-        join(&mut acts, 64);
+        join_all(&mut acts);
         assert_eq!(frees(&acts), [(4, 2)]);
     }
 
@@ -231,11 +235,11 @@ mod tests {
         let mut acts: Vec<Act> = (4..8).map(|frame| act(frame, 0, Action::Free)).collect();
         acts.extend((4..8).map(|frame| alloc(frame, 0)));
         let before = frees(&acts);
-        join(&mut acts, 64);
+        join_all(&mut acts);
         assert_eq!(frees(&acts), before);
         // Not a run: another thread's, or not in a row.
         let mut acts = vec![act(4, 0, Action::Free), act(6, 0, Action::Free), alloc(4, 1)];
-        join(&mut acts, 64);
+        join_all(&mut acts);
         assert_eq!(frees(&acts), [(4, 0), (6, 0)]);
     }
 
@@ -244,7 +248,7 @@ mod tests {
         let mut acts: Vec<Act> = (4..8).map(|frame| act(frame, 0, Action::Free)).collect();
         acts.insert(2, act(20, 0, Action::Free));
         acts.push(alloc(4, 2));
-        join(&mut acts, 64);
+        join_all(&mut acts);
         assert_eq!(frees(&acts), [(20, 0), (4, 2)]);
     }
 
@@ -253,12 +257,12 @@ mod tests {
         let mut acts: Vec<Act> = (16..32).map(|frame| act(frame, 0, Action::Free)).collect();
         acts.push(act(16, 3, Action::Locked(MigrateType::Unmovable)));
         let mut singles = acts.clone();
-        join(&mut acts, 64);
+        join_all(&mut acts);
         assert_eq!(frees(&acts), [(16, 4)]);
         // Frames that went back one by one come from a per-CPU list.
         singles.push(act(25, 0, Action::Drain(MigrateType::Unmovable)));
         let before = frees(&singles);
-        join(&mut singles, 64);
+        join_all(&mut singles);
         assert_eq!(frees(&singles), before);
     }
 
@@ -266,10 +270,10 @@ mod tests {
     fn a_split_block_that_nothing_names_again_goes_back_whole() {
         let run = || (4..6).map(|frame| act(frame, 0, Action::Free));
         let mut split: Vec<Act> = std::iter::once(alloc(4, 1)).chain(run()).collect();
-        join(&mut split, 64);
+        join_all(&mut split);
         assert_eq!(frees(&split), [(4, 1)]);
         let mut single: Vec<Act> = [alloc(4, 0), alloc(5, 0)].into_iter().chain(run()).collect();
-        join(&mut single, 64);
+        join_all(&mut single);
         assert_eq!(frees(&single), [(4, 0), (5, 0)]);
     }
 }

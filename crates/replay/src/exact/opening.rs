@@ -60,7 +60,8 @@ impl Opening {
             }
             for frame in start.index()..start.index() + act.order.frames() as usize {
                 named[frame] |=
-                    !matches!(act.action, Action::Alloc(..) | Action::Free | Action::Batched);
+                    !matches!(act.action, Action::Alloc(..) | Action::Free | Action::Listed)
+                        && !matches!(act.action, Action::PastLists { .. });
                 if early && first[frame] == First::Unnamed {
                     first[frame] = match act.action {
                         Action::Locked(migrate_type) => First::Free(migrate_type),

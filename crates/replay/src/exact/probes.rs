@@ -86,6 +86,22 @@ pub enum ProbeReading {
     Decay(ListReading),
     /// The limits of per-CPU lists were set.
     Resized(Resized),
+    /// A freed block comes to a per-CPU list.
+    Listed {
+        /// Its first frame.
+        pfn: Pfn,
+        /// Its size.
+        order: Order,
+    },
+    /// A freed block goes to the free lists past the per-CPU lists.
+    PastLists {
+        /// Its first frame.
+        pfn: Pfn,
+        /// Its size.
+        order: Order,
+        /// Whether to the tail of its list.
+        to_tail: bool,
+    },
     /// Compaction found a pageblock to empty by a free block in it, and turned that block's list.
     Picked {
         /// The free block's first frame.
@@ -115,6 +131,9 @@ pub struct ListReading {
 /// The flag of lists that keep a batch (`PCPF_FREE_HIGH_BATCH`).
 const KEEPS_BATCH: u64 = 2;
 
+/// The flag of frees to the tail of a list (`FPI_TO_TAIL`).
+const TO_TAIL: u64 = 2;
+
 /// Puts the probes' lines together.
 #[derive(Debug, Default)]
 pub struct Probes {
@@ -140,6 +159,15 @@ impl Probes {
                 Some(ProbeReading::Scanned { frames: fields.number("nr_taken")? })
             }
             "prairie_pageblock" => fields.pageblock(),
+            "prairie_listed" => {
+                let (pfn, order) = fields.block()?;
+                Some(ProbeReading::Listed { pfn, order })
+            }
+            "prairie_passed" => {
+                let pfn = Pfn(fields.number("pfn")?);
+                let to_tail = fields.number("fpi")? & TO_TAIL != 0;
+                Some(ProbeReading::PastLists { pfn, order: fields.order()?, to_tail })
+            }
             "prairie_bulk" => {
                 // __GFP_MOVABLE and __GFP_RECLAIMABLE (`gfp_migratetype`).
                 let number = fields.number("gfp")? >> 3 & 3;
@@ -213,8 +241,11 @@ impl Fields<'_> {
 
     fn block(&self) -> Option<(Pfn, Order)> {
         let offset = self.number("page")?.checked_sub(self.number("base")?)?;
-        let order = u8::try_from(self.number("order")?).ok().and_then(Order::new)?;
-        Some((Pfn(offset / PAGE_BYTES), order))
+        Some((Pfn(offset / PAGE_BYTES), self.order()?))
+    }
+
+    fn order(&self) -> Option<Order> {
+        u8::try_from(self.number("order")?).ok().and_then(Order::new)
     }
 
     fn pageblock(&self) -> Option<ProbeReading> {

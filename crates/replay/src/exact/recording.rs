@@ -26,6 +26,8 @@ enum Mark {
     CompactMemory,
     /// Something without a block, on a CPU.
     Aside(u16, Action),
+    /// A freed block reached its list, on a CPU and in a thread.
+    Returned { cpu: u16, thread: i32, block: (Pfn, Order), action: Action },
 }
 
 /// Allocations in bulk whose end was not read yet, by thread: their mark, and the events before.
@@ -68,6 +70,8 @@ pub struct Recording {
     pub readings: Vec<(usize, ListReading)>,
     /// Whether the record says when the limits of per-CPU lists were set.
     pub names_limits: bool,
+    /// The act from which on the record says when each freed block reached its list, if it does.
+    pub lists_from: Option<usize>,
 }
 
 /// Orders of larger blocks freed, by first frame, until they come to a per-CPU list.
@@ -184,6 +188,15 @@ impl Recording {
                     Some(ProbeReading::Resized(resized)) => {
                         marks.push((events.len(), Mark::Aside(cpu, Action::Resized(resized))));
                     }
+                    Some(ProbeReading::Listed { pfn, order }) => {
+                        let (thread, block, action) = (event.pid, (pfn, order), Action::Listed);
+                        marks.push((events.len(), Mark::Returned { cpu, thread, block, action }));
+                    }
+                    Some(ProbeReading::PastLists { pfn, order, to_tail }) => {
+                        let (thread, block) = (event.pid, (pfn, order));
+                        let action = Action::PastLists { to_tail };
+                        marks.push((events.len(), Mark::Returned { cpu, thread, block, action }));
+                    }
                     Some(ProbeReading::Scanned { frames }) => {
                         let taken = taken.entry(event.pid).or_default();
                         mark_scanned(&mut marks, taken, frames);
@@ -227,6 +240,7 @@ impl Recording {
             version,
             readings,
             names_limits: false,
+            lists_from: None,
         };
         recording.find_zones();
         let late = recording.handed_over(&events);
@@ -245,7 +259,8 @@ impl Recording {
         let mut kept: Vec<Option<Snapshot>> = given.drain(..).map(Some).collect();
         recording.snapshots = order.iter().filter_map(|&snapshot| kept[snapshot].take()).collect();
         if version >= joined::RUNS {
-            joined::join(&mut recording.acts, recording.layout.frames() as usize);
+            let until = recording.lists_from.unwrap_or(recording.acts.len());
+            joined::join(&mut recording.acts, until, recording.layout.frames() as usize);
         }
         recording.put_lost_back();
         recording.check()?;
@@ -258,6 +273,7 @@ impl Recording {
         let Some(end) = self.acts.iter().position(first) else { return };
         self.put_back = lost::put_back(&mut self.acts, end, self.layout.frames() as usize);
         self.reclaim = self.reclaim.map(|act| act + self.put_back as usize);
+        self.lists_from = self.lists_from.map(|act| act + self.put_back as usize);
     }
 
     /// Which events hand over memory whose initialization was deferred (`page_alloc_init_late`):
@@ -311,6 +327,9 @@ impl Recording {
             Mark::Reclaim => {
                 self.reclaim.get_or_insert(self.acts.len());
             }
+            Mark::Returned { cpu, thread, block, action } => {
+                self.returned((cpu, thread), block, action, time_ns);
+            }
             Mark::Snapshot(snapshot, edge) => {
                 if let Some(place) = order.iter().position(|&given| given == snapshot) {
                     self.acts.push(Act::aside(Action::Snapshot(place, edge), time_ns));
@@ -325,7 +344,9 @@ impl Recording {
                     | ProbeReading::Bulk { .. }
                     | ProbeReading::Bulked { .. }
                     | ProbeReading::Decay(_)
-                    | ProbeReading::Resized(_) => return,
+                    | ProbeReading::Resized(_)
+                    | ProbeReading::Listed { .. }
+                    | ProbeReading::PastLists { .. } => return,
                     ProbeReading::Retyped { pfn, migrate_type, moves: false } => {
                         (pfn, Order::BASE, Action::Retyped(migrate_type))
                     }
@@ -337,6 +358,33 @@ impl Recording {
                 self.add((cpu, 0), (pfn, order), action, By::Compaction, time_ns);
             }
         }
+    }
+
+    /// A freed block reached its list, as a probe reports.
+    fn returned(
+        &mut self,
+        place: (u16, i32),
+        (pfn, order): (Pfn, Order),
+        action: Action,
+        time_ns: u64,
+    ) {
+        /// Acts back to which the same may have been said.
+        const NEAR: usize = 16;
+        let Some(frame) = self.block(pfn, order) else { return };
+        let near = self.acts.len().saturating_sub(NEAR);
+        let same = |act: &Act| (act.frame, act.order) == (frame, order);
+        // Late initialization has an act of its own.
+        if self.acts[near..].iter().any(|act| act.action == Action::HandOver && same(act)) {
+            return;
+        }
+        // The event before the first report of the probe says the same.
+        if self.acts.last().is_some_and(|act| act.action == Action::Listed && same(act)) {
+            self.acts.pop();
+        }
+        if action == Action::Listed {
+            self.lists_from.get_or_insert(self.acts.len());
+        }
+        self.add(place, (pfn, order), action, By::Program, time_ns);
     }
 
     fn push(&mut self, event: &Event, deferred: bool, by: By, freed: &mut Freed) {
@@ -363,8 +411,10 @@ impl Recording {
                 };
                 (pfn, order, Action::Free)
             }
+            // The probe says so, and the size.
+            EventKind::FreeBatched { .. } if self.lists_from.is_some() => return,
             EventKind::FreeBatched { pfn } => {
-                (pfn, freed.remove(&pfn).unwrap_or(Order::BASE), Action::Batched)
+                (pfn, freed.remove(&pfn).unwrap_or(Order::BASE), Action::Listed)
             }
             EventKind::ZoneLocked { pfn, order, migrate_type } => {
                 (pfn, order, Action::Locked(migrate_type))

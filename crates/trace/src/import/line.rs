@@ -18,7 +18,7 @@ use crate::{EventKind, GfpFlags, StackId};
 
 /// Events of reclaim and compaction, and the probes of `vm/record`, which report what has no event of
 /// the page allocator. They become markers.
-const SHORTAGE: [&str; 12] = [
+const SHORTAGE: [&str; 14] = [
     "mm_vmscan_kswapd_wake",
     "mm_vmscan_direct_reclaim_begin",
     "mm_compaction_isolate_freepages",
@@ -31,6 +31,8 @@ const SHORTAGE: [&str; 12] = [
     "prairie_limits",
     "prairie_fraction",
     "prairie_decay",
+    "prairie_listed",
+    "prairie_passed",
 ];
 
 /// Steps of the kernel's boot that set the limits of per-CPU lists. They become markers, too.

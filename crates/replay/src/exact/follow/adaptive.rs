@@ -126,7 +126,7 @@ impl Follow<'_> {
         let entered = self.entered[frame.index()].0 as usize;
         let act = self.recording.acts.get(entered);
         entered > self.bulk_from
-            && act.is_some_and(|act| matches!(act.action, Action::Free | Action::Batched))
+            && act.is_some_and(|act| matches!(act.action, Action::Free | Action::Listed))
     }
 
     /// Blocks like that of an act that leave the free lists together from it on.

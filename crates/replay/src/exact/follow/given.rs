@@ -21,12 +21,15 @@ impl Follow<'_> {
         }
         let stored = self.machine.linux.pageblock_type(frame);
         let next = self.next_act(index).map(|next| next.action);
-        if next == Some(Action::Batched) {
+        if next == Some(Action::Listed) {
             // Since 6.9 the type is looked up as the block comes to its list.
             if self.recording.version < FOLIO_BATCHES.since {
                 self.prepared.insert(frame, stored);
                 self.script(Moment::at(index), Step::Prepare { frame });
             }
+            return;
+        }
+        if let Some(Action::PastLists { .. }) = next {
             return;
         }
         let within = self.cpus[usize::from(act.cpu)].exact.is_some_and(|(start, whole)| {
@@ -43,6 +46,18 @@ impl Follow<'_> {
         let end = within.then_some(End::Tail);
         self.result.hidden.exact_tails += u64::from(within);
         self.result.hidden.direct_frees += u64::from(!within && goes_through_cpu(order));
+        self.result.odd.freed_free += u64::from(self.machine.claim(frame, order));
+        self.machine.linux.give_to_lists(&mut self.machine.table, frame, order, stored, end);
+        self.script(Moment::at(index), Step::FreeDirect { frame, order, end });
+    }
+
+    /// A block that was freed goes to the free lists past the per-CPU lists.
+    pub(super) fn past_lists(&mut self, index: usize, act: &Act, to_tail: bool) {
+        let (frame, order) = (act.frame, act.order);
+        self.result.hidden.exact_tails += u64::from(to_tail);
+        self.result.hidden.direct_frees += u64::from(!to_tail && goes_through_cpu(order));
+        let stored = self.machine.linux.pageblock_type(frame);
+        let end = to_tail.then_some(End::Tail);
         self.result.odd.freed_free += u64::from(self.machine.claim(frame, order));
         self.machine.linux.give_to_lists(&mut self.machine.table, frame, order, stored, end);
         self.script(Moment::at(index), Step::FreeDirect { frame, order, end });

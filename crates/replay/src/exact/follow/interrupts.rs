@@ -36,7 +36,7 @@ pub(super) fn frees(recording: &Recording) -> HashSet<usize> {
                     of_frame.insert(act.frame, batch);
                 }
                 Action::Free if goes_through_cpu(act.order) => between.push(index),
-                Action::Batched => {
+                Action::Listed => {
                     let came = of_frame.remove(&act.frame);
                     if came.is_some() && came == last_came {
                         // Another thread runs there only while the list is not in use.
@@ -60,7 +60,7 @@ fn batched_frees(recording: &Recording) -> HashSet<usize> {
     for (index, act) in recording.acts.iter().enumerate() {
         match act.action {
             Action::Free => drop(freed.insert(act.frame, index)),
-            Action::Batched => found.extend(freed.remove(&act.frame)),
+            Action::Listed => found.extend(freed.remove(&act.frame)),
             _ => {}
         }
     }

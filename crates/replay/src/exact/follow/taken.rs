@@ -214,11 +214,12 @@ impl Follow<'_> {
 
     pub(super) fn alloc(&mut self, index: usize, act: &Act) {
         let Action::Alloc(migrate_type, gfp) = act.action else { return };
-        let cpu = usize::from(act.cpu);
         let (frame, order) = (act.frame, act.order);
         if self.early.remove(&frame) {
             return self.logged_late(index, act);
         }
+        let act = &Act { cpu: self.taken_on(act), ..*act };
+        let cpu = usize::from(act.cpu);
         let mut moment = Moment::at(index);
         let direct = self.direct.remove(&frame);
         let guessed = match direct {
@@ -254,6 +255,18 @@ impl Follow<'_> {
         let state = &mut self.cpus[cpu];
         state.exact = (order > Order::BASE).then_some((frame, order));
         state.last_alloc = index;
+    }
+
+    /// The CPU on which an allocation took its block: the one whose list has it, if its thread went to
+    /// another CPU before the allocation was logged.
+    fn taken_on(&mut self, act: &Act) -> u16 {
+        if self.machine.table.state(act.frame) != State::Cached {
+            return act.cpu;
+        }
+        let (came, _) = self.entered[act.frame.index()];
+        let cpu = self.recording.acts.get(came as usize).map_or(act.cpu, |came| came.cpu);
+        self.result.hidden.migrated += u64::from(cpu != act.cpu);
+        cpu
     }
 
     /// The block that the per-CPU list would give, once what was taken unseen is off it.

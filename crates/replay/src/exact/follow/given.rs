@@ -38,7 +38,8 @@ impl Follow<'_> {
         let direct = matches!(
             next,
             Some(Action::Locked(_) | Action::Fallback { .. } | Action::Isolated { .. })
-        ) || self.past_list.contains(&index);
+        ) || self.past_list.contains(&index)
+            || self.is_missed_past_lists(index, act);
         if goes_through_cpu(order) && !within && !direct {
             self.enter(index, act, stored);
             return;
@@ -49,6 +50,25 @@ impl Follow<'_> {
         self.result.odd.freed_free += u64::from(self.machine.claim(frame, order));
         self.machine.linux.give_to_lists(&mut self.machine.table, frame, order, stored, end);
         self.script(Moment::at(index), Step::FreeDirect { frame, order, end });
+    }
+
+    /// Whether an interrupt freed a block past the lists while a probe on them ran, which the probe
+    /// then did not report: the kernel counts it as missed. The CPU's next report is that of the
+    /// interrupted free, whose lists were in use if it reached them.
+    fn is_missed_past_lists(&self, index: usize, act: &Act) -> bool {
+        let lists = &self.machine.linux;
+        self.recording.lists_from.is_some_and(|from| index >= from) && {
+            let mut later = self.recording.acts[index + 1..].iter();
+            later
+                .find(|later| {
+                    later.cpu == act.cpu
+                        && matches!(later.action, Action::Listed | Action::PastLists { .. })
+                })
+                .is_some_and(|later| {
+                    later.action == Action::Listed
+                        && lists.zone_index(later.frame) == lists.zone_index(act.frame)
+                })
+        }
     }
 
     /// A block that was freed goes to the free lists past the per-CPU lists.

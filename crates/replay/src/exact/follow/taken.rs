@@ -201,6 +201,15 @@ impl Follow<'_> {
         })
     }
 
+    /// Whether a thread allocated nothing on its CPU between two actions. What an interrupt frees
+    /// between a refill and the log of its first block came after both, since the lists were in use.
+    pub(super) fn allocates_nothing(&self, from: usize, to: usize) -> bool {
+        let (cpu, thread) = (self.recording.acts[from].cpu, self.recording.acts[from].thread);
+        let own = |act: &&Act| act.cpu == cpu && act.thread == thread;
+        let mut between = self.recording.acts[from..to].iter().filter(own);
+        !between.any(|act| matches!(act.action, Action::Alloc(..) | Action::Bulk { .. }))
+    }
+
     /// After a refill its first block is allocated. If that leaves no event, it was in bulk.
     pub(super) fn end_refill(&mut self, refill: Refill) {
         let cpu = self.recording.acts[refill.began].cpu;
@@ -293,7 +302,7 @@ impl Follow<'_> {
             let (came, _) = self.entered[act.frame.index()];
             if head == Some(act.frame)
                 && self.began_refill(came, act)
-                && self.is_unbroken(came as usize, index)
+                && self.allocates_nothing(came as usize, index)
             {
                 *moment = Moment::at(came as usize);
             }

@@ -39,9 +39,14 @@ pub(super) fn frees(recording: &Recording) -> HashSet<usize> {
                 Action::Listed => {
                     let came = of_frame.remove(&act.frame);
                     if came.is_some() && came == last_came {
-                        // Another thread runs there only while the list is not in use.
-                        let thread = |&free: &usize| recording.acts[free].thread == act.thread;
-                        found.extend(between.drain(..).filter(thread));
+                        // Another thread runs there only while the lists are not in use, and those
+                        // of other zones are not.
+                        let zone = |frame| recording.layout.zone_of(frame);
+                        let locked = |&free: &usize| {
+                            let free = &recording.acts[free];
+                            free.thread == act.thread && zone(free.frame) == zone(act.frame)
+                        };
+                        found.extend(between.drain(..).filter(locked));
                     }
                     between.clear();
                     last_came = came;

@@ -292,6 +292,7 @@ fn hidden(fidelity: &Fidelity) -> Section {
         ("allocations that bypassed a busy per-CPU list", hidden.direct_allocations),
         ("tails of exact allocations", hidden.exact_tails),
         ("allocations logged late", hidden.reordered),
+        ("allocations logged on another CPU", hidden.migrated),
         ("changes of the per-CPU lists' limits", hidden.limits),
         ("blocks that direct compaction kept from the free lists", hidden.captured),
         ("free lists rotated by an unsuccessful search", hidden.turned),

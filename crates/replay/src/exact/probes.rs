@@ -278,6 +278,22 @@ mod tests {
     }
 
     #[test]
+    fn a_freed_block_arrives_with_its_size() {
+        let listed = "prairie_listed: (a) page=0xffbe3a4f4012fc00 order=2 base=0xffbe3a4f40000000";
+        let order = Order::new(2).unwrap();
+        let pfn = Pfn(0x12_fc00 / 64);
+        assert_eq!(readings(&[listed]), [ProbeReading::Listed { pfn, order }]);
+        let passed = |fpi, to_tail| {
+            let line = format!("prairie_passed: (a) pfn=0x5024 order=2 fpi={fpi}");
+            let pfn = Pfn(0x5024);
+            assert_eq!(readings(&[&line]), [ProbeReading::PastLists { pfn, order, to_tail }]);
+        };
+        passed("0x0", false);
+        passed("0x2", true);
+        passed("0x8", false);
+    }
+
+    #[test]
     fn a_block_is_isolated_where_frames_were_in_use() {
         let ask = "prairie_isolate:  (ffffffff94ef6860) page=0xffbc7b52803fc000 order=7 \
                    base=0xffbc7b5280000000";

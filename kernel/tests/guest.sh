@@ -52,7 +52,7 @@ check_log() {
 boots() {
     check "border" "$(border)" -gt 0
     check "resizer thread" "$(ps | grep -c '[k]contigd0')" -eq 1
-    # What is confined would be some 8 % here, and 98 % remain.
+    # If all that is confined counted as reserved, 91 % would remain instead of 98.
     check "MemAvailable in percent of MemFree" $(($(meminfo MemAvailable) * 100 / $(meminfo MemFree))) -ge 95
     # Reserve and marks follow from all of memory. Huge pages would ask for a reserve of their own.
     echo never >/sys/kernel/mm/transparent_hugepage/enabled

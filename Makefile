@@ -99,7 +99,7 @@ package-test: deb ## Install the Debian packages into an empty Debian, use and r
 test: export PRAIRIE_SKIPS := $(abspath $(TARGET))/skips.txt
 test: ## Run every check and every test; stop at the first that fails, and list those skipped
 	@mkdir -p $(TARGET) && : >$(PRAIRIE_SKIPS)
-	@scripts/need cargo cc rustfmt clippy chromium qemu
+	@scripts/need cargo cc rustfmt clippy chromium qemu promtool tmux
 	@echo "== format"
 	@$(CARGO) fmt --all --check
 	@echo "== lint"

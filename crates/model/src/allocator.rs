@@ -227,7 +227,7 @@ impl Allocator {
         }
         let mut missing = self.entry.not_modeled.to_owned();
         if let Some(frames) = self.settings.memory_blocks {
-            let mib = frames * 4096 >> 20;
+            let mib = (frames * 4096) >> 20;
             text = format!("{text}, and `prairie regions` with memory blocks of {mib} MiB");
             missing += ", and page cache that makes room for a block's contents";
         }

@@ -229,7 +229,7 @@ impl Host {
         self.sketched.contains(&number)
     }
 
-    /// Estimates what fills a block from one frame in [`SKETCHED`], spread over the block. Frames of a
+    /// Estimates what fills a block from one frame in `SKETCHED`, spread over the block. Frames of a
     /// kind lie together, so that this suffices to rank blocks, not to convert one.
     pub fn sketch(&mut self, block: &mut Block, now: Duration) {
         let piece = self.block_frames / SKETCH_PIECES;

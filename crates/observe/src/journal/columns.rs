@@ -60,12 +60,13 @@ pub fn write(path: &Path, rows: &[Summary], origin: &Origin) -> Result<()> {
 
 fn encode(rows: &[Summary], origin: &Origin) -> std::result::Result<Vec<u8>, ParquetError> {
     let pair = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
-    let metadata = vec![
+    let mut metadata = vec![
         pair(VERSION_KEY, SCHEMA_VERSION),
         pair(HOST_KEY, &origin.host),
         pair(KERNEL_KEY, &origin.kernel_release),
         pair(PRAIRIE_KEY, &origin.prairie_version),
     ];
+    metadata.extend(prairie_provenance::pair().map(|(key, value)| KeyValue::new(key, value)));
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(Default::default()))
         .set_dictionary_enabled(false)

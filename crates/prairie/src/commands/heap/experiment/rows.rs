@@ -42,9 +42,10 @@ fn encode(observed: &[Observed]) -> anyhow::Result<Vec<u8>> {
     let rows = &rows[..];
     let version =
         KeyValue::new("prairie.heap_experiment.schema_version".into(), SCHEMA_VERSION.to_owned());
+    let provenance = prairie_provenance::pair().map(|(key, value)| KeyValue::new(key, value));
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(Default::default()))
-        .set_key_value_metadata(Some(vec![version]))
+        .set_key_value_metadata(Some([version].into_iter().chain(provenance).collect()))
         .build();
     let mut file = Vec::new();
     let mut writer = SerializedFileWriter::new(&mut file, rows.schema()?, Arc::new(properties))?;

@@ -1,0 +1,80 @@
+//! Every Parquet file carries the block of provenance.
+#![allow(missing_docs)]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::{files_in, run, stderr};
+
+/// The key of the block, as it stands in the footer of a file.
+const KEY: &str = "prairie.provenance";
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for path in files_in(folder) {
+        match path.is_dir() {
+            true => sources(&path, found),
+            false if path.extension().is_some_and(|ending| ending == "rs") => found.push(path),
+            false => {}
+        }
+    }
+}
+
+/// A file of source that makes a Parquet file asks for the block.
+#[test]
+fn whatever_writes_parquet_asks_for_the_block() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut files = Vec::new();
+    for folder in files_in(&crates) {
+        if folder.join("src").is_dir() {
+            sources(&folder.join("src"), &mut files);
+        }
+    }
+    let mut writers = 0;
+    for file in files {
+        let text = fs::read_to_string(&file).unwrap();
+        // Tests within a file come last.
+        let text = text.split("#[cfg(test)]").next().unwrap();
+        if !text.contains("SerializedFileWriter::new(") && !text.contains("ArrowWriter::try_new") {
+            continue;
+        }
+        writers += 1;
+        assert!(text.contains("prairie_provenance::pair()"), "{}: no block", file.display());
+    }
+    assert!(writers >= 9, "{writers} writers of Parquet");
+}
+
+#[test]
+fn files_of_commands_have_the_block() {
+    let folder = tempfile::tempdir().unwrap();
+    let proc = folder.path().join("proc");
+    fs::create_dir_all(&proc).unwrap();
+    fs::write(proc.join("buddyinfo"), "Node 0, zone   Normal 1 1 1 1 1 1 1 1 2 1 1\n").unwrap();
+    let event = "  cc1-7 [001] .... 1.000001: mm_page_alloc: page=0x0 pfn=0x200 order=0 \
+                 migratetype=1 gfp_flags=GFP_KERNEL\n";
+    fs::write(folder.path().join("trace.txt"), event).unwrap();
+    for (command, out) in [
+        ("log run log --once --proc proc", "log"),
+        ("survey --proc proc --save survey.parquet", "survey.parquet"),
+        ("survey --proc proc --summary rows", "rows"),
+        ("import trace.txt -o trace.parquet", "trace.parquet"),
+        ("heap driver --heap 4M --time 1s --out heap.parquet", "heap.parquet"),
+        ("fleet run --out study --servers 1 --memory 128M --days 0.01 --workloads web", "study"),
+    ] {
+        let words: Vec<&str> = command.split(' ').collect();
+        let output = run(folder.path(), &words);
+        assert!(output.status.success(), "{command}: {}", stderr(&output));
+        let out = folder.path().join(out);
+        let files = if out.is_dir() { files_in(&out) } else { vec![out] };
+        let is_parquet = |path: &&PathBuf| path.extension().is_some_and(|end| end == "parquet");
+        let mut count = 0;
+        for file in files.iter().filter(is_parquet) {
+            let bytes = fs::read(file).unwrap();
+            let found = bytes.windows(KEY.len()).any(|window| window == KEY.as_bytes());
+            assert!(found, "{command}: {}: no {KEY}", file.display());
+            count += 1;
+        }
+        assert!(count > 0, "{command}: no Parquet file in {}", out.display());
+    }
+}

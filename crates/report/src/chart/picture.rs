@@ -98,7 +98,7 @@ impl LineChart {
 }
 
 /// The pattern of a line as an attribute, so that lines differ by more than their color.
-fn dashes(series: usize) -> String {
+pub(super) fn dashes(series: usize) -> String {
     let pattern = palette::dashes(series);
     let lengths: Vec<String> = pattern.iter().map(u8::to_string).collect();
     if lengths.is_empty() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::picture::{MARGIN, Plot, WIDTH, text};
+use super::picture::{MARGIN, Plot, WIDTH, dashes, text};
 use super::scale::Scale;
 use super::{Axis, LineChart, Series, Shape, align};
 use crate::map::MapError;
@@ -49,6 +49,8 @@ pub struct Marks {
 
 const PANEL: f64 = 190.0;
 const MARK: f64 = 24.0;
+/// The line beside a name: long enough for a whole pattern of dashes.
+const SAMPLE: f64 = 28.0;
 /// Where all plots begin: room for labels, and for the names of events.
 const LEFT: f64 = 190.0;
 
@@ -98,13 +100,18 @@ impl Timeline {
     fn panel(&self, out: &mut String, panel: &Panel, top: f64, theme: Theme) -> f64 {
         text(out, (MARGIN, top), (14.0, true, INK), "start", &panel.y.label, theme);
         let mut x = LEFT;
-        for (line, color) in &panel.lines {
+        for (at_line, (line, color)) in panel.lines.iter().enumerate() {
+            let dash = dashes(at_line);
             let stroke = paint("stroke", *color, theme);
             let at = (number(x), number(top - 5.0));
-            let _ =
-                writeln!(out, "<path stroke-width=\"3\" {stroke} d=\"M{} {}h16\"/>", at.0, at.1);
-            text(out, (x + 24.0, top), (13.0, false, INK), "start", &line.name, theme);
-            x += 24.0 + text_width(&line.name, 13.0, false) + 24.0;
+            let _ = writeln!(
+                out,
+                "<path stroke-width=\"3\"{dash} {stroke} d=\"M{} {}h{SAMPLE}\"/>",
+                at.0, at.1
+            );
+            let name = x + SAMPLE + 8.0;
+            text(out, (name, top), (13.0, false, INK), "start", &line.name, theme);
+            x = name + text_width(&line.name, 13.0, false) + 24.0;
         }
         let chart = LineChart {
             x: self.x.clone(),
@@ -116,12 +123,13 @@ impl Timeline {
         let aligned = align(&chart);
         let plot = self.plot(Scale::vertical(&chart, &aligned), top + 18.0);
         plot.levels(out, 4, theme);
-        for ((_, color), ys) in panel.lines.iter().zip(&aligned.ys) {
+        for (at_line, ((_, color), ys)) in panel.lines.iter().zip(&aligned.ys).enumerate() {
+            let dash = dashes(at_line);
             let path = plot.path(&aligned.xs, ys, panel.shape);
             let stroke = paint("stroke", *color, theme);
             let _ = writeln!(
                 out,
-                "<path fill=\"none\" stroke-width=\"1.8\" stroke-linejoin=\"round\" {stroke} d=\"{path}\"/>"
+                "<path fill=\"none\" stroke-width=\"1.8\" stroke-linejoin=\"round\"{dash} {stroke} d=\"{path}\"/>"
             );
         }
         plot.bottom
@@ -174,6 +182,16 @@ mod tests {
         let places = [LEFT, (LEFT + WIDTH - MARGIN) / 2.0, WIDTH - MARGIN];
         assert_eq!(row.matches("v16").count(), 3);
         assert!(places.iter().all(|x| row.contains(&format!("M{x} "))), "{row}");
+    }
+
+    #[test]
+    fn lines_of_a_panel_differ_by_more_than_their_color() {
+        let mut timeline = timeline(Vec::new());
+        let line = Series { name: "other".into(), points: vec![(0.0, 2.0), (10.0, 1.0)] };
+        timeline.panels[0].lines.push((line, series(1)));
+        let svg = timeline.svg(Theme::Light);
+        // In the curve and beside its name.
+        assert_eq!(svg.matches("stroke-dasharray").count(), 2, "{svg}");
     }
 
     #[test]

@@ -32,9 +32,9 @@ pub fn screen(survey: &Survey, terminal: Terminal) -> String {
     let advised = advised(survey, terminal);
     // What is missing matters more than the last line of advice.
     let room = LINES.saturating_sub(lines.len() + missing.len() + 2);
-    if !advised.is_empty() && room > 1 {
+    if !advised.is_empty() {
         lines.extend([String::new(), emphasis("Advice", terminal)]);
-        lines.extend(advised.into_iter().take(room - 2));
+        lines.extend(as_many_as_fit(advised, room.saturating_sub(2), terminal));
     }
     lines.extend(missing);
     lines.extend([String::new(), more]);
@@ -185,6 +185,16 @@ fn advised(survey: &Survey, terminal: Terminal) -> Vec<String> {
     advise(&Situation::of_survey(survey)).iter().map(line).collect()
 }
 
+/// The first of these lines; where there are more than `room`, the last line says how many.
+fn as_many_as_fit(mut lines: Vec<String>, room: usize, terminal: Terminal) -> Vec<String> {
+    if lines.len() > room {
+        let left = lines.split_off(room.saturating_sub(1)).len();
+        let text = format!("+{left} more: prairie survey --section advice");
+        lines.push(muted(&format!("  {}", fit(&text, 2, terminal)), terminal));
+    }
+    lines
+}
+
 /// What could not be read, in one line.
 fn missing(survey: &Survey, terminal: Terminal) -> Vec<String> {
     let Some(first) = survey.left_out.first() else { return Vec::new() };
@@ -213,7 +223,8 @@ fn fit(text: &str, before: usize, terminal: Terminal) -> String {
 
 #[cfg(test)]
 mod tests {
-    use prairie_host::{Capture, LeftOut};
+    use prairie_frames::Pfn;
+    use prairie_host::{Capture, FrameRun, LeftOut, PageFlags};
 
     use super::*;
 
@@ -227,8 +238,7 @@ mod tests {
     }
 
     /// A host with everything to complain about: all rules apply, and something is missing.
-    #[test]
-    fn the_worst_host_fits_the_screen() {
+    fn worst() -> Capture {
         let mut capture = Capture { page_bytes: 4096, ..Capture::default() };
         let mut file = |name: &str, text: &str| {
             capture.files.insert(name.to_owned(), text.to_owned());
@@ -256,7 +266,12 @@ mod tests {
             why: "permission denied".to_owned(),
             remedy: "run as root (sudo), outside a container".to_owned(),
         }];
-        let survey = Survey::of(&capture).unwrap();
+        capture
+    }
+
+    #[test]
+    fn the_worst_host_fits_the_screen() {
+        let survey = Survey::of(&worst()).unwrap();
         let text = screen(&survey, PLAIN);
         fits(&text);
         for subject in ["thp/defrag", "compaction_proactiveness", "min_free_kbytes", "offload"] {
@@ -269,6 +284,54 @@ mod tests {
         let mut lines = narrow.lines().filter(|line| !line.ends_with(".service"));
         assert!(lines.all(|line| line.chars().count() <= 60), "{narrow}");
         assert!(!narrow.contains("...") && narrow.contains("Not read: 1 item"), "{narrow}");
+    }
+
+    /// The same host with its frames: four kinds of unmovable memory, frames without flags, and
+    /// sections that are not initialized.
+    fn with_all_classes() -> Survey {
+        let mut capture = worst();
+        let runs = [
+            (4000, PageFlags::SLAB),
+            (3000, PageFlags::PGTABLE),
+            (9000, PageFlags::NONE),
+            (500_000, PageFlags::LRU | PageFlags::ANON),
+            (100, PageFlags::RESERVED),
+            (532_476, PageFlags::NONE),
+        ];
+        let mut frames = Vec::new();
+        let mut start = 0;
+        for (count, flags) in runs {
+            frames.push(FrameRun { start: Pfn(start), frames: count, flags, read_at_ns: 0 });
+            start += count;
+        }
+        capture.frames = Some(frames);
+        Survey::of(&capture).unwrap()
+    }
+
+    /// Sources, memory without flags, uninitialized memory, advice, and something missing: every
+    /// section has all of its lines.
+    #[test]
+    fn a_host_with_all_sections_counts_the_advice_that_does_not_fit() {
+        let names = |count: usize| (0..count).map(|n| format!("  rule-{n}: text")).collect();
+        let fitted = |count, room| as_many_as_fit(names(count), room, PLAIN);
+        assert_eq!(fitted(3, 3).len(), 3);
+        assert_eq!(
+            fitted(5, 3)[1..],
+            ["  rule-1: text", "  +3 more: prairie survey --section advice"]
+        );
+        let survey = with_all_classes();
+        let text = screen(&survey, PLAIN);
+        fits(&text);
+        assert_eq!(text.lines().count(), LINES, "{text}");
+        for part in ["Largest sources", "without flags", "not initialized yet", "Not read: 1 item"]
+        {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        let all = advised(&survey, PLAIN);
+        let shown = all.iter().filter(|line| text.contains(line.as_str())).count();
+        assert!(shown >= 2 && shown < all.len(), "{shown} of {}: {text}", all.len());
+        let more = format!("  +{} more: prairie survey --section advice\n", all.len() - shown);
+        assert!(text.contains(&more), "{more}{text}");
     }
 
     #[test]

@@ -37,14 +37,13 @@ fn key_figures(survey: &Survey) -> Vec<KeyFigure> {
                 number::percent(ratio(frames.by_mobility.unmovable, frames.present_frames))
             ),
         ));
-        if let (Some(huge), Some(gigantic)) =
-            (potential(frames, Order::HUGE), potential(frames, Order::GIGANTIC))
-        {
+        if let Some(gigantic) = potential(frames, Order::GIGANTIC) {
             figures.push(KeyFigure::new(
-                range_of(huge),
-                "of memory is available in 2 MiB blocks after full compaction",
+                initialized(frames),
+                "of initialized memory is available in 2 MiB blocks after full compaction",
                 format!(
-                    "In 1 GiB blocks: {}. A range shows what unknown frames leave open.",
+                    "In 1 GiB blocks: {} of all memory. A range shows what unknown frames leave \
+                     open.",
                     range_of(gigantic)
                 ),
             ));
@@ -164,6 +163,11 @@ fn compaction_sentence(survey: &Survey, frames: &FrameReport) -> Option<String> 
             size(survey, gain)
         ),
     })
+}
+
+/// Potential contiguity at 2 MiB. Memory that is not initialized yet counts on neither side.
+pub(super) fn initialized(frames: &FrameReport) -> String {
+    range(frames.initialized.potential_2_mib_min, frames.initialized.potential_2_mib_max)
 }
 
 fn range_of(potential: &Potential) -> String {

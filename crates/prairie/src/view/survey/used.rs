@@ -1,6 +1,5 @@
 //! Memory in use: its classes, its mobility, and polluted pageblocks.
 
-use prairie_frames::Order;
 use prairie_host::Survey;
 use prairie_host::survey::ZoneSurvey;
 use prairie_host::survey::frame_report::{
@@ -11,7 +10,7 @@ use prairie_report::{
     Axis, BarChart, BarSeries, Block, Cell, Column, Section, Table, Tone, Unit, number,
 };
 
-use super::{range, ratio, size, zone_name};
+use super::{ratio, size, summary, zone_name};
 
 /// Available and potential contiguity.
 pub fn contiguity(survey: &Survey) -> Option<Section> {
@@ -73,8 +72,23 @@ fn potential(frames: &FrameReport) -> Table {
             Column::number("share of memory").with_unit("at most"),
         ],
         rows: frames.potential.iter().map(row).collect(),
-        notes: vec!["At least: unknown frames count as unmovable. At most: as movable.".to_owned()],
+        notes: potential_notes(frames),
     }
+}
+
+fn potential_notes(frames: &FrameReport) -> Vec<String> {
+    let mut notes =
+        vec!["At least: unknown frames count as unmovable. At most: as movable.".to_owned()];
+    let missing = 1.0 - frames.initialized.share_of_memory;
+    if missing > 0.0 {
+        notes.push(format!(
+            "{} of memory is not initialized yet and counts as unknown here. Of initialized memory, \
+             {} is in 2 MiB blocks.",
+            number::percent(missing),
+            summary::initialized(frames)
+        ));
+    }
+    notes
 }
 
 fn by_zone(survey: &Survey) -> Table {
@@ -82,7 +96,6 @@ fn by_zone(survey: &Survey) -> Table {
         let frames = zone.frames.as_ref()?;
         let share = |part: u64| Cell::from(number::percent(ratio(part, frames.present_frames)));
         let by = &frames.by_mobility;
-        let potential = frames.potential.iter().find(|row| row.order == Order::HUGE.get())?;
         Some(vec![
             Cell::toned(zone_name(survey, zone.id), Tone::Strong),
             share(by.free),
@@ -90,10 +103,8 @@ fn by_zone(survey: &Survey) -> Table {
             share(by.unmovable),
             share(by.unknown),
             Cell::from(number::percent(frames.polluted.polluted_share)),
-            Cell::from(range(
-                potential.unknown_unmovable.share_of_memory,
-                potential.unknown_movable.share_of_memory,
-            )),
+            Cell::from(summary::initialized(frames)),
+            Cell::from(number::percent(1.0 - frames.initialized.share_of_memory)),
         ])
     };
     Table {
@@ -105,7 +116,8 @@ fn by_zone(survey: &Survey) -> Table {
             Column::number("unmovable"),
             Column::number("unknown"),
             Column::number("polluted").with_unit("of pageblocks"),
-            Column::number("potential").with_unit("in 2 MiB blocks"),
+            Column::number("potential").with_unit("in 2 MiB blocks, of initialized"),
+            Column::number("uninitialized"),
         ],
         rows: super::shown_zones(survey).filter_map(row).collect(),
         notes: super::hidden_zones(survey).into_iter().collect(),

@@ -25,6 +25,7 @@ pub fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
 fn bar_lines(state: &State, width: usize) -> Vec<Line<'static>> {
     let now = &state.now;
     let present = now.count("pageblocks") * Order::HUGE.bytes();
+    let uninitialized = now.count("class_uninitialized_bytes");
     let whole = now.count("whole_pageblocks");
     let known = now.integer("pageblocks").is_some();
     let if_known = |share: Option<f64>| share.filter(|_| known);
@@ -35,8 +36,11 @@ fn bar_lines(state: &State, width: usize) -> Vec<Line<'static>> {
         bar(
             "Potent.",
             width,
-            if_known(share(now.count("potential_2m_bytes"), present)),
-            String::new(),
+            if_known(share(
+                now.count("potential_2m_bytes").saturating_sub(uninitialized),
+                present.saturating_sub(uninitialized),
+            )),
+            not_initialized(share(uninitialized, present)),
             Color::Green,
         ),
         bar(
@@ -48,6 +52,14 @@ fn bar_lines(state: &State, width: usize) -> Vec<Line<'static>> {
         ),
         bar("Huge pg", width, coverage, String::new(), Color::Blue),
     ]
+}
+
+/// The share of memory that the kernel has not initialized yet, which the meter leaves out.
+fn not_initialized(share: Option<f64>) -> String {
+    match share {
+        Some(share) if share > 0.0 => format!(" ({} not init.)", percent(Some(share)).trim()),
+        _ => String::new(),
+    }
 }
 
 /// The half width of the interval of polluted pageblocks, where they were sampled.

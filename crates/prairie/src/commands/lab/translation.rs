@@ -8,6 +8,7 @@ use prairie_sim::translation::hardware::Hardware;
 use prairie_sim::translation::study::{Assumptions, Figure, figure};
 use serde::Serialize;
 
+use crate::commands::seeds::{self, Seeds, Wanted};
 use crate::commands::survey;
 use crate::output::{self, Header};
 use crate::view::lab as view;
@@ -42,6 +43,9 @@ pub struct Args {
     /// Random seed
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
+
+    #[command(flatten)]
+    seeds: Seeds,
 
     /// Print JSON instead of the report
     #[arg(long)]
@@ -86,23 +90,30 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !(args.walk_share > 0.0 && args.walk_share < 100.0) {
         bail!("--walk-share {}: expected a percentage in (0, 100)", args.walk_share);
     }
-    let assumptions = Assumptions {
+    let assumptions = |seed| Assumptions {
         skew: args.skew,
         walk_share: args.walk_share / 100.0,
         degrees: [partial, full],
         frames: args.memory,
         visits: args.visits,
-        seed: args.seed,
+        seed,
         ..Assumptions::default()
     };
-    let figure = figure(&Hardware::default(), &assumptions)?;
+    if let Some(seeds) = args.seeds.from(args.seed) {
+        return seeds::repeat(seeds, Wanted { json: args.json, html: None }, |seed| {
+            let figure = figure(&Hardware::default(), &assumptions(seed))?;
+            Ok(Some(serde_json::to_value(document(&figure))?))
+        });
+    }
+    let figure = figure(&Hardware::default(), &assumptions(args.seed))?;
     if args.json {
-        output::print_json(&Document {
-            header: Header::new("prairie-lab-translation", 1),
-            figure: &figure,
-        })?;
+        output::print_json(&document(&figure))?;
     } else {
         output::print_report(&view::translation::report(&figure, survey::generated_by()))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn document(figure: &Figure) -> Document<'_> {
+    Document { header: Header::new("prairie-lab-translation", 1), figure }
 }

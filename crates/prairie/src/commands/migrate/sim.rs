@@ -17,11 +17,12 @@ use prairie_migrate::software::Baseline;
 use prairie_migrate::workload::{Kind, Traced};
 use serde::Serialize;
 
+use crate::commands::seeds::{self, Seeds, Wanted};
 use crate::commands::survey;
 use crate::files::Files;
 use crate::output::{self, Header};
+use crate::progress;
 use crate::view::migrate_sim as view;
-use crate::{interrupt, progress};
 
 /// Simulate a server while pages migrate
 ///
@@ -72,6 +73,9 @@ pub struct Args {
     /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+
+    #[command(flatten)]
+    seeds: Seeds,
 
     /// Print every machine parameter with its source; run nothing
     #[arg(long)]
@@ -218,27 +222,56 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     if args.parameters {
         return show_parameters(args, &params);
     }
-    let plan = plan(args);
-    let base = Plan { migrations: None, ..plan.clone() };
-    let Some(without) = simulate(args, &params, &base, "Without migrations", interrupted)? else {
-        return Ok(ExitCode::from(interrupt::EXIT_CODE));
+    if let Some(seeds) = args.seeds.from(args.seed) {
+        let wanted = Wanted { json: args.json, html: args.html.as_deref() };
+        return seeds::repeat(seeds, wanted, |seed| {
+            let plan = plan(args, seed);
+            let Some(runs) = compare(args, &params, &plan, interrupted)? else { return Ok(None) };
+            Ok(Some(serde_json::to_value(document(&params, &plan, &runs))?))
+        });
+    }
+    let plan = plan(args, args.seed);
+    let Some(runs) = compare(args, &params, &plan, interrupted)? else {
+        return Ok(output::interrupted());
     };
-    let with = match plan.migrations {
-        None => None,
-        Some(_) => match simulate(args, &params, &plan, "With migrations", interrupted)? {
-            None => return Ok(ExitCode::from(interrupt::EXIT_CODE)),
-            outcome => outcome,
-        },
-    };
-    let report = view::report(&params, &plan, &without, with.as_ref(), survey::generated_by());
-    output::publish(&report, args.json, args.html.as_deref(), || Document {
-        header: Header::new("prairie-migrate-sim", 1),
-        machine: &params,
-        plan: &plan,
-        outcome: with.as_ref().unwrap_or(&without),
-        effect: with.as_ref().map(|with| Effect::of(with, &without)),
-    })?;
+    let (without, with) = (&runs.without, runs.with.as_ref());
+    let report = view::report(&params, &plan, without, with, survey::generated_by());
+    output::publish(&report, args.json, args.html.as_deref(), || document(&params, &plan, &runs))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The same requests without and, if there are any, with migrations.
+struct Runs {
+    without: Outcome,
+    with: Option<Outcome>,
+}
+
+/// Both runs; `None` if one was interrupted.
+fn compare(
+    args: &Args,
+    params: &Params,
+    plan: &Plan,
+    interrupted: &'static AtomicBool,
+) -> anyhow::Result<Option<Runs>> {
+    let base = Plan { migrations: None, ..plan.clone() };
+    let Some(without) = simulate(args, params, &base, "Without migrations", interrupted)? else {
+        return Ok(None);
+    };
+    if plan.migrations.is_none() {
+        return Ok(Some(Runs { without, with: None }));
+    }
+    let with = simulate(args, params, plan, "With migrations", interrupted)?;
+    Ok(with.map(|with| Runs { without, with: Some(with) }))
+}
+
+fn document<'a>(params: &'a Params, plan: &'a Plan, runs: &'a Runs) -> Document<'a> {
+    Document {
+        header: Header::new("prairie-migrate-sim", 1),
+        machine: params,
+        plan,
+        outcome: runs.with.as_ref().unwrap_or(&runs.without),
+        effect: runs.with.as_ref().map(|with| Effect::of(with, &runs.without)),
+    }
 }
 
 fn show_parameters(args: &Args, params: &Params) -> anyhow::Result<ExitCode> {
@@ -256,7 +289,7 @@ fn show_parameters(args: &Args, params: &Params) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn plan(args: &Args) -> Plan {
+fn plan(args: &Args, seed: u64) -> Plan {
     let method = match args.method {
         MethodArg::Hardware => Method::Hardware(Caching::Cacheable),
         MethodArg::Noncacheable => Method::Hardware(Caching::Noncacheable),
@@ -275,7 +308,7 @@ fn plan(args: &Args) -> Plan {
     };
     Plan {
         workload: if args.trace.is_some() { Kind::Trace } else { args.workload.kind() },
-        seed: args.seed,
+        seed,
         heap: match args.heap {
             HeapArg::Base => PageSize::Base,
             HeapArg::Huge => PageSize::Huge,
@@ -321,8 +354,5 @@ fn simulate(
         !interrupted.load(Ordering::Relaxed)
     });
     bar.finish_and_clear();
-    if outcome.is_none() {
-        output::interrupted();
-    }
     Ok(outcome)
 }

@@ -49,6 +49,9 @@ Options of every report, before or after the command:
   --no-pager                   No pager on a terminal [default: PRAIRIE_PAGER, PAGER, less]
   --svg <DIR>                  Write every chart and map of the report as SVG";
 
+const REPORT_OPTIONS: &str =
+    "\n\nOptions of every report (--format, --width, --svg, ...): prairie --help";
+
 /// Runs the command with its arguments, of which the first is the program's name.
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
     called_as::set(called_as::command_line(arguments.iter().skip(1)));
@@ -146,15 +149,18 @@ fn usage(error: &clap::Error) -> String {
     line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
-/// Adds the exit codes to the help of every command that does not list its own.
+/// Adds the exit codes to the help of every command that does not list its own, and to that of
+/// every command that reports where the options of reports are listed.
 fn with_exit_codes(command: clap::Command) -> clap::Command {
     if command.has_subcommands() {
         return command.mut_subcommands(with_exit_codes);
     }
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let reports = command.get_arguments().any(|arg| arg.get_id() == "json");
+    let pointer = if reports { REPORT_OPTIONS } else { "" };
     match help.contains("Exit codes:") {
-        true => command,
-        false => command.after_help(format!("{help}\n\n{EXIT_CODES}")),
+        true => command.after_help(format!("{help}{pointer}")),
+        false => command.after_help(format!("{help}\n\n{EXIT_CODES}{pointer}")),
     }
 }
 
@@ -196,6 +202,11 @@ mod tests {
                 let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
                 let starts_well = help.starts_with(|c: char| c.is_uppercase());
                 assert!(help.len() < 70 && starts_well, "{words:?} {}: {help}", arg.get_id());
+                for value in arg.get_possible_values() {
+                    let help = value.get_help().map(ToString::to_string).unwrap_or_default();
+                    let starts_well = !help.starts_with(|c: char| c.is_lowercase());
+                    assert!(help.len() < 70 && starts_well, "{words:?} {}: {help}", arg.get_id());
+                }
             }
         }
     }

@@ -12,7 +12,7 @@ use clap_complete::Shell;
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Shell
+    /// Shell to complete in
     #[arg(value_enum)]
     shell: Shell,
 }

@@ -18,7 +18,7 @@ use crate::output;
 #[derive(Clone, Copy, clap::Args)]
 pub struct LogFormat {
     /// Format of log lines on standard output
-    #[arg(long, value_enum, default_value_t = Lines::Text)]
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Lines::Text)]
     log: Lines,
 }
 

@@ -42,9 +42,9 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Examples:
-  prairie psi                                 the system, every two seconds
-  prairie psi workload.slice/web.service      a container
-  prairie psi --count 1 --interval 10s --json one figure for the next ten seconds
+  prairie psi                                  the system, every two seconds
+  prairie psi workload.slice/web.service       a container
+  prairie psi --count 1 --interval 10s --json  one figure for the next ten seconds
 
 Exit codes:
   0    success

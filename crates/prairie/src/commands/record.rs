@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE.parquet")]
     output: PathBuf,
 
-    /// Recording time after the snapshot: 30s, 2m, 500ms
+    /// Recording time after the snapshot, as 30s [default: until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = value::time, conflicts_with = "command")]
     time: Option<Duration>,
 

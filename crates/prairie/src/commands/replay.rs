@@ -59,11 +59,11 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = value::time)]
     every: Option<Duration>,
 
-    /// Memory that `zones` reserves for the kernel, as 2G or 50%
+    /// Memory `zones` reserves for the kernel, as 2G or 50% [default: all]
     #[arg(long, value_name = "SIZE", value_parser = value::kernelcore)]
     kernelcore: Option<Kernelcore>,
 
-    /// Memory of the machine, as 64G, for traces without a snapshot
+    /// Memory of the machine, as 64G [default: from the trace]
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     memory: Option<u64>,
 
@@ -139,9 +139,9 @@ fn after_help() -> String {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Start {
-    /// in place: in the frames that were recorded
+    /// In place: in the frames that were recorded
     AsFound,
-    /// re-placed by each allocator, as if it had run since boot
+    /// Re-placed by each allocator, as if it had run since boot
     Replaced,
 }
 

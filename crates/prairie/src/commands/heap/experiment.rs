@@ -61,7 +61,10 @@ Examples:
   prairie heap experiment --rounds 10 -- gcc -O2 -c large.c
   prairie heap experiment --for 10m --out rows.parquet
 
-Exit codes: 0 if both page heaps were observed, 1 if not or if a run fails, 2 for a usage error";
+Exit codes:
+  0    both page heaps were observed
+  1    a page heap was not observed, or a run failed
+  2    usage error";
 
 /// Least time between two observations: reading a process costs about a millisecond.
 const LEAST: Duration = Duration::from_millis(10);

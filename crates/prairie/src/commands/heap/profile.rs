@@ -17,7 +17,7 @@ use crate::output::{say, wrote};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The process
+    /// Process ID
     pid: u32,
     /// Profile to write, a gzipped protocol buffer
     #[arg(short, long, value_name = "FILE", default_value = "heap.pb.gz")]
@@ -30,7 +30,10 @@ Examples:
   prairie heap profile $(pgrep redis-server) --out heap.pb.gz
   pprof -top redis-server heap.pb.gz
 
-Exit codes: 0 if the profile was written, 1 if the process cannot be read, 2 for a usage error";
+Exit codes:
+  0    the profile was written
+  1    the process cannot be read
+  2    usage error";
 
 impl Args {
     /// The files that it reads and writes.

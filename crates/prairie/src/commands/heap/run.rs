@@ -22,16 +22,16 @@ use crate::files::Files;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The page heap below the caches
+    /// Page heap below the caches [default: temeraire]
     #[arg(long, value_enum)]
     page_heap: Option<PageHeap>,
-    /// Share of processes on the legacy page heap, per mille by a hash
+    /// Processes on the legacy page heap, per mille by a hash [default: 0]
     #[arg(long, value_name = "PER_MILLE", value_parser = clap::value_parser!(u16).range(..=1000))]
     experiment: Option<u16>,
-    /// Return this many bytes to the kernel per second, such as 10M
+    /// Bytes returned to the kernel per second, such as 10M [default: 0]
     #[arg(long, value_name = "BYTES", value_parser = bytes)]
     release: Option<u64>,
-    /// Soft limit: bytes such as 2G, or a share of the cgroup's such as 80%
+    /// Soft limit: 2G, or 80% of the cgroup's limit [default: none]
     ///
     /// Beyond it, free memory returns to the kernel whenever the heap grows. No allocation fails.
     #[arg(long, value_name = "BYTES|PERCENT", value_parser = limit)]
@@ -60,7 +60,10 @@ pub struct Args {
     /// --profile samples, too.
     #[arg(long)]
     sample: bool,
-    /// Guard 1 in N allocations against use after free and overflow
+    /// Guard 1 in N allocations; 0 guards none [default: 0]
+    ///
+    /// A guarded object has its own page between inaccessible pages, so that use after free and
+    /// overflow end the process.
     #[arg(long, value_name = "N")]
     guard: Option<u32>,
     /// Library to preload [default: libprairie_heap.so beside prairie]
@@ -76,7 +79,10 @@ Examples:
   prairie heap run -- redis-server
   prairie heap run --stats json:heap.json -- ./server
 
-Exit codes: those of the program; 1 if it cannot be started; 2 for a usage error";
+Exit codes:
+  1    the program cannot be started
+  2    usage error
+Otherwise the exit code of the program.";
 
 impl Args {
     /// The files that it reads and writes.

@@ -20,7 +20,7 @@ use crate::view::heap_processes::{self, Process};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The process
+    /// Process ID
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pid: Option<u32>,
     /// Show all processes that run on the heap, in one table
@@ -37,7 +37,10 @@ Examples:
   prairie heap stats 1234 --json
   prairie heap stats --all
 
-Exit codes: 0 if statistics were read, 1 if the process cannot be read, 2 for a usage error";
+Exit codes:
+  0    statistics were read
+  1    the process cannot be read
+  2    usage error";
 
 /// Prints the statistics.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {

@@ -123,19 +123,19 @@ impl Args {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Model {
-    /// The protocol, each request one transaction at the last-level cache
+    /// Each request is one transaction at the last-level cache
     Transaction,
-    /// Message by message, each step checked against the transaction layer
+    /// Single messages, each step checked against the transactions
     Message,
-    /// German's cache protocol with data; its known state counts validate the checker
+    /// German's cache protocol, whose published state counts agree
     German,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum CachingArg {
-    /// Private caches keep lines; the copy begins when invalidations are complete
+    /// Private caches keep lines; the copy follows the invalidations
     Cacheable,
-    /// Accesses are served at the last-level cache; the copy may begin at once
+    /// The last-level cache serves accesses; the copy starts at once
     Noncacheable,
 }
 
@@ -145,21 +145,21 @@ enum Feature {
     Aborts,
     /// A page that was migrated may migrate again, back and forth
     Again,
-    /// Prefetches by a physical address that no translation maps any more
+    /// Prefetches by physical addresses that are no longer mapped
     Prefetch,
     /// Devices write parts of lines
     Partial,
     /// Locked instructions
     Locks,
-    /// Page walks that read the table in one step and fill the TLB in another
+    /// Page walks that read the table and fill the TLB in two steps
     SplitWalks,
     /// Devices with their own TLBs
     Ats,
     /// The last-level cache separate from memory, with evictions
     Llc,
-    /// The last-level cache can recall lines at any time, as a full snoop filter does
+    /// Recalls of lines at any time, as by a full snoop filter
     Recalls,
-    /// A cache may hold lines of the destination when a migration starts
+    /// Caches hold lines of the destination when a migration starts
     DirtyDestination,
 }
 
@@ -169,7 +169,7 @@ enum Reduction {
     Symmetry,
     /// An empty TLB entry equals the result of a walk
     Tlb,
-    /// A copy holds one bit, whether it is the last write, instead of one of two values
+    /// A copy holds one bit (it is the last write), not a value
     FreshBit,
     /// A finished page leaves no state behind
     Finished,
@@ -199,7 +199,7 @@ Examples:
   prairie migrate check                                   the protocol, small
   prairie migrate check --lines 2 --pages 2               two pages in turn; a minute
   prairie migrate check --caching noncacheable --with prefetch,partial
-  prairie migrate check --variant all                     every injected bug has to be found
+  prairie migrate check --variant all                     every injected bug must be found
   prairie migrate check --variant two-ptrs --svg two-ptrs.svg
   prairie migrate check --model message                   one line; a minute
   prairie migrate check --cores 3 --lines 2 --coarse --threads 2
@@ -208,7 +208,7 @@ Examples:
 
 Exit codes:
   0    the protocol holds, or the injected bug was found
-  1    it does not, or was not; or there were more states than --max-states
+  1    a property fails, a bug was not found, or --max-states was exceeded
   2    usage error
   130  interrupted";
 

@@ -66,7 +66,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     warm_up: u64,
 
-    /// Mean time between random arrivals at a core, as 10us
+    /// Mean time between arrivals, as 10us [default: none; back to back]
     #[arg(long, value_name = "TIME")]
     every: Option<humantime::Duration>,
 
@@ -116,15 +116,15 @@ A machine file states what differs from the default:
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(super) enum WorkloadArg {
-    /// a key-value cache
+    /// A key-value cache
     Memcached,
-    /// a web server that sends files
+    /// A web server that sends files
     Nginx,
-    /// nine accesses in ten to 16 KiB of the core's own
+    /// Nine accesses in ten to 16 KiB of the core's own
     Hot,
-    /// nine accesses in ten anywhere in 128 MiB
+    /// Nine accesses in ten anywhere in 128 MiB
     Random,
-    /// one access in sixteen to a page that all cores and a device use
+    /// One access in sixteen to a page that all cores and a device use
     Sharing,
 }
 
@@ -148,21 +148,21 @@ enum MethodArg {
     Noncacheable,
     /// Linux: interrupts to all cores
     Ipi,
-    /// Linux, victims acknowledge before they flush
+    /// Linux: victims acknowledge before they flush
     EarlyAcknowledgement,
     /// Linux with broadcast invalidation (AMD INVLPGB, ARM TLBI)
     Broadcast,
     /// Nomad: copy while mapped, commit if not written
     Nomad,
-    /// stop the device, migrate, restart it
+    /// Stop the device, migrate, restart it
     StopMoveRestart,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum PagesArg {
-    /// network buffers, which a device uses
+    /// Network buffers, which a device uses
     Buffers,
-    /// the program's heap
+    /// The program's heap
     Heap,
 }
 

@@ -57,7 +57,7 @@ fn files_of_commands_have_the_block() {
     for (command, out) in [
         ("log run log --once --proc proc", "log"),
         ("survey --proc proc --save survey.parquet", "survey.parquet"),
-        ("survey --proc proc --summary rows", "rows"),
+        ("survey --proc proc --summary rows.parquet", "rows.parquet"),
         ("import trace.txt -o trace.parquet", "trace.parquet"),
         ("heap driver --heap 4M --time 1s --out heap.parquet", "heap.parquet"),
         ("fleet run --out study --servers 1 --memory 128M --days 0.01 --workloads web", "study"),
@@ -66,7 +66,7 @@ fn files_of_commands_have_the_block() {
         let output = run(folder.path(), &words);
         assert!(output.status.success(), "{command}: {}", stderr(&output));
         let out = folder.path().join(out);
-        let files = if out.is_dir() { files_in(&out) } else { vec![out] };
+        let files = if out.is_dir() { files_in(&out) } else { vec![out.clone()] };
         let is_parquet = |path: &&PathBuf| path.extension().is_some_and(|end| end == "parquet");
         let mut count = 0;
         for file in files.iter().filter(is_parquet) {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use common::{files_in, run, stderr};
 
-/// The key of the block, as it stands in the footer of a file.
+/// The key of the block in the footer of a file.
 const KEY: &str = "prairie.provenance";
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

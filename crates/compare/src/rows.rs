@@ -122,13 +122,13 @@ fn identity(entry: &Value) -> Option<String> {
 
 /// Short names of rows that people ask for most, in a survey and in a row of a fleet.
 /// Contiguity is that of initialized memory.
-pub const ALIASES: [(&str, &[&str]); 6] = [
-    ("unusable", &["free_lists.indices[9].unusable_free_space_index", "unusable_2_mib"]),
-    ("polluted", &["frames.polluted.polluted_share", "polluted_min"]),
-    ("potential", &["frames.initialized.potential_2_mib_min", "potential_2_mib_min"]),
-    ("coverage", &["huge_pages.host.anonymous_coverage", "coverage"]),
-    ("unmovable", &["frames.by_mobility.unmovable", "unmovable_min"]),
-    ("free", &["free_lists.free_frames", "free_share"]),
+pub const ALIASES: [(&str, [&str; 2]); 6] = [
+    ("unusable", ["free_lists.indices[9].unusable_free_space_index", "unusable_2_mib"]),
+    ("polluted", ["frames.polluted.polluted_share", "polluted_min"]),
+    ("potential", ["frames.initialized.potential_2_mib_min", "potential_2_mib_min"]),
+    ("coverage", ["huge_pages.host.anonymous_coverage", "coverage"]),
+    ("unmovable", ["frames.by_mobility.unmovable", "unmovable_min"]),
+    ("free", ["free_lists.free_frames", "free_share"]),
 ];
 
 /// The rows that a short name stands for: an alias, a full name, or the end of full names, such as

@@ -56,7 +56,7 @@ const REPORT_OPTIONS: &str =
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
     called_as::set(called_as::command_line(arguments.iter().skip(1)));
     let command = prairie_provenance::command_line(&arguments);
-    let whole = with_exit_codes(Cli::command());
+    let whole = with_common_help(Cli::command());
     let matches = whole.get_matches_from(output::as_json(arguments.into_iter()));
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     prairie_provenance::describe(program(command, cli.command.files().inputs()));
@@ -65,7 +65,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     }
     cli.display.apply();
     let interrupted = interrupt::flag(!cli.command.handles_signals());
-    match cli.command.run(interrupted, with_exit_codes(Cli::command())) {
+    match cli.command.run(interrupted, with_common_help(Cli::command())) {
         Ok(code) => code,
         Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
@@ -149,19 +149,20 @@ fn usage(error: &clap::Error) -> String {
     line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
-/// Adds the exit codes to the help of every command that does not list its own, and to that of
-/// every command that reports where the options of reports are listed.
-fn with_exit_codes(command: clap::Command) -> clap::Command {
+/// Adds to the help of every command its exit codes, unless it lists its own, and to that of every
+/// command that reports where the options of reports are listed.
+fn with_common_help(command: clap::Command) -> clap::Command {
     if command.has_subcommands() {
-        return command.mut_subcommands(with_exit_codes);
+        return command.mut_subcommands(with_common_help);
     }
     let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let reports = command.get_arguments().any(|arg| arg.get_id() == "json");
     let pointer = if reports { REPORT_OPTIONS } else { "" };
-    match help.contains("Exit codes:") {
-        true => command.after_help(format!("{help}{pointer}")),
-        false => command.after_help(format!("{help}\n\n{EXIT_CODES}{pointer}")),
-    }
+    let codes = match help.contains("Exit codes:") {
+        true => String::new(),
+        false => format!("\n\n{EXIT_CODES}"),
+    };
+    command.after_help(format!("{help}{codes}{pointer}"))
 }
 
 /// An error and its causes in one line. A cause that its error already quotes is not repeated.
@@ -185,12 +186,12 @@ mod tests {
     use clap::builder::Arg;
     use clap::{CommandFactory, Parser};
 
-    use super::{Cli, joined_causes, with_exit_codes};
+    use super::{Cli, joined_causes, with_common_help};
 
     /// Help is written to be scanned: one short line for each option, an example, the exit codes.
     #[test]
     fn help_is_short_and_complete() {
-        for (words, command) in leaves(&with_exit_codes(Cli::command()), Vec::new()) {
+        for (words, command) in leaves(&with_common_help(Cli::command()), Vec::new()) {
             if command.is_hide_set() || words == ["help"] {
                 continue;
             }

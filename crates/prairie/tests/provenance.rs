@@ -6,7 +6,7 @@ mod common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{files_in, run, stderr};
+use common::{files_in, run, stderr, write_proc};
 
 /// The key of the block in the footer of a file.
 const KEY: &str = "prairie.provenance";
@@ -48,9 +48,8 @@ fn whatever_writes_parquet_asks_for_the_block() {
 #[test]
 fn files_of_commands_have_the_block() {
     let folder = tempfile::tempdir().unwrap();
-    let proc = folder.path().join("proc");
-    fs::create_dir_all(&proc).unwrap();
-    fs::write(proc.join("buddyinfo"), "Node 0, zone   Normal 1 1 1 1 1 1 1 1 2 1 1\n").unwrap();
+    let free = "Node 0, zone   Normal 1 1 1 1 1 1 1 1 2 1 1\n";
+    write_proc(folder.path(), &[("buddyinfo", free)]);
     let event = "  cc1-7 [001] .... 1.000001: mm_page_alloc: page=0x0 pfn=0x200 order=0 \
                  migratetype=1 gfp_flags=GFP_KERNEL\n";
     fs::write(folder.path().join("trace.txt"), event).unwrap();

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use common::{is_root, run, stderr, stdout};
+use common::{is_root, run, stderr, stdout, write_proc};
 
 fn schemas() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas")
@@ -144,8 +144,10 @@ const COMMANDS: &[&str] = &[
     "lab explain data/small.toml --json",
     "lab tmo figure-2 --json",
     "lab translation --memory 1G --visits 20000 --json",
+    "lab translation --memory 1G --visits 20000 --seeds 2 --json",
     "heap driver --heap 4M --time 1s --json",
     "migrate sim --requests 10 --warm-up 1 --rate 1000 --json",
+    "migrate sim --requests 10 --warm-up 1 --rate 1000 --seeds 2 --json",
     "migrate sim --parameters --json",
     "migrate check --variant two-ptrs --json",
     "migrate check --random 2000 --json",
@@ -162,9 +164,8 @@ const COMMANDS: &[&str] = &[
 fn prepare(folder: &Path) {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
     std::os::unix::fs::symlink(data.canonicalize().unwrap(), folder.join("data")).unwrap();
-    let proc = folder.join("proc");
-    fs::create_dir_all(&proc).unwrap();
-    fs::write(proc.join("buddyinfo"), "Node 0, zone   Normal 1 1 1 1 1 1 1 1 2 1 1\n").unwrap();
+    let free = "Node 0, zone   Normal 1 1 1 1 1 1 1 1 2 1 1\n";
+    write_proc(folder, &[("buddyinfo", free)]);
     let line = "  cc1-7 [001] .... 1.000001: mm_page_alloc: page=0x0 pfn=0x200 order=0 \
                 migratetype=1 gfp_flags=GFP_KERNEL\n";
     fs::write(folder.join("trace.txt"), line).unwrap();
@@ -288,9 +289,8 @@ fn the_validator_finds_what_is_wrong() {
 #[test]
 fn a_survey_of_fragmented_memory_follows_the_schema() {
     let folder = tempfile::tempdir().unwrap();
-    let proc = folder.path().join("proc");
-    fs::create_dir_all(&proc).unwrap();
-    fs::write(proc.join("buddyinfo"), "Node 0, zone   Normal 9 9 0 0 0 0 0 0 0 0 0\n").unwrap();
+    let free = "Node 0, zone   Normal 9 9 0 0 0 0 0 0 0 0 0\n";
+    write_proc(folder.path(), &[("buddyinfo", free)]);
     let output = run(folder.path(), &["survey", "--proc", "proc", "--json"]);
     let document: Value = serde_json::from_str(&stdout(&output)).unwrap();
     let indices = &document["zones"][0]["free_lists"]["indices"];

@@ -56,11 +56,12 @@ fn keys_reach_every_panel_of_a_small_terminal() {
         return prairie_testing::skip_without("tmux");
     }
     let folder = tempfile::tempdir().unwrap();
-    let proc = folder.path().join("proc");
-    fs::create_dir_all(&proc).unwrap();
-    fs::write(proc.join("buddyinfo"), "Node 0, zone   Normal 7 1 1 1 1 1 1 1 2 1 1\n").unwrap();
-    fs::write(proc.join("meminfo"), "MemTotal: 65536 kB\nAnonPages: 1024 kB\n").unwrap();
-    fs::write(proc.join("vmstat"), "compact_stall 3\nthp_fault_alloc 5\n").unwrap();
+    let files = [
+        ("buddyinfo", "Node 0, zone   Normal 7 1 1 1 1 1 1 1 2 1 1\n"),
+        ("meminfo", "MemTotal: 65536 kB\nAnonPages: 1024 kB\n"),
+        ("vmstat", "compact_stall 3\nthp_fault_alloc 5\n"),
+    ];
+    let proc = common::write_proc(folder.path(), &files);
     let socket = folder.path().join("tmux");
     let tmux = Tmux { socket: &socket };
     let exit = folder.path().join("exit");

@@ -39,6 +39,16 @@ pub fn subcommands(help: &str) -> Vec<String> {
     names.filter(|name| *name != "help").map(str::to_owned).collect()
 }
 
+/// A folder `proc` in `folder` with these files, for `--proc`.
+pub fn write_proc(folder: &Path, files: &[(&str, &str)]) -> PathBuf {
+    let proc = folder.join("proc");
+    fs::create_dir_all(&proc).unwrap();
+    for (name, text) in files {
+        fs::write(proc.join(name), text).unwrap();
+    }
+    proc
+}
+
 pub fn files_in(directory: &Path) -> Vec<PathBuf> {
     let mut names: Vec<PathBuf> =
         fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();

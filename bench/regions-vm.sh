@@ -83,7 +83,8 @@ for run in $RUNS; do
     ! chosen day || guest "day-$kernel-$agent" "$kernel" "$agent" vm/regions/day.sh "$agent" "${HOURS:-6}" || true
 done
 [ -n "$mixed$pipes$rest" ] || exit 0
-note="4 GiB, 256 MiB of it below 4 GiB, one emulated CPU, counted time. Medians, with the least and the most of ${ROUNDS:-3} rounds where they differ."
+note="4 GiB, 256 MiB of it below 4 GiB, one emulated CPU, counted time."
+[ "${ROUNDS:-3}" -eq 1 ] || note="$note Medians, with the least and the most of ${ROUNDS:-3} rounds where they differ."
 cat <<END
 {
   "name": "${TABLE:-regions-mixed}",

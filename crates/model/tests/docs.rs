@@ -1,6 +1,6 @@
 //! The book's list of allocators is the registry's. `PRAIRIE_UPDATE_DOCS=1` rewrites it.
 
-use prairie_frames::placement::linux::{Modeled, RULES};
+use prairie_frames::placement::linux::{Evidence, Modeled, RULES, Rule};
 use prairie_model::allocator::{ALLOCATORS, Switch, Worlds};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/src/concepts/allocators.md");
@@ -54,23 +54,43 @@ fn options() -> String {
     table(&["option", "effect", "of", "in"], rows.into_iter().map(row).collect())
 }
 
+/// Recordings and logs of a kernel, or else tests of the model.
+fn evidence(rule: &Rule) -> String {
+    let names = |shown: fn(&Evidence) -> Option<&'static str>| {
+        rule.validated_by.iter().filter_map(shown).collect::<Vec<_>>().join(", ")
+    };
+    let kernel = names(|evidence| match evidence {
+        Evidence::Recording(name) | Evidence::KernelLog(name) => Some(name),
+        _ => None,
+    });
+    let tests = names(|evidence| match evidence {
+        Evidence::ModelTest { name, .. } => Some(name),
+        _ => None,
+    });
+    match (rule.modeled, kernel.as_str(), tests.as_str()) {
+        (Modeled::NotYet, ..) => "not modeled".to_owned(),
+        (_, "", "") => "no recording".to_owned(),
+        (_, "", tests) => format!("no recording; test `{tests}`"),
+        (_, kernel, _) => kernel.to_owned(),
+    }
+}
+
 fn rules() -> String {
-    let row = |rule: &prairie_frames::placement::linux::Rule| {
-        let validated = match (rule.modeled, rule.validated_by) {
-            (Modeled::NotYet, _) => "not modeled",
-            (_, "") => "none",
-            (_, recordings) => recordings,
-        };
+    let row = |rule: &Rule| {
         vec![
             rule.since.to_string(),
             rule.area.name().to_owned(),
             rule.what.to_owned(),
             rule.effect.to_owned(),
-            format!("`{}`", rule.source),
-            validated.to_owned(),
+            rule.commit.to_owned(),
+            match rule.functions {
+                "" => String::new(),
+                functions => format!("`{}`", functions.replace(", ", "`, `")),
+            },
+            evidence(rule),
         ]
     };
-    let head = ["since", "area", "rule", "for contiguity", "source", "validated by"];
+    let head = ["since", "area", "rule", "for contiguity", "commit", "functions", "validated by"];
     table(&head, RULES.iter().map(row).collect())
 }
 
@@ -101,4 +121,25 @@ fn the_page_lists_the_registry() {
 #[test]
 fn the_page_lists_the_rules_of_linux() {
     assert_current(VERSIONS, &[("rules", rules())]);
+}
+
+#[test]
+fn the_evidence_of_the_rules_exists() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for rule in &RULES {
+        for evidence in rule.validated_by {
+            let exists = match *evidence {
+                Evidence::Recording(name) => {
+                    root.join(format!("data/{name}/trace.parquet")).exists()
+                }
+                Evidence::KernelLog(name) => {
+                    root.join(format!("crates/host/tests/fixtures/kernel-logs/{name}.log")).exists()
+                }
+                Evidence::ModelTest { file, name } => std::fs::read_to_string(root.join(file))
+                    .is_ok_and(|text| text.contains(&format!("fn {name}()"))),
+                _ => false,
+            };
+            assert!(exists, "{}: {evidence:?}", rule.what);
+        }
+    }
 }

@@ -39,7 +39,7 @@ use core::ops::Range;
 pub use config::Config;
 pub use fallback::Fallback;
 pub use pageset::{Pageset, Tuning};
-pub use version::{Modeled, RULES, Rule, VALIDATED};
+pub use version::{Evidence, Modeled, RULES, Rule, VALIDATED};
 
 use super::zonelist::{Depth, Zonelists};
 use super::{Counter, Placement, Request, set_mobility};

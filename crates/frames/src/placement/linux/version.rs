@@ -17,8 +17,9 @@ pub enum Area {
     Zones,
     /// Which pages move, and when.
     Compaction,
-    /// The names and numbers of a request's flags
-    /// ([`NAMES`](crate::placement::gfp::names::NAMES) has them).
+    /// The names and numbers of a request's flags. Each
+    /// [`NAME`](crate::placement::gfp::names::NAMES) has its numbers before and since
+    /// [`GFP_RECLAIM`].
     Gfp,
 }
 
@@ -53,6 +54,46 @@ pub enum Modeled {
     NotYet,
 }
 
+/// What exercises a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Evidence {
+    /// A recording of a kernel with the rule, by its folder in `data/`. It is replayed frame by
+    /// frame.
+    Recording(&'static str),
+    /// A log of a kernel from before or after the change, by its name in
+    /// `crates/host/tests/fixtures/kernel-logs/`.
+    KernelLog(&'static str),
+    /// A test of the model. It shows that the model follows the rule as read in the kernel's source,
+    /// not that the kernel does.
+    ModelTest {
+        /// Its file in the repository.
+        file: &'static str,
+        /// Its function.
+        name: &'static str,
+    },
+}
+
+use Evidence::{KernelLog, Recording};
+
+/// By the score of a node.
+const PROACTIVE_SCORE: Evidence = Evidence::ModelTest {
+    file: "crates/frames/src/compaction/score.rs",
+    name: "proactive_compaction_starts_high_stops_low_and_backs_off",
+};
+
+/// By hand, on one machine under 6.12 and 6.18.
+const FLUSHED_LISTS: Evidence = Evidence::ModelTest {
+    file: "crates/frames/tests/linux_tuning.rs",
+    name: "larger_blocks_in_a_row_empty_the_lists",
+};
+
+/// By hand, on two pageblocks.
+const SPARED_PAGEBLOCKS: Evidence = Evidence::ModelTest {
+    file: "crates/frames/tests/linux_claim.rs",
+    name: "defrag_mode_spares_foreign_pageblocks_until_fallback_is_allowed",
+};
+
 /// One rule that differs between versions.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
@@ -65,10 +106,12 @@ pub struct Rule {
     pub effect: &'static str,
     /// The first release with the change.
     pub since: KernelVersion,
-    /// The kernel function, or the subject of the commit that changed it.
-    pub source: &'static str,
-    /// The recording, or the kernel's log, that validates the rule; empty where there is none.
-    pub validated_by: &'static str,
+    /// The kernel functions that implement it; empty where the commit's subject names them.
+    pub functions: &'static str,
+    /// The subject of the commit that changed it, or subjects of several.
+    pub commit: &'static str,
+    /// What exercises the rule; empty where nothing does.
+    pub validated_by: &'static [Evidence],
     /// Whether and how the model follows it.
     pub modeled: Modeled,
 }
@@ -79,8 +122,9 @@ pub const FOLIO_BATCHES: Rule = Rule {
     what: "a batch of frees may contain blocks of more than one frame",
     effect: "large folios return whole, not frame by frame",
     since: KernelVersion::new(6, 9),
-    source: "free_unref_folios (mm: add free_unref_folios())",
-    validated_by: "boot-files-6.18, boot-network-6.18",
+    functions: "free_unref_folios",
+    commit: "mm: add free_unref_folios()",
+    validated_by: &[Recording("boot-files-6.18"), Recording("boot-network-6.18")],
     modeled: Modeled::ByReaders,
 };
 
@@ -90,8 +134,9 @@ pub const LISTS_BY_TYPE: Rule = Rule {
     what: "a free block is only on a list of its pageblock's type",
     effect: "no stray blocks on foreign lists: pageblocks stay of one type",
     since: KernelVersion::new(6, 10),
-    source: "mm: page_alloc: fix freelist movement during block conversion",
-    validated_by: "boot-files-6.12, boot-processes-2cpu-6.12",
+    functions: "",
+    commit: "mm: page_alloc: fix freelist movement during block conversion",
+    validated_by: &[Recording("boot-files-6.12"), Recording("boot-processes-2cpu-6.12")],
     modeled: Modeled::By(|config| config.hygiene = true),
 };
 
@@ -101,8 +146,9 @@ pub const DEFERRED_MOVABLE: Rule = Rule {
     what: "pageblocks whose first frame was reserved at boot are movable",
     effect: "tens of pageblocks of a small machine are open to movable memory",
     since: KernelVersion::new(6, 15),
-    source: "__init_deferred_page",
-    validated_by: "boot-files-6.18",
+    functions: "__init_deferred_page",
+    commit: "memblock: uniformly initialize all reserved pages to MIGRATE_MOVABLE",
+    validated_by: &[Recording("boot-files-6.18")],
     modeled: Modeled::ByReaders,
 };
 
@@ -112,8 +158,9 @@ pub const RUNS_AS_BLOCKS: Rule = Rule {
     what: "vfree returns runs of frames as larger blocks",
     effect: "what vmalloc took as a block returns as one and merges at once",
     since: KernelVersion::new(7, 1),
-    source: "free_prepared_contig_range (Optimize free_contig_range)",
-    validated_by: "boot-files-7.3, boot-network-7.3",
+    functions: "free_prepared_contig_range",
+    commit: "mm/page_alloc: optimize free_contig_range()",
+    validated_by: &[Recording("boot-files-7.3"), Recording("boot-network-7.3")],
     modeled: Modeled::ByReaders,
 };
 
@@ -123,8 +170,9 @@ pub const ZONE_WATERMARKS: Rule = Rule {
     what: "a zone has one watermark for requests of every order",
     effect: "a request for a large block fails only where none is free",
     since: KernelVersion::new(4, 4),
-    source: "__zone_watermark_ok (mm, page_alloc: only enforce watermarks for order-0 allocations)",
-    validated_by: "kernel-logs/3.10-atomic-order-4",
+    functions: "__zone_watermark_ok",
+    commit: "mm, page_alloc: only enforce watermarks for order-0 allocations",
+    validated_by: &[KernelLog("3.10-atomic-order-4")],
     modeled: Modeled::FromStart,
 };
 
@@ -134,9 +182,10 @@ pub const GFP_RECLAIM: Rule = Rule {
     what: "flags say apart whether a request waits and whether it wakes kswapd, and bits move",
     effect: "none: the numbers of older logs mean other flags",
     since: KernelVersion::new(4, 4),
-    source: "mm, page_alloc: distinguish between being unable to sleep, unwilling to sleep and \
+    functions: "",
+    commit: "mm, page_alloc: distinguish between being unable to sleep, unwilling to sleep and \
              avoiding waking kswapd",
-    validated_by: "kernel-logs/3.10-oom, kernel-logs/4.4-kernel-order-5",
+    validated_by: &[KernelLog("3.10-oom"), KernelLog("4.4-kernel-order-5")],
     modeled: Modeled::ByReaders,
 };
 
@@ -146,8 +195,9 @@ pub const PROACTIVE_COMPACTION: Rule = Rule {
     what: "kcompactd compacts before requests ask (`vm.compaction_proactiveness`)",
     effect: "large blocks are free before they are requested",
     since: KernelVersion::new(5, 9),
-    source: "proactive_compact_node (mm: proactive compaction)",
-    validated_by: "",
+    functions: "proactive_compact_node",
+    commit: "mm: proactive compaction",
+    validated_by: &[PROACTIVE_SCORE],
     modeled: Modeled::FromStart,
 };
 
@@ -157,8 +207,9 @@ pub const PCP_INTERRUPTS: Rule = Rule {
     what: "per-CPU lists are used with interrupts on",
     effect: "none: a free from an interrupt may pass by a list that is in use",
     since: KernelVersion::new(6, 2),
-    source: "mm/page_alloc: leave IRQs enabled for per-cpu page allocations",
-    validated_by: "",
+    functions: "",
+    commit: "mm/page_alloc: leave IRQs enabled for per-cpu page allocations",
+    validated_by: &[],
     modeled: Modeled::ByReaders,
 };
 
@@ -168,8 +219,9 @@ pub const DEFRAG_MODE: Rule = Rule {
     what: "`vm.defrag_mode`, off by default, avoids fallbacks",
     effect: "reclaim and compaction come before types mix in a pageblock",
     since: KernelVersion::new(6, 15),
-    source: "mm: page_alloc: defrag_mode",
-    validated_by: "",
+    functions: "",
+    commit: "mm: page_alloc: defrag_mode",
+    validated_by: &[SPARED_PAGEBLOCKS],
     // Off by default: `Config::linux_6_15` turns it on.
     modeled: Modeled::By(|_| {}),
 };
@@ -183,8 +235,9 @@ pub const RULES: [Rule; 25] = [
         what: "reports of failed requests name the flags",
         effect: "none: logs show names beside the number",
         since: KernelVersion::new(4, 6),
-        source: "mm, page_alloc: print symbolic gfp_flags on allocation failure",
-        validated_by: "kernel-logs/4.9-slab-order-3",
+        functions: "",
+        commit: "mm, page_alloc: print symbolic gfp_flags on allocation failure",
+        validated_by: &[KernelLog("4.9-slab-order-3")],
         modeled: Modeled::ByReaders,
     },
     Rule {
@@ -192,9 +245,10 @@ pub const RULES: [Rule; 25] = [
         what: "`__GFP_REPEAT` becomes `__GFP_RETRY_MAYFAIL`",
         effect: "a large request may ask for reclaim before it fails",
         since: KernelVersion::new(4, 13),
-        source: "mm, tree wide: replace __GFP_REPEAT by __GFP_RETRY_MAYFAIL with more useful \
+        functions: "",
+        commit: "mm, tree wide: replace __GFP_REPEAT by __GFP_RETRY_MAYFAIL with more useful \
                  semantic",
-        validated_by: "",
+        validated_by: &[],
         modeled: Modeled::ByReaders,
     },
     PROACTIVE_COMPACTION,
@@ -204,8 +258,9 @@ pub const RULES: [Rule; 25] = [
         what: "`__GFP_ATOMIC` is gone",
         effect: "requests that cannot wait are those without `__GFP_DIRECT_RECLAIM`",
         since: KernelVersion::new(6, 3),
-        source: "mm: discard __GFP_ATOMIC",
-        validated_by: "",
+        functions: "",
+        commit: "mm: discard __GFP_ATOMIC",
+        validated_by: &[],
         modeled: Modeled::ByReaders,
     },
     Rule {
@@ -213,8 +268,9 @@ pub const RULES: [Rule; 25] = [
         what: "refills of per-CPU lists double while nothing is freed",
         effect: "a busy CPU holds thousands of frames, and until they drain their pageblocks do not become whole",
         since: KernelVersion::new(6, 7),
-        source: "nr_pcp_alloc (mm, page_alloc: scale the number of pages that are batch allocated)",
-        validated_by: "boot-files-6.12, boot-processes-2cpu-6.12",
+        functions: "nr_pcp_alloc",
+        commit: "mm, page_alloc: scale the number of pages that are batch allocated",
+        validated_by: &[Recording("boot-files-6.12"), Recording("boot-processes-2cpu-6.12")],
         modeled: Modeled::By(|config| config.adaptive_lists = true),
     },
     Rule {
@@ -222,8 +278,9 @@ pub const RULES: [Rule; 25] = [
         what: "the high mark of per-CPU lists moves, and drains follow the last frees",
         effect: "lists keep frames that 6.1 drained; they shrink where memory is short",
         since: KernelVersion::new(6, 7),
-        source: "nr_pcp_high, nr_pcp_free, decay_pcp_high (mm: tune PCP high automatically)",
-        validated_by: "boot-files-6.12, boot-processes-2cpu-6.12",
+        functions: "nr_pcp_high, nr_pcp_free, decay_pcp_high",
+        commit: "mm: tune PCP high automatically",
+        validated_by: &[Recording("boot-files-6.12"), Recording("boot-processes-2cpu-6.12")],
         modeled: Modeled::By(|config| config.adaptive_lists = true),
     },
     Rule {
@@ -231,9 +288,9 @@ pub const RULES: [Rule; 25] = [
         what: "larger blocks freed in a row empty a per-CPU list",
         effect: "blocks that are only freed reach the free lists, and merge, sooner",
         since: KernelVersion::new(6, 7),
-        source: "free_unref_page_commit (mm, pcp: reduce detecting time of consecutive high order \
-                 page freeing)",
-        validated_by: "",
+        functions: "free_unref_page_commit",
+        commit: "mm, pcp: reduce detecting time of consecutive high order page freeing",
+        validated_by: &[FLUSHED_LISTS],
         modeled: Modeled::By(|config| config.adaptive_lists = true),
     },
     Rule {
@@ -241,8 +298,9 @@ pub const RULES: [Rule; 25] = [
         what: "a request is first tried against the high watermark",
         effect: "lists hold less while free memory is low",
         since: KernelVersion::new(6, 7),
-        source: "get_page_from_freelist (mm, pcp: decrease PCP high if free pages < high watermark)",
-        validated_by: "",
+        functions: "get_page_from_freelist",
+        commit: "mm, pcp: decrease PCP high if free pages < high watermark",
+        validated_by: &[],
         modeled: Modeled::By(|config| config.adaptive_lists = true),
     },
     Rule {
@@ -250,8 +308,10 @@ pub const RULES: [Rule; 25] = [
         what: "the atomic reserve is a hundredth of a zone in whole pageblocks",
         effect: "small zones reserve nothing",
         since: KernelVersion::new(6, 8),
-        source: "reserve_highatomic_pageblock",
-        validated_by: "",
+        functions: "reserve_highatomic_pageblock",
+        commit: "mm: page_alloc: correct high atomic reserve calculations, mm: page_alloc: \
+                 enforce minimum zone size to do high atomic reserves",
+        validated_by: &[],
         modeled: Modeled::By(|config| config.rounded_reserve = true),
     },
     FOLIO_BATCHES,
@@ -260,8 +320,9 @@ pub const RULES: [Rule; 25] = [
         what: "pages of large folios move as a whole",
         effect: "compaction gathers what it skipped before",
         since: KernelVersion::new(6, 9),
-        source: "mm/compaction: add support for >0 order folio memory compaction",
-        validated_by: "",
+        functions: "",
+        commit: "mm/compaction: add support for >0 order folio memory compaction",
+        validated_by: &[],
         modeled: Modeled::NotYet,
     },
     LISTS_BY_TYPE,
@@ -270,8 +331,9 @@ pub const RULES: [Rule; 25] = [
         what: "a per-CPU list drains a frame to the list of its pageblock's type",
         effect: "a frame follows a pageblock that changed its type meanwhile",
         since: KernelVersion::new(6, 10),
-        source: "free_pcppages_bulk (mm: page_alloc: remove pcppage migratetype caching)",
-        validated_by: "boot-files-6.12, boot-processes-2cpu-6.12",
+        functions: "free_pcppages_bulk",
+        commit: "mm: page_alloc: remove pcppage migratetype caching",
+        validated_by: &[Recording("boot-files-6.12"), Recording("boot-processes-2cpu-6.12")],
         modeled: Modeled::By(|config| config.hygiene = true),
     },
     Rule {
@@ -279,9 +341,9 @@ pub const RULES: [Rule; 25] = [
         what: "a fallback either claims a pageblock or takes a single block (also in 6.12.29)",
         effect: "a fallback converts a whole pageblock where it can and takes the smallest block where it cannot",
         since: KernelVersion::new(6, 12),
-        source: "__rmqueue_claim, __rmqueue_steal (mm: page_alloc: don't steal single pages from \
-                 biggest buddy)",
-        validated_by: "boot-files-6.12 (claims of free pageblocks)",
+        functions: "__rmqueue_claim, __rmqueue_steal",
+        commit: "mm: page_alloc: don't steal single pages from biggest buddy",
+        validated_by: &[Recording("boot-files-6.12")],
         modeled: Modeled::By(|config| config.hygiene = true),
     },
     Rule {
@@ -289,8 +351,9 @@ pub const RULES: [Rule; 25] = [
         what: "watermarks leave out the free frames of the atomic reserve alone",
         effect: "used frames of the reserve no longer start reclaim",
         since: KernelVersion::new(6, 12),
-        source: "__zone_watermark_unusable_free (nr_free_highatomic)",
-        validated_by: "",
+        functions: "__zone_watermark_unusable_free",
+        commit: "mm/page_alloc: keep track of free highatomic",
+        validated_by: &[],
         modeled: Modeled::By(|config| config.free_reserve = true),
     },
     DEFERRED_MOVABLE,
@@ -300,8 +363,9 @@ pub const RULES: [Rule; 25] = [
         what: "larger blocks empty a per-CPU list from half of its least high mark on",
         effect: "lists keep larger blocks longer, and these merge later",
         since: KernelVersion::new(6, 16),
-        source: "free_frozen_page_commit (free_high)",
-        validated_by: "",
+        functions: "free_frozen_page_commit",
+        commit: "mm: pcp: increase pcp->free_count threshold to trigger free_high",
+        validated_by: &[FLUSHED_LISTS],
         modeled: Modeled::By(|config| config.late_flush = true),
     },
     Rule {
@@ -309,8 +373,9 @@ pub const RULES: [Rule; 25] = [
         what: "drains go batch by batch and release the lock in between",
         effect: "none by itself: others allocate between the parts of a drain",
         since: KernelVersion::new(6, 19),
-        source: "free_frozen_page_commit (to_free_batched)",
-        validated_by: "boot-files-7.3",
+        functions: "free_frozen_page_commit",
+        commit: "mm/page_alloc: batch page freeing in free_frozen_page_commit",
+        validated_by: &[Recording("boot-files-7.3")],
         modeled: Modeled::By(|config| config.drains_by_batch = true),
     },
     Rule {
@@ -318,8 +383,9 @@ pub const RULES: [Rule; 25] = [
         what: "vmalloc and kernel stacks ask for large blocks and split them",
         effect: "unmovable memory comes in blocks, not in scattered frames",
         since: KernelVersion::new(7, 0),
-        source: "vm_area_alloc_pages",
-        validated_by: "boot-files-7.3, boot-network-7.3",
+        functions: "vm_area_alloc_pages",
+        commit: "mm/vmalloc: request large order pages from buddy allocator",
+        validated_by: &[Recording("boot-files-7.3"), Recording("boot-network-7.3")],
         modeled: Modeled::ByReaders,
     },
     Rule {
@@ -327,8 +393,10 @@ pub const RULES: [Rule; 25] = [
         what: "the atomic reserve serves the fast path, one block at a time",
         effect: "atomic requests for larger blocks split fewer blocks",
         since: KernelVersion::new(7, 1),
-        source: "alloc_flags_nonblocking, __rmqueue_pcplist",
-        validated_by: "boot-files-7.3, boot-network-7.3",
+        functions: "alloc_flags_nonblocking, __rmqueue_pcplist",
+        commit: "mm/page_alloc: don't increase highatomic reserve after pcp alloc, \
+                 mm/page_alloc: use existing highatomic reserves on the buddy fastpath",
+        validated_by: &[Recording("boot-files-7.3"), Recording("boot-network-7.3")],
         modeled: Modeled::By(|config| config.early_reserve = true),
     },
     RUNS_AS_BLOCKS,
@@ -365,6 +433,15 @@ mod tests {
         let applied = |rule: &&Rule| matches!(rule.modeled, Modeled::By(_));
         assert!(RULES.iter().filter(applied).all(|rule| rule.since > KernelVersion::V6_1));
         assert_eq!(Config::of(KernelVersion::V6_1), Config::default());
+    }
+
+    #[test]
+    fn every_rule_names_its_commit() {
+        for rule in &RULES {
+            // A subject has a prefix and is no function's name.
+            let subject = rule.commit.split_whitespace().count() > 2;
+            assert!(subject, "{}: {:?}", rule.what, rule.commit);
+        }
     }
 
     #[test]

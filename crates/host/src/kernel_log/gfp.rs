@@ -35,16 +35,17 @@ impl Gfp {
         }
         // Only 4.4 and 4.5 have these two bits and print no names.
         const RECLAIM_4_4: u64 = 0x240_0000;
-        let is_4_4 = version.map_or(mask & 0x200_0000 != 0, |v| v >= GFP_RECLAIM.since);
-        let is_4_4 = is_4_4 || mask & RECLAIM_4_4 == RECLAIM_4_4;
+        let is_new = version.map_or(mask & 0x200_0000 != 0, |v| v >= GFP_RECLAIM.since);
+        let is_new = is_new || mask & RECLAIM_4_4 == RECLAIM_4_4;
+        let numbered = if is_new { GFP_RECLAIM.since } else { KernelVersion::new(3, 10) };
         for name in &names::NAMES {
-            let bit = if is_4_4 { name.bit_4_4 } else { name.bit_3_10 };
+            let bit = name.unnamed_bit(numbered);
             if bit.is_some_and(|bit| mask >> bit & 1 != 0) {
                 expand(name.name, &mut flags);
             }
         }
         // The daemon was woken unless a flag forbade it.
-        if !is_4_4 && !flags.contains("__GFP_NO_KSWAPD") {
+        if !is_new && !flags.contains("__GFP_NO_KSWAPD") {
             flags.insert("__GFP_KSWAPD_RECLAIM".to_owned());
         }
         Gfp { mask, text: compact(&flags), named: false, flags }

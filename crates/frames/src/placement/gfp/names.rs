@@ -1,4 +1,10 @@
 //! The names of GFP flags, what they stand for, and their numbers by kernel version.
+//!
+//! Each number stands once in this file. The numbers of compounds follow from their parts, and the
+//! release that renumbered the flags is that of the rule [`GFP_RECLAIM`].
+
+use crate::KernelVersion;
+use crate::placement::linux::version::GFP_RECLAIM;
 
 /// A name that kernels and tracing tools print: of one flag, or of several together.
 #[derive(Clone, Copy, Debug)]
@@ -10,25 +16,32 @@ pub struct Name {
     /// The names that this one stands for, which come later in [`NAMES`] or are single flags. Empty
     /// for a single flag. A former name of a flag stands for the present one.
     pub parts: &'static [&'static str],
-    /// The bit in Linux 3.10 to 4.3 (`include/linux/gfp.h`), if those versions have the flag.
-    pub bit_3_10: Option<u8>,
-    /// The bit in Linux 4.4 and 4.5, the last versions that print no names.
-    pub bit_4_4: Option<u8>,
+    /// The bit in versions before [`GFP_RECLAIM`], from 3.10 on (`include/linux/gfp.h`).
+    old_bit: Option<u8>,
+    /// The bit since then and until 4.5, the last version that prints no names.
+    new_bit: Option<u8>,
 }
 
-/// Of several flags.
-const fn compound(name: &'static str, bits: u32, parts: &'static [&'static str]) -> Name {
-    Name { name, bits, parts, bit_3_10: None, bit_4_4: None }
+impl Name {
+    /// The bit that a kernel prints that prints no names (before 4.6), if it has the flag.
+    pub fn unnamed_bit(&self, version: KernelVersion) -> Option<u8> {
+        if version < GFP_RECLAIM.since { self.old_bit } else { self.new_bit }
+    }
+}
+
+/// Of several flags, whose numbers are those of the parts.
+const fn compound(name: &'static str, parts: &'static [&'static str]) -> Name {
+    Name { name, bits: 0, parts, old_bit: None, new_bit: None }
 }
 
 /// Of one flag whose number has not been printed without its name.
 const fn recent(name: &'static str, bits: u32) -> Name {
-    Name { name, bits, parts: &[], bit_3_10: None, bit_4_4: None }
+    Name { name, bits, parts: &[], old_bit: None, new_bit: None }
 }
 
 /// Of one flag, with its number before it was printed by name.
-const fn flag(name: &'static str, bits: u32, bit_3_10: Option<u8>, bit_4_4: Option<u8>) -> Name {
-    Name { name, bits, parts: &[], bit_3_10, bit_4_4 }
+const fn flag(name: &'static str, bits: u32, old_bit: Option<u8>, new_bit: Option<u8>) -> Name {
+    Name { name, bits, parts: &[], old_bit, new_bit }
 }
 
 /// Of one flag that had one number in all versions before it was printed by name.
@@ -36,12 +49,25 @@ const fn kept(name: &'static str, bits: u32, bit: u8) -> Name {
     flag(name, bits, Some(bit), Some(bit))
 }
 
+/// The bit of `__GFP_ATOMIC` in Linux 6.1.
+const ATOMIC: u32 = 0x200;
+
 /// Every name, compounds first, larger before those that they contain.
-pub const NAMES: [Name; 52] = [
-    compound("GFP_TRANSHUGE", 0x1c_24ca, &["GFP_TRANSHUGE_LIGHT", "__GFP_DIRECT_RECLAIM"]),
+pub const NAMES: [Name; ROWS.len()] = {
+    let mut names = ROWS;
+    let mut row = 0;
+    while row < names.len() {
+        names[row].bits = bits(ROWS[row].name);
+        row += 1;
+    }
+    names
+};
+
+/// The same, with the bits of single flags only.
+const ROWS: [Name; 52] = [
+    compound("GFP_TRANSHUGE", &["GFP_TRANSHUGE_LIGHT", "__GFP_DIRECT_RECLAIM"]),
     compound(
         "GFP_TRANSHUGE_LIGHT",
-        0x1c_20ca,
         &[
             "__GFP_IO",
             "__GFP_FS",
@@ -53,25 +79,25 @@ pub const NAMES: [Name; 52] = [
             "__GFP_NOWARN",
         ],
     ),
-    compound("GFP_HIGHUSER_MOVABLE", 0x10_0cca, &["GFP_HIGHUSER", "__GFP_MOVABLE"]),
-    compound("GFP_HIGHUSER", 0x10_0cc2, &["GFP_USER", "__GFP_HIGHMEM"]),
-    compound("GFP_USER", 0x10_0cc0, &["GFP_KERNEL", "__GFP_HARDWALL"]),
-    compound("GFP_TEMPORARY", 0xcd0, &["GFP_KERNEL", "__GFP_RECLAIMABLE"]),
-    compound("GFP_KERNEL_ACCOUNT", 0x40_0cc0, &["GFP_KERNEL", "__GFP_ACCOUNT"]),
-    compound("GFP_KERNEL", 0xcc0, &["__GFP_RECLAIM", "__GFP_IO", "__GFP_FS"]),
-    compound("GFP_NOFS", 0xc40, &["__GFP_RECLAIM", "__GFP_IO"]),
-    compound("GFP_NOIO", 0xc00, &["__GFP_RECLAIM"]),
-    // From 4.4 to 6.2 with `__GFP_ATOMIC`, which other versions do not have.
-    compound("GFP_ATOMIC", 0xa20, &["__GFP_HIGH", "__GFP_KSWAPD_RECLAIM"]),
-    compound("GFP_NOWAIT", 0x800, &["__GFP_KSWAPD_RECLAIM"]),
-    compound("GFP_DMA", 0x1, &["__GFP_DMA"]),
-    compound("GFP_DMA32", 0x4, &["__GFP_DMA32"]),
-    compound("__GFP_RECLAIM", 0xc00, &["__GFP_DIRECT_RECLAIM", "__GFP_KSWAPD_RECLAIM"]),
-    Name { bit_3_10: Some(4), ..compound("__GFP_WAIT", 0x400, &["__GFP_DIRECT_RECLAIM"]) },
+    compound("GFP_HIGHUSER_MOVABLE", &["GFP_HIGHUSER", "__GFP_MOVABLE"]),
+    compound("GFP_HIGHUSER", &["GFP_USER", "__GFP_HIGHMEM"]),
+    compound("GFP_USER", &["GFP_KERNEL", "__GFP_HARDWALL"]),
+    compound("GFP_TEMPORARY", &["GFP_KERNEL", "__GFP_RECLAIMABLE"]),
+    compound("GFP_KERNEL_ACCOUNT", &["GFP_KERNEL", "__GFP_ACCOUNT"]),
+    compound("GFP_KERNEL", &["__GFP_RECLAIM", "__GFP_IO", "__GFP_FS"]),
+    compound("GFP_NOFS", &["__GFP_RECLAIM", "__GFP_IO"]),
+    compound("GFP_NOIO", &["__GFP_RECLAIM"]),
+    // The number has `__GFP_ATOMIC`, which only 4.4 to 6.2 have.
+    Name { bits: ATOMIC, ..compound("GFP_ATOMIC", &["__GFP_HIGH", "__GFP_KSWAPD_RECLAIM"]) },
+    compound("GFP_NOWAIT", &["__GFP_KSWAPD_RECLAIM"]),
+    compound("GFP_DMA", &["__GFP_DMA"]),
+    compound("GFP_DMA32", &["__GFP_DMA32"]),
+    compound("__GFP_RECLAIM", &["__GFP_DIRECT_RECLAIM", "__GFP_KSWAPD_RECLAIM"]),
+    Name { old_bit: Some(4), ..compound("__GFP_WAIT", &["__GFP_DIRECT_RECLAIM"]) },
     Name {
-        bit_3_10: Some(10),
-        bit_4_4: Some(10),
-        ..compound("__GFP_REPEAT", 0x4000, &["__GFP_RETRY_MAYFAIL"])
+        old_bit: Some(10),
+        new_bit: Some(10),
+        ..compound("__GFP_REPEAT", &["__GFP_RETRY_MAYFAIL"])
     },
     kept("__GFP_DMA", 0x1, 0),
     kept("__GFP_HIGHMEM", 0x2, 1),
@@ -82,7 +108,7 @@ pub const NAMES: [Name; 52] = [
     kept("__GFP_IO", 0x40, 6),
     kept("__GFP_FS", 0x80, 7),
     kept("__GFP_ZERO", 0x100, 15),
-    flag("__GFP_ATOMIC", 0x200, None, Some(19)),
+    flag("__GFP_ATOMIC", ATOMIC, None, Some(19)),
     flag("__GFP_DIRECT_RECLAIM", 0x400, None, Some(22)),
     flag("__GFP_KSWAPD_RECLAIM", 0x800, None, Some(25)),
     kept("__GFP_WRITE", 0x1000, 24),
@@ -123,9 +149,14 @@ pub fn find(name: &str) -> Option<&'static Name> {
 /// If there is no such name; in constants when they are compiled.
 pub const fn bits(name: &str) -> u32 {
     let mut row = 0;
-    while row < NAMES.len() {
-        if is_same(NAMES[row].name.as_bytes(), name.as_bytes()) {
-            return NAMES[row].bits;
+    while row < ROWS.len() {
+        if is_same(ROWS[row].name.as_bytes(), name.as_bytes()) {
+            let (mut all, mut part) = (ROWS[row].bits, 0);
+            while part < ROWS[row].parts.len() {
+                all |= bits(ROWS[row].parts[part]);
+                part += 1;
+            }
+            return all;
         }
         row += 1;
     }
@@ -145,12 +176,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stand_for_what_their_parts_do() {
-        for name in NAMES.iter().filter(|name| !name.parts.is_empty()) {
-            let parts = name.parts.iter().fold(0, |all, part| all | bits(part));
-            let own = if name.name == "GFP_ATOMIC" { bits("__GFP_ATOMIC") } else { 0 };
-            assert_eq!(name.bits, parts | own, "{}", name.name);
+    fn numbers_of_compounds_are_those_of_linux_6_1() {
+        let known = [
+            ("GFP_TRANSHUGE", 0x1c_24ca),
+            ("GFP_TRANSHUGE_LIGHT", 0x1c_20ca),
+            ("GFP_HIGHUSER_MOVABLE", 0x10_0cca),
+            ("GFP_KERNEL_ACCOUNT", 0x40_0cc0),
+            ("GFP_NOFS", 0xc40),
+            ("GFP_ATOMIC", 0xa20),
+            ("__GFP_WAIT", 0x400),
+            ("__GFP_REPEAT", 0x4000),
+        ];
+        for (name, number) in known {
+            assert_eq!((bits(name), find(name).unwrap().bits), (number, number), "{name}");
         }
+    }
+
+    #[test]
+    fn the_rule_says_which_numbers_a_version_has() {
+        let reclaimable = find("__GFP_RECLAIMABLE").unwrap();
+        assert_eq!(reclaimable.unnamed_bit(KernelVersion::new(4, 3)), Some(19));
+        assert_eq!(reclaimable.unnamed_bit(KernelVersion::new(4, 4)), Some(4));
     }
 
     #[test]
@@ -158,7 +204,7 @@ mod tests {
         for (row, flag) in NAMES.iter().enumerate().filter(|(_, name)| name.parts.is_empty()) {
             assert!(flag.bits == 0 || flag.bits.is_power_of_two(), "{}", flag.name);
             for other in NAMES[row + 1..].iter().filter(|name| name.parts.is_empty()) {
-                let both = [(flag.bit_3_10, other.bit_3_10), (flag.bit_4_4, other.bit_4_4)];
+                let both = [(flag.old_bit, other.old_bit), (flag.new_bit, other.new_bit)];
                 assert!(both.iter().all(|(a, b)| a.is_none() || a != b), "{}", other.name);
                 assert!(flag.bits & other.bits == 0 && flag.name != other.name, "{}", other.name);
             }

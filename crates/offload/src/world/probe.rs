@@ -9,6 +9,10 @@ use prairie_host::cgroup::mounts;
 use crate::ageing::Means;
 use crate::call_size::Lists;
 
+/// The first release whose zswap drops the compressed copy of a page that is read back
+/// (`zswap_load`; "mm/zswap: only support zswap_exclusive_loads_enabled").
+const COPIES_DROPPED: KernelVersion = KernelVersion::new(6, 9);
+
 /// Where a host's files are, so that a test can give it others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paths {
@@ -51,8 +55,8 @@ pub struct Host {
     pub mglru: bool,
     /// `lru_gen` in debugfs can be opened for writing.
     pub lru_gen: bool,
-    /// A page that is read back keeps its compressed copy. Kernels from 6.9 on drop the copy
-    /// (`zswap_load`).
+    /// A page that is read back keeps its compressed copy, as in kernels before
+    /// [`COPIES_DROPPED`].
     pub copies_stay: bool,
 }
 
@@ -68,7 +72,7 @@ impl Host {
             has_psi: paths.proc.join("pressure/memory").exists(),
             mglru: mglru_is_on(&paths.sys),
             lru_gen: is_writable(&paths.debugfs.join("lru_gen")),
-            copies_stay: version.is_none_or(|version| version < KernelVersion::new(6, 9)),
+            copies_stay: version.is_none_or(|version| version < COPIES_DROPPED),
             paths,
         }
     }
@@ -133,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn copies_stay_before_6_9() {
+    fn older_kernels_keep_copies() {
         let of = |release| host(&[("proc/sys/kernel/osrelease", release)]).1.copies_stay;
         assert!(of("6.1.0-56-amd64\n") && of("6.8.12\n") && !of("6.9.0\n") && !of("6.12.95\n"));
         assert!(host(&[]).1.copies_stay, "nothing is known");

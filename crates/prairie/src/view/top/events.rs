@@ -1,6 +1,7 @@
 //! Events a second, and the offloaded containers.
 
 use prairie_host::survey::counters;
+use prairie_offload::signal::{SIGNALS, Signal};
 use prairie_offload::status::{CgroupStatus, Status};
 use prairie_report::number;
 use ratatui::text::Line;
@@ -52,24 +53,34 @@ fn of_daemon(status: &Status) -> Vec<Line<'static>> {
             if status.dry_run { ", dry run" } else { "" },
         )),
         Line::from(bold(format!(
-            "{:<30} {:>10} {:>10} {:>8} {:>8}  {}",
-            "container", "memory", "offloaded", "memory", "io", "guard"
+            "{:<30} {:>10} {:>10}{}  {}",
+            "container",
+            "memory",
+            "offloaded",
+            pressures(|signal| signal.name.to_owned()),
+            "guard"
         ))),
     ];
     let row = |cgroup: &CgroupStatus| {
         let offloaded = cgroup.zswapped_bytes.max(cgroup.swap_bytes);
         Line::from(format!(
-            "{:<30} {:>10} {:>10} {:>8} {:>8}  {}",
+            "{:<30} {:>10} {:>10}{}  {}",
             tail(&cgroup.path, 30),
             size(cgroup.current_bytes),
             size(offloaded),
-            percent(Some(cgroup.pressure.share("memory"))),
-            percent(Some(cgroup.pressure.share("io"))),
+            pressures(|signal| percent(Some(cgroup.pressure.share(signal.name)))),
             cgroup.guard,
         ))
     };
     lines.extend(status.cgroups.iter().map(row));
     lines
+}
+
+/// A column for each signal whose stalls the kernel counts. The others are estimates, which show in
+/// the guard.
+fn pressures(text: impl Fn(&Signal) -> String) -> String {
+    let counted = SIGNALS.iter().filter(|signal| signal.source.is_some());
+    counted.map(|signal| format!(" {:>8}", text(signal))).collect()
 }
 
 /// The end of a text, which names a container better than its beginning.

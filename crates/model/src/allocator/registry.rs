@@ -1,6 +1,7 @@
 //! The allocators: one entry each. Replay, the simulators, `--help`, and the docs read this table.
 //!
-//! A new allocator is a placement policy in `prairie-frames` and one entry here.
+//! A new allocator touches this file and a new one, `registry/NAME.rs`: its policy there, `mod NAME;`
+//! and its entry here. Policies that programs use without the registry are in `prairie-frames`.
 
 use prairie_frames::KernelVersion;
 use prairie_frames::compaction::Compactable;

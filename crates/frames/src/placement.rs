@@ -7,6 +7,7 @@ mod boxed;
 pub mod buddy;
 pub mod classes;
 pub mod custom;
+mod forward;
 pub mod freebsd;
 pub mod gfp;
 pub mod linux;
@@ -24,6 +25,9 @@ use core::ops::Range;
 use crate::layout::{Frame, Layout};
 use crate::table::{FrameTable, Owner};
 use crate::{MigrateType, Mobility, Order, ZoneKind};
+
+#[doc(hidden)]
+pub use forward::forward;
 
 /// A page of an object: of a process's anonymous memory, of a file, of the kernel's own address
 /// space (`vm_object_t` and `vm_pindex_t`).

@@ -4,20 +4,17 @@
 //! A server of a fleet has no clock finer than its steps. A wake-up of the placement's upkeep
 //! stands for one of the daemon; it comes every thousand operations, some seconds apart.
 
-use core::ops::Range;
-
 use prairie_frames::compaction::kcompactd::Kcompactd;
 use prairie_frames::compaction::score::{Proactive, node_score};
 use prairie_frames::compaction::{
     COSTLY, Compactable, Compactor, Cost, Direct, Outcome, Plain, Priority,
 };
-use prairie_frames::free_area::ORDERS;
 use prairie_frames::indices::FreeBlocks;
 use prairie_frames::placement::stepwise::Stepwise;
 use prairie_frames::placement::zonelist::Depth;
-use prairie_frames::placement::{Counter, Placement, Request, Surroundings, gfp};
+use prairie_frames::placement::{Counter, Placement, Request, forward, gfp};
 use prairie_frames::table::Owner;
-use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, ZoneKind};
+use prairie_frames::{Frame, FrameTable, Layout, Order, ZoneKind};
 
 /// Times in a row that a request in defrag mode is sent back to reclaim. Half as often as a server
 /// of a fleet asks again, so that none fails for it.
@@ -169,16 +166,10 @@ impl<P: Compactable> Compacting<P> {
 }
 
 impl<P: Compactable> Placement for Compacting<P> {
-    fn mark_pageblock(&mut self, pageblock: usize, migrate_type: MigrateType) {
-        self.placement.mark_pageblock(pageblock, migrate_type);
-    }
-
-    fn seed(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
-        self.placement.seed(table, frame, order);
-    }
-
-    fn start(&mut self, table: &mut FrameTable) {
-        self.placement.start(table);
+    forward! {
+        self => self.placement;
+        mark_pageblock, seed, start, allocate_listed, free, free_singles, observe, pin_block,
+        unpin_block, free_for, free_blocks, pageblocks, free_frames, cached_frames, validate,
     }
 
     fn allocate(
@@ -211,23 +202,6 @@ impl<P: Compactable> Placement for Compacting<P> {
         self.placement.allocate(table, request, owner)
     }
 
-    fn allocate_listed(
-        &mut self,
-        table: &mut FrameTable,
-        request: &Request,
-        owners: Range<Owner>,
-    ) -> u32 {
-        self.placement.allocate_listed(table, request, owners)
-    }
-
-    fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16) {
-        self.placement.free(table, frame, cpu);
-    }
-
-    fn free_singles(&mut self, table: &mut FrameTable, owners: Range<Owner>, cpu: u16) {
-        self.placement.free_singles(table, owners, cpu);
-    }
-
     fn maintain(&mut self, table: &mut FrameTable) {
         self.placement.maintain(table);
         self.kcompactd(table);
@@ -254,38 +228,6 @@ impl<P: Compactable> Placement for Compacting<P> {
         boost
     }
 
-    fn observe(&mut self, around: Surroundings) {
-        self.placement.observe(around);
-    }
-
-    fn pin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) -> bool {
-        self.placement.pin_block(table, owner, order)
-    }
-
-    fn unpin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) {
-        self.placement.unpin_block(table, owner, order);
-    }
-
-    fn free_for(&self, mobility: Mobility) -> Option<u64> {
-        self.placement.free_for(mobility)
-    }
-
-    fn free_blocks(&self, zone: usize) -> Vec<(MigrateType, Vec<u64>)> {
-        self.placement.free_blocks(zone)
-    }
-
-    fn pageblocks(&self, zone: usize) -> Option<[u64; MigrateType::ALL.len()]> {
-        self.placement.pageblocks(zone)
-    }
-
-    fn free_frames(&self, zone: usize) -> u64 {
-        self.placement.free_frames(zone)
-    }
-
-    fn cached_frames(&self) -> u64 {
-        self.placement.cached_frames()
-    }
-
     fn counters(&self) -> Vec<Counter> {
         let counter = |name, meaning, value| Counter { name, meaning, value };
         let mut counters = self.placement.counters();
@@ -296,76 +238,13 @@ impl<P: Compactable> Placement for Compacting<P> {
         ]);
         counters
     }
-
-    fn validate(&self, table: &FrameTable) {
-        self.placement.validate(table);
-    }
 }
 
 impl<P: Compactable + 'static> Stepwise for Compacting<P> {
-    fn attempt(
-        &mut self,
-        table: &mut FrameTable,
-        request: &Request,
-        owner: Owner,
-        depth: Depth,
-    ) -> Option<Frame> {
-        self.placement.attempt(table, request, owner, depth)
-    }
-
-    fn free_counts(&self, zone: usize) -> [u64; ORDERS] {
-        self.placement.free_counts(zone)
-    }
-
-    fn movable_counts(&self, zone: usize) -> [u64; ORDERS] {
-        self.placement.movable_counts(zone)
-    }
-
-    fn watermark_ok(&self, zone: usize, order: Order, mark: u64, highest: ZoneKind) -> bool {
-        self.placement.watermark_ok(zone, order, mark, highest)
-    }
-
-    fn drain(&mut self, table: &mut FrameTable) {
-        self.placement.drain(table);
-    }
-
-    fn may_mix(&mut self, allowed: bool) {
-        self.placement.may_mix(allowed);
-    }
-
-    fn take_block(&mut self, table: &mut FrameTable, frame: Frame) -> Order {
-        self.placement.take_block(table, frame)
-    }
-
-    fn give_block(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
-        self.placement.give_block(table, frame, order);
-    }
-
-    fn give_up(&mut self, table: &mut FrameTable, range: Range<Frame>) {
-        self.placement.give_up(table, range);
-    }
-
-    fn is_spared(&self, frame: Frame) -> bool {
-        self.placement.is_spared(frame)
-    }
-
-    fn zone_at(&self, frame: Frame) -> Option<usize> {
-        self.placement.zone_at(frame)
-    }
-
-    fn pageblock_type(&self, frame: Frame) -> MigrateType {
-        self.placement.pageblock_type(frame)
-    }
-
-    fn boost(&self, zone: usize) -> u64 {
-        self.placement.boost(zone)
-    }
-
-    fn end_boost(&mut self, zone: usize) {
-        self.placement.end_boost(zone);
-    }
-
-    fn set_reclaim_active(&mut self, zone: usize, active: bool) {
-        self.placement.set_reclaim_active(zone, active);
+    forward! {
+        self => self.placement;
+        attempt, free_counts, movable_counts, watermark_ok, drain, may_mix, take_block,
+        give_block, give_up, is_spared, zone_at, pageblock_type, boost, end_boost,
+        set_reclaim_active,
     }
 }

@@ -12,8 +12,8 @@ use prairie_frames::free_area::ORDERS;
 use prairie_frames::placement::linux::Linux;
 use prairie_frames::placement::stepwise::Stepwise;
 use prairie_frames::placement::zonelist::Depth;
-use prairie_frames::placement::{Counter, Placement, Request, Surroundings, gfp};
-use prairie_frames::table::{Owner, State};
+use prairie_frames::placement::{Counter, Placement, Request, Surroundings, forward, gfp};
+use prairie_frames::table::State;
 use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order, ZoneKind};
 use prairie_host::Occupancy;
 use prairie_host::texts::zoneinfo::ZoneInfo;
@@ -313,12 +313,10 @@ impl<P: AroundLinux> Host for Placed<'_, P> {
 }
 
 impl<P: AroundLinux> Placement for Confining<P> {
-    fn mark_pageblock(&mut self, pageblock: usize, migrate_type: MigrateType) {
-        self.placement.mark_pageblock(pageblock, migrate_type);
-    }
-
-    fn seed(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
-        self.placement.seed(table, frame, order);
+    forward! {
+        self => self.placement;
+        mark_pageblock, seed, allocate, allocate_listed, free, free_singles, pin_block,
+        unpin_block, cached_frames,
     }
 
     /// The daemon starts as early as it can: the regions are set up before anything else happens.
@@ -326,34 +324,6 @@ impl<P: AroundLinux> Placement for Confining<P> {
         self.placement.start(table);
         self.now = self.with_host(table, |daemon, host| daemon.settle(host));
         self.origin = self.now;
-    }
-
-    #[inline]
-    fn allocate(
-        &mut self,
-        table: &mut FrameTable,
-        request: &Request,
-        owner: Owner,
-    ) -> Option<Frame> {
-        self.placement.allocate(table, request, owner)
-    }
-
-    fn allocate_listed(
-        &mut self,
-        table: &mut FrameTable,
-        request: &Request,
-        owners: Range<Owner>,
-    ) -> u32 {
-        self.placement.allocate_listed(table, request, owners)
-    }
-
-    #[inline]
-    fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16) {
-        self.placement.free(table, frame, cpu);
-    }
-
-    fn free_singles(&mut self, table: &mut FrameTable, owners: Range<Owner>, cpu: u16) {
-        self.placement.free_singles(table, owners, cpu);
     }
 
     fn maintain(&mut self, table: &mut FrameTable) {
@@ -397,14 +367,6 @@ impl<P: AroundLinux> Placement for Confining<P> {
         Some(usable.sum())
     }
 
-    fn pin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) -> bool {
-        self.placement.pin_block(table, owner, order)
-    }
-
-    fn unpin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) {
-        self.placement.unpin_block(table, owner, order);
-    }
-
     fn free_blocks(&self, zone: usize) -> Vec<(MigrateType, Vec<u64>)> {
         let parts = self.parts[zone].iter();
         let mut all = parts.map(|&part| self.placement.free_blocks(part));
@@ -425,10 +387,6 @@ impl<P: AroundLinux> Placement for Confining<P> {
 
     fn free_frames(&self, zone: usize) -> u64 {
         self.sum(zone, |part| self.placement.free_frames(part))
-    }
-
-    fn cached_frames(&self) -> u64 {
-        self.placement.cached_frames()
     }
 
     fn counters(&self) -> Vec<Counter> {
@@ -453,14 +411,9 @@ impl<P: AroundLinux> Placement for Confining<P> {
 }
 
 impl<P: AroundLinux> Stepwise for Confining<P> {
-    fn attempt(
-        &mut self,
-        table: &mut FrameTable,
-        request: &Request,
-        owner: Owner,
-        depth: Depth,
-    ) -> Option<Frame> {
-        self.placement.attempt(table, request, owner, depth)
+    forward! {
+        self => self.placement;
+        attempt, drain, may_mix, take_block, give_block, pageblock_type,
     }
 
     fn free_counts(&self, zone: usize) -> [u64; ORDERS] {
@@ -470,25 +423,5 @@ impl<P: AroundLinux> Stepwise for Confining<P> {
 
     fn watermark_ok(&self, zone: usize, order: Order, mark: u64, highest: ZoneKind) -> bool {
         self.parts[zone].iter().any(|&part| self.placement.watermark_ok(part, order, mark, highest))
-    }
-
-    fn drain(&mut self, table: &mut FrameTable) {
-        self.placement.drain(table);
-    }
-
-    fn may_mix(&mut self, allowed: bool) {
-        self.placement.may_mix(allowed);
-    }
-
-    fn take_block(&mut self, table: &mut FrameTable, frame: Frame) -> Order {
-        self.placement.take_block(table, frame)
-    }
-
-    fn give_block(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
-        self.placement.give_block(table, frame, order);
-    }
-
-    fn pageblock_type(&self, frame: Frame) -> MigrateType {
-        self.placement.pageblock_type(frame)
     }
 }

@@ -4,6 +4,7 @@
 mod memcached;
 mod nginx;
 mod parts;
+mod server;
 mod synthetic;
 mod traced;
 

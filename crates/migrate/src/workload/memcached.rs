@@ -18,22 +18,25 @@
 //! accesses, 43 % of them stores, 3,400 instructions, which touch 120 lines in 32 pages. What user
 //! mode cannot see, the kernel's half, is an assumption of 6,000 instructions and 2,400 accesses.
 
-use super::parts::{Layout, Near, Region, Scattered};
+use super::parts::{Layout, Region};
+use super::server::{self, Server, Sizes};
 use super::{Request, Workload};
 use crate::address::PageSize;
-use crate::random::{Random, Zipf};
+use crate::random::Zipf;
 
 const ITEMS: u64 = 4 << 20;
 const ITEM_BYTES: u64 = 192;
-const CONNECTIONS: u64 = 32;
-const CONNECTION_BYTES: u64 = 8192;
-const SOCKET_BYTES: u64 = 2048;
-const BUFFERS: u64 = 256;
-const BUFFER_BYTES: u64 = 2048;
 const REQUEST_BYTES: u64 = 64;
 const VALUE_BYTES: u64 = 104;
-const STACK_BYTES: u64 = 16 << 10;
-const GLOBAL_PAGES: u64 = 24;
+
+const SIZES: Sizes = Sizes {
+    connections: 32,
+    connection_bytes_used: 1024,
+    global_pages: 24,
+    global_bytes_used: 128,
+    kernel_bytes: 256 << 10,
+    kernel_bytes_used: 4096,
+};
 
 /// See the module.
 pub struct Memcached {
@@ -41,12 +44,7 @@ pub struct Memcached {
     zipf: Zipf,
     hash_table: Region,
     items: Region,
-    connections: Region,
-    stacks: Region,
-    globals: Region,
-    kernel: Region,
-    buffers: Region,
-    cores: Vec<(Random, u64)>,
+    server: Server,
 }
 
 impl Memcached {
@@ -57,15 +55,16 @@ impl Memcached {
         Memcached {
             hash_table: layout.add(heap, ITEMS * 8),
             items: layout.add(heap, ITEMS * ITEM_BYTES),
-            connections: layout.add(heap, n * CONNECTIONS * CONNECTION_BYTES),
-            stacks: layout.add(heap, n * STACK_BYTES),
-            // Data of the program and of its libraries lies in files, and so in base pages.
-            globals: layout.add(PageSize::Base, n * (GLOBAL_PAGES << 12)),
-            // Linux maps its own data by pages of 1 GiB.
-            kernel: layout.add(PageSize::Giant, n * (64 << 10) * 4),
-            buffers: layout.add(PageSize::Base, n * 2 * BUFFERS * BUFFER_BYTES),
+            server: Server {
+                sizes: SIZES,
+                connections: SIZES.add_connections(&mut layout, heap, n),
+                stacks: SIZES.add_stacks(&mut layout, heap, n),
+                globals: SIZES.add_globals(&mut layout, n),
+                kernel: SIZES.add_kernel(&mut layout, n),
+                buffers: SIZES.add_buffers(&mut layout, n),
+                cores: server::idle(n, seed),
+            },
             zipf: Zipf::new(ITEMS, 0.99),
-            cores: (0..n).map(|core| (Random::new(seed, core), 0)).collect(),
             layout,
         }
     }
@@ -77,7 +76,7 @@ impl Workload for Memcached {
     }
 
     fn buffers(&self) -> Region {
-        self.buffers
+        self.server.buffers
     }
 
     fn heap(&self) -> Region {
@@ -85,55 +84,28 @@ impl Workload for Memcached {
     }
 
     fn request(&mut self, core: usize, request: &mut Request) {
-        let number = core as u64;
-        let (random, served) = &mut self.cores[core];
-        let ring = *served % BUFFERS;
-        *served += 1;
-        let connection_of = |region: &Region, bytes: u64, which: u64| {
-            region.part(number * CONNECTIONS + which, bytes)
-        };
-        let which = random.below(CONNECTIONS);
-        let connection = connection_of(&self.connections, CONNECTION_BYTES, which);
-        let kernel = self.kernel.part(number, 256 << 10);
-        let socket = kernel.part(which, SOCKET_BYTES);
-        let (own, descriptors) = (kernel.part(1, 128 << 10), kernel.part(3, 64 << 10));
-        let receive = self.buffers.part(2 * number * BUFFERS + ring, BUFFER_BYTES);
-        let send = self.buffers.part((2 * number + 1) * BUFFERS + ring, BUFFER_BYTES);
-        let user = Near {
-            regions: [
-                self.stacks.part(number, STACK_BYTES).part(0, 2048),
-                connection.part(0, 1024),
-            ],
-            scattered: Scattered {
-                region: self.globals.part(number, GLOBAL_PAGES << 12),
-                bytes_of_page: 128,
-            },
-        };
-        let system = Near {
-            regions: [own.part(0, 4096), socket],
-            scattered: Scattered { region: own.part(1, 4096), bytes_of_page: 4096 },
-        };
-        let item = self.zipf.rank(random).wrapping_mul(0x9E37_79B9_7F4A_7C15) % ITEMS;
+        let turn = self.server.turn(core);
+        let (user, system) = (&turn.user, &turn.system);
+        let (receive, send, connection) = (turn.receive, turn.send, turn.connection);
+        let item = self.zipf.rank(turn.random).wrapping_mul(0x9E37_79B9_7F4A_7C15) % ITEMS;
         // The hash of the key: another mixture, so that buckets and items lie apart.
         let bucket = (item ^ 0x2545F).wrapping_mul(0xD1B5_4A32_D192_ED03) >> 20 & (ITEMS - 1);
         let item = self.items.at(item * ITEM_BYTES);
-        let is_set = random.below(10) == 0;
+        let is_set = turn.random.below(10) == 0;
         let in_bytes = REQUEST_BYTES + if is_set { VALUE_BYTES } else { 0 };
 
-        request.received.push((receive.at(0), in_bytes.div_ceil(64) as u32));
-        request.received.push((descriptors.at((ring * 16) & !63), 1));
-
-        request.load(descriptors.at(ring * 16), 20);
-        request.work(&system, 600, 1500, random);
+        turn.receive(request, in_bytes);
+        turn.take_descriptor(request);
+        request.work(system, 600, 1500, turn.random);
         request.load(receive.at(0), 5);
-        request.work(&system, 600, 1500, random);
+        request.work(system, 600, 1500, turn.random);
         request.copy(receive.at(0), connection.at(2048), in_bytes);
 
-        request.work(&user, 300, 600, random);
+        request.work(user, 300, 600, turn.random);
         for byte in 0..REQUEST_BYTES / 2 {
             request.load(connection.at(2048 + byte), 3);
         }
-        request.work(&user, 300, 700, random);
+        request.work(user, 300, 700, turn.random);
         request.load(self.hash_table.at(bucket * 8), 10);
         request.load(item, 4);
         request.load(item.plus(24), 2);
@@ -143,15 +115,15 @@ impl Workload for Memcached {
         if is_set {
             request.copy(connection.at(2048 + REQUEST_BYTES), item.plus(80), VALUE_BYTES);
         }
-        request.work(&user, 700, 1500, random);
+        request.work(user, 700, 1500, turn.random);
 
-        request.work(&system, 600, 1500, random);
+        request.work(system, 600, 1500, turn.random);
         request.write(send.at(0), 64);
         if !is_set {
             request.copy(item.plus(80), send.at(64), VALUE_BYTES);
         }
-        request.store(descriptors.at(32 * 1024 + ring * 16), 10);
-        request.work(&system, 600, 1500, random);
+        request.store(turn.descriptors.at(32 * 1024 + turn.ring * 16), 10);
+        request.work(system, 600, 1500, turn.random);
         request.sent.push((send.at(0), if is_set { 1 } else { 3 }));
     }
 }

@@ -18,39 +18,36 @@
 //! instructions, which touch 360 lines in 66 pages. What user mode cannot see, the kernel's half, is
 //! an assumption of 15,000 instructions.
 
-use super::parts::{Layout, Near, Region, Scattered};
+use super::parts::{Layout, Region};
+use super::server::{self, Server, Sizes};
 use super::{Request, Workload};
 use crate::address::PageSize;
-use crate::random::{Random, Zipf};
+use crate::random::Zipf;
 
 const FILES: u64 = 16 << 10;
 const FILE_PAGES: u64 = 4;
-const CONNECTIONS: u64 = 64;
-const CONNECTION_BYTES: u64 = 8192;
-const SOCKET_BYTES: u64 = 2048;
-const BUFFERS: u64 = 256;
-const BUFFER_BYTES: u64 = 2048;
 const REQUEST_BYTES: u64 = 448;
 const HEADER_BYTES: u64 = 256;
-const STACK_BYTES: u64 = 16 << 10;
-const GLOBAL_PAGES: u64 = 56;
-const KERNEL_BYTES: u64 = 512 << 10;
+const LOG_BYTES: u64 = 64 << 10;
+
+const SIZES: Sizes = Sizes {
+    connections: 64,
+    connection_bytes_used: 2048,
+    global_pages: 56,
+    global_bytes_used: 256,
+    kernel_bytes: 512 << 10,
+    kernel_bytes_used: 8192,
+};
 
 /// See the module.
 pub struct Nginx {
     layout: Layout,
     zipf: Zipf,
-    heap: Region,
     open_files: Region,
-    connections: Region,
-    stacks: Region,
-    globals: Region,
     logs: Region,
-    kernel: Region,
     page_structs: Region,
     files: Region,
-    buffers: Region,
-    cores: Vec<(Random, u64)>,
+    server: Server,
 }
 
 impl Nginx {
@@ -58,21 +55,24 @@ impl Nginx {
     pub fn new(cores: usize, seed: u64, heap: PageSize) -> Nginx {
         let mut layout = Layout::default();
         let n = cores as u64;
-        let connections = layout.add(heap, n * CONNECTIONS * CONNECTION_BYTES);
+        // The order of these lines is that of addresses.
+        let connections = SIZES.add_connections(&mut layout, heap, n);
+        let open_files = layout.add(heap, FILES * 256);
+        let stacks = SIZES.add_stacks(&mut layout, heap, n);
+        let globals = SIZES.add_globals(&mut layout, n);
+        let logs = layout.add(heap, n * LOG_BYTES);
+        let kernel = SIZES.add_kernel(&mut layout, n);
+        let page_structs = layout.add(PageSize::Huge, FILES * FILE_PAGES * 64);
+        let files = layout.add(PageSize::Base, (FILES * FILE_PAGES) << 12);
+        let buffers = SIZES.add_buffers(&mut layout, n);
+        let cores = server::idle(n, seed);
         Nginx {
-            heap: connections,
-            connections,
-            open_files: layout.add(heap, FILES * 256),
-            stacks: layout.add(heap, n * STACK_BYTES),
-            // Data of the program and of its libraries lies in files, and so in base pages.
-            globals: layout.add(PageSize::Base, n * (GLOBAL_PAGES << 12)),
-            logs: layout.add(heap, n * (64 << 10)),
-            kernel: layout.add(PageSize::Giant, n * KERNEL_BYTES),
-            page_structs: layout.add(PageSize::Huge, FILES * FILE_PAGES * 64),
-            files: layout.add(PageSize::Base, (FILES * FILE_PAGES) << 12),
-            buffers: layout.add(PageSize::Base, n * 2 * BUFFERS * BUFFER_BYTES),
+            open_files,
+            logs,
+            page_structs,
+            files,
+            server: Server { sizes: SIZES, connections, stacks, globals, kernel, buffers, cores },
             zipf: Zipf::new(FILES, 0.99),
-            cores: (0..n).map(|core| (Random::new(seed, core), 0)).collect(),
             layout,
         }
     }
@@ -84,72 +84,50 @@ impl Workload for Nginx {
     }
 
     fn buffers(&self) -> Region {
-        self.buffers
+        self.server.buffers
     }
 
     fn heap(&self) -> Region {
-        self.heap
+        self.server.connections
     }
 
     fn request(&mut self, core: usize, request: &mut Request) {
-        let number = core as u64;
-        let (random, served) = &mut self.cores[core];
-        let ring = *served % BUFFERS;
-        *served += 1;
-        let which = random.below(CONNECTIONS);
-        let connection = self.connections.part(number * CONNECTIONS + which, CONNECTION_BYTES);
-        let kernel = self.kernel.part(number, KERNEL_BYTES);
-        let socket = kernel.part(which, SOCKET_BYTES);
-        let (own, descriptors) = (kernel.part(2, 128 << 10), kernel.part(6, 64 << 10));
-        let stack = self.stacks.part(number, STACK_BYTES);
-        let receive = self.buffers.part(2 * number * BUFFERS + ring, BUFFER_BYTES);
-        let send = self.buffers.part((2 * number + 1) * BUFFERS + ring, BUFFER_BYTES);
-        let user = Near {
-            regions: [stack.part(0, 2048), connection.part(0, 2048)],
-            scattered: Scattered {
-                region: self.globals.part(number, GLOBAL_PAGES << 12),
-                bytes_of_page: 256,
-            },
-        };
-        let system = Near {
-            regions: [own.part(0, 8192), socket],
-            scattered: Scattered { region: own.part(1, 8192), bytes_of_page: 4096 },
-        };
-        let file = self.zipf.rank(random).wrapping_mul(0x9E37_79B9_7F4A_7C15) % FILES;
+        let turn = self.server.turn(core);
+        let (user, system) = (&turn.user, &turn.system);
+        let (receive, send, connection) = (turn.receive, turn.send, turn.connection);
+        let file = self.zipf.rank(turn.random).wrapping_mul(0x9E37_79B9_7F4A_7C15) % FILES;
 
-        request.received.push((receive.at(0), REQUEST_BYTES.div_ceil(64) as u32));
-        request.received.push((descriptors.at((ring * 16) & !63), 1));
-
-        request.load(descriptors.at(ring * 16), 20);
-        request.work(&system, 1500, 3700, random);
+        turn.receive(request, REQUEST_BYTES);
+        turn.take_descriptor(request);
+        request.work(system, 1500, 3700, turn.random);
         request.load(receive.at(0), 5);
         request.copy(receive.at(0), connection.at(4096), REQUEST_BYTES);
-        request.work(&system, 1500, 3700, random);
+        request.work(system, 1500, 3700, turn.random);
 
         for byte in 0..REQUEST_BYTES {
             request.load(connection.at(4096 + byte), 4);
             if byte % 16 == 0 {
-                request.work(&user, 12, 30, random);
+                request.work(user, 12, 30, turn.random);
             }
         }
-        request.work(&user, 4450, 12_600, random);
+        request.work(user, 4450, 12_600, turn.random);
         let bucket = (file ^ 0x2545F).wrapping_mul(0xD1B5_4A32_D192_ED03) >> 20 & (FILES - 1);
         request.load(self.open_files.at(bucket * 256), 10);
         request.read(self.open_files.at(file * 256), 128);
-        request.work(&user, 2600, 7300, random);
+        request.work(user, 2600, 7300, turn.random);
         request.write(connection.at(6144), HEADER_BYTES);
-        let log = self.logs.part(number, 64 << 10);
-        request.write(log.at((*served * 128) & 0xFF80), 128);
+        let log = self.logs.part(core as u64, LOG_BYTES);
+        request.write(log.at((turn.served * 128) & 0xFF80), 128);
 
         request.copy(connection.at(6144), send.at(0), HEADER_BYTES);
-        request.work(&system, 1500, 3700, random);
+        request.work(system, 1500, 3700, turn.random);
         request.sent.push((send.at(0), HEADER_BYTES.div_ceil(64) as u32));
         for page in file * FILE_PAGES..(file + 1) * FILE_PAGES {
             request.load(self.page_structs.at(page * 64), 20);
             request.store(self.page_structs.at(page * 64 + 32), 5);
-            request.store(descriptors.at(32 * 1024 + (page & 0x7FF) * 16), 10);
+            request.store(turn.descriptors.at(32 * 1024 + (page & 0x7FF) * 16), 10);
             request.sent.push((self.files.at(page << 12), 64));
         }
-        request.work(&system, 1500, 3700, random);
+        request.work(system, 1500, 3700, turn.random);
     }
 }

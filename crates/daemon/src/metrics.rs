@@ -69,7 +69,23 @@ pub enum Value {
     },
 }
 
+/// How a metric is read from a value: the name of its samples without the daemon's prefix, its help,
+/// its kind, and its value.
+pub type Metric<T> = (&'static str, &'static str, Kind, fn(&T) -> f64);
+
 impl Family {
+    /// A metric of each of `values`, with the labels of each.
+    pub fn of<'a, T: 'a>(
+        prefix: &str,
+        (name, help, kind, read): &Metric<T>,
+        values: impl IntoIterator<Item = &'a T>,
+        labels: impl Fn(&T) -> Vec<(&'static str, String)>,
+    ) -> Family {
+        let series = |value: &T| Series::number(labels(value), read(value));
+        let series = values.into_iter().map(series).collect();
+        Family::named(&format!("{prefix}{name}"), help, *kind, series)
+    }
+
     /// The name of its samples.
     pub fn name(&self) -> String {
         let unit = self.unit.map(|unit| format!("_{unit}")).unwrap_or_default();

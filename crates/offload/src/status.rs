@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use prairie_daemon::metrics::Kind::{self, Counter, Gauge};
-use prairie_daemon::metrics::{Family, Series};
+use prairie_daemon::metrics::Kind::{Counter, Gauge};
+use prairie_daemon::metrics::{Family, Metric, Series};
 use prairie_daemon::status;
 use serde::{Deserialize, Serialize};
 
@@ -160,9 +160,6 @@ pub struct Status {
 /// The daemon's status, as several threads see it.
 pub type Shared = status::Shared<Status>;
 
-/// A figure for Prometheus: name, help, kind, value.
-type Metric<T> = (&'static str, &'static str, Kind, fn(&T) -> f64);
-
 /// Figures of the host and of the daemon.
 const HOST: [Metric<Status>; 12] = [
     ("claimed_bytes", "Saved by the cgroups' figures", Gauge, |s| s.claimed_bytes as f64),
@@ -212,21 +209,6 @@ const RECLAIM: [Metric<CgroupStatus>; 9] = [
 ];
 
 impl Status {
-    /// One figure of all containers.
-    fn of_cgroups(
-        &self,
-        name: &str,
-        help: &str,
-        kind: Kind,
-        value: impl Fn(&CgroupStatus) -> f64,
-    ) -> Family {
-        let of = |cgroup: &CgroupStatus| {
-            Series::number(vec![("cgroup", cgroup.path.clone())], value(cgroup))
-        };
-        let name = format!("prairie_offload_cgroup_{name}");
-        Family::named(&name, help, kind, self.cgroups.iter().map(of).collect())
-    }
-
     /// A figure of the objectives of classes, where it is known.
     fn of_classes(
         &self,
@@ -256,18 +238,19 @@ impl Status {
 
 impl status::Status for Status {
     fn metrics(&self) -> Vec<Family> {
-        let mut all = Vec::new();
-        for (name, help, kind, value) in HOST {
-            let series = vec![Series::number(Vec::new(), value(self))];
-            all.push(Family::named(&format!("prairie_offload_{name}"), help, kind, series));
-        }
-        let of_cgroups = |(name, help, kind, value): &Metric<CgroupStatus>| {
-            self.of_cgroups(name, help, *kind, value)
+        let host = |metric| Family::of("prairie_offload_", metric, [self], |_| Vec::new());
+        let mut all: Vec<Family> = HOST.iter().map(host).collect();
+        let labels = |cgroup: &CgroupStatus| vec![("cgroup", cgroup.path.clone())];
+        let of_cgroups = |metric: &Metric<CgroupStatus>| {
+            Family::of("prairie_offload_cgroup_", metric, &self.cgroups, labels)
         };
         all.extend(SIZES.iter().map(of_cgroups));
         all.extend(SIGNALS.iter().map(|signal| {
-            let name = format!("{}_pressure_ratio", signal.name);
-            self.of_cgroups(&name, signal.help, Gauge, |c| c.pressure.share(signal.name))
+            let name = format!("prairie_offload_cgroup_{}_pressure_ratio", signal.name);
+            let of = |cgroup: &CgroupStatus| {
+                Series::number(labels(cgroup), cgroup.pressure.share(signal.name))
+            };
+            Family::named(&name, signal.help, Gauge, self.cgroups.iter().map(of).collect())
         }));
         all.extend(RECLAIM.iter().map(of_cgroups));
         let help = "The value of the class's objective";

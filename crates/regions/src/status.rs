@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use prairie_daemon::metrics::Kind::{self, Counter, Gauge};
-use prairie_daemon::metrics::{Family, Series};
+use prairie_daemon::metrics::Kind::{Counter, Gauge};
+use prairie_daemon::metrics::{Family, Metric};
 use prairie_daemon::status;
 use serde::{Deserialize, Serialize};
 
@@ -128,8 +128,8 @@ impl NodeStatus {
     }
 }
 
-/// A metric: its name, help, kind, and value.
-type Metric<T> = (&'static str, &'static str, Kind, fn(&T) -> f64);
+/// How the names of metrics begin.
+const PREFIX: &str = "prairie_regions_";
 
 const HOST: [Metric<Status>; 14] = [
     ("blocks_kernel", "Memory blocks in the kernel region", Gauge, |s| s.blocks_kernel as f64),
@@ -181,16 +181,9 @@ impl Status {
 
 impl status::Status for Status {
     fn metrics(&self) -> Vec<Family> {
-        let name = |name| format!("prairie_regions_{name}");
-        let host = HOST.iter().map(|(stem, help, kind, value)| {
-            Family::named(&name(stem), help, *kind, vec![Series::number(Vec::new(), value(self))])
-        });
-        let node = NODE.iter().map(|(stem, help, kind, value)| {
-            let of = |node: &NodeStatus| {
-                Series::number(vec![("node", node.node.to_string())], value(node))
-            };
-            Family::named(&name(stem), help, *kind, self.nodes.iter().map(of).collect())
-        });
+        let host = HOST.iter().map(|metric| Family::of(PREFIX, metric, [self], |_| Vec::new()));
+        let labels = |node: &NodeStatus| vec![("node", node.node.to_string())];
+        let node = NODE.iter().map(|metric| Family::of(PREFIX, metric, &self.nodes, labels));
         host.chain(node).collect()
     }
 }

@@ -2,6 +2,7 @@
 
 mod bench;
 mod explain;
+mod finish;
 mod run;
 mod tmo;
 mod translation;

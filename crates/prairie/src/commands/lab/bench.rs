@@ -5,18 +5,18 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use prairie_model::allocator::Allocator;
-use prairie_report::number;
 use prairie_sim::bench::{self, Load, Outcome, Preset};
 use prairie_sim::machine::scenario;
 use serde::Serialize;
 
+use super::finish::finish;
 use crate::commands::allocators::{self, Allocators};
 use crate::commands::seeds::{self, Seeds, Wanted};
 use crate::commands::survey;
 use crate::files::Files;
-use crate::output::{self, Header};
+use crate::output::Header;
+use crate::progress;
 use crate::view::lab as view;
-use crate::{interrupt, progress};
 
 /// Run the 2006 anti-fragmentation paper's benchmarks
 ///
@@ -73,7 +73,8 @@ Examples:
   prairie lab bench --systems lists --light            as configuration 1 of section 7
 
 An allocator may have options, joined by `+`: linear, three-way, kernelcore=SIZE,
-and for linux no-boost, no-pcp, no-compaction and others; a wrong one lists them.";
+and for linux no-boost, no-pcp, no-compaction and others. The error for an unknown option
+lists all that the allocator has.";
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -93,8 +94,8 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         None => allocators::simulated(args.machine.systems()).map_err(anyhow::Error::msg)?,
     };
     let systems = with_drain_only(fitting(&systems, args.machine.scenario(1).machine.memory.0)?);
+    let wanted = Wanted { json: args.json, html: args.html.as_deref() };
     if let Some(seeds) = args.seeds.from(args.seed) {
-        let wanted = Wanted { json: args.json, html: args.html.as_deref() };
         return seeds::repeat(seeds, wanted, |seed| {
             let outcomes = simulated(args, seed, &systems, interrupted)?;
             let whole = !interrupted.load(Ordering::Relaxed);
@@ -105,20 +106,13 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     let load = args.load();
     let report =
         view::bench::report(args.machine, load, args.seed, &outcomes, survey::generated_by());
-    if args.json {
-        output::print_json(&document(args, args.seed, &outcomes))?;
-    } else if !outcomes.is_empty() {
-        output::print_report(&report)?;
-    }
-    if interrupted.load(Ordering::Relaxed) {
-        output::say(format_args!(
-            "interrupted after {}",
-            number::counted(outcomes.len() as u64, "allocator")
-        ));
-        return Ok(ExitCode::from(interrupt::EXIT_CODE));
-    }
-    output::write_html(&report, args.html.as_deref())?;
-    Ok(ExitCode::SUCCESS)
+    finish(
+        &wanted,
+        &document(args, args.seed, &outcomes),
+        &report,
+        (outcomes.len(), "allocator"),
+        interrupted,
+    )
 }
 
 /// Each allocator with one seed, as far as it was not interrupted.

@@ -4,17 +4,17 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use prairie_report::number;
 use prairie_tmo::experiment;
 use prairie_tmo::findings::Findings;
 use serde::Serialize;
 
+use super::finish::finish;
 use crate::commands::seeds::{self, Seeds, Wanted};
 use crate::commands::survey;
 use crate::files::Files;
-use crate::output::{self, Header};
+use crate::output::Header;
+use crate::progress;
 use crate::view::lab as view;
-use crate::{interrupt, progress};
 
 /// Run TMO's experiments on simulated containers
 ///
@@ -71,8 +71,8 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         [] => experiment::names().collect(),
         named => named.iter().map(String::as_str).collect(),
     };
+    let wanted = Wanted { json: args.json, html: args.html.as_deref() };
     if let Some(seeds) = args.seeds.from(args.seed) {
-        let wanted = Wanted { json: args.json, html: args.html.as_deref() };
         return seeds::repeat(seeds, wanted, |seed| {
             let all = simulated(&named, seed, interrupted);
             let whole = !interrupted.load(Ordering::Relaxed);
@@ -81,20 +81,7 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     }
     let all = simulated(&named, args.seed, interrupted);
     let report = view::tmo::report(&all, args.seed, survey::generated_by());
-    if args.json {
-        output::print_json(&document(args.seed, &all))?;
-    } else if !all.is_empty() {
-        output::print_report(&report)?;
-    }
-    if interrupted.load(Ordering::Relaxed) {
-        output::say(format_args!(
-            "interrupted after {}",
-            number::counted(all.len() as u64, "experiment")
-        ));
-        return Ok(ExitCode::from(interrupt::EXIT_CODE));
-    }
-    output::write_html(&report, args.html.as_deref())?;
-    Ok(ExitCode::SUCCESS)
+    finish(&wanted, &document(args.seed, &all), &report, (all.len(), "experiment"), interrupted)
 }
 
 /// The experiments with one seed, as far as they were not interrupted.

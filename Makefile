@@ -115,7 +115,7 @@ test: ## Run every check and every test; stop at the first that fails, and list 
 	@echo "== python"
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) python/test --short
 	@echo "== real kernel"
-	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) PACED=$(abspath $(TARGET)/debug/examples/paced) vm/tests/offload.sh --short
+	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) PACED=$(abspath $(TARGET)/debug/paced) vm/tests/offload.sh --short
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) KERNEL_LOAD=$(abspath $(TARGET)/debug/examples/kernel_load) vm/tests/regions.sh --short
 	@scripts/skips $(PRAIRIE_SKIPS)
 

@@ -24,7 +24,7 @@ for program in prairie paced published skewed; do
     [ ! -x "$work/bin/$program" ] || continue
     case $program in
     prairie) built=release/prairie what="-p prairie --bin prairie" ;;
-    *) built=release/examples/$program what="-p prairie-offload --example $program" ;;
+    *) built=release/$program what="-p experiments --bin $program" ;;
     esac
     # shellcheck disable=SC2086 # lists of words
     cargo build --quiet --locked --release $what

@@ -19,11 +19,11 @@ if [ -z "${LLFREE_REPLAY:-}" ]; then
     echo "LLFREE_REPLAY names no binary: no race"
     exit 0
 fi
-cargo build --release --quiet -p prairie-trace --example llfree_trace
+cargo build --release --quiet -p experiments --bin llfree_trace
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 events="${RACE_EVENTS:-10000000}"
-"$target/examples/llfree_trace" 4194304 "$events" "$directory/race.parquet" "$directory/race.bin"
+"$target/llfree_trace" 4194304 "$events" "$directory/race.parquet" "$directory/race.bin"
 echo "== race on $events events: whole process, CPU seconds (user, system) and peak KiB"
 race() {
     name=$1

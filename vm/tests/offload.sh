@@ -2,7 +2,7 @@
 # The offloader on real kernels: it takes cold pages and nothing else, stops at a phase change,
 # leaves nothing behind. Usage: vm/tests/offload.sh [--short | --paper]
 #
-# The workload (crates/offload/examples/paced.rs) has hot memory, memory touched once a minute, and
+# The workload (crates/experiments/src/bin/paced.rs) has hot memory, memory touched once a minute, and
 # cold memory that is written once: 128, 64 and 256 MiB, a quarter of that with --short. Time is
 # counted, so runs repeat. VM_KERNELS names the kernels, VM_KEEP a folder to keep what runs said,
 # PRAIRIE and PACED binaries to use.
@@ -19,7 +19,7 @@ kernels=${VM_KERNELS:-6.1 6.12}
 self=vm/tests/offload.sh
 . vm/common.sh
 program prairie "${PRAIRIE:-}" prairie --bin
-program paced "${PACED:-}" prairie-offload --example
+program paced "${PACED:-}" experiments --bin
 
 if [ -n "$short" ]; then
     memory=512M cold_mib=64
@@ -178,7 +178,7 @@ slow() {
 # that the daemon has to find out, and stop.
 redis() {
     command -v redis-server >/dev/null 2>&1 || { echo "redis-$1: left out, there is no redis-server" >&2; return 0; }
-    [ -x "$work/bin/skewed" ] || program skewed "" prairie-offload --example
+    [ -x "$work/bin/skewed" ] || program skewed "" experiments --bin
     with="--program redis-server" memory=512M disk=512M
     run "redis-$1" "$1" vm/offload/redis.sh 40000 1024 100 400 CONFIG=/in/fast.toml
     with= memory=1G disk=1G

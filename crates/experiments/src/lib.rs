@@ -12,6 +12,7 @@ pub mod document;
 pub mod extract;
 pub mod form;
 pub mod host;
+pub mod load;
 pub mod measure;
 pub mod numbers;
 pub mod page;

@@ -1,5 +1,5 @@
 //! The workload of the real kernels' tests: memory touched once a second, once a minute, and never
-//! again, whose truth is known (`crates/offload/examples/paced.rs`).
+//! again, whose truth is known (`crates/experiments/src/bin/paced.rs`).
 
 use std::ops::Range;
 

@@ -14,17 +14,13 @@
 //! arrival to the last byte of the answer, so a request also waits for those before it. In the end a
 //! line is printed for each: the second of its arrival, and the time in nanoseconds.
 
-// Times are printed one by one, so its histogram is not used.
-#[allow(dead_code)]
-mod load;
-
 use std::fs;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use load::{Noise, gcd};
+use experiments::load::{Noise, gcd};
 
 /// Requests that are under way together while keys are set.
 const PIPELINE: u64 = 64;

@@ -10,13 +10,11 @@
 //! nanoseconds of the hot and of the warm touches, and how many of either took more than 20 µs.
 //! Half of each page is noise and half is zeros, so that it compresses by two.
 
-mod load;
-
 use std::hint::black_box;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use load::{Noise, Times, gcd};
+use experiments::load::{Noise, Times, gcd};
 
 const PAGE: usize = 4096;
 const PAGES_IN_MIB: usize = 256;

@@ -9,14 +9,12 @@
 //! law says. Every ten seconds a line is printed: the time, then the 50th, 99th, 99.9th percentile
 //! and the maximum of the answers in nanoseconds, and how many took more than 20 µs.
 
-mod load;
-
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use load::{Noise, Times, gcd};
+use experiments::load::{Noise, Times, gcd};
 
 /// Length of a tick of requests, in milliseconds.
 const TICK_MS: u64 = 20;

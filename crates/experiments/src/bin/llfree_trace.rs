@@ -2,10 +2,10 @@
 //! so that both programs can be timed on the same events.
 //!
 //! ```text
-//! cargo run --release -p prairie-trace --example llfree_trace -- FRAMES EVENTS OUT.parquet OUT.bin
+//! cargo run --release -p experiments --bin llfree_trace -- FRAMES EVENTS OUT.parquet OUT.bin
 //! ```
 //!
-//! The format is described in `src/import/llfree.rs`. All events are written as one CPU's, so that
+//! The format is described in `crates/trace/src/import/llfree.rs`. All events are written as one CPU's, so that
 //! their order is kept: LLFree sorts by times of 32-bit floats. It ends a page at frame 0, so the
 //! block there is left out of both files.
 

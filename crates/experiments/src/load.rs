@@ -12,6 +12,7 @@ pub struct Noise(pub u64);
 
 impl Noise {
     /// The next number.
+    #[expect(clippy::should_implement_trait, reason = "the sequence has no end")]
     pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -19,6 +20,7 @@ impl Noise {
         self.0
     }
 
+    /// Fills `bytes` with the next numbers.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for word in bytes.chunks_mut(8) {
             word.copy_from_slice(&self.next().to_ne_bytes()[..word.len()]);
@@ -34,11 +36,19 @@ pub struct Times {
     slow: u64,
 }
 
+impl Default for Times {
+    fn default() -> Times {
+        Times::new()
+    }
+}
+
 impl Times {
+    /// Without any time.
     pub fn new() -> Times {
         Times { bins: vec![0; 64 * 8], count: 0, most_ns: 0, slow: 0 }
     }
 
+    /// Adds one.
     pub fn add(&mut self, time: Duration) {
         let ns = (time.as_nanos() as u64).max(8);
         let doubling = 63 - ns.leading_zeros() as usize;

@@ -50,7 +50,7 @@ Options of every report, before or after the command:
   --svg <DIR>                  Write every chart and map of the report as SVG";
 
 const REPORT_OPTIONS: &str =
-    "\n\nOptions of every report (--format, --width, --svg, ...): prairie --help";
+    "\n\nOptions of every report (--format, --width, --ascii, --no-pager, --svg): prairie --help";
 
 /// Runs the command with its arguments, of which the first is the program's name.
 pub fn main(arguments: Vec<OsString>) -> ExitCode {

@@ -25,7 +25,13 @@ pub struct Args {
     memory: u64,
 
     /// Degrees of partial and full fragmentation, 0 to 1
-    #[arg(long, value_name = "PARTIAL,FULL", value_delimiter = ',', num_args = 1, default_values_t = [0.3, 1.0])]
+    #[arg(
+        long,
+        value_name = "PARTIAL,FULL",
+        value_delimiter = ',',
+        num_args = 1,
+        default_value = "0.3,1"
+    )]
     degrees: Vec<f64>,
 
     /// Zipf exponent of accesses, in (0, 2] except 1

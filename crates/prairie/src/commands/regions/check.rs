@@ -1,4 +1,4 @@
-//! `prairie regions check`: does this host qualify, and what would be gained?
+//! `prairie regions check`: whether this host qualifies, and what would be gained.
 
 use std::process::ExitCode;
 

@@ -70,6 +70,7 @@ pub enum Mode {
 
 /// The result of compaction (`enum compact_result`), least first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Outcome {
     /// Not tried: too little is free, or the failure is not for fragmentation.
     Skipped,

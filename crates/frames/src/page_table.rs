@@ -24,6 +24,7 @@ pub const PAGES: u64 = 1 << 36;
 
 /// Why nothing, or not all, was mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum MapError {
     /// The page or the frame is not a multiple of the block's size, or lies beyond the tables.
     Misaligned,

@@ -17,6 +17,7 @@ use crate::PageFlags;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum FrameClass {
     /// On the buddy lists (`BUDDY`).
     Free = 0,
@@ -85,6 +86,30 @@ const PAGE_CACHE: PageFlags = PageFlags::UPTODATE
     .union(PageFlags::OWNER_2);
 
 impl FrameClass {
+    /// Its name in documents, labels, and columns.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FrameClass::Free => "free",
+            FrameClass::Anonymous => "anonymous",
+            FrameClass::AnonymousThp => "anonymous_thp",
+            FrameClass::Shmem => "shmem",
+            FrameClass::File => "file",
+            FrameClass::Hugetlb => "hugetlb",
+            FrameClass::HugetlbGigantic => "hugetlb_gigantic",
+            FrameClass::Slab => "slab",
+            FrameClass::PageTable => "page_table",
+            FrameClass::DriverMapped => "driver_mapped",
+            FrameClass::KernelOther => "kernel_other",
+            FrameClass::Reserved => "reserved",
+            FrameClass::ZeroPage => "zero_page",
+            FrameClass::Offline => "offline",
+            FrameClass::HwPoison => "hw_poison",
+            FrameClass::Unflagged => "unflagged",
+            FrameClass::Uninitialized => "uninitialized",
+            FrameClass::Absent => "absent",
+        }
+    }
+
     /// Every class, in the order in which reports list them.
     pub const ALL: [FrameClass; 18] = [
         FrameClass::Free,

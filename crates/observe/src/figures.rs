@@ -168,24 +168,5 @@ pub fn unmovable() -> impl Iterator<Item = FrameClass> {
 
 /// The name of a class in labels and columns: that of saved documents.
 pub fn class_name(class: FrameClass) -> &'static str {
-    match class {
-        FrameClass::Free => "free",
-        FrameClass::Anonymous => "anonymous",
-        FrameClass::AnonymousThp => "anonymous_thp",
-        FrameClass::Shmem => "shmem",
-        FrameClass::File => "file",
-        FrameClass::Hugetlb => "hugetlb",
-        FrameClass::HugetlbGigantic => "hugetlb_gigantic",
-        FrameClass::Slab => "slab",
-        FrameClass::PageTable => "page_table",
-        FrameClass::DriverMapped => "driver_mapped",
-        FrameClass::KernelOther => "kernel_other",
-        FrameClass::Reserved => "reserved",
-        FrameClass::ZeroPage => "zero_page",
-        FrameClass::Offline => "offline",
-        FrameClass::HwPoison => "hw_poison",
-        FrameClass::Unflagged => "unflagged",
-        FrameClass::Uninitialized => "uninitialized",
-        FrameClass::Absent => "absent",
-    }
+    class.name()
 }

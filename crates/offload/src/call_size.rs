@@ -14,6 +14,7 @@ const PAGE: u64 = 4096;
 
 /// The lists from which a kernel reclaims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Lists {
     /// Active and inactive lists.
     Classic,

@@ -136,6 +136,7 @@ pub struct Rule {
 /// Where offloaded memory goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Backend {
     /// As the host is set up; a container whose pages compress badly is sent past zswap to a
     /// device, where there is one.

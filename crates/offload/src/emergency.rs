@@ -166,6 +166,7 @@ pub struct Candidate {
 /// What happens to the container that is named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum VerdictAction {
     /// It is killed.
     Kill,

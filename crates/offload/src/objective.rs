@@ -24,6 +24,7 @@ pub struct Objective {
 
 /// Where a value is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Source {
     /// A file that begins with a number.
     File(PathBuf),
@@ -43,6 +44,7 @@ pub const STALE_FACTOR: u32 = 3;
 /// What is known of an objective.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(tag = "objective", rename_all = "kebab-case")]
+#[non_exhaustive]
 pub enum Standing {
     /// There is none.
     #[default]

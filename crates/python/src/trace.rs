@@ -348,7 +348,8 @@ impl<'a> Row<'a> {
                 ..none
             },
             EventKind::Cgroup { path } => Row { text: Some(texts.get(path)), ..none },
-            EventKind::Exit => none,
+            // `Exit`, and kinds that have no columns yet.
+            _ => none,
         }
     }
 }

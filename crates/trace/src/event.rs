@@ -52,6 +52,7 @@ impl Event {
 /// Blocks are aligned to their size, but that is for a replay to check: a recorded number is kept
 /// as the kernel gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum EventKind {
     /// `mm_page_alloc`: a block was allocated.
     Alloc {

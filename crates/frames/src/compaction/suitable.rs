@@ -6,6 +6,7 @@ use crate::{Order, ZoneKind};
 
 /// Whether to compact a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Suitable {
     /// Nothing: the request can be satisfied as it is.
     Satisfied,

@@ -6,6 +6,7 @@ use crate::units::{PageRange, Pages};
 
 /// A choice of page heap, made once when a process starts (`PRAIRIE_PAGE_HEAP`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum PageHeapChoice {
     /// The hugepage-aware page heap of the paper's section 4.
     #[default]

@@ -133,6 +133,7 @@ impl Path {
 
 /// Text or JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Format {
     /// For people.
     Text,

@@ -95,6 +95,7 @@ pub struct ZoneDiagnosis {
 /// Why a zone did not serve a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Outcome {
     /// The request may not use it: the zone is above its highest one, or of another node.
     NotAllowed,

@@ -10,6 +10,7 @@ use crate::ZoneId;
 /// What a report is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
+#[non_exhaustive]
 pub enum IncidentKind {
     /// `page allocation failure`: a request got nothing.
     AllocationFailure,

@@ -81,6 +81,7 @@ impl CgroupPattern {
 
 /// What a rule names cgroups by.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Selector {
     /// Their paths.
     Pattern(CgroupPattern),

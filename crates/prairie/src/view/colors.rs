@@ -70,6 +70,8 @@ pub fn paint(class: FrameClass) -> Option<Paint> {
         FrameClass::Unflagged => UNKNOWN,
         FrameClass::Uninitialized => UNINITIALIZED,
         FrameClass::Absent => return None,
+        // A class that has no color yet: the test below demands one.
+        _ => UNKNOWN,
     })
 }
 
@@ -95,6 +97,8 @@ fn letter(class: FrameClass) -> char {
         FrameClass::Unflagged => '?',
         FrameClass::Uninitialized => '_',
         FrameClass::Absent => ' ',
+        // As above.
+        _ => '?',
     }
 }
 

@@ -32,6 +32,7 @@ impl Explained {
             IncidentKind::AllocationStall { .. } => 1,
             IncidentKind::VmallocFailure { .. } => 2,
             IncidentKind::OutOfMemory => 3,
+            _ => u8::MAX,
         };
         let process = self.incident.process.chars().filter(|c| !c.is_ascii_digit()).collect();
         let request = &self.incident.request;
@@ -149,6 +150,7 @@ fn subject(incident: &Incident) -> String {
         }
         IncidentKind::VmallocFailure { bytes: None } => "vmalloc failed".to_owned(),
         IncidentKind::OutOfMemory => format!("out of memory, order {order} ({size})"),
+        _ => format!("order {order} ({size})"),
     }
 }
 

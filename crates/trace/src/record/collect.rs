@@ -23,6 +23,7 @@ pub struct Step {
 
 /// The kind of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub enum StepKind {
     /// The page allocator did something, or records were lost.
     EventKind(EventKind),

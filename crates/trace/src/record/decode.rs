@@ -7,6 +7,7 @@ use crate::{Error, EventKind, GfpFlags, Result, StackId, StallPoint};
 
 /// The tracepoints that can be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Tracepoint {
     Alloc,
     Free,

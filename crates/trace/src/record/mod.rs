@@ -57,6 +57,7 @@ pub const RING_BYTES: usize = 16 << 20;
 
 /// When a recording ends; an interruption ends it in any case.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Until {
     /// After this time, counted from the end of the snapshot.
     Elapsed(Duration),

@@ -42,6 +42,7 @@ pub struct Freed {
 
 /// A call of a policy, as faults name it.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub enum Call {
     /// `boot`.
     Boot,

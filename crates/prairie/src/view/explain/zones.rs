@@ -127,6 +127,7 @@ fn outcome(outcome: Outcome) -> Cell {
         Outcome::ReservedBlocks => ("large blocks kept for others", Tone::Bad),
         Outcome::CouldServe => ("could serve it by then", Tone::Good),
         Outcome::Unknown => ("numbers missing", Tone::Muted),
+        _ => ("another reason", Tone::Muted),
     };
     Cell::toned(text, tone)
 }

@@ -93,6 +93,10 @@ package-test: deb ## Install the Debian packages into an empty Debian, use and r
 	@scripts/need mmdebstrap
 	@packaging/test-packages $(DIST)/prairie_*.deb $(DIST)/prairie-heap_*.deb
 
+alert-test: build ## Fire the shipped alerts in a real Prometheus (needs the package prometheus)
+	@scripts/need promtool
+	@packaging/test-alerts $(PRAIRIE)
+
 # Linting and documenting share one check of the dependencies; tests come last because they take
 # longest. Passing tests may print: why they were skipped, or how far a replay was from the real
 # kernel.
@@ -114,6 +118,8 @@ test: ## Run every check and every test; stop at the first that fails, and list 
 	@$(TARGET)/debug/experiments check
 	@echo "== python"
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) python/test --short
+	@echo "== alerts"
+	@packaging/test-alerts $(abspath $(TARGET)/debug/prairie)
 	@echo "== real kernel"
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) PACED=$(abspath $(TARGET)/debug/paced) vm/tests/offload.sh --short
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) KERNEL_LOAD=$(abspath $(TARGET)/debug/examples/kernel_load) vm/tests/regions.sh --short

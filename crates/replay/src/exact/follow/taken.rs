@@ -135,7 +135,8 @@ impl Follow<'_> {
                 self.take_early(frame, Moment::before(index));
             }
         }
-        let silent = listed.iter().all(|&frame| self.is_silent(frame));
+        // What a probe saw coming to the list is still there: the list is in use.
+        let silent = listed.iter().all(|&frame| self.is_silent(frame) && !self.is_told(frame));
         if !silent {
             let last = self.cpus[cpu].refill.filter(|refill| {
                 !self.adaptive
@@ -310,10 +311,13 @@ impl Follow<'_> {
         }
         let last_alloc = self.cpus[usize::from(act.cpu)].last_alloc;
         let (silent, other): (Vec<Frame>, Vec<Frame>) =
-            ahead.iter().copied().partition(|&frame| self.is_silent(frame));
-        let late = |frame: &Frame| self.entered[frame.index()].0 as usize > last_alloc;
+            ahead.iter().copied().partition(|&frame| self.is_silent(frame) && !self.is_told(frame));
+        // What was refilled ahead of it came before it.
+        let own = self.entered[act.frame.index()].0 as usize;
+        let late = |frame: &Frame| self.entered[frame.index()].0 as usize > last_alloc.max(own);
         if !other.iter().all(late) {
             let came = ahead.iter().map(|frame| self.entered[frame.index()].0 as usize).min();
+            let came = came.filter(|&first| first > own);
             if let Some(first) = came.filter(|&first| self.was_preempted(index, first)) {
                 *moment = Moment::before(first);
                 self.result.hidden.reordered += 1;

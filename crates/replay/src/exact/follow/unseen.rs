@@ -29,6 +29,14 @@ impl Follow<'_> {
         }
     }
 
+    /// Whether a probe reported that a frame came to its per-CPU list. Allocations in bulk are
+    /// reported as well by then.
+    pub(super) fn is_told(&self, frame: Frame) -> bool {
+        let came = self.entered[frame.index()].0 as usize;
+        self.recording.lists_from.is_some_and(|from| came >= from)
+            && self.recording.acts.get(came).is_some_and(|act| act.action == Action::Listed)
+    }
+
     /// Whether a block came to its per-CPU list with a refill.
     pub(super) fn came_refilled(&self, frame: Frame) -> bool {
         let (entered, _) = self.entered[frame.index()];

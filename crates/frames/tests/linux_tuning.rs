@@ -122,6 +122,20 @@ fn updates_of_statistics_lower_the_mark_and_drain() {
     assert_eq!((machine.linux.tuning(0, 0).high, cached(&machine)), (60, 60));
 }
 
+/// Lists for a zone of another node that are not used: 119 frames are left, a batch goes, the mark
+/// stays.
+#[test]
+fn lists_for_another_node_go_back_batch_by_batch() {
+    let mut machine = machine(KernelVersion::new(6, 12), LIMITS);
+    for _ in 0..15 + 30 + 60 + 1 {
+        machine.allocate(0, Movable);
+    }
+    for left in [104, 89, 74, 59, 44, 29, 14, 0, 0] {
+        machine.linux.drain_batch(&mut machine.table, 0, 0);
+        assert_eq!((machine.linux.tuning(0, 0).high, cached(&machine)), (285, left));
+    }
+}
+
 #[test]
 fn lists_of_6_1_do_not_adapt() {
     let mut machine = machine(KernelVersion::V6_1, Pageset::fixed(15, 60));

@@ -135,6 +135,10 @@ impl Simulation<'_> {
                 let Machine { table, linux, .. } = &mut self.machine;
                 linux.lower_to(table, zone, cpu, high);
             }
+            Step::DrainRemote { zone, cpu } => {
+                let Machine { table, linux, .. } = &mut self.machine;
+                linux.drain_batch(table, zone, cpu);
+            }
             Step::Snapshot(place) => {
                 let snapshot = &self.recording.snapshots[place];
                 let found =

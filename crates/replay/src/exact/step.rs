@@ -94,6 +94,13 @@ pub enum Step {
         /// The high mark from then on.
         high: u32,
     },
+    /// A batch of one CPU's lists for a zone of another node goes back, since they are not used.
+    DrainRemote {
+        /// The zone, by its place in the layout.
+        zone: usize,
+        /// The CPU.
+        cpu: u16,
+    },
     /// A snapshot ends here: its place in the recording.
     Snapshot(usize),
 }

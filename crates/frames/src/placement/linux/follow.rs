@@ -231,6 +231,12 @@ impl Linux {
         zone.lower_to(&mut context, cpu, high);
     }
 
+    /// Gives a batch of one CPU's lists for a zone of another node back (`drain_zone_pages`).
+    pub fn drain_batch(&mut self, table: &mut FrameTable, zone: usize, cpu: u16) {
+        let (zone, mut context) = self.at(table, zone);
+        zone.drain_batch(&mut context, cpu);
+    }
+
     /// Sets the watermarks of one zone, which the layout gave it at first.
     pub fn set_watermarks(&mut self, zone: usize, watermarks: Watermarks) {
         self.zones[zone].zone.span.watermarks = watermarks;

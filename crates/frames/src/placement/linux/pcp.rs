@@ -294,6 +294,13 @@ impl LinuxZone {
         self.drain_by_batch(context, cpu, frames);
     }
 
+    /// Gives a batch of a CPU's lists back (`drain_zone_pages`): those for a zone of another node,
+    /// three updates of statistics after they were last used. The high mark stays.
+    pub(super) fn drain_batch(&mut self, context: &mut Context<'_>, cpu: u16) {
+        let frames = self.per_cpu_pages(cpu).count.min(self.pageset.batch);
+        self.drain_frames(context, frames, cpu, 0);
+    }
+
     fn drain_by_batch(&mut self, context: &mut Context<'_>, cpu: u16, mut frames: u32) {
         let limits = self.pageset;
         while frames > 0 && self.per_cpu[usize::from(cpu)].count > 0 {

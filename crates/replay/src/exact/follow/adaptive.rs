@@ -172,9 +172,10 @@ impl Follow<'_> {
         self.machine.linux.lower_high(zone, cpu);
         let high = u64::from(self.machine.linux.tuning(zone, cpu).high);
         let left = self.machine.linux.cached_count(zone, cpu).saturating_sub(high) as i64;
-        if left > 0 {
-            self.cpus[usize::from(cpu)].drains = Drains { thread: None, left };
-        }
+        self.cpus[usize::from(cpu)].drains = match left {
+            1.. => Drains { thread: None, left },
+            _ => Drains::default(),
+        };
         self.script(Moment::at(index), Step::Decay { zone, cpu, reading });
     }
 
@@ -187,26 +188,44 @@ impl Follow<'_> {
             Drains { thread: Some(act.thread), left: drains.left - act.order.frames() as i64 };
         let entered = self.recording.acts.get(self.entered[act.frame.index()].0 as usize);
         let own = entered.is_some_and(|entered| entered.cpu == act.cpu);
-        if told || !self.adaptive || self.stages.is_boot() || !own {
+        if told || self.stages.is_boot() || !own {
             return;
         }
         let zone = self.machine.linux.zone_index(act.frame);
-        let (mut at, mut drained) = (index, act.order.frames());
+        let (mut at, mut drained, mut last) = (index, act.order.frames(), act.order.frames());
         while let Some(next) = self.next_act_on_cpu(at)
             && matches!(next.action, Action::Drain(_))
             && self.machine.linux.zone_index(next.frame) == zone
+            && !self.is_updated(at)
         {
-            drained += next.order.frames();
+            last = next.order.frames();
+            drained += last;
             at = self.next_on_cpu[at] as usize;
         }
         let cpu = act.cpu;
-        let left = self.machine.linux.cached_count(zone, cpu).saturating_sub(drained);
-        if left > 0 {
+        let count = self.machine.linux.cached_count(zone, cpu);
+        let zones = self.recording.layout.zones();
+        let several_nodes = zones.iter().any(|zone| zone.span.node != zones[0].span.node);
+        let batch = count.min(self.stages.pageset(zone).batch.into());
+        // The last block may be larger than what is left of the batch.
+        if several_nodes && (drained - last + 1..=drained).contains(&batch) {
+            return self.script(Moment::before(index), Step::DrainRemote { zone, cpu });
+        }
+        let left = count.saturating_sub(drained);
+        if left > 0 && self.adaptive {
             let high = u32::try_from(left).unwrap_or(u32::MAX);
             let tuning = self.machine.linux.tuning(zone, cpu);
             self.machine.linux.set_tuning(zone, cpu, Tuning { high, ..tuning });
             self.script(Moment::before(index), Step::Lower { zone, cpu, high });
         }
+    }
+
+    /// Whether the kernel's numbers follow an act before the next one on its CPU: that drains for
+    /// another update of statistics.
+    fn is_updated(&self, index: usize) -> bool {
+        let cpu = self.recording.acts[index].cpu;
+        let mut between = self.recording.acts[index + 1..self.next_on_cpu[index] as usize].iter();
+        between.any(|act| act.cpu == cpu && matches!(act.action, Action::Decay(_)))
     }
 
     /// Takes frames unseen from the heads of a CPU's lists, since there are fewer than it seems.

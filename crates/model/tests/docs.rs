@@ -56,22 +56,24 @@ fn options() -> String {
 
 /// Recordings and logs of a kernel, or else tests of the model.
 fn evidence(rule: &Rule) -> String {
-    let names = |shown: fn(&Evidence) -> Option<&'static str>| {
+    let names = |shown: fn(&Evidence) -> Option<String>| {
         rule.validated_by.iter().filter_map(shown).collect::<Vec<_>>().join(", ")
     };
     let kernel = names(|evidence| match evidence {
-        Evidence::Recording(name) | Evidence::KernelLog(name) => Some(name),
+        Evidence::Recording(name) | Evidence::KernelLog(name) => Some((*name).to_owned()),
+        Evidence::PartlyRecorded { recording, shown } => Some(format!("{recording} ({shown})")),
         _ => None,
     });
     let tests = names(|evidence| match evidence {
-        Evidence::ModelTest { name, .. } => Some(name),
+        Evidence::ModelTest { name, .. } => Some((*name).to_owned()),
         _ => None,
     });
     match (rule.modeled, kernel.as_str(), tests.as_str()) {
         (Modeled::NotYet, ..) => "not modeled".to_owned(),
         (_, "", "") => "no recording".to_owned(),
         (_, "", tests) => format!("no recording; test `{tests}`"),
-        (_, kernel, _) => kernel.to_owned(),
+        (_, kernel, "") => kernel.to_owned(),
+        (_, kernel, tests) => format!("{kernel}; test `{tests}`"),
     }
 }
 
@@ -129,7 +131,7 @@ fn the_evidence_of_the_rules_exists() {
     for rule in &RULES {
         for evidence in rule.validated_by {
             let exists = match *evidence {
-                Evidence::Recording(name) => {
+                Evidence::Recording(name) | Evidence::PartlyRecorded { recording: name, .. } => {
                     root.join(format!("data/{name}/trace.parquet")).exists()
                 }
                 Evidence::KernelLog(name) => {

@@ -322,7 +322,7 @@ mod tests {
         let sizes = "free:32000kB min:400kB reserved_highatomic:31800KB";
         let found = of(&header(3, "GFP_KERNEL"), sizes, "0", large);
         assert_eq!(found.zones[0].outcome, Outcome::BelowWatermark);
-        // 6.13 and later: what is free of the reserve.
+        // 6.12 and later: what is free of the reserve.
         let sizes = "free:32000kB min:400kB reserved_highatomic:31800KB free_highatomic:100KB";
         let found = of(&header(0, "GFP_KERNEL"), sizes, "0", large);
         assert_eq!(found.verdict, Verdict::ServedMeanwhile);

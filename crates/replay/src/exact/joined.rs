@@ -1,6 +1,6 @@
 //! Runs of frames that are freed as larger blocks.
 //!
-//! Since 7.1 `vfree` logs each frame and then returns each run of frames in a row as the largest
+//! Since 7.2 `vfree` logs each frame and then returns each run of frames in a row as the largest
 //! aligned blocks that it holds (`free_prepared_contig_range`). A block has no event of its own, but
 //! the next event that names it has its size: it leaves a per-CPU list as it came there. Blocks of
 //! orders that have no such lists go to the free lists, and the next event takes them from there.

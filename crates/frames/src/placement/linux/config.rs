@@ -47,10 +47,13 @@ pub struct Config {
     /// Whether small zones have no reserve for atomic requests, and the reserve is a hundredth of
     /// the others, in whole pageblocks (6.8).
     pub rounded_reserve: bool,
-    /// Whether watermarks leave out the free frames of that reserve instead of all of it (6.13).
+    /// Whether watermarks leave out the free frames of that reserve instead of all of it (6.12).
     pub free_reserve: bool,
-    /// Whether atomic requests turn to that reserve before any is short of memory, without a refill
-    /// (7.1), and only requests that take the last memory add to it.
+    /// Whether atomic requests for larger blocks refill no empty list, and only those that the free
+    /// lists serve add to that reserve (7.1).
+    pub buddy_reserve: bool,
+    /// Whether they turn to that reserve before any is short of memory (7.3). Only those that take the
+    /// last memory add to it.
     pub early_reserve: bool,
     /// Whether requests spare foreign pageblocks in every zone until reclaim and compaction have
     /// failed (`vm.defrag_mode`, 6.15). Whoever reclaims says when they have
@@ -78,6 +81,7 @@ impl Config {
         drains_by_batch: false,
         rounded_reserve: false,
         free_reserve: false,
+        buddy_reserve: false,
         early_reserve: false,
         defrag_mode: false,
     };

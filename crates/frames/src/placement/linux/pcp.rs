@@ -75,7 +75,7 @@ impl LinuxZone {
     ) -> Option<Frame> {
         let list = list_of(migrate_type, order);
         if self.per_cpu_pages(cpu).lists[list].is_empty() {
-            if context.config.early_reserve && flags.has(AllocFlags::HIGHATOMIC) {
+            if context.config.buddy_reserve && flags.has(AllocFlags::HIGHATOMIC) {
                 // A refill would leave nothing for the reserve.
                 self.refill_size(context, order, cpu);
                 return None;

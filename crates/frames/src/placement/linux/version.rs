@@ -61,6 +61,13 @@ pub enum Evidence {
     /// A recording of a kernel with the rule, by its folder in `data/`. It is replayed frame by
     /// frame.
     Recording(&'static str),
+    /// A recording that shows one part of a rule.
+    PartlyRecorded {
+        /// Its folder in `data/`.
+        recording: &'static str,
+        /// What of the rule it shows.
+        shown: &'static str,
+    },
     /// A log of a kernel from before or after the change, by its name in
     /// `crates/host/tests/fixtures/kernel-logs/`.
     KernelLog(&'static str),
@@ -74,7 +81,7 @@ pub enum Evidence {
     },
 }
 
-use Evidence::{KernelLog, Recording};
+use Evidence::{KernelLog, PartlyRecorded, Recording};
 
 /// By the score of a node.
 const PROACTIVE_SCORE: Evidence = Evidence::ModelTest {
@@ -92,6 +99,12 @@ const FLUSHED_LISTS: Evidence = Evidence::ModelTest {
 const SPARED_PAGEBLOCKS: Evidence = Evidence::ModelTest {
     file: "crates/frames/tests/linux_claim.rs",
     name: "defrag_mode_spares_foreign_pageblocks_until_fallback_is_allowed",
+};
+
+/// By hand, on one pageblock.
+const SINGLE_BLOCK: Evidence = Evidence::ModelTest {
+    file: "crates/frames/tests/linux_claim.rs",
+    name: "below_half_a_single_block_goes_and_the_rest_stays",
 };
 
 /// One rule that differs between versions.
@@ -145,8 +158,8 @@ pub const DEFERRED_MOVABLE: Rule = Rule {
     area: Area::Placement,
     what: "pageblocks whose first frame was reserved at boot are movable",
     effect: "tens of pageblocks of a small machine are open to movable memory",
-    since: KernelVersion::new(6, 15),
-    functions: "__init_deferred_page",
+    since: KernelVersion::new(6, 13),
+    functions: "init_reserved_page, __init_deferred_page",
     commit: "memblock: uniformly initialize all reserved pages to MIGRATE_MOVABLE",
     validated_by: &[Recording("boot-files-6.18")],
     modeled: Modeled::ByReaders,
@@ -157,9 +170,10 @@ pub const RUNS_AS_BLOCKS: Rule = Rule {
     area: Area::Placement,
     what: "vfree returns runs of frames as larger blocks",
     effect: "what vmalloc took as a block returns as one and merges at once",
-    since: KernelVersion::new(7, 1),
+    since: KernelVersion::new(7, 2),
     functions: "free_prepared_contig_range",
-    commit: "mm/page_alloc: optimize free_contig_range()",
+    commit: "mm/page_alloc: optimize free_contig_range(), vmalloc: optimize vfree with \
+             free_pages_bulk()",
     validated_by: &[Recording("boot-files-7.3"), Recording("boot-network-7.3")],
     modeled: Modeled::ByReaders,
 };
@@ -204,7 +218,7 @@ pub const PROACTIVE_COMPACTION: Rule = Rule {
 /// Per-CPU lists are used with interrupts on.
 pub const PCP_INTERRUPTS: Rule = Rule {
     area: Area::Placement,
-    what: "per-CPU lists are used with interrupts on",
+    what: "per-CPU lists are used with interrupts on (also from 6.1.57 on)",
     effect: "none: a free from an interrupt may pass by a list that is in use",
     since: KernelVersion::new(6, 2),
     functions: "",
@@ -227,7 +241,7 @@ pub const DEFRAG_MODE: Rule = Rule {
 };
 
 /// Every rule, oldest change first.
-pub const RULES: [Rule; 25] = [
+pub const RULES: [Rule; 26] = [
     ZONE_WATERMARKS,
     GFP_RECLAIM,
     Rule {
@@ -321,7 +335,7 @@ pub const RULES: [Rule; 25] = [
         effect: "compaction gathers what it skipped before",
         since: KernelVersion::new(6, 9),
         functions: "",
-        commit: "mm/compaction: add support for >0 order folio memory compaction",
+        commit: "mm/compaction: add support for >0 order folio memory compaction.",
         validated_by: &[],
         modeled: Modeled::NotYet,
     },
@@ -337,16 +351,6 @@ pub const RULES: [Rule; 25] = [
         modeled: Modeled::By(|config| config.hygiene = true),
     },
     Rule {
-        area: Area::Placement,
-        what: "a fallback either claims a pageblock or takes a single block (also in 6.12.29)",
-        effect: "a fallback converts a whole pageblock where it can and takes the smallest block where it cannot",
-        since: KernelVersion::new(6, 12),
-        functions: "__rmqueue_claim, __rmqueue_steal",
-        commit: "mm: page_alloc: don't steal single pages from biggest buddy",
-        validated_by: &[Recording("boot-files-6.12")],
-        modeled: Modeled::By(|config| config.hygiene = true),
-    },
-    Rule {
         area: Area::Zones,
         what: "watermarks leave out the free frames of the atomic reserve alone",
         effect: "used frames of the reserve no longer start reclaim",
@@ -357,6 +361,19 @@ pub const RULES: [Rule; 25] = [
         modeled: Modeled::By(|config| config.free_reserve = true),
     },
     DEFERRED_MOVABLE,
+    Rule {
+        area: Area::Placement,
+        what: "a fallback either claims a pageblock or takes a single block (also from 6.12.29 and 6.14.7 on)",
+        effect: "a fallback converts a whole pageblock where it can and takes the smallest block where it cannot",
+        since: KernelVersion::new(6, 15),
+        functions: "__rmqueue_claim, __rmqueue_steal",
+        commit: "mm: page_alloc: don't steal single pages from biggest buddy",
+        validated_by: &[
+            PartlyRecorded { recording: "boot-files-6.12", shown: "claims of free pageblocks" },
+            SINGLE_BLOCK,
+        ],
+        modeled: Modeled::By(|config| config.hygiene = true),
+    },
     DEFRAG_MODE,
     Rule {
         area: Area::Placement,
@@ -382,7 +399,7 @@ pub const RULES: [Rule; 25] = [
         area: Area::Placement,
         what: "vmalloc and kernel stacks ask for large blocks and split them",
         effect: "unmovable memory comes in blocks, not in scattered frames",
-        since: KernelVersion::new(7, 0),
+        since: KernelVersion::new(6, 19),
         functions: "vm_area_alloc_pages",
         commit: "mm/vmalloc: request large order pages from buddy allocator",
         validated_by: &[Recording("boot-files-7.3"), Recording("boot-network-7.3")],
@@ -390,16 +407,25 @@ pub const RULES: [Rule; 25] = [
     },
     Rule {
         area: Area::Placement,
-        what: "the atomic reserve serves the fast path, one block at a time",
-        effect: "atomic requests for larger blocks split fewer blocks",
+        what: "an atomic request for a larger block refills no empty list, and only one that the free lists serve adds to the atomic reserve",
+        effect: "lists take no blocks that the reserve could have had",
         since: KernelVersion::new(7, 1),
-        functions: "alloc_flags_nonblocking, __rmqueue_pcplist",
-        commit: "mm/page_alloc: don't increase highatomic reserve after pcp alloc, \
-                 mm/page_alloc: use existing highatomic reserves on the buddy fastpath",
+        functions: "__rmqueue_pcplist, rmqueue_buddy",
+        commit: "mm/page_alloc: don't increase highatomic reserve after pcp alloc",
+        validated_by: &[Recording("boot-files-7.3"), Recording("boot-network-7.3")],
+        modeled: Modeled::By(|config| config.buddy_reserve = true),
+    },
+    RUNS_AS_BLOCKS,
+    Rule {
+        area: Area::Placement,
+        what: "the atomic reserve serves the fast path, too",
+        effect: "atomic requests for larger blocks split fewer blocks",
+        since: KernelVersion::new(7, 3),
+        functions: "alloc_flags_nonblocking",
+        commit: "mm/page_alloc: use existing highatomic reserves on the buddy fastpath",
         validated_by: &[Recording("boot-files-7.3"), Recording("boot-network-7.3")],
         modeled: Modeled::By(|config| config.early_reserve = true),
     },
-    RUNS_AS_BLOCKS,
 ];
 
 /// The releases whose rules recordings of the kernel itself validate, frame by frame.
@@ -468,6 +494,10 @@ mod tests {
         assert!(lists.adaptive_lists && !lists.hygiene);
         assert!(types.adaptive_lists && types.hygiene && !types.late_flush);
         assert!(!Config::of(KernelVersion::new(6, 18)).drains_by_batch);
-        assert!(Config::of(KernelVersion::new(7, 3)).early_reserve);
+        assert!(!Config::of(KernelVersion::new(7, 0)).buddy_reserve);
+        let (grows, serves) =
+            (Config::of(KernelVersion::new(7, 2)), Config::of(KernelVersion::new(7, 3)));
+        assert!(grows.buddy_reserve && !grows.early_reserve);
+        assert!(serves.buddy_reserve && serves.early_reserve);
     }
 }

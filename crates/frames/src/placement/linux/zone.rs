@@ -26,7 +26,7 @@ pub(super) struct LinuxZone {
     pub per_cpu: Vec<PerCpuPages>,
     /// Frames of the pageblocks reserved for atomic requests.
     pub reserved_highatomic: u64,
-    /// Whether watermarks leave out only the free frames of those (6.13).
+    /// Whether watermarks leave out only the free frames of those (6.12).
     pub free_reserve: bool,
     /// Frames added to every watermark.
     pub watermark_boost: u64,
@@ -87,7 +87,7 @@ impl LinuxZone {
         if taken.is_none() {
             taken = self.take_from_buddy(context, request.order, migrate_type, flags);
             if let Some(frame) = taken
-                && context.config.early_reserve
+                && context.config.buddy_reserve
                 && depth == Depth::Min
                 && flags.has(AllocFlags::HIGHATOMIC)
             {

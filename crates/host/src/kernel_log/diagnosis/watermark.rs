@@ -75,7 +75,7 @@ pub(crate) fn test_watermark(
         test.privileges.push("__GFP_MEMALLOC: no watermark");
     }
     if !is_urgent(incident) {
-        // From 6.13 on only the free part of the reserve is withheld; newer reports print it.
+        // From 6.12 on only the free part of the reserve is withheld; newer reports print it.
         let reserve = match zone.sizes_kib.get("free_highatomic") {
             Some(&free) => free,
             None => zone.kib("reserved_highatomic"),

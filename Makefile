@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo build dist install static deb rpm image package-test test experiments results results-long docs heap-test python-test fleet-test vm-test vm-record vm-record-sizes vm-record-long vm-lab kernel-check kernel-test licences package fuzz bench clean
+.PHONY: help demo build dist install static deb rpm image package-test alert-test test experiments results results-long docs heap-test python-test fleet-test vm-test vm-record vm-record-sizes vm-record-long vm-lab kernel-check kernel-test licences package fuzz bench clean
 
 # rustup puts cargo here, and only login shells look there.
 export PATH := $(PATH):$(HOME)/.cargo/bin

@@ -38,13 +38,22 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Compares the rows of documents.
+    /// Compares the rows of documents that are independent of each other.
     pub fn new(before: &[Rows], after: &[Rows]) -> Comparison {
+        Comparison::with(before, after, Spread::of)
+    }
+
+    /// Compares the rows of documents that follow each other in time on either side.
+    pub fn of_series(before: &[Rows], after: &[Rows]) -> Comparison {
+        Comparison::with(before, after, Spread::of_series)
+    }
+
+    fn with(before: &[Rows], after: &[Rows], spread: fn(&[f64]) -> Option<Spread>) -> Comparison {
         let names: BTreeSet<&String> = before.iter().chain(after).flat_map(Rows::keys).collect();
         let side = |documents: &[Rows], name: &str| {
             let values: Vec<f64> =
                 documents.iter().filter_map(|rows| rows.get(name)).copied().collect();
-            Spread::of(&values)
+            spread(&values)
         };
         let change = |name: &String| Change::new(name, side(before, name), side(after, name));
         Comparison {

@@ -29,7 +29,7 @@ const IDENTITIES: [&str; 13] = [
 ];
 
 /// Fields that differ between any two documents and measure nothing.
-const IGNORED: [&str; 9] = [
+const IGNORED: [&str; 10] = [
     "schema_version",
     "provenance",
     "taken_at_unix_ns",
@@ -39,6 +39,7 @@ const IGNORED: [&str; 9] = [
     "seed",
     "cross_checks",
     "left_out",
+    "at_unix_ns",
 ];
 
 /// Arrays of bare numbers longer than this are courses over time, not measures.
@@ -120,15 +121,25 @@ fn identity(entry: &Value) -> Option<String> {
     })
 }
 
-/// Short names of rows that people ask for most, in a survey and in a row of a fleet.
+/// Short names of rows that people ask for most, in a survey, a row of a fleet, and a log.
 /// Contiguity is that of initialized memory.
-pub const ALIASES: [(&str, [&str; 2]); 6] = [
-    ("unusable", ["free_lists.indices[9].unusable_free_space_index", "unusable_2_mib"]),
-    ("polluted", ["frames.polluted.polluted_share", "polluted_min"]),
-    ("potential", ["frames.initialized.potential_2_mib_min", "potential_2_mib_min"]),
-    ("coverage", ["huge_pages.host.anonymous_coverage", "coverage"]),
-    ("unmovable", ["frames.by_mobility.unmovable", "unmovable_min"]),
-    ("free", ["free_lists.free_frames", "free_share"]),
+pub const ALIASES: [(&str, &[&str]); 6] = [
+    (
+        "unusable",
+        &[
+            "free_lists.indices[9].unusable_free_space_index",
+            "unusable_2_mib",
+            "unusable_free_space_order_9",
+        ],
+    ),
+    ("polluted", &["frames.polluted.polluted_share", "polluted_min", "polluted_pageblocks_share"]),
+    (
+        "potential",
+        &["frames.initialized.potential_2_mib_min", "potential_2_mib_min", "potential_2m_bytes"],
+    ),
+    ("coverage", &["huge_pages.host.anonymous_coverage", "coverage"]),
+    ("unmovable", &["frames.by_mobility.unmovable", "unmovable_min", "unmovable_bytes"]),
+    ("free", &["free_lists.free_frames", "free_share", "free_bytes"]),
 ];
 
 /// The rows that a short name stands for: an alias, a full name, or the end of full names, such as

@@ -16,6 +16,9 @@ pub struct Spread {
     pub min: f64,
     /// The largest.
     pub max: f64,
+    /// Number of independent measurements that tell as much: `count`, or fewer in a series whose
+    /// neighbors resemble each other.
+    pub independent: f64,
 }
 
 /// Where a mean or a difference lies with 95 % confidence, if measurements are normally distributed.
@@ -36,19 +39,37 @@ impl Spread {
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
         let deviation = if count > 1 { (squares / (count - 1) as f64).sqrt() } else { 0.0 };
         let fold = |of: fn(f64, f64) -> f64| values.iter().copied().fold(first, of);
-        Some(Spread { count, mean, deviation, min: fold(f64::min), max: fold(f64::max) })
+        let (min, max) = (fold(f64::min), fold(f64::max));
+        Some(Spread { count, mean, deviation, min, max, independent: count as f64 })
+    }
+
+    /// The spread of `values` in the order of time; `None` of nothing. Neighbors in time resemble
+    /// each other, so that many of them tell little: their number is reduced by the correlation of
+    /// neighbors `r`, as of a process of first order, to `count (1 - r) / (1 + r)`, at least 2.
+    pub fn of_series(values: &[f64]) -> Option<Spread> {
+        let mut spread = Spread::of(values)?;
+        let from_mean = |value: &f64| value - spread.mean;
+        let squares: f64 = values.iter().map(|value| from_mean(value).powi(2)).sum();
+        let products: f64 =
+            values.windows(2).map(|pair| from_mean(&pair[0]) * from_mean(&pair[1])).sum();
+        if spread.count > 2 && squares > 0.0 {
+            let correlation = (products / squares).clamp(0.0, 1.0);
+            let count = spread.count as f64 * (1.0 - correlation) / (1.0 + correlation);
+            spread.independent = count.max(2.0);
+        }
+        Some(spread)
     }
 
     /// The 95 % interval of the mean (Student's t); `None` for one measurement.
     pub fn interval(&self) -> Option<Interval> {
-        let freedom = (self.count > 1).then(|| (self.count - 1) as f64)?;
-        let half = t_95(freedom) * self.deviation / (self.count as f64).sqrt();
+        let freedom = (self.count > 1).then_some(self.independent - 1.0)?;
+        let half = t_95(freedom) * self.deviation / self.independent.sqrt();
         Some(Interval { low: self.mean - half, high: self.mean + half })
     }
 
     /// The variance of the mean.
     fn variance(&self) -> f64 {
-        self.deviation.powi(2) / self.count as f64
+        self.deviation.powi(2) / self.independent
     }
 }
 
@@ -64,8 +85,8 @@ impl Interval {
         let freedom = match a + b {
             0.0 => return Some(Interval { low: difference, high: difference }),
             sum => {
-                let part = |variance: f64, count: usize| variance.powi(2) / (count - 1) as f64;
-                sum.powi(2) / (part(a, before.count) + part(b, after.count))
+                let part = |variance: f64, of: &Spread| variance.powi(2) / (of.independent - 1.0);
+                sum.powi(2) / (part(a, before) + part(b, after))
             }
         };
         let half = t_95(freedom) * (a + b).sqrt();
@@ -108,6 +129,24 @@ mod tests {
         let one = Spread::of(&[4.0]).unwrap();
         assert_eq!((one.deviation, one.interval()), (0.0, None));
         assert_eq!(Interval::of_difference(&one, &one), None);
+    }
+
+    /// A slow drift is a few measurements, noise is as many as there are.
+    #[test]
+    fn neighbors_that_resemble_each_other_count_less() {
+        let drift: Vec<f64> = (0..100).map(f64::from).collect();
+        let drift = Spread::of_series(&drift).unwrap();
+        assert!(drift.count == 100 && drift.independent < 3.0, "{drift:?}");
+        let noise: Vec<f64> = (0..100).map(|at| f64::from(at * 7919 % 101)).collect();
+        let noise = Spread::of_series(&noise).unwrap();
+        assert!(noise.independent > 60.0, "{noise:?}");
+        assert_eq!(Spread::of_series(&[3.0, 3.0, 3.0]).unwrap().independent, 3.0);
+        assert_eq!(Spread::of_series(&[3.0, 4.0]).unwrap().independent, 2.0);
+        // The mean of 0 to 49 differs from that of 10 to 59 by 10: a drift cannot show it.
+        let from = |first: i32| {
+            Spread::of_series(&(first..first + 50).map(f64::from).collect::<Vec<_>>()).unwrap()
+        };
+        assert!(!Interval::of_difference(&from(0), &from(10)).unwrap().excludes_zero());
     }
 
     /// Values of every table.

@@ -236,6 +236,14 @@ pub fn read_thinned(dir: &Path, limit: u64) -> Result<Vec<Summary>> {
     Ok(kept)
 }
 
+/// The rows of one file; `None` if it is a Parquet file of another kind.
+///
+/// # Errors
+/// [`JournalError::Io`], [`JournalError::Format`].
+pub fn read_file(path: &Path) -> Result<Option<Vec<Summary>>> {
+    columns::is_log(path)?.then(|| columns::read(path)).transpose()
+}
+
 /// The first and the last day of a log; `None` if it is empty.
 ///
 /// # Errors
@@ -326,6 +334,8 @@ mod tests {
         let times: Vec<i64> = rows.iter().map(|row| row.at_unix_ns).collect();
         assert_eq!(times, [0, HOUR, 2 * HOUR, 3 * HOUR, 3 * HOUR + 1].map(|at| start + at));
         assert_eq!(rows[2], row(start + 2 * HOUR));
+        let file = dir.path().join("prairie-2026-11-22T00.parquet");
+        assert_eq!(read_file(&file).unwrap(), Some(vec![row(start + 2 * HOUR)]));
         assert_eq!(read_thinned(dir.path(), 3).unwrap().len(), 3);
         // Days later only the last two are left.
         journal.append(row(start + 72 * HOUR)).unwrap();

@@ -153,6 +153,16 @@ const FRAMES: [&str; 22] = [
     "potential_1g_if_unknown_unmovable_bytes",
 ];
 
+/// Whether a column counts up from boot: only its rise means anything.
+pub fn is_counter(column: &str) -> bool {
+    column.starts_with("vmstat_") || column.ends_with("_us")
+}
+
+/// Whether a column comes from a walk over page flags, which rows repeat until the next walk.
+pub fn is_of_walk(column: &str) -> bool {
+    FRAMES.contains(&column) || column.starts_with("class_") || column.starts_with("polluted_by_")
+}
+
 fn size(moment: &Moment, name: &str) -> Option<u64> {
     moment.sizes.get(name).copied()
 }

@@ -146,3 +146,52 @@ fn each_of_several_runs_is_that_of_its_seed() {
         assert_ne!(several["runs"][0], several["runs"][1], "{command}: the seed has no effect");
     }
 }
+
+/// Two logs of the same host, before and after its free memory broke up.
+#[test]
+fn logs_are_compared_by_their_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let proc = here.join("proc");
+    fs::create_dir(&proc).unwrap();
+    for (log, large) in [("before", 40), ("after", 0)] {
+        for row in 0..4 {
+            let free = format!("Node 0, zone   Normal 90 {row} 1 1 1 1 1 1 1 1 {large}\n");
+            fs::write(proc.join("buddyinfo"), free).unwrap();
+            fs::write(proc.join("vmstat"), format!("compact_stall {}\n", row * 1000)).unwrap();
+            let output = run(here, &["log", "run", log, "--once", "--proc", "proc"]);
+            assert!(output.status.success(), "{}", stderr(&output));
+        }
+    }
+    let output = run(here, &["diff", "before", "after", "--json"]);
+    let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!((&found["of"], &found["documents_after"]), (&"prairie-log".into(), &4.into()));
+    let change = |name: &str| {
+        let changes = found["changes"].as_array().unwrap();
+        changes.iter().find(|change| change["name"] == name).unwrap().clone()
+    };
+    assert_eq!(change("unusable_free_space_order_9")["exceeds_spread"], true);
+    let stalls = change("vmstat_compact_stall_per_second");
+    assert_eq!(stalls["before"]["count"], 3, "{stalls}");
+    let text = stdout(&run(here, &["diff", "before", "after", "--fail-if", "unusable > 10"]));
+    assert!(text.contains("prairie-log: 4 rows before, 4 rows after"), "{text}");
+    // One file, and the document of `log show`, have the same rows.
+    let shown = run(here, &["log", "show", "before", "--json"]);
+    fs::write(here.join("shown.json"), &shown.stdout).unwrap();
+    let mut files: Vec<String> = common::files_in(&here.join("before"))
+        .iter()
+        .map(|path| path.display().to_string())
+        .filter(|path| path.ends_with(".parquet"))
+        .collect();
+    // Two, if an hour began while the test ran.
+    let file = files.remove(0);
+    if files.is_empty() {
+        let output = run(here, &["diff", &file, "shown.json", "--all"]);
+        assert!(stdout(&output).contains("4 rows before, 4 rows after"), "{}", stderr(&output));
+        assert!(stdout(&output).contains(" 0.0 %"), "{}", stdout(&output));
+    }
+    write(here, "survey.json", &survey(0.2, 0.9));
+    let mixed = run(here, &["diff", "before", "survey.json"]);
+    let message = "documents of different kinds: prairie-log before and prairie-survey after";
+    assert!(stderr(&mixed).contains(message), "{}", stderr(&mixed));
+}

@@ -138,6 +138,13 @@ fn schema() -> Arc<Type> {
     Arc::new(schema.expect("a schema that is fixed"))
 }
 
+/// Whether a file is one of a log, of any version; false for other Parquet files.
+pub fn is_log(path: &Path) -> Result<bool> {
+    let file = File::open(path).map_err(at(path))?;
+    let reader = SerializedFileReader::new(file).map_err(|error| format(path, &error))?;
+    Ok(metadata(&reader, VERSION_KEY).is_some())
+}
+
 fn open(path: &Path) -> Result<SerializedFileReader<File>> {
     let file = File::open(path).map_err(at(path))?;
     let reader = SerializedFileReader::new(file).map_err(|error| format(path, &error))?;

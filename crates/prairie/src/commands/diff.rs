@@ -1,5 +1,6 @@
 //! `prairie diff`: what changed between measurements, and whether it exceeds their spread.
 
+mod log;
 mod side;
 
 use std::path::PathBuf;
@@ -15,11 +16,15 @@ use crate::files::Files;
 use crate::output::{self, Header};
 use crate::view::diff as view;
 
-/// Compare surveys, replays, or simulations before and after
+/// Compare surveys, replays, simulations, or logs before and after
 ///
 /// BEFORE and AFTER are JSON documents of one command (`--json`), saved surveys, or directories of
 /// such files. Several files on a side are repeated measurements: changes are then given with a 95 %
 /// interval. A document of `--seeds` counts as one measurement for each seed.
+///
+/// Of a log (a directory or files of `prairie log`), each row is a measurement, and counters are
+/// compared by their rate. As neighboring rows resemble each other, their correlation widens the
+/// interval. A directory of more than 5000 rows is thinned evenly.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -55,6 +60,7 @@ Examples:
   prairie diff before.parquet after.parquet         two saved surveys
   prairie diff old.json new.json --fail-if 'polluted > 5 %'
   prairie diff a1.json,a2.json,a3.json b/           repeated runs, with intervals
+  prairie diff log/prairie-2026-11-2{1,2}.parquet   two days of a log
   prairie diff old.json new.json --format md        for a mail
 
 Conditions:
@@ -137,7 +143,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         bail!("documents of different kinds: {one} before and {two} after, expected one kind");
     }
     let numbers = |side: &Side| side.documents.iter().map(rows).collect::<Vec<_>>();
-    let comparison = Comparison::new(&numbers(&before), &numbers(&after));
+    let compare = match before.kind.as_str() {
+        log::KIND => Comparison::of_series,
+        _ => Comparison::new,
+    };
+    let comparison = compare(&numbers(&before), &numbers(&after));
     let conditions = judged(args, &comparison)?;
     let holding: Vec<&Judged> = conditions.iter().filter(|judged| judged.holds).collect();
     let code = if holding.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(CONDITION_HOLDS) };

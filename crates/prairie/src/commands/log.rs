@@ -3,6 +3,8 @@
 mod run;
 mod show;
 
+pub use show::row;
+
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 

@@ -23,6 +23,7 @@ const MAX_ROWS: usize = 40;
 
 /// The whole report.
 pub fn report(comparison: &Comparison, subject: Subject) -> Report {
+    let of_log = subject.kind == "prairie-log";
     let several = comparison.documents_before > 1 || comparison.documents_after > 1;
     let main: Vec<&Change> = comparison.changes.iter().filter(|change| is_main(change)).collect();
     let mut others: Vec<&Change> = comparison
@@ -61,9 +62,10 @@ pub fn report(comparison: &Comparison, subject: Subject) -> Report {
         blocks.push(Block::Table(table(&others, several)));
     }
     blocks.push(Block::Note(note));
-    sections.push(Section { heading, intro: intro(several).to_owned(), blocks });
+    sections.push(Section { heading, intro: intro(several, of_log).to_owned(), blocks });
     let [before, after] = subject.names;
-    let documents = |count: usize| number::counted(count as u64, "document");
+    let noun = if of_log { "row" } else { "document" };
+    let documents = |count: usize| number::counted(count as u64, noun);
     Report {
         title: format!("Comparison of {before} and {after}"),
         subtitle: format!(
@@ -77,8 +79,13 @@ pub fn report(comparison: &Comparison, subject: Subject) -> Report {
     }
 }
 
-const fn intro(several: bool) -> &'static str {
+const fn intro(several: bool, of_log: bool) -> &'static str {
     match several {
+        true if of_log => {
+            "Means of the rows on each side. The interval holds the difference of the means with 95 % \
+             confidence (Welch, fewer measurements where neighboring rows are correlated). A change \
+             exceeds the spread if the interval does not contain 0."
+        }
         true => {
             "Means of each side. The interval holds the difference of the means with 95 % confidence \
              (Welch). A change exceeds the spread if the interval does not contain 0."
@@ -181,6 +188,8 @@ fn value(name: &str, value: f64) -> String {
         "_index",
         "_min",
         "_max",
+        "unusable_2_mib",
+        "unusable_free_space_order_9",
     ]) && value.abs() <= 1.0
     {
         number::percent(value)

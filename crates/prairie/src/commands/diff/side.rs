@@ -8,6 +8,8 @@ use prairie_fleet::host_row;
 use prairie_host::Survey;
 use serde_json::Value;
 
+use super::log;
+
 /// Endings of the files of a directory that are read.
 pub const ENDINGS: [&str; 4] = [".json", ".jsonl", ".ndjson", ".parquet"];
 
@@ -27,17 +29,20 @@ impl Side {
     /// # Errors
     /// If one cannot be read, is of another kind than the first, or none is there.
     pub fn read(paths: &[PathBuf]) -> anyhow::Result<Side> {
-        let mut files = Vec::new();
+        let mut sources = Vec::new();
         for path in paths {
-            match path.is_dir() {
-                true => files.extend(files_in(path)?),
-                false => files.push(path.clone()),
+            if !path.is_dir() {
+                sources.push((path.clone(), None));
+            } else if let Some(rows) = log::directory(path)? {
+                sources.push((path.clone(), Some(rows)));
+            } else {
+                sources.extend(files_in(path)?.into_iter().map(|file| (file, None)));
             }
         }
         let mut documents: Vec<Value> = Vec::new();
         let mut kind: Option<String> = None;
-        for file in &files {
-            for document in read(file)? {
+        for (file, rows) in sources {
+            for document in rows.map_or_else(|| read(&file), Ok)? {
                 let own = kind_of(&document).ok_or_else(|| {
                     anyhow!(
                         "{}: no field `schema`, expected a document of `--json`",
@@ -109,17 +114,25 @@ fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
     Ok(documents.into_iter().flat_map(runs).collect())
 }
 
-/// The documents of the single runs, if it is one over several seeds.
+/// The documents of the single runs, if it is one over several seeds, or of the rows of a log.
 fn runs(mut document: Value) -> Vec<Value> {
+    if let (Some(log::KIND), Some(rows)) =
+        (document["schema"].as_str(), document["rows"].as_array())
+    {
+        return log::documents(rows);
+    }
     match document.get_mut("runs").map(Value::take) {
         Some(Value::Array(runs)) => runs,
         _ => vec![document],
     }
 }
 
-/// A saved survey, or rows of a fleet.
+/// A saved survey, or rows of a fleet or a log.
 fn parquet(path: &Path) -> anyhow::Result<Vec<Value>> {
     let within = || path.display().to_string();
+    if let Some(rows) = log::file(path)? {
+        return Ok(rows);
+    }
     if let Some(rows) = host_row::read_parquet(path).with_context(within)? {
         return rows.iter().map(|row| Ok(serde_json::to_value(row)?)).collect();
     }

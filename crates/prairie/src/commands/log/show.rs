@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// A row by the names of its columns; what is missing is null.
-fn row(row: &Summary) -> Value {
+pub fn row(row: &Summary) -> Value {
     let integers = summary::integer_columns().iter();
     let integers = integers.map(|name| (name.clone(), row.integer(name).into()));
     let shares = summary::share_columns().iter().zip(row.all_unusable());

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access_trace;
+pub mod access_windows;
 pub mod address;
 pub mod cache;
 pub mod check;

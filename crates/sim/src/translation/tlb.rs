@@ -78,6 +78,13 @@ pub struct Cost {
     pub cycles: f64,
 }
 
+impl Cost {
+    /// Cycles of walks, without those of the second-level TLB.
+    pub fn walk_cycles(&self, hardware: &Hardware) -> f64 {
+        self.cycles - hardware.l2_cycles * (self.l2_hits + self.walks) as f64
+    }
+}
+
 impl Translator {
     /// A core that has translated nothing yet.
     pub fn new(hardware: &Hardware) -> Translator {
@@ -252,6 +259,7 @@ mod tests {
         assert_eq!(cost.cycles, 2.0 * 9.0 + 4.0 * 225.0 + 14.0);
         translator.translate(1, PageSize::Base, &mut cost);
         assert_eq!(cost.cycles, 2.0 * 9.0 + 4.0 * 225.0 + 14.0, "first-level hit");
+        assert_eq!(cost.walk_cycles(&hardware), 4.0 * 225.0 + 14.0);
         // 2 MiB and 1 GiB pages need one and two reads less from the root.
         for (size, reads) in [(PageSize::Huge, 3), (PageSize::Gigantic, 2)] {
             let (mut cold, mut cost) = (Translator::new(&hardware), Cost::default());

@@ -24,6 +24,7 @@ pub mod file;
 pub mod guard;
 pub mod heap;
 pub mod inside;
+pub mod lifetimes;
 pub mod limit;
 pub mod mark;
 pub mod misuse;

@@ -1,15 +1,21 @@
 //! Inspection of the heap of another process, by reading what it has published
 //! (`process::publish`) from its memory.
 
+pub mod lifetimes;
+
 use std::fs::{self, File};
 use std::io;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::front::lifetimes::Histogram;
 use crate::front::profile::{SAMPLES, Sample, Table, stands_for};
 use crate::process::pprof;
 use crate::process::publish::{MAGIC, Published, Record};
 use crate::process::statistics::Statistics;
+use lifetimes::Lifetimes;
 
 /// The processes of this machine that publish the statistics of a heap of this version.
 #[derive(Clone, Debug, Default)]
@@ -155,18 +161,32 @@ impl Profile {
 /// As [`read`], or if the process does not sample.
 pub fn profile(pid: u32) -> Result<Profile, Error> {
     let process = Process::open(pid)?;
-    let profile = process.published().find_map(|address| process.number::<8>(address, PROFILE));
-    let table = u64::from_ne_bytes(profile.ok_or(Error::NoHeap)?);
-    let places = process.number(table, offset_of!(Table, places)).map(u64::from_ne_bytes);
-    let used = process.number(table, offset_of!(Table, used)).map(u32::from_ne_bytes);
-    let (Some(places @ 1..), Some(used)) = (places, used) else { return Err(Error::NotSampled) };
-    let used = (used as usize).min(SAMPLES);
-    let (first, second) = (process.samples(places, used), process.samples(places, used));
-    let (Some(first), Some(second)) = (first, second) else { return Err(Error::NotSampled) };
-    let live = first.iter().zip(&second).filter(|(first, _)| first.is_live());
-    let (same, changing): (Vec<_>, Vec<_>) = live.partition(|(first, second)| first == second);
-    let samples = same.into_iter().map(|(sample, _)| *sample).collect();
-    Ok(Profile { samples, maps: process.maps, changing: changing.len() })
+    let (samples, changing) = process.live_samples(process.table()?)?;
+    Ok(Profile { samples, maps: process.maps, changing })
+}
+
+/// Reads how long the sampled objects of process `pid` have lived, those that were freed and those
+/// that are live, and the sizes of its spans.
+///
+/// The process goes on meanwhile: an object that is freed during this may be missing.
+///
+/// # Errors
+/// As [`profile`].
+pub fn lifetimes(pid: u32) -> Result<Lifetimes, Error> {
+    let process = Process::open(pid)?;
+    let reading = process.published().find_map(|address| reading_at(&process.memory, address));
+    let reading = reading.ok_or(Error::NoHeap)?;
+    let table = process.table()?;
+    let number = |offset| process.number(table, offset).map(u64::from_ne_bytes);
+    let freed = number(offset_of!(Table, freed)).filter(|&place| place > 0);
+    let freed = freed.and_then(|place| process.cells(place)).ok_or(Error::NotSampled)?;
+    let since_ns = number(offset_of!(Table, since_ns)).ok_or(Error::NotSampled)?;
+    let (live, _) = process.live_samples(table)?;
+    let now = clock_gettime(ClockId::Monotonic);
+    let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+    let live = live.iter().map(|sample| (sample.size, now_ns.saturating_sub(sample.born_ns)));
+    let observed_ns = now_ns.saturating_sub(since_ns).max(1);
+    Ok(Lifetimes::of(observed_ns, &freed, live, reading.statistics.classes.iter()))
 }
 
 const PROFILE: usize = offset_of!(Published, profile);
@@ -198,6 +218,35 @@ impl Process {
         let mut bytes = [0; BYTES];
         self.memory.read_exact_at(&mut bytes, address.checked_add(offset as u64)?).ok()?;
         Some(bytes)
+    }
+
+    /// Where the table of samples lies.
+    fn table(&self) -> Result<u64, Error> {
+        let table = self.published().find_map(|address| self.number::<8>(address, PROFILE));
+        table.map(u64::from_ne_bytes).ok_or(Error::NoHeap)
+    }
+
+    /// The live samples of a table, and how many were left out because they changed.
+    fn live_samples(&self, table: u64) -> Result<(Vec<Sample>, usize), Error> {
+        let places = self.number(table, offset_of!(Table, places)).map(u64::from_ne_bytes);
+        let used = self.number(table, offset_of!(Table, used)).map(u32::from_ne_bytes);
+        let (Some(places @ 1..), Some(used)) = (places, used) else {
+            return Err(Error::NotSampled);
+        };
+        let used = (used as usize).min(SAMPLES);
+        let (first, second) = (self.samples(places, used), self.samples(places, used));
+        let (Some(first), Some(second)) = (first, second) else { return Err(Error::NotSampled) };
+        let live = first.iter().zip(&second).filter(|(first, _)| first.is_live());
+        let (same, changing): (Vec<_>, Vec<_>) = live.partition(|(first, second)| first == second);
+        Ok((same.into_iter().map(|(sample, _)| *sample).collect(), changing.len()))
+    }
+
+    /// A histogram of freed samples.
+    fn cells(&self, place: u64) -> Option<Box<Histogram>> {
+        let mut bytes = vec![0; size_of::<Histogram>()];
+        self.memory.read_exact_at(&mut bytes, place).ok()?;
+        // SAFETY: as many bytes as a histogram has, which is made of numbers alone.
+        Some(Box::new(unsafe { bytes.as_ptr().cast::<Histogram>().read_unaligned() }))
     }
 
     fn samples(&self, places: u64, used: usize) -> Option<Vec<Sample>> {

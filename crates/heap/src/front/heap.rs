@@ -360,7 +360,7 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
         // SAFETY: the span is alive until it is deleted.
         let sample = unsafe { (*span).sample };
         if sample != 0 {
-            profile::forget(sample);
+            profile::freed(sample);
         }
         // SAFETY: the caller's promise.
         unsafe { self.delete_spans(&[span]) };

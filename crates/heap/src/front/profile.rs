@@ -10,6 +10,9 @@ use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use rustix::time::{ClockId, clock_gettime};
+
+use super::lifetimes::Histogram;
 use super::protocol::flag::Flag;
 use super::sync::{ForkLock, Lock};
 use crate::storage::Storage;
@@ -27,6 +30,8 @@ pub const SAMPLES: usize = 1 << 16;
 pub struct Sample {
     /// Requested bytes, above 0.
     pub size: u64,
+    /// When it was allocated, by the kernel's monotonic clock.
+    pub born_ns: u64,
     /// Frames kept; 0 if the place is free.
     depth: u32,
     /// The next free place.
@@ -35,6 +40,11 @@ pub struct Sample {
 }
 
 impl Sample {
+    /// A sample without stack.
+    const fn new(size: u64, born_ns: u64) -> Sample {
+        Sample { size, born_ns, depth: 0, next: 0, frames: [0; FRAMES] }
+    }
+
     /// Addresses within the calls that led to the allocation, innermost first.
     pub fn frames(&self) -> &[u64] {
         &self.frames[..(self.depth as usize).min(FRAMES)]
@@ -52,14 +62,22 @@ struct Samples {
     places: *mut Sample,
     /// The number of the first place that is free again, or 0.
     free: u32,
+    /// What was freed; null if there was no storage.
+    freed: *mut Histogram,
 }
 
 // SAFETY: the places are reached by the holder of the lock alone.
 unsafe impl Send for Samples {}
 
-static SAMPLED: Lock<Samples> = Lock::new(Samples { places: null_mut(), free: 0 });
+static SAMPLED: Lock<Samples> =
+    Lock::new(Samples { places: null_mut(), free: 0, freed: null_mut() });
 /// Where the table lies, for other processes, which read it from this one's memory.
-pub static TABLE: Table = Table { places: AtomicU64::new(0), used: AtomicU32::new(0) };
+pub static TABLE: Table = Table {
+    places: AtomicU64::new(0),
+    used: AtomicU32::new(0),
+    freed: AtomicU64::new(0),
+    since_ns: AtomicU64::new(0),
+};
 
 /// Where a table of samples lies.
 #[derive(Debug)]
@@ -69,6 +87,10 @@ pub struct Table {
     pub places: AtomicU64,
     /// Places used so far. Changed under the lock of the samples.
     pub used: AtomicU32,
+    /// Address of the [`Histogram`] of freed samples, or 0.
+    pub freed: AtomicU64,
+    /// When sampling began, by the kernel's monotonic clock.
+    pub since_ns: AtomicU64,
 }
 
 static ON: AtomicBool = AtomicBool::new(false);
@@ -88,6 +110,11 @@ pub fn set_up<S: Storage>(seed: u64) {
     let Ok(layout) = Layout::array::<Sample>(SAMPLES) else { return };
     let (Some(places), Some(mut samples)) = (S::take(layout), SAMPLED.lock()) else { return };
     samples.places = places.as_ptr().cast();
+    if let Some(freed) = S::take(Layout::new::<Histogram>()) {
+        samples.freed = freed.as_ptr().cast();
+        TABLE.freed.store(samples.freed as u64, Relaxed);
+    }
+    TABLE.since_ns.store(now_ns(), Relaxed);
     TABLE.places.store(samples.places as u64, Relaxed);
     RANDOM.store(seed | 1, Relaxed);
     LEFT.store(interval(), Relaxed);
@@ -98,6 +125,13 @@ pub fn set_up<S: Storage>(seed: u64) {
 #[inline]
 pub fn is_on() -> bool {
     ON.load(Relaxed)
+}
+
+/// The kernel's monotonic clock. Not the coarse one of the page heap: many objects live for less
+/// than its tick.
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Exponential with mean [`MEAN`].
@@ -152,7 +186,7 @@ fn count_down(size: usize) -> Option<u32> {
         return None;
     }
     LEFT.store(interval(), Relaxed);
-    let mut sample = Sample { size: size as u64, depth: 0, next: 0, frames: [0; FRAMES] };
+    let mut sample = Sample::new(size as u64, now_ns());
     walk(&mut sample);
     WALKING.lower();
     note(sample)
@@ -179,12 +213,32 @@ fn note(sample: Sample) -> Option<u32> {
 }
 
 /// Records that a sampled object is freed.
-pub fn forget(number: u32) {
+pub fn freed(number: u32) {
+    let now_ns = now_ns();
     let Some(mut samples) = SAMPLED.lock() else { return };
     // SAFETY: numbers are given for places of the table.
-    let place = unsafe { &mut *samples.places.add(number as usize - 1) };
-    (place.depth, place.next) = (0, samples.free);
-    samples.free = number;
+    let place = unsafe { &*samples.places.add(number as usize - 1) };
+    // SAFETY: storage of a histogram, which the holder of the lock alone writes, or null.
+    if let Some(histogram) = unsafe { samples.freed.as_mut() } {
+        histogram.count(place.size, now_ns.saturating_sub(place.born_ns));
+    }
+    samples.vacate(number);
+}
+
+/// Takes back a sample whose object could not be allocated.
+pub fn forget(number: u32) {
+    if let Some(mut samples) = SAMPLED.lock() {
+        samples.vacate(number);
+    }
+}
+
+impl Samples {
+    fn vacate(&mut self, number: u32) {
+        // SAFETY: numbers are given for places of the table.
+        let place = unsafe { &mut *self.places.add(number as usize - 1) };
+        (place.depth, place.next) = (0, self.free);
+        self.free = number;
+    }
 }
 
 /// Calls `act` with each live sample.
@@ -233,6 +287,7 @@ extern "C" fn add_frame(context: *mut c_void, sample: *mut c_void) -> c_int {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::front::lifetimes::size_cell;
     use crate::storage::Mapped;
 
     #[test]
@@ -254,12 +309,21 @@ mod tests {
         // 763 samples are expected: five standard deviations are 18 %.
         assert!((estimate / objects as f64 - 1.0).abs() < 0.18, "{estimate} of {objects}");
         let most = live.iter().max().copied().unwrap();
-        live.iter().for_each(|&number| forget(number));
+        // Half of them are freed, the others were never handed out.
+        let (some, others) = live.split_at(live.len() / 2);
+        some.iter().for_each(|&number| freed(number));
+        others.iter().for_each(|&number| forget(number));
+        // SAFETY: the histogram's storage is never given back, and no other thread frees samples.
+        let histogram = unsafe { &*(TABLE.freed.load(Relaxed) as *const Histogram) };
+        let cells = histogram.cells[size_cell(1000)];
+        assert_eq!(cells.iter().map(|cell| cell.objects).sum::<u64>(), some.len() as u64);
+        let longest = now_ns() - TABLE.since_ns.load(Relaxed);
+        assert!(cells.iter().all(|cell| cell.lifetime_ns <= cell.objects * longest));
         let mut left = 0;
         each(|sample| left += u32::from(sample.size == 1000));
         assert_eq!(left, 0);
         // Places are used again.
-        let sample = Sample { size: 7, depth: 1, next: 0, frames: [0; FRAMES] };
+        let sample = Sample { depth: 1, ..Sample::new(7, 0) };
         let again = note(sample).unwrap();
         assert!(again <= most);
         forget(again);

@@ -25,8 +25,8 @@ use crate::page_heap::{
 use crate::units::Pages;
 
 /// Magic number that a reader searches at the start of each page of a process's data. Its seventh
-/// byte is the version of [`Record`].
-pub const MAGIC: [u8; 8] = *b"PrHeap\x03\x7f";
+/// byte is the version of [`Record`] and of the profile's table.
+pub const MAGIC: [u8; 8] = *b"PrHeap\x04\x7f";
 /// Least time between two records.
 const EVERY_NS: u64 = 250_000_000;
 

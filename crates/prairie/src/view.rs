@@ -9,6 +9,7 @@ pub mod findings;
 pub mod fleet;
 pub mod heap;
 pub mod heap_experiment;
+pub mod heap_lifetimes;
 pub mod heap_processes;
 pub mod hosts;
 pub mod lab;

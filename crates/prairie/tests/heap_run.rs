@@ -1,6 +1,8 @@
 //! `prairie heap run` and `prairie heap stats`, on the library that Cargo has built beside this
 //! test.
 
+mod schema;
+
 use std::env;
 use std::io::Read;
 use std::path::PathBuf;
@@ -283,9 +285,88 @@ fn a_running_programs_samples_become_a_profile() {
 #[test]
 fn a_program_without_samples_gets_its_own_error() {
     let program = holding("300000", &[]);
-    let output = heap(&["profile", &program.id().to_string(), "--out", "/dev/null"]).output();
+    let pid = program.id().to_string();
+    let outputs = [&["profile", &pid, "--out", "/dev/null"][..], &["lifetimes", &pid]]
+        .map(|arguments| heap(arguments).output().unwrap());
     end(program);
-    let output = output.unwrap();
-    assert_eq!(output.status.code(), Some(1));
-    assert!(messages(&output).contains("does not sample its allocations"), "{}", messages(&output));
+    for output in outputs {
+        let told = messages(&output);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(told.contains("does not sample its allocations"), "{told}");
+    }
+}
+
+/// Objects of 4,000 bytes are freed after 20 ms, objects of 300,000 bytes after 200 ms; 8 MB are
+/// kept. A pause is never shorter than asked for, and on a busy machine longer.
+const LIVES: &str = r#"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+enum { SMALL = 2000, LARGE = 10, TURNS = 40 };
+int main(void) {
+    static void *small[SMALL], *large[10][LARGE], *kept[8];
+    for (int i = 0; i < 8; i++) memset(kept[i] = malloc(1000000), 1, 1000000);
+    for (int turn = 0; turn < TURNS; turn++) {
+        for (int i = 0; i < LARGE; i++) {
+            free(large[turn % 10][i]);
+            memset(large[turn % 10][i] = malloc(300000), 1, 300000);
+        }
+        for (int i = 0; i < SMALL; i++) memset(small[i] = malloc(4000), 1, 4000);
+        usleep(20000);
+        for (int i = 0; i < SMALL; i++) free(small[i]);
+    }
+    puts("done");
+    fflush(stdout);
+    getchar();
+    return 0;
+}
+"#;
+
+/// The lifetimes of a program that allocates by the clock, and the driver that stands for it.
+#[test]
+fn lifetimes_are_those_of_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("lives.c"), LIVES).unwrap();
+    let compiled =
+        Command::new("cc").args(["-O1", "-o", &path("lives"), &path("lives.c")]).status().unwrap();
+    assert!(compiled.success());
+    let mut command = run(&["--sample"], &[&path("lives")]);
+    let started = std::time::Instant::now();
+    let mut program = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    program.stdout.as_mut().unwrap().read_exact(&mut [0; 5]).unwrap();
+    let ran = started.elapsed().as_secs_f64();
+    let pid = program.id().to_string();
+    let text = heap(&["lifetimes", &pid, "--out", &path("lives.toml")]).output().unwrap();
+    let output = heap(&["lifetimes", &pid, "--json"]).output().unwrap();
+    end(program);
+    assert!(text.status.success() && output.status.success(), "{}", messages(&text));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(schema::check(&json), "prairie-heap-lifetimes");
+    assert_eq!(json["name"], "lives");
+    let number = |value: &serde_json::Value| value.as_f64().expect("a number");
+    let near = |value: f64, wanted: f64, by: f64| (value / wanted - 1.0).abs() < by;
+    let of_size = |bytes: f64| {
+        let is_it = |size: &&serde_json::Value| near(number(&size["object_bytes"]), bytes, 1e-6);
+        json["sizes"].as_array().unwrap().iter().find(is_it).expect("a size of the program")
+    };
+    let (small, large, kept) = (of_size(4e3), of_size(3e5), of_size(1e6));
+    // 610 samples of the small ones are expected, and 174 of the 400 large ones: five standard
+    // deviations are 20 and 28 %.
+    assert!(near(number(&small["allocated_bytes"]), 40.0 * 2000.0 * 4e3, 0.2), "{small}");
+    assert!(near(number(&large["allocated_bytes"]), 40.0 * 10.0 * 3e5, 0.28), "{large}");
+    assert_eq!(number(&small["live_bytes"]), 0.0, "{small}");
+    assert!(kept["freed_lifetime_seconds"].is_null(), "{kept}");
+    // What slows the program down makes each turn longer.
+    let slower = ran / 0.8;
+    let lifetime = |size: &serde_json::Value| number(&size["freed_lifetime_seconds"]);
+    assert!((0.019..0.03 * slower).contains(&lifetime(small)), "{small}, {ran} s");
+    assert!((0.195..0.25 * slower).contains(&lifetime(large)), "{large}, {ran} s");
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.contains("Objects of lives") && text.contains("Spans"), "{text}");
+    assert!(text.contains("prairie heap driver --sizes"), "{text}");
+    let driven = heap(&["driver", "--sizes", &path("lives.toml"), "--heap", "20M", "--time", "5s"]);
+    let driven = { driven }.output().unwrap();
+    assert!(driven.status.success(), "{}", messages(&driven));
 }

@@ -2,6 +2,7 @@
 
 mod driver;
 pub mod experiment;
+mod lifetimes;
 mod playback;
 mod played;
 mod profile;
@@ -32,6 +33,7 @@ impl Args {
             HeapCommand::Run(args) => args.files(),
             HeapCommand::Stats(_) => Files::default(),
             HeapCommand::Profile(args) => args.files(),
+            HeapCommand::Lifetimes(args) => args.files(),
             HeapCommand::Experiment(args) => args.files(),
             HeapCommand::Driver(args) => args.files(),
             HeapCommand::Playback(args) => args.files(),
@@ -44,6 +46,7 @@ enum HeapCommand {
     Run(run::Args),
     Stats(stats::Args),
     Profile(profile::Args),
+    Lifetimes(lifetimes::Args),
     Experiment(experiment::Args),
     Driver(driver::Args),
     Playback(playback::Args),
@@ -63,6 +66,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         HeapCommand::Run(args) => run::run(args),
         HeapCommand::Stats(args) => stats::run(args),
         HeapCommand::Profile(args) => profile::run(args),
+        HeapCommand::Lifetimes(args) => lifetimes::run(args),
         HeapCommand::Experiment(args) => experiment::run(args, interrupted),
         HeapCommand::Driver(args) => driver::run(args, interrupted),
         HeapCommand::Playback(args) => playback::run(args, interrupted),

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Measures one run of a program on a page heap, and compares the runs on two page heaps.
+"""Measures one run of a program in an arm of an experiment, and compares the runs of two arms.
 
-A run is a line of JSON: program, page heap, and what was measured; what could not be is left out.
+An arm is a page heap, or a setting of one. A run is a line of JSON: program, arm, and what was
+measured; what could not be is left out.
 """
 
 import argparse
@@ -14,8 +15,6 @@ import sys
 import tempfile
 import threading
 import time
-
-BASE, NEW = "legacy", "temeraire"
 
 # What the paper counts, by perf's names. Cycles of page walks have a name for each make of CPU.
 COUNTERS = {
@@ -76,7 +75,7 @@ class Memory(threading.Thread):
     def __init__(self, session, library):
         super().__init__(daemon=True)
         self.session, self.library = session, library
-        self.anonymous = self.huge = 0
+        self.anonymous = self.huge = self.looks = 0
         self.ended = threading.Event()
 
     def run(self):
@@ -89,6 +88,7 @@ class Memory(threading.Thread):
             anonymous, huge = max(sizes)
             self.anonymous += anonymous
             self.huge += huge
+            self.looks += 1
 
     def members(self):
         for folder in pathlib.Path("/proc").glob("[0-9]*"):
@@ -113,8 +113,8 @@ class Memory(threading.Thread):
 
 def measure(options):
     """Runs the command once and appends a line to the runs."""
-    program, page_heap = options.label.split()
-    run = {"program": program, "page heap": page_heap}
+    program, arm = options.label.split()
+    run = {"program": program, "arm": arm}
     preloaded = ["env", f"LD_PRELOAD={options.library}", *options.command]
     if options.profile:
         run["in the heap"] = share_in_heap(preloaded, options.library)
@@ -151,6 +151,7 @@ def take(command, library):
     }
     if memory.anonymous:
         run["coverage"] = 100 * memory.huge / memory.anonymous
+        run["memory"] = memory.anonymous / memory.looks / 1024
     run |= {name: counted[event] for name, event in counters.items() if event in counted}
     return run
 
@@ -158,9 +159,12 @@ def take(command, library):
 def change(runs, name):
     """The change of the mean in per cent of the base's, and half of its 95 % interval.
 
-    The runs of a round are a pair, so that what disturbs both does not count.
+    `runs` are those of the base and of the other arm. The runs of a round are a pair, so that what
+    disturbs both does not count. A run that lacks the number takes its pair along.
     """
-    pairs = list(zip(runs[BASE], runs[NEW], strict=True))
+    pairs = [pair for pair in zip(*runs, strict=True) if all(name in run for run in pair)]
+    if not pairs:
+        return "-"
     base = statistics.mean(old[name] for old, _ in pairs)
     changes = [100 * (new[name] - old[name]) / base for old, new in pairs]
     text = f"{statistics.mean(changes):+.1f} %"
@@ -170,11 +174,16 @@ def change(runs, name):
     return text
 
 
+def mean(runs, name, digits):
+    values = [run[name] for run in runs if name in run]
+    return f"{statistics.mean(values):.{digits}f}" if values else "-"
+
+
 def before_and_after(runs, value, digits=1):
-    """Means on both page heaps of a number that a run may lack."""
+    """Means in both arms of a number that a run may lack."""
     means = []
-    for heap in (BASE, NEW):
-        values = [it for it in map(value, runs[heap]) if it is not None]
+    for arm in runs:
+        values = [it for it in map(value, arm) if it is not None]
         means.append(f"{statistics.mean(values):.{digits}f}" if values else "-")
     return "-" if means == ["-", "-"] else " → ".join(means)
 
@@ -184,9 +193,10 @@ def ratio(over, under, scale=1):
 
 
 def cost_row(program, runs, _):
-    base = {name: statistics.mean(run[name] for run in runs[BASE]) for name in ("CPU", "peak")}
-    return [program, f"{base['CPU']:.2f}", change(runs, "CPU"), change(runs, "wall"),
-            f"{base['peak']:.0f}", change(runs, "peak"), change(runs, "faults")]
+    base, _ = runs
+    return [program, mean(base, "CPU", 2), change(runs, "CPU"), change(runs, "wall"),
+            mean(base, "memory", 0), change(runs, "memory"), mean(base, "peak", 0),
+            change(runs, "peak"), change(runs, "faults")]
 
 
 def translation_row(program, runs, profiled):
@@ -199,8 +209,9 @@ def translation_row(program, runs, profiled):
 
 
 TABLES = {
-    "cost": (cost_row, ["program", "CPU on legacy, s", "change of CPU", "change of wall time",
-                        "peak on legacy, MiB", "change of peak", "change of page faults"]),
+    "cost": (cost_row, ["program", "CPU BASE, s", "change of CPU", "change of wall time",
+                        "mean memory BASE, MiB", "change of mean memory", "peak BASE, MiB",
+                        "change of peak", "change of page faults"]),
     "translation": (translation_row, ["program", "on huge pages, %", "time in the heap, %",
                                       "dTLB misses, % of loads",
                                       "dTLB misses, per 1,000 instructions", "walk cycles, %",
@@ -212,22 +223,26 @@ def report(options):
     """Both tables, as text and as the documents of results/README.md."""
     every = [json.loads(line) for line in open(options.runs, encoding="utf-8")]
     programs = list(dict.fromkeys(run["program"] for run in every))
+    arms = options.arms.split(",")
+    # What stands for the base in a heading: `on legacy`, `without release`.
+    base = options.base or f"on {arms[0]}"
 
     def of(program, profiled):
-        return {heap: [run for run in every if run["program"] == program
-                       and run["page heap"] == heap and ("CPU" not in run) == profiled]
-                for heap in (BASE, NEW)}
+        return [[run for run in every if run["program"] == program and run["arm"] == arm
+                 and ("CPU" not in run) == profiled] for arm in arms]
 
     missing = [name for name in COUNTERS if not any(name in run for run in every)]
-    notes = [*options.note, "from legacy to temeraire; ± is half of the 95 % interval of the pairs"]
+    notes = [*options.note, f"from {arms[0]} to {arms[1]}; ± is half of the 95 % interval of the"
+             " pairs"]
     if missing:
         notes.append(f"this machine does not count {', '.join(missing)}")
-    rounds = max(len(of(program, False)[BASE]) for program in programs)
+    rounds = max(len(of(program, False)[0]) for program in programs)
     documents = []
     for name, (row, columns) in TABLES.items():
+        columns = [column.replace("BASE", base) for column in columns]
         rows = [row(program, of(program, False), of(program, True)) for program in programs]
         documents.append({
-            "name": f"temeraire-ab-{name}",
+            "name": f"{options.name}-{name}",
             "columns": [{"name": column} for column in columns],
             "rows": rows,
             "rounds": f"{rounds}, interleaved; means",
@@ -250,13 +265,16 @@ def main():
     commands = parser.add_subparsers(required=True)
     one = commands.add_parser("measure", help="run a program once")
     one.add_argument("--library", required=True)
-    one.add_argument("--label", required=True, help="program and page heap")
+    one.add_argument("--label", required=True, help="program and arm")
     one.add_argument("--out", required=True)
     one.add_argument("--profile", action="store_true", help="sample where its time goes, no more")
     one.add_argument("command", nargs="+")
     one.set_defaults(act=measure)
     both = commands.add_parser("report", help="compare the runs")
     both.add_argument("runs")
+    both.add_argument("--arms", default="legacy,temeraire", help="the base and the other one")
+    both.add_argument("--base", default="", help="what stands for the base in headings")
+    both.add_argument("--name", default="temeraire-ab", help="what the names of tables begin with")
     both.add_argument("--json", default="")
     both.add_argument("--command", dest="command_line", default="")
     both.add_argument("--started", type=float, default=time.time())

@@ -1,9 +1,13 @@
 #!/bin/bash
 # Compares the page heaps `temeraire` and `legacy` of one library under whole programs, as Tables 1
 # and 2 of the paper do.
-# Usage: [HEAP_LIBRARY=…] bench/heap/ab.sh [--json FILE] [ROUNDS [PROGRAM…]]
+# Usage: [HEAP_LIBRARY=…] [RELEASE=10M [COMPARE=release]] bench/heap/ab.sh [--json FILE]
+#     [ROUNDS [PROGRAM…]]
 #
-# Each round runs each program on both page heaps, in turns first. `perf` (Debian: linux-perf) adds
+# With RELEASE a thread in each program returns that many bytes a second to the kernel. With
+# COMPARE=release all programs are on `temeraire`, without and with that thread.
+#
+# Each round runs each program in both arms, in turns first. `perf` (Debian: linux-perf) adds
 # the share of time in the heap, and hardware counters where the machine has them; the report names
 # those that it does not have. Programs that are not installed are left out, with a message.
 set -euo pipefail
@@ -13,21 +17,40 @@ default_rounds=10
 chmod 711 "$work"
 cp "$heap" "$work/heap.so"
 
+command="${RELEASE:+RELEASE=$RELEASE }${COMPARE:+COMPARE=$COMPARE }$command"
 . bench/heap/programs.sh
 prepare_programs
 mapfile -t present < <(present_programs ${*:-python cpython gcc rustfmt sqlite threads memcached redis nginx postgres})
-measured() {
-    PRAIRIE_PAGE_HEAP=$heap python3 bench/heap/ab.py measure --library "$work/heap.so" \
-        --label "$name $heap" --out "$work/runs" ${profile:+--profile} -- "$@"
+case ${COMPARE:-page-heaps},${RELEASE:+on} in
+page-heaps,) arms=(legacy temeraire) table=temeraire-ab base= ;;
+page-heaps,on) arms=(legacy temeraire) table=temeraire-ab-release base= ;;
+release,on) arms=(off on) table=heap-release base='without release' ;;
+*)
+    echo "COMPARE=$COMPARE: expected release, and a rate in RELEASE" >&2
+    exit 1
+    ;;
+esac
+# The settings of an arm.
+settings() {
+    case $1 in
+    off | on) echo "PRAIRIE_PAGE_HEAP=temeraire" ;;
+    *) echo "PRAIRIE_PAGE_HEAP=$1" ;;
+    esac
+    if [ "$1" != off ] && [ -n "${RELEASE:-}" ]; then echo "PRAIRIE_HEAP_RELEASE=$RELEASE"; fi
 }
-order=(temeraire legacy)
+measured() {
+    # shellcheck disable=SC2046
+    env $(settings "$arm") python3 bench/heap/ab.py measure --library "$work/heap.so" \
+        --label "$name $arm" --out "$work/runs" ${profile:+--profile} -- "$@"
+}
+order=("${arms[1]}" "${arms[0]}")
 # One run of each under the profiler, which slows it down.
 for name in "${present[@]}"; do
-    for heap in "${order[@]}"; do profile=1 program "$name"; done
+    for arm in "${order[@]}"; do profile=1 program "$name"; done
 done
 for round in $(seq "$rounds"); do
     for name in "${present[@]}"; do
-        for heap in "${order[@]}"; do
+        for arm in "${order[@]}"; do
             "$work/warm" 768
             program "$name"
         done
@@ -36,4 +59,5 @@ for round in $(seq "$rounds"); do
     echo "round $round of $rounds" >&2
 done
 python3 bench/heap/ab.py report "$work/runs" --json "$json" --command "$command" \
-    --started "$started" --note "$(thp_note)"
+    --started "$started" --note "$(thp_note)" ${RELEASE:+--note "release of $RELEASE a second"} \
+    --arms "$(IFS=,; echo "${arms[*]}")" --base "$base" --name "$table"

@@ -9,7 +9,8 @@
 # program NAME              runs one to its end
 
 declare -A needs=([python]=python3 [cpython]=python3 [gcc]=gcc [rustfmt]=rustfmt [sqlite]=sqlite3
-    [memcached]=memcached [threads]=cc [redis]=redis-benchmark [nginx]=nginx [postgres]=postgres)
+    [memcached]=memcached [threads]=cc [redis]=redis-benchmark [redis-idle]=redis-benchmark
+    [nginx]=nginx [postgres]=postgres)
 export PATH="$PATH:/usr/sbin:$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -n 1)"
 modules=/usr/lib/nginx/modules
 lua=$modules/ngx_http_lua_module.so
@@ -136,6 +137,23 @@ program() {
         until_there "$work/socket"
         redis-benchmark -s "$work/socket" -n 200000 -P 16 -r 1000000 -q lpush key:__rand_int__ alpha beta gamma delta epsilon >/dev/null
         redis-benchmark -s "$work/socket" -n 200000 -P 16 -r 1000000 -q lrange key:__rand_int__ 0 4 >/dev/null
+        redis-cli -s "$work/socket" shutdown nosave >/dev/null
+        wait $!
+        ;;
+    # A service whose load comes and goes: three times it gets some 100 MB, loses nine tenths of its
+    # keys, and waits.
+    redis-idle)
+        rm -f "$work/socket"
+        measured redis-server --port 0 --unixsocket "$work/socket" --dir "$work" --save '' \
+            --appendonly no --disable-thp no >/dev/null &
+        until_there "$work/socket"
+        local turn
+        for turn in 1 2 3; do
+            redis-benchmark -s "$work/socket" -n 200000 -P 16 -r 1000000 -d 400 -q -t set >/dev/null
+            redis-cli -s "$work/socket" eval "for i = 0, 999999 do if i % 10 ~= $turn then
+                redis.call('del', string.format('key:%012d', i)) end end" 0 >/dev/null
+            sleep 6
+        done
         redis-cli -s "$work/socket" shutdown nosave >/dev/null
         wait $!
         ;;

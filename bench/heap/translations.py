@@ -8,7 +8,9 @@ import pathlib
 import sys
 import time
 
-from ab import BASE, NEW, before_and_after, change
+from ab import before_and_after, change
+
+ARMS = ("legacy", "temeraire")
 
 # Instructions per cycle of the paper's fleet before TEMERAIRE (section 5.2): the cycles of a program
 # are its instructions over this number, on both page heaps.
@@ -61,13 +63,13 @@ def main():
         return [measures(run) for run in every
                 if run["program"] == program and run["page heap"] == heap]
 
-    rows = [row(program, {heap: of(program, heap) for heap in (BASE, NEW)}) for program in programs]
+    rows = [row(program, [of(program, heap) for heap in ARMS]) for program in programs]
     windows = [run["windows"] for run in every]
     document = {
         "name": "temeraire-ab-model",
         "columns": [{"name": column} for column in COLUMNS],
         "rows": rows,
-        "rounds": f"{len(of(programs[0], BASE))}, interleaved; means",
+        "rounds": f"{len(of(programs[0], ARMS[0]))}, interleaved; means",
         "notes": [
             *options.note,
             "from legacy to temeraire; ± is half of the 95 % interval of the pairs",

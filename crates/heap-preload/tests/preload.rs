@@ -68,14 +68,15 @@ fn a_soft_limit_holds_as_far_as_memory_is_free() {
         assert!(output.status.success(), "{settings:?}: {}", messages(&output));
         String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
     };
-    for (page_heap, least_saved) in [("temeraire", 20_000), ("legacy", 5_000)] {
+    for page_heap in ["temeraire", "legacy"] {
         let under = |limit: &str| {
             resident(&[("PRAIRIE_PAGE_HEAP", page_heap), ("PRAIRIE_HEAP_LIMIT", limit)])
         };
         let (free, limited, tiny) = (under("64G"), under("110M"), under("1M"));
         // 110 MiB are 112,640 KiB; the program's code and what is not the heap's come on top.
         assert!(limited < 121_000, "{page_heap}: {limited} KiB under 110 MiB");
-        assert!(limited + least_saved < free, "{page_heap}: {limited} KiB, without limit {free}");
+        // Where the host has no free huge page, less is resident and less can be saved.
+        assert!(limited + 5_000 < free, "{page_heap}: {limited} KiB, without limit {free}");
         // More goes back than under 110 MiB, and some of it too early: a huge page of which a part
         // is released before it is written to becomes resident as a whole.
         assert!(tiny < free, "{page_heap}: {tiny} KiB under 1 MiB, without limit {free}");

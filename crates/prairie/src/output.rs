@@ -132,6 +132,11 @@ pub fn print_json_line(value: &impl Serialize) -> anyhow::Result<()> {
     write_out(&(serde_json::to_string(value)? + "\n"))
 }
 
+/// Prints `value`, an object, as a document of one line, with its provenance.
+pub fn print_document_line(value: &impl Serialize) -> anyhow::Result<()> {
+    print_json_line(&Document { document: value, provenance: prairie_provenance::block() })
+}
+
 fn write_out(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")

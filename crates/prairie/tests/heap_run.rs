@@ -64,6 +64,7 @@ fn the_heap_of_a_running_process_can_be_looked_at() {
         output.status.success().then_some(output.stdout)
     });
     let json: serde_json::Value = serde_json::from_slice(&looked.expect("statistics")).unwrap();
+    assert_eq!(schema::check(&json), "prairie-heap-stats");
     assert_eq!(json["page_heap"]["page_heap"], "temeraire");
     assert!(json["small"]["live_bytes"].as_u64().unwrap() > 0);
     let text = heap(&["stats", &pid]).output().unwrap();
@@ -222,6 +223,24 @@ fn end(mut program: Child) {
 }
 
 #[test]
+fn an_experiment_compares_both_page_heaps() {
+    let program = ["bash", "-c", "a=$(printf %1000000s); sleep 0.6"];
+    let options = ["experiment", "--rounds", "2", "--json", "--"];
+    let output = heap(&[&options[..], &program].concat()).output().unwrap();
+    assert!(output.status.success(), "{}", messages(&output));
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(schema::check(&json), "prairie-heap-experiment");
+    let found = &json["programs"][0];
+    assert_eq!(found["program"], "bash");
+    let arms: Vec<(&str, u64)> = found["arms"].as_array().unwrap().iter().map(arm).collect();
+    assert_eq!(arms, [("temeraire", 2), ("legacy", 2)]);
+}
+
+fn arm(arm: &serde_json::Value) -> (&str, u64) {
+    (arm["page_heap"].as_str().unwrap(), arm["processes"].as_u64().unwrap())
+}
+
+#[test]
 fn all_heaps_are_in_one_table() {
     let program = holding("3000000", &["--page-heap", "legacy"]);
     let pid = program.id();
@@ -229,6 +248,7 @@ fn all_heaps_are_in_one_table() {
     let text = heap(&["stats", "--all"]).output().unwrap();
     end(program);
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(schema::check(&json), "prairie-heap-stats-all");
     let of_ours = |process: &&serde_json::Value| process["pid"] == pid;
     let ours = json["processes"].as_array().unwrap().iter().find(of_ours).expect("the program");
     assert_eq!(ours["name"], "bash");

@@ -7,7 +7,7 @@ mod stall_recording;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
@@ -38,6 +38,9 @@ const COMMANDS: &[&str] = &[
     "migrate check --variant two-ptrs --json",
     "migrate check --random 2000 --json",
     "migrate profile --stream hot --requests 20 --json",
+    "migrate paper --requests 1 --json",
+    "psi --count 1 --interval 10ms --json",
+    "heap stats --all --json",
     "explain oom.log --json",
     "stalls --from stalls.parquet --json",
     "log show log --json",
@@ -135,6 +138,32 @@ fn schemas_are_alike() {
         names.insert(name);
     }
     assert!(names.len() >= 18, "{names:?}");
+}
+
+/// The description of a schema names the commands that print it, so that each command has one.
+#[test]
+fn every_command_with_json_has_a_schema() {
+    let files = |folder: &Path| {
+        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        entries.filter(|path| path.extension().is_some()).collect::<Vec<_>>()
+    };
+    let description = |path: &PathBuf| {
+        let schema: Value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+        schema["description"].as_str().map(str::to_owned)
+    };
+    let described: Vec<String> = files(&schemas()).iter().filter_map(description).collect();
+    let helps = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/help"));
+    let with_json = helps.iter().filter(|path| {
+        fs::read_to_string(path).unwrap().lines().any(|line| line.trim() == "--json")
+    });
+    let commands: Vec<String> = with_json
+        .map(|path| path.file_stem().unwrap().to_str().unwrap().replace('-', " "))
+        .collect();
+    assert!(commands.len() > 20, "{commands:?}");
+    for command in commands {
+        let named = format!("`prairie {command} ");
+        assert!(described.iter().any(|text| text.contains(&named)), "no schema of {command}");
+    }
 }
 
 #[test]

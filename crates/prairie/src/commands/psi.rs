@@ -14,7 +14,8 @@ use prairie_offload::world::probe::Paths;
 use serde::Serialize;
 
 use super::value;
-use crate::{interrupt, output};
+use crate::interrupt;
+use crate::output::{self, Header};
 
 /// Show time lost waiting for CPU, memory and IO
 ///
@@ -57,6 +58,8 @@ const RESOURCES: [&str; 3] = ["cpu", "memory", "io"];
 /// One reading, as `--json` prints it.
 #[derive(Serialize)]
 struct Reading {
+    #[serde(flatten)]
+    header: Header,
     /// Seconds since the reading before.
     seconds: f64,
     cpu: Shares,
@@ -95,9 +98,10 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         let now = (Instant::now(), read(&files)?);
         let seconds = (now.0 - before.0).as_secs_f64();
         let shares = |at: usize| Shares::between(&before.1[at], &now.1[at], seconds);
-        let reading = Reading { seconds, cpu: shares(0), memory: shares(1), io: shares(2) };
+        let header = Header::new("prairie-psi", 1);
+        let reading = Reading { header, seconds, cpu: shares(0), memory: shares(1), io: shares(2) };
         if args.json {
-            output::print_json_line(&reading)?;
+            output::print_document_line(&reading)?;
         } else {
             print_table(&reading, printed)?;
         }

@@ -19,7 +19,7 @@ use serde::Serialize;
 use super::run::PageHeap;
 use crate::commands::value::time;
 use crate::files::Files;
-use crate::output;
+use crate::output::{self, Header};
 use crate::view::heap_experiment::{self, Comparison};
 
 /// Compare page heaps across processes
@@ -103,7 +103,8 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     let subjects: Vec<Subject> = observed.into_iter().map(|observed| observed.subject).collect();
     let comparison = Comparison::of(&subjects);
     if args.json {
-        output::print_json(&Document { version: 1, comparison: &comparison })?;
+        let header = Header::new("prairie-heap-experiment", 1);
+        output::print_json(&Document { header, comparison: &comparison })?;
     } else {
         output::print_text(&heap_experiment::text(&comparison))?;
     }
@@ -113,7 +114,8 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
 
 #[derive(Serialize)]
 struct Document<'a> {
-    version: u32,
+    #[serde(flatten)]
+    header: Header,
     #[serde(flatten)]
     comparison: &'a Comparison,
 }

@@ -38,7 +38,10 @@ Examples:
   prairie heap lifetimes $(pgrep redis-server) --out redis.toml
   prairie heap driver --sizes redis.toml
 
-Exit codes: 0 if lifetimes were read, 1 if the process cannot be read, 2 for a usage error";
+Exit codes:
+  0    lifetimes were read
+  1    the process cannot be read, or nothing was sampled yet
+  2    usage error";
 
 impl Args {
     /// The files that it reads and writes.

@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use super::experiment::process::name;
-use crate::output;
+use crate::output::{self, Header};
 use crate::view::heap_processes::{self, Process};
 
 /// Show heap statistics of running processes
@@ -54,7 +54,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn print_one(pid: u32, json: bool) -> anyhow::Result<()> {
     let reading = inspect::read(pid).with_context(|| format!("process {pid}"))?;
     if json {
-        return output::print_json_line(&reading.statistics);
+        let header = Header::new("prairie-heap-stats", 1);
+        return output::print_json(&One { header, statistics: &reading.statistics });
     }
     output::print_text(&format!(
         "{:.1} s old, {} page-level operations since\n{}",
@@ -64,10 +65,20 @@ fn print_one(pid: u32, json: bool) -> anyhow::Result<()> {
     ))
 }
 
+/// The document of `--json` for one process.
+#[derive(Serialize)]
+struct One<'a> {
+    #[serde(flatten)]
+    header: Header,
+    #[serde(flatten)]
+    statistics: &'a Statistics,
+}
+
 /// The document of `--all --json`.
 #[derive(Serialize)]
-struct Document<'a> {
-    version: u32,
+struct All<'a> {
+    #[serde(flatten)]
+    header: Header,
     /// Processes that are not ours to read.
     unreadable: usize,
     processes: Vec<Entry<'a>>,
@@ -90,8 +101,8 @@ fn print_all(survey: &Survey, json: bool) -> anyhow::Result<()> {
     });
     if json {
         let processes = processes.collect();
-        let document = Document { version: 1, unreadable: survey.unreadable, processes };
-        return output::print_json(&document);
+        let header = Header::new("prairie-heap-stats-all", 1);
+        return output::print_json(&All { header, unreadable: survey.unreadable, processes });
     }
     let rows: Vec<Process> = processes
         .map(|entry| Process { pid: entry.pid, name: entry.name, statistics: entry.statistics })

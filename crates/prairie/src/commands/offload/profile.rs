@@ -98,7 +98,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         .collect();
     let host_bytes = memory_bytes(&host.paths.proc)?;
     if args.json {
-        let header = Header::unversioned("prairie-offload-profile");
+        let header = Header::new("prairie-offload-profile", 1);
         let cgroups = &profiled;
         output::print_json(&Document { header, source, host_bytes, cgroups })?;
     } else {
@@ -226,4 +226,34 @@ impl Run<'_> {
 fn stat(directory: &Path) -> Option<MemoryStat> {
     let held = Held::open(&directory.join("memory.stat")).ok()?;
     memory_stat::parse("memory.stat", held.read(&mut Buffer::default()).ok()?).ok()
+}
+
+#[cfg(test)]
+#[path = "../../../tests/schema/mod.rs"]
+mod schema;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hosts without a cgroup cannot print the document.
+    #[test]
+    fn the_document_follows_its_schema() {
+        let profiled = |coldness| Profiled {
+            cgroup: "web.service".to_owned(),
+            tax: false,
+            coldness,
+            current_bytes: 3,
+            anon_bytes: 2,
+            file_bytes: 1,
+        };
+        for (source, coldness) in
+            [(None, None), (Some("MGLRU's generations"), Some(Coldness::default()))]
+        {
+            let header = Header::new("prairie-offload-profile", 1);
+            let cgroups = &[profiled(coldness)];
+            let document = Document { header, source, host_bytes: 4, cgroups };
+            schema::check(&serde_json::to_value(document).unwrap());
+        }
+    }
 }

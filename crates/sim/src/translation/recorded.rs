@@ -139,7 +139,7 @@ mod tests {
         let accesses = window.clone().count() as u64;
         for (huge, walks, to_huge) in [
             (HugeRanges::default(), accesses / 4, 0),
-            (HugeRanges::from_iter([0..16 * HUGE]), 0, accesses),
+            (HugeRanges::from_iter(std::iter::once(0..16 * HUGE)), 0, accesses),
         ] {
             let mut core = Core::new(&Hardware::default(), 0);
             core.run(window.clone(), &huge);

@@ -225,8 +225,8 @@ fn end(mut program: Child) {
 #[test]
 fn an_experiment_compares_both_page_heaps() {
     let program = ["bash", "-c", "a=$(printf %1000000s); sleep 0.6"];
-    let options = ["experiment", "--rounds", "2", "--json", "--"];
-    let output = heap(&[&options[..], &program].concat()).output().unwrap();
+    let mut command = heap(&["experiment", "--rounds", "2", "--json", "--library"]);
+    let output = command.arg(library()).arg("--").args(program).output().unwrap();
     assert!(output.status.success(), "{}", messages(&output));
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(schema::check(&json), "prairie-heap-experiment");

@@ -21,7 +21,7 @@ use crate::view::heap_lifetimes::{Document, text};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The process
+    /// Process ID
     pid: u32,
     /// Write the sizes as input of `prairie heap driver`
     #[arg(short, long, value_name = "FILE.toml")]

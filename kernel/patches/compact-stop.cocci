@@ -1,7 +1,7 @@
 // Compaction ends early if a hand-over waits.
 // file: mm/compaction.c
 // inserts: 4
-// without: oscillates
+// without: yields
 @@ statement S; @@
 + if (contiguitas_mover_waits(cc->zone)) {
 +	ret = COMPACT_CONTENDED;

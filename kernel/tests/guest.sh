@@ -40,6 +40,13 @@ users_below() {
 dirty_below() {
     awk '/^Node/ { below = $4 != "Movable" } below && $1 == "nr_zone_write_pending" { pages += $2 } END { print pages + 0 }' /proc/zoneinfo
 }
+# A burst of page tables, in MiB, makes the region below the border grow. Then that is free, but kept.
+burst() {
+    "$load" tables "$1" 3 >/tmp/burst &
+    until grep -qs tables_mib /tmp/burst; do sleep 1; done
+    cat $node/unmovable_kb >$node/floor_kb
+    wait $!
+}
 border() { cat $node/border_pfn; }
 # The kernel's own complaints.
 complaint='BUG: |WARNING: (CPU|possible|suspicious)|Bad page|INFO: (possible|task|rcu)|Oops'
@@ -67,16 +74,39 @@ boots() {
     check "memory block still online" "$(grep -c online "$block/state")" -eq 1
 }
 
-# With all movable memory in use, none of it lies below the border.
+# With more movable memory in use than there is room for, none of it lies below the border, though
+# much is free there.
 confines() {
     make_files
-    swapless=$(($(cat $node/movable_available_kb) / 1024 - 24))
-    "$load" hold $swapless 6 0 >/dev/null &
-    sleep 5
+    burst 300
+    check "MiB free below the border" $(($(cat $node/unmovable_available_kb) / 1024)) -ge 250
+    "$load" hold $(($(cat $node/movable_available_kb) / 1024 + 200)) 10 0 >/tmp/held &
+    until grep -qs held_mib /tmp/held; do sleep 1; done
     cat /disk/file >/dev/null
     check "pages of users below the border" "$(users_below)" -le 2048
     wait
     check "victims" "$(vmstat oom_kill)" -eq 0
+}
+
+# What was freed last is first on the lists, and after a burst, or after all movable memory was in
+# use, that lies beside the border. New memory lies elsewhere. Bands are wide here, since resizing keeps
+# more free beside the border than the usual ones have. Some is used there all the same:
+# blocks of smaller orders, which go first wherever they lie.
+places() {
+    # Per-CPU lists would hand out what was freed last, wherever it lies.
+    echo 4096 >/proc/sys/vm/percpu_pagelist_high_fraction
+    echo 256 >$sys/band_unmovable_per_1024
+    echo 128 >$sys/band_movable_per_1024
+    burst 300
+    "$load" hold $(($(cat $node/movable_available_kb) / 1024 - 24)) 0 0
+    "$load" tables 100 100 >/tmp/tables &
+    "$load" hold 300 100 0 >/tmp/held &
+    until grep -qs tables_mib /tmp/tables && grep -qs held_mib /tmp/held; do sleep 1; done
+    border=$(border)
+    "$load" within $((border - border / 4)) "$border" >/tmp/values
+    check "percent of new page tables in the quarter below the border" $(($(value within_tables) / 256)) -le 20
+    "$load" within "$border" $((border + $(cat $node/movable_kb) / 4 / 8)) >/tmp/values
+    check "percent of new user memory in the eighth above the border" $(($(value within_users) / 768)) -le 20
 }
 
 # A burst far beyond what is free below, at full speed: it waits, and nothing fails. Nor is page cache
@@ -184,6 +214,25 @@ compacts() {
     check "direct compactions" "$(vmstat compact_stall)" -gt 0
     check "direct reclaims" "$(($(vmstat allocstall_movable) - stalls))" -eq 0
     check "microseconds stalled, movable" "$(total movable)" -gt 0
+}
+
+# Compaction of memory full of holes takes seconds, and makes way for the border: a hand-over waits for
+# its next 32 pages, not for its end.
+yields() {
+    "$load" holes $(($(cat $node/movable_kb) / 1024 - 100)) 1000000 >/tmp/holes &
+    until grep -q holes_mib /tmp/holes; do sleep 1; done
+    (while :; do echo 1 >/proc/sys/vm/compact_memory; done) &
+    compactor=$!
+    moves=$(($(counter pageblocks_grown) + $(counter pageblocks_shrunk))) spent=$(counter move_us)
+    echo 1 >$sys/oscillate_pageblocks
+    sleep 5
+    echo 0 >$sys/oscillate_pageblocks
+    kill $compactor
+    moves=$(($(counter pageblocks_grown) + $(counter pageblocks_shrunk) - moves))
+    cat $node/counters
+    grep -E '^compact_(migrate_scanned|stall)' /proc/vmstat
+    check "moves in 5 s" $moves -ge 40
+    check "ms for a move" $((($(counter move_us) - spent) / (moves + !moves) / 1000)) -le 10
 }
 
 # Page cache of which every other page is old: reclaim leaves holes everywhere, and huge pages need

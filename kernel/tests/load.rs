@@ -268,6 +268,18 @@ fn blocks(first: usize) -> Option<()> {
     Some(())
 }
 
+/// Bits of page tables, and of memory on an LRU list.
+const TABLE: u64 = 1 << 26;
+const LISTED: u64 = 1 << 5;
+
+/// `within FIRST LAST`: how many frames from FIRST up to LAST hold page tables, and user memory.
+fn within(first: usize, last: usize) -> Option<()> {
+    let flags = flags()?;
+    let count = |bit| flags[first..last].iter().filter(|&&flags| flags & bit != 0).count();
+    println!("within_tables {}\nwithin_users {}", count(TABLE), count(LISTED));
+    Some(())
+}
+
 /// `near FIRST`: what the pageblock before frame FIRST holds, by flags, and who allocated it if the
 /// kernel was booted with page_owner=on.
 fn near(first: usize) -> Option<()> {
@@ -316,6 +328,7 @@ fn main() -> ExitCode {
         ("names", &[count]) => names(count),
         ("scan", &[seconds]) => scan(seconds),
         ("near", &[first]) => near(first),
+        ("within", &[first, last]) => within(first, last),
         ("blocks", &[above]) => blocks(above),
         _ => {
             eprintln!("load: {words:?}: no such load");

@@ -1,7 +1,7 @@
 // Free blocks beside the border are used last.
 // file: mm/page_alloc.c
 // inserts: 2
-// without: returns
+// without: places
 @@ @@
 + if (contiguitas_comes_last(zone, pfn, order))
 +	to_tail = true;

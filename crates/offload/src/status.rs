@@ -195,7 +195,7 @@ const SIZES: [Metric<CgroupStatus>; 7] = [
 const RECLAIM: [Metric<CgroupStatus>; 9] = [
     ("asked_bytes_total", "Bytes asked for", Counter, |c| c.asked_bytes as f64),
     ("taken_bytes_total", "Bytes that left", Counter, |c| c.taken_bytes as f64),
-    ("returned_bytes_total", "Bytes that came back", Counter, |c| c.returned_bytes as f64),
+    ("returned_bytes_total", "Bytes that refaulted", Counter, |c| c.returned_bytes as f64),
     ("owed_bytes", "Bytes to work off", Gauge, |c| c.owed_bytes as f64),
     ("requests_total", "Requests made", Counter, |c| c.requests as f64),
     ("calls_total", "Calls that requests were split into", Counter, |c| c.calls as f64),

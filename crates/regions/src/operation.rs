@@ -68,7 +68,7 @@ impl Outcome {
             Outcome::Denied => "not permitted to write its state".to_owned(),
             Outcome::Gone => "the block is gone".to_owned(),
             Outcome::Competing => {
-                "another program put it online in its own way (udev rule or agent)".to_owned()
+                "another program put it online first (udev rule or agent)".to_owned()
             }
             Outcome::LeftOffline(why) => format!("left offline: {why}"),
             Outcome::Failed(why) => format!("failed: {why}"),

@@ -125,7 +125,8 @@ fn each(load: Load, seed: u64) -> Findings {
         TAKEN_S.iter().map(|second| format!("saved at {second} s")).collect();
     columns.push(format!("at {SECONDS} s"));
     columns.extend(
-        ["pages taken", "came back", "stall, by PSI", "waited", "reclaiming"].map(str::to_owned),
+        ["pages reclaimed", "refaulted", "stall, by PSI", "waited", "reclaiming"]
+            .map(str::to_owned),
     );
     if change_s.is_some() {
         columns.push("taken 12 to 60 s after the change".to_owned());

@@ -39,7 +39,7 @@ pub fn run(seed: u64) -> Findings {
         title: "Sensitivity to the formula's parameters".to_owned(),
         paper: "Largely insensitive to variations of the parameters (§3.3).".to_owned(),
         rows_are: "reclaim_ratio, threshold",
-        columns: ["saved", "waited", "came back"].map(str::to_owned).to_vec(),
+        columns: ["saved", "waited", "refaulted"].map(str::to_owned).to_vec(),
         rows: rows.collect(),
         notes: vec![format!("Web with 8 GiB on zswap, {HOURS} hours.")],
         ..Findings::default()

@@ -30,9 +30,9 @@ pub fn run(seed: u64) -> Findings {
         rows_are: "controller",
         columns: [
             "saved at 420 s",
-            "came back by 420 s",
-            "taken after the change",
-            "came back in all",
+            "refaulted by 420 s",
+            "reclaimed after the change",
+            "refaulted, total",
             "waited",
             "saved at 700 s",
         ]

@@ -74,11 +74,11 @@ Examples:
 
 const LOADS: &str = "\
 Loads:
-  steady     the heap size all the time
-  diurnal    two days, from two fifths at night to all at noon
-  spikes     half, with eight short spikes to all of it
-  start-up   all for the first tenth of the time, then a third
-  drop       all of it, then, at once, two fifths
+  steady     constant at the heap size
+  diurnal    two days, from two fifths at night to full size at noon
+  spikes     half of it, with eight short spikes to full size
+  start-up   full size for the first tenth of the time, then a third
+  drop       full size, then at once two fifths of it
   saw-tooth  from half to full and back once a second";
 
 /// Events that are played back at once.

@@ -24,9 +24,9 @@ use crate::view::heap_experiment::{self, Comparison};
 
 /// Compare page heaps across processes
 ///
-/// With a program, starts it in turn on each page heap and observes it until it ends. Without one,
-/// observes processes that run already, such as those that --experiment of `prairie heap run` has
-/// divided into arms. Reports the difference of each measure with its 95 % confidence interval.
+/// Given a program, runs it on each page heap, interleaved, and samples each run to its end.
+/// Otherwise samples running processes, such as those that `prairie heap run --experiment` assigned
+/// to a page heap. Reports the difference of each measure with its 95 % confidence interval.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

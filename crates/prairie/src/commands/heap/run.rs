@@ -25,7 +25,7 @@ pub struct Args {
     /// Page heap below the caches [default: temeraire]
     #[arg(long, value_enum)]
     page_heap: Option<PageHeap>,
-    /// Processes on the legacy page heap, per mille by a hash [default: 0]
+    /// Share of processes on the legacy page heap, in 1/1000 [default: 0]
     #[arg(long, value_name = "PER_MILLE", value_parser = clap::value_parser!(u16).range(..=1000))]
     experiment: Option<u16>,
     /// Bytes returned to the kernel per second, such as 10M [default: 0]

@@ -26,8 +26,8 @@ use crate::view::migrate_sim as view;
 
 /// Simulate a server while pages migrate
 ///
-/// With migrations, the same requests are first served without any, and the two runs are compared
-/// core by core.
+/// With migrations, the same requests are first served without any as a baseline, and the two runs
+/// are compared core by core.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {

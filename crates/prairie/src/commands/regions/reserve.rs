@@ -21,7 +21,7 @@ use prairie_regions::request::{self, Answer, Request};
 use crate::files::Files;
 use crate::output;
 
-/// Bring a node's pool of huge pages to a size, emptying blocks for it
+/// Resize a node's pool of huge pages, emptying memory blocks if needed
 ///
 /// The pool is asked first, then `vm.movable_gigantic_pages` where the kernel has it, then whole
 /// gigabytes are emptied and turned to the kernel region. A smaller count gives pages and blocks

@@ -21,8 +21,8 @@ use crate::output;
 
 /// Return converted blocks and leased settings to their first state
 ///
-/// Stop the daemon first: by default it does this itself when it is stopped. Blocks that hold what
-/// cannot move, or what fits nowhere else, stay where they are and are listed.
+/// Stop the daemon first; by default it undoes its changes when it stops. Blocks whose contents
+/// cannot be migrated stay converted and are listed.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

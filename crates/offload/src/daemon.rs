@@ -113,7 +113,7 @@ impl Daemon {
         let status = Shared::default();
         {
             let mut status = status.lock();
-            status.schema = "prairie-offload-status".into();
+            (status.schema, status.schema_version) = ("prairie-offload-status".into(), 1);
             status.version = env!("CARGO_PKG_VERSION").into();
             status.dry_run = setting.dry_run;
             status.age_means = match (setting.dry_run, setting.host.means()) {

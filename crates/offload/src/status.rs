@@ -115,6 +115,8 @@ pub struct EmergencyStatus {
 pub struct Status {
     /// The kind of document.
     pub schema: String,
+    /// Version of the document; grows when a field changes its meaning or goes.
+    pub schema_version: u32,
     /// The Prairie that runs.
     pub version: String,
     /// Nothing is written anywhere.

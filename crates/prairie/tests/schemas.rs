@@ -18,7 +18,7 @@ use schema::{check, errors, schema, schemas};
 const COMMANDS: &[&str] = &[
     "survey --from data/mixed.parquet --json",
     "survey --proc proc --json",
-    "survey --proc proc --summary -",
+    "survey --proc proc --host h1 --summary -",
     "diff a.json b.json --fail-if failed>1 --json",
     "sources data/boot-files/trace.parquet --json",
     "replay data/boot-files/trace.parquet --systems buddy,linux,contiguitas --json",
@@ -67,7 +67,7 @@ fn prepare(folder: &Path) {
     stall_recording::recording(&folder.join("stalls.parquet"));
     let study = "fleet run --out study --servers 2 --memory 128M --days 0.01 --workloads web";
     fs::create_dir(folder.join("rows")).unwrap();
-    let rows = "survey --proc proc --summary rows --label rack=r7";
+    let rows = "survey --proc proc --host h1 --summary rows --label rack=r7";
     for command in [study, rows, "log run log --once --proc proc"] {
         let words: Vec<&str> = command.split(' ').collect();
         let output = run(folder, &words);
@@ -114,10 +114,14 @@ fn statuses_of_daemons_follow_their_schemas() {
     use prairie_regions::status::{NodeStatus, Status as Regions};
     let (schema, cgroups) = ("prairie-offload-status".to_owned(), vec![CgroupStatus::default()]);
     let classes = vec![ClassStatus::default()];
-    let status = Offload { schema, classes, cgroups, ..Offload::default() };
+    let schema_version = 1;
+    let status = Offload { schema, schema_version, classes, cgroups, ..Offload::default() };
     check(&serde_json::to_value(status).unwrap());
     let (schema, nodes) = ("prairie-regions-status".to_owned(), vec![NodeStatus::default()]);
-    check(&serde_json::to_value(Regions { schema, nodes, ..Regions::default() }).unwrap());
+    check(
+        &serde_json::to_value(Regions { schema, schema_version, nodes, ..Regions::default() })
+            .unwrap(),
+    );
 }
 
 /// Every schema has a name, a version, and the block of provenance.
@@ -134,6 +138,10 @@ fn schemas_are_alike() {
         assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema", "{name}");
         let properties = &schema["properties"];
         assert_eq!(properties["schema"]["const"], name.as_str());
+        assert!(properties["schema_version"]["const"].is_u64(), "{name}");
+        // A row for a fleet is small, and Parquet files of rows have the block.
+        let is_row = name == "prairie-host-row";
+        assert!(is_row || properties["provenance"].is_object(), "{name}");
         assert!(schema["description"].as_str().is_some_and(|text| text.len() > 20), "{name}");
         names.insert(name);
     }

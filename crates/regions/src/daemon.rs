@@ -135,7 +135,7 @@ impl Daemon {
         let status = Shared::default();
         {
             let mut status = status.lock();
-            status.schema = "prairie-regions-status".into();
+            (status.schema, status.schema_version) = ("prairie-regions-status".into(), 1);
             status.version = env!("CARGO_PKG_VERSION").into();
             status.dry_run = dry_run;
             status.block_bytes = host.block_frames * page_bytes();

@@ -53,8 +53,10 @@ pub struct NodeStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Status {
-    /// What this is.
+    /// The kind of document.
     pub schema: String,
+    /// Version of the document; grows when a field changes its meaning or goes.
+    pub schema_version: u32,
     /// The Prairie that runs.
     pub version: String,
     /// Nothing is written anywhere.

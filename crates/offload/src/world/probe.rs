@@ -55,8 +55,7 @@ pub struct Host {
     pub mglru: bool,
     /// `lru_gen` in debugfs can be opened for writing.
     pub lru_gen: bool,
-    /// A page that is read back keeps its compressed copy, as in kernels before
-    /// [`COPIES_DROPPED`].
+    /// A page that is read back keeps its compressed copy, as in kernels before Linux 6.9.
     pub copies_stay: bool,
 }
 

@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let ready = is_ready(&findings);
     if args.json {
         output::print_json(&Document {
-            header: Header::unversioned("prairie-offload-check"),
+            header: Header::new("prairie-offload-check", 1),
             ready,
             findings: findings.iter().map(Row::of).collect(),
         })?;

@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let qualifies = report.qualifies;
     match args.json {
         true => output::print_json(&Document {
-            header: Header::unversioned("prairie-regions-check"),
+            header: Header::new("prairie-regions-check", 1),
             report,
         })?,
         false => output::print_text(&view::check(&report))?,

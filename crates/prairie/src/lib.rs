@@ -57,7 +57,8 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     called_as::set(called_as::command_line(arguments.iter().skip(1)));
     let command = prairie_provenance::command_line(&arguments);
     let whole = with_common_help(Cli::command());
-    let matches = whole.get_matches_from(output::as_json(arguments.into_iter()));
+    let arguments = output::as_json(arguments.into_iter(), &whole);
+    let matches = whole.get_matches_from(arguments);
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     prairie_provenance::describe(program(command, cli.command.files().inputs()));
     if let Some(seed) = seed(&matches) {

@@ -5,10 +5,11 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -294,12 +295,26 @@ fn every_output_says_where_it_comes_from() {
 }
 
 #[test]
+fn rows_are_repeated_until_interrupted() {
+    let host = worked();
+    let every = ["survey", "--proc", "proc", "--host", "h1", "--summary", "-", "--every", "10ms"];
+    let mut child =
+        prairie(host.path(), &every).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let rows: Vec<String> = lines.take(3).map(Result::unwrap).collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(rows.iter().all(|row| row.contains("\"host\":\"h1\"")), "{rows:?}");
+}
+
+#[test]
 fn a_summary_is_one_row() {
     let host = worked();
     let here = host.path();
     let labels = ["--label", "rack=r7", "--label", "role=a b"];
     let row = |file: &str| {
-        succeed(here, &[&["survey", "--proc", "proc", "--summary", file], &labels[..]].concat())
+        let survey = ["survey", "--proc", "proc", "--host", "h1", "--summary", file];
+        succeed(here, &[&survey[..], &labels[..]].concat())
     };
     let line = row("-");
     assert_eq!(line.lines().count(), 1, "{line}");
@@ -322,6 +337,19 @@ fn a_summary_is_one_row() {
         report.contains("3 rows of 1 host, 1 group") && report.contains("r7 6.1.0-test"),
         "{report}"
     );
+    let other = ["survey", "--proc", "proc", "--host", "h2", "--summary", "rows/d.jsonl"];
+    succeed(here, &other);
+    let report = succeed(here, &["fleet", "report", "rows"]);
+    assert!(report.contains("4 rows of 2 hosts"), "{report}");
+    for (wrong, expected) in [
+        (&["--proc", "proc", "--summary", "-"][..], "expected --host"),
+        (&["--summary", "rows.csv"][..], "rows.csv: unknown ending"),
+        (&["--summary", "rows.jsonl", "--every", "1s"][..], "expected a directory or -"),
+    ] {
+        let output = run(here, &[&["survey"], wrong].concat());
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    }
     for wrong in ["rack", "=x", "a b=c"] {
         let output = run(here, &["survey", "--summary", "-", "--label", wrong]);
         assert_eq!(output.status.code(), Some(2), "{wrong}");

@@ -5,7 +5,9 @@ mod summary;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
@@ -75,6 +77,15 @@ pub struct Args {
     #[arg(long, value_name = "NAME=VALUE", requires = "summary", value_parser = summary::label)]
     label: Vec<(String, String)>,
 
+    /// Host of that row [default: this host, or the name of --from's file]
+    #[arg(long, value_name = "NAME", requires = "summary")]
+    host: Option<String>,
+
+    /// Repeat at this interval; rows go to a directory or to -
+    #[arg(long, value_name = "TIME", requires = "summary", value_parser = value::time)]
+    #[arg(conflicts_with_all = ["from", "save", "html", "map", "json"])]
+    every: Option<Duration>,
+
     /// Survey a saved state, or the state at the start of a recording
     #[arg(long, value_name = "FILE.parquet", conflicts_with = "proc")]
     from: Option<PathBuf>,
@@ -103,6 +114,7 @@ Examples:
   prairie survey --from host.parquet           ... and look at it elsewhere
   prairie survey --json | jq .free_lists.indices
   prairie survey --summary host.jsonl --label rack=r7
+  prairie survey --proc /host/proc --host $NODE --summary - --every 1h
 
 Exit codes:
   0    success, even where something had to be left out
@@ -154,6 +166,25 @@ pub fn ask(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<(Answer<Docu
 
 /// Surveys, prints and writes as asked.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
+    if let Some(path) = &args.summary {
+        summary::check(path, args.every.is_some())?;
+    }
+    loop {
+        let code = once(args, interrupted)?;
+        let Some(every) = args.every.filter(|_| code == ExitCode::SUCCESS) else {
+            return Ok(code);
+        };
+        let due = Instant::now() + every;
+        while let Some(rest) = due.checked_duration_since(Instant::now()) {
+            if interrupted.load(Ordering::Relaxed) {
+                return Ok(output::interrupted());
+            }
+            sleep(rest.min(Duration::from_millis(100)));
+        }
+    }
+}
+
+fn once(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     let (answer, rest) = match ask(args, interrupted) {
         Err(error) if is_interruption(&error) => return Ok(output::interrupted()),
         found => found?,
@@ -338,6 +369,8 @@ pub(super) fn prepend_live(
         save: None,
         summary: None,
         label: Vec::new(),
+        host: None,
+        every: None,
         from: None,
         proc: None,
         threads: None,

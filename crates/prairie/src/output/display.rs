@@ -76,34 +76,60 @@ pub fn display() -> &'static Display {
     })
 }
 
-/// The arguments with `--json` in place of `--format json`, so that every command that has a JSON
-/// document prints it, and one that has none names the option. What follows `--` is another
-/// program's.
-pub fn as_json(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+/// The arguments with `--json` behind the name of the command in place of `--format json`, so that
+/// every command that has a JSON document prints it, and one that has none names the option. What
+/// follows `--` is another program's.
+pub fn as_json(arguments: impl Iterator<Item = OsString>, root: &clap::Command) -> Vec<OsString> {
     let arguments: Vec<OsString> = arguments.collect();
+    let (begin, end) = name_of_command(&arguments, root);
     // Its options end where the program begins, with or without `--`.
-    if arguments.get(1..3).is_some_and(|words| words == ["heap", "run"]) {
+    if arguments[begin..end] == ["heap", "run"] {
         return arguments;
     }
     let mut replaced: Vec<OsString> = Vec::new();
-    let mut arguments = arguments.into_iter().peekable();
-    while let Some(argument) = arguments.next() {
+    let mut is_json = false;
+    let mut behind_name = 0;
+    let mut rest = arguments.into_iter().enumerate().peekable();
+    while let Some((at, argument)) = rest.next() {
         if argument == "--" {
             replaced.push(argument);
-            replaced.extend(arguments);
+            replaced.extend(rest.map(|(_, argument)| argument));
             break;
         }
-        let is_pair = argument == "--format" && arguments.peek().is_some_and(|next| next == "json");
+        let is_pair = argument == "--format" && rest.peek().is_some_and(|(_, next)| next == "json");
         if is_pair {
-            arguments.next();
+            rest.next();
         }
-        // A global option may stand before the command, where `--json` may not.
         match is_pair || argument == "--format=json" {
-            true => replaced.push("--json".into()),
+            true => is_json = true,
             false => replaced.push(argument),
         }
+        if at < end {
+            behind_name = replaced.len();
+        }
+    }
+    if is_json {
+        replaced.insert(behind_name, "--json".into());
     }
     replaced
+}
+
+/// Where the words of the command begin and end. Global options may stand before them.
+fn name_of_command(arguments: &[OsString], root: &clap::Command) -> (usize, usize) {
+    let mut begin = 1;
+    while let Some(option) = arguments.get(begin).and_then(|word| word.to_str()) {
+        match option {
+            "--format" | "--width" | "--svg" => begin += 2,
+            _ if option.starts_with('-') => begin += 1,
+            _ => break,
+        }
+    }
+    let begin = begin.min(arguments.len());
+    let (mut end, mut command) = (begin, root);
+    while let Some(found) = arguments.get(end).and_then(|word| command.find_subcommand(word)) {
+        (end, command) = (end + 1, found);
+    }
+    (begin, end)
 }
 
 #[cfg(test)]
@@ -112,8 +138,12 @@ mod tests {
 
     #[test]
     fn format_json_is_the_json_of_the_command() {
+        let heap = ["run", "stats"].map(clap::Command::new);
+        let root = clap::Command::new("prairie")
+            .subcommands(["survey", "record"].map(clap::Command::new))
+            .subcommand(clap::Command::new("heap").subcommands(heap));
         let replaced = |line: &str| {
-            let words = as_json(line.split(' ').map(OsString::from));
+            let words = as_json(line.split(' ').map(OsString::from), &root);
             words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(
@@ -121,8 +151,22 @@ mod tests {
             "prairie survey --json --top 3"
         );
         assert_eq!(replaced("prairie survey --format=json"), "prairie survey --json");
+        assert_eq!(
+            replaced("prairie --format json survey --top 3"),
+            "prairie survey --json --top 3"
+        );
+        assert_eq!(
+            replaced("prairie --width 80 --format=json heap stats 7"),
+            "prairie --width 80 heap stats --json 7"
+        );
         assert_eq!(replaced("prairie survey --format md"), "prairie survey --format md");
-        for other in ["prairie heap run tool --format json", "prairie record -- t --format json"] {
+        for other in [
+            "prairie",
+            "prairie --width",
+            "prairie heap run tool --format json",
+            "prairie --width 80 heap run tool --format json",
+            "prairie record -- t --format json",
+        ] {
             assert_eq!(replaced(other), other);
         }
     }

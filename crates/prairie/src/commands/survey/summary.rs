@@ -1,8 +1,10 @@
 //! `prairie survey --summary`: the survey as one row for a fleet.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
+use anyhow::bail;
 use prairie_fleet::host_row::{self, HostRow, Measures};
 use prairie_frames::Order;
 use prairie_host::Survey;
@@ -34,7 +36,7 @@ pub fn label(text: &str) -> Result<(String, String), String> {
 /// Writes the row: as Parquet if the name says so, else as a line of JSON. In a directory the file is
 /// named after the host and the time, so that each survey adds one.
 pub fn write(args: &Args, path: &Path, survey: &Survey) -> anyhow::Result<()> {
-    let row = row(args, survey);
+    let row = row(args, survey)?;
     if is_stdout(path) {
         return output::print_json_line(&row);
     }
@@ -45,18 +47,31 @@ pub fn write(args: &Args, path: &Path, survey: &Survey) -> anyhow::Result<()> {
         }
         false => path.to_owned(),
     };
-    let contents = match path.extension().is_some_and(|ending| ending == "parquet") {
-        true => host_row::to_parquet(&[row])?,
-        false => (serde_json::to_string(&row)? + "\n").into_bytes(),
+    let contents = match path.extension().and_then(OsStr::to_str) {
+        Some("parquet") => host_row::to_parquet(&[row])?,
+        _ => (serde_json::to_string(&row)? + "\n").into_bytes(),
     };
     write_atomically(&path, &contents)?;
     output::wrote(&path);
     Ok(())
 }
 
-fn row(args: &Args, survey: &Survey) -> HostRow {
-    let (host, id) = identity(args);
-    HostRow {
+/// Refuses a file that cannot hold the rows, before the survey.
+pub fn check(path: &Path, is_repeated: bool) -> anyhow::Result<()> {
+    let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+    let is_known = ["jsonl", "json", "ndjson", "parquet"].contains(&ending);
+    if is_file(path) && is_repeated {
+        bail!("{}: one row replaces the other, expected a directory or -", path.display());
+    }
+    if is_file(path) && !is_known {
+        bail!("{}: unknown ending, expected .jsonl or .parquet", path.display());
+    }
+    Ok(())
+}
+
+fn row(args: &Args, survey: &Survey) -> anyhow::Result<HostRow> {
+    let (host, id) = identity(args)?;
+    Ok(HostRow {
         schema: host_row::SCHEMA.to_owned(),
         schema_version: host_row::SCHEMA_VERSION,
         taken_at_unix_ns: survey.taken_at_unix_ns,
@@ -67,21 +82,24 @@ fn row(args: &Args, survey: &Survey) -> HostRow {
         uptime_s: survey.uptime_seconds,
         labels: args.label.iter().cloned().collect(),
         measures: rounded(measures(survey)),
-    }
+    })
 }
 
-/// The host's name and what identifies it. A saved state or a copy of `/proc` is another host's, of
-/// which only the file's name is known.
-fn identity(args: &Args) -> (String, String) {
-    let other = args.from.as_deref().or(args.proc.as_deref());
-    if let Some(path) = other {
-        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        return (name.clone(), name);
+/// The host's name and what identifies it. Of a saved state only the file's name is known, and of
+/// another `/proc` nothing: a container that reads the host's has a host name of its own.
+fn identity(args: &Args) -> anyhow::Result<(String, String)> {
+    let saved = args.from.as_deref().and_then(Path::file_stem);
+    if let Some(name) = args.host.clone().or(saved.map(|name| name.to_string_lossy().into_owned()))
+    {
+        return Ok((name.clone(), name));
+    }
+    if let Some(proc) = &args.proc {
+        bail!("--proc {}: expected --host with the name of the row's host", proc.display());
     }
     let text = |path| fs::read_to_string(path).map(|text: String| text.trim().to_owned());
     let host = text("/proc/sys/kernel/hostname").unwrap_or_default();
     let id = text("/etc/machine-id").ok().filter(|id| !id.is_empty());
-    (host.clone(), id.unwrap_or(host))
+    Ok((host.clone(), id.unwrap_or(host)))
 }
 
 fn measures(survey: &Survey) -> Measures {

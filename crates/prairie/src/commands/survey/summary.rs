@@ -139,9 +139,7 @@ fn of_frames(frames: &FrameReport, own: Measures) -> Measures {
     let uninitialized = frames.present_frames - initialized.frames;
     let by = &frames.by_mobility;
     let unknown = by.unknown.saturating_sub(uninitialized);
-    let blocks = frames.polluted.whole_blocks.saturating_sub(uninitialized / Order::HUGE.frames());
-    let polluted = frames.polluted_if_unknown_unmovable.polluted_blocks;
-    let polluted = polluted.saturating_sub(uninitialized / Order::HUGE.frames());
+    let (polluted_min, polluted_max) = frames.polluted_bounds();
     let gigantic = frames.potential.iter().find(|found| found.order == Order::GIGANTIC.get());
     let available = frames.available.iter().find(|found| found.order == Order::GIGANTIC.get());
     Measures {
@@ -149,10 +147,8 @@ fn of_frames(frames: &FrameReport, own: Measures) -> Measures {
         initialized: Some(initialized.share_of_memory),
         unmovable_min: of_initialized(by.unmovable),
         unmovable_max: of_initialized(by.unmovable + unknown),
-        polluted_min: Some(initialized.polluted_share),
-        polluted_max: Some(
-            (polluted as f64 / blocks.max(1) as f64).clamp(initialized.polluted_share, 1.0),
-        ),
+        polluted_min: Some(polluted_min),
+        polluted_max: Some(polluted_max),
         potential_2_mib_min: Some(initialized.potential_2_mib_min),
         potential_2_mib_max: Some(initialized.potential_2_mib_max),
         potential_1_gib_min: gigantic.map(|found| found.unknown_unmovable.share_of_memory),

@@ -4,6 +4,7 @@
 
 use prairie_frames::Order;
 use prairie_host::advice::{Advice, Situation, advise};
+use prairie_host::survey::frame_report::FrameReport;
 use prairie_host::survey::polluted::UnmovableSource;
 use prairie_host::verdict::{self, Scale, Verdict};
 use prairie_host::{FrameClass, Survey};
@@ -92,12 +93,17 @@ const fn tone(verdict: Verdict) -> Tone {
 fn measured(survey: &Survey) -> [(Scale, Option<(f64, f64)>); 4] {
     let one = |value: f64| (value, value);
     let lists = survey.free_lists.as_ref().filter(|lists| lists.free_frames > 0);
-    let frames = survey.frames.as_ref().map(|frames| frames.initialized);
+    let frames = survey.frames.as_ref();
     let coverage = survey.huge_pages.host.as_ref().and_then(|host| host.anonymous_coverage);
     [
         (verdict::UNUSABLE, lists.map(|lists| one(summary::unusable(lists, Order::HUGE)))),
-        (verdict::POLLUTED, frames.map(|found| one(found.polluted_share))),
-        (verdict::POTENTIAL, frames.map(|f| (f.potential_2_mib_min, f.potential_2_mib_max))),
+        (verdict::POLLUTED, frames.map(FrameReport::polluted_bounds)),
+        (
+            verdict::POTENTIAL,
+            frames
+                .map(|frames| frames.initialized)
+                .map(|f| (f.potential_2_mib_min, f.potential_2_mib_max)),
+        ),
         (verdict::COVERAGE, coverage.map(one)),
     ]
 }

@@ -56,7 +56,7 @@ fn files_of_commands_have_the_block() {
     for (command, out) in [
         ("log run log --once --proc proc", "log"),
         ("survey --proc proc --save survey.parquet", "survey.parquet"),
-        ("survey --proc proc --summary rows.parquet", "rows.parquet"),
+        ("survey --proc proc --host h1 --summary rows.parquet", "rows.parquet"),
         ("import trace.txt -o trace.parquet", "trace.parquet"),
         ("heap driver --heap 4M --time 1s --out heap.parquet", "heap.parquet"),
         ("fleet run --out study --servers 1 --memory 128M --days 0.01 --workloads web", "study"),

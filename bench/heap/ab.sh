@@ -43,21 +43,11 @@ measured() {
     env $(settings "$arm") python3 bench/heap/ab.py measure --library "$work/heap.so" \
         --label "$name $arm" --out "$work/runs" ${profile:+--profile} -- "$@"
 }
-order=("${arms[1]}" "${arms[0]}")
 # One run of each under the profiler, which slows it down.
 for name in "${present[@]}"; do
-    for arm in "${order[@]}"; do profile=1 program "$name"; done
+    for arm in "${arms[@]}"; do profile=1 program "$name"; done
 done
-for round in $(seq "$rounds"); do
-    for name in "${present[@]}"; do
-        for arm in "${order[@]}"; do
-            "$work/warm" 768
-            program "$name"
-        done
-    done
-    order=("${order[1]}" "${order[0]}")
-    echo "round $round of $rounds" >&2
-done
+run_rounds "${arms[@]}"
 python3 bench/heap/ab.py report "$work/runs" --json "$json" --command "$command" \
     --started "$started" --note "$(thp_note)" ${RELEASE:+--note "release of $RELEASE a second"} \
     --arms "$(IFS=,; echo "${arms[*]}")" --base "$base" --name "$table"

@@ -7,6 +7,8 @@
 # prepare_programs          makes what the programs read
 # present_programs NAME…    those that are installed; a message about each that is not
 # program NAME              runs one to its end
+# run_rounds ARM ARM        runs each of `present` in both arms, `rounds` times, with `arm` set; the
+#                           second arm first, then in turns
 
 declare -A needs=([python]=python3 [cpython]=python3 [gcc]=gcc [rustfmt]=rustfmt [sqlite]=sqlite3
     [memcached]=memcached [threads]=cc [redis]=redis-benchmark [redis-idle]=redis-benchmark
@@ -197,5 +199,19 @@ present_programs() {
         else
             echo "$name"
         fi
+    done
+}
+
+run_rounds() {
+    local order=("$2" "$1") round name arm
+    for round in $(seq "$rounds"); do
+        for name in "${present[@]}"; do
+            for arm in "${order[@]}"; do
+                "$work/warm" 768
+                program "$name"
+            done
+        done
+        order=("${order[1]}" "${order[0]}")
+        echo "round $round of $rounds" >&2
     done
 }

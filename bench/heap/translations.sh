@@ -45,23 +45,13 @@ measured() {
     program=$(executable "$1")
     shift
     rm -f "$trace".*
-    qemu-x86_64 -E "LD_PRELOAD=$work/heap.so" -E "PRAIRIE_PAGE_HEAP=$heap" -plugin "$work/advice.so" \
+    qemu-x86_64 -E "LD_PRELOAD=$work/heap.so" -E "PRAIRIE_PAGE_HEAP=$arm" -plugin "$work/advice.so" \
         -plugin "$work/accesses.so,to=$trace,window=$WINDOW,every=$EVERY" "$program" "$@"
     # Threads with fewer accesses than a buffer holds write no file.
     find "$work" -name 'trace.*' ! -name '*.huge' -print0 | sort -z | xargs -0 "$model" "$WARM_UP" |
-        sed "s/^{/{\"program\": \"$name\", \"page heap\": \"$heap\", /" >>"$work/runs"
+        sed "s/^{/{\"program\": \"$name\", \"page heap\": \"$arm\", /" >>"$work/runs"
     rm -f "$trace".*
 }
-order=(temeraire legacy)
-for round in $(seq "$rounds"); do
-    for name in "${present[@]}"; do
-        for heap in "${order[@]}"; do
-            "$work/warm" 768
-            program "$name"
-        done
-    done
-    order=("${order[1]}" "${order[0]}")
-    echo "round $round of $rounds" >&2
-done
+run_rounds legacy temeraire
 python3 bench/heap/translations.py "$work/runs" --json "$json" --command "$command" \
     --started "$started" --note "$(thp_note)"

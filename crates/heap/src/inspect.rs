@@ -8,10 +8,8 @@ use std::io;
 use std::mem::offset_of;
 use std::os::unix::fs::FileExt;
 
-use rustix::time::{ClockId, clock_gettime};
-
 use crate::front::lifetimes::Histogram;
-use crate::front::profile::{SAMPLES, Sample, Table, stands_for};
+use crate::front::profile::{SAMPLES, Sample, Table, now_ns, stands_for};
 use crate::process::pprof;
 use crate::process::publish::{MAGIC, Published, Record};
 use crate::process::statistics::Statistics;
@@ -182,8 +180,7 @@ pub fn lifetimes(pid: u32) -> Result<Lifetimes, Error> {
     let freed = freed.and_then(|place| process.cells(place)).ok_or(Error::NotSampled)?;
     let since_ns = number(offset_of!(Table, since_ns)).ok_or(Error::NotSampled)?;
     let (live, _) = process.live_samples(table)?;
-    let now = clock_gettime(ClockId::Monotonic);
-    let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+    let now_ns = now_ns();
     let live = live.iter().map(|sample| (sample.size, now_ns.saturating_sub(sample.born_ns)));
     let observed_ns = now_ns.saturating_sub(since_ns).max(1);
     Ok(Lifetimes::of(observed_ns, &freed, live, reading.statistics.classes.iter()))

@@ -129,7 +129,7 @@ pub fn is_on() -> bool {
 
 /// The kernel's monotonic clock. Not the coarse one of the page heap: many objects live for less
 /// than its tick.
-fn now_ns() -> u64 {
+pub fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -93,8 +93,8 @@ package-test: deb ## Install the Debian packages into an empty Debian, use and r
 	@scripts/need mmdebstrap
 	@packaging/test-packages $(DIST)/prairie_*.deb $(DIST)/prairie-heap_*.deb
 
-alert-test: build ## Fire the shipped alerts in a real Prometheus (needs the package prometheus)
-	@scripts/need promtool
+alert-test: build ## Fire the shipped alerts in a real Prometheus 
+	@scripts/need prometheus
 	@packaging/test-alerts $(PRAIRIE)
 
 # Linting and documenting share one check of the dependencies; tests come last because they take
@@ -103,7 +103,7 @@ alert-test: build ## Fire the shipped alerts in a real Prometheus (needs the pac
 test: export PRAIRIE_SKIPS := $(abspath $(TARGET))/skips.txt
 test: ## Run every check and every test; stop at the first that fails, and list those skipped
 	@mkdir -p $(TARGET) && : >$(PRAIRIE_SKIPS)
-	@scripts/need cargo cc rustfmt clippy chromium qemu promtool tmux
+	@scripts/need cargo cc rustfmt clippy chromium qemu promtool prometheus tmux
 	@echo "== format"
 	@$(CARGO) fmt --all --check
 	@echo "== lint"

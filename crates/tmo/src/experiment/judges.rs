@@ -129,7 +129,7 @@ fn each(load: Load, seed: u64) -> Findings {
             .map(str::to_owned),
     );
     if change_s.is_some() {
-        columns.push("taken 12 to 60 s after the change".to_owned());
+        columns.push("reclaimed 12 to 60 s after the change".to_owned());
     }
     Findings {
         rows_are: "agent",

@@ -52,8 +52,8 @@ pub struct Config {
     /// Whether atomic requests for larger blocks refill no empty list, and only those that the free
     /// lists serve add to that reserve (7.1).
     pub buddy_reserve: bool,
-    /// Whether they turn to that reserve before any is short of memory (7.3). Only those that take the
-    /// last memory add to it.
+    /// Whether atomic requests turn to that reserve before memory is short (7.3). Only those that take
+    /// the last memory add to it.
     pub early_reserve: bool,
     /// Whether requests spare foreign pageblocks in every zone until reclaim and compaction have
     /// failed (`vm.defrag_mode`, 6.15). Whoever reclaims says when they have

@@ -165,8 +165,3 @@ pub fn classes() -> impl Iterator<Item = FrameClass> {
 pub fn unmovable() -> impl Iterator<Item = FrameClass> {
     FrameClass::ALL.into_iter().filter(|class| class.mobility() == Mobility::Unmovable)
 }
-
-/// The name of a class in labels and columns: that of saved documents.
-pub fn class_name(class: FrameClass) -> &'static str {
-    class.name()
-}

@@ -25,6 +25,9 @@ use thiserror::Error;
 
 pub use columns::{Origin, SCHEMA_VERSION};
 
+/// The kind of document that a log is, and each of its rows.
+pub const KIND: &str = "prairie-log";
+
 use crate::summary::Summary;
 
 /// Why a log could not be read or written.

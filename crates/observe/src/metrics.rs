@@ -9,7 +9,7 @@ use prairie_daemon::metrics::{Family, Kind, Series, Value};
 use prairie_frames::Order;
 
 use crate::estimate::Estimate;
-use crate::figures::{Figures, class_name};
+use crate::figures::Figures;
 use crate::moment::Moment;
 use crate::walk::full_walk_seconds;
 
@@ -179,7 +179,7 @@ fn classes(figures: &Figures) -> Vec<Family> {
     let mut by_class = Both::new();
     for counted in &figures.classes {
         let mobility = counted.class.mobility().name();
-        let labels = [("class", class_name(counted.class)), ("mobility", mobility)];
+        let labels = [("class", counted.class.name()), ("mobility", mobility)];
         by_class.push(labels, counted.frames.times(Order::BASE.bytes() as f64));
     }
     by_class
@@ -196,7 +196,7 @@ fn pollution(figures: &Figures) -> Vec<Family> {
     polluted.push([("unknown", "movable")], figures.polluted);
     polluted.push([("unknown", "unmovable")], figures.polluted_if_unknown_unmovable);
     for source in &figures.sources {
-        let labels = [("source", class_name(source.class))];
+        let labels = [("source", source.class.name())];
         sources.push(labels, source.blocks);
         alone.push(labels, source.blocks_alone);
     }

@@ -8,7 +8,7 @@ use prairie_host::survey::counters;
 use prairie_host::{BlockMap, FrameClass};
 use serde::{Deserialize, Serialize};
 
-use crate::figures::{Figures, class_name, classes, unmovable};
+use crate::figures::{Figures, classes, unmovable};
 use crate::moment::Moment;
 
 /// Orders that have a column each: those of the buddy lists.
@@ -79,9 +79,9 @@ pub fn integer_columns() -> &'static [String] {
     COLUMNS.get_or_init(|| {
         let fixed = FIXED.iter().map(|(name, _)| (*name).to_owned());
         let orders = (0..ORDERS).map(|order| format!("free_blocks_order_{order}"));
-        let classes = classes().map(|class| format!("class_{}_bytes", class_name(class)));
+        let classes = classes().map(|class| format!("class_{}_bytes", class.name()));
         let sources = unmovable().flat_map(|class| {
-            let name = class_name(class);
+            let name = class.name();
             [
                 format!("polluted_by_{name}_pageblocks"),
                 format!("polluted_by_{name}_alone_pageblocks"),
@@ -250,11 +250,11 @@ impl Summary {
             self.set(&format!("potential_{name}_if_unknown_unmovable_bytes"), pessimistic);
         }
         for counted in &figures.classes {
-            let name = format!("class_{}_bytes", class_name(counted.class));
+            let name = format!("class_{}_bytes", counted.class.name());
             self.set(&name, counted.frames.value * frame);
         }
         for source in &figures.sources {
-            let name = class_name(source.class);
+            let name = source.class.name();
             self.set(&format!("polluted_by_{name}_pageblocks"), source.blocks.value);
             self.set(&format!("polluted_by_{name}_alone_pageblocks"), source.blocks_alone.value);
         }

@@ -140,14 +140,16 @@ fn schema() -> Arc<Type> {
 
 /// Whether a file is one of a log, of any version; false for other Parquet files.
 pub fn is_log(path: &Path) -> Result<bool> {
+    Ok(metadata(&parquet(path)?, VERSION_KEY).is_some())
+}
+
+fn parquet(path: &Path) -> Result<SerializedFileReader<File>> {
     let file = File::open(path).map_err(at(path))?;
-    let reader = SerializedFileReader::new(file).map_err(|error| format(path, &error))?;
-    Ok(metadata(&reader, VERSION_KEY).is_some())
+    SerializedFileReader::new(file).map_err(|error| format(path, &error))
 }
 
 fn open(path: &Path) -> Result<SerializedFileReader<File>> {
-    let file = File::open(path).map_err(at(path))?;
-    let reader = SerializedFileReader::new(file).map_err(|error| format(path, &error))?;
+    let reader = parquet(path)?;
     match metadata(&reader, VERSION_KEY) {
         Some(version) if version == SCHEMA_VERSION => Ok(reader),
         Some(version) => Err(format(path, &format!("version {version}, not {SCHEMA_VERSION}"))),

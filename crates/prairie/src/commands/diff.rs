@@ -8,6 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::{anyhow, bail};
 use prairie_compare::{Comparison, Condition, rows};
+use prairie_observe::journal::KIND;
 use serde::Serialize;
 
 use self::side::Side;
@@ -144,7 +145,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let numbers = |side: &Side| side.documents.iter().map(rows).collect::<Vec<_>>();
     let compare = match before.kind.as_str() {
-        log::KIND => Comparison::of_series,
+        KIND => Comparison::of_series,
         _ => Comparison::new,
     };
     let comparison = compare(&numbers(&before), &numbers(&after));

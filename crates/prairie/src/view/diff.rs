@@ -2,6 +2,7 @@
 
 use prairie_compare::rows::ALIASES;
 use prairie_compare::{Change, Comparison, Spread};
+use prairie_observe::journal::KIND;
 use prairie_report::{Block, Cell, Column, Report, Section, Table, Tone, number};
 
 /// What is compared, and how much of it is shown.
@@ -23,7 +24,7 @@ const MAX_ROWS: usize = 40;
 
 /// The whole report.
 pub fn report(comparison: &Comparison, subject: Subject) -> Report {
-    let of_log = subject.kind == "prairie-log";
+    let of_log = subject.kind == KIND;
     let several = comparison.documents_before > 1 || comparison.documents_after > 1;
     let main: Vec<&Change> = comparison.changes.iter().filter(|change| is_main(change)).collect();
     let mut others: Vec<&Change> = comparison

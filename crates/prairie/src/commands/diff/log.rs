@@ -10,9 +10,6 @@ use serde_json::{Map, Value};
 
 use crate::commands::log::row;
 
-/// The kind of document of `prairie log show`, and of the rows of a log.
-pub const KIND: &str = "prairie-log";
-
 /// The most rows of a directory that are compared; a longer log is thinned evenly.
 const MAX_ROWS: u64 = 5000;
 
@@ -47,7 +44,7 @@ pub fn documents(rows: &[Value]) -> Vec<Value> {
 
 fn document(row: &Value, before: &Value) -> Value {
     let mut fields = Map::new();
-    fields.insert("schema".to_owned(), KIND.into());
+    fields.insert("schema".to_owned(), journal::KIND.into());
     let is_repeated =
         !row["walk_at_unix_ns"].is_null() && row["walk_at_unix_ns"] == before["walk_at_unix_ns"];
     for (name, value) in row.as_object().into_iter().flatten() {

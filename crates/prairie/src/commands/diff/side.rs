@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use prairie_fleet::host_row;
 use prairie_host::Survey;
+use prairie_observe::journal::KIND;
 use serde_json::Value;
 
 use super::log;
@@ -116,9 +117,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
 
 /// The documents of the single runs, if it is one over several seeds, or of the rows of a log.
 fn runs(mut document: Value) -> Vec<Value> {
-    if let (Some(log::KIND), Some(rows)) =
-        (document["schema"].as_str(), document["rows"].as_array())
-    {
+    if let (Some(KIND), Some(rows)) = (document["schema"].as_str(), document["rows"].as_array()) {
         return log::documents(rows);
     }
     match document.get_mut("runs").map(Value::take) {

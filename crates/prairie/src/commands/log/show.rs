@@ -65,7 +65,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let report = view::report(&rows, &origin.host, &origin.kernel_release, generated_by());
     output::publish(&report, args.json, args.html.as_deref(), || Document {
-        header: Header::new("prairie-log", 1),
+        header: Header::new(journal::KIND, 1),
         host: origin.host,
         kernel_release: origin.kernel_release,
         rows: rows.iter().map(row).collect(),

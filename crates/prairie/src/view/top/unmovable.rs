@@ -2,7 +2,6 @@
 
 use prairie_frames::Mobility;
 use prairie_host::FrameClass;
-use prairie_observe::figures::class_name;
 use prairie_report::number;
 use ratatui::text::Line;
 
@@ -55,12 +54,12 @@ fn by_flags(state: &State) -> Vec<Line<'static>> {
         return lines;
     }
     let all = state.now.count("unmovable_bytes");
-    let bytes = |class: FrameClass| state.now.count(&format!("class_{}_bytes", class_name(class)));
+    let bytes = |class: FrameClass| state.now.count(&format!("class_{}_bytes", class.name()));
     let unmovable = |class: &FrameClass| class.mobility() == Mobility::Unmovable;
     let mut classes: Vec<FrameClass> = FrameClass::ALL.into_iter().filter(unmovable).collect();
     classes.sort_by_key(|class| std::cmp::Reverse(bytes(*class)));
     for class in classes.into_iter().filter(|class| bytes(*class) > 0) {
-        let name = class_name(class);
+        let name = class.name();
         let column = |suffix: &str| state.now.count(&format!("polluted_by_{name}{suffix}"));
         lines.push(Line::from(format!(
             "{:<24} {:>10} {:>8} {:>11} {:>11}",

@@ -1,6 +1,8 @@
 //! Ctrl-C asks long work to stop; a second one ends the program at once.
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
@@ -20,6 +22,17 @@ pub fn flag(caught: bool) -> &'static AtomicBool {
     // Without a handler the signal ends the program, which leaves nothing half-written either.
     drop(installed);
     &INTERRUPTED
+}
+
+/// Sleeps until `due`; false if `interrupted` before.
+pub fn sleep_until(due: Instant, interrupted: &AtomicBool) -> bool {
+    while let Some(rest) = due.checked_duration_since(Instant::now()) {
+        if interrupted.load(Ordering::Relaxed) {
+            return false;
+        }
+        sleep(rest.min(Duration::from_millis(100)));
+    }
+    true
 }
 
 /// Whether the work should stop.

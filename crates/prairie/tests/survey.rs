@@ -342,7 +342,8 @@ fn a_summary_is_one_row() {
     let report = succeed(here, &["fleet", "report", "rows"]);
     assert!(report.contains("4 rows of 2 hosts"), "{report}");
     for (wrong, expected) in [
-        (&["--proc", "proc", "--summary", "-"][..], "expected --host"),
+        // Before anything is read.
+        (&["--proc", "nowhere", "--summary", "-"][..], "expected --host"),
         (&["--summary", "rows.csv"][..], "rows.csv: unknown ending"),
         (&["--summary", "rows.jsonl", "--every", "1s"][..], "expected a directory or -"),
     ] {

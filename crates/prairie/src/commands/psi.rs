@@ -4,8 +4,7 @@ use std::fs;
 use std::io::{IsTerminal, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::sleep;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -88,12 +87,8 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     let mut before = (Instant::now(), read(&files)?);
     let mut printed = 0;
     while args.count.is_none_or(|count| printed < count) {
-        let due = before.0 + args.interval;
-        while let Some(rest) = due.checked_duration_since(Instant::now()) {
-            if interrupted.load(Ordering::Relaxed) {
-                return Ok(ExitCode::from(interrupt::EXIT_CODE));
-            }
-            sleep(rest.min(Duration::from_millis(100)));
+        if !interrupt::sleep_until(before.0 + args.interval, interrupted) {
+            return Ok(ExitCode::from(interrupt::EXIT_CODE));
         }
         let now = (Instant::now(), read(&files)?);
         let seconds = (now.0 - before.0).as_secs_f64();

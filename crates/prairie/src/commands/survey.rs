@@ -5,8 +5,7 @@ mod summary;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::sleep;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -167,19 +166,15 @@ pub fn ask(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<(Answer<Docu
 /// Surveys, prints and writes as asked.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.summary {
-        summary::check(path, args.every.is_some())?;
+        summary::check(args, path)?;
     }
     loop {
         let code = once(args, interrupted)?;
         let Some(every) = args.every.filter(|_| code == ExitCode::SUCCESS) else {
             return Ok(code);
         };
-        let due = Instant::now() + every;
-        while let Some(rest) = due.checked_duration_since(Instant::now()) {
-            if interrupted.load(Ordering::Relaxed) {
-                return Ok(output::interrupted());
-            }
-            sleep(rest.min(Duration::from_millis(100)));
+        if !interrupt::sleep_until(Instant::now() + every, interrupted) {
+            return Ok(output::interrupted());
         }
     }
 }

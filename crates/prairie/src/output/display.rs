@@ -80,38 +80,28 @@ pub fn display() -> &'static Display {
 /// every command that has a JSON document prints it, and one that has none names the option. What
 /// follows `--` is another program's.
 pub fn as_json(arguments: impl Iterator<Item = OsString>, root: &clap::Command) -> Vec<OsString> {
-    let arguments: Vec<OsString> = arguments.collect();
+    let mut arguments: Vec<OsString> = arguments.collect();
     let (begin, end) = name_of_command(&arguments, root);
     // Its options end where the program begins, with or without `--`.
     if arguments[begin..end] == ["heap", "run"] {
         return arguments;
     }
-    let mut replaced: Vec<OsString> = Vec::new();
-    let mut is_json = false;
-    let mut behind_name = 0;
-    let mut rest = arguments.into_iter().enumerate().peekable();
-    while let Some((at, argument)) = rest.next() {
-        if argument == "--" {
-            replaced.push(argument);
-            replaced.extend(rest.map(|(_, argument)| argument));
-            break;
-        }
-        let is_pair = argument == "--format" && rest.peek().is_some_and(|(_, next)| next == "json");
-        if is_pair {
-            rest.next();
-        }
-        match is_pair || argument == "--format=json" {
-            true => is_json = true,
-            false => replaced.push(argument),
-        }
-        if at < end {
-            behind_name = replaced.len();
+    let own = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    let program = arguments.split_off(own);
+    let mut kept: Vec<OsString> = Vec::new();
+    let mut rest = arguments.into_iter().peekable();
+    while let Some(argument) = rest.next() {
+        let is_pair = argument == "--format" && rest.next_if(|next| next == "json").is_some();
+        if !is_pair && argument != "--format=json" {
+            kept.push(argument);
         }
     }
-    if is_json {
-        replaced.insert(behind_name, "--json".into());
+    if kept.len() < own {
+        let (_, end) = name_of_command(&kept, root);
+        kept.insert(end, "--json".into());
     }
-    replaced
+    kept.extend(program);
+    kept
 }
 
 /// Where the words of the command begin and end. Global options may stand before them.
@@ -159,6 +149,8 @@ mod tests {
             replaced("prairie --width 80 --format=json heap stats 7"),
             "prairie --width 80 heap stats --json 7"
         );
+        assert_eq!(replaced("prairie heap --format json stats 7"), "prairie heap stats --json 7");
+        assert_eq!(replaced("prairie record --format json -- t"), "prairie record --json -- t");
         assert_eq!(replaced("prairie survey --format md"), "prairie survey --format md");
         for other in [
             "prairie",

@@ -56,11 +56,12 @@ pub fn write(args: &Args, path: &Path, survey: &Survey) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Refuses a file that cannot hold the rows, before the survey.
-pub fn check(path: &Path, is_repeated: bool) -> anyhow::Result<()> {
+/// Refuses a file that cannot hold the rows, and a row of an unknown host, before the survey.
+pub fn check(args: &Args, path: &Path) -> anyhow::Result<()> {
+    identity(args)?;
     let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
     let is_known = ["jsonl", "json", "ndjson", "parquet"].contains(&ending);
-    if is_file(path) && is_repeated {
+    if is_file(path) && args.every.is_some() {
         bail!("{}: one row replaces the other, expected a directory or -", path.display());
     }
     if is_file(path) && !is_known {

@@ -100,9 +100,9 @@ fn measured(survey: &Survey) -> [(Scale, Option<(f64, f64)>); 4] {
         (verdict::POLLUTED, frames.map(FrameReport::polluted_bounds)),
         (
             verdict::POTENTIAL,
-            frames
-                .map(|frames| frames.initialized)
-                .map(|f| (f.potential_2_mib_min, f.potential_2_mib_max)),
+            frames.map(|FrameReport { initialized: f, .. }| {
+                (f.potential_2_mib_min, f.potential_2_mib_max)
+            }),
         ),
         (verdict::COVERAGE, coverage.map(one)),
     ]

@@ -3,6 +3,7 @@
 //! [`ALLOCATORS`] has one entry per allocator. An [`Allocator`] is an entry with the options that
 //! a text such as `contiguitas+no-bias` or `linux@6.1` gave it.
 
+mod machine_placement;
 mod options;
 mod policies;
 mod registry;
@@ -20,6 +21,7 @@ use prairie_frames::placement::regions;
 use prairie_frames::placement::stepwise::Stepwise;
 use prairie_frames::placement::zones::Kernelcore;
 
+pub use machine_placement::MachinePlacement;
 pub use options::Switch;
 pub use policies::Policies;
 pub use registry::{ALLOCATORS, Build, Entry};
@@ -246,15 +248,15 @@ impl Allocator {
     pub fn build(&self, site: &Site) -> AnyPlacement {
         match self.entry.build {
             Build::Placement(build) => build(&self.settings, site),
-            Build::Stepwise(build) => build(&self.settings, site),
+            Build::Machine(build) => build(&self.settings, site).into_stepwise(),
         }
     }
 
     /// Builds its placement for a machine with reclaim; `None` if it cannot be driven that way.
-    pub fn build_stepwise(&self, site: &Site) -> Option<AnyStepwise> {
+    pub fn build_for_machine(&self, site: &Site) -> Option<MachinePlacement> {
         match self.entry.build {
             Build::Placement(_) => None,
-            Build::Stepwise(build) => Some(build(&self.settings, site)),
+            Build::Machine(build) => Some(build(&self.settings, site)),
         }
     }
 

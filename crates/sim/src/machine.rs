@@ -21,6 +21,7 @@
 mod allocate;
 pub mod clock;
 mod compact;
+mod compactable;
 mod contig;
 pub mod costs;
 pub mod counters;
@@ -41,7 +42,6 @@ mod offline;
 mod oom;
 pub mod page;
 mod phases;
-pub mod placing;
 mod process;
 pub mod reclaim;
 pub mod recorded;
@@ -70,7 +70,6 @@ use lru::Lru;
 use memory::Memory;
 pub use obstacles::Obstacles;
 pub use oom::OomKill;
-use placing::Placed;
 use prairie_model::allocator::{Allocator, Site, World};
 use prairie_model::random::Random;
 use prairie_model::regions_daemon::RegionsDaemon;
@@ -172,8 +171,7 @@ impl Machine {
             watermark_boost_factor: Some(scenario.vm.watermark_boost_factor),
             ..Site::new(&layout, World::Machine)
         };
-        let placement =
-            Placed::from(system.build_stepwise(&site).expect("an allocator of this world"));
+        let placement = system.build_for_machine(&site).expect("an allocator of this world");
         let node_of: Vec<usize> =
             layout.zones().iter().map(|zone| usize::from(zone.span.node)).collect();
         let lists = if system.settings.policies.node_lru {

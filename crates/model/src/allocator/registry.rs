@@ -15,7 +15,7 @@ use prairie_frames::placement::superpageblocks::Superpageblocks;
 use prairie_frames::placement::zones::Zones;
 
 use super::options::{self, Switch};
-use super::{AnyPlacement, AnyStepwise, Policies, Settings, Site, World, Worlds};
+use super::{AnyPlacement, MachinePlacement, Policies, Settings, Site, World, Worlds};
 use crate::compacting::Compacting;
 use crate::confining::{AroundLinux, Confining};
 
@@ -44,7 +44,7 @@ pub enum Build {
     /// A policy that places and frees, which is all that a replay asks of it.
     Placement(fn(&Settings, &Site) -> AnyPlacement),
     /// A policy that a machine with reclaim can drive, too.
-    Stepwise(fn(&Settings, &Site) -> AnyStepwise),
+    Machine(fn(&Settings, &Site) -> MachinePlacement),
 }
 
 impl Entry {
@@ -64,7 +64,9 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::ALL,
         settings: Settings::linux_2_6,
-        build: Build::Stepwise(|_, site| Box::new(Buddy::new(site.layout, site.largest))),
+        build: Build::Machine(|_, site| {
+            MachinePlacement::other(Buddy::new(site.layout, site.largest))
+        }),
     },
     Entry {
         name: "lists",
@@ -74,8 +76,8 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::ALL,
         settings: Settings::linux_2_6,
-        build: Build::Stepwise(|s, site| {
-            Box::new(Lists::new(site.layout, site.largest, s.division))
+        build: Build::Machine(|s, site| {
+            MachinePlacement::other(Lists::new(site.layout, site.largest, s.division))
         }),
     },
     Entry {
@@ -86,8 +88,8 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::PLACEMENT,
         settings: || Settings { division: Division::ThreeWay, ..Settings::linux_2_6() },
-        build: Build::Stepwise(|s, site| {
-            Box::new(Lists::new(site.layout, site.largest, s.division))
+        build: Build::Machine(|s, site| {
+            MachinePlacement::other(Lists::new(site.layout, site.largest, s.division))
         }),
     },
     Entry {
@@ -98,7 +100,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::ALL,
         settings: Settings::linux_2_6,
-        build: Build::Stepwise(zones),
+        build: Build::Machine(zones),
     },
     Entry {
         name: "freebsd",
@@ -108,7 +110,9 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::ALL,
         settings: Settings::freebsd,
-        build: Build::Stepwise(|s, site| Box::new(FreeBsd::new(site.layout, s.freebsd))),
+        build: Build::Machine(|s, site| {
+            MachinePlacement::FreeBsd(Box::new(FreeBsd::new(site.layout, s.freebsd)))
+        }),
     },
     Entry {
         name: "linux",
@@ -118,7 +122,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: true,
         worlds: Worlds::ALL,
         settings: || Settings::linux(KernelVersion::V6_1),
-        build: Build::Stepwise(linux),
+        build: Build::Machine(linux),
     },
     Entry {
         name: "linux-defrag",
@@ -128,7 +132,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::ALL,
         settings: linux_defrag,
-        build: Build::Stepwise(linux),
+        build: Build::Machine(linux),
     },
     Entry {
         name: "classes",
@@ -148,7 +152,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::ALL,
         settings: || Settings::linux(KernelVersion::V6_1),
-        build: Build::Stepwise(contiguitas),
+        build: Build::Machine(contiguitas),
     },
     Entry {
         name: "contiguitas-hw",
@@ -158,7 +162,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::PLACEMENT,
         settings: contiguitas_hw,
-        build: Build::Stepwise(contiguitas),
+        build: Build::Machine(contiguitas),
     },
     Entry {
         name: "superpageblocks",
@@ -168,8 +172,9 @@ pub static ALLOCATORS: [Entry; 11] = [
         versions: false,
         worlds: Worlds::ALL,
         settings: Settings::without_compaction,
-        build: Build::Stepwise(|_, site| {
-            Box::new(Superpageblocks::new(site.layout, Default::default()))
+        build: Build::Machine(|_, site| {
+            let placement = Superpageblocks::new(site.layout, Default::default());
+            MachinePlacement::Superpageblocks(Box::new(placement))
         }),
     },
 ];
@@ -237,18 +242,22 @@ fn contiguitas_hw() -> Settings {
 
 /// Recordings have none of its movable region compacted: whether a block is free for a request
 /// (`suitable`) is asked of the zone, and there one of the other region counts as well.
-fn contiguitas(settings: &Settings, site: &Site) -> AnyStepwise {
+fn contiguitas(settings: &Settings, site: &Site) -> MachinePlacement {
     let site = Site { compacts: site.compacts && site.world != World::Replay, ..*site };
-    compacted(settings, &site, Regions::new(site.layout, settings.regions.clone()))
+    let regions = Regions::new(site.layout, settings.regions.clone());
+    match compacts(settings, &site) {
+        true => compacted(settings, &site, regions),
+        false => MachinePlacement::Regions(Box::new(regions)),
+    }
 }
 
 /// The layout of a simulated machine has the zone for easily reclaimed pages already.
-fn zones(settings: &Settings, site: &Site) -> AnyStepwise {
+fn zones(settings: &Settings, site: &Site) -> MachinePlacement {
     match site.world {
-        World::Machine => Box::new(Buddy::new(site.layout, site.largest)),
+        World::Machine => MachinePlacement::other(Buddy::new(site.layout, site.largest)),
         _ => {
             let kernelcore = settings.kernelcore.or(site.kernelcore);
-            Box::new(Zones::new(site.layout, site.largest, kernelcore))
+            MachinePlacement::other(Zones::new(site.layout, site.largest, kernelcore))
         }
     }
 }
@@ -258,27 +267,22 @@ fn compacts(settings: &Settings, site: &Site) -> bool {
     site.compacts && settings.policies.compaction
 }
 
+/// A placement with Linux's compaction around it, which a simulated machine does itself.
 fn compacted(
     settings: &Settings,
     site: &Site,
     placement: impl Compactable + Send + 'static,
-) -> AnyStepwise {
-    match compacts(settings, site) {
-        true => {
-            let defrag_mode = settings.policies.defrag_mode;
-            let compacting = Compacting::new(site.layout, placement, defrag_mode);
-            match site.world {
-                World::Replay => Box::new(compacting.without_reclaim()),
-                _ => Box::new(compacting),
-            }
-        }
-        false => Box::new(placement),
-    }
+) -> MachinePlacement {
+    let compacting = Compacting::new(site.layout, placement, settings.policies.defrag_mode);
+    MachinePlacement::other(match site.world {
+        World::Replay => compacting.without_reclaim(),
+        _ => compacting,
+    })
 }
 
 /// Linux with per-CPU lists of the size that the machine gives them. A simulated machine ends
 /// watermark boosts itself, when its kswapd has reclaimed enough, and so does a server that compacts.
-fn linux(settings: &Settings, site: &Site) -> AnyStepwise {
+fn linux(settings: &Settings, site: &Site) -> MachinePlacement {
     let watermark_boost_factor = match settings.linux.watermark_boost_factor {
         0 => 0,
         default => site.watermark_boost_factor.unwrap_or(default),
@@ -303,22 +307,26 @@ fn linux(settings: &Settings, site: &Site) -> AnyStepwise {
         Some(frames) if linux.has_hotplug() => {
             confined(settings, &Site { layout: &layout, ..*site }, linux, frames)
         }
-        _ => compacted(settings, site, linux),
+        _ if compacts(settings, site) => compacted(settings, site, linux),
+        _ => MachinePlacement::Linux(Box::new(linux)),
     }
 }
 
 /// Linux with the regions daemon, which surrounds its compaction as well.
-fn confined(settings: &Settings, site: &Site, linux: Linux, block_frames: u64) -> AnyStepwise {
-    fn daemon<P: AroundLinux + Send>(site: &Site, placement: P, frames: u64) -> AnyStepwise {
+fn confined(settings: &Settings, site: &Site, linux: Linux, frames: u64) -> MachinePlacement {
+    fn daemon<P>(site: &Site, placement: P, frames: u64) -> MachinePlacement
+    where
+        P: AroundLinux + Send + 'static,
+    {
         let punctual = site.world == World::Replay;
-        Box::new(Confining::new(site.layout, placement, frames, punctual))
+        MachinePlacement::other(Confining::new(site.layout, placement, frames, punctual))
     }
     if !compacts(settings, site) {
-        return daemon(site, linux, block_frames);
+        return daemon(site, linux, frames);
     }
     let compacting = Compacting::new(site.layout, linux, settings.policies.defrag_mode);
     match site.world {
-        World::Replay => daemon(site, compacting.without_reclaim(), block_frames),
-        _ => daemon(site, compacting, block_frames),
+        World::Replay => daemon(site, compacting.without_reclaim(), frames),
+        _ => daemon(site, compacting, frames),
     }
 }

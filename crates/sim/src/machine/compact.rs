@@ -16,8 +16,8 @@ use prairie_frames::{Frame, FrameTable, Layout, Order, ZoneKind};
 
 use super::Machine;
 use super::clock::{Actor, Next};
+use super::compactable::compactable;
 use super::page::{Flags, PageId, Pages};
-use super::placing::compactable;
 use super::scenario::Scenario;
 
 /// The state of compaction.

@@ -14,7 +14,7 @@ use prairie_frames::{Frame, MigrateType, Mobility, Order, ZoneKind};
 
 use super::Machine;
 use super::page::{Flags, PageId, Use};
-use super::placing::Placed;
+use prairie_model::allocator::MachinePlacement;
 
 /// Isolated blocks of a range: off the free lists and not in use.
 type IsolatedRange = Vec<(Frame, Order)>;
@@ -32,7 +32,7 @@ impl Machine {
     /// Linux's allocator does it.
     pub fn allocate_gigantic(&mut self) -> bool {
         self.slice = super::Slice::default();
-        if !matches!(self.memory.placement, Placed::Linux(_)) {
+        if !matches!(self.memory.placement, MachinePlacement::Linux(_)) {
             return false;
         }
         let order = Order::GIGANTIC;

@@ -9,8 +9,8 @@ use prairie_frames::{MigrateType, Mobility, Order, ZoneKind};
 use super::Machine;
 use super::clock::{Actor, Next};
 use super::page::{PageId, Use};
-use super::placing::Placed;
 use super::scenario::KernelUse;
+use prairie_model::allocator::MachinePlacement;
 
 /// A kind of kernel memory: what of it is in use, and until when.
 #[derive(Clone, Debug, Default)]
@@ -98,8 +98,8 @@ impl Machine {
         let owner = self.memory.pages.owner_of(id);
         let table = &mut self.memory.table;
         let pinned = match &mut self.memory.placement {
-            Placed::Regions(regions) => regions.pin(table, owner).is_ok(),
-            Placed::Linux(linux) => linux.pin_block(table, owner, Order::BASE),
+            MachinePlacement::Regions(regions) => regions.pin(table, owner).is_ok(),
+            MachinePlacement::Linux(linux) => linux.pin_block(table, owner, Order::BASE),
             _ => false,
         };
         if !pinned {

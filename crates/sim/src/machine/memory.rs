@@ -6,7 +6,7 @@ use prairie_frames::table::State;
 use prairie_frames::{Frame, FrameTable, Layout, Mobility, Order};
 
 use super::page::{PageId, Pages, Use};
-use super::placing::Placed;
+use prairie_model::allocator::MachinePlacement;
 
 /// Physical memory under one placement.
 pub struct Memory {
@@ -15,7 +15,7 @@ pub struct Memory {
     /// The state of every frame.
     pub table: FrameTable,
     /// The placement policy.
-    pub placement: Placed,
+    pub placement: MachinePlacement,
     /// The use of each allocated block.
     pub pages: Pages,
     /// The zone that the kernel lies in, and its frames there.
@@ -25,7 +25,7 @@ pub struct Memory {
 impl Memory {
     /// All memory of `layout` handed to `placement`, but for the first `kernel` frames of the
     /// first zone large enough, where the kernel itself lies.
-    pub fn new(layout: Layout, mut placement: Placed, kernel: u64) -> Memory {
+    pub fn new(layout: Layout, mut placement: MachinePlacement, kernel: u64) -> Memory {
         let frames = layout.frames();
         let mut table = FrameTable::with_owners(frames, Pages::owners(frames));
         let home = layout.zones().iter().position(|z| z.span.managed > 4 * kernel).unwrap_or(0);
@@ -102,8 +102,8 @@ impl Memory {
     /// Whether pages are migrated to separate memory before they are pinned.
     pub fn migrates_on_pin(&self) -> bool {
         match &self.placement {
-            Placed::Regions(_) => true,
-            Placed::Linux(linux) => linux.has_hotplug(),
+            MachinePlacement::Regions(_) => true,
+            MachinePlacement::Linux(linux) => linux.has_hotplug(),
             _ => false,
         }
     }

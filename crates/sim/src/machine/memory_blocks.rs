@@ -17,7 +17,7 @@ use prairie_regions::rest::Free;
 use super::Machine;
 use super::clock::Next;
 use super::page::{Flags, PageId, Use};
-use super::placing::Placed;
+use prairie_model::allocator::MachinePlacement;
 
 /// The result of an attempt to move a page out of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,14 +43,14 @@ impl Machine {
 
     fn hotplugged(&self) -> &Linux {
         match &self.memory.placement {
-            Placed::Linux(linux) => linux,
+            MachinePlacement::Linux(linux) => linux,
             _ => unreachable!("only Linux has memory blocks that change zones"),
         }
     }
 
     fn hotplugged_mut(&mut self) -> (&mut Linux, &mut prairie_frames::FrameTable) {
         match &mut self.memory.placement {
-            Placed::Linux(linux) => (linux, &mut self.memory.table),
+            MachinePlacement::Linux(linux) => (linux, &mut self.memory.table),
             _ => unreachable!("only Linux has memory blocks that change zones"),
         }
     }

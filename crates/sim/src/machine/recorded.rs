@@ -10,14 +10,15 @@ use prairie_frames::{Frame, FrameTable, Layout, Mobility, Order};
 
 use super::Machine;
 use super::compact::{Compaction, Movable};
+use super::compactable::compactable;
 use super::files::Slot;
 use super::lru::Lru;
 use super::memory::Memory;
 use super::page::{PageId, Pages, Use};
-use super::placing::{Placed, compactable};
 use super::process::{Place, Process};
 use super::scenario::Scenario;
 use prairie_model::allocator::Allocator;
+use prairie_model::allocator::MachinePlacement;
 
 /// The file that all recorded page cache is of.
 const FILE: u32 = 0;
@@ -76,7 +77,7 @@ impl Machine {
         let nodes = layout.zones().iter().map(|zone| usize::from(zone.span.node)).collect();
         machine.lru = Lru::new(nodes, false);
         machine.compaction = Compaction::new(&layout, scenario, false);
-        let placement = Placed::Linux(Box::new(linux));
+        let placement = MachinePlacement::Linux(Box::new(linux));
         machine.memory = Memory {
             reserved: (0, 0),
             pages: Pages::new(layout.frames()),
@@ -92,7 +93,7 @@ impl Machine {
     /// The placement under it, which is Linux's.
     pub fn linux(&mut self) -> &mut Linux {
         match &mut self.memory.placement {
-            Placed::Linux(linux) => linux,
+            MachinePlacement::Linux(linux) => linux,
             _ => unreachable!("resumed with Linux's"),
         }
     }
@@ -176,7 +177,7 @@ impl Machine {
     /// Gives memory that is new to the machine to the tail of its free list.
     pub fn hand_over(&mut self, frame: Frame, order: Order) {
         let (table, linux) = match &mut self.memory {
-            Memory { table, placement: Placed::Linux(linux), .. } => (table, linux),
+            Memory { table, placement: MachinePlacement::Linux(linux), .. } => (table, linux),
             _ => unreachable!("resumed with Linux's"),
         };
         let end = prairie_frames::free_area::End::Tail;

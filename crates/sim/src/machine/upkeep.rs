@@ -8,7 +8,7 @@ use prairie_frames::placement::regions::{Decision, Region};
 use super::Machine;
 use super::clock::Next;
 use super::compact::Movable;
-use super::placing::Placed;
+use prairie_model::allocator::MachinePlacement;
 
 /// The interval of upkeep of the border and the gigabytes.
 const TICK_NS: u64 = 100_000_000;
@@ -50,7 +50,7 @@ impl Upkeep {
 impl Machine {
     /// Records decisions about the border from now on, for [`Machine::decisions`].
     pub fn note_decisions(&mut self) {
-        if let Placed::Regions(regions) = &mut self.memory.placement {
+        if let MachinePlacement::Regions(regions) = &mut self.memory.placement {
             regions.note_decisions();
             self.upkeep.decisions.get_or_insert_default();
         }
@@ -71,17 +71,17 @@ impl Machine {
     pub(super) fn run_upkeep(&mut self, node: u16) -> Next {
         let now = self.clock.now_ns();
         match &self.memory.placement {
-            Placed::FreeBsd(_) => self.run_compactd(node),
-            Placed::Regions(_) => {
+            MachinePlacement::FreeBsd(_) => self.run_compactd(node),
+            MachinePlacement::Regions(_) => {
                 self.report_pressure(node);
                 self.maintain_placement(node);
                 Next::SleepUntil(now + TICK_NS)
             }
-            Placed::Superpageblocks(_) => {
+            MachinePlacement::Superpageblocks(_) => {
                 self.maintain_placement(node);
                 Next::SleepUntil(now + TICK_NS)
             }
-            Placed::Linux(_) | Placed::Other(_) => Next::Wait,
+            MachinePlacement::Linux(_) | MachinePlacement::Other(_) => Next::Wait,
         }
     }
 
@@ -94,7 +94,7 @@ impl Machine {
             *average = *average * DECAY + share * (1.0 - DECAY);
         }
         let thousandths = average.map(|share| (share * 1000.0).round() as u32);
-        if let Placed::Regions(regions) = &mut self.memory.placement {
+        if let MachinePlacement::Regions(regions) = &mut self.memory.placement {
             regions.report_pressure(node, thousandths);
         }
     }
@@ -106,7 +106,7 @@ impl Machine {
         }
         self.upkeep.stalled_ns = [0; 2];
         self.memory.placement.maintain(&mut self.memory.table);
-        if let Placed::Regions(regions) = &mut self.memory.placement
+        if let MachinePlacement::Regions(regions) = &mut self.memory.placement
             && let Some(told) = &mut self.upkeep.decisions
         {
             let now = self.clock.now_ns();
@@ -123,7 +123,7 @@ impl Machine {
     /// FreeBSD's daemon of one domain, which says itself how long it rests.
     fn run_compactd(&mut self, node: u16) -> Next {
         let super::memory::Memory { table, placement, pages, .. } = &mut self.memory;
-        let Placed::FreeBsd(freebsd) = placement else { return Next::Wait };
+        let MachinePlacement::FreeBsd(freebsd) = placement else { return Next::Wait };
         let pages = &mut Movable { pages };
         let Some(ran) = freebsd.compactd(table, pages, node, &Compactd::default()) else {
             return Next::Wait;

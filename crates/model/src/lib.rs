@@ -8,4 +8,5 @@ pub mod confining;
 pub mod random;
 pub mod regions_daemon;
 pub mod sample;
+pub mod samples;
 pub mod zones;

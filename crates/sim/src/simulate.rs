@@ -1,15 +1,8 @@
 //! A scenario under several systems, sampled as it goes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
-use parquet::file::metadata::KeyValue;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::parser::parse_message_type;
 use prairie_frames::indices::{FreeBlocks, unusable_free_space};
 use prairie_frames::layout::LayoutError;
 use prairie_frames::{BlockCounts, Order};
@@ -20,6 +13,7 @@ use crate::machine::page::Use;
 use crate::machine::scenario::Scenario;
 use crate::machine::{Machine, OomKill, PoolChange};
 use prairie_model::allocator::Allocator;
+use prairie_model::samples::Columns;
 
 /// The version of the columns of [`to_parquet`], in the file's metadata as
 /// `prairie.lab.version`.
@@ -184,59 +178,28 @@ pub fn live(
     moments
 }
 
-/// A counted column: its name and where its value stands.
-type Column = (&'static str, fn(&Moment) -> u64);
-
-const COLUMNS: [Column; 9] = [
-    ("time_ns", |m| m.time_ns),
-    ("free_frames", |m| m.free_frames),
-    ("anonymous_frames", |m| m.anonymous_frames),
-    ("file_frames", |m| m.file_frames),
-    ("slab_frames", |m| m.slab_frames),
-    ("kernel_frames", |m| m.kernel_frames),
-    ("polluted_blocks", |m| m.polluted_blocks),
-    ("swap_used", |m| m.swap_used),
-    ("operations", |m| m.operations),
-];
+const COLUMNS: Columns<Moment> = Columns {
+    message: "prairie_lab",
+    version_key: "prairie.lab.version",
+    version: SCHEMA_VERSION,
+    unusable: |m| m.unusable_2_mib,
+    counts: &[
+        ("time_ns", |m| m.time_ns),
+        ("free_frames", |m| m.free_frames),
+        ("anonymous_frames", |m| m.anonymous_frames),
+        ("file_frames", |m| m.file_frames),
+        ("slab_frames", |m| m.slab_frames),
+        ("kernel_frames", |m| m.kernel_frames),
+        ("polluted_blocks", |m| m.polluted_blocks),
+        ("swap_used", |m| m.swap_used),
+        ("operations", |m| m.operations),
+    ],
+};
 
 /// The samples as the contents of a Parquet file: a row for each system and instant.
 ///
 /// # Errors
 /// If the rows cannot be encoded.
 pub fn to_parquet(results: &Results) -> parquet::errors::Result<Vec<u8>> {
-    let rows: Vec<(&SystemResult, &Moment)> =
-        results.systems.iter().flat_map(|s| s.moments.iter().map(move |m| (s, m))).collect();
-    let counts: String = COLUMNS.map(|(name, _)| format!("required int64 {name};\n")).concat();
-    let schema = format!(
-        "message prairie_lab {{
-            required binary system (UTF8);
-            required double unusable_2_mib;
-            {counts}
-        }}"
-    );
-    let version = KeyValue::new("prairie.lab.version".to_owned(), SCHEMA_VERSION.to_string());
-    let provenance = prairie_provenance::pair().map(|(key, value)| KeyValue::new(key, value));
-    let properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_key_value_metadata(Some([version].into_iter().chain(provenance).collect()))
-        .build();
-    let schema = Arc::new(parse_message_type(&schema)?);
-    let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
-    let mut group = writer.next_row_group()?;
-    let mut column = group.next_column()?.expect("the schema begins with the system");
-    let systems: Vec<ByteArray> = rows.iter().map(|(s, _)| s.system.as_str().into()).collect();
-    column.typed::<ByteArrayType>().write_batch(&systems, None, None)?;
-    column.close()?;
-    let mut column = group.next_column()?.expect("then F_u(9)");
-    let unusable: Vec<f64> = rows.iter().map(|(_, m)| m.unusable_2_mib).collect();
-    column.typed::<DoubleType>().write_batch(&unusable, None, None)?;
-    column.close()?;
-    for (_, value) in COLUMNS {
-        let mut column = group.next_column()?.expect("then the counts");
-        let values: Vec<i64> = rows.iter().map(|(_, m)| value(m) as i64).collect();
-        column.typed::<Int64Type>().write_batch(&values, None, None)?;
-        column.close()?;
-    }
-    group.close()?;
-    writer.into_inner()
+    COLUMNS.encode(results.systems.iter().map(|s| (s.system.as_str(), s.moments.as_slice())))
 }

@@ -225,17 +225,17 @@ mod tests {
     }
 
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    enum Found {
+    enum Lookup {
         First(Frame),
         Second(Frame),
         Nowhere,
     }
 
-    fn find(tlb: &mut Tlbs<Any>, core: usize, vpn: Vpn) -> Found {
+    fn find(tlb: &mut Tlbs<Any>, core: usize, vpn: Vpn) -> Lookup {
         let (first, size) = (vpn.first(), vpn.size());
-        let found = tlb.find_first(core, first, size).map(Found::First);
-        let second = || tlb.find_second(core, first, size).map(Found::Second);
-        found.or_else(second).unwrap_or(Found::Nowhere)
+        let found = tlb.find_first(core, first, size).map(Lookup::First);
+        let second = || tlb.find_second(core, first, size).map(Lookup::Second);
+        found.or_else(second).unwrap_or(Lookup::Nowhere)
     }
 
     fn fill(tlb: &mut Tlbs<Any>, core: usize, vpn: Vpn, frame: Frame) {
@@ -257,13 +257,13 @@ mod tests {
         let mut tlb = small();
         let pages: Vec<Vpn> = (0..5).map(|number| page(PageSize::Base, number)).collect();
         for (number, vpn) in pages.iter().enumerate() {
-            assert_eq!(find(&mut tlb, 1, *vpn), Found::Nowhere);
+            assert_eq!(find(&mut tlb, 1, *vpn), Lookup::Nowhere);
             fill(&mut tlb, 1, *vpn, Frame(100 + number as u32));
         }
-        assert_eq!(find(&mut tlb, 1, pages[4]), Found::First(Frame(104)));
-        assert_eq!(find(&mut tlb, 1, pages[1]), Found::Second(Frame(101)));
-        assert_eq!(find(&mut tlb, 1, pages[1]), Found::First(Frame(101)));
-        assert_eq!(find(&mut tlb, 1, pages[0]), Found::Nowhere, "four entries, five pages");
+        assert_eq!(find(&mut tlb, 1, pages[4]), Lookup::First(Frame(104)));
+        assert_eq!(find(&mut tlb, 1, pages[1]), Lookup::Second(Frame(101)));
+        assert_eq!(find(&mut tlb, 1, pages[1]), Lookup::First(Frame(101)));
+        assert_eq!(find(&mut tlb, 1, pages[0]), Lookup::Nowhere, "four entries, five pages");
     }
 
     #[test]
@@ -274,12 +274,12 @@ mod tests {
             fill(&mut tlb, 1, *vpn, Frame(at as u32));
         }
         for (at, vpn) in vpns.iter().enumerate() {
-            assert_eq!(find(&mut tlb, 1, *vpn), Found::First(Frame(at as u32)));
+            assert_eq!(find(&mut tlb, 1, *vpn), Lookup::First(Frame(at as u32)));
         }
         let within = Virtual::new(PageSize::Huge, 0x1F_F123).vpn();
         assert_eq!(
             find(&mut tlb, 1, within),
-            Found::First(Frame(1)),
+            Lookup::First(Frame(1)),
             "any base page of a huge page"
         );
     }
@@ -306,7 +306,7 @@ mod tests {
         walk_from(&mut tlb, 1, vpn);
         fill(&mut tlb, 1, vpn, Frame(9));
         assert!(tlb.invalidate(1, vpn));
-        assert_eq!(find(&mut tlb, 1, vpn), Found::Nowhere);
+        assert_eq!(find(&mut tlb, 1, vpn), Lookup::Nowhere);
         assert_eq!(walk_from(&mut tlb, 1, vpn), 4);
         assert!(!tlb.invalidate(1, vpn));
         assert_eq!(tlb.iter().count(), 0);
@@ -318,11 +318,11 @@ mod tests {
         let vpn = page(PageSize::Base, 3);
         walk_from(&mut tlb, 0, vpn);
         fill(&mut tlb, 0, vpn, Frame(9));
-        assert_eq!((find(&mut tlb, 1, vpn), walk_from(&mut tlb, 1, vpn)), (Found::Nowhere, 4));
+        assert_eq!((find(&mut tlb, 1, vpn), walk_from(&mut tlb, 1, vpn)), (Lookup::Nowhere, 4));
         tlb.invalidate(1, vpn);
         assert_eq!(
             (find(&mut tlb, 0, vpn), walk_from(&mut tlb, 0, vpn)),
-            (Found::First(Frame(9)), 1)
+            (Lookup::First(Frame(9)), 1)
         );
     }
 }

@@ -24,12 +24,12 @@ pub struct Table {
 }
 
 /// A column as Python gives it: its name, its type, its values, and its metadata.
-type Given<'py> = (String, String, Bound<'py, PyList>, HashMap<String, String>);
+type Column<'py> = (String, String, Bound<'py, PyList>, HashMap<String, String>);
 
 #[pymethods]
 impl Table {
     #[new]
-    fn new(columns: Vec<Given<'_>>, metadata: HashMap<String, String>) -> PyResult<Table> {
+    fn new(columns: Vec<Column<'_>>, metadata: HashMap<String, String>) -> PyResult<Table> {
         let mut fields = Vec::new();
         let mut arrays = Vec::new();
         for (name, kind, values, about) in columns {

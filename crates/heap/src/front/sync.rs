@@ -41,7 +41,7 @@ pub struct Guard<'a, T> {
 /// Operations of a lock for fork, whatever it guards.
 pub trait ForkLock {
     /// Takes the lock if it is free.
-    fn take_for_fork(&self) -> Taken;
+    fn take_for_fork(&self) -> ForkClaim;
     /// Whether this thread holds the lock, or a fork does.
     fn bars(&self) -> bool;
     /// Gives up a lock that was taken for a fork, in the parent.
@@ -52,13 +52,13 @@ pub trait ForkLock {
 
 /// Whether a fork could take a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
+pub enum ForkClaim {
     /// It is taken now.
-    Now,
+    Acquired,
     /// The forking thread held it before: a signal handler forks.
-    Before,
+    AlreadyHeld,
     /// Another thread holds it.
-    Not,
+    Busy,
 }
 
 /// The thread pointer: different for each thread, the same in a forked child.
@@ -140,11 +140,11 @@ fn futex_of(word: &AtomicUsize) -> &AtomicU32 {
 }
 
 impl<T> ForkLock for Lock<T> {
-    fn take_for_fork(&self) -> Taken {
+    fn take_for_fork(&self) -> ForkClaim {
         match self.word.try_take(me()) {
-            Ok(()) => Taken::Now,
-            Err(word) if word & !WAITERS == me() => Taken::Before,
-            Err(_) => Taken::Not,
+            Ok(()) => ForkClaim::Acquired,
+            Err(word) if word & !WAITERS == me() => ForkClaim::AlreadyHeld,
+            Err(_) => ForkClaim::Busy,
         }
     }
 
@@ -229,12 +229,12 @@ mod tests {
         let lock = Lock::new(());
         let held = lock.lock().unwrap();
         assert!(lock.lock().is_none());
-        assert_eq!(lock.take_for_fork(), Taken::Before);
+        assert_eq!(lock.take_for_fork(), ForkClaim::AlreadyHeld);
         std::thread::scope(|scope| {
-            scope.spawn(|| assert_eq!(lock.take_for_fork(), Taken::Not));
+            scope.spawn(|| assert_eq!(lock.take_for_fork(), ForkClaim::Busy));
         });
         drop(held);
-        assert_eq!(lock.take_for_fork(), Taken::Now);
+        assert_eq!(lock.take_for_fork(), ForkClaim::Acquired);
         lock.reset();
         assert!(lock.lock().is_some());
     }

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use super::shared::HEAP;
 use super::{background, publish};
-use crate::front::sync::{ForkLock, Taken, me, set_forking};
+use crate::front::sync::{ForkClaim, ForkLock, me, set_forking};
 use crate::front::weak::{dso_handle, weak_address};
 use crate::front::{cpu, guard, profile, thread};
 
@@ -71,9 +71,9 @@ fn take_all() -> Option<LockSet> {
     let mut taken = [0; WORDS];
     for (number, lock) in locks() {
         match take_patiently(lock) {
-            Taken::Now => taken[number / 64] |= 1 << (number % 64),
-            Taken::Before => {}
-            Taken::Not => {
+            ForkClaim::Acquired => taken[number / 64] |= 1 << (number % 64),
+            ForkClaim::AlreadyHeld => {}
+            ForkClaim::Busy => {
                 each_of(taken, |lock| lock.give_up());
                 return None;
             }
@@ -82,15 +82,15 @@ fn take_all() -> Option<LockSet> {
     Some(taken)
 }
 
-fn take_patiently(lock: &dyn ForkLock) -> Taken {
+fn take_patiently(lock: &dyn ForkLock) -> ForkClaim {
     const SPINS: u32 = 1000;
     for _ in 0..SPINS {
         match lock.take_for_fork() {
-            Taken::Not => core::hint::spin_loop(),
+            ForkClaim::Busy => core::hint::spin_loop(),
             taken => return taken,
         }
     }
-    Taken::Not
+    ForkClaim::Busy
 }
 
 fn each_of(set: LockSet, act: impl Fn(&dyn ForkLock)) {

@@ -23,7 +23,7 @@ use crate::files::Files;
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     #[command(subcommand)]
-    what: What,
+    command: Command,
 }
 
 const AFTER_HELP: &str = "\
@@ -42,7 +42,7 @@ Exit codes:
   130  interrupted";
 
 #[derive(Subcommand)]
-enum What {
+enum Command {
     Check(check::Args),
     Run(run::Args),
     Status(status::Args),
@@ -64,31 +64,31 @@ struct GuardArgs {
 impl Args {
     /// The files that it reads and writes.
     pub fn files(&self) -> Files {
-        match &self.what {
-            What::Run(args) => args.files(),
-            What::Undo(args) => args.files(),
-            What::Reserve(args) => args.files(),
-            What::Explain(args) => args.files(),
-            What::Guard(args) => Files::default().input("--config", [&args.config]),
-            What::Check(_) | What::Status(_) => Files::default(),
+        match &self.command {
+            Command::Run(args) => args.files(),
+            Command::Undo(args) => args.files(),
+            Command::Reserve(args) => args.files(),
+            Command::Explain(args) => args.files(),
+            Command::Guard(args) => Files::default().input("--config", [&args.config]),
+            Command::Check(_) | Command::Status(_) => Files::default(),
         }
     }
 
     /// Whether the command sees to signals itself.
     pub fn handles_signals(&self) -> bool {
-        matches!(self.what, What::Run(_) | What::Guard(_))
+        matches!(self.command, Command::Run(_) | Command::Guard(_))
     }
 }
 
 /// Does what was asked for.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    match &args.what {
-        What::Check(args) => check::run(args),
-        What::Run(args) => run::run(args),
-        What::Status(args) => status::run(args),
-        What::Undo(args) => undo::run(args),
-        What::Reserve(args) => reserve::run(args),
-        What::Explain(args) => explain::run(args),
-        What::Guard(args) => run::guard(&args.config),
+    match &args.command {
+        Command::Check(args) => check::run(args),
+        Command::Run(args) => run::run(args),
+        Command::Status(args) => status::run(args),
+        Command::Undo(args) => undo::run(args),
+        Command::Reserve(args) => reserve::run(args),
+        Command::Explain(args) => explain::run(args),
+        Command::Guard(args) => run::guard(&args.config),
     }
 }

@@ -112,8 +112,8 @@ pub struct Asking<'a> {
     pub progress: Progress,
 }
 
-/// What a call of [`ask`] found.
-pub struct Found {
+/// The answer of a call of [`ask`].
+pub struct Answered {
     /// The document as `--json` prints it, and the report.
     pub answer: Answer<String>,
     /// The call. What is written of the report belongs within it.
@@ -125,7 +125,7 @@ pub struct Found {
 ///
 /// # Errors
 /// One line, as the command prints it.
-pub fn ask(arguments: Vec<OsString>, asking: Asking<'_>) -> Result<Found, String> {
+pub fn ask(arguments: Vec<OsString>, asking: Asking<'_>) -> Result<Answered, String> {
     let matches = Cli::command().try_get_matches_from(arguments).map_err(|error| usage(&error))?;
     let cli = Cli::from_arg_matches(&matches).map_err(|error| usage(&error))?;
     called_as::set(asking.called_as.clone());
@@ -137,7 +137,7 @@ pub fn ask(arguments: Vec<OsString>, asking: Asking<'_>) -> Result<Found, String
     let answer = run.within(|| cli.command.ask(asking.guests, asking.interrupted));
     progress::observe(None);
     match answer {
-        Ok(answer) => Ok(Found { answer, run }),
+        Ok(answer) => Ok(Answered { answer, run }),
         Err(error) => Err(joined_causes(&error)),
     }
 }

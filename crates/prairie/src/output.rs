@@ -12,7 +12,9 @@ use std::process::ExitCode;
 use anyhow::Context;
 use prairie_provenance::Provenance;
 use prairie_report::terminal::stderr_has_unicode;
-use prairie_report::{MapSheet, Report, Terminal, Theme, Timeline, ascii, write_atomically};
+use prairie_report::{
+    MapSheet, Report, Terminal, Theme, Timeline, ascii, number, write_atomically,
+};
 use serde::Serialize;
 
 pub use self::display::{Display, as_json};
@@ -26,11 +28,33 @@ pub struct Answer<D> {
     pub document: D,
     /// The report.
     pub report: Report,
-    /// Whether the work was stopped before its end.
-    pub interrupted: bool,
+    /// How much was done, where the work was stopped before its end.
+    pub stopped_after: Option<Done>,
+}
+
+/// How much was done, such as 3 allocators.
+#[derive(Clone, Copy)]
+pub struct Done {
+    /// The number of parts.
+    pub count: u64,
+    /// The name of one part.
+    pub part: &'static str,
+}
+
+/// Where a result goes.
+pub struct Wanted<'a> {
+    /// Print JSON.
+    pub json: bool,
+    /// Write a page.
+    pub html: Option<&'a Path>,
 }
 
 impl<D: Serialize> Answer<D> {
+    /// The answer of work that was not stopped.
+    pub fn whole(document: D, report: Report) -> Answer<D> {
+        Answer { document, report, stopped_after: None }
+    }
+
     /// Prints the document or the report.
     pub fn print(&self, as_json: bool) -> anyhow::Result<()> {
         match as_json {
@@ -39,11 +63,35 @@ impl<D: Serialize> Answer<D> {
         }
     }
 
+    /// Ends a command. What is done is printed; if nothing is missing, `write` writes the files that
+    /// only this command has, and then the page is written.
+    pub fn finish(
+        mut self,
+        wanted: &Wanted<'_>,
+        write: impl FnOnce(&mut Answer<D>) -> anyhow::Result<()>,
+    ) -> anyhow::Result<ExitCode> {
+        if wanted.json || self.stopped_after.is_none_or(|done| done.count > 0) {
+            self.print(wanted.json)?;
+        }
+        if let Some(done) = self.stopped_after {
+            say(format_args!("interrupted after {}", number::counted(done.count, done.part)));
+            return Ok(ExitCode::from(interrupt::EXIT_CODE));
+        }
+        write(&mut self)?;
+        write_html(&self.report, wanted.html)?;
+        Ok(ExitCode::SUCCESS)
+    }
+
     /// The same with the document as the text that `--json` prints.
     pub fn into_text(self) -> anyhow::Result<Answer<String>> {
-        let Answer { document, report, interrupted } = self;
-        Ok(Answer { document: json(&document)?, report, interrupted })
+        let Answer { document, report, stopped_after } = self;
+        Ok(Answer { document: json(&document)?, report, stopped_after })
     }
+}
+
+/// What [`Answer::finish`] writes of a command without files of its own.
+pub fn no_files<D>(_: &mut Answer<D>) -> anyhow::Result<()> {
+    Ok(())
 }
 
 /// Reports an event on standard error, in one line.

@@ -115,7 +115,7 @@ fn the_template_is_replayed_beside_the_others() {
         progress: prairie::Progress::default(),
     };
     let answer = prairie::ask(words.map(Into::into).to_vec(), asking).unwrap().answer;
-    assert!(!answer.interrupted);
+    assert!(answer.stopped_after.is_none());
     assert_eq!(results(&answer.document), results(&stdout(&output)));
 }
 

@@ -16,8 +16,8 @@ pub struct Answer {
 
 impl Answer {
     /// The answer of the command's code.
-    pub fn new(found: prairie::Found) -> Answer {
-        let prairie::Found { answer, run } = found;
+    pub fn new(found: prairie::Answered) -> Answer {
+        let prairie::Answered { answer, run } = found;
         Answer { json: answer.document, report: answer.report, run }
     }
 }

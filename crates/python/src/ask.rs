@@ -18,7 +18,7 @@ use crate::policy::{self, Raised, Written};
 /// How often signals are looked for and progress is reported.
 const EVERY: Duration = Duration::from_millis(50);
 
-type Found = Result<prairie::Found, String>;
+type Outcome = Result<prairie::Answered, String>;
 
 /// Does the work of a command of these arguments.
 ///
@@ -67,7 +67,7 @@ struct Work {
 }
 
 impl Work {
-    fn run(&self, guests: Vec<Guest>) -> Found {
+    fn run(&self, guests: Vec<Guest>) -> Outcome {
         let asking = Asking {
             interrupted: &self.interrupted,
             guests,
@@ -100,7 +100,7 @@ fn without_lock(
     py: Python<'_>,
     work: Work,
     progress: Option<Py<PyAny>>,
-) -> PyResult<(Found, Option<Raised>)> {
+) -> PyResult<(Outcome, Option<Raised>)> {
     let work = Arc::new(work);
     py.detach(|| {
         let (sender, receiver) = channel::<()>();
@@ -142,7 +142,7 @@ fn with_policies(
     work: &Work,
     policies: Vec<Written>,
     progress: Option<Py<PyAny>>,
-) -> PyResult<(Found, Option<Raised>)> {
+) -> PyResult<(Outcome, Option<Raised>)> {
     let raised = Raised::default();
     let guests = policies.into_iter().map(|policy| policy::guest(policy, raised.clone()));
     let guests: Vec<Guest> = guests.collect();

@@ -2,7 +2,6 @@
 
 mod bench;
 mod explain;
-mod finish;
 mod run;
 mod tmo;
 mod translation;

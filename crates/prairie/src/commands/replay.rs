@@ -16,7 +16,7 @@ use prairie_replay::compare::{self, ZoneDistance};
 use prairie_replay::initial_state::InitialState;
 use prairie_replay::replay::Initial;
 use prairie_replay::run::{self, Faults, Guest, Results};
-use prairie_report::{number, write_atomically};
+use prairie_report::write_atomically;
 use prairie_trace::import::Imported;
 use prairie_trace::import::gfp_names::Renumbering;
 use prairie_trace::{Columns, EventSource, Metadata, Reader, Recording};
@@ -27,9 +27,9 @@ use super::linux_rules::LinuxRules;
 use super::{against, guests, survey, value};
 use crate::called_as::generated_by;
 use crate::files::Files;
-use crate::output::{Answer, Header};
+use crate::output::{Answer, Done, Header, Wanted};
 use crate::view::replay as view;
-use crate::{interrupt, output, progress};
+use crate::{output, progress};
 
 /// Replay a trace under several allocators and compare them
 ///
@@ -219,7 +219,9 @@ pub fn ask(
         distance_to_kernel: distance,
         results,
     };
-    Ok(Answer { interrupted: document.results.interrupted, document, report })
+    let done = Done { count: document.results.events, part: "event" };
+    let stopped_after = document.results.interrupted.then_some(done);
+    Ok(Answer { document, report, stopped_after })
 }
 
 /// Reports rules without validation, and what a trace without frees allows.
@@ -241,28 +243,22 @@ fn finish(
     answer: Answer<Document>,
     interrupted: &AtomicBool,
 ) -> anyhow::Result<ExitCode> {
-    let results = &answer.document.results;
-    say_what_is_missing(results, answer.document.linux_rules.as_ref());
-    answer.print(args.json)?;
-    if results.interrupted {
-        output::say(format_args!("interrupted after {}", number::counted(results.events, "event")));
-        return Ok(ExitCode::from(interrupt::EXIT_CODE));
-    }
-    say_if_lengthened(args, results);
-    if let Some(path) = &args.out {
-        let rows =
-            prairie_replay::results::to_parquet(results).context("the samples as Parquet")?;
-        write_atomically(path, &rows)?;
-        output::wrote(path);
-    }
-    if let Some(path) = &args.html {
-        let mut report = answer.report;
-        if args.survey {
-            survey::prepend_live(&mut report, interrupted)?;
+    say_what_is_missing(&answer.document.results, answer.document.linux_rules.as_ref());
+    let wanted = Wanted { json: args.json, html: args.html.as_deref() };
+    answer.finish(&wanted, |answer| {
+        let results = &answer.document.results;
+        say_if_lengthened(args, results);
+        if let Some(path) = &args.out {
+            let rows =
+                prairie_replay::results::to_parquet(results).context("the samples as Parquet")?;
+            write_atomically(path, &rows)?;
+            output::wrote(path);
         }
-        output::write_html(&report, Some(path))?;
-    }
-    Ok(ExitCode::SUCCESS)
+        match args.survey {
+            true => survey::prepend_live(&mut answer.report, interrupted),
+            false => Ok(()),
+        }
+    })
 }
 
 /// Reports a sampling interval that differs from the requested one.

@@ -1,7 +1,6 @@
 //! Repetition with several random seeds: mean and 95 % interval of every result.
 
 use std::ops::Range;
-use std::path::Path;
 use std::process::ExitCode;
 
 use prairie_compare::{Spread, rows};
@@ -9,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::survey;
-use crate::output::{self, Answer, Header};
+use crate::output::{self, Answer, Header, Wanted, no_files};
 use crate::view::seeds as view;
 
 /// How often a simulation is repeated.
@@ -49,14 +48,6 @@ pub struct Row {
     interval: Option<prairie_compare::Interval>,
 }
 
-/// Where the result goes.
-pub struct Wanted<'a> {
-    /// Print JSON.
-    pub json: bool,
-    /// Write a page.
-    pub html: Option<&'a Path>,
-}
-
 /// Runs with each seed, prints and writes. `run` returns the document of one run, or `None` if it was
 /// interrupted.
 pub fn repeat(
@@ -65,8 +56,7 @@ pub fn repeat(
     run: impl FnMut(u64) -> anyhow::Result<Option<Value>>,
 ) -> anyhow::Result<ExitCode> {
     let Some(answer) = answer(seeds, run)? else { return Ok(output::interrupted()) };
-    output::publish(&answer.report, wanted.json, wanted.html, || answer.document)?;
-    Ok(ExitCode::SUCCESS)
+    answer.finish(&wanted, no_files)
 }
 
 /// Runs with each seed; `None` if `run` returned that for one of them, as it was interrupted.
@@ -85,7 +75,7 @@ pub fn answer(
     let report = view::report(&of, &used, &rows_of(&rows), survey::generated_by());
     let header = Header::new("prairie-seeds", 1);
     let document = Document { header, of, seeds: used, rows, runs };
-    Ok(Some(Answer { document, report, interrupted: false }))
+    Ok(Some(Answer::whole(document, report)))
 }
 
 /// Every row that all runs have.

@@ -160,7 +160,7 @@ pub fn ask(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<(Answer<Docu
     let in_report = sheet.clone().filter(|_| !args.no_map);
     let report = view::report(&survey, in_report, args.top, generated_by());
     let document = Document { header: Header::unversioned(SCHEMA), survey };
-    Ok((Answer { document, report, interrupted: false }, Rest { capture, sheet }))
+    Ok((Answer::whole(document, report), Rest { capture, sheet }))
 }
 
 /// Surveys, prints and writes as asked.

@@ -14,7 +14,7 @@ use super::folder::{Folder, Skipped};
 use super::{rows, sources, stores};
 use crate::called_as::generated_by;
 use crate::files::Files;
-use crate::output::{self, Answer, Header};
+use crate::output::{Answer, Header, Wanted, no_files};
 use crate::view::{fleet as view, hosts as hosts_view};
 
 /// Report on rows of hosts, simulated servers, or saved surveys
@@ -121,7 +121,7 @@ struct HostsDocument<'a> {
 }
 
 /// What the sources hold.
-enum Found {
+enum Contents {
     Hosts(Hosts, Vec<Skipped>),
     Servers(Folder),
 }
@@ -129,12 +129,12 @@ enum Found {
 /// Reads and reports.
 pub fn ask(args: &Args) -> anyhow::Result<Answer<String>> {
     match read(args)? {
-        Found::Hosts(hosts, skipped) => {
+        Contents::Hosts(hosts, skipped) => {
             let document = hosts_document(args, &hosts, &skipped);
             let report = hosts_report(args, &hosts, &skipped);
-            Answer { document, report, interrupted: false }.into_text()
+            Answer::whole(document, report).into_text()
         }
-        Found::Servers(folder) => servers(args, folder).into_text(),
+        Contents::Servers(folder) => servers(args, folder).into_text(),
     }
 }
 
@@ -142,8 +142,8 @@ pub fn ask(args: &Args) -> anyhow::Result<Answer<String>> {
 /// for each allocator and size, without the servers.
 pub fn figures(args: &Args) -> anyhow::Result<Value> {
     let found = match read(args)? {
-        Found::Servers(folder) => folder,
-        Found::Hosts(..) => bail!("{}: rows of hosts, expected simulated servers", args.name()),
+        Contents::Servers(folder) => folder,
+        Contents::Hosts(..) => bail!("{}: rows of hosts, expected simulated servers", args.name()),
     };
     let systems: Vec<Value> = view::summaries(&found.rows).iter().map(view::named).collect();
     Ok(json!({ "schema": "prairie-fleet", "systems": systems }))
@@ -151,25 +151,22 @@ pub fn figures(args: &Args) -> anyhow::Result<Value> {
 
 /// Reads, prints, and writes.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let wanted = Wanted { json: args.json, html: args.html.as_deref() };
     match read(args)? {
-        Found::Hosts(hosts, skipped) => {
+        Contents::Hosts(hosts, skipped) => {
             say_skipped(&skipped);
+            let document = hosts_document(args, &hosts, &skipped);
             let report = hosts_report(args, &hosts, &skipped);
-            output::publish(&report, args.json, args.html.as_deref(), || {
-                hosts_document(args, &hosts, &skipped)
-            })?;
+            Answer::whole(document, report).finish(&wanted, no_files)
         }
-        Found::Servers(folder) => {
+        Contents::Servers(folder) => {
             say_skipped(&folder.skipped);
-            let answer = servers(args, folder);
-            answer.print(args.json)?;
-            output::write_html(&answer.report, args.html.as_deref())?;
+            servers(args, folder).finish(&wanted, no_files)
         }
     }
-    Ok(ExitCode::SUCCESS)
 }
 
-fn read(args: &Args) -> anyhow::Result<Found> {
+fn read(args: &Args) -> anyhow::Result<Contents> {
     let mut files = sources::files(&args.sources)?;
     let fetched = tempfile::tempdir().context("no folder for rows of object stores")?;
     let addresses = args.sources.iter().filter(|source| stores::is_address(source));
@@ -180,11 +177,11 @@ fn read(args: &Args) -> anyhow::Result<Found> {
     let (hosts, others) = rows::read(&files, &args.by, args.strict, &mut skipped)?;
     let name = args.name();
     match (hosts.is_empty(), others.is_empty()) {
-        (false, true) => Ok(Found::Hosts(hosts, skipped)),
+        (false, true) => Ok(Contents::Hosts(hosts, skipped)),
         (true, false) => {
             let mut folder = Folder::read(&name, &others, args.strict)?;
             skipped.append(&mut folder.skipped);
-            Ok(Found::Servers(Folder { skipped, ..folder }))
+            Ok(Contents::Servers(Folder { skipped, ..folder }))
         }
         (false, false) => bail!(
             "{name}: rows of hosts beside other files ({}), expected files of one kind",
@@ -232,7 +229,7 @@ fn servers(args: &Args, found: Folder) -> Answer<Document> {
         systems: view::summaries(&rows),
         rows,
     };
-    Answer { document, report, interrupted: false }
+    Answer::whole(document, report)
 }
 
 /// Unreadable files that a report names; standard error has all.

@@ -20,9 +20,9 @@ use serde_json::Value;
 use super::folder::parquet_files;
 use super::report;
 use crate::commands::allocators::{self, Allocators};
-use crate::commands::seeds::{self, Seeds, Wanted};
+use crate::commands::seeds::{self, Seeds};
 use crate::files::Files;
-use crate::output::Answer;
+use crate::output::{Answer, Wanted};
 use crate::{output, progress};
 
 /// Simulate the servers of a fleet

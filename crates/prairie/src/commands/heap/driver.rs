@@ -103,12 +103,13 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     let mut writer = args.out.as_deref().map(Writer::create).transpose()?;
     let results = drive(args, settings, writer.as_mut(), interrupted)?;
     let stopped = interrupted.load(Ordering::Relaxed);
-    let code = args.played.finish(&answer(source.clone(), results, stopped))?;
-    if let (Some(writer), Some(path), false) = (writer, &args.out, stopped) {
-        writer.finish(&source)?;
-        output::wrote(path);
-    }
-    Ok(code)
+    answer(source.clone(), results, stopped).finish(&args.played.wanted(), |_| {
+        if let (Some(writer), Some(path)) = (writer, &args.out) {
+            writer.finish(&source)?;
+            output::wrote(path);
+        }
+        Ok(())
+    })
 }
 
 /// Plays the calls of one program on all page heaps, and writes them.

@@ -10,7 +10,7 @@ use prairie_trace::page_heap::Reader;
 
 use super::played::{Document, PAGE_HEAPS, PlayedArgs, Rate, answer};
 use crate::files::Files;
-use crate::output::Answer;
+use crate::output::{Answer, no_files};
 use crate::progress;
 
 /// Play a page-heap trace back on several page heaps
@@ -85,5 +85,5 @@ pub fn ask(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Answer<Docum
 
 /// Plays back, prints and writes as asked.
 pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
-    args.played.finish(&ask(args, interrupted)?)
+    ask(args, interrupted)?.finish(&args.played.wanted(), no_files)
 }

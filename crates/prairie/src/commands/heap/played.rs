@@ -1,20 +1,16 @@
 //! Arguments shared by the driver and playback: page heaps, release rate, output.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::str::FromStr;
 
 use prairie_heap::playback::{Options, Release, Results, System};
-use prairie_report::number;
 use serde::Serialize;
 
 use crate::called_as::generated_by;
-use crate::commands::seeds::Wanted;
 use crate::commands::value;
 use crate::files::Files;
-use crate::output::{Answer, Header};
+use crate::output::{Answer, Done, Header, Wanted};
 use crate::view::heap as view;
-use crate::{interrupt, output};
 
 /// The page heaps, and where the results go.
 #[derive(clap::Args)]
@@ -74,7 +70,8 @@ pub struct Document {
 /// The results with their report.
 pub fn answer(source: String, results: Results, interrupted: bool) -> Answer<Document> {
     let report = view::report(&source, &results, generated_by());
-    Answer { document: document(source, results), report, interrupted }
+    let stopped_after = interrupted.then_some(Done { count: results.events, part: "event" });
+    Answer { document: document(source, results), report, stopped_after }
 }
 
 /// The results as `--json` prints them.
@@ -100,20 +97,8 @@ impl PlayedArgs {
         Ok(Options { systems, release })
     }
 
-    /// Where results over several seeds go.
+    /// Where the results go.
     pub fn wanted(&self) -> Wanted<'_> {
         Wanted { json: self.json, html: self.html.as_deref() }
-    }
-
-    /// Prints and writes as asked.
-    pub fn finish(&self, answer: &Answer<Document>) -> anyhow::Result<ExitCode> {
-        answer.print(self.json)?;
-        if answer.interrupted {
-            let events = number::counted(answer.document.results.events, "event");
-            output::say(format_args!("interrupted after {events}"));
-            return Ok(ExitCode::from(interrupt::EXIT_CODE));
-        }
-        output::write_html(&answer.report, self.html.as_deref())?;
-        Ok(ExitCode::SUCCESS)
     }
 }

@@ -9,12 +9,11 @@ use prairie_sim::bench::{self, Load, Outcome, Preset};
 use prairie_sim::machine::scenario;
 use serde::Serialize;
 
-use super::finish::finish;
 use crate::commands::allocators::{self, Allocators};
-use crate::commands::seeds::{self, Seeds, Wanted};
+use crate::commands::seeds::{self, Seeds};
 use crate::commands::survey;
 use crate::files::Files;
-use crate::output::Header;
+use crate::output::{Answer, Done, Header, Wanted, no_files};
 use crate::progress;
 use crate::view::lab as view;
 
@@ -106,13 +105,10 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     let load = args.load();
     let report =
         view::bench::report(args.machine, load, args.seed, &outcomes, survey::generated_by());
-    finish(
-        &wanted,
-        &document(args, args.seed, &outcomes),
-        &report,
-        (outcomes.len(), "allocator"),
-        interrupted,
-    )
+    let stopped = interrupted.load(Ordering::Relaxed);
+    let done = Done { count: outcomes.len() as u64, part: "allocator" };
+    let document = document(args, args.seed, &outcomes);
+    Answer { document, report, stopped_after: stopped.then_some(done) }.finish(&wanted, no_files)
 }
 
 /// Each allocator with one seed, as far as it was not interrupted.

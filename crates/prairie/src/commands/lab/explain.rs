@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::commands::{replay, survey, value};
 use crate::files::Files;
-use crate::output::{self, Header};
+use crate::output::{self, Answer, Done, Header, Wanted};
 use crate::progress;
 use crate::view::lab as view;
 
@@ -78,23 +78,17 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         bail!("{}: too short, expected at least one wake-up of the resizer", args.input.display());
     }
     let report = view::explain::report(&args.input, &explained, survey::generated_by());
-    if args.json {
-        output::print_json(&Document {
-            header: Header::new("prairie-lab-explain", 1),
-            explained: &explained,
-        })?;
-    } else {
-        output::print_report(&report)?;
-    }
-    if explained.interrupted {
-        return Ok(output::interrupted());
-    }
-    if let Some(path) = &args.picture {
+    let document =
+        Document { header: Header::new("prairie-lab-explain", 1), explained: &explained };
+    let done = Done { count: explained.wake_ups.len() as u64, part: "wake-up" };
+    let stopped_after = explained.interrupted.then_some(done);
+    let wanted = Wanted { json: args.json, html: args.html.as_deref() };
+    Answer { document, report, stopped_after }.finish(&wanted, |_| {
+        let Some(path) = &args.picture else { return Ok(()) };
         output::write_timeline(&view::explain::timeline(&args.input, &explained), path)?;
         output::wrote(path);
-    }
-    output::write_html(&report, args.html.as_deref())?;
-    Ok(ExitCode::SUCCESS)
+        Ok(())
+    })
 }
 
 fn of_scenario(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<WakeUps> {

@@ -15,9 +15,9 @@ use serde_json::Value;
 use super::bench::fitting;
 use crate::called_as::generated_by;
 use crate::commands::allocators::{self, Allocators};
-use crate::commands::seeds::{self, Seeds, Wanted};
+use crate::commands::seeds::{self, Seeds};
 use crate::files::Files;
-use crate::output::{Answer, Header};
+use crate::output::{Answer, Done, Header, Wanted};
 use crate::view::lab as view;
 use crate::{output, progress};
 
@@ -88,26 +88,21 @@ pub struct Document {
 /// Runs, prints and writes as asked.
 pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     let subject = Subject::read(args)?;
+    let wanted = Wanted { json: args.json, html: args.html.as_deref() };
     if let Some(seeds) = args.seeds.from(subject.seed) {
         if args.out.is_some() {
             bail!("--out: samples are those of one run, expected no --seeds");
         }
-        let wanted = Wanted { json: args.json, html: args.html.as_deref() };
         return seeds::repeat(seeds, wanted, |seed| subject.document(seed, interrupted));
     }
-    let answer = subject.answer(interrupted)?;
-    answer.print(args.json)?;
-    if answer.interrupted {
-        return Ok(output::interrupted());
-    }
-    if let Some(path) = &args.out {
+    subject.answer(interrupted)?.finish(&wanted, |answer| {
+        let Some(path) = &args.out else { return Ok(()) };
         let results = &answer.document.results;
         let rows = simulate::to_parquet(results).context("the samples as Parquet")?;
         write_atomically(path, &rows)?;
         output::wrote(path);
-    }
-    output::write_html(&answer.report, args.html.as_deref())?;
-    Ok(ExitCode::SUCCESS)
+        Ok(())
+    })
 }
 
 /// Runs with one seed or several.
@@ -164,8 +159,9 @@ impl Subject<'_> {
     fn answer(&self, interrupted: &AtomicBool) -> anyhow::Result<Answer<Document>> {
         let results = self.simulate(self.seed, interrupted)?;
         let report = view::run::report(self.path, &results, generated_by());
-        let interrupted = results.interrupted;
-        Ok(Answer { document: document(results), report, interrupted })
+        let done = Done { count: results.systems.len() as u64, part: "allocator" };
+        let stopped_after = results.interrupted.then_some(done);
+        Ok(Answer { document: document(results), report, stopped_after })
     }
 }
 

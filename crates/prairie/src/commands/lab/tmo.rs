@@ -8,11 +8,10 @@ use prairie_tmo::experiment;
 use prairie_tmo::findings::Findings;
 use serde::Serialize;
 
-use super::finish::finish;
-use crate::commands::seeds::{self, Seeds, Wanted};
+use crate::commands::seeds::{self, Seeds};
 use crate::commands::survey;
 use crate::files::Files;
-use crate::output::Header;
+use crate::output::{Answer, Done, Header, Wanted, no_files};
 use crate::progress;
 use crate::view::lab as view;
 
@@ -81,7 +80,10 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     }
     let all = simulated(&named, args.seed, interrupted);
     let report = view::tmo::report(&all, args.seed, survey::generated_by());
-    finish(&wanted, &document(args.seed, &all), &report, (all.len(), "experiment"), interrupted)
+    let stopped = interrupted.load(Ordering::Relaxed);
+    let done = Done { count: all.len() as u64, part: "experiment" };
+    let document = document(args.seed, &all);
+    Answer { document, report, stopped_after: stopped.then_some(done) }.finish(&wanted, no_files)
 }
 
 /// The experiments with one seed, as far as they were not interrupted.

@@ -8,9 +8,9 @@ use prairie_sim::translation::hardware::Hardware;
 use prairie_sim::translation::study::{Assumptions, Figure, figure};
 use serde::Serialize;
 
-use crate::commands::seeds::{self, Seeds, Wanted};
+use crate::commands::seeds::{self, Seeds};
 use crate::commands::survey;
-use crate::output::{self, Header};
+use crate::output::{Answer, Header, Wanted, no_files};
 use crate::view::lab as view;
 
 /// Estimate speedups by huge pages on a fragmented machine
@@ -105,19 +105,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         seed,
         ..Assumptions::default()
     };
+    let wanted = Wanted { json: args.json, html: None };
     if let Some(seeds) = args.seeds.from(args.seed) {
-        return seeds::repeat(seeds, Wanted { json: args.json, html: None }, |seed| {
+        return seeds::repeat(seeds, wanted, |seed| {
             let figure = figure(&Hardware::default(), &assumptions(seed))?;
             Ok(Some(serde_json::to_value(document(&figure))?))
         });
     }
     let figure = figure(&Hardware::default(), &assumptions(args.seed))?;
-    if args.json {
-        output::print_json(&document(&figure))?;
-    } else {
-        output::print_report(&view::translation::report(&figure, survey::generated_by()))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let report = view::translation::report(&figure, survey::generated_by());
+    Answer::whole(document(&figure), report).finish(&wanted, no_files)
 }
 
 fn document(figure: &Figure) -> Document<'_> {

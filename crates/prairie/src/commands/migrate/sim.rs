@@ -17,10 +17,10 @@ use prairie_migrate::software::Baseline;
 use prairie_migrate::workload::{Kind, Traced};
 use serde::Serialize;
 
-use crate::commands::seeds::{self, Seeds, Wanted};
+use crate::commands::seeds::{self, Seeds};
 use crate::commands::survey;
 use crate::files::Files;
-use crate::output::{self, Header};
+use crate::output::{self, Header, Wanted};
 use crate::progress;
 use crate::view::migrate_sim as view;
 

@@ -39,7 +39,7 @@ guest() {
     # shellcheck disable=SC2086 # lists of words
     nice vm/run --kernel "$image" --counted $memory --low 256M --pmem 4G --timeout 6000 $append \
         --module ext4 --module nfit --module nd_pmem --program mke2fs --program "$folder/bin/prairie" --file "$folder/bin:bin" \
-        --file vm/regions/common.sh --file vm/regions/agent.sh --file vm/regions/measured.toml \
+        --file vm/regions/common.sh --file vm/regions/agent.sh --file vm/regions/mixed-load.sh --file vm/regions/measured.toml \
         --file vm/regions/naive.sh --out "$out" "$@" >&2 || echo "$out: the guest ended with $?" >&2
     # A guest that complains did not do what was asked for.
     if [ -s "$out/failed" ]; then

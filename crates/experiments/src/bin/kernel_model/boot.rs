@@ -39,7 +39,7 @@ pub struct Side {
     pub potential: Potential,
 }
 
-/// Memory in MiB that could be had in large blocks. Page flags do not show what a frame in a pipe or
+/// Memory in MiB in large blocks that can be emptied. Page flags do not show what a frame in a pipe or
 /// on a per-CPU list is, so there are two bounds: frames of unknown use are unmovable, or not.
 #[derive(Clone, Copy, Default)]
 pub struct Potential {

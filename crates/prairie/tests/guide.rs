@@ -2,11 +2,19 @@
 //!
 //! In the pages of `docs/`, a fenced block marked `console` shows a session. Each of its lines that
 //! begins with `$ prairie` is run by `sh`, from the page's top to its end in one new directory that
-//! has `data/` in it. It must succeed; what it prints is not compared. Words after `console`:
+//! has `data/` in it, and must succeed. Words after `console`:
 //!
-//! - `exit=N`: the commands of the block end with exit code N;
+//! - `exit=N`: the commands of the block end with exit code N, or one of `exit=N,M`;
 //! - `root`: skipped where the tests do not run as root; so are lines that begin with
 //!   `$ sudo prairie`, which root runs without `sudo`.
+//!
+//! A block `text output` after a session shows lines that its commands print, in this order; lines
+//! between them may be left out. A third word compares less, for output that differs by host:
+//!
+//! - `words`: the words that have no digit, without units and bars;
+//! - `column=N`: column N, of those that two spaces or more separate.
+//!
+//! Every page of the guide about a command shows output.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,10 +26,65 @@ struct Example {
     /// Line in the page, from 1.
     line: usize,
     command: String,
-    exit_code: i32,
+    exit_codes: Vec<i32>,
     needs_root: bool,
     /// Lines that the session prints, if this is its last command and the page shows some.
     output: Vec<String>,
+    compared: Compared,
+}
+
+/// What of a line of output is compared.
+#[derive(Debug, PartialEq, Clone, Copy)]
+enum Compared {
+    Line,
+    Words,
+    Column(usize),
+}
+
+impl Compared {
+    fn of(mark: Option<&&str>) -> Compared {
+        match mark {
+            None => Compared::Line,
+            Some(&"words") => Compared::Words,
+            Some(mark) => {
+                let column = mark.strip_prefix("column=").and_then(|column| column.parse().ok());
+                Compared::Column(column.unwrap_or_else(|| panic!("unknown mark: {mark}")))
+            }
+        }
+    }
+
+    fn matches(self, shown: &str, printed: &str) -> bool {
+        match self {
+            Compared::Line => shown.trim_end() == printed.trim_end(),
+            Compared::Words => {
+                let mut printed = words(printed).into_iter();
+                words(shown).iter().all(|word| printed.any(|other| *word == other))
+            }
+            Compared::Column(number) => match column(shown, number) {
+                Some(shown) => column(printed, number) == Some(shown),
+                None => true,
+            },
+        }
+    }
+}
+
+/// Words of a line with a letter and no digit. Units follow the size of a number, and what stands in
+/// brackets is a bar.
+fn words(line: &str) -> Vec<&str> {
+    const UNITS: [&str; 9] = ["B", "KiB", "MiB", "GiB", "TiB", "s", "ms", "us", "k/s;"];
+    let outside = line.split('[').map(|part| part.split_once(']').map_or(part, |(_, rest)| rest));
+    let words = outside.flat_map(str::split_whitespace);
+    let is_word = |word: &&str| {
+        word.contains(char::is_alphabetic)
+            && !word.contains(|sign: char| sign.is_ascii_digit())
+            && !UNITS.contains(word)
+    };
+    words.filter(is_word).collect()
+}
+
+/// Column `number` of a line, from 1.
+fn column(line: &str, number: usize) -> Option<&str> {
+    line.split("  ").map(str::trim).filter(|column| !column.is_empty()).nth(number - 1)
 }
 
 /// The commands of a page, from its top.
@@ -37,8 +100,11 @@ fn examples(page: &str) -> Vec<Example> {
             };
             continue;
         }
-        if let (Some(["text", "output"]), Some(last)) = (marks.as_deref(), found.last_mut()) {
+        if let (Some(["text", "output", how @ ..]), Some(last)) =
+            (marks.as_deref(), found.last_mut())
+        {
             last.output.push(line.to_owned());
+            last.compared = Compared::of(how.first());
         }
         let Some(["console", marks @ ..]) = marks.as_deref() else { continue };
         let Some(command) = line.trim_start().strip_prefix("$ ") else { continue };
@@ -53,10 +119,16 @@ fn examples(page: &str) -> Vec<Example> {
         if command.split_whitespace().next() != Some("prairie") {
             continue;
         }
-        let exit_code = marks.iter().find_map(|mark| mark.strip_prefix("exit=")?.parse().ok());
-        let exit_code = exit_code.unwrap_or(0);
-        let output = Vec::new();
-        found.push(Example { line: at + 1, command, exit_code, needs_root, output });
+        let exit_codes = marks.iter().find_map(|mark| mark.strip_prefix("exit="));
+        let exit_codes = exit_codes.unwrap_or("0").split(',').map(|code| code.parse().unwrap());
+        found.push(Example {
+            line: at + 1,
+            command,
+            exit_codes: exit_codes.collect(),
+            needs_root,
+            output: Vec::new(),
+            compared: Compared::Line,
+        });
     }
     found
 }
@@ -82,22 +154,27 @@ fn run_page(name: &str, page: &str) -> Result<usize, String> {
             continue;
         }
         let mut shell = Command::new("sh");
-        shell.arg("-c").arg(&example.command).current_dir(&directory).env("PATH", &path);
+        shell
+            .arg("-c")
+            .arg(with_library(&example.command))
+            .current_dir(&directory)
+            .env("PATH", &path);
         shell.env_remove("COLUMNS");
         let output = shell.output().unwrap();
-        if output.status.code() != Some(example.exit_code) {
+        if !output.status.code().is_some_and(|code| example.exit_codes.contains(&code)) {
             return Err(format!(
-                "{name}:{}: `{}` ended with {} instead of exit code {}:\n{}",
+                "{name}:{}: `{}` ended with {} instead of exit code {:?}:\n{}",
                 example.line,
                 example.command,
                 output.status,
-                example.exit_code,
+                example.exit_codes,
                 String::from_utf8_lossy(&output.stderr),
             ));
         }
         ran += 1;
         printed += &String::from_utf8_lossy(&output.stdout);
-        if let Some(missing) = missing(&example.output, &printed) {
+        printed += &String::from_utf8_lossy(&output.stderr);
+        if let Some(missing) = missing(&example, &printed) {
             return Err(format!(
                 "{name}:{}: `{}` does not print this line, or earlier: {missing}",
                 example.line, example.command,
@@ -110,10 +187,18 @@ fn run_page(name: &str, page: &str) -> Result<usize, String> {
     Ok(ran)
 }
 
-/// The first of `lines` that does not follow the ones before it in `printed`.
-fn missing<'a>(lines: &'a [String], printed: &str) -> Option<&'a String> {
+/// The command with the heap's library that Cargo has built beside this test; an installed `prairie`
+/// finds its own.
+fn with_library(command: &str) -> String {
+    let library = std::env::current_exe().unwrap().with_file_name("libprairie_heap.so");
+    command.replace("heap run ", &format!("heap run --library {} ", library.display()))
+}
+
+/// The first line of the example's output that does not follow the ones before it in `printed`.
+fn missing<'a>(example: &'a Example, printed: &str) -> Option<&'a String> {
     let mut rest = printed.lines();
-    lines.iter().find(|line| !rest.any(|printed| printed.trim_end() == line.trim_end()))
+    let mut is_there = |line: &str| rest.any(|printed| example.compared.matches(line, printed));
+    example.output.iter().find(|line| !is_there(line))
 }
 
 #[test]
@@ -143,6 +228,21 @@ fn the_examples_of_every_page_run() {
 }
 
 #[test]
+fn every_page_about_a_command_shows_its_output() {
+    let guide = root_of_project().join("docs/src/guide");
+    let mut without = Vec::new();
+    for entry in fs::read_dir(guide).unwrap() {
+        let path = entry.unwrap().path();
+        let page = fs::read_to_string(&path).unwrap();
+        let shows = examples(&page).iter().any(|example| !example.output.is_empty());
+        if page.contains("<!-- options: ") && !shows {
+            without.push(path.file_name().unwrap().to_owned());
+        }
+    }
+    assert!(without.is_empty(), "pages without a block `text output`: {without:?}");
+}
+
+#[test]
 fn sessions_differ_from_other_blocks() {
     let page = "\
 $ prairie outside
@@ -166,9 +266,10 @@ $ sudo prairie b
     let example = |line, command: &str, exit_code, needs_root| Example {
         line,
         command: command.to_owned(),
-        exit_code,
+        exit_codes: vec![exit_code],
         needs_root,
         output: Vec::new(),
+        compared: Compared::Line,
     };
     assert_eq!(
         examples(page),
@@ -189,4 +290,14 @@ fn shown_output_is_that_of_the_session() {
     assert_eq!(shows(&format!("prairie {}\nOptions:\n", env!("CARGO_PKG_VERSION"))), Ok(2));
     let error = shows("Options:\nprairie\n").unwrap_err();
     assert_eq!(error, "page:3: `prairie -h` does not print this line, or earlier: prairie");
+}
+
+#[test]
+fn words_and_columns_are_compared_alone() {
+    let words = Compared::Words;
+    assert!(words.matches("Free [|||  12 %] of 3 KiB", "Free [!! a] of 17 MiB on web"));
+    assert!(!words.matches("Free [|||  12 %] of 3 KiB", "Used [|||  12 %] of 3 KiB"));
+    let second = Compared::Column(2);
+    assert!(second.matches("good     swap          8 GiB", "MISSING  swap  none"));
+    assert!(!second.matches("good     swap          8 GiB", "good  zswap  8 GiB"));
 }

@@ -71,13 +71,13 @@ impl Compared {
 /// Words of a line with a letter and no digit. Units follow the size of a number, and what stands in
 /// brackets is a bar.
 fn words(line: &str) -> Vec<&str> {
-    const UNITS: [&str; 9] = ["B", "KiB", "MiB", "GiB", "TiB", "s", "ms", "us", "k/s;"];
+    const UNITS: [&str; 10] = ["B", "KiB", "MiB", "GiB", "TiB", "s", "ms", "us", "k/s", "M/s"];
     let outside = line.split('[').map(|part| part.split_once(']').map_or(part, |(_, rest)| rest));
     let words = outside.flat_map(str::split_whitespace);
     let is_word = |word: &&str| {
         word.contains(char::is_alphabetic)
             && !word.contains(|sign: char| sign.is_ascii_digit())
-            && !UNITS.contains(word)
+            && !UNITS.contains(&word.trim_end_matches(';'))
     };
     words.filter(is_word).collect()
 }

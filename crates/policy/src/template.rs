@@ -32,7 +32,7 @@ pub enum TemplateError {
         /// The folder.
         folder: String,
         /// The reason.
-        reason: io::ErrorKind,
+        reason: String,
     },
     /// A file cannot be written.
     #[error("cannot write {file}: {reason}")]
@@ -57,7 +57,10 @@ pub fn write(folder: &Path) -> Result<String, TemplateError> {
     let made = std::fs::create_dir(folder).and_then(|()| std::fs::create_dir(folder.join("src")));
     made.map_err(|error| TemplateError::Folder {
         folder: folder.display().to_string(),
-        reason: error.kind(),
+        reason: match error.kind() {
+            io::ErrorKind::AlreadyExists => "it exists already, expected a new name".to_owned(),
+            other => other.to_string(),
+        },
     })?;
     for (path, contents) in FILES {
         let file = folder.join(path);

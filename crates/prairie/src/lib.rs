@@ -166,15 +166,26 @@ fn with_common_help(command: clap::Command) -> clap::Command {
     command.after_help(format!("{help}{codes}{pointer}"))
 }
 
-/// An error and its causes in one line. A cause that its error already quotes is not repeated.
+/// An error and its causes in one line. A cause that its error already quotes is not repeated, and
+/// the numbers of the system's errors, which their texts already name, are left out.
 fn joined_causes(error: &anyhow::Error) -> String {
     error.chain().fold(String::new(), |line, cause| {
-        let text = cause.to_string();
+        let text = without_error_number(&cause.to_string());
         match line.as_str() {
             "" => text,
             told if told.ends_with(&text) => line,
             told => format!("{told}: {text}"),
         }
+    })
+}
+
+fn without_error_number(text: &str) -> String {
+    const BEGIN: &str = " (os error ";
+    let mut parts = text.split(BEGIN);
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |line, part| match part.split_once(')') {
+        Some((number, rest)) if number.parse::<i32>().is_ok() => line + rest,
+        _ => line + BEGIN + part,
     })
 }
 
@@ -187,7 +198,7 @@ mod tests {
     use clap::builder::Arg;
     use clap::{CommandFactory, Parser};
 
-    use super::{Cli, joined_causes, with_common_help};
+    use super::{Cli, joined_causes, with_common_help, without_error_number};
 
     /// Help is written to be scanned: one short line for each option, an example, the exit codes.
     #[test]
@@ -286,6 +297,9 @@ mod tests {
         assert_eq!(joined_causes(&error), "no such file: x: no such file");
         let error = read_error().context("a.parquet");
         assert_eq!(joined_causes(&error), "a.parquet: cannot read b: gone");
+        let error = "cannot read x: Permission denied (os error 13); run as root";
+        assert_eq!(without_error_number(error), "cannot read x: Permission denied; run as root");
+        assert_eq!(without_error_number("x (os error y) z"), "x (os error y) z");
     }
 
     fn read_error() -> anyhow::Error {

@@ -130,7 +130,7 @@ fn what_cannot_be_replayed() {
     fs::write(directory.join("prose"), "It was a dark and stormy night.\n").unwrap();
     fs::write(directory.join("empty"), "").unwrap();
     for (arguments, why) in [
-        (&["missing"][..], "cannot read missing: No such file or directory (os error 2)\n"),
+        (&["missing"][..], "cannot read missing: No such file or directory\n"),
         (&["prose"], "no event of the page allocator"),
         (&["empty"], "empty"),
         (&["."], "cannot read ."),

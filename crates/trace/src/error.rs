@@ -23,6 +23,12 @@ pub enum Error {
         /// The reason that the system gives.
         source: io::Error,
     },
+    /// The file has no byte.
+    #[error("{}: empty file, expected a trace or a saved survey", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
     /// The file is no Parquet file, or not a whole one.
     #[error(
         "{}: not a complete Parquet file ({reason}); a trace is written by `prairie record`, \

@@ -6,7 +6,7 @@
 //!
 //! CGROUP is a folder of cgroup v2. Every six seconds it asks `memory.reclaim` for
 //! `memory.current × RATIO × max(0, 1 − pressure / THRESHOLD)`; pressure is the larger growth of
-//! `total=` of memory and IO `some` (TMO, §3.3). No age, no guard, no account of what came back.
+//! `total=` of memory and IO `some` (TMO, §3.3). No age, no guard, no account of refaults.
 
 use std::io::Write;
 use std::path::Path;

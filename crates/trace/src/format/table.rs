@@ -35,6 +35,9 @@ impl Table {
             return Err(Error::Read { path: path.into(), source });
         }
         let file_bytes = attributes.len();
+        if file_bytes == 0 {
+            return Err(Error::Empty { path: path.into() });
+        }
         let parquet = ParquetMetaDataReader::new()
             .parse_and_finish(&file)
             .map_err(|e| Error::NotParquet { path: path.into(), reason: reason(e) })?;

@@ -49,14 +49,13 @@ impl Imported {
     /// Opens a trace; its first bytes identify the format.
     ///
     /// # Errors
-    /// [`Error::Read`], [`Error::Import`].
+    /// [`Error::Read`], [`Error::Empty`], [`Error::Import`].
     pub fn open(path: &Path) -> Result<Imported> {
         let file = File::open(path).map_err(Error::read(path))?;
         let mut reader = BufReader::with_capacity(1 << 16, file);
         let head = reader.fill_buf().map_err(Error::read(path))?;
         if head.is_empty() {
-            let what = "it is empty".into();
-            return Err(Error::Import { path: path.into(), place: "byte 0".into(), what });
+            return Err(Error::Empty { path: path.into() });
         }
         // Texts hold no zero byte; the header of a binary trace is mostly zeros.
         let format = if head.contains(&0) { Format::Llfree } else { Format::Text };

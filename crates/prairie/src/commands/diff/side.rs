@@ -107,7 +107,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
     let documents = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
     let documents: Vec<Value> = documents
         .collect::<Result<_, _>>()
-        .map_err(|e| anyhow!("not JSON: {e}"))
+        .map_err(|e| anyhow!("not JSON ({e}), expected what a command prints with --json"))
         .with_context(within)?;
     if documents.is_empty() {
         bail!("{}: empty file, expected a JSON document", path.display());

@@ -81,14 +81,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let kind = stream.kind();
         profiles.push((format!("{}, generated", kind.name()), of_stream(args, kind)));
     }
-    if args.json {
-        output::print_json(&Document {
-            header: Header::new("prairie-migrate-profile", 1),
-            profiles: &profiles,
-        })?;
-    } else {
-        output::print_report(&view::report(&profiles, args.requests, survey::generated_by()))?;
-    }
+    let report = view::report(&profiles, args.requests, survey::generated_by());
+    output::publish(&report, args.json, None, || Document {
+        header: Header::new("prairie-migrate-profile", 1),
+        profiles: &profiles,
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -276,16 +276,13 @@ fn document<'a>(params: &'a Params, plan: &'a Plan, runs: &'a Runs) -> Document<
 
 fn show_parameters(args: &Args, params: &Params) -> anyhow::Result<ExitCode> {
     let parameters = Params::sources(&machine_text(args.machine.as_deref())?)?;
-    if args.json {
-        output::print_json(&Parameters {
-            schema: "prairie-migrate-machine",
-            schema_version: 1,
-            machine: &params.name,
-            parameters: &parameters,
-        })?;
-    } else {
-        output::print_report(&view::parameters(params, &parameters, survey::generated_by()))?;
-    }
+    let report = view::parameters(params, &parameters, survey::generated_by());
+    output::publish(&report, args.json, None, || Parameters {
+        schema: "prairie-migrate-machine",
+        schema_version: 1,
+        machine: &params.name,
+        parameters: &parameters,
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -97,13 +97,13 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         .map(|((path, tax), coldness)| profiled(&host, path, tax, coldness))
         .collect();
     let host_bytes = memory_bytes(&host.paths.proc)?;
-    if args.json {
-        let header = Header::new("prairie-offload-profile", 1);
-        let cgroups = &profiled;
-        output::print_json(&Document { header, source, host_bytes, cgroups })?;
-    } else {
-        output::print_report(&view::profile(source, host_bytes, &profiled))?;
-    }
+    let report = view::profile(source, host_bytes, &profiled);
+    output::publish(&report, args.json, None, || Document {
+        header: Header::new("prairie-offload-profile", 1),
+        source,
+        host_bytes,
+        cgroups: &profiled,
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

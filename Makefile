@@ -2,10 +2,10 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo build dist install static deb rpm image package-test alert-test test experiments results results-long docs heap-test python-test fleet-test vm-test vm-record vm-record-sizes vm-record-long vm-lab kernel-check kernel-test licences package fuzz bench clean
+.PHONY: help demo build dist install static deb rpm image package-test alert-test manifest-test test experiments results results-long docs heap-test python-test fleet-test vm-test vm-record vm-record-sizes vm-record-long vm-lab kernel-check kernel-test licences package fuzz bench clean
 
-# rustup puts cargo here, and only login shells look there.
-export PATH := $(PATH):$(HOME)/.cargo/bin
+# rustup puts cargo here, and Go what it builds; only login shells look there.
+export PATH := $(PATH):$(HOME)/.cargo/bin:$(HOME)/go/bin
 
 CARGO ?= cargo
 TARGET := $(or $(CARGO_TARGET_DIR),target)
@@ -86,14 +86,18 @@ rpm: dist ## Build an RPM into target/dist (needs cargo-generate-rpm)
 	@$(CARGO) generate-rpm --package crates/prairie --output $(DIST)
 	@ls -l $(DIST)/*.rpm
 
-image: static ## Build a container image of the static binary alone into target/dist
+image: static ## Build a container image of the static binary and its licenses into target/dist
 	@packaging/image $(DIST)/static/prairie $(DIST)/prairie-image.tar
 
 package-test: deb ## Install the Debian packages into an empty Debian, use and remove them (needs root)
 	@scripts/need mmdebstrap
 	@packaging/test-packages $(DIST)/prairie_*.deb $(DIST)/prairie-heap_*.deb
 
-alert-test: build ## Fire the shipped alerts in a real Prometheus 
+manifest-test: ## Validate the Kubernetes manifest and, where helm is installed, the chart
+	@scripts/need python helm
+	@packaging/test-manifests $(TARGET)/manifest-venv
+
+alert-test: build ## Fire the shipped alerts in a real Prometheus
 	@scripts/need prometheus
 	@packaging/test-alerts $(PRAIRIE)
 
@@ -120,6 +124,8 @@ test: ## Run every check and every test; stop at the first that fails, and list 
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) python/test --short
 	@echo "== alerts"
 	@packaging/test-alerts $(abspath $(TARGET)/debug/prairie)
+	@echo "== manifests"
+	@packaging/test-manifests $(TARGET)/manifest-venv
 	@echo "== real kernel"
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) PACED=$(abspath $(TARGET)/debug/paced) vm/tests/offload.sh --short
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) KERNEL_LOAD=$(abspath $(TARGET)/debug/examples/kernel_load) vm/tests/regions.sh --short

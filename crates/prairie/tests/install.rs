@@ -4,6 +4,7 @@
 mod common;
 
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 
 use common::{run, stdout, subcommands};
@@ -38,4 +39,52 @@ fn every_command_has_a_manual_page() {
     assert!(page("prairie-offload-run.1").contains("config"));
     let pages = fs::read_dir(folder.path().join("pages")).unwrap().count();
     assert!(pages >= 30, "{pages} pages");
+}
+
+/// A container image is all that its users get: the licenses are in it.
+#[test]
+fn the_container_image_contains_the_licenses() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.c"), "int main(void) { return 0; }\n").unwrap();
+    let compiled =
+        Command::new("cc").args(["-static", "-o", "a", "a.c"]).current_dir(&folder).status();
+    if !compiled.is_ok_and(|status| status.success()) {
+        prairie_testing::skip("needs a C compiler that links static programs");
+        return;
+    }
+    let packed = Command::new(root.join("packaging/image"))
+        .args([folder.path().join("a"), folder.path().join("image.tar")])
+        .output()
+        .unwrap();
+    assert!(packed.status.success(), "{}", String::from_utf8_lossy(&packed.stderr));
+    let unpacked = Command::new("sh")
+        .args(["-c", "tar -xOf image.tar ./layer.tar | tar -x"])
+        .current_dir(&folder)
+        .status();
+    assert!(unpacked.unwrap().success());
+    let text = |name: &str| {
+        fs::read_to_string(folder.path().join("usr/share/licenses/prairie").join(name)).unwrap()
+    };
+    for name in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        assert_eq!(text(name), fs::read_to_string(root.join(name)).unwrap());
+    }
+    let third_party = text("third-party-licenses.txt");
+    for name in ["== clap ", "== musl: MIT", "== Rust standard library"] {
+        assert!(third_party.contains(name), "{name}");
+    }
+}
+
+/// Debian's tools show one line of at most 80 characters for each package.
+#[test]
+fn the_synopses_of_debian_packages_are_short() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    for package in ["prairie", "heap-preload"] {
+        let manifest = fs::read_to_string(crates.join(package).join("Cargo.toml")).unwrap();
+        let synopsis = manifest.lines().find_map(|line| line.strip_prefix("description = "));
+        let synopsis = synopsis.unwrap().trim_matches('"');
+        assert!(synopsis.chars().count() < 80, "{synopsis}");
+        // Debian's policy: no article, no full stop.
+        assert!(!synopsis.ends_with('.') && !synopsis.starts_with("A "), "{synopsis}");
+    }
 }

@@ -25,6 +25,7 @@ pub mod memory_blocks;
 mod page_flags;
 pub mod psi;
 mod reader;
+pub mod remedy;
 mod roots;
 pub mod survey;
 pub mod texts;

@@ -15,7 +15,9 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::classify::SECTION;
 use crate::roots::Roots;
 use crate::texts::{iomem, zoneinfo};
-use crate::{Capture, Error, FrameRun, LeftOut, PageFlags, kpageflags, wanted, wanted_pins};
+use crate::{
+    Capture, Error, FrameRun, LeftOut, PageFlags, kpageflags, remedy, wanted, wanted_pins,
+};
 
 /// Options of a capture.
 pub struct Options<'a> {
@@ -175,7 +177,7 @@ fn note_hidden_memory_map(capture: &mut Capture) -> Result<(), Error> {
         capture.left_out.push(LeftOut {
             what: "the memory map, which tells holes from frames without flags".to_owned(),
             why: format!("/{}: no address of \"System RAM\" in it", iomem::FILE),
-            remedy: wanted::AS_ROOT.to_owned(),
+            remedy: remedy::for_refused().to_owned(),
         });
     }
     Ok(())
@@ -185,7 +187,7 @@ fn note_hidden_memory_map(capture: &mut Capture) -> Result<(), Error> {
 fn frames_left_out(error: &io::Error) -> LeftOut {
     let remedy = match error.kind() {
         io::ErrorKind::NotFound => "a kernel with CONFIG_PROC_PAGE_MONITOR",
-        _ => wanted::AS_ROOT,
+        _ => remedy::for_refused(),
     };
     LeftOut {
         what: "what fills each frame: potential contiguity, unmovable memory, the map".to_owned(),

@@ -4,13 +4,10 @@ use std::io;
 
 use crate::roots::Roots;
 use crate::texts::{buddyinfo, iomem, pagetypeinfo, vmstat, zoneinfo};
-use crate::{Capture, LeftOut};
+use crate::{Capture, LeftOut, remedy};
 
 /// The page flags, as a capture names them.
 pub(crate) const KPAGEFLAGS: &str = "proc/kpageflags";
-
-/// The remedy for everything that the kernel shows to root alone.
-pub(crate) const AS_ROOT: &str = "run as root (sudo), outside a container";
 
 /// Files without which a report lacks something, and what.
 const REPORTED: [(&str, &str); 6] = [
@@ -148,8 +145,8 @@ fn take(roots: &Roots, name: String, capture: &mut Capture) {
 /// Why a file is missing and how to get it.
 fn left_out(name: &str, what: &str, error: &io::Error) -> LeftOut {
     let remedy = match error.kind() {
-        io::ErrorKind::NotFound => "a whole copy of /proc, or a kernel that has the file",
-        _ => AS_ROOT,
+        io::ErrorKind::NotFound => "a full copy of /proc, or a kernel with the file",
+        _ => remedy::for_refused(),
     };
     LeftOut { what: what.to_owned(), why: format!("/{name}: {error}"), remedy: remedy.to_owned() }
 }
@@ -182,7 +179,12 @@ pub(crate) fn read_processes(roots: &Roots, wanted: usize, capture: &mut Capture
     if let Some((count, name, error)) = refused {
         let processes = if count == 1 { "process" } else { "processes" };
         let what = format!("huge pages of {count} other {processes}");
-        capture.left_out.push(left_out(&name, &what, &error));
+        let remedy = remedy::by_user(
+            "run as root (sudo), outside a container",
+            "allow ptrace access: CAP_SYS_PTRACE, security modules",
+        );
+        let remedy = remedy.to_owned();
+        capture.left_out.push(LeftOut { remedy, ..left_out(&name, &what, &error) });
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use prairie_daemon::metrics::{Family, encode};
-use prairie_host::{Error, LeftOut, Roots};
+use prairie_host::{Error, LeftOut, Roots, remedy};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::budget::Budget;
@@ -57,7 +57,7 @@ impl Collector {
                 left_out.push(LeftOut {
                     what: "what fills each frame: contiguity, unmovable memory, the map".to_owned(),
                     why: format!("{}: {source}", path.display()),
-                    remedy: "run as root (sudo)".to_owned(),
+                    remedy: remedy::for_refused().to_owned(),
                 });
                 None
             }

@@ -6,7 +6,7 @@ use std::io;
 use std::time::SystemTime;
 
 use prairie_host::texts::{buddyinfo, iomem, vmstat, zoneinfo};
-use prairie_host::{Capture, Error, LeftOut, Roots};
+use prairie_host::{Capture, Error, LeftOut, Roots, remedy};
 
 /// Without these a reading lacks something, and what.
 const TEXTS: [(&str, &str); 4] = [
@@ -60,7 +60,7 @@ pub fn extents(roots: &Roots) -> Capture {
         capture.left_out.push(LeftOut {
             what: "the memory map, which tells holes from frames without flags".to_owned(),
             why: format!("/{}: no address of \"System RAM\" in it", iomem::FILE),
-            remedy: AS_ROOT.to_owned(),
+            remedy: remedy::for_refused().to_owned(),
         });
     }
     capture
@@ -89,12 +89,10 @@ fn named(roots: &Roots) -> Capture {
     }
 }
 
-const AS_ROOT: &str = "run as root (sudo), outside a container";
-
 fn left_out(name: &str, what: &str, error: &io::Error) -> LeftOut {
     let remedy = match error.kind() {
-        io::ErrorKind::NotFound => "a whole copy of /proc, or a kernel that has the file",
-        _ => AS_ROOT,
+        io::ErrorKind::NotFound => "a full copy of /proc, or a kernel with the file",
+        _ => remedy::for_refused(),
     };
     LeftOut { what: what.to_owned(), why: format!("/{name}: {error}"), remedy: remedy.to_owned() }
 }

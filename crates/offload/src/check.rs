@@ -7,6 +7,7 @@ use std::path::Path;
 
 use prairie_daemon::finding::{Finding, Verdict};
 use prairie_host::cgroup::{mounts, swaps};
+use prairie_host::remedy;
 use prairie_host::texts::setting;
 
 use crate::ageing::Means;
@@ -177,7 +178,10 @@ fn age(host: &Host) -> Finding {
             "as root, mount -t debugfs none /sys/kernel/debug; kernel lockdown forbids it for good",
         ),
         Means::None => {
-            let remedy = "run as root, on a kernel with CONFIG_PROC_PAGE_MONITOR";
+            let remedy = remedy::by_user(
+                "run as root, on a kernel with CONFIG_PROC_PAGE_MONITOR",
+                "run on a kernel with CONFIG_PROC_PAGE_MONITOR",
+            );
             Finding::new(
                 about,
                 Verdict::Warning,
@@ -257,7 +261,10 @@ fn control_file(directory: &Path, found: String) -> Finding {
             )
         }
         _ => {
-            let remedy = "run as root, outside containers whose cgroupfs is read-only";
+            let remedy = remedy::by_user(
+                "run as root, outside containers whose cgroupfs is read-only",
+                "run outside containers whose cgroupfs is read-only",
+            );
             Finding::new(
                 about,
                 missing,

@@ -517,6 +517,26 @@ fn this_host_as_root() {
     }
 }
 
+/// Files that cannot be read although root asks, as in a container: root cannot become root.
+#[test]
+fn root_is_not_told_to_run_as_root() {
+    let host = worked();
+    let proc = host.path().join("proc");
+    for file in ["kpageflags", "iomem", "vmstat", "pagetypeinfo"] {
+        // The host lacks the last one.
+        let _ = fs::remove_file(proc.join(file));
+        fs::create_dir(proc.join(file)).unwrap();
+    }
+    let proc = proc.to_str().unwrap();
+    for args in [["survey", "--proc", proc].as_slice(), &["survey", "--full", "--proc", proc]] {
+        let output = run(host.path(), args);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let text = stdout(&output).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(text.contains("run as root"), !is_root(), "{text}");
+        assert_eq!(text.contains("with CAP_SYS_ADMIN"), is_root(), "{text}");
+    }
+}
+
 #[test]
 fn this_host_as_nobody() {
     if !is_root() {

@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use flate2::bufread::MultiGzDecoder;
 use prairie_host::advice::Advice;
 use prairie_host::kernel_log::{Diagnosis, Incident, Parser};
+use prairie_host::remedy;
 use rustix::fs::OFlags;
 use serde::Serialize;
 
@@ -157,9 +158,8 @@ fn own_log() -> anyhow::Result<String> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     let opened = File::options().read(true).custom_flags(flags).open(WHERE);
     let mut ring = opened.with_context(|| {
-        format!(
-            "{WHERE}: cannot be read; run as root (sudo), or name a file, expected a kernel log"
-        )
+        let remedy = remedy::for_refused();
+        format!("{WHERE}: cannot be read; {remedy}, or name a file, expected a kernel log")
     })?;
     let mut text = String::new();
     let mut record = vec![0; RECORD];

@@ -41,9 +41,14 @@ use self::store::{Shared, Store};
 use self::tracepoint::Format;
 use crate::{Error, Metadata, Origin, Recording, Result, Summary};
 
-/// The remedy for everything that the kernel refuses.
-const AS_ROOT: &str =
-    "run as root (sudo), or with CAP_PERFMON, CAP_SYS_ADMIN and CAP_IPC_LOCK, outside a container";
+/// What this user has to change where the kernel refuses.
+fn for_refused() -> &'static str {
+    prairie_host::remedy::by_user(
+        "run as root (sudo), or with CAP_PERFMON, CAP_SYS_ADMIN and CAP_IPC_LOCK, outside a \
+         container",
+        "run outside a container, with CAP_PERFMON, CAP_SYS_ADMIN and CAP_IPC_LOCK",
+    )
+}
 
 /// The polling interval of the rings. A ring of 16 MiB takes 190,000 events meanwhile.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -273,7 +278,7 @@ fn texts(roots: &Roots) -> Result<Capture> {
     prairie_host::capture(roots, options).map_err(|error| Error::Record {
         what: "the state of memory at the end".into(),
         why: error.to_string(),
-        remedy: AS_ROOT.into(),
+        remedy: for_refused().into(),
     })
 }
 
@@ -372,7 +377,7 @@ pub(crate) fn refused(what: &'static str) -> impl Fn(io::Error) -> Error {
         remedy: match error.raw_os_error() {
             Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (ulimit -n)".into(),
             Some(libc::ENOMEM | libc::EINVAL) => "try a smaller ring".into(),
-            _ => AS_ROOT.into(),
+            _ => for_refused().into(),
         },
         why: error.to_string(),
     }
@@ -384,7 +389,7 @@ pub(crate) fn read_symbols(roots: &Roots) -> Result<Kallsyms> {
     Kallsyms::parse(&text).map_err(|error| Error::Record {
         what: "the kernel's symbols, which call chains need".into(),
         why: error.to_string(),
-        remedy: AS_ROOT.into(),
+        remedy: for_refused().into(),
     })
 }
 

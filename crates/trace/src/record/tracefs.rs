@@ -24,7 +24,7 @@ pub fn formats(mounts: &Path, events: &[&str]) -> Result<BTreeMap<String, String
                 why: error.to_string(),
                 remedy: match error.kind() {
                     io::ErrorKind::NotFound => "needs a kernel with CONFIG_TRACING".into(),
-                    _ => super::AS_ROOT.into(),
+                    _ => super::for_refused().into(),
                 },
             }),
         }
@@ -47,7 +47,7 @@ pub fn available(mounts: &Path, events: &[&str]) -> Result<BTreeMap<String, Stri
                 return Err(Error::Record {
                     what: format!("the kernel's tracepoint {}", event.replace('/', ":")),
                     why: error.to_string(),
-                    remedy: super::AS_ROOT.into(),
+                    remedy: super::for_refused().into(),
                 });
             }
         }
@@ -70,7 +70,7 @@ impl Tracefs {
         let refused = |error: io::Error| Error::Record {
             what: "mounting tracefs, which describes the kernel's tracepoints".into(),
             remedy: match error.kind() {
-                io::ErrorKind::PermissionDenied => super::AS_ROOT.into(),
+                io::ErrorKind::PermissionDenied => super::for_refused().into(),
                 _ => "needs a kernel with CONFIG_TRACING".into(),
             },
             why: error.to_string(),

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use prairie_daemon::file::{Buffer, Held};
 use prairie_host::cgroup::{MemoryStat, memory_stat};
+use prairie_host::remedy;
 use prairie_offload::ageing::Means;
 use prairie_offload::coldness::{Coldness, GENERATIONS_AT, MEASURED_AT};
 use prairie_offload::world::accessed_bits;
@@ -188,7 +189,11 @@ impl Run<'_> {
             self.paths.iter().map(|path| self.host.paths.cgroup.join(path)).collect();
         for (directory, path) in directories.iter().zip(self.paths) {
             if accessed_bits::clear(proc, directory) == 0 {
-                bail!("{path}: cannot clear the accessed bits of any process; run as root");
+                let remedy = remedy::by_user(
+                    "run as root (sudo)",
+                    "expected processes in it, CAP_DAC_OVERRIDE, and CAP_SYS_PTRACE",
+                );
+                bail!("{path}: cannot clear the accessed bits of any process; {remedy}");
             }
         }
         let started = Instant::now();

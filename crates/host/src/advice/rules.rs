@@ -172,7 +172,7 @@ fn cgroup_limit(s: &Situation) -> Option<(String, String)> {
         return None;
     }
     advice(
-        "raise the cgroup's limit, set memory.high below it, or make the workload smaller",
+        "raise the limit, set memory.high below it, or shrink the workload",
         "the cgroup reached its own limit: free memory of the machine could not be used",
     )
 }
@@ -198,7 +198,7 @@ fn smaller_request(s: &Situation) -> Option<(String, String)> {
     let request = s.request.as_ref().filter(|request| !request.huge_page)?;
     if request.verdict == Verdict::TooLarge {
         return advice(
-            "make the caller use vmalloc or kvmalloc, or reserve the memory at boot (CMA)",
+            "use vmalloc or kvmalloc, or reserve memory at boot (CMA)",
             format!("no block of order {} exists: this is a bug of the caller", request.order),
         );
     }
@@ -224,8 +224,8 @@ fn smaller_request(s: &Situation) -> Option<(String, String)> {
 fn lower_zone(s: &Situation) -> Option<(String, String)> {
     s.request.as_ref().filter(|request| request.low_zone)?;
     advice(
-        "let the device use all of memory: a 64-bit DMA mask in the driver, or an IOMMU",
-        "the request accepts only the lowest zones, however much is free above",
+        "use a 64-bit DMA mask in the driver, or an IOMMU",
+        "the request accepts only the lowest zones, whatever is free above",
     )
 }
 
@@ -252,10 +252,7 @@ fn stalled_faults(s: &Situation) -> Option<(String, String)> {
         return None;
     }
     let now = s.thp_defrag.as_ref().map_or(String::new(), |defrag| format!(", now `{defrag}`"));
-    advice(
-        format!("set {better}"),
-        format!("page faults compact memory for huge pages themselves{now}"),
-    )
+    advice(format!("set {better}"), format!("page faults compact memory{now}"))
 }
 
 /// Faults get small pages where they may not compact, or compact without success.
@@ -307,16 +304,11 @@ fn proactive(s: &Situation) -> Option<(String, String)> {
             format!("raise to {WANTED}, on Linux 5.9 and later"),
             "kcompactd then compacts before a request has to",
         ),
-        Some(0) => {
-            advice(format!("raise 0 to {DEFAULT}, the default"), "kcompactd never compacts ahead")
-        }
+        Some(0) => advice(format!("raise 0 to {DEFAULT}"), "kcompactd never compacts ahead"),
         Some(now) if now < WANTED => {
             // It stops at a score of 100 less this value, and a score is F_u in percent.
             let left = 100_u64.saturating_sub(now).max(5);
-            advice(
-                format!("raise {now} to {WANTED}"),
-                format!("kcompactd leaves up to {left} % in pieces"),
-            )
+            advice(format!("raise {now} to {WANTED}"), format!("now up to {left} % stay in pieces"))
         }
         Some(_) => None,
     }
@@ -356,7 +348,7 @@ fn reserve_for_huge_pages(s: &Situation) -> Option<(String, String)> {
     }
     let recommended = recommended_min_free_kib(zones, memory);
     (now < recommended).then(|| {
-        let reason = "as khugepaged recommends for huge pages".to_owned();
+        let reason = "what khugepaged recommends".to_owned();
         (format!("raise {now} to {recommended}"), reason)
     })
 }
@@ -417,14 +409,14 @@ fn heap(s: &Situation) -> Option<(String, String)> {
     let short: String = found.process.chars().take(15).collect();
     advice(
         "start the program with the hugepage-aware malloc",
-        format!("{short} has {} of anonymous memory on small pages", mebibytes(found.bytes)),
+        format!("{short} has {} in small anonymous pages", mebibytes(found.bytes)),
     )
 }
 
 fn offload(s: &Situation) -> Option<(String, String)> {
     if s.lacks_memory() && s.swap_total_kib.is_some_and(|kib| kib > 0) {
         return advice(
-            "move cold memory to swap in time with `prairie offload run`",
+            "move cold memory to swap with `prairie offload run`",
             "memory is short, and there is swap to move cold pages to",
         );
     }

@@ -26,10 +26,15 @@ fn columns() -> Vec<Column> {
     ["what", "action", "reason"].map(Column::text).into()
 }
 
-/// Action and reason in few words: a command's name already is the action.
-pub fn line(advice: &Advice) -> String {
-    match advice.subject.starts_with("prairie ") {
+/// Action and reason in at most `room` characters, as whole sentences: without room for both, the
+/// action alone, and of that what is before the colon of its examples. A command's name already is
+/// the action.
+pub fn line(advice: &Advice, room: usize) -> String {
+    let both = match advice.subject.starts_with("prairie ") {
         true => advice.reason.clone(),
         false => format!("{}; {}", advice.action, advice.reason),
-    }
+    };
+    let first_clause = advice.action.split(": ").next().unwrap_or_default();
+    let fits = |text: &&str| text.chars().count() <= room;
+    [&both, advice.action.as_str()].into_iter().find(fits).unwrap_or(first_clause).to_owned()
 }

@@ -44,7 +44,7 @@ pub fn screen(survey: &Survey, terminal: Terminal) -> String {
 
 fn title(survey: &Survey) -> String {
     let uptime = survey.uptime_seconds.map_or(String::new(), |seconds| {
-        format!(", {} after boot", number::duration((seconds.trunc() * 1e9) as u64))
+        format!(", up {}", number::duration((seconds.trunc() * 1e9) as u64))
     });
     super::title(survey) + &uptime
 }
@@ -183,12 +183,16 @@ fn sources(survey: &Survey, terminal: Terminal) -> Vec<String> {
 }
 
 fn advised(survey: &Survey, terminal: Terminal) -> Vec<String> {
-    let line = |found: &Advice| {
-        let subject = emphasis(found.subject, terminal);
-        let text = fit(&advice::line(found), found.subject.len() + 4, terminal);
-        format!("  {subject}: {text}")
-    };
-    advise(&Situation::of_survey(survey)).iter().map(line).collect()
+    advise(&Situation::of_survey(survey))
+        .iter()
+        .map(|found| advised_line(found, terminal))
+        .collect()
+}
+
+fn advised_line(found: &Advice, terminal: Terminal) -> String {
+    let before = found.subject.len() + 4;
+    let text = fit(&advice::line(found, WIDTH - before), before, terminal);
+    format!("  {}: {text}", emphasis(found.subject, terminal))
 }
 
 /// The first of these lines; where there are more than `room`, the last line says how many.
@@ -205,7 +209,7 @@ fn as_many_as_fit(mut lines: Vec<String>, room: usize, terminal: Terminal) -> Ve
 fn missing(survey: &Survey, terminal: Terminal) -> Vec<String> {
     let Some(first) = survey.left_out.first() else { return Vec::new() };
     let text = format!(
-        "Not read: {}. To get more: {}.",
+        "Not read: {}. Remedy: {}.",
         number::counted(survey.left_out.len() as u64, "item"),
         first.remedy
     );
@@ -229,7 +233,11 @@ fn fit(text: &str, before: usize, terminal: Terminal) -> String {
 
 #[cfg(test)]
 mod tests {
-    use prairie_frames::Pfn;
+    use std::collections::BTreeSet;
+
+    use prairie_frames::{KernelVersion, Pfn};
+    use prairie_host::advice::{AskedFor, Remedy, SmallPages};
+    use prairie_host::kernel_log::Verdict;
     use prairie_host::{Capture, FrameRun, LeftOut, PageFlags};
 
     use super::*;
@@ -338,6 +346,152 @@ mod tests {
         assert!(shown >= 2 && shown < all.len(), "{shown} of {}: {text}", all.len());
         let more = format!("  +{} more: prairie survey --section advice\n", all.len() - shown);
         assert!(text.contains(&more), "{more}{text}");
+    }
+
+    /// Situations in which each rule applies, with values as long as they get.
+    fn situations() -> Vec<Situation> {
+        let request = |order, can_wait, verdict| AskedFor {
+            order,
+            can_wait,
+            low_zone: true,
+            huge_page: false,
+            verdict,
+        };
+        let failed = |request| Situation {
+            kernel: Some(KernelVersion::new(6, 18)),
+            request: Some(request),
+            memory_kib: Some(1 << 40),
+            min_free_kib: Some(1),
+            ..Situation::default()
+        };
+        let host = |defrag: &str, proactiveness| Situation {
+            kernel: Some(KernelVersion::new(6, 18)),
+            compaction_stall_share: Some(0.5),
+            reclaim_stall_share: Some(0.5),
+            unusable_free_space_huge: Some(1.0),
+            thp_enabled: Some("always".to_owned()),
+            thp_defrag: Some(defrag.to_owned()),
+            compaction_proactiveness: proactiveness,
+            min_free_kib: Some(1_234_567),
+            kernel_zones: Some(1 << 10),
+            memory_kib: Some(64 << 30),
+            swap_total_kib: Some(0),
+            ..Situation::default()
+        };
+        let faults = |defrag: &str, counters: [(&str, u64); 2]| Situation {
+            counters: counters.map(|(name, value)| (name.to_owned(), value)).into(),
+            compaction_stall_share: None,
+            ..host(defrag, Some(20))
+        };
+        let path = "system.slice/a-service-with-a-very-long-name-indeed-really.service";
+        let kept = |polluted, unmovable| Situation {
+            polluted_share: Some(polluted),
+            unmovable_share: Some(unmovable),
+            small_pages: Some(SmallPages {
+                process: "a-program-with-a-long-name".to_owned(),
+                bytes: 9 << 40,
+                coverage: 0.0,
+            }),
+            inactive: Some((path.to_owned(), 9 << 40)),
+            memory_kib: Some(16 << 30),
+            ..Situation::default()
+        };
+        vec![
+            Situation { cgroup_at_limit: true, ..failed(request(0, true, Verdict::CgroupLimit)) },
+            failed(request(3, false, Verdict::ServedMeanwhile)),
+            failed(AskedFor { huge_page: true, ..request(9, true, Verdict::Fragmentation) }),
+            failed(request(20, true, Verdict::TooLarge)),
+            failed(request(10, false, Verdict::LowAndFragmented)),
+            failed(request(2, true, Verdict::Fragmentation)),
+            Situation { kernel: None, ..failed(request(9, false, Verdict::LowAndFragmented)) },
+            Situation { thp_enabled: Some("never".to_owned()), ..Situation::default() },
+            host("always", Some(10)),
+            host("defer+madvise", Some(0)),
+            host("madvise", None),
+            faults("always", [("compact_stall", 1 << 60), ("compact_fail", 1 << 60)]),
+            faults("madvise", [("thp_fault_fallback", 1 << 60), ("thp_fault_alloc", 1)]),
+            Situation { swap_total_kib: Some(1), ..host("defer", Some(100)) },
+            kept(0.999, 0.123),
+            kept(0.999, 0.998),
+        ]
+    }
+
+    /// The remedy of files that cannot be read is one whole line too.
+    #[test]
+    fn the_remedy_is_not_cut() {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(directory.path().join("proc")).unwrap();
+        let roots = prairie_host::Roots {
+            proc: directory.path().join("proc"),
+            sys: directory.path().join("sys"),
+        };
+        let capture = prairie_host::capture_texts(&roots, 0).unwrap();
+        let remedies: BTreeSet<String> =
+            capture.left_out.iter().map(|left_out| left_out.remedy.clone()).collect();
+        assert!(!remedies.is_empty());
+        let others = [prairie_host::remedy::for_refused().to_owned()];
+        for remedy in remedies.into_iter().chain(others) {
+            let left_out = LeftOut { what: String::new(), why: String::new(), remedy };
+            let mut survey = with_all_classes();
+            survey.left_out = vec![left_out; 12];
+            let lines = missing(&survey, PLAIN);
+            assert!(!lines[1].ends_with("...") && lines[1].ends_with('.'), "{lines:?}");
+        }
+    }
+
+    /// Each rule's advice is one whole line: action and reason, one of them, or an action without
+    /// its examples.
+    #[test]
+    fn the_advice_of_every_rule_is_one_whole_line() {
+        let mut seen = BTreeSet::new();
+        for found in situations().iter().flat_map(advise) {
+            let line = advised_line(&found, PLAIN);
+            assert!(line.chars().count() <= WIDTH && !line.contains('\n'), "{line:?}");
+            let (action, _) = found.action.split_once(": ").unwrap_or((&found.action, ""));
+            let whole = [&found.reason, &found.action, action];
+            assert!(whole.iter().any(|text| line.ends_with(*text)), "{line:?} of {found:?}");
+            seen.insert(found.remedy);
+        }
+        let all = BTreeSet::from([
+            Remedy::CgroupLimit,
+            Remedy::Tolerate,
+            Remedy::SmallerRequest,
+            Remedy::LowerZone,
+            Remedy::ThpEnabled,
+            Remedy::ThpDefrag,
+            Remedy::DefragMode,
+            Remedy::Proactive,
+            Remedy::MinFree,
+            Remedy::ScaleFactor,
+            Remedy::Regions,
+            Remedy::Sources,
+            Remedy::Heap,
+            Remedy::Offload,
+            Remedy::Swap,
+        ]);
+        assert_eq!(seen, all);
+    }
+
+    /// The rules that a survey's facts trigger have room for their reason.
+    #[test]
+    fn advice_on_settings_and_programs_keeps_its_reason() {
+        let kept = [
+            Remedy::ThpEnabled,
+            Remedy::ThpDefrag,
+            Remedy::MinFree,
+            Remedy::Regions,
+            Remedy::Sources,
+            Remedy::Heap,
+        ];
+        for situation in situations().iter().filter(|situation| situation.request.is_none()) {
+            let is_set = situation.compaction_proactiveness.is_some();
+            for found in advise(situation).iter().filter(|found| {
+                kept.contains(&found.remedy) || (found.remedy == Remedy::Proactive && is_set)
+            }) {
+                let line = advised_line(found, PLAIN);
+                assert!(line.ends_with(&found.reason), "{line:?} of {found:?}");
+            }
+        }
     }
 
     #[test]

@@ -52,3 +52,27 @@ fn the_help_of_every_command_is_as_written_down() {
         fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert_eq!(left, files, "files of commands that are gone");
 }
+
+/// Names of values in help, one for each kind of value: a count is not `N` here and `NUMBER` there.
+const VALUE_NAMES: &str = "ADDR AFTER BEFORE CGROUP COMMAND CONDITION DAYS DIR FILE \
+    FORMAT INPUT N NAME NAMES PERCENT PID PROGRAM RATE SHARE SHELL SIZE SIZES SOCKET SOURCE TIME \
+    PER_MILLE I/N NAME=VALUE NAME|FILE SIZE|PERCENT FORMAT[:FILE] PARTIAL,FULL FILE.png|.svg";
+
+#[test]
+fn values_of_one_kind_have_one_name() {
+    let known: Vec<&str> = VALUE_NAMES.split_whitespace().collect();
+    for entry in fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/help")).unwrap() {
+        let path = entry.unwrap().path();
+        let help = fs::read_to_string(&path).unwrap();
+        for part in help.split('<').skip(1) {
+            let Some((name, _)) = part.split_once('>') else { continue };
+            let is_name = name.starts_with(|first: char| first.is_ascii_uppercase());
+            let kind = match name.split_once('.') {
+                // The format of a file is its suffix.
+                Some(("FILE", suffix)) if !suffix.contains('|') => "FILE",
+                _ => name,
+            };
+            assert!(!is_name || known.contains(&kind), "{}: {name}", path.display());
+        }
+    }
+}

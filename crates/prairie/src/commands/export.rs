@@ -57,7 +57,7 @@ pub struct Args {
     heaps: bool,
 
     /// Encoding of the output or file [default: by its reader]
-    #[arg(long, value_enum, value_name = "ENCODING", conflicts_with = "listen")]
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "listen")]
     encoding: Option<Encoding>,
 
     #[command(flatten)]

@@ -26,6 +26,7 @@ enum PoliciesCommand {
 #[command(after_help = AFTER_HELP)]
 pub struct NewArgs {
     /// Directory to make; its name becomes the crate's
+    #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 

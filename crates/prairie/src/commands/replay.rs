@@ -52,7 +52,7 @@ pub struct Args {
     systems: Allocators,
 
     /// Placement of memory in use at the start
-    #[arg(long, value_name = "HOW", value_enum, default_value_t = Start::AsFound)]
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = Start::AsFound)]
     initial: Start,
 
     /// Time between samples, as 100ms; at most 10000 [default: 400]
@@ -68,7 +68,7 @@ pub struct Args {
     memory: Option<u64>,
 
     /// Shared library with a policy, replayed after the allocators
-    #[arg(long, value_name = "LIBRARY.so")]
+    #[arg(long, value_name = "FILE.so")]
     policy: Vec<PathBuf>,
 
     /// Compact memory as Linux does, under `linux` and `linux-defrag`
@@ -84,7 +84,7 @@ pub struct Args {
     survey: bool,
 
     /// Validate `linux` against the recorded kernel's snapshots
-    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["systems", "initial", "every", "memory", "compact", "in_turn", "survey", "out", "policy"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["systems", "initial", "every", "memory", "compact", "in_turn", "survey", "out", "policy"])]
     against: Option<PathBuf>,
 
     /// Print JSON instead of the report

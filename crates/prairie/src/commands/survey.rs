@@ -45,7 +45,7 @@ pub struct Args {
     map: Option<PathBuf>,
 
     /// Background of that picture
-    #[arg(long, value_name = "THEME", value_enum, default_value_t = Ground::Light)]
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = Ground::Light)]
     theme: Ground,
 
     /// Memory per map cell, 4K to 1T, a power of two [default: 2M]

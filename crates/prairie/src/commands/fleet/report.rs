@@ -35,7 +35,7 @@ pub struct Args {
     by: Vec<String>,
 
     /// Rank the worst hosts by unusable, polluted, potential, or coverage
-    #[arg(long, value_name = "MEASURE", default_value = RANK, value_parser = judged)]
+    #[arg(long, value_name = "NAME", default_value = RANK, value_parser = judged)]
     rank: Judged,
 
     /// Fail if a file cannot be read [default: skip it and name it]

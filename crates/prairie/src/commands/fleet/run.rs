@@ -36,7 +36,7 @@ use crate::{output, progress};
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Directory for the results
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "DIR")]
     out: PathBuf,
 
     /// Workloads: ci, web, cache-a, cache-b, or TOML files
@@ -81,7 +81,7 @@ pub struct Args {
     pins: Option<f64>,
 
     /// Random seed
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
     #[command(flatten)]

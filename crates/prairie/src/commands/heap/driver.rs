@@ -47,7 +47,7 @@ pub struct Args {
     time: humantime::Duration,
 
     /// Random seed
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_name = "N")]
     seed: u64,
 
     #[command(flatten)]

@@ -31,7 +31,7 @@ use crate::view::heap_experiment::{self, Comparison};
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Runs of the program on each page heap
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rounds: u32,
     /// Observation time of running processes
     #[arg(long = "for", value_name = "TIME", value_parser = time, default_value = "60s")]
@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long)]
     json: bool,
     /// Library to preload [default: libprairie_heap.so beside prairie]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "FILE.so")]
     library: Option<PathBuf>,
     /// A program to start, and its arguments; its output is discarded
     #[arg(trailing_var_arg = true)]

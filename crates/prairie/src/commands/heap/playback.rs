@@ -21,7 +21,7 @@ use crate::progress;
 #[command(after_help = format!("{EXAMPLES}\n\n{PAGE_HEAPS}\n\n{EXIT_CODES}"))]
 pub struct Args {
     /// Page-heap trace
-    #[arg(value_name = "TRACE.parquet")]
+    #[arg(value_name = "FILE.parquet")]
     trace: PathBuf,
 
     /// Memory released per second: a rate as 10M, `off`, or `recorded`

@@ -23,27 +23,27 @@ use crate::files::Files;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// Page heap below the caches [default: temeraire]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, value_name = "NAME")]
     page_heap: Option<PageHeap>,
     /// Share of processes on the legacy page heap, in 1/1000 [default: 0]
     #[arg(long, value_name = "PER_MILLE", value_parser = clap::value_parser!(u16).range(..=1000))]
     experiment: Option<u16>,
     /// Bytes returned to the kernel per second, such as 10M [default: 0]
-    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    #[arg(long, value_name = "RATE", value_parser = bytes)]
     release: Option<u64>,
     /// Soft limit: 2G, or 80% of the cgroup's limit [default: none]
     ///
     /// Beyond it, free memory returns to the kernel whenever the heap grows. No allocation fails.
-    #[arg(long, value_name = "BYTES|PERCENT", value_parser = limit)]
+    #[arg(long, value_name = "SIZE|PERCENT", value_parser = limit)]
     limit: Option<String>,
     /// Check each free completely, including interior pointers
     #[arg(long)]
     check: bool,
-    /// Write statistics at exit: text or json, with :PATH to a file
+    /// Write statistics at exit: text or json, with :FILE to a file
     ///
     /// Only the program itself writes the file, unless PATH contains %p (process ID) or %c (program
     /// name).
-    #[arg(long, value_name = "FORMAT[:PATH]", value_parser = statistics)]
+    #[arg(long, value_name = "FORMAT[:FILE]", value_parser = statistics)]
     stats: Option<String>,
     /// Record page-heap calls for `prairie heap playback`
     ///
@@ -67,7 +67,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     guard: Option<u32>,
     /// Library to preload [default: libprairie_heap.so beside prairie]
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "FILE.so")]
     library: Option<PathBuf>,
     /// The program and its arguments
     #[arg(trailing_var_arg = true, required = true)]
@@ -172,7 +172,7 @@ fn statistics(text: &str) -> Result<String, String> {
     match ExitStatistics::of_value(text.as_bytes()) {
         Some(_) => Ok(text),
         None => {
-            Err("expected text, json, text:PATH or json:PATH; PATH has at most 511 bytes, and \
+            Err("expected text, json, text:FILE or json:FILE; FILE has at most 511 bytes, and \
                      each % in it is %p, %c or %%"
                 .to_owned())
         }

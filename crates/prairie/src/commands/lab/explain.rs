@@ -24,6 +24,7 @@ use crate::view::lab as view;
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Scenario (TOML) or recording (Parquet)
+    #[arg(value_name = "FILE")]
     input: PathBuf,
 
     /// Draw the timeline
@@ -31,7 +32,7 @@ pub struct Args {
     picture: Option<PathBuf>,
 
     /// Random seed [default: the scenario's]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
     /// Print every resizer wake-up as JSON instead of the report

@@ -28,6 +28,7 @@ use crate::{output, progress};
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Scenario (TOML)
+    #[arg(value_name = "FILE.toml")]
     scenario: PathBuf,
 
     /// Allocators, separated by commas, or `all`; first is the baseline
@@ -41,7 +42,7 @@ pub struct Args {
     systems: Allocators,
 
     /// Random seed [default: the scenario's]
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
     #[command(flatten)]

@@ -23,11 +23,11 @@ use crate::view::lab as view;
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Experiments [default: all]
-    #[arg(value_name = "EXPERIMENT", value_parser = clap::builder::PossibleValuesParser::new(experiment::names()))]
+    #[arg(value_name = "NAME", value_parser = clap::builder::PossibleValuesParser::new(experiment::names()))]
     experiments: Vec<String>,
 
     /// Random seed
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
     #[command(flatten)]

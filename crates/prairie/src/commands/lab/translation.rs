@@ -35,7 +35,7 @@ pub struct Args {
     degrees: Vec<f64>,
 
     /// Zipf exponent of accesses, in (0, 2] except 1
-    #[arg(long, value_name = "EXPONENT", default_value_t = 0.99)]
+    #[arg(long, value_name = "N", default_value_t = 0.99)]
     skew: f64,
 
     /// Cycles that `web` spends on translation with 4 KiB pages, percent
@@ -47,7 +47,7 @@ pub struct Args {
     visits: u64,
 
     /// Random seed
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
     #[command(flatten)]

@@ -30,7 +30,7 @@ use crate::view::migrate_check::{self as view, Check};
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Model to check
-    #[arg(long, value_enum, default_value_t = Model::Transaction)]
+    #[arg(long, value_enum, default_value_t = Model::Transaction, value_name = "NAME")]
     model: Model,
 
     /// Inject a bug: a name, `all`, or `list` to print the names
@@ -54,15 +54,15 @@ pub struct Args {
     pages: Option<u8>,
 
     /// Caching of accesses to a migrating page
-    #[arg(long, value_enum, default_value_t = CachingArg::Cacheable)]
+    #[arg(long, value_enum, default_value_t = CachingArg::Cacheable, value_name = "NAME")]
     caching: CachingArg,
 
     /// Additional features of the machine
-    #[arg(long, value_enum, value_name = "FEATURE", value_delimiter = ',')]
+    #[arg(long, value_enum, value_name = "NAMES", value_delimiter = ',')]
     with: Vec<Feature>,
 
     /// State-space reductions to disable
-    #[arg(long, value_enum, value_name = "REDUCTION", value_delimiter = ',')]
+    #[arg(long, value_enum, value_name = "NAMES", value_delimiter = ',')]
     without: Vec<Reduction>,
 
     /// Delay requests as long as possible: far fewer states
@@ -96,7 +96,7 @@ pub struct Args {
     ///
     /// The machine is too large for exhaustive search; it restarts every 200,000 steps, and each
     /// read is compared with a reference memory.
-    #[arg(long, value_name = "STEPS", conflicts_with_all = [
+    #[arg(long, value_name = "N", conflicts_with_all = [
         "cores", "devices", "lines", "pages", "with", "without", "property", "svg", "coarse", "threads",
     ])]
     random: Option<u64>,

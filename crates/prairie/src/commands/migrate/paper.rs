@@ -24,6 +24,7 @@ use crate::view::migrate_paper as view;
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Machine file: differences from the default (Skylake-SP)
+    #[arg(value_name = "FILE.toml")]
     machine: Option<PathBuf>,
 
     /// Requests per core and run; more give tighter bounds

@@ -24,10 +24,11 @@ use crate::view::migrate_profile as view;
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Access trace, written by crates/migrate/plugin
+    #[arg(value_name = "FILE")]
     trace: Option<PathBuf>,
 
     /// Generated stream
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, value_name = "NAME")]
     stream: Option<WorkloadArg>,
 
     /// Requests in the trace, and requests to generate

@@ -32,10 +32,11 @@ use crate::view::migrate_sim as view;
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Machine file: differences from the default (Skylake-SP)
+    #[arg(value_name = "FILE.toml")]
     machine: Option<PathBuf>,
 
     /// Workload of the cores
-    #[arg(long, value_enum, default_value_t = WorkloadArg::Memcached)]
+    #[arg(long, value_enum, default_value_t = WorkloadArg::Memcached, value_name = "NAME")]
     workload: WorkloadArg,
 
     /// Run a recorded program on every core instead: an access trace
@@ -43,15 +44,15 @@ pub struct Args {
     trace: Option<PathBuf>,
 
     /// Migrations per second
-    #[arg(long, value_name = "PER_SECOND", default_value_t = 0.0, value_parser = rate)]
+    #[arg(long, value_name = "N", default_value_t = 0.0, value_parser = rate)]
     rate: f64,
 
     /// Migration method
-    #[arg(long, value_enum, default_value_t = MethodArg::Hardware)]
+    #[arg(long, value_enum, default_value_t = MethodArg::Hardware, value_name = "NAME")]
     method: MethodArg,
 
     /// Pages to migrate [default: buffers if the method can, else heap]
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, value_name = "NAME")]
     pages: Option<PagesArg>,
 
     /// Page size of the program's heap

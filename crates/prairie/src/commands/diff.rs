@@ -70,7 +70,7 @@ Conditions:
   after(NAME) < 50 %   the value after, before(NAME) the value before
   A and B, A or B, not A, (A)
   Names: unusable, polluted, potential, coverage, unmovable, free, or the end of
-  a row's name; in double quotes if it has other signs than letters and _.[]:/#+
+  a row's name; in double quotes if it has characters other than letters and _.[]:/#+
 
 Exit codes:
   0    success

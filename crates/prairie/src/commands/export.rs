@@ -26,9 +26,8 @@ mod stalls;
 /// Export fragmentation metrics for Prometheus
 ///
 /// Prints the metrics once, keeps a file for node_exporter's textfile collector, or answers HTTP
-/// requests. Free lists and counters are read each time, page flags at an interval of their own:
-/// all of them where the CPU budget allows it, otherwise a random sample of pageblocks, whose 95 %
-/// intervals are exported as well.
+/// requests. Free lists and counters are read each time, page flags at an interval of their own: all
+/// if the CPU budget allows, else those of a random sample of pageblocks, with 95 % intervals.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {

@@ -23,7 +23,7 @@ use crate::output::{self, Header};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Cgroup below the root of cgroup v2 [default: the whole system]
+    /// Cgroup below the root of cgroup v2 [default: the host]
     #[arg(value_name = "CGROUP")]
     cgroup: Option<String>,
 

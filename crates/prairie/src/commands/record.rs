@@ -51,7 +51,7 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", value_parser = value::ring, default_value = "16M")]
     ring: usize,
 
-    /// Name processes that COMMAND did not start `other`, for sharing
+    /// Record processes outside COMMAND as `other`, for sharing
     #[arg(long)]
     hide_others: bool,
 

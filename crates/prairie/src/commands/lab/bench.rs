@@ -20,8 +20,8 @@ use crate::view::lab as view;
 /// Run the 2006 anti-fragmentation paper's benchmarks
 ///
 /// kbuild, HugeTLB-Capability, Highalloc-Stress, and HotRemove-Capability follow each other on a
-/// machine that boots once for each allocator. Linear reclaim also drains per-CPU lists: each
-/// allocator with `+linear` is preceded by the same with `+drain`.
+/// machine that boots once for each allocator. Each allocator with `+linear` also runs with `+drain`,
+/// because linear reclaim drains per-CPU lists.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {

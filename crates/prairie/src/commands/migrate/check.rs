@@ -80,7 +80,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=6))]
     property: Option<u8>,
 
-    /// Stop when a level begins with more states
+    /// Stop at a level that begins with more than N states
     #[arg(long, value_name = "N", default_value_t = 200_000_000)]
     max_states: u64,
 
@@ -197,7 +197,7 @@ fn mistake(text: &str) -> Result<Mistake, String> {
 const AFTER_HELP: &str = "\
 Examples:
   prairie migrate check                                   the protocol, small
-  prairie migrate check --lines 2 --pages 2               two pages in turn; a minute
+  prairie migrate check --lines 2 --pages 2               two consecutive migrations; a minute
   prairie migrate check --caching noncacheable --with prefetch,partial
   prairie migrate check --variant all                     every injected bug must be found
   prairie migrate check --variant two-ptrs --svg two-ptrs.svg

@@ -23,9 +23,9 @@ use crate::output;
 
 /// Resize a node's pool of huge pages, emptying memory blocks if needed
 ///
-/// The pool is asked first, then `vm.movable_gigantic_pages` where the kernel has it, then whole
-/// gigabytes are emptied and turned to the kernel region. A smaller count gives pages and blocks
-/// back. The running daemon carries the request out and stops where memory runs short; without one,
+/// Takes pages from the pool, then by `vm.movable_gigantic_pages` where the kernel has it, then by
+/// emptying whole gigabytes and converting them to the kernel region. A smaller count gives pages and
+/// blocks back. The running daemon carries the request out and stops where memory runs short; without one,
 /// the command does it itself.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -258,32 +258,36 @@ fills() {
     check "victims" "$(vmstat oom_kill)" -eq 0
 }
 
-# Reclaim wakes the resizer at once, long before its own look once a second.
+# Reclaim wakes the resizer at once, long before its own look once a second. Only reclaim that begins
+# while the resizer is idle can show that: after pressure or a move it looks ten times a second by itself.
 wakes() {
     make_files
-    "$load" hold $(($(cat $node/movable_kb) / 1024 - 900)) 120 0 >/tmp/held &
+    "$load" hold $(($(cat $node/movable_kb) / 1024 - 900)) 300 0 >/tmp/held &
     until grep -q held /tmp/held 2>/dev/null; do sleep 1; done
-    # A region that has just been pressed or moved is checked more often for a while.
-    sleep 12
+    cat /disk/file >/dev/null
     events=/sys/kernel/debug/tracing
     echo 1 >$events/events/vmscan/mm_vmscan_wakeup_kswapd/enable
     echo 1 >$events/events/contiguitas/contiguitas_decide/enable
-    # Each time what is free is used up, and comes back.
-    for round in 1 2 3 4 5 6; do
-        cat /disk/file >/dev/null
+    # Each time what is free is used up, and comes back. The pauses, in which pressure decays, end at
+    # different points of the resizer's second.
+    for round in 1 2 3 4 5; do
+        sleep $((14 + round)).$round
+        # What was read last longest ago, or never.
+        dd if=/disk/file of=/dev/null bs=1M skip=$((round % 4 * 250)) count=350 2>/dev/null
         "$load" hold 200 0 0 >/dev/null
-        sleep 3
     done
+    sleep 2
     awk '/wakeup_kswapd:|contiguitas_decide:/ {
             for (at = 1; at <= NF; at++) if ($at ~ /^[0-9]+\.[0-9]+:$/) now = $at + 0
         }
-        /wakeup_kswapd:/ && !asked { asked = now; count++ }
-        /contiguitas_decide:/ && asked { soon += now - asked < 0.15; asked = 0 }
+        /wakeup_kswapd:/ && !asked && pause > 0.5 { asked = now; count++ }
+        /contiguitas_decide:/ { pause = now - decided; decided = now }
+        /contiguitas_decide:/ && asked { soon += now - asked < 0.15; print "looked after", now - asked; asked = 0 }
         END { print "reclaims", count + 0; print "soon", soon * 100 / (count + !count) }' $events/trace >/tmp/values
     echo 0 >$events/events/enable
     cat /tmp/values
     grep allocstall_movable /proc/vmstat
-    check "times that reclaim began" "$(value reclaims)" -ge 3
+    check "times that reclaim began beside an idle resizer" "$(value reclaims)" -ge 3
     # One period of the resizer and some, on hosts that may be busy.
     check "percent of them after which the resizer looked within 150 ms" "$(value soon | cut -d. -f1)" -ge 70
 }

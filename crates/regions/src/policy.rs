@@ -90,6 +90,8 @@ pub struct Policy {
     stalled: [f64; 2],
     swap_free: u64,
     hugetlb: u64,
+    /// Pools of huge pages changed between the last two samples.
+    pooled: bool,
     backoff: Backoff,
     budget: Budget,
     /// Offline blocks that did not come back, and when each is tried again.
@@ -118,6 +120,7 @@ impl Policy {
             stalled: [0.0; 2],
             swap_free: 0,
             hugetlb: 0,
+            pooled: false,
             backoff: Backoff::default(),
             budget: Budget::new(config.limits.operations_per_hour),
             lost: BTreeMap::new(),
@@ -148,7 +151,9 @@ impl Policy {
             self.before.as_ref().map_or(0.0, |b| (sample.at.saturating_sub(b.at)).as_secs_f64());
         self.stalls(sample, seconds);
         (self.swap_free, self.hugetlb) = (sample.swap_free, sample.hugetlb);
-        let pooled = self.before.as_ref().map_or(0, |b| sample.hugetlb.saturating_sub(b.hugetlb));
+        let pooled = self.before.as_ref().is_some_and(|b| sample.hugetlb != b.hugetlb);
+        let pooling = pooled || self.pooled;
+        self.pooled = pooled;
         let killed = self.before.as_ref().is_some_and(|b| sample.oom_kills > b.oom_kills);
         let terms = Terms {
             block_frames: self.block_frames,
@@ -161,7 +166,7 @@ impl Policy {
             changed_in: self.changed_in(sample.at, seconds),
             now: sample.at,
             killed,
-            pooled,
+            pooling,
         };
         self.nodes.retain(|number, _| sample.nodes.iter().any(|node| node.node == *number));
         for node in &sample.nodes {

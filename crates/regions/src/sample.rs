@@ -59,6 +59,8 @@ pub struct KernelSample {
     pub cache: u64,
     /// Free for user requests beyond the reserves and the high watermarks.
     pub borrowable: u64,
+    /// Free for kernel requests when user memory has taken all that the reserves leave it.
+    pub kept: u64,
     /// Frames of the uppermost populated kernel zone.
     pub upper: u64,
     /// Frames of the kernel zones below that one, without ZONE_DMA.
@@ -202,6 +204,7 @@ fn of_node(node: u32, zones: &[ZoneInfo]) -> NodeSample {
         total.own += zone.managed_frames.saturating_sub(free).saturating_sub(lru);
         let kept = reserve(ZoneKind::Movable) + zone.watermarks.high;
         total.borrowable += free.saturating_sub(kept);
+        total.kept += kept.min(zone.managed_frames).saturating_sub(reserve(ZoneKind::Normal));
         if zone.id.kind == ZoneKind::Normal {
             total.normal = zone.managed_frames;
         }
@@ -289,6 +292,7 @@ Node 0, zone  Movable
         assert_eq!(kernel.own, 58_000 - 50_000 - 2000 + 190_000 - 40_500 - 30_000);
         assert_eq!((kernel.user, kernel.cache), (32_000, 22_000));
         assert_eq!(kernel.usable(), kernel.available + 16_500);
+        assert_eq!(kernel.kept, 58_000 - 6000 + 63_000, "all of DMA32");
         assert_eq!(kernel.borrowable, 0, "both zones are below what users leave alone");
         assert_eq!((kernel.upper, kernel.lower, kernel.normal), (190_000, 58_000, 190_000));
         let movable = node.movable;

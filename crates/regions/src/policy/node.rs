@@ -56,8 +56,8 @@ pub(super) struct Terms {
     pub(super) now: Duration,
     /// The kernel has killed a process since the last sample.
     pub(super) killed: bool,
-    /// Frames that went into pools of huge pages since the last sample.
-    pub(super) pooled: u64,
+    /// Pools of huge pages have changed since the last sample but one.
+    pub(super) pooling: bool,
 }
 
 /// The state of one node.
@@ -66,6 +66,10 @@ pub(super) struct Node {
     pub(super) resizer: Resizer,
     pub(super) sample: NodeSample,
     pub(super) rate: f64,
+    /// What the kernel used more per second between the last two samples without a conversion.
+    recent: f64,
+    /// The kernel's own use at the last sample without a conversion, and its time.
+    settled: Option<(u64, Duration)>,
     pub(super) demand: Demand,
     /// How long the next growth takes.
     pub(super) evacuation: Evacuation,
@@ -122,6 +126,8 @@ impl Node {
             resizer: Resizer::new(Resizing::default()),
             sample: NodeSample::default(),
             rate: 0.0,
+            recent: 0.0,
+            settled: None,
             demand: Demand::default(),
             evacuation: Evacuation::default(),
             user_before: None,
@@ -160,9 +166,8 @@ impl Node {
         let movable = sample.movable;
         let user = movable.usable() + sample.kernel.borrowable;
         let user_low = movable.high + block / 2;
-        // Page cache that has borrowed is no demand of the kernel's. If it counted as such, the region
-        // would grow without end: the cache that a conversion evicts moves into the block before.
-        let available = sample.kernel.usable();
+        let grow_at = self.grow_at(low, terms);
+        let available = self.available(low.min(grow_at), terms);
         // A stalled kernel request lacks kernel memory only if there is not plenty of it. Here cache
         // does not count: the request waits for its reclaim.
         let plenty = sample.kernel.available > low + excess;
@@ -174,7 +179,6 @@ impl Node {
             high: low + excess,
             pressure: [lacks as u32, terms.stalled[1] as u32],
         };
-        let grow_at = self.grow_at(low, terms);
         let stocks = [
             Stock { available, low: grow_at, target: grow_at + block / 4, high: low + excess },
             Stock { available: user, low: user_low, target: user_low + block / 2, high: u64::MAX },
@@ -214,6 +218,26 @@ impl Node {
         }
     }
 
+    /// What the kernel region has available, which is less than `short` if it lacks free memory.
+    ///
+    /// Page cache that has borrowed is no demand of the kernel's. If it counted as such, the region
+    /// would grow without end: the cache that a conversion evicts moves into the block before.
+    /// But kswapd frees it only below the low watermark, and in a small zone requests stall less than a
+    /// MiB below that (*measured*: see `docs/src/internals/regions.md`). What kernel requests take
+    /// until one more block is there has to be free memory, for as long as they take it.
+    ///
+    /// At most three quarters (*chosen*) of what user memory leaves alone: above that page cache fills
+    /// what a conversion frees, so that growth would bring cache and no free memory.
+    fn available(&self, short: u64, terms: &Terms) -> u64 {
+        let kernel = self.sample.kernel;
+        let now = Demand { frames_per_second: self.recent as u64, ..self.demand };
+        let needed = now.low(kernel.high, 0).min(kernel.kept / 4 * 3);
+        match self.recent > 0.0 && kernel.available < needed && !terms.pooling {
+            true => kernel.usable().min(short.saturating_sub(1)),
+            false => kernel.usable(),
+        }
+    }
+
     /// An early growth found no block that is nearly empty.
     pub(super) fn no_early_growth(&mut self, now: Duration) {
         self.early_after = now + AHEAD_AGAIN;
@@ -236,13 +260,35 @@ impl Node {
         let seconds = terms.seconds;
         self.rate *= RATE_DECAY.powf(seconds);
         let Some(before) = before else { return };
-        if terms.busy || seconds <= 0.0 || before.kernel.managed != self.sample.kernel.managed {
+        self.observe_recent(terms);
+        let changed = before.kernel.managed != self.sample.kernel.managed;
+        if terms.busy || terms.pooling || seconds <= 0.0 || changed {
             return;
         }
-        // Huge pages of a pool are on no LRU list: in a kernel zone they look like its own.
         let more = self.sample.kernel.own.saturating_sub(before.kernel.own);
-        let more = more.saturating_sub(terms.pooled);
         self.rate = self.rate.max(more as f64 / terms.changed_in.min(seconds));
+    }
+
+    /// The rate of this moment, without those before it: conversions are left out, but end to end
+    /// their blocks do not change the kernel's own use.
+    fn observe_recent(&mut self, terms: &Terms) {
+        // Huge pages of a pool are on no LRU list: in a kernel zone they look like its own, and the
+        // files that tell of both are not read at once.
+        if terms.pooling {
+            (self.recent, self.settled) = (0.0, None);
+        }
+        if terms.busy {
+            return;
+        }
+        let own = self.sample.kernel.own;
+        if let Some((before, at)) = self.settled {
+            let since = terms.now.saturating_sub(at).as_secs_f64();
+            let seconds = if since <= terms.seconds { terms.changed_in } else { since };
+            if seconds > 0.0 {
+                self.recent = own.saturating_sub(before) as f64 / seconds;
+            }
+        }
+        self.settled = Some((own, terms.now));
     }
 
     /// Keeps track of how long something has been wanted, and of shortages.

@@ -15,6 +15,9 @@ later 1
 free_mib() { awk '/^Node/ { zone = $4 } /pages free/ && zone != "Movable" && zone != "DMA" { sum += $3 } END { print int(sum / 256) }' /proc/zoneinfo; }
 # user_mib: user memory in the kernel zones, page cache and anonymous, in MiB.
 user_mib() { awk '/^Node/ { zone = $4 } /nr_zone_(in)?active_(file|anon)/ && zone != "Movable" && zone != "DMA" { sum[$1 ~ /file/] += $2 } END { printf "cache_mib=%d anon_mib=%d", sum[1] / 256, sum[0] / 256 }' /proc/zoneinfo; }
+# reclaimed: compactions, and frames that reclaim scanned, took, and skipped (in zones that a request
+# cannot use), since boot.
+reclaimed() { awk '/^pgscan_kswapd/ { k = $2 } /^pgscan_direct / { d = $2 } /^pgsteal_kswapd/ { t += $2 } /^pgsteal_direct / { t += $2 } /^compact_(stall|fail|daemon_wake|isolated)/ { c = c " " $1 "=" $2 } /^pgskip_/ { s += $2 } END { print c, "scan_kswapd=" k, "scan_direct=" d, "steal=" t, "skip=" s }' /proc/vmstat; }
 # most: the largest size of the unmovable region, if the kernel has one.
 most() { sed -n 's/.*unmovable_mib=\([0-9]*\).*/\1/p' $OUT/samples | sort -n | tail -n 1; }
 psi_before=$(psi) stalls_before=$(kernel_stalls) ready=$(movable) size_before=$(region)
@@ -25,7 +28,7 @@ least=$(free_mib)
 while ! is_gone $load; do
     now=$(free_mib)
     [ $now -ge $least ] || least=$now
-    echo "at=$(seconds) free_mib=$now $(user_mib) movable=$(movable) $(region) stalls=$(kernel_stalls) psi_us=$(($(psi) - psi_before))" >>$OUT/samples
+    echo "at=$(seconds) free_mib=$now $(user_mib) movable=$(movable) $(region) stalls=$(kernel_stalls) psi_us=$(($(psi) - psi_before)) $(reclaimed)" >>$OUT/samples
     usleep 500000
 done
 grown=$(movable)

@@ -26,7 +26,9 @@ until_true 60 eval '! pidof kernel_load | grep -q " "' || complain "the load doe
 /in/bin/kernel_load anon 700 3600 &
 anonymous=$!
 until_true 30 eval '[ $(anonymous_mib) -ge 700 ]' || complain "no anonymous memory"
+[ $agent != daemon ] || cp $OUT/daemon $OUT/daemon-before-judge
 pages=$(huge_pages)
+[ $agent != daemon ] || cp $OUT/daemon $OUT/daemon-after-judge
 kill $anonymous
 wait $anonymous
 after=$(huge_pages)

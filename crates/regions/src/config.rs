@@ -122,6 +122,8 @@ pub struct SettingsConfig {
     pub lowmem_reserve_ratio: Ratio,
     /// `vm.min_free_kbytes`.
     pub min_free: MinFree,
+    /// Whether `vm.watermark_scale_factor` is raised while the kernel region is about to grow.
+    pub make_room: bool,
 }
 
 /// `lowmem_reserve_ratio` of the uppermost kernel zone.
@@ -192,7 +194,11 @@ impl Default for LimitsConfig {
 
 impl Default for SettingsConfig {
     fn default() -> SettingsConfig {
-        SettingsConfig { lowmem_reserve_ratio: Ratio::Auto, min_free: MinFree::Auto }
+        SettingsConfig {
+            lowmem_reserve_ratio: Ratio::Auto,
+            min_free: MinFree::Auto,
+            make_room: true,
+        }
     }
 }
 

@@ -206,7 +206,12 @@ impl Policy {
                     && self.against_shrinking(node, now, Reason::Excess) == Guard::None;
                 let calm = matches!(node.want, Resize::Stay | Resize::Shrink) && !shrinks;
                 let set_up = node.set_up || self.grow_only;
-                set_up && roomy && calm && now >= node.borrow_until && node.searching.is_none()
+                set_up
+                    && roomy
+                    && calm
+                    && now >= node.borrow_until
+                    && now >= node.room_until
+                    && node.searching.is_none()
             })
     }
 
@@ -231,6 +236,11 @@ impl Policy {
     /// Whether user memory is short, so that it should borrow from the kernel region.
     pub fn borrows(&self, now: Duration) -> bool {
         self.nodes.values().any(|node| now < node.borrow_until)
+    }
+
+    /// Whether kswapd should make room in the movable zone, because the kernel region grows soon.
+    pub fn makes_room(&self, now: Duration) -> bool {
+        self.nodes.values().any(|node| now < node.room_until)
     }
 
     /// Nodes and their reserves, for the kernel's own reserves.

@@ -17,6 +17,9 @@ pub const DEFAULT_RATIO: u64 = 32;
 /// The kernel's own ratio for the zones below it.
 pub const DEFAULT_LOWER: u64 = 256;
 
+/// The most that the kernel takes for `watermark_scale_factor` before Linux 5.19 (3000 since).
+const MOST_SCALE: u64 = 1000;
+
 /// What `lowmem_reserve_ratio` should say, by the zones' order: those below the uppermost kernel
 /// zone, and that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +99,18 @@ pub fn min_free_kib(setting: MinFree, now_kib: u64, nodes: &[NodeSample]) -> Opt
     }
 }
 
+/// `watermark_scale_factor` (10,000ths of a zone between its watermarks) with which kswapd frees a
+/// block and an eighth in the movable zone, from what it is; nothing where it may stay. Moving a
+/// block's contents there then waits for no reclaim.
+pub fn scale_factor(now: u64, block_frames: u64, nodes: &[NodeSample]) -> Option<u64> {
+    // Kswapd stops at the high watermark, which is twice that share above the least one.
+    let half = (block_frames + block_frames / 8) / 2;
+    let of = |node: &NodeSample| (half * 10_000).div_ceil(node.movable.managed.max(1));
+    let with_movable = nodes.iter().filter(|node| node.movable.managed > 0);
+    let wanted = with_movable.map(of).max()?.min(MOST_SCALE);
+    (wanted > now).then_some(wanted)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,6 +158,18 @@ mod tests {
         assert_eq!(text(now, upper, true).unwrap(), "256\t256\t12\t0\t0");
         assert_eq!(text("256 x", ratios, true), None);
         assert_eq!(text("256", ratios, true), None);
+    }
+
+    #[test]
+    fn kswapd_frees_a_block_before_it_is_emptied() {
+        let block = 128 * MIB;
+        let of = |movable, now| scale_factor(now, block, &[node(256 * MIB, 640 * MIB, movable)]);
+        assert_eq!(of(3200 * MIB, 10), Some(225), "72 MiB of 3200");
+        assert_eq!(of(3200 * MIB, 300), None, "never lowered");
+        assert_eq!(of(64_000 * MIB, 10), Some(12));
+        assert_eq!(of(256 * MIB, 10), Some(MOST_SCALE));
+        assert_eq!(of(0, 10), None);
+        assert_eq!(scale_factor(10, block, &[]), None);
     }
 
     #[test]

@@ -16,20 +16,27 @@ pub enum Setting {
     LowmemReserveRatio,
     /// `vm.min_free_kbytes`.
     MinFreeKbytes,
+    /// `vm.watermark_scale_factor`, while the kernel region is about to grow.
+    WatermarkScaleFactor,
     /// `vm.movable_gigantic_pages`, while gigantic pages are taken.
     MovableGiganticPages,
 }
 
 impl Setting {
     /// All of them.
-    pub const ALL: [Setting; 3] =
-        [Setting::LowmemReserveRatio, Setting::MinFreeKbytes, Setting::MovableGiganticPages];
+    pub const ALL: [Setting; 4] = [
+        Setting::LowmemReserveRatio,
+        Setting::MinFreeKbytes,
+        Setting::WatermarkScaleFactor,
+        Setting::MovableGiganticPages,
+    ];
 
     /// The kernel's name for it.
     pub const fn name(self) -> &'static str {
         match self {
             Setting::LowmemReserveRatio => "lowmem_reserve_ratio",
             Setting::MinFreeKbytes => "min_free_kbytes",
+            Setting::WatermarkScaleFactor => "watermark_scale_factor",
             Setting::MovableGiganticPages => "movable_gigantic_pages",
         }
     }

@@ -9,6 +9,7 @@ use prairie_host::Roots;
 use super::Daemon;
 use crate::ratios;
 use crate::record::Record;
+use crate::sample::NodeSample;
 use crate::settings::{Setting, Value};
 
 impl Daemon {
@@ -51,6 +52,35 @@ impl Daemon {
                 let before = self.min_free_before.clone().unwrap_or(read);
                 self.set(&roots, Setting::MinFreeKbytes, &kib.to_string().parse()?, &before)?;
             }
+        }
+        if settings.make_room {
+            let nodes: Vec<_> = reserves.iter().map(|(node, _)| *node).collect();
+            self.make_room(&roots, &nodes, self.policy.makes_room(now))?;
+        }
+        Ok(())
+    }
+
+    /// Has kswapd free a block in the movable zone as long as that is `wanted`. Kernels before 4.6
+    /// have no such setting.
+    fn make_room(&mut self, roots: &Roots, nodes: &[NodeSample], wanted: bool) -> io::Result<()> {
+        const SETTING: Setting = Setting::WatermarkScaleFactor;
+        let held = self.record().state().settings.get(&SETTING).cloned();
+        match held {
+            None if wanted => {
+                let Ok(read) = SETTING.read(roots) else { return Ok(()) };
+                let factor = read.to_string().parse().unwrap_or(u64::MAX);
+                if let Some(factor) = ratios::scale_factor(factor, self.host.block_frames, nodes) {
+                    self.set(roots, SETTING, &factor.to_string().parse()?, &read)?;
+                }
+            }
+            Some((ours, before)) if !wanted => {
+                let restored = SETTING.restore(roots, &ours, &before)?;
+                self.record().restored(SETTING)?;
+                if restored {
+                    self.log.note("restored", format_args!("{} = {before}", SETTING.name()));
+                }
+            }
+            _ => {}
         }
         Ok(())
     }

@@ -26,6 +26,16 @@ const SOON: f64 = 3.0;
 /// reserve within these seconds at the present rate (*chosen*).
 const AHEAD: f64 = 5.0;
 
+/// Within these seconds before a growth kswapd makes room for what it moves (*chosen*): at the speed
+/// of an emulated machine it frees a block in less than one.
+const ROOM_AHEAD: f64 = 4.0;
+
+/// A rate below this share of a block each second does not make room (*chosen*).
+const NOTICED: f64 = 1.0 / 64.0;
+
+/// It goes on to do so for this long (*chosen*).
+const ROOM: Duration = Duration::from_secs(10);
+
 /// After an early growth found no block that is nearly empty, the next comes no sooner than this
 /// (*chosen*): looking for one is not free.
 const AHEAD_AGAIN: Duration = Duration::from_secs(10);
@@ -89,6 +99,8 @@ pub(super) struct Node {
     pub(super) fruitless: u32,
     pub(super) frozen_until: Duration,
     pub(super) borrow_until: Duration,
+    /// Until then kswapd makes room in the movable zone.
+    pub(super) room_until: Duration,
     /// No early growth until then.
     early_after: Duration,
     pub(super) set_up: bool,
@@ -140,6 +152,7 @@ impl Node {
             fruitless: 0,
             frozen_until: Duration::ZERO,
             borrow_until: Duration::ZERO,
+            room_until: Duration::ZERO,
             early_after: Duration::ZERO,
             set_up: false,
             guard: Guard::None,
@@ -190,6 +203,7 @@ impl Node {
         self.want = if goes_on && decided == Resize::Stay { self.want } else { decided };
         self.follow(terms);
         self.lend(terms);
+        self.make_room(grow_at, terms);
     }
 
     /// Frames of ready blocks that the kernel region keeps.
@@ -322,6 +336,18 @@ impl Node {
         let soon = ends && user < movable.managed / 4 && !terms.busy;
         if soon || self.view.available[1] < self.view.low[1] {
             self.borrow_until = terms.now + BORROW;
+        }
+    }
+
+    /// Has kswapd make room in the movable zone if the kernel region is about to grow. A growth into a
+    /// full zone reclaims frame by frame as it moves them, and everybody who allocates waits.
+    fn make_room(&mut self, grow_at: u64, terms: &Terms) {
+        let soon = grow_at + (self.recent * ROOM_AHEAD) as u64;
+        let grows = self.recent > NOTICED * terms.block_frames as f64
+            && self.view.available[0] < soon
+            || matches!(self.want, Resize::Grow { .. });
+        if self.set_up && grows && self.sample.movable.managed > 0 {
+            self.room_until = terms.now + ROOM;
         }
     }
 

@@ -232,8 +232,8 @@ fn a_steady_demand_never_meets_an_empty_region() {
 /// Free memory of the kernel zones in MiB, twice a second, before the first kernel request stalled:
 /// pipes at 40 MiB/s on Linux 7.3, 3,300 MiB of page cache, 234 MiB of it in the kernel zones
 /// (`bench/regions-vm.sh`, 4 GiB). ZONE_DMA32 keeps 30 MiB of what is free from kernel requests, and
-/// the high watermarks are 5 MiB. Kswapd freed page cache as fast as the pipes took it, but between its
-/// low watermark and a stall lay less than a MiB.
+/// the high watermarks are 5 MiB. Kswapd freed page cache as fast as the pipes took it, but began only
+/// near the mark at which requests stall.
 #[test]
 fn page_cache_is_not_at_hand_for_what_a_growth_takes_to_come() {
     const MIB: u64 = 256;

@@ -236,9 +236,9 @@ impl Node {
     ///
     /// Page cache that has borrowed is no demand of the kernel's. If it counted as such, the region
     /// would grow without end: the cache that a conversion evicts moves into the block before.
-    /// But kswapd frees it only below the low watermark, and in a small zone requests stall less than a
-    /// MiB below that (*measured*: see `docs/src/internals/regions.md`). What kernel requests take
-    /// until one more block is there has to be free memory, for as long as they take it.
+    /// But kswapd frees it only below the low watermark, and in a small zone requests stall soon below
+    /// that (`docs/src/internals/regions.md`). What kernel requests take until one more block is there
+    /// has to be free memory, for as long as they take it.
     ///
     /// At most three quarters (*chosen*) of what user memory leaves alone: above that page cache fills
     /// what a conversion frees, so that growth would bring cache and no free memory.
@@ -287,7 +287,7 @@ impl Node {
     /// their blocks do not change the kernel's own use.
     fn observe_recent(&mut self, terms: &Terms) {
         // Huge pages of a pool are on no LRU list: in a kernel zone they look like its own, and the
-        // files that tell of both are not read at once.
+        // files that describe both are not read at once.
         if terms.pooling {
             (self.recent, self.settled) = (0.0, None);
         }

@@ -332,7 +332,7 @@ fn what_is_no_recording_has_no_sources() {
     for (file, why) in [
         ("missing", "No such file"),
         ("text", "not a complete Parquet file"),
-        ("empty", "not a complete Parquet file"),
+        ("empty", "empty file, expected a trace or a saved survey"),
         ("cut", "not a complete Parquet file"),
         (".", "cannot read"),
     ] {

@@ -55,7 +55,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Start::AsFound)]
     initial: Start,
 
-    /// Sampling interval, as 100ms; at most 10000 samples [default: 400 samples]
+    /// Sampling interval, as 100ms; at most 10000 samples [default: 400]
     #[arg(long, value_name = "TIME", value_parser = value::time)]
     every: Option<Duration>,
 

@@ -68,16 +68,18 @@ impl Compared {
     }
 }
 
-/// Words of a line with a letter and no digit. Units follow the size of a number, and what stands in
-/// brackets is a bar.
+/// Words of a line with a letter and no digit, without the punctuation around them. Units follow the
+/// size of a number, `none` is one, and what stands in brackets is a bar.
 fn words(line: &str) -> Vec<&str> {
-    const UNITS: [&str; 10] = ["B", "KiB", "MiB", "GiB", "TiB", "s", "ms", "us", "k/s", "M/s"];
+    const NUMBERS: [&str; 12] =
+        ["none", "B", "KiB", "MiB", "GiB", "TiB", "s", "ms", "us", "/s", "k/s", "M/s"];
     let outside = line.split('[').map(|part| part.split_once(']').map_or(part, |(_, rest)| rest));
     let words = outside.flat_map(str::split_whitespace);
+    let words = words.map(|word| word.trim_matches(|sign: char| ",;()".contains(sign)));
     let is_word = |word: &&str| {
         word.contains(char::is_alphabetic)
             && !word.contains(|sign: char| sign.is_ascii_digit())
-            && !UNITS.contains(&word.trim_end_matches(';'))
+            && !NUMBERS.contains(word)
     };
     words.filter(is_word).collect()
 }
@@ -297,6 +299,7 @@ fn words_and_columns_are_compared_alone() {
     let words = Compared::Words;
     assert!(words.matches("Free [|||  12 %] of 3 KiB", "Free [!! a] of 17 MiB on web"));
     assert!(!words.matches("Free [|||  12 %] of 3 KiB", "Used [|||  12 %] of 3 KiB"));
+    assert!(words.matches("5 in 2 s, none lost (1 MiB)", "5 in 2 s and 700 ms, 12 lost (9 KiB)"));
     let second = Compared::Column(2);
     assert!(second.matches("good     swap          8 GiB", "MISSING  swap  none"));
     assert!(!second.matches("good     swap          8 GiB", "good  zswap  8 GiB"));

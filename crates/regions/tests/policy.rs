@@ -191,8 +191,8 @@ fn shares(machine: &Machine) -> f64 {
     machine.count(Place::Kernel) as f64 / machine.places.len() as f64
 }
 
-#[test]
-fn setting_up_ends_at_the_initial_share() {
+/// A machine of 32 blocks after a minute, in which its regions were set up.
+fn set_up() -> (Machine, Policy, Vec<Operation>) {
     let mut machine = Machine::new(32);
     let mut policy = Policy::new(&Config::default(), FRAMES);
     let mut log = Vec::new();
@@ -200,6 +200,12 @@ fn setting_up_ends_at_the_initial_share() {
         machine.now += SECOND;
         poll(&mut machine, &mut policy, &|_| false, &mut log).unwrap();
     }
+    (machine, policy, log)
+}
+
+#[test]
+fn setting_up_ends_at_the_initial_share() {
+    let (machine, policy, log) = set_up();
     assert_eq!(machine.count(Place::Kernel), 7, "the first multiple above a fifth");
     assert!(log.iter().all(|(.., reason, _, _)| *reason == Reason::Setup));
     let order: Vec<u64> = log.iter().map(|(block, ..)| *block).collect();
@@ -207,23 +213,30 @@ fn setting_up_ends_at_the_initial_share() {
     assert!(policy.reports()[0].set_up);
 }
 
-/// Pipes at 40 MiB/s while the movable zone is full of page cache.
+/// Pipes that take `rate` frames a second until they fill `blocks`, while the movable zone is full of
+/// page cache, and as much as `idle_cache` of it stays in the kernel region. Kernel requests find free
+/// memory at any time.
+fn burst(rate: u64, idle_cache: u64, blocks: u64) -> (Machine, Vec<Operation>) {
+    let (mut machine, mut policy, mut log) = set_up();
+    for second in 60..200 {
+        machine.now += SECOND;
+        poll(&mut machine, &mut policy, &|_| false, &mut log).unwrap();
+        if machine.kernel < blocks * FRAMES {
+            machine.cache = machine.count(Place::Movable) * FRAMES * 9 / 10;
+            machine.idle_cache = idle_cache;
+            machine.kernel += rate;
+            let kernel = machine.node().kernel;
+            let free = kernel.available > kernel.high;
+            assert!(free, "{rate}, {idle_cache}: {second} s: {kernel:?}");
+        }
+    }
+    (machine, log)
+}
+
 #[test]
 fn a_steady_demand_never_meets_an_empty_region() {
     for rate in [10_240, 20_480, 51_200] {
-        let mut machine = Machine::new(32);
-        let mut policy = Policy::new(&Config::default(), FRAMES);
-        let mut log = Vec::new();
-        for second in 0..140 {
-            machine.now += SECOND;
-            poll(&mut machine, &mut policy, &|_| false, &mut log).unwrap();
-            if second >= 60 && machine.kernel < 16 * FRAMES {
-                machine.cache = machine.count(Place::Movable) * FRAMES * 9 / 10;
-                machine.kernel += rate;
-                let node = machine.node();
-                assert!(node.kernel.available > node.kernel.high, "{rate}: {second} s: {node:?}");
-            }
-        }
+        let (machine, log) = burst(rate, 0, 16);
         assert!(machine.kernel >= 16 * FRAMES, "it went on to the end");
         assert!(log.iter().any(|(.., reason, _, _)| *reason == Reason::Reserve));
     }
@@ -238,12 +251,7 @@ fn a_steady_demand_never_meets_an_empty_region() {
 fn page_cache_is_not_at_hand_for_what_a_growth_takes_to_come() {
     const MIB: u64 = 256;
     let free = [434, 409, 384, 358, 333, 308, 282, 257, 231, 206, 181, 159, 133, 108, 82, 58, 34];
-    let mut machine = Machine::new(32);
-    let mut policy = Policy::new(&Config::default(), FRAMES);
-    for _ in 0..60 {
-        machine.now += SECOND;
-        poll(&mut machine, &mut policy, &|_| false, &mut Vec::new()).unwrap();
-    }
+    let (mut machine, mut policy, _) = set_up();
     machine.cache = machine.count(Place::Movable) * FRAMES;
     let managed = machine.count(Place::Kernel) * FRAMES;
     let mut left = None;
@@ -264,26 +272,13 @@ fn page_cache_is_not_at_hand_for_what_a_growth_takes_to_come() {
     assert!(left.is_some_and(|left| left >= 40), "MiB above the watermarks: {left:?}");
 }
 
-/// The same at any rate that one growth a second can serve, with page cache in the kernel region that
-/// is never freed in time.
+/// At any rate that one growth a second can serve, with page cache in the kernel region that is never
+/// freed in time.
 #[test]
 fn kernel_requests_find_free_memory_beside_page_cache() {
     for rate in [2560, 10_240, 20_480, 30_720] {
         for cache in [0, 2 * FRAMES, 3 * FRAMES] {
-            let mut machine = Machine::new(32);
-            let mut policy = Policy::new(&Config::default(), FRAMES);
-            let mut log = Vec::new();
-            for second in 0..200 {
-                machine.now += SECOND;
-                poll(&mut machine, &mut policy, &|_| false, &mut log).unwrap();
-                if second >= 60 && machine.kernel < 14 * FRAMES {
-                    machine.cache = machine.count(Place::Movable) * FRAMES * 9 / 10;
-                    machine.idle_cache = cache;
-                    machine.kernel += rate;
-                    let kernel = machine.node().kernel;
-                    assert!(kernel.available > kernel.high, "{rate}, {cache}: {kernel:?}");
-                }
-            }
+            let (machine, _) = burst(rate, cache, 14);
             let grown = machine.count(Place::Kernel) * FRAMES;
             assert!(grown <= machine.kernel + cache + 5 * FRAMES, "{rate}, {cache}: {grown}");
         }
@@ -296,12 +291,7 @@ fn kernel_requests_find_free_memory_beside_page_cache() {
 fn growth_comes_early_where_it_is_free_and_late_where_it_evicts() {
     const RATE: u64 = 5120;
     let first_growth = |cache_share: u64| {
-        let mut machine = Machine::new(32);
-        let mut policy = Policy::new(&Config::default(), FRAMES);
-        for _ in 0..60 {
-            machine.now += SECOND;
-            poll(&mut machine, &mut policy, &|_| false, &mut Vec::new()).unwrap();
-        }
+        let (mut machine, mut policy, _) = set_up();
         machine.cache = machine.count(Place::Movable) * FRAMES * cache_share / 100;
         loop {
             machine.now += SECOND;
@@ -332,12 +322,7 @@ fn growth_comes_early_where_it_is_free_and_late_where_it_evicts() {
 #[test]
 fn a_burst_after_rest_has_its_full_rate() {
     let run = |glances: bool| {
-        let mut machine = Machine::new(32);
-        let mut policy = Policy::new(&Config::default(), FRAMES);
-        for _ in 0..60 {
-            machine.now += SECOND;
-            poll(&mut machine, &mut policy, &|_| false, &mut Vec::new()).unwrap();
-        }
+        let (mut machine, mut policy, _) = set_up();
         assert!(policy.rests(machine.now));
         for _ in 0..9 {
             machine.now += SECOND;
@@ -511,12 +496,7 @@ fn user_memory_that_is_about_to_run_out_may_borrow() {
 fn a_pool_that_fills_is_no_kernel_demand() {
     const POOL: u64 = 2 * FRAMES;
     for seen_early in [0, POOL / 4, POOL] {
-        let mut machine = Machine::new(32);
-        let mut policy = Policy::new(&Config::default(), FRAMES);
-        for _ in 0..60 {
-            machine.now += SECOND;
-            poll(&mut machine, &mut policy, &|_| false, &mut Vec::new()).unwrap();
-        }
+        let (mut machine, mut policy, _) = set_up();
         machine.cache = machine.count(Place::Movable) * FRAMES;
         for (pool, in_zones) in [(0, 0), (seen_early, 0), (POOL, POOL), (POOL, POOL)] {
             machine.now += SECOND / 4;

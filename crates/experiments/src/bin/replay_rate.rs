@@ -109,10 +109,7 @@ fn recorded(path: &Path, system: &Allocator) -> Result<Round, Box<dyn Error>> {
         }
         None => machine(metadata.frames_named)?,
     };
-    let format = metadata.recording.as_ref().and_then(|recording| {
-        recording.tracepoint_formats.iter().find(|(name, _)| name.ends_with("mm_page_alloc"))
-    });
-    found.gfp_numbers = format.map(|(_, text)| Renumbering::of_format(text));
+    found.gfp_numbers = metadata.recording.as_ref().and_then(Renumbering::of_recording);
     let expected_ns = metadata.recording.as_ref().map(Recording::duration_ns);
     round(&found, reader.events(Columns::REPLAY), expected_ns, system)
 }

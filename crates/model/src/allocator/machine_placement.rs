@@ -12,20 +12,20 @@ use super::AnyStepwise;
 
 /// A placement, by the work that a machine does in the background for it.
 pub enum MachinePlacement {
-    /// Linux: kswapd, kcompactd, and khugepaged.
+    /// Linux, which the machine compacts.
     Linux(Box<Linux>),
-    /// FreeBSD's `vm_phys`: a daemon that gathers free superpages.
+    /// FreeBSD's `vm_phys`, with its compaction daemon.
     FreeBsd(Box<FreeBsd>),
-    /// Two regions: Linux's work in each, and the resizer.
+    /// Two regions, which the machine compacts, and whose resizer it wakes.
     Regions(Box<Regions>),
-    /// Gigabytes clean or tainted: evacuation.
+    /// Gigabytes clean or tainted, with upkeep at intervals.
     Superpageblocks(Box<Superpageblocks>),
-    /// Any other policy: reclaim only.
+    /// Any other policy, without work in the background.
     Other(AnyStepwise),
 }
 
 impl MachinePlacement {
-    /// A policy for which a machine only reclaims.
+    /// A policy without work in the background.
     pub fn other(placement: impl Stepwise + Send + 'static) -> MachinePlacement {
         MachinePlacement::Other(Box::new(placement))
     }

@@ -307,10 +307,7 @@ fn replay_recording(
         }
         _ => machine(args, metadata.frames_named)?,
     };
-    let format = metadata.recording.as_ref().and_then(|recording| {
-        recording.tracepoint_formats.iter().find(|(name, _)| name.ends_with("mm_page_alloc"))
-    });
-    found.gfp_numbers = format.map(|(_, text)| Renumbering::of_format(text));
+    found.gfp_numbers = metadata.recording.as_ref().and_then(Renumbering::of_recording);
     let expected_ns = metadata.recording.as_ref().map(Recording::duration_ns);
     let options = &run::Options { expected_ns, ..options.clone() };
     let mut events = reader.events(Columns::REPLAY);

@@ -2,7 +2,7 @@
 
 use prairie_frames::placement::gfp::names;
 
-use crate::GfpFlags;
+use crate::{GfpFlags, Recording};
 
 /// The flags that a text like `GFP_KERNEL|__GFP_ZERO|0x1000000` names, in the numbers of Linux 6.1,
 /// whatever those of the recorded kernel were. Names that are not known, of kernels yet to come,
@@ -46,6 +46,13 @@ impl Renumbering {
             }
         }
         Renumbering { bits }
+    }
+
+    /// Reads the numbers of a recorded kernel; `None` if the recording has no format file.
+    pub fn of_recording(recording: &Recording) -> Option<Renumbering> {
+        let mut formats = recording.tracepoint_formats.iter();
+        let format = formats.find(|(name, _)| name.ends_with("mm_page_alloc"));
+        format.map(|(_, text)| Renumbering::of_format(text))
     }
 
     /// The flags in 6.1's numbers.

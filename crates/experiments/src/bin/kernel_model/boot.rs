@@ -80,9 +80,7 @@ impl Boot {
         let recording = metadata.recording.as_ref().context("not made by `prairie record`")?;
         let frames = reader.frame_runs().collect::<prairie_trace::Result<Vec<_>>>()?;
         let mut found = one_zone(&Capture { frames: Some(frames), ..before.clone() })?;
-        let mut formats = recording.tracepoint_formats.iter();
-        let format = formats.find(|(name, _)| name.ends_with("mm_page_alloc"));
-        found.gfp_numbers = format.map(|(_, text)| Renumbering::of_format(text));
+        found.gfp_numbers = Renumbering::of_recording(recording);
         let recorded = recording.started_ns..recording.ended_ns;
         let samples: Vec<Sample> =
             samples.into_iter().filter(|sample| recorded.contains(&sample.at_ns)).collect();

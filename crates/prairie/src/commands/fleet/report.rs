@@ -14,7 +14,7 @@ use super::folder::{Folder, Skipped};
 use super::{rows, sources, stores};
 use crate::called_as::generated_by;
 use crate::files::Files;
-use crate::output::{Answer, Header, Wanted, no_files};
+use crate::output::{self, Answer, Header, Wanted, no_files};
 use crate::view::{fleet as view, hosts as hosts_view};
 
 /// Report on rows of hosts, simulated servers, or saved surveys
@@ -155,9 +155,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match read(args)? {
         Contents::Hosts(hosts, skipped) => {
             say_skipped(&skipped);
-            let document = hosts_document(args, &hosts, &skipped);
             let report = hosts_report(args, &hosts, &skipped);
-            Answer::whole(document, report).finish(&wanted, no_files)
+            // The document of a million rows only where it is printed.
+            output::publish(&report, wanted.json, wanted.html, || {
+                hosts_document(args, &hosts, &skipped)
+            })?;
+            Ok(ExitCode::SUCCESS)
         }
         Contents::Servers(folder) => {
             say_skipped(&folder.skipped);

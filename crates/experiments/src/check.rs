@@ -9,7 +9,7 @@ use crate::registry::{Class, Entry};
 use crate::run::Runner;
 use crate::stored::Stored;
 use crate::table::{Table, text};
-use crate::{code, numbers, page};
+use crate::{code, host, numbers, page};
 
 /// All stored results of the registry.
 pub fn results(root: &Path, entries: &BTreeMap<String, Entry>) -> Result<BTreeMap<String, Stored>> {
@@ -56,7 +56,8 @@ pub fn of_pages(root: &Path, entries: &BTreeMap<String, Entry>) -> Result<Vec<St
     Ok(faults)
 }
 
-/// The results that are older than the code they measure, or that were never measured.
+/// The results that are older than the code they measure, that were never measured, or whose commit
+/// nobody can check out.
 pub fn stale(root: &Path, entries: &BTreeMap<String, Entry>) -> Result<Vec<String>> {
     let results = results(root, entries)?;
     let mut stale = Vec::new();
@@ -65,6 +66,9 @@ pub fn stale(root: &Path, entries: &BTreeMap<String, Entry>) -> Result<Vec<Strin
             None => stale.push(format!("{}: not measured yet", entry.name)),
             Some(stored) if stored.code_hash != code::hash(root, entry)? => {
                 stale.push(format!("{}: the code has changed since {}", entry.name, stored.commit));
+            }
+            Some(stored) if !host::has_commit(root, &stored.commit) => {
+                stale.push(format!("{}: no commit {} here", entry.name, stored.commit));
             }
             Some(_) => {}
         }

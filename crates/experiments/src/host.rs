@@ -37,18 +37,29 @@ impl Host {
     }
 }
 
+/// What git prints; `None` if it fails.
+fn git(root: &Path, arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").arg("-C").arg(root).args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
+}
+
 /// The commit that is checked out, with `+` if tracked files were changed since.
 pub fn commit(root: &Path) -> String {
-    let git = |arguments: &[&str]| {
-        let output = Command::new("git").arg("-C").arg(root).args(arguments).output().ok()?;
-        let text = String::from_utf8(output.stdout).ok()?;
-        output.status.success().then(|| text.trim().to_owned())
-    };
-    let Some(commit) = git(&["rev-parse", "--short=10", "HEAD"]) else {
+    let Some(commit) = git(root, &["rev-parse", "--short=10", "HEAD"]) else {
         return "unknown".to_owned();
     };
-    let changed = git(&["status", "--porcelain", "--untracked-files=no", "--", "crates", "bench"]);
+    let changed =
+        git(root, &["status", "--porcelain", "--untracked-files=no", "--", "crates", "bench"]);
     if changed.is_some_and(|changed| !changed.is_empty()) { commit + "+" } else { commit }
+}
+
+/// Whether a commit is part of the history of what is checked out. Where the history is not known,
+/// as in a shallow clone or outside a repository, every commit may be.
+pub fn has_commit(root: &Path, commit: &str) -> bool {
+    let whole = git(root, &["rev-parse", "--is-shallow-repository"]);
+    let ancestor = ["merge-base", "--is-ancestor", commit.trim_end_matches('+'), "HEAD"];
+    whole.is_none_or(|shallow| shallow == "true") || git(root, &ancestor).is_some()
 }
 
 /// Today in UTC, `2026-11-22`.

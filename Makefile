@@ -128,21 +128,21 @@ test: ## Run every check and every test; stop at the first that fails, and list 
 	@packaging/test-manifests $(TARGET)/manifest-venv
 	@echo "== real kernel"
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) PACED=$(abspath $(TARGET)/debug/paced) vm/tests/offload.sh --short
-	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) KERNEL_LOAD=$(abspath $(TARGET)/debug/examples/kernel_load) vm/tests/regions.sh --short
+	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) KERNEL_LOAD=$(abspath $(TARGET)/debug/kernel_load) vm/tests/regions.sh --short
 	@scripts/skips $(PRAIRIE_SKIPS)
 
 # Commands of results find the programs of the same build beside the one that runs them.
 EXPERIMENTS := $(TARGET)/quick/experiments
 experiments:
 	@scripts/need cargo cc
-	@$(CARGO) build --profile quick --locked --workspace --exclude prairie-fuzz --bins --examples
+	@$(CARGO) build --profile quick --locked --workspace --exclude prairie-fuzz --bins
 
 results: experiments ## Measure again what takes minutes, and write the tables of the docs
 	@$(EXPERIMENTS) run
 
 results-long: ## Measure again what takes hours, needs other programs, or is timed; on an idle machine
 	@scripts/need cargo cc
-	@$(CARGO) build --release --locked --workspace --exclude prairie-fuzz --bins --examples
+	@$(CARGO) build --release --locked --workspace --exclude prairie-fuzz --bins
 	@$(TARGET)/release/experiments run --long
 
 docs: ## Build the book of docs/ into target/book, and the reference of the Python module
@@ -193,7 +193,7 @@ vm-record-sizes: build ## Record stock kernels (KERNEL=6.12) on two NUMA nodes a
 
 vm-record-long: build ## Record two hours of mixed work on a stock kernel (KERNEL=6.12), and replay them under every allocator
 	@scripts/need qemu
-	@$(CARGO) build --release --locked --package prairie-regions --examples
+	@$(CARGO) build --release --locked --package experiments --bin kernel_load
 	@set -e; export PRAIRIE=$(abspath $(PRAIRIE)); folder=$(TARGET)/recordings-long/$(or $(KERNEL),6.12); \
 	vm/record-hours --kernel $(or $(KERNEL),6.12) --hours $(or $(HOURS),2) $$folder; \
 	$$PRAIRIE replay $$folder/trace.parquet --systems all

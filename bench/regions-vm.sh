@@ -21,7 +21,7 @@ mkdir -p "$folder/bin"
 target=${CARGO_TARGET_DIR:-target}
 . bench/vm-table.sh
 strip -o "$folder/bin/prairie" "${PRAIRIE:-$target/release/prairie}"
-strip -o "$folder/bin/kernel_load" "${KERNEL_LOAD:-$target/release/examples/kernel_load}"
+strip -o "$folder/bin/kernel_load" "${KERNEL_LOAD:-$target/release/kernel_load}"
 
 # guest NAME KERNEL AGENT SCRIPT ARGUMENT...: one run in a machine of its own; $folder/NAME/result.
 guest() {

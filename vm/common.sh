@@ -21,14 +21,13 @@ for tool in qemu-system-x86_64 cpio busybox modprobe depmod xz strip; do
 done
 ! ldd "$(command -v busybox)" >/dev/null 2>&1 || skip "busybox is not static; install busybox-static"
 
-# program NAME GIVEN PACKAGE --bin|--example: $work/bin/NAME from the binary GIVEN, or else from that
-# of the profile of tests.
+# program NAME GIVEN PACKAGE: $work/bin/NAME from the binary GIVEN, or else from that of the profile
+# of tests.
 program() {
     binary=$2
     if [ -z "$binary" ]; then
-        ${CARGO:-cargo} build --quiet --locked --profile test -p "$3" "$4" "$1"
+        ${CARGO:-cargo} build --quiet --locked --profile test -p "$3" --bin "$1"
         binary=${CARGO_TARGET_DIR:-target}/debug/$1
-        [ "$4" = --bin ] || binary=${CARGO_TARGET_DIR:-target}/debug/examples/$1
     fi
     strip -o "$work/bin/$1" "$binary"
 }

@@ -18,8 +18,8 @@ esac
 kernels=${VM_KERNELS:-6.1 6.12}
 self=vm/tests/offload.sh
 . vm/common.sh
-program prairie "${PRAIRIE:-}" prairie --bin
-program paced "${PACED:-}" experiments --bin
+program prairie "${PRAIRIE:-}" prairie
+program paced "${PACED:-}" experiments
 
 if [ -n "$short" ]; then
     memory=512M cold_mib=64

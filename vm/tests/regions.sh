@@ -12,8 +12,8 @@ short=
 kernels=${VM_KERNELS:-6.1 6.12}
 self=vm/tests/regions.sh
 . vm/common.sh
-program prairie "${PRAIRIE:-}" prairie --bin
-program kernel_load "${KERNEL_LOAD:-}" prairie-regions --example
+program prairie "${PRAIRIE:-}" prairie
+program kernel_load "${KERNEL_LOAD:-}" experiments
 
 # one KERNEL KILLS: a machine of 2 GiB, most of it in ZONE_NORMAL.
 one() {

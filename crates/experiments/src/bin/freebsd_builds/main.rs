@@ -14,7 +14,7 @@
 //!
 //! Each setting runs with the seeds 1 to SEEDS (5); tables show means and, in brackets, ranges. With a
 //! second argument the index, means over ten jobs of the first seed, is written as rows of series, build
-//! and value, for `cargo run -p prairie-report --example curve`.
+//! and value, for `cargo run -p experiments --bin curve`.
 
 mod load;
 

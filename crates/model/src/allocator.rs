@@ -14,6 +14,7 @@ use std::str::FromStr;
 
 use prairie_frames::KernelVersion;
 use prairie_frames::placement::Placement;
+use prairie_frames::placement::classes;
 use prairie_frames::placement::freebsd;
 use prairie_frames::placement::linux::{self, Modeled, RULES};
 use prairie_frames::placement::lists::Division;
@@ -69,8 +70,12 @@ pub struct Settings {
     pub freebsd: freebsd::Config,
     /// How the 2006 paper's lists divide memory.
     pub division: Division,
-    /// Memory that `zones` keeps for the kernel.
+    /// Whether easily reclaimed pages have a zone of their own.
+    pub movable_zone: bool,
+    /// Memory outside that zone; `None` for what the machine says.
     pub kernelcore: Option<Kernelcore>,
+    /// Trees of `classes`.
+    pub classes: classes::Config,
     /// Frames of a memory block, where the regions daemon moves blocks between Linux's zones.
     pub memory_blocks: Option<u64>,
 }
@@ -130,6 +135,12 @@ pub enum UnknownAllocator {
         /// Where it was requested.
         place: &'static str,
     },
+}
+
+/// Whether an allocator of this name follows the rules of the recorded kernel in a replay: one that
+/// follows releases of Linux, without a version or an option of its own.
+pub fn follows_recording(name: &str) -> bool {
+    ALLOCATORS.iter().any(|entry| entry.versions && entry.name == name)
 }
 
 fn known() -> String {
@@ -239,9 +250,9 @@ impl Allocator {
         }
     }
 
-    /// Whether replays of it can be [compacted](Site::compacts): those of Linux's own placements.
+    /// Whether replays of it can be [compacted](Site::compacts).
     pub fn compacts_in_replay(&self) -> bool {
-        self.entry.name.starts_with("linux") && self.settings.policies.compaction
+        self.entry.compacts_in_replay && self.settings.policies.compaction
     }
 
     /// Builds its placement.

@@ -88,6 +88,7 @@ static ENDS: Entry = Entry {
     options: &[],
     versions: false,
     worlds: Worlds::PLACEMENT,
+    compacts_in_replay: false,
     settings: Settings::default,
     build: Build::Placement(|_, site| Box::new(Ends::new(site.layout))),
 };

@@ -56,7 +56,6 @@ mod writeback;
 
 use prairie_frames::kstack::Places;
 use prairie_frames::layout::LayoutError;
-use prairie_frames::placement::zones::Kernelcore;
 use prairie_frames::{Order, ZoneKind};
 
 use clock::{Actor, Clock, Next};
@@ -360,16 +359,14 @@ fn shape(scenario: &Scenario, system: &Allocator) -> Shape {
                 && scenario.vm.thp != scenario::HugePages::Never,
         },
     };
-    let kernelcore = match (system.entry().name, system.settings.kernelcore) {
-        ("zones", Some(Kernelcore::Frames(frames))) => Some(frames),
-        ("zones", _) => hardware.kernelcore.map(|core| core.frames()),
-        _ => None,
-    };
+    let memory = hardware.memory.frames();
+    let chosen = system.settings.kernelcore.map(|kernelcore| kernelcore.of(memory));
+    let kernelcore = chosen.or(hardware.kernelcore.map(|core| core.frames()));
     Shape {
         frames: hardware.memory.frames(),
         nodes: hardware.nodes,
         architecture: hardware.architecture,
-        kernelcore,
+        kernelcore: kernelcore.filter(|_| system.settings.movable_zone),
         marks,
         low: hardware.low.map(scenario::Bytes::frames),
         min_free: scenario.vm.min_free.map(scenario::Bytes::frames),

@@ -19,38 +19,42 @@ use std::time::Duration;
 
 use experiments::measure::{FRAMES_OF_4_GIB, median, one_zone, thread_time};
 use prairie_frames::layout::Watermarks;
-use prairie_frames::placement::buddy::Buddy;
-use prairie_frames::placement::freebsd::FreeBsd;
-use prairie_frames::placement::linux::{Config, Linux};
-use prairie_frames::placement::lists::{Division, Lists};
-use prairie_frames::placement::regions::Regions;
-use prairie_frames::placement::superpageblocks::Superpageblocks;
-use prairie_frames::placement::zones::{Kernelcore, Zones};
+use prairie_frames::placement::zones::Kernelcore;
 use prairie_frames::placement::{Placement, Request};
 use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Mobility, Order};
+use prairie_model::allocator::{Allocator, AnyPlacement, Site, World};
 
 const FRAMES: u32 = FRAMES_OF_4_GIB;
 const ORDERS: [Order; 2] = [Order::BASE, Order::HUGE];
+
+/// The allocators that are timed, behind a box as replays drive them.
+const ALLOCATORS: [&str; 8] = [
+    "buddy",
+    "linux",
+    "linux+no-pcp",
+    "lists",
+    "zones",
+    "freebsd",
+    "superpageblocks",
+    "contiguitas",
+];
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
     let policy = arguments.next().unwrap_or_default();
     let rounds = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(15);
     let layout = layout();
+    let site = Site {
+        kernelcore: Some(Kernelcore::Percent(50)),
+        compacts: false,
+        ..Site::new(&layout, World::Replay)
+    };
     println!(
         "policy        order pattern   allocate      free      pair   (ns, median of {rounds})"
     );
-    let bare = Config { per_cpu_lists: false, ..Config::default() };
-    run("buddy", &policy, rounds, || Buddy::new(&layout, Order::LARGEST_FREE));
-    run("linux", &policy, rounds, || Linux::new(&layout, Config::default()));
-    run("linux-no-pcp", &policy, rounds, || Linux::new(&layout, bare));
-    let largest = Order::LARGEST_FREE;
-    run("lists", &policy, rounds, || Lists::new(&layout, largest, Division::TwoWay));
-    let core = Some(Kernelcore::Percent(50));
-    run("zones", &policy, rounds, || Zones::new(&layout, largest, core));
-    run("freebsd", &policy, rounds, || FreeBsd::new(&layout, Default::default()));
-    run("superpageblocks", &policy, rounds, || Superpageblocks::new(&layout, Default::default()));
-    run("contiguitas", &policy, rounds, || Regions::new(&layout, Default::default()));
+    for name in ALLOCATORS.iter().filter(|name| policy.is_empty() || policy == **name) {
+        run(name, rounds, || Allocator::named(name).build(&site));
+    }
 }
 
 /// One Normal zone with the watermarks that Linux would compute for it on a machine with huge
@@ -61,15 +65,12 @@ fn layout() -> Layout {
     one_zone(FRAMES, Watermarks { min, low: min + step, high: min + 2 * step })
 }
 
-struct Machine<P> {
-    placement: P,
+struct Machine {
+    placement: AnyPlacement,
     table: FrameTable,
 }
 
-fn run<P: Placement>(name: &str, wanted: &str, rounds: usize, new: impl Fn() -> P) {
-    if !wanted.is_empty() && wanted != name {
-        return;
-    }
+fn run(name: &str, rounds: usize, new: impl Fn() -> AnyPlacement) {
     for order in ORDERS {
         for pattern in ["bulk", "random", "repeat"] {
             let mut machine = Machine::new(new());
@@ -92,8 +93,8 @@ fn run<P: Placement>(name: &str, wanted: &str, rounds: usize, new: impl Fn() -> 
     }
 }
 
-impl<P: Placement> Machine<P> {
-    fn new(mut placement: P) -> Machine<P> {
+impl Machine {
+    fn new(mut placement: AnyPlacement) -> Machine {
         let mut table = FrameTable::with_frames(FRAMES.into());
         for start in (0..FRAMES).step_by(Order::LARGEST_FREE.frames() as usize) {
             table.add_memory(Frame(start), Order::LARGEST_FREE);
@@ -154,7 +155,6 @@ impl<P: Placement> Machine<P> {
     }
 }
 
-/// Time that this thread has run.
 /// Fisher and Yates, on a xorshift generator with a fixed seed: every run does the same.
 fn shuffle(frames: &mut [Frame]) {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;

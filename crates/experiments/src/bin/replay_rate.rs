@@ -2,8 +2,7 @@
 //!
 //! ```text
 //! cargo run --release -p experiments --bin replay_rate -- [OPTIONS] [FILE.parquet]
-//!   --system NAME       buddy, lists, lists-three-way, zones (half of memory the kernel's),
-//!                       linux or contiguitas [default: all in turn]
+//!   --system NAMES      as `prairie replay --systems` [default: all in turn]
 //!   --rounds N          median of N rounds [default: 5]
 //! without FILE, events are generated:
 //!   --frames N          frames of the machine [default: 4194304, 16 GiB]

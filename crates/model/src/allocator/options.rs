@@ -1,5 +1,6 @@
 //! The options of allocators: each takes one mechanism away, adds one, or sets its size.
 
+use prairie_frames::Order;
 use prairie_frames::kstack::Indexing;
 use prairie_frames::placement::lists::Division;
 use prairie_frames::placement::regions;
@@ -11,6 +12,10 @@ use crate::regions_daemon::SMALLEST_BLOCK;
 
 /// Frames of 2 GiB, the largest memory block.
 const LARGEST_BLOCK: u64 = 1 << 19;
+
+/// Frames of 4 MiB and 1 GiB, between which the trees of `classes` are.
+const SMALLEST_TREE: u64 = 1 << 10;
+const LARGEST_TREE: u64 = 1 << 18;
 
 /// An option that an allocator's name may be followed by: `NAME+OPTION`, `NAME+OPTION=VALUE`.
 pub struct Switch {
@@ -84,14 +89,30 @@ pub const LISTS: [Switch; 1] = [switch(
 pub const ZONES: [Switch; 1] = [Switch {
     name: "kernelcore",
     value: "SIZE",
-    effect: "memory outside the zone for easily reclaimed pages",
+    effect: "memory outside the zone for easily reclaimed pages, as in 2G or 25%",
     worlds: Worlds::ALL,
-    apply: |s, size| match Size::parse(size) {
-        Ok(bytes) => {
-            s.kernelcore = Some(Kernelcore::Frames(bytes as u64 / 4096));
+    apply: |s, size| {
+        s.kernelcore = match size.strip_suffix('%').map(str::parse) {
+            Some(Ok(percent @ 1..=100)) => Some(Kernelcore::Percent(percent)),
+            Some(_) => None,
+            None => frames(size).map(Kernelcore::Frames),
+        };
+        s.kernelcore.is_some()
+    },
+}];
+
+/// Of `classes`.
+pub const CLASSES: [Switch; 1] = [Switch {
+    name: "tree",
+    value: "SIZE",
+    effect: "trees of SIZE (4M to 1G; 64M), a power of two",
+    worlds: Worlds::PLACEMENT,
+    apply: |s, size| match frames(size) {
+        Some(frames @ SMALLEST_TREE..=LARGEST_TREE) if frames.is_power_of_two() => {
+            s.classes.tree = Order::new(frames.trailing_zeros() as u8).expect("at most order 18");
             true
         }
-        Err(_) => false,
+        _ => false,
     },
 }];
 
@@ -119,8 +140,8 @@ pub const LINUX: [Switch; 14] = [
                 s.memory_blocks = Some(SMALLEST_BLOCK);
                 true
             }
-            size => match Size::parse(size).map(|bytes| bytes as u64 / 4096) {
-                Ok(frames @ SMALLEST_BLOCK..=LARGEST_BLOCK) if frames.is_power_of_two() => {
+            size => match frames(size) {
+                Some(frames @ SMALLEST_BLOCK..=LARGEST_BLOCK) if frames.is_power_of_two() => {
                     s.memory_blocks = Some(frames);
                     true
                 }
@@ -280,6 +301,11 @@ pub const CONTIGUITAS: [Switch; 6] = [
         set!(|s| s.regions.pin_migration = false),
     ),
 ];
+
+/// The frames in a size such as `2G`.
+fn frames(size: &str) -> Option<u64> {
+    Some(Size::parse(size).ok()? as u64 / 4096)
+}
 
 /// Keeps the border in place: `fixed`, or `fixed=20%`.
 fn fix(settings: &mut Settings, value: &str) -> bool {

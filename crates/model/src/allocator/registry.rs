@@ -6,7 +6,7 @@
 use prairie_frames::KernelVersion;
 use prairie_frames::compaction::Compactable;
 use prairie_frames::placement::buddy::Buddy;
-use prairie_frames::placement::classes::Classes;
+use prairie_frames::placement::classes::{self, Classes};
 use prairie_frames::placement::freebsd::{self, FreeBsd};
 use prairie_frames::placement::linux::{self, Linux, Pageset};
 use prairie_frames::placement::lists::{Division, Lists};
@@ -33,6 +33,8 @@ pub struct Entry {
     pub versions: bool,
     /// Where it can run.
     pub worlds: Worlds,
+    /// Whether a replay can [compact](Site::compacts) around it.
+    pub compacts_in_replay: bool,
     /// Its settings before any option.
     pub settings: fn() -> Settings,
     /// Builds its placement.
@@ -55,7 +57,7 @@ impl Entry {
 }
 
 /// All allocators, baseline first.
-pub static ALLOCATORS: [Entry; 11] = [
+pub static ALLOCATORS: [Entry; 10] = [
     Entry {
         name: "buddy",
         description: "one free list per order (Linux 2.6.16)",
@@ -63,6 +65,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         options: &[&options::LINUX_2_6],
         versions: false,
         worlds: Worlds::ALL,
+        compacts_in_replay: false,
         settings: Settings::linux_2_6,
         build: Build::Machine(|_, site| {
             MachinePlacement::other(Buddy::new(site.layout, site.largest))
@@ -75,19 +78,8 @@ pub static ALLOCATORS: [Entry; 11] = [
         options: &[&options::LINUX_2_6, &options::LISTS],
         versions: false,
         worlds: Worlds::ALL,
+        compacts_in_replay: false,
         settings: Settings::linux_2_6,
-        build: Build::Machine(|s, site| {
-            MachinePlacement::other(Lists::new(site.layout, site.largest, s.division))
-        }),
-    },
-    Entry {
-        name: "lists-three-way",
-        description: "lists with a third list for kernel caches",
-        not_modeled: "reclaim",
-        options: &[],
-        versions: false,
-        worlds: Worlds::PLACEMENT,
-        settings: || Settings { division: Division::ThreeWay, ..Settings::linux_2_6() },
         build: Build::Machine(|s, site| {
             MachinePlacement::other(Lists::new(site.layout, site.largest, s.division))
         }),
@@ -99,7 +91,8 @@ pub static ALLOCATORS: [Entry; 11] = [
         options: &[&options::LINUX_2_6, &options::ZONES],
         versions: false,
         worlds: Worlds::ALL,
-        settings: Settings::linux_2_6,
+        compacts_in_replay: false,
+        settings: || Settings { movable_zone: true, ..Settings::linux_2_6() },
         build: Build::Machine(zones),
     },
     Entry {
@@ -109,6 +102,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         options: &[&options::FREEBSD],
         versions: false,
         worlds: Worlds::ALL,
+        compacts_in_replay: false,
         settings: Settings::freebsd,
         build: Build::Machine(|s, site| {
             MachinePlacement::FreeBsd(Box::new(FreeBsd::new(site.layout, s.freebsd)))
@@ -121,6 +115,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         options: &[&options::LINUX],
         versions: true,
         worlds: Worlds::ALL,
+        compacts_in_replay: true,
         settings: || Settings::linux(KernelVersion::V6_1),
         build: Build::Machine(linux),
     },
@@ -131,6 +126,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         options: &[&options::DEFRAG, &options::LINUX],
         versions: false,
         worlds: Worlds::ALL,
+        compacts_in_replay: true,
         settings: linux_defrag,
         build: Build::Machine(linux),
     },
@@ -138,11 +134,12 @@ pub static ALLOCATORS: [Entry; 11] = [
         name: "classes",
         description: "trees of 64 MiB by class, reserved by CPUs (after LLFree)",
         not_modeled: "concurrency",
-        options: &[],
+        options: &[&options::CLASSES],
         versions: false,
         worlds: Worlds::PLACEMENT,
+        compacts_in_replay: false,
         settings: || Settings::linux(KernelVersion::V6_1),
-        build: Build::Placement(|_, site| Box::new(Classes::new(site.layout, Default::default()))),
+        build: Build::Placement(|s, site| Box::new(Classes::new(site.layout, s.classes))),
     },
     Entry {
         name: "contiguitas",
@@ -151,6 +148,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         options: &[&options::CONTIGUITAS],
         versions: false,
         worlds: Worlds::ALL,
+        compacts_in_replay: false,
         settings: || Settings::linux(KernelVersion::V6_1),
         build: Build::Machine(contiguitas),
     },
@@ -161,6 +159,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         options: &[&options::CONTIGUITAS],
         versions: false,
         worlds: Worlds::PLACEMENT,
+        compacts_in_replay: false,
         settings: contiguitas_hw,
         build: Build::Machine(contiguitas),
     },
@@ -171,6 +170,7 @@ pub static ALLOCATORS: [Entry; 11] = [
         options: &[],
         versions: false,
         worlds: Worlds::ALL,
+        compacts_in_replay: false,
         settings: Settings::without_compaction,
         build: Build::Machine(|_, site| {
             let placement = Superpageblocks::new(site.layout, Default::default());
@@ -193,7 +193,9 @@ impl Settings {
             regions: regions::Config::default(),
             freebsd: freebsd::Config::default(),
             division: Division::TwoWay,
+            movable_zone: false,
             kernelcore: None,
+            classes: classes::Config::default(),
             memory_blocks: None,
         }
     }

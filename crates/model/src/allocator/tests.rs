@@ -34,6 +34,29 @@ fn names_and_options() {
 }
 
 #[test]
+fn sizes_of_zones_and_trees() {
+    let zones = |text: &str| parsed(text).settings;
+    assert_eq!(zones("zones+kernelcore=25%").kernelcore, Some(Kernelcore::Percent(25)));
+    assert!(zones("zones").movable_zone && !zones("buddy").movable_zone);
+    assert_eq!(parsed("classes+tree=64M"), parsed("classes"));
+    assert_eq!(parsed("classes+tree=1G").settings.classes.tree.get(), 18);
+    for wrong in ["zones+kernelcore=0%", "zones+kernelcore=101%", "zones+kernelcore=%"] {
+        assert!(wrong.parse::<Allocator>().is_err(), "{wrong}");
+    }
+    for wrong in ["classes+tree=2M", "classes+tree=2G", "classes+tree=96M", "classes+tree"] {
+        assert!(wrong.parse::<Allocator>().is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn the_recorded_kernel_is_linux_without_version_or_option() {
+    assert!(follows_recording("linux"));
+    for other in ["linux@6.12", "linux+no-pcp", "linux-defrag", "contiguitas"] {
+        assert!(!follows_recording(other), "{other}");
+    }
+}
+
+#[test]
 fn memory_blocks_of_the_regions_daemon() {
     let blocks = |text: &str| parsed(text).settings.memory_blocks;
     assert_eq!(blocks("linux"), None);

@@ -11,7 +11,7 @@ use clap::ValueEnum;
 use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::placement::zones::Kernelcore;
 use prairie_frames::{Pfn, ZoneKind};
-use prairie_model::allocator::World;
+use prairie_model::allocator::{World, follows_recording};
 use prairie_replay::compare::{self, ZoneDistance};
 use prairie_replay::initial_state::InitialState;
 use prairie_replay::replay::Initial;
@@ -397,7 +397,7 @@ fn distance(
     let linux = results
         .systems
         .iter()
-        .find(|system| system.system == "linux" && system.initial == Initial::AsFound);
+        .find(|system| follows_recording(&system.system) && system.initial == Initial::AsFound);
     match (linux, &metadata.after) {
         (Some(linux), Some(after)) if !results.interrupted => {
             compare::with_kernel(found, after, linux)

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use prairie_frames::{BlockCounts, Layout, Order};
+use prairie_model::allocator::follows_recording;
 use prairie_model::sample::Sample;
 use prairie_replay::compare::ZoneDistance;
 use prairie_replay::initial_state::InitialState;
@@ -373,7 +374,7 @@ fn distance(subject: &Subject<'_>) -> Section {
         Column::number("free blocks").with_unit("replay"),
         Column::number("distance").with_unit("over orders"),
     ];
-    let linux = subject.results.systems.iter().find(|s| s.system == "linux");
+    let linux = subject.results.systems.iter().find(|s| follows_recording(&s.system));
     let same = linux.map_or(String::new(), |linux| {
         let Counts { same_frame, allocations, .. } = linux.counts;
         format!(

@@ -7,12 +7,13 @@ use prairie_fleet::study::Study;
 use prairie_frames::placement::{Placement, Request, gfp};
 use prairie_frames::table::{Owner, mobility_of};
 use prairie_frames::{FrameTable, Layout, MigrateType, Order, ZoneKind};
+use prairie_model::allocator::AnyPlacement;
 use prairie_model::random::Random;
 
 use experiments::document::Document;
 
 use crate::measure::Memory;
-use crate::systems::{SYSTEMS, Visit, visit};
+use crate::systems::{ALLOCATORS, build};
 
 /// Kernel memory of boot, and what the burst asks for, in 1/1024 of memory.
 const BOOT: u64 = 20;
@@ -25,9 +26,9 @@ const ASKS: u32 = 16;
 const QUIET: u64 = 4096;
 
 /// A machine without reclaim, driven by the case.
-struct Machine<P> {
+struct Machine {
     table: FrameTable,
-    placement: P,
+    placement: AnyPlacement,
     next: Owner,
 }
 
@@ -43,8 +44,8 @@ struct Outcome {
     idle_gib: f64,
 }
 
-impl<P: Placement> Machine<P> {
-    fn boot(layout: &Layout, mut placement: P) -> Machine<P> {
+impl Machine {
+    fn boot(layout: &Layout, mut placement: AnyPlacement) -> Machine {
         let mut table = FrameTable::with_owners(layout.frames(), layout.frames() * 2);
         placement.boot(&mut table, layout);
         Machine { table, placement, next: 0 }
@@ -78,19 +79,12 @@ impl<P: Placement> Machine<P> {
     }
 }
 
-struct Cases<'a> {
-    layout: &'a Layout,
-    /// Of the blocks that the burst asks for.
-    order: Order,
-}
-
-impl Visit for Cases<'_> {
-    type Output = Outcome;
-
-    fn visit<P: Placement>(self, placement: P) -> Outcome {
-        let memory = self.layout.zones().iter().map(|zone| zone.span.managed).sum::<u64>();
+impl Outcome {
+    /// Both cases, with a burst of blocks of `order`.
+    fn of(layout: &Layout, placement: AnyPlacement, order: Order) -> Outcome {
+        let memory = layout.zones().iter().map(|zone| zone.span.managed).sum::<u64>();
         let mut random = Random::new(1);
-        let mut m = Machine::boot(self.layout, placement);
+        let mut m = Machine::boot(layout, placement);
         for _ in 0..memory * BOOT / 1024 {
             m.allocate(Order::BASE, MigrateType::Unmovable);
         }
@@ -111,7 +105,6 @@ impl Visit for Cases<'_> {
         let (clean_before, moved) = (Memory::of(&m.table).clean_gigabytes, m.moved());
 
         // The burst: nothing wakes up meanwhile.
-        let order = self.order;
         let asked = memory * BURST / 1024 / order.frames();
         let burst: Vec<Owner> =
             (0..asked).filter_map(|_| m.allocate(order, MigrateType::Unmovable)).collect();
@@ -164,8 +157,8 @@ fn burst(name: &str, layout: &Layout, order: Order) -> Document {
         "GiB that programs cannot have",
     ];
     let mut document = Document::new(name, &columns, "1".to_owned());
-    for name in SYSTEMS {
-        let outcome = visit(name, layout, Cases { layout, order });
+    for name in ALLOCATORS {
+        let outcome = Outcome::of(layout, build(name, layout), order);
         let counts = [
             outcome.clean_before,
             outcome.asked,

@@ -11,7 +11,7 @@ use prairie_frames::placement::superpageblocks::{Config, Superpageblocks};
 use experiments::document::{Document, spread};
 
 use crate::measure::{GIB, Memory, PAGEBLOCK};
-use crate::systems::{SYSTEMS, Visit, visit};
+use crate::systems::{ALLOCATORS, build};
 
 /// Seconds between two looks.
 const EVERY: f64 = 600.0;
@@ -72,20 +72,6 @@ impl Day {
     }
 }
 
-struct Live<'a> {
-    study: &'a Study,
-    server: u64,
-    layout: &'a Layout,
-}
-
-impl Visit for Live<'_> {
-    type Output = Day;
-
-    fn visit<P: Placement>(self, placement: P) -> Day {
-        Day::live(self.study, self.server, self.layout, placement)
-    }
-}
-
 /// Server `server` of a study under an allocator, for each seed from 1 to `seeds`.
 pub fn days(
     study: &Study,
@@ -96,7 +82,7 @@ pub fn days(
     let layout = study.layout(0)?;
     let one = |seed| {
         let study = &Study { seed, ..study.clone() };
-        visit(name, &layout, Live { study, server, layout: &layout })
+        Day::live(study, server, &layout, build(name, &layout))
     };
     Ok((1..=seeds).map(one).collect())
 }
@@ -123,7 +109,7 @@ pub fn measure(study: &Study, seeds: u64) -> Result<Document, Box<dyn Error>> {
     let mut document = Document::new("clean-day", &columns, rounds(seeds));
     document.note(memory_note(study));
     for (server, workload) in (0..).zip(&study.workloads) {
-        for name in SYSTEMS {
+        for name in ALLOCATORS {
             let days = days(study, seeds, server, name)?;
             let of = |value: fn(&Day) -> f64| spread(&days.iter().map(value).collect::<Vec<_>>());
             let after: Vec<String> = days.iter().map(|day| day.after_an_hour.to_string()).collect();

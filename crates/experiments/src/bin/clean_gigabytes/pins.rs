@@ -9,7 +9,8 @@ use crate::day::{Day, days, memory_note, rounds};
 
 /// Pinned memory, in percent.
 const PINS: [f64; 5] = [0.0, 0.02, 0.1, 0.3, 1.0];
-const ALLOCATORS: [&str; 4] = ["linux", "linux-defrag", "superpageblocks", "contiguitas"];
+const ALLOCATORS: [&str; 4] =
+    ["linux", "linux-defrag", "superpageblocks", "contiguitas+no-compaction"];
 
 /// Clean gigabytes of all servers and seeds under each allocator.
 pub fn measure(study: &Study, seeds: u64) -> Result<Document, Box<dyn Error>> {

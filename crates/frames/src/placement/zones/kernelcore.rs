@@ -16,8 +16,8 @@ pub enum Kernelcore {
 }
 
 impl Kernelcore {
-    fn frames(self, layout: &Layout) -> u64 {
-        let memory: u64 = layout.zones().iter().map(frames_of).sum();
+    /// Frames of `memory` frames; at most all of them.
+    pub fn of(self, memory: u64) -> u64 {
         match self {
             Kernelcore::Frames(frames) => frames.min(memory),
             Kernelcore::Percent(percent) => memory / 100 * u64::from(percent.min(100)),
@@ -41,7 +41,8 @@ pub(super) struct DividedLayout {
 /// The paper's machines have one node. Over several, the amount is spread evenly and what one is
 /// too small for goes to the others (`find_easyrclm_pfns_for_nodes`, posted in May 2006).
 pub(super) fn divide(layout: &Layout, kernelcore: Option<Kernelcore>) -> DividedLayout {
-    let total = kernelcore.map_or(u64::MAX, |kernelcore| kernelcore.frames(layout));
+    let memory = layout.zones().iter().map(frames_of).sum();
+    let total = kernelcore.map_or(u64::MAX, |kernelcore| kernelcore.of(memory));
     // A command line that says 0 says nothing (the patches' `kernelcore_pages &&`).
     let total = if total == 0 { u64::MAX } else { total };
     let mut left = spread(layout, total);

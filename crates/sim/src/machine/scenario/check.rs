@@ -27,8 +27,11 @@ pub struct Invalid {
 /// # Errors
 /// If the movable zone would begin beyond memory.
 pub fn check_allocator(allocator: &Allocator, memory: u64) -> Result<(), Invalid> {
-    let Some(Kernelcore::Frames(frames)) = allocator.settings.kernelcore else { return Ok(()) };
-    let core = frames * 4096;
+    let core = match allocator.settings.kernelcore {
+        None => return Ok(()),
+        Some(Kernelcore::Frames(frames)) => frames * 4096,
+        Some(share) => share.of(memory / 4096) * 4096,
+    };
     within(format!("kernelcore of `{}`, in bytes", allocator.name()), core, 8 << 20, memory)
 }
 

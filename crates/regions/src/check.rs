@@ -137,7 +137,7 @@ fn flags(host: &Host) -> Finding {
             "page flags",
             Verdict::Missing,
             "kpageflags cannot be read",
-            "run as root on a kernel with CONFIG_PROC_PAGE_MONITOR; without it hugetlb pages do \
+            "needs root and a kernel with CONFIG_PROC_PAGE_MONITOR; without it hugetlb pages do \
              not show, and emptying them never ends",
         ),
     }
@@ -153,7 +153,7 @@ fn writable(folder: &Path, blocks: &[Block]) -> Finding {
             about,
             Verdict::Missing,
             format!("memory blocks cannot be written: {error}"),
-            "run as root on the host, with /sys mounted rw and CONFIG_MEMORY_HOTREMOVE",
+            "needs root on the host, /sys mounted rw, and CONFIG_MEMORY_HOTREMOVE",
         ),
         None => Finding::new(about, Verdict::Missing, "no memory blocks", ""),
     }

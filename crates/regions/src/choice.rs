@@ -76,7 +76,7 @@ impl Obstacle {
             Obstacle::Unmovable(_) => {
                 "stays in the kernel region; start the daemon earlier after boot to confine more"
             }
-            Obstacle::Unknown => "run as root on a kernel with CONFIG_PROC_PAGE_MONITOR",
+            Obstacle::Unknown => "needs root and a kernel with CONFIG_PROC_PAGE_MONITOR",
         }
     }
 }

@@ -150,7 +150,7 @@ pub struct ExitStatistics {
 }
 
 impl ExitStatistics {
-    /// Of `text`, `json`, `text:PATH` or `json:PATH`.
+    /// Of `text`, `json`, `text:FILE` or `json:FILE`.
     pub fn of_value(value: &[u8]) -> Option<ExitStatistics> {
         let (name, path) = match value.iter().position(|&byte| byte == b':') {
             Some(colon) => (&value[..colon], &value[colon + 1..]),
@@ -255,7 +255,7 @@ const RIGHT: [(&str, &str); 12] = [
     ("PRAIRIE_HEAP_SAMPLE", "0 or 1"),
     ("PRAIRIE_HEAP_OWNER", "a process ID"),
     ("PRAIRIE_HEAP_GUARD", "a number N: 1 in N allocations is guarded"),
-    ("PRAIRIE_HEAP_STATS", "text, json, text:PATH or json:PATH, with %p, %c and %% in PATH"),
+    ("PRAIRIE_HEAP_STATS", "text, json, text:FILE or json:FILE, with %p, %c, and %% in FILE"),
 ];
 
 fn misunderstood(name: &[u8], value: &[u8]) {

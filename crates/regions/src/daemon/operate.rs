@@ -78,7 +78,7 @@ impl Daemon {
         self.count(&done, succeeded);
         match done.outcome {
             Outcome::Denied => self.stop_converting(
-                "memory blocks cannot be written: run as root, outside of containers and lockdown",
+                "memory blocks cannot be written: needs root, outside of containers and lockdown",
             ),
             Outcome::LeftOffline(_) => self.trouble(&format!(
                 "block {} is offline and does not come back: {}",

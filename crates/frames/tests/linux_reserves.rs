@@ -1,4 +1,5 @@
-//! Watermarks and the reserve for atomic requests of Linux 6.1, worked out by hand.
+//! Watermarks and the reserve for atomic requests, worked out by hand: of Linux 6.1, and how later
+//! releases differ.
 
 mod machine;
 
@@ -7,7 +8,7 @@ use prairie_frames::MigrateType::{HighAtomic, Movable, Unmovable};
 use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::placement::linux::Config;
 use prairie_frames::placement::{Request, gfp};
-use prairie_frames::{Order, ZoneKind};
+use prairie_frames::{KernelVersion, Order, ZoneKind};
 
 fn with_marks(kind: ZoneKind, start: u64, frames: u64, min: u64, low: u64) -> ZoneSpan {
     let watermarks = Watermarks { min, low, high: low + low / 4 };
@@ -120,6 +121,49 @@ fn the_reserve_is_limited() {
         machine.atomic(9).unwrap();
     }
     assert_eq!(machine.counter("highatomic_reserve"), 2);
+}
+
+/// The rules of a release `6.minor` without per-CPU lists.
+fn bare(minor: u8) -> Config {
+    Config { per_cpu_lists: false, ..Config::of(KernelVersion::new(6, minor)) }
+}
+
+/// In 6.7 a hundredth and one pageblock more, even of small zones.
+#[test]
+fn since_6_8_the_reserve_is_a_hundredth_in_whole_pageblocks() {
+    let reserved = |minor, pageblocks: u64| {
+        let frames = pageblocks * 512;
+        let zones = vec![with_marks(ZoneKind::Normal, 0, frames, 0, frames)];
+        let mut machine = Machine::with_zones(zones, bare(minor), &[]);
+        for _ in 0..4 {
+            machine.atomic(9).unwrap();
+        }
+        machine.counter("highatomic_reserve")
+    };
+    assert_eq!([99, 100, 150].map(|pageblocks| reserved(7, pageblocks)), [2, 2, 3]);
+    assert_eq!([99, 100, 150].map(|pageblocks| reserved(8, pageblocks)), [0, 1, 2]);
+}
+
+/// Free frames of the reserve are out of reach in both releases. 6.11 subtracts its used frames
+/// as well, although they are not free.
+#[test]
+fn since_6_12_used_frames_of_the_reserve_do_not_count_against_the_watermark() {
+    let below_low = |minor| {
+        let zones = vec![with_marks(ZoneKind::Normal, 0, 2048, 0, 1100)];
+        let mut machine = Machine::with_zones(zones, bare(minor), &[HighAtomic]);
+        // Until 1,612 frames are free, 512 of them in the reserve.
+        let frames: Vec<u32> = (0..436).map(|_| machine.allocate(0, Movable)).collect();
+        let above = machine.counter("below_low");
+        let reserved = machine.atomic(9).unwrap();
+        assert_eq!(machine.type_of(reserved), HighAtomic);
+        let at = machine.counter("below_low");
+        // Then 1,200 are free, none of them in the reserve.
+        machine.free_all(frames.into_iter().take(100));
+        machine.allocate(0, Movable);
+        [above, at, machine.counter("below_low")]
+    };
+    assert_eq!(below_low(11), [0, 1, 2]);
+    assert_eq!(below_low(12), [0, 1, 1]);
 }
 
 #[test]

@@ -2,16 +2,24 @@
 
 mod machine;
 
-use machine::Machine;
-use prairie_frames::KernelVersion;
+use machine::{Machine, zone};
 use prairie_frames::MigrateType::{Movable, Unmovable};
+use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::placement::linux::{Config, Pageset};
+use prairie_frames::{KernelVersion, ZoneKind};
 
 const LIMITS: Pageset = Pageset { batch: 15, high: 60, high_max: 2000, keeps_batch: false };
 
 fn machine(version: KernelVersion, limits: Pageset) -> Machine {
+    with_high(version, limits, 0)
+}
+
+/// The same with a high watermark.
+fn with_high(version: KernelVersion, limits: Pageset, high: u64) -> Machine {
     let config = Config { watermark_boost_factor: 0, ..Config::of(version) };
-    let mut machine = Machine::new(16, config);
+    let watermarks = Watermarks { high, ..Watermarks::default() };
+    let span = ZoneSpan { watermarks, ..zone(ZoneKind::Normal, 0, 8192) };
+    let mut machine = Machine::with_zones(vec![span], config, &[]);
     machine.linux.set_pageset(0, limits);
     machine
 }
@@ -143,4 +151,22 @@ fn lists_of_6_1_do_not_adapt() {
         machine.allocate(0, Movable);
     }
     assert_eq!(cached(&machine), 14);
+}
+
+/// All memory is free at first, so that a high watermark of all of it is above what is free.
+#[test]
+fn since_6_7_lists_hold_less_below_the_high_watermark() {
+    let held = |version, high| {
+        let mut machine = with_high(version, LIMITS, high);
+        let frames: Vec<u32> = (0..15 + 30 + 60).map(|_| machine.allocate(0, Movable)).collect();
+        let unused = cached(&machine);
+        machine.free_all(frames);
+        (unused, machine.linux.tuning(0, 0).high, cached(&machine))
+    };
+    let (old, new) = (KernelVersion::new(6, 6), KernelVersion::new(6, 7));
+    assert_eq!(held(old, 0), held(old, 8192));
+    assert_eq!(held(new, 0), (0, 60 + 15 + 30 + 60, 105));
+    // The mark stays at 60, so that refills are 15, 30, 45, 45. Each time the frees reach it, what
+    // was freed in a row goes back: 30, and then at most 45.
+    assert_eq!(held(new, 8192), (30, 60, 60 - 45));
 }

@@ -71,3 +71,63 @@ fn batched_frees(recording: &Recording) -> HashSet<usize> {
     }
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use prairie_frames::layout::{Watermarks, ZoneSpan};
+    use prairie_frames::{KernelVersion, Layout, Order, Pfn, ZoneKind};
+
+    use super::*;
+    use crate::exact::act::Act;
+    use crate::exact::threads::By;
+
+    fn act(action: Action, frame: u32, thread: i32) -> Act {
+        let (order, by) = (Order::BASE, By::Program);
+        Act { cpu: 0, frame: Frame(frame), order, action, by, time_ns: 0, thread }
+    }
+
+    fn recording(version: KernelVersion, acts: Vec<Act>) -> Recording {
+        let zone = ZoneSpan {
+            node: 0,
+            kind: ZoneKind::Normal,
+            start: Pfn(0),
+            spanned: 512,
+            managed: 512,
+            watermarks: Watermarks::default(),
+            lowmem_reserve: [0; 6],
+        };
+        Recording {
+            layout: Layout::new(vec![zone]).unwrap(),
+            acts,
+            snapshots: Vec::new(),
+            cpus: 1,
+            reclaim: None,
+            outside: 0,
+            put_back: 0,
+            version,
+            readings: Vec::new(),
+            names_limits: false,
+            lists_from: None,
+        }
+    }
+
+    /// Thread 7 frees frames 1 and 2 as a batch. Frame 3 is freed in between, frame 4 after it.
+    #[test]
+    fn since_6_2_a_free_between_frames_of_a_batch_goes_past_the_list() {
+        let past = |version, thread| {
+            let acts = vec![
+                act(Action::Free, 1, 7),
+                act(Action::Free, 2, 7),
+                act(Action::Listed, 1, 7),
+                act(Action::Free, 3, thread),
+                act(Action::Listed, 2, 7),
+                act(Action::Free, 4, 7),
+            ];
+            frees(&recording(version, acts))
+        };
+        assert_eq!(past(KernelVersion::V6_1, 7), HashSet::new());
+        assert_eq!(past(PCP_INTERRUPTS.since, 7), HashSet::from([3]));
+        // Another thread only runs while the list is not in use.
+        assert_eq!(past(PCP_INTERRUPTS.since, 8), HashSet::new());
+    }
+}

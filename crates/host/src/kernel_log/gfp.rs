@@ -132,6 +132,35 @@ mod tests {
         }
     }
 
+    /// 4.13 renamed the flag and kept its number. Before 4.6 there is only the number.
+    #[test]
+    fn repeat_is_read_as_retry_mayfail() {
+        let since = KernelVersion::new(4, 13);
+        let new = Gfp::new(0x140_04c0, Some("GFP_KERNEL|__GFP_RETRY_MAYFAIL"), Some(since));
+        assert!(new.can_wait() && new.has("__GFP_RETRY_MAYFAIL") && !new.has("__GFP_REPEAT"));
+        for (mask, names, version) in [
+            (0x140_04c0, Some("GFP_KERNEL|__GFP_REPEAT"), KernelVersion::new(4, 12)),
+            (0x240_04c0, None, KernelVersion::new(4, 5)),
+            (0x4d0, None, KernelVersion::new(3, 10)),
+        ] {
+            assert_eq!(Gfp::new(mask, names, Some(version)).flags, new.flags, "{version}");
+        }
+    }
+
+    /// Until 6.2 the number has the flag and the name stands for it. Since then `GFP_ATOMIC` is
+    /// 0x820, and what cannot wait is what lacks `__GFP_DIRECT_RECLAIM`.
+    #[test]
+    fn atomic_requests_are_recognized_without_their_former_flag() {
+        let old = Gfp::new(0x208_0020, None, Some(KernelVersion::new(4, 5)));
+        assert!(old.has("__GFP_ATOMIC") && !old.can_wait());
+        for (mask, minor) in [(0xa20, 2), (0x820, 3)] {
+            let version = KernelVersion::new(6, minor);
+            let gfp = Gfp::new(mask, Some("GFP_ATOMIC"), Some(version));
+            assert!(!gfp.has("__GFP_ATOMIC") && gfp.has("__GFP_HIGH"), "{version}");
+            assert!(!gfp.can_wait() && gfp.has("__GFP_KSWAPD_RECLAIM"), "{version}");
+        }
+    }
+
     #[test]
     fn names_are_single_flags() {
         let gfp = Gfp::new(0x100cca, Some("GFP_HIGHUSER_MOVABLE"), None);

@@ -54,7 +54,7 @@ fn options() -> String {
     table(&["option", "effect", "of", "in"], rows.into_iter().map(row).collect())
 }
 
-/// Recordings and logs of a kernel, or else tests of the model.
+/// Recordings and logs of a kernel, or else tests of the model or a reader.
 fn evidence(rule: &Rule) -> String {
     let names = |shown: fn(&Evidence) -> Option<String>| {
         rule.validated_by.iter().filter_map(shown).collect::<Vec<_>>().join(", ")
@@ -70,7 +70,6 @@ fn evidence(rule: &Rule) -> String {
     });
     match (rule.modeled, kernel.as_str(), tests.as_str()) {
         (Modeled::NotYet, ..) => "not modeled".to_owned(),
-        (_, "", "") => "no recording".to_owned(),
         (_, "", tests) => format!("no recording; test `{tests}`"),
         (_, kernel, "") => kernel.to_owned(),
         (_, kernel, tests) => format!("{kernel}; test `{tests}`"),

@@ -71,8 +71,8 @@ pub enum Evidence {
     /// A log of a kernel from before or after the change, by its name in
     /// `crates/host/tests/fixtures/kernel-logs/`.
     KernelLog(&'static str),
-    /// A test of the model. It shows that the model follows the rule as read in the kernel's source,
-    /// not that the kernel does.
+    /// A test of the model, or of a reader of records and logs. It shows that they follow the rule as
+    /// read in the kernel's source, not that the kernel does.
     ModelTest {
         /// Its file in the repository.
         file: &'static str,
@@ -107,6 +107,43 @@ const SINGLE_BLOCK: Evidence = Evidence::ModelTest {
     name: "below_half_a_single_block_goes_and_the_rest_stays",
 };
 
+/// By hand, on one machine whose free memory is above or below the mark.
+const BELOW_HIGH: Evidence = Evidence::ModelTest {
+    file: "crates/frames/tests/linux_tuning.rs",
+    name: "since_6_7_lists_hold_less_below_the_high_watermark",
+};
+
+/// By hand, on zones around 100 pageblocks.
+const ROUNDED_RESERVE: Evidence = Evidence::ModelTest {
+    file: "crates/frames/tests/linux_reserves.rs",
+    name: "since_6_8_the_reserve_is_a_hundredth_in_whole_pageblocks",
+};
+
+/// By hand, on four pageblocks of which one is reserved.
+const FREE_RESERVE: Evidence = Evidence::ModelTest {
+    file: "crates/frames/tests/linux_reserves.rs",
+    name: "since_6_12_used_frames_of_the_reserve_do_not_count_against_the_watermark",
+};
+
+/// By hand, on one batch of frees. Shipped recordings have such frees, but the tests of their exact
+/// replay pass without the rule, too.
+const PAST_LISTS: Evidence = Evidence::ModelTest {
+    file: "crates/replay/src/exact/follow/interrupts.rs",
+    name: "since_6_2_a_free_between_frames_of_a_batch_goes_past_the_list",
+};
+
+/// By the names and numbers of four releases.
+const RENAMED_REPEAT: Evidence = Evidence::ModelTest {
+    file: "crates/host/src/kernel_log/gfp.rs",
+    name: "repeat_is_read_as_retry_mayfail",
+};
+
+/// By the names and numbers of three releases.
+const FORMER_ATOMIC: Evidence = Evidence::ModelTest {
+    file: "crates/host/src/kernel_log/gfp.rs",
+    name: "atomic_requests_are_recognized_without_their_former_flag",
+};
+
 /// One rule that differs between versions.
 #[derive(Clone, Copy)]
 #[non_exhaustive]
@@ -123,7 +160,7 @@ pub struct Rule {
     pub functions: &'static str,
     /// The subject of the commit that changed it, or subjects of several.
     pub commit: &'static str,
-    /// What exercises the rule; empty where nothing does.
+    /// What exercises the rule, and fails if it is broken; empty only for a rule that is not modeled.
     pub validated_by: &'static [Evidence],
     /// Whether and how the model follows it.
     pub modeled: Modeled,
@@ -223,7 +260,7 @@ pub const PCP_INTERRUPTS: Rule = Rule {
     since: KernelVersion::new(6, 2),
     functions: "",
     commit: "mm/page_alloc: leave IRQs enabled for per-cpu page allocations",
-    validated_by: &[],
+    validated_by: &[PAST_LISTS],
     modeled: Modeled::ByReaders,
 };
 
@@ -262,7 +299,7 @@ pub const RULES: [Rule; 26] = [
         functions: "",
         commit: "mm, tree wide: replace __GFP_REPEAT by __GFP_RETRY_MAYFAIL with more useful \
                  semantic",
-        validated_by: &[],
+        validated_by: &[RENAMED_REPEAT],
         modeled: Modeled::ByReaders,
     },
     PROACTIVE_COMPACTION,
@@ -274,7 +311,7 @@ pub const RULES: [Rule; 26] = [
         since: KernelVersion::new(6, 3),
         functions: "",
         commit: "mm: discard __GFP_ATOMIC",
-        validated_by: &[],
+        validated_by: &[FORMER_ATOMIC],
         modeled: Modeled::ByReaders,
     },
     Rule {
@@ -314,7 +351,7 @@ pub const RULES: [Rule; 26] = [
         since: KernelVersion::new(6, 7),
         functions: "get_page_from_freelist",
         commit: "mm, pcp: decrease PCP high if free pages < high watermark",
-        validated_by: &[],
+        validated_by: &[BELOW_HIGH],
         modeled: Modeled::By(|config| config.adaptive_lists = true),
     },
     Rule {
@@ -325,7 +362,7 @@ pub const RULES: [Rule; 26] = [
         functions: "reserve_highatomic_pageblock",
         commit: "mm: page_alloc: correct high atomic reserve calculations, mm: page_alloc: \
                  enforce minimum zone size to do high atomic reserves",
-        validated_by: &[],
+        validated_by: &[ROUNDED_RESERVE],
         modeled: Modeled::By(|config| config.rounded_reserve = true),
     },
     FOLIO_BATCHES,
@@ -357,7 +394,7 @@ pub const RULES: [Rule; 26] = [
         since: KernelVersion::new(6, 12),
         functions: "__zone_watermark_unusable_free",
         commit: "mm/page_alloc: keep track of free highatomic",
-        validated_by: &[],
+        validated_by: &[FREE_RESERVE],
         modeled: Modeled::By(|config| config.free_reserve = true),
     },
     DEFERRED_MOVABLE,
@@ -459,6 +496,14 @@ mod tests {
         let applied = |rule: &&Rule| matches!(rule.modeled, Modeled::By(_));
         assert!(RULES.iter().filter(applied).all(|rule| rule.since > KernelVersion::V6_1));
         assert_eq!(Config::of(KernelVersion::V6_1), Config::default());
+    }
+
+    #[test]
+    fn exactly_the_rules_that_are_not_modeled_have_no_evidence() {
+        for rule in &RULES {
+            let modeled = !matches!(rule.modeled, Modeled::NotYet);
+            assert_eq!(!rule.validated_by.is_empty(), modeled, "{}", rule.what);
+        }
     }
 
     #[test]

@@ -33,3 +33,34 @@ fn the_summary_lists_every_page() {
         assert!(listed, "docs/src/SUMMARY.md does not list {page}");
     }
 }
+
+/// The book has ARCHITECTURE.md as a page: links into the book stay links, and files of the source,
+/// which the book does not contain, are named. `PRAIRIE_UPDATE_DOCS=1` rewrites the page.
+#[test]
+fn the_book_has_the_architecture() {
+    let path = root().join("docs/src/internals/architecture.md");
+    let source = std::fs::read_to_string(root().join("ARCHITECTURE.md")).expect("ARCHITECTURE.md");
+    let page = in_the_book(&source);
+    if std::env::var_os("PRAIRIE_UPDATE_DOCS").is_some() {
+        std::fs::write(&path, &page).expect("docs/ is writable");
+    }
+    let current = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(page == current, "run PRAIRIE_UPDATE_DOCS=1 cargo test -p experiments --test docs");
+}
+
+/// A page at the root of the repository as one of `docs/src/internals/`.
+fn in_the_book(text: &str) -> String {
+    let mut page = String::new();
+    let mut rest = text;
+    while let Some((before, link)) = rest.split_once('[') {
+        page += before;
+        let (words, target) = link.split_once("](").expect("only links have brackets");
+        let (target, after) = target.split_once(')').expect("a link ends");
+        page += &match target.strip_prefix("docs/src/") {
+            Some(in_book) => format!("[{words}](../{in_book})"),
+            None => format!("`{target}`"),
+        };
+        rest = after;
+    }
+    page + rest
+}

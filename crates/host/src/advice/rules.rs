@@ -279,7 +279,10 @@ fn defrag_mode(s: &Situation) -> Option<(String, String)> {
     if !s.lacks_blocks() || !s.may_be(SINCE) || s.defrag_mode == Some(1) {
         return None;
     }
-    let condition = if s.kernel.is_none() { " on Linux 6.15 and later" } else { "" };
+    let condition = match s.kernel {
+        None => format!(" on Linux {SINCE} and later"),
+        Some(_) => String::new(),
+    };
     advice(
         format!("set 1{condition}"),
         "large blocks are missing, and this mode avoids mixing page types in a pageblock",
@@ -301,7 +304,7 @@ fn proactive(s: &Situation) -> Option<(String, String)> {
     }
     match s.compaction_proactiveness {
         None => advice(
-            format!("raise to {WANTED}, on Linux 5.9 and later"),
+            format!("raise to {WANTED}, on Linux {SINCE} and later"),
             "kcompactd then compacts before a request has to",
         ),
         Some(0) => advice(format!("raise 0 to {DEFAULT}"), "kcompactd never compacts ahead"),

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use prairie_frames::placement::linux::version::ADAPTIVE_LISTS;
 use prairie_frames::{BlockCounts, Layout, Order};
 use prairie_model::allocator::follows_recording;
 use prairie_model::sample::Sample;
@@ -386,12 +387,14 @@ fn distance(subject: &Subject<'_>) -> Section {
     });
     Section {
         heading: "Validation of `linux`".to_owned(),
-        intro: "The kernel's free lists at the end of the recording, compared with the replay's. \
-                The order of the lists at the start is not known, memory that joined late is a \
-                guess, and pages that the kernel moved without an event are not followed. Kernels \
-                since 6.7 let their per-CPU lists grow and shrink; the replay keeps them at the \
-                size they had at the start, which shows in the free frames."
-            .to_owned(),
+        intro: format!(
+            "The kernel's free lists at the end of the recording, compared with the replay's. The \
+             order of the lists at the start is not known, memory that joined late is a guess, and \
+             pages that the kernel moved without an event are not followed. Kernels since {} let \
+             their per-CPU lists grow and shrink; the replay keeps them at the size they had at \
+             the start, which shows in the free frames.",
+            ADAPTIVE_LISTS.since
+        ),
         blocks: vec![Block::Table(Table::new(columns, rows)), Block::Text(same)],
     }
 }

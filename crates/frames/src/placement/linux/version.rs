@@ -166,6 +166,18 @@ pub struct Rule {
     pub modeled: Modeled,
 }
 
+/// Per-CPU lists grow and shrink.
+pub const ADAPTIVE_LISTS: Rule = Rule {
+    area: Area::Placement,
+    what: "the high mark of per-CPU lists moves, and drains follow the last frees",
+    effect: "lists keep frames that 6.1 drained; they shrink where memory is short",
+    since: KernelVersion::new(6, 7),
+    functions: "nr_pcp_high, nr_pcp_free, decay_pcp_high",
+    commit: "mm: tune PCP high automatically",
+    validated_by: &[Recording("boot-files-6.12"), Recording("boot-processes-2cpu-6.12")],
+    modeled: Modeled::By(|config| config.adaptive_lists = true),
+};
+
 /// Batches of frees hold blocks of more than one frame.
 pub const FOLIO_BATCHES: Rule = Rule {
     area: Area::Placement,
@@ -324,16 +336,7 @@ pub const RULES: [Rule; 26] = [
         validated_by: &[Recording("boot-files-6.12"), Recording("boot-processes-2cpu-6.12")],
         modeled: Modeled::By(|config| config.adaptive_lists = true),
     },
-    Rule {
-        area: Area::Placement,
-        what: "the high mark of per-CPU lists moves, and drains follow the last frees",
-        effect: "lists keep frames that 6.1 drained; they shrink where memory is short",
-        since: KernelVersion::new(6, 7),
-        functions: "nr_pcp_high, nr_pcp_free, decay_pcp_high",
-        commit: "mm: tune PCP high automatically",
-        validated_by: &[Recording("boot-files-6.12"), Recording("boot-processes-2cpu-6.12")],
-        modeled: Modeled::By(|config| config.adaptive_lists = true),
-    },
+    ADAPTIVE_LISTS,
     Rule {
         area: Area::Placement,
         what: "larger blocks freed in a row empty a per-CPU list",

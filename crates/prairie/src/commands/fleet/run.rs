@@ -12,6 +12,7 @@ use indicatif::ProgressBar;
 use prairie_fleet::part::{self, Header, Part};
 use prairie_fleet::row::Row;
 use prairie_fleet::study::{Shard, Study};
+use prairie_model::allocator::World;
 use prairie_model::random::{Quantity, Size};
 use prairie_report::write_atomically;
 use prairie_sim::workload::{SHIPPED, Workload};
@@ -33,7 +34,7 @@ use crate::{output, progress};
 /// way. `prairie fleet report` reads the folder. With --seeds, each study has a folder of its own
 /// in it, and the results of their reports are shown with their spread.
 #[derive(Clone, clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = after_help())]
 pub struct Args {
     /// Directory for the results
     #[arg(long, value_name = "DIR")]
@@ -118,12 +119,16 @@ impl Args {
     }
 }
 
-const AFTER_HELP: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   prairie fleet run --out study                        8 servers of 64 GiB for up to a day
   prairie fleet run --out study --servers 1000 --memory 16G,64G --shard 3/50
   prairie fleet run --out studies --seeds 5            mean and interval over 5 studies
   prairie fleet report study";
+
+fn after_help() -> String {
+    format!("{EXAMPLES}\n\n{}", allocators::help(World::Fleet))
+}
 
 /// Frames in a size of memory.
 fn memory(text: &str) -> Result<u64, String> {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use prairie_model::allocator::Allocator;
+use prairie_model::allocator::{Allocator, World};
 use prairie_sim::bench::{self, Load, Outcome, Preset};
 use prairie_sim::machine::scenario;
 use serde::Serialize;
@@ -23,7 +23,7 @@ use crate::view::lab as view;
 /// machine that boots once for each allocator. Each allocator with `+linear` also runs with `+drain`,
 /// because linear reclaim drains per-CPU lists.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = after_help())]
 pub struct Args {
     /// Machine: x86, ppc64 (the paper's), modern (64 GiB), or small
     #[arg(long, value_name = "NAME", default_value = "x86")]
@@ -64,16 +64,16 @@ impl Args {
     }
 }
 
-const AFTER_HELP: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   prairie lab bench                                    the paper's 32-bit machine
   prairie lab bench --machine small --systems buddy,lists
   prairie lab bench --systems buddy,zones+kernelcore=1024M,zones+kernelcore=1024M+linear
-  prairie lab bench --systems lists --light            as configuration 1 of section 7
+  prairie lab bench --systems lists --light            as configuration 1 of section 7";
 
-An allocator may have options, joined by `+`: linear, three-way, kernelcore=SIZE,
-and for linux no-boost, no-pcp, no-compaction and others. The error for an unknown option
-lists all that the allocator has.";
+fn after_help() -> String {
+    format!("{EXAMPLES}\n\n{}", allocators::help(World::Machine))
+}
 
 /// What `--json` prints.
 #[derive(Serialize)]

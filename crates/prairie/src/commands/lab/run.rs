@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
-use prairie_model::allocator::Allocator;
+use prairie_model::allocator::{Allocator, World};
 use prairie_report::write_atomically;
 use prairie_sim::machine::scenario::{self, Scenario};
 use prairie_sim::simulate::{self, Results};
@@ -25,7 +25,7 @@ use crate::{output, progress};
 ///
 /// SCENARIO is a TOML file: a machine, kinds of processes, files, kernel memory, phases.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = after_help())]
 pub struct Args {
     /// Scenario (TOML)
     #[arg(value_name = "FILE.toml")]
@@ -71,11 +71,15 @@ impl Args {
     }
 }
 
-const AFTER_HELP: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   prairie lab run server.toml
   prairie lab run server.toml --systems linux,linux+no-boost,linux+no-compaction
   prairie lab run server.toml --json | jq '.systems[].counters'";
+
+fn after_help() -> String {
+    format!("{EXAMPLES}\n\n{}", allocators::help(World::Machine))
+}
 
 /// What `--json` prints.
 #[derive(Serialize)]

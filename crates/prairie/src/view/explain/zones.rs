@@ -1,5 +1,6 @@
 //! Zone by zone: the watermark, the free lists, and what they lack.
 
+use prairie_frames::placement::linux::version::ZONE_WATERMARKS;
 use prairie_host::ZoneId;
 use prairie_host::kernel_log::ZoneState;
 use prairie_host::kernel_log::diagnosis::{Outcome, WatermarkTest, ZoneDiagnosis};
@@ -91,10 +92,11 @@ fn arithmetic(zone: &str, test: &WatermarkTest) -> String {
     let sign = if test.passes { ">" } else { "<=" };
     let verdict = if test.passes { "enough" } else { "too little" };
     let by_order = match test.passes && !test.passes_by_order {
-        true => {
-            " in sum, but too little in larger blocks (Linux before 4.4 has a mark for each order)"
-        }
-        false => "",
+        true => format!(
+            " in sum, but too little in larger blocks (Linux before {} has a mark for each order)",
+            ZONE_WATERMARKS.since
+        ),
+        false => String::new(),
     };
     format!(
         "{usable} = {} kB {sign} min {} kB{privileges} + lowmem_reserve {} kB: {verdict}{by_order}.",

@@ -201,3 +201,20 @@ fn frames_on_per_cpu_lists_are_had_before_a_request_fails() {
     assert_eq!(machine.request(Request { gfp_flags: gfp::ATOMIC_REQUEST, ..request }), None);
     assert_eq!(machine.request(request), Some(0));
 }
+
+/// A fallback has raised the marks by a pageblock, of which 150 free frames are no quarter. The
+/// request names `__GFP_HIGH` as `GFP_ATOMIC` of 6.3 does, without the flag that went with it before.
+#[test]
+fn since_6_3_urgent_requests_for_a_frame_ignore_raised_watermarks() {
+    let below_min = |minor| {
+        let rules = Config::of(KernelVersion::new(6, minor));
+        let config = Config { keep_boost: true, per_cpu_lists: false, nofragment: false, ..rules };
+        let mut machine = nearly_full(32, 64, 151, config);
+        machine.allocate(0, Unmovable);
+        assert_eq!(machine.counter("watermark_boost"), 1);
+        let gfp_flags = gfp::HIGH | gfp::KSWAPD_RECLAIM;
+        assert!(machine.request(Request { gfp_flags, ..Request::default() }).is_some());
+        machine.counter("below_min_atomic")
+    };
+    assert_eq!((below_min(2), below_min(3)), (1, 0));
+}

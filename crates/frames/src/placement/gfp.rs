@@ -11,7 +11,7 @@ use self::names::bits;
 pub use self::flags::GfpFlags;
 
 /// May use half of what the min watermark keeps back (`__GFP_HIGH`).
-pub(crate) const HIGH: u32 = bits("__GFP_HIGH");
+pub const HIGH: u32 = bits("__GFP_HIGH");
 /// Cannot wait, and is important (`__GFP_ATOMIC`).
 pub(crate) const ATOMIC: u32 = bits("__GFP_ATOMIC");
 /// May wait for memory to be reclaimed (`__GFP_DIRECT_RECLAIM`).

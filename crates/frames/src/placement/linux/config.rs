@@ -36,6 +36,9 @@ pub struct Config {
     /// fallback either claims the pageblock, with all that is free in it, or takes a single block
     /// and leaves the rest where it is (6.15: `__rmqueue_claim`, `__rmqueue_steal`).
     pub hygiene: bool,
+    /// Whether requests for a frame ignore raised watermarks if they are urgent (`__GFP_HIGH`, 6.3)
+    /// rather than atomic (`__GFP_ATOMIC`).
+    pub high_ignores_boost: bool,
     /// Whether per-CPU lists adapt their size to what is allocated and freed (6.7: `nr_pcp_alloc`,
     /// `nr_pcp_high`), down again below the high watermark (`ZONE_BELOW_HIGH`).
     pub adaptive_lists: bool,
@@ -76,6 +79,7 @@ impl Config {
         highatomic: true,
         merge_likely_to_tail: true,
         hygiene: false,
+        high_ignores_boost: false,
         adaptive_lists: false,
         late_flush: false,
         drains_by_batch: false,

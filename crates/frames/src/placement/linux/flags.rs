@@ -71,11 +71,12 @@ impl AllocFlags {
         let high = has(gfp::HIGH);
         let non_block = is_non_blocking(request);
         let highatomic = config.highatomic && is_highatomic(request);
+        let ignores_boost = if config.high_ignores_boost { gfp::HIGH } else { gfp::ATOMIC };
         AllocFlags::fast(request, migrate_type, config)
             .with_if(high, AllocFlags::MIN_RESERVE)
             .with_if(non_block, AllocFlags::NON_BLOCK)
             .with_if(highatomic, AllocFlags::HIGHATOMIC)
-            .with_if(single && has(gfp::ATOMIC), AllocFlags::IGNORES_BOOST)
+            .with_if(single && has(ignores_boost), AllocFlags::IGNORES_BOOST)
     }
 }
 

@@ -138,6 +138,12 @@ const RENAMED_REPEAT: Evidence = Evidence::ModelTest {
     name: "repeat_is_read_as_retry_mayfail",
 };
 
+/// By hand, on one zone under 6.2 and 6.3.
+const URGENT_FRAME: Evidence = Evidence::ModelTest {
+    file: "crates/frames/tests/linux_reserves.rs",
+    name: "since_6_3_urgent_requests_for_a_frame_ignore_raised_watermarks",
+};
+
 /// By the names and numbers of three releases.
 const FORMER_ATOMIC: Evidence = Evidence::ModelTest {
     file: "crates/host/src/kernel_log/gfp.rs",
@@ -317,14 +323,14 @@ pub const RULES: [Rule; 26] = [
     PROACTIVE_COMPACTION,
     PCP_INTERRUPTS,
     Rule {
-        area: Area::Gfp,
-        what: "`__GFP_ATOMIC` is gone",
-        effect: "requests that cannot wait are those without `__GFP_DIRECT_RECLAIM`",
+        area: Area::Zones,
+        what: "`__GFP_ATOMIC` is gone, and urgent requests (`__GFP_HIGH`) for a frame ignore raised watermarks in its place",
+        effect: "interrupts get frames that a fallback's raised watermarks would keep from them",
         since: KernelVersion::new(6, 3),
-        functions: "",
+        functions: "zone_watermark_fast",
         commit: "mm: discard __GFP_ATOMIC",
-        validated_by: &[FORMER_ATOMIC],
-        modeled: Modeled::ByReaders,
+        validated_by: &[FORMER_ATOMIC, URGENT_FRAME],
+        modeled: Modeled::By(|config| config.high_ignores_boost = true),
     },
     Rule {
         area: Area::Placement,
@@ -536,7 +542,8 @@ mod tests {
 
     #[test]
     fn a_version_has_the_rules_up_to_it() {
-        assert!(Config::of(KernelVersion::new(6, 6)) == Config::default());
+        assert!(Config::of(KernelVersion::new(6, 2)) == Config::default());
+        assert!(Config::of(KernelVersion::new(6, 6)).high_ignores_boost);
         let (lists, types) =
             (Config::of(KernelVersion::new(6, 9)), Config::of(KernelVersion::new(6, 10)));
         assert!(lists.adaptive_lists && !lists.hygiene);

@@ -267,8 +267,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever is taken and returned, in parts too: nobody has another's number, and as many
-        /// are free as were not taken.
+        /// No number is assigned twice; every number is either assigned or free.
         #[test]
         fn numbers_of_pages_are_unique(
             steps in proptest::collection::vec((1..80u32, 0..3u8, proptest::prelude::any::<u16>()), 1..300),

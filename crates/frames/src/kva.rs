@@ -1,11 +1,11 @@
 //! Kernel address space, and how it becomes pages of the kernel's object (FreeBSD's `vmem` arenas of
 //! `sys/vm/vm_kern.c`).
 //!
-//! A NUMA domain has an arena that imports address space in stretches of whole superpages
-//! (`KVA_QUANTUM`), allocates ranges of it page by page, and returns a stretch when nothing of it
-//! is in use. The page that backs an address has the address's number in the kernel's object
-//! ([`ObjectPage`]), so that a reservation backs a stretch: what the kernel allocates through its
-//! address space fills superpages one after the other, instead of lying wherever a page was free.
+//! A NUMA domain has an arena that imports address space in ranges of whole superpages
+//! (`KVA_QUANTUM`), allocates pages of them, and returns a range once it is completely unused. The
+//! page that backs an address has the address's number in the kernel's object ([`ObjectPage`]), so
+//! that one reservation backs one superpage of addresses: kernel allocations fill superpages one
+//! after the other, and do not scatter over free pages.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -59,11 +59,11 @@ impl Arena {
         start
     }
 
-    /// Takes `pages` pages back that were allocated together from `start` on. A stretch of which
-    /// nothing is in use any more is returned.
+    /// Frees `pages` pages that were allocated together from `start` on. Returns a range once it is
+    /// completely unused.
     ///
     /// # Panics
-    /// If they were not, as far as that can be seen.
+    /// If they leave their import or overlap a free range.
     pub fn give(&mut self, start: u64, pages: u64) {
         let (&import, &size) = self.imports.range(..=start).next_back().expect("no such import");
         assert!(start + pages <= import + size, "{pages} from {start} leave their import");

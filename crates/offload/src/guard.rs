@@ -48,11 +48,11 @@ pub enum Guard {
         /// Share of the period.
         share: f64,
     },
-    /// More came back than the profile allows of what was taken.
+    /// More reclaimed pages refaulted than `return_limit_percent` allows.
     Returning {
-        /// Pages that came back of late.
+        /// Recently refaulted pages.
         returned_pages: u64,
-        /// Pages that were taken of late.
+        /// Recently reclaimed pages.
         taken_pages: u64,
         /// Until it may be touched again.
         remaining: Duration,

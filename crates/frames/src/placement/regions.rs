@@ -316,10 +316,9 @@ impl Regions {
     }
 }
 
-/// Whether who asks has something else to fall back on: movable memory that nobody would wait for,
-/// such as the huge page of a fault that takes small ones in its place (`GFP_TRANSHUGE_LIGHT`). What
-/// it wants is contiguity, of which the other region's free memory is not there to make up a lack;
-/// the resizer hears of it by the pressure. Kernel memory that cannot wait has nothing else.
+/// Whether the request is optional: movable and non-blocking, such as a huge-page fault that can use
+/// small pages (`GFP_TRANSHUGE_LIGHT`). It takes no memory of the other region; the resizer sees its
+/// demand as pressure. Non-blocking kernel memory is not optional, because it has no fallback.
 fn is_optional(request: &Request) -> bool {
     Region::of(request.mobility) == Region::Movable && request.gfp_flags & gfp::DIRECT_RECLAIM == 0
 }

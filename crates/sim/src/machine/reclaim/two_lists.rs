@@ -1,9 +1,9 @@
 //! LRU reclaim as Linux 2.6.16 does it: an active and an inactive list for each zone, which
 //! anonymous memory and page cache share (`mm/vmscan.c` of 2.6.16).
 //!
-//! What is mapped by processes stays active until reclaim is in distress: how much harder it had to
-//! look of late, how much of memory is mapped and `vm.swappiness` add up to the *tendency to swap*,
-//! and from a hundred on mapped pages are deactivated like all others.
+//! Pages that processes map stay active until the *swap tendency* reaches 100; from then on they are
+//! deactivated like all others. It is distress + mapped share / 2 + `vm.swappiness`, in percent.
+//! Distress is 0 at the default scan priority, and grows to 100 as reclaim scans with priority 0.
 
 use super::{CLUSTER, Scan};
 use crate::machine::Machine;
@@ -11,7 +11,7 @@ use crate::machine::lru::Kind;
 use crate::machine::page::{Flags, Use};
 
 /// Whether mapped pages are deactivated (`refill_inactive_zone`): `mapped` of `memory` frames are
-/// mapped, and `hardest` is the hardest priority that reclaim took of late.
+/// mapped, and `hardest` is the most intense recent scan priority (the lowest number).
 fn reclaims_mapped(mapped: u64, memory: u64, hardest: u32, swappiness: u64) -> bool {
     let distress = 100 >> hardest;
     mapped * 100 / memory.max(1) / 2 + distress + swappiness >= 100

@@ -390,3 +390,11 @@ fn lifetimes_are_those_of_the_program() {
     let driven = { driven }.output().unwrap();
     assert!(driven.status.success(), "{}", messages(&driven));
 }
+
+#[test]
+fn a_missing_preset_names_the_known_ones() {
+    let output = heap(&["driver", "--sizes", "figure-6", "--time", "1s"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let expected = "figure-6: no such file or preset, expected a TOML file or figure-4, figure-5";
+    assert!(messages(&output).contains(expected), "{}", messages(&output));
+}

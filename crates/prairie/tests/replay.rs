@@ -129,10 +129,14 @@ fn what_cannot_be_replayed() {
     }
     fs::write(directory.join("prose"), "It was a dark and stormy night.\n").unwrap();
     fs::write(directory.join("empty"), "").unwrap();
+    let failed = "x-1 [000] 1.5: mm_page_alloc: page=(nil) pfn=-1 order=9 migratetype=1 \
+                  gfp_flags=GFP_TRANSHUGE\n";
+    fs::write(directory.join("frameless"), failed).unwrap();
     for (arguments, why) in [
         (&["missing"][..], "cannot read missing: No such file or directory\n"),
         (&["prose"], "no event of the page allocator"),
         (&["empty"], "empty"),
+        (&["frameless"], "frameless: no frame numbers in the trace, expected --memory SIZE\n"),
         (&["."], "cannot read ."),
         (&[&recording, "--out", "no/such/a.parquet"], "no/such"),
         (&[&recording, "--html", "no/such/a.html"], "no/such"),

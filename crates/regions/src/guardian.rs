@@ -79,7 +79,7 @@ pub fn act(state: &State, config: &Config, roots: &Roots, log: Log) -> io::Resul
     log.note("guardian", format_args!("no other daemon came; undoing"));
     let undone = undo(&mut record, &work(Instant::now() + config.daemon.stop_limit))?;
     for (block, why) in &undone.left {
-        log.note("warning", format_args!("block {block} stays: {why}"));
+        log.note("warning", format_args!("block {block} remains converted: {why}"));
     }
     record.end();
     drop(lock);

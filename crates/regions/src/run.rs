@@ -150,7 +150,7 @@ fn stop(daemon: Daemon, roots: &Roots) -> io::Result<()> {
         };
         let undone = undo(&mut record, &work)?;
         for (block, why) in &undone.left {
-            log.note("warning", format_args!("block {block} stays: {why}"));
+            log.note("warning", format_args!("block {block} remains converted: {why}"));
         }
         log.note("undo", format_args!("{} blocks returned", undone.returned));
     }

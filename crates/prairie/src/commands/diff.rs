@@ -35,7 +35,7 @@ pub struct Args {
     /// File or directory; several separated by commas
     after: String,
 
-    /// Exit with 3 if the condition holds, as 'polluted > 5 %'
+    /// Exit with 3 if the condition holds, such as 'polluted > 5 %'
     #[arg(long, value_name = "CONDITION", value_parser = condition)]
     fail_if: Vec<Named>,
 

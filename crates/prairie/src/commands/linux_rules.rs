@@ -8,7 +8,7 @@ use serde::Serialize;
 /// The rules that `linux` follows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LinuxRules {
-    /// The release, as `6.12`.
+    /// The release, such as `6.12`.
     pub release: String,
     /// Whether recordings of that release validate its rules frame by frame.
     pub validated: bool,

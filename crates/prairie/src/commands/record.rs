@@ -35,7 +35,9 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE.parquet")]
     output: PathBuf,
 
-    /// Recording time after the snapshot, as 30s [default: until Ctrl-C]
+    /// Recording time, such as 30s [default: until Ctrl-C]
+    ///
+    /// It starts after the snapshot of all frames.
     #[arg(long = "for", value_name = "TIME", value_parser = value::time, conflicts_with = "command")]
     time: Option<Duration>,
 

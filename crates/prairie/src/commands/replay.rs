@@ -55,15 +55,17 @@ pub struct Args {
     #[arg(long, value_name = "NAME", value_enum, default_value_t = Start::AsFound)]
     initial: Start,
 
-    /// Sampling interval, as 100ms; at most 10000 samples [default: 400]
+    /// Sampling interval, such as 100ms [default: for at most 400 samples]
+    ///
+    /// At most 10000 samples are kept: when there are more, the interval doubles.
     #[arg(long, value_name = "TIME", value_parser = value::time)]
     every: Option<Duration>,
 
-    /// Memory `zones` reserves for the kernel, as 2G or 50% [default: all]
+    /// Kernel memory under `zones`, such as 2G or 50% [default: all]
     #[arg(long, value_name = "SIZE", value_parser = value::kernelcore)]
     kernelcore: Option<Kernelcore>,
 
-    /// Memory of the machine, as 64G [default: from the trace]
+    /// Memory of the machine, such as 64G [default: from the trace]
     #[arg(long, value_name = "SIZE", value_parser = value::size)]
     memory: Option<u64>,
 
@@ -351,6 +353,11 @@ fn machine(args: &Args, frames_named: u64) -> anyhow::Result<InitialState> {
     const FRAMES_BELOW_4_GIB: u64 = 1 << 20;
     let told = args.memory.map(|bytes| bytes / 4096);
     let frames = told.unwrap_or(frames_named).next_multiple_of(512);
+    ensure!(
+        frames > 0,
+        "{}: no frame numbers in the trace, expected --memory SIZE",
+        args.file.display()
+    );
     let zone = |kind, start: u64, end: u64| ZoneSpan {
         node: 0,
         kind,
@@ -364,8 +371,7 @@ fn machine(args: &Args, frames_named: u64) -> anyhow::Result<InitialState> {
         zone(ZoneKind::Dma32, 0, frames.min(FRAMES_BELOW_4_GIB)),
         zone(ZoneKind::Normal, FRAMES_BELOW_4_GIB, frames),
     ];
-    InitialState::empty(zones)
-        .with_context(|| format!("{}: it names no frame", args.file.display()))
+    InitialState::empty(zones).with_context(|| args.file.display().to_string())
 }
 
 fn drive(

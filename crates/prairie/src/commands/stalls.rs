@@ -33,7 +33,7 @@ use crate::{interrupt, output, progress};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Observation time, as 10s or 2m [default: until Ctrl-C]
+    /// Observation time, such as 10s or 2m [default: until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = value::time, conflicts_with_all = ["command", "from"])]
     time: Option<Duration>,
 

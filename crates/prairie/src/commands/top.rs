@@ -29,9 +29,9 @@ mod past;
 
 /// Show fragmentation, compaction, and pressure live, or from a log
 ///
-/// The memory map, fragmentation by zone, unmovable memory by source, events a second, who waits for
-/// memory, and offloaded containers, with keys as in htop and below. With --at it shows the past, from a log
-/// that `prairie log run` keeps.
+/// Shows the memory map, fragmentation by zone, unmovable memory by source, events per second, processes
+/// that wait for memory, and offloaded containers. Press h for the keys. With --at it shows the past, from
+/// a log that `prairie log run` keeps.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = value::time, default_value = "2s")]
     interval: Duration,
 
-    /// Show the past: 2026-11-23 14:05, 14:05, or 2h ago as 2h; UTC
+    /// Past time to show, in UTC: 2026-11-23 14:05, 14:05, or 2h (ago)
     #[arg(long, value_name = "TIME", conflicts_with_all = ["interval", "proc"])]
     at: Option<String>,
 

@@ -28,11 +28,10 @@ use crate::{output, progress};
 
 /// Simulate the servers of a fleet
 ///
-/// Writes one Parquet file with a row for each server and allocator into a folder. A study can be
-/// split into shards that run anywhere, in any order: a file is written completely or not at all,
-/// and a shard whose file exists is not simulated again. One folder holds one study, split in one
-/// way. `prairie fleet report` reads the folder. With --seeds, each study has a folder of its own
-/// in it, and the results of their reports are shown with their spread.
+/// Writes one Parquet file per shard, with a row for each server and allocator. Shards can run on any
+/// machine and in any order. A file appears when it is complete, and a shard whose file exists is not
+/// simulated again. Each directory holds one study, with one number of shards. With --seeds, each seed
+/// has a subdirectory. `prairie fleet report` reads the results.
 #[derive(Clone, clap::Args)]
 #[command(after_help = after_help())]
 pub struct Args {
@@ -100,7 +99,7 @@ pub struct Args {
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 
-    /// Print what identifies the study as JSON, and simulate nothing
+    /// Print the study's hash and parameters as JSON, and exit
     #[arg(long)]
     identity: bool,
 }

@@ -1,5 +1,6 @@
 //! `prairie heap driver`: a synthetic program for page heaps.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +31,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME|FILE", default_value = "figure-4")]
     sizes: String,
 
-    /// Target heap size at load 1, as 256M
+    /// Target heap size at load 1, such as 256M
     #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = value::size)]
     heap: u64,
 
@@ -53,7 +54,7 @@ pub struct Args {
     #[command(flatten)]
     seeds: Seeds,
 
-    /// Memory released per second in the background, as 10M, or `off`
+    /// Memory released per second in the background, such as 10M, or `off`
     #[arg(long, value_name = "RATE", default_value = "off")]
     release: Rate,
 
@@ -199,8 +200,12 @@ impl Args {
 
 /// The text of a file that was given instead of a name.
 fn read(path: &str, names: &[&str]) -> anyhow::Result<String> {
-    std::fs::read_to_string(Path::new(path))
-        .with_context(|| format!("{path:?} is none of {}, and no file", names.join(", ")))
+    std::fs::read_to_string(Path::new(path)).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            anyhow!("{path}: no such file or preset, expected a TOML file or {}", names.join(", "))
+        }
+        _ => anyhow::Error::new(error).context(path.to_owned()),
+    })
 }
 
 fn positive(text: &str) -> Result<f64, String> {

@@ -24,7 +24,7 @@ pub struct Args {
     #[arg(value_name = "FILE.parquet")]
     trace: PathBuf,
 
-    /// Memory released per second: a rate as 10M, `off`, or `recorded`
+    /// Memory released per second: a rate such as 10M, `off`, or `recorded`
     #[arg(long, value_name = "RATE", default_value = "recorded")]
     release: Rate,
 
@@ -35,7 +35,7 @@ pub struct Args {
 impl Args {
     /// The files that it reads and writes.
     pub fn files(&self) -> Files {
-        self.played.files(Files::default().input("TRACE", [&self.trace]))
+        self.played.files(Files::default().input("FILE", [&self.trace]))
     }
 }
 

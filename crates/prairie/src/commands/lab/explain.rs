@@ -18,7 +18,7 @@ use crate::view::lab as view;
 
 /// Show the region border of `contiguitas` and its resizer's decisions
 ///
-/// INPUT is a scenario (TOML), which is simulated, or a recording (Parquet), which is replayed. No
+/// FILE is a scenario (TOML), which is simulated, or a recording (Parquet), which is replayed. No
 /// program waits in a replay: the share of requests that found their region low replaces pressure.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -48,7 +48,7 @@ impl Args {
     /// The files that it reads and writes.
     pub fn files(&self) -> Files {
         Files::default()
-            .input("INPUT", [&self.input])
+            .input("FILE", [&self.input])
             .output("--picture", &self.picture)
             .output("--html", &self.html)
     }

@@ -23,7 +23,7 @@ use crate::{output, progress};
 
 /// Run a workload model under several allocators
 ///
-/// SCENARIO is a TOML file: a machine, kinds of processes, files, kernel memory, phases.
+/// FILE.toml is a scenario: a machine, kinds of processes, files, kernel memory, phases.
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub struct Args {
@@ -65,7 +65,7 @@ impl Args {
     /// The files that it reads and writes.
     pub fn files(&self) -> Files {
         Files::default()
-            .input("SCENARIO", [&self.scenario])
+            .input("FILE", [&self.scenario])
             .output("--out", &self.out)
             .output("--html", &self.html)
     }

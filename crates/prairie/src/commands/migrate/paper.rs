@@ -58,7 +58,7 @@ impl Args {
         });
         let pictures: Vec<PathBuf> = pictures.collect();
         Files::default()
-            .input("MACHINE", &self.machine)
+            .input("FILE", &self.machine)
             .output("--html", &self.html)
             .output_in_new("--pictures", &pictures)
     }

@@ -47,7 +47,7 @@ pub struct Args {
 impl Args {
     /// The files that it reads and writes.
     pub fn files(&self) -> Files {
-        Files::default().input("TRACE", &self.trace)
+        Files::default().input("FILE", &self.trace)
     }
 }
 

@@ -67,7 +67,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     warm_up: u64,
 
-    /// Mean time between arrivals, as 10us [default: none; back to back]
+    /// Mean time between arrivals, such as 10us [default: back to back]
     #[arg(long, value_name = "TIME")]
     every: Option<humantime::Duration>,
 
@@ -95,7 +95,7 @@ impl Args {
     /// The files that it reads and writes.
     pub fn files(&self) -> Files {
         Files::default()
-            .input("MACHINE", &self.machine)
+            .input("FILE", &self.machine)
             .input("--trace", &self.trace)
             .output("--html", &self.html)
     }

@@ -23,10 +23,10 @@ use crate::output;
 
 /// Resize a node's pool of huge pages, emptying memory blocks if needed
 ///
-/// Takes pages from the pool, then by `vm.movable_gigantic_pages` where the kernel has it, then by
-/// emptying whole gigabytes and converting them to the kernel region. A smaller count gives pages and
-/// blocks back. The running daemon carries the request out and stops where memory runs short; without one,
-/// the command does it itself.
+/// Sets `nr_hugepages` of the node. If the kernel allocates fewer gigantic pages than requested, this
+/// sets `vm.movable_gigantic_pages` where the kernel has it, and then migrates whole gigabytes and
+/// converts them to the kernel region. A smaller count frees pages and returns converted blocks. A
+/// running daemon carries out the request, and stops when memory runs low.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -34,7 +34,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "2M")]
     size: Size,
 
-    /// Pages that the pool should have
+    /// Requested number of pages in the pool
     #[arg(long, value_name = "N")]
     count: u64,
 
@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 0)]
     node: u32,
 
-    /// Record of what is changed
+    /// Record of changes
     #[arg(long, value_name = "FILE", default_value = "/run/prairie/regions.record")]
     record: PathBuf,
 }
@@ -59,11 +59,11 @@ enum Size {
 const EXAMPLES: &str = "\
 Examples:
   sudo prairie regions reserve --size 1G --count 2 --node 0
-  sudo prairie regions reserve --size 1G --count 0     give them back
+  sudo prairie regions reserve --size 1G --count 0     free them again
 
 Exit codes:
-  0    the pool holds the requested pages
-  1    it has fewer, or failure
+  0    the pool has the requested number of pages
+  1    the pool has fewer pages, or failure
   2    usage error";
 
 impl Args {

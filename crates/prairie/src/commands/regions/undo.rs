@@ -19,14 +19,14 @@ use prairie_report::number;
 use crate::files::Files;
 use crate::output;
 
-/// Return converted blocks and leased settings to their first state
+/// Undo the daemon's changes: converted blocks and leased settings
 ///
-/// Stop the daemon first; by default it undoes its changes when it stops. Blocks whose contents
-/// cannot be migrated stay converted and are listed.
+/// Stop the daemon first; by default it undoes its changes when it stops. A block with pages that
+/// cannot be migrated remains converted, and is listed with the reason.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Record of what was changed
+    /// Record of changes
     #[arg(long, value_name = "FILE", default_value = "/run/prairie/regions.record")]
     record: PathBuf,
 
@@ -41,8 +41,8 @@ Examples:
   sudo prairie regions undo
 
 Exit codes:
-  0    everything is as it was
-  1    some blocks stay, or failure
+  0    all changes undone
+  1    some blocks remain converted, or failure
   2    usage error";
 
 impl Args {
@@ -75,7 +75,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let undone = undo(&mut record, &work)?;
     record.end();
     for (block, why) in &undone.left {
-        output::say(format_args!("block {block} stays: {why}"));
+        output::say(format_args!("block {block} remains converted: {why}"));
     }
     output::say(format_args!("returned {}", number::counted(undone.returned as u64, "block")));
     Ok(if undone.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -48,7 +48,7 @@ pub fn free_blocks(blocks: Blocks<'_>, order: Order) -> u64 {
     count_aligned(blocks, order, |b| b.free == BlockCounts::FRAMES)
 }
 
-/// Counts aligned groups of pageblocks of which every one satisfies `good`.
+/// Counts aligned groups of pageblocks that all satisfy `good`.
 fn count_aligned(blocks: Blocks<'_>, order: Order, good: impl Fn(&BlockCounts) -> bool) -> u64 {
     assert!(order >= Order::HUGE, "order {order} is smaller than a pageblock");
     assert!(

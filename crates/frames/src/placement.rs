@@ -56,7 +56,7 @@ pub struct Request {
     pub node: u16,
     /// The CPU that asks.
     pub cpu: u16,
-    /// Its urgency: the GFP flags, of which policies read the bits in [`gfp`].
+    /// Its urgency: the GFP flags. Policies read the bits in [`gfp`].
     pub gfp_flags: u32,
     /// The object and page that the memory is for, if known. Recorded events do not have it;
     /// simulated processes and files do.

@@ -18,7 +18,7 @@ pub struct Hints {
     /// Where the migrate scanner restarts (`compact_init_migrate_pfn`), if a full run came to an
     /// end before.
     pub(super) first_migrate: Option<Frame>,
-    /// The scanners met in a run that somebody waited for: skip bits are stale
+    /// The scanners met in a run of direct compaction: skip bits are stale
     /// (`compact_blockskip_flush`).
     pub(super) stale: bool,
     /// Pageblocks that gave nothing when last scanned (`PB_migrate_skip`), a bit each.
@@ -83,10 +83,10 @@ impl Hints {
         self.free = self.free.min(block);
     }
 
-    /// Clears the skip bits of pageblocks that may give something again, and lets the scanners
-    /// begin at the outermost of them (`__reset_isolation_suitable`). Does nothing unless a run
-    /// that somebody waited for came to its end since the last time. kswapd calls it when it goes
-    /// to sleep. Time linear in the pageblocks of the zone.
+    /// Clears the skip bits of pageblocks that may have free or movable pages again, and restarts
+    /// the scanners at the outermost of them (`__reset_isolation_suitable`). Does nothing unless a
+    /// run of direct compaction has ended since the last call. kswapd calls it before it sleeps.
+    /// Time linear in the pageblocks of the zone.
     pub fn forget_skips<P: Compactable, S: Pages>(&mut self, memory: &Memory<'_, P, S>) {
         if !core::mem::take(&mut self.stale) {
             return;

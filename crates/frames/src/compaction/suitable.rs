@@ -61,8 +61,8 @@ pub fn is_ready(
     }
 }
 
-/// The same where free memory counts in whole pageblocks alone, of which there have to be more than
-/// `until_blocks` frames, and the high mark is to be kept while pages move
+/// The same, but only free memory in whole pageblocks counts. The zone is satisfied with more than
+/// `until_blocks` such frames, and must keep its high watermark while pages move
 /// (`compaction_suit_allocation_order` of 6.15 for kcompactd in defrag mode).
 pub(crate) fn suitable_in_blocks(
     placement: &impl Compactable,

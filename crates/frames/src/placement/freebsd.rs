@@ -288,7 +288,7 @@ impl Placement for FreeBsd {
         self.alloc_batch(table, request, owner, count, &mut Vec::new())
     }
 
-    /// A page goes back to the pool that it was last in, of which its mobility tells.
+    /// Frees a page to the pool that it was last in, which follows from its mobility.
     fn free(&mut self, table: &mut FrameTable, frame: Frame, cpu: u16) {
         let pool = match table.mobility(frame) {
             crate::Mobility::Movable => Pool::Default,

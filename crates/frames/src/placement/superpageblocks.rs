@@ -9,9 +9,10 @@
 //!   another one only when no tainted one has room.
 //! - Movable requests go to clean superpageblocks, the fullest first, so that others become wholly
 //!   free; then to what is left in tainted ones.
-//! - Within a superpageblock pageblocks have types, and change them much as in Linux: a whole free
-//!   pageblock is claimed first; a movable request otherwise claims one of which half is free or
-//!   movable, or borrows a block; any other claims the pageblock that it has to break into.
+//! - Within a superpageblock, pageblocks have types, and change them much as in Linux. A whole free
+//!   pageblock is claimed first. A movable request otherwise claims a pageblock that is at least
+//!   half free or movable, or borrows a block; any other request claims the pageblock that it has
+//!   to break into.
 //! - A worker keeps pageblocks free in tainted superpageblocks, by migrating movable pages out of
 //!   them, so that the next unmovable requests need not taint a clean one (`defrag.rs`).
 //!

@@ -7,8 +7,8 @@ use crate::free_area::FreeArea;
 use crate::layout::{Layout, Zone};
 use crate::{Order, ZoneKind};
 
-/// How deep a request may reach into a zone. Without reclaim, which would have refilled the zone,
-/// a request tries each in turn and the policy counts how deep it had to go.
+/// How deep a request may reach into a zone. Without reclaim, which would have refilled the zone, a
+/// request tries one depth after another, and the policy counts how deep it had to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Depth {
     /// Down to the low watermark: the fast path.

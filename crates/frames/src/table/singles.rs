@@ -41,7 +41,7 @@ impl FrameTable {
         self.recount_run(numbers, Mobility::Free, mobility);
     }
 
-    /// Allocates single frames that per-CPU lists held, one after another, to `owners` in turn.
+    /// Allocates single frames that per-CPU lists held to `owners`, one frame for each, in order.
     pub(crate) fn allocate_cached(
         &mut self,
         frames: impl Iterator<Item = Frame>,

@@ -68,7 +68,7 @@ impl Machine {
             return Some(id);
         }
         if self.slice.reclaims {
-            // Whoever frees memory may have all of it (`PF_MEMALLOC`).
+            // A task that reclaims may use all reserves (`PF_MEMALLOC`).
             return self.memory.take(request, Depth::All);
         }
         if !has(gfp::DIRECT_RECLAIM) {

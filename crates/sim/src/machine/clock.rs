@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Whoever does work.
+/// A process or daemon that runs on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Actor {
     /// A process, by its number and how often the number was used before.
@@ -46,7 +46,7 @@ pub enum Next {
     Again,
     /// It has nothing to do before this time.
     SleepUntil(u64),
-    /// It sleeps until somebody wakes it.
+    /// It sleeps until it is woken.
     Wait,
 }
 
@@ -62,7 +62,7 @@ pub struct Clock {
     now_ns: u64,
     sequence: u64,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    /// Daemons that run before all others, in turn.
+    /// Daemons that run before all others, in round-robin order.
     daemons: VecDeque<Actor>,
     ready: VecDeque<Actor>,
     /// Whether daemons stay first until they sleep.
@@ -118,8 +118,8 @@ impl Clock {
         self.events.push(Reverse((at_ns, self.sequence, event)));
     }
 
-    /// Whoever runs next, and on which CPU; `None` once nothing is left to happen by `until_ns`,
-    /// where the clock then stands.
+    /// The next actor to run, and its CPU; `None` once no event is left before `until_ns`, where
+    /// the clock then stands.
     pub fn next(&mut self, until_ns: u64) -> Option<(Actor, u16)> {
         loop {
             if !self.idle.is_empty()

@@ -61,7 +61,7 @@ pub(super) struct Movable<'a> {
 }
 
 impl compaction::Pages for Movable<'_> {
-    /// Pages on an LRU list; those on their way to the disk only by whoever waits for it.
+    /// Pages on an LRU list; pages under writeback only in synchronous mode.
     fn can_isolate(&self, table: &FrameTable, frame: Frame, mode: Mode) -> bool {
         let page = &self.pages[self.pages.of_owner(table.owner(frame))];
         page.is_lru() && (mode == Mode::Sync || !page.flags.has(Flags::WRITEBACK))

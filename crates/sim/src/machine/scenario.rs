@@ -206,7 +206,7 @@ pub struct FileSet {
     pub count: u32,
     /// Size of each.
     pub size: Spread<Size>,
-    /// Copies of the set. Each process instance works on one of them, in turn.
+    /// Copies of the set, assigned to process instances in round-robin order.
     #[serde(default = "one_copy")]
     pub copies: u32,
     /// Whether processes map and execute them, as programs and libraries.

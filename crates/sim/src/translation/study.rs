@@ -25,7 +25,7 @@ pub struct Assumptions {
     /// "Close to 20 % of total cycles [...] for major workload classes" (the paper). It fixes how
     /// many cycles all programs compute between two visits.
     pub walk_share: f64,
-    /// The workload of which that is said; the paper names Web serving first.
+    /// The workload that `walk_share` refers to; the paper names Web serving first.
     pub anchor: &'static str,
     /// Degrees of the fragmenter that stand for partial and full fragmentation. Ours: under Linux
     /// the second pollutes nearly all blocks; what the first does is part of the result.

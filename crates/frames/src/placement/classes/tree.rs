@@ -58,7 +58,7 @@ impl Tree {
         self.class == Some(class) && self.area.has_block(order)
     }
 
-    /// How well it suits whoever looks for a tree to reserve, 0 best: up to half free and not
+    /// How well it suits a CPU that looks for a tree to reserve, 0 best: up to half free and not
     /// nearly full (LLFree's "perfect"), freer ("good"), nearly full.
     pub(super) fn fit(&self) -> u8 {
         let free = self.area.free_frames();
@@ -69,7 +69,7 @@ impl Tree {
         }
     }
 
-    /// Nobody's again if nothing of it is in use or reserved.
+    /// Removes its class if it is wholly free and not reserved.
     pub(super) fn settle(&mut self) {
         if !self.reserved && self.is_wholly_free() {
             self.class = None;

@@ -74,7 +74,7 @@ impl ClassZone {
         let at = self.tree_of(frame);
         let tree = &mut self.trees[at];
         let order = tree.area.remove(table, frame);
-        // Whoever takes it this way fills it with pages that could be moved.
+        // The caller fills a block that it takes this way with movable pages.
         tree.class.get_or_insert(Class::Movable);
         self.free_frames -= order.frames();
         order
@@ -207,7 +207,7 @@ impl ClassZone {
         Some(at)
     }
 
-    /// Gives a tree to another class, and takes it from whoever has it reserved.
+    /// Gives a tree to another class, and ends the reservation that a CPU has of it.
     fn demote(&mut self, at: usize, class: Class) {
         let tree = &mut self.trees[at];
         (tree.class, tree.reserved) = (Some(class), false);

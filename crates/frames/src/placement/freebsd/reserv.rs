@@ -8,12 +8,16 @@
 //! ```
 //!
 //! Page `i` of the stretch has frame `i` of the superpage or none of it. The free frames of a
-//! reservation are on no free list: nobody else gets them, compaction does not see them, and they
-//! count as free memory all the same. A reservation ends in one of three ways: its last page is freed
-//! and it goes back whole; memory runs out and the one that changed least recently is broken, its
-//! free frames going to the free lists and its pages staying where they are; or somebody empties the
-//! range it lies in. One whose pages are all in use is a superpage that the processor can map as
-//! such, and is not broken. A stretch of which any page is in use outside a reservation gets none:
+//! reservation are on no free list: no other request gets them and compaction does not see them,
+//! but they count as free memory. A reservation ends in one of three ways:
+//!
+//! - its last page is freed, and the whole superpage returns to the free lists;
+//! - memory runs out, and the reservation that changed least recently is broken: its free frames go
+//!   to the free lists, and its pages stay where they are;
+//! - its range is emptied, for example by compaction: all reservations in it are broken.
+//!
+//! A reservation whose pages are all in use is a superpage that the processor can map as such, and
+//! is not broken. A stretch with a page in use outside a reservation gets no reservation, because
 //! its pages could not be a superpage.
 //!
 //! FreeBSD finds a stretch's reservation by the neighbors of the wanted page in the object's tree;
@@ -62,7 +66,7 @@ pub struct SetAside {
     pub full: u64,
 }
 
-/// A stretch of an object of which at least one page is in use.
+/// A stretch of an object with at least one page in use.
 #[derive(Clone, Debug)]
 struct Stretch {
     /// Object, and number of the stretch in it.

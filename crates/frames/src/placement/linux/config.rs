@@ -45,7 +45,7 @@ pub struct Config {
     /// Whether frees of larger blocks in a row empty the lists only from half of the least high
     /// mark on (6.16).
     pub late_flush: bool,
-    /// Whether drains go batch by batch, each of which may overshoot by a block (6.19).
+    /// Whether drains go batch by batch; each batch may overshoot by a block (6.19).
     pub drains_by_batch: bool,
     /// Whether small zones have no reserve for atomic requests, and the reserve is a hundredth of
     /// the others, in whole pageblocks (6.8).
@@ -59,7 +59,7 @@ pub struct Config {
     /// the last memory add to it.
     pub early_reserve: bool,
     /// Whether requests spare foreign pageblocks in every zone until reclaim and compaction have
-    /// failed (`vm.defrag_mode`, 6.15). Whoever reclaims says when they have
+    /// failed (`vm.defrag_mode`, 6.15). The code that reclaims reports this failure
     /// ([`Stepwise::may_mix`](crate::placement::stepwise::Stepwise::may_mix)).
     pub defrag_mode: bool,
 }

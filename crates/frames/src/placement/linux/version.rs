@@ -119,7 +119,7 @@ const ROUNDED_RESERVE: Evidence = Evidence::ModelTest {
     name: "since_6_8_the_reserve_is_a_hundredth_in_whole_pageblocks",
 };
 
-/// By hand, on four pageblocks of which one is reserved.
+/// By hand, on four pageblocks; one of them is reserved.
 const FREE_RESERVE: Evidence = Evidence::ModelTest {
     file: "crates/frames/tests/linux_reserves.rs",
     name: "since_6_12_used_frames_of_the_reserve_do_not_count_against_the_watermark",

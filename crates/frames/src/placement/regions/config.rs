@@ -7,9 +7,9 @@ use super::resizer::Tuning;
 
 /// The tunable part of [`Regions`](super::Regions).
 ///
-/// The free memory that a region should keep is told in shares of its node and not of the
-/// region: what arrives between two calls of `maintain` depends on what the machine does, not on
-/// where the border happens to be, and a share of the region would shrink with it to nothing.
+/// The free memory that a region should keep is a share of its node, not of the region: what
+/// arrives between two calls of `maintain` depends on the load, not on the position of the border,
+/// and a share of the region would shrink to nothing with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     /// Frames of the unmovable region at the start, by node. Nodes that are not named get
@@ -66,7 +66,7 @@ pub struct Config {
     /// How pressure moves the border.
     pub tuning: Tuning,
     /// The hardware that migrates unmovable pages in use, if the machine has it: `contiguitas-hw`.
-    /// Memory of which it is not known whether it can move stays even so.
+    /// Memory that is not known to be movable stays even then.
     pub hardware: Option<Hardware>,
 }
 

@@ -31,7 +31,7 @@ pub struct Decision {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Record {
     noted: Option<Vec<Decision>>,
-    /// Of [`Decision::waited`]'s count, what was told before.
+    /// The part of [`Decision::waited`]'s count that earlier decisions reported.
     waited_before: u64,
 }
 

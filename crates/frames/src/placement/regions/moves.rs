@@ -27,8 +27,8 @@ pub struct Hardware {
     /// Nanoseconds for which one page of 4 KiB occupies the hardware, from the command until its
     /// source is free. The default is the timing simulator's: `whole_ns` of the base page by
     /// cacheable hardware, which `prairie migrate paper` prints under "What a migration costs" for
-    /// 16 cores with 500 requests each (`docs/src/results/contiguitas-hw.md`). Of these 10.6 µs the
-    /// copy takes 7; of all cores' time a page takes 1.66, and nobody waits longer than 0.1.
+    /// 16 cores with 500 requests each (`docs/src/results/contiguitas-hw.md`). The copy takes 7 of
+    /// these 10.6 µs.
     pub ns_per_page: u64,
 }
 

@@ -60,8 +60,8 @@ pub struct Stock {
     pub high: u64,
 }
 
-/// How fast the unmovable region is used up, and how long help takes: what its low mark has to
-/// cover where nobody can resize on the path of an allocation.
+/// How fast the unmovable region is used up, and how long a resize takes: its low watermark covers
+/// this demand where allocations cannot resize the region themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demand {
     /// Frames that kernel requests take, per second, net.

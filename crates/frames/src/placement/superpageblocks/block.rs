@@ -210,8 +210,9 @@ impl Superpageblock {
         heads
     }
 
-    /// Frees a block that is on no list, to the lists of its pageblock's type. A pageblock that is
-    /// wholly free again is anybody's: it counts as movable, and taints no more.
+    /// Frees a block that is on no list, to the lists of its pageblock's type. A pageblock that
+    /// becomes wholly free has no type: it counts as movable, and no longer taints its
+    /// superpageblock.
     pub(super) fn give(&mut self, table: &mut FrameTable, frame: Frame, order: Order) {
         let (frame, order) = self.area.merge(table, frame, order, |_, _, _| true);
         if order >= Order::HUGE {
@@ -230,7 +231,8 @@ impl Superpageblock {
         blocks(Order::HUGE) + 2 * blocks(Order::LARGEST_FREE)
     }
 
-    /// The pageblock of which the fewest pages have to move until it is free, if all of them can.
+    /// The pageblock that needs the fewest page migrations to become free, if all its pages can
+    /// move.
     pub(super) fn emptiest_pageblock(&self, table: &FrameTable) -> Option<Frame> {
         let first = self.range.start.align_down(Order::HUGE).0;
         let starts = (first..self.range.end.0).step_by(PAGEBLOCK as usize).map(Frame);

@@ -103,7 +103,7 @@ fn kept_of(zone: &Zone, left: u64) -> u64 {
     u64::from(end.min(zone.end.0) - zone.start.0)
 }
 
-/// The two parts of a zone of which the first `kept` frames stay; empty ones are left out.
+/// Splits a zone after its first `kept` frames, which stay. Empty parts are left out.
 fn split(zone: &Zone, kept: u64) -> impl Iterator<Item = ZoneSpan> {
     let frames = frames_of(zone);
     let mut standard = part(&zone.span, 0, kept, frames);

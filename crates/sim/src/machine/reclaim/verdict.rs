@@ -28,7 +28,7 @@ pub(super) fn judge(used_as: Use, flags: &mut Flags) -> Verdict {
         }
         _ if flags.has(Flags::WRITEBACK) => Verdict::Keep,
         _ if flags.has(Flags::DIRTY) => Verdict::WriteFirst,
-        // Read twice, but by nobody who has it mapped: only clean pages of the kind get here.
+        // Read twice but not mapped: only clean pages of this kind reach this arm.
         _ => Verdict::Reclaim,
     }
 }

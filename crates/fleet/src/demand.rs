@@ -110,8 +110,8 @@ fn mask(start: u32, count: u32) -> u64 {
     if count == 0 { 0 } else { u64::MAX >> (64 - count) << start }
 }
 
-/// The first bits in a row in `word`, of which at least one is set: `wanted` of them, or the most
-/// that there are.
+/// The first run of `wanted` set bits in `word`, or its longest run if all are shorter. At least
+/// one bit is set.
 fn longest(word: u64, wanted: u32) -> (u32, u32) {
     // A bit stays as long as `count` bits from it on are set.
     let (mut starts, mut count) = (word, 1);

@@ -88,8 +88,8 @@ impl Study {
         ])
     }
 
-    /// Simulates one server under each system. The same study, number and system give the same
-    /// row, whoever simulates what else.
+    /// Simulates one server under each system. The row depends on the study, the number, and the
+    /// system alone, not on which other servers are simulated.
     ///
     /// # Errors
     /// If the machine has too little or too much memory for a layout.

@@ -4,8 +4,8 @@
 //! first victims blindly: more than half of them refaulted where this was measured. Two mechanisms
 //! identify idle memory. The host is probed for them; what to do next is decided here.
 //!
-//! - **Generations** (MGLRU): an aging step every half of `min_age` keeps four generations, the
-//!   oldest of which have been idle for at least `min_age`. Eviction by age needs no further care.
+//! - **Generations** (MGLRU): an aging step every half of `min_age` keeps four generations; the
+//!   oldest have been idle for at least `min_age`. Eviction by age needs no further care.
 //! - **Accessed bits** (classic lists): clear them, wait `min_age`, and sum up what is still unmarked.
 //!   No more than that may be reclaimed before the next round. Nothing is reclaimed during the wait,
 //!   because everything looks idle while the bits are cleared.
@@ -127,8 +127,8 @@ impl Ageing {
         }
     }
 
-    /// The mark is worthless (the processes are others, or memory came back): begin again, and
-    /// ask for an age of `min_age` from now on.
+    /// Starts again with an age of `min_age` when the mark is invalid, because the processes have
+    /// changed or pages refaulted.
     pub fn renew(&mut self, min_age: Duration) {
         *self = Ageing::new(self.means, min_age);
     }

@@ -132,8 +132,8 @@ mod tests {
         assert_eq!(rated_per_day_bytes(600.0, years(5)), 328_767_123_287);
     }
 
-    /// Bytes that are written each minute of ten hours by somebody who wants `wanted` bytes every
-    /// six seconds and gets what is not withheld.
+    /// Bytes written in each minute of ten hours by a writer that wants `wanted` bytes every six
+    /// seconds, and writes what the budget does not withhold.
     fn minutes(wanted: f64) -> Vec<u64> {
         let mut budget = WriteBudget::new(PER_DAY * 1000);
         let mut minutes = vec![0; 600];
@@ -178,8 +178,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever writes only while tokens are left writes no more than the burst, the rate, and
-        /// one overdraft within any time.
+        /// A writer that writes only while tokens are left writes no more than the burst, the rate,
+        /// and one overdraft within any time.
         #[test]
         fn no_interval_exceeds_burst_and_rate(
             steps in prop::collection::vec((0u64..2000, 1u64..5000), 1..200)

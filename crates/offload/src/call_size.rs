@@ -1,11 +1,11 @@
 //! The size of one call of reclaim: small enough to end within a time.
 //!
-//! Reclaim runs in the thread that asks for it, in the kernel, and on a busy CPU others wait until
-//! the scheduler takes it away: with one CPU, one call for a whole step delayed the requests of a
-//! service by a tick of the scheduler. A step is therefore split into calls with a rest between
-//! them. How long a page takes depends on the compressor, the data, and the kernel's lists, so it is
-//! learned from the calls before, by the CPU time that they used: time in which a call waits for a
-//! device, or is preempted, delays nobody.
+//! Reclaim runs in the kernel, in the thread that requests it, and on a busy CPU other threads wait
+//! until the scheduler preempts it: with one CPU, one call for a whole step delayed the requests of
+//! a service by a tick of the scheduler. A step is therefore split into calls with a rest between
+//! them. The time per page depends on the compressor, the data, and the kernel's lists, so it is
+//! learned from the CPU time of earlier calls. Time in which a call waits for a device, or is
+//! preempted, delays no other thread.
 
 use std::time::Duration;
 

@@ -385,7 +385,7 @@ impl Daemon {
             true => Verbosity::Changes,
             false => Verbosity::All,
         };
-        // A reader of the log that is slow must not hold up those who ask for the status.
+        // A slow reader of the log must not delay requests for the status.
         let line = DecisionLine { container, decision, dry_run: self.setting.dry_run };
         self.setting.log.say(verbosity, &line);
         let mut status = self.status.lock();

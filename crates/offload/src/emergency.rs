@@ -1,9 +1,9 @@
 //! Memory emergencies: all tasks of the host stall on memory for a large share of time.
 //!
-//! Offloading then stops and limits are given back. If that does not end it, somebody has to go: the
-//! container of the lowest priority, and among equals the one whose end frees most. It is named in
-//! any case, and killed only if that is configured and nobody else, such as systemd-oomd, decides
-//! about kills on this host.
+//! Offloading then stops, and leased limits are restored. If the emergency lasts, it names a
+//! victim: the container of the lowest priority, and among equals the one whose end frees most. The
+//! victim is killed only if the configuration says so and no other program, such as systemd-oomd,
+//! decides about kills on this host.
 
 use std::fmt;
 use std::time::Duration;

@@ -135,7 +135,7 @@ pub enum Match {
     Yes,
     /// It is not.
     No,
-    /// Nobody knows yet: its labels or its namespace are missing.
+    /// Not known yet: its labels or its namespace are missing.
     Unknown,
 }
 

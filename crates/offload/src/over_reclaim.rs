@@ -19,8 +19,8 @@ impl OverReclaim {
         self.owed_bytes
     }
 
-    /// A period passed in which `taken_bytes` left, whoever took them, after `asked_bytes` had
-    /// been allowed.
+    /// Adds a period in which `taken_bytes` were reclaimed, by this daemon or by others, after
+    /// `asked_bytes` had been requested.
     #[must_use]
     pub fn after(self, asked_bytes: u64, taken_bytes: u64) -> OverReclaim {
         let surplus = taken_bytes.saturating_sub(asked_bytes);

@@ -72,8 +72,8 @@ mod tests {
     }
 
     proptest! {
-        /// The lowest class that wants room is never stopped, and whoever is stopped, all above
-        /// are, too.
+        /// The lowest class that wants room is never stopped, and if a class is stopped, so are all
+        /// above it.
         #[test]
         fn stopping_is_by_priority(
             present in prop::collection::vec(any::<u8>(), 1..12),

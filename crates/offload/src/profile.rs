@@ -25,10 +25,10 @@ pub struct Profile {
     /// Share of swap that is left free. A full swap turns the next reclaim into thrashing of
     /// the page cache, or an OOM kill.
     pub swap_reserve: f64,
-    /// Share of the pages taken that may come back before the container is left alone for a
-    /// while, and its memory must have been idle for longer.
+    /// Share of the reclaimed pages that may refault. Beyond, reclaim stops for a while, and then
+    /// takes only memory that has been idle for longer.
     pub return_limit: f64,
-    /// Time for which nothing is taken after a burst of pressure, or when memory came back.
+    /// Time without reclaim after a burst of pressure or too many refaults.
     pub hold: Duration,
     /// Share of time in which *all* tasks may be stalled on memory before nothing is taken:
     /// systemd-oomd kills at 60 %, and ranks its victims by how much was scanned.

@@ -1,15 +1,15 @@
-//! Whether what is taken stays away: pages taken and pages that came back, over a sliding window.
+//! Reclaimed and refaulted pages over a sliding window.
 //!
-//! Neither the share of pages that come back nor their cost says enough by itself. Where every page
-//! is used now and then, as with popularities by Zipf's law, any choice has refaults, and memory is
+//! Neither the share of refaults nor their cost is enough to judge reclaim. Where every page is
+//! used now and then, as with popularities by Zipf's law, any choice has refaults, and memory is
 //! worth more than the little time that they take. Where much is reclaimed, a small share may cost
-//! much, but less than it gains. What exceeds both limits was chosen badly.
+//! much, but less than it gains. Reclaim that exceeds both limits chose badly.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// How long a page may take to come back and still count against its reclaim.
+/// Time within which a refault counts against the page's reclaim.
 pub const WINDOW: Duration = Duration::from_secs(600);
 
 /// Parts of the window.
@@ -52,19 +52,19 @@ impl Returns {
         self.parts.iter().fold((0, 0), add)
     }
 
-    /// Whether more came back than the share `limit` of what was taken.
+    /// Whether refaults exceed the share `limit` of the reclaimed pages.
     pub fn exceed(&self, limit: f64) -> bool {
         let (taken, returned) = self.totals();
         taken > 0 && returned >= EVIDENCE_PAGES && returned as f64 > taken as f64 * limit
     }
 
-    /// The share of the window's time that it takes to fault in what came back, at `cost` a page.
+    /// The share of the window's time that refaults take, at `cost` a page.
     pub fn share_of_time(&self, cost: Duration) -> f64 {
         self.totals().1 as f64 * cost.as_secs_f64() / WINDOW.as_secs_f64()
     }
 
-    /// Forgets everything, and counts again from a time on: what was taken before goes on coming
-    /// back for a while, and says nothing about the pages that are taken by a stricter rule.
+    /// Forgets everything, and counts again from a time on: pages that were reclaimed before go on
+    /// refaulting for a while, and show nothing about those reclaimed by a stricter rule.
     pub fn start_again(&mut self, from: Duration) {
         *self = Returns { part: self.part, from, ..Returns::default() };
     }

@@ -50,7 +50,7 @@ pub struct CgroupStatus {
     pub governing: String,
     /// The guard that blocked reclaim in the last period; empty if none did.
     pub guard: String,
-    /// The same as a sentence, with the numbers behind it; said when somebody asks.
+    /// The same as a sentence with its numbers; formatted on request.
     pub reason: String,
     /// The guard itself.
     #[serde(skip)]

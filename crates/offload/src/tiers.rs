@@ -121,8 +121,8 @@ impl Tiers {
         Some(now.stat.zswapped.saturating_sub(young))
     }
 
-    /// Pages that moved to the device since the last step, and that came back from it: if too many
-    /// do, twice the age is asked for.
+    /// Counts pages that moved to the device since the last step, and refaults from it. Too many
+    /// refaults double the required age.
     fn count_returns(&mut self, now: &Observation) {
         let Some(before) = self.before.replace(*now) else { return };
         let (b, n) = (&before.stat, &now.stat);
@@ -206,7 +206,7 @@ mod tests {
             tiers.decide(&pool(minute, 200, 200));
         }
         assert_eq!(tiers.age(), AGE);
-        // 100 MiB moved, and a tenth of it came back.
+        // 100 MiB moved, and a tenth of it refaulted.
         let mut now = pool(44, 100, 200);
         now.stat.workingset_refault_anon = 10 << 8;
         tiers.decide(&now);

@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(read_parquet(&path).unwrap(), None);
     }
 
-    /// DuckDB infers a struct from the labels of JSON, and compresses with snappy unless told not to.
+    /// By default, DuckDB infers a struct from the labels of JSON, and compresses with snappy.
     #[test]
     fn what_other_programs_wrote_is_read_or_named() {
         let file = |compression| {

@@ -39,8 +39,9 @@ impl<P: Placement> Server<'_, P> {
         }
     }
 
-    /// Starts programs until they want what the load calls for. One of which at least half would
-    /// fit is made to fit: machines are given the work that they have memory for.
+    /// Starts programs until they demand the memory that the load calls for. A program that fits at
+    /// least by half is shrunk to fit: schedulers assign machines only work that they have memory
+    /// for.
     pub(super) fn start_jobs(&mut self, now: f64) {
         let wanted = (self.workload.jobs.share * self.load(now) * self.frames as f64) as u64;
         let mut have: u64 = self.jobs.iter().map(|job| job.size).sum();

@@ -1,12 +1,11 @@
 //! Reclaim: file pages, oldest first, once free memory falls below the low mark.
 //!
 //! Files are read in windows of up to 32 pages, Linux's `read_ahead_kb` of 128 (`mm/readahead.c`),
-//! and what a read brought is returned or kept as a whole. The kernel checks each page by itself,
-//! but what it finds there goes by the read: pages come by readahead for a program that reads on,
-//! and whoever reads the file once more touches all of them again, one soon after the other, while
-//! an unused window has no used page. So the pages of a read mostly share their fate, and to draw
-//! it for each of them apart would strew the frames that reclaim frees more evenly than any file
-//! system's readers do.
+//! and each window is reclaimed or kept as a whole. The kernel checks each page by itself, but the
+//! pages of a window are mostly alike: a program that reads the file again touches all of them
+//! within a short time, and an unused window has no used page. To draw the fate of each page
+//! independently would scatter the frames that reclaim frees more evenly than any file system's
+//! readers do.
 
 use prairie_frames::MigrateType;
 use prairie_frames::placement::{Placement, Request, gfp};

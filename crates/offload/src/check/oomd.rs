@@ -46,7 +46,8 @@ pub fn dump() -> String {
     String::from_utf8_lossy(&said).into_owned()
 }
 
-/// The cgroups of which systemd-oomd watches one above, or themselves. `dump` is `oomctl`'s.
+/// The cgroups that systemd-oomd watches, themselves or through an ancestor. `dump` is the output
+/// of `oomctl`.
 pub fn ancestors(host: &Host, config: &Config, dump: &str) -> Vec<Finding> {
     let watched = watched(dump);
     let (pods, _) = pods::read(&config.kubernetes);

@@ -241,7 +241,7 @@ impl Container {
             self.limits_at = glimpse.at;
         }
         let mut seen = self.cgroup.count(glimpse, room, buffer)?;
-        // Without any swap the kernel takes page cache alone, whatever it is told.
+        // Without swap the kernel reclaims page cache alone, whatever is requested.
         let file_only = self.takes_file_only() || seen.room.swap_bytes == 0;
         self.controller.set_file_only(file_only);
         match self.backend {

@@ -1,15 +1,16 @@
-//! Slots and compressed copies of what is back in memory: has the kernel give them up in time.
+//! Swap slots and compressed copies of pages that are back in memory: makes the kernel free them in
+//! time.
 //!
-//! Kernels from 6.9 on drop the copy when the page is read back; there is nothing to do. Kernels
-//! before 6.9 keep a page's slot in swap, and its compressed copy, when the page is read
-//! back, until it is written. So memory that turns from cold to hot costs half as much again as
-//! it ever did. Those kernels free a slot at swap-in once swap is half full
-//! (`mem_cgroup_swap_full`): a limit on swap a little above what is used makes it so. It leaves
-//! room for emergencies, is leased, and stands only while something comes back.
+//! Kernels from 6.9 on drop the copy when the page is read back, so there is nothing to do. Kernels
+//! before 6.9 keep a page's slot in swap, and its compressed copy, until the page is written.
+//! Memory that turns from cold to hot then costs half as much again. Those kernels free a slot at
+//! swap-in once swap is half full (`mem_cgroup_swap_full`), and a limit on swap a little above its
+//! use triggers this. The limit leaves room for emergencies, is leased, and stands only while pages
+//! refault.
 //!
-//! What came back *before* the limit keeps its copy for good, so the limit has to be quick. The
-//! daemon waits for the [alarm] of major faults while anything is offloaded, and samples the
-//! containers when it rings. Where there is none, it watches one figure of the host, four times a
+//! Pages that refault *before* the limit is set keep their copy for good, so the limit has to be
+//! quick. The daemon waits for the [alarm] of major faults while anything is offloaded, and samples
+//! the containers when it fires. Without an alarm, it samples one counter of the host four times a
 //! second: pages in RAM that have a slot.
 //!
 //! [alarm]: crate::world::fault_alarm
@@ -29,11 +30,11 @@ use prairie_daemon::file::Buffer;
 /// Polling interval while a limit follows the use, or without an alarm.
 const EVERY: Duration = Duration::from_millis(250);
 
-/// After an alarm for nothing, such as faults of others: so long until it may ring again, twice as
-/// long after the next, and so on.
+/// Pause after an alarm without refaults here, such as faults of other cgroups. It doubles with
+/// each further one.
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// No pause is longer. Nor is an alarm taken for one of a row that comes after more than this.
+/// The longest pause. An alarm after a longer silence starts a new series.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 
 /// Less offloaded than this is not worth a watch.
@@ -43,13 +44,13 @@ const WATCHED_BYTES: u64 = 1 << 20;
 /// figures by CPU and adds up what is more than some hundred pages.
 const GROWTH_BYTES: u64 = 64 * 4096;
 
-/// Pages that are back and keep their slots, from which on it is worth doing something about it.
+/// Least bytes in RAM with slots at which slots are freed.
 const KEPT_BYTES: u64 = 1 << 16;
 
-/// Pages that came back since the last period, from which on slots are given up.
+/// Refaulted pages since the last period at which slots are freed.
 const REFAULTING_PAGES: u64 = 16;
 
-/// So much is given up even if it comes back more slowly than that.
+/// Bytes in RAM with slots at which slots are freed even if refaults are slower than that.
 const MAX_KEPT_BYTES: u64 = 8 << 20;
 
 /// Room above what is used that a limit on swap leaves: a quarter of it, and so much. Slots are
@@ -174,8 +175,8 @@ impl Container {
             if self.gives_up_slots {
                 return self.cgroup.swap_bytes(buffer);
             }
-            // The cheap file first: who gets pages back grows, apart from what was taken, of which
-            // kernels take up to twice as much as they are asked to.
+            // The cheap file first: a container with refaults grows, apart from what was reclaimed;
+            // kernels reclaim up to twice as much as requested.
             let least = self.seen.current_bytes.saturating_sub(2 * self.asked_bytes);
             let grown = self.cgroup.current_bytes(buffer)?.saturating_sub(least);
             if !grows || grown < REFAULTING_PAGES * 4096 {
@@ -212,7 +213,7 @@ impl Container {
         let directory = &self.cgroup.directory;
         let held = leases.value(directory, FILE).and_then(|value| value.parse::<u64>().ok());
         let limit = (used + used / 4 + SLACK_BYTES) / 4096 * 4096;
-        // Only ever lower: while held, and below what somebody else has set.
+        // Only ever lower: while held, and below the limit that another program has set.
         let lower = held.is_none_or(|held| limit < held) && limit < self.cgroup.swap_max_bytes();
         if !lower {
             return None;

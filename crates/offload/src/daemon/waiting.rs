@@ -64,8 +64,8 @@ impl Waiting {
         Ok(epoll::add(&self.epoll, trigger, data, epoll::EventFlags::PRI)?)
     }
 
-    /// Wakes at the next alarm, and not again until this is called again: where faults come by the
-    /// thousand, nobody wants to hear of each.
+    /// Wakes at the next alarm, and not again until the next call: thousands of faults a second
+    /// need only one wake-up.
     ///
     /// # Errors
     /// I/O errors of the system.

@@ -24,14 +24,14 @@ fn share(period: &Period<'_>) -> f64 {
     returned * period.return_cost.as_secs_f64() * 1e6 / period.wall_us()
 }
 
-/// Blocks reclaim for a while after more pages came back than the profile allows.
+/// Blocks reclaim for a while after more pages refaulted than the profile allows.
 fn returning(_: &Profile, history: &History, now: &Observation) -> Option<Guard> {
     let (returned_pages, taken_pages, until) = history.returning?;
     let remaining = until.saturating_sub(now.at);
     (!remaining.is_zero()).then_some(Guard::Returning { returned_pages, taken_pages, remaining })
 }
 
-/// Pages that came back between two observations.
+/// Pages that refaulted between two observations.
 ///
 /// The counters overlap: a page read from zswap counts as `zswpin`, as a major fault, and as a
 /// refault if its shadow entry still existed. Anonymous returns are the larger of the first and

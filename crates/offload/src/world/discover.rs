@@ -130,7 +130,7 @@ pub struct MatchedCgroup {
     pub also: Vec<usize>,
     /// A cgroup below it matches, too, and is taken in its stead.
     pub covered: bool,
-    /// Nobody knows yet whether the rule names it: its pod's labels or namespace are missing.
+    /// Not known yet whether the rule selects it: its pod's labels or namespace are missing.
     pub undecided: bool,
 }
 

@@ -11,9 +11,9 @@
 //! free 3
 //! ```
 //!
-//! A hold names itself, the inode of the cgroup's directory, what was written, what was there
-//! before, and the file. Something is restored only if the cgroup is still the same and the file
-//! still says what the daemon had written: what somebody else has set since is theirs.
+//! A hold names itself, the inode of the cgroup's directory, the value that was written, the
+//! previous value, and the file. A value is restored only if the cgroup is still the same and the
+//! file still has the daemon's value: a value that another program has set since is not touched.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -38,12 +38,12 @@ pub struct Lease {
     pub path: PathBuf,
 }
 
-/// What became of what was held.
+/// Results of restoring leases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Put back.
+    /// Leases that were restored.
     pub restored: usize,
-    /// Left as it is, because it was no longer the daemon's, or the cgroup is gone.
+    /// Leases left alone, because the value was no longer the daemon's or the cgroup is gone.
     pub left: usize,
 }
 

@@ -52,15 +52,15 @@ impl Leases {
     pub fn take(&mut self, directory: &Path, file: &str, value: &str) -> io::Result<()> {
         let written = self.announce(directory, file, value)?.write(&format!("{value}\n"));
         if written.is_err() {
-            // It may have been written and reported late all the same (a signal): put it back.
+            // A signal may report an error after the write took effect: restore the value.
             let _ = self.restore(directory, file);
         }
         written
     }
 
-    /// The first half of [`Leases::take`]: sees to it that what is there now will be restored, and
-    /// allocates the file that is to be written. For a write that may block, during which nobody
-    /// should have to wait for these leases.
+    /// The first half of [`Leases::take`]: ensures that the present value will be restored, and
+    /// returns the file to write. For a write that may block, so that no other thread waits for
+    /// these leases during it.
     ///
     /// # Errors
     /// As [`Leases::take`].

@@ -1,4 +1,5 @@
-//! Readings of objectives: a thread for each, so that a server that does not answer delays nobody.
+//! Readings of objectives: a thread for each, so that a server that does not answer delays no
+//! other.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,9 +1,9 @@
 //! What the files of a node say about its pods.
 //!
-//! The kubelet keeps no labels in its files, only a pod's own volumes may hold them: a pod that
-//! mounts its labels by the downward API has them in a file named `labels`. The labels of all pods
-//! come from a file that somebody else keeps up to date. Namespaces are part of the names of the
-//! folders in which the kubelet collects logs, `NAMESPACE_NAME_UID`.
+//! The kubelet's files hold no labels; only a pod's own volumes may: a pod that mounts its labels
+//! by the downward API has them in a file named `labels`. The labels of all pods come from a file
+//! that another program keeps up to date. Namespaces are part of the names of the folders in which
+//! the kubelet collects logs, `NAMESPACE_NAME_UID`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

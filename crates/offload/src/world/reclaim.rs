@@ -243,7 +243,7 @@ fn poke(leases: &Mutex<Leases>, directory: &std::path::Path, bytes: u64) -> Outc
     };
     let high = std::fs::read_to_string(directory.join(HIGH)).unwrap_or_default();
     if limit::parse(HIGH, &high).is_ok_and(|high| high.bytes() <= target) {
-        // Somebody's limit is lower already: the kernel is at it.
+        // Another program's limit is lower already: the kernel reclaims to it.
         return Outcome::Asked { bytes: 0, partial: true, calls: Calls::default() };
     }
     let lock = || leases.lock().unwrap_or_else(|poisoned| poisoned.into_inner());

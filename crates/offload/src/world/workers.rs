@@ -96,7 +96,7 @@ impl Workers {
         Workers::with_threads(threads, work)
     }
 
-    /// Starts threads that do `body`, told what they share and which of them they are.
+    /// Starts threads that run `body` with their shared state and their index.
     fn with_threads(
         threads: usize,
         body: impl Fn(&Shared, usize) + Clone + Send + 'static,
@@ -112,7 +112,7 @@ impl Workers {
             // Reclaim runs on the kernel's stack; ours needs little.
             let builder = thread::Builder::new().name(format!("reclaim-{at}"));
             builder.stack_size(128 << 10).spawn(move || {
-                // For this thread alone. Nobody is refused a lower priority.
+                // For this thread alone. Lowering the priority needs no privilege.
                 let _ = setpriority_process(None, NICE);
                 body(&shared, at)
             })
@@ -219,7 +219,7 @@ fn work(shared: &Shared, at: usize) {
         state = shared.lock();
         state.overdue_at[at] = None;
         state.done.push(done);
-        // Nobody has to hear of each: what is done is collected whenever something is due, too.
+        // One wake-up is enough: finished jobs are also collected whenever a container is due.
         if state.pending.is_empty() {
             let _ = rustix::io::write(&shared.event, &1u64.to_ne_bytes());
         }
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn a_job_that_hangs_is_interrupted_and_holds_up_nobody() {
         let root = tree();
-        // Opening a FIFO for reading hangs until somebody writes: a kernel that does not answer.
+        // Opening a FIFO for reading hangs until it has a writer: a kernel that does not answer.
         let fifo = root.path().join("cgroup.procs");
         rustix::fs::mknodat(
             rustix::fs::CWD,

@@ -1,6 +1,6 @@
 //! Pages as bits: which are set, where the runs between them lie, and which run fits best.
 
-/// The pages from `start` on, `len` of them, none of which is set.
+/// The pages from `start` on, `len` of them, all clear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// The first page.

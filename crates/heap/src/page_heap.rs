@@ -64,8 +64,8 @@ pub trait PageHeap {
 pub struct NewSpan {
     /// Its pages.
     pub pages: PageRange,
-    /// Whether all of it is known to read as zeros: nobody has written to it since the system gave
-    /// it.
+    /// Whether all of it is known to read as zeros, because it was not written to since the system
+    /// returned it.
     pub zeroed: bool,
 }
 

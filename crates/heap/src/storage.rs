@@ -20,8 +20,8 @@ pub(crate) use zeroed::{Zeroable, Zeroed};
 /// A source of storage for the heap's metadata.
 ///
 /// # Safety
-/// What `take` returns is valid for reads and writes of `layout`, zeroed, and nobody else's, until
-/// it is given back.
+/// Storage that `take` returns is valid for reads and writes of `layout`, zeroed, and the caller's
+/// alone until it is given back.
 pub unsafe trait Storage: core::fmt::Debug {
     /// Zeroed storage of a layout, or `None` if there is no more. Never called with size 0.
     fn take(layout: Layout) -> Option<NonNull<u8>>;

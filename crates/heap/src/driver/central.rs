@@ -135,8 +135,8 @@ impl Central {
 /// Objects above this size have spans of their own: 256 KiB (section 3).
 const LARGEST_SMALL: u64 = 256 << 10;
 
-/// Pages of a span for objects of `bytes`, and how many it holds: the fewest pages of which at most
-/// an eighth is left over.
+/// Pages of a span for objects of `bytes`, and how many objects it holds: the fewest pages that
+/// waste at most an eighth.
 fn span_shape(bytes: u64) -> (Pages, u32) {
     if bytes > LARGEST_SMALL {
         return (Pages::holding(bytes), 1);

@@ -20,8 +20,8 @@ const STEAL_SPINS: usize = 4;
 /// empty the stacks of all small classes, and users of so much memory hardly notice a miss.
 const LARGEST_THIEF: usize = 4 << 10;
 
-/// A stack's room grows by a batch, or by this many bytes of objects: a class of which few objects
-/// are used would take the room of many others.
+/// A stack's room grows by a batch, or by this many bytes of objects: more would let a class with
+/// few objects in use take the room of many others.
 const LARGEST_STEP: usize = 16 << 10;
 
 /// The stacks of a cache. The thread may be moved to another CPU, and so to other stacks, between

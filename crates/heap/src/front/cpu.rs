@@ -33,7 +33,7 @@ pub const CPU_ZERO: usize = UNREGISTERED * size_of::<usize>();
 /// CPUs that have an entry.
 static CPUS: AtomicUsize = AtomicUsize::new(0);
 
-/// The headers of the slab that is empty and full at once. Nobody writes to it.
+/// The headers of the slab that is empty and full at once. It is never written to.
 #[repr(align(64))]
 struct Headers(#[allow(dead_code, reason = "read as a slab")] [u64; CLASSES + 1]);
 static NOBODYS: Headers = Headers([0; CLASSES + 1]);
@@ -44,8 +44,8 @@ fn nobodys() -> *mut Slab {
 
 /// The slab of a CPU whose own one is being emptied: as [`NOBODYS`], but not to be replaced.
 static EMPTIED: Headers = Headers([0; CLASSES + 1]);
-/// Held by the thread that empties the caches. It takes other locks while it holds this one, alone
-/// of all; nobody takes this one while holding another, and a fork backs off and tries again.
+/// Held by the thread that empties the caches. That thread alone takes other locks while it holds
+/// this one; no thread takes it while it holds another, and a fork backs off and tries again.
 static EMPTYING: Lock<()> = Lock::new(());
 
 /// The lock of the thread that empties the caches, for fork.
@@ -101,7 +101,7 @@ impl CpuCaches {
         let Some(fresh) = S::take(Layout::new::<Slab>()) else { return false };
         // Zeroed storage is a slab whose stacks are empty and have no room.
         if !entry::replace_stand_in(entry, nobodys(), fresh.as_ptr().cast()) {
-            // SAFETY: nobody knows of the fresh storage.
+            // SAFETY: no other thread knows of the fresh storage.
             unsafe { S::give_back(fresh, Layout::new::<Slab>()) };
         }
         true
@@ -146,7 +146,7 @@ impl CpuCaches {
     }
 }
 
-/// Empties a slab that nobody uses.
+/// Empties an unused slab.
 fn drain(slab: &Slab, give: &mut impl FnMut(SizeClass, &[*mut u8])) {
     for class in SizeClass::all() {
         let first = begin(class);

@@ -52,7 +52,7 @@ fn region<S: Storage>() -> Option<usize> {
     match START.fill(fresh.as_ptr()) {
         Ok(()) => Some(fresh.as_ptr() as usize),
         Err(start) => {
-            // SAFETY: nobody knows of the fresh region.
+            // SAFETY: no other thread knows of the fresh region.
             unsafe { S::give_back(fresh, layout) };
             Some(start as usize)
         }
@@ -83,7 +83,7 @@ pub fn used() -> usize {
 /// Keeps an object until [`take_deferred`].
 ///
 /// # Safety
-/// The object is nobody else's and holds a word.
+/// The object belongs to the caller alone, and holds a word.
 pub unsafe fn defer(object: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe { DEFERRED.push(object.cast()) };

@@ -49,7 +49,7 @@ pub fn set_up<S: Storage>(one_in: u64) {
     let page = rustix::param::page_size();
     let Ok(layout) = Layout::from_size_align((2 * SLOTS + 1) * page, 4096) else { return };
     let Some(place) = S::take(layout) else { return };
-    // SAFETY: fresh storage that nobody uses.
+    // SAFETY: fresh storage that no other thread knows of.
     let closed = unsafe { mprotect(place.as_ptr().cast(), layout.size(), MprotectFlags::empty()) };
     if closed.is_ok() && install_handler() {
         START.store(place.as_ptr() as usize, Release);
@@ -77,7 +77,7 @@ pub fn allocate(size: usize) -> *mut u8 {
     let free = (0..SLOTS).map(|step| (*next + step) % SLOTS).find(|&slot| SLOT[slot].is_vacant());
     let Some(number) = free else { return null_mut() };
     let start = page_of(number, page);
-    // SAFETY: a page of ours of which no object is live.
+    // SAFETY: a page of ours without a live object.
     if unsafe { mprotect(start as *mut c_void, page, MprotectFlags::READ | MprotectFlags::WRITE) }
         .is_err()
     {
@@ -119,7 +119,7 @@ pub fn free(object: *mut u8) {
         fatal(format_args!("{object:p}, an object of {size} bytes, was overrun"));
     }
     // Released before it is closed, so that the page reads as zeros when the slot is used again.
-    // SAFETY: the page of an object that nobody uses any more.
+    // SAFETY: the page of an object that is no longer used.
     unsafe {
         let _ = madvise(start as *mut c_void, page, Advice::LinuxDontNeed);
         let _ = mprotect(start as *mut c_void, page, MprotectFlags::empty());
@@ -146,7 +146,7 @@ fn page_of(slot: usize, page: usize) -> usize {
     START.load(Relaxed) + (2 * slot + 1) * page
 }
 
-/// What kind of violation an access to the guarded pages was, and of which slot.
+/// The kind of violation of an access to the guarded pages, and its slot.
 fn violation(address: usize) -> (&'static str, usize) {
     let page = rustix::param::page_size();
     let (pages, within) = ((address - START.load(Relaxed)) / page, address % page);
@@ -168,7 +168,8 @@ static mut BEFORE: core::mem::MaybeUninit<libc::sigaction> = core::mem::MaybeUni
 fn install_handler() -> bool {
     type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
     let handler: Handler = on_fault;
-    // SAFETY: a handler of this signature, and a place for the one before that nobody else writes.
+    // SAFETY: a handler of this signature, and a place for the previous one that no other thread
+    // writes.
     unsafe {
         let mut action: libc::sigaction = core::mem::zeroed();
         action.sa_sigaction = handler as *const () as usize;

@@ -174,7 +174,8 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
         }
         let before = SizeClass::all().take_while(|&smaller| smaller < class);
         let before: usize = before.map(TransferCache::capacity_of).sum();
-        // SAFETY: the storage is ours forever, and has room for all classes in turn.
+        // SAFETY: the storage is ours forever, and has room for the arrays of all classes, one
+        // after another.
         unsafe { cache.set_storage(arrays.add(before), TransferCache::capacity_of(class)) };
     }
 
@@ -230,7 +231,7 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
     /// nothing has changed then.
     ///
     /// # Safety
-    /// `object` is a live large object of this heap that nobody else uses meanwhile.
+    /// `object` is a live large object of this heap that no other thread uses meanwhile.
     pub unsafe fn extend_large(&self, object: *mut u8, size: usize) -> bool {
         let span = self.page_map().span(PageId::containing(object as u64));
         let len = Pages::holding(size as u64);
@@ -264,7 +265,7 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
         let mut level = self.pages.lock()?;
         let (span, new) = level.new_span::<Mapped>(pages, align, |new| describe(new.pages))?;
         if !self.page_map().make_room::<Mapped>(new.pages, self.reach()) {
-            // SAFETY: just made, and known to nobody.
+            // SAFETY: just made, and known to no other thread.
             unsafe { level.delete(span) };
             return None;
         }
@@ -279,7 +280,7 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
         Some((span, new.zeroed))
     }
 
-    /// Gives spans back that nobody uses any more.
+    /// Returns unused spans.
     ///
     /// # Safety
     /// They came from this heap, and no object of them is live or in a cache.
@@ -296,7 +297,7 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
             return;
         };
         for &span in spans {
-            // SAFETY: forgotten, and by the caller's promise nobody uses it.
+            // SAFETY: forgotten, and unused by the caller's promise.
             unsafe { level.delete(span) };
         }
         self.live_pages.store(level.live().pages.0 as usize, Relaxed);
@@ -355,7 +356,7 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
     /// Frees a large object.
     ///
     /// # Safety
-    /// `span` is that object's, and nobody uses the object any more.
+    /// `span` is that object's, and the object is no longer used.
     pub unsafe fn free_large(&self, span: *mut Span) {
         // SAFETY: the span is alive until it is deleted.
         let sample = unsafe { (*span).sample };

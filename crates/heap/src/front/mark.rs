@@ -35,8 +35,8 @@ unsafe fn word_of(object: *mut u8) -> (*mut u64, u64) {
 /// Marks an object as free. False if it was marked already.
 ///
 /// # Safety
-/// An object of `class` begins at `object`, whose second word nobody else uses. `window` is the
-/// page map's, or a copy that is open.
+/// An object of `class` begins at `object`, and no other thread uses its second word. `window` is
+/// the page map's, or a copy that is open.
 #[must_use]
 #[inline]
 pub unsafe fn set(window: &Window, object: *mut u8, class: SizeClass) -> bool {

@@ -100,7 +100,7 @@ impl PageMap {
         if self.window.find(first).is_null() {
             let layout = Layout::new::<[AtomicU8; LEAF_PAGES]>();
             let Some(classes) = S::take(layout) else {
-                // SAFETY: just taken, and known to nobody.
+                // SAFETY: just taken, and known to no other thread.
                 unsafe { S::give_back(place, Layout::new::<Leaf>()) };
                 return false;
             };

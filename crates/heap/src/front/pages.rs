@@ -33,7 +33,7 @@ pub struct SpanMetadata {
     unsettled: Option<NonNull<u8>>,
 }
 
-// SAFETY: the notes that it keeps are nobody else's.
+// SAFETY: it owns the metadata that it keeps.
 unsafe impl Send for SpanMetadata {}
 
 impl SpanMetadata {
@@ -50,7 +50,7 @@ impl SpanMetadata {
 
     /// A place for a span, uninitialized or used before. `None` if there is no storage.
     fn place<S: Storage>(&mut self) -> Option<*mut Span> {
-        // SAFETY: spare places are notes that nobody uses.
+        // SAFETY: spare places are unused metadata.
         if let Some(spare) = unsafe { self.spare.as_mut() } {
             self.spare = spare.next;
             return Some(spare);
@@ -202,7 +202,7 @@ impl<P: PageHeap> PageLevel<P> {
             self.large_spans += 1;
             self.large += pages;
         }
-        // SAFETY: a place for a span that nobody uses.
+        // SAFETY: an unused place for a span.
         unsafe { place.write(span) };
         Some((place, new))
     }
@@ -211,7 +211,7 @@ impl<P: PageHeap> PageLevel<P> {
     /// recording has it as a Delete and a New.
     ///
     /// # Safety
-    /// The span came from [`PageLevel::new_span`], and nobody else uses it meanwhile.
+    /// The span came from [`PageLevel::new_span`], and no other thread uses it meanwhile.
     pub unsafe fn extend(&mut self, span: *mut Span, len: Pages, requested: usize) -> bool {
         // SAFETY: alive, and ours meanwhile, by the caller's promise.
         let span = unsafe { &mut *span };
@@ -235,7 +235,7 @@ impl<P: PageHeap> PageLevel<P> {
     /// Takes a span back.
     ///
     /// # Safety
-    /// It came from [`PageLevel::new_span`], and nobody knows of it any more.
+    /// It came from [`PageLevel::new_span`], and no reference to it is left.
     pub unsafe fn delete(&mut self, span: *mut Span) {
         // SAFETY: alive, by the caller's promise.
         let (pages, class) = unsafe { ((*span).pages(), (*span).class()) };

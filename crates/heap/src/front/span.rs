@@ -10,9 +10,10 @@ const WORDS: usize = MAX_OBJECTS / 64;
 /// Metadata of a span. It lies apart from the objects, so a program that writes past an object
 /// cannot corrupt it.
 ///
-/// `class` and the start of `pages` stay as they are while the span lives and are read by any thread
-/// that frees an object of it. The length of `pages` changes only as realloc extends the one large
-/// object, which nobody else may use meanwhile. All else belongs to the holder of the class's central free list.
+/// `class` and the start of `pages` do not change while the span lives, and are read by any thread
+/// that frees an object of it. The length of `pages` changes only when realloc extends the one
+/// large object, which no other thread may use meanwhile. All other fields belong to the holder of
+/// the lock of the class's central free list.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Span {

@@ -46,7 +46,7 @@ pub trait ForkLock {
     fn bars(&self) -> bool;
     /// Gives up a lock that was taken for a fork, in the parent.
     fn give_up(&self);
-    /// Frees a lock that was taken for a fork, in the child, where nobody waits.
+    /// Frees a lock that was taken for a fork, in the child, where no thread waits.
     fn reset(&self);
 }
 

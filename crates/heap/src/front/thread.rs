@@ -41,8 +41,8 @@ struct Pool {
     all: *mut ThreadCache,
 }
 
-// SAFETY: the list of spare caches is reached by the holder of its lock alone, and nobody else
-// knows of a spare cache.
+// SAFETY: only the holder of the lock reaches the list of spare caches, and no other thread knows
+// of a spare cache.
 unsafe impl Send for Pool {}
 
 static POOL: Lock<Pool> = Lock::new(Pool { spare: null_mut(), all: null_mut() });
@@ -61,7 +61,7 @@ impl ThreadStacks {
     /// The stacks of the running thread. `None` if it is using them already (a signal handler), if
     /// it is ending, or if there is no storage.
     ///
-    /// `drain` is told to give all objects of a cache below; the thread calls it when it ends.
+    /// `drain` returns all objects of a cache to the level below; the thread calls it when it ends.
     pub fn of_thread<S: Storage>(drain: fn(&ThreadStacks)) -> Option<ThreadStacks> {
         let word = tls::get();
         let cache = match word {
@@ -106,7 +106,7 @@ impl ThreadCache {
         let mut cache = pool.spare;
         if cache.is_null() {
             cache = S::take(Layout::new::<ThreadCache>())?.as_ptr().cast();
-            // SAFETY: fresh, zeroed storage for a cache, all fields of which may be zero.
+            // SAFETY: fresh, zeroed storage for a cache; all its fields may be zero.
             unsafe { (*cache).all.set(pool.all) };
             pool.all = cache;
         } else {

@@ -2,8 +2,8 @@
 //! CPU.
 //!
 //! It is reached by the initial-exec model: no call of `__tls_get_addr`, which may allocate. A
-//! library loaded late gets it from the C library's surplus of static TLS, of which 8 bytes are
-//! always available.
+//! library loaded late gets it from the C library's surplus of static TLS, where 8 bytes are always
+//! available.
 
 use core::arch::{asm, global_asm};
 

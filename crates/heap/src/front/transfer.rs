@@ -84,7 +84,7 @@ impl TransferCache {
         kept
     }
 
-    /// How many of the objects held nobody has needed since this was asked last.
+    /// The number of held objects that were not needed since the last call.
     pub fn idle(&mut self) -> usize {
         core::mem::replace(&mut self.low, self.len)
     }

@@ -25,7 +25,7 @@ struct Entry {
 /// Neither khugepaged, which may collapse small pages later, nor a shortage of huge pages is
 /// modeled. A page here is the heap's page of 8 KiB.
 ///
-/// It also counts calls, and can be told to refuse.
+/// It also counts calls, and can be set to refuse them.
 #[derive(Debug, Default)]
 pub struct CountingMemory {
     entries: Vec<Entry>,
@@ -60,12 +60,12 @@ pub struct Calls {
 }
 
 impl CountingMemory {
-    /// Address space of which nothing is reserved, on a kernel that gives huge pages.
+    /// Address space without reservations, on a kernel that gives huge pages.
     pub fn new() -> CountingMemory {
         CountingMemory::default()
     }
 
-    /// The same, of which no more than `limit` can be reserved.
+    /// The same, with room for `limit` to be reserved.
     pub fn limited(limit: HugePages) -> CountingMemory {
         CountingMemory { limit: Some(limit), ..CountingMemory::default() }
     }

@@ -21,8 +21,8 @@ pub struct SystemMemory {
     reserved: HugePages,
     /// The huge pages that are on small pages.
     small: [Option<HugeRange>; SMALL_START],
-    /// Of which of them a part was released: a bit each. To put these on huge pages would bring back
-    /// what was released.
+    /// The ones among them with a released part: a bit each. Making them huge would bring released
+    /// memory back.
     broken: u16,
     /// Whether more were needed, or the program fills its memory.
     outgrown: bool,
@@ -30,14 +30,14 @@ pub struct SystemMemory {
 
 /// Huge pages that begin on small pages: 32 MiB (chosen).
 const SMALL_START: usize = 16;
-/// How many are there before the program is asked whether it touches what it holds: 8 MiB (chosen:
-/// the first ones hold what a program sets up and does not fill).
+/// Huge pages that begin on small pages before the share that the program touches is checked: 8 MiB
+/// (chosen: the first ones hold what a program sets up and does not fill).
 const FEWEST_SMALL: usize = 4;
-/// Of how many of the last ones it is asked (chosen).
+/// The last huge pages that this check covers (chosen).
 const LAST: usize = 2;
-/// The share of memory from which on small pages save nothing. Chosen between what was measured:
-/// Redis, CPython, and memcached have touched 0.91 to 1, `rptest`, `alloc-test`, and `mstress` 0.3
-/// to 0.7.
+/// The touched share of memory from which on small pages save nothing. Chosen between measured
+/// shares: Redis, CPython, and memcached have touched 0.91 to 1, `rptest`, `alloc-test`, and
+/// `mstress` 0.3 to 0.7.
 const DENSE: f64 = 0.9;
 /// The first reservation: 64 MiB.
 const SMALLEST_RESERVATION: HugePages = HugePages(32);
@@ -45,7 +45,7 @@ const SMALLEST_RESERVATION: HugePages = HugePages(32);
 const LARGEST_RESERVATION: HugePages = HugePages(512);
 
 impl SystemMemory {
-    /// Memory of which nothing is reserved yet.
+    /// Memory without any reservation yet.
     pub const fn new() -> SystemMemory {
         SystemMemory {
             reserved: HugePages::ZERO,

@@ -66,9 +66,9 @@ impl<S: Storage> HugeAllocator<S> {
         }
     }
 
-    /// A way to make a range of another owner `len` huge pages long by the unbacked ones that touch
-    /// it, those behind it first: the parts before and behind it, of which one may be empty. `None`
-    /// if there are too few. Nothing is taken yet.
+    /// The unbacked huge pages that extend a range of another owner to `len` huge pages: the part
+    /// before it and the part behind it, the latter first. One of them may be empty. `None` if
+    /// there are too few. Nothing is taken yet.
     pub fn extension_of(&self, range: HugeRange, len: HugePages) -> Option<[HugeRange; 2]> {
         let lack = len.saturating_sub(range.len);
         let behind = self.unbacked.len_from(range.end()).min(lack);

@@ -15,7 +15,7 @@ use crate::units::{HugePageId, HugePages, HugeRange};
 pub struct HugeCache<S: Storage> {
     ranges: RangeTree<S>,
     window: DemandWindow,
-    /// Huge pages that were taken and not put back.
+    /// Huge pages that were taken and not returned.
     demand: HugePages,
     counters: Counters,
 }

@@ -52,7 +52,7 @@ pub struct HugeFillerStats {
     pub huge_pages: HugePages,
     /// Those that are tails of larger spans and serve nothing else.
     pub donated_huge_pages: HugePages,
-    /// Those of which a part was released.
+    /// Those with a released part.
     pub broken_huge_pages: HugePages,
     /// Those without a free page.
     pub full_huge_pages: HugePages,
@@ -124,8 +124,8 @@ impl<S: Storage, R: Ranking<S>> HugeFiller<S, R> {
         Some(placed)
     }
 
-    /// Takes the last huge page of a larger span in, of which the span uses the `leading` pages.
-    /// `None` if there is no storage for its metadata.
+    /// Adds the last huge page of a larger span, which uses its `leading` pages. `None` if there is
+    /// no storage for its metadata.
     pub fn donate(&mut self, huge_page: HugePageId, zeroed: bool, leading: Pages) -> Option<()> {
         let mut tracker = Tracker::new(huge_page, zeroed);
         tracker.donate(leading);

@@ -197,7 +197,7 @@ impl<M: Memory> Legacy<M> {
         self.ranges.remove(key)
     }
 
-    /// The range that has been free for longest on the next list in turn.
+    /// The range that has been free for longest on the next list; lists take turns.
     fn next_to_release(&mut self) -> Option<Key<FreeRange>> {
         let normal = &self.lists[Kind::Normal as usize];
         let (rank, _) = normal.least_from(self.release_next).or_else(|| normal.least_from(0))?;

@@ -95,7 +95,7 @@ impl<T: Copy, S: Storage> PageSpace<T, S> {
         }
     }
 
-    /// Backed pages on huge pages of which no part was released.
+    /// Backed pages on huge pages without a released part.
     pub const fn on_huge_pages(&self) -> Pages {
         self.on_huge_pages
     }

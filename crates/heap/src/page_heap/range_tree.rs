@@ -95,8 +95,8 @@ impl<S: Storage> RangeTree<S> {
         let start = HugePageId(range.start.0.next_multiple_of(align.0));
         let (before, rest) = range.split(start - range.start);
         let (taken, after) = rest.split(len);
-        // Without storage for an end, all is put back: what is put back touches a range that is
-        // noted, or reuses the node that `take` freed.
+        // Without storage for an end, the whole range is returned: this needs no node, because it
+        // touches a range with one or reuses the node that `take` freed.
         if !before.len.is_zero() && !self.insert(before) {
             let _ = self.insert(range);
             return None;
@@ -300,7 +300,7 @@ impl<S: Storage> RangeTree<S> {
         }
     }
 
-    /// One tree of two of which the first lies before the second.
+    /// Merges two trees; all ranges of the first lie before the second.
     fn merge(&mut self, before: Key<Node>, after: Key<Node>) -> Key<Node> {
         let (Some(first), Some(second)) = (before.some(), after.some()) else {
             return if before.is_none() { after } else { before };

@@ -85,7 +85,7 @@ pub struct Backing {
     pub free: Pages,
     /// Pages without memory behind them.
     pub unbacked: Pages,
-    /// Pages, live or free, on huge pages of which no part was released.
+    /// Pages, live or free, on huge pages without a released part.
     pub on_huge_pages: Pages,
 }
 

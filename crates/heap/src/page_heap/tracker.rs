@@ -14,7 +14,7 @@ pub struct Tracker {
     used: Bits,
     /// Free pages that were given back to the system.
     released: Bits,
-    /// Pages that nobody has written to since the system gave them: they read as zeros.
+    /// Pages not written to since the system returned them: they read as zeros.
     untouched: Bits,
     spans: u16,
     used_pages: u16,

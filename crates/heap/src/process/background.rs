@@ -61,7 +61,7 @@ extern "C" fn release_for_ever(_: *mut c_void) -> *mut c_void {
 }
 
 /// Whether the program's own threads have all ended, the first one by `pthread_exit` or, in a child
-/// that another thread forked, by returning: nobody would end the process then.
+/// that another thread forked, by returning: no thread would end the process then.
 fn is_alone() -> bool {
     let mut text = [0; 512];
     let Ok(file) = File::open(c"/proc/self/stat") else { return false };

@@ -33,8 +33,8 @@ macro_rules! global_allocator {
     };
 }
 
-// SAFETY: objects are as large and as aligned as requested, are nobody else's until they are freed,
-// and stay where they are.
+// SAFETY: objects are as large and as aligned as requested, belong to the caller alone until they
+// are freed, and stay where they are.
 unsafe impl GlobalAlloc for PrairieHeap {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -197,7 +197,7 @@ pub(super) fn take_back_deferred() {
 /// Frees what any function of the family has allocated; null is nothing.
 ///
 /// # Safety
-/// `object` came from this heap, and nobody uses it any more. Most violations are detected.
+/// `object` came from this heap, and is no longer used. Most violations are detected.
 #[cold]
 #[inline(never)]
 pub unsafe fn free(object: *mut u8) {
@@ -209,7 +209,7 @@ pub unsafe fn free(object: *mut u8) {
     }
     if let Some(class) = HEAP.page_map().class(PageId::containing(object as u64)) {
         check_small(object, class);
-        // SAFETY: an object of the class begins there, which nobody else uses.
+        // SAFETY: an object of the class begins there, and no other thread uses it.
         if !unsafe { mark::set(HEAP.page_map().window(), object, class) } {
             double_free(object, class.size());
         }

@@ -126,7 +126,7 @@ fn write<P: PageHeap>(heap: &Heap<P, Publisher>, now: u64) {
     published.written_ns.store(now, Relaxed);
     if let Some(statistics) = collect::statistics(heap, Classes::Read(Vec::new())) {
         published.sequence.begin();
-        // SAFETY: `WRITING` was ours to set, so nobody else in this process uses the record.
+        // SAFETY: `WRITING` was ours to set, so no other thread of this process uses the record.
         unsafe { &mut *published.record.get() }.fill(&statistics, collect::classes(heap));
         published.operations_since.store(0, Relaxed);
         published.profile.store(&raw const TABLE as u64, Relaxed);

@@ -279,8 +279,8 @@ pub(super) fn each_variable(mut act: impl FnMut(&[u8], &[u8])) {
     if place.is_null() {
         return each_variable_of_kernel(act);
     }
-    // SAFETY: the environment is an array of C strings that a null ends; during the first
-    // allocation nobody changes it, as changing it allocates.
+    // SAFETY: the environment is an array of C strings that a null ends; no thread changes it
+    // during the first allocation, because changing it allocates.
     while let Some(text) = unsafe { place.read().as_ref() } {
         // SAFETY: as above.
         split(unsafe { CStr::from_ptr(text) }.to_bytes(), &mut act);

@@ -75,7 +75,7 @@ fn spans<P: PageHeap, O: Observer<P>>(heap: &Heap<P, O>) -> Result<Spans, String
     };
     let mut known_pages = 0;
     heap.page_map().try_each(|page, class, span| {
-        // SAFETY: the page map knows live spans only, and nobody changes them now.
+        // SAFETY: the page map knows live spans only, and no thread changes them now.
         let Some(span) = (unsafe { span.as_ref() }) else {
             return Err(format!("{page:?} has a class and no span"));
         };
@@ -306,7 +306,7 @@ mod tests {
                         let large = heap.allocate_large(size * count, 16, None).unwrap();
                         if count % 2 == 0 {
                             let span = heap.page_map().span(PageId::containing(large.start as u64));
-                            // SAFETY: just allocated, and nobody else knows of it.
+                            // SAFETY: just allocated, and known to no other thread.
                             unsafe { heap.free_large(span) };
                         }
                     }

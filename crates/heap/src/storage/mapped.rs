@@ -23,8 +23,8 @@ const ALIGNMENT: usize = 4096;
 /// huge page.
 const SPARSE: usize = 1 << 20;
 
-// SAFETY: an anonymous private mapping is zeroed, readable, writable, and given to nobody else
-// until it is unmapped.
+// SAFETY: an anonymous private mapping is zeroed, readable, writable, and handed out once until it
+// is unmapped.
 unsafe impl Storage for Mapped {
     fn take(layout: Layout) -> Option<NonNull<u8>> {
         assert!(layout.align() <= ALIGNMENT, "no record asks for {} bytes", layout.align());

@@ -19,7 +19,7 @@ impl<T> Key<T> {
         self.0
     }
 
-    /// The key of which [`Key::get`] was the number.
+    /// The key with the number that [`Key::get`] returned.
     pub const fn of(number: u32) -> Key<T> {
         Key(number, PhantomData)
     }

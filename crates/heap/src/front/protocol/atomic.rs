@@ -13,7 +13,7 @@ impl<T: Copy> Plain<T> {
     /// The value.
     ///
     /// # Safety
-    /// Nobody changes it meanwhile.
+    /// No other thread changes it meanwhile.
     pub unsafe fn read(&self) -> T {
         // SAFETY: the caller's promise.
         unsafe { *self.0.get() }
@@ -22,7 +22,7 @@ impl<T: Copy> Plain<T> {
     /// Sets the value.
     ///
     /// # Safety
-    /// Nobody else reaches it meanwhile.
+    /// No other thread reaches it meanwhile.
     pub unsafe fn write(&self, value: T) {
         // SAFETY: the caller's promise.
         unsafe { *self.0.get() = value }

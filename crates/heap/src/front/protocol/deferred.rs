@@ -28,7 +28,8 @@ impl Deferred {
     /// Adds an object.
     ///
     /// # Safety
-    /// The object is nobody else's until [`Deferred::take_all`] hands it out, and holds a word.
+    /// The object belongs to the list alone until [`Deferred::take_all`] hands it out, and holds a
+    /// word.
     pub unsafe fn push(&self, object: *mut Object) {
         let mut first = self.0.load(Relaxed);
         loop {
@@ -46,7 +47,7 @@ impl Deferred {
         let mut next = self.0.swap(core::ptr::null_mut(), Acquire);
         while !next.is_null() {
             let object = next;
-            // SAFETY: objects that were in the list are nobody else's.
+            // SAFETY: objects that were in the list belong to the caller alone.
             next = unsafe { (*object).next.read() };
             act(object);
         }

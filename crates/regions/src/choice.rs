@@ -183,10 +183,10 @@ fn is_whole_gigabyte(blocks: &[Block], block: &Block, block_frames: u64) -> bool
     blocks.iter().filter(movable).count() as u64 == each
 }
 
-/// Blocks of the kernel region that could leave it, in the order in which they should: those in
-/// `youngest`, last one first, then the highest. Blocks of which only the attempt shows whether they
-/// can come last, those with the fewest doubtful frames first: frames without flags are kernel memory
-/// or free on a per-CPU list, as long as those lists hold that many (`per_cpu`).
+/// Blocks of the kernel region that could leave it, in preferred order: those in `youngest`, last
+/// one first, then the highest. Blocks with doubtful frames come last, those with the fewest first:
+/// frames without flags are kernel memory or free on a per-CPU list, as long as those lists hold
+/// that many (`per_cpu`).
 pub fn by_age<'a>(
     blocks: &'a [Block],
     node: u32,

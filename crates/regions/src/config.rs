@@ -67,7 +67,8 @@ pub struct DaemonConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum OnStop {
-    /// Returns converted blocks to their zones: nobody would let the kernel region grow.
+    /// Returns converted blocks to their zones: without the daemon, the kernel region could not
+    /// grow.
     #[default]
     Undo,
     /// Leaves them, for a daemon that is started again at once.

@@ -1,10 +1,9 @@
-//! The guardian: makes the machine whole after the daemon died, whatever killed it.
+//! The guardian: restores the machine after the daemon died, whatever killed it.
 //!
-//! It is a process of its own that reads the record from a pipe. When the pipe ends without the
-//! line `end`, the daemon is dead: the guardian takes the lock, restores settings, brings the
-//! block that was under way online, and lets the kernel region grow until another daemon comes.
-//! If none does, it undoes everything: a confined kernel region that nobody enlarges is worse than
-//! none.
+//! It is a separate process that reads the record from a pipe. When the pipe ends without the line
+//! `end`, the daemon is dead: the guardian takes the lock, restores settings, brings the block of
+//! the last operation online, and lets the kernel region grow until another daemon starts. If none
+//! does, it undoes everything: a confined kernel region that cannot grow is worse than none.
 
 use std::io::{self, BufRead};
 use std::path::Path;
@@ -86,7 +85,8 @@ pub fn act(state: &State, config: &Config, roots: &Roots, log: Log) -> io::Resul
     Ok(Acted::Undone)
 }
 
-/// The lock, unless somebody else keeps it. A daemon that is being killed may hold it for a moment.
+/// The lock, unless another process keeps it. A daemon that is being killed may hold it for a
+/// moment.
 fn take_lock(path: &Path) -> io::Result<Option<Lock>> {
     for _ in 0..20 {
         if let Ok(lock) = Lock::take(path, "guardian")? {

@@ -44,7 +44,7 @@ pub struct Host {
     scanner: Option<Scanner>,
     buffer: Buffer,
     reads: Reads,
-    /// Blocks of which only an estimate is known.
+    /// Blocks with only an estimate of their contents.
     sketched: BTreeSet<u64>,
     /// Frames of a block.
     pub block_frames: u64,

@@ -58,8 +58,8 @@ impl Lock {
         }
     }
 
-    /// Takes the lock. A guardian that holds it is told to stop, and waited for; so is a command
-    /// that is about to end.
+    /// Takes the lock. Signals a guardian that holds it, and waits until it ends; also waits for a
+    /// command that is about to end.
     ///
     /// # Errors
     /// I/O errors of the system; `WouldBlock` where another daemon runs, or what runs does not end

@@ -49,7 +49,7 @@ pub enum Outcome {
     Denied,
     /// The block vanished.
     Gone,
-    /// Somebody else put it online again, in the other region.
+    /// Another program put it online again, in the other region.
     Competing,
     /// It is offline and does not come back: lost memory. With the kernel's answer.
     LeftOffline(String),

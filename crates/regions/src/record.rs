@@ -156,7 +156,8 @@ impl Record {
         if let Some(parent) = self.path.parent() {
             fs::create_dir_all(parent)?;
         }
-        // Beside it first: whoever is killed here leaves the old one.
+        // Written to a second file first: a process that is killed here leaves the old record
+        // intact.
         let beside = self.path.with_extension("new");
         let text = self.state.lines();
         fs::write(&beside, &text)?;

@@ -142,7 +142,7 @@ mod tests {
         let daemon = thread::spawn(move || {
             let waiting = requests.recv().unwrap();
             waiting.answer(Answer::Pages(waiting.request.pages, String::new()));
-            // From here on there is nobody.
+            // From here on, no daemon answers.
         });
         assert_eq!(ask(&record, REQUEST).unwrap(), Answer::Pages(2, String::new()));
         daemon.join().unwrap();

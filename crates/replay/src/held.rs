@@ -11,7 +11,7 @@ pub struct Held {
 }
 
 impl Held {
-    /// Nobody of `owners` holds anything.
+    /// No owner of `owners` holds a frame.
     pub fn new(owners: u64) -> Held {
         Held { words: Array::zeroed(owners.div_ceil(64) as usize) }
     }

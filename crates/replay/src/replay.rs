@@ -51,8 +51,8 @@ pub struct Counts {
     pub frees_of_failed: u64,
     /// Frames freed without a recorded allocation.
     pub frees_of_unknown: u64,
-    /// Frames allocated that somebody was still known to hold: their free was not recorded. They
-    /// were freed first.
+    /// Frames allocated while still held, because their free was not recorded. They were freed
+    /// first.
     pub frees_implied: u64,
     /// Frees known only from the batched event.
     pub frees_by_batch_only: u64,
@@ -139,7 +139,7 @@ impl<P: Placement> Replay<P> {
         &self.layout
     }
 
-    /// The system, for who asks it for more than a placement tells.
+    /// The system, for callers that need more than the [`Placement`] interface.
     pub fn placement_mut(&mut self) -> &mut P {
         &mut self.placement
     }
@@ -356,7 +356,7 @@ impl<P: Placement> Replay<P> {
         }
     }
 
-    /// Replays an event of which the frame that it names is known.
+    /// Replays an event whose named frame is known.
     #[inline]
     fn apply_named(&mut self, event: &Event, named: Frame) {
         self.pass(event.time_ns);

@@ -76,7 +76,7 @@ impl Workload {
     }
 }
 
-/// The frames that serve one order: numbered slots, of which some are in use.
+/// The frames that serve one order: numbered slots, some of them in use.
 #[derive(Clone, Debug)]
 struct Pool {
     order: Order,

@@ -30,7 +30,7 @@ impl SplitMix64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A time between two events of a Poisson process of which one comes in each unit on average.
+    /// A time between two events of a Poisson process with a mean rate of one per unit.
     pub fn exponential(&mut self) -> f64 {
         -(1.0 - self.share()).ln()
     }

@@ -32,7 +32,7 @@ pub struct Sources {
     /// By source; the largest holder of frames at the end first.
     pub by_source: Vec<Usage>,
     /// By the name of the process that ran. Interrupts run on behalf of no process, and count to
-    /// whoever they interrupted.
+    /// the process that they interrupted.
     pub by_process: Vec<Usage>,
     /// Chains without a function in the table, largest first: [`Sources::UNKNOWN`].
     pub unknown: Vec<StackUsage>,

@@ -38,7 +38,7 @@ impl Daemon {
             let text =
                 text.ok_or_else(|| io::Error::other("lowmem_reserve_ratio has no numbers"))?;
             let wanted: Value = text.parse()?;
-            // Small changes are not worth a write, each of which recomputes all watermarks.
+            // Small changes are not worth a write, because each write recomputes all watermarks.
             if held.is_none() || differs(&read.to_string(), &wanted.to_string()) {
                 self.set(&roots, Setting::LowmemReserveRatio, &wanted, &read)?;
             }

@@ -155,7 +155,7 @@ impl Daemon {
     }
 }
 
-/// Aligned gigabytes of which all blocks are movable. `blocks` are sorted by number.
+/// Aligned gigabytes with only movable blocks. `blocks` are sorted by number.
 pub fn whole_gigabytes(blocks: &[Block], block_frames: u64) -> u64 {
     const GIGABYTE: u64 = 1 << 18;
     let each = (GIGABYTE / block_frames).max(1);

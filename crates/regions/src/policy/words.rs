@@ -16,7 +16,7 @@ pub enum Reason {
     Excess,
     /// User memory is short.
     UserShort,
-    /// Somebody asked for huge pages.
+    /// A request for huge pages.
     HugePages,
     /// Everything is returned.
     Undo,

@@ -1,10 +1,11 @@
-//! The replay in which the laboratory's own reclaim and compaction drive: of the record only the
-//! demand is followed.
+//! The replay in which the laboratory's own reclaim and compaction run: only the demand follows the
+//! record.
 //!
-//! Demand is what programs and the kernel asked for and when, whether or not they got it, what they
-//! gave back, and that somebody had all memory compacted. Not demand, and left out: what kswapd and
-//! requests reclaimed, and what compaction took and moved ([`Threads`](super::threads::Threads) tells
-//! one from the other). Those the [machine](prairie_sim::machine) does by itself, at its own time.
+//! Demand is the requests of programs and the kernel with their times, whether or not they
+//! succeeded, their frees, and requests to compact all memory. Left out are pages that kswapd and
+//! requests reclaimed, and pages that compaction took and moved
+//! ([`Threads`](super::threads::Threads) separates the two). The [machine](prairie_sim::machine)
+//! does that work by itself, at its own time.
 //!
 //! A page has the identity of the request that brought it in. Three things are known no better than
 //! this:

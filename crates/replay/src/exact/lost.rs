@@ -16,14 +16,14 @@ use prairie_frames::{Frame, MigrateType, Order};
 use super::act::{Act, Action};
 use super::threads::By;
 
-/// Batches that the kernel can come to: one less than a power of two (`zone_batchsize`).
+/// Possible batch sizes of the kernel: one less than a power of two (`zone_batchsize`).
 pub const BATCHES: [u32; 5] = [63, 31, 15, 7, 3];
 
-/// The largest order of which several blocks are refilled at once.
+/// The largest order that is refilled by several blocks at once.
 const LARGEST: u8 = 3;
 
-/// Puts the refills back that are missing before the allocations of `acts[..end]`, of which
-/// the memory has `frames` frames. Returns how many blocks that came to.
+/// Inserts the missing refills before the allocations of `acts[..end]`. The memory has `frames`
+/// frames. Returns the number of blocks inserted.
 pub fn put_back(acts: &mut Vec<Act>, end: usize, frames: usize) -> u64 {
     let mut end = end;
     let mut total = 0;

@@ -68,7 +68,8 @@ pub struct Fidelity {
     pub free_running: Score,
     /// Actions without an event, inferred from the record.
     pub hidden: UnrecordedEvents,
-    /// Pageblocks of which no frame is ever on the free lists, whose types the first snapshot's counts gave.
+    /// Pageblocks without a frame on the free lists at any time; the first snapshot's counts gave
+    /// their types.
     pub settled_pageblocks: u64,
     /// Blocks of a refill that tracing missed while it was switched on again ([`lost`]).
     pub put_back: u64,

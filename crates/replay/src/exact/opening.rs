@@ -19,10 +19,10 @@ pub struct Opening {
     pub pageblocks: Vec<MigrateType>,
     /// Pageblocks in holes of a zone: they have no type.
     pub holes: Vec<usize>,
-    /// Pageblocks of which no frame is ever on the free lists: their type shows nowhere but in the
-    /// counts of a snapshot.
+    /// Pageblocks without a frame on the free lists at any time: only the counts of a snapshot show
+    /// their type.
     pub silent_pageblocks: Vec<usize>,
-    /// How many of those the first snapshot's counts gave another type.
+    /// The number of these whose type comes from the first snapshot's counts.
     pub settled: u64,
 }
 

@@ -137,7 +137,7 @@ impl Recording {
         let mut probes = Probes::default();
         let mut threads = Threads::default();
         let mut accounts = Vec::new();
-        // By thread: marks of the blocks that compaction took and of which no scan has told yet.
+        // By thread: marks of the blocks that compaction took and no scan has reported yet.
         let mut taken: HashMap<i32, Vec<usize>> = HashMap::new();
         let mut bulks = OpenBulks::new();
         // Marks of allocations in bulk, with what they asked for, and whether any return is reported.

@@ -124,7 +124,7 @@ fn handed_over(acts: &[Act], zone: &Zone) -> u64 {
 }
 
 /// The batch of a zone's first refill: the first run of single frames that leave its free lists
-/// together, of which the first is then allocated.
+/// together and whose first frame is then allocated.
 fn first_batch(acts: &[Act], zone: &Zone) -> Option<u32> {
     let mut at = 0;
     while at < acts.len() {

@@ -255,7 +255,7 @@ impl EventSource for Events<'_> {
     }
 }
 
-/// Turns the first `count` rows into events. `text` is asked for each row in turn.
+/// Turns the first `count` rows into events. `text` is called for each row in order.
 fn assemble(
     view: View<'_>,
     count: usize,

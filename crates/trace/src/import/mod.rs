@@ -91,8 +91,8 @@ pub fn convert(from: &Path, to: &Path) -> Result<Summary> {
     Ok(converted.expect("nothing asked it to stop"))
 }
 
-/// The same, for as long as `go_on`, which is told how many events were read, says so; `None`, and
-/// no file, if it says otherwise.
+/// The same, as long as `go_on` returns true. It is called with the number of events read. `None`,
+/// and no file, if it returns false.
 ///
 /// # Errors
 /// Those of [`convert`].

@@ -19,7 +19,7 @@ pub enum Cause {
     Kcompactd = 4,
     /// Compaction that no request asked for: proactive, or by `/proc/sys/vm/compact_memory`.
     Unrequested = 5,
-    /// Whatever khugepaged waits for: it makes huge pages of small ones, and nobody waits for it.
+    /// Any wait of khugepaged: it makes huge pages of small ones, and no task waits for it.
     Khugepaged = 6,
 }
 

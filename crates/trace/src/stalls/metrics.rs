@@ -6,8 +6,8 @@ use super::{Cause, Stalls};
 
 /// The upper bounds of the buckets, in seconds; the last one, infinity, is implied.
 ///
-/// Half decades from 10 microseconds, below which nobody notices, to 10 seconds, above which all is
-/// lost: a quantile is off by a factor of 3 at most.
+/// Half decades from 10 microseconds, which no program notices, to 10 seconds, which every program
+/// does: a quantile is off by a factor of 3 at most.
 pub const BUCKETS_SECONDS: [f64; 13] =
     [1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0, 10.0];
 

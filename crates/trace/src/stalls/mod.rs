@@ -7,10 +7,10 @@
 //! Watch (this machine), or a recording
 //! ```
 //!
-//! A *stall* is the time between two tracepoints that a task passes on its way: it reclaims memory
-//! itself, reclaims within its cgroup's limit, or compacts memory, because nothing could serve its
-//! request at once. One request can stall several times, once for each zone and attempt. What the
-//! kernel's own daemons do in the background makes nobody wait, and is counted apart.
+//! A *stall* is the time between two tracepoints of a task: it reclaims memory itself, reclaims
+//! within its cgroup's limit, or compacts memory, because nothing could serve its request at once.
+//! One request can stall several times, once for each zone and attempt. No task waits for
+//! background work of the kernel's own daemons, which is counted apart.
 //!
 //! `Matcher` and [`Stalls`] are values without a clock; [`Watch`] observes a machine.
 

@@ -32,8 +32,8 @@ pub struct WatchOptions {
 /// The stalls of this machine while they happen.
 ///
 /// Its tracepoints are opened for this program alone; nothing on the host is changed. Call
-/// [`Watch::poll`] at least once a second: what does not fit the rings in between is lost and
-/// counted. Costs nothing while nobody stalls, but for the names of new processes.
+/// [`Watch::poll`] at least once a second: events that overflow the rings in between are lost and
+/// counted. Without stalls, the only cost is reading the names of new processes.
 pub struct Watch {
     collector: Collector,
     stalls: Stalls,

@@ -54,7 +54,7 @@ impl MemoryBlock {
 pub enum BlockState {
     /// In use.
     Online,
-    /// Given up: nobody can allocate its memory.
+    /// Its memory cannot be allocated.
     Offline,
     /// On its way out.
     GoingOffline,

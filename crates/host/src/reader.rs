@@ -113,7 +113,7 @@ pub fn read_frames(
     note_hidden_memory_map(capture)?;
     let ranges = ranges_to_read(&zones);
     let total = zones.iter().map(|zone| zone.end().0).max().unwrap_or(0);
-    // One past the last frame handed over, told or passed over.
+    // One past the last frame that was handed over or skipped.
     let mut reach = 0;
     let mut in_order = |runs: &[FrameRun]| {
         if let Some(gap) = gap_before(runs, reach) {

@@ -91,7 +91,7 @@ impl<T: Number> Array<T> {
 impl<T: Number> Drop for Array<T> {
     fn drop(&mut self) {
         if let Some((start, bytes)) = self.mapping {
-            // SAFETY: the mapping is this array's alone, and nobody borrows from it any more.
+            // SAFETY: the mapping is this array's alone, and no borrow of it is left.
             let unmapped = unsafe { munmap(start.as_ptr().cast(), bytes) };
             debug_assert!(unmapped.is_ok(), "{unmapped:?}");
         }
@@ -120,7 +120,7 @@ impl<T: Number> Deref for Array<T> {
 impl<T: Number> DerefMut for Array<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as for `deref`, and `&mut self` says that nobody else looks.
+        // SAFETY: as for `deref`, and `&mut self` excludes other borrows.
         unsafe { core::slice::from_raw_parts_mut(self.first.as_ptr(), self.len) }
     }
 }

@@ -60,7 +60,7 @@ pub const ABLATION_FREEBSD: [&str; 4] =
 /// What options set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Reclaim and contiguity, where somebody reclaims.
+    /// Reclaim and contiguity, in worlds with reclaim.
     pub policies: Policies,
     /// Switches of Linux's page allocator.
     pub linux: linux::Config,

@@ -64,7 +64,7 @@ impl<P: Compactable> Compacting<P> {
         }
     }
 
-    /// The same where nobody reclaims: no request is sent back to it.
+    /// The same in a world without reclaim: no request is sent back to it.
     pub fn without_reclaim(self) -> Compacting<P> {
         Compacting { refusals: 0, ..self }
     }

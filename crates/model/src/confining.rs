@@ -28,8 +28,8 @@ use crate::regions_daemon::{
 /// an emulated machine).
 const MOVE: Duration = Duration::from_micros(30);
 
-/// Where nobody tells the time, a call of [`Placement::maintain`] is a poll later than the one
-/// before, for no longer than this after the last time told: a fleet takes its steps as a whole.
+/// Without a clock, a call of [`Placement::maintain`] counts as one poll later than the one before,
+/// up to this long after the last known time: a fleet takes its steps as a whole.
 const STEP: Duration = Duration::from_secs(30);
 
 /// The time between two polls of the daemon.

@@ -92,8 +92,8 @@ impl SampleTally {
         }
     }
 
-    /// The figures of all `pageblocks`, of which those counted are a random sample. Blocks larger
-    /// than a pageblock are not in a sample.
+    /// Estimates the figures of all `pageblocks` from the counted ones, which are a random sample.
+    /// Blocks larger than a pageblock are not in a sample.
     pub fn finish(self, pageblocks: u64) -> Figures {
         let (population, size) = (pageblocks, self.blocks);
         let total = |sum: f64, squares: f64| Sample { population, size, sum, squares }.total();

@@ -52,7 +52,7 @@ Options of every report, before or after the command:
 const REPORT_OPTIONS: &str =
     "\n\nOptions of every report (--format, --width, --ascii, --no-pager, --svg): prairie --help";
 
-/// Runs the command with its arguments, of which the first is the program's name.
+/// Runs the command with its arguments; the first one is the program's name.
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
     called_as::set(called_as::command_line(arguments.iter().skip(1)));
     let command = prairie_provenance::command_line(&arguments);

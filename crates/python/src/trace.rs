@@ -130,7 +130,7 @@ impl TraceFile {
         schema_capsule(py, &self.schema(py))
     }
 
-    /// All events as a stream of Arrow's C interface, of which one batch is in memory at a time.
+    /// All events as a stream of Arrow's C interface, with one batch in memory at a time.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -212,7 +212,7 @@ impl Stream {
         std::thread::spawn(move || {
             let result = read(path, &own, &mut |batch| sender.send(Ok(batch)).is_ok());
             if let Err(error) = result {
-                // Nobody may wait for it any more.
+                // The receiver may be gone.
                 let _ = sender.send(Err(ArrowError::ExternalError(error.into())));
             }
         });

@@ -15,7 +15,7 @@ use crate::terminal::Terminal;
 pub struct Report {
     /// The subject of the report.
     pub title: String,
-    /// Of which machine, when, by which measure; may be empty.
+    /// The machine, time, and measure; may be empty.
     pub subtitle: String,
     /// The program, its version and the command that made the report.
     pub generated_by: String,

@@ -25,7 +25,7 @@ const OOMD_S: f64 = 35.0;
 
 /// An agent.
 pub enum Agent {
-    /// Nobody.
+    /// No agent.
     None,
     /// The formula as published: memory and IO pressure, no guard, no age.
     Published(Senpai),
@@ -62,8 +62,8 @@ impl Agent {
     }
 }
 
-/// Pages that came back since its last period, from which on Prairie's daemon lowers the limit on
-/// swap, so that the kernel frees the slots of what comes back.
+/// Refaulted pages since the last period at which Prairie's daemon lowers the limit on swap, so
+/// that the kernel frees the slots of refaulted pages.
 const REFAULTING_PAGES: u64 = 64;
 
 /// An agent at work on one container.

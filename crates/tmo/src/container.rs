@@ -131,7 +131,7 @@ pub struct Container {
     pub(super) age: u64,
     /// What reclaiming has cost: anonymous, file.
     pub(super) cost: [u64; 2],
-    /// Pages scanned and put back, of late: anonymous, file.
+    /// Recently scanned and recently rotated pages: anonymous, file.
     pub(super) rotated: [[u64; 2]; 2],
     pub(super) activated_file: bool,
     pub(super) generations: generations::Generations,

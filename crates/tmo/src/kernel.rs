@@ -8,8 +8,8 @@ use serde::Serialize;
 pub enum Balance {
     /// By what each has cost: refaults and pages written (Linux 5.9 and later, TMO §3.4).
     Refaults,
-    /// By how much of what was scanned had to be put back (before 5.9). It does not know what a
-    /// refault is, so page cache goes first as long as it looks untouched.
+    /// By the share of scanned pages that were rotated (before 5.9). It ignores refaults, so page
+    /// cache goes first as long as it looks untouched.
     Rotated,
     /// Multigenerational LRU: the kind whose oldest generation is older, then the one that
     /// refaults less.

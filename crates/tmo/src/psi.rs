@@ -117,7 +117,7 @@ mod tests {
         assert_eq!((some, full), (0.125, 0.0));
     }
 
-    /// In the second quarter both are held up at once for 6.25 % of the time, and somebody is for
+    /// In the second quarter both tasks stall at once for 6.25 % of the time, and at least one for
     /// 18.75 %.
     #[test]
     fn figure_7_second_quarter() {

@@ -226,9 +226,9 @@ impl Container {
     }
 }
 
-/// Before 5.9: either kind is scanned the more, the less of what was scanned of it had to be put
-/// back. Cache that is dropped and read again at once costs nothing by this measure, and memory in
-/// use, which is restored, much. `rotated` is scanned and put back: anonymous, file.
+/// Before 5.9: a kind is scanned more if fewer of its scanned pages had to be rotated. By this
+/// measure, cache that is dropped and read again at once costs nothing, and memory in use, which is
+/// rotated, costs much. `rotated` counts scanned and rotated pages: anonymous, file.
 fn counts_by_rotation(facts: &Facts, rotated: [[u64; 2]; 2]) -> [u64; 4] {
     let by_size = facts.sizes.map(|size| size >> facts.priority);
     let trims_cache = by_size[Kind::InactiveFile as usize] > 0 && !facts.deactivates_file;

@@ -226,7 +226,7 @@ fn tiers_save_half_as_much_as_a_device_and_wait_as_little_as_a_pool() {
         [&pool, &device, &tiers].map(|container| container.host_bytes() >> 20),
         [&pool, &device, &tiers].map(|container| container.counters().waited_us),
     );
-    // What was stored of late may be old all the same, where much comes and goes: it stays.
+    // Recently stored pages may be old all the same, where much comes and goes: they stay.
     assert!((host[0] - host[2]) * 2 >= host[0] - host[1], "{host:?} MiB");
     assert!(waited[2] <= waited[0] * 1.01 && waited[1] > waited[0] * 10.0, "{waited:?} us");
     let counters = tiers.counters();

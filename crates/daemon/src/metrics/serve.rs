@@ -56,7 +56,7 @@ impl Server {
 
 fn answer(request: tiny_http::Request, metrics: &mut impl FnMut() -> Result<String, String>) {
     let path = request.url().split('?').next().unwrap_or_default();
-    // Whoever hangs up early does not get an answer.
+    // A client that has hung up gets no answer.
     let _ = match (request.method(), path) {
         (tiny_http::Method::Get | tiny_http::Method::Head, "/metrics") => {
             let openmetrics = accepts_openmetrics(&request);

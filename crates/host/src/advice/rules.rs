@@ -327,7 +327,7 @@ fn reserve_for_atomic(s: &Situation) -> Option<(String, String)> {
     if request.can_wait || !(s.lacks_memory() || s.lacks_blocks()) {
         return None;
     }
-    // 1 % of memory, and no more: it is memory that nobody may use.
+    // 1 % of memory, and no more: the reserve is lost to programs.
     const SHARE: u64 = 100;
     const LARGEST_KIB: u64 = 1 << 20;
     let wanted = s.memory_kib.map(|kib| (kib / SHARE).min(LARGEST_KIB));

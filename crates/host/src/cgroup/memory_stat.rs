@@ -36,7 +36,7 @@ pub struct MemoryStat {
     pub zswapped: u64,
     /// Bytes in RAM that still have a copy in swap.
     pub swapcached: u64,
-    /// Pages that came back to anonymous memory soon enough for the kernel to notice.
+    /// Anonymous pages that refaulted soon enough for the kernel to notice.
     pub workingset_refault_anon: u64,
     /// The same of the page cache.
     pub workingset_refault_file: u64,

@@ -3,8 +3,8 @@
 
 use std::path::PathBuf;
 
-/// Where the first mount of a file system of `kind` (`cgroup2`, `debugfs`) is, and whether it
-/// may be written to. Lines of another form are passed over: they belong to somebody else.
+/// The first mount of a file system of `kind` (`cgroup2`, `debugfs`), and whether it may be written
+/// to. Lines of another form are skipped.
 pub fn find(mountinfo: &str, kind: &str) -> Option<Mount> {
     mountinfo.lines().filter_map(mount).find(|(found, _)| *found == kind).map(|(_, mount)| mount)
 }

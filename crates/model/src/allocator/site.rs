@@ -31,7 +31,7 @@ impl Worlds {
     pub const ALL: Worlds = Worlds { replay: true, fleet: true, machine: true };
     /// Only placement is needed.
     pub const PLACEMENT: Worlds = Worlds { replay: true, fleet: true, machine: false };
-    /// Wherever somebody reclaims.
+    /// Only in worlds with reclaim.
     pub const RECLAIMING: Worlds = Worlds { replay: false, fleet: true, machine: true };
     /// Only in the simulated machine.
     pub const MACHINE: Worlds = Worlds { replay: false, fleet: false, machine: true };

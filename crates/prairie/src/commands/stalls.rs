@@ -27,7 +27,7 @@ use crate::{interrupt, output, progress};
 ///
 /// Times direct reclaim, reclaim at a cgroup's limit, and direct compaction of every task, by the
 /// kernel's tracepoints: until --for has passed, COMMAND ends, or Ctrl-C. Background work of
-/// kcompactd and khugepaged is shown apart, because nobody waits for it.
+/// kcompactd and khugepaged is shown apart, because no task waits for it.
 ///
 /// Needs root, except with --from. Nothing on the host is changed.
 #[derive(clap::Args)]

@@ -25,7 +25,7 @@ pub(crate) struct Generations {
     youngest: u64,
     /// When each began, by its number modulo [`MAX_GENERATIONS`], in seconds.
     began_s: [f64; MAX_GENERATIONS as usize],
-    /// Pages taken and pages that came back, of late: anonymous, file.
+    /// Recently reclaimed and recently refaulted pages: anonymous, file.
     taken: [u64; 2],
     returned: [u64; 2],
 }
@@ -55,7 +55,8 @@ impl Generations {
         Generations::list(generation, file)
     }
 
-    /// A page came back. Whether the kernel counts the wait as a stall: if it had been in use.
+    /// Counts a refault. Returns whether the kernel counts the wait as a stall: if the page was in
+    /// use.
     pub fn refaulted(&mut self, file: bool, workingset: bool) -> bool {
         self.returned[usize::from(file)] += 1;
         workingset
@@ -70,8 +71,8 @@ impl Generations {
             .sum()
     }
 
-    /// The kind to take from next: whose oldest generation is older; then, the one of which less
-    /// came back, weighed by swappiness.
+    /// The kind to reclaim next: the one whose oldest generation is older, then the one with fewer
+    /// refaults, weighed by swappiness.
     fn next_kind(&self, swappiness: u64) -> bool {
         let [anon, file] = self.oldest;
         if anon != file {

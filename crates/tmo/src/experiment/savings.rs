@@ -73,7 +73,7 @@ fn outcome(app: &App, backend: Backend, seed: u64) -> Outcome {
     }
 }
 
-/// Pages that came back since then.
+/// Pages that refaulted since `before`.
 fn returns(container: &Container, before: &crate::container::Counters) -> u64 {
     container.counters().major_faults - before.major_faults
 }

@@ -52,7 +52,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Those of a report on a directory of which every file must be readable.
+    /// Arguments of a report on a directory whose files must all be readable.
     pub fn of_folder(folder: &Path) -> Args {
         Args {
             sources: vec![folder.to_string_lossy().into_owned()],

@@ -48,7 +48,7 @@ struct Distribution {
 struct CauseDocument {
     cause: Cause,
     order: u8,
-    /// Whether nobody waits for it.
+    /// Whether it is background work that no task waits for.
     background: bool,
     #[serde(flatten)]
     durations: Distribution,

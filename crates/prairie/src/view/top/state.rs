@@ -182,7 +182,7 @@ impl State {
         self.scrolled[self.panel.index()]
     }
 
-    /// The panel has `lines` lines, of which `fit` fit: the last ones stay in sight.
+    /// The panel has `lines` lines and shows `fit` of them: keeps the last ones in sight.
     pub fn fit(&mut self, lines: usize, fit: usize) {
         self.fitted = (lines, fit);
         let first = &mut self.scrolled[self.panel.index()];

@@ -1,4 +1,4 @@
-//! Processes that the experiment starts, on each page heap in turn.
+//! Processes that the experiment starts, on one page heap after another.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};

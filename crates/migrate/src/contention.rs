@@ -1,15 +1,15 @@
 //! Waiting for a resource that others use as well.
 //!
 //! Cores are simulated one after the other for a window of time each, so a request cannot see the
-//! requests of the same window that are simulated after it. A [`Queue`] therefore tells each
-//! request of a window a wait that follows from the windows before: the mean wait of random
-//! arrivals at a server of constant service time (M/D/1, Pollaczek and Khinchine), and a backlog
-//! that grows while more is asked than can be served and shrinks while less is. Demand beyond
-//! capacity thus lengthens the wait until those who ask, ask no more than is served.
+//! requests of the same window that are simulated after it. A [`Queue`] therefore derives each
+//! request's wait from earlier windows: the mean wait of random arrivals at a server of constant
+//! service time (M/D/1, Pollaczek and Khinchine), and a backlog that grows while demand exceeds
+//! capacity and shrinks otherwise. Demand beyond capacity thus lengthens the wait until demand
+//! falls to capacity.
 
-/// What of the excess of a window goes into the backlog, as a divisor. A window is some ten times
-/// as long as a request takes; with all of the excess, the wait would swing between none and far
-/// too much instead of settling.
+/// Divisor of the excess of a window that goes into the backlog. A window is some ten times as long
+/// as a request takes; with all of the excess, the wait would swing between none and far too much
+/// instead of settling.
 const DAMPING: u64 = 8;
 
 /// A server of constant service time.

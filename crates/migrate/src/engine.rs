@@ -6,8 +6,8 @@
 //! noncacheable:  the copy begins at once and continues beside the invalidations
 //! ```
 //!
-//! Nobody waits for any of this: a core pays for its own invalidation and the walk that follows, and
-//! for what redirection adds to its misses.
+//! No core waits for any of this: a core pays for its own invalidation and the walk that follows,
+//! and for the cost that redirection adds to its misses.
 
 use std::collections::VecDeque;
 

@@ -13,9 +13,9 @@
 //!         words of 16 ways; ages of all sets elsewhere
 //! ```
 //!
-//! What else an entry carries (a frame, a set of sharers) lies in an array of the owner, indexed by
-//! [`Slot`], or, if it is small, in its note: bits of which it is known that they are 0 in every
-//! key, as those that name a cache's set are.
+//! Further data of an entry (a frame, a set of sharers) lies in an array of the owner, indexed by
+//! [`Slot`]. If it is small, it lies in the entry's note: bits that are known to be 0 in every key,
+//! such as those that name a cache's set.
 
 use std::fmt::Debug;
 use std::marker::PhantomData;

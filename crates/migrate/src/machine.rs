@@ -175,7 +175,7 @@ impl<G: Geometry> Machine<G> {
         self.blocked.push(Blocked { page: vpn.first(), from_ps, until_ps, by });
     }
 
-    /// Whether somebody is kept from a page, now or at some other time.
+    /// Whether a page is blocked for a core, now or at another time.
     #[inline]
     pub fn is_blocking(&self) -> bool {
         !self.blocked.is_empty()

@@ -71,7 +71,7 @@ pub struct Unavailable {
     pub software_ns: Vec<(Baseline, u64)>,
     /// By hardware, simulated: one local invalidation and the walk after it.
     pub hardware_ns: f64,
-    /// By hardware: from the command until every TLB has forgotten the page. Nobody waits for it.
+    /// By hardware: from the command until every TLB has forgotten the page. No core waits for it.
     pub hardware_whole_ns: f64,
 }
 
@@ -231,7 +231,7 @@ impl Settings {
     /// to go on.
     ///
     /// # Errors
-    /// [`Stopped`] if it was told to stop, or memory is too small.
+    /// [`Stopped`] if `progress` returned false, or memory is too small.
     pub fn run(&self, progress: &(dyn Fn(usize, usize) -> bool + Sync)) -> Result<Paper, Stopped> {
         let mut jobs = jobs::Jobs::default();
         let bases =

@@ -51,7 +51,7 @@ pub struct Migrations {
     pub per_second: f64,
     /// How.
     pub method: Method,
-    /// Of which pages, in a random order.
+    /// The pages to migrate, in a random order.
     pub target: Target,
 }
 

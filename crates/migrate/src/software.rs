@@ -1,8 +1,8 @@
 //! Page migration by the operating system, step by step: the baselines.
 //!
 //! Linux 6.1, `mm/migrate.c`: lock the page and put migration entries in place of its translations
-//! (`try_to_migrate`), have every TLB forget it, copy, put the translations back
-//! (`remove_migration_ptes`). From the first entry to the last nobody can use the page: an access
+//! (`try_to_migrate`), have every TLB forget it, copy, restore the translations
+//! (`remove_migration_ptes`). From the first entry to the last the page is unavailable: an access
 //! faults, sleeps, and is woken.
 
 use serde::{Deserialize, Serialize};

@@ -17,12 +17,12 @@ use super::graph::{Graph, Live};
 use super::model::Model;
 use super::trace::Trace;
 
-/// A way that never ends what is under way, though everybody is fair.
+/// An infinite execution that never completes, under fairness.
 pub struct Starvation<M: Model> {
     /// From a start into the cycle, and once around it.
     pub trace: Trace<M>,
-    /// Steps before the cycle begins; the rest repeats forever. If there is no rest, nobody who
-    /// is to be fair can act at all.
+    /// Steps before the cycle begins; the rest repeats forever. An empty rest is a state in which
+    /// no fair agent can act.
     pub stem: usize,
     /// States of the strongly connected part that the cycle is in.
     pub part: usize,

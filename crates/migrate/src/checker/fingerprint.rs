@@ -116,8 +116,8 @@ impl Default for Fingerprints {
 }
 
 impl Fingerprints {
-    /// Adds a fingerprint that is not 0; false if it was there. Whoever adds one [grows](Self::grow)
-    /// the set when it has become [crowded](Self::is_crowded).
+    /// Adds a fingerprint that is not 0; false if it was there. The caller [grows](Self::grow) the
+    /// set when it has become [crowded](Self::is_crowded).
     #[inline]
     pub fn insert(&self, fingerprint: u64) -> bool {
         let table = self.table(fingerprint);
@@ -206,8 +206,8 @@ impl Table {
         }
     }
 
-    /// Of threads that put the same fingerprint at once, one is told that it is new: a slot is
-    /// never emptied, so all of them come to the same slot, and one of the exchanges succeeds.
+    /// Of threads that put the same fingerprint at once, exactly one gets true: a slot is never
+    /// emptied, so all of them reach the same slot, and one of the exchanges succeeds.
     #[inline]
     fn put(&self, fingerprint: u64) -> bool {
         let mut at = self.place(fingerprint);

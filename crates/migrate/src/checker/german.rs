@@ -1,10 +1,9 @@
 //! German's cache protocol with data, by which model checkers are compared.
 //!
-//! A directory grants one line to N caches, shared or exclusive, over three channels of one
-//! message each: requests (1), grants and invalidations (2), acknowledgements (3). Published in
-//! many forms since 2000; this one has two values of data, of which memory starts with the
-//! first.
-//! Independent checkers agree on 58 077 states for 3 caches and 1 105 353 for 4.
+//! A directory grants one line to N caches, shared or exclusive, over three channels of one message
+//! each: requests (1), grants and invalidations (2), acknowledgements (3). Published in many forms
+//! since 2000; this one has two values of data, and memory starts with the first. Independent
+//! checkers agree on 58 077 states for 3 caches and 1 105 353 for 4.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};

@@ -1,11 +1,12 @@
-//! The states of a model with the steps between them, for what must happen some day.
+//! The state graph of a model, for progress properties.
 //!
-//! Never is about states; some day is about ways. Two questions are answered over the whole graph:
+//! Safety is a property of states; progress is a property of executions. Two questions are answered
+//! over the whole graph:
 //!
-//! - *Can it complete?* ([`stuck`]) From every state in which somebody waits, some way must lead
-//!   to the end of the waiting by steps of those alone who owe it to him.
-//! - *Does it end?* ([`super::fair`]) No infinite way may stay where something is unfinished, if
-//!   everybody is fair.
+//! - *Can it complete?* ([`stuck`]) From every state with a waiting agent, some execution of the
+//!   agents that it waits for alone must end the wait.
+//! - *Does it end?* ([`super::fair`]) No infinite execution that is fair may stay in states where
+//!   something is unfinished.
 
 use super::fingerprint;
 use super::model::Model;
@@ -14,7 +15,7 @@ use super::trace::{Step, Trace};
 
 use std::collections::HashMap;
 
-/// A model in which somebody waits, and something has to end.
+/// A model with waiting agents and operations that have to end.
 pub trait Live: Model {
     /// Agents that are to be fair: an agent that could always act does so some day.
     fn fair_agents(&self) -> usize;
@@ -153,7 +154,7 @@ pub struct StarvedState<M: Model> {
     pub trace: Trace<M>,
 }
 
-/// The first state, if any, in which somebody waits whom no helping steps can free.
+/// The first state, if any, with a waiting agent that no helping steps can free.
 pub fn stuck<M: Live>(model: &M, graph: &Graph<M>) -> Option<StarvedState<M>> {
     let backward = Backward::new(graph);
     (0..model.waiters()).find_map(|waiter| {

@@ -17,7 +17,7 @@ use super::origins::Origins;
 /// two of them; they are freed when they have been checked.
 const BLOCK: usize = 1 << 10;
 
-/// States in the order of their discovery, of which the first is the `first`th of all.
+/// States in the order of their discovery; the first one has the number `first`.
 pub(super) struct Block<S> {
     pub(super) first: u32,
     pub(super) states: Vec<S>,
@@ -123,7 +123,7 @@ impl<'a, M: Model> Level<'a, M> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    /// Looks at block after block, until none is left or somebody has found what must not be.
+    /// Checks block after block, until none is left or a thread has found a violation.
     fn work(&self, watch: &mut dyn FnMut(&Self) -> bool) -> (LevelResult<M::State>, bool) {
         let mut worker = Worker {
             level: self,

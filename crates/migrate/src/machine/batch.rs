@@ -1,9 +1,9 @@
 //! Accesses of a core by the batch: first all are translated, then all are served.
 //!
-//! What a TLB or a walk cache holds does not depend on what caches hold, so the two can be told
-//! apart without changing either: translation says which lines page walks and accesses go to, in
-//! order, and the hierarchy then takes these. In between it is known exactly what will be looked
-//! at, and the host fetches all of it at once.
+//! The contents of TLBs and walk caches do not depend on the contents of caches, so the two can be
+//! separated without changing either: translation determines the lines that page walks and accesses
+//! go to, in order, and the hierarchy then serves them. In between, all lines are known, and the
+//! host prefetches them at once.
 
 use super::Machine;
 use crate::address::{Access, Frame, Kind, LINES, Line, PageSize, Vpn};

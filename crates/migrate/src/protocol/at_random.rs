@@ -18,7 +18,7 @@ pub struct ActionCounts {
     pub migrations: u64,
     /// Steps by the number of migrations in flight: none, one, two, three, four.
     pub at_once: [u64; MAX_MIGRATIONS + 1],
-    /// Lines that the engine or somebody else copied.
+    /// Lines that the engine or another agent copied.
     pub lines_copied: u64,
     /// Requests of cores that were served.
     pub misses: u64,

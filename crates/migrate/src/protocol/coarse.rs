@@ -1,30 +1,28 @@
 //! A reduction for large machines: a request is sent when it can first be distinguished from one
 //! that is sent later.
 //!
-//! A request on its way is seen by nobody but the slice that takes it up and the agent that sent
-//! it: nothing else that anybody does depends on it or changes it. So in any run of the protocol
-//! its sending can be put off, past all that others do, until right before the first of
+//! Only the slice that takes up a request and the agent that sent it see the request in flight: no
+//! other step depends on it or changes it. In any run of the protocol, its sending can therefore be
+//! delayed, past all steps of others, until right before the first of
 //!
 //! - its being taken up,
 //! - a step in which the agent's translation changes or its invalidation continues: there the name
 //!   that the request has may come to differ from what a request sent later would have, and the
 //!   invalidation waits for a request under the old name.
 //!
-//! Till then the agent could still send the same: it has the same translation, has no other request
-//! on its way, and its copy of the line cannot come to be there but by a request (or a prefetch, so
-//! there must be none). The run put in order like this has the same steps, so it is as long, and
-//! what it ends in breaks the same properties: a request that is delayed has the name of a
-//! translation that its agent still holds, so that property 3 is broken by that if it was broken by
-//! the request.
+//! Until then the agent could still send the same request: it has the same translation and no other
+//! request in flight, and its copy of the line can only arrive by a request (or a prefetch, so
+//! there must be none). The reordered run has the same steps, so it is as long, and its end
+//! violates the same properties: a delayed request has the name of a translation that its agent
+//! still holds, so if the request violated property 3, that translation does.
 //!
-//! Therefore it is enough to look at runs in which each request is sent and taken up at once, or
-//! sent right before its agent's translation changes. What lies between is no state of its own, and
-//! of all the requests that may be on their way at once only those stay that outlived a translation.
+//! It is therefore enough to explore runs in which each request is sent and taken up at once, or
+//! sent right before its agent's translation changes. The states in between need no exploration,
+//! and of the requests in flight only those remain that outlived a translation.
 
 //!
-//! A layer may also say what [settles](Layer::settle) by itself: messages whose arrival takes
-//! nothing away from anybody, and that therefore may as well arrive at once. Message by message
-//! these are
+//! A layer may also say what [settles](Layer::settle) by itself: messages whose arrival disables no
+//! step of any agent, and that may therefore arrive at once. In the message layer these are
 //!
 //! - the answer to a request that was served, on its way to a device, or to a core that keeps no
 //!   copy: until it arrives, the agent has no room for another request, and its invalidation may

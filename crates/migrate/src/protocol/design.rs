@@ -16,8 +16,8 @@ pub struct Design {
     /// The injected bug, for a broken protocol.
     pub variant: Option<Variant>,
     /// Pages, from 1 to as many as the machine has room for. One page migrates again and again,
-    /// into the frame that it left before. Several migrate in turn: the first stops its traffic
-    /// when it is done, and its frame is the second's destination.
+    /// into the frame that it left before. Several pages migrate one after another: the first stops
+    /// its traffic when it is done, and its frame is the second's destination.
     pub pages: u8,
     /// Whether all pages are in use at once, and migrate whenever they like.
     pub together: bool,

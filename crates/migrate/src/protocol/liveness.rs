@@ -1,9 +1,9 @@
-//! Properties 4 and 5: who waits for whom, and what ends.
+//! Properties 4 and 5: freedom from waiting for the migration, and termination.
 //!
-//! A request may wait for caches, network and memory, never for the engine or the operating
-//! system: that is what "nobody waits for the migration" means. And a migration has to end if
-//! invalidations do and everybody who can always act does so some day, whatever programs and
-//! devices ask for meanwhile, and however often.
+//! A request may wait for caches, network and memory, never for the engine or the operating system:
+//! this is what "nobody waits for the migration" means. And a migration has to end if invalidations
+//! do and every agent that can always act eventually does, whatever programs and devices request
+//! meanwhile, and however often.
 
 use crate::checker::graph::Live;
 

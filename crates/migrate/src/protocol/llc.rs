@@ -102,8 +102,8 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
         }
     }
 
-    /// Whether a core is between the two halves of a locked instruction on a line, under either
-    /// of its names: whoever asks for the line waits for that core.
+    /// Whether a core is between the two halves of a locked instruction on a line, under either of
+    /// its names: requests for the line wait for that core.
     pub(super) fn is_locked(&self, design: &Design, frame: u8, line: u8) -> bool {
         let opposite = self.route(design, frame, line).opposite;
         let locked = |frame: u8| {
@@ -114,8 +114,8 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
         design.locks && (locked(frame) || locked(opposite))
     }
 
-    /// Whether a request has to wait. In the protocol it waits for nobody but the core that holds
-    /// the line locked.
+    /// Whether a request has to wait. In the protocol it waits only for the core that holds the
+    /// line locked.
     pub(super) fn must_wait(&self, design: &Design, request: Request) -> bool {
         let entry = || self.table.find(request.frame);
         let held = || entry().is_some_and(|(slot, _)| self.held_line(slot) == Some(request.line));
@@ -232,8 +232,8 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
         }
     }
 
-    /// Serves a prefetch. Once the copy has begun, nothing is prefetched under the name that is
-    /// going away: no translation has it, so nobody needs it, and it would be left behind.
+    /// Serves a prefetch. Once the copy has begun, nothing is prefetched under the old name: no
+    /// translation has it, so no access needs it, and the line would be left behind.
     pub(super) fn prefetch(&mut self, design: &Design, core: usize, frame: u8, line: u8) {
         let Some((slot, _)) = self.table.find(frame) else { return };
         let aliased = self.table.entry(slot).is_some_and(|e| e.phase() == Phase::Aliased);

@@ -88,7 +88,7 @@ impl<const C: usize, const D: usize, const L: usize, const P: usize, const F: us
     type Property = Property;
 
     /// Nothing is cached. With dirty destinations, also: a core holds a line of the free frame,
-    /// modified, from the time when it was somebody's.
+    /// modified, from the frame's previous use.
     fn initial(&self) -> Vec<State<C, D, L, P, F>> {
         let start = self.start();
         let mut all = vec![start];

@@ -289,9 +289,9 @@ impl Page {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Owner {
-    /// Nobody, yet.
+    /// No page yet.
     Unused,
-    /// A page that was migrated away from it: nobody may still reach it.
+    /// A page that was migrated away from it: no agent may still reach it.
     Freed,
     /// The page with that number.
     Page0,

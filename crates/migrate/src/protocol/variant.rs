@@ -118,12 +118,12 @@ variants! {
     CopyWaitsForOwner = "copy-waits-for-owner",
     /// The next request for a line is taken while the line is still on its way to the last one.
     GrantNotAwaited = "grant-not-awaited",
-    /// A line is granted for writing once the others are told to give it up, before they answer.
+    /// A line is granted for writing once the others are asked to give it up, before they answer.
     AnswersNotAwaited = "answers-not-awaited",
-    /// The engine reads a line once the cores are told to give it up, before they answer.
+    /// The engine reads a line once the cores are asked to give it up, before they answer.
     CopyPastAnswers = "copy-past-answers",
-    /// A core that asks to write a line that it shares is told that it may, without data; it may
-    /// have dropped the line meanwhile.
+    /// A core that asks to write a line that it shares gets permission without data; it may have
+    /// dropped the line meanwhile.
     UpgradeWithoutData = "upgrade-without-data",
     /// A core's answer that it has no copy is believed while its victim is on its way.
     VictimNotAwaited = "victim-not-awaited",

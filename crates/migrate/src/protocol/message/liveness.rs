@@ -1,10 +1,10 @@
 //! Properties 4 and 5 where nothing is atomic: every message arrives some day, and a slice takes
 //! requests for a line in the order of their arrival.
 //!
-//! Order of arrival is said as strong fairness: a request that could be taken again and again is
-//! taken some day. Everybody else is only weakly fair. Without that, two cores that write a line
-//! in turn forever could keep the engine, or a third, from it: it is free between them, but never
-//! for good.
+//! Order of arrival is expressed as strong fairness: a request that could be taken infinitely often
+//! is taken eventually. All other steps are only weakly fair. Without strong fairness, two cores
+//! that write a line alternately forever could starve the engine or a third core: the line is free
+//! between their writes, but never permanently.
 
 use crate::checker::graph::Live;
 use crate::protocol::action::{Action, Class, Verb};

@@ -8,13 +8,13 @@
 //! - modified data that a core has given up, and that has not arrived yet, is in memory: for no
 //!   other request for the line is taken until it is;
 //! - the copy's line is written when word of it comes back and Ptr moves;
-//! - an acknowledgement is heard when it is sent: nobody acts on its not being heard yet.
+//! - an acknowledgement is received when it is sent: no step depends on its being in flight.
 //!
-//! Then each step is one step of the layer above, or none. A core that gives a line up when told
-//! is one from which the last-level cache has called the line back, which it may do at any time
-//! ([`super::Design::recalls`]), or one that has dropped a clean line; and one whose answer is on
-//! its way is slow to notice that it waits for nothing ([`super::Design::slow_drain`]). So what holds of every
-//! state above, of its data and names, holds of every state below.
+//! Then each step is one step of the layer above, or none. A core that gives up a line on request
+//! is one whose line the last-level cache has recalled, which it may do at any time
+//! ([`super::Design::recalls`]), or one that has dropped a clean line. A core whose answer is in
+//! flight is slow to notice that it waits for nothing ([`super::Design::slow_drain`]). Every
+//! property of all states above, of data and names, therefore holds in every state below.
 
 use crate::checker::model::Model;
 use crate::protocol::design::Design;

@@ -1,7 +1,8 @@
 //! The allocators: one entry each. Replay, the simulators, `--help`, and the docs read this table.
 //!
 //! A new allocator touches this file and a new one, `registry/NAME.rs`: its policy there, `mod NAME;`
-//! and its entry here. Policies that programs use without the registry are in `prairie-frames`.
+//! and its entry here. An option of its own also needs a `Switch` in `options.rs` and usually a field
+//! of `Settings`. Policies that programs use without the registry are in `prairie-frames`.
 
 use prairie_frames::KernelVersion;
 use prairie_frames::compaction::Compactable;

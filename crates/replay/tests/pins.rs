@@ -156,7 +156,7 @@ fn the_last_pin_off_lets_go() {
 
 /// What Debian's kernel 6.1 reported about a program that let another system call read eight of its pages,
 /// which pins them for a moment, and registered 32 more with io_uring, which pins them until they are
-/// unregistered: probes as `docs/src/guide/record.md` sets them, beside the page events.
+/// unregistered: probes as `docs/src/guide/import.md` sets them, beside the page events.
 #[test]
 fn a_real_kernels_probes_report_pins() {
     let from = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/pins-6.1.txt");

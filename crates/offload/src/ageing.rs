@@ -59,12 +59,12 @@ enum State {
     Known { at: Duration, bytes: u64 },
 }
 
-/// Share of what was measured as idle that is taken. The kernel does not keep to the amount, and
-/// what it takes beyond is no longer idle memory.
+/// Share of the measured idle memory that is requested. The kernel may reclaim more than requested,
+/// and the excess is no longer idle memory.
 const MARGIN: f64 = 0.9;
 
-/// A measurement is valid for this multiple of the age it reports. What is used meanwhile carries its bit
-/// again, and the kernel passes it over; the sum alone grows stale.
+/// A measurement is valid for this multiple of the age it reports. Pages used meanwhile carry their
+/// bit again, and the kernel skips them; only the sum grows stale.
 const HOLDS: u32 = 20;
 
 impl Ageing {

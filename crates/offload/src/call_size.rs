@@ -23,8 +23,8 @@ pub enum Lists {
 }
 
 impl Lists {
-    /// What the kernel reclaims at once, even if it is asked for less: `SWAP_CLUSTER_MAX`, and with
-    /// MGLRU `MIN_LRU_BATCH` on 64-bit machines.
+    /// The kernel's batch, reclaimed at once even for a smaller request: `SWAP_CLUSTER_MAX`, and
+    /// with MGLRU `MIN_LRU_BATCH` on 64-bit machines.
     pub fn batch_bytes(self) -> u64 {
         match self {
             Lists::Classic => 32 * PAGE,
@@ -32,9 +32,9 @@ impl Lists {
         }
     }
 
-    /// What is asked for less than whole batches. A batch seldom leaves whole, and with MGLRU each
-    /// page that is missing takes another one: on 6.12 calls for 64 pages took half as long again as
-    /// calls for 32.
+    /// Bytes by which a request is smaller than whole batches. A batch seldom leaves whole, and
+    /// with MGLRU each page that stays costs another batch: on 6.12 calls for 64 pages took half as
+    /// long again as calls for 32.
     fn spare_bytes(self) -> u64 {
         match self {
             Lists::Classic => 0,
@@ -166,7 +166,7 @@ mod tests {
                 prop_assert!(used <= limit || taken == batch, "{used:?} of {limit:?}");
                 prop_assert!(taken.is_multiple_of(batch) && taken - bytes < batch);
                 size = size.after(bytes, used);
-                // What it costs now is at most twice what was just believed.
+                // The actual cost is at most twice the estimated one.
                 page_ns = (page_ns * change).clamp(300.0, 200_000.0);
             }
         }

@@ -93,7 +93,7 @@ fn swap(host: &Host) -> Vec<Finding> {
     findings
 }
 
-/// Huge pages go past zswap up to 6.12: to a device that is not rotational in whole, and come back
+/// Huge pages bypass zswap up to 6.12: they go to a non-rotational device in whole, and refault
 /// page by page.
 fn huge_pages(host: &Host, swap: &swaps::Swap) -> Option<Finding> {
     let name = swap.path.rsplit('/').next()?;

@@ -57,7 +57,7 @@ impl Coldness {
         }
     }
 
-    /// From what was referenced since the start after one, two and five minutes, of `total_bytes`.
+    /// From the bytes referenced one, two and five minutes after the start, of `total_bytes`.
     pub fn of_referenced(total_bytes: u64, referenced_bytes: [u64; 3]) -> Coldness {
         let [one, two, five] = referenced_bytes.map(|bytes| bytes.min(total_bytes));
         let (two, five) = (two.max(one), five.max(two).max(one));

@@ -337,7 +337,7 @@ impl Daemon {
         }
     }
 
-    /// Access in the jobs of a decision; returns the bytes that are asked for.
+    /// Carries out a decision through jobs; returns the bytes that are requested.
     fn act(&mut self, at: usize, decision: &Decision) -> u64 {
         let container = &mut self.containers[at];
         let proc = &self.setting.host.paths.proc;

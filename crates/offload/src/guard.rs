@@ -1,8 +1,9 @@
 //! Guards: each a reason to leave a container alone for a period, with the numbers behind it.
 //!
-//! The formula alone would go on where it must not: into a full swap, into a container that is
+//! The formula alone would continue where it must not: into a full swap, into a container that is
 //! just starting, against a burst that the totals will show six seconds late. A guard only ever
-//! stops; none makes reclaim stronger. The first that blocks, in the order below, is reported.
+//! stops reclaim; none makes it stronger. The first guard that blocks, in the order below, is
+//! reported.
 
 use std::fmt;
 use std::time::Duration;
@@ -57,7 +58,7 @@ pub enum Guard {
         /// Until it may be touched again.
         remaining: Duration,
     },
-    /// Growing on its own: its demand is not opposed.
+    /// Growing on its own: reclaim does not oppose its demand.
     Expanding {
         /// Share of itself.
         share: f64,

@@ -108,7 +108,7 @@ pub struct Pod {
 pub struct Pods(pub BTreeMap<String, Pod>);
 
 impl Pods {
-    /// Adds what is known from another source; what was known stays.
+    /// Adds data from another source; known data stays.
     pub fn add(&mut self, uid: String, pod: Pod) {
         let known = self.0.entry(uid).or_default();
         known.namespace = known.namespace.take().or(pod.namespace);

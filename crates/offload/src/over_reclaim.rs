@@ -1,13 +1,13 @@
-//! Compensation for over-reclaim: control by what was reclaimed, not by what was requested.
+//! Compensation for over-reclaim: control by reclaimed bytes, not by requested bytes.
 //!
-//! Kernels reclaim more than they are asked to: 6.1 up to 1.6 times as much, and 6.12 with MGLRU took
-//! 35 MiB for a request of 128 KiB. The excess over the allowance is compensated: the allowances of
-//! the next periods are subtracted from it before anything is requested again. Reclaiming *less* earns
-//! no credit, because a kernel that found little will not find more for being asked harder.
+//! Kernels reclaim more than requested: 6.1 up to 1.6 times as much, and 6.12 with MGLRU 35 MiB for
+//! a request of 128 KiB. The excess over the allowance is compensated: the allowances of the next
+//! periods are subtracted from it before the next request. Reclaiming *less* earns no credit,
+//! because a kernel that found little will not find more in a larger request.
 
 use serde::Serialize;
 
-/// Bytes that were taken and not yet allowed.
+/// Bytes that were reclaimed beyond the allowances.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct OverReclaim {
     owed_bytes: u64,
@@ -27,7 +27,8 @@ impl OverReclaim {
         OverReclaim { owed_bytes: self.owed_bytes.saturating_add(surplus) }
     }
 
-    /// Pays with a period's allowance; returns the debt that remains and what may be asked for.
+    /// Compensates with a period's allowance; returns the remaining over-reclaim and the bytes that
+    /// may be requested.
     #[must_use]
     pub fn pay(self, allowance_bytes: u64) -> (OverReclaim, u64) {
         let rest = self.owed_bytes.saturating_sub(allowance_bytes);

@@ -1,8 +1,8 @@
-//! Who goes first where room for offloaded memory is scarce: classes of lower priority.
+//! Precedence where room for offloaded memory is scarce: classes of lower priority.
 //!
 //! While there is enough room, every class is offloaded. As it becomes scarce, the classes stop one
-//! after the other, the one of the highest priority first, so that what is left goes to those that
-//! mind least.
+//! after the other, the one of the highest priority first, so that the remaining room serves the
+//! classes that tolerate refaults best.
 
 use crate::observation::Room;
 

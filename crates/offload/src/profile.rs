@@ -12,8 +12,8 @@ pub struct Profile {
     /// The formula.
     #[serde(flatten)]
     pub senpai: Senpai,
-    /// Time between two decisions. The paper's six seconds leave time for what was taken to come
-    /// back and be noticed.
+    /// Time between two decisions. The paper's six seconds leave time for reclaimed pages to
+    /// refault and be counted.
     pub period: Duration,
     /// How long memory must have been idle before it may be taken, where the host can determine.
     pub min_age: Duration,

@@ -10,8 +10,8 @@ use crate::objective::Standing;
 /// day to learn that the cause is gone.
 const MIN_SHARE: f64 = 1.0 / 16.0;
 
-/// Time without a miss after which twice as much is reclaimed again (chosen): as long as refaults
-/// count against what was reclaimed.
+/// Time without a miss after which twice as much is reclaimed again (chosen): the window in which
+/// refaults count against reclaim.
 const RECOVERY: Duration = Duration::from_secs(600);
 
 /// What a container is restrained to by its class's objective.

@@ -148,7 +148,7 @@ impl Series {
         group.close().map(drop)
     }
 
-    /// Writes what is left and puts the file in its place.
+    /// Writes the remaining rows and puts the file in its place.
     ///
     /// # Errors
     /// I/O errors of the system.

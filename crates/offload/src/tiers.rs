@@ -1,12 +1,12 @@
-//! Tiers of offloaded memory: compressed memory first, the swap device for pages that compress badly
-//! or have been away for long.
+//! Tiers of offloaded memory: compressed memory first, the swap device for pages that compress
+//! badly or were stored long ago.
 //!
 //! A read from the pool costs a tenth or less of one from a device, but a page in the pool still
-//! takes a third of itself in RAM. So young pages belong into the pool, where most of those that
-//! come back are, and old ones on the device. A kernel does not say how old a pool's pages are. But
-//! all that was stored within a time is younger than that, so what the pool holds beyond that is
-//! older. The pool is limited to the younger part: kernels from 6.8 on then write its oldest page to
-//! the device for each new one.
+//! takes a third of itself in RAM. Young pages therefore belong into the pool, because most
+//! refaults are of young pages, and old pages on the device. A kernel does not report the age of a
+//! pool's pages, but everything stored within a time is younger than that, so any excess over it is
+//! older. The pool is limited to the younger part: kernels from 6.8 on then write its oldest page
+//! to the device for each new one.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,17 +23,17 @@ pub const BADLY_COMPRESSED: f64 = 0.7;
 /// Less in the pool than this says nothing about how a container's pages compress.
 pub const MIN_SAMPLE_BYTES: u64 = 8 << 20;
 
-/// Time in the pool after which a page is old (chosen): longer than refaults count against what was
-/// reclaimed, so that a bad choice shows while its pages are in the pool.
+/// Time in the pool after which a page is old (chosen): longer than the window in which refaults
+/// count against reclaim, so that a bad choice shows while its pages are in the pool.
 pub const AGE: Duration = Duration::from_secs(900);
 
-/// Where pages come back from the device, they have to be older, up to this multiple.
+/// Refaults from the device raise the required age up to this multiple.
 const MAX_AGE_FACTOR: u32 = 8;
 
 /// Steps in which the age is measured.
 const STEPS: u32 = 8;
 
-/// The share of pages moved to the device that may come back, as that of a container's profile.
+/// The share of pages moved to the device that may refault, equal to that of a container's profile.
 const RETURN_LIMIT: f64 = 0.01;
 
 /// Where the memory of a container goes next.
@@ -78,8 +78,8 @@ impl Tiers {
         self.age
     }
 
-    /// Decides after an observation. What was sent past the pool once stays so: with an empty pool
-    /// nothing would be known of how it compresses.
+    /// Decides after an observation. A container that once bypasses the pool continues to: an empty
+    /// pool shows nothing about its compression.
     pub fn decide(&mut self, now: &Observation) -> Tier {
         if self.tier == Tier::Device || compress_badly(now) {
             self.tier = Tier::Device;
@@ -128,7 +128,7 @@ impl Tiers {
         let (b, n) = (&before.stat, &now.stat);
         let grown = |of: fn(&prairie_host::cgroup::MemoryStat) -> u64| of(n).saturating_sub(of(b));
         let (stored, loaded) = (grown(|stat| stat.zswpout), grown(|stat| stat.zswpin));
-        // What was stored and is neither there nor back has moved on, or was freed.
+        // Stored pages that neither remain nor returned have moved on, or were freed.
         let held = (n.zswapped as i128 - b.zswapped as i128) / i128::from(PAGE);
         let moved = (i128::from(stored) - i128::from(loaded) - held).max(0) as u64;
         let returned = grown(|stat| stat.workingset_refault_anon).saturating_sub(loaded);

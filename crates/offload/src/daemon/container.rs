@@ -272,7 +272,7 @@ impl Container {
         swappiness || self.controller.means() == Means::Generations
     }
 
-    /// The job that takes what was decided, if there is a way.
+    /// The job that reclaims the decided amount, if there is a way.
     pub fn take(
         &self,
         reclaim: Reclaim,

@@ -53,7 +53,7 @@ impl Daemon {
         self.walked = if complete { walked } else { DirectorySet::default() };
     }
 
-    /// Reads what is known of pods, if a rule needs it. Returns whether it is what was known.
+    /// Reads the known pods, if a rule needs them. Returns whether nothing has changed.
     fn read_pods(&mut self) -> bool {
         if !self.config.needs_pods() {
             return std::mem::take(&mut self.pods) == Pods::default();

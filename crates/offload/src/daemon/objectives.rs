@@ -48,7 +48,7 @@ impl ClassState {
         self.followed.as_ref().map(|followed| &followed.objective) == class.objective.as_ref()
     }
 
-    /// Takes what was read since the last call. Returns whether the standing has changed its kind.
+    /// Takes the readings since the last call. Returns whether the standing has changed its kind.
     fn poll(&mut self, now: Duration) -> bool {
         let Some(Followed { reader, record, .. }) = &mut self.followed else { return false };
         match reader.poll(now) {
@@ -81,7 +81,7 @@ pub(super) fn follow(
 }
 
 impl Daemon {
-    /// Takes what was read of objectives. Returns when to look again, if there are any.
+    /// Takes readings of objectives. Returns when to read again, if there are any.
     pub(super) fn read_objectives(&mut self, now: Duration) -> Option<Duration> {
         let followed = self.classes.iter().filter_map(|state| state.followed.as_ref());
         let every = followed.map(|followed| followed.objective.every).min()?;

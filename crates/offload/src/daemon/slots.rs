@@ -110,8 +110,8 @@ impl Daemon {
         }
     }
 
-    /// Samples the containers where something may come back. Returns when to look again, if not at
-    /// an alarm.
+    /// Samples the containers where pages may refault. Returns the time of the next sample, if it
+    /// does not wait for an alarm.
     pub(super) fn watch_slots(&mut self, now: Duration) -> Option<Duration> {
         let offloaded = |container: &Container| container.seen.swap_bytes >= WATCHED_BYTES;
         let is_needed = self.setting.host.copies_stay && !self.setting.dry_run;
@@ -124,7 +124,7 @@ impl Daemon {
             return Some(self.watch.next);
         }
         let follows = self.containers.iter().any(|container| container.gives_up_slots);
-        // Where it comes back to one container, others may be next.
+        // Refaults in one container may be followed by others.
         let comes_back = match (&self.setting.alarm, self.watch.alarm) {
             (None, _) => self.swap_cached_grows()?,
             (Some(_), alarm) => follows || alarm == Alarm::Rang,

@@ -20,7 +20,7 @@ const AT_ONCE: usize = 64;
 /// The number of other files; those of containers start at zero.
 const OTHER: u64 = u64::MAX;
 
-/// The alarm of memory that comes back.
+/// The alarm of major faults.
 const ALARM: u64 = u64::MAX - 1;
 
 /// Everything that may wake the daemon.
@@ -78,7 +78,7 @@ impl Waiting {
         }
     }
 
-    /// Sleeps no longer than `most`; reports what was heard.
+    /// Sleeps no longer than `most`; returns the wake-ups.
     ///
     /// # Errors
     /// I/O errors of the system; a signal is none.

@@ -1,9 +1,9 @@
 //! Refaulted pages times the cost of one: stalls that the kernel does not count.
 //!
-//! A page that comes back from zswap counts as a memory stall only if it was on the active list
-//! before it was reclaimed. On many kernels a container can therefore read back all its memory
-//! while both pressure totals stay unchanged. The number of refaulted pages is known from
-//! counters, and the cost of one is measured on the host.
+//! A refault from zswap counts as a memory stall only if the page was on the active list before it
+//! was reclaimed. On many kernels a container can therefore read back all its memory while both
+//! pressure totals stay unchanged. The number of refaulted pages is known from counters, and the
+//! cost of one is measured on the host.
 
 use super::term::{Period, Signal};
 use crate::guard::{Guard, History};

@@ -9,7 +9,7 @@ use crate::guard::{Guard, History};
 use crate::observation::Observation;
 use crate::profile::Profile;
 
-/// Decides whether a guard blocks reclaim, from what was observed now and before.
+/// Decides whether a guard blocks reclaim, from the present and past observations.
 pub type Check = fn(&Profile, &History, &Observation) -> Option<Guard>;
 
 /// One term of pressure.

@@ -8,7 +8,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// A thread's time, so that a test can let it pass as it likes.
 pub trait Clock {
-    /// Time as it passes for everybody.
+    /// Monotonic time.
     fn now(&self) -> Duration;
     /// CPU time that this thread has used.
     fn used(&self) -> Duration;

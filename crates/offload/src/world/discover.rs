@@ -1,10 +1,10 @@
 //! Which cgroups the configuration names: a walk of the hierarchy, level by level, along the
 //! patterns, and into pods where rules select some.
 //!
-//! A pattern is a path below the root of cgroup v2, with `*`, `?` and `[…]` within a level and
-//! `**` for any number of levels. The first rule whose pattern matches wins. Where a cgroup and
-//! one below it both match, the one below is taken and the one above left alone, so that no page
-//! is asked for twice.
+//! A pattern is a path below the root of cgroup v2, with `*`, `?` and `[…]` within a level and `**`
+//! for any number of levels. The first rule whose pattern matches wins. Where a cgroup and one
+//! below it both match, the one below is taken and the one above left alone, so that no page is
+//! requested twice.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -179,7 +179,7 @@ pub fn discover(root: &Path, rules: &[&[CgroupPattern]]) -> Vec<MatchedCgroup> {
     walk(root, &rules, &Pods::default()).0
 }
 
-/// The same for selectors, with what is known of pods, and what was seen on the way.
+/// The same for selectors, with the known pods; also returns the visited directories.
 pub fn walk(root: &Path, rules: &[&[Selector]], pods: &Pods) -> (Vec<MatchedCgroup>, DirectorySet) {
     let (mut found, mut walked) = (Vec::new(), DirectorySet::default());
     let mut pending = vec![(String::new(), 0)];

@@ -1,9 +1,9 @@
-//! An alarm for memory that comes back: the kernel wakes who listens when major faults happen.
+//! An alarm for refaults: the kernel wakes the daemon when major faults happen.
 //!
 //! A page that is read back from swap is a major fault, which the kernel counts as a software event
-//! of perf, on every CPU. An event that fires with every few of them costs nothing while nothing
-//! comes back, and reports at once when something does. Looking at counters several times a second
-//! costs all the time, and reports later.
+//! of perf, on every CPU. An event that fires with every few of them costs nothing without faults,
+//! and reports at once. Sampling counters several times a second costs all the time, and reports
+//! later.
 #![allow(unsafe_code)]
 
 use std::io;

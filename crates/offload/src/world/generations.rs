@@ -33,8 +33,8 @@ impl Generations {
     /// Reads the file, unless it was read within `fresh`.
     ///
     /// # Errors
-    /// The system's, or a text that is not the kernel's (`InvalidData`); what was known is then
-    /// forgotten.
+    /// I/O errors of the system, or a text that is not the kernel's (`InvalidData`); the known
+    /// generations are then forgotten.
     pub fn refresh(
         &mut self,
         now: Duration,

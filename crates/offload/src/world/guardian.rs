@@ -94,7 +94,7 @@ pub const LIMITS: [&str; 4] =
 /// sense (the last one, cut short) are passed over.
 ///
 /// # Errors
-/// None for reading: what was understood so far is restored all the same.
+/// None for reading: leases that were read before are restored all the same.
 pub fn watch(lines: impl BufRead) -> Restored {
     let mut held: BTreeMap<u64, Lease> = BTreeMap::new();
     for line in lines.lines() {

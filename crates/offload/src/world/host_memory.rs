@@ -1,4 +1,4 @@
-//! The host's own memory: room in swap, what was written to it, and the truth about savings.
+//! The host's own memory: room in swap, bytes written to it, and actual savings.
 
 use std::io;
 use std::path::Path;
@@ -67,8 +67,8 @@ impl HostMemory {
         bytes.ok_or_else(missing)
     }
 
-    /// Reads them; what was swapped out, which costs the kernel most to tell, only if
-    /// `with_writes`. Swap that was added since, zram for instance, is seen at once.
+    /// Reads them. The swapped-out bytes cost the kernel most, and are read only if `with_writes`.
+    /// Swap that was added since, such as zram, is included at once.
     ///
     /// # Errors
     /// The system's, or a text that is not the kernel's (`InvalidData`).

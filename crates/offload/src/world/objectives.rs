@@ -67,7 +67,7 @@ impl Reader {
         Ok(reader)
     }
 
-    /// What was read since the last call; never waits for a thread's.
+    /// The reading since the last call; never waits for a thread.
     pub fn poll(&mut self, now: Duration) -> Option<Reading> {
         if let Some(shared) = &self.shared {
             return shared.lock().reading.take();

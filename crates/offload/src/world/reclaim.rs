@@ -101,7 +101,7 @@ pub struct Calls {
     pub last: Duration,
     /// The most that one of them used.
     pub longest: Duration,
-    /// What was learned; nothing where calls cannot be split.
+    /// The learned call size; `None` where calls cannot be split.
     pub size: Option<CallSize>,
 }
 
@@ -139,7 +139,7 @@ impl Request<'_> {
         made
     }
 
-    /// What became of it: `bytes` were asked for.
+    /// Its outcome: `bytes` were requested.
     fn asked(self, bytes: u64, partial: bool) -> Outcome {
         Outcome::Asked { bytes, partial, calls: Calls { size: Some(self.size), ..self.calls } }
     }
@@ -216,7 +216,7 @@ fn evict(file: &Held, evictions: &[Eviction], mut request: Request<'_>) -> Outco
         let mut rest = eviction.pages;
         while let Some(part) = request.next(rest * 4096) {
             let pages = part / 4096;
-            // What the kernel takes beyond a call is not asked for again.
+            // Pages reclaimed beyond a call are not requested again.
             let taken = rest.min(request.size.taken_bytes(part) / 4096);
             match request.call(part, || file.write(eviction.command(pages).as_str())) {
                 Ok(()) => asked += taken,
@@ -231,9 +231,9 @@ fn evict(file: &Held, evictions: &[Eviction], mut request: Request<'_>) -> Outco
     request.asked(asked * 4096, asked < wanted)
 }
 
-/// Lowering `memory.high` below what is used makes the kernel reclaim at once, in the writer; the
-/// limit that was there comes back as soon as that is done. The cgroup's own tasks are slowed
-/// only if they allocate in between.
+/// Lowering `memory.high` below the current use makes the kernel reclaim at once, in the writer;
+/// the previous limit is restored as soon as that is done. The cgroup's own tasks are slowed only
+/// if they allocate in between.
 fn poke(leases: &Mutex<Leases>, directory: &std::path::Path, bytes: u64) -> Outcome {
     let current = std::fs::read_to_string(directory.join("memory.current"))
         .and_then(|text| limit::number("memory.current", &text).map_err(io::Error::other));

@@ -59,8 +59,8 @@ pub struct Series {
 pub enum Value {
     /// Of gauges, counters, and labels alone.
     Number(f64),
-    /// Of histograms: how many observations lie above the bound before and up to this one, the last
-    /// of which is infinity, and the sum of all observations.
+    /// Of histograms: the observations in each bucket, above the previous bound and up to its own,
+    /// and the sum of all observations. The last bound is infinity.
     Histogram {
         /// Bounds, each with the observations of its bucket alone.
         buckets: Vec<(f64, u64)>,

@@ -57,7 +57,7 @@ pub fn of_pages(root: &Path, entries: &BTreeMap<String, Entry>) -> Result<Vec<St
 }
 
 /// The results that are older than the code they measure, that were never measured, or whose commit
-/// nobody can check out.
+/// does not exist here.
 pub fn stale(root: &Path, entries: &BTreeMap<String, Entry>) -> Result<Vec<String>> {
     let results = results(root, entries)?;
     let mut stale = Vec::new();

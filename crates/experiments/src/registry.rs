@@ -80,7 +80,7 @@ pub struct Entry {
 pub struct Beside {
     /// Its heading.
     pub column: String,
-    /// In front of which column, counted from 0.
+    /// The index of the column after it, counted from 0.
     pub at: usize,
     /// Values by the row's first value.
     pub values: BTreeMap<String, String>,

@@ -179,8 +179,8 @@ fn read_at(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     Ok(filled)
 }
 
-/// Appends the runs of consecutive words, the first of which belongs to frame `start`. Bytes
-/// after the last whole word are passed over.
+/// Appends the runs of consecutive words. The first word belongs to frame `start`. Bytes after the
+/// last whole word are skipped.
 ///
 /// Linear in the number of words.
 pub fn encode(start: Pfn, bytes: &[u8], read_at_ns: u64, runs: &mut Vec<FrameRun>) {

@@ -210,7 +210,7 @@ sections! {
     Software {
         /// Lock, migration entries into the page tables.
         unmap_ns,
-        /// Put back the entries, unlock.
+        /// Restore the entries, unlock.
         remap_ns,
         /// Copy 4 KiB.
         copy_4k_ns,

@@ -160,7 +160,7 @@ pub fn schema_capsule<'py>(py: Python<'py>, schema: &Schema) -> PyResult<Bound<'
     PyCapsule::new_with_value(py, schema, c"arrow_schema")
 }
 
-/// A stream of batches for another library. If nobody takes it, dropping the capsule releases it.
+/// A stream of batches for another library. Dropping an unused capsule releases it.
 pub fn stream_capsule<'py>(
     py: Python<'py>,
     reader: Box<dyn RecordBatchReader + Send>,

@@ -87,7 +87,7 @@ fn tables(mib: u64, seconds: u64) -> io::Result<()> {
     const HUGE: usize = 2 << 20;
     let len = mib as usize * 256 * HUGE;
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-    // SAFETY: a new mapping at a place of the kernel's choice, of which bytes are only read.
+    // SAFETY: a new mapping at a place of the kernel's choice; its bytes are only read.
     unsafe {
         let start = mmap_anonymous(ptr::null_mut(), len, ProtFlags::READ, flags)?;
         let _ = madvise(start, len, Advice::LinuxNoHugepage);

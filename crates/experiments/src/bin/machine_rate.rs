@@ -6,11 +6,11 @@
 //! cargo run --release -p experiments --bin machine_rate -- scenario FILE.toml SYSTEM ...
 //! ```
 //!
-//! An event is an allocation, a free, a page fault or a read of pages, which is what
-//! `Machine::operations` counts. `stress` is Highalloc-Stress on the 2006 paper's 32-bit machine.
-//! `growth` runs the same workload on larger and larger machines, of which it fills half first, so
-//! that what an event costs shows whether it grows with memory. Time is the thread's own, so that
-//! other programs on the machine disturb little.
+//! An event is an allocation, a free, a page fault or a read of pages, as counted by
+//! `Machine::operations`. `stress` is Highalloc-Stress on the 2006 paper's 32-bit machine. `growth`
+//! runs the same workload on larger and larger machines, half of them filled first, so that the
+//! cost of an event shows whether it grows with memory. Time is the thread's own, so that other
+//! programs on the machine disturb little.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -75,7 +75,7 @@ fn growth(system: &str, largest_gib: u64) -> Outcome {
     Ok(())
 }
 
-/// A machine of N GiB, half of which one process fills; then others come and go.
+/// A machine of N GiB, half filled by one process; then others come and go.
 fn half_full(gib: u64) -> String {
     format!(
         r#"

@@ -7,8 +7,7 @@
 //! First KEYS are set to values of BYTES, half of each noise, and the line `ready` is printed. Only
 //! REQUESTED of them are read: the k-th most popular with a chance of k to the power of -EXPONENT
 //! (Zipf's law). Popularity is spread over all memory. At SHIFT seconds the keys move up by half of
-//! REQUESTED: the unpopular half becomes the popular one, and keys that nobody asked for become the
-//! unpopular one.
+//! REQUESTED: the unpopular half becomes the popular one, and unread keys become the unpopular one.
 //!
 //! RATE requests a second arrive at random (a Poisson process), by SEED. A time is that from the
 //! arrival to the last byte of the answer, so a request also waits for those before it. In the end a

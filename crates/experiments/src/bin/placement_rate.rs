@@ -10,9 +10,9 @@
 //! cargo run --release -p experiments --bin placement_rate -- [POLICY] [ROUNDS]
 //! ```
 //!
-//! Each figure is the median of several rounds on the same machine, the first of which is left
-//! out; the table's own work is part of it. Time is the thread's own, so that other programs on
-//! the machine disturb little.
+//! Each figure is the median of several rounds on the same machine, without the first; the table's
+//! own work is part of it. Time is the thread's own, so that other programs on the machine disturb
+//! little.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -6,12 +6,12 @@
 //! ```
 //!
 //! A node of 2 GiB, nine tenths full. Every wake-up a 240th of its movable memory is freed and
-//! requested again, and the demand for unmovable memory goes its way: `calm` wanders by some MiB,
-//! `bursts` asks for 32 MiB at once now and then and gives them back later, `day` swings between 2
-//! and 14 percent of memory over the 160 wake-ups of a run, `swing` takes and returns 32 MiB with
-//! every second wake-up, and `pins` pins 16 MiB of user pages for some tens of wake-ups. Each
-//! parameter in turn takes a quarter, half, twice and four times its default. For each wake-up, the
-//! mean over demands and seeds:
+//! requested again. The demand for unmovable memory varies: `calm` wanders by some MiB, `bursts`
+//! requests 32 MiB at once now and then and returns them later, `day` swings between 2 and 14
+//! percent of memory over the 160 wake-ups of a run, `swing` takes and returns 32 MiB with every
+//! second wake-up, and `pins` pins 16 MiB of user pages for some tens of wake-ups. One parameter at
+//! a time takes a quarter, half, twice and four times its default. For each wake-up, the mean over
+//! demands and seeds:
 //!
 //! - `at once`: pageblocks that changed sides on the path of an allocation, which is what the paper
 //!   wants to avoid;

@@ -4,10 +4,10 @@
 //! skewed SOCKET KEYS VALUE_BYTES RATE SECONDS
 //! ```
 //!
-//! First every key is set, in random order of popularity, to a value of which half is noise. Then
-//! RATE keys a second are read: the k-th most popular with a chance that falls with k, as Zipf's
-//! law says. Every ten seconds a line is printed: the time, then the 50th, 99th, 99.9th percentile
-//! and the maximum of the answers in nanoseconds, and how many took more than 20 µs.
+//! First every key is set, in random order of popularity, to a value that is half noise. Then RATE
+//! keys a second are read: the k-th most popular with a chance that falls with k by Zipf's law.
+//! Every ten seconds a line is printed: the time, then the 50th, 99th, 99.9th percentile and the
+//! maximum of the response times in nanoseconds, and how many took more than 20 µs.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -44,7 +44,7 @@ fn chart(title: &str, steps: &[Line], ending: &str, repeats_from: Option<usize>)
 /// The next action: the verb, the core or device, and the line.
 type Cue = (Verb, u8, u8);
 
-/// Takes the steps of a script, each of which has to be possible.
+/// Takes the steps of a script. Each must be possible.
 fn play<M: Model<Action = Action>>(model: &M, script: &[Cue]) -> Vec<Line> {
     let mut state = model.initial()[0];
     let mut lines = Vec::new();

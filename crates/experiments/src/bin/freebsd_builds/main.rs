@@ -6,11 +6,11 @@
 //! ```
 //!
 //! A domain of 1 GiB under `freebsd`. A build is 100 jobs, eight at a time. A job takes 2 to 24 MiB
-//! of anonymous memory page by page from the bottom up, its page tables, reads 1 to 8 MiB of files into
-//! the page cache and frees its memory when it ends. The cache keeps what it can: when less than an
-//! eighth of memory is free, the pages read first are dropped. Each job leaves twenty pages of kernel
-//! memory behind, of which there are 8 MiB at most; which go is chance. compactd looks at the domain
-//! after each job, as one that sleeps a second would, if its rest is over; a job counts as half a second.
+//! of anonymous memory page by page from the bottom up, its page tables, reads 1 to 8 MiB of files
+//! into the page cache and frees its memory when it ends. The cache is limited: when less than an
+//! eighth of memory is free, the pages read first are dropped. Each job leaves twenty pages of
+//! kernel memory behind; beyond 8 MiB, random ones are freed. compactd checks the domain after each
+//! job, as one that sleeps a second would, if its rest is over; a job counts as half a second.
 //!
 //! Each setting runs with the seeds 1 to SEEDS (5); tables show means and, in brackets, ranges. With a
 //! second argument the index, means over ten jobs of the first seed, is written as rows of series, build

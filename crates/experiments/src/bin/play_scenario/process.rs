@@ -37,7 +37,7 @@ pub(crate) fn run(
     number: u32,
     seed: u64,
 ) -> Result<()> {
-    // Whoever started it is not to be killed; it may be.
+    // The OOM killer may kill this process, not its parent.
     fs::write("/proc/self/oom_score_adj", "0")?;
     let kind = scenario.processes.get(kind).context("no such kind of process")?;
     let set = scenario.files.iter().find(|set| kind.files.as_ref() == Some(&set.name));

@@ -1,4 +1,4 @@
-//! Which process runs when: as many at a time as the scenario has CPUs, each for a slice, in turn.
+//! Schedules processes round-robin: as many at a time as the scenario has CPUs, each for a slice.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BinaryHeap};

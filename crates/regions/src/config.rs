@@ -47,8 +47,8 @@ pub struct DaemonConfig {
     /// How often the zones are sampled.
     #[serde(deserialize_with = "duration")]
     pub poll: Duration,
-    /// As long as free memory stays as it is, only that is read at each poll, and the rest of a
-    /// sample this often.
+    /// Interval of full samples while free memory does not change; each poll then reads free memory
+    /// alone.
     #[serde(deserialize_with = "duration")]
     pub rest_poll: Duration,
     /// NUMA nodes to manage; all if empty.

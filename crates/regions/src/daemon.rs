@@ -49,8 +49,8 @@ const WATCH_EVERY: Duration = Duration::from_millis(200);
 /// Between two operations of the setup, so that others get to run.
 const SETUP_PAUSE: Duration = Duration::from_millis(50);
 
-/// Rounds of reading blocks before one is chosen: three sketch the candidates of a small machine, the
-/// others read the first choices (*chosen*). What is left to read waits for the next poll.
+/// Rounds of reading blocks before one is chosen: three sketch the candidates of a small machine,
+/// the others read the first choices (*chosen*). Unread blocks wait for the next poll.
 const MAX_READ_ROUNDS: usize = 8;
 
 /// An operation under way.
@@ -376,8 +376,8 @@ impl Daemon {
         self.scan_after = now + (started.elapsed() * SCAN_SHARE).max(Duration::from_millis(500));
     }
 
-    /// Ends: waits for the operation under way, restores settings, and hands out what is left to
-    /// undo, with the files of the time series finished.
+    /// Ends: waits for the operation in flight, restores settings, finishes the files of the time
+    /// series, and returns the changes that remain to undo.
     ///
     /// # Errors
     /// I/O errors of the system.

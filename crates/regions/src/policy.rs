@@ -70,7 +70,7 @@ const FRESH: Duration = Duration::from_secs(2);
 /// Candidates that are read before one is chosen: eight of 128 MiB take 16 ms (*chosen*).
 const SCANNED_AT_ONCE: usize = 8;
 
-/// A block that is offline and did not come back is tried again after this: it is lost memory
+/// Time until an offline block is brought online again after a failure: it is lost memory
 /// (*chosen*).
 const ONLINE_AGAIN: Duration = Duration::from_secs(60);
 
@@ -180,7 +180,7 @@ impl Policy {
         self.before = Some(sample.clone());
     }
 
-    /// Free memory was looked at, and is as it was in the last sample.
+    /// Notes that free memory was read, and is unchanged since the last sample.
     pub fn still(&mut self, now: Duration) {
         self.still_until = now;
     }

@@ -80,9 +80,9 @@ pub fn text(now: &str, ratios: Ratios, normal_is_populated: bool) -> Option<Stri
     Some(values.iter().map(u64::to_string).collect::<Vec<_>>().join("\t"))
 }
 
-/// `min_free_kbytes` as it should be, from what it is; nothing where it may stay. Kernels before
-/// 6.12 divide it by size among all zones, the movable one included, so that a small kernel
-/// region gets next to no watermark and kswapd wakes when nothing is left.
+/// The proper `min_free_kbytes`, given the present value; `None` where it may stay. Kernels before
+/// 6.12 divide it by size among all zones, the movable one included, so a small kernel region gets
+/// almost no watermark, and kswapd wakes when no free memory is left.
 pub fn min_free_kib(setting: MinFree, now_kib: u64, nodes: &[NodeSample]) -> Option<u64> {
     let sum = |of: fn(&NodeSample) -> u64| nodes.iter().map(of).sum::<u64>();
     let (all, min) = (sum(NodeSample::managed), sum(|node| node.kernel.min));

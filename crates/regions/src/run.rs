@@ -26,7 +26,7 @@ pub fn protect(log: &Log) {
     if let Err(error) = drop_text() {
         log.note("warning", format_args!("text of the start stays in memory: {error}"));
     }
-    // ONFAULT: what was used stays, instead of the whole program being read in.
+    // ONFAULT: used pages stay resident, but the program is not read in as a whole.
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     if let Err(error) = mlockall(flags) {
         log.note("warning", format_args!("memory is not locked: {error}"));

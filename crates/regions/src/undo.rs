@@ -67,7 +67,7 @@ pub fn make_whole(record: &mut Record, undo: &Undo<'_>) -> io::Result<()> {
 /// Undoes everything, emptiest block first, and only what fits elsewhere.
 ///
 /// # Errors
-/// I/O errors of the system; what is left stays recorded.
+/// I/O errors of the system; changes that remain stay recorded.
 pub fn undo(record: &mut Record, undo: &Undo<'_>) -> io::Result<Undone> {
     make_whole(record, undo)?;
     let mut undone = Undone::default();

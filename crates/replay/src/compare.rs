@@ -1,9 +1,8 @@
-//! How far a replay ended up from the kernel it was recorded on.
+//! Distance between the end state of a replay and that of the recorded kernel.
 //!
 //! A replay of `linux` that starts in place should end where the kernel ended. It does not quite:
-//! what was reclaimed and migrated meanwhile is followed, but why is not; the order of the free
-//! lists at the start is not known; and frames move between the end of the events and the reading
-//! of `/proc`. This is the distance.
+//! reclaim and migration follow the record, but not their causes; the order of the free lists at
+//! the start is unknown; and frames move between the end of the events and the reading of `/proc`.
 
 use prairie_frames::indices::{FreeBlocks, unusable_free_space};
 use prairie_frames::{MigrateType, Order};

@@ -126,8 +126,9 @@ pub enum EventKind {
         /// The type of the free list it goes to.
         migrate_type: MigrateType,
     },
-    /// A block that is in use was pinned: it must not move until it is unpinned as often. No
-    /// tracepoint of stock kernels tells; probes and debugging kernels do (`docs/src/concepts/trace-format.md`).
+    /// A block in use was pinned: it must not move until it is unpinned as often. Stock kernels
+    /// have no such tracepoint; probes and debugging kernels report pins
+    /// (`docs/src/concepts/trace-format.md`).
     Pin {
         /// Its first frame, or a frame of it.
         pfn: Pfn,
@@ -158,7 +159,7 @@ pub enum EventKind {
         /// How many.
         count: u64,
     },
-    /// Someone's note (`trace_marker`).
+    /// A user's note (`trace_marker`).
     Marker {
         /// The note.
         text: Text,

@@ -1,5 +1,5 @@
-//! Which frames are in use, as far as a stream of events tells: what shows that frees are missing
-//! from it although nothing was reported lost.
+//! Frames in use according to a stream of events: shows frees that are missing from it although no
+//! event was reported lost.
 
 use prairie_frames::{Order, Pfn};
 

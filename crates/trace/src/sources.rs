@@ -12,9 +12,9 @@ use crate::{Column, Columns, Event, EventKind, EventSource, Reader, Result, Stac
 /// How many call chains are named for each source and process.
 const TOP: usize = 5;
 
-/// Unmovable and reclaimable allocations of a recording, and who made them.
+/// Unmovable and reclaimable allocations of a recording by source.
 ///
-/// Only what was allocated during the recording: what was there before has no known origin.
+/// Only memory allocated during the recording counts: older memory has no known origin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Sources {

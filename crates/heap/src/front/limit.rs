@@ -11,7 +11,7 @@ use crate::units::Pages;
 /// refilling them costs some microseconds per size class and CPU.
 const EMPTY_CACHES_EVERY_NS: u64 = 1_000_000_000;
 
-/// A soft limit on backed memory, and what was done to keep to it.
+/// A soft limit on backed memory, and the actions that enforced it.
 #[derive(Clone, Copy, Debug)]
 pub struct SoftLimit {
     most: Option<Pages>,

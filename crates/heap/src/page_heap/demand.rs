@@ -75,7 +75,7 @@ impl DemandWindow {
         (HugePages(min), HugePages(max))
     }
 
-    /// Demand stayed as it was until now.
+    /// Advances to now with unchanged demand.
     fn advance(&mut self, now_ns: u64) {
         let epoch = now_ns / EPOCH_NS;
         let passed = epoch.saturating_sub(self.current_epoch);

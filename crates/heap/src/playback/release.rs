@@ -24,7 +24,7 @@ const PERIOD_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(super) struct Releaser {
     next_ns: Option<u64>,
-    /// Pages that are to be released, less what was released beyond what was requested.
+    /// Pages to release, minus those released beyond earlier requests.
     owed: i64,
 }
 

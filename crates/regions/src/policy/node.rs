@@ -339,8 +339,8 @@ impl Node {
         }
     }
 
-    /// Has kswapd make room in the movable zone if the kernel region is about to grow. A growth into a
-    /// full zone reclaims frame by frame as it moves them, and everybody who allocates waits.
+    /// Makes kswapd free room in the movable zone if the kernel region is about to grow. A growth
+    /// into a full zone reclaims frame by frame as it migrates, and all allocating tasks wait.
     fn make_room(&mut self, grow_at: u64, terms: &Terms) {
         let soon = grow_at + (self.recent * ROOM_AHEAD) as u64;
         let grows = self.recent > NOTICED * terms.block_frames as f64

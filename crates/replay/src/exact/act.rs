@@ -67,8 +67,8 @@ pub enum Action {
         wanted: MigrateType,
         /// The type of the list it was found on.
         from: MigrateType,
-        /// The size of the block found. The act names what was allocated where that is all the event
-        /// names (a pageblock claimed for a smaller block, since 6.10).
+        /// The size of the block found. It is the allocated size if the event has no other (a
+        /// pageblock claimed for a smaller block, since 6.10).
         found: Order,
         /// Whether the pageblock changed its type, or had it.
         change_ownership: bool,

@@ -7,14 +7,13 @@
 //! ([`Threads`](super::threads::Threads) separates the two). The [machine](prairie_sim::machine)
 //! does that work by itself, at its own time.
 //!
-//! A page has the identity of the request that brought it in. Three things are known no better than
-//! this:
+//! A page has the identity of the request that brought it in. Three facts are approximate:
 //!
-//! - The record does not say what was read or written of a page, so pages age in the order in which
-//!   they came.
-//! - It does not say which page was moved to which frame. A frame that compaction took, and that is
-//!   returned later, stands for the page that was moved first and has no frame yet.
-//! - Caches of kernel objects shrink as they did in the record: what is in a slab is not in it.
+//! - The record does not show accesses to pages, so pages age in the order of their arrival.
+//! - It does not show which page was moved to which frame. A frame that compaction took, and that
+//!   is returned later, stands for the first moved page without a frame.
+//! - Caches of kernel objects shrink as they did in the record, because it does not show the
+//!   contents of slabs.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 

@@ -1,9 +1,9 @@
 //! Runs of frames that are freed as larger blocks.
 //!
-//! Since 7.2 `vfree` logs each frame and then returns each run of frames in a row as the largest
-//! aligned blocks that it holds (`free_prepared_contig_range`). A block has no event of its own, but
-//! the next event that names it has its size: it leaves a per-CPU list as it came there. Blocks of
-//! orders that have no such lists go to the free lists, and the next event takes them from there.
+//! Since 7.2 `vfree` logs each frame and then returns each run of consecutive frames as the largest
+//! aligned blocks that it holds (`free_prepared_contig_range`). A block has no event of its own,
+//! but the next event that names it has its size: it leaves a per-CPU list as it entered it. Blocks
+//! of orders without such lists go to the free lists, and the next event takes them from there.
 
 use std::collections::HashMap;
 
@@ -105,12 +105,12 @@ fn block_at(
         {
             return false;
         }
-        // What was allocated as a larger block and is freed frame by frame was split, as vmalloc does.
+        // A larger block that is freed frame by frame was split, as vmalloc does.
         let allocated = split.get(&run[0]).copied();
         match (parts.iter().any(|free| of(free) == Next::Free), goes_through_cpu(order)) {
             // Single frames would have come to a list first.
             (true, through_cpu) => !through_cpu,
-            // Nothing has named it since: it is as large as it was allocated, if that is known.
+            // No event has named it since: it has its allocated size, if that is known.
             (false, _) if allocated.is_some_and(|known| known > Order::BASE) => {
                 allocated == Some(order)
             }

@@ -185,8 +185,8 @@ pub fn compare_with(recording: &Recording, config: Config) -> Fidelity {
     }
 }
 
-/// Memory as it was when the trace began. What no event shows follows from the counts of the
-/// first snapshot.
+/// The state of memory when the trace began. The counts of the first snapshot decide what no event
+/// shows.
 fn open(recording: &Recording, config: Config) -> Opening {
     let mut opening = Opening::of(recording);
     let mut differences = at_first_snapshot(recording, &opening, config);

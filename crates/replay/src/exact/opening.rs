@@ -37,13 +37,13 @@ enum First {
 }
 
 impl Opening {
-    /// Finds out what was free.
+    /// Infers the frames that were free.
     ///
-    /// A frame that is first named as it leaves the free lists was on them, one that is first
-    /// named otherwise was not, and one that is not named before the first snapshot was what the
-    /// snapshot says. No merge was pending, so free frames form the largest aligned blocks that
-    /// they can. A block's list is that of the first event on it; parts that none touches follow
-    /// their pageblock.
+    /// A frame whose first event takes it off the free lists was free. A frame with another first
+    /// event was in use. A frame without an event before the first snapshot was in the state of the
+    /// snapshot. No merge was pending, so free frames form the largest aligned blocks that they
+    /// can. A block's list is that of the first event on it; parts without an event follow their
+    /// pageblock.
     pub fn of(recording: &Recording) -> Opening {
         let layout = &recording.layout;
         let frames = layout.frames() as usize;
@@ -317,8 +317,8 @@ fn pageblock_types(recording: &Recording) -> (Vec<MigrateType>, Vec<bool>) {
     (types, shown)
 }
 
-/// Marks as unmovable what was not initialized yet: in each zone, from the first frame that is handed
-/// over late to the end. Each node defers its own.
+/// Marks uninitialized memory as unmovable: in each zone, from the first frame that is handed over
+/// late to the end. Each node defers its own.
 fn mark_deferred(layout: &Layout, acts: &[Act], types: &mut [MigrateType]) {
     let late = |act: &&Act| act.action == Action::HandOver;
     for zone in layout.zones() {

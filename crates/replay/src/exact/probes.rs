@@ -6,14 +6,13 @@
 //! prairie_pageblock: (ffffffff94ef0000) pfn=0x4000 flags=0x1 mask=0x7 by=steal_suitable_fallback+0x2f6
 //! ```
 //!
-//! The first stands at the beginning of `__isolate_free_page`, the second at its end, where the
-//! watermark has said whether the block may be taken; the third in `set_pfnblock_flags_mask`, where
-//! `by` is the function that called.
+//! The first is at the beginning of `__isolate_free_page`; the second at its end, after the
+//! watermark check; the third in `set_pfnblock_flags_mask`, where `by` is the caller.
 //!
-//! A block is found in one of two ways, and a search of the free lists turns the list that it finds
-//! one on. Which way it was, the tracepoint at the end of a scan tells
-//! (`mm_compaction_isolate_freepages`), for it counts the frames that the scan took: a thread's last
-//! blocks of that many frames were scanned.
+//! A block is found in one of two ways: by the scanner, or by a search of the free lists, which
+//! rotates the list of the block. The tracepoint at the end of a scan
+//! (`mm_compaction_isolate_freepages`) distinguishes them, because it counts the frames that the
+//! scan took: a thread's last blocks of that many frames were scanned.
 
 use std::collections::HashMap;
 
@@ -141,8 +140,8 @@ pub struct Probes {
 }
 
 impl Probes {
-    /// What a marker's text tells, if it is a probe's and tells anything by itself or together
-    /// with the one before it in the same thread.
+    /// The reading in a marker's text, if it is a probe's and complete, by itself or together with
+    /// the one before it in the same thread.
     pub fn take(&mut self, thread: i32, text: &str) -> Option<ProbeReading> {
         let (name, rest) = text.split_once(':')?;
         let fields = Fields(rest);

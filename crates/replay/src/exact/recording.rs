@@ -442,9 +442,10 @@ impl Recording {
         self.add((event.cpu, event.pid), (pfn, order), action, by, event.time_ns);
     }
 
-    /// A fallback of 6.10 or newer as one of 6.1 tells it: the block found, then what was taken.
-    /// There the event comes last; a block that leaves the lists of the other type itself has no
-    /// event of its own, and what is taken from a pageblock claimed for less has one before.
+    /// Converts a fallback of 6.10 or newer to the form of 6.1: the block found, then the block
+    /// taken. On those kernels the event comes last; a block that itself leaves the lists of the
+    /// other type has no event of its own, and a block from a pageblock that was claimed for a
+    /// smaller one has an event before.
     fn fallback(&mut self, event: &Event, (pfn, order): (Pfn, Order), fallback: Action, by: By) {
         let Action::Fallback { wanted, found, change_ownership, .. } = fallback else { return };
         let (cpu, time_ns) = (event.cpu, event.time_ns);
@@ -548,8 +549,8 @@ fn is_whole(order: Order) -> bool {
     order >= Order::HUGE
 }
 
-/// Where no probe reports what allocations in bulk got: what they asked for. One frame alone comes
-/// with an event.
+/// Without probes of their results, assumes that bulk allocations got the number that they
+/// requested. A single frame has an event.
 fn assume_granted(marks: &mut [(usize, Mark)], asked: &[(usize, u32)]) {
     for &(mark, frames) in asked {
         if let (_, Mark::Aside(_, Action::Bulk { frames: taken, node: Some(_), .. })) =

@@ -1,5 +1,5 @@
-//! The replay in which everything is simulated: only what was requested, what was returned and what
-//! happened unseen comes from the record.
+//! The open-loop and corrected replays: everything is simulated but requests, frees, and unseen
+//! actions, which come from the record.
 
 use std::collections::{HashMap, HashSet};
 

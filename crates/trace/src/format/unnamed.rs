@@ -68,7 +68,7 @@ impl UnnamedFile {
     }
 }
 
-/// An error without the hidden name, which means nothing to who asked for another.
+/// An error without the hidden name, which is not the one that the caller gave.
 fn without_path(error: io::Error) -> io::Error {
     error.kind().into()
 }
@@ -104,7 +104,7 @@ mod tests {
         }
     }
 
-    /// Both kinds: nothing is seen before the end, and the end replaces what was there.
+    /// Both kinds: no file is visible before the end, and the end replaces the previous file.
     #[test]
     fn is_seen_when_it_is_complete() {
         for create in [UnnamedFile::create_in, UnnamedFile::hidden_in] {

@@ -7,7 +7,7 @@ use prairie_host::Roots;
 
 /// The cgroups of processes, each read once.
 ///
-/// A process may have ended before it is asked for, and then has none.
+/// A process that ended before its cgroup was read has none.
 #[derive(Debug, Default)]
 pub struct Cgroups {
     by_pid: HashMap<i32, Option<String>>,

@@ -120,7 +120,7 @@ impl Collector {
         Ok(self.state.release(now_ns.saturating_sub(WINDOW_NS)))
     }
 
-    /// Reads what is left once the events are off, and returns all that was held back.
+    /// Reads the remaining records after the events are off, and returns all that were held back.
     ///
     /// # Errors
     /// [`Error::Record`] if a record cannot be understood.

@@ -181,7 +181,7 @@ impl Matcher {
 }
 
 impl Task {
-    /// What a run of compaction is for: what woke the daemon, or what the task asked for.
+    /// The request behind a run of compaction: the one that woke the daemon, or the task's own.
     fn wanted(&self) -> Option<(Order, GfpFlags)> {
         let daemon = self.open.iter().find(|open| open.point == StallPoint::DaemonWake);
         daemon.map(|open| (open.stall.order, open.stall.gfp)).or(self.request)

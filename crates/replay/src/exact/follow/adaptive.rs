@@ -179,8 +179,8 @@ impl Follow<'_> {
         self.script(Moment::at(index), Step::Decay { zone, cpu, reading });
     }
 
-    /// Lists drain that nothing was freed to: statistics were updated before the record has the
-    /// kernel's numbers. From then on what is left is the high mark, unless nothing is.
+    /// Handles a drain of lists without a free: statistics were updated before the record has the
+    /// kernel's numbers. From then on the frames that remain are the high mark, unless none remain.
     pub(super) fn check_decay(&mut self, index: usize, act: &Act) {
         let drains = &mut self.cpus[usize::from(act.cpu)].drains;
         let told = *drains != Drains::default();

@@ -29,9 +29,9 @@ impl Follow<'_> {
         }
     }
 
-    /// A search of the free lists that found nothing turns them as well, and leaves no event. It
-    /// shows in a guess that was wrong because the recorded block stood further down the same list:
-    /// from there on the list continues as it is.
+    /// A search of the free lists without a result rotates them, too, and leaves no event. It shows
+    /// in a wrong guess where the recorded block is further down the same list: from there on the
+    /// list continues unchanged.
     pub(super) fn turn_back(&mut self, index: usize, act: &Act, guessed: Frame) {
         let compacts = self.recording.reclaim.is_some_and(|reclaim| index >= reclaim);
         let free = |frame| self.machine.head_of(frame).filter(|(_, state)| *state == State::Free);

@@ -91,7 +91,7 @@ impl Follow<'_> {
             return;
         };
         let same = guessed.change_ownership == change && guessed.order == found;
-        // Where only what was allocated is known of the block found, its pageblock counts.
+        // If only the allocated size is known of the block found, its pageblock counts.
         let named = if found == before.order {
             guessed.frame
         } else if guessed.frame.pageblock() == before.frame.pageblock() {
@@ -279,7 +279,7 @@ impl Follow<'_> {
         cpu
     }
 
-    /// The block that the per-CPU list would give, once what was taken unseen is off it.
+    /// The block that the per-CPU list would give, without the frames taken unseen.
     pub(super) fn pop(
         &mut self,
         index: usize,

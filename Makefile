@@ -89,9 +89,10 @@ rpm: dist ## Build an RPM into target/dist (needs cargo-generate-rpm)
 image: static ## Build a container image of the static binary and its licenses into target/dist
 	@packaging/image $(DIST)/static/prairie $(DIST)/prairie-image.tar
 
-package-test: deb ## Install the Debian packages into an empty Debian, use and remove them (needs root)
-	@scripts/need mmdebstrap
+package-test: deb rpm ## Install the packages into an empty Debian and an empty root, use and remove them (needs root)
+	@scripts/need mmdebstrap rpm
 	@packaging/test-packages $(DIST)/prairie_*.deb $(DIST)/prairie-heap_*.deb
+	@packaging/test-rpm $(DIST)/prairie-*.rpm
 
 manifest-test: ## Validate the Kubernetes manifest and, where helm is installed, the chart
 	@scripts/need python helm

@@ -132,7 +132,15 @@ pub const ALIASES: [(&str, &[&str]); 6] = [
             "unusable_free_space_order_9",
         ],
     ),
-    ("polluted", &["frames.polluted.polluted_share", "polluted_min", "polluted_pageblocks_share"]),
+    (
+        "polluted",
+        &[
+            "frames.initialized.polluted_share",
+            "frames.polluted.polluted_share",
+            "polluted_min",
+            "polluted_pageblocks_share",
+        ],
+    ),
     (
         "potential",
         &["frames.initialized.potential_2_mib_min", "potential_2_mib_min", "potential_2m_bytes"],
@@ -244,6 +252,10 @@ mod tests {
             names.into_iter().map(String::as_str).collect::<Vec<_>>()
         };
         assert_eq!(found("polluted"), ["frames.polluted.polluted_share"]);
+        // Of initialized memory, as the first screen and rows of hosts.
+        let initialized = ["frames.initialized.polluted_share", "frames.polluted.polluted_share"]
+            .map(str::to_owned);
+        assert_eq!(named(initialized.iter(), "polluted"), [&initialized[0]]);
         assert_eq!(found("free"), ["zones[1:Normal].free", "zones[Normal].free"]);
         assert_eq!(found("Normal.free"), ["zones[Normal].free"]);
         assert_eq!(found("zones[Normal].free"), ["zones[Normal].free"]);

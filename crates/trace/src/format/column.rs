@@ -13,6 +13,7 @@ pub const ROWS_IN_GROUP: usize = 1 << 19;
 /// A column, in the order of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
+#[non_exhaustive]
 pub enum Column {
     /// `time_ns`
     Time,

@@ -83,6 +83,7 @@ rpm: dist ## Build an RPM into target/dist (needs cargo-generate-rpm)
 	@scripts/need cargo cargo-generate-rpm
 	@mkdir -p $(DIST)/lib/pkgconfig/lib64
 	@packaging/pkg-config /usr /usr/lib64 >$(DIST)/lib/pkgconfig/lib64/prairie-heap.pc
+	@rm -f $(DIST)/*.rpm
 	@$(CARGO) generate-rpm --package crates/prairie --output $(DIST)
 	@ls -l $(DIST)/*.rpm
 

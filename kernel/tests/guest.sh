@@ -322,7 +322,8 @@ oscillates() {
     kill $reader $compactor $pool
     # On a busy host its last scan takes longer than the rest.
     wait $scanner
-    [ "${3:-}" != quiet ] || "$load" scan 1 >/tmp/values
+    # Quiet means that no process of the load is left, not even the last one that a loop started.
+    [ "${3:-}" != quiet ] || { wait; until ! pidof cat load >/dev/null; do sleep 1; done; "$load" scan 1 >/tmp/values; }
     cat $node/counters /tmp/values
     check "moves" $(($(counter pageblocks_grown) + $(counter pageblocks_shrunk))) -ge "$seconds"
     check "unmovable frames above the border" "$(value scan_strays)" -eq 0

@@ -202,8 +202,8 @@ fn frames_on_per_cpu_lists_are_had_before_a_request_fails() {
     assert_eq!(machine.request(request), Some(0));
 }
 
-/// A fallback has raised the marks by a pageblock, of which 150 free frames are no quarter. The
-/// request names `__GFP_HIGH` as `GFP_ATOMIC` of 6.3 does, without the flag that went with it before.
+/// A fallback has raised the lowest mark to 544. Such a request must leave three eighths of it, 204,
+/// and 150 frames are free. The request names `__GFP_HIGH` as `GFP_ATOMIC` of 6.3 does, without the flag that went with it before.
 #[test]
 fn since_6_3_urgent_requests_for_a_frame_ignore_raised_watermarks() {
     let below_min = |minor| {

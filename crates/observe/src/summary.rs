@@ -271,6 +271,14 @@ impl Summary {
         self.integer(column).and_then(|value| u64::try_from(value).ok()).unwrap_or(0)
     }
 
+    /// Whole pageblocks of initialized memory, of which the polluted ones are a share; `None` without
+    /// a walk over the frames.
+    pub fn initialized_pageblocks(&self) -> Option<u64> {
+        self.integer("whole_pageblocks")?;
+        let uninitialized = self.count("class_uninitialized_bytes") / Order::HUGE.bytes();
+        Some(self.count("whole_pageblocks").saturating_sub(uninitialized))
+    }
+
     /// F_u of one order of all zones together.
     pub fn unusable(&self, order: Order) -> Option<f64> {
         self.shares.get(order.index()).copied().flatten()
@@ -380,5 +388,14 @@ mod tests {
         assert_eq!(now.rate(&before, "vmstat_compact_stall"), None);
         assert_eq!(now.rate(&before, "vmstat_compact_fail"), None);
         assert_eq!(now.rate(&before, "no_such_column"), None);
+    }
+
+    #[test]
+    fn pollution_is_a_share_of_the_pageblocks_that_are_initialized() {
+        let mut row = Summary::empty(0);
+        assert_eq!(row.initialized_pageblocks(), None);
+        row.put("whole_pageblocks", 10);
+        row.put("class_uninitialized_bytes", 3 << 21);
+        assert_eq!(row.initialized_pageblocks(), Some(7));
     }
 }

@@ -63,7 +63,8 @@ impl Agent {
 }
 
 /// Refaulted pages since the last period at which Prairie's daemon lowers the limit on swap, so
-/// that the kernel frees the slots of refaulted pages.
+/// that the kernel frees the slots of refaulted pages. The daemon's own threshold is 16
+/// (`offload/src/daemon/slots.rs`).
 const REFAULTING_PAGES: u64 = 64;
 
 /// An agent at work on one container.

@@ -8,7 +8,7 @@
 //!
 //! An event is an allocation, a free, a page fault or a read of pages, as counted by
 //! `Machine::operations`. `stress` is Highalloc-Stress on the 2006 paper's 32-bit machine. `growth`
-//! runs the same workload on larger and larger machines, half of them filled first, so that the
+//! runs the same workload on larger and larger machines, each half filled first, so that the
 //! cost of an event shows whether it grows with memory. Time is the thread's own, so that other
 //! programs on the machine disturb little.
 

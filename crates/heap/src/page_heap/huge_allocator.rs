@@ -67,8 +67,8 @@ impl<S: Storage> HugeAllocator<S> {
     }
 
     /// The unbacked huge pages that extend a range of another owner to `len` huge pages: the part
-    /// before it and the part behind it, the latter first. One of them may be empty. `None` if
-    /// there are too few. Nothing is taken yet.
+    /// before it, then the part behind it, which is as large as it can be. One of them may be empty.
+    /// `None` if there are too few. Nothing is taken yet.
     pub fn extension_of(&self, range: HugeRange, len: HugePages) -> Option<[HugeRange; 2]> {
         let lack = len.saturating_sub(range.len);
         let behind = self.unbacked.len_from(range.end()).min(lack);

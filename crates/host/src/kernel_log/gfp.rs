@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// Until 6.2 the number has the flag and the name stands for it. Since then `GFP_ATOMIC` is
+    /// Up to 6.2 the number has the flag and the name stands for it. From 6.3 on `GFP_ATOMIC` is
     /// 0x820, and what cannot wait is what lacks `__GFP_DIRECT_RECLAIM`.
     #[test]
     fn atomic_requests_are_recognized_without_their_former_flag() {

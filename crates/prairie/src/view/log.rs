@@ -66,11 +66,17 @@ fn summary(rows: &[Summary]) -> Section {
 }
 
 fn polluted(row: &Summary) -> Option<f64> {
-    of(row, "polluted_pageblocks", "whole_pageblocks")
+    of_initialized(row, "polluted_pageblocks")
 }
 
 fn coverage(row: &Summary) -> Option<f64> {
     of(row, "anonymous_huge_bytes", "anonymous_bytes")
+}
+
+/// Pageblocks as a share of the initialized ones.
+fn of_initialized(row: &Summary, pageblocks: &str) -> Option<f64> {
+    let initialized = row.initialized_pageblocks().filter(|initialized| *initialized > 0)?;
+    Some(row.integer(pageblocks)? as f64 / initialized as f64)
 }
 
 /// One column by another.
@@ -138,9 +144,8 @@ fn contiguity(rows: &[Summary]) -> Section {
 }
 
 fn unmovable(rows: &[Summary]) -> Section {
-    let share = |name: &'static str| {
-        move |row: &Summary, _: Option<&Summary>| of(row, name, "whole_pageblocks")
-    };
+    let share =
+        |name: &'static str| move |row: &Summary, _: Option<&Summary>| of_initialized(row, name);
     let (value, low, high) = (
         share("polluted_pageblocks"),
         share("polluted_pageblocks_low"),

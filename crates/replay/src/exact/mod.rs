@@ -68,8 +68,8 @@ pub struct Fidelity {
     pub free_running: Score,
     /// Actions without an event, inferred from the record.
     pub hidden: UnrecordedEvents,
-    /// Pageblocks without a frame on the free lists at any time; the first snapshot's counts gave
-    /// their types.
+    /// Pageblocks without a frame on the free lists at any time that got another type from the first
+    /// snapshot's counts.
     pub settled_pageblocks: u64,
     /// Blocks of a refill that tracing missed while it was switched on again ([`lost`]).
     pub put_back: u64,

@@ -22,7 +22,7 @@ pub struct Opening {
     /// Pageblocks without a frame on the free lists at any time: only the counts of a snapshot show
     /// their type.
     pub silent_pageblocks: Vec<usize>,
-    /// The number of these whose type comes from the first snapshot's counts.
+    /// The number of these that got another type from the first snapshot's counts.
     pub settled: u64,
 }
 

@@ -118,7 +118,7 @@ impl Clock {
         self.events.push(Reverse((at_ns, self.sequence, event)));
     }
 
-    /// The next actor to run, and its CPU; `None` once no event is left before `until_ns`, where
+    /// The next actor to run, and its CPU; `None` once no event is left up to `until_ns`, where
     /// the clock then stands.
     pub fn next(&mut self, until_ns: u64) -> Option<(Actor, u16)> {
         loop {

@@ -26,7 +26,8 @@ impl AllocFlags {
     pub(super) const KSWAPD: AllocFlags = AllocFlags(1 << 4);
     /// May use areas of the contiguous memory allocator (`ALLOC_CMA`).
     pub(super) const CMA: AllocFlags = AllocFlags(1 << 5);
-    /// Not held back by a boost: set with `__GFP_ATOMIC` for a single frame.
+    /// Not held back by a boost: set for a single frame with `__GFP_ATOMIC`, since 6.3 with
+    /// `__GFP_HIGH`.
     pub(super) const IGNORES_BOOST: AllocFlags = AllocFlags(1 << 6);
     /// All that open a reserve (`ALLOC_RESERVES`).
     pub(super) const RESERVES: AllocFlags =

@@ -325,7 +325,7 @@ pub const RULES: [Rule; 26] = [
     Rule {
         area: Area::Zones,
         what: "`__GFP_ATOMIC` is gone, and urgent requests (`__GFP_HIGH`) for a frame ignore raised watermarks in its place",
-        effect: "interrupts get frames that a fallback's raised watermarks would keep from them",
+        effect: "requests that are urgent but not atomic get frames that raised watermarks kept from them",
         since: KernelVersion::new(6, 3),
         functions: "zone_watermark_fast",
         commit: "mm: discard __GFP_ATOMIC",

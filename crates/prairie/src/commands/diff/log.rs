@@ -5,6 +5,7 @@
 
 use std::path::Path;
 
+use prairie_frames::Order;
 use prairie_observe::{Summary, journal, summary};
 use serde_json::{Map, Value};
 
@@ -69,10 +70,17 @@ fn document(row: &Value, before: &Value) -> Value {
     let coverage = share("anonymous_huge_bytes", "anonymous_bytes");
     fields.insert("coverage".to_owned(), coverage.into());
     if !is_repeated {
-        let polluted = share("polluted_pageblocks", "whole_pageblocks");
-        fields.insert("polluted_pageblocks_share".to_owned(), polluted.into());
+        fields.insert("polluted_pageblocks_share".to_owned(), polluted(row).into());
     }
     Value::Object(fields)
+}
+
+/// Polluted pageblocks as a share of the initialized ones.
+fn polluted(row: &Value) -> Option<f64> {
+    let uninitialized = row["class_uninitialized_bytes"].as_f64().unwrap_or(0.0);
+    let initialized =
+        row["whole_pageblocks"].as_f64()? - uninitialized / Order::HUGE.bytes() as f64;
+    (initialized > 0.0).then_some(row["polluted_pageblocks"].as_f64()? / initialized)
 }
 
 /// How fast a counter rose, a second; `None` without a row before, and over a boot.
@@ -90,7 +98,8 @@ mod tests {
     fn row(seconds: i64, walk: i64, stalls: i64) -> Value {
         json!({
             "at_unix_ns": seconds * 1_000_000_000, "walk_at_unix_ns": walk, "free_bytes": 5,
-            "polluted_pageblocks": 3, "whole_pageblocks": 4, "vmstat_compact_stall": stalls,
+            "polluted_pageblocks": 3, "whole_pageblocks": 6,
+            "class_uninitialized_bytes": 2 << 21, "vmstat_compact_stall": stalls,
             "memory_some_us": seconds * 250_000, "anonymous_bytes": 8, "anonymous_huge_bytes": 2,
         })
     }

@@ -41,7 +41,7 @@ pub struct Args {
     check: bool,
     /// Write statistics at exit: text or json, with :FILE to a file
     ///
-    /// Only the program itself writes the file, unless PATH contains %p (process ID) or %c (program
+    /// Only the program itself writes the file, unless FILE contains %p (process ID) or %c (program
     /// name).
     #[arg(long, value_name = "FORMAT[:FILE]", value_parser = statistics)]
     stats: Option<String>,

@@ -26,7 +26,7 @@ fn bar_lines(state: &State, width: usize) -> Vec<Line<'static>> {
     let now = &state.now;
     let present = now.count("pageblocks") * Order::HUGE.bytes();
     let uninitialized = now.count("class_uninitialized_bytes");
-    let whole = now.count("whole_pageblocks");
+    let whole = now.initialized_pageblocks().unwrap_or(0);
     let known = now.integer("pageblocks").is_some();
     let if_known = |share: Option<f64>| share.filter(|_| known);
     let coverage = share(now.count("anonymous_huge_bytes"), now.count("anonymous_bytes"));

@@ -102,7 +102,7 @@ struct ColumnView {
 
 #[derive(Serialize)]
 struct CellView {
-    text: String,
+    text: Spans,
     right: bool,
     tone: &'static str,
     class: String,
@@ -283,7 +283,7 @@ fn table(shown: &Table) -> TableView {
             Tone::Muted => "muted",
         };
         let class = if right { format!("n {tone}") } else { tone.to_owned() };
-        CellView { text: cell.text, right, tone, class: class.trim_end().to_owned() }
+        CellView { text: spans(&cell.text), right, tone, class: class.trim_end().to_owned() }
     };
     TableView {
         title: spans(&shown.title),
@@ -372,6 +372,14 @@ mod tests {
 
     fn shown(text: &str) -> Vec<(bool, String)> {
         spans(text).into_iter().map(|span| (span.code, span.text)).collect()
+    }
+
+    #[test]
+    fn cells_have_code() {
+        let column = crate::Column::text("limit");
+        let shown = table(&Table::new(vec![column], vec![vec!["of `vm.swappiness`".into()]]));
+        let code = &shown.rows[0][0].text[1];
+        assert_eq!((code.code, code.text.as_str()), (true, "vm.swappiness"));
     }
 
     #[test]

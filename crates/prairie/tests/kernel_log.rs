@@ -101,6 +101,40 @@ fn logs_without_reports_and_files_that_are_none() {
     }
 }
 
+/// cron, ssh, and Ansible give an empty standard input, which is no log without reports.
+#[test]
+fn an_empty_standard_input_is_no_log() {
+    let here = tempfile::tempdir().unwrap();
+    let output = run(here.path(), &["explain"]);
+    let (text, said) = (stdout(&output), stderr(&output));
+    match output.status.code() {
+        Some(0) => assert!(text.contains("this host's kernel log"), "{text}"),
+        _ => assert!(said.contains("/dev/kmsg") && said.lines().count() == 1, "{said}"),
+    }
+    let output = run(here.path(), &["explain", "-"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    let expected = "prairie: standard input: empty input, expected a kernel log\n";
+    assert_eq!(stderr(&output), expected);
+}
+
+#[test]
+fn text_of_another_kind_is_no_log() {
+    let here = tempfile::tempdir().unwrap();
+    fs::write(here.path().join("notes.txt"), "Buy milk.\n\nHost down: reboot\n").unwrap();
+    let output = run(here.path(), &["explain", "notes.txt"]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    let expected = "prairie: notes.txt: does not look like a kernel log, expected ";
+    assert!(said.starts_with(expected) && said.lines().count() == 1, "{said}");
+    // Without any prefix, as of `dmesg -t`.
+    let first = "java invoked oom-killer: gfp_mask=0x201da, order=0, oom_score_adj=0\n";
+    for text in [first, "Linux version 6.1.0 (x) #1\n", "kern  :info  : usb 1-1: new device\n"] {
+        fs::write(here.path().join("kern.log"), text).unwrap();
+        let output = run(here.path(), &["explain", "kern.log"]);
+        assert_eq!(output.status.code(), Some(0), "{text}: {}", stderr(&output));
+    }
+}
+
 #[test]
 fn similar_reports_are_one_group() {
     let here = tempfile::tempdir().unwrap();

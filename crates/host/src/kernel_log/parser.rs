@@ -30,6 +30,8 @@ const MAX_FUNCTIONS: usize = 40;
 #[derive(Debug, Default)]
 pub struct Parser {
     lines: u64,
+    /// Whether a line had a prefix of kernel logs, or began a report.
+    any_known: bool,
     incidents: Vec<Incident>,
     open: Vec<Open>,
     beyond: u64,
@@ -54,13 +56,16 @@ impl Parser {
     /// Takes the next line, with or without its line feed.
     pub fn push(&mut self, line: &str) {
         self.lines += 1;
-        let line = without_colors(line);
-        let line = strip(&line);
+        let text = without_colors(line);
+        let line = strip(&text);
+        self.any_known |= line.message.len() < text.trim_end().len();
         if line.message.starts_with("Linux version ") {
+            self.any_known = true;
             self.release = header::release(line.message).map(str::to_owned);
         }
         let version = self.release.as_deref().and_then(KernelVersion::of_kernel);
         if let Some(incident) = header::parse(line.message, version) {
+            self.any_known = true;
             self.begin(incident, &line);
             return;
         }
@@ -72,6 +77,11 @@ impl Parser {
     /// Lines so far.
     pub fn lines(&self) -> u64 {
         self.lines
+    }
+
+    /// Whether any line looks like one of a kernel log.
+    pub fn is_kernel_log(&self) -> bool {
+        self.any_known
     }
 
     /// Reports beyond the first 10,000, which were not kept.

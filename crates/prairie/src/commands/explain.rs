@@ -98,6 +98,12 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         return Ok(output::interrupted());
     }
     let (lines, left_out) = (parser.lines(), parser.beyond());
+    if lines > 0 && !parser.is_kernel_log() {
+        bail!(
+            "{name}: does not look like a kernel log, expected what dmesg, journalctl -k, or syslog \
+             print"
+        );
+    }
     let explained = parser.finish().into_iter().map(Explained::new).collect();
     let log = Log { name, lines, left_out, explained };
     let report = view::report(&log, args.top, generated_by());
@@ -118,21 +124,40 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     Ok(ExitCode::SUCCESS)
 }
 
-/// The log and its name.
-fn open(file: Option<&Path>) -> anyhow::Result<(String, Box<dyn BufRead>)> {
-    let stdin =
-        || ("standard input".to_owned(), Box::new(BufReader::new(io::stdin())) as Box<dyn BufRead>);
-    let path = match file {
-        Some(path) if path == Path::new("-") => return Ok(stdin()),
-        Some(path) => path,
-        None if !io::stdin().is_terminal() => return Ok(stdin()),
-        None => {
-            return Ok((
-                "this host's kernel log".to_owned(),
-                Box::new(io::Cursor::new(own_log()?)),
-            ));
+/// A log and its name.
+type Source = (String, Box<dyn BufRead>);
+
+/// The log that is asked for. A standard input that is empty, such as that of cron, is none, unless
+/// it is asked for.
+fn open(file: Option<&Path>) -> anyhow::Result<Source> {
+    match file {
+        Some(path) if path == Path::new("-") => {
+            standard_input()?.context("standard input: empty input, expected a kernel log")
         }
+        Some(path) => open_file(path),
+        None if io::stdin().is_terminal() => host(),
+        None => standard_input()?.map_or_else(host, Ok),
+    }
+}
+
+/// This host's log.
+fn host() -> anyhow::Result<Source> {
+    Ok(("this host's kernel log".to_owned(), Box::new(io::Cursor::new(own_log()?))))
+}
+
+/// Standard input; `None` if it is empty.
+fn standard_input() -> anyhow::Result<Option<Source>> {
+    let name = "standard input".to_owned();
+    let mut source = BufReader::new(io::stdin());
+    let is_empty = match source.fill_buf() {
+        Ok(begin) => begin.is_empty(),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => false,
+        Err(error) => return Err(error).context("cannot read standard input"),
     };
+    Ok((!is_empty).then(|| (name, Box::new(source) as Box<dyn BufRead>)))
+}
+
+fn open_file(path: &Path) -> anyhow::Result<Source> {
     let name = path.display().to_string();
     if path.is_dir() {
         bail!("{name}: is a directory, expected a kernel log");

@@ -2,7 +2,7 @@
 
 use prairie_frames::Order;
 
-use super::{Cause, Stalls};
+use super::{Cause, Stalls, Tally};
 
 /// The upper bounds of the buckets, in seconds; the last one, infinity, is implied.
 ///
@@ -38,13 +38,20 @@ impl Stalls {
     /// The histograms by cause and order, of everything so far: counters that never fall. There is
     /// one for each pair that has occurred, at most 77 on a machine with 11 orders.
     pub fn metrics(&self) -> Vec<StallHistogram> {
-        let one = |(&(cause, order), tally): (&(Cause, Order), &super::Tally)| StallHistogram {
+        let one = |(&(cause, order), tally): (&(Cause, Order), &Tally)| StallHistogram {
             cause,
             order,
-            buckets: BUCKETS_SECONDS.map(|bound| tally.at_most((bound * 1e9).round() as u64)),
+            buckets: tally.buckets(),
             sum_seconds: tally.total_ns() as f64 / 1e9,
             count: tally.count(),
         };
         self.by_cause_and_order().iter().map(one).collect()
+    }
+}
+
+impl Tally {
+    /// Stalls of at most each bound of [`BUCKETS_SECONDS`], cumulative.
+    pub fn buckets(&self) -> [u64; BUCKETS_SECONDS.len()] {
+        BUCKETS_SECONDS.map(|bound| self.at_most((bound * 1e9).round() as u64))
     }
 }

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use prairie_frames::Order;
 use prairie_host::advice::Advice;
 use prairie_trace::stalls::{
-    BUCKETS_SECONDS, Cause, HugePages, Mismatches, ProcessStalls, StallHistogram, Stalls, Tally,
+    BUCKETS_SECONDS, Cause, HugePages, Mismatches, ProcessStalls, Stalls, Tally,
 };
 use serde::Serialize;
 
@@ -77,6 +78,8 @@ struct ProcessDocument<'a> {
     share: f64,
     ns_by_cause: BTreeMap<&'static str, u64>,
     huge_pages: HugePages,
+    /// As of causes.
+    histogram: Vec<BucketDocument>,
 }
 
 #[derive(Serialize)]
@@ -84,6 +87,8 @@ struct CgroupDocument<'a> {
     path: &'a str,
     #[serde(flatten)]
     durations: Distribution,
+    /// As of causes.
+    histogram: Vec<BucketDocument>,
 }
 
 #[derive(Serialize)]
@@ -144,30 +149,31 @@ pub fn document(observation: &Observation) -> Document<'_> {
             .iter()
             .map(|(name, process)| of_process(name, process))
             .collect(),
-        cgroups: cgroups
-            .map(|(path, tally)| CgroupDocument { path, durations: Distribution::of(tally) })
-            .collect(),
+        cgroups: cgroups.map(|(path, tally)| of_cgroup(path, tally)).collect(),
         worst: worst.collect(),
         advice: &observation.advice,
     }
 }
 
 fn causes(stalls: &Stalls) -> Vec<CauseDocument> {
-    let histograms = stalls.metrics().into_iter();
-    let tallies = stalls.by_cause_and_order().values();
-    let one = |(histogram, tally): (StallHistogram, &Tally)| {
-        let buckets = BUCKETS_SECONDS.into_iter().zip(histogram.buckets);
-        CauseDocument {
-            cause: histogram.cause,
-            order: histogram.order.get(),
-            background: histogram.cause.is_background(),
-            durations: Distribution::of(tally),
-            histogram: buckets
-                .map(|(at_most_seconds, stalls)| BucketDocument { at_most_seconds, stalls })
-                .collect(),
-        }
+    let one = |(&(cause, order), tally): (&(Cause, Order), &Tally)| CauseDocument {
+        cause,
+        order: order.get(),
+        background: cause.is_background(),
+        durations: Distribution::of(tally),
+        histogram: histogram(tally),
     };
-    histograms.zip(tallies).map(one).collect()
+    stalls.by_cause_and_order().iter().map(one).collect()
+}
+
+/// The stalls of at most each bound of [`BUCKETS_SECONDS`].
+fn histogram(tally: &Tally) -> Vec<BucketDocument> {
+    let bucket = |(at_most_seconds, stalls)| BucketDocument { at_most_seconds, stalls };
+    BUCKETS_SECONDS.into_iter().zip(tally.buckets()).map(bucket).collect()
+}
+
+fn of_cgroup<'a>(path: &'a str, tally: &Tally) -> CgroupDocument<'a> {
+    CgroupDocument { path, durations: Distribution::of(tally), histogram: histogram(tally) }
 }
 
 fn of_process<'a>(name: &'a str, process: &ProcessStalls) -> ProcessDocument<'a> {
@@ -182,5 +188,6 @@ fn of_process<'a>(name: &'a str, process: &ProcessStalls) -> ProcessDocument<'a>
         share: process.share(),
         ns_by_cause: by_cause.filter(|(_, ns)| *ns > 0).collect(),
         huge_pages: process.huge_pages,
+        histogram: histogram(&process.all),
     }
 }

@@ -44,6 +44,14 @@ pub enum JournalError {
     /// Another process appends to the log.
     #[error("{}: another `prairie log` appends to it, expected one", .0.display())]
     Locked(PathBuf),
+    /// No directory, so no log.
+    #[error("{}: {why}, expected the directory of a log of `prairie log run`", path.display())]
+    Directory {
+        /// The path.
+        path: PathBuf,
+        /// What it is instead.
+        why: &'static str,
+    },
     /// A file that is no part of a log.
     #[error("{}: not a log file: {why}, expected a file of `prairie log`", path.display())]
     Format {
@@ -103,7 +111,15 @@ impl Span {
 
 /// The spans of a directory's files, ascending by day.
 fn spans(dir: &Path) -> Result<BTreeSet<Span>> {
-    let entries = fs::read_dir(dir).map_err(at(dir))?;
+    let entries = fs::read_dir(dir).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            JournalError::Directory { path: dir.to_owned(), why: "no such directory" }
+        }
+        io::ErrorKind::NotADirectory => {
+            JournalError::Directory { path: dir.to_owned(), why: "not a directory" }
+        }
+        _ => at(dir)(error),
+    })?;
     let mut spans = BTreeSet::new();
     for entry in entries {
         let name = entry.map_err(at(dir))?.file_name();
@@ -199,44 +215,90 @@ fn rows_of(dir: &Path, files: &[Span]) -> Result<Vec<Summary>> {
     for span in files {
         rows.extend(columns::read(&span.path(dir))?);
     }
-    rows.sort_by_key(|row| row.at_unix_ns);
-    rows.dedup_by_key(|row| row.at_unix_ns);
-    Ok(rows)
+    Ok(ascending(rows))
 }
 
-/// The rows of the days from `first` to `last`, ascending by time.
+fn ascending(mut rows: Vec<Summary>) -> Vec<Summary> {
+    rows.sort_by_key(|row| row.at_unix_ns);
+    rows.dedup_by_key(|row| row.at_unix_ns);
+    rows
+}
+
+/// What could be read of a log.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Rows, ascending by time.
+    pub rows: Vec<Summary>,
+    /// Why files of the log could not be read, one error a file.
+    pub damaged: Vec<JournalError>,
+}
+
+impl Found {
+    /// Adds the rows of some files.
+    fn read(&mut self, dir: &Path, files: impl IntoIterator<Item = Span>) -> Vec<Summary> {
+        let mut rows = Vec::new();
+        for span in files {
+            match columns::read(&span.path(dir)) {
+                Ok(found) => rows.extend(found),
+                Err(error) => self.damaged.push(error),
+            }
+        }
+        ascending(rows)
+    }
+
+    /// Itself, if a row could be read, or there was none.
+    ///
+    /// # Errors
+    /// What is wrong with the first file, if no file could be read.
+    pub fn if_any(mut self) -> Result<Found> {
+        match self.rows.is_empty() && !self.damaged.is_empty() {
+            true => Err(self.damaged.swap_remove(0)),
+            false => Ok(self),
+        }
+    }
+}
+
+/// The rows of the days from `first` to `last`, ascending by time. Damaged files are left out.
 ///
 /// # Errors
-/// [`JournalError::Io`]; [`JournalError::Format`] where a file of these days is no log.
-pub fn read_days(dir: &Path, first: NaiveDate, last: NaiveDate) -> Result<Vec<Summary>> {
+/// [`JournalError::Directory`], [`JournalError::Io`].
+pub fn read_days(dir: &Path, first: NaiveDate, last: NaiveDate) -> Result<Found> {
     let spans = spans(dir)?;
+    let mut found = Found::default();
     let within = spans.into_iter().filter(|span| (first..=last).contains(&span.day()));
-    rows_of(dir, &within.collect::<Vec<_>>())
+    found.rows = found.read(dir, within);
+    Ok(found)
 }
 
 /// The rows of all days, ascending by time: every `n`th, so that there are at most `limit` or so.
-/// Memory holds one day and the rows that are kept.
+/// Memory holds one day and the rows that are kept. Damaged files are left out.
 ///
 /// # Errors
-/// As [`read_days`].
-pub fn read_thinned(dir: &Path, limit: u64) -> Result<Vec<Summary>> {
-    let spans = spans(dir)?;
-    let mut all = 0;
-    for span in &spans {
-        all += columns::count(&span.path(dir))?;
+/// As [`read_days`], and what is wrong with the first file if none can be read.
+pub fn read_thinned(dir: &Path, limit: u64) -> Result<Found> {
+    let mut found = Found::default();
+    let (mut readable, mut all) = (Vec::new(), 0);
+    for span in spans(dir)? {
+        match columns::count(&span.path(dir)) {
+            Ok(count) => {
+                all += count;
+                readable.push(span);
+            }
+            Err(error) => found.damaged.push(error),
+        }
     }
     let every = all.div_ceil(limit.max(1)).max(1);
-    let days: BTreeSet<NaiveDate> = spans.iter().map(|span| span.day()).collect();
-    let (mut kept, mut number) = (Vec::new(), 0u64);
-    for day in days {
-        for row in read_days(dir, day, day)? {
+    let mut number = 0u64;
+    readable.sort_by_key(|span| span.day());
+    for files in readable.chunk_by(|one, next| one.day() == next.day()) {
+        for row in found.read(dir, files.iter().copied()) {
             if number % every == 0 {
-                kept.push(row);
+                found.rows.push(row);
             }
             number += 1;
         }
     }
-    Ok(kept)
+    found.if_any()
 }
 
 /// The rows of one file; `None` if it is a Parquet file of another kind.
@@ -256,13 +318,21 @@ pub fn days(dir: &Path) -> Result<Option<(NaiveDate, NaiveDate)>> {
     Ok(spans.iter().map(|span| span.day()).min().zip(spans.iter().map(|span| span.day()).max()))
 }
 
-/// Who wrote a log, by its newest file; `None` if it is empty.
+/// Who wrote a log, by its newest file that can be read; `None` if it is empty.
 ///
 /// # Errors
-/// [`JournalError::Io`], [`JournalError::Format`].
+/// [`JournalError::Io`], [`JournalError::Format`] where no file can be read.
 pub fn origin(dir: &Path) -> Result<Option<Origin>> {
-    let newest = spans(dir)?.into_iter().max_by_key(|span| (span.day(), *span));
-    newest.map(|span| columns::origin(&span.path(dir))).transpose()
+    let mut newest_first: Vec<Span> = spans(dir)?.into_iter().collect();
+    newest_first.sort_by_key(|span| std::cmp::Reverse((span.day(), *span)));
+    let mut first_error = None;
+    for span in newest_first {
+        match columns::origin(&span.path(dir)) {
+            Ok(origin) => return Ok(Some(origin)),
+            Err(error) => drop(first_error.get_or_insert(error)),
+        }
+    }
+    first_error.map_or(Ok(None), Err)
 }
 
 /// A time as users write it, in nanoseconds since 1970: `2026-11-23 14:05`, with or without
@@ -333,13 +403,13 @@ mod tests {
         // A restart in the same hour keeps what is there.
         let mut journal = Journal::open(dir.path(), origin(), keep).unwrap();
         journal.append(row(start + 3 * HOUR + 1)).unwrap();
-        let rows = read_thinned(dir.path(), 1000).unwrap();
+        let rows = read_thinned(dir.path(), 1000).unwrap().rows;
         let times: Vec<i64> = rows.iter().map(|row| row.at_unix_ns).collect();
         assert_eq!(times, [0, HOUR, 2 * HOUR, 3 * HOUR, 3 * HOUR + 1].map(|at| start + at));
         assert_eq!(rows[2], row(start + 2 * HOUR));
         let file = dir.path().join("prairie-2026-11-22T00.parquet");
         assert_eq!(read_file(&file).unwrap(), Some(vec![row(start + 2 * HOUR)]));
-        assert_eq!(read_thinned(dir.path(), 3).unwrap().len(), 3);
+        assert_eq!(read_thinned(dir.path(), 3).unwrap().rows.len(), 3);
         // Days later only the last two are left.
         journal.append(row(start + 72 * HOUR)).unwrap();
         assert_eq!(
@@ -362,10 +432,10 @@ mod tests {
         let day = day_of(start);
         columns::write(&Span::Day(day).path(dir.path()), &rows, &origin()).unwrap();
         columns::write(&Span::hour_of(start).path(dir.path()), &rows[..1], &origin()).unwrap();
-        assert_eq!(read_days(dir.path(), day, day).unwrap(), rows);
+        assert_eq!(read_days(dir.path(), day, day).unwrap().rows, rows);
         let mut journal = Journal::open(dir.path(), origin(), None).unwrap();
         journal.append(row(start + 24 * HOUR)).unwrap();
-        assert_eq!(read_days(dir.path(), day, day).unwrap(), rows);
+        assert_eq!(read_days(dir.path(), day, day).unwrap().rows, rows);
         assert_eq!(names(dir.path()).len(), 2);
     }
 
@@ -386,6 +456,46 @@ mod tests {
             fs::write(&path, &whole[..length]).unwrap();
             assert!(columns::read(&path).is_err(), "{length} bytes");
         }
+    }
+
+    #[test]
+    fn a_damaged_file_loses_its_own_rows_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let start = parse_time("2026-11-21 22:30", 0, None).unwrap();
+        let times = [start, start + 24 * HOUR, start + 48 * HOUR];
+        let path = |at| Span::Day(day_of(at)).path(dir.path());
+        for at in times {
+            columns::write(&path(at), &[row(at)], &origin()).unwrap();
+        }
+        // Half of the newest one and of the one in the middle.
+        let damage = |at: i64| {
+            let whole = fs::read(path(at)).unwrap();
+            fs::write(path(at), &whole[..whole.len() / 2]).unwrap();
+        };
+        damage(times[2]);
+        damage(times[1]);
+        let left = |found: Found| -> (Vec<i64>, usize) {
+            (found.rows.iter().map(|row| row.at_unix_ns).collect(), found.damaged.len())
+        };
+        assert_eq!(left(read_thinned(dir.path(), 10).unwrap()), (vec![times[0]], 2));
+        let (first, last) = days(dir.path()).unwrap().unwrap();
+        let found = read_days(dir.path(), first, last).unwrap();
+        assert!(found.damaged[0].to_string().contains("2026-11-22"), "{:?}", found.damaged);
+        assert_eq!(left(found), (vec![times[0]], 2));
+        assert_eq!(super::origin(dir.path()).unwrap(), Some(origin()));
+        damage(times[0]);
+        assert!(read_thinned(dir.path(), 10).is_err() && super::origin(dir.path()).is_err());
+        assert!(read_days(dir.path(), first, last).unwrap().if_any().is_err());
+    }
+
+    #[test]
+    fn a_log_is_a_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        let why = |path: &Path| days(path).unwrap_err().to_string();
+        assert!(why(&file).contains("not a directory, expected the directory of a log"));
+        assert!(why(&dir.path().join("gone")).contains("no such directory, expected"));
     }
 
     #[test]

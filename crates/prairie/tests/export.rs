@@ -348,6 +348,8 @@ fn bad_input_is_one_line() {
     refused(&["top", "--once", "--at", "soon", "--log", "proc"], 1, "not a time");
     refused(&["top", "--once", "--at", "1h", "--log", "proc"], 1, "no log in it");
     refused(&["log", "show", "proc"], 1, "no log in it");
+    refused(&["log", "show", "gone"], 1, "gone: no such directory, expected the directory of");
+    refused(&["log", "show", "proc/buddyinfo"], 1, "buddyinfo: not a directory, expected the");
     refused(&["log", "run", "log", "--interval", "1ms"], 1, "at least 1s");
     fs::write(proc.join("buddyinfo"), "Node 0, zone Normal many\n").unwrap();
     refused(&["export", "--proc", "proc"], 1, "proc/buddyinfo, line 1");
@@ -482,6 +484,43 @@ fn a_log_is_written_shown_and_looked_back_into() {
     };
     assert_eq!(map(&past), map(&live));
     assert!(live.lines().all(|line| line.chars().count() <= 80), "{live}");
+}
+
+/// One damaged day, as `head -c 1000` leaves it, is named and left out.
+#[test]
+fn a_damaged_day_of_a_log_is_skipped() {
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path();
+    host(here);
+    let run_once = ["log", "run", "log", "--once", "--proc", "proc"];
+    assert!(run(here, &run_once).status.success());
+    let log = here.join("log");
+    let is_row = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "parquet");
+    let rows = common::files_in(&log).into_iter().find(is_row).unwrap();
+    let day = fs::read(&rows).unwrap();
+    fs::write(log.join("prairie-2000-01-01.parquet"), &day[..1000]).unwrap();
+    for arguments in [
+        &["log", "show", "log"][..],
+        &["log", "show", "log", "--json"],
+        &["diff", "log", "log"],
+        &["top", "--once", "--at", "0s", "--log", "log"],
+    ] {
+        let output = run(here, arguments);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
+        let is_top = arguments[0] == "top";
+        let named = "prairie: skipped log/prairie-2000-01-01.parquet: not a log file: ";
+        assert!(is_top || said.lines().all(|line| line.starts_with(named)), "{said}");
+        assert!(is_top || !said.is_empty(), "{arguments:?}");
+    }
+    fs::remove_file(rows).unwrap();
+    for arguments in [&["log", "show", "log"][..], &["diff", "log", "log"]] {
+        let output = run(here, arguments);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).lines().count() == 1, "{}", stderr(&output));
+    }
+    let output = run(here, &["top", "--once", "--at", "0s", "--log", "log"]);
+    assert!(stderr(&output).contains("not a log file"), "{}", stderr(&output));
 }
 
 fn survey_counter(survey: &Value, name: &str) -> Value {

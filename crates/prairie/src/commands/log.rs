@@ -9,8 +9,10 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use clap::Subcommand;
+use prairie_observe::journal::JournalError;
 
 use crate::files::Files;
+use crate::output;
 
 /// Keep fragmentation figures in daily Parquet files, and show them
 ///
@@ -55,5 +57,12 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     match &args.command {
         LogCommand::Run(args) => run::run(args, interrupted),
         LogCommand::Show(args) => show::run(args),
+    }
+}
+
+/// Names the files of a log that were left out.
+pub fn say_damaged(damaged: &[JournalError]) {
+    for error in damaged {
+        output::say(format_args!("skipped {error}"));
     }
 }

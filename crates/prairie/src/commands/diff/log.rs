@@ -9,20 +9,23 @@ use prairie_frames::Order;
 use prairie_observe::{Summary, journal, summary};
 use serde_json::{Map, Value};
 
-use crate::commands::log::row;
+use crate::commands::log::{row, say_damaged};
 
 /// The most rows of a directory that are compared; a longer log is thinned evenly.
 const MAX_ROWS: u64 = 5000;
 
-/// The documents of a directory that holds a log; `None` if it holds none.
+/// The documents of a directory that holds a log; `None` if it holds none. Damaged files of it are
+/// left out and named.
 ///
 /// # Errors
-/// If the log cannot be read.
+/// If nothing of the log can be read.
 pub fn directory(path: &Path) -> anyhow::Result<Option<Vec<Value>>> {
     if journal::days(path)?.is_none() {
         return Ok(None);
     }
-    Ok(Some(of_summaries(&journal::read_thinned(path, MAX_ROWS)?)))
+    let found = journal::read_thinned(path, MAX_ROWS)?;
+    say_damaged(&found.damaged);
+    Ok(Some(of_summaries(&found.rows)))
 }
 
 /// The documents of one file of a log; `None` if the file is of another kind.

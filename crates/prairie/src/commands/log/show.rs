@@ -4,10 +4,12 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use prairie_observe::{Summary, journal, summary};
+use prairie_observe::journal::{self, Found};
+use prairie_observe::{Summary, summary};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::say_damaged;
 use crate::commands::survey::generated_by;
 use crate::files::Files;
 use crate::output::{self, Header};
@@ -59,7 +61,8 @@ impl Args {
 
 /// Reads, prints and writes as asked.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let rows = journal::read_thinned(&args.dir, args.rows)?;
+    let Found { rows, damaged } = journal::read_thinned(&args.dir, args.rows)?;
+    say_damaged(&damaged);
     let (Some(origin), false) = (journal::origin(&args.dir)?, rows.is_empty()) else {
         bail!("{}: no log in it, expected files of `prairie log run`", args.dir.display());
     };

@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
-use prairie_observe::{Summary, journal};
+use prairie_observe::Summary;
+use prairie_observe::journal::{self, Found, JournalError};
 
 use super::{Args, next_key, on_terminal, print};
+use crate::commands::log::say_damaged;
 use crate::view::top::{self as view, Action, Past, State};
 
 const SECOND: i64 = 1_000_000_000;
@@ -26,8 +28,10 @@ pub fn show(args: &Args, at: &str, interrupted: &AtomicBool) -> anyhow::Result<E
     let Some(origin) = journal::origin(dir)? else {
         bail!("{}: no log in it, expected files of `prairie log run`", dir.display());
     };
-    let mut rows = Rows::around(dir, wanted)?
-        .with_context(|| format!("--at {at}: before the first row of {}", dir.display()))?;
+    let (found, damaged) = Rows::around(dir, wanted)?;
+    say_damaged(&damaged);
+    let mut rows =
+        found.with_context(|| format!("--at {at}: before the first row of {}", dir.display()))?;
     let mut state = State::new(origin.host, origin.kernel_release, args.interval);
     rows.show(&mut state);
     if args.once {
@@ -42,7 +46,10 @@ pub fn show(args: &Args, at: &str, interrupted: &AtomicBool) -> anyhow::Result<E
                 Action::Jump(seconds) => Some(rows.now().at_unix_ns + seconds * SECOND),
                 Action::Draw | Action::Refresh => continue,
             };
-            match target.map(|time| Rows::around(dir, time)).transpose()?.flatten() {
+            let found = target.map(|time| Rows::around(dir, time)).transpose()?;
+            let (found, damaged) = found.unwrap_or_default();
+            state.message = damaged.first().map(|error| format!("skipped {error}"));
+            match found {
                 Some(found) if found.now().at_unix_ns != rows.now().at_unix_ns => rows = found,
                 _ => state.message = Some("the log ends here".to_owned()),
             }
@@ -64,17 +71,19 @@ fn time(text: &str) -> anyhow::Result<i64> {
 
 impl Rows {
     /// The rows of the day of a time and of those beside it, at the last row at or before it;
-    /// `None` if the log begins later. In a gap of days the row before it counts.
-    fn around(dir: &Path, time: i64) -> anyhow::Result<Option<Rows>> {
-        let Some((first, last)) = journal::days(dir)? else { return Ok(None) };
+    /// `None` if the log begins later. In a gap of days the row before it counts. Also why files
+    /// could not be read.
+    fn around(dir: &Path, time: i64) -> anyhow::Result<(Option<Rows>, Vec<JournalError>)> {
+        let Some((first, last)) = journal::days(dir)? else { return Ok((None, Vec::new())) };
         let day = journal::day_of(time).clamp(first, last);
         let beside = |by: i64| day + chrono::TimeDelta::days(by);
-        let mut rows = journal::read_days(dir, beside(-1), beside(1))?;
-        if rows.first().is_none_or(|row| row.at_unix_ns > time) {
-            rows = journal::read_days(dir, first, beside(1))?;
+        let mut found = journal::read_days(dir, beside(-1), beside(1))?;
+        if found.rows.first().is_none_or(|row| row.at_unix_ns > time) {
+            found = journal::read_days(dir, first, beside(1))?;
         }
+        let Found { rows, damaged } = found.if_any()?;
         let after = rows.partition_point(|row| row.at_unix_ns <= time);
-        Ok(after.checked_sub(1).map(|at| Rows { rows, at }))
+        Ok((after.checked_sub(1).map(|at| Rows { rows, at }), damaged))
     }
 
     fn now(&self) -> &Summary {

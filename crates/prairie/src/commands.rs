@@ -29,6 +29,7 @@ mod survey;
 mod top;
 mod value;
 mod watched;
+mod wrong_kind;
 
 use std::ffi::OsString;
 use std::path::Path;

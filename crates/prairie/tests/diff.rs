@@ -86,7 +86,7 @@ fn bad_documents_get_one_line() {
     for (file, message) in [
         ("missing.json", "cannot read missing.json"),
         ("text.json", "text.json: not JSON"),
-        ("empty.json", "empty.json: empty file"),
+        ("empty.json", "empty.json: empty file, expected a JSON document, a saved survey, rows of"),
         ("bare.json", "bare.json: no field `schema`"),
         (
             "other.json",
@@ -99,6 +99,39 @@ fn bad_documents_get_one_line() {
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{file}: {said}");
         assert!(said.contains(message) && said.lines().count() == 1, "{file}: {said}");
+    }
+}
+
+/// Samples of a replay are no survey, nor is a log: the error names what the file is.
+#[test]
+fn files_of_another_kind_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path();
+    let trace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/mixed.parquet");
+    let trace = trace.to_str().unwrap();
+    common::write_proc(here, &[("buddyinfo", "Node 0, zone Normal 1 1 1 1 1 1 1 1 2 1 1\n")]);
+    for arguments in [
+        &["replay", trace, "--systems", "linux", "--out", "samples.parquet"][..],
+        &["log", "run", "log", "--once", "--proc", "proc"],
+    ] {
+        let output = run(here, arguments);
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    let samples = "samples.parquet: samples of `prairie replay --out`, expected ";
+    let log = ".parquet: a log of `prairie log run`, expected rows of `prairie survey --summary`";
+    for (arguments, expected) in [
+        (&["survey", "--from", "samples.parquet"][..], samples),
+        (&["diff", "samples.parquet", "samples.parquet"], samples),
+        (&["fleet", "report", "samples.parquet"], samples),
+        (&["fleet", "report", "log"], log),
+        (&["fleet", "report", "log", "--strict"], log),
+        (&["replay", "samples.parquet"], "it holds samples of `prairie replay --out`"),
+    ] {
+        let output = run(here, arguments);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains(expected) && said.lines().count() == 1, "{arguments:?}: {said}");
+        assert!(said.matches("samples.parquet").count() < 2, "{said}");
     }
 }
 

@@ -240,7 +240,10 @@ fn uninitialized_memory_is_apart() {
     assert_eq!(initialized["potential_2_mib_max"], 59.0 / 64.0);
     assert_eq!(initialized["potential_2_mib_min"], 10.0 / 64.0);
     let text = succeed(host.path(), &["survey", "--proc", "proc"]);
-    assert!(text.contains("Of initialized memory: 87.5 % is not initialized yet"), "{text}");
+    assert!(
+        text.contains("Of initialized memory: 87.5 % is not initialized yet"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -422,9 +425,13 @@ fn bad_input_gets_one_line() {
         (&["--from", "text.parquet"], 1, "text.parquet: not a complete Parquet file"),
         (&["--from", "cut.parquet"], 1, "cut.parquet: not a complete Parquet file"),
         (&["--from", "proc"], 1, "proc: "),
-        (&["--proc", "nowhere"], 1, "nowhere: No such file"),
+        (&["--proc", "nowhere"], 1, "nowhere: no such directory, expected a /proc tree"),
         (&["--proc", "empty"], 1, "empty: no buddyinfo in it"),
-        (&["--proc", "proc/buddyinfo"], 1, "proc/buddyinfo: Not a directory"),
+        (
+            &["--proc", "proc/buddyinfo"],
+            1,
+            "proc/buddyinfo: not a directory, expected a /proc tree",
+        ),
         (&["--proc", "bad-buddy/proc"], 1, "proc/buddyinfo, line 1: expected"),
         (&["--proc", "bad-zone/proc"], 1, "proc/zoneinfo, line 1: expected"),
         (&["--proc", "bad-flags/proc"], 1, "kpageflags: ends at byte 7"),

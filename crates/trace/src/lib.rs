@@ -15,6 +15,7 @@ pub mod generate;
 mod held;
 pub mod import;
 mod in_use;
+mod kind;
 mod metadata;
 pub mod page_heap;
 pub mod random;
@@ -31,6 +32,7 @@ pub use format::{
     Column, Columns, Events, FrameRuns, Kind, ROWS_IN_GROUP, Reader, SCHEMA_VERSION, Summary,
     Writer,
 };
+pub use kind::kind_of;
 pub use metadata::{Metadata, Origin, Recording};
 pub use prairie_frames::placement::gfp::GfpFlags;
 pub use sources::Sources;

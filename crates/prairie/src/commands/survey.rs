@@ -2,6 +2,8 @@
 
 mod summary;
 
+use std::fs;
+use std::io::ErrorKind;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -18,7 +20,7 @@ use prairie_host::{BlockMap, Capture, FrameOptions, FrameRun, FrameTally, Roots,
 use prairie_report::{MapSheet, Report, Terminal, Theme};
 use serde::Serialize;
 
-use super::value;
+use super::{value, wrong_kind};
 pub(super) use crate::called_as::generated_by;
 use crate::files::Files;
 use crate::output::{Answer, Header};
@@ -237,7 +239,9 @@ fn read(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Surveyed> {
 
 /// The contents of a saved file.
 fn saved(args: &Args, path: &Path) -> anyhow::Result<Surveyed> {
-    let capture = prairie_trace::snapshot::load(path)?;
+    const EXPECTED: &str = "a file of `prairie survey --save` or `prairie record`";
+    let capture =
+        prairie_trace::snapshot::load(path).map_err(|error| wrong_kind::named(error, EXPECTED))?;
     let within = || format!("{}", path.display());
     let layout = Layout::of(&capture).with_context(within)?;
     let counts = match &capture.frames {
@@ -254,6 +258,7 @@ fn saved(args: &Args, path: &Path) -> anyhow::Result<Surveyed> {
 /// The state of this host, or of a copy of another's `/proc`. Frames are counted while they are
 /// read and kept only for `--save`.
 fn host(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Surveyed> {
+    args.proc.as_deref().map_or(Ok(()), check_tree)?;
     let roots = args.proc.as_deref().map_or_else(Roots::live, Roots::at);
     let mut capture = prairie_host::capture_texts(&roots, args.top)?;
     if let (Some(dir), false) = (&args.proc, capture.files.contains_key("proc/buddyinfo")) {
@@ -287,6 +292,17 @@ fn host(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Surveyed> {
     read.and(counted)?;
     capture.frames = Some(kept).filter(|kept| !kept.is_empty());
     found(capture, any.then(|| tally.finish()))
+}
+
+/// Checks that a /proc tree is a directory.
+fn check_tree(dir: &Path) -> anyhow::Result<()> {
+    let found = match fs::metadata(dir) {
+        Ok(metadata) if metadata.is_dir() => return Ok(()),
+        Ok(_) => "not a directory".to_owned(),
+        Err(error) if error.kind() == ErrorKind::NotFound => "no such directory".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    bail!("{}: {found}, expected a /proc tree or a copy of one", dir.display())
 }
 
 fn found(capture: Capture, counts: Option<FrameCounts>) -> anyhow::Result<Surveyed> {

@@ -13,6 +13,7 @@ use parquet::schema::types::Type;
 use serde::de::DeserializeOwned;
 
 use super::{ROWS_IN_GROUP, chunk};
+use crate::kind::kind;
 use crate::{Error, Result};
 
 /// The file, its description, and its checksums once they are read.
@@ -48,7 +49,10 @@ impl Table {
     /// the error for a file that has none.
     pub(crate) fn check_version(&self, key: &str, supported: u32, hint: &str) -> Result<()> {
         let Some(text) = self.metadata_value(key) else {
-            let reason = format!("it has no {key} in its metadata{hint}");
+            let reason = match kind(&self.parquet) {
+                Some(kind) => format!("it holds {kind}"),
+                None => format!("it has no {key} in its metadata{hint}"),
+            };
             return Err(Error::Foreign { path: self.path.clone(), reason });
         };
         let version: u32 =

@@ -10,9 +10,13 @@ use prairie_observe::journal::KIND;
 use serde_json::Value;
 
 use super::log;
+use crate::commands::wrong_kind;
 
 /// Endings of the files of a directory that are read.
 pub const ENDINGS: [&str; 4] = [".json", ".jsonl", ".ndjson", ".parquet"];
+
+/// Parquet files that are read.
+const EXPECTED_PARQUET: &str = "a saved survey, rows of `prairie survey --summary`, or a log";
 
 /// The documents of a side.
 pub struct Side {
@@ -110,7 +114,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
         .map_err(|e| anyhow!("not JSON ({e}), expected what a command prints with --json"))
         .with_context(within)?;
     if documents.is_empty() {
-        bail!("{}: empty file, expected a JSON document", path.display());
+        bail!("{}: empty file, expected a JSON document, {EXPECTED_PARQUET}", path.display());
     }
     Ok(documents.into_iter().flat_map(runs).collect())
 }
@@ -135,7 +139,8 @@ fn parquet(path: &Path) -> anyhow::Result<Vec<Value>> {
     if let Some(rows) = host_row::read_parquet(path).with_context(within)? {
         return rows.iter().map(|row| Ok(serde_json::to_value(row)?)).collect();
     }
-    let capture = prairie_trace::snapshot::load(path)?;
+    let capture = prairie_trace::snapshot::load(path)
+        .map_err(|error| wrong_kind::named(error, EXPECTED_PARQUET))?;
     let survey = Survey::of(&capture).with_context(within)?;
     let mut document = serde_json::to_value(survey)?;
     document["schema"] = "prairie-survey".into();

@@ -1,6 +1,7 @@
 //! `prairie fleet`: simulated fleets in shards, and reports on saved surveys.
 
 mod common;
+mod schema;
 
 use std::fs;
 use std::path::Path;
@@ -222,4 +223,45 @@ fn rows_of_an_object_store_come_through_duckdb() {
         "gs://gone/*.parquet",
         "gs://gone/*.parquet: duckdb: HTTP Error: no such bucket",
     );
+}
+
+/// A bad line, such as one half written, costs its row and no other.
+#[test]
+fn a_report_skips_bad_lines_only() {
+    let here = tempfile::tempdir().unwrap();
+    common::write_proc(
+        here.path(),
+        &[("buddyinfo", "Node 0, zone Normal 1 1 1 1 1 1 1 1 2 1 1\n")],
+    );
+    let row = run(here.path(), &["survey", "--proc", "proc", "--host", "h1", "--summary", "-"]);
+    let good = stdout(&row);
+    assert_eq!(good.lines().count(), 1, "{}", stderr(&row));
+    let other = good.replace("\"h1\"", "\"h2\"");
+    let half = &good[..good.len() / 2];
+    fs::write(here.path().join("rows.jsonl"), format!("{good}{half}\n\n{other}nonsense\n"))
+        .unwrap();
+    let report = run(here.path(), &["fleet", "report", "rows.jsonl", "--json"]);
+    let document: Value = serde_json::from_slice(&report.stdout).unwrap();
+    schema::check(&document);
+    assert_eq!(document["rows"], 2, "{document}");
+    let skipped = &document["skipped"];
+    assert_eq!((&skipped[0]["file"], &skipped[0]["lines"]), (&"rows.jsonl".into(), &2.into()));
+    let said = stderr(&report);
+    let expected = "prairie: rows.jsonl: skipped 2 of 4 lines, the first is line 2: ";
+    assert!(said.starts_with(expected) && said.lines().count() == 1, "{said}");
+    let text = stdout(&run(here.path(), &["fleet", "report", "rows.jsonl"]));
+    assert!(text.contains("no row, skipped: 2 (rows.jsonl)"), "{text}");
+
+    fs::write(here.path().join("bad.json"), "{\n  \"a\": 1\n}\n").unwrap();
+    for (arguments, expected) in [
+        (&["fleet", "report", "rows.jsonl", "--strict"][..], "prairie: rows.jsonl: line 2: "),
+        (&["fleet", "report", "bad.json"], "prairie: bad.json: line 1: "),
+        (&["fleet", "report", "bad.json", "--strict"], "prairie: bad.json: line 1: "),
+    ] {
+        let output = run(here.path(), arguments);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.starts_with(expected) && said.lines().count() == 1, "{said}");
+        assert_eq!(said.matches("rows.jsonl").count() + said.matches("bad.json").count(), 1);
+    }
 }

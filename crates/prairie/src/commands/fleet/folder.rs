@@ -14,6 +14,12 @@ use prairie_host::{Capture, FrameTally, Survey};
 use prairie_model::sample::BlocksBySize;
 use serde::Serialize;
 
+use crate::commands::wrong_kind;
+
+/// Files that a report is about.
+const EXPECTED: &str = "rows of `prairie survey --summary`, parts of `prairie fleet run`, or files \
+                        of `prairie survey --save`";
+
 /// The contents of a folder.
 pub struct Folder {
     /// Its servers, by file name.
@@ -24,11 +30,14 @@ pub struct Folder {
     pub missing_shards: Vec<u64>,
 }
 
-/// A file that could not be read.
+/// A file that could not be read, or lines of one.
 #[derive(Clone, Debug, Serialize)]
 pub struct Skipped {
     /// The file's name.
     pub file: String,
+    /// How many of its lines were skipped; `None` if the whole file was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lines: Option<u64>,
     /// Why not.
     pub reason: String,
 }
@@ -58,19 +67,41 @@ impl Folder {
                 Ok(Content::Host(row)) => {
                     found.rows.push(Row { server: found.rows.len() as u64, ..*row });
                 }
-                Err(error) if strict => return Err(error.context(path.display().to_string())),
+                Err(error) if strict => {
+                    bail!("{}: {}", path.display(), reason_of(path, &error));
+                }
                 Err(error) => found.skipped.push(Skipped {
                     file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-                    reason: format!("{error:#}"),
+                    lines: None,
+                    reason: reason_of(path, &error),
                 }),
             }
         }
         if found.rows.is_empty() {
-            let first = found.skipped.first().map_or("", |skipped| &skipped.reason);
-            bail!("{name}: no file of {} can be read: {first}", paths.len());
+            bail!(nothing_read(name, paths.len(), &found.skipped));
         }
         found.missing_shards = missing(name, &parts)?;
         Ok(found)
+    }
+}
+
+/// What is wrong with a file, without its name, which stands beside it.
+pub fn reason_of(path: &Path, error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    let name = format!("{}: ", path.display());
+    text.strip_prefix(&name).map(str::to_owned).unwrap_or(text)
+}
+
+/// Why none of some files could be read.
+pub fn nothing_read(name: &str, files: usize, skipped: &[Skipped]) -> String {
+    match skipped.first() {
+        None => format!("{name}: empty, expected {EXPECTED}"),
+        Some(Skipped { file, reason, .. }) if files == 1 && name.ends_with(file.as_str()) => {
+            format!("{name}: {reason}")
+        }
+        Some(Skipped { file, reason, .. }) => {
+            format!("{name}: no file of {files} can be read: {file}: {reason}")
+        }
     }
 }
 
@@ -127,7 +158,8 @@ fn content(path: &Path) -> anyhow::Result<Content> {
 
 /// A real server, from its saved survey. Only what counts frames is decoded.
 fn of_host(path: &Path) -> anyhow::Result<Row> {
-    let reader = prairie_trace::Reader::open(path)?;
+    let reader =
+        prairie_trace::Reader::open(path).map_err(|error| wrong_kind::named(error, EXPECTED))?;
     let Some(capture) = &reader.metadata().before else {
         bail!("no description of a machine, expected a file of `prairie survey --save`");
     };

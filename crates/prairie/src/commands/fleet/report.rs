@@ -10,7 +10,7 @@ use prairie_report::{Report, number};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::folder::{Folder, Skipped};
+use super::folder::{Folder, Skipped, nothing_read};
 use super::{rows, sources, stores};
 use crate::called_as::generated_by;
 use crate::files::Files;
@@ -38,7 +38,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = RANK, value_parser = judged)]
     rank: Judged,
 
-    /// Fail if a file cannot be read [default: skip it and name it]
+    /// Fail if a file or a line is bad [default: skip it and name it]
     #[arg(long)]
     strict: bool,
 
@@ -190,17 +190,16 @@ fn read(args: &Args) -> anyhow::Result<Contents> {
             "{name}: rows of hosts beside other files ({}), expected files of one kind",
             others[0].display()
         ),
-        (true, true) => {
-            let first =
-                skipped.first().map_or(String::new(), |skipped| format!(": {}", skipped.reason));
-            bail!("{name}: no file of {} can be read{first}", files.len())
-        }
+        (true, true) => bail!(nothing_read(&name, files.len(), &skipped)),
     }
 }
 
 fn say_skipped(skipped: &[Skipped]) {
-    for Skipped { file, reason } in skipped {
-        eprintln!("prairie: skipped {file}: {reason}");
+    for Skipped { file, lines, reason } in skipped {
+        match lines {
+            None => output::say(format_args!("skipped {file}: {reason}")),
+            Some(_) => output::say(format_args!("{file}: skipped {reason}")),
+        }
     }
 }
 
@@ -239,13 +238,25 @@ fn servers(args: &Args, found: Folder) -> Answer<Document> {
 const MAX_NAMED: usize = 10;
 
 fn skipped_warning(skipped: &[Skipped]) -> Vec<String> {
-    if skipped.is_empty() {
-        return Vec::new();
-    }
+    let (lines, files): (Vec<_>, Vec<_>) =
+        skipped.iter().partition(|skipped| skipped.lines.is_some());
+    let bad_lines: u64 = lines.iter().filter_map(|skipped| skipped.lines).sum();
+    [
+        ("Unreadable and skipped", files.len() as u64, files),
+        ("Lines that are no row, skipped", bad_lines, lines),
+    ]
+    .into_iter()
+    .filter(|(_, count, _)| *count > 0)
+    .map(|(what, count, of)| format!("{what}: {} ({})", number::count(count), names(&of)))
+    .collect()
+}
+
+/// The files of a warning.
+fn names(skipped: &[&Skipped]) -> String {
     let named = skipped.iter().take(MAX_NAMED).map(|skipped| skipped.file.as_str());
     let names = named.collect::<Vec<_>>().join(", ");
     let more = if skipped.len() > MAX_NAMED { ", ..." } else { "" };
-    vec![format!("Unreadable and skipped: {} ({names}{more})", number::count(skipped.len() as u64))]
+    format!("{names}{more}")
 }
 
 /// What the report does not cover.

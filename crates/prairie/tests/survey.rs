@@ -268,6 +268,14 @@ fn sections_and_formats() {
     sections("free,map", &["--svg", "charts"]);
     let charts = files_in(&host.path().join("charts"));
     assert!(charts.len() == 2 && charts.iter().all(|name| name.ends_with(".svg")), "{charts:?}");
+    // The first screen has none; these are of the whole report.
+    for (folder, more) in [("first", None), ("full", Some("--full")), ("json", Some("--json"))] {
+        let arguments = ["survey", "--proc", "proc", "--svg", folder];
+        succeed(host.path(), &[&arguments[..], more.as_slice()].concat());
+    }
+    let names = |folder: &str| files_in(&host.path().join(folder));
+    assert!(names("full").len() > 2, "{:?}", names("full"));
+    assert_eq!((names("first"), names("json")), (names("full"), names("full")));
     let wrong = run(host.path(), &["survey", "--section", "fre"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(stderr(&wrong).contains("free"), "the nearest name: {}", stderr(&wrong));

@@ -199,12 +199,11 @@ fn once(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCod
         prairie_trace::snapshot::save(path, &rest.capture)?;
         output::wrote(path);
     }
-    if let Some(path) = &args.html {
-        if interrupt::requested() {
-            return Ok(output::interrupted());
-        }
-        output::write_html(&answer.report, Some(path))?;
+    if args.html.is_some() && interrupt::requested() {
+        return Ok(output::interrupted());
     }
+    // Also the charts, which the first screen does not have.
+    output::write_html(&answer.report, args.html.as_deref())?;
     if let Some(path) = &args.map {
         if interrupt::requested() {
             return Ok(output::interrupted());

@@ -160,7 +160,7 @@ fn the_report_begins_with_the_summary_and_keeps_to_its_width() {
         "31.2 %  of pageblocks are polluted",
         "62.5 % to 68.8 %  of initialized memory is available in 2 MiB blocks after full compaction",
         "22.2 %  of anonymous memory is on huge pages",
-        "Free memory is fragmented: of 9 MiB, 66.7 % can serve a 2 MiB request without compaction.",
+        "Free memory is slightly fragmented: of 9 MiB, 66.7 % can serve a 2 MiB request",
         "half of these blocks hold 2 or fewer of 512",
         "1028 unmovable frames (12.5 % of memory) in 5 of 16 blocks of 2 MiB (31.2 %).",
         "Not shown: free blocks and pageblocks by migrate type.",
@@ -241,7 +241,7 @@ fn uninitialized_memory_is_apart() {
     assert_eq!(initialized["potential_2_mib_min"], 10.0 / 64.0);
     let text = succeed(host.path(), &["survey", "--proc", "proc"]);
     assert!(
-        text.contains("Of initialized memory: 87.5 % is not initialized yet"),
+        text.contains("initialized memory; 87.5 % of all memory is not initialized yet"),
         "{text}"
     );
 }

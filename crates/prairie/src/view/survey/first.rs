@@ -71,7 +71,7 @@ fn measures(survey: &Survey, terminal: Terminal) -> Vec<String> {
     let note = survey.frames.as_ref().map(|frames| frames.initialized.share_of_memory);
     let note = note.filter(|share| *share < 1.0).map(|share| {
         let text = format!(
-            "Of initialized memory: {} is not initialized yet, neither free nor in use.",
+            "Figures are of initialized memory; {} of all memory is not initialized yet.",
             number::percent(1.0 - share)
         );
         muted(&fit(&text, 0, terminal), terminal)

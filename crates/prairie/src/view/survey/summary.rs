@@ -4,6 +4,7 @@ use prairie_frames::Order;
 use prairie_host::survey::frame_report::{FrameReport, Potential};
 use prairie_host::survey::polluted::Polluted;
 use prairie_host::survey::{FreeLists, ZoneSurvey};
+use prairie_host::verdict::{self, Verdict};
 use prairie_host::{FrameClass, Survey};
 use prairie_report::{Block, KeyFigure, Section, number};
 
@@ -11,7 +12,7 @@ use super::{range, ratio, size};
 
 /// The first section.
 pub fn section(survey: &Survey) -> Section {
-    let mut blocks = vec![Block::KeyFigures(key_figures(survey)), Block::Text(verdict(survey))];
+    let mut blocks = vec![Block::KeyFigures(key_figures(survey)), Block::Text(sentences(survey))];
     blocks.extend(uninitialized(survey).map(Block::Note));
     blocks.extend(not_seen(survey).map(Block::Warning));
     blocks.extend(left_out(survey).map(Block::Warning));
@@ -61,7 +62,7 @@ fn key_figures(survey: &Survey) -> Vec<KeyFigure> {
 }
 
 /// Degree of fragmentation, its cause, and the available contiguity: one or two sentences each.
-fn verdict(survey: &Survey) -> String {
+fn sentences(survey: &Survey) -> String {
     let mut sentences = Vec::new();
     sentences.extend(survey.free_lists.as_ref().map(|lists| fragmentation_sentence(survey, lists)));
     if let Some(frames) = &survey.frames {
@@ -77,13 +78,15 @@ fn verdict(survey: &Survey) -> String {
 
 fn fragmentation_sentence(survey: &Survey, lists: &FreeLists) -> String {
     let unusable = unusable(lists, Order::HUGE);
-    let state = match unusable {
-        _ if lists.free_frames == 0 => return "No memory is free.".to_owned(),
-        1.0 => "Free memory is fully fragmented",
-        0.5.. => "Free memory is severely fragmented",
-        0.2.. => "Free memory is fragmented",
-        0.05.. => "Free memory is slightly fragmented",
-        _ => "Free memory is almost unfragmented",
+    if lists.free_frames == 0 {
+        return "No memory is free.".to_owned();
+    }
+    let state = match (verdict::UNUSABLE.verdict(unusable), unusable) {
+        (_, 1.0) => "Free memory is fully fragmented",
+        (Verdict::Good, ..0.05) => "Free memory is almost unfragmented",
+        (Verdict::Good, _) => "Free memory is slightly fragmented",
+        (Verdict::Fair, _) => "Free memory is fragmented",
+        _ => "Free memory is severely fragmented",
     };
     let free = size(survey, lists.free_frames);
     let whole = number::percent(1.0 - unusable);
@@ -240,17 +243,17 @@ mod tests {
     }
 
     #[test]
-    fn the_verdict_follows_the_share_of_free_memory_in_small_pieces() {
+    fn the_sentence_says_what_the_verdict_says() {
         for (blocks, words) in [
             ("0 0 0 0 0 0 0 0 0 0 0", "No memory is free."),
             ("512 0 0 0 0 0 0 0 0 0 0", "fully fragmented"),
-            ("1024 0 0 0 0 0 0 0 0 1 0", "severely fragmented"),
-            ("512 0 0 0 0 0 0 0 0 2 0", "is fragmented"),
-            ("512 0 0 0 0 0 0 0 0 9 0", "slightly fragmented"),
+            ("4096 0 0 0 0 0 0 0 0 1 0", "severely fragmented"),
+            ("1024 0 0 0 0 0 0 0 0 1 0", "is fragmented"),
+            ("512 0 0 0 0 0 0 0 0 1 0", "slightly fragmented"),
             ("1 0 0 0 0 0 0 0 0 0 9", "almost unfragmented"),
         ] {
-            let verdict = verdict(&surveyed(blocks));
-            assert!(verdict.contains(words), "{blocks}: {verdict}");
+            let text = sentences(&surveyed(blocks));
+            assert!(text.contains(words), "{blocks}: {text}");
         }
     }
 

@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod common;
+mod schema;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -147,7 +148,7 @@ fn a_command_is_recorded() {
     assert_eq!(files_in(here.path()), std::slice::from_ref(&path));
     let reader = Reader::open(&path).unwrap();
     let metadata = reader.metadata();
-    assert_eq!(json["schema"], "prairie-record");
+    assert_eq!(schema::check(&json), "prairie-record");
     assert_eq!(json["file_bytes"], fs::metadata(&path).unwrap().len());
     assert_eq!(json["events"], metadata.events);
     assert_eq!(json["frame_runs"], metadata.frame_runs);

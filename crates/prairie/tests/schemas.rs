@@ -27,6 +27,7 @@ const COMMANDS: &[&str] = &[
     "import trace.txt -o imported.parquet --json",
     "lab run data/small.toml --systems buddy,contiguitas --json",
     "lab run data/small.toml --systems buddy --seeds 2 --json",
+    "lab bench --machine small --systems buddy --light --json",
     "lab explain data/small.toml --json",
     "lab tmo figure-2 --json",
     "lab translation --memory 1G --visits 20000 --json",

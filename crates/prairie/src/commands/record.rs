@@ -275,8 +275,36 @@ impl Bar {
 }
 
 #[cfg(test)]
+#[path = "../../tests/schema/mod.rs"]
+mod schema;
+
+#[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Hosts whose events cannot be recorded do not print the document.
+    #[test]
+    fn the_document_follows_its_schema() {
+        for command_exit_code in [None, Some(7)] {
+            let summary = Summary {
+                file: PathBuf::from("a.parquet"),
+                file_bytes: 9,
+                frame_runs: 2,
+                events: 3,
+                duration_ns: 1,
+                snapshot_ns: 1,
+                events_per_second: 0.5,
+                bytes_per_event: 4.5,
+                lost_events: 0,
+                frees_missing: 0,
+                interrupted: false,
+                command_exit_code,
+            };
+            let header = Header::new("prairie-record", 1);
+            let document = Document { header, summary: &summary };
+            schema::check(&serde_json::to_value(document).unwrap());
+        }
+    }
 
     #[test]
     fn exit_codes_follow_the_shell() {

@@ -77,3 +77,24 @@ fn files_of_commands_have_the_block() {
         assert!(count > 0, "{command}: no Parquet file in {}", out.display());
     }
 }
+
+/// The seed is in the block also where the command line does not name one.
+#[test]
+fn the_block_names_seeds_that_were_not_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    write_proc(folder.path(), &[("buddyinfo", "Node 0, zone Normal 1 1 1 1 1 1 1 1 2 1 1\n")]);
+    let output = run(folder.path(), &["log", "run", "log", "--once", "--proc", "proc"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let is_parquet = |path: &PathBuf| path.extension().is_some_and(|end| end == "parquet");
+    let file = files_in(&folder.path().join("log")).into_iter().find(is_parquet).unwrap();
+    let bytes = fs::read(file).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    let (_, seed) = text.split_once("\"seed\":").expect("a seed");
+    assert!(seed.starts_with(|first: char| first.is_ascii_digit()), "{:.20}", seed);
+
+    let scenario = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/small.toml");
+    let arguments = ["lab", "explain", scenario.to_str().unwrap(), "--json"];
+    let output = run(folder.path(), &arguments);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["provenance"]["seed"], 3);
+}

@@ -29,6 +29,7 @@ const COMMANDS: &[&str] = &[
     "lab run data/small.toml --systems buddy --seeds 2 --json",
     "lab bench --machine small --systems buddy --light --json",
     "lab explain data/small.toml --json",
+    "lab explain data/small.toml --seeds 2 --json",
     "lab tmo figure-2 --json",
     "lab translation --memory 1G --visits 20000 --json",
     "lab translation --memory 1G --visits 20000 --seeds 2 --json",

@@ -6,10 +6,12 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, bail};
 use prairie_replay::explain::{self, WakeUps};
-use prairie_sim::machine::scenario;
+use prairie_sim::machine::scenario::{self, Scenario};
 use prairie_trace::{Columns, Reader};
 use serde::Serialize;
+use serde_json::Value;
 
+use crate::commands::seeds::{self, Seeds};
 use crate::commands::{replay, survey, value};
 use crate::files::Files;
 use crate::output::{self, Answer, Done, Header, Wanted};
@@ -34,6 +36,9 @@ pub struct Args {
     /// Random seed [default: the scenario's]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+
+    #[command(flatten)]
+    seeds: Seeds,
 
     /// Print every resizer wake-up as JSON instead of the report
     #[arg(long)]
@@ -64,26 +69,42 @@ Examples:
 struct Document<'a> {
     #[serde(flatten)]
     header: Header,
+    counts: view::explain::Counts,
     #[serde(flatten)]
     explained: &'a WakeUps,
 }
 
+impl Document<'_> {
+    fn new(explained: &WakeUps) -> Document<'_> {
+        let counts = view::explain::Counts::of(explained);
+        Document { header: Header::new("prairie-lab-explain", 1), counts, explained }
+    }
+}
+
 /// Runs, prints and writes as asked.
 pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let explained = match replay::is_parquet(&args.input)? {
-        true => of_recording(args, interrupted),
-        false => of_scenario(args, interrupted),
+    let wanted = Wanted { json: args.json, html: args.html.as_deref() };
+    let within = || args.input.display().to_string();
+    let explained = if replay::is_parquet(&args.input)? {
+        of_recording(args, interrupted)
+    } else {
+        let scenario = scenario_of(args).with_context(within)?;
+        if let Some(seeds) = args.seeds.from(scenario.seed) {
+            if args.picture.is_some() {
+                bail!("--picture: the timeline is that of one run, expected no --seeds");
+            }
+            return seeds::repeat(seeds, wanted, |seed| document(&scenario, seed, interrupted));
+        }
+        simulate(&scenario, interrupted)
     };
-    let explained = explained.with_context(|| args.input.display().to_string())?;
+    let explained = explained.with_context(within)?;
     if explained.wake_ups.is_empty() {
         bail!("{}: too short, expected at least one wake-up of the resizer", args.input.display());
     }
     let report = view::explain::report(&args.input, &explained, survey::generated_by());
-    let document =
-        Document { header: Header::new("prairie-lab-explain", 1), explained: &explained };
     let done = Done { count: explained.wake_ups.len() as u64, part: "wake-up" };
     let stopped_after = explained.interrupted.then_some(done);
-    let wanted = Wanted { json: args.json, html: args.html.as_deref() };
+    let document = Document::new(&explained);
     Answer { document, report, stopped_after }.finish(&wanted, |_| {
         let Some(path) = &args.picture else { return Ok(()) };
         output::write_timeline(&view::explain::timeline(&args.input, &explained), path)?;
@@ -92,20 +113,40 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn of_scenario(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<WakeUps> {
+/// The scenario with its seed, or the requested one.
+fn scenario_of(args: &Args) -> anyhow::Result<Scenario> {
     let text = std::fs::read_to_string(&args.input).context("cannot read it")?;
     let mut scenario = scenario::parse(&text)?;
     scenario.seed = args.seed.unwrap_or(scenario.seed);
+    prairie_provenance::set_seed(scenario.seed);
+    Ok(scenario)
+}
+
+fn simulate(scenario: &Scenario, interrupted: &AtomicBool) -> anyhow::Result<WakeUps> {
     let bar = progress::bar(Some(1000), "Simulating");
     let mut tell = |done: f64| bar.set_position((done * 1000.0) as u64);
-    let explained = explain::scenario(&scenario, &mut tell, interrupted);
+    let explained = explain::scenario(scenario, &mut tell, interrupted);
     bar.finish_and_clear();
     Ok(explained?)
+}
+
+/// What `--json` prints of one of several runs; `None` if it was interrupted.
+fn document(
+    scenario: &Scenario,
+    seed: u64,
+    interrupted: &AtomicBool,
+) -> anyhow::Result<Option<Value>> {
+    let explained = simulate(&Scenario { seed, ..scenario.clone() }, interrupted)?;
+    let whole = !explained.interrupted;
+    Ok(whole.then(|| serde_json::to_value(Document::new(&explained))).transpose()?)
 }
 
 fn of_recording(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<WakeUps> {
     if args.seed.is_some() {
         bail!("--seed is for scenarios; a recording has none");
+    }
+    if args.seeds.from(0).is_some() {
+        bail!("--seeds is for scenarios; every replay of a recording is the same");
     }
     let reader = Reader::open(&args.input)?;
     let Some(before) = &reader.metadata().before else {

@@ -76,8 +76,10 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         prairie_version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let mut journal = Journal::open(&args.dir, origin, args.keep)?;
+    let seed = args.flags.seed();
+    prairie_provenance::set_seed(seed);
     // The first row is complete, too.
-    match collector.walk(args.flags.seed(), interrupted) {
+    match collector.walk(seed, interrupted) {
         Err(prairie_host::Error::Interrupted) => return Ok(output::interrupted()),
         walked => walked?,
     }
@@ -86,10 +88,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         return Ok(ExitCode::SUCCESS);
     }
     thread::scope(|scope| {
-        scope.spawn(|| {
-            let seed = args.flags.seed();
-            collector.keep_walking(seed, interrupted, |error| output::say(error));
-        });
+        scope.spawn(|| collector.keep_walking(seed, interrupted, |error| output::say(error)));
         let mut due = Instant::now();
         loop {
             due += args.interval;

@@ -1,5 +1,6 @@
 //! `prairie migrate profile`: the profile of an access stream, recorded or generated.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,9 +11,10 @@ use prairie_migrate::workload::{Kind, Request, of_the_program};
 use serde::Serialize;
 
 use super::sim::{WorkloadArg, records};
+use crate::commands::seeds::{self, Seeds};
 use crate::commands::survey;
 use crate::files::Files;
-use crate::output::{self, Header};
+use crate::output::{self, Header, Wanted};
 use crate::view::migrate_profile as view;
 
 /// Compare a recorded program with a generated stream
@@ -38,6 +40,9 @@ pub struct Args {
     /// Random seed
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
+
+    #[command(flatten)]
+    seeds: Seeds,
 
     /// Print JSON instead of the report
     #[arg(long)]
@@ -65,7 +70,22 @@ A trace is written by QEMU's user mode:
 struct Document<'a> {
     #[serde(flatten)]
     header: Header,
-    profiles: &'a [(String, Profile)],
+    profiles: Vec<Named<'a>>,
+}
+
+/// A profile and the name of its stream.
+#[derive(Serialize)]
+struct Named<'a> {
+    name: &'a str,
+    #[serde(flatten)]
+    profile: &'a Profile,
+}
+
+fn document(profiles: &[(String, Profile)]) -> Document<'_> {
+    Document {
+        header: Header::new("prairie-migrate-profile", 2),
+        profiles: profiles.iter().map(|(name, profile)| Named { name, profile }).collect(),
+    }
 }
 
 /// Measures, prints.
@@ -78,16 +98,28 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let name = || path.display().to_string();
         profiles.push((name(), of_trace(args, path).with_context(name)?));
     }
-    if let Some(stream) = args.stream {
-        let kind = stream.kind();
-        profiles.push((format!("{}, generated", kind.name()), of_stream(args, kind)));
+    if let Some(seeds) = args.seeds.from(args.seed) {
+        return repeat(args, &profiles, seeds);
     }
+    profiles.extend(of_stream(args, args.seed));
     let report = view::report(&profiles, args.requests, survey::generated_by());
-    output::publish(&report, args.json, None, || Document {
-        header: Header::new("prairie-migrate-profile", 1),
-        profiles: &profiles,
-    })?;
+    output::publish(&report, args.json, None, || document(&profiles))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Generates the stream with each seed; the recorded program is the same.
+fn repeat(
+    args: &Args,
+    recorded: &[(String, Profile)],
+    seeds: Range<u64>,
+) -> anyhow::Result<ExitCode> {
+    if args.stream.is_none() {
+        bail!("--seeds is for generated streams, expected --stream");
+    }
+    seeds::repeat(seeds, Wanted { json: args.json, html: None }, |seed| {
+        let profiles: Vec<_> = recorded.iter().cloned().chain(of_stream(args, seed)).collect();
+        Ok(Some(serde_json::to_value(document(&profiles))?))
+    })
 }
 
 fn of_trace(
@@ -103,9 +135,15 @@ fn of_trace(
     Ok(profiler.profile())
 }
 
+/// The generated stream, if one is requested.
+fn of_stream(args: &Args, seed: u64) -> Option<(String, Profile)> {
+    let kind = args.stream?.kind();
+    Some((format!("{}, generated", kind.name()), generated(args, kind, seed)))
+}
+
 /// Of one core.
-fn of_stream(args: &Args, kind: Kind) -> Profile {
-    let stream = kind.stream(1, args.seed, PageSize::Base);
+fn generated(args: &Args, kind: Kind, seed: u64) -> Profile {
+    let stream = kind.stream(1, seed, PageSize::Base);
     let mut stream = stream.expect("no command-line name of a stream stands for a recording");
     let mut request = Request::default();
     stream.request(0, &mut request);

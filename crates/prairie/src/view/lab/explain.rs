@@ -8,6 +8,7 @@ use prairie_report::{
     Axis, Block, Cell, Column, LineChart, Marks, Paint, Panel, Report, Section, Series, Shape,
     Table, Timeline, Unit, number,
 };
+use serde::Serialize;
 
 /// The name of each kind of decision, in the order of the rows.
 const ACTIONS: [(Action, &str, Paint); 4] = [
@@ -138,19 +139,65 @@ pub fn report(file: &Path, explained: &WakeUps, generated_by: String) -> Report 
     }
 }
 
+/// What the resizer did over a whole run.
+#[derive(Serialize)]
+pub struct Counts {
+    wake_ups: u64,
+    grown: u64,
+    surplus_returned: u64,
+    yielded: u64,
+    reversals_delayed: u64,
+    /// Pageblocks that the border moved.
+    pageblocks: u64,
+    /// Pages migrated out of its way.
+    pages_moved: u64,
+    /// Requests that waited for the border.
+    waited: u64,
+    /// The unmovable region of a node at a wake-up.
+    mean_region_bytes: f64,
+}
+
+impl Counts {
+    /// Counts the wake-ups of a run.
+    pub fn of(explained: &WakeUps) -> Counts {
+        let all = &explained.wake_ups;
+        let with = |action| all.iter().filter(|w| w.action == action).count() as u64;
+        let sum = |of: fn(&WakeUp) -> u64| all.iter().map(of).sum::<u64>();
+        Counts {
+            wake_ups: all.len() as u64,
+            grown: with(Action::Grow),
+            surplus_returned: with(Action::Shrink),
+            yielded: with(Action::Yield),
+            reversals_delayed: with(Action::Refused),
+            pageblocks: sum(|w| w.pageblocks),
+            pages_moved: sum(|w| w.pages_moved),
+            waited: sum(|w| w.waited),
+            mean_region_bytes: sum(|w| w.region_bytes) as f64 / all.len().max(1) as f64,
+        }
+    }
+
+    fn of_action(&self, action: Action) -> u64 {
+        match action {
+            Action::Grow => self.grown,
+            Action::Shrink => self.surplus_returned,
+            Action::Yield => self.yielded,
+            Action::Refused => self.reversals_delayed,
+            Action::Stay => 0,
+        }
+    }
+}
+
 fn counts(explained: &WakeUps) -> Table {
-    let all = &explained.wake_ups;
-    let minutes = all.last().map_or(0.0, seconds).max(1.0) / 60.0;
+    let minutes = explained.wake_ups.last().map_or(0.0, seconds).max(1.0) / 60.0;
     let row = |name: &str, count: u64| -> Vec<Cell> {
         vec![name.into(), number::count(count).into(), number::short(count as f64 / minutes).into()]
     };
-    let with = |action| all.iter().filter(|w| w.action == action).count() as u64;
-    let sum = |of: fn(&WakeUp) -> u64| all.iter().map(of).sum::<u64>();
-    let mut rows = vec![row("wake-ups", all.len() as u64)];
-    rows.extend(ACTIONS.iter().map(|&(action, name, _)| row(name, with(action))));
-    rows.push(row("pageblocks that the border moved", sum(|w| w.pageblocks)));
-    rows.push(row("pages moved by the border", sum(|w| w.pages_moved)));
-    rows.push(row("requests that waited for the border", sum(|w| w.waited)));
+    let counts = Counts::of(explained);
+    let mut rows = vec![row("wake-ups", counts.wake_ups)];
+    rows.extend(ACTIONS.iter().map(|&(action, name, _)| row(name, counts.of_action(action))));
+    rows.push(row("pageblocks that the border moved", counts.pageblocks));
+    rows.push(row("pages moved by the border", counts.pages_moved));
+    rows.push(row("requests that waited for the border", counts.waited));
     Table::new(vec![Column::text(""), Column::number("count"), Column::number("per minute")], rows)
 }
 

@@ -9,17 +9,18 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use prairie_provenance::Provenance;
 use prairie_report::terminal::stderr_has_unicode;
 use prairie_report::{
-    MapSheet, Report, Terminal, Theme, Timeline, ascii, number, write_atomically,
+    MapSheet, Report, Section, Table, Terminal, Theme, Timeline, ascii, number, write_atomically,
 };
 use serde::Serialize;
 
 pub use self::display::{Display, as_json};
 use self::display::{Format, display};
 pub use self::header::Header;
+use crate::called_as::generated_by;
 use crate::interrupt;
 
 /// The results of a command that reports, before they are printed.
@@ -167,8 +168,40 @@ fn json(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
+/// Refuses the formats of reports, for output that is none.
+///
+/// # Errors
+/// With `--format md` and `--format csv`.
+pub fn expect_text() -> anyhow::Result<()> {
+    let format = match display().format {
+        Format::Text | Format::Json => return Ok(()),
+        Format::Md => "md",
+        Format::Csv => "csv",
+    };
+    bail!("--format {format}: this command prints no report, expected text or json")
+}
+
+/// Prints a table that is no part of a report, in the requested format.
+pub fn print_table(mut table: Table) -> anyhow::Result<()> {
+    if !is_formatted() {
+        return print_text(&table.terminal(Terminal::of_stdout()));
+    }
+    // A heading says it.
+    let title = std::mem::take(&mut table.title);
+    print_report(&Report {
+        title: title.clone(),
+        subtitle: String::new(),
+        generated_by: generated_by(),
+        sections: vec![Section::of_table(title, table)],
+    })
+}
+
 /// Prints text with the characters that standard output can show.
+///
+/// # Errors
+/// Those of [`expect_text`].
 pub fn print_text(text: &str) -> anyhow::Result<()> {
+    expect_text()?;
     match Terminal::of_stdout().unicode {
         true => write_out(text),
         false => write_out(&ascii(text)),

@@ -125,6 +125,34 @@ fn psi_prints_what_was_asked_for() {
     assert!(refusal(&output).contains("at least 10ms"));
 }
 
+/// Checks keep to the width, and formats of reports are refused where there is none.
+#[test]
+fn text_keeps_to_the_width_and_has_no_format() {
+    let dir = tempfile::tempdir().unwrap();
+    for command in ["offload", "regions"] {
+        let output = run(dir.path(), &[command, "check", "--width", "72"]);
+        let text = stdout(&output);
+        assert!(text.lines().all(|line| line.chars().count() <= 72), "{text}");
+    }
+    for arguments in [
+        &["offload", "check", "--format", "csv"][..],
+        &["regions", "check", "--format", "csv"],
+        &["psi", "--format", "csv"],
+        &["migrate", "check", "--variant", "two-ptrs", "--format", "csv"],
+    ] {
+        let output = run(dir.path(), arguments);
+        let expected = "--format csv: this command prints no report, expected text or json";
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert_eq!(refusal(&output).trim_end(), format!("prairie: {expected}"));
+        assert!(output.stdout.is_empty());
+    }
+    for arguments in [&["heap", "stats", "--all"][..], &["migrate", "check", "--variant", "list"]] {
+        let output = run(dir.path(), &[arguments, &["--format", "csv"]].concat());
+        let text = stdout(&output);
+        assert!(text.starts_with("section,table,row,column,value"), "{}", stderr(&output));
+    }
+}
+
 /// The cgroup may be left out where nothing is disturbed by reading all of them.
 #[test]
 fn a_profile_without_ages_needs_no_cgroup() {

@@ -83,6 +83,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         let interval = humantime::format_duration(args.interval);
         bail!("--interval {interval}: too short, expected at least 10ms");
     }
+    output::expect_text()?;
     let files = files(args)?;
     let mut before = (Instant::now(), read(&files)?);
     let mut printed = 0;
@@ -153,7 +154,7 @@ fn print_table(reading: &Reading, printed: u64) -> anyhow::Result<()> {
         text += "\x1b[4A";
     }
     if printed == 0 || stdout().is_terminal() {
-        text += "           some               full               (kernel's avg10: some, full)\n";
+        text += "           some               full               (avg10: some, full)\n";
     }
     for (name, shares) in RESOURCES.iter().zip([reading.cpu, reading.memory, reading.io]) {
         text += &format!(

@@ -3,7 +3,7 @@
 use prairie_migrate::check::{Counterexample, Finding, Line, Liveness, Result, Shape, Walk};
 use prairie_migrate::protocol::property::Property;
 use prairie_migrate::protocol::variant::Variant;
-use prairie_report::{Cell, Column, SequenceChart, SequenceStep, Table, Terminal, number};
+use prairie_report::{Cell, Column, SequenceChart, SequenceStep, Table, number};
 use serde::Serialize;
 
 /// One check.
@@ -53,19 +53,12 @@ pub fn variants() -> Table {
     }
 }
 
-/// One check in full, several as a table.
-pub fn terminal(checks: &[Check], terminal: Terminal) -> String {
-    match checks {
-        [check] => single(check),
-        many => table(many).terminal(terminal),
-    }
-}
-
 fn cell(text: impl Into<String>) -> Cell {
     Cell { text: text.into(), ..Cell::default() }
 }
 
-fn table(checks: &[Check]) -> Table {
+/// Several checks, a row each.
+pub fn table(checks: &[Check]) -> Table {
     let row = |check: &Check| {
         let Finding { states, elapsed, bytes, .. } = check.finding;
         let found = check.counterexample();
@@ -94,7 +87,8 @@ fn table(checks: &[Check]) -> Table {
     }
 }
 
-fn single(check: &Check) -> String {
+/// One check in full.
+pub fn single(check: &Check) -> String {
     let mut out = format!("{}\n\n", subject(check));
     let Finding { states, transitions, depth, widest, bytes, elapsed, collision_chance, .. } =
         check.finding;

@@ -7,6 +7,7 @@ use prairie_regions::check::{Gain, Report as Checked};
 use prairie_regions::series::Row;
 use prairie_regions::status::{NodeStatus, Status};
 use prairie_report::palette::{MOVABLE, MUTED, UNMOVABLE};
+use prairie_report::table::wrap;
 use prairie_report::{
     Axis, Block, Cell, Column, KeyFigure, LineChart, Marks, Paint, Panel, Report, Section, Series,
     Shape, Table, Timeline, Unit, number,
@@ -18,28 +19,29 @@ use super::findings;
 const LISTED: usize = 12;
 
 /// The findings of a check, the expected gain, and what is in the way.
-pub fn check(report: &Checked) -> String {
-    let mut text = findings::text(&report.findings);
+pub fn check(report: &Checked, width: usize) -> String {
+    let mut text = findings::text(&report.findings, width);
     let Gain { block_bytes, blocks, movable, could_move, .. } = report.gain;
     if blocks > 0 {
         let gain = report.gain;
-        let _ = write!(
-            text,
-            "\n{could_move} of {blocks} blocks of {} could become movable now, {movable} are.\n\
-             {} of kernel memory lie in {} blocks; packed, {} would hold it.\n",
+        let sentences = format!(
+            "{could_move} of {blocks} blocks of {} could become movable now, {movable} are.\n\
+             {} of kernel memory lie in {} blocks; packed, {} would hold it.",
             number::bytes(block_bytes),
             number::bytes(gain.unmovable_bytes),
             gain.polluted_blocks,
             gain.packed_blocks,
         );
+        let _ = writeln!(text, "\n{}", wrap(&sentences, width, ""));
     }
     if !report.stuck.is_empty() {
         text.push_str("\nBlocks that stay where they are:\n");
     }
     for stuck in report.stuck.iter().take(LISTED) {
         let block = stuck.block;
-        let _ = writeln!(text, "  block {:<5} node {}  {}", block.number, block.node, stuck.why);
-        let _ = writeln!(text, "{:23}→ {}", "", stuck.remedy);
+        let head = format!("  block {:<5} node {}  ", block.number, block.node);
+        text += &findings::hanging(&head, &stuck.why, width);
+        text += &findings::remedy(&stuck.remedy, width);
     }
     if report.stuck.len() > LISTED {
         let _ = writeln!(text, "  {} more; --json has all", report.stuck.len() - LISTED);

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use anyhow::Context;
 use prairie_heap::Statistics;
 use prairie_heap::inspect::{self, Survey};
-use prairie_report::Terminal;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
@@ -108,7 +107,7 @@ fn print_all(survey: &Survey, json: bool) -> anyhow::Result<()> {
         .map(|entry| Process { pid: entry.pid, name: entry.name, statistics: entry.statistics })
         .collect();
     let table = heap_processes::table(&rows, survey.unreadable);
-    output::print_text(&table.terminal(Terminal::of_stdout()))
+    output::print_table(table)
 }
 
 fn age_seconds(written_ns: u64) -> f64 {

@@ -13,7 +13,7 @@ use prairie_migrate::protocol::design::Design;
 use prairie_migrate::protocol::property::Property;
 use prairie_migrate::protocol::table::Caching;
 use prairie_migrate::protocol::variant::Variant;
-use prairie_report::{Terminal, Theme, number, write_atomically};
+use prairie_report::{Theme, number, write_atomically};
 use serde::Serialize;
 
 use crate::files::Files;
@@ -228,14 +228,19 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         bail!("{}: a sequence chart is written as .svg", path.display());
     }
     if matches!(args.variant, Some(Mistake::List)) {
-        output::print_text(&view::variants().terminal(Terminal::of_stdout()))?;
+        output::print_table(view::variants())?;
         return Ok(ExitCode::SUCCESS);
+    }
+    let variants = variants(args);
+    // Only several checks are a table.
+    if args.random.is_some() || variants.len() == 1 {
+        output::expect_text()?;
     }
     if let Some(steps) = args.random {
         return walk(args, steps, interrupted);
     }
     let mut checks = Vec::new();
-    for variant in variants(args) {
+    for variant in variants {
         checks.push(one(args, variant, interrupted)?);
         if interrupted.load(Ordering::Relaxed) {
             return Ok(output::interrupted());
@@ -256,8 +261,10 @@ fn summary(args: &Args, checks: Vec<Check>) -> anyhow::Result<ExitCode> {
     let many = checks.iter().any(|check| check.finding.result == Verdict::TooMany);
     if args.json {
         output::print_json(&Document { header: Header::new("prairie-migrate-check", 1), checks })?;
+    } else if let [check] = &checks[..] {
+        output::print_text(&view::single(check))?;
     } else {
-        output::print_text(&view::terminal(&checks, Terminal::of_stdout()))?;
+        output::print_table(view::table(&checks))?;
     }
     if many {
         bail!("more than {} states; --max-states allows more", number::count(args.max_states));

@@ -7,6 +7,7 @@ use prairie_daemon::finding::{Finding, Verdict, is_ready};
 use prairie_offload::check::check;
 use prairie_offload::config::Config;
 use prairie_offload::world::probe::{Host, Paths};
+use prairie_report::Terminal;
 use serde::Serialize;
 
 use crate::files::Files;
@@ -82,7 +83,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             findings: findings.iter().map(Row::of).collect(),
         })?;
     } else {
-        output::print_text(&findings::text(&findings))?;
+        output::print_text(&findings::text(&findings, Terminal::of_stdout().width))?;
     }
     Ok(if ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use prairie_host::Roots;
 use prairie_regions::check::{Report, check};
+use prairie_report::Terminal;
 use serde::Serialize;
 
 use crate::output::{self, Header};
@@ -47,7 +48,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             header: Header::new("prairie-regions-check", 1),
             report,
         })?,
-        false => output::print_text(&view::check(&report))?,
+        false => output::print_text(&view::check(&report, Terminal::of_stdout().width))?,
     }
     Ok(if qualifies { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

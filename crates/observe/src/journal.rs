@@ -292,7 +292,7 @@ pub fn read_thinned(dir: &Path, limit: u64) -> Result<Found> {
     readable.sort_by_key(|span| span.day());
     for files in readable.chunk_by(|one, next| one.day() == next.day()) {
         for row in found.read(dir, files.iter().copied()) {
-            if number % every == 0 {
+            if number.is_multiple_of(every) {
                 found.rows.push(row);
             }
             number += 1;

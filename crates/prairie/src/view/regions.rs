@@ -41,7 +41,7 @@ pub fn check(report: &Checked, width: usize) -> String {
         let block = stuck.block;
         let head = format!("  block {:<5} node {}  ", block.number, block.node);
         text += &findings::hanging(&head, &stuck.why, width);
-        text += &findings::remedy(&stuck.remedy, width);
+        text += &findings::remedy(stuck.remedy, width);
     }
     if report.stuck.len() > LISTED {
         let _ = writeln!(text, "  {} more; --json has all", report.stuck.len() - LISTED);

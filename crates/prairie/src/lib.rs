@@ -9,6 +9,9 @@ mod files;
 mod interrupt;
 mod output;
 mod progress;
+#[cfg(test)]
+#[path = "../tests/schema/mod.rs"]
+mod schema;
 mod view;
 
 use std::ffi::OsString;

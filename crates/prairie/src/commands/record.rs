@@ -275,12 +275,9 @@ impl Bar {
 }
 
 #[cfg(test)]
-#[path = "../../tests/schema/mod.rs"]
-mod schema;
-
-#[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema;
 
     /// Hosts whose events cannot be recorded do not print the document.
     #[test]

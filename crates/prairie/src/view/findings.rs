@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn long_findings_continue_in_their_column() {
         let finding = Finding {
-            about: "swap".into(),
+            about: "swap",
             verdict: Verdict::Missing,
             found: "no swap device and no zswap pool, so that nothing can be moved".into(),
             remedy: "swapon a device, or enable zswap as the guide shows".into(),

@@ -234,12 +234,9 @@ fn stat(directory: &Path) -> Option<MemoryStat> {
 }
 
 #[cfg(test)]
-#[path = "../../../tests/schema/mod.rs"]
-mod schema;
-
-#[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema;
 
     /// Hosts without a cgroup cannot print the document.
     #[test]

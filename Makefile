@@ -63,6 +63,8 @@ install: $(if $(wildcard $(DIST)/bin/prairie),,dist) ## Install into PREFIX=/usr
 	@$(INSTALL) -m 644 -t $(DESTDIR)$(PREFIX)/share/prairie/grafana packaging/grafana/*.json
 	@$(INSTALL) -m 644 -t $(DESTDIR)$(PREFIX)/share/prairie/prometheus packaging/prometheus/*.yml
 	@$(INSTALL) -m 644 -t $(DESTDIR)$(PREFIX)/share/prairie/kubernetes packaging/kubernetes/*.yaml
+	@$(INSTALL) -m 644 -t $(DESTDIR)$(PREFIX)/share/prairie/helm/prairie packaging/helm/prairie/*.*
+	@$(INSTALL) -m 644 -t $(DESTDIR)$(PREFIX)/share/prairie/helm/prairie/templates packaging/helm/prairie/templates/*
 
 static: ## Build a static binary with musl into target/dist/static (needs the target x86_64-unknown-linux-musl)
 	@scripts/need cargo cc musl

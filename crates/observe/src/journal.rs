@@ -226,14 +226,14 @@ fn ascending(mut rows: Vec<Summary>) -> Vec<Summary> {
 
 /// What could be read of a log.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct ReadRows {
     /// Rows, ascending by time.
     pub rows: Vec<Summary>,
     /// Why files of the log could not be read, one error a file.
     pub damaged: Vec<JournalError>,
 }
 
-impl Found {
+impl ReadRows {
     /// Adds the rows of some files.
     fn read(&mut self, dir: &Path, files: impl IntoIterator<Item = Span>) -> Vec<Summary> {
         let mut rows = Vec::new();
@@ -250,7 +250,7 @@ impl Found {
     ///
     /// # Errors
     /// What is wrong with the first file, if no file could be read.
-    pub fn if_any(mut self) -> Result<Found> {
+    pub fn if_any(mut self) -> Result<ReadRows> {
         match self.rows.is_empty() && !self.damaged.is_empty() {
             true => Err(self.damaged.swap_remove(0)),
             false => Ok(self),
@@ -262,9 +262,9 @@ impl Found {
 ///
 /// # Errors
 /// [`JournalError::Directory`], [`JournalError::Io`].
-pub fn read_days(dir: &Path, first: NaiveDate, last: NaiveDate) -> Result<Found> {
+pub fn read_days(dir: &Path, first: NaiveDate, last: NaiveDate) -> Result<ReadRows> {
     let spans = spans(dir)?;
-    let mut found = Found::default();
+    let mut found = ReadRows::default();
     let within = spans.into_iter().filter(|span| (first..=last).contains(&span.day()));
     found.rows = found.read(dir, within);
     Ok(found)
@@ -275,8 +275,8 @@ pub fn read_days(dir: &Path, first: NaiveDate, last: NaiveDate) -> Result<Found>
 ///
 /// # Errors
 /// As [`read_days`], and what is wrong with the first file if none can be read.
-pub fn read_thinned(dir: &Path, limit: u64) -> Result<Found> {
-    let mut found = Found::default();
+pub fn read_thinned(dir: &Path, limit: u64) -> Result<ReadRows> {
+    let mut found = ReadRows::default();
     let (mut readable, mut all) = (Vec::new(), 0);
     for span in spans(dir)? {
         match columns::count(&span.path(dir)) {
@@ -474,7 +474,7 @@ mod tests {
         };
         damage(times[2]);
         damage(times[1]);
-        let left = |found: Found| -> (Vec<i64>, usize) {
+        let left = |found: ReadRows| -> (Vec<i64>, usize) {
             (found.rows.iter().map(|row| row.at_unix_ns).collect(), found.damaged.len())
         };
         assert_eq!(left(read_thinned(dir.path(), 10).unwrap()), (vec![times[0]], 2));

@@ -47,13 +47,13 @@ impl Lines {
 }
 
 /// Rows of one file, and its lines that were skipped.
-type Found = (Hosts, Option<(u64, String)>);
+type FileRows = (Hosts, Option<(u64, String)>);
 
 /// The rows of a file of lines. Lines that are no row are skipped if the file has others.
 ///
 /// # Errors
 /// If it cannot be read, if no line is a row, or with `strict` if one is none.
-fn read_lines(path: &Path, by: &[String], strict: bool) -> anyhow::Result<Found> {
+fn read_lines(path: &Path, by: &[String], strict: bool) -> anyhow::Result<FileRows> {
     let lines = parse_in_pieces(&fs::read(path).context("cannot read the file")?, by)?;
     let Some((number, why)) = lines.first_bad else { return Ok((lines.hosts, None)) };
     if strict || lines.hosts.is_empty() {
@@ -178,7 +178,7 @@ pub fn read<'a>(
 
 /// The rows of a Parquet file of hosts; `None` if it holds something else. What else is wrong with
 /// a file is left to the reader of surveys, which says so.
-fn read_parquet(path: &Path, by: &[String]) -> anyhow::Result<Option<Found>> {
+fn read_parquet(path: &Path, by: &[String]) -> anyhow::Result<Option<FileRows>> {
     let Some(rows) = host_row::read_parquet(path)? else { return Ok(None) };
     let mut hosts = Hosts::new(by.to_vec());
     rows.iter().for_each(|row| hosts.push(row));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
-use prairie_observe::journal::{self, Found};
+use prairie_observe::journal::{self, ReadRows};
 use prairie_observe::{Summary, summary};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -61,7 +61,7 @@ impl Args {
 
 /// Reads, prints and writes as asked.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let Found { rows, damaged } = journal::read_thinned(&args.dir, args.rows)?;
+    let ReadRows { rows, damaged } = journal::read_thinned(&args.dir, args.rows)?;
     say_damaged(&damaged);
     let (Some(origin), false) = (journal::origin(&args.dir)?, rows.is_empty()) else {
         bail!("{}: no log in it, expected files of `prairie log run`", args.dir.display());

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail};
 use prairie_observe::Summary;
-use prairie_observe::journal::{self, Found, JournalError};
+use prairie_observe::journal::{self, JournalError, ReadRows};
 
 use super::{Args, next_key, on_terminal, print};
 use crate::commands::log::say_damaged;
@@ -81,7 +81,7 @@ impl Rows {
         if found.rows.first().is_none_or(|row| row.at_unix_ns > time) {
             found = journal::read_days(dir, first, beside(1))?;
         }
-        let Found { rows, damaged } = found.if_any()?;
+        let ReadRows { rows, damaged } = found.if_any()?;
         let after = rows.partition_point(|row| row.at_unix_ns <= time);
         Ok((after.checked_sub(1).map(|at| Rows { rows, at }), damaged))
     }

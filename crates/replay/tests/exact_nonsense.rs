@@ -67,17 +67,13 @@ fn recording(
         .collect();
     let snapshot = Snapshot::new("only", [PAGETYPEINFO, ZONEINFO], Some(&flags)).unwrap();
     Recording {
-        layout: layout(),
         acts,
         snapshots: vec![snapshot],
         cpus: 2,
         reclaim,
-        outside: 0,
-        put_back: 0,
-        version,
         readings: vec![(0, READING)],
         names_limits: version > KernelVersion::V6_1,
-        lists_from: None,
+        ..Recording::empty(layout(), version)
     }
 }
 

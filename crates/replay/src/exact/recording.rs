@@ -121,6 +121,23 @@ const RECLAIM: [&str; 4] = [
 ];
 
 impl Recording {
+    /// A recording of one CPU in which nothing happens.
+    pub fn empty(layout: Layout, version: KernelVersion) -> Recording {
+        Recording {
+            layout,
+            acts: Vec::new(),
+            snapshots: Vec::new(),
+            cpus: 1,
+            reclaim: None,
+            outside: 0,
+            put_back: 0,
+            version,
+            readings: Vec::new(),
+            names_limits: false,
+            lists_from: None,
+        }
+    }
+
     /// Reads all events of a trace beside the snapshots that were taken meanwhile. Takes memory
     /// in proportion to both: what happened unseen is found out by looking ahead.
     ///
@@ -229,19 +246,8 @@ impl Recording {
         }
         let layout = Layout::new(zone_spans(&given[first].zones))
             .map_err(|source| RecordingError::Layout { name: given[first].name.clone(), source })?;
-        let mut recording = Recording {
-            layout,
-            acts: Vec::with_capacity(events.len()),
-            snapshots: Vec::new(),
-            cpus: 1,
-            reclaim: None,
-            outside: 0,
-            put_back: 0,
-            version,
-            readings,
-            names_limits: false,
-            lists_from: None,
-        };
+        let acts = Vec::with_capacity(events.len());
+        let mut recording = Recording { acts, readings, ..Recording::empty(layout, version) };
         recording.find_zones();
         let late = recording.handed_over(&events);
         let mut marks = marks.into_iter().peekable();

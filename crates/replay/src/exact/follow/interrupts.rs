@@ -96,19 +96,8 @@ mod tests {
             watermarks: Watermarks::default(),
             lowmem_reserve: [0; 6],
         };
-        Recording {
-            layout: Layout::new(vec![zone]).unwrap(),
-            acts,
-            snapshots: Vec::new(),
-            cpus: 1,
-            reclaim: None,
-            outside: 0,
-            put_back: 0,
-            version,
-            readings: Vec::new(),
-            names_limits: false,
-            lists_from: None,
-        }
+        let layout = Layout::new(vec![zone]).unwrap();
+        Recording { acts, ..Recording::empty(layout, version) }
     }
 
     /// Thread 7 frees frames 1 and 2 as a batch. Frame 3 is freed in between, frame 4 after it.

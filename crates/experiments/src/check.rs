@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
+use crate::host::History;
 use crate::registry::{Class, Entry};
 use crate::run::Runner;
 use crate::stored::Stored;
 use crate::table::{Table, text};
-use crate::{code, host, numbers, page};
+use crate::{code, numbers, page};
 
 /// All stored results of the registry.
 pub fn results(root: &Path, entries: &BTreeMap<String, Entry>) -> Result<BTreeMap<String, Stored>> {
@@ -60,6 +61,7 @@ pub fn of_pages(root: &Path, entries: &BTreeMap<String, Entry>) -> Result<Vec<St
 /// does not exist here.
 pub fn stale(root: &Path, entries: &BTreeMap<String, Entry>) -> Result<Vec<String>> {
     let results = results(root, entries)?;
+    let history = History::of(root);
     let mut stale = Vec::new();
     for entry in entries.values() {
         match results.get(&entry.name) {
@@ -67,7 +69,7 @@ pub fn stale(root: &Path, entries: &BTreeMap<String, Entry>) -> Result<Vec<Strin
             Some(stored) if stored.code_hash != code::hash(root, entry)? => {
                 stale.push(format!("{}: the code has changed since {}", entry.name, stored.commit));
             }
-            Some(stored) if !host::has_commit(root, &stored.commit) => {
+            Some(stored) if !history.has(&stored.commit) => {
                 stale.push(format!("{}: no commit {} here", entry.name, stored.commit));
             }
             Some(_) => {}

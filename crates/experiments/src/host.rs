@@ -54,12 +54,23 @@ pub fn commit(root: &Path) -> String {
     if changed.is_some_and(|changed| !changed.is_empty()) { commit + "+" } else { commit }
 }
 
-/// Whether a commit is part of the history of what is checked out. Where the history is not known,
-/// as in a shallow clone or outside a repository, every commit may be.
-pub fn has_commit(root: &Path, commit: &str) -> bool {
-    let whole = git(root, &["rev-parse", "--is-shallow-repository"]);
-    let ancestor = ["merge-base", "--is-ancestor", commit.trim_end_matches('+'), "HEAD"];
-    whole.is_none_or(|shallow| shallow == "true") || git(root, &ancestor).is_some()
+/// The commits that lead to what is checked out.
+pub struct History(Option<String>);
+
+impl History {
+    /// Asks git. Where it does not know all of the history, as in a shallow clone or outside a
+    /// repository, every commit may be part of it.
+    pub fn of(root: &Path) -> History {
+        let shallow = git(root, &["rev-parse", "--is-shallow-repository"]);
+        let whole = shallow.is_some_and(|shallow| shallow == "false");
+        History(whole.then(|| git(root, &["rev-list", "HEAD"])).flatten())
+    }
+
+    /// Whether a stored commit is one of them.
+    pub fn has(&self, commit: &str) -> bool {
+        let commit = commit.trim_end_matches('+');
+        self.0.as_ref().is_none_or(|all| all.lines().any(|line| line.starts_with(commit)))
+    }
 }
 
 /// Today in UTC, `2026-11-22`.

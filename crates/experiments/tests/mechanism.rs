@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use experiments::host::Host;
+use experiments::host::{History, Host};
 use experiments::registry::Entry;
 use experiments::run::stored;
 use experiments::stored::Stored;
@@ -186,4 +186,27 @@ fn hashes_follow_code_but_not_comments() {
     assert_eq!(hash(), first);
     write("crates/below/src/lib.rs", "fn two() { one() }\n");
     assert_ne!(hash(), first);
+}
+
+#[test]
+fn a_commit_that_was_rebased_away_is_not_in_the_history() {
+    let folder = tempfile::tempdir().expect("a folder");
+    assert!(History::of(folder.path()).has("0123456789"), "outside a repository nothing is known");
+    let git = |arguments: &[&str]| {
+        let identity = ["-c", "user.name=a", "-c", "user.email=a@localhost"];
+        let mut command = std::process::Command::new("git");
+        let output = command.arg("-C").arg(folder.path()).args(identity).args(arguments).output();
+        let output = output.expect("git runs");
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    git(&["init", "--quiet"]);
+    git(&["commit", "--quiet", "--allow-empty", "--message", "first"]);
+    let kept = git(&["rev-parse", "--short=10", "HEAD"]);
+    git(&["commit", "--quiet", "--allow-empty", "--message", "second"]);
+    let lost = git(&["rev-parse", "--short=10", "HEAD"]);
+    git(&["reset", "--quiet", "--hard", kept.trim()]);
+    let history = History::of(folder.path());
+    assert!(history.has(kept.trim()) && history.has(&format!("{}+", kept.trim())));
+    assert!(!history.has(lost.trim()));
 }

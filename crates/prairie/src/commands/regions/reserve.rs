@@ -26,7 +26,8 @@ use crate::output;
 /// Sets `nr_hugepages` of the node. If the kernel allocates fewer gigantic pages than requested, this
 /// sets `vm.movable_gigantic_pages` where the kernel has it, and then migrates whole gigabytes and
 /// converts them to the kernel region. A smaller count frees pages and returns converted blocks. A
-/// running daemon carries out the request, and stops when memory runs low.
+/// running daemon carries out the request, and stops when memory runs low; without one, the command
+/// does it itself.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

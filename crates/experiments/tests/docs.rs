@@ -34,6 +34,19 @@ fn the_summary_lists_every_page() {
     }
 }
 
+/// What a reader of the tutorial on figures runs again, `experiments check` runs in `make test`.
+#[test]
+fn results_of_the_tutorial_are_repeated_by_check() {
+    let page = std::fs::read_to_string(root().join("docs/src/tutorials/figure.md")).expect("page");
+    let run = page.lines().find_map(|line| line.strip_prefix("target/quick/experiments run "));
+    let names: Vec<String> =
+        run.expect("a command").split_whitespace().map(str::to_owned).collect();
+    let entries = registry::read(&root()).expect("results/registry is readable");
+    for entry in registry::chosen(&entries, &names).expect("the registry has the names") {
+        assert!(check::is_repeated(entry), "{} is not repeated", entry.name);
+    }
+}
+
 /// The book has ARCHITECTURE.md as a page: links into the book stay links, and files of the source,
 /// which the book does not contain, are named. `PRAIRIE_UPDATE_DOCS=1` rewrites the page.
 #[test]

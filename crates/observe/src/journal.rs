@@ -162,26 +162,30 @@ impl Journal {
     }
 
     /// Adds a row. The first row of a day makes one file of each day before, and removes those
-    /// that are too old.
+    /// that are too old. A damaged file does not keep the log from growing: it is renamed to
+    /// `NAME.damaged`. Returns what was wrong with each such file.
     ///
     /// # Errors
-    /// [`JournalError::Io`]: the disk is full; the rows before are safe. [`JournalError::Format`]
-    /// where a file of this hour is there already and is no log.
-    pub fn append(&mut self, row: Summary) -> Result<()> {
+    /// [`JournalError::Io`]: the disk is full; the rows before are safe.
+    pub fn append(&mut self, row: Summary) -> Result<Vec<JournalError>> {
+        let mut damaged = Vec::new();
         let span = Span::hour_of(row.at_unix_ns);
         if self.hour.as_ref().is_none_or(|(current, _)| *current != span) {
-            self.tidy(span.day())?;
+            self.tidy(span.day(), &mut damaged)?;
             let path = span.path(&self.dir);
-            let rows = if path.exists() { columns::read(&path)? } else { Vec::new() };
+            let rows =
+                if path.exists() { read_or_rename(&path, &mut damaged)? } else { Vec::new() };
             self.hour = Some((span, rows));
         }
-        let Some((span, rows)) = &mut self.hour else { return Ok(()) };
-        rows.push(row);
-        columns::write(&span.path(&self.dir), rows, &self.origin)
+        if let Some((span, rows)) = &mut self.hour {
+            rows.push(row);
+            columns::write(&span.path(&self.dir), rows, &self.origin)?;
+        }
+        Ok(damaged)
     }
 
     /// Makes one file of each day before `today`, and removes the days that are too old.
-    fn tidy(&self, today: NaiveDate) -> Result<()> {
+    fn tidy(&self, today: NaiveDate, damaged: &mut Vec<JournalError>) -> Result<()> {
         let spans = spans(&self.dir)?;
         let oldest = self
             .keep
@@ -192,10 +196,18 @@ impl Journal {
             if oldest.is_some_and(|oldest| day < oldest) {
                 self.remove(&files)?;
             } else if files.iter().any(|span| matches!(span, Span::Hour(..))) {
-                let rows = rows_of(&self.dir, &files)?;
-                columns::write(&Span::Day(day).path(&self.dir), &rows, &self.origin)?;
-                let is_hour = |span: &&Span| matches!(span, Span::Hour(..));
-                self.remove(&files.iter().filter(is_hour).copied().collect::<Vec<_>>())?;
+                let mut rows = Vec::new();
+                for span in &files {
+                    rows.extend(read_or_rename(&span.path(&self.dir), damaged)?);
+                }
+                if !rows.is_empty() {
+                    let path = Span::Day(day).path(&self.dir);
+                    columns::write(&path, &ascending(rows), &self.origin)?;
+                }
+                // Without the damaged ones, which have other names now.
+                let is_left =
+                    |span: &&Span| matches!(span, Span::Hour(..)) && span.path(&self.dir).exists();
+                self.remove(&files.iter().filter(is_left).copied().collect::<Vec<_>>())?;
             }
         }
         Ok(())
@@ -209,15 +221,21 @@ impl Journal {
     }
 }
 
-/// The rows of some files, ascending by time, each time once.
-fn rows_of(dir: &Path, files: &[Span]) -> Result<Vec<Summary>> {
-    let mut rows = Vec::new();
-    for span in files {
-        rows.extend(columns::read(&span.path(dir))?);
+/// The rows of a file. A damaged file has none: it is renamed, and what is wrong is added to
+/// `damaged`.
+fn read_or_rename(path: &Path, damaged: &mut Vec<JournalError>) -> Result<Vec<Summary>> {
+    match columns::read(path) {
+        Err(error @ JournalError::Format { .. }) => {
+            let aside = path.with_extension("parquet.damaged");
+            fs::rename(path, &aside).map_err(at(path))?;
+            damaged.push(error);
+            Ok(Vec::new())
+        }
+        other => other,
     }
-    Ok(ascending(rows))
 }
 
+/// Rows by time, each time once.
 fn ascending(mut rows: Vec<Summary>) -> Vec<Summary> {
     rows.sort_by_key(|row| row.at_unix_ns);
     rows.dedup_by_key(|row| row.at_unix_ns);
@@ -486,6 +504,47 @@ mod tests {
         damage(times[0]);
         assert!(read_thinned(dir.path(), 10).is_err() && super::origin(dir.path()).is_err());
         assert!(read_days(dir.path(), first, last).unwrap().if_any().is_err());
+    }
+
+    #[test]
+    fn a_damaged_file_does_not_stop_the_log() {
+        let dir = tempfile::tempdir().unwrap();
+        let start = parse_time("2026-11-21 22:30", 0, None).unwrap();
+        let append = |at: i64| {
+            let mut journal = Journal::open(dir.path(), origin(), None).unwrap();
+            let damaged = journal.append(row(at)).unwrap();
+            damaged.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let left = || -> Vec<i64> {
+            let found = read_thinned(dir.path(), 10).unwrap();
+            found.rows.iter().map(|row| row.at_unix_ns).collect()
+        };
+        let damage = |at: i64| {
+            let path = Span::hour_of(at).path(dir.path());
+            let whole = fs::read(&path).unwrap();
+            fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        };
+        // In the current hour.
+        assert!(append(start).is_empty());
+        damage(start);
+        let said = append(start + 1);
+        assert!(said.len() == 1 && said[0].contains("2026-11-21T22"), "{said:?}");
+        assert!(append(start + 2).is_empty());
+        assert_eq!(left(), [start + 1, start + 2]);
+        // In an hour of a day that is over: its other hours are kept.
+        assert!(append(start + HOUR).is_empty());
+        damage(start + HOUR);
+        assert_eq!(append(start + 24 * HOUR).len(), 1);
+        assert_eq!(left(), [start + 1, start + 2, start + 24 * HOUR]);
+        assert_eq!(
+            names(dir.path()),
+            [
+                "prairie-2026-11-21.parquet",
+                "prairie-2026-11-21T22.parquet.damaged",
+                "prairie-2026-11-21T23.parquet.damaged",
+                "prairie-2026-11-22T22.parquet",
+            ]
+        );
     }
 
     #[test]

@@ -26,6 +26,8 @@ const MAX_ROWS: usize = 40;
 pub fn report(comparison: &Comparison, subject: Subject) -> Report {
     let of_log = subject.kind == KIND;
     let several = comparison.documents_before > 1 || comparison.documents_after > 1;
+    let main_rows = main_rows(comparison);
+    let is_main = |change: &Change| main_rows.contains(&change.name.as_str());
     let main: Vec<&Change> = comparison.changes.iter().filter(|change| is_main(change)).collect();
     let mut others: Vec<&Change> = comparison
         .changes
@@ -44,7 +46,7 @@ pub fn report(comparison: &Comparison, subject: Subject) -> Report {
     if !main.is_empty() {
         sections.push(Section {
             heading: "Main measures".to_owned(),
-            blocks: vec![Block::Table(table(&main, several))],
+            blocks: vec![Block::Table(table(&main, short_name, several))],
             ..Section::default()
         });
     }
@@ -60,7 +62,7 @@ pub fn report(comparison: &Comparison, subject: Subject) -> Report {
     let heading = if subject.all { "Other rows" } else { "Other rows that changed" }.to_owned();
     let mut blocks = Vec::new();
     if !others.is_empty() {
-        blocks.push(Block::Table(table(&others, several)));
+        blocks.push(Block::Table(table(&others, str::to_owned, several)));
     }
     blocks.push(Block::Note(note));
     sections.push(Section { heading, intro: intro(several, of_log).to_owned(), blocks });
@@ -95,8 +97,11 @@ const fn intro(several: bool, of_log: bool) -> &'static str {
     }
 }
 
-fn is_main(change: &Change) -> bool {
-    ALIASES.iter().any(|(_, names)| names.contains(&change.name.as_str()))
+/// The row that each short name stands for: the first of its full names that is there.
+fn main_rows(comparison: &Comparison) -> Vec<&'static str> {
+    let is_there = |name: &str| comparison.changes.iter().any(|change| change.name == name);
+    let first = |names: &&[&'static str]| names.iter().copied().find(|name| is_there(name));
+    ALIASES.iter().filter_map(|(_, names)| first(names)).collect()
 }
 
 /// Whether a change is at least as large as the threshold, and beyond the spread where that is known.
@@ -118,13 +123,13 @@ fn weight(change: &Change) -> f64 {
     }
 }
 
-fn table(changes: &[&Change], several: bool) -> Table {
+fn table(changes: &[&Change], heading: fn(&str) -> String, several: bool) -> Table {
     let row = |change: &&Change| {
         let mean = |spread: &Option<Spread>| {
             spread.map_or(number::NONE.to_owned(), |spread| value(&change.name, spread.mean))
         };
         let mut row = vec![
-            Cell::from(short_name(&change.name)),
+            Cell::from(heading(&change.name)),
             mean(&change.before).into(),
             mean(&change.after).into(),
             change.difference.map_or(number::NONE.to_owned(), |d| signed(&change.name, d)).into(),
@@ -174,38 +179,73 @@ fn short_name(name: &str) -> String {
     alias.map_or(name.to_owned(), |(alias, _)| (*alias).to_owned())
 }
 
+/// What the number of a row counts, by its name.
+#[derive(Clone, Copy, PartialEq)]
+enum Unit {
+    Bytes,
+    Share,
+    Nanoseconds,
+    Frames,
+    None,
+}
+
+impl Unit {
+    fn of(name: &str) -> Unit {
+        const SHARES: [&str; 8] = [
+            "_share",
+            "share_of_memory",
+            "share_of_free",
+            "coverage",
+            "_index",
+            "_min",
+            "_max",
+            "order_9",
+        ];
+        let last = name.rsplit('.').next().unwrap_or_default();
+        let ends = |endings: &[&str]| endings.iter().any(|ending| last.ends_with(ending));
+        if ends(&["_bytes"]) || last == "bytes" {
+            Unit::Bytes
+        } else if ends(&SHARES) || last == "unusable_2_mib" {
+            Unit::Share
+        } else if ends(&["_ns"]) {
+            Unit::Nanoseconds
+        } else if ends(&["_frames"]) || last == "frames" || name.contains("frames.by_mobility.") {
+            Unit::Frames
+        } else {
+            Unit::None
+        }
+    }
+}
+
 /// A value in the unit that its name states.
 fn value(name: &str, value: f64) -> String {
-    let last = name.rsplit('.').next().unwrap_or_default();
     let sign = if value < 0.0 { "−" } else { "" };
-    let ends = |endings: &[&str]| endings.iter().any(|ending| last.ends_with(ending));
-    if ends(&["_bytes"]) || last == "bytes" {
-        format!("{sign}{}", number::bytes(value.abs().round() as u64))
-    } else if ends(&[
-        "_share",
-        "share_of_memory",
-        "share_of_free",
-        "coverage",
-        "_index",
-        "_min",
-        "_max",
-        "unusable_2_mib",
-        "unusable_free_space_order_9",
-    ]) && value.abs() <= 1.0
-    {
-        number::percent(value)
-    } else if ends(&["_ns"]) {
-        format!("{sign}{}", number::duration(value.abs().round() as u64))
-    } else if value.fract() == 0.0 && value.abs() < 1e6 {
+    match Unit::of(name) {
+        Unit::Bytes => format!("{sign}{}", number::bytes(value.abs().round() as u64)),
+        // A name ends so by chance where the value is no share.
+        Unit::Share if value.abs() <= 1.0 => number::percent(value),
+        Unit::Nanoseconds => format!("{sign}{}", number::duration(value.abs().round() as u64)),
+        Unit::Frames => format!("{} frames", plain(value)),
+        _ => plain(value),
+    }
+}
+
+/// A number without a unit.
+fn plain(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e6 {
+        let sign = if value < 0.0 { "−" } else { "" };
         format!("{sign}{}", number::count(value.abs() as u64))
     } else {
         number::short(value)
     }
 }
 
-/// A difference with its sign.
+/// A difference with its sign; of shares, in percentage points.
 fn signed(name: &str, difference: f64) -> String {
-    let text = value(name, difference);
+    let mut text = value(name, difference);
+    if let Some(share) = text.strip_suffix('%').filter(|_| Unit::of(name) == Unit::Share) {
+        text = format!("{share}pp");
+    }
     if difference > 0.0 { format!("+{text}") } else { text }
 }
 
@@ -241,10 +281,27 @@ mod tests {
         let text = shown(&comparison, false);
         let line = text.lines().find(|line| line.starts_with("polluted")).unwrap();
         let words: Vec<&str> = line.split_whitespace().collect();
-        assert_eq!(words, ["polluted", "20.0", "%", "30.0", "%", "+10.0", "%", "+50.0", "%"]);
+        assert_eq!(words, ["polluted", "20.0", "%", "30.0", "%", "+10.0", "pp", "+50.0", "%"]);
         assert!(text.contains("+95.4 MiB") && !text.contains("tiny"), "{text}");
         assert!(text.contains("1 row did not change"), "{text}");
         assert!(shown(&comparison, true).contains("tiny"));
+    }
+
+    #[test]
+    fn a_short_name_stands_for_one_row() {
+        let document = |share: f64| -> Rows {
+            let rows = [
+                ("frames.initialized.polluted_share", share),
+                ("frames.polluted.polluted_share", share / 2.0),
+                ("frames.by_mobility.unmovable", share * 1000.0),
+            ];
+            rows.map(|(name, value)| (name.to_owned(), value)).into()
+        };
+        let text = shown(&Comparison::new(&[document(0.2)], &[document(0.3)]), false);
+        let starts = |word: &str| text.lines().filter(|line| line.starts_with(word)).count();
+        assert_eq!(starts("polluted "), 1, "{text}");
+        assert_eq!(starts("frames.polluted.polluted_share"), 1, "{text}");
+        assert!(text.contains("200 frames") && text.contains("+100 frames"), "{text}");
     }
 
     #[test]

@@ -53,9 +53,17 @@ impl MapSheet {
                     format!("{bytes:>9}  {:>9}", terminal.text(&number::percent(s.share)))
                 })
                 .collect();
-            let line = format!("{sign} {name}{:gap$}  {}", "", sizes.join("   "));
-            out.push_str(line.trim_end());
-            out.push('\n');
+            // As many maps to a line as fit, at least one.
+            let indent = widest + 4;
+            let to_a_line = ((terminal.width + 3).saturating_sub(indent) / 23).max(1);
+            for (at, sizes) in sizes.chunks(to_a_line).enumerate() {
+                match at {
+                    0 => out.push_str(&format!("{sign} {name}{:gap$}  ", "")),
+                    _ => out.push_str(&format!("{:indent$}", "")),
+                }
+                out.push_str(sizes.join("   ").trim_end());
+                out.push('\n');
+            }
         }
         out.push_str(&muted(
             &crate::table::wrap(&terminal.text(&self.scale_text()), terminal.width, ""),
@@ -254,6 +262,20 @@ mod tests {
         let count = |letter| rows.iter().flat_map(|r| r.chars()).filter(|c| *c == letter).count();
         assert!(count('.').abs_diff(count('m')) <= 1, "{text}");
         assert!(count('.') > 400 && !text.contains('\x1b'));
+    }
+
+    #[test]
+    fn a_legend_of_several_maps_fits_the_width() {
+        let one = MapSheet::from(map(vec![0, 1, 2, 0]));
+        let sheet = MapSheet { maps: vec![one.maps[0].clone(); 3], ..one };
+        for (width, lines) in [(60, 2), (80, 1), (30, 3)] {
+            let text = sheet.terminal(Terminal { width, ..Terminal::PLAIN }).unwrap();
+            let lengths: Vec<usize> = text.lines().map(str::len).collect();
+            assert!(lengths.iter().all(|length| *length <= width.max(31)), "{text}");
+            let free = text.lines().skip_while(|line| !line.starts_with(". free"));
+            let of_free = free.take_while(|line| !line.starts_with("m ")).count();
+            assert_eq!(of_free, lines, "{text}");
+        }
     }
 
     #[test]

@@ -108,5 +108,8 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
 
 fn append(collector: &Collector, journal: &mut Journal) -> anyhow::Result<()> {
     let row = Summary::of(&collector.moment()?, collector.figures().as_deref());
-    Ok(journal.append(row)?)
+    for error in journal.append(row)? {
+        output::say(format_args!("{error}; its name now ends in `.damaged`"));
+    }
+    Ok(())
 }

@@ -10,9 +10,10 @@ use prairie_report::{Theme, write_atomically};
 use serde::Serialize;
 
 use super::sim::machine;
+use crate::commands::seeds::{self, Seeds};
 use crate::commands::survey;
 use crate::files::Files;
-use crate::output::{self, Header};
+use crate::output::{self, Header, Wanted};
 use crate::progress;
 use crate::view::migrate_paper as view;
 
@@ -35,6 +36,9 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
+    #[command(flatten)]
+    seeds: Seeds,
+
     /// Print JSON instead of the report
     #[arg(long)]
     json: bool,
@@ -44,7 +48,7 @@ pub struct Args {
     html: Option<PathBuf>,
 
     /// Write each curve as SVG and PNG into this directory
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "seeds")]
     pictures: Option<PathBuf>,
 }
 
@@ -72,6 +76,7 @@ Examples:
   prairie migrate paper --html contiguitas-hw.html
   prairie migrate paper --pictures figures --json > paper.json
   prairie migrate paper --requests 100                        a first look
+  prairie migrate paper --requests 100 --seeds 5              mean and 95 % interval
   prairie migrate paper machine.toml --json | jq '.costs'     the cost of one migration
 
 Runs go on all cores of the host; the results do not depend on how many there are.";
@@ -85,6 +90,10 @@ struct Document<'a> {
     paper: &'a Paper,
 }
 
+fn document(paper: &Paper) -> Document<'_> {
+    Document { header: Header::new("prairie-migrate-paper", 1), paper }
+}
+
 /// Runs, prints and writes as asked.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     if let Some(directory) = &args.pictures {
@@ -92,9 +101,33 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         std::fs::create_dir_all(directory)
             .with_context(|| format!("cannot make {}", directory.display()))?;
     }
+    if let Some(seeds) = args.seeds.from(args.seed) {
+        let wanted = Wanted { json: args.json, html: args.html.as_deref() };
+        return seeds::repeat(seeds, wanted, |seed| {
+            let paper = simulate(args, seed, interrupted)?;
+            Ok(paper.map(|paper| serde_json::to_value(document(&paper))).transpose()?)
+        });
+    }
+    let Some(paper) = simulate(args, args.seed, interrupted)? else {
+        return Ok(output::interrupted());
+    };
+    let report = view::report(&paper, survey::generated_by());
+    output::publish(&report, args.json, args.html.as_deref(), || document(&paper))?;
+    if let Some(directory) = &args.pictures {
+        draw(&paper, directory)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All runs of the evaluation; `None` if they were interrupted.
+fn simulate(
+    args: &Args,
+    seed: u64,
+    interrupted: &'static AtomicBool,
+) -> anyhow::Result<Option<Paper>> {
     let settings = Settings {
         requests: args.requests,
-        seed: args.seed,
+        seed,
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         ..Settings::new(machine(args.machine.as_deref())?)
     };
@@ -105,21 +138,10 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         !interrupted.load(Ordering::Relaxed)
     });
     bar.finish_and_clear();
-    let paper = match paper {
-        Err(Stopped::Interrupted) => {
-            return Ok(output::interrupted());
-        }
-        other => other?,
-    };
-    let report = view::report(&paper, survey::generated_by());
-    output::publish(&report, args.json, args.html.as_deref(), || Document {
-        header: Header::new("prairie-migrate-paper", 1),
-        paper: &paper,
-    })?;
-    if let Some(directory) = &args.pictures {
-        draw(&paper, directory)?;
+    match paper {
+        Err(Stopped::Interrupted) => Ok(None),
+        other => Ok(Some(other?)),
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes every curve, as SVG and as PNG.

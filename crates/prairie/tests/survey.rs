@@ -158,7 +158,7 @@ fn the_report_begins_with_the_summary_and_keeps_to_its_width() {
     for part in [
         "33.3 %  of free memory is in pieces smaller than 2 MiB",
         "31.2 %  of pageblocks are polluted",
-        "62.5 % to 68.8 %  of initialized memory is available in 2 MiB blocks after full compaction",
+        "62.5 % to 68.8 %  of memory is available in 2 MiB blocks after full compaction",
         "22.2 %  of anonymous memory is on huge pages",
         "Free memory is slightly fragmented: of 9 MiB, 66.7 % can serve a 2 MiB request",
         "half of these blocks hold 2 or fewer of 512",

@@ -29,19 +29,22 @@ fn key_figures(survey: &Survey) -> Vec<KeyFigure> {
         ));
     }
     if let Some(frames) = &survey.frames {
-        let polluted = &frames.polluted;
+        let memory = counted_memory(frames);
         figures.push(KeyFigure::new(
-            number::percent(polluted.polluted_share),
-            "of pageblocks are polluted",
+            number::percent(frames.initialized.polluted_share),
+            match memory {
+                "memory" => "of pageblocks are polluted",
+                _ => "of initialized pageblocks are polluted",
+            },
             format!(
-                "Each holds at least one unmovable frame. Unmovable frames are {} of memory.",
-                number::percent(ratio(frames.by_mobility.unmovable, frames.present_frames))
+                "Each holds at least one unmovable frame. Unmovable frames are {} of {memory}.",
+                unmovable_share(frames)
             ),
         ));
         if let Some(gigantic) = potential(frames, Order::GIGANTIC) {
             figures.push(KeyFigure::new(
                 initialized(frames),
-                "of initialized memory is available in 2 MiB blocks after full compaction",
+                format!("of {memory} is available in 2 MiB blocks after full compaction"),
                 format!(
                     "In 1 GiB blocks: {} of all memory. A range shows what unknown frames leave \
                      open.",
@@ -118,16 +121,26 @@ fn worst_zone(survey: &Survey, all: f64) -> Option<String> {
     })
 }
 
+/// The memory that shares refer to: the kernel may not have initialized all of it yet.
+fn counted_memory(frames: &FrameReport) -> &'static str {
+    if frames.initialized.share_of_memory < 1.0 { "initialized memory" } else { "memory" }
+}
+
+fn unmovable_share(frames: &FrameReport) -> String {
+    number::percent(ratio(frames.by_mobility.unmovable, frames.initialized.frames))
+}
+
 fn why(frames: &FrameReport) -> String {
     let polluted = &frames.polluted;
     if polluted.polluted_blocks == 0 {
         return "No 2 MiB block holds an unmovable frame: compaction can undo all fragmentation."
             .to_owned();
     }
-    let share = number::percent(ratio(frames.by_mobility.unmovable, frames.present_frames));
-    let blocks = number::percent(polluted.polluted_share);
+    let share = unmovable_share(frames);
+    let memory = counted_memory(frames);
+    let blocks = number::percent(frames.initialized.polluted_share);
     let first = format!(
-        "Unmovable frames are {share} of memory and pollute {blocks} of its pageblocks; {}.",
+        "Unmovable frames are {share} of {memory} and pollute {blocks} of its pageblocks; {}.",
         pollution_sentence(polluted)
     );
     let widest = frames.unmovable_sources.iter().max_by_key(|source| source.blocks);

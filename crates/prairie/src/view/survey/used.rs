@@ -102,7 +102,7 @@ fn by_zone(survey: &Survey) -> Table {
             share(by.movable),
             share(by.unmovable),
             share(by.unknown),
-            Cell::from(number::percent(frames.polluted.polluted_share)),
+            Cell::from(number::percent(frames.initialized.polluted_share)),
             Cell::from(summary::initialized(frames)),
             Cell::from(number::percent(1.0 - frames.initialized.share_of_memory)),
         ])
@@ -115,7 +115,7 @@ fn by_zone(survey: &Survey) -> Table {
             Column::number("movable"),
             Column::number("unmovable"),
             Column::number("unknown"),
-            Column::number("polluted").with_unit("of pageblocks"),
+            Column::number("polluted").with_unit("of pageblocks, of initialized"),
             Column::number("potential").with_unit("in 2 MiB blocks, of initialized"),
             Column::number("uninitialized"),
         ],

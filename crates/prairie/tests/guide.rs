@@ -19,6 +19,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 /// One command of a page.
 #[derive(Debug, PartialEq)]
@@ -214,17 +217,23 @@ fn the_examples_of_every_page_run() {
     }
     pages.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
     pages.sort();
-    let mut found = 0;
-    let mut failures = Vec::new();
-    for path in &pages {
-        let name = path.file_name().unwrap().to_str().unwrap();
-        let page = fs::read_to_string(path).unwrap();
-        found += examples(&page).len();
-        match run_page(name, &page) {
-            Ok(ran) => eprintln!("{name}: {ran} examples ran"),
-            Err(failure) => failures.push(failure),
+    let next = AtomicUsize::new(0);
+    let found = AtomicUsize::new(0);
+    let failures = Mutex::new(Vec::new());
+    // Most examples wait for a time or for one CPU.
+    let work = || {
+        while let Some(path) = pages.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let page = fs::read_to_string(path).unwrap();
+            found.fetch_add(examples(&page).len(), Ordering::Relaxed);
+            match run_page(name, &page) {
+                Ok(ran) => eprintln!("{name}: {ran} examples ran"),
+                Err(failure) => failures.lock().unwrap().push(failure),
+            }
         }
-    }
+    };
+    thread::scope(|scope| (0..2).for_each(|_| drop(scope.spawn(work))));
+    let (found, failures) = (found.into_inner(), failures.into_inner().unwrap());
     assert!(found > 0, "no page of {} has an example", pages.len());
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }

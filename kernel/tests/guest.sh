@@ -317,7 +317,9 @@ oscillates() {
     pool=$!
     "$load" pins 16 "$seconds" >/dev/null &
     echo 4 >$sys/oscillate_pageblocks
+    started=$(cut -d. -f1 /proc/uptime)
     sleep "$seconds"
+    lasted=$(($(cut -d. -f1 /proc/uptime) - started))
     echo 0 >$sys/oscillate_pageblocks
     kill $reader $compactor $pool
     # On a busy host its last scan takes longer than the rest.
@@ -325,6 +327,8 @@ oscillates() {
     # Quiet means that no process of the load is left, not even the last one that a loop started.
     [ "${3:-}" != quiet ] || { wait; until ! pidof cat load >/dev/null; do sleep 1; done; "$load" scan 1 >/tmp/values; }
     cat $node/counters /tmp/values
+    # Anything that kills the load may kill sleep, too.
+    check "seconds of load" "$lasted" -ge "$seconds"
     check "moves" $(($(counter pageblocks_grown) + $(counter pageblocks_shrunk))) -ge "$seconds"
     check "unmovable frames above the border" "$(value scan_strays)" -eq 0
     check_log

@@ -1,0 +1,105 @@
+//! `vm.watermark_scale_factor`, which is leased while the kernel region grows, and its faults.
+#![allow(missing_docs)]
+
+mod tree;
+
+use std::fs;
+use std::sync::Arc;
+
+use prairie_regions::choice::Place;
+use prairie_regions::daemon::Daemon;
+use tree::{BLOCKS, FRAMES, Tree, trouble, work};
+
+const FACTOR: &str = "proc/sys/vm/watermark_scale_factor";
+
+fn factor(tree: &Tree) -> String {
+    fs::read_to_string(tree.path(FACTOR)).unwrap().trim().to_owned()
+}
+
+/// A tree whose regions are set up and whose kernel memory has just grown by three blocks.
+fn growing(tree: &Arc<Tree>) -> Daemon {
+    let mut daemon = tree.daemon(false);
+    work(&mut daemon, 0, 20);
+    assert_eq!(tree.count(Place::Kernel), 4);
+    *tree.kernel_used.lock().unwrap() = 4 * FRAMES - 600;
+    tree.update();
+    work(&mut daemon, 20, 3);
+    assert!(tree.count(Place::Kernel) > 4, "it grows");
+    daemon
+}
+
+/// Enough for kswapd to free a block and an eighth of it in the movable zone.
+#[test]
+fn it_is_raised_while_the_region_grows_and_restored_soon_after() {
+    let tree = Tree::new();
+    tree.put(FACTOR, "10\n");
+    let mut daemon = growing(&tree);
+    let raised: u64 = factor(&tree).parse().unwrap();
+    let movable = (BLOCKS - 4) * FRAMES;
+    let freed = 2 * raised * movable / 10_000;
+    assert!((FRAMES..2 * FRAMES).contains(&freed), "factor {raised} frees {freed} frames");
+    work(&mut daemon, 23, 60);
+    assert_eq!((factor(&tree).as_str(), trouble(&daemon).as_str()), ("10", ""));
+}
+
+#[test]
+fn a_daemon_that_ends_meanwhile_restores_it() {
+    let tree = Tree::new();
+    tree.put(FACTOR, "10\n");
+    let daemon = growing(&tree);
+    assert_ne!(factor(&tree), "10");
+    assert!(daemon.stop().unwrap().state().settings.is_empty());
+    assert_eq!(factor(&tree), "10");
+}
+
+#[test]
+fn what_others_set_meanwhile_stays() {
+    let tree = Tree::new();
+    tree.put(FACTOR, "10\n");
+    let mut daemon = growing(&tree);
+    tree.put(FACTOR, "77\n");
+    work(&mut daemon, 23, 60);
+    assert_eq!(factor(&tree), "77");
+    assert!(daemon.stop().unwrap().state().settings.is_empty());
+    assert_eq!(factor(&tree), "77");
+}
+
+#[test]
+fn a_higher_factor_is_left_alone() {
+    let tree = Tree::new();
+    tree.put(FACTOR, "900\n");
+    let daemon = growing(&tree);
+    assert_eq!(factor(&tree), "900");
+    daemon.stop().unwrap();
+    assert_eq!(factor(&tree), "900");
+}
+
+/// Kernels before 4.6 have no such file.
+#[test]
+fn without_the_file_or_a_number_in_it_the_region_grows_all_the_same() {
+    for text in [None, Some("high\n"), Some("")] {
+        let tree = Tree::new();
+        if let Some(text) = text {
+            tree.put(FACTOR, text);
+        }
+        let daemon = growing(&tree);
+        assert_eq!(trouble(&daemon), "", "{text:?}");
+        assert_eq!(text.map(|_| factor(&tree)), text.map(|text| text.trim().to_owned()));
+    }
+}
+
+/// The link leads to a number that even root cannot write.
+#[test]
+fn a_file_that_refuses_writes_is_one_line_and_the_region_grows() {
+    let fixed = "/proc/sys/kernel/cap_last_cap";
+    let tree = Tree::new();
+    std::os::unix::fs::symlink(fixed, tree.path(FACTOR)).unwrap();
+    let mut daemon = growing(&tree);
+    let said = trouble(&daemon);
+    assert!(said.starts_with("kernel settings are left as they are: "), "{said}");
+    work(&mut daemon, 23, 20);
+    assert_eq!(trouble(&daemon), said);
+    assert_eq!(tree.count(Place::Offline), 0);
+    daemon.stop().unwrap();
+    assert_eq!(factor(&tree), fs::read_to_string(fixed).unwrap().trim());
+}

@@ -122,18 +122,31 @@ test: ## Run every check and every test; stop at the first that fails, and list 
 	@scripts/check-words
 	@echo "== test"
 	@$(CARGO) test --locked --workspace -- --show-output
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(PROGRAM_TESTS)
+	@scripts/skips $(PRAIRIE_SKIPS)
+
+# What the built programs pass, the longest first. Two at a time: most of them wait, and machines have
+# a time of their own.
+PROGRAM_TESTS := test-regions test-python test-results test-offload test-alerts test-manifests
+.PHONY: $(PROGRAM_TESTS)
+test-results:
 	@echo "== results"
 	@$(TARGET)/debug/experiments check
+test-python:
 	@echo "== python"
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) python/test --short
+test-alerts:
 	@echo "== alerts"
 	@packaging/test-alerts $(abspath $(TARGET)/debug/prairie)
+test-manifests:
 	@echo "== manifests"
 	@packaging/test-manifests $(TARGET)/manifest-venv
-	@echo "== real kernel"
+test-offload:
+	@echo "== offload on a real kernel"
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) PACED=$(abspath $(TARGET)/debug/paced) vm/tests/offload.sh --short
+test-regions:
+	@echo "== regions on a real kernel"
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) KERNEL_LOAD=$(abspath $(TARGET)/debug/kernel_load) vm/tests/regions.sh --short
-	@scripts/skips $(PRAIRIE_SKIPS)
 
 # Commands of results find the programs of the same build beside the one that runs them.
 EXPERIMENTS := $(TARGET)/quick/experiments

@@ -39,6 +39,8 @@ dist: ## Build what packages contain into target/dist: stripped, debug info apar
 	@$(TARGET)/release/prairie survey --proc crates/host/tests/fixtures/linux-6.18/proc --save $(DIST)/example.parquet >/dev/null
 
 install: $(if $(wildcard $(DIST)/bin/prairie),,dist) ## Install into PREFIX=/usr/local below DESTDIR=; settings into /etc/prairie
+	@[ -z "$$(find crates -name '*.rs' -newer $(DIST)/bin/prairie -print -quit)" ] || \
+	    echo "prairie: installing $(DIST), which is older than the sources; make dist builds it again" >&2
 	@$(INSTALL) -m 755 $(DIST)/bin/prairie $(DESTDIR)$(PREFIX)/bin/prairie
 	@$(INSTALL) -m 644 $(DIST)/lib/libprairie_heap.so $(DESTDIR)$(PREFIX)/lib/libprairie_heap.so
 	@$(INSTALL) -m 644 $(DIST)/lib/libprairie_heap.a $(DESTDIR)$(PREFIX)/lib/libprairie_heap.a

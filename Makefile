@@ -39,7 +39,7 @@ dist: ## Build what packages contain into target/dist: stripped, debug info apar
 	@$(TARGET)/release/prairie survey --proc crates/host/tests/fixtures/linux-6.18/proc --save $(DIST)/example.parquet >/dev/null
 
 install: $(if $(wildcard $(DIST)/bin/prairie),,dist) ## Install into PREFIX=/usr/local below DESTDIR=; settings into /etc/prairie
-	@[ -z "$$(find crates -name '*.rs' -newer $(DIST)/bin/prairie -print -quit)" ] || \
+	@[ -z "$$(find crates Cargo.toml Cargo.lock -type f ! -path '*/tests/*' -newer $(DIST)/bin/prairie -print -quit)" ] || \
 	    echo "prairie: installing $(DIST), which is older than the sources; make dist builds it again" >&2
 	@$(INSTALL) -m 755 $(DIST)/bin/prairie $(DESTDIR)$(PREFIX)/bin/prairie
 	@$(INSTALL) -m 644 $(DIST)/lib/libprairie_heap.so $(DESTDIR)$(PREFIX)/lib/libprairie_heap.so
@@ -101,7 +101,7 @@ package-test: deb rpm ## Install the packages into an empty Debian and an empty 
 
 manifest-test: ## Validate the Kubernetes manifest and, where helm is installed, the chart
 	@scripts/need python helm
-	@packaging/test-manifests $(TARGET)/manifest-venv
+	@$(MAKE) --no-print-directory run-manifests
 
 alert-test: build ## Fire the shipped alerts in a real Prometheus
 	@scripts/need prometheus
@@ -124,29 +124,30 @@ test: ## Run every check and every test; stop at the first that fails, and list 
 	@scripts/check-words
 	@echo "== test"
 	@$(CARGO) test --locked --workspace -- --show-output
+	@echo "== built programs, two tests at a time: $(PROGRAM_TESTS)"
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(PROGRAM_TESTS)
 	@scripts/skips $(PRAIRIE_SKIPS)
 
-# What the built programs pass, the longest first. Two at a time: most of them wait, and machines have
-# a time of their own.
-PROGRAM_TESTS := test-regions test-python test-results test-offload test-alerts test-manifests
+# Tests of the built programs, the longest first. Most of them wait. Virtual machines run in counted
+# time, so that their results do not depend on the host's load.
+PROGRAM_TESTS := run-regions run-python run-results run-offload run-alerts run-manifests
 .PHONY: $(PROGRAM_TESTS)
-test-results:
+run-results:
 	@echo "== results"
 	@$(TARGET)/debug/experiments check
-test-python:
+run-python:
 	@echo "== python"
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) python/test --short
-test-alerts:
+run-alerts:
 	@echo "== alerts"
 	@packaging/test-alerts $(abspath $(TARGET)/debug/prairie)
-test-manifests:
+run-manifests:
 	@echo "== manifests"
 	@packaging/test-manifests $(TARGET)/manifest-venv
-test-offload:
+run-offload:
 	@echo "== offload on a real kernel"
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) PACED=$(abspath $(TARGET)/debug/paced) vm/tests/offload.sh --short
-test-regions:
+run-regions:
 	@echo "== regions on a real kernel"
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) KERNEL_LOAD=$(abspath $(TARGET)/debug/kernel_load) vm/tests/regions.sh --short
 

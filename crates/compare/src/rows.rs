@@ -4,7 +4,7 @@
 //! again by a field that identifies it, not by its position, which differs between documents:
 //! `zones[Normal].extent.free_frames`, `systems[linux].unusable`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 pub type Rows = BTreeMap<String, f64>;
 
 /// Fields that identify an entry among its fellows, the first that is there.
-const IDENTITIES: [&str; 13] = [
+const IDENTITIES: [&str; 15] = [
     "system",
     "name",
     "class",
@@ -26,7 +26,12 @@ const IDENTITIES: [&str; 13] = [
     "page_bytes",
     "from_frames",
     "source",
+    "victims",
+    "parameter",
 ];
+
+/// Fields that tell entries of the same identity apart.
+const QUALIFIERS: [&str; 4] = ["method", "target", "per_second", "value"];
 
 /// Fields that differ between any two documents and measure nothing.
 const IGNORED: [&str; 10] = [
@@ -85,8 +90,13 @@ fn add_entries(entries: &[Value], name: &str, rows: &mut Rows) {
     if entries.iter().any(|entry| entry.get(MOMENT).is_some()) {
         return;
     }
-    let identities: Vec<Option<String>> = entries.iter().map(identity).collect();
+    let mut identities: Vec<Option<String>> = entries.iter().map(identity).collect();
     let all_known = identities.iter().all(Option::is_some);
+    if all_known && identities.iter().collect::<BTreeSet<_>>().len() < entries.len() {
+        for (entry, identity) in entries.iter().zip(&mut identities) {
+            *identity = identity.take().map(|identity| qualified(entry, identity));
+        }
+    }
     let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
     for (at, (entry, identity)) in entries.iter().zip(&identities).enumerate() {
         match identity.as_deref().filter(|_| all_known) {
@@ -101,6 +111,21 @@ fn add_entries(entries: &[Value], name: &str, rows: &mut Rows) {
             None => return,
         }
     }
+}
+
+/// An identity with all that tells entries of it apart.
+fn qualified(entry: &Value, identity: String) -> String {
+    let words = |value: &Value| match value {
+        Value::Object(fields) if fields.len() == 1 => {
+            let (key, value) = fields.iter().next()?;
+            Some(format!("{key} {}", value.as_str()?))
+        }
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    };
+    let qualifiers = QUALIFIERS.iter().filter_map(|field| words(entry.get(*field)?));
+    std::iter::once(identity).chain(qualifiers).collect::<Vec<_>>().join(" ")
 }
 
 /// What identifies an entry, without characters that names of rows use.
@@ -242,6 +267,27 @@ mod tests {
         ];
         let found: Vec<(&str, f64)> = rows.iter().map(|(name, n)| (name.as_str(), *n)).collect();
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn entries_of_the_same_identity_are_told_apart() {
+        let entry = |method: Value, rate: f64| json!({"workload": "memcached", "method": method, "per_second": rate, "moved": 3});
+        let hardware = json!({"hardware": "cacheable"});
+        let document = json!({
+            "rates": [entry(hardware.clone(), 10.0), entry(hardware, 20.0), entry(json!("none"), 10.0)],
+            "once": [entry(json!("none"), 10.0)],
+        });
+        let names: Vec<String> =
+            rows(&document).into_keys().filter(|name| name.ends_with("moved")).collect();
+        assert_eq!(
+            names,
+            [
+                "once[memcached].moved",
+                "rates[memcached hardware cacheable 10.0].moved",
+                "rates[memcached hardware cacheable 20.0].moved",
+                "rates[memcached none 10.0].moved",
+            ]
+        );
     }
 
     #[test]

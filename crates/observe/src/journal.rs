@@ -52,6 +52,16 @@ pub enum JournalError {
         /// What it is instead.
         why: &'static str,
     },
+    /// A file of a log of another version.
+    #[error("{}: version {found} of the log's format, expected version {expected}", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: String,
+        /// The version that is read here.
+        expected: &'static str,
+    },
     /// A file that is no part of a log.
     #[error("{}: not a log file: {why}, expected a file of `prairie log`", path.display())]
     Format {
@@ -163,25 +173,22 @@ impl Journal {
 
     /// Adds a row. The first row of a day makes one file of each day before, and removes those
     /// that are too old. A damaged file does not keep the log from growing: it is renamed to
-    /// `NAME.damaged`. Returns what was wrong with each such file.
+    /// `NAME.damaged`, and `damaged` gets what is wrong with it, also where an error follows.
     ///
     /// # Errors
-    /// [`JournalError::Io`]: the disk is full; the rows before are safe.
-    pub fn append(&mut self, row: Summary) -> Result<Vec<JournalError>> {
-        let mut damaged = Vec::new();
+    /// [`JournalError::Io`]: the disk is full; the rows before are safe. [`JournalError::Version`]
+    /// where another version writes this log.
+    pub fn append(&mut self, row: Summary, damaged: &mut Vec<JournalError>) -> Result<()> {
         let span = Span::hour_of(row.at_unix_ns);
         if self.hour.as_ref().is_none_or(|(current, _)| *current != span) {
-            self.tidy(span.day(), &mut damaged)?;
+            self.tidy(span.day(), damaged)?;
             let path = span.path(&self.dir);
-            let rows =
-                if path.exists() { read_or_rename(&path, &mut damaged)? } else { Vec::new() };
+            let rows = if path.exists() { read_or_rename(&path, damaged)? } else { Vec::new() };
             self.hour = Some((span, rows));
         }
-        if let Some((span, rows)) = &mut self.hour {
-            rows.push(row);
-            columns::write(&span.path(&self.dir), rows, &self.origin)?;
-        }
-        Ok(damaged)
+        let Some((span, rows)) = &mut self.hour else { return Ok(()) };
+        rows.push(row);
+        columns::write(&span.path(&self.dir), rows, &self.origin)
     }
 
     /// Makes one file of each day before `today`, and removes the days that are too old.
@@ -226,8 +233,14 @@ impl Journal {
 fn read_or_rename(path: &Path, damaged: &mut Vec<JournalError>) -> Result<Vec<Summary>> {
     match columns::read(path) {
         Err(error @ JournalError::Format { .. }) => {
-            let aside = path.with_extension("parquet.damaged");
-            fs::rename(path, &aside).map_err(at(path))?;
+            let names = (1..).map(|number| match number {
+                1 => path.with_extension("parquet.damaged"),
+                _ => path.with_extension(format!("parquet.{number}.damaged")),
+            });
+            let mut free = names.skip_while(|name| name.exists());
+            if let Some(name) = free.next() {
+                fs::rename(path, &name).map_err(at(path))?;
+            }
             damaged.push(error);
             Ok(Vec::new())
         }
@@ -408,7 +421,7 @@ mod tests {
         let mut journal = Journal::open(dir.path(), origin(), keep).unwrap();
         let start = parse_time("2026-11-21 22:30", 0, None).unwrap();
         for number in 0..4 {
-            journal.append(row(start + number * HOUR)).unwrap();
+            journal.append(row(start + number * HOUR), &mut Vec::new()).unwrap();
         }
         let expected = [
             "prairie-2026-11-21.parquet",
@@ -420,7 +433,7 @@ mod tests {
         drop(journal);
         // A restart in the same hour keeps what is there.
         let mut journal = Journal::open(dir.path(), origin(), keep).unwrap();
-        journal.append(row(start + 3 * HOUR + 1)).unwrap();
+        journal.append(row(start + 3 * HOUR + 1), &mut Vec::new()).unwrap();
         let rows = read_thinned(dir.path(), 1000).unwrap().rows;
         let times: Vec<i64> = rows.iter().map(|row| row.at_unix_ns).collect();
         assert_eq!(times, [0, HOUR, 2 * HOUR, 3 * HOUR, 3 * HOUR + 1].map(|at| start + at));
@@ -429,7 +442,7 @@ mod tests {
         assert_eq!(read_file(&file).unwrap(), Some(vec![row(start + 2 * HOUR)]));
         assert_eq!(read_thinned(dir.path(), 3).unwrap().rows.len(), 3);
         // Days later only the last two are left.
-        journal.append(row(start + 72 * HOUR)).unwrap();
+        journal.append(row(start + 72 * HOUR), &mut Vec::new()).unwrap();
         assert_eq!(
             names(dir.path()),
             ["prairie-2026-11-22.parquet", "prairie-2026-11-24T22.parquet"]
@@ -452,7 +465,7 @@ mod tests {
         columns::write(&Span::hour_of(start).path(dir.path()), &rows[..1], &origin()).unwrap();
         assert_eq!(read_days(dir.path(), day, day).unwrap().rows, rows);
         let mut journal = Journal::open(dir.path(), origin(), None).unwrap();
-        journal.append(row(start + 24 * HOUR)).unwrap();
+        journal.append(row(start + 24 * HOUR), &mut Vec::new()).unwrap();
         assert_eq!(read_days(dir.path(), day, day).unwrap().rows, rows);
         assert_eq!(names(dir.path()).len(), 2);
     }
@@ -512,7 +525,8 @@ mod tests {
         let start = parse_time("2026-11-21 22:30", 0, None).unwrap();
         let append = |at: i64| {
             let mut journal = Journal::open(dir.path(), origin(), None).unwrap();
-            let damaged = journal.append(row(at)).unwrap();
+            let mut damaged = Vec::new();
+            journal.append(row(at), &mut damaged).unwrap();
             damaged.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let left = || -> Vec<i64> {
@@ -531,20 +545,45 @@ mod tests {
         assert!(said.len() == 1 && said[0].contains("2026-11-21T22"), "{said:?}");
         assert!(append(start + 2).is_empty());
         assert_eq!(left(), [start + 1, start + 2]);
+        damage(start);
+        assert_eq!(append(start + 3).len(), 1);
+        assert_eq!(left(), [start + 3]);
         // In an hour of a day that is over: its other hours are kept.
         assert!(append(start + HOUR).is_empty());
         damage(start + HOUR);
         assert_eq!(append(start + 24 * HOUR).len(), 1);
-        assert_eq!(left(), [start + 1, start + 2, start + 24 * HOUR]);
+        assert_eq!(left(), [start + 3, start + 24 * HOUR]);
         assert_eq!(
             names(dir.path()),
             [
                 "prairie-2026-11-21.parquet",
+                "prairie-2026-11-21T22.parquet.2.damaged",
                 "prairie-2026-11-21T22.parquet.damaged",
                 "prairie-2026-11-21T23.parquet.damaged",
                 "prairie-2026-11-22T22.parquet",
             ]
         );
+    }
+
+    /// An older Prairie in the same directory, after a downgrade.
+    #[test]
+    fn files_of_another_version_are_not_renamed() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = parse_time("2026-11-21 22:30", 0, None).unwrap();
+        let path = Span::hour_of(at).path(dir.path());
+        columns::write(&path, &[row(at)], &origin()).unwrap();
+        // The version is the text of one byte behind its key.
+        let mut bytes = fs::read(&path).unwrap();
+        let key = b"prairie.log.schema_version";
+        let at_key = bytes.windows(key.len()).position(|window| window == key).unwrap();
+        let version = &mut bytes[at_key + key.len() + 2];
+        assert_eq!(*version, b'1');
+        *version = b'9';
+        fs::write(&path, bytes).unwrap();
+        let mut journal = Journal::open(dir.path(), origin(), None).unwrap();
+        let error = journal.append(row(at + 1), &mut Vec::new()).unwrap_err().to_string();
+        assert!(error.contains("version 9 of the log's format, expected version "), "{error}");
+        assert_eq!(names(dir.path()), ["prairie-2026-11-21T22.parquet"]);
     }
 
     #[test]

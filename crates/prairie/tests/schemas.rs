@@ -41,6 +41,7 @@ const COMMANDS: &[&str] = &[
     "migrate check --random 2000 --json",
     "migrate profile --stream hot --requests 20 --json",
     "migrate paper --requests 1 --json",
+    "migrate paper --requests 1 --seeds 2 --json",
     "psi --count 1 --interval 10ms --json",
     "heap stats --all --json",
     "explain oom.log --json",

@@ -244,6 +244,10 @@ fn uninitialized_memory_is_apart() {
         text.contains("initialized memory; 87.5 % of all memory is not initialized yet"),
         "{text}"
     );
+    let text = succeed(host.path(), &["survey", "--proc", "proc", "--section", "summary"]);
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("7.8 % of initialized pageblocks are polluted"), "{text}");
+    assert!(flat.contains("Unmovable frames are 3.1 % of initialized memory"), "{text}");
 }
 
 #[test]

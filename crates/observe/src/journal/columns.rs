@@ -145,15 +145,29 @@ pub fn is_log(path: &Path) -> Result<bool> {
 
 fn parquet(path: &Path) -> Result<SerializedFileReader<File>> {
     let file = File::open(path).map_err(at(path))?;
-    SerializedFileReader::new(file).map_err(|error| format(path, &error))
+    SerializedFileReader::new(file).map_err(|error| unreadable(path, &error))
 }
 
 fn open(path: &Path) -> Result<SerializedFileReader<File>> {
     let reader = parquet(path)?;
     match metadata(&reader, VERSION_KEY) {
         Some(version) if version == SCHEMA_VERSION => Ok(reader),
-        Some(version) => Err(format(path, &format!("version {version}, not {SCHEMA_VERSION}"))),
+        Some(found) => {
+            Err(JournalError::Version { path: path.to_owned(), found, expected: SCHEMA_VERSION })
+        }
         None => Err(format(path, &format!("no {VERSION_KEY}"))),
+    }
+}
+
+/// A file with wrong contents is no log; that reading failed says nothing about the contents.
+fn unreadable(path: &Path, error: &ParquetError) -> JournalError {
+    let system = match error {
+        ParquetError::External(inner) => inner.downcast_ref::<io::Error>(),
+        _ => None,
+    };
+    match system.and_then(io::Error::raw_os_error) {
+        Some(code) => at(path)(io::Error::from_raw_os_error(code)),
+        None => format(path, error),
     }
 }
 
@@ -169,8 +183,8 @@ fn metadata(reader: &SerializedFileReader<File>, key: &str) -> Option<String> {
 /// The rows of a file, in its order. Columns of other versions of Prairie are passed over.
 pub fn read(path: &Path) -> Result<Vec<Summary>> {
     let reader = open(path)?;
-    let rows = reader.get_row_iter(None).map_err(|error| format(path, &error))?;
-    rows.map(|row| row.map(|row| summary(&row)).map_err(|error| format(path, &error))).collect()
+    let rows = reader.get_row_iter(None).map_err(|error| unreadable(path, &error))?;
+    rows.map(|row| row.map(|row| summary(&row)).map_err(|error| unreadable(path, &error))).collect()
 }
 
 fn summary(row: &Row) -> Summary {

@@ -125,14 +125,15 @@ fn weight(change: &Change) -> f64 {
 
 fn table(changes: &[&Change], heading: fn(&str) -> String, several: bool) -> Table {
     let row = |change: &&Change| {
+        let unit = Unit::of_row(change);
         let mean = |spread: &Option<Spread>| {
-            spread.map_or(number::NONE.to_owned(), |spread| value(&change.name, spread.mean))
+            spread.map_or(number::NONE.to_owned(), |spread| unit.text(spread.mean))
         };
         let mut row = vec![
             Cell::from(heading(&change.name)),
             mean(&change.before).into(),
             mean(&change.after).into(),
-            change.difference.map_or(number::NONE.to_owned(), |d| signed(&change.name, d)).into(),
+            change.difference.map_or(number::NONE.to_owned(), |d| unit.difference(d)).into(),
             Cell::toned(
                 change.relative.map_or(number::NONE.to_owned(), |r| number::change(r, 1)),
                 Tone::Strong,
@@ -145,8 +146,8 @@ fn table(changes: &[&Change], heading: fn(&str) -> String, several: bool) -> Tab
                     .map_or(number::NONE.to_owned(), |interval| {
                         format!(
                             "{} to {}",
-                            signed(&change.name, interval.low),
-                            signed(&change.name, interval.high)
+                            unit.difference(interval.low),
+                            unit.difference(interval.high)
                         )
                     })
                     .into(),
@@ -199,13 +200,13 @@ impl Unit {
             "_index",
             "_min",
             "_max",
-            "order_9",
+            "unusable_2_mib",
         ];
         let last = name.rsplit('.').next().unwrap_or_default();
         let ends = |endings: &[&str]| endings.iter().any(|ending| last.ends_with(ending));
         if ends(&["_bytes"]) || last == "bytes" {
             Unit::Bytes
-        } else if ends(&SHARES) || last == "unusable_2_mib" {
+        } else if ends(&SHARES) || last.starts_with("unusable_free_space_order_") {
             Unit::Share
         } else if ends(&["_ns"]) {
             Unit::Nanoseconds
@@ -217,16 +218,36 @@ impl Unit {
     }
 }
 
-/// A value in the unit that its name states.
-fn value(name: &str, value: f64) -> String {
-    let sign = if value < 0.0 { "−" } else { "" };
-    match Unit::of(name) {
-        Unit::Bytes => format!("{sign}{}", number::bytes(value.abs().round() as u64)),
-        // A name ends so by chance where the value is no share.
-        Unit::Share if value.abs() <= 1.0 => number::percent(value),
-        Unit::Nanoseconds => format!("{sign}{}", number::duration(value.abs().round() as u64)),
-        Unit::Frames => format!("{} frames", plain(value)),
-        _ => plain(value),
+impl Unit {
+    /// Of a row. The name of a number that is no share may end as those of shares do.
+    fn of_row(change: &Change) -> Unit {
+        let means = [change.before, change.after].into_iter().flatten().map(|spread| spread.mean);
+        match Unit::of(&change.name) {
+            Unit::Share if means.into_iter().any(|mean| mean.abs() > 1.0) => Unit::None,
+            unit => unit,
+        }
+    }
+
+    /// A value in this unit.
+    fn text(self, value: f64) -> String {
+        let sign = if value < 0.0 { "−" } else { "" };
+        match self {
+            Unit::Bytes => format!("{sign}{}", number::bytes(value.abs().round() as u64)),
+            Unit::Share => number::percent(value),
+            Unit::Nanoseconds => format!("{sign}{}", number::duration(value.abs().round() as u64)),
+            Unit::Frames if value.abs() == 1.0 => format!("{} frame", plain(value)),
+            Unit::Frames => format!("{} frames", plain(value)),
+            Unit::None => plain(value),
+        }
+    }
+
+    /// A difference with its sign; of shares, in percentage points.
+    fn difference(self, difference: f64) -> String {
+        let mut text = self.text(difference);
+        if let Some(share) = text.strip_suffix('%').filter(|_| self == Unit::Share) {
+            text = format!("{share}pp");
+        }
+        if difference > 0.0 { format!("+{text}") } else { text }
     }
 }
 
@@ -238,15 +259,6 @@ fn plain(value: f64) -> String {
     } else {
         number::short(value)
     }
-}
-
-/// A difference with its sign; of shares, in percentage points.
-fn signed(name: &str, difference: f64) -> String {
-    let mut text = value(name, difference);
-    if let Some(share) = text.strip_suffix('%').filter(|_| Unit::of(name) == Unit::Share) {
-        text = format!("{share}pp");
-    }
-    if difference > 0.0 { format!("+{text}") } else { text }
 }
 
 #[cfg(test)]
@@ -302,6 +314,39 @@ mod tests {
         assert_eq!(starts("polluted "), 1, "{text}");
         assert_eq!(starts("frames.polluted.polluted_share"), 1, "{text}");
         assert!(text.contains("200 frames") && text.contains("+100 frames"), "{text}");
+    }
+
+    #[test]
+    fn a_row_has_one_unit() {
+        let document = |blocks: f64, factor: f64| -> Rows {
+            let rows = [
+                ("free_blocks_order_9", blocks),
+                ("unusable_free_space_order_8", blocks / 8.0),
+                ("factor_max", factor),
+                ("left_frames", blocks),
+            ];
+            rows.map(|(name, value)| (name.to_owned(), value)).into()
+        };
+        let text = shown(&Comparison::new(&[document(1.0, 1.5)], &[document(2.0, 1.8)]), true);
+        let cells = |name: &str| {
+            let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+            line.split("  ")
+                .map(str::trim)
+                .filter(|cell| !cell.is_empty())
+                .skip(1)
+                .take(3)
+                .collect()
+        };
+        let expected: [(&str, Vec<&str>); 4] = [
+            ("free_blocks_order_9", vec!["1", "2", "+1"]),
+            ("unusable_free_space_order_8", vec!["12.5 %", "25.0 %", "+12.5 pp"]),
+            ("factor_max", vec!["1.50", "1.80", "+0.30"]),
+            ("left_frames", vec!["1 frame", "2 frames", "+1 frame"]),
+        ];
+        for (name, row) in expected {
+            let found: Vec<&str> = cells(name);
+            assert_eq!(found, row, "{text}");
+        }
     }
 
     #[test]

@@ -108,8 +108,10 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
 
 fn append(collector: &Collector, journal: &mut Journal) -> anyhow::Result<()> {
     let row = Summary::of(&collector.moment()?, collector.figures().as_deref());
-    for error in journal.append(row)? {
+    let mut damaged = Vec::new();
+    let appended = journal.append(row, &mut damaged);
+    for error in damaged {
         output::say(format_args!("{error}; its name now ends in `.damaged`"));
     }
-    Ok(())
+    Ok(appended?)
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Context;
 use prairie_migrate::paper::{Paper, Settings, Stopped};
+use prairie_migrate::params::Params;
 use prairie_report::{Theme, write_atomically};
 use serde::Serialize;
 
@@ -101,14 +102,16 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         std::fs::create_dir_all(directory)
             .with_context(|| format!("cannot make {}", directory.display()))?;
     }
+    // Once, as it may be a pipe.
+    let machine = machine(args.machine.as_deref())?;
     if let Some(seeds) = args.seeds.from(args.seed) {
         let wanted = Wanted { json: args.json, html: args.html.as_deref() };
         return seeds::repeat(seeds, wanted, |seed| {
-            let paper = simulate(args, seed, interrupted)?;
+            let paper = simulate(args, &machine, seed, interrupted)?;
             Ok(paper.map(|paper| serde_json::to_value(document(&paper))).transpose()?)
         });
     }
-    let Some(paper) = simulate(args, args.seed, interrupted)? else {
+    let Some(paper) = simulate(args, &machine, args.seed, interrupted)? else {
         return Ok(output::interrupted());
     };
     let report = view::report(&paper, survey::generated_by());
@@ -122,6 +125,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
 /// All runs of the evaluation; `None` if they were interrupted.
 fn simulate(
     args: &Args,
+    machine: &Params,
     seed: u64,
     interrupted: &'static AtomicBool,
 ) -> anyhow::Result<Option<Paper>> {
@@ -129,7 +133,7 @@ fn simulate(
         requests: args.requests,
         seed,
         threads: std::thread::available_parallelism().map_or(1, usize::from),
-        ..Settings::new(machine(args.machine.as_deref())?)
+        ..Settings::new(machine.clone())
     };
     let bar = progress::bar(Some(1), "Runs");
     let paper = settings.run(&|done, all| {

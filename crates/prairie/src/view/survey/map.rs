@@ -4,6 +4,7 @@ use prairie_frames::Order;
 use prairie_host::{BlockMap, Cell, FrameClass, Survey};
 use prairie_report::{MapSegment, MapSheet, MapZone, MemoryMap, number};
 
+use super::summary;
 use crate::view::colors;
 
 /// The host's memory as a picture; `None` if there is none.
@@ -32,11 +33,11 @@ pub fn default_cell(frames: u64) -> Order {
 fn subtitle(survey: &Survey) -> String {
     let mut parts = vec![super::taken_at(survey)];
     if let Some(frames) = &survey.frames {
-        let polluted = &frames.polluted;
         parts.push(format!(
-            "{} of memory is unmovable and pollutes {} of its {} blocks",
-            number::percent(super::ratio(frames.by_mobility.unmovable, frames.present_frames)),
-            number::percent(polluted.polluted_share),
+            "{} of {} is unmovable and pollutes {} of its {} blocks",
+            summary::unmovable_share(frames),
+            summary::counted_memory(frames),
+            number::percent(frames.initialized.polluted_share),
             number::bytes(Order::HUGE.bytes()),
         ));
     }

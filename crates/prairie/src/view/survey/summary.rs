@@ -32,9 +32,9 @@ fn key_figures(survey: &Survey) -> Vec<KeyFigure> {
         let memory = counted_memory(frames);
         figures.push(KeyFigure::new(
             number::percent(frames.initialized.polluted_share),
-            match memory {
-                "memory" => "of pageblocks are polluted",
-                _ => "of initialized pageblocks are polluted",
+            match is_initialized(frames) {
+                true => "of pageblocks are polluted",
+                false => "of initialized pageblocks are polluted",
             },
             format!(
                 "Each holds at least one unmovable frame. Unmovable frames are {} of {memory}.",
@@ -122,11 +122,16 @@ fn worst_zone(survey: &Survey, all: f64) -> Option<String> {
 }
 
 /// The memory that shares refer to: the kernel may not have initialized all of it yet.
-fn counted_memory(frames: &FrameReport) -> &'static str {
-    if frames.initialized.share_of_memory < 1.0 { "initialized memory" } else { "memory" }
+pub(super) fn counted_memory(frames: &FrameReport) -> &'static str {
+    if is_initialized(frames) { "memory" } else { "initialized memory" }
 }
 
-fn unmovable_share(frames: &FrameReport) -> String {
+fn is_initialized(frames: &FrameReport) -> bool {
+    frames.initialized.share_of_memory >= 1.0
+}
+
+/// Unmovable frames as a share of that memory.
+pub(super) fn unmovable_share(frames: &FrameReport) -> String {
     number::percent(ratio(frames.by_mobility.unmovable, frames.initialized.frames))
 }
 

@@ -115,7 +115,7 @@ fn by_zone(survey: &Survey) -> Table {
             Column::number("movable"),
             Column::number("unmovable"),
             Column::number("unknown"),
-            Column::number("polluted").with_unit("of pageblocks, of initialized"),
+            Column::number("polluted").with_unit("of initialized pageblocks"),
             Column::number("potential").with_unit("in 2 MiB blocks, of initialized"),
             Column::number("uninitialized"),
         ],

@@ -125,7 +125,8 @@ fn qualified(entry: &Value, identity: String) -> String {
         _ => None,
     };
     let qualifiers = QUALIFIERS.iter().filter_map(|field| words(entry.get(*field)?));
-    std::iter::once(identity).chain(qualifiers).collect::<Vec<_>>().join(" ")
+    let all: Vec<String> = std::iter::once(identity).chain(qualifiers).collect();
+    all.join(" ").replace(['[', ']'], "")
 }
 
 /// What identifies an entry, without characters that names of rows use.

@@ -12,6 +12,8 @@
 //! Times are UTC.
 
 mod columns;
+mod read;
+mod span;
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -19,11 +21,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use chrono::{DateTime, NaiveDate, NaiveDateTime, Utc};
+use chrono::NaiveDate;
 use rustix::fs::{FlockOperation, flock};
 use thiserror::Error;
 
 pub use columns::{Origin, SCHEMA_VERSION};
+pub use read::{ReadRows, days, origin, read_days, read_file, read_thinned};
+pub use span::{day_of, parse_time};
+
+use read::ascending;
+use span::{Span, spans};
 
 /// The kind of document that a log is, and each of its rows.
 pub const KIND: &str = "prairie-log";
@@ -76,71 +83,6 @@ type Result<T> = std::result::Result<T, JournalError>;
 
 fn at(path: &Path) -> impl Fn(io::Error) -> JournalError + '_ {
     move |source| JournalError::Io { path: path.to_owned(), source }
-}
-
-/// The time that a file covers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Span {
-    Day(NaiveDate),
-    Hour(NaiveDate, u8),
-}
-
-impl Span {
-    fn day(self) -> NaiveDate {
-        match self {
-            Span::Day(day) | Span::Hour(day, _) => day,
-        }
-    }
-
-    fn hour_of(at_unix_ns: i64) -> Span {
-        let time = DateTime::from_timestamp_nanos(at_unix_ns);
-        let hour = at_unix_ns.div_euclid(3_600_000_000_000).rem_euclid(24);
-        Span::Hour(time.date_naive(), hour as u8)
-    }
-
-    fn path(self, dir: &Path) -> PathBuf {
-        dir.join(match self {
-            Span::Day(day) => format!("prairie-{day}.parquet"),
-            Span::Hour(day, hour) => format!("prairie-{day}T{hour:02}.parquet"),
-        })
-    }
-
-    /// The span of a file's name; `None` for other files.
-    fn of(name: &str) -> Option<Span> {
-        let span = name.strip_prefix("prairie-")?.strip_suffix(".parquet")?;
-        let day = |text: &str| NaiveDate::parse_from_str(text, "%Y-%m-%d").ok();
-        match span.split_once('T') {
-            None => Some(Span::Day(day(span)?)),
-            Some((date, hour)) => {
-                let hour = hour.parse().ok().filter(|_| hour.len() == 2)?;
-                (hour < 24).then_some(Span::Hour(day(date)?, hour))
-            }
-        }
-    }
-}
-
-/// The spans of a directory's files, ascending by day.
-fn spans(dir: &Path) -> Result<BTreeSet<Span>> {
-    let entries = fs::read_dir(dir).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound => {
-            JournalError::Directory { path: dir.to_owned(), why: "no such directory" }
-        }
-        io::ErrorKind::NotADirectory => {
-            JournalError::Directory { path: dir.to_owned(), why: "not a directory" }
-        }
-        _ => at(dir)(error),
-    })?;
-    let mut spans = BTreeSet::new();
-    for entry in entries {
-        let name = entry.map_err(at(dir))?.file_name();
-        spans.extend(name.to_str().and_then(Span::of));
-    }
-    Ok(spans)
-}
-
-/// The day of a time.
-pub fn day_of(at_unix_ns: i64) -> NaiveDate {
-    Span::hour_of(at_unix_ns).day()
 }
 
 /// Appends rows to the log in a directory.
@@ -246,144 +188,6 @@ fn read_or_rename(path: &Path, damaged: &mut Vec<JournalError>) -> Result<Vec<Su
         }
         other => other,
     }
-}
-
-/// Rows by time, each time once.
-fn ascending(mut rows: Vec<Summary>) -> Vec<Summary> {
-    rows.sort_by_key(|row| row.at_unix_ns);
-    rows.dedup_by_key(|row| row.at_unix_ns);
-    rows
-}
-
-/// What could be read of a log.
-#[derive(Debug, Default)]
-pub struct ReadRows {
-    /// Rows, ascending by time.
-    pub rows: Vec<Summary>,
-    /// Why files of the log could not be read, one error a file.
-    pub damaged: Vec<JournalError>,
-}
-
-impl ReadRows {
-    /// Adds the rows of some files.
-    fn read(&mut self, dir: &Path, files: impl IntoIterator<Item = Span>) -> Vec<Summary> {
-        let mut rows = Vec::new();
-        for span in files {
-            match columns::read(&span.path(dir)) {
-                Ok(found) => rows.extend(found),
-                Err(error) => self.damaged.push(error),
-            }
-        }
-        ascending(rows)
-    }
-
-    /// Itself, if a row could be read, or there was none.
-    ///
-    /// # Errors
-    /// What is wrong with the first file, if no file could be read.
-    pub fn if_any(mut self) -> Result<ReadRows> {
-        match self.rows.is_empty() && !self.damaged.is_empty() {
-            true => Err(self.damaged.swap_remove(0)),
-            false => Ok(self),
-        }
-    }
-}
-
-/// The rows of the days from `first` to `last`, ascending by time. Damaged files are left out.
-///
-/// # Errors
-/// [`JournalError::Directory`], [`JournalError::Io`].
-pub fn read_days(dir: &Path, first: NaiveDate, last: NaiveDate) -> Result<ReadRows> {
-    let spans = spans(dir)?;
-    let mut found = ReadRows::default();
-    let within = spans.into_iter().filter(|span| (first..=last).contains(&span.day()));
-    found.rows = found.read(dir, within);
-    Ok(found)
-}
-
-/// The rows of all days, ascending by time: every `n`th, so that there are at most `limit` or so.
-/// Memory holds one day and the rows that are kept. Damaged files are left out.
-///
-/// # Errors
-/// As [`read_days`], and what is wrong with the first file if none can be read.
-pub fn read_thinned(dir: &Path, limit: u64) -> Result<ReadRows> {
-    let mut found = ReadRows::default();
-    let (mut readable, mut all) = (Vec::new(), 0);
-    for span in spans(dir)? {
-        match columns::count(&span.path(dir)) {
-            Ok(count) => {
-                all += count;
-                readable.push(span);
-            }
-            Err(error) => found.damaged.push(error),
-        }
-    }
-    let every = all.div_ceil(limit.max(1)).max(1);
-    let mut number = 0u64;
-    readable.sort_by_key(|span| span.day());
-    for files in readable.chunk_by(|one, next| one.day() == next.day()) {
-        for row in found.read(dir, files.iter().copied()) {
-            if number.is_multiple_of(every) {
-                found.rows.push(row);
-            }
-            number += 1;
-        }
-    }
-    found.if_any()
-}
-
-/// The rows of one file; `None` if it is a Parquet file of another kind.
-///
-/// # Errors
-/// [`JournalError::Io`], [`JournalError::Format`].
-pub fn read_file(path: &Path) -> Result<Option<Vec<Summary>>> {
-    columns::is_log(path)?.then(|| columns::read(path)).transpose()
-}
-
-/// The first and the last day of a log; `None` if it is empty.
-///
-/// # Errors
-/// [`JournalError::Io`].
-pub fn days(dir: &Path) -> Result<Option<(NaiveDate, NaiveDate)>> {
-    let spans = spans(dir)?;
-    Ok(spans.iter().map(|span| span.day()).min().zip(spans.iter().map(|span| span.day()).max()))
-}
-
-/// Who wrote a log, by its newest file that can be read; `None` if it is empty.
-///
-/// # Errors
-/// [`JournalError::Io`], [`JournalError::Format`] where no file can be read.
-pub fn origin(dir: &Path) -> Result<Option<Origin>> {
-    let mut newest_first: Vec<Span> = spans(dir)?.into_iter().collect();
-    newest_first.sort_by_key(|span| std::cmp::Reverse((span.day(), *span)));
-    let mut first_error = None;
-    for span in newest_first {
-        match columns::origin(&span.path(dir)) {
-            Ok(origin) => return Ok(Some(origin)),
-            Err(error) => drop(first_error.get_or_insert(error)),
-        }
-    }
-    first_error.map_or(Ok(None), Err)
-}
-
-/// A time as users write it, in nanoseconds since 1970: `2026-11-23 14:05`, with or without
-/// seconds, `T` for the space, and `Z`; `14:05` on the day of `now`; or a time before `now`, such
-/// as `90m` or `2h 30m`. UTC.
-pub fn parse_time(text: &str, now_unix_ns: i64, ago: Option<Duration>) -> Option<i64> {
-    if let Some(ago) = ago {
-        return now_unix_ns.checked_sub(i64::try_from(ago.as_nanos()).ok()?);
-    }
-    let text = text.trim().trim_end_matches('Z').replace('T', " ");
-    let today = DateTime::<Utc>::from_timestamp_nanos(now_unix_ns).date_naive();
-    let full = match text.contains(' ') || text.len() == 10 {
-        true => text.clone(),
-        false => format!("{today} {text}"),
-    };
-    let full = if full.len() == 10 { format!("{full} 00:00") } else { full };
-    let time = ["%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M"]
-        .iter()
-        .find_map(|form| NaiveDateTime::parse_from_str(&full, form).ok())?;
-    time.and_utc().timestamp_nanos_opt()
 }
 
 #[cfg(test)]

@@ -98,7 +98,7 @@ mod tests {
             assert!(fits, "{cells} cells in {columns} x {rows}");
             let skew = columns as f64 / rows as f64 / aspect;
             assert!(
-                cells <= 200 || (0.6..1.7).contains(&skew),
+                cells <= FEW || (0.6..1.7).contains(&skew),
                 "{cells} cells in {columns} x {rows}"
             );
         }

@@ -157,9 +157,8 @@ impl Matcher {
             self.mismatches.ends_without_begin += u64::from(begin != StallPoint::DaemonWake);
             return None;
         };
-        self.mismatches.begins_without_end += (state.open.len() - at - 1) as u64;
-        let Open { mut stall, .. } = state.open[at];
-        state.open.truncate(at);
+        self.mismatches.begins_without_end += state.give_up(at + 1);
+        let mut stall = state.open.pop()?.stall;
         stall.end_ns = now_ns.max(stall.begin_ns);
         if let Some(around) = state.open.last_mut() {
             around.stall.nested_ns += stall.whole_ns();
@@ -191,9 +190,17 @@ impl Task {
     /// end was not seen. Returns how many.
     fn give_up_from(&mut self, point: StallPoint) -> u64 {
         let at = self.open.iter().position(|open| open.point == point);
-        let at = at.unwrap_or(self.open.len());
+        self.give_up(at.unwrap_or(self.open.len()))
+    }
+
+    /// Drops the stalls from the one at index `at` on, and returns how many. Stalls that ended
+    /// within them were within the stall around them as well.
+    fn give_up(&mut self, at: usize) -> u64 {
         let given_up = self.open.len() - at;
-        self.open.truncate(at);
+        let nested_ns: u64 = self.open.drain(at..).map(|open| open.stall.nested_ns).sum();
+        if let Some(around) = self.open.last_mut() {
+            around.stall.nested_ns += nested_ns;
+        }
         given_up as u64
     }
 }
@@ -295,6 +302,29 @@ mod tests {
             at(53, 1, ReclaimEnd, 0),
         ]);
         assert_eq!(found, [(Cause::DirectReclaim, 0, 3, true)]);
+        assert_eq!(mismatches.begins_without_end, 1);
+    }
+
+    #[test]
+    fn what_ended_within_a_lost_stall_belongs_to_the_stall_around_it() {
+        let begin = [
+            at(0, 50, DaemonWake, 9),
+            at(1, 50, ReclaimBegin, 0),
+            at(2, 50, CompactBegin, 0),
+            at(5, 50, CompactEnd, 0),
+        ];
+        let compaction = (Cause::Kcompactd, 9, 3, false);
+        // The daemon sleeps, so its reclaim is over.
+        let (found, mismatches) =
+            stalls(&[begin.as_slice(), &[at(9, 50, DaemonSleep, 0)]].concat());
+        assert_eq!(found, [compaction, (Cause::Kcompactd, 9, 6, true)]);
+        assert_eq!(mismatches.begins_without_end, 1);
+        // It begins to reclaim anew, so its reclaim before is over.
+        let again =
+            [at(7, 50, ReclaimBegin, 0), at(8, 50, ReclaimEnd, 0), at(9, 50, DaemonSleep, 0)];
+        let (found, mismatches) = stalls(&[begin.as_slice(), &again].concat());
+        let reclaim = (Cause::DirectReclaim, 0, 1, false);
+        assert_eq!(found, [compaction, reclaim, (Cause::Kcompactd, 9, 5, true)]);
         assert_eq!(mismatches.begins_without_end, 1);
     }
 

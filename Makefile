@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo build dist install static deb rpm image package-test alert-test manifest-test test experiments results results-long docs heap-test python-test fleet-test vm-test vm-record vm-record-sizes vm-record-long vm-lab kernel-check kernel-test licences package fuzz bench clean
+.PHONY: help demo build dist install static deb rpm image package-test alert-test manifest-test test experiments results results-long docs properties heap-test python-test fleet-test vm-test vm-record vm-record-sizes vm-record-long vm-lab kernel-check kernel-test licences package fuzz bench clean
 
 # rustup puts cargo here, and Go what it builds; only login shells look there.
 export PATH := $(PATH):$(HOME)/.cargo/bin:$(HOME)/go/bin
@@ -110,6 +110,9 @@ alert-test: build ## Fire the shipped alerts in a real Prometheus
 # Linting and documenting share one check of the dependencies; tests come last because they take
 # longest. Passing tests may print: why they were skipped, or how far a replay was from the real
 # kernel.
+# Random cases are drawn from the commit: what passes once passes again. `make properties` draws new
+# ones.
+test: export PROPTEST_RNG_SEED := $(shell printf %d "0x$$(git rev-parse --short=12 HEAD 2>/dev/null || echo 1)")
 test: export PRAIRIE_SKIPS := $(abspath $(TARGET))/skips.txt
 test: ## Run every check and every test; stop at the first that fails, and list those skipped
 	@mkdir -p $(TARGET) && : >$(PRAIRIE_SKIPS)
@@ -122,16 +125,18 @@ test: ## Run every check and every test; stop at the first that fails, and list 
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --locked --workspace --no-deps
 	@scripts/check-links
 	@scripts/check-words
-	@echo "== test"
-	@$(CARGO) test --locked --workspace -- --show-output
-	@echo "== built programs, two tests at a time: $(PROGRAM_TESTS)"
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(PROGRAM_TESTS)
+	@$(CARGO) test --quiet --locked --workspace --no-run
+	@echo "== test, beside the built programs: $(PROGRAM_TESTS)"
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target run-tests $(PROGRAM_TESTS)
 	@scripts/skips $(PRAIRIE_SKIPS)
 
-# Tests of the built programs, the longest first. Most of them wait. Virtual machines run in counted
-# time, so that their results do not depend on the host's load.
-PROGRAM_TESTS := run-regions run-python run-results run-offload run-alerts run-manifests
-.PHONY: $(PROGRAM_TESTS)
+# Tests of the built programs, the longest first. Most of them wait, so they run one by one beside
+# the tests of the code. Virtual machines run in counted time, so that their results do not depend on
+# the host's load. The plus sign has the tests of the code print at once, the others when they end.
+PROGRAM_TESTS := run-results run-offload run-regions run-python run-alerts run-manifests
+.PHONY: run-tests $(PROGRAM_TESTS)
+run-tests:
+	+@$(CARGO) test --locked --workspace -- --show-output
 run-results:
 	@echo "== results"
 	@$(TARGET)/debug/experiments check
@@ -170,6 +175,10 @@ docs: ## Build the book of docs/ into target/book, and the reference of the Pyth
 	@mdbook build docs
 	@python/reference $(TARGET)/book/python
 	@echo "The book is $(TARGET)/book/index.html."
+
+properties: ## Run every property test on new random cases, in 20 rounds
+	@scripts/need cargo cc
+	@scripts/properties
 
 heap-test: ## Run the heap under real programs for minutes, with and without restartable sequences
 	@scripts/need cargo cc

@@ -177,8 +177,10 @@ proptest! {
             prop_assert_eq!(through.driven.snapshots.len(), 1);
         }
         prop_assert_eq!(fidelity.followed.total, allocations);
-        prop_assert_eq!(fidelity.corrected.total, allocations);
-        prop_assert_eq!(fidelity.free_running.total, allocations);
+        // A block can have been taken before the first reclaim and its allocation logged after it.
+        let taken = allocations..=allocations + fidelity.hidden.reordered;
+        prop_assert!(taken.contains(&fidelity.corrected.total));
+        prop_assert_eq!(fidelity.free_running.total, fidelity.corrected.total);
         prop_assert!(fidelity.followed.right <= allocations);
     }
 }

@@ -17,7 +17,7 @@ use prairie_frames::placement::linux::Config;
 use prairie_frames::{Frame, MigrateType, Order};
 use serde::Serialize;
 
-use super::act::{Act, Action, Edge};
+use super::act::{Act, Action, Edge, goes_through_cpu};
 use super::differences::Difference;
 use super::machine::Machine;
 use super::measures::{self, Measures};
@@ -336,6 +336,10 @@ impl Follow<'_> {
                 self.machine.hand_over(act.frame, act.order);
                 let (frame, order) = (act.frame, act.order);
                 self.script(Moment::at(index), Step::HandOver { frame, order });
+            }
+            // No kernel lists a block of such an order.
+            Action::Listed if !goes_through_cpu(act.order) => {
+                self.past_lists(index, act, false);
             }
             Action::Listed => {
                 let found = self.prepared.remove(&act.frame);

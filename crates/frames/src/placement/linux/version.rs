@@ -129,7 +129,7 @@ const FREE_RESERVE: Evidence = Evidence::ModelTest {
 /// replay pass without the rule, too.
 const PAST_LISTS: Evidence = Evidence::ModelTest {
     file: "crates/replay/src/exact/follow/interrupts.rs",
-    name: "since_6_2_a_free_between_frames_of_a_batch_goes_past_the_list",
+    name: "a_free_between_frames_of_a_batch_goes_past_the_list",
 };
 
 /// By the names and numbers of four releases.

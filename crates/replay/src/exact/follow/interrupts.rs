@@ -1,13 +1,13 @@
 //! Frees by interrupts that find a per-CPU list in use.
 //!
-//! Until 6.2 interrupts were off while a list was in use. Since then an interrupt that wants it goes
-//! past it, without an event. Where frames are freed as a batch, the record shows it: the list is in
-//! use from the first that comes to it to the last.
+//! Until 6.2, and 6.1.57, interrupts were off while a list was in use. Since then an interrupt that wants
+//! it goes past it, without an event. Where frames are freed as a batch, the record shows it: the list
+//! is in use from the first that comes to it to the last. Releases do not matter here: with interrupts
+//! off nothing is freed in between.
 
 use std::collections::{HashMap, HashSet};
 
 use prairie_frames::Frame;
-use prairie_frames::placement::linux::version::PCP_INTERRUPTS;
 
 use crate::exact::act::Action;
 use crate::exact::act::goes_through_cpu;
@@ -16,9 +16,6 @@ use crate::exact::recording::Recording;
 /// The acts that are frees between two frames of one batch that come to a list, on its CPU.
 pub(super) fn frees(recording: &Recording) -> HashSet<usize> {
     let mut found = HashSet::new();
-    if recording.version < PCP_INTERRUPTS.since {
-        return found;
-    }
     let batched = batched_frees(recording);
     for cpu in 0..recording.cpus {
         // Batches on this CPU: a new one begins with the first free after a frame came to a list.
@@ -86,7 +83,7 @@ mod tests {
         Act { cpu: 0, frame: Frame(frame), order, action, by, time_ns: 0, thread }
     }
 
-    fn recording(version: KernelVersion, acts: Vec<Act>) -> Recording {
+    fn recording(acts: Vec<Act>) -> Recording {
         let zone = ZoneSpan {
             node: 0,
             kind: ZoneKind::Normal,
@@ -97,13 +94,13 @@ mod tests {
             lowmem_reserve: [0; 6],
         };
         let layout = Layout::new(vec![zone]).unwrap();
-        Recording { acts, ..Recording::empty(layout, version) }
+        Recording { acts, ..Recording::empty(layout, KernelVersion::V6_1) }
     }
 
     /// Thread 7 frees frames 1 and 2 as a batch. Frame 3 is freed in between, frame 4 after it.
     #[test]
-    fn since_6_2_a_free_between_frames_of_a_batch_goes_past_the_list() {
-        let past = |version, thread| {
+    fn a_free_between_frames_of_a_batch_goes_past_the_list() {
+        let past = |thread| {
             let acts = vec![
                 act(Action::Free, 1, 7),
                 act(Action::Free, 2, 7),
@@ -112,11 +109,10 @@ mod tests {
                 act(Action::Listed, 2, 7),
                 act(Action::Free, 4, 7),
             ];
-            frees(&recording(version, acts))
+            frees(&recording(acts))
         };
-        assert_eq!(past(KernelVersion::V6_1, 7), HashSet::new());
-        assert_eq!(past(PCP_INTERRUPTS.since, 7), HashSet::from([3]));
+        assert_eq!(past(7), HashSet::from([3]));
         // Another thread only runs while the list is not in use.
-        assert_eq!(past(PCP_INTERRUPTS.since, 8), HashSet::new());
+        assert_eq!(past(8), HashSet::new());
     }
 }

@@ -51,6 +51,12 @@ burst() {
     wait $!
 }
 border() { cat $node/border_pfn; }
+# Ends all loads, and looks at page flags once none is left.
+end_of_load() {
+    for job in $(jobs -p); do kill "$job" 2>/dev/null; done
+    until ! pidof cat load >/dev/null; do killall -q cat load; sleep 1; done
+    "$load" scan 1 >/tmp/values
+}
 # The kernel's own complaints.
 complaint='BUG: |WARNING: (CPU|possible|suspicious)|Bad page|INFO: (possible|task|rcu)|Oops'
 check_log() {
@@ -333,6 +339,114 @@ oscillates() {
     check "seconds" "$lasted" -ge "$seconds"
     check "loops at the end" "$loops" -eq 3
     check "moves" $(($(counter pageblocks_grown) + $(counter pageblocks_shrunk))) -ge "$seconds"
+    check "unmovable frames above the border" "$(value scan_strays)" -eq 0
+    check_log
+}
+
+# Allocations of the kernel for the load and for the resizer's thread fail at random, those that may wait
+# included. Needs a kernel of kernel/build --debug.
+faults() {
+    seconds=$2
+    inject=/sys/kernel/debug/fail_page_alloc
+    make_files
+    echo Y >$inject/task-filter
+    echo N >$inject/ignore-gfp-wait
+    echo 0 >$inject/min-order
+    echo 0 >$inject/verbose
+    echo 1 >/proc/"$(ps | awk '/[k]contigd0/ { print $1 }')"/make-it-fail
+    # The shells that start the load do not fail, and start it again.
+    for each in "anonymous 300 2" "pipes 60 1 0 1 0" "tables 50 1" "pins 16 1"; do
+        while :; do sh -c 'echo 1 >/proc/self/make-it-fail; exec "$@"' - "$load" $each; done >/dev/null 2>&1 &
+    done
+    (while :; do cat /disk/file >/dev/null; done) &
+    before=$(($(counter pageblocks_grown) + $(counter pageblocks_shrunk)))
+    echo 4 >$sys/oscillate_pageblocks
+    echo 5 >$inject/probability
+    echo 1000000000 >$inject/times
+    sleep "$seconds"
+    failures=$((1000000000 - $(cat $inject/times)))
+    echo 0 >$inject/probability
+    echo 0 >$sys/oscillate_pageblocks
+    moves=$(($(counter pageblocks_grown) + $(counter pageblocks_shrunk) - before))
+    cat $node/counters
+    check "allocations that failed" $failures -ge $((seconds * 5))
+    check "moves" $moves -ge "$seconds"
+    end_of_load
+    check "unmovable frames above the border" "$(value scan_strays)" -eq 0
+    check_log
+}
+
+# To standby and memory, from which the clock wakes the machine, while the border moves.
+suspends() {
+    make_files
+    "$load" anonymous 300 100000 >/dev/null &
+    (while :; do cat /disk/file >/dev/null; done) &
+    echo 4 >$sys/oscillate_pageblocks
+    sleep 5
+    for state in freeze mem; do
+        echo 0 >/sys/class/rtc/rtc0/wakealarm
+        echo +5 >/sys/class/rtc/rtc0/wakealarm
+        echo $state >/sys/power/state
+        check "status of $state" $? -eq 0
+        moves=$(($(counter pageblocks_grown) + $(counter pageblocks_shrunk)))
+        sleep 10
+        check "moves after $state" $(($(counter pageblocks_grown) + $(counter pageblocks_shrunk) - moves)) -ge 10
+    done
+    echo 0 >$sys/oscillate_pageblocks
+    end_of_load
+    check "unmovable frames above the border" "$(value scan_strays)" -eq 0
+    check_log
+}
+
+# To disk and, without an end of the machine, back.
+hibernates() {
+    mkswap /dev/vdc >/dev/null 2>&1
+    swapon /dev/vdc
+    "$load" anonymous 300 100000 >/dev/null &
+    echo 4 >$sys/oscillate_pageblocks
+    sleep 5
+    echo test_resume >/sys/power/disk
+    echo disk >/sys/power/state
+    check "status of disk" $? -eq 0
+    moves=$(($(counter pageblocks_grown) + $(counter pageblocks_shrunk)))
+    sleep 10
+    check "moves after it" $(($(counter pageblocks_grown) + $(counter pageblocks_shrunk) - moves)) -ge 10
+    echo 0 >$sys/oscillate_pageblocks
+    end_of_load
+    check "unmovable frames above the border" "$(value scan_strays)" -eq 0
+    check_log
+}
+
+# Into the same kernel by kexec, which the second time finds that it came so.
+restarts() {
+    if grep -q prairie_again /proc/cmdline; then
+        check "border" "$(border)" -gt 0
+        "$load" scan 1 >/tmp/values
+        check "unmovable frames above the border" "$(value scan_strays)" -eq 0
+        check_log
+        return
+    fi
+    (cd / && find . -xdev -path ./in -prune -o -print | cpio -o -H newc | gzip -1) >/in/initrd 2>/dev/null
+    kexec -c -l /in/vmlinuz --initrd=/in/initrd --reuse-cmdline --append=prairie_again
+    check "status of kexec -l" $? -eq 0
+    kexec -e
+    check "seconds since kexec -e" 1 -eq 0
+}
+
+# The stressors of stress-ng in its classes memory and vm, one after another, while the border moves.
+stress() {
+    seconds=$2
+    make_files
+    echo 4 >$sys/oscillate_pageblocks
+    stressors=$({ stress-ng --class memory?; stress-ng --class vm?; } 2>&1 | sed 's/^class .*: //' | tr ' ' '\n' | sort -u | wc -w)
+    echo "$stressors stressors"
+    stress-ng --class memory,vm --sequential 2 --timeout $((seconds / stressors + 1)) --oomable --temp-path /disk --metrics-brief
+    echo "status of stress-ng: $?"
+    echo 0 >$sys/oscillate_pageblocks
+    cat $node/counters
+    check "seconds" "$(cut -d. -f1 /proc/uptime)" -ge "$seconds"
+    check "moves" $(($(counter pageblocks_grown) + $(counter pageblocks_shrunk))) -ge "$seconds"
+    end_of_load
     check "unmovable frames above the border" "$(value scan_strays)" -eq 0
     check_log
 }

@@ -16,6 +16,8 @@ struct alloc_context;
 
 /* The kernel's setup_per_zone_lowmem_reserve(), by a name that others can call. */
 void contiguitas_update_reserves(void);
+/* Slabs without objects, kept for the next request, go from all caches: a burst leaves them beside the border. */
+void contiguitas_drop_empty_slabs(void);
 
 #ifdef CONFIG_CONTIGUITAS
 

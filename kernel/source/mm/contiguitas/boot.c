@@ -9,6 +9,7 @@
 #include <linux/pfn.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
+#include <linux/suspend.h>
 
 #include <asm/sections.h>
 
@@ -179,6 +180,18 @@ static int refuse_hotplug(struct notifier_block *self, unsigned long action, voi
 
 static struct notifier_block hotplug_notifier = { .notifier_call = refuse_hotplug };
 
+/*
+ * An image is read into unmovable pages, for which there is no room below the border, and the threads
+ * that would move it are frozen: the machine would not come back.
+ */
+static int refuse_hibernation(struct notifier_block *self, unsigned long action, void *data)
+{
+	if (action != PM_HIBERNATION_PREPARE)
+		return NOTIFY_DONE;
+	pr_warn("contiguitas: hibernation is refused; boot with contiguitas=off for it\n");
+	return NOTIFY_BAD;
+}
+
 static int __init contiguitas_init(void)
 {
 	struct contiguitas_node *home;
@@ -206,6 +219,7 @@ static int __init contiguitas_init(void)
 	error = register_memory_notifier(&hotplug_notifier);
 	if (error)
 		return error;
+	pm_notifier(refuse_hibernation, 0);
 	static_branch_enable(&contiguitas_key);
 	contiguitas_after_resize();
 	error = contiguitas_running_out_init();

@@ -9,7 +9,6 @@
 #include <linux/swap.h>
 
 #include "../internal.h"
-#include "../slab.h"
 #include "contiguitas.h"
 
 #include <trace/events/contiguitas.h>
@@ -125,20 +124,6 @@ static unsigned int carry_out(struct contiguitas_node *node,
 }
 
 /*
- * The slabs that were allocated last lie next to the border. Those without objects are kept for the
- * next request, a few for each CPU and cache: a burst that is over leaves them in the way.
- */
-static void drop_empty_slabs(void)
-{
-	struct kmem_cache *cache;
-
-	mutex_lock(&slab_mutex);
-	list_for_each_entry(cache, &slab_caches, list)
-		kmem_cache_shrink(cache);
-	mutex_unlock(&slab_mutex);
-}
-
-/*
  * Everything that shrinkers can free goes, as with "echo 2 > /proc/sys/vm/drop_caches": directory
  * entries and inodes of a burst, pages that the kernel keeps for later. They cannot be told to free
  * those beside the border, and the youngest go last.
@@ -223,10 +208,10 @@ static unsigned int shrink(struct contiguitas_node *node,
 
 	/* Each CPU puts new objects into the slabs that it has: away from those of a burst. */
 	if (decision->resize == CONTIGUITAS_SHRINK && retire_surplus(node))
-		drop_empty_slabs();
+		contiguitas_drop_empty_slabs();
 	done = carry_out(node, decision, most);
 	if (!done && is_time(&node->slab_pause, SLAB_PAUSE, LONGEST_SLAB_PAUSE)) {
-		drop_empty_slabs();
+		contiguitas_drop_empty_slabs();
 		done = carry_out(node, decision, most);
 	}
 	if (!done && decision->resize == CONTIGUITAS_SHRINK &&
@@ -235,7 +220,7 @@ static unsigned int shrink(struct contiguitas_node *node,
 		drop_caches(node);
 		node->caches_dropped = jiffies;
 		node->counts.cache_drops++;
-		drop_empty_slabs();
+		contiguitas_drop_empty_slabs();
 		done = carry_out(node, decision, most);
 	}
 	if (done)
@@ -386,7 +371,7 @@ static int contiguitas_thread(void *data)
 	 * minutes: now their stacks lie far from the border, in a burst they would lie beside it.
 	 */
 	lru_add_drain_all();
-	drop_empty_slabs();
+	contiguitas_drop_empty_slabs();
 	while (!kthread_should_stop()) {
 		unsigned long pause = is_restless(node) ? PERIOD : IDLE_PERIOD;
 

@@ -62,6 +62,15 @@ macro_rules! measures {
                 [$(self.$name),*]
             }
 
+            /// The first share that is none, and its name.
+            pub fn impossible(&self) -> Option<(&'static str, f64)> {
+                let named = Self::NAMES.into_iter().zip(self.values());
+                let shares = named.filter(|(name, _)| *name != "stalls_per_s");
+                shares
+                    .filter_map(|(name, value)| Some((name, value?)))
+                    .find(|(_, value)| !(0.0..=1.0).contains(value))
+            }
+
             /// The same measures with each value changed.
             pub fn map(self, of: impl Fn(f64) -> f64) -> Measures {
                 Measures { $($name: self.$name.map(&of)),* }

@@ -74,17 +74,23 @@ pub fn read(
         }
     };
     thread::scope(|scope| {
-        let channels: Vec<Receiver<Stretch>> = (0..threads)
-            .map(|index| {
-                let (sender, receiver) = sync_channel(AHEAD);
-                scope.spawn({
-                    let worker = &worker;
-                    move || worker(index, sender)
-                });
-                receiver
-            })
-            .collect();
-        let result = consume(&channels, stretches(ranges), options.progress, sink);
+        let start = |index| {
+            let (sender, receiver) = sync_channel(AHEAD);
+            let worker = &worker;
+            let body = move || worker(index, sender);
+            thread::Builder::new().spawn_scoped(scope, body).map(|_| receiver)
+        };
+        let started: io::Result<Vec<Receiver<Stretch>>> = (0..threads).map(start).collect();
+        let (channels, result) = match started {
+            Ok(channels) => {
+                let result = consume(&channels, stretches(ranges), options.progress, sink);
+                (channels, result)
+            }
+            Err(error) => {
+                let text = format!("cannot start {threads} threads: {error}");
+                (Vec::new(), Err(io_error(io::Error::new(error.kind(), text))))
+            }
+        };
         // Wakes every thread that still reads or waits, however the loop ended.
         stop.store(true, Ordering::Relaxed);
         drop(channels);

@@ -70,11 +70,14 @@ pub enum Command {
 }
 
 impl Command {
-    /// Whether it handles signals itself, as a daemon does.
+    /// Whether it handles signals itself, as a daemon does, or leaves nothing half-written where one
+    /// ends it.
     pub fn handles_signals(&self) -> bool {
         match self {
             Command::Offload(args) => args.handles_signals(),
             Command::Regions(args) => args.handles_signals(),
+            Command::Fleet(args) => args.handles_signals(),
+            Command::Diff(_) => true,
             _ => false,
         }
     }

@@ -17,8 +17,8 @@ use prairie_report::{
 };
 use serde::Serialize;
 
-pub use self::display::{Display, as_json};
-use self::display::{Format, display};
+use self::display::Format;
+pub use self::display::{Display, as_json, display};
 pub use self::header::Header;
 use crate::called_as::generated_by;
 use crate::interrupt;

@@ -4,7 +4,11 @@
 mod common;
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
@@ -103,6 +107,31 @@ fn bad_documents_get_one_line() {
 }
 
 /// Samples of a replay are no survey, nor is a log: the error names what the file is.
+/// A command that does not look for a signal between its steps leaves ending it to the kernel.
+#[test]
+fn an_interruption_ends_it_at_once() {
+    let here = tempfile::tempdir().unwrap();
+    for name in ["before.json", "after.json"] {
+        assert!(Command::new("mkfifo").arg(here.path().join(name)).status().unwrap().success());
+    }
+    for words in [&["diff", "before.json", "after.json"][..], &["fleet", "report", "before.json"]] {
+        let mut prairie = Command::new(env!("CARGO_BIN_EXE_prairie"));
+        let mut running = prairie.args(words).current_dir(here.path()).spawn().unwrap();
+        let pid = running.id().to_string();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        // It waits for a writer of the first file, and may not have come there yet.
+        let status = loop {
+            assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+            sleep(Duration::from_millis(50));
+            if let Some(status) = running.try_wait().unwrap() {
+                break status;
+            }
+            assert!(Instant::now() < deadline, "{words:?} still runs");
+        };
+        assert_eq!(status.signal(), Some(2), "{words:?}");
+    }
+}
+
 #[test]
 fn files_of_another_kind_are_named() {
     let folder = tempfile::tempdir().unwrap();

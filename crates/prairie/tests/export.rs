@@ -351,6 +351,9 @@ fn bad_input_is_one_line() {
     refused(&["log", "show", "gone"], 1, "gone: no such directory, expected the directory of");
     refused(&["log", "show", "proc/buddyinfo"], 1, "buddyinfo: not a directory, expected the");
     refused(&["log", "run", "log", "--interval", "1ms"], 1, "at least 1s");
+    fs::create_dir(directory.path().join("empty")).unwrap();
+    refused(&["log", "run", "log", "--once", "--proc", "empty"], 1, "empty: no buddyinfo in it");
+    refused(&["top", "--once", "--proc", "empty"], 1, "empty: no buddyinfo in it");
     fs::write(proc.join("buddyinfo"), "Node 0, zone Normal many\n").unwrap();
     refused(&["export", "--proc", "proc"], 1, "proc/buddyinfo, line 1");
     refused(&["log", "run", "log", "--proc", "proc", "--once"], 1, "proc/buddyinfo, line 1");
@@ -484,6 +487,9 @@ fn a_log_is_written_shown_and_looked_back_into() {
     };
     assert_eq!(map(&past), map(&live));
     assert!(live.lines().all(|line| line.chars().count() <= 80), "{live}");
+    let wide = ["top", "--once", "--proc", "proc", "--interval", "100ms", "--width", "120"];
+    let widest = succeed(&wide).lines().map(|line| line.chars().count()).max().unwrap();
+    assert!((81..=120).contains(&widest), "{widest}");
 }
 
 /// One damaged day, as `head -c 1000` leaves it, is named and left out.

@@ -253,7 +253,13 @@ fn a_report_skips_bad_lines_only() {
     assert!(text.contains("no row, skipped: 2 (rows.jsonl)"), "{text}");
 
     fs::write(here.path().join("bad.json"), "{\n  \"a\": 1\n}\n").unwrap();
+    let mut wrong: Value = serde_json::from_str(&good).unwrap();
+    wrong["unusable_2_mib"] = 7.5.into();
+    fs::write(here.path().join("wrong.json"), format!("{wrong}\n")).unwrap();
+    let share =
+        "prairie: wrong.json: line 1: unusable_2_mib is 7.5, expected a share from 0 to 1\n";
     for (arguments, expected) in [
+        (&["fleet", "report", "wrong.json", "--strict"][..], share),
         (&["fleet", "report", "rows.jsonl", "--strict"][..], "prairie: rows.jsonl: line 2: "),
         (&["fleet", "report", "bad.json"], "prairie: bad.json: line 1: "),
         (&["fleet", "report", "bad.json", "--strict"], "prairie: bad.json: line 1: "),
@@ -262,6 +268,6 @@ fn a_report_skips_bad_lines_only() {
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.starts_with(expected) && said.lines().count() == 1, "{said}");
-        assert_eq!(said.matches("rows.jsonl").count() + said.matches("bad.json").count(), 1);
+        assert_eq!(said.matches(arguments[2]).count(), 1, "{said}");
     }
 }

@@ -115,6 +115,11 @@ fn an_empty_standard_input_is_no_log() {
     assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
     let expected = "prairie: standard input: empty input, expected a kernel log\n";
     assert_eq!(stderr(&output), expected);
+    // A file may be what is left of a failed copy.
+    fs::write(here.path().join("empty.log"), "").unwrap();
+    let output = run(here.path(), &["explain", "empty.log"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stdout(&output));
+    assert_eq!(stderr(&output), "prairie: empty.log: empty input, expected a kernel log\n");
 }
 
 #[test]

@@ -98,6 +98,9 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         return Ok(output::interrupted());
     }
     let (lines, left_out) = (parser.lines(), parser.beyond());
+    if lines == 0 && args.file.is_some() {
+        bail!("{name}: empty input, expected a kernel log");
+    }
     if lines > 0 && !parser.is_kernel_log() {
         bail!(
             "{name}: does not look like a kernel log, expected what dmesg, journalctl -k, or syslog \

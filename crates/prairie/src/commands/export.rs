@@ -188,7 +188,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
 }
 
 /// Refuses a tree that is none of `/proc` before anything waits for it.
-fn check(collector: &Collector, proc: Option<&Path>) -> anyhow::Result<()> {
+pub fn check(collector: &Collector, proc: Option<&Path>) -> anyhow::Result<()> {
     let moment = collector.moment()?;
     if let (Some(dir), true) = (proc, moment.zones.is_empty()) {
         bail!(

@@ -23,6 +23,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// Whether it leaves nothing half-written where a signal ends it.
+    pub const fn handles_signals(&self) -> bool {
+        matches!(self.command, FleetCommand::Report(_))
+    }
+
     /// The files that it reads and writes.
     pub fn files(&self) -> Files {
         match &self.command {

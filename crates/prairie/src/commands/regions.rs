@@ -76,7 +76,7 @@ impl Args {
 
     /// Whether the command sees to signals itself.
     pub fn handles_signals(&self) -> bool {
-        matches!(self.command, Command::Run(_) | Command::Guard(_))
+        matches!(self.command, Command::Run(_) | Command::Guard(_) | Command::Check(_))
     }
 }
 

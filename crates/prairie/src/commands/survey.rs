@@ -96,7 +96,7 @@ pub struct Args {
     proc: Option<PathBuf>,
 
     /// Number of reading threads [default: number of CPUs]
-    #[arg(long, value_name = "N", conflicts_with = "from")]
+    #[arg(long, value_name = "N", value_parser = value::threads, conflicts_with = "from")]
     threads: Option<NonZeroUsize>,
 
     /// Number of processes to list

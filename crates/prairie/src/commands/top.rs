@@ -16,6 +16,7 @@ use prairie_host::{LeftOut, Roots};
 use prairie_observe::collector::wait_until;
 use prairie_observe::{Budget, Collector, Summary};
 use prairie_offload::status::Status;
+use prairie_report::Terminal;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
@@ -109,6 +110,7 @@ fn live(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCod
     let roots = args.proc.as_deref().map_or_else(Roots::live, Roots::at);
     let budget = Budget { share: args.frames_budget / 100.0, interval: args.frames_interval };
     let collector = Arc::new(Collector::new(roots, budget));
+    export::check(&collector, args.proc.as_deref())?;
     let moment = collector.moment()?;
     let mut state = State::new(host(collector.roots()), moment.kernel_release, args.interval);
     let watched = Watched::start(collector.roots().clone(), true, interrupted);
@@ -169,10 +171,12 @@ fn once(
     print(&state)
 }
 
-/// Prints the state in 80 columns.
+/// Prints the state, in 80 columns or in more if asked to.
 fn print(state: &State) -> anyhow::Result<ExitCode> {
-    const WIDTH: u16 = 80;
-    output::print_text(&view::text(state, WIDTH))?;
+    const LEAST: usize = 80;
+    let is_asked = output::display().width.is_some() || std::env::var_os("COLUMNS").is_some();
+    let width = if is_asked { Terminal::of_stdout().width.max(LEAST) } else { LEAST };
+    output::print_text(&view::text(state, width as u16))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
@@ -16,6 +17,12 @@ pub fn time(text: &str) -> Result<Duration, String> {
     let wrong = || "a time above 0, such as 500ms, 30s, 2m or 1h 30m".to_owned();
     let time = humantime::parse_duration(text.trim()).map_err(|_| wrong())?;
     if time.is_zero() { Err(wrong()) } else { Ok(time) }
+}
+
+/// A number of threads that any machine can start.
+pub fn threads(text: &str) -> Result<NonZeroUsize, String> {
+    let threads = text.parse().ok().filter(|threads: &NonZeroUsize| threads.get() <= 1024);
+    threads.ok_or_else(|| "a number from 1 to 1024".to_owned())
 }
 
 /// The size of a ring.

@@ -134,6 +134,9 @@ fn row(line: &[u8]) -> Result<HostRow, String> {
         let version = row.schema_version;
         return Err(format!("version {version} of a host's row: read it with a newer Prairie"));
     }
+    if let Some((name, share)) = row.measures.impossible() {
+        return Err(format!("{name} is {share}, expected a share from 0 to 1"));
+    }
     Ok(row)
 }
 

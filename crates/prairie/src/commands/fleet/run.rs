@@ -22,6 +22,7 @@ use super::folder::parquet_files;
 use super::report;
 use crate::commands::allocators::{self, Allocators};
 use crate::commands::seeds::{self, Seeds};
+use crate::commands::value;
 use crate::files::Files;
 use crate::output::{Answer, Wanted};
 use crate::{output, progress};
@@ -96,7 +97,7 @@ pub struct Args {
     shard: Shard,
 
     /// Number of threads [default: number of CPUs]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value::threads)]
     threads: Option<NonZeroUsize>,
 
     /// Print the study's hash and parameters as JSON, and exit

@@ -11,7 +11,7 @@ use prairie_observe::collector::wait_until;
 use prairie_observe::journal::{Journal, Origin};
 use prairie_observe::{Collector, Summary};
 
-use crate::commands::export::PageFlagsArgs;
+use crate::commands::export::{self, PageFlagsArgs};
 use crate::commands::{top, value};
 use crate::files::Files;
 use crate::output;
@@ -69,6 +69,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         bail!("--interval {interval}: too short, expected at least 1s");
     }
     let collector = args.flags.collector();
+    export::check(&collector, args.flags.proc.as_deref())?;
     let kernel_release = collector.moment()?.kernel_release;
     let origin = Origin {
         host: top::host(collector.roots()),

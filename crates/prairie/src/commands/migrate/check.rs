@@ -16,6 +16,7 @@ use prairie_migrate::protocol::variant::Variant;
 use prairie_report::{Theme, number, write_atomically};
 use serde::Serialize;
 
+use crate::commands::value;
 use crate::files::Files;
 use crate::output::{self, Header};
 use crate::progress;
@@ -73,7 +74,7 @@ pub struct Args {
     coarse: bool,
 
     /// Number of threads
-    #[arg(long, value_name = "N", default_value_t = NonZeroUsize::MIN)]
+    #[arg(long, value_name = "N", value_parser = value::threads, default_value_t = NonZeroUsize::MIN)]
     threads: NonZeroUsize,
 
     /// Check only this property, 1 to 6 [default: all]

@@ -30,8 +30,9 @@ fn key_figures(survey: &Survey) -> Vec<KeyFigure> {
     }
     if let Some(frames) = &survey.frames {
         let memory = counted_memory(frames);
+        let (least, most) = frames.polluted_bounds();
         figures.push(KeyFigure::new(
-            number::percent(frames.initialized.polluted_share),
+            range(least, most),
             match is_initialized(frames) {
                 true => "of pageblocks are polluted",
                 false => "of initialized pageblocks are polluted",
@@ -143,7 +144,8 @@ fn why(frames: &FrameReport) -> String {
     }
     let share = unmovable_share(frames);
     let memory = counted_memory(frames);
-    let blocks = number::percent(frames.initialized.polluted_share);
+    let (least, most) = frames.polluted_bounds();
+    let blocks = range(least, most);
     let first = format!(
         "Unmovable frames are {share} of {memory} and pollute {blocks} of its pageblocks; {}.",
         pollution_sentence(polluted)

@@ -319,7 +319,7 @@ mod tests {
             stalls(&[begin.as_slice(), &[at(9, 50, DaemonSleep, 0)]].concat());
         assert_eq!(found, [compaction, (Cause::Kcompactd, 9, 6, true)]);
         assert_eq!(mismatches.begins_without_end, 1);
-        // It begins to reclaim anew, so its reclaim before is over.
+        // It begins to reclaim again, so its reclaim before is over.
         let again =
             [at(7, 50, ReclaimBegin, 0), at(8, 50, ReclaimEnd, 0), at(9, 50, DaemonSleep, 0)];
         let (found, mismatches) = stalls(&[begin.as_slice(), &again].concat());

@@ -29,6 +29,15 @@ pub fn lines(state: &State) -> Vec<Line<'static>> {
     lines
 }
 
+/// A number in few digits, so that those of all orders fit into 80 columns.
+fn short(blocks: u64) -> String {
+    match blocks {
+        0..10_000 => blocks.to_string(),
+        10_000..10_000_000 => format!("{}k", blocks / 1000),
+        _ => format!("{}M", blocks / 1_000_000),
+    }
+}
+
 fn zone_lines(zone: &ZoneRow) -> [Line<'static>; 2] {
     let lists = FreeLists::new(zone.blocks.clone(), Vec::new());
     let unusable =
@@ -44,8 +53,9 @@ fn zone_lines(zone: &ZoneRow) -> [Line<'static>; 2] {
         percent(huge),
         percent(unusable(Order::LARGEST_FREE.index())),
     );
+    let counts = zone.blocks.iter().enumerate();
     let blocks: Vec<String> =
-        zone.blocks.iter().enumerate().map(|(order, blocks)| format!("{order}:{blocks}")).collect();
+        counts.map(|(order, &blocks)| format!("{order}:{}", short(blocks))).collect();
     [
         Line::from(vec![
             Span::raw(numbers),
@@ -53,4 +63,19 @@ fn zone_lines(zone: &ZoneRow) -> [Line<'static>; 2] {
         ]),
         Line::from(dim(format!("  blocks {}", blocks.join(" ")))),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_orders_of_a_large_zone_fit_into_80_columns() {
+        let blocks =
+            vec![1_209_300, 98_765, 12_093, 9_999, 8_000, 4_000, 999, 500, 951, 70, 12_000];
+        let zone = ZoneRow { node: 0, zone: "Normal".to_owned(), blocks };
+        let line = zone_lines(&zone)[1].to_string();
+        assert!(line.ends_with(" 8:951 9:70 10:12k") && line.len() <= 80, "{line}");
+        assert!(line.contains(" 0:1209k 1:98k 2:12k 3:9999 "), "{line}");
+    }
 }

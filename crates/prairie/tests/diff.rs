@@ -115,8 +115,10 @@ fn an_interruption_ends_it_at_once() {
         assert!(Command::new("mkfifo").arg(here.path().join(name)).status().unwrap().success());
     }
     for words in [&["diff", "before.json", "after.json"][..], &["fleet", "report", "before.json"]] {
-        let mut prairie = Command::new(env!("CARGO_BIN_EXE_prairie"));
-        let mut running = prairie.args(words).current_dir(here.path()).spawn().unwrap();
+        // A shell starts what runs in the background with SIGINT ignored, which is inherited.
+        let mut prairie = Command::new("env");
+        prairie.args(["--default-signal=INT", env!("CARGO_BIN_EXE_prairie")]).args(words);
+        let mut running = prairie.current_dir(here.path()).spawn().unwrap();
         let pid = running.id().to_string();
         let deadline = Instant::now() + Duration::from_secs(30);
         // It waits for a writer of the first file, and may not have come there yet.
@@ -126,7 +128,10 @@ fn an_interruption_ends_it_at_once() {
             if let Some(status) = running.try_wait().unwrap() {
                 break status;
             }
-            assert!(Instant::now() < deadline, "{words:?} still runs");
+            if Instant::now() > deadline {
+                running.kill().unwrap();
+                panic!("{words:?} still runs");
+            }
         };
         assert_eq!(status.signal(), Some(2), "{words:?}");
     }

@@ -109,9 +109,8 @@ alert-test: build ## Fire the shipped alerts in a real Prometheus
 
 # Linting and documenting share one check of the dependencies; tests come last because they take
 # longest. Passing tests may print: why they were skipped, or how far a replay was from the real
-# kernel.
-# Random cases are drawn from the commit: what passes once passes again. `make properties` draws new
-# ones.
+# kernel. Random cases are drawn from the commit: what passes once passes again. `make properties`
+# draws new ones.
 test: export PROPTEST_RNG_SEED := $(shell printf %d "0x$$(git rev-parse --short=12 HEAD 2>/dev/null || echo 1)")
 test: export PRAIRIE_SKIPS := $(abspath $(TARGET))/skips.txt
 test: ## Run every check and every test; stop at the first that fails, and list those skipped

@@ -62,15 +62,6 @@ macro_rules! measures {
                 [$(self.$name),*]
             }
 
-            /// The first share that is none, and its name.
-            pub fn impossible(&self) -> Option<(&'static str, f64)> {
-                let named = Self::NAMES.into_iter().zip(self.values());
-                let shares = named.filter(|(name, _)| *name != "stalls_per_s");
-                shares
-                    .filter_map(|(name, value)| Some((name, value?)))
-                    .find(|(_, value)| !(0.0..=1.0).contains(value))
-            }
-
             /// The same measures with each value changed.
             pub fn map(self, of: impl Fn(f64) -> f64) -> Measures {
                 Measures { $($name: self.$name.map(&of)),* }
@@ -116,6 +107,17 @@ measures! {
     fallback,
     /// Allocations since boot that stopped to compact memory, a second.
     stalls_per_s,
+}
+
+impl Measures {
+    /// The first value that cannot be a share, and its name.
+    pub fn impossible(&self) -> Option<(&'static str, f64)> {
+        let named = Self::NAMES.into_iter().zip(self.values());
+        let mut shares = named
+            .filter(|(name, _)| *name != "stalls_per_s")
+            .filter_map(|(name, value)| Some((name, value?)));
+        shares.find(|(_, value)| !(0.0..=1.0).contains(value))
+    }
 }
 
 /// The hash of a machine's id: 16 hexadecimal digits. An id must not be disclosed (machine-id(5)).

@@ -78,22 +78,17 @@ pub fn read(
             let (sender, receiver) = sync_channel(AHEAD);
             let worker = &worker;
             let body = move || worker(index, sender);
-            thread::Builder::new().spawn_scoped(scope, body).map(|_| receiver)
+            let started = thread::Builder::new().spawn_scoped(scope, body).map(|_| receiver);
+            started.map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot start {threads} threads: {error}"))
+            })
         };
         let started: io::Result<Vec<Receiver<Stretch>>> = (0..threads).map(start).collect();
-        let (channels, result) = match started {
-            Ok(channels) => {
-                let result = consume(&channels, stretches(ranges), options.progress, sink);
-                (channels, result)
-            }
-            Err(error) => {
-                let text = format!("cannot start {threads} threads: {error}");
-                (Vec::new(), Err(io_error(io::Error::new(error.kind(), text))))
-            }
-        };
-        // Wakes every thread that still reads or waits, however the loop ended.
+        let result = started
+            .map_err(io_error)
+            .and_then(|channels| consume(&channels, stretches(ranges), options.progress, sink));
+        // A thread that waits has lost its channel; this ends those that still read.
         stop.store(true, Ordering::Relaxed);
-        drop(channels);
         result
     })
 }

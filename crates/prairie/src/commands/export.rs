@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 use prairie_daemon::metrics::{Server, prometheus};
 use prairie_host::Roots;
-use prairie_observe::{Budget, Collector, collector};
+use prairie_observe::{Budget, Collector, Moment, collector};
 use prairie_report::write_atomically;
 
 use super::heap::experiment::process;
@@ -159,7 +159,7 @@ impl Exporter {
 /// Exports as asked.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     let collector = args.flags.collector();
-    check(&collector, args.flags.proc.as_deref())?;
+    first_moment(&collector, args.flags.proc.as_deref())?;
     if let Some(address) = args.listen.filter(|address| !address.ip().is_loopback())
         && !args.allow_remote
     {
@@ -187,8 +187,8 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     }
 }
 
-/// Refuses a tree that is none of `/proc` before anything waits for it.
-pub fn check(collector: &Collector, proc: Option<&Path>) -> anyhow::Result<()> {
+/// The first moment. Refuses a tree that is none of `/proc` before anything waits for it.
+pub fn first_moment(collector: &Collector, proc: Option<&Path>) -> anyhow::Result<Moment> {
     let moment = collector.moment()?;
     if let (Some(dir), true) = (proc, moment.zones.is_empty()) {
         bail!(
@@ -196,7 +196,7 @@ pub fn check(collector: &Collector, proc: Option<&Path>) -> anyhow::Result<()> {
             dir.display()
         );
     }
-    Ok(())
+    Ok(moment)
 }
 
 /// Answers until a signal.

@@ -110,8 +110,7 @@ fn live(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCod
     let roots = args.proc.as_deref().map_or_else(Roots::live, Roots::at);
     let budget = Budget { share: args.frames_budget / 100.0, interval: args.frames_interval };
     let collector = Arc::new(Collector::new(roots, budget));
-    export::check(&collector, args.proc.as_deref())?;
-    let moment = collector.moment()?;
+    let moment = export::first_moment(&collector, args.proc.as_deref())?;
     let mut state = State::new(host(collector.roots()), moment.kernel_release, args.interval);
     let watched = Watched::start(collector.roots().clone(), true, interrupted);
     let read = || read(&collector, &args.socket, &watched);

@@ -69,11 +69,10 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         bail!("--interval {interval}: too short, expected at least 1s");
     }
     let collector = args.flags.collector();
-    export::check(&collector, args.flags.proc.as_deref())?;
-    let kernel_release = collector.moment()?.kernel_release;
+    let moment = export::first_moment(&collector, args.flags.proc.as_deref())?;
     let origin = Origin {
         host: top::host(collector.roots()),
-        kernel_release,
+        kernel_release: moment.kernel_release,
         prairie_version: env!("CARGO_PKG_VERSION").to_owned(),
     };
     let mut journal = Journal::open(&args.dir, origin, args.keep)?;

@@ -51,11 +51,16 @@ burst() {
     wait $!
 }
 border() { cat $node/border_pfn; }
-# Ends all loads, and looks at page flags once none is left.
+# Pageblocks that changed sides since boot.
+moves() { echo $(($(counter pageblocks_grown) + $(counter pageblocks_shrunk))); }
+# The border rests, and all loads end. Then page flags are read.
 end_of_load() {
+    echo 0 >$sys/oscillate_pageblocks
     for job in $(jobs -p); do kill "$job" 2>/dev/null; done
     until ! pidof cat load >/dev/null; do killall -q cat load; sleep 1; done
     "$load" scan 1 >/tmp/values
+    check "unmovable frames above the border" "$(value scan_strays)" -eq 0
+    check_log
 }
 # The kernel's own complaints.
 complaint='BUG: |WARNING: (CPU|possible|suspicious)|Bad page|INFO: (possible|task|rcu)|Oops'
@@ -232,12 +237,12 @@ yields() {
     until grep -q holes_mib /tmp/holes; do sleep 1; done
     (while :; do echo 1 >/proc/sys/vm/compact_memory; done) &
     compactor=$!
-    moves=$(($(counter pageblocks_grown) + $(counter pageblocks_shrunk))) spent=$(counter move_us)
+    moves=$(moves) spent=$(counter move_us)
     echo 1 >$sys/oscillate_pageblocks
     sleep 5
     echo 0 >$sys/oscillate_pageblocks
     kill $compactor
-    moves=$(($(counter pageblocks_grown) + $(counter pageblocks_shrunk) - moves))
+    moves=$(($(moves) - moves))
     cat $node/counters
     grep -E '^compact_(migrate_scanned|stall)' /proc/vmstat
     check "moves in 5 s" $moves -ge 40
@@ -338,7 +343,7 @@ oscillates() {
     # Without memory the kernel kills some of these, and sleep as well.
     check "seconds" "$lasted" -ge "$seconds"
     check "loops at the end" "$loops" -eq 3
-    check "moves" $(($(counter pageblocks_grown) + $(counter pageblocks_shrunk))) -ge "$seconds"
+    check "moves" $(moves) -ge "$seconds"
     check "unmovable frames above the border" "$(value scan_strays)" -eq 0
     check_log
 }
@@ -359,7 +364,7 @@ faults() {
         while :; do sh -c 'echo 1 >/proc/self/make-it-fail; exec "$@"' - "$load" $each; done >/dev/null 2>&1 &
     done
     (while :; do cat /disk/file >/dev/null; done) &
-    before=$(($(counter pageblocks_grown) + $(counter pageblocks_shrunk)))
+    before=$(moves)
     echo 4 >$sys/oscillate_pageblocks
     echo 5 >$inject/probability
     echo 1000000000 >$inject/times
@@ -367,13 +372,11 @@ faults() {
     failures=$((1000000000 - $(cat $inject/times)))
     echo 0 >$inject/probability
     echo 0 >$sys/oscillate_pageblocks
-    moves=$(($(counter pageblocks_grown) + $(counter pageblocks_shrunk) - before))
+    moves=$(($(moves) - before))
     cat $node/counters
     check "allocations that failed" $failures -ge $((seconds * 5))
     check "moves" $moves -ge "$seconds"
     end_of_load
-    check "unmovable frames above the border" "$(value scan_strays)" -eq 0
-    check_log
 }
 
 # To memory (S3), from which the clock wakes the machine, while the border moves. From standby (s2idle)
@@ -389,14 +392,11 @@ suspends() {
         echo +5 >/sys/class/rtc/rtc0/wakealarm
         echo mem >/sys/power/state
         check "status of the $time suspend" $? -eq 0
-        moves=$(($(counter pageblocks_grown) + $(counter pageblocks_shrunk)))
+        moves=$(moves)
         sleep 10
-        check "moves after the $time suspend" $(($(counter pageblocks_grown) + $(counter pageblocks_shrunk) - moves)) -ge 10
+        check "moves after the $time suspend" $(($(moves) - moves)) -ge 10
     done
-    echo 0 >$sys/oscillate_pageblocks
     end_of_load
-    check "unmovable frames above the border" "$(value scan_strays)" -eq 0
-    check_log
 }
 
 # Hibernation is refused, and nothing else changes. Without the end of the machine, it would also read
@@ -411,13 +411,10 @@ hibernates() {
     echo disk >/sys/power/state
     check "status of disk" $? -eq 1
     check "lines of the log that say so" "$(dmesg | grep -c 'contiguitas: hibernation is refused')" -eq 1
-    moves=$(($(counter pageblocks_grown) + $(counter pageblocks_shrunk)))
+    moves=$(moves)
     sleep 10
-    check "moves after it" $(($(counter pageblocks_grown) + $(counter pageblocks_shrunk) - moves)) -ge 10
-    echo 0 >$sys/oscillate_pageblocks
+    check "moves after it" $(($(moves) - moves)) -ge 10
     end_of_load
-    check "unmovable frames above the border" "$(value scan_strays)" -eq 0
-    check_log
 }
 
 # Into the same kernel by kexec, which the second time finds that it came so.
@@ -448,10 +445,8 @@ stress() {
     echo 0 >$sys/oscillate_pageblocks
     cat $node/counters
     check "seconds" "$(cut -d. -f1 /proc/uptime)" -ge "$seconds"
-    check "moves" $(($(counter pageblocks_grown) + $(counter pageblocks_shrunk))) -ge "$seconds"
+    check "moves" $(moves) -ge "$seconds"
     end_of_load
-    check "unmovable frames above the border" "$(value scan_strays)" -eq 0
-    check_log
 }
 
 # Disabled on the command line, there is no border.

@@ -15,10 +15,13 @@ mod schema;
 mod view;
 
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
+use anyhow::Context;
+use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use prairie_provenance::{Program, Run};
 use prairie_replay::run::Guest;
@@ -59,10 +62,12 @@ const REPORT_OPTIONS: &str =
 pub fn main(arguments: Vec<OsString>) -> ExitCode {
     called_as::set(called_as::command_line(arguments.iter().skip(1)));
     let command = prairie_provenance::command_line(&arguments);
-    let whole = with_common_help(Cli::command());
+    let mut whole = with_common_help(Cli::command());
     let arguments = output::as_json(arguments.into_iter(), &whole);
-    let matches = whole.get_matches_from(arguments);
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let (cli, matches) = match parsed(arguments, &mut whole) {
+        Ok(found) => found,
+        Err(message) => return print_message(&message),
+    };
     prairie_provenance::describe(program(command, cli.command.files().inputs()));
     if let Some(seed) = seed(&matches) {
         prairie_provenance::set_seed(seed);
@@ -71,11 +76,7 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     let interrupted = interrupt::flag(!cli.command.handles_signals());
     match cli.command.run(interrupted, with_common_help(Cli::command())) {
         Ok(code) => code,
-        Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            output::say(joined_causes(&error));
-            ExitCode::FAILURE
-        }
+        Err(error) => failed(&error),
     }
 }
 
@@ -92,6 +93,54 @@ fn program(command: String, inputs: Vec<PathBuf>) -> Program {
 /// A call that is no command, such as a sweep, for the outputs that name it.
 pub fn called(called_as: String, inputs: Vec<PathBuf>) -> Run {
     Run::new(program(called_as, inputs))
+}
+
+/// The command line as clap understands it, or its message: help, the version, a usage error.
+fn parsed(
+    arguments: Vec<OsString>,
+    whole: &mut clap::Command,
+) -> Result<(Cli, ArgMatches), clap::Error> {
+    let matches = whole.try_get_matches_from_mut(arguments)?;
+    let cli = Cli::from_arg_matches(&matches)?;
+    refuse_formats(&cli.display, &matches, whole)?;
+    Ok((cli, matches))
+}
+
+/// Prints a message of clap. Its own way to exit ignores a failure to print.
+fn print_message(message: &clap::Error) -> ExitCode {
+    let flushed = message.print().and_then(|()| io::stdout().flush());
+    match flushed.context("standard output") {
+        Ok(()) => ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2)),
+        Err(error) => failed(&error),
+    }
+}
+
+/// Reports that a command failed, unless the reader of its output closed it.
+fn failed(error: &anyhow::Error) -> ExitCode {
+    if output::is_closed_pipe(error) {
+        return ExitCode::SUCCESS;
+    }
+    output::say(joined_causes(error));
+    ExitCode::FAILURE
+}
+
+/// Refuses a format other than text for a command whose output is no result: a page of metrics, a
+/// screen, the log of a daemon.
+fn refuse_formats(
+    display: &output::Display,
+    matches: &ArgMatches,
+    root: &mut clap::Command,
+) -> Result<(), clap::Error> {
+    let (mut matches, mut leaf) = (matches, root);
+    while let Some((name, below)) = matches.subcommand() {
+        matches = below;
+        leaf = leaf.find_subcommand_mut(name).expect("clap found the command");
+    }
+    if display.format.is_text() || output::has_json(leaf) {
+        return Ok(());
+    }
+    let message = format!("--format {}: this command prints only text", display.format);
+    Err(leaf.error(ErrorKind::InvalidValue, message))
 }
 
 /// The seed that the command line names, or its default; a scenario's seed is set where it is read.

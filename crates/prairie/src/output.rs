@@ -18,7 +18,7 @@ use prairie_report::{
 use serde::Serialize;
 
 use self::display::Format;
-pub use self::display::{Display, as_json, display};
+pub use self::display::{Display, as_json, display, has_json};
 pub use self::header::Header;
 use crate::called_as::generated_by;
 use crate::interrupt;
@@ -140,7 +140,7 @@ pub fn publish<D: Serialize>(
 
 /// Whether a format other than text was requested.
 pub fn is_formatted() -> bool {
-    display().format != Format::Text
+    !display().format.is_text()
 }
 
 /// Prints a screen of text that was made for standard output.
@@ -173,12 +173,10 @@ fn json(value: &impl Serialize) -> anyhow::Result<String> {
 /// # Errors
 /// With `--format md` and `--format csv`.
 pub fn expect_text() -> anyhow::Result<()> {
-    let format = match display().format {
-        Format::Text | Format::Json => return Ok(()),
-        Format::Md => "md",
-        Format::Csv => "csv",
-    };
-    bail!("--format {format}: this command prints no report, expected text or json")
+    match display().format {
+        Format::Text | Format::Json => Ok(()),
+        format => bail!("--format {format}: this command prints no report, expected text or json"),
+    }
 }
 
 /// Prints a table that is no part of a report, in the requested format.
@@ -208,14 +206,15 @@ pub fn print_text(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Prints `value` as one line of JSON.
-pub fn print_json_line(value: &impl Serialize) -> anyhow::Result<()> {
-    write_out(&(serde_json::to_string(value)? + "\n"))
-}
-
 /// Prints `value`, an object, as a document of one line, with its provenance.
 pub fn print_document_line(value: &impl Serialize) -> anyhow::Result<()> {
-    print_json_line(&Document { document: value, provenance: prairie_provenance::block() })
+    write_out(&document_line(value)?)
+}
+
+/// An object as a document of one line, with its provenance.
+pub fn document_line(value: &impl Serialize) -> anyhow::Result<String> {
+    let document = Document { document: value, provenance: prairie_provenance::block() };
+    Ok(serde_json::to_string(&document)? + "\n")
 }
 
 fn write_out(text: &str) -> anyhow::Result<()> {

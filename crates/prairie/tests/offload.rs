@@ -146,6 +146,11 @@ fn text_keeps_to_the_width_and_has_no_format() {
         assert_eq!(refusal(&output).trim_end(), format!("prairie: {expected}"));
         assert!(output.stdout.is_empty());
     }
+    for arguments in [["export", "--format", "json"], ["completions", "bash", "--format=csv"]] {
+        let output = run(dir.path(), &arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(stderr(&output).contains(": this command prints only text"), "{}", stderr(&output));
+    }
     for arguments in [&["heap", "stats", "--all"][..], &["migrate", "check", "--variant", "list"]] {
         let output = run(dir.path(), &[arguments, &["--format", "csv"]].concat());
         let text = stdout(&output);

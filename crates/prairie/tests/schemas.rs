@@ -19,6 +19,7 @@ const COMMANDS: &[&str] = &[
     "survey --from data/mixed.parquet --json",
     "survey --proc proc --json",
     "survey --proc proc --host h1 --summary -",
+    "fleet run --out study --servers 2 --identity",
     "diff a.json b.json --fail-if failed>1 --json",
     "sources data/boot-files/trace.parquet --json",
     "replay data/boot-files/trace.parquet --systems buddy,linux,contiguitas --json",
@@ -142,9 +143,7 @@ fn schemas_are_alike() {
         let properties = &schema["properties"];
         assert_eq!(properties["schema"]["const"], name.as_str());
         assert!(properties["schema_version"]["const"].is_u64(), "{name}");
-        // A row for a fleet is small, and Parquet files of rows have the block.
-        let is_row = name == "prairie-host-row";
-        assert!(is_row || properties["provenance"].is_object(), "{name}");
+        assert!(properties["provenance"].is_object(), "{name}");
         assert!(schema["description"].as_str().is_some_and(|text| text.len() > 20), "{name}");
         names.insert(name);
     }

@@ -1,6 +1,8 @@
 //! Options of every report: format, width, signs, pager, charts as files.
 
 use std::ffi::OsString;
+use std::fmt;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,6 +48,19 @@ pub enum Format {
     Json,
 }
 
+impl Format {
+    pub fn is_text(self) -> bool {
+        self == Format::Text
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value().expect("no format is hidden");
+        f.write_str(value.get_name())
+    }
+}
+
 static DISPLAY: OnceLock<Display> = OnceLock::new();
 static SVG_TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -77,35 +92,45 @@ pub fn display() -> &'static Display {
 }
 
 /// The arguments with `--json` behind the name of the command in place of `--format json`, so that
-/// every command that has a JSON document prints it, and one that has none names the option. What
-/// follows `--` is another program's.
+/// every command that has a JSON document prints it. What follows `--` is another program's.
 pub fn as_json(arguments: impl Iterator<Item = OsString>, root: &clap::Command) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = arguments.collect();
-    let (begin, end) = name_of_command(&arguments, root);
-    // Its options end where the program begins, with or without `--`.
-    if arguments[begin..end] == ["heap", "run"] {
+    let arguments: Vec<OsString> = arguments.collect();
+    // The options of `heap run` end where the program begins, with or without `--`.
+    if arguments[name_of_command(&arguments, root).words] == ["heap", "run"] {
         return arguments;
     }
     let own = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
-    let program = arguments.split_off(own);
     let mut kept: Vec<OsString> = Vec::new();
-    let mut rest = arguments.into_iter().peekable();
+    let mut rest = arguments[..own].iter().peekable();
     while let Some(argument) = rest.next() {
-        let is_pair = argument == "--format" && rest.next_if(|next| next == "json").is_some();
+        let is_pair = argument == "--format" && rest.next_if(|next| *next == "json").is_some();
         if !is_pair && argument != "--format=json" {
-            kept.push(argument);
+            kept.push(argument.clone());
         }
     }
-    if kept.len() < own {
-        let (_, end) = name_of_command(&kept, root);
-        kept.insert(end, "--json".into());
+    let Name { words, command } = name_of_command(&kept, root);
+    if kept.len() == own || !has_json(command) {
+        return arguments;
     }
-    kept.extend(program);
+    kept.insert(words.end, "--json".into());
+    kept.extend_from_slice(&arguments[own..]);
     kept
 }
 
-/// Where the words of the command begin and end. Global options may stand before them.
-fn name_of_command(arguments: &[OsString], root: &clap::Command) -> (usize, usize) {
+/// Whether a command has results that can be printed in other formats than text.
+pub fn has_json(command: &clap::Command) -> bool {
+    command.get_arguments().any(|argument| argument.get_id() == "json")
+}
+
+/// The name of a command in a command line.
+struct Name<'a> {
+    /// Where its words are.
+    words: Range<usize>,
+    command: &'a clap::Command,
+}
+
+/// Finds the name of the command. Global options may stand before it.
+fn name_of_command<'a>(arguments: &[OsString], root: &'a clap::Command) -> Name<'a> {
     let mut begin = 1;
     while let Some(option) = arguments.get(begin).and_then(|word| word.to_str()) {
         match option {
@@ -119,7 +144,7 @@ fn name_of_command(arguments: &[OsString], root: &clap::Command) -> (usize, usiz
     while let Some(found) = arguments.get(end).and_then(|word| command.find_subcommand(word)) {
         (end, command) = (end + 1, found);
     }
-    (begin, end)
+    Name { words: begin..end, command }
 }
 
 #[cfg(test)]
@@ -128,10 +153,12 @@ mod tests {
 
     #[test]
     fn format_json_is_the_json_of_the_command() {
-        let heap = ["run", "stats"].map(clap::Command::new);
+        let with_json = |name| clap::Command::new(name).arg(clap::Arg::new("json").long("json"));
+        let heap = ["run", "stats"].map(with_json);
         let root = clap::Command::new("prairie")
-            .subcommands(["survey", "record"].map(clap::Command::new))
-            .subcommand(clap::Command::new("heap").subcommands(heap));
+            .subcommands(["survey", "record"].map(with_json))
+            .subcommand(clap::Command::new("heap").subcommands(heap))
+            .subcommand(clap::Command::new("export"));
         let replaced = |line: &str| {
             let words = as_json(line.split(' ').map(OsString::from), &root);
             words.iter().map(|word| word.to_str().unwrap()).collect::<Vec<_>>().join(" ")
@@ -158,6 +185,7 @@ mod tests {
             "prairie heap run tool --format json",
             "prairie --width 80 heap run tool --format json",
             "prairie record -- t --format json",
+            "prairie export --format json",
         ] {
             assert_eq!(replaced(other), other);
         }

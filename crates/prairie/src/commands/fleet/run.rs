@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::{Context, anyhow, bail};
 use indicatif::ProgressBar;
+use prairie_fleet::identity::Identity;
 use prairie_fleet::part::{self, Header, Part};
 use prairie_fleet::row::Row;
 use prairie_fleet::study::{Shard, Study};
@@ -16,6 +17,7 @@ use prairie_model::allocator::World;
 use prairie_model::random::{Quantity, Size};
 use prairie_report::write_atomically;
 use prairie_sim::workload::{SHIPPED, Workload};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::folder::parquet_files;
@@ -150,10 +152,19 @@ fn percent(text: &str) -> Result<f64, String> {
     }
 }
 
+/// What `--identity` prints.
+#[derive(Serialize)]
+struct IdentityDocument {
+    schema: &'static str,
+    schema_version: u32,
+    hash: String,
+    study: Identity,
+}
+
 /// How a shard came out.
 enum Outcome {
-    /// What identifies the study was requested, as JSON.
-    Identity(String),
+    /// What identifies the study was requested.
+    Identity(IdentityDocument),
     /// Its part had been written before.
     Exists(PathBuf),
     /// Its part was written.
@@ -171,7 +182,7 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         bail!("--json: one study, expected --seeds 2 or more, or `prairie fleet report --json`");
     }
     match write(args, interrupted)? {
-        Outcome::Identity(text) => println!("{text}"),
+        Outcome::Identity(identity) => output::print_document_line(&identity)?,
         Outcome::Exists(path) => {
             output::say(format_args!("{} exists already; nothing to do", path.display()));
         }
@@ -236,12 +247,16 @@ fn write(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Outcome> {
         days: args.days,
         seed: args.seed,
     };
-    let header = Header { study: study.identity(args.servers), shard: args.shard };
+    let identity = study.identity(args.servers);
     if args.identity {
-        let Header { study, .. } = &header;
-        let text = format!("{{\"hash\":\"{}\",\"study\":{}}}", study.hash(), study.json());
-        return Ok(Outcome::Identity(text));
+        return Ok(Outcome::Identity(IdentityDocument {
+            schema: "prairie-fleet-identity",
+            schema_version: 1,
+            hash: identity.hash(),
+            study: identity,
+        }));
     }
+    let header = Header { study: identity, shard: args.shard };
     std::fs::create_dir_all(&args.out)
         .with_context(|| format!("cannot make the folder {}", args.out.display()))?;
     refuse_other_studies(&args.out, &header)?;

@@ -38,7 +38,7 @@ pub fn label(text: &str) -> Result<(String, String), String> {
 pub fn write(args: &Args, path: &Path, survey: &Survey) -> anyhow::Result<()> {
     let row = row(args, survey)?;
     if is_stdout(path) {
-        return output::print_json_line(&row);
+        return output::print_document_line(&row);
     }
     let path = match path.is_dir() {
         true => {
@@ -49,7 +49,7 @@ pub fn write(args: &Args, path: &Path, survey: &Survey) -> anyhow::Result<()> {
     };
     let contents = match path.extension().and_then(OsStr::to_str) {
         Some("parquet") => host_row::to_parquet(&[row])?,
-        _ => (serde_json::to_string(&row)? + "\n").into_bytes(),
+        _ => output::document_line(&row)?.into_bytes(),
     };
     write_atomically(&path, &contents)?;
     output::wrote(&path);
@@ -59,6 +59,9 @@ pub fn write(args: &Args, path: &Path, survey: &Survey) -> anyhow::Result<()> {
 /// Refuses a file that cannot hold the rows, and a row of an unknown host, before the survey.
 pub fn check(args: &Args, path: &Path) -> anyhow::Result<()> {
     identity(args)?;
+    if is_stdout(path) && args.json {
+        bail!("--summary - with --json: both print on standard output, expected one of them");
+    }
     let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
     let is_known = ["jsonl", "json", "ndjson", "parquet"].contains(&ending);
     if is_file(path) && args.every.is_some() {

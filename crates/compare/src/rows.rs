@@ -169,7 +169,11 @@ pub const ALIASES: [(&str, &[&str]); 6] = [
     ),
     (
         "potential",
-        &["frames.initialized.potential_2_mib_min", "potential_2_mib_min", "potential_2m_bytes"],
+        &[
+            "frames.initialized.potential_2_mib_min",
+            "potential_2_mib_min",
+            "potential_2m_if_unknown_unmovable_bytes",
+        ],
     ),
     ("coverage", &["huge_pages.host.anonymous_coverage", "coverage"]),
     ("unmovable", &["frames.by_mobility.unmovable", "unmovable_min", "unmovable_bytes"]),

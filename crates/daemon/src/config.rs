@@ -48,8 +48,13 @@ impl ConfigError {
 /// # Errors
 /// [`ConfigError::Read`].
 pub fn read(path: &Path) -> Result<String, ConfigError> {
-    std::fs::read_to_string(path)
-        .map_err(|error| ConfigError::Read { path: path.to_owned(), reason: error.to_string() })
+    std::fs::read_to_string(path).map_err(|error| {
+        let reason = match error.kind() {
+            std::io::ErrorKind::InvalidData => "not text in UTF-8, expected TOML".to_owned(),
+            _ => error.to_string(),
+        };
+        ConfigError::Read { path: path.to_owned(), reason }
+    })
 }
 
 /// Parses a text that was read from `path`.
@@ -190,6 +195,9 @@ mod tests {
         }
         let error = read(Path::new("/nowhere/small.toml")).unwrap_err().to_string();
         assert!(error.starts_with("cannot read /nowhere/small.toml: "), "{error}");
+        let program = std::env::current_exe().unwrap();
+        let error = read(&program).unwrap_err().to_string();
+        assert!(error.ends_with(": not text in UTF-8, expected TOML"), "{error}");
     }
 
     #[test]

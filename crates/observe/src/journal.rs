@@ -70,7 +70,7 @@ pub enum JournalError {
         expected: &'static str,
     },
     /// A file that is no part of a log.
-    #[error("{}: not a log file: {why}, expected a file of `prairie log`", path.display())]
+    #[error("{}: damaged or not a log: {why}, expected a file of `prairie log`", path.display())]
     Format {
         /// The file.
         path: PathBuf,

@@ -515,7 +515,7 @@ fn a_damaged_day_of_a_log_is_skipped() {
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {said}");
         let is_top = arguments[0] == "top";
-        let named = "prairie: skipped log/prairie-2000-01-01.parquet: not a log file: ";
+        let named = "prairie: skipped log/prairie-2000-01-01.parquet: damaged or not a log: ";
         assert!(is_top || said.lines().all(|line| line.starts_with(named)), "{said}");
         assert!(is_top || !said.is_empty(), "{arguments:?}");
     }
@@ -526,7 +526,7 @@ fn a_damaged_day_of_a_log_is_skipped() {
         assert!(stderr(&output).lines().count() == 1, "{}", stderr(&output));
     }
     let output = run(here, &["top", "--once", "--at", "0s", "--log", "log"]);
-    assert!(stderr(&output).contains("not a log file"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("damaged or not a log"), "{}", stderr(&output));
 }
 
 fn survey_counter(survey: &Value, name: &str) -> Value {

@@ -133,10 +133,18 @@ fn groups_table(groups: &[Vec<&Explained>]) -> Table {
     )
 }
 
+/// The size of a block of pages of 4 KiB. A damaged log has orders that no kernel has.
+fn block_size(order: u32) -> String {
+    match order {
+        ..52 => number::bytes(4096 << order),
+        _ => "over 16 EiB".to_owned(),
+    }
+}
+
 /// `order 4 (64 KiB) failed`
 fn subject(incident: &Incident) -> String {
     let order = incident.request.order;
-    let size = number::bytes(4096u64 << order.min(30));
+    let size = block_size(order);
     match incident.kind {
         IncidentKind::AllocationFailure => format!("order {order} ({size}) failed"),
         IncidentKind::AllocationStall { waited_ms } => {

@@ -54,14 +54,28 @@ type FileRows = (Hosts, Option<(u64, String)>);
 /// # Errors
 /// If it cannot be read, if no line is a row, or with `strict` if one is none.
 fn read_lines(path: &Path, by: &[String], strict: bool) -> anyhow::Result<FileRows> {
-    let lines = parse_in_pieces(&fs::read(path).context("cannot read the file")?, by)?;
+    let text = fs::read(path).context("cannot read the file")?;
+    let lines = parse_in_pieces(&text, by)?;
     let Some((number, why)) = lines.first_bad else { return Ok((lines.hosts, None)) };
+    if let Some(kind) = kind_of_document(&text).filter(|_| lines.hosts.is_empty()) {
+        bail!("a document of kind {kind:?}, expected rows of `prairie survey --summary`");
+    }
     if strict || lines.hosts.is_empty() {
         bail!("line {number}: {why}");
     }
     let total = lines.hosts.len() as u64 + lines.bad;
     let reason = format!("{} of {total} lines, the first is line {number}: {why}", lines.bad);
     Ok((lines.hosts, Some((lines.bad, reason))))
+}
+
+/// What a file says that it is, if that is a document of another kind.
+fn kind_of_document(text: &[u8]) -> Option<String> {
+    #[derive(serde::Deserialize)]
+    struct Document {
+        schema: String,
+    }
+    let document: Document = serde_json::from_slice(text).ok()?;
+    Some(document.schema).filter(|kind| kind != host_row::SCHEMA)
 }
 
 /// Reads lines with all cores.
@@ -211,6 +225,20 @@ mod tests {
         assert!(error.contains("expected a row of") && !error.contains("line 1"), "{error}");
         let newer = format!("{{\"schema\":\"{}\",\"schema_version\":99}}", host_row::SCHEMA);
         assert!(why(&newer).contains("newer Prairie"));
+    }
+
+    #[test]
+    fn a_document_of_another_kind_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        fs::write(&path, "{\n  \"schema\": \"prairie-survey\",\n  \"zones\": []\n}\n").unwrap();
+        for strict in [false, true] {
+            let error = read_lines(&path, &[], strict).err().unwrap().to_string();
+            assert!(
+                error.starts_with("a document of kind \"prairie-survey\", expected"),
+                "{error}"
+            );
+        }
     }
 
     #[test]

@@ -26,18 +26,20 @@ const ALLOCATOR: [&str; 16] = [
 /// The request, a line for each property.
 pub fn table(incident: &Incident) -> Table {
     let request = &incident.request;
-    let pages = 1u64 << request.order.min(40);
-    let size = number::bytes(pages.saturating_mul(4096));
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     let mut row = |name: &str, value: String| rows.push(vec![name.into(), value.into()]);
     row(
         "size",
         match request.order {
             0 => "one page".to_owned(),
-            order => format!(
-                "order {order}: {} contiguous pages, {size} with pages of 4 KiB",
-                number::count(pages)
-            ),
+            order => {
+                let pages = 1u64.checked_shl(order).map(|pages| number::count(pages) + " ");
+                format!(
+                    "order {order}: {}contiguous pages, {} with pages of 4 KiB",
+                    pages.unwrap_or_default(),
+                    super::block_size(order)
+                )
+            }
         },
     );
     row("flags", format!("{} ({:#x})", request.gfp.text, request.gfp.mask));

@@ -169,7 +169,8 @@ fn free_lists(
         rows: zone.free_blocks.iter().enumerate().map(row).collect(),
         notes: vec![
             "Unusable: the share of the zone's free memory in blocks too small for the order (F_u). \
-             Types: U unmovable, M movable, E reclaimable, H atomic reserve, C CMA, I isolated."
+             Types: U unmovable, M movable, E reclaimable, H atomic reserve, R reserve to Linux 4.3, \
+             C CMA, I isolated."
                 .to_owned(),
         ],
     }

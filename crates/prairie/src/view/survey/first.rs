@@ -28,7 +28,7 @@ pub fn screen(survey: &Survey, terminal: Terminal) -> String {
     lines.push(String::new());
     lines.extend(measures(survey, terminal));
     lines.extend(sources(survey, terminal));
-    let more = muted("More: prairie survey --full, --section NAME, --html FILE", terminal);
+    let more = fit("More: prairie survey --full, --section NAME, --html FILE", 0, terminal);
     let missing = missing(survey, terminal);
     let advised = advised(survey, terminal);
     // What is missing matters more than the last line of advice.
@@ -38,7 +38,7 @@ pub fn screen(survey: &Survey, terminal: Terminal) -> String {
         lines.extend(as_many_as_fit(advised, room.saturating_sub(2), terminal));
     }
     lines.extend(missing);
-    lines.extend([String::new(), more]);
+    lines.extend([String::new(), muted(&more, terminal)]);
     lines.join("\n") + "\n"
 }
 
@@ -117,19 +117,22 @@ pub fn section(survey: &Survey) -> Section {
         };
         let limits = format!("{} and {}", number::percent(scale.good), number::percent(scale.poor));
         vec![
-            Cell::toned(value, Tone::Strong),
             Cell::from(scale.label),
+            Cell::toned(value, Tone::Strong),
             Cell::toned(verdict.word(), tone(verdict)),
             Cell::from(scale.better.word()),
             Cell::from(limits),
-            Cell::from(format!("{}; {}", scale.good_source, scale.poor_source)),
+            Cell::from(match scale.good_source == scale.poor_source {
+                true => scale.good_source.to_owned(),
+                false => format!("{}; {}", scale.good_source, scale.poor_source),
+            }),
         ]
     };
     let measures = Table {
         title: "Verdicts".to_owned(),
         columns: vec![
-            Column::number("value"),
             Column::text("measure"),
+            Column::number("value"),
             Column::text("verdict"),
             Column::text("better"),
             Column::number("thresholds").with_unit("good and poor"),

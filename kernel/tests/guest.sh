@@ -165,13 +165,16 @@ returns() {
 
 # More is pinned than there is room for below.
 pins() {
+    before=$(cat $node/unmovable_kb)
     "$load" pins 200 3 >/tmp/values &
     job=$!
     sleep 2
+    grown=$((($(cat $node/unmovable_kb) - before) / 1024))
     wait $job
     cat /tmp/values
     check "result of pinning 200 MiB" "$(value pins_result)" -eq 0
     check "waits for room" "$(counter pin_waits)" -ge 1
+    check "MiB that the region grew" "$grown" -le 300
     check "victims" "$(vmstat oom_kill)" -eq 0
 }
 

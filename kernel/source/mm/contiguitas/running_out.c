@@ -19,6 +19,8 @@
 
 /* The longest that a request waits for one move: chosen, ten moves of 8 MiB as measured. */
 #define LONGEST_WAIT (HZ / 10)
+/* The longest that a long pin waits for its room: chosen, for 4 GiB at the same pace. */
+#define LONGEST_PIN_WAIT (5 * HZ)
 /* How often one request waits before it goes the kernel's usual way for good: chosen. */
 #define MOST_WAITS 8
 /* The longest that the OOM killer waits: chosen. */
@@ -58,8 +60,35 @@ void __contiguitas_freed(struct zone *zone)
 		irq_work_queue(&node->ask);
 }
 
-/* Asks for pages below the border and waits for an answer. Whether the border moved. */
-static bool wait_for(struct contiguitas_node *node, unsigned long pages, unsigned long longest)
+/* Whether so many pages can be had below the border without falling below its low mark. */
+static bool has_room(struct contiguitas_node *node, unsigned long pages)
+{
+	unsigned long long available[CONTIGUITAS_REGIONS];
+	struct contiguitas_marks marks;
+
+	contiguitas_marks(node, &marks);
+	contiguitas_available(node, available);
+	return available[CONTIGUITAS_UNMOVABLE] >= marks.low[CONTIGUITAS_UNMOVABLE] + pages;
+}
+
+/*
+ * Whether a request that asked has an answer. One move is enough for a few pages. Who needs room for
+ * many waits until all of it is there: every further request would be served on top of this one.
+ */
+static bool is_answered(struct contiguitas_node *node, int moves, int rounds, unsigned long room)
+{
+	/* A round that was under way may not have known of this request: the second one did. */
+	if (atomic_read(&node->rounds) - rounds >= 2)
+		return true;
+	return room ? has_room(node, room) : atomic_read(&node->moves) != moves;
+}
+
+/*
+ * Asks for pages below the border and waits for an answer: for a move, or for as much room as is
+ * named. Whether the border moved.
+ */
+static bool wait_for(struct contiguitas_node *node, unsigned long pages, unsigned long room,
+		     unsigned long longest)
 {
 	int moves = atomic_read(&node->moves), rounds = atomic_read(&node->rounds);
 	u64 began = local_clock(), waited;
@@ -70,12 +99,8 @@ static bool wait_for(struct contiguitas_node *node, unsigned long pages, unsigne
 	contiguitas_ask(node);
 	psi_memstall_enter(&pressure);
 	contiguitas_stall_change(node, CONTIGUITAS_UNMOVABLE, true);
-	/*
-	 * A round that was under way may not have known of this request: the second one did. Not
-	 * killable: a victim of the OOM killer asks for memory to end, too, and the wait is short.
-	 */
-	wait_event_timeout(node->answered, atomic_read(&node->moves) != moves ||
-			   atomic_read(&node->rounds) - rounds >= 2, longest);
+	/* Not killable: a victim of the OOM killer asks for memory to end, too, and the wait is short. */
+	wait_event_timeout(node->answered, is_answered(node, moves, rounds, room), longest);
 	contiguitas_stall_change(node, CONTIGUITAS_UNMOVABLE, false);
 	psi_memstall_leave(&pressure);
 	moved = atomic_read(&node->moves) != moves;
@@ -104,7 +129,7 @@ bool __contiguitas_wait(const struct alloc_context *ac, unsigned int order, unsi
 	if (*waits >= MOST_WAITS)
 		return false;
 	(*waits)++;
-	return wait_for(node, 1UL << order, LONGEST_WAIT);
+	return wait_for(node, 1UL << order, 0, LONGEST_WAIT);
 }
 
 /*
@@ -140,19 +165,12 @@ bool __contiguitas_retry(const struct alloc_context *ac, unsigned int order, int
 void __contiguitas_prepare_pins(unsigned long pages)
 {
 	struct contiguitas_node *node = contiguitas_nodes[numa_mem_id()];
-	unsigned long long available[CONTIGUITAS_REGIONS];
-	struct contiguitas_marks marks;
 	int tries;
 
-	if (!node)
-		return;
-	for (tries = 0; tries < MOST_WAITS; tries++) {
-		contiguitas_marks(node, &marks);
-		contiguitas_available(node, available);
-		if (available[CONTIGUITAS_UNMOVABLE] >= marks.low[CONTIGUITAS_UNMOVABLE] + pages)
-			return;
+	/* Others may take what was made room for. */
+	for (tries = 0; node && tries < MOST_WAITS && !has_room(node, pages); tries++) {
 		atomic_long_inc(&node->counts.pin_waits);
-		if (!wait_for(node, pages, LONGEST_WAIT * 4))
+		if (!wait_for(node, pages, pages, LONGEST_PIN_WAIT))
 			return;
 	}
 }

@@ -4,7 +4,8 @@
 #
 # Prints table documents for `experiments` on standard output: the mixed load, and pipes at several
 # rates, and with LOADS=rest what the daemon uses while nothing happens. LOADS=day runs the load of a
-# day and prints nothing: `regions_day FOLDER` does. RUNS lists pairs KERNEL/AGENT; without it, each of
+# day and prints nothing: `regions_day FOLDER` does. LOADS=kinds leaves its results in FOLDER for
+# `kernel/measure`. RUNS lists pairs KERNEL/AGENT; without it, each of
 # VM_KERNELS runs with each of AGENTS. LOADS, RATES (MiB/s, or full), and HOURS select loads;
 # SECONDS_EACH sets how long the mixed load lasts. ROUNDS (3) repeats the mixed load and the pipes,
 # agents in turn; rounds differ in when parts of the load begin. TABLE names the table of the mixed load.
@@ -80,6 +81,7 @@ for run in $RUNS; do
         cells="seconds own_cpu_ppm/10000 cpu_ppm/10000 samples glances blocks_read rss_kib/1024"
         rest="$rest${rest:+, }[\"$kernel\", $(row "rest-$kernel-$agent" "agent $cells")]"
     fi
+    ! chosen kinds || guest "kinds-$kernel-$agent" "$kernel" "$agent" vm/regions/kinds.sh "$agent" || true
     ! chosen day || guest "day-$kernel-$agent" "$kernel" "$agent" vm/regions/day.sh "$agent" "${HOURS:-6}" || true
 done
 [ -n "$mixed$pipes$rest" ] || exit 0

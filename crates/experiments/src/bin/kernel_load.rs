@@ -4,11 +4,16 @@
 //! kernel_load pipes MIB MIB_PER_SECOND KEEP_MIB SECONDS   pages in pipes; KEEP_MIB stay to the end
 //! kernel_load tables MIB SECONDS                          page tables without pages
 //! kernel_load anon MIB SECONDS                            anonymous memory, written once
+//! kernel_load dentries COUNT SECONDS                      names that no file has
+//! kernel_load forks COUNT MIB SECONDS                     processes with as much memory each
+//! kernel_load pins MIB SECONDS                            buffers that io_uring pins
+//! kernel_load splices MIB SECONDS                         memory that vmsplice lends to pipes
 //! kernel_load areas                                       areas without unmovable frames
 //! kernel_load blocks                                      what fills each memory block
 //! ```
 //!
-//! `pipes` prints the time of its worst write of 64 KiB, in microseconds.
+//! `pipes` prints the time of its worst write of 64 KiB, in microseconds. `tables` and the loads from
+//! `dentries` on print `ready` when all is there, and stay for that many seconds.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -16,6 +21,7 @@ use std::env;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::process::Command;
 use std::ptr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -24,6 +30,7 @@ use prairie_frames::{Pfn, ZoneKind};
 use prairie_host::memory_blocks::{self, Scanner};
 use prairie_host::{BlockZone, Roots};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
+use rustix::pipe::{IoSliceRaw, SpliceFlags, vmsplice};
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 const MIB: u64 = 1 << 20;
@@ -35,9 +42,13 @@ fn main() {
         Some("pipes") => pipes(number(1), number(2), number(3), number(4)),
         Some("tables") => tables(number(1), number(2)),
         Some("anon") => anon(number(1), number(2)),
+        Some("dentries") => dentries(number(1), number(2)),
+        Some("forks") => forks(number(1), number(2), number(3)),
+        Some("pins") => pins(number(1), number(2)),
+        Some("splices") => splices(number(1), number(2)),
         Some("areas") => areas(),
         Some("blocks") => blocks(),
-        _ => Err(io::Error::other("expected pipes, tables, anon, areas, or blocks")),
+        _ => Err(io::Error::other("expected a load, areas, or blocks")),
     };
     if let Err(error) = done {
         eprintln!("kernel_load: {error}");
@@ -95,7 +106,71 @@ fn tables(mib: u64, seconds: u64) -> io::Result<()> {
             ptr::read_volatile(start.cast::<u8>().add(at));
         }
     }
+    stay(seconds);
+    Ok(())
+}
+
+/// Says that all is there, and waits.
+fn stay(seconds: u64) {
+    println!("ready");
     sleep(Duration::from_secs(seconds));
+}
+
+/// The kernel remembers in a dentry that there is no file of a name.
+fn dentries(count: u64, seconds: u64) -> io::Result<()> {
+    for number in 0..count {
+        let _ = std::fs::metadata(format!("/small/no-file-has-such-a-long-name-as-this-{number}"));
+    }
+    stay(seconds);
+    Ok(())
+}
+
+/// Processes that live at the same time: stacks, page tables, and memory of their own.
+fn forks(count: u64, mib: u64, seconds: u64) -> io::Result<()> {
+    let own = env::current_exe()?;
+    let words = ["anon".to_owned(), mib.to_string(), seconds.to_string()];
+    let children: Vec<_> =
+        (0..count).map(|_| Command::new(&own).args(&words).spawn()).collect::<io::Result<_>>()?;
+    println!("ready");
+    for mut child in children {
+        child.wait()?;
+    }
+    Ok(())
+}
+
+/// Memory that was used before it is pinned: the kernel migrates what lies in ZONE_MOVABLE.
+fn pins(mib: u64, seconds: u64) -> io::Result<()> {
+    use rustix::io_uring::{
+        IoringRegisterOp, io_uring_params, io_uring_register, io_uring_setup, iovec,
+    };
+    let mut bytes = vec![1u8; (mib * MIB) as usize];
+    let buffer = iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
+    // SAFETY: the parameters are those of a ring without memory of ours; the buffer outlives the ring.
+    let ring = unsafe {
+        let ring = io_uring_setup(4, &mut io_uring_params::default())?;
+        let buffers = IoringRegisterOp::RegisterBuffers;
+        io_uring_register(&ring, buffers, (&raw const buffer).cast(), 1)?;
+        ring
+    };
+    stay(seconds);
+    drop(ring);
+    Ok(())
+}
+
+/// Pages that pipes refer to: to the kernel no pins for long, and yet they cannot be migrated.
+fn splices(mib: u64, seconds: u64) -> io::Result<()> {
+    let many = Some(1 << 20);
+    setrlimit(Resource::Nofile, Rlimit { current: many, maximum: many })?;
+    let mut bytes = vec![1u8; (mib * MIB) as usize];
+    let mut open: Vec<(OwnedFd, OwnedFd)> = Vec::new();
+    for part in bytes.chunks_mut(64 << 10) {
+        let (reader, writer) = rustix::pipe::pipe()?;
+        let part = [IoSliceRaw::from_slice_mut(part)];
+        // SAFETY: nobody writes to the memory while the pipes refer to it; both end with this call.
+        unsafe { vmsplice(&writer, &part, SpliceFlags::empty())? };
+        open.push((reader, writer));
+    }
+    stay(seconds);
     Ok(())
 }
 

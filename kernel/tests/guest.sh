@@ -78,7 +78,7 @@ boots() {
     # Reserve and marks follow from all of memory. Huge pages would ask for a reserve of their own.
     echo never >/sys/kernel/mm/transparent_hugepage/enabled
     check "min_free_kbytes" "$(cat /proc/sys/vm/min_free_kbytes)" -ge 4096
-    check "low mark above the border, in pages" "$(awk '/^Node/ { m = $4 == "Movable" } m && $1 == "low" { print $2 }' /proc/zoneinfo)" -le 2000
+    check "low mark above the border, in pages" "$(awk '/^Node/ { m = $4 == "Movable" } m && $1 == "low" { print $2 }' /proc/zoneinfo)" -le 3000
     "$load" scan 2 >/tmp/values
     check "reserved frames above the border" "$(value scan_reserved)" -le 64
     check "unmovable frames above the border" "$(value scan_strays)" -eq 0

@@ -53,6 +53,11 @@ static bool isolate(struct zone *zone, unsigned long start)
 	if (type == MIGRATE_UNMOVABLE || type == MIGRATE_RECLAIMABLE || type == MIGRATE_MOVABLE) {
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
 		done = move_freepages_block_isolate(zone, page, MIGRATE_ISOLATE);
+#else
+		set_pageblock_migratetype(page, MIGRATE_ISOLATE);
+		__mod_zone_freepage_state(zone, -move_freepages_block(zone, page, MIGRATE_ISOLATE,
+								      NULL), type);
+		done = true;
 #endif
 		if (done)
 			zone->nr_isolate_pageblock++;

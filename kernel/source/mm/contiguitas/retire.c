@@ -54,6 +54,10 @@ static bool isolate(struct zone *zone, unsigned long start)
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
 		done = move_freepages_block_isolate(zone, page, MIGRATE_ISOLATE);
 #else
+		/*
+		 * A free block may span this pageblock and the one before: it is moved, and counted,
+		 * with the one that it begins in, as it is when they are used again.
+		 */
 		set_pageblock_migratetype(page, MIGRATE_ISOLATE);
 		__mod_zone_freepage_state(zone, -move_freepages_block(zone, page, MIGRATE_ISOLATE,
 								      NULL), type);

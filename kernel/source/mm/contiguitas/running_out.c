@@ -60,7 +60,7 @@ void __contiguitas_freed(struct zone *zone)
 		irq_work_queue(&node->ask);
 }
 
-/* Whether so many pages can be had below the border without falling below its low mark. */
+/* Whether this number of pages is available below the border, above its low mark. */
 static bool has_room(struct contiguitas_node *node, unsigned long pages)
 {
 	unsigned long long available[CONTIGUITAS_REGIONS];

@@ -5,7 +5,7 @@ start_agent() {
     case $1 in
     contiguitas) daemon=$(ps | sed -n 's/^ *\([0-9]*\) .*[k]contigd0.*/\1/p'); [ -n "$daemon" ] || complain "no resizer" ;;
     daemon) start_daemon /in/measured.toml; until_true 90 is_set_up || complain "not set up" ;;
-    naive) sh /in/naive.sh >$OUT/daemon 2>&1 & sleep 20 ;;
+    naive) sh /in/naive.sh >$OUT/daemon 2>&1 & naive=$!; sleep 20 ;;
     esac
     cpu_before=$(ticks)
     agent_since=$(seconds)
@@ -57,7 +57,7 @@ huge_pages() {
 gigantic_after_load() {
     sync
     echo 1 >/proc/sys/vm/drop_caches
-    [ $1 != naive ] || pkill -f naive.sh
+    [ $1 != naive ] || kill $naive
     gigantic $1 3
 }
 # gigantic AGENT COUNT: available 1 GiB pages; they are taken and returned.

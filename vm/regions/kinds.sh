@@ -33,7 +33,7 @@ kind() {
         "oom=$(($(count oom_kill) - kills_before)) $during$after" >$OUT/$name/result
 }
 kind tables tables 300 3600
-kind dentries dentries 1000000 3600
+kind dentries dentries /disk 1000000 3600
 # What these leave behind would otherwise be the next load's.
 echo 2 >/proc/sys/vm/drop_caches
 dd if=/disk/first of=/dev/null bs=1M 2>/dev/null

@@ -106,11 +106,14 @@ fn parsed(
     Ok((cli, matches))
 }
 
-/// Prints a message of clap. Its own way to exit ignores a failure to print.
+/// Prints a message of clap. Its own way to exit ignores a failure to print help.
 fn print_message(message: &clap::Error) -> ExitCode {
+    if message.use_stderr() {
+        message.exit();
+    }
     let flushed = message.print().and_then(|()| io::stdout().flush());
     match flushed.context("standard output") {
-        Ok(()) => ExitCode::from(u8::try_from(message.exit_code()).unwrap_or(2)),
+        Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }
 }

@@ -4,7 +4,7 @@
 //! kernel_load pipes MIB MIB_PER_SECOND KEEP_MIB SECONDS   pages in pipes; KEEP_MIB stay to the end
 //! kernel_load tables MIB SECONDS                          page tables without pages
 //! kernel_load anon MIB SECONDS                            anonymous memory, written once
-//! kernel_load dentries COUNT SECONDS                      names that no file has
+//! kernel_load dentries FOLDER COUNT SECONDS               negative dentries: names that no file has
 //! kernel_load forks COUNT MIB SECONDS                     processes with as much memory each
 //! kernel_load pins MIB SECONDS                            buffers that io_uring pins
 //! kernel_load splices MIB SECONDS                         memory that vmsplice lends to pipes
@@ -12,16 +12,16 @@
 //! kernel_load blocks                                      what fills each memory block
 //! ```
 //!
-//! `pipes` prints the time of its worst write of 64 KiB, in microseconds. `tables` and the loads from
-//! `dentries` on print `ready` when all is there, and stay for that many seconds.
+//! `pipes` prints the time of its worst write of 64 KiB, in microseconds. The loads from `tables` on
+//! print `ready` when all is there, and stay for that many seconds.
 #![allow(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::env;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::ptr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -42,7 +42,9 @@ fn main() {
         Some("pipes") => pipes(number(1), number(2), number(3), number(4)),
         Some("tables") => tables(number(1), number(2)),
         Some("anon") => anon(number(1), number(2)),
-        Some("dentries") => dentries(number(1), number(2)),
+        Some("dentries") => {
+            dentries(words.get(1).map_or("/", String::as_str), number(2), number(3))
+        }
         Some("forks") => forks(number(1), number(2), number(3)),
         Some("pins") => pins(number(1), number(2)),
         Some("splices") => splices(number(1), number(2)),
@@ -116,11 +118,14 @@ fn stay(seconds: u64) {
     sleep(Duration::from_secs(seconds));
 }
 
-/// The kernel remembers in a dentry that there is no file of a name.
-fn dentries(count: u64, seconds: u64) -> io::Result<()> {
+/// The kernel remembers in a dentry that there is no file of a name; tmpfs does not.
+fn dentries(folder: &str, count: u64, seconds: u64) -> io::Result<()> {
     for number in 0..count {
-        let _ = std::fs::metadata(format!("/small/no-file-has-such-a-long-name-as-this-{number}"));
+        let _ =
+            std::fs::metadata(format!("{folder}/no-file-has-such-a-long-name-as-this-{number}"));
     }
+    let state = std::fs::read_to_string("/proc/sys/fs/dentry-state")?;
+    println!("dentries {}", state.split_whitespace().next().unwrap_or_default());
     stay(seconds);
     Ok(())
 }
@@ -129,8 +134,12 @@ fn dentries(count: u64, seconds: u64) -> io::Result<()> {
 fn forks(count: u64, mib: u64, seconds: u64) -> io::Result<()> {
     let own = env::current_exe()?;
     let words = ["anon".to_owned(), mib.to_string(), seconds.to_string()];
-    let children: Vec<_> =
-        (0..count).map(|_| Command::new(&own).args(&words).spawn()).collect::<io::Result<_>>()?;
+    let child = |_| Command::new(&own).args(&words).stdout(Stdio::piped()).spawn();
+    let mut children: Vec<_> = (0..count).map(child).collect::<io::Result<_>>()?;
+    for child in &mut children {
+        let output = child.stdout.take().expect("it was piped");
+        BufReader::new(output).read_line(&mut String::new())?;
+    }
     println!("ready");
     for mut child in children {
         child.wait()?;
@@ -165,9 +174,13 @@ fn splices(mib: u64, seconds: u64) -> io::Result<()> {
     let mut open: Vec<(OwnedFd, OwnedFd)> = Vec::new();
     for part in bytes.chunks_mut(64 << 10) {
         let (reader, writer) = rustix::pipe::pipe()?;
+        let length = part.len();
         let part = [IoSliceRaw::from_slice_mut(part)];
         // SAFETY: nobody writes to the memory while the pipes refer to it; both end with this call.
-        unsafe { vmsplice(&writer, &part, SpliceFlags::empty())? };
+        let lent = unsafe { vmsplice(&writer, &part, SpliceFlags::empty())? };
+        if lent != length {
+            return Err(io::Error::other("vmsplice took less than was offered"));
+        }
         open.push((reader, writer));
     }
     stay(seconds);
@@ -179,7 +192,7 @@ fn anon(mib: u64, seconds: u64) -> io::Result<()> {
     for page in bytes.chunks_mut(4096) {
         page[0] = 1;
     }
-    sleep(Duration::from_secs(seconds));
+    stay(seconds);
     drop(bytes);
     Ok(())
 }

@@ -38,6 +38,28 @@ unsigned long contiguitas_retired_free(const struct contiguitas_node *node)
 	return contiguitas_is_retired(node) ? isolated_free(node->lower) : 0;
 }
 
+/*
+ * In Linux 6.1 a free block may be larger than a pageblock, and isolating its second half moves
+ * nothing. It is cut where the isolated pageblock begins, and counted as what its halves are; or, if
+ * it was used meanwhile, what came free of it is moved.
+ */
+static void cut_off(struct zone *zone, struct page *page, int type)
+{
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
+	unsigned long start = page_to_pfn(page), order = pageblock_order + 1;
+	struct page *head = pfn_to_page(start & ~((1UL << order) - 1));
+	unsigned long flags;
+
+	if (head == page || order >= MAX_ORDER || page_zone(head) != zone || !PageBuddy(head) ||
+	    buddy_order_unsafe(head) != order || !split_free_page(head, order, start - page_to_pfn(head)))
+		return;
+	spin_lock_irqsave(&zone->lock, flags);
+	__mod_zone_freepage_state(zone, -move_freepages_block(zone, page, MIGRATE_ISOLATE, NULL),
+				  type);
+	spin_unlock_irqrestore(&zone->lock, flags);
+#endif
+}
+
 /* Whether a pageblock is of a kind that may be retired; it is then isolated. */
 static bool isolate(struct zone *zone, unsigned long start)
 {
@@ -54,10 +76,6 @@ static bool isolate(struct zone *zone, unsigned long start)
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
 		done = move_freepages_block_isolate(zone, page, MIGRATE_ISOLATE);
 #else
-		/*
-		 * A free block may span this pageblock and the one before: it is moved, and counted,
-		 * with the one that it begins in, as it is when they are used again.
-		 */
 		set_pageblock_migratetype(page, MIGRATE_ISOLATE);
 		__mod_zone_freepage_state(zone, -move_freepages_block(zone, page, MIGRATE_ISOLATE,
 								      NULL), type);
@@ -67,6 +85,8 @@ static bool isolate(struct zone *zone, unsigned long start)
 			zone->nr_isolate_pageblock++;
 	}
 	spin_unlock_irqrestore(&zone->lock, flags);
+	if (done)
+		cut_off(zone, page, type);
 	return done;
 }
 

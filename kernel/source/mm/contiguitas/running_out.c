@@ -85,7 +85,7 @@ static bool is_answered(struct contiguitas_node *node, int moves, int rounds, un
 
 /*
  * Asks for pages below the border and waits for an answer: for a move, or for as much room as is
- * named. Whether the border moved.
+ * named. Whether it came.
  */
 static bool wait_for(struct contiguitas_node *node, unsigned long pages, unsigned long room,
 		     unsigned long longest)
@@ -93,24 +93,31 @@ static bool wait_for(struct contiguitas_node *node, unsigned long pages, unsigne
 	int moves = atomic_read(&node->moves), rounds = atomic_read(&node->rounds);
 	u64 began = local_clock(), waited;
 	unsigned long pressure;
-	bool moved;
+	bool served;
 
 	atomic_long_add(pages, &node->wanted);
 	contiguitas_ask(node);
 	psi_memstall_enter(&pressure);
 	contiguitas_stall_change(node, CONTIGUITAS_UNMOVABLE, true);
-	/* Not killable: a victim of the OOM killer asks for memory to end, too, and the wait is short. */
-	wait_event_timeout(node->answered, is_answered(node, moves, rounds, room), longest);
+	/*
+	 * Without room it is a short wait, and not killable: a victim of the OOM killer asks for
+	 * memory to end, too.
+	 */
+	if (room)
+		wait_event_killable_timeout(node->answered,
+					    is_answered(node, moves, rounds, room), longest);
+	else
+		wait_event_timeout(node->answered, is_answered(node, moves, rounds, room), longest);
 	contiguitas_stall_change(node, CONTIGUITAS_UNMOVABLE, false);
 	psi_memstall_leave(&pressure);
-	moved = atomic_read(&node->moves) != moves;
+	served = room ? has_room(node, room) : atomic_read(&node->moves) != moves;
 	waited = local_clock() - began;
 	atomic_long_inc(&node->counts.waits);
 	atomic_long_add(waited, &node->counts.wait_ns);
-	if (!moved)
+	if (!served)
 		atomic_long_inc(&node->counts.waits_in_vain);
-	trace_contiguitas_wait(node->nid, pages, moved, waited);
-	return moved;
+	trace_contiguitas_wait(node->nid, pages, served, waited);
+	return served;
 }
 
 /*

@@ -137,7 +137,7 @@ fn groups_table(groups: &[Vec<&Explained>]) -> Table {
 fn block_size(order: u32) -> String {
     match order {
         ..52 => number::bytes(4096 << order),
-        _ => "over 16 EiB".to_owned(),
+        _ => "16 EiB or more".to_owned(),
     }
 }
 

@@ -11,7 +11,7 @@ start_agent $agent
 # costs WHEN: words WHEN_NAME=INSTRUCTIONS, the mean of three turns.
 costs() {
     for turn in 1 2 3; do
-        for name in faults forks pipes files; do /in/cost $name /small || complain "$name failed"; done
+        for name in faults forks pipes files; do /in/bin/cost $name /small || complain "$name failed"; done
     done | awk -v when=$1 '{ sum[$1] += $2 } END { for (name in sum) printf "%s_%s=%d ", when, name, sum[name] / 3 }'
 }
 free=$(costs free)

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use common::{prairie, stdout, subcommands};
+use common::{prairie, stderr, stdout, subcommands};
 
 /// The help of a command, at the width of a pipe.
 fn help(words: &[String]) -> String {
@@ -57,6 +57,18 @@ fn the_help_of_every_command_is_as_written_down() {
 const VALUE_NAMES: &str = "ADDR AFTER BEFORE CGROUP COMMAND CONDITION DAYS DIR FILE \
     FORMAT INPUT N NAME NAMES PERCENT PID PROGRAM RATE SHARE SHELL SIZE SIZES SOCKET SOURCE TIME \
     PER_MILLE I/N NAME=VALUE NAME|FILE SIZE|PERCENT FORMAT[:FILE] PARTIAL,FULL FILE.png|.svg";
+
+/// Help that nobody gets is a failure.
+#[test]
+fn help_on_a_full_device_fails() {
+    let here = tempfile::tempdir().unwrap();
+    let full = || fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = prairie(here.path(), &["--help"]).stdout(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(stderr(&output), "prairie: standard output: No space left on device\n");
+    let output = prairie(here.path(), &["--unheard-of"]).stderr(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
 
 #[test]
 fn values_of_one_kind_have_one_name() {

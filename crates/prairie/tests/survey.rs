@@ -264,6 +264,9 @@ fn sections_and_formats() {
     assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
     let markdown = sections("polluted", &["--format", "md"]);
     assert!(markdown.starts_with("# ") && markdown.contains("| source |"), "{markdown}");
+    let csv = sections("advice", &["--format", "csv"]);
+    let row = "Verdicts and advice,Verdicts,of pageblocks polluted by unmovable frames,value,";
+    assert!(csv.contains(row), "{csv}");
     let csv = sections("polluted", &["--format", "csv"]);
     assert!(csv.starts_with("section,table,row,column,value\n"), "{csv}");
     assert!(csv.contains("Unmovable memory by source,slab,memory,12 KiB\n"), "{csv}");
@@ -451,6 +454,11 @@ fn bad_input_gets_one_line() {
         (&["--proc", "proc", "--html", "empty"], 1, "cannot write empty: is a directory"),
         (&["--proc", "proc", "--save", "empty"], 1, "cannot write empty: "),
         (&["--proc", "proc", "--html", "/dev/full"], 1, "cannot write /dev/full: No space left"),
+        (
+            &["--proc", "proc", "--host", "h1", "--summary", "-", "--json"],
+            1,
+            "--summary - with --json: both print on standard output",
+        ),
         (&["--proc", "proc", "--map", "map.jpeg"], 2, "a picture is written as .png or .svg"),
         (&["--proc", "proc", "--cell", "3M"], 2, "a power of two from 4K to 1T"),
         (&["--proc", "proc", "--threads", "0"], 2, "--threads"),

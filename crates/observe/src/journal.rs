@@ -27,7 +27,7 @@ use thiserror::Error;
 
 pub use columns::{Origin, SCHEMA_VERSION};
 pub use read::{ReadRows, days, origin, read_days, read_file, read_thinned};
-pub use span::{day_of, parse_time};
+pub use span::{day_of, parse_time, set_aside};
 
 use read::ascending;
 use span::{Span, spans};
@@ -114,7 +114,7 @@ impl Journal {
     }
 
     /// Adds a row. The first row of a day makes one file of each day before, and removes those
-    /// that are too old. A damaged file does not keep the log from growing: it is renamed to
+    /// that are too old, damaged or not. A damaged file does not keep the log from growing: it is renamed to
     /// `NAME.damaged`, and `damaged` gets what is wrong with it, also where an error follows.
     ///
     /// # Errors
@@ -139,6 +139,11 @@ impl Journal {
         let oldest = self
             .keep
             .and_then(|keep| today.checked_sub_signed(chrono::TimeDelta::from_std(keep).ok()?));
+        for (day, path) in set_aside(&self.dir)? {
+            if oldest.is_some_and(|oldest| day < oldest) {
+                fs::remove_file(&path).map_err(at(&path))?;
+            }
+        }
         let days: BTreeSet<NaiveDate> = spans.iter().map(|span| span.day()).collect();
         for day in days.into_iter().filter(|day| *day < today) {
             let files: Vec<Span> = spans.iter().copied().filter(|span| span.day() == day).collect();
@@ -367,6 +372,14 @@ mod tests {
                 "prairie-2026-11-22T22.parquet",
             ]
         );
+        assert_eq!(set_aside(dir.path()).unwrap().len(), 3);
+        // They are removed with their day.
+        let keep = |days: u64| Some(Duration::from_secs(days * 86_400));
+        for (days, left) in [(2, 3), (1, 0)] {
+            let mut journal = Journal::open(dir.path(), origin(), keep(days)).unwrap();
+            journal.append(row(start + 48 * HOUR + days as i64), &mut Vec::new()).unwrap();
+            assert_eq!(set_aside(dir.path()).unwrap().len(), left, "{days} days kept");
+        }
     }
 
     /// An older Prairie in the same directory, after a downgrade.

@@ -519,6 +519,14 @@ fn a_damaged_day_of_a_log_is_skipped() {
         assert!(is_top || said.lines().all(|line| line.starts_with(named)), "{said}");
         assert!(is_top || !said.is_empty(), "{arguments:?}");
     }
+    // `log run` sets it aside as soon as it has to be written again.
+    let old = log.join("prairie-2000-01-01.parquet");
+    fs::rename(&old, log.join("prairie-2000-01-01.parquet.2.damaged")).unwrap();
+    let said = stderr(&run(here, &["log", "show", "log"]));
+    let expected =
+        "prairie: log/prairie-2000-01-01.parquet.2.damaged: damaged, set aside by `log run`\n";
+    assert_eq!(said, expected);
+    fs::rename(log.join("prairie-2000-01-01.parquet.2.damaged"), &old).unwrap();
     fs::remove_file(rows).unwrap();
     for arguments in [&["log", "show", "log"][..], &["diff", "log", "log"]] {
         let output = run(here, arguments);

@@ -53,6 +53,21 @@ impl Span {
 
 /// The spans of a directory's files, ascending by day.
 pub fn spans(dir: &Path) -> Result<BTreeSet<Span>> {
+    Ok(names(dir)?.iter().filter_map(|name| Span::of(name)).collect())
+}
+
+/// The damaged files that were renamed, with the day of each, ascending.
+pub fn set_aside(dir: &Path) -> Result<BTreeSet<(NaiveDate, PathBuf)>> {
+    let of = |name: String| {
+        // `NAME.parquet.damaged`, or `NAME.parquet.2.damaged`.
+        let end = name.strip_suffix(".damaged")?.rfind(".parquet")? + ".parquet".len();
+        Some((Span::of(&name[..end])?.day(), dir.join(&name)))
+    };
+    Ok(names(dir)?.into_iter().filter_map(of).collect())
+}
+
+/// The names of a directory's files, in no order.
+fn names(dir: &Path) -> Result<Vec<String>> {
     let entries = fs::read_dir(dir).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
             JournalError::Directory { path: dir.to_owned(), why: "no such directory" }
@@ -62,12 +77,11 @@ pub fn spans(dir: &Path) -> Result<BTreeSet<Span>> {
         }
         _ => at(dir)(error),
     })?;
-    let mut spans = BTreeSet::new();
+    let mut names = Vec::new();
     for entry in entries {
-        let name = entry.map_err(at(dir))?.file_name();
-        spans.extend(name.to_str().and_then(Span::of));
+        names.extend(entry.map_err(at(dir))?.file_name().into_string().ok());
     }
-    Ok(spans)
+    Ok(names)
 }
 
 /// The day of a time.

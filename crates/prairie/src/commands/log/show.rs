@@ -63,6 +63,14 @@ impl Args {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let ReadRows { rows, damaged } = journal::read_thinned(&args.dir, args.rows)?;
     say_damaged(&damaged);
+    let set_aside = journal::set_aside(&args.dir)?;
+    if let Some((_, first)) = set_aside.first() {
+        let others = match set_aside.len() - 1 {
+            0 => String::new(),
+            more => format!(", and {more} more"),
+        };
+        output::say(format_args!("{}: damaged, set aside by `log run`{others}", first.display()));
+    }
     let (Some(origin), false) = (journal::origin(&args.dir)?, rows.is_empty()) else {
         bail!("{}: no log in it, expected files of `prairie log run`", args.dir.display());
     };

@@ -1,12 +1,13 @@
-// Reclaim wakes the resizer.
+// Reclaim wakes the resizer, and kswapd sleeps on while growth alone would do.
 // file: mm/vmscan.c
-// inserts: 1
+// inserts: 2
 // without: wakes
 @@ @@
   wakeup_kswapd(...)
   {
   <...
   pgdat = zone->zone_pgdat;
-+ contiguitas_wake(zone);
++ if (contiguitas_wake(zone, highest_zoneidx))
++	return;
   ...>
   }

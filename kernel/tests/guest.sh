@@ -87,10 +87,10 @@ boots() {
     "$load" scan 2 >/tmp/values
     check "reserved frames above the border" "$(value scan_reserved)" -le 64
     check "unmovable frames above the border" "$(value scan_strays)" -eq 0
-    # Memory does not go off- or online while the border may move.
-    block=$(ls -d /sys/devices/system/memory/memory* | tail -n 1)
-    echo offline >"$block/state" 2>/dev/null
-    check "memory block still online" "$(grep -c online "$block/state")" -eq 1
+    # Memory does not go off- or online while the border may move, not where it lies either.
+    for block in /sys/devices/system/memory/memory[0-9]*; do echo offline >"$block/state"; done 2>/dev/null
+    check "memory blocks offline" "$(grep -l offline /sys/devices/system/memory/memory[0-9]*/state | wc -l)" -eq 0
+    check_log
 }
 
 # With more movable memory in use than there is room for, none of it lies below the border, though

@@ -34,6 +34,14 @@ extern bool contiguitas_enabled;
 void contiguitas_boot_memory(void);
 bool contiguitas_place_borders(unsigned long *movable_pfn, unsigned long lowest_usable);
 
+/* Whether memory blocks stay online; says so. */
+bool __contiguitas_keeps_online(void);
+
+static inline bool contiguitas_keeps_online(void)
+{
+	return contiguitas_active() && __contiguitas_keeps_online();
+}
+
 /* Confinement. */
 void contiguitas_reserve(void);
 unsigned long contiguitas_total_reserve(unsigned long reserve);
@@ -64,16 +72,15 @@ static inline bool contiguitas_mover_waits(struct zone *zone)
 #define contiguitas_changed_zone(page, zone) (contiguitas_active() && page_zone(page) != (zone))
 
 /* Running out. */
-void __contiguitas_wake(struct zone *zone);
+bool __contiguitas_wake(struct zone *zone, enum zone_type highest);
 bool __contiguitas_wait(const struct alloc_context *ac, unsigned int order, unsigned int *waits);
 void __contiguitas_prepare_pins(unsigned long pages);
 bool __contiguitas_retry(const struct alloc_context *ac, unsigned int order, int tries,
 			 enum compact_priority *priority);
 
-static inline void contiguitas_wake(struct zone *zone)
+static inline bool contiguitas_wake(struct zone *zone, enum zone_type highest)
 {
-	if (contiguitas_active())
-		__contiguitas_wake(zone);
+	return contiguitas_active() && __contiguitas_wake(zone, highest);
 }
 
 static inline bool contiguitas_wait(const struct alloc_context *ac, unsigned int order,
@@ -164,7 +171,8 @@ static inline bool contiguitas_read_trylock(struct zone *zone) { return true; }
 static inline void contiguitas_read_unlock(struct zone *zone) {}
 static inline bool contiguitas_mover_waits(struct zone *zone) { return false; }
 #define contiguitas_changed_zone(page, zone) false
-static inline void contiguitas_wake(struct zone *zone) {}
+static inline bool contiguitas_wake(struct zone *zone, enum zone_type highest) { return false; }
+static inline bool contiguitas_keeps_online(void) { return false; }
 static inline bool contiguitas_wait(const struct alloc_context *ac, unsigned int order,
 				    unsigned int *waits) { return false; }
 static inline void contiguitas_prepare_pins(unsigned long pages) {}

@@ -170,11 +170,17 @@ static struct contiguitas_node *__init new_node(int nid)
 }
 
 /* A memory block caches the zone that it lies in, and may hold the border. */
+bool __contiguitas_keeps_online(void)
+{
+	pr_warn_ratelimited("contiguitas: memory is not onlined or offlined while the border moves\n");
+	return true;
+}
+
 static int refuse_hotplug(struct notifier_block *self, unsigned long action, void *data)
 {
 	if (action != MEM_GOING_ONLINE && action != MEM_GOING_OFFLINE)
 		return NOTIFY_OK;
-	pr_warn_ratelimited("contiguitas: memory is not onlined or offlined while the border moves\n");
+	__contiguitas_keeps_online();
 	return notifier_from_errno(-EBUSY);
 }
 

@@ -60,6 +60,8 @@ struct contiguitas_node {
 	/* The OOM killer is about to act. */
 	atomic_t emergency;
 	bool kicked;
+	/* The last attempt to grow moved nothing. */
+	bool stuck;
 	/* Asks from where nobody can be woken; and the free pages below the border that call for it. */
 	struct irq_work ask;
 	unsigned long surplus;

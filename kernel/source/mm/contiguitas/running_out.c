@@ -26,13 +26,35 @@
 /* The longest that the OOM killer waits: chosen. */
 #define LONGEST_RESCUE HZ
 
-/* Reclaim begins: something is below its low mark. */
-void __contiguitas_wake(struct zone *zone)
+/* Whether the region below the border lacks what the other side has, and growth did not fail lately. */
+static bool growth_will_do(const struct contiguitas_node *node)
+{
+	unsigned long long available[CONTIGUITAS_REGIONS];
+	struct contiguitas_marks marks;
+
+	if (READ_ONCE(node->stuck) ||
+	    contiguitas_size_below(node) + pageblock_nr_pages > READ_ONCE(node->ceiling))
+		return false;
+	contiguitas_marks(node, &marks);
+	contiguitas_available(node, available);
+	available[CONTIGUITAS_MOVABLE] += contiguitas_droppable(node->movable);
+	return available[CONTIGUITAS_UNMOVABLE] < marks.low[CONTIGUITAS_UNMOVABLE] &&
+	       available[CONTIGUITAS_MOVABLE] >= marks.low[CONTIGUITAS_MOVABLE] + pageblock_nr_pages;
+}
+
+/*
+ * Reclaim begins: something is below its low mark. Whether kswapd need not run. For a request that
+ * cannot use ZONE_MOVABLE it would scan all pages of users to find that they lie above the border.
+ */
+bool __contiguitas_wake(struct zone *zone, enum zone_type highest)
 {
 	struct contiguitas_node *node = contiguitas_nodes[zone_to_nid(zone)];
 
-	if (node && !READ_ONCE(node->kicked))
+	if (!node)
+		return false;
+	if (!READ_ONCE(node->kicked))
 		contiguitas_ask(node);
+	return highest < ZONE_MOVABLE && growth_will_do(node);
 }
 
 void contiguitas_ask(struct contiguitas_node *node)

@@ -259,6 +259,7 @@ static unsigned int serve(struct contiguitas_node *node, unsigned long wanted)
 	 */
 	if (!done && wanted > 1)
 		done = step(node, true, 1);
+	WRITE_ONCE(node->stuck, !done);
 	if (done)
 		contiguitas_moved(&node->resizer, CONTIGUITAS_GROW);
 	return done;
@@ -304,6 +305,7 @@ static unsigned int resize(struct contiguitas_node *node, u64 period)
 		expect_surplus(node);
 		done = recall(node, decision.beyond);
 		done += carry_out(node, &decision, READ_ONCE(contiguitas_tunables.step_pageblocks));
+		WRITE_ONCE(node->stuck, !done);
 	} else {
 		done = shrink(node, &decision);
 	}

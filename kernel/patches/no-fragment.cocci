@@ -3,7 +3,7 @@
 // inserts: 2
 // without: mixes
 @@ @@
-+ if (contiguitas_active())
++ if (contiguitas_mixes(zone))
 +	return alloc_flags;
   if (zone_idx(zone) != ZONE_NORMAL)
   return alloc_flags;

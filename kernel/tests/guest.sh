@@ -140,7 +140,7 @@ mixes() {
     before=$(served Normal) all=$(served)
     n=0; while [ $n -lt 100 ]; do n=$((n + 1)); head -c 65536 /dev/zero | (usleep 20000; cat) >/dev/null; done
     check "percent of unmovable requests served by ZONE_NORMAL" \
-        $((($(served Normal) - before) * 100 / ($(served) - all))) -ge 50
+        $((($(served Normal) - before) * 100 / ($(served) - all))) -ge 20
 }
 
 # A burst far beyond what is free below, at full speed: it waits, and nothing fails. Nor is page cache
@@ -244,7 +244,7 @@ presses() {
 # Free memory full of holes: a huge page needs compaction. A request ends at its first failure, and now and
 # then compaction fails, on the stock kernel as well (kernel/holes): hence up to five requests.
 compacts() {
-    "$load" holes $(($(cat $node/movable_kb) / 1024 - 100)) 30 >/tmp/holes &
+    "$load" holes $(($(cat $node/movable_kb) / 1024 - 100)) 1000000 >/tmp/holes &
     until grep -q holes_mib /tmp/holes; do sleep 1; done
     requests=0
     until [ $requests -eq 5 ] || [ "$(cat /proc/sys/vm/nr_hugepages)" -ge 290 ]; do

@@ -114,8 +114,9 @@ impl Journal {
     }
 
     /// Adds a row. The first row of a day makes one file of each day before, and removes those
-    /// that are too old, damaged or not. A damaged file does not keep the log from growing: it is renamed to
-    /// `NAME.damaged`, and `damaged` gets what is wrong with it, also where an error follows.
+    /// that are too old, damaged or not. A damaged file does not keep the log from growing: it is
+    /// renamed to `NAME.damaged`, and `damaged` gets what is wrong with it, also where an error
+    /// follows.
     ///
     /// # Errors
     /// [`JournalError::Io`]: the disk is full; the rows before are safe. [`JournalError::Version`]

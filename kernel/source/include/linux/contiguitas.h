@@ -71,6 +71,13 @@ static inline bool contiguitas_mover_waits(struct zone *zone)
 /* Whether a page still lies in the zone whose lock was taken for it. */
 #define contiguitas_changed_zone(page, zone) (contiguitas_active() && page_zone(page) != (zone))
 
+/* Whether unmovable requests may use any pageblock of a zone: its node has a ZONE_MOVABLE for others. */
+static inline bool contiguitas_mixes(struct zone *zone)
+{
+	return contiguitas_active() &&
+	       populated_zone(&zone->zone_pgdat->node_zones[ZONE_MOVABLE]);
+}
+
 /* Running out. */
 bool __contiguitas_wake(struct zone *zone, enum zone_type highest);
 bool __contiguitas_wait(const struct alloc_context *ac, unsigned int order, unsigned int *waits);
@@ -173,6 +180,7 @@ static inline bool contiguitas_mover_waits(struct zone *zone) { return false; }
 #define contiguitas_changed_zone(page, zone) false
 static inline bool contiguitas_wake(struct zone *zone, enum zone_type highest) { return false; }
 static inline bool contiguitas_keeps_online(void) { return false; }
+static inline bool contiguitas_mixes(struct zone *zone) { return false; }
 static inline bool contiguitas_wait(const struct alloc_context *ac, unsigned int order,
 				    unsigned int *waits) { return false; }
 static inline void contiguitas_prepare_pins(unsigned long pages) {}

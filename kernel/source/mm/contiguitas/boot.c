@@ -3,8 +3,6 @@
 #include <linux/init.h>
 #include <linux/list.h>
 #include <linux/memblock.h>
-#include <linux/memory.h>
-#include <linux/memory_hotplug.h>
 #include <linux/mm.h>
 #include <linux/pfn.h>
 #include <linux/sizes.h>
@@ -152,6 +150,8 @@ static struct contiguitas_node *__init new_node(int nid)
 	init_rwsem(&node->blocks);
 	init_irq_work(&node->ask, contiguitas_ask_later);
 	node->surplus = ULONG_MAX;
+	/* Until the thread's first round. */
+	node->stuck = true;
 	node->resizer.tuning = (struct contiguitas_tuning)CONTIGUITAS_DEFAULT_TUNING;
 	for (region = 0; region < CONTIGUITAS_REGIONS; region++)
 		contiguitas_pressure_init(&node->pressure[region]);
@@ -175,16 +175,6 @@ bool __contiguitas_keeps_online(void)
 	pr_warn_ratelimited("contiguitas: memory is not onlined or offlined while the border moves\n");
 	return true;
 }
-
-static int refuse_hotplug(struct notifier_block *self, unsigned long action, void *data)
-{
-	if (action != MEM_GOING_ONLINE && action != MEM_GOING_OFFLINE)
-		return NOTIFY_OK;
-	__contiguitas_keeps_online();
-	return notifier_from_errno(-EBUSY);
-}
-
-static struct notifier_block hotplug_notifier = { .notifier_call = refuse_hotplug };
 
 /*
  * An image is read into unmovable pages, for which there is no room below the border, and the threads
@@ -222,9 +212,6 @@ static int __init contiguitas_init(void)
 	home = contiguitas_nodes[pfn_to_nid(PFN_DOWN(__pa_symbol(_text)))];
 	if (home && PFN_UP(__pa_symbol(_end)) > contiguitas_border(home))
 		pr_warn("contiguitas: the kernel lies above the border; boot with nokaslr\n");
-	error = register_memory_notifier(&hotplug_notifier);
-	if (error)
-		return error;
 	pm_notifier(refuse_hibernation, 0);
 	static_branch_enable(&contiguitas_key);
 	contiguitas_after_resize();

@@ -60,7 +60,9 @@ struct contiguitas_node {
 	/* The OOM killer is about to act. */
 	atomic_t emergency;
 	bool kicked;
-	/* The last attempt to grow moved nothing. */
+	/* Since when, in jiffies. */
+	unsigned long kicked_at;
+	/* The last round brought nothing, though the region below lacks memory. */
 	bool stuck;
 	/* Asks from where nobody can be woken; and the free pages below the border that call for it. */
 	struct irq_work ask;

@@ -26,13 +26,16 @@
 /* The longest that the OOM killer waits: chosen. */
 #define LONGEST_RESCUE HZ
 
-/* Whether the region below the border lacks what the other side has, and growth did not fail lately. */
+/* The longest that kswapd is held back for a thread that was asked: chosen, two of its periods. */
+#define LONGEST_HOLD (HZ / 5)
+
+/* Whether the region below the border lacks what the other side has, and the thread can bring it. */
 static bool growth_will_do(const struct contiguitas_node *node)
 {
 	unsigned long long available[CONTIGUITAS_REGIONS];
 	struct contiguitas_marks marks;
 
-	if (READ_ONCE(node->stuck) ||
+	if (READ_ONCE(node->stuck) || time_after(jiffies, READ_ONCE(node->kicked_at) + LONGEST_HOLD) ||
 	    contiguitas_size_below(node) + pageblock_nr_pages > READ_ONCE(node->ceiling))
 		return false;
 	contiguitas_marks(node, &marks);
@@ -45,6 +48,7 @@ static bool growth_will_do(const struct contiguitas_node *node)
 /*
  * Reclaim begins: something is below its low mark. Whether kswapd need not run. For a request that
  * cannot use ZONE_MOVABLE it would scan all pages of users to find that they lie above the border.
+ * It has to run for zones that growth does not reach, and to end a boost of their marks.
  */
 bool __contiguitas_wake(struct zone *zone, enum zone_type highest)
 {
@@ -54,11 +58,14 @@ bool __contiguitas_wake(struct zone *zone, enum zone_type highest)
 		return false;
 	if (!READ_ONCE(node->kicked))
 		contiguitas_ask(node);
-	return highest < ZONE_MOVABLE && growth_will_do(node);
+	return highest < ZONE_MOVABLE && highest >= zone_idx(node->lower) &&
+	       !zone->watermark_boost && growth_will_do(node);
 }
 
 void contiguitas_ask(struct contiguitas_node *node)
 {
+	if (!READ_ONCE(node->kicked))
+		WRITE_ONCE(node->kicked_at, jiffies);
 	WRITE_ONCE(node->kicked, true);
 	wake_up(&node->wake);
 }

@@ -259,7 +259,6 @@ static unsigned int serve(struct contiguitas_node *node, unsigned long wanted)
 	 */
 	if (!done && wanted > 1)
 		done = step(node, true, 1);
-	WRITE_ONCE(node->stuck, !done);
 	if (done)
 		contiguitas_moved(&node->resizer, CONTIGUITAS_GROW);
 	return done;
@@ -305,7 +304,6 @@ static unsigned int resize(struct contiguitas_node *node, u64 period)
 		expect_surplus(node);
 		done = recall(node, decision.beyond);
 		done += carry_out(node, &decision, READ_ONCE(contiguitas_tunables.step_pageblocks));
-		WRITE_ONCE(node->stuck, !done);
 	} else {
 		done = shrink(node, &decision);
 	}
@@ -321,6 +319,17 @@ static unsigned int oscillate(struct contiguitas_node *node, unsigned int pagebl
 
 	up = !up;
 	return step(node, up, pageblocks);
+}
+
+/* Whether the region below the border is below its low mark. */
+static bool is_short(const struct contiguitas_node *node)
+{
+	unsigned long long available[CONTIGUITAS_REGIONS];
+	struct contiguitas_marks marks;
+
+	contiguitas_marks(node, &marks);
+	contiguitas_available(node, available);
+	return available[CONTIGUITAS_UNMOVABLE] < marks.low[CONTIGUITAS_UNMOVABLE];
 }
 
 /* One round: who waits first, then what the resizer decides, at most once in a period. */
@@ -341,6 +350,7 @@ static void work(struct contiguitas_node *node, u64 *decided)
 		done += test ? oscillate(node, test) : resize(node, now - *decided);
 		*decided = now;
 	}
+	WRITE_ONCE(node->stuck, !done && is_short(node));
 	if (done)
 		contiguitas_after_resize();
 	atomic_inc(&node->rounds);

@@ -31,14 +31,19 @@ impl Lock {
     /// Takes the lock beside `record`, or says who has it.
     ///
     /// # Errors
-    /// I/O errors of the system.
+    /// I/O errors of the system, with the file's name.
     pub fn take(record: &Path, role: &str) -> io::Result<Result<Lock, Holder>> {
         let path = path(record);
+        Lock::take_file(&path, role)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+    }
+
+    fn take_file(path: &Path, role: &str) -> io::Result<Result<Lock, Holder>> {
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent)?;
         }
         let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path)?;
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
                 file.set_len(0)?;
@@ -108,5 +113,14 @@ mod tests {
         assert!(error.to_string().contains("held by the command"), "{error}");
         drop(command);
         Lock::take_over(&record, "daemon", Duration::ZERO).unwrap();
+    }
+
+    #[test]
+    fn an_error_names_the_file() {
+        let root = tempfile::tempdir().unwrap();
+        let file = root.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = Lock::take(&file.join("regions.record"), "daemon").unwrap_err().to_string();
+        assert!(error.contains("file/regions.lock: "), "{error}");
     }
 }

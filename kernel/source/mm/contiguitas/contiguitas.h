@@ -144,6 +144,8 @@ void contiguitas_stall_change(struct contiguitas_node *node, enum contiguitas_re
 unsigned int contiguitas_pressure_tick(struct contiguitas_pressure *pressure, u64 period);
 int contiguitas_pressure_print(char *buffer, struct contiguitas_pressure *pressure);
 
+/* Whether "pages" are available below the border, above its low mark. */
+bool contiguitas_has_room(const struct contiguitas_node *node, unsigned long pages);
 int contiguitas_running_out_init(void);
 int contiguitas_sysfs_init(void);
 

@@ -90,7 +90,7 @@ void __contiguitas_freed(struct zone *zone)
 }
 
 /* Whether this number of pages is available below the border, above its low mark. */
-static bool has_room(struct contiguitas_node *node, unsigned long pages)
+bool contiguitas_has_room(const struct contiguitas_node *node, unsigned long pages)
 {
 	unsigned long long available[CONTIGUITAS_REGIONS];
 	struct contiguitas_marks marks;
@@ -109,7 +109,7 @@ static bool is_answered(struct contiguitas_node *node, int moves, int rounds, un
 	/* A round that was under way may not have known of this request: the second one did. */
 	if (atomic_read(&node->rounds) - rounds >= 2)
 		return true;
-	return room ? has_room(node, room) : atomic_read(&node->moves) != moves;
+	return room ? contiguitas_has_room(node, room) : atomic_read(&node->moves) != moves;
 }
 
 /*
@@ -139,7 +139,7 @@ static bool wait_for(struct contiguitas_node *node, unsigned long pages, unsigne
 		wait_event_timeout(node->answered, is_answered(node, moves, rounds, room), longest);
 	contiguitas_stall_change(node, CONTIGUITAS_UNMOVABLE, false);
 	psi_memstall_leave(&pressure);
-	served = room ? has_room(node, room) : atomic_read(&node->moves) != moves;
+	served = room ? contiguitas_has_room(node, room) : atomic_read(&node->moves) != moves;
 	waited = local_clock() - began;
 	atomic_long_inc(&node->counts.waits);
 	atomic_long_add(waited, &node->counts.wait_ns);
@@ -204,7 +204,7 @@ void __contiguitas_prepare_pins(unsigned long pages)
 	int tries;
 
 	/* Others may take what was made room for. */
-	for (tries = 0; node && tries < MOST_WAITS && !has_room(node, pages); tries++) {
+	for (tries = 0; node && tries < MOST_WAITS && !contiguitas_has_room(node, pages); tries++) {
 		atomic_long_inc(&node->counts.pin_waits);
 		if (!wait_for(node, pages, pages, LONGEST_PIN_WAIT))
 			return;

@@ -321,17 +321,6 @@ static unsigned int oscillate(struct contiguitas_node *node, unsigned int pagebl
 	return step(node, up, pageblocks);
 }
 
-/* Whether the region below the border is below its low mark. */
-static bool is_short(const struct contiguitas_node *node)
-{
-	unsigned long long available[CONTIGUITAS_REGIONS];
-	struct contiguitas_marks marks;
-
-	contiguitas_marks(node, &marks);
-	contiguitas_available(node, available);
-	return available[CONTIGUITAS_UNMOVABLE] < marks.low[CONTIGUITAS_UNMOVABLE];
-}
-
 /* One round: who waits first, then what the resizer decides, at most once in a period. */
 static void work(struct contiguitas_node *node, u64 *decided)
 {
@@ -350,7 +339,7 @@ static void work(struct contiguitas_node *node, u64 *decided)
 		done += test ? oscillate(node, test) : resize(node, now - *decided);
 		*decided = now;
 	}
-	WRITE_ONCE(node->stuck, !done && is_short(node));
+	WRITE_ONCE(node->stuck, !done && !contiguitas_has_room(node, 0));
 	if (done)
 		contiguitas_after_resize();
 	atomic_inc(&node->rounds);

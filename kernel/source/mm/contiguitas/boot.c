@@ -34,8 +34,9 @@ static int __init contiguitas_parameter(char *text)
 early_param("contiguitas", contiguitas_parameter);
 
 /*
- * What is allocated before there are zones is never moved again: the page map, hash tables, the
- * node's own descriptor. It shall lie far from the border, at the low end.
+ * What is allocated before there are zones is never moved again: the direct map's page tables, the
+ * page map, hash tables, the node's own descriptor. It shall lie far from the border, at the low end.
+ * Called twice, since the nodes' setup returns to the high end.
  */
 void __init contiguitas_boot_memory(void)
 {

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use prairie_host::psi::{self, Pressure};
 use prairie_offload::world::probe::Paths;
+use prairie_report::Terminal;
 use serde::Serialize;
 
 use super::value;
@@ -149,25 +150,44 @@ impl Shares {
 
 /// A line for each resource; updated in place on a terminal.
 fn print_table(reading: &Reading, printed: u64) -> anyhow::Result<()> {
+    let lines = table(reading, Terminal::of_stdout().width);
     let mut text = String::new();
-    if printed > 0 && stdout().is_terminal() {
+    let live = stdout().is_terminal();
+    if printed > 0 && live {
         text += "\x1b[4A";
     }
-    if printed == 0 || stdout().is_terminal() {
-        text += "           some               full               (avg10: some, full)\n";
-    }
-    for (name, shares) in RESOURCES.iter().zip([reading.cpu, reading.memory, reading.io]) {
-        text += &format!(
-            "{name:<7} {:>8.3} % {:<7} {:>8.3} % {:<7} {:>8.2} % {:>7.2} %\n",
-            shares.some * 100.0,
-            bar(shares.some),
-            shares.full * 100.0,
-            bar(shares.full),
-            shares.some_avg10_percent,
-            shares.full_avg10_percent,
-        );
+    for line in lines.iter().skip(usize::from(printed > 0 && !live)) {
+        text += line;
+        // The line before may have been longer, if the terminal was wider then.
+        text += if live { "\x1b[K\n" } else { "\n" };
     }
     output::print_text(&text)
+}
+
+/// A head and a line for each resource. Those too wide leave out the bars, then the kernel's averages.
+fn table(reading: &Reading, width: usize) -> Vec<String> {
+    let rows = RESOURCES.iter().zip([reading.cpu, reading.memory, reading.io]);
+    let (bars, averages) = (width >= 68, width >= 50);
+    let mut lines = vec![match (bars, averages) {
+        (true, _) => {
+            "           some               full               (avg10: some, full)".to_owned()
+        }
+        (false, true) => "           some       full    (avg10: some, full)".to_owned(),
+        (false, false) => "           some       full".to_owned(),
+    }];
+    for (name, shares) in rows {
+        let column = |share: f64| match bars {
+            true => format!(" {:>8.3} % {:<7}", share * 100.0, bar(share)),
+            false => format!(" {:>8.3} %", share * 100.0),
+        };
+        let mut line = format!("{name:<7}{}{}", column(shares.some), column(shares.full));
+        if averages {
+            let (some, full) = (shares.some_avg10_percent, shares.full_avg10_percent);
+            line += &format!(" {some:>8.2} % {full:>7.2} %");
+        }
+        lines.push(line);
+    }
+    lines
 }
 
 /// Seven characters, a decade each: from 0.0001 % to 100 %.
@@ -189,6 +209,31 @@ mod tests {
         let shares = Shares::between(&at(1_000, 0), &at(7_000, 3_000), 6.0);
         assert!((shares.some - 0.001).abs() < 1e-12 && (shares.full - 0.0005).abs() < 1e-12);
         assert_eq!(Shares::between(&at(7_000, 0), &at(0, 0), 6.0).some, 0.0);
+    }
+
+    #[test]
+    fn lines_keep_to_the_width() {
+        let shares = Shares {
+            some: 2.0,
+            full: 1.0,
+            some_avg10_percent: 100.0,
+            full_avg10_percent: 100.0,
+            some_total_us: 0,
+            full_total_us: 0,
+        };
+        let header = Header::new("prairie-psi", 1);
+        let reading = Reading { header, seconds: 1.0, cpu: shares, memory: shares, io: shares };
+        for (width, expected) in [
+            (80, "memory   200.000 % #######  100.000 % #######   100.00 %  100.00 %"),
+            (68, "memory   200.000 % #######  100.000 % #######   100.00 %  100.00 %"),
+            (67, "memory   200.000 %  100.000 %   100.00 %  100.00 %"),
+            (50, "memory   200.000 %  100.000 %   100.00 %  100.00 %"),
+            (49, "memory   200.000 %  100.000 %"),
+        ] {
+            let lines = table(&reading, width);
+            assert_eq!(lines[2], expected);
+            assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:?}");
+        }
     }
 
     #[test]

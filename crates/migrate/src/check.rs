@@ -175,12 +175,16 @@ macro_rules! with_shape {
     (@at ($c:literal, $d:literal, $l:literal)) => { ($c, $d, $l) };
     (@found $layer:expr, $design:expr, ($($rest:expr),*),
         ($c:literal, $d:literal, $l:literal)) => {{
-        let machine = Machine::<$c, $d, $l> { design: $design };
-        match ($layer, $design.coarse) {
-            (Layer::Transaction, false) => found(&machine, $($rest),*),
-            (Layer::Transaction, true) => found(&Coarse(machine), $($rest),*),
-            (Layer::Message, false) => found(&messages::<$c, $d, $l>($design), $($rest),*),
-            (Layer::Message, true) => found(&Coarse(messages::<$c, $d, $l>($design)), $($rest),*),
+        let delays = $design.coarse;
+        match $layer {
+            Layer::Transaction => {
+                let layer = Machine::<$c, $d, $l> { design: $design };
+                found(&Coarse { layer, delays }, $($rest),*)
+            }
+            Layer::Message => {
+                let layer = messages::<$c, $d, $l>($design);
+                found(&Coarse { layer, delays }, $($rest),*)
+            }
         }
     }};
     (@lives $layer:expr, $design:expr, ($($rest:expr),*),

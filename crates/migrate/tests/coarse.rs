@@ -97,7 +97,7 @@ where
     M::State: Beside,
 {
     let all = reachable(&model);
-    let left = reachable(&Coarse(model));
+    let left = reachable(&Coarse { layer: model, delays: true });
     assert!(left.is_subset(&all));
     assert!(left.len() * 2 < all.len(), "{} of {}", left.len(), all.len());
     for state in &all {

@@ -98,9 +98,15 @@ impl fmt::Display for Steps {
     }
 }
 
-/// A layer in which requests are delayed.
+/// A layer, with or without delayed requests. It is one type, so that the search is compiled once for
+/// each layer and size.
 #[derive(Clone, Copy, Debug)]
-pub struct Coarse<M>(pub M);
+pub struct Coarse<M> {
+    /// Whose steps are explored.
+    pub layer: M,
+    /// Whether requests are delayed.
+    pub delays: bool,
+}
 
 impl<M: Layer> Coarse<M> {
     /// Lets the state after some steps settle.
@@ -110,8 +116,8 @@ impl<M: Layer> Coarse<M> {
         mut state: M::State,
         emit: &mut impl FnMut(Steps, M::State),
     ) {
-        if self.0.violated(&state).is_none() {
-            self.0.settle(&mut state, &mut |action| steps = steps.and(action));
+        if self.layer.violated(&state).is_none() {
+            self.layer.settle(&mut state, &mut |action| steps = steps.and(action));
         }
         emit(steps, state);
     }
@@ -120,17 +126,17 @@ impl<M: Layer> Coarse<M> {
     fn after_sending(&self, sent: Steps, state: &M::State, emit: &mut impl FnMut(Steps, M::State)) {
         let Some(&first) = sent.iter().next() else { return };
         let Some(agent) = sender(first.verb, first.agent) else { return };
-        if self.0.violated(state).is_some() {
+        if self.layer.violated(state).is_some() {
             return emit(sent, *state);
         }
         let alone = sent.iter().count() == 1;
         let mut second = Vec::new();
-        self.0.steps_of(state, agent, &mut |action, after| {
+        self.layer.steps_of(state, agent, &mut |action, after| {
             if alone && Some(action.verb) == taking(first.verb, action.verb) {
                 self.settled(sent.and(action), after, emit);
             } else if translates(action.verb) {
-                let unseen = |sent: &Action| self.0.is_unseen(&after, agent, sent);
-                if !sent.iter().any(unseen) || self.0.violated(&after).is_some() {
+                let unseen = |sent: &Action| self.layer.is_unseen(&after, agent, sent);
+                if !sent.iter().any(unseen) || self.layer.violated(&after).is_some() {
                     self.settled(sent.and(action), after, emit);
                 }
             } else if alone && first.verb == Verb::DmaRead && posts(action.verb) {
@@ -149,13 +155,14 @@ impl<M: Layer> Model for Coarse<M> {
     type Property = M::Property;
 
     fn initial(&self) -> Vec<M::State> {
-        self.0.initial()
+        self.layer.initial()
     }
 
     fn successors(&self, state: &M::State, emit: &mut impl FnMut(Steps, M::State)) {
-        self.0.successors(state, &mut |action, after| {
+        self.layer.successors(state, &mut |action, after| {
             let steps = Steps::one(action);
             match sender(action.verb, action.agent) {
+                _ if !self.delays => emit(steps, after),
                 Some(_) => self.after_sending(steps, &after, emit),
                 None => self.settled(steps, after, emit),
             }
@@ -163,11 +170,11 @@ impl<M: Layer> Model for Coarse<M> {
     }
 
     fn violated(&self, state: &M::State) -> Option<M::Property> {
-        self.0.violated(state)
+        self.layer.violated(state)
     }
 
     fn canonical(&self, state: M::State) -> M::State {
-        self.0.canonical(state)
+        self.layer.canonical(state)
     }
 }
 

@@ -256,9 +256,7 @@ package: ## Package the crates that are published, and build each from its packa
 
 fuzz: ## Fuzz each parser for SECONDS_EACH=20 seconds (needs nightly Rust and cargo-fuzz)
 	@scripts/need cargo cargo-fuzz
-	@# Optimizing each target again as a whole takes minutes, and fuzzing gains nothing from it.
-	@export CARGO_PROFILE_RELEASE_LTO=off; \
-	targets=$$($(CARGO) +nightly fuzz list) && for target in $$targets; do \
+	@targets=$$($(CARGO) +nightly fuzz list) && for target in $$targets; do \
 	    echo "== $$target"; \
 	    $(CARGO) +nightly fuzz run "$$target" -- -max_total_time=$(SECONDS_EACH) || exit 1; \
 	done

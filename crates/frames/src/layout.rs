@@ -39,6 +39,7 @@ impl Frame {
 
     /// The largest aligned block of at most order `most` that starts here and ends by `end`, which
     /// lies beyond.
+    #[inline]
     pub const fn largest_block(self, end: Frame, most: Order) -> Order {
         let (fits, aligned) = ((end.0 - self.0).ilog2(), self.0.trailing_zeros());
         let order = if fits < aligned { fits } else { aligned };
@@ -253,6 +254,7 @@ impl Layout {
     }
 
     /// The dense number of `pfn`, if it lies within a gigantic page of some zone's span.
+    #[inline]
     pub fn frame(&self, pfn: Pfn) -> Option<Frame> {
         let after = self.segments.partition_point(|segment| segment.pfn <= pfn.0);
         let segment = self.segments.get(after.checked_sub(1)?)?;
@@ -273,6 +275,7 @@ impl Layout {
 
     /// The zone that `frame` lies in, as an index into [`zones`](Layout::zones); of a frame that
     /// may be in an interleaved zone, the zone that it was in at boot.
+    #[inline]
     pub fn zone_of(&self, frame: Frame) -> Option<usize> {
         self.zones.iter().position(|zone| zone.contains(frame))
     }

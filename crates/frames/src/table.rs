@@ -320,7 +320,7 @@ impl FrameTable {
 
     /// Takes an allocated block from its owner and returns its order: its frames count as free
     /// and are on no list yet.
-    #[inline]
+    #[inline(always)]
     pub fn release(&mut self, frame: Frame) -> Order {
         debug_assert_eq!(self.state(frame), State::Allocated, "{frame:?}");
         let (order, mobility) = (self.order(frame), self.mobility(frame));
@@ -330,7 +330,7 @@ impl FrameTable {
     }
 
     /// Moves the counts of a block's frames from one mobility to another.
-    #[inline]
+    #[inline(always)]
     fn recount(&mut self, frame: Frame, order: Order, from: Mobility, to: Mobility) {
         if order < Order::HUGE {
             return self.blocks[frame.pageblock()].change(from, to, order.frames() as u16);
@@ -412,7 +412,7 @@ impl FrameTable {
 
     /// Has the host fetch the links of the neighbors of `frame`'s free buddies on their lists:
     /// merging with them will write there. Wants the buddies fetched.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn prefetch_neighbors(&self, frame: Frame) {
         for buddy in self.free_buddies(frame) {
             prefetch(&self.links, word_at(self.next(buddy)));

@@ -50,6 +50,7 @@ impl Zonelists {
 
     /// The zones for a request, as indices into [`Layout::zones`]. A node that does not exist is
     /// taken as the last one.
+    #[inline]
     pub fn get(&self, node: u16, highest: ZoneKind) -> &[usize] {
         let node = usize::from(node).min(self.nodes - 1);
         &self.lists[node * ZoneKind::ALL.len() + highest as usize]

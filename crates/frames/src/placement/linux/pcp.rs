@@ -37,7 +37,7 @@ impl LinuxZone {
     }
 
     /// The lists of a CPU, which may be new.
-    #[inline]
+    #[inline(always)]
     pub(super) fn per_cpu_pages(&mut self, cpu: u16) -> &mut PerCpuPages {
         let cpu = usize::from(cpu);
         if cpu >= self.per_cpu.len() {

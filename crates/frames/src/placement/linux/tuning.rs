@@ -107,6 +107,7 @@ impl Tuning {
     }
 
     /// The count from which on frames go back (`nr_pcp_high`).
+    #[inline]
     fn high_mark(&mut self, around: Surroundings, count: u32, flush: bool) -> u32 {
         let Pageset { batch, high: min, high_max: max, .. } = around.limits;
         let high = self.high.clamp(min, max.max(min));

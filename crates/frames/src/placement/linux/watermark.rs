@@ -40,7 +40,7 @@ impl LinuxZone {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_above(&self, order: Order, highest: ZoneKind, mark: u64, flags: AllocFlags) -> bool {
         if order == Order::BASE {
             let reserve = self.zone.span.lowmem_reserve[highest as usize];
@@ -92,7 +92,7 @@ impl LinuxZone {
     }
 
     /// Frames that are free but not for this request (`__zone_watermark_unusable_free`).
-    #[inline]
+    #[inline(always)]
     fn unusable_free(&self, order: Order, flags: AllocFlags) -> u64 {
         let mut unusable = order.frames() - 1;
         if !flags.has(AllocFlags::RESERVES) {

@@ -174,7 +174,9 @@ bool __contiguitas_wait(const struct alloc_context *ac, unsigned int order, unsi
  * reclaimed were. The zones below the border are barred, so as soon as the movable region has no
  * such block, the first failure of compaction would be the last. There every pageblock can become
  * one: what counts is whether reclaim leaves compaction the pages that it needs. Compaction then
- * looks at all of the zone, wherever it stopped before, and however long it was to pause.
+ * looks at all of the zone, wherever it stopped before, and however long it was to pause. Once at
+ * least: kcompactd may have made a block now and then, for which the kernel used up all tries while
+ * compaction paused.
  */
 bool __contiguitas_retry(const struct alloc_context *ac, unsigned int order, int tries,
 			 enum compact_priority *priority)
@@ -184,7 +186,8 @@ bool __contiguitas_retry(const struct alloc_context *ac, unsigned int order, int
 	unsigned long pages;
 
 	if (!node || ac->highest_zoneidx != ZONE_MOVABLE || order <= PAGE_ALLOC_COSTLY_ORDER ||
-	    tries > MAX_RECLAIM_RETRIES || fatal_signal_pending(current))
+	    fatal_signal_pending(current) ||
+	    (tries > MAX_RECLAIM_RETRIES && *priority == MIN_COMPACT_PRIORITY))
 		return false;
 	pages = zone_page_state_snapshot(node->movable, NR_FREE_PAGES) +
 		contiguitas_droppable(node->movable);

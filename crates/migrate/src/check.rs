@@ -249,7 +249,8 @@ where
         Verdict::Violated(trace) => {
             let property = trace.property.unwrap_or(Property::LastValue);
             let ending = ending(property).to_owned();
-            Result::Broken(counterexample(property, &trace.steps, None, ending))
+            let lines = trace.steps.iter().map(|step| step.action.lines()).collect();
+            Result::Broken(counterexample(property, lines, None, ending))
         }
     };
     Finding {
@@ -282,20 +283,16 @@ pub fn line(action: &Action) -> Line {
     Line { from: from.to_string(), to: to.to_string(), words: action.words() }
 }
 
-fn counterexample<M>(
+fn counterexample(
     property: Property,
-    steps: &[Step<M>],
+    steps: Vec<Vec<Line>>,
     repeats_from: Option<usize>,
     ending: String,
-) -> Counterexample
-where
-    M: Model,
-    M::Action: Describe,
-{
+) -> Counterexample {
     Counterexample {
         property: property.to_string(),
         number: Some(property.number()),
-        steps: steps.iter().flat_map(|step| step.action.lines()).collect(),
+        steps: steps.into_iter().flatten().collect(),
         repeats_from,
         ending,
     }
@@ -332,31 +329,40 @@ pub fn liveness(
 
 fn lives<M>(model: &M, shape: Shape, limits: Limits) -> Option<Liveness>
 where
-    M: Live<Action = Action, Property = Property>,
+    M: Live<Action = Action>,
 {
-    let graph = Graph::build(model, limits)?;
-    let waits_in_vain = graph::stuck(model, &graph).map(|stuck| {
+    let (graph, states) = Graph::build(model, limits)?;
+    let actions = |way: &[u32]| graph::actions(model, &states, way);
+    Some(liveness_of(&graph, shape, &actions))
+}
+
+/// Liveness of a graph; `actions` tells those along a way. Apart from `lives`, which is compiled
+/// for each model.
+fn liveness_of(graph: &Graph, shape: Shape, actions: &dyn Fn(&[u32]) -> Vec<Action>) -> Liveness {
+    let lines = |way: &[u32]| actions(way).iter().map(|action| vec![line(action)]).collect();
+    let waits_in_vain = graph::stuck(graph).map(|stuck| {
         let agent = match stuck.waiter.checked_sub(usize::from(shape.cores)) {
             None => Agent::Core(stuck.waiter as u8),
             Some(device) => Agent::Device(device as u8 / 2),
         };
         let ending = format!("{agent} waits, and caches, network and memory alone cannot help it");
-        counterexample(Property::NobodyWaits, &stuck.trace.steps, None, ending)
+        counterexample(Property::NobodyWaits, lines(&stuck.way), None, ending)
     });
-    let never_ends = fair::starvation(model, &graph).map(|way| {
-        let ending = match way.stem == way.trace.steps.len() {
+    let never_ends = fair::starvation(graph).map(|starvation| {
+        let ending = match starvation.stem + 1 == starvation.way.len() {
             true => "nobody who is to be fair can do anything more",
             false => "this may repeat forever, and the migration never ends",
         };
-        let property = Property::MigrationsEnd;
-        counterexample(property, &way.trace.steps, Some(way.stem), ending.to_owned())
+        let steps = lines(&starvation.way);
+        let repeats_from = Some(starvation.stem);
+        counterexample(Property::MigrationsEnd, steps, repeats_from, ending.to_owned())
     });
-    Some(Liveness {
+    Liveness {
         states: graph.len() as u64,
         transitions: graph.transitions() as u64,
         waits_in_vain,
         never_ends,
-    })
+    }
 }
 
 /// How a random walk of a large machine went.

@@ -13,14 +13,12 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::graph::{Graph, Live};
-use super::model::Model;
-use super::trace::Trace;
+use super::graph::Graph;
 
 /// An infinite execution that never completes, under fairness.
-pub struct Starvation<M: Model> {
-    /// From a start into the cycle, and once around it.
-    pub trace: Trace<M>,
+pub struct Starvation {
+    /// The states from a start into the cycle, and once around it, by number.
+    pub way: Vec<u32>,
     /// Steps before the cycle begins; the rest repeats forever. An empty rest is a state in which
     /// no fair agent can act.
     pub stem: usize,
@@ -29,20 +27,21 @@ pub struct Starvation<M: Model> {
 }
 
 /// The first way found into and around such a part, if there is any.
-pub fn starvation<M: Live>(model: &M, graph: &Graph<M>) -> Option<Starvation<M>> {
-    let unfinished = |state| if model.is_unfinished(state) { 0 } else { OUTSIDE };
-    let mut labels: Vec<u32> = graph.states.iter().map(unfinished).collect();
+#[must_use]
+pub fn starvation(graph: &Graph) -> Option<Starvation> {
+    let label = |&unfinished| if unfinished { 0 } else { OUTSIDE };
+    let mut labels: Vec<u32> = graph.unfinished.iter().map(label).collect();
     while labels.iter().any(|&label| label != OUTSIDE) {
         let parts = Parts::of(graph, &labels);
         labels.fill(OUTSIDE);
         for part in &parts.all {
-            match judge(model, graph, &parts, part) {
+            match judge(graph, &parts, part) {
                 Judgement::Fair => {
                     let start = *part.iter().min()?;
-                    let cycle = cycle(model, graph, &parts, part, start);
-                    let trace = graph.trace(model, start, &cycle);
-                    let stem = trace.steps.len() - cycle.len();
-                    return Some(Starvation { stem, trace, part: part.len() });
+                    let mut way = graph.way_to(start);
+                    let stem = way.len() - 1;
+                    way.extend(cycle(graph, &parts, part, start));
+                    return Some(Starvation { stem, way, part: part.len() });
                 }
                 Judgement::Unfair => {}
                 Judgement::Without(agent) => {
@@ -66,11 +65,11 @@ enum Judgement {
     Without(u8),
 }
 
-fn judge<M: Live>(model: &M, graph: &Graph<M>, parts: &Parts, part: &[u32]) -> Judgement {
+fn judge(graph: &Graph, parts: &Parts, part: &[u32]) -> Judgement {
     let unfair = |strong: bool| {
         let mut agents =
-            (0..model.fair_agents()).filter(move |&agent| model.is_strong(agent) == strong);
-        agents.find(|&agent| witness(model, graph, parts, part, agent as u8).is_none())
+            (0..graph.strong.len()).filter(move |&agent| graph.strong[agent] == strong);
+        agents.find(|&agent| witness(graph, parts, part, agent as u8).is_none())
     };
     match (unfair(false), unfair(true)) {
         (Some(_), _) => Judgement::Unfair,
@@ -79,20 +78,14 @@ fn judge<M: Live>(model: &M, graph: &Graph<M>, parts: &Parts, part: &[u32]) -> J
     }
 }
 
-fn is_able<M: Live>(graph: &Graph<M>, state: u32, agent: u8) -> bool {
+fn is_able(graph: &Graph, state: u32, agent: u8) -> bool {
     graph.steps(state as usize).any(|at| graph.agents[at] == agent)
 }
 
 /// Where an agent is treated fairly within a part: both ends of a step of it; or, without the
 /// second, a state in which it is unable.
-fn witness<M: Live>(
-    model: &M,
-    graph: &Graph<M>,
-    parts: &Parts,
-    part: &[u32],
-    agent: u8,
-) -> Option<(u32, Option<u32>)> {
-    let strong = model.is_strong(usize::from(agent));
+fn witness(graph: &Graph, parts: &Parts, part: &[u32], agent: u8) -> Option<(u32, Option<u32>)> {
+    let strong = graph.strong[usize::from(agent)];
     let (mut acts, mut ever_able) = (None, false);
     for &state in part {
         let mut able = false;
@@ -112,20 +105,14 @@ fn witness<M: Live>(
 }
 
 /// A way from `start` through the witnesses of all fair agents and back, within the part.
-fn cycle<M: Live>(
-    model: &M,
-    graph: &Graph<M>,
-    parts: &Parts,
-    part: &[u32],
-    start: u32,
-) -> Vec<u32> {
+fn cycle(graph: &Graph, parts: &Parts, part: &[u32], start: u32) -> Vec<u32> {
     let mut way = vec![start];
     let go = |way: &mut Vec<u32>, to: u32| {
         let from = way[way.len() - 1];
         way.extend(shortest(graph, parts, from, to));
     };
-    for agent in 0..model.fair_agents() {
-        if let Some((state, target)) = witness(model, graph, parts, part, agent as u8) {
+    for agent in 0..graph.strong.len() {
+        if let Some((state, target)) = witness(graph, parts, part, agent as u8) {
             if target.is_none() && way.contains(&state) {
                 continue;
             }
@@ -138,7 +125,7 @@ fn cycle<M: Live>(
     way
 }
 
-fn shortest<M: Live>(graph: &Graph<M>, parts: &Parts, from: u32, to: u32) -> Vec<u32> {
+fn shortest(graph: &Graph, parts: &Parts, from: u32, to: u32) -> Vec<u32> {
     let mut parents = HashMap::from([(from, from)]);
     let mut open = VecDeque::from([from]);
     while let Some(state) = open.pop_front().filter(|_| !parents.contains_key(&to)) {
@@ -173,7 +160,7 @@ const OUTSIDE: u32 = u32::MAX;
 
 impl Parts {
     /// Tarjan's algorithm with an explicit stack: paths are millions of states long.
-    fn of<M: Live>(graph: &Graph<M>, labels: &[u32]) -> Parts {
+    fn of(graph: &Graph, labels: &[u32]) -> Parts {
         let states = graph.len();
         let mut parts = Parts { number: vec![OUTSIDE; states], all: Vec::new() };
         let mut order = vec![OUTSIDE; states];

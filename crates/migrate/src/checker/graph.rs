@@ -11,7 +11,6 @@
 use super::fingerprint;
 use super::model::Model;
 use super::search::Limits;
-use super::trace::{Step, Trace};
 
 use std::collections::HashMap;
 
@@ -36,80 +35,96 @@ pub trait Live: Model {
     fn is_unfinished(&self, state: &Self::State) -> bool;
 }
 
-/// All states of a model and all steps between them. Some 5 bytes a step and the size of a state
-/// for each.
-pub struct Graph<M: Model> {
-    pub(super) states: Vec<M::State>,
+/// All states of a model, by number, and all steps between them: what the questions about progress
+/// need to know, without the states themselves. Some 6 bytes for each step and 10 for each state.
+pub struct Graph {
     parents: Vec<u32>,
     /// Where the steps of each state begin in `targets`; one more than states.
     first: Vec<u32>,
     pub(super) targets: Vec<u32>,
     pub(super) agents: Vec<u8>,
     helps: Vec<bool>,
+    /// Who waits in each state, a bit for each waiter.
+    waits: Vec<u8>,
+    pub(super) unfinished: Vec<bool>,
+    waiters: usize,
+    /// Whether each agent that is to be fair is so in the strong sense.
+    pub(super) strong: Vec<bool>,
 }
 
 /// An agent that need not be fair.
 const FREE: u8 = u8::MAX;
 const NO_PARENT: u32 = u32::MAX;
 
-impl<M: Live> Graph<M> {
-    /// Builds it, as far as `limits` go: nothing if there are more states. Use a model without
-    /// symmetry: agents have to keep their names along a way.
-    pub fn build(model: &M, limits: Limits) -> Option<Graph<M>> {
+impl Graph {
+    /// Builds it, as far as `limits` go, with the states by number: nothing if there are more
+    /// states. Use a model without symmetry: agents have to keep their names along a way.
+    ///
+    /// # Panics
+    ///
+    /// If more than eight agents may wait.
+    pub fn build<M: Live>(model: &M, limits: Limits) -> Option<(Graph, Vec<M::State>)> {
+        assert!(model.waiters() <= 8, "a bit for each waiter");
         let mut graph = Graph {
-            states: Vec::new(),
             parents: Vec::new(),
             first: vec![0],
             targets: Vec::new(),
             agents: Vec::new(),
             helps: Vec::new(),
+            waits: Vec::new(),
+            unfinished: Vec::new(),
+            waiters: model.waiters(),
+            strong: (0..model.fair_agents()).map(|agent| model.is_strong(agent)).collect(),
         };
-        let mut index = HashMap::new();
+        let mut states = Vec::new();
+        let mut numbers = HashMap::new();
+        let mut number = |graph: &mut Graph, states: &mut Vec<M::State>, state, parent| {
+            let state = model.canonical(state);
+            *numbers.entry(fingerprint::of(&state, limits.key)).or_insert_with(|| {
+                let waits = (0..model.waiters()).filter(|&waiter| model.waits(&state, waiter));
+                let waits = waits.map(|waiter| 1 << waiter).sum();
+                states.push(state);
+                graph.add_state(parent, waits, model.is_unfinished(&state))
+            })
+        };
         for state in model.initial() {
-            graph.enter(&mut index, model.canonical(state), NO_PARENT, limits.key);
+            number(&mut graph, &mut states, state, NO_PARENT);
         }
         let mut at = 0;
-        while at < graph.states.len() {
-            let state = graph.states[at];
+        while at < states.len() {
+            let state = states[at];
             model.successors(&state, &mut |action, after| {
-                let target = graph.enter(&mut index, model.canonical(after), at as u32, limits.key);
+                let target = number(&mut graph, &mut states, after, at as u32);
                 graph.targets.push(target);
                 graph.agents.push(model.fair_agent(&action).map_or(FREE, |agent| agent as u8));
                 graph.helps.push(model.helps(&action));
             });
             graph.first.push(u32::try_from(graph.targets.len()).ok()?);
             at += 1;
-            if graph.states.len() as u64 > limits.states {
+            if states.len() as u64 > limits.states {
                 return None;
             }
         }
-        Some(graph)
+        Some((graph, states))
     }
 
-    fn enter(
-        &mut self,
-        index: &mut HashMap<u64, u32>,
-        state: M::State,
-        parent: u32,
-        key: u64,
-    ) -> u32 {
-        *index.entry(fingerprint::of(&state, key)).or_insert_with(|| {
-            self.states.push(state);
-            self.parents.push(parent);
-            (self.states.len() - 1) as u32
-        })
+    fn add_state(&mut self, parent: u32, waits: u8, unfinished: bool) -> u32 {
+        self.parents.push(parent);
+        self.waits.push(waits);
+        self.unfinished.push(unfinished);
+        (self.len() - 1) as u32
     }
 
     /// How many states it has.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.states.len()
+        self.parents.len()
     }
 
     /// Whether it has none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.states.is_empty()
+        self.parents.is_empty()
     }
 
     /// The number of transitions.
@@ -122,43 +137,47 @@ impl<M: Live> Graph<M> {
         self.first[state] as usize..self.first[state + 1] as usize
     }
 
-    /// The shortest way from a start to a state, and on along `rest`.
-    pub(super) fn trace(&self, model: &M, state: u32, rest: &[u32]) -> Trace<M> {
+    /// The states on the shortest way from a start to a state, both included.
+    pub(super) fn way_to(&self, state: u32) -> Vec<u32> {
         let mut way = vec![state];
         while self.parents[way[way.len() - 1] as usize] != NO_PARENT {
             way.push(self.parents[way[way.len() - 1] as usize]);
         }
         way.reverse();
-        let initial = self.states[way[0] as usize];
-        way.extend_from_slice(rest);
-        let mut steps = Vec::new();
-        for pair in way.windows(2) {
-            let after = self.states[pair[1] as usize];
-            let mut found = None;
-            model.successors(&self.states[pair[0] as usize], &mut |action, next| {
-                if found.is_none() && model.canonical(next) == after {
-                    found = Some(action);
-                }
-            });
-            steps.extend(found.map(|action| Step { action, state: after }));
-        }
-        Trace { initial, steps, property: None }
+        way
     }
 }
 
+/// The actions along a way through the states of a [`Graph`].
+pub fn actions<M: Model>(model: &M, states: &[M::State], way: &[u32]) -> Vec<M::Action> {
+    let mut actions = Vec::new();
+    for pair in way.windows(2) {
+        let after = states[pair[1] as usize];
+        let mut found = None;
+        model.successors(&states[pair[0] as usize], &mut |action, next| {
+            if found.is_none() && model.canonical(next) == after {
+                found = Some(action);
+            }
+        });
+        actions.extend(found);
+    }
+    actions
+}
+
 /// A state from which a wait cannot end.
-pub struct StarvedState<M: Model> {
+pub struct StarvedState {
     /// The waiting agent.
     pub waiter: usize,
-    /// The path to it.
-    pub trace: Trace<M>,
+    /// The states on the path to it, by number.
+    pub way: Vec<u32>,
 }
 
 /// The first state, if any, with a waiting agent that no helping steps can free.
-pub fn stuck<M: Live>(model: &M, graph: &Graph<M>) -> Option<StarvedState<M>> {
+#[must_use]
+pub fn stuck(graph: &Graph) -> Option<StarvedState> {
     let backward = Backward::new(graph);
-    (0..model.waiters()).find_map(|waiter| {
-        let waits = |state: usize| model.waits(&graph.states[state], waiter);
+    (0..graph.waiters).find_map(|waiter| {
+        let waits = |state: usize| graph.waits[state] & 1 << waiter != 0;
         let mut freed = vec![false; graph.len()];
         let mut open: Vec<u32> = Vec::new();
         for state in (0..graph.len()).filter(|&state| !waits(state)) {
@@ -173,7 +192,7 @@ pub fn stuck<M: Live>(model: &M, graph: &Graph<M>) -> Option<StarvedState<M>> {
             }
         }
         let vain = freed.iter().position(|&freed| !freed)?;
-        Some(StarvedState { waiter, trace: graph.trace(model, vain as u32, &[]) })
+        Some(StarvedState { waiter, way: graph.way_to(vain as u32) })
     })
 }
 
@@ -184,7 +203,7 @@ struct Backward {
 }
 
 impl Backward {
-    fn new<M: Live>(graph: &Graph<M>) -> Backward {
+    fn new(graph: &Graph) -> Backward {
         let mut first = vec![0u32; graph.len() + 2];
         let helping = |&at: &usize| graph.helps[at];
         for at in (0..graph.targets.len()).filter(helping) {

@@ -101,19 +101,19 @@ impl<'a, M: Model> Level<'a, M> {
     ) -> (Vec<LevelResult<M::State>>, bool) {
         let blocks = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).len();
         let helpers = threads.min(blocks).saturating_sub(1);
-        std::thread::scope(|scope| {
-            let helpers: Vec<_> =
-                (0..helpers).map(|_| scope.spawn(|| self.work(&mut |_| true).0)).collect();
-            let (own, went_on) = self.work(watch);
-            let mut all = vec![own];
-            for helper in helpers {
-                match helper.join() {
-                    Ok(found) => all.push(found),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
-            (all, went_on)
-        })
+        let helped = Mutex::new(Vec::new());
+        let help = || {
+            let (found, _) = self.work(&mut |_| true);
+            helped.lock().unwrap_or_else(PoisonError::into_inner).push(found);
+        };
+        let (mut all, mut went_on) = (Vec::new(), true);
+        beside(helpers, &help, &mut || {
+            let (found, to_the_end) = self.work(watch);
+            all.push(found);
+            went_on = to_the_end;
+        });
+        all.extend(helped.into_inner().unwrap_or_else(PoisonError::into_inner));
+        (all, went_on)
     }
 
     fn next_block(&self) -> Option<Block<M::State>> {
@@ -159,6 +159,17 @@ impl<'a, M: Model> Level<'a, M> {
     fn read(&self) -> RwLockReadGuard<'a, Fingerprints> {
         self.visited.read().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Runs `own` in this thread and `help` in `helpers` others. Not generic: threads take long to
+/// compile, and there are two dozen models.
+fn beside(helpers: usize, help: &(dyn Fn() + Sync), own: &mut dyn FnMut()) {
+    std::thread::scope(|scope| {
+        for _ in 0..helpers {
+            scope.spawn(help);
+        }
+        own();
+    });
 }
 
 struct Worker<'l, 'a, M: Model> {

@@ -114,7 +114,7 @@ impl<M: Layer> Coarse<M> {
         &self,
         mut steps: Steps,
         mut state: M::State,
-        emit: &mut impl FnMut(Steps, M::State),
+        emit: &mut dyn FnMut(Steps, M::State),
     ) {
         if self.layer.violated(&state).is_none() {
             self.layer.settle(&mut state, &mut |action| steps = steps.and(action));
@@ -123,7 +123,7 @@ impl<M: Layer> Coarse<M> {
     }
 
     /// Goes on after a request was sent, and none of two is to be taken up.
-    fn after_sending(&self, sent: Steps, state: &M::State, emit: &mut impl FnMut(Steps, M::State)) {
+    fn after_sending(&self, sent: Steps, state: &M::State, emit: &mut dyn FnMut(Steps, M::State)) {
         let Some(&first) = sent.iter().next() else { return };
         let Some(agent) = sender(first.verb, first.agent) else { return };
         if self.layer.violated(state).is_some() {
@@ -159,6 +159,8 @@ impl<M: Layer> Model for Coarse<M> {
     }
 
     fn successors(&self, state: &M::State, emit: &mut impl FnMut(Steps, M::State)) {
+        // One copy for all callers, as in `Machine`.
+        let emit = emit as &mut dyn FnMut(Steps, M::State);
         self.layer.successors(state, &mut |action, after| {
             let steps = Steps::one(action);
             match sender(action.verb, action.agent) {

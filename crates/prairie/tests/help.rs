@@ -5,7 +5,9 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use common::{prairie, stderr, stdout, subcommands};
 
@@ -85,6 +87,25 @@ fn values_of_one_kind_have_one_name() {
                 _ => name,
             };
             assert!(!is_name || known.contains(&kind), "{}: {name}", path.display());
+        }
+    }
+}
+
+/// The scripts that build, boot, and measure kernels say what they do, and do nothing.
+#[test]
+fn scripts_have_help() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    for folder in ["kernel", "vm"] {
+        for entry in fs::read_dir(root.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            let mode = fs::metadata(&path).unwrap().permissions().mode();
+            if path.is_dir() || mode & 0o111 == 0 {
+                continue;
+            }
+            let output = Command::new(&path).arg("--help").output().unwrap();
+            let name = path.display();
+            assert!(output.status.success(), "{name}: {}", stderr(&output));
+            assert!(stdout(&output).contains("Usage: "), "{name}: {}", stdout(&output));
         }
     }
 }

@@ -105,3 +105,34 @@ fn keys_reach_every_panel_of_a_small_terminal() {
     // The screen is as before.
     assert!(!tmux.screen().contains("F_u  2M["), "{}", tmux.screen());
 }
+
+/// A connection is lost, and the program that is left behind must not keep a CPU busy.
+#[test]
+fn a_terminal_that_hangs_up_ends_it() {
+    if Command::new("tmux").arg("-V").output().is_err() {
+        return prairie_testing::skip_without("tmux");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let proc = common::write_proc(
+        folder.path(),
+        &[("buddyinfo", "Node 0, zone   Normal 7 1 1 1 1 1 1 1 2 1 1\n")],
+    );
+    let socket = folder.path().join("tmux");
+    let tmux = Tmux { socket: &socket };
+    let exit = folder.path().join("exit");
+    let command = format!(
+        "trap '' HUP; {} top --interval 200ms --frames-budget 0 --proc {}; echo $? >{}",
+        env!("CARGO_BIN_EXE_prairie"),
+        proc.display(),
+        exit.display()
+    );
+    let started = tmux.run(&["new", "-d", "-x", "80", "-y", "24", &command]);
+    assert!(started.status.success(), "{}", common::stderr(&started));
+    tmux.wait_for("F10Quit");
+    tmux.run(&["kill-server"]);
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !fs::read_to_string(&exit).is_ok_and(|code| code.ends_with('\n')) {
+        assert!(Instant::now() < deadline, "it goes on without a terminal");
+        sleep(Duration::from_millis(50));
+    }
+}

@@ -19,6 +19,7 @@ use prairie_offload::status::Status;
 use prairie_report::Terminal;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::watched::Watched;
 use super::{export, value};
@@ -189,16 +190,37 @@ fn on_terminal(
     result
 }
 
-/// Waits for a key, for at most a second so that a signal is noticed; what it asks for.
+/// Waits for a key, for at most a second so that a signal is noticed; what it asks for. A terminal
+/// that has gone asks for the end.
 fn next_key(due: Instant, state: &mut State) -> anyhow::Result<Action> {
     let rest = due.saturating_duration_since(Instant::now()).min(Duration::from_secs(1));
-    if !event::poll(rest).context("the terminal")? {
-        return Ok(Action::Draw);
+    if is_gone_within(Duration::ZERO) {
+        return Ok(Action::Quit);
+    }
+    // Keys that were read with the one before are there at once.
+    let is_there = || event::poll(Duration::ZERO).context("the terminal");
+    if !is_there()? {
+        if is_gone_within(rest) {
+            return Ok(Action::Quit);
+        }
+        if !is_there()? {
+            return Ok(Action::Draw);
+        }
     }
     Ok(match event::read().context("the terminal")? {
         Event::Key(key) if key.kind != KeyEventKind::Release => state.key(key.code, key.modifiers),
         _ => Action::Draw,
     })
+}
+
+/// Waits for input, a signal, or the end of `time`; whether the terminal has hung up. Where SIGHUP is
+/// ignored nothing else says so, and crossterm 0.29 would read the terminal forever.
+fn is_gone_within(time: Duration) -> bool {
+    let terminal = stdout();
+    let mut polled = [PollFd::new(&terminal, PollFlags::IN)];
+    let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+    let _ready = rustix::event::poll(&mut polled, Some(&timeout));
+    polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// One reading.

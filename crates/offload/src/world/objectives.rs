@@ -8,8 +8,6 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use ureq::Agent;
-
 use crate::objective::{Objective, Source, value_of_file, value_of_response};
 
 /// A server that takes longer to answer is given up until the next interval.
@@ -125,17 +123,15 @@ fn read_file(path: &Path) -> io::Result<String> {
 }
 
 fn ask(server: &str, query: &str, patience: Duration) -> Result<String, String> {
-    let config = Agent::config_builder()
-        .timeout_global(Some(patience))
-        // An answer with an error says which.
-        .http_status_as_error(false)
-        .max_redirects(0)
-        .build();
     let url = format!("{}/api/v1/query", server.trim_end_matches('/'));
-    let response = Agent::new_with_config(config).get(url).query("query", query).call();
-    let mut response = response.map_err(|error| error.to_string())?;
-    let text = response.body_mut().with_config().limit(MAX_BYTES).read_to_string();
-    text.map_err(|error| error.to_string())
+    // An answer with an error status says which error; a redirection has no value.
+    let request = minreq::get(url).with_param("query", query).with_follow_redirects(false);
+    let request = request.with_timeout(patience.as_secs().max(1));
+    let response = request.send_lazy().map_err(|error| error.to_string())?;
+    let mut text = String::new();
+    let read = response.take(MAX_BYTES).read_to_string(&mut text);
+    read.map_err(|error| error.to_string())?;
+    Ok(text)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 # Measures what `prairie export --listen` and `prairie log run` take at their defaults: CPU time as a
 # share of one core, resident memory, and the CPU time of a full walk over page flags per TiB.
 # Both run for SECONDS, and the exporter is scraped every 15 s, as Prometheus does by default. The
+# last row is the first reading of a day, which makes one file of the 24 hours before. The
 # table goes to standard output, what was scraped and the full walk to standard error.
 # Usage: bench/export.sh [SECONDS] [PRAIRIE]
 set -eu
@@ -25,6 +26,20 @@ usage() {
     }'
 }
 
+# A minute of a reading a second stands for each hour of yesterday.
+midnight() {
+    timeout --preserve-status -s INT 61 "$prairie" log run "$directory/minute" --interval 1s 2>/dev/null || true
+    mkdir "$directory/day"
+    for hour in $(seq -w 0 23); do
+        cp "$directory/minute"/prairie-*.parquet "$directory/day/prairie-$(date -u -d yesterday +%F)T$hour.parquet"
+    done
+    /usr/bin/time -f '%U %S %M' -o "$directory/time" "$prairie" log run "$directory/day" --once
+    awk '{
+        cpu = $1 + $2; peak = $3 * 1024 / 1e6
+        printf "| prairie log run, at midnight | 86400 | %.2f | %.4f | %.1f | %.1f |\n", cpu, cpu / 864, peak, peak
+    }' "$directory/time"
+}
+
 "$prairie" export --listen "$address" 2>"$directory/export.log" &
 export_pid=$!
 "$prairie" log run "$directory/log" 2>"$directory/log.log" &
@@ -41,6 +56,7 @@ echo "| command | time, s | CPU time, s | of a core, % | resident, MB | peak, MB
 echo "| --- | ---: | ---: | ---: | ---: | ---: |"
 usage "prairie export" "$export_pid" "$passed"
 usage "prairie log run" "$log_pid" "$passed"
+midnight
 exec >&2
 echo "scrape: $(wc -c <"$directory/metrics") bytes, $(grep -vc '^#' "$directory/metrics") series"
 grep -E '^prairie_(walk_read_pageblocks|pageblocks|walk_cpu_seconds) ' "$directory/metrics" || true

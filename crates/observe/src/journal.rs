@@ -96,6 +96,9 @@ pub struct Journal {
     _lock: File,
 }
 
+/// Rows of a day's file that are written together, at least: what they take in memory.
+const GROUP_ROWS: usize = 720;
+
 impl Journal {
     /// Opens the log in `dir`, which is created if it is missing. Days older than `keep` are
     /// removed.
@@ -151,14 +154,7 @@ impl Journal {
             if oldest.is_some_and(|oldest| day < oldest) {
                 self.remove(&files)?;
             } else if files.iter().any(|span| matches!(span, Span::Hour(..))) {
-                let mut rows = Vec::new();
-                for span in &files {
-                    rows.extend(read_or_rename(&span.path(&self.dir), damaged)?);
-                }
-                if !rows.is_empty() {
-                    let path = Span::Day(day).path(&self.dir);
-                    columns::write(&path, &ascending(rows), &self.origin)?;
-                }
+                self.make_day(day, &files, damaged)?;
                 // Without the damaged ones, which have other names now.
                 let is_left =
                     |span: &&Span| matches!(span, Span::Hour(..)) && span.path(&self.dir).exists();
@@ -166,6 +162,31 @@ impl Journal {
             }
         }
         Ok(())
+    }
+
+    /// Makes one file of those of a day, of which memory holds [`GROUP_ROWS`] rows or so. A day that
+    /// has its file already, but hours as well, is held whole: a crash came between, and rows may
+    /// be there twice.
+    fn make_day(
+        &self,
+        day: NaiveDate,
+        files: &[Span],
+        damaged: &mut Vec<JournalError>,
+    ) -> Result<()> {
+        let is_whole = |span: &Span| !matches!(span, Span::Hour(..));
+        let most = if files.iter().any(is_whole) { usize::MAX } else { GROUP_ROWS };
+        let path = Span::Day(day).path(&self.dir);
+        let mut file = columns::Encoder::new(&path, &self.origin)?;
+        let (mut rows, mut any) = (Vec::new(), false);
+        for (nth, span) in files.iter().enumerate() {
+            rows.extend(read_or_rename(&span.path(&self.dir), damaged)?);
+            let is_last = nth + 1 == files.len();
+            if !rows.is_empty() && (rows.len() >= most || is_last) {
+                file.add(&ascending(std::mem::take(&mut rows)))?;
+                any = true;
+            }
+        }
+        if any { file.save() } else { Ok(()) }
     }
 
     fn remove(&self, files: &[Span]) -> Result<()> {
@@ -263,6 +284,27 @@ mod tests {
             ("2026-11-22".into(), "2026-11-24".into())
         );
         assert_eq!(super::origin(dir.path()).unwrap(), Some(origin()));
+    }
+
+    #[test]
+    fn a_long_day_is_written_in_groups_and_loses_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(dir.path(), origin(), None).unwrap();
+        let start = parse_time("2026-11-21 00:00", 0, None).unwrap();
+        let minutes = 24 * 60;
+        for hour in 0..24 {
+            let rows: Vec<Summary> =
+                (0..60).map(|m| row(start + hour * HOUR + m * HOUR / 60)).collect();
+            let path = Span::hour_of(start + hour * HOUR).path(dir.path());
+            columns::write(&path, &rows, &origin()).unwrap();
+        }
+        journal.append(row(start + 24 * HOUR), &mut Vec::new()).unwrap();
+        let path = dir.path().join("prairie-2026-11-21.parquet");
+        let rows = read_file(&path).unwrap().unwrap();
+        let expected: Vec<Summary> = (0..minutes).map(|m| row(start + m * HOUR / 60)).collect();
+        assert_eq!(rows, expected);
+        assert_eq!(columns::groups(&path), minutes as usize / GROUP_ROWS);
+        assert_eq!(names(dir.path()).len(), 2);
     }
 
     #[test]

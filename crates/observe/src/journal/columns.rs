@@ -6,17 +6,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical};
+use parquet::column::reader::ColumnReader;
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
-use parquet::record::{Field, Row};
 use parquet::schema::types::{ColumnPath, Type};
 
 use super::{JournalError, Result, at};
-use crate::summary::{Summary, ZoneRow, integer_columns, share_columns};
+use crate::summary::{Summary, integer_columns, share_columns};
 
 /// Version of the columns, in the file's metadata; grows when a column changes its meaning.
 pub const SCHEMA_VERSION: &str = "1";
@@ -41,24 +41,56 @@ pub struct Origin {
     pub prairie_version: String,
 }
 
-/// Writes a file beside its place, and renames it.
+/// Writes a file of one row group beside its place, and renames it.
 pub fn write(path: &Path, rows: &[Summary], origin: &Origin) -> Result<()> {
-    let bytes = encode(rows, origin).map_err(|error| at(path)(io::Error::other(error)))?;
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".prairie-").suffix(".part");
-    let dir = path.parent().unwrap_or(Path::new("."));
-    let mut persist = || -> io::Result<()> {
-        use std::os::unix::fs::PermissionsExt;
-        let mode = std::fs::Permissions::from_mode(0o644);
-        let mut file = builder.permissions(mode).tempfile_in(dir)?;
-        file.write_all(&bytes)?;
-        file.as_file().sync_data()?;
-        file.persist(path).map(drop).map_err(|error| error.error)
-    };
-    persist().map_err(at(path))
+    let mut file = Encoder::new(path, origin)?;
+    file.add(rows)?;
+    file.save()
 }
 
-fn encode(rows: &[Summary], origin: &Origin) -> std::result::Result<Vec<u8>, ParquetError> {
+/// A file that is written group by group of rows.
+pub struct Encoder<'a> {
+    path: &'a Path,
+    writer: SerializedFileWriter<Vec<u8>>,
+}
+
+impl<'a> Encoder<'a> {
+    /// A file without rows, for `path`.
+    pub fn new(path: &'a Path, origin: &Origin) -> Result<Encoder<'a>> {
+        let properties = Arc::new(properties(origin));
+        let writer = SerializedFileWriter::new(Vec::new(), schema(), properties);
+        Ok(Encoder { path, writer: writer.map_err(|error| unwritable(path, error))? })
+    }
+
+    /// Adds a row group.
+    pub fn add(&mut self, rows: &[Summary]) -> Result<()> {
+        encode(&mut self.writer, rows).map_err(|error| unwritable(self.path, error))
+    }
+
+    /// Writes the file beside its place, and renames it.
+    pub fn save(self) -> Result<()> {
+        use std::os::unix::fs::PermissionsExt;
+        let Encoder { path, writer } = self;
+        let bytes = writer.into_inner().map_err(|error| unwritable(path, error))?;
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".prairie-").suffix(".part");
+        let dir = path.parent().unwrap_or(Path::new("."));
+        let mut persist = || -> io::Result<()> {
+            let mode = std::fs::Permissions::from_mode(0o644);
+            let mut file = builder.permissions(mode).tempfile_in(dir)?;
+            file.write_all(&bytes)?;
+            file.as_file().sync_data()?;
+            file.persist(path).map(drop).map_err(|error| error.error)
+        };
+        persist().map_err(at(path))
+    }
+}
+
+fn unwritable(path: &Path, error: ParquetError) -> JournalError {
+    at(path)(io::Error::other(error))
+}
+
+fn properties(origin: &Origin) -> WriterProperties {
     let pair = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
     let mut metadata = vec![
         pair(VERSION_KEY, SCHEMA_VERSION),
@@ -76,7 +108,13 @@ fn encode(rows: &[Summary], origin: &Origin) -> std::result::Result<Vec<u8>, Par
         let path = ColumnPath::from(name);
         properties = properties.set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
     }
-    let mut writer = SerializedFileWriter::new(Vec::new(), schema(), Arc::new(properties.build()))?;
+    properties.build()
+}
+
+fn encode(
+    writer: &mut SerializedFileWriter<Vec<u8>>,
+    rows: &[Summary],
+) -> std::result::Result<(), ParquetError> {
     let mut group = writer.next_row_group()?;
     let mut next = |write: &mut dyn FnMut(
         &mut SerializedColumnWriter<'_>,
@@ -103,7 +141,7 @@ fn encode(rows: &[Summary], origin: &Origin) -> std::result::Result<Vec<u8>, Par
     let maps: Vec<ByteArray> = rows.iter().map(|row| row.map.as_str().into()).collect();
     next(&mut |column| column.typed::<ByteArrayType>().write_batch(&maps, None, None))?;
     group.close()?;
-    writer.into_inner()
+    Ok(())
 }
 
 /// The values that are there, and for each row whether one is.
@@ -180,28 +218,98 @@ fn metadata(reader: &SerializedFileReader<File>, key: &str) -> Option<String> {
     pairs.iter().find(|pair| pair.key == key)?.value.clone()
 }
 
-/// The rows of a file, in its order. Columns of other versions of Prairie are passed over.
+/// The rows of a file, in its order. Columns of other versions of Prairie are passed over. Columns are
+/// read one by one: a decompressor of 100 kB for each would take more memory than the rows.
 pub fn read(path: &Path) -> Result<Vec<Summary>> {
     let reader = open(path)?;
-    let rows = reader.get_row_iter(None).map_err(|error| unreadable(path, &error))?;
-    rows.map(|row| row.map(|row| summary(&row)).map_err(|error| unreadable(path, &error))).collect()
+    let mut rows = Vec::new();
+    for at in 0..reader.num_row_groups() {
+        let group = reader.get_row_group(at).and_then(|group| read_group(&*group));
+        rows.extend(group.map_err(|error| unreadable(path, &error))?);
+    }
+    Ok(rows)
 }
 
-fn summary(row: &Row) -> Summary {
-    let mut summary = Summary::empty(0);
-    for (name, field) in row.get_column_iter() {
-        match (name.as_str(), field) {
-            (TIME, Field::Long(value)) => summary.at_unix_ns = *value,
-            (ZONES, Field::Str(text)) => {
-                summary.zones = serde_json::from_str::<Vec<ZoneRow>>(text).unwrap_or_default();
-            }
-            (MAP, Field::Str(text)) => summary.map.clone_from(text),
-            (name, Field::Long(value)) => summary.put(name, *value),
-            (name, Field::Double(value)) => summary.put_share(name, *value),
-            _ => {}
-        }
+fn read_group(group: &dyn RowGroupReader) -> std::result::Result<Vec<Summary>, ParquetError> {
+    let names: Vec<String> =
+        group.metadata().columns().iter().map(|column| column.column_path().string()).collect();
+    let Some(time) = names.iter().position(|name| name == TIME) else {
+        return Err(ParquetError::General(format!("no column {TIME}")));
+    };
+    let ColumnReader::Int64ColumnReader(mut reader) = group.get_column_reader(time)? else {
+        return Err(ParquetError::General(format!("{TIME} is no column of integers")));
+    };
+    // Not as many as the metadata says: that may be damaged.
+    let expected = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
+    let mut times = Vec::new();
+    reader.read_records(expected, None, None, &mut times)?;
+    let mut rows: Vec<Summary> = times.into_iter().map(Summary::empty).collect();
+    for (at, name) in names.iter().enumerate().filter(|(at, _)| *at != time) {
+        read_column(group, at, name, &mut rows)?;
     }
-    summary
+    match rows.len() == expected {
+        true => Ok(rows),
+        false => Err(ParquetError::General(format!("{} of {expected} rows", rows.len()))),
+    }
+}
+
+fn read_column(
+    group: &dyn RowGroupReader,
+    at: usize,
+    name: &str,
+    rows: &mut [Summary],
+) -> std::result::Result<(), ParquetError> {
+    let full = group.metadata().column(at).column_descr().max_def_level();
+    let mut levels = Vec::new();
+    match group.get_column_reader(at)? {
+        ColumnReader::Int64ColumnReader(mut reader) => {
+            let mut values = Vec::new();
+            reader.read_records(rows.len(), Some(&mut levels), None, &mut values)?;
+            spread(rows, values, &levels, full, |row, value| row.put(name, value))
+        }
+        ColumnReader::DoubleColumnReader(mut reader) => {
+            let mut values = Vec::new();
+            reader.read_records(rows.len(), Some(&mut levels), None, &mut values)?;
+            spread(rows, values, &levels, full, |row, value| row.put_share(name, value))
+        }
+        ColumnReader::ByteArrayColumnReader(mut reader) if [ZONES, MAP].contains(&name) => {
+            let mut values: Vec<ByteArray> = Vec::new();
+            reader.read_records(rows.len(), Some(&mut levels), None, &mut values)?;
+            spread(rows, values, &levels, full, |row, value| {
+                let text = value.as_utf8().unwrap_or_default();
+                match name {
+                    ZONES => row.zones = serde_json::from_str(text).unwrap_or_default(),
+                    _ => text.clone_into(&mut row.map),
+                }
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Gives each row that has a value its own: one at the level `full`. A required column has no levels.
+fn spread<T>(
+    rows: &mut [Summary],
+    values: Vec<T>,
+    levels: &[i16],
+    full: i16,
+    mut put: impl FnMut(&mut Summary, T),
+) -> std::result::Result<(), ParquetError> {
+    let has = |at: usize| full == 0 || levels.get(at).is_some_and(|level| *level == full);
+    let mut values = values.into_iter();
+    for (_, row) in rows.iter_mut().enumerate().filter(|(at, _)| has(*at)) {
+        let Some(value) = values.next() else {
+            return Err(ParquetError::General("a column ends before the others".to_owned()));
+        };
+        put(row, value);
+    }
+    Ok(())
+}
+
+/// The row groups of a file.
+#[cfg(test)]
+pub(super) fn groups(path: &Path) -> usize {
+    open(path).unwrap().num_row_groups()
 }
 
 /// The number of rows of a file.

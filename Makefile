@@ -62,6 +62,7 @@ install: $(if $(wildcard $(DIST)/bin/prairie),,dist) ## Install into PREFIX=/usr
 	    [ -e "$$to" ] || $(INSTALL) -m 644 "$$file" "$$to"; \
 	done
 	@$(INSTALL) -m 644 $(DIST)/third-party-licenses.txt $(DESTDIR)$(PREFIX)/share/doc/prairie/third-party-licenses.txt
+	@$(INSTALL) -m 644 -t $(DESTDIR)$(PREFIX)/share/prairie packaging/systemd/stalls.conf
 	@$(INSTALL) -m 644 -t $(DESTDIR)$(PREFIX)/share/prairie/grafana packaging/grafana/*.json
 	@$(INSTALL) -m 644 -t $(DESTDIR)$(PREFIX)/share/prairie/prometheus packaging/prometheus/*.yml
 	@$(INSTALL) -m 644 -t $(DESTDIR)$(PREFIX)/share/prairie/kubernetes packaging/kubernetes/*.yaml
@@ -72,7 +73,9 @@ static: ## Build a static binary with musl into target/dist/static (needs the ta
 	@scripts/need cargo cc musl
 	@$(CARGO) build --release --locked --package prairie --target x86_64-unknown-linux-musl
 	@mkdir -p $(DIST)/static
+	@objcopy --only-keep-debug $(TARGET)/x86_64-unknown-linux-musl/release/prairie $(DIST)/static/prairie.debug
 	@strip --strip-all -o $(DIST)/static/prairie $(TARGET)/x86_64-unknown-linux-musl/release/prairie
+	@cd $(DIST)/static && objcopy --add-gnu-debuglink=prairie.debug prairie
 
 deb: dist ## Build Debian packages into target/dist (needs cargo-deb)
 	@scripts/need cargo cargo-deb

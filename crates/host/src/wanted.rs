@@ -181,7 +181,7 @@ pub(crate) fn read_processes(roots: &Roots, wanted: usize, capture: &mut Capture
         let what = format!("huge pages of {count} other {processes}");
         let remedy = remedy::by_user(
             "run as root (sudo), outside a container",
-            "allow ptrace access: CAP_SYS_PTRACE, security modules",
+            "allow ptrace (CAP_SYS_PTRACE)",
         );
         let remedy = remedy.to_owned();
         capture.left_out.push(LeftOut { remedy, ..left_out(&name, &what, &error) });

@@ -48,6 +48,17 @@ pub enum JournalError {
         /// The system's error.
         source: io::Error,
     },
+    /// A file, where a log would be a directory.
+    #[error("{}: not a directory, expected one for the log", .0.display())]
+    NoDirectory(PathBuf),
+    /// The system refused a directory.
+    #[error("{}: the log's directory cannot be created: {source}", path.display())]
+    Create {
+        /// The directory.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
     /// Another process appends to the log.
     #[error("{}: another `prairie log` appends to it, expected one", .0.display())]
     Locked(PathBuf),
@@ -106,7 +117,11 @@ impl Journal {
     /// # Errors
     /// [`JournalError::Locked`], [`JournalError::Io`].
     pub fn open(dir: &Path, origin: Origin, keep: Option<Duration>) -> Result<Journal> {
-        fs::create_dir_all(dir).map_err(at(dir))?;
+        if dir.exists() && !dir.is_dir() {
+            return Err(JournalError::NoDirectory(dir.into()));
+        }
+        fs::create_dir_all(dir)
+            .map_err(|source| JournalError::Create { path: dir.into(), source })?;
         let path = dir.join(".prairie-log.lock");
         let lock = File::options().create(true).append(true).open(&path).map_err(at(&path))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {

@@ -12,6 +12,7 @@ mod progress;
 #[cfg(test)]
 #[path = "../tests/schema/mod.rs"]
 mod schema;
+mod usage_error;
 mod view;
 
 use std::ffi::OsString;
@@ -108,8 +109,12 @@ fn parsed(
 
 /// Prints a message of clap. Its own way to exit ignores a failure to print help.
 fn print_message(message: &clap::Error) -> ExitCode {
-    if message.use_stderr() {
+    if message.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         message.exit();
+    }
+    if message.use_stderr() {
+        output::say(format!("{} (see --help)", usage_error::line(message)));
+        return ExitCode::from(2);
     }
     let flushed = message.print().and_then(|()| io::stdout().flush());
     match flushed.context("standard output") {
@@ -127,8 +132,8 @@ fn failed(error: &anyhow::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Refuses a format other than text for a command whose output is no result: a page of metrics, a
-/// screen, the log of a daemon.
+/// Refuses a format other than text, and charts, for a command whose output is no result: a page of
+/// metrics, a screen, the log of a daemon. Refuses two formats.
 fn refuse_formats(
     display: &output::Display,
     matches: &ArgMatches,
@@ -139,10 +144,19 @@ fn refuse_formats(
         matches = below;
         leaf = leaf.find_subcommand_mut(name).expect("clap found the command");
     }
-    if display.format.is_text() || output::has_json(leaf) {
-        return Ok(());
-    }
-    let message = format!("--format {}: this command prints only text", display.format);
+    let has_json = output::has_json(leaf);
+    let message = match (&display.svg, display.format) {
+        (Some(folder), _) if !has_json => {
+            format!("--svg {}: this command prints no report", folder.display())
+        }
+        (_, format) if !format.is_text() && !has_json => {
+            format!("--format {format}: this command prints only text")
+        }
+        (_, format) if !format.is_text() && matches.get_flag("json") => {
+            format!("--format {format}: not with --json")
+        }
+        _ => return Ok(()),
+    };
     Err(leaf.error(ErrorKind::InvalidValue, message))
 }
 
@@ -181,8 +195,10 @@ pub struct Answered {
 /// # Errors
 /// One line, as the command prints it.
 pub fn ask(arguments: Vec<OsString>, asking: Asking<'_>) -> Result<Answered, String> {
-    let matches = Cli::command().try_get_matches_from(arguments).map_err(|error| usage(&error))?;
-    let cli = Cli::from_arg_matches(&matches).map_err(|error| usage(&error))?;
+    let matches = Cli::command()
+        .try_get_matches_from(arguments)
+        .map_err(|error| usage_error::line(&error))?;
+    let cli = Cli::from_arg_matches(&matches).map_err(|error| usage_error::line(&error))?;
     called_as::set(asking.called_as.clone());
     let run = Run::new(program(asking.called_as, cli.command.files().inputs()));
     if let Some(seed) = seed(&matches) {
@@ -195,14 +211,6 @@ pub fn ask(arguments: Vec<OsString>, asking: Asking<'_>) -> Result<Answered, Str
         Ok(answer) => Ok(Answered { answer, run }),
         Err(error) => Err(joined_causes(&error)),
     }
-}
-
-/// The first line of a usage error, which says what is wrong.
-fn usage(error: &clap::Error) -> String {
-    let text = error.to_string();
-    let first = text.split("\n\n").next().unwrap_or_default();
-    let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
 /// Adds to the help of every command its exit codes, unless it lists its own, and to that of every

@@ -98,7 +98,9 @@ pub fn no_files<D>(_: &mut Answer<D>) -> anyhow::Result<()> {
 /// Reports an event on standard error, in one line.
 pub fn say(line: impl Shown) {
     let line = format!("prairie: {line}");
-    eprintln!("{}", if stderr_has_unicode() { line } else { ascii(&line) });
+    let line = if stderr_has_unicode() { line } else { ascii(&line) };
+    // Standard error may be full or closed; there is nowhere else to say so.
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// Reports that a file was written.

@@ -122,7 +122,8 @@ fn psi_prints_what_was_asked_for() {
     let output = run(directory.path(), &["psi", "no/such/cgroup"]);
     assert!(refusal(&output).contains("no such cgroup"));
     let output = run(directory.path(), &["psi", "--interval", "1us"]);
-    assert!(refusal(&output).contains("at least 10ms"));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("at least 10ms"));
 }
 
 /// Checks keep to the width, and formats of reports are refused where there is none.

@@ -311,7 +311,8 @@ fn proactive(s: &Situation) -> Option<(String, String)> {
         Some(now) if now < WANTED => {
             // It stops at a score of 100 less this value, and a score is F_u in percent.
             let left = 100_u64.saturating_sub(now).max(5);
-            advice(format!("raise {now} to {WANTED}"), format!("now up to {left} % stay in pieces"))
+            let split = format!("{left} % of free memory stays split");
+            advice(format!("raise {now} to {WANTED}"), split)
         }
         Some(_) => None,
     }

@@ -63,7 +63,7 @@ impl Verdict {
             Verdict::NoSuchMemory => "the zones that the request accepts have no memory",
             Verdict::CgroupLimit => "a cgroup reached its limit; the machine is not the cause",
             Verdict::ServedMeanwhile => {
-                "short shortage: the request could be served when the report was printed"
+                "brief shortage: the request could be served when the report was printed"
             }
             Verdict::Unknown => "unknown: the report is incomplete",
         }

@@ -58,7 +58,7 @@ pub(super) fn cross_checks(
         "free frames",
         free,
         Some(sum(|zone| zone.free_frames)),
-        "zoneinfo, free: near, as the host went on while its frames were read",
+        "zoneinfo, free: close; the host keeps running while its frames are read",
     );
     check(
         "frames without flags, uninitialized ones apart",

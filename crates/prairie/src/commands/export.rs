@@ -55,7 +55,7 @@ pub struct Args {
     #[arg(long)]
     heaps: bool,
 
-    /// Encoding of the output or file [default: by its reader]
+    /// Encoding [default: openmetrics; prometheus in a file]
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "listen")]
     encoding: Option<Encoding>,
 

@@ -29,7 +29,7 @@ pub struct Args {
     cgroup: Option<String>,
 
     /// Time between samples, at least 10ms
-    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = value::time)]
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = value::time_from(Duration::from_millis(10)))]
     interval: Duration,
 
     /// Stop after N samples [default: run until interrupted]
@@ -80,10 +80,6 @@ struct Shares {
 
 /// Reads and prints until interrupted.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
-    if args.interval < Duration::from_millis(10) {
-        let interval = humantime::format_duration(args.interval);
-        bail!("--interval {interval}: too short, expected at least 10ms");
-    }
     output::expect_text()?;
     let files = files(args)?;
     let mut before = (Instant::now(), read(&files)?);

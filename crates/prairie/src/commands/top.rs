@@ -42,7 +42,7 @@ pub struct Args {
     once: bool,
 
     /// Time between readings, at least 100ms
-    #[arg(long, value_name = "TIME", value_parser = value::time, default_value = "2s")]
+    #[arg(long, value_name = "TIME", value_parser = value::time_from(MIN_INTERVAL), default_value = "2s")]
     interval: Duration,
 
     /// Past time to show, in UTC: 2026-11-23 14:05, 14:05, or 2h (ago)
@@ -94,10 +94,6 @@ impl Args {
 
 /// Shows.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
-    if args.interval < MIN_INTERVAL {
-        let interval = humantime::format_duration(args.interval);
-        bail!("--interval {interval}: too short, expected at least 100ms");
-    }
     if !args.once && !stdout().is_terminal() {
         bail!("standard output: not a terminal, expected one or --once");
     }

@@ -19,6 +19,15 @@ pub fn time(text: &str) -> Result<Duration, String> {
     if time.is_zero() { Err(wrong()) } else { Ok(time) }
 }
 
+/// A duration of at least `least`.
+pub fn time_from(least: Duration) -> impl Fn(&str) -> Result<Duration, String> + Clone {
+    move |text| {
+        let time = time(text)?;
+        let wrong = || format!("at least {}", humantime::format_duration(least));
+        if time < least { Err(wrong()) } else { Ok(time) }
+    }
+}
+
 /// A number of threads that any machine can start.
 pub fn threads(text: &str) -> Result<NonZeroUsize, String> {
     let threads = text.parse().ok().filter(|threads: &NonZeroUsize| threads.get() <= 1024);

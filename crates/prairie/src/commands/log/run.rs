@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::bail;
 use prairie_observe::collector::wait_until;
 use prairie_observe::journal::{Journal, Origin};
 use prairie_observe::{Collector, Summary};
@@ -27,7 +26,7 @@ pub struct Args {
     dir: PathBuf,
 
     /// Time between two rows, at least 1s
-    #[arg(long, value_name = "TIME", value_parser = value::time, default_value = "60s")]
+    #[arg(long, value_name = "TIME", value_parser = value::time_from(Duration::from_secs(1)), default_value = "60s")]
     interval: Duration,
 
     /// Remove days that are older [default: keep all]
@@ -64,10 +63,6 @@ impl Args {
 
 /// Appends.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
-    if args.interval < Duration::from_secs(1) {
-        let interval = humantime::format_duration(args.interval);
-        bail!("--interval {interval}: too short, expected at least 1s");
-    }
     let collector = args.flags.collector();
     let moment = export::first_moment(&collector, args.flags.proc.as_deref())?;
     let origin = Origin {

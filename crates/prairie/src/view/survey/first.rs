@@ -210,12 +210,16 @@ fn as_many_as_fit(mut lines: Vec<String>, room: usize, terminal: Terminal) -> Ve
 
 /// What could not be read, in one line.
 fn missing(survey: &Survey, terminal: Terminal) -> Vec<String> {
-    let Some(first) = survey.left_out.first() else { return Vec::new() };
-    let text = format!(
-        "Not read: {}. Remedy: {}.",
-        number::counted(survey.left_out.len() as u64, "item"),
-        first.remedy
-    );
+    let [first, others @ ..] = &survey.left_out[..] else { return Vec::new() };
+    let others = match others.len() {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    let line = |what: &str| format!("Not read: {what}. Remedy: {}.", first.remedy);
+    let mut text = line(&format!("{}{others}", first.what));
+    if text.chars().count() > WIDTH {
+        text = line(&number::counted(survey.left_out.len() as u64, "item"));
+    }
     vec![String::new(), fit(&text, 0, terminal)]
 }
 
@@ -294,13 +298,13 @@ mod tests {
         for subject in ["thp/defrag", "compaction_proactiveness", "min_free_kbytes", "offload"] {
             assert!(text.contains(subject), "{subject}: {text}");
         }
-        assert!(text.contains("Not read: 1 item") && text.contains("unknown"), "{text}");
+        assert!(text.contains("Not read: ") && text.contains("unknown"), "{text}");
         assert!(text.trim_end().ends_with("--html FILE"), "{text}");
         let narrow = screen(&survey, Terminal { width: 60, ..PLAIN });
         // A name is not broken.
         let mut lines = narrow.lines().filter(|line| !line.ends_with(".service"));
         assert!(lines.all(|line| line.chars().count() <= 60), "{narrow}");
-        assert!(!narrow.contains("...") && narrow.contains("Not read: 1 item"), "{narrow}");
+        assert!(!narrow.contains("...") && narrow.contains("Not read: "), "{narrow}");
     }
 
     /// The same host with its frames: four kinds of unmovable memory, frames without flags, and
@@ -340,8 +344,7 @@ mod tests {
         let text = screen(&survey, PLAIN);
         fits(&text);
         assert_eq!(text.lines().count(), LINES, "{text}");
-        for part in ["Largest sources", "without flags", "not initialized yet", "Not read: 1 item"]
-        {
+        for part in ["Largest sources", "without flags", "not initialized yet", "Not read: "] {
             assert!(text.contains(part), "{part}: {text}");
         }
         let all = advised(&survey, PLAIN);

@@ -45,8 +45,8 @@ pub fn checks(survey: &Survey) -> Option<Section> {
         rows: survey.cross_checks.iter().map(row).collect(),
         ..Table::default()
     };
-    let intro = "The frames' flags compared with the kernel's own counts. To check a figure, begin \
-                 here.";
+    let intro = "The frames' flags compared with the kernel's own counts. Where they \
+                 differ, do not trust figures of the frames.";
     (!survey.cross_checks.is_empty()).then(|| Section {
         heading: "Consistency checks".to_owned(),
         intro: intro.to_owned(),

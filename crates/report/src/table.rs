@@ -167,9 +167,10 @@ impl Table {
         });
         grid.set_header(header);
         for row in &self.rows {
-            grid.add_row(self.cells(row).map(|(_, cell)| styled(&cell, terminal)));
+            let cells = self.cells(row).zip(&widths);
+            grid.add_row(cells.map(|((_, cell), width)| styled(&cell, *width, terminal)));
         }
-        for ((column, width), shown) in self.columns.iter().zip(widths).zip(grid.column_iter_mut())
+        for ((column, width), shown) in self.columns.iter().zip(&widths).zip(grid.column_iter_mut())
         {
             // The column of the rule's junctions is the second space.
             shown.set_padding((0, 1));
@@ -257,8 +258,8 @@ const PADDING: usize = 2;
 /// A longer word may be broken, so that one path does not stack a whole table.
 const WORD: usize = 24;
 
-fn styled(cell: &Cell, terminal: Terminal) -> comfy_table::Cell {
-    let shown = comfy_table::Cell::new(terminal.text(&cell.text));
+fn styled(cell: &Cell, width: usize, terminal: Terminal) -> comfy_table::Cell {
+    let shown = comfy_table::Cell::new(broken_at_signs(&terminal.text(&cell.text), width));
     match cell.tone {
         Tone::Plain => shown,
         Tone::Strong => shown.add_attribute(Attribute::Bold),
@@ -294,6 +295,24 @@ fn paint(text: &str, sgr: &str, terminal: Terminal) -> String {
         Colors::None => text.to_owned(),
         Colors::Indexed | Colors::True => format!("\x1b[{sgr}m{text}\x1b[0m"),
     }
+}
+
+/// The text with words that are wider than `width` broken behind signs, as names of fields and files
+/// have them, so that no syllable is.
+fn broken_at_signs(text: &str, width: usize) -> String {
+    if text.split_whitespace().all(|word| word.width() <= width) {
+        return text.to_owned();
+    }
+    let (mut out, mut column) = (String::new(), 0);
+    for piece in text.split_inclusive(|sign: char| " \n._/:-]".contains(sign)) {
+        if column > 0 && column + piece.trim_end().width() > width {
+            out.push('\n');
+            column = 0;
+        }
+        out.push_str(piece);
+        column = if piece.ends_with('\n') { 0 } else { column + piece.width() };
+    }
+    out
 }
 
 /// Breaks `text` at spaces into lines of at most `width` columns, each begun with `indent`. A word
@@ -380,6 +399,16 @@ Movable
         let text = table.terminal(Terminal { width: 40, ..Terminal::PLAIN });
         assert!(text.lines().all(|line| line.width() <= 40), "{text}");
         assert!(text.contains("window"));
+    }
+
+    #[test]
+    fn names_are_broken_behind_signs() {
+        let name = "systems[temeraire].stats.spans_deleted";
+        assert_eq!(broken_at_signs(name, 40), name);
+        assert_eq!(broken_at_signs(name, 33), "systems[temeraire].stats.spans_\ndeleted");
+        assert_eq!(broken_at_signs("a b_c", 2), "a \nb_\nc");
+        assert_eq!(broken_at_signs("withoutanysign", 5), "withoutanysign");
+        assert_eq!(broken_at_signs("a line\nand_another_one", 12), "a line\nand_another_\none");
     }
 
     #[test]

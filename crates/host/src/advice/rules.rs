@@ -413,7 +413,7 @@ fn heap(s: &Situation) -> Option<(String, String)> {
     let short: String = found.process.chars().take(15).collect();
     advice(
         "start the program with the hugepage-aware malloc",
-        format!("{short} has {} in small anonymous pages", mebibytes(found.bytes)),
+        format!("{short}: {} in small pages (if from malloc)", mebibytes(found.bytes)),
     )
 }
 

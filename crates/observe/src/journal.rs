@@ -48,9 +48,6 @@ pub enum JournalError {
         /// The system's error.
         source: io::Error,
     },
-    /// A file, where a log would be a directory.
-    #[error("{}: not a directory, expected one for the log", .0.display())]
-    NoDirectory(PathBuf),
     /// The system refused a directory.
     #[error("{}: the log's directory cannot be created: {source}", path.display())]
     Create {
@@ -115,10 +112,11 @@ impl Journal {
     /// removed.
     ///
     /// # Errors
-    /// [`JournalError::Locked`], [`JournalError::Io`].
+    /// [`JournalError::Directory`], [`JournalError::Create`], [`JournalError::Locked`],
+    /// [`JournalError::Io`].
     pub fn open(dir: &Path, origin: Origin, keep: Option<Duration>) -> Result<Journal> {
         if dir.exists() && !dir.is_dir() {
-            return Err(JournalError::NoDirectory(dir.into()));
+            return Err(JournalError::Directory { path: dir.into(), why: "not a directory" });
         }
         fs::create_dir_all(dir)
             .map_err(|source| JournalError::Create { path: dir.into(), source })?;

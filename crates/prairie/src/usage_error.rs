@@ -69,25 +69,20 @@ mod tests {
 
     #[test]
     fn each_error_is_one_line() {
-        assert_eq!(
-            error(&["--number", "x"]),
-            "invalid value 'x' for '--number <N>': expected a whole number"
-        );
-        assert_eq!(
-            error(&["--number", "1"]),
-            "invalid value '1' for '--number <N>': expected at least 2"
-        );
-        assert_eq!(
-            error(&["--share", "x"]),
-            "invalid value 'x' for '--share <X>': expected a number"
-        );
-        assert_eq!(
-            error(&["--numbr", "3"]),
-            "unexpected argument '--numbr' found; a similar argument exists: '--number'"
-        );
-        assert_eq!(
-            error(&[]),
-            "the following required arguments were not provided: <FILE> <OTHER>"
-        );
+        let number = "invalid value 'x' for '--number <N>': expected a whole number";
+        let least = "invalid value '1' for '--number <N>': expected at least 2";
+        let share = "invalid value 'x' for '--share <X>': expected a number";
+        let similar = "unexpected argument '--numbr' found; a similar argument exists: '--number'";
+        let missing = "the following required arguments were not provided: <FILE> <OTHER>";
+        let cases: [(&[&str], &str); 5] = [
+            (&["--number", "x"], number),
+            (&["--number", "1"], least),
+            (&["--share", "x"], share),
+            (&["--numbr", "3"], similar),
+            (&[], missing),
+        ];
+        for (arguments, expected) in cases {
+            assert_eq!(error(arguments), expected, "{arguments:?}");
+        }
     }
 }

@@ -351,7 +351,7 @@ fn bad_input_is_one_line() {
     refused(&["log", "show", "gone"], 1, "gone: no such directory, expected the directory of");
     refused(&["log", "show", "proc/buddyinfo"], 1, "buddyinfo: not a directory, expected the");
     refused(&["log", "run", "log", "--interval", "1ms"], 2, "at least 1s");
-    refused(&["log", "run", "proc/buddyinfo"], 1, "buddyinfo: not a directory, expected one");
+    refused(&["log", "run", "proc/buddyinfo"], 1, "buddyinfo: not a directory, expected the");
     fs::create_dir(directory.path().join("empty")).unwrap();
     refused(&["log", "run", "log", "--once", "--proc", "empty"], 1, "empty: no buddyinfo in it");
     refused(&["top", "--once", "--proc", "empty"], 1, "empty: no buddyinfo in it");

@@ -1,7 +1,8 @@
 //! `prairie top`: a host's fragmentation, live or from a log.
 
 use std::fs;
-use std::io::{IsTerminal, stdout};
+use std::io::{IsTerminal, stdin, stdout};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -212,8 +213,10 @@ fn next_key(due: Instant, state: &mut State) -> anyhow::Result<Action> {
 /// Waits for input, a signal, or the end of `time`; whether the terminal has hung up. Where SIGHUP is
 /// ignored nothing else says so, and crossterm 0.29 would read the terminal forever.
 fn is_gone_within(time: Duration) -> bool {
-    let terminal = stdout();
-    let mut polled = [PollFd::new(&terminal, PollFlags::IN)];
+    let (input, output) = (stdin(), stdout());
+    // The one that crossterm reads: the input of another terminal would never be taken.
+    let terminal = if input.is_terminal() { input.as_fd() } else { output.as_fd() };
+    let mut polled = [PollFd::from_borrowed_fd(terminal, PollFlags::IN)];
     let timeout = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
     let _ready = rustix::event::poll(&mut polled, Some(&timeout));
     polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)

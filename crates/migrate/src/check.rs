@@ -283,6 +283,7 @@ pub fn line(action: &Action) -> Line {
     Line { from: from.to_string(), to: to.to_string(), words: action.words() }
 }
 
+/// The lines come step by step: flattened by the callers, that would be compiled for each model.
 fn counterexample(
     property: Property,
     steps: Vec<Vec<Line>>,

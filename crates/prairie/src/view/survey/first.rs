@@ -291,6 +291,25 @@ mod tests {
     }
 
     #[test]
+    fn what_was_not_read_is_named_or_counted() {
+        let left_out = |what: &str| LeftOut {
+            what: what.to_owned(),
+            why: String::new(),
+            remedy: "run as root".to_owned(),
+        };
+        let mut survey = with_all_classes();
+        let mut shown = |left_out: &[LeftOut]| {
+            survey.left_out = left_out.to_vec();
+            missing(&survey, PLAIN).pop()
+        };
+        let line = |text: &str| Some(format!("Not read: {text}. Remedy: run as root."));
+        assert_eq!(shown(&[left_out("page flags")]), line("page flags"));
+        assert_eq!(shown(&vec![left_out("page flags"); 3]), line("page flags, and 2 more"));
+        assert_eq!(shown(&vec![left_out(&"long ".repeat(12)); 3]), line("3 items"));
+        assert_eq!(shown(&[]), None);
+    }
+
+    #[test]
     fn the_worst_host_fits_the_screen() {
         let survey = Survey::of(&worst()).unwrap();
         let text = screen(&survey, PLAIN);
@@ -298,13 +317,19 @@ mod tests {
         for subject in ["thp/defrag", "compaction_proactiveness", "min_free_kbytes", "offload"] {
             assert!(text.contains(subject), "{subject}: {text}");
         }
-        assert!(text.contains("Not read: ") && text.contains("unknown"), "{text}");
+        assert!(
+            text.contains("Not read: the flags of frames") && text.contains("unknown"),
+            "{text}"
+        );
         assert!(text.trim_end().ends_with("--html FILE"), "{text}");
         let narrow = screen(&survey, Terminal { width: 60, ..PLAIN });
         // A name is not broken.
         let mut lines = narrow.lines().filter(|line| !line.ends_with(".service"));
         assert!(lines.all(|line| line.chars().count() <= 60), "{narrow}");
-        assert!(!narrow.contains("...") && narrow.contains("Not read: "), "{narrow}");
+        assert!(
+            !narrow.contains("...") && narrow.contains("Not read: the flags of frames"),
+            "{narrow}"
+        );
     }
 
     /// The same host with its frames: four kinds of unmovable memory, frames without flags, and
@@ -344,7 +369,9 @@ mod tests {
         let text = screen(&survey, PLAIN);
         fits(&text);
         assert_eq!(text.lines().count(), LINES, "{text}");
-        for part in ["Largest sources", "without flags", "not initialized yet", "Not read: "] {
+        for part in
+            ["Largest sources", "without flags", "not initialized yet", "Not read: the flags"]
+        {
             assert!(text.contains(part), "{part}: {text}");
         }
         let all = advised(&survey, PLAIN);

@@ -45,8 +45,8 @@ pub fn checks(survey: &Survey) -> Option<Section> {
         rows: survey.cross_checks.iter().map(row).collect(),
         ..Table::default()
     };
-    let intro = "The frames' flags compared with the kernel's own counts. Where they \
-                 differ, do not trust figures of the frames.";
+    let intro = "The frames' flags compared with the kernel's own counts. The last \
+                 column says how near they should be.";
     (!survey.cross_checks.is_empty()).then(|| Section {
         heading: "Consistency checks".to_owned(),
         intro: intro.to_owned(),

@@ -2,7 +2,7 @@
 //!
 //! A row takes about 120 bytes here, so that a million of them fit into the memory of a laptop.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::Serialize;
 
@@ -39,6 +39,8 @@ const DAY_NS: u64 = 86_400_000_000_000;
 pub struct Hosts {
     /// What rows are grouped by: `kernel`, or names of labels.
     by: Vec<String>,
+    /// The labels that any row has.
+    labels: BTreeSet<String>,
     groups: Names,
     rows: Vec<Row>,
 }
@@ -141,6 +143,11 @@ impl Hosts {
             "kernel" => row.kernel.clone(),
             name => row.labels.get(name).cloned().unwrap_or_else(|| "-".to_owned()),
         };
+        for name in row.labels.keys() {
+            if !self.labels.contains(name) {
+                self.labels.insert(name.clone());
+            }
+        }
         let group = self.by.iter().map(part).collect::<Vec<_>>().join(" ");
         let all = row.measures.values();
         let value = |judged: Judged| {
@@ -157,8 +164,20 @@ impl Hosts {
         });
     }
 
+    /// A name that rows are to be grouped by, though none has a label of this name.
+    pub fn unknown_label(&self) -> Option<&str> {
+        let is_known = |name: &&String| *name == "kernel" || self.labels.contains(*name);
+        self.by.iter().find(|name| !is_known(name)).map(String::as_str)
+    }
+
+    /// The labels that any row has.
+    pub fn labels(&self) -> impl Iterator<Item = &str> {
+        self.labels.iter().map(String::as_str)
+    }
+
     /// Adds the rows of another, which was grouped alike.
     pub fn append(&mut self, other: Hosts) {
+        self.labels.extend(other.labels);
         let numbers: Vec<u32> =
             other.groups.names.into_iter().map(|name| self.groups.number(name)).collect();
         self.rows.extend(

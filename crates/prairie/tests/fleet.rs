@@ -225,6 +225,24 @@ fn rows_of_an_object_store_come_through_duckdb() {
     );
 }
 
+/// A misspelled label would put all hosts into one group.
+#[test]
+fn a_label_that_no_row_has_is_refused() {
+    let here = tempfile::tempdir().unwrap();
+    fs::create_dir(here.path().join("rows")).unwrap();
+    for (file, label) in [("rows/1.jsonl", "site=s1"), ("rows/2.jsonl", "rack=r1")] {
+        let row = ["survey", "--summary", file, "--label", label];
+        assert!(run(here.path(), &row).status.success());
+    }
+    let report = |by: &str| run(here.path(), &["fleet", "report", "rows", "--by", by]);
+    let said = stderr(&report("kernel,rakc"));
+    let expected = "prairie: rows: no row has the label rakc, expected --by with any of: \
+                    kernel, rack, site\n";
+    assert_eq!(said, expected);
+    // A label of some rows is one. The latest row of a host counts.
+    assert!(stdout(&report("rack")).contains("r1"));
+}
+
 /// A bad line, such as one half written, costs its row and no other.
 #[test]
 fn a_report_skips_bad_lines_only() {

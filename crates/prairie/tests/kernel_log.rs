@@ -81,6 +81,38 @@ fn pipes_and_gzipped_files() {
     assert_eq!(piped["incidents"][0]["slab_cache"]["name"], "kmalloc-4096");
 }
 
+/// A log is often cut where a disk was full or a copy ended. What can be read holds the report.
+#[test]
+fn the_readable_part_of_a_damaged_archive_is_explained() {
+    let here = tempfile::tempdir().unwrap();
+    let mut text = fs::read(fixture("4.9-slab-order-3.log")).unwrap();
+    let reported = text.iter().filter(|&&byte| byte == b'\n').count();
+    // What follows compresses badly, so that half of the archive holds the whole report.
+    let noise = (0..20_000_u32).map(|n| format!("[  {n}.0] {:x}\n", n.wrapping_mul(0x9e37_79b9)));
+    text.extend(noise.collect::<String>().bytes());
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&text).unwrap();
+    let whole = gzip.finish().unwrap();
+    let half = whole.len() / 2;
+    let mut damaged = whole.clone();
+    damaged[half..].fill(0xff);
+    for (name, bytes) in [("cut.gz", &whole[..half]), ("damaged.gz", &damaged[..])] {
+        fs::write(here.path().join(name), bytes).unwrap();
+        let output = run(here.path(), &["explain", name, "--json"]);
+        let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!(found["incidents"][0]["slab_cache"]["name"], "kmalloc-4096", "{name}");
+        assert!(found["lines"].as_u64().unwrap() > reported as u64, "{name}");
+        let said = stderr(&output);
+        assert!(said.contains("damaged, read only its first"), "{name}: {said}");
+        assert_eq!(said.lines().count(), 1, "{name}: {said}");
+    }
+    // Without a single line there is nothing to explain.
+    fs::write(here.path().join("head.gz"), &whole[..12]).unwrap();
+    let output = run(here.path(), &["explain", "head.gz"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("cannot read head.gz"), "{}", stderr(&output));
+}
+
 #[test]
 fn logs_without_reports_and_files_that_are_none() {
     let here = tempfile::tempdir().unwrap();

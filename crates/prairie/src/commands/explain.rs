@@ -12,6 +12,7 @@ use flate2::bufread::MultiGzDecoder;
 use prairie_host::advice::Advice;
 use prairie_host::kernel_log::{Diagnosis, Incident, Parser};
 use prairie_host::remedy;
+use prairie_report::number;
 use rustix::fs::OFlags;
 use serde::Serialize;
 
@@ -93,7 +94,14 @@ struct IncidentDocument<'a> {
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     let (name, mut source) = open(args.file.as_deref())?;
     let mut parser = Parser::default();
-    read(&name, source.as_mut(), &mut parser, interrupted)?;
+    match read(source.as_mut(), &mut parser, interrupted) {
+        // What was read of a damaged archive may hold the report.
+        Err(error) if is_damage(&error) && parser.lines() > 0 => {
+            let lines = number::counted(parser.lines(), "line");
+            output::say(format_args!("{name}: damaged, read only its first {lines}: {error}"));
+        }
+        read => read.with_context(|| format!("cannot read {name}"))?,
+    }
     if interrupted.load(Ordering::Relaxed) {
         return Ok(output::interrupted());
     }
@@ -219,25 +227,30 @@ fn push_record(record: &str, text: &mut String) {
     text.push('\n');
 }
 
+/// Whether the content of a file is at fault, and not its reading: it ends early, or is no gzip.
+fn is_damage(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+    matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
+}
+
 /// Gives each line to the parser.
-fn read(
-    name: &str,
-    source: &mut dyn BufRead,
-    parser: &mut Parser,
-    interrupted: &AtomicBool,
-) -> anyhow::Result<()> {
+fn read(source: &mut dyn BufRead, parser: &mut Parser, interrupted: &AtomicBool) -> io::Result<()> {
     // Longer lines are none of the kernel's; what is beyond is passed over.
     const LONGEST: u64 = 16 << 10;
     let mut line = Vec::new();
     loop {
         line.clear();
         let read = source.take(LONGEST).read_until(b'\n', &mut line);
-        let read = read.with_context(|| format!("cannot read {name}"))?;
+        // The line that damage cuts may be a report's last.
+        if read.is_err() && !line.is_empty() {
+            parser.push(&String::from_utf8_lossy(&line));
+        }
+        let read = read?;
         if read == 0 || interrupted.load(Ordering::Relaxed) {
             return Ok(());
         }
         if line.last() != Some(&b'\n') && read as u64 == LONGEST {
-            skip_line(source).with_context(|| format!("cannot read {name}"))?;
+            skip_line(source)?;
         }
         parser.push(&String::from_utf8_lossy(&line));
     }
@@ -274,7 +287,7 @@ mod tests {
     fn endless_lines_are_cut() {
         let text = format!("{}\nlast\n", "x".repeat(100_000));
         let mut parser = Parser::default();
-        read("x", &mut text.as_bytes(), &mut parser, &AtomicBool::new(false)).unwrap();
+        read(&mut text.as_bytes(), &mut parser, &AtomicBool::new(false)).unwrap();
         assert_eq!(parser.lines(), 2);
     }
 }

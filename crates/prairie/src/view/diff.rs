@@ -1,5 +1,7 @@
 //! A comparison as a report.
 
+use std::collections::HashSet;
+
 use prairie_compare::rows::ALIASES;
 use prairie_compare::{Change, Comparison, Spread};
 use prairie_observe::journal::KIND;
@@ -35,7 +37,13 @@ pub fn report(comparison: &Comparison, subject: Subject) -> Report {
         .filter(|change| subject.all || is_shown(change, subject.threshold))
         .filter(|change| !is_main(change))
         .collect();
+    let mut parts = 0;
     if !subject.all {
+        let shown: HashSet<&str> =
+            main.iter().chain(&others).map(|change| change.name.as_str()).collect();
+        let listed = others.len();
+        others.retain(|change| whole(&change.name).is_none_or(|whole| !shown.contains(whole)));
+        parts = listed - others.len();
         others.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     }
     let changed = others.len();
@@ -57,6 +65,12 @@ pub fn report(comparison: &Comparison, subject: Subject) -> Report {
         note += &format!(
             " {} with smaller changes: --all shows them.",
             number::counted(left as u64, "row")
+        );
+    }
+    if parts > 0 {
+        note += &format!(
+            " {} of zones, where that of the machine changed, too: --all shows them.",
+            number::counted(parts as u64, "row")
         );
     }
     let heading = if subject.all { "Other rows" } else { "Other rows that changed" }.to_owned();
@@ -102,6 +116,11 @@ fn main_rows(comparison: &Comparison) -> Vec<&'static str> {
     let is_there = |name: &str| comparison.changes.iter().any(|change| change.name == name);
     let first = |names: &&[&'static str]| names.iter().copied().find(|name| is_there(name));
     ALIASES.iter().filter_map(|(_, names)| first(names)).collect()
+}
+
+/// The machine's row of which this zone's row is a part.
+fn whole(name: &str) -> Option<&str> {
+    name.strip_prefix("zones[")?.split_once("].").map(|(_, row)| row)
 }
 
 /// Whether a change is at least as large as the threshold, and beyond the spread where that is known.
@@ -314,6 +333,29 @@ mod tests {
         assert_eq!(starts("polluted "), 1, "{text}");
         assert_eq!(starts("frames.polluted.polluted_share"), 1, "{text}");
         assert!(text.contains("200 frames") && text.contains("+100 frames"), "{text}");
+    }
+
+    #[test]
+    fn a_zone_s_row_is_left_out_beside_the_machine_s() {
+        let document = |taken: f64, moved: f64| -> Rows {
+            let rows = [
+                ("free_lists.free_frames", 1000.0 - taken),
+                ("zones[Normal].free_lists.free_frames", 900.0 - taken),
+                ("frames.kernel", 100.0),
+                ("zones[Normal].frames.kernel", 50.0 - moved),
+                ("zones[1:Normal].frames.kernel", 50.0 + moved),
+            ];
+            rows.map(|(name, value)| (name.to_owned(), value)).into()
+        };
+        let comparison = Comparison::new(&[document(0.0, 0.0)], &[document(100.0, 20.0)]);
+        let text = shown(&comparison, false);
+        let count = |name: &str| text.lines().filter(|line| line.starts_with(name)).count();
+        assert_eq!(count("free "), 1, "{text}");
+        assert_eq!(count("zones[Normal].free_lists"), 0, "{text}");
+        assert!(text.contains("1 row of zones"), "{text}");
+        // What moves between zones changes no row of the machine.
+        assert_eq!(count("zones[Normal].frames") + count("zones[1:Normal].frames"), 2, "{text}");
+        assert!(shown(&comparison, true).contains("zones[Normal].free_lists"));
     }
 
     #[test]

@@ -180,7 +180,10 @@ fn read(args: &Args) -> anyhow::Result<Contents> {
     let (hosts, others) = rows::read(&files, &args.by, args.strict, &mut skipped)?;
     let name = args.name();
     match (hosts.is_empty(), others.is_empty()) {
-        (false, true) => Ok(Contents::Hosts(hosts, skipped)),
+        (false, true) => match hosts.unknown_label() {
+            Some(label) => bail!(no_label(&name, label, &hosts)),
+            None => Ok(Contents::Hosts(hosts, skipped)),
+        },
         (true, false) => {
             let mut folder = Folder::read(&name, &others, args.strict)?;
             skipped.append(&mut folder.skipped);
@@ -192,6 +195,16 @@ fn read(args: &Args) -> anyhow::Result<Contents> {
         ),
         (true, true) => bail!(nothing_read(&name, files.len(), &skipped)),
     }
+}
+
+/// Why rows cannot be grouped by a label.
+fn no_label(name: &str, label: &str, hosts: &Hosts) -> String {
+    let mut expected = String::from("kernel");
+    for label in hosts.labels() {
+        expected += ", ";
+        expected += label;
+    }
+    format!("{name}: no row has the label {label}, expected --by with any of: {expected}")
 }
 
 fn say_skipped(skipped: &[Skipped]) {

@@ -179,10 +179,23 @@ fn sources(survey: &Survey, terminal: Terminal) -> Vec<String> {
         && unflagged > 0
     {
         let amount = terminal.text(&size(survey, unflagged));
-        let text = fit("without flags: kernel memory or per-CPU lists", 22, terminal);
+        let text = fit(&without_flags(survey, unflagged), 22, terminal);
         lines.push(muted(&format!("{amount:>20}  {text}"), terminal));
     }
     lines
+}
+
+/// What frames without flags are: those on per-CPU lists are counted, but nothing says which they are.
+fn without_flags(survey: &Survey, frames: u64) -> String {
+    let extents = survey.zones.iter().map(|zone| zone.extent.as_ref());
+    let on_lists: Option<u64> = extents.map(|extent| Some(extent?.per_cpu_frames)).sum();
+    match on_lists {
+        Some(free) if free > 0 => {
+            let free = size(survey, free.min(frames));
+            format!("without flags, {free} of it free on per-CPU lists")
+        }
+        _ => "without flags: kernel memory or per-CPU lists".to_owned(),
+    }
 }
 
 fn advised(survey: &Survey, terminal: Terminal) -> Vec<String> {

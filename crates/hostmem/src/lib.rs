@@ -99,6 +99,35 @@ pub fn equal_bytes(bytes: &[u8; 16], wanted: u8) -> u32 {
     }
 }
 
+/// Each of sixteen bytes below 128, one more where it is less than `limit`, and in the bits of `mask`.
+/// The mask is part of it because a byte that is stored on its own delays the next load of all.
+#[inline(always)]
+#[must_use]
+pub fn count_up_below(bytes: &[u8; 16], limit: u8, mask: &[u8; 16]) -> [u8; 16] {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use core::arch::x86_64::{
+            _mm_and_si128, _mm_cmplt_epi8, _mm_loadu_si128, _mm_set1_epi8, _mm_storeu_si128,
+            _mm_sub_epi8,
+        };
+        let mut after = [0; 16];
+        // SAFETY: as above; the store is of sixteen bytes of `after`.
+        unsafe {
+            let bytes = _mm_loadu_si128(bytes.as_ptr().cast());
+            // All bits of a byte that is less are set, which is -1.
+            let less = _mm_cmplt_epi8(bytes, _mm_set1_epi8(limit as i8));
+            let mask = _mm_loadu_si128(mask.as_ptr().cast());
+            let counted = _mm_and_si128(_mm_sub_epi8(bytes, less), mask);
+            _mm_storeu_si128(after.as_mut_ptr().cast(), counted);
+        }
+        after
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        core::array::from_fn(|at| (bytes[at] + u8::from(bytes[at] < limit)) & mask[at])
+    }
+}
+
 #[cfg(test)]
 mod tests {
     fn equal(words: [u32; 16], mask: u32, wanted: u32) -> u32 {
@@ -137,6 +166,19 @@ mod tests {
             bytes[0] = wanted;
             bytes[13] = wanted;
             assert_eq!(super::equal_bytes(&bytes, wanted), 1 << 13 | 1);
+        }
+    }
+
+    #[test]
+    fn bytes_below_a_limit_count_up() {
+        let bytes: [u8; 16] = std::array::from_fn(|at| at as u8 * 8);
+        for limit in 0..128 {
+            let mut expected = bytes.map(|byte| byte + u8::from(byte < limit));
+            let mut mask = [0xFF; 16];
+            assert_eq!(super::count_up_below(&bytes, limit, &mask), expected);
+            let at = usize::from(limit) % 16;
+            (expected[at], mask[at]) = (0, 0);
+            assert_eq!(super::count_up_below(&bytes, limit, &mask), expected);
         }
     }
 }

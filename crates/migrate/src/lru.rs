@@ -20,7 +20,7 @@
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
-use prairie_hostmem::{Array, equal, equal_bytes, prefetch};
+use prairie_hostmem::{Array, count_up_below, equal, equal_bytes, prefetch};
 
 /// The maximum number of ways: the words of a line of the host's cache.
 pub const MAX_WAYS: usize = 16;
@@ -347,16 +347,10 @@ const OTHERS: [Ages; MAX_WAYS] = {
 };
 
 /// Ages after `way`, whose age is known, became the one used last. Unused ways are older than all
-/// that are used, and stay so. (Ages are compared as signed bytes, for which x86-64 has an
-/// instruction.)
+/// that are used, and stay so.
 #[inline(always)]
 fn used_last(ages: Ages, way: usize, age: u8) -> Ages {
-    let mut after = ages;
-    for (after, others) in after.iter_mut().zip(&OTHERS[way % MAX_WAYS]) {
-        let is_younger = (*after as i8) < age as i8;
-        *after = after.wrapping_add(u8::from(is_younger)) & others;
-    }
-    after
+    count_up_below(&ages, age, &OTHERS[way % MAX_WAYS])
 }
 
 /// Ages after `way` became the one used longest ago.

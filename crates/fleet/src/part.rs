@@ -1,17 +1,15 @@
 //! A part of a study as a Parquet file: rows, and which study and shard they belong to.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::data_type::ByteArray;
 use parquet::errors::{ParquetError, Result};
-use parquet::file::metadata::{KeyValue, ParquetMetaData};
+use parquet::file::metadata::ParquetMetaData;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::file::writer::SerializedFileWriter;
 use parquet::record::RowAccessor;
-use parquet::schema::parser::parse_message_type;
+use prairie_columns::{Values, encode, metadata};
 
 use crate::identity::Identity;
 use crate::row::{Counters, Row};
@@ -140,40 +138,30 @@ impl Part {
                 {counts}
             }}"
         );
-        let pair = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
-        let own = [
-            pair(VERSION_KEY, SCHEMA_VERSION.to_string()),
-            pair(STUDY_KEY, study.json()),
-            pair(HASH_KEY, study.hash()),
-            pair(SHARD_KEY, shard.to_string()),
-        ];
-        let provenance = prairie_provenance::pair().map(|(key, value)| KeyValue::new(key, value));
-        let pairs = own.into_iter().chain(provenance);
+        let pairs = metadata([
+            (VERSION_KEY, SCHEMA_VERSION.to_string()),
+            (STUDY_KEY, study.json()),
+            (HASH_KEY, study.hash()),
+            (SHARD_KEY, shard.to_string()),
+        ]);
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .set_key_value_metadata(Some(pairs.collect()))
+            .set_key_value_metadata(Some(pairs))
             .build();
-        let schema = Arc::new(parse_message_type(&schema)?);
-        let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
-        let mut group = writer.next_row_group()?;
-        for text in [|row: &Row| row.workload.clone(), |row: &Row| row.system.clone()] {
-            let values: Vec<ByteArray> = rows.iter().map(|row| text(row).as_str().into()).collect();
-            let mut column = group.next_column()?.expect("the schema begins with two texts");
-            column.typed::<ByteArrayType>().write_batch(&values, None, None)?;
-            column.close()?;
-        }
-        let mut column = group.next_column()?.expect("then the uptime");
-        let uptimes: Vec<f64> = rows.iter().map(|row| row.uptime_s).collect();
-        column.typed::<DoubleType>().write_batch(&uptimes, None, None)?;
-        column.close()?;
-        for (_, value, _) in COUNTS {
-            let mut column = group.next_column()?.expect("then the counts");
-            let counts: Vec<i64> = rows.iter().map(|row| value(row) as i64).collect();
-            column.typed::<Int64Type>().write_batch(&counts, None, None)?;
-            column.close()?;
-        }
-        group.close()?;
-        writer.into_inner()
+        encode(prairie_columns::schema(&schema)?, properties, &mut |group| {
+            for text in [|row: &Row| row.workload.clone(), |row: &Row| row.system.clone()] {
+                let values: Vec<ByteArray> =
+                    rows.iter().map(|row| text(row).as_str().into()).collect();
+                group.write(Values::Bytes(&values), None)?;
+            }
+            let uptimes: Vec<f64> = rows.iter().map(|row| row.uptime_s).collect();
+            group.write(Values::Double(&uptimes), None)?;
+            for (_, value, _) in COUNTS {
+                let counts: Vec<i64> = rows.iter().map(|row| value(row) as i64).collect();
+                group.write(Values::Int64(&counts), None)?;
+            }
+            Ok(())
+        })
     }
 
     /// Reads a part of a study; `None` if the file is something else.

@@ -1,14 +1,10 @@
 //! Samples of several allocators as Parquet: a row for each allocator and instant.
 
-use std::sync::Arc;
-
 use parquet::basic::{Compression, ZstdLevel};
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::data_type::ByteArray;
 use parquet::errors::Result;
-use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::parser::parse_message_type;
+use prairie_columns::{Values, encode, metadata, schema};
 
 /// A column that counts: its name, and its value in a sample.
 pub type Count<S> = (&'static str, fn(&S) -> u64);
@@ -36,20 +32,17 @@ impl<S> Columns<S> {
         let rows: Vec<(&str, &S)> = systems
             .flat_map(|(system, samples)| samples.iter().map(move |sample| (system, sample)))
             .collect();
-        let schema = Arc::new(parse_message_type(&self.schema())?);
-        let mut writer =
-            SerializedFileWriter::new(Vec::new(), schema, Arc::new(self.properties()))?;
-        let mut group = writer.next_row_group()?;
-        let systems = rows.iter().map(|(system, _)| ByteArray::from(*system));
-        write::<ByteArrayType>(&mut group, systems.collect())?;
-        let unusable = rows.iter().map(|(_, sample)| (self.unusable)(sample));
-        write::<DoubleType>(&mut group, unusable.collect())?;
-        for (_, count) in self.counts {
-            let counts = rows.iter().map(|(_, sample)| count(sample) as i64);
-            write::<Int64Type>(&mut group, counts.collect())?;
-        }
-        group.close()?;
-        writer.into_inner()
+        encode(schema(&self.schema())?, self.properties(), &mut |group| {
+            let systems = rows.iter().map(|(system, _)| ByteArray::from(*system));
+            group.write(Values::Bytes(&systems.collect::<Vec<_>>()), None)?;
+            let unusable = rows.iter().map(|(_, sample)| (self.unusable)(sample));
+            group.write(Values::Double(&unusable.collect::<Vec<_>>()), None)?;
+            for (_, count) in self.counts {
+                let counts = rows.iter().map(|(_, sample)| count(sample) as i64);
+                group.write(Values::Int64(&counts.collect::<Vec<_>>()), None)?;
+            }
+            Ok(())
+        })
     }
 
     fn schema(&self) -> String {
@@ -66,21 +59,10 @@ impl<S> Columns<S> {
     }
 
     fn properties(&self) -> WriterProperties {
-        let version = (self.version_key.to_owned(), self.version.to_string());
-        let pairs = [version].into_iter().chain(prairie_provenance::pair());
-        let pairs = pairs.map(|(key, value)| KeyValue::new(key, value)).collect();
+        let version = (self.version_key, self.version.to_string());
         WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
-            .set_key_value_metadata(Some(pairs))
+            .set_key_value_metadata(Some(metadata([version])))
             .build()
     }
-}
-
-fn write<T: DataType>(
-    group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
-    values: Vec<T::T>,
-) -> Result<()> {
-    let mut column = group.next_column()?.expect("the schema has a column for each write");
-    column.typed::<T>().write_batch(&values, None, None)?;
-    column.close()
 }

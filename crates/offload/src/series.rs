@@ -1,17 +1,15 @@
 //! Time series of every container: Parquet, one row for each decision.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::basic::{Compression, LogicalType, Repetition, Type as Physical};
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::Type;
+use prairie_columns::{Values, Writer, metadata};
 use tempfile::NamedTempFile;
 
 use crate::controller::Decision;
@@ -59,7 +57,7 @@ const NAMES: [&str; 3] = ["cgroup", "governing", "guard"];
 pub struct Series {
     path: PathBuf,
     beside: NamedTempFile,
-    writer: SerializedFileWriter<File>,
+    writer: Writer<'static>,
     integers: Vec<Vec<i64>>,
     /// One column for each signal.
     shares: Vec<Vec<f64>>,
@@ -74,15 +72,13 @@ impl Series {
     pub fn create(path: &Path) -> io::Result<Series> {
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         let beside = NamedTempFile::new_in(parent.unwrap_or(Path::new(".")))?;
-        let version =
-            KeyValue::new("prairie.offload.schema_version".into(), SCHEMA_VERSION.to_owned());
-        let provenance = prairie_provenance::pair().map(|(key, value)| KeyValue::new(key, value));
+        let version = ("prairie.offload.schema_version", SCHEMA_VERSION.to_owned());
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(Default::default()))
-            .set_key_value_metadata(Some([version].into_iter().chain(provenance).collect()))
+            .set_key_value_metadata(Some(metadata([version])))
             .build();
         let file = beside.as_file().try_clone()?;
-        let writer = SerializedFileWriter::new(file, schema(), Arc::new(properties));
+        let writer = Writer::new(Box::new(file), schema(), properties);
         Ok(Series {
             path: path.to_owned(),
             beside,
@@ -125,27 +121,22 @@ impl Series {
         if self.integers[0].is_empty() {
             return Ok(());
         }
-        let mut group = self.writer.next_row_group()?;
-        let mut next = |write: &mut dyn FnMut(
-            &mut SerializedColumnWriter<'_>,
-        ) -> Result<usize, ParquetError>| {
-            let mut column = group.next_column()?.expect("a column of the schema");
-            write(&mut column)?;
-            column.close()
-        };
-        for values in &mut self.names {
-            next(&mut |column| column.typed::<ByteArrayType>().write_batch(values, None, None))?;
-            values.clear();
-        }
-        for values in &mut self.integers {
-            next(&mut |column| column.typed::<Int64Type>().write_batch(values, None, None))?;
-            values.clear();
-        }
-        for values in &mut self.shares {
-            next(&mut |column| column.typed::<DoubleType>().write_batch(values, None, None))?;
-            values.clear();
-        }
-        group.close().map(drop)
+        let Series { writer, names, integers, shares, .. } = self;
+        writer.group(&mut |group| {
+            for values in &mut *names {
+                group.write(Values::Bytes(values), None)?;
+                values.clear();
+            }
+            for values in &mut *integers {
+                group.write(Values::Int64(values), None)?;
+                values.clear();
+            }
+            for values in &mut *shares {
+                group.write(Values::Double(values), None)?;
+                values.clear();
+            }
+            Ok(())
+        })
     }
 
     /// Writes the remaining rows and puts the file in its place.
@@ -154,7 +145,7 @@ impl Series {
     /// I/O errors of the system.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush().map_err(other)?;
-        self.writer.close().map_err(other)?;
+        self.writer.finish().map_err(other)?;
         self.beside.as_file().sync_all()?;
         self.beside.persist(&self.path).map(drop).map_err(|error| error.error)
     }
@@ -194,6 +185,8 @@ fn other(error: ParquetError) -> io::Error {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use super::*;
     use crate::ageing::Means;
     use crate::{Controller, Profile};

@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
-use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
-use parquet::file::writer::SerializedFileWriter;
 use parquet::record::RowAccessor;
 use parquet::schema::types::Type;
+use prairie_columns::{Group, Values, Writer, metadata};
 
 use crate::policy::NodeReport;
 
@@ -138,7 +137,7 @@ struct Open {
     beside: PathBuf,
     path: PathBuf,
     since: i64,
-    writer: SerializedFileWriter<File>,
+    writer: Writer<'static>,
 }
 
 impl std::fmt::Debug for Open {
@@ -186,7 +185,7 @@ impl Series {
     fn finish_file(&mut self, at: i64) -> io::Result<()> {
         self.flush(at)?;
         let Some(open) = self.open.take() else { return Ok(()) };
-        open.writer.close().map_err(other)?.file_metadata().num_rows();
+        open.writer.finish().map_err(other)?;
         fs::rename(open.beside, open.path)
     }
 
@@ -198,7 +197,7 @@ impl Series {
             self.open = Some(Open::create(&self.folder, at)?);
         }
         let open = self.open.as_mut().expect("opened above");
-        write_group(&mut open.writer, &self.rows).map_err(other)?;
+        open.writer.group(&mut |group| write(group, &self.rows)).map_err(other)?;
         self.rows.clear();
         Ok(())
     }
@@ -208,34 +207,26 @@ impl Open {
     fn create(folder: &Path, at: i64) -> io::Result<Open> {
         let path = folder.join(format!("regions-{at}.parquet"));
         let beside = folder.join(format!("regions-{at}.parquet.part"));
-        let version = KeyValue::new(VERSION_KEY.into(), SCHEMA_VERSION.to_owned());
-        let provenance = prairie_provenance::pair().map(|(key, value)| KeyValue::new(key, value));
-        let pairs = [version].into_iter().chain(provenance).collect();
+        let pairs = metadata([(VERSION_KEY, SCHEMA_VERSION.to_owned())]);
         // Without compression: its tables would be the largest part of the daemon.
         let properties = WriterProperties::builder().set_key_value_metadata(Some(pairs)).build();
         let file = File::create(&beside)?;
-        let writer =
-            SerializedFileWriter::new(file, schema(), Arc::new(properties)).map_err(other)?;
+        let writer = Writer::new(Box::new(file), schema(), properties).map_err(other)?;
         Ok(Open { beside, path, since: at, writer })
     }
 }
 
-fn write_group(writer: &mut SerializedFileWriter<File>, rows: &[Row]) -> Result<(), ParquetError> {
-    let mut group = writer.next_row_group()?;
+fn write(group: &mut dyn Group, rows: &[Row]) -> Result<(), ParquetError> {
     for (_, value, _) in INTEGERS {
         let values: Vec<i64> = rows.iter().map(value).collect();
-        let mut column = group.next_column()?.expect("a column of the schema");
-        column.typed::<Int64Type>().write_batch(&values, None, None)?;
-        column.close()?;
+        group.write(Values::Int64(&values), None)?;
     }
     for (_, value, _) in TEXTS {
         let values: Vec<ByteArray> =
             rows.iter().map(|row| ByteArray::from(value(row).as_str())).collect();
-        let mut column = group.next_column()?.expect("a column of the schema");
-        column.typed::<ByteArrayType>().write_batch(&values, None, None)?;
-        column.close()?;
+        group.write(Values::Bytes(&values), None)?;
     }
-    group.close().map(drop)
+    Ok(())
 }
 
 fn schema() -> Arc<Type> {

@@ -1,17 +1,14 @@
 //! Rows of hosts as columns of Parquet.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::column::reader::ColumnReader;
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, DoubleType, Int64Type};
+use parquet::data_type::ByteArray;
 use parquet::errors::{ParquetError, Result};
-use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::parser::parse_message_type;
+use prairie_columns::{Group, Values, encode, metadata, optional};
 
 use super::{HostRow, Measures, SCHEMA, SCHEMA_VERSION};
 
@@ -33,15 +30,16 @@ pub fn to_parquet(rows: &[HostRow]) -> Result<Vec<u8>> {
     let schema = format!(
         "message prairie_host_rows {{ {texts} {integers} optional double uptime_s; {shares} }}"
     );
-    let version = (VERSION_KEY.to_owned(), SCHEMA_VERSION.to_string());
-    let pairs = [version].into_iter().chain(prairie_provenance::pair());
+    let version = (VERSION_KEY, SCHEMA_VERSION.to_string());
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_key_value_metadata(Some(pairs.map(|(key, value)| KeyValue::new(key, value)).collect()))
+        .set_key_value_metadata(Some(metadata([version])))
         .build();
-    let schema = Arc::new(parse_message_type(&schema)?);
-    let mut writer = SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties))?;
-    let mut group = writer.next_row_group()?;
+    encode(prairie_columns::schema(&schema)?, properties, &mut |group| write(rows, group))
+}
+
+/// Writes all rows.
+fn write(rows: &[HostRow], group: &mut dyn Group) -> Result<()> {
     let labels = |row: &HostRow| serde_json::to_string(&row.labels).expect("texts are valid JSON");
     let texts: [&dyn Fn(&HostRow) -> String; 4] = [
         &|row| row.host.clone(),
@@ -51,39 +49,20 @@ pub fn to_parquet(rows: &[HostRow]) -> Result<Vec<u8>> {
     ];
     for text in texts {
         let values: Vec<ByteArray> = rows.iter().map(|row| text(row).as_str().into()).collect();
-        write::<ByteArrayType>(&mut group, &values, None)?;
+        group.write(Values::Bytes(&values), None)?;
     }
     for integer in [|row: &HostRow| row.taken_at_unix_ns, |row: &HostRow| row.memory_bytes] {
         let values: Vec<i64> = rows.iter().map(|row| integer(row) as i64).collect();
-        write::<Int64Type>(&mut group, &values, None)?;
+        group.write(Values::Int64(&values), None)?;
     }
     let measures: Vec<_> = rows.iter().map(|row| row.measures.values()).collect();
-    optional(&mut group, rows.iter().map(|row| row.uptime_s))?;
+    let (uptimes, levels) = optional(rows.iter().map(|row| row.uptime_s));
+    group.write(Values::Double(&uptimes), Some(&levels))?;
     for at in 0..Measures::NAMES.len() {
-        optional(&mut group, measures.iter().map(|values| values[at]))?;
+        let (values, levels) = optional(measures.iter().map(|values| values[at]));
+        group.write(Values::Double(&values), Some(&levels))?;
     }
-    group.close()?;
-    writer.into_inner()
-}
-
-fn write<T: DataType>(
-    group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
-    values: &[T::T],
-    levels: Option<&[i16]>,
-) -> Result<()> {
-    let mut column = group.next_column()?.expect("the schema has a column for each write");
-    column.typed::<T>().write_batch(values, levels, None)?;
-    column.close()
-}
-
-fn optional(
-    group: &mut SerializedRowGroupWriter<'_, Vec<u8>>,
-    values: impl Iterator<Item = Option<f64>>,
-) -> Result<()> {
-    let values: Vec<Option<f64>> = values.collect();
-    let levels: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
-    let present: Vec<f64> = values.into_iter().flatten().collect();
-    write::<DoubleType>(group, &present, Some(&levels))
+    Ok(())
 }
 
 /// Reads rows; `None` if the file holds something else. Columns are found by their names, so that
@@ -227,20 +206,17 @@ mod tests {
                 "message rows { optional binary host (UTF8); optional binary machine_id (UTF8);
                 optional int64 taken_at_unix_ns; optional group labels {
                 optional binary rack (UTF8); optional binary role (UTF8); } }";
-            let schema = Arc::new(parse_message_type(schema).unwrap());
+            let schema = prairie_columns::schema(schema).unwrap();
             let properties = WriterProperties::builder().set_compression(compression).build();
-            let mut writer =
-                SerializedFileWriter::new(Vec::new(), schema, Arc::new(properties)).unwrap();
-            let mut group = writer.next_row_group().unwrap();
-            for _ in 0..2 {
-                write::<ByteArrayType>(&mut group, &["a".into(), "b".into()], Some(&[1, 1]))
-                    .unwrap();
-            }
-            write::<Int64Type>(&mut group, &[5, 6], Some(&[1, 1])).unwrap();
-            write::<ByteArrayType>(&mut group, &["r1".into()], Some(&[2, 0])).unwrap();
-            write::<ByteArrayType>(&mut group, &[], Some(&[1, 0])).unwrap();
-            group.close().unwrap();
-            writer.into_inner().unwrap()
+            let encoded = encode(schema, properties, &mut |group| {
+                for _ in 0..2 {
+                    group.write(Values::Bytes(&["a".into(), "b".into()]), Some(&[1, 1]))?;
+                }
+                group.write(Values::Int64(&[5, 6]), Some(&[1, 1]))?;
+                group.write(Values::Bytes(&["r1".into()]), Some(&[2, 0]))?;
+                group.write(Values::Bytes(&[]), Some(&[1, 0]))
+            });
+            encoded.unwrap()
         };
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("rows.parquet");

@@ -1,19 +1,18 @@
 //! One file of a log: columns in Parquet, compressed with zstd.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Seek};
 use std::path::Path;
 use std::sync::Arc;
 
 use parquet::basic::{Compression, Encoding, LogicalType, Repetition, Type as Physical};
 use parquet::column::reader::ColumnReader;
-use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
-use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{ColumnPath, Type};
+use prairie_columns::{Group, Values, Writer, optional};
 
 use super::{JournalError, Result, at};
 use crate::summary::{Summary, integer_columns, share_columns};
@@ -51,34 +50,38 @@ pub fn write(path: &Path, rows: &[Summary], origin: &Origin) -> Result<()> {
 /// A file that is written group by group of rows.
 pub struct Encoder<'a> {
     path: &'a Path,
-    writer: SerializedFileWriter<Vec<u8>>,
+    /// What is written so far: without a name, so that a killed process leaves nothing behind.
+    rows: File,
+    writer: Writer<'static>,
 }
 
 impl<'a> Encoder<'a> {
     /// A file without rows, for `path`.
     pub fn new(path: &'a Path, origin: &Origin) -> Result<Encoder<'a>> {
-        let properties = Arc::new(properties(origin));
-        let writer = SerializedFileWriter::new(Vec::new(), schema(), properties);
-        Ok(Encoder { path, writer: writer.map_err(|error| unwritable(path, error))? })
+        let rows = tempfile::tempfile_in(folder(path)).map_err(at(path))?;
+        let to = rows.try_clone().map_err(at(path))?;
+        let writer = Writer::new(Box::new(to), schema(), properties(origin));
+        Ok(Encoder { path, rows, writer: writer.map_err(|error| unwritable(path, error))? })
     }
 
     /// Adds a row group.
     pub fn add(&mut self, rows: &[Summary]) -> Result<()> {
-        encode(&mut self.writer, rows).map_err(|error| unwritable(self.path, error))
+        let written = self.writer.group(&mut |group| encode(group, rows));
+        written.map_err(|error| unwritable(self.path, error))
     }
 
-    /// Writes the file beside its place, and renames it.
+    /// Completes the file, and puts it in its place.
     pub fn save(self) -> Result<()> {
         use std::os::unix::fs::PermissionsExt;
-        let Encoder { path, writer } = self;
-        let bytes = writer.into_inner().map_err(|error| unwritable(path, error))?;
+        let Encoder { path, mut rows, writer } = self;
+        writer.finish().map_err(|error| unwritable(path, error))?;
         let mut builder = tempfile::Builder::new();
         builder.prefix(".prairie-").suffix(".part");
-        let dir = path.parent().unwrap_or(Path::new("."));
         let mut persist = || -> io::Result<()> {
             let mode = std::fs::Permissions::from_mode(0o644);
-            let mut file = builder.permissions(mode).tempfile_in(dir)?;
-            file.write_all(&bytes)?;
+            let mut file = builder.permissions(mode).tempfile_in(folder(path))?;
+            rows.rewind()?;
+            io::copy(&mut rows, file.as_file_mut())?;
             file.as_file().sync_data()?;
             file.persist(path).map(drop).map_err(|error| error.error)
         };
@@ -86,19 +89,21 @@ impl<'a> Encoder<'a> {
     }
 }
 
+fn folder(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("."))
+}
+
 fn unwritable(path: &Path, error: ParquetError) -> JournalError {
     at(path)(io::Error::other(error))
 }
 
 fn properties(origin: &Origin) -> WriterProperties {
-    let pair = |key: &str, value: &str| KeyValue::new(key.to_owned(), value.to_owned());
-    let mut metadata = vec![
-        pair(VERSION_KEY, SCHEMA_VERSION),
-        pair(HOST_KEY, &origin.host),
-        pair(KERNEL_KEY, &origin.kernel_release),
-        pair(PRAIRIE_KEY, &origin.prairie_version),
-    ];
-    metadata.extend(prairie_provenance::pair().map(|(key, value)| KeyValue::new(key, value)));
+    let metadata = prairie_columns::metadata([
+        (VERSION_KEY, SCHEMA_VERSION.to_owned()),
+        (HOST_KEY, origin.host.clone()),
+        (KERNEL_KEY, origin.kernel_release.clone()),
+        (PRAIRIE_KEY, origin.prairie_version.clone()),
+    ]);
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(Default::default()))
         .set_dictionary_enabled(false)
@@ -111,47 +116,22 @@ fn properties(origin: &Origin) -> WriterProperties {
     properties.build()
 }
 
-fn encode(
-    writer: &mut SerializedFileWriter<Vec<u8>>,
-    rows: &[Summary],
-) -> std::result::Result<(), ParquetError> {
-    let mut group = writer.next_row_group()?;
-    let mut next = |write: &mut dyn FnMut(
-        &mut SerializedColumnWriter<'_>,
-    ) -> std::result::Result<usize, ParquetError>| {
-        let Some(mut column) = group.next_column()? else {
-            return Err(ParquetError::General("more columns than the schema has".to_owned()));
-        };
-        write(&mut column)?;
-        column.close()
-    };
+fn encode(group: &mut dyn Group, rows: &[Summary]) -> std::result::Result<(), ParquetError> {
     let times: Vec<i64> = rows.iter().map(|row| row.at_unix_ns).collect();
-    next(&mut |column| column.typed::<Int64Type>().write_batch(&times, None, None))?;
+    group.write(Values::Int64(&times), None)?;
     for at in 0..integer_columns().len() {
         let (values, levels) = optional(rows.iter().map(|row| row.integers()[at]));
-        next(&mut |c| c.typed::<Int64Type>().write_batch(&values, Some(&levels), None))?;
+        group.write(Values::Int64(&values), Some(&levels))?;
     }
     for at in 0..share_columns().len() {
         let (values, levels) = optional(rows.iter().map(|row| row.shares()[at]));
-        next(&mut |c| c.typed::<DoubleType>().write_batch(&values, Some(&levels), None))?;
+        group.write(Values::Double(&values), Some(&levels))?;
     }
     let zones = |row: &Summary| serde_json::to_string(&row.zones).unwrap_or_default();
     let zones: Vec<ByteArray> = rows.iter().map(|row| zones(row).as_str().into()).collect();
-    next(&mut |column| column.typed::<ByteArrayType>().write_batch(&zones, None, None))?;
+    group.write(Values::Bytes(&zones), None)?;
     let maps: Vec<ByteArray> = rows.iter().map(|row| row.map.as_str().into()).collect();
-    next(&mut |column| column.typed::<ByteArrayType>().write_batch(&maps, None, None))?;
-    group.close()?;
-    Ok(())
-}
-
-/// The values that are there, and for each row whether one is.
-fn optional<T>(values: impl Iterator<Item = Option<T>>) -> (Vec<T>, Vec<i16>) {
-    let (mut there, mut levels) = (Vec::new(), Vec::new());
-    for value in values {
-        levels.push(i16::from(value.is_some()));
-        there.extend(value);
-    }
-    (there, levels)
+    group.write(Values::Bytes(&maps), None)
 }
 
 fn schema() -> Arc<Type> {

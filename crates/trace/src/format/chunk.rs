@@ -10,7 +10,7 @@ use parquet::errors::{ParquetError, Result as ParquetResult};
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 use parquet::file::serialized_reader::SerializedPageReader;
-use parquet::file::writer::SerializedFileWriter;
+use prairie_columns::Writer as Columns;
 
 /// The offset and length of a chunk in its file, in bytes. `None` if the footer is invalid.
 pub fn byte_range(chunk: &ColumnChunkMetaData) -> Option<(u64, usize)> {
@@ -35,12 +35,12 @@ pub fn read(file: &File, file_bytes: u64, chunk: &ColumnChunkMetaData) -> io::Re
 
 /// Writes out what `parquet` has gathered in its last row group, which it wrote to `file`, and
 /// returns the checksums of that group's columns.
-pub fn checksums(parquet: &mut SerializedFileWriter<File>, file: &File) -> io::Result<Vec<u32>> {
+pub fn checksums(parquet: &mut Columns<'_>, file: &File) -> io::Result<Vec<u32>> {
     parquet.flush()?;
     // The Parquet library keeps its position to itself, so what was just written is read back; it
     // is still in the page cache.
     let file_bytes = file.metadata()?.len();
-    let group = parquet.flushed_row_groups().last().expect("a group was written");
+    let group = parquet.last_group().expect("a group was written");
     let checksum = |chunk| read(file, file_bytes, chunk).map(|bytes| crc32fast::hash(&bytes));
     group.columns().iter().map(checksum).collect()
 }

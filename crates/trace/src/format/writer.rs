@@ -1,15 +1,12 @@
 //! Writing a trace: streamed, row group by row group, next to its destination until it is complete.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use parquet::data_type::{ByteArray, ByteArrayType, Int32Type, Int64Type};
+use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use prairie_columns::Writer as Columns;
 use prairie_frames::MigrateType;
 use prairie_host::FrameRun;
 
@@ -26,7 +23,7 @@ use crate::{Error, Event, EventKind, Metadata, Result, Texts};
 pub struct Writer {
     path: PathBuf,
     file: UnnamedFile,
-    parquet: SerializedFileWriter<File>,
+    parquet: Columns<'static>,
     rows: Rows,
     texts: TextColumn,
     checksums: Vec<Vec<u32>>,
@@ -66,8 +63,7 @@ impl Writer {
     pub fn create(path: &Path) -> Result<Writer> {
         let file = begin(path)?;
         let rows = file.as_file().try_clone().map_err(Error::write(path))?;
-        let properties = Arc::new(column::properties());
-        let parquet = SerializedFileWriter::new(rows, column::schema(), properties)
+        let parquet = Columns::new(Box::new(rows), column::schema(), column::properties())
             .map_err(|e| write_error(path, e))?;
         Ok(Writer {
             path: path.into(),
@@ -131,13 +127,14 @@ impl Writer {
         metadata.frames_named = self.frames_named;
         metadata.frees_missing = self.in_use.frees_missing();
         for (key, value) in self.key_values(&metadata) {
-            self.parquet.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
+            self.parquet.append(key, value);
         }
         if let Some((key, value)) = prairie_provenance::pair() {
-            self.parquet.append_key_value_metadata(KeyValue::new(key, value));
+            self.parquet.append(&key, value);
         }
         let Writer { path, file, parquet, frame_runs, events, .. } = self;
-        let written = parquet.into_inner().map_err(|e| write_error(&path, e))?;
+        parquet.finish().map_err(|e| write_error(&path, e))?;
+        let written = file.as_file();
         written.sync_all().map_err(Error::write(&path))?;
         let bytes = written.metadata().map_err(Error::write(&path))?.len();
         file.persist(&path).map_err(Error::write(&path))?;
@@ -181,36 +178,24 @@ impl Writer {
 }
 
 fn write_group(
-    parquet: &mut SerializedFileWriter<File>,
+    parquet: &mut Columns<'_>,
     rows: &mut Rows,
     texts: &mut TextColumn,
 ) -> parquet::errors::Result<()> {
-    let mut group = parquet.next_row_group()?;
-    for column in column::Column::ALL {
-        match rows.column(column) {
-            Some(Values::I32(values)) => write_column::<Int32Type>(&mut group, values, None)?,
-            Some(Values::I64(values)) => write_column::<Int64Type>(&mut group, values, None)?,
+    parquet.group(&mut |group| {
+        column::Column::ALL.iter().try_for_each(|column| match rows.column(*column) {
+            Some(Values::I32(values)) => group.write(prairie_columns::Values::Int32(values), None),
+            Some(Values::I64(values)) => group.write(prairie_columns::Values::Int64(values), None),
             None => {
-                let levels = Some(texts.levels.as_slice());
-                write_column::<ByteArrayType>(&mut group, &texts.values, levels)?;
+                let values = prairie_columns::Values::Bytes(&texts.values);
+                group.write(values, Some(&texts.levels))
             }
-        }
-    }
-    group.close()?;
+        })
+    })?;
     rows.clear();
     texts.levels.clear();
     texts.values.clear();
     Ok(())
-}
-
-fn write_column<T: parquet::data_type::DataType>(
-    group: &mut SerializedRowGroupWriter<'_, File>,
-    values: &[T::T],
-    levels: Option<&[i16]>,
-) -> parquet::errors::Result<()> {
-    let mut column = group.next_column()?.expect("as many columns as the schema has");
-    column.typed::<T>().write_batch(values, levels, None)?;
-    column.close()
 }
 
 /// A file that may become the one at `path` when it is whole.

@@ -1,13 +1,9 @@
 //! Writing a page-heap trace, row group by row group, without a name until it is whole.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use parquet::data_type::{DataType, Int32Type, Int64Type};
-use parquet::file::metadata::KeyValue;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use prairie_columns::{Values, Writer as Columns};
 
 use super::columns::{self, Rows};
 use super::{Event, Metadata, PAGE_BYTES, SCHEMA_VERSION, key};
@@ -21,7 +17,7 @@ use crate::{Error, ROWS_IN_GROUP, Result};
 pub struct Writer {
     path: PathBuf,
     file: UnnamedFile,
-    parquet: SerializedFileWriter<File>,
+    parquet: Columns<'static>,
     rows: Rows,
     checksums: Vec<Vec<u32>>,
     events: u64,
@@ -35,8 +31,7 @@ impl Writer {
     pub fn create(path: &Path) -> Result<Writer> {
         let file = begin(path)?;
         let rows = file.as_file().try_clone().map_err(Error::write(path))?;
-        let properties = Arc::new(columns::properties());
-        let parquet = SerializedFileWriter::new(rows, columns::schema(), properties)
+        let parquet = Columns::new(Box::new(rows), columns::schema(), columns::properties())
             .map_err(|e| write_error(path, e))?;
         let (rows, checksums) = (Rows::default(), Vec::new());
         Ok(Writer { path: path.into(), file, parquet, rows, checksums, events: 0 })
@@ -60,13 +55,14 @@ impl Writer {
     pub fn finish(mut self, source: &str) -> Result<u64> {
         self.flush_group()?;
         for (key, value) in self.key_values(source) {
-            self.parquet.append_key_value_metadata(KeyValue::new(key.to_owned(), value));
+            self.parquet.append(key, value);
         }
         if let Some((key, value)) = prairie_provenance::pair() {
-            self.parquet.append_key_value_metadata(KeyValue::new(key, value));
+            self.parquet.append(&key, value);
         }
         let Writer { path, file, parquet, .. } = self;
-        let written = parquet.into_inner().map_err(|e| write_error(&path, e))?;
+        parquet.finish().map_err(|e| write_error(&path, e))?;
+        let written = file.as_file();
         written.sync_all().map_err(Error::write(&path))?;
         let bytes = written.metadata().map_err(Error::write(&path))?.len();
         file.persist(&path).map_err(Error::write(&path))?;
@@ -101,26 +97,9 @@ impl Writer {
     }
 }
 
-fn write_group(
-    parquet: &mut SerializedFileWriter<File>,
-    rows: &Rows,
-) -> parquet::errors::Result<()> {
-    let mut group = parquet.next_row_group()?;
-    for values in &rows.wide {
-        write_column::<Int64Type>(&mut group, values)?;
-    }
-    for values in &rows.narrow {
-        write_column::<Int32Type>(&mut group, values)?;
-    }
-    group.close()?;
-    Ok(())
-}
-
-fn write_column<T: DataType>(
-    group: &mut SerializedRowGroupWriter<'_, File>,
-    values: &[T::T],
-) -> parquet::errors::Result<()> {
-    let mut column = group.next_column()?.expect("as many columns as the schema has");
-    column.typed::<T>().write_batch(values, None, None)?;
-    column.close()
+fn write_group(parquet: &mut Columns<'_>, rows: &Rows) -> parquet::errors::Result<()> {
+    parquet.group(&mut |group| {
+        rows.wide.iter().try_for_each(|values| group.write(Values::Int64(values), None))?;
+        rows.narrow.iter().try_for_each(|values| group.write(Values::Int32(values), None))
+    })
 }

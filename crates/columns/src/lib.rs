@@ -34,7 +34,7 @@ pub trait Group {
     /// if it has a value, else 0.
     ///
     /// # Errors
-    /// If the schema has no further column, or one of another type, or the file cannot be written.
+    /// If the schema has no further column, or the file cannot be written.
     ///
     /// # Panics
     /// If the column is of another type.
@@ -120,9 +120,9 @@ impl Parquet for SerializedFileWriter<Sink<'_>> {
         self.append_key_value_metadata(pair);
     }
 
-    fn finish(self: Box<Self>) -> Result<()> {
-        self.into_inner()?.flush()?;
-        Ok(())
+    fn finish(mut self: Box<Self>) -> Result<()> {
+        // Unlike `into_inner`, this keeps the cause of an error.
+        SerializedFileWriter::finish(&mut *self).map(drop)
     }
 }
 
@@ -233,6 +233,14 @@ mod tests {
     }
 
     #[test]
+    #[should_panic(expected = "type")]
+    fn a_column_of_another_type_panics() {
+        let schema = schema("message m { required int32 a; }").unwrap();
+        let fill: Fill = &mut |group| group.write(Values::Double(&[1.0]), None);
+        encode(schema, WriterProperties::default(), fill).unwrap();
+    }
+
+    #[test]
     fn columns_have_to_match_the_schema() {
         let encoded =
             |fill: Fill| encode(schema(SCHEMA).unwrap(), WriterProperties::default(), fill);
@@ -263,6 +271,7 @@ mod tests {
         let properties = WriterProperties::default();
         let written = Writer::new(Box::new(Full), schema(SCHEMA).unwrap(), properties)
             .and_then(|mut writer| writer.group(&mut fill).and_then(|()| writer.finish()));
-        assert!(written.is_err());
+        let error = written.unwrap_err();
+        assert!(matches!(error, ParquetError::External(_)), "{error:?}");
     }
 }

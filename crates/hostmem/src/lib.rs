@@ -99,11 +99,13 @@ pub fn equal_bytes(bytes: &[u8; 16], wanted: u8) -> u32 {
     }
 }
 
-/// Each of sixteen bytes below 128, one more where it is less than `limit`, and in the bits of `mask`.
-/// The mask is part of it because a byte that is stored on its own delays the next load of all.
+/// Adds 1 to each byte that is less than `limit`, then clears the bits that `mask` has not. The bytes
+/// and the limit are below 128. A caller that cleared a byte on its own would delay the next load of
+/// all sixteen, which has to wait for the store.
 #[inline(always)]
 #[must_use]
 pub fn count_up_below(bytes: &[u8; 16], limit: u8, mask: &[u8; 16]) -> [u8; 16] {
+    debug_assert!(limit < 128 && bytes.iter().all(|&byte| byte < 128));
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{

@@ -104,12 +104,23 @@ pub struct Journal {
     _lock: File,
 }
 
+/// Removes files that were being written when their process was killed. The log has to be locked.
+fn remove_unfinished(dir: &Path) -> Result<()> {
+    for entry in fs::read_dir(dir).map_err(at(dir))? {
+        let entry = entry.map_err(at(dir))?;
+        if entry.file_name().to_str().is_some_and(columns::is_unfinished) {
+            fs::remove_file(entry.path()).map_err(at(&entry.path()))?;
+        }
+    }
+    Ok(())
+}
+
 /// Rows of a day's file that are written together, at least: what they take in memory.
 const GROUP_ROWS: usize = 720;
 
 impl Journal {
     /// Opens the log in `dir`, which is created if it is missing. Days older than `keep` are
-    /// removed.
+    /// removed, as are files that a killed process left unfinished.
     ///
     /// # Errors
     /// [`JournalError::Directory`], [`JournalError::Create`], [`JournalError::Locked`],
@@ -126,6 +137,7 @@ impl Journal {
             Err(rustix::io::Errno::WOULDBLOCK) => return Err(JournalError::Locked(dir.into())),
             other => other.map_err(|errno| at(&path)(errno.into()))?,
         }
+        remove_unfinished(dir)?;
         Ok(Journal { dir: dir.to_owned(), origin, keep, hour: None, _lock: lock })
     }
 
@@ -457,6 +469,21 @@ mod tests {
         let error = journal.append(row(at + 1), &mut Vec::new()).unwrap_err().to_string();
         assert!(error.contains("version 9 of the log's format, expected version "), "{error}");
         assert_eq!(names(dir.path()), ["prairie-2026-11-21T22.parquet"]);
+    }
+
+    #[test]
+    fn unfinished_files_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let names = [".prairie-log-x1y2z3.part", ".prairie-other.part", "mine.part"];
+        names.map(|name| fs::write(dir.path().join(name), "").unwrap());
+        let is_there = || names.map(|name| dir.path().join(name).exists());
+        let journal = Journal::open(dir.path(), origin(), None).unwrap();
+        assert_eq!(is_there(), [false, true, true]);
+        // They may be those of the process that has the log.
+        fs::write(dir.path().join(names[0]), "").unwrap();
+        assert!(Journal::open(dir.path(), origin(), None).is_err());
+        assert_eq!(is_there(), [true; 3]);
+        drop(journal);
     }
 
     #[test]

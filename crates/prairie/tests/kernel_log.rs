@@ -102,6 +102,7 @@ fn the_readable_part_of_a_damaged_archive_is_explained() {
         let found: Value = serde_json::from_str(&stdout(&output)).unwrap();
         assert_eq!(found["incidents"][0]["slab_cache"]["name"], "kmalloc-4096", "{name}");
         assert!(found["lines"].as_u64().unwrap() > reported as u64, "{name}");
+        assert!(found["damage"].is_string(), "{name}");
         let said = stderr(&output);
         assert!(said.contains("damaged, read only its first"), "{name}: {said}");
         assert_eq!(said.lines().count(), 1, "{name}: {said}");

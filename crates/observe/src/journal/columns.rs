@@ -1,7 +1,7 @@
 //! One file of a log: columns in Parquet, compressed with zstd.
 
 use std::fs::File;
-use std::io::{self, Seek};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, RowGroupReader, SerializedFileReader};
 use parquet::schema::types::{ColumnPath, Type};
 use prairie_columns::{Group, Values, Writer, optional};
+use tempfile::NamedTempFile;
 
 use super::{JournalError, Result, at};
 use crate::summary::{Summary, integer_columns, share_columns};
@@ -47,21 +48,33 @@ pub fn write(path: &Path, rows: &[Summary], origin: &Origin) -> Result<()> {
     file.save()
 }
 
+/// How the name of a file begins and ends that is still being written.
+const BESIDE: (&str, &str) = (".prairie-log-", ".part");
+
+/// Whether a file is one that was being written: what a killed process leaves behind.
+pub fn is_unfinished(name: &str) -> bool {
+    name.starts_with(BESIDE.0) && name.ends_with(BESIDE.1)
+}
+
 /// A file that is written group by group of rows.
 pub struct Encoder<'a> {
     path: &'a Path,
-    /// What is written so far: without a name, so that a killed process leaves nothing behind.
-    rows: File,
+    beside: NamedTempFile,
     writer: Writer<'static>,
 }
 
 impl<'a> Encoder<'a> {
     /// A file without rows, for `path`.
     pub fn new(path: &'a Path, origin: &Origin) -> Result<Encoder<'a>> {
-        let rows = tempfile::tempfile_in(folder(path)).map_err(at(path))?;
-        let to = rows.try_clone().map_err(at(path))?;
+        use std::os::unix::fs::PermissionsExt;
+        let mut builder = tempfile::Builder::new();
+        let mode = std::fs::Permissions::from_mode(0o644);
+        builder.prefix(BESIDE.0).suffix(BESIDE.1).permissions(mode);
+        let folder = path.parent().unwrap_or(Path::new("."));
+        let beside = builder.tempfile_in(folder).map_err(at(path))?;
+        let to = beside.as_file().try_clone().map_err(at(path))?;
         let writer = Writer::new(Box::new(to), schema(), properties(origin));
-        Ok(Encoder { path, rows, writer: writer.map_err(|error| unwritable(path, error))? })
+        Ok(Encoder { path, beside, writer: writer.map_err(|error| unwritable(path, error))? })
     }
 
     /// Adds a row group.
@@ -72,25 +85,11 @@ impl<'a> Encoder<'a> {
 
     /// Completes the file, and puts it in its place.
     pub fn save(self) -> Result<()> {
-        use std::os::unix::fs::PermissionsExt;
-        let Encoder { path, mut rows, writer } = self;
+        let Encoder { path, beside, writer } = self;
         writer.finish().map_err(|error| unwritable(path, error))?;
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".prairie-").suffix(".part");
-        let mut persist = || -> io::Result<()> {
-            let mode = std::fs::Permissions::from_mode(0o644);
-            let mut file = builder.permissions(mode).tempfile_in(folder(path))?;
-            rows.rewind()?;
-            io::copy(&mut rows, file.as_file_mut())?;
-            file.as_file().sync_data()?;
-            file.persist(path).map(drop).map_err(|error| error.error)
-        };
-        persist().map_err(at(path))
+        beside.as_file().sync_data().map_err(at(path))?;
+        beside.persist(path).map(drop).map_err(|error| at(path)(error.error))
     }
-}
-
-fn folder(path: &Path) -> &Path {
-    path.parent().unwrap_or(Path::new("."))
 }
 
 fn unwritable(path: &Path, error: ParquetError) -> JournalError {

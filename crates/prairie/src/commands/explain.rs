@@ -76,6 +76,8 @@ struct Document<'a> {
     log: &'a str,
     /// Its lines.
     lines: u64,
+    /// Why the lines after them could not be read; null if all were.
+    damage: Option<&'a str>,
     /// Reports that were counted only.
     incidents_left_out: u64,
     incidents: Vec<IncidentDocument<'a>>,
@@ -94,14 +96,18 @@ struct IncidentDocument<'a> {
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     let (name, mut source) = open(args.file.as_deref())?;
     let mut parser = Parser::default();
-    match read(source.as_mut(), &mut parser, interrupted) {
+    let damage = match read(source.as_mut(), &mut parser, interrupted) {
         // What was read of a damaged archive may hold the report.
         Err(error) if is_damage(&error) && parser.lines() > 0 => {
             let lines = number::counted(parser.lines(), "line");
             output::say(format_args!("{name}: damaged, read only its first {lines}: {error}"));
+            Some(error.to_string())
         }
-        read => read.with_context(|| format!("cannot read {name}"))?,
-    }
+        read => {
+            read.with_context(|| format!("cannot read {name}"))?;
+            None
+        }
+    };
     if interrupted.load(Ordering::Relaxed) {
         return Ok(output::interrupted());
     }
@@ -128,6 +134,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
             header: Header::new("prairie-explain", 1),
             log: &log.name,
             lines,
+            damage: damage.as_deref(),
             incidents_left_out: left_out,
             incidents: incidents.collect(),
         }
@@ -230,7 +237,8 @@ fn push_record(record: &str, text: &mut String) {
 /// Whether the content of a file is at fault, and not its reading: it ends early, or is no gzip.
 fn is_damage(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
-    matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
+    let is_of_content = matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof);
+    is_of_content && error.raw_os_error().is_none()
 }
 
 /// Gives each line to the parser.
@@ -241,10 +249,7 @@ fn read(source: &mut dyn BufRead, parser: &mut Parser, interrupted: &AtomicBool)
     loop {
         line.clear();
         let read = source.take(LONGEST).read_until(b'\n', &mut line);
-        // The line that damage cuts may be a report's last.
-        if read.is_err() && !line.is_empty() {
-            parser.push(&String::from_utf8_lossy(&line));
-        }
+        // The line that damage cuts is passed over: its last number would be wrong.
         let read = read?;
         if read == 0 || interrupted.load(Ordering::Relaxed) {
             return Ok(());

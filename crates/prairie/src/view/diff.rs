@@ -1,6 +1,6 @@
 //! A comparison as a report.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use prairie_compare::rows::ALIASES;
 use prairie_compare::{Change, Comparison, Spread};
@@ -39,10 +39,15 @@ pub fn report(comparison: &Comparison, subject: Subject) -> Report {
         .collect();
     let mut parts = 0;
     if !subject.all {
-        let shown: HashSet<&str> =
-            main.iter().chain(&others).map(|change| change.name.as_str()).collect();
+        let shown = main.iter().filter(|change| is_shown(change, subject.threshold)).chain(&others);
+        let shown: HashMap<&str, &Change> =
+            shown.map(|change| (change.name.as_str(), *change)).collect();
+        let repeats = |part: &Change| {
+            let whole = whole(&part.name).and_then(|whole| shown.get(whole));
+            whole.is_some_and(|whole| is_nearly_all(part, whole))
+        };
         let listed = others.len();
-        others.retain(|change| whole(&change.name).is_none_or(|whole| !shown.contains(whole)));
+        others.retain(|change| !repeats(change));
         parts = listed - others.len();
         others.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
     }
@@ -69,8 +74,11 @@ pub fn report(comparison: &Comparison, subject: Subject) -> Report {
     }
     if parts > 0 {
         note += &format!(
-            " {} of zones, where that of the machine changed, too: --all shows them.",
-            number::counted(parts as u64, "row")
+            " {} left out, because the machine's row changed alike: --all shows them.",
+            match parts {
+                1 => "1 zone's row is".to_owned(),
+                parts => format!("{} zones' rows are", number::count(parts as u64)),
+            }
         );
     }
     let heading = if subject.all { "Other rows" } else { "Other rows that changed" }.to_owned();
@@ -121,6 +129,15 @@ fn main_rows(comparison: &Comparison) -> Vec<&'static str> {
 /// The machine's row of which this zone's row is a part.
 fn whole(name: &str) -> Option<&str> {
     name.strip_prefix("zones[")?.split_once("].").map(|(_, row)| row)
+}
+
+/// Whether a zone's change is that of the machine, within a tenth (chosen).
+fn is_nearly_all(zone: &Change, machine: &Change) -> bool {
+    match (zone.difference, machine.difference) {
+        (Some(zone), Some(machine)) => (zone - machine).abs() <= machine.abs() / 10.0,
+        (None, None) => true,
+        _ => false,
+    }
 }
 
 /// Whether a change is at least as large as the threshold, and beyond the spread where that is known.
@@ -341,9 +358,12 @@ mod tests {
             let rows = [
                 ("free_lists.free_frames", 1000.0 - taken),
                 ("zones[Normal].free_lists.free_frames", 900.0 - taken),
-                ("frames.kernel", 100.0),
+                ("frames.kernel", 100.0 + moved / 10.0),
                 ("zones[Normal].frames.kernel", 50.0 - moved),
-                ("zones[1:Normal].frames.kernel", 50.0 + moved),
+                ("zones[1:Normal].frames.kernel", 50.0 + moved * 1.1),
+                ("frames.by_mobility.unmovable", 200.0),
+                ("zones[Normal].frames.by_mobility.unmovable", 120.0 - moved),
+                ("zones[1:Normal].frames.by_mobility.unmovable", 80.0 + moved),
             ];
             rows.map(|(name, value)| (name.to_owned(), value)).into()
         };
@@ -352,9 +372,9 @@ mod tests {
         let count = |name: &str| text.lines().filter(|line| line.starts_with(name)).count();
         assert_eq!(count("free "), 1, "{text}");
         assert_eq!(count("zones[Normal].free_lists"), 0, "{text}");
-        assert!(text.contains("1 row of zones"), "{text}");
-        // What moves between zones changes no row of the machine.
-        assert_eq!(count("zones[Normal].frames") + count("zones[1:Normal].frames"), 2, "{text}");
+        assert!(text.contains("1 zone's row is left out"), "{text}");
+        // What moves between zones changes the machine's row little, or not at all.
+        assert_eq!(count("zones[Normal].frames") + count("zones[1:Normal].frames"), 4, "{text}");
         assert!(shown(&comparison, true).contains("zones[Normal].free_lists"));
     }
 

@@ -145,6 +145,12 @@ mixes() {
     n=0; while [ $n -lt 100 ]; do n=$((n + 1)); head -c 65536 /dev/zero | (usleep 20000; cat) >/dev/null; done
     check "percent of unmovable requests served by ZONE_NORMAL" \
         $((($(served Normal) - before) * 100 / ($(served) - all))) -ge 20
+    # A request that takes part of another kind's pageblock does not wake kswapd, as it does elsewhere.
+    events=/sys/kernel/debug/tracing
+    echo 1 >$events/events/vmscan/mm_vmscan_wakeup_kswapd/enable
+    "$load" pipes 300 1 0 0 1 >/tmp/values
+    echo 0 >$events/events/enable
+    check "wake-ups of kswapd for a raised mark" "$(grep -c 'wakeup_kswapd:.*gfp_flags=none' $events/trace)" -eq 0
 }
 
 # A burst far beyond what is free below, at full speed: it waits, and nothing fails. Nor is page cache

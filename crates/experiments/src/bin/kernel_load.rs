@@ -168,11 +168,14 @@ fn pins(mib: u64, seconds: u64) -> io::Result<()> {
 
 /// Pages that pipes refer to: to the kernel no pins for long, and yet they cannot be migrated.
 fn splices(mib: u64, seconds: u64) -> io::Result<()> {
+    const PAGE: usize = 4096;
     let many = Some(1 << 20);
     setrlimit(Resource::Nofile, Rlimit { current: many, maximum: many })?;
-    let mut bytes = vec![1u8; (mib * MIB) as usize];
+    // A pipe refers to 16 pages at most: parts begin at a page.
+    let mut bytes = vec![1u8; (mib * MIB) as usize + PAGE];
+    let start = bytes.as_ptr().align_offset(PAGE);
     let mut open: Vec<(OwnedFd, OwnedFd)> = Vec::new();
-    for part in bytes.chunks_mut(64 << 10) {
+    for part in bytes[start..][..(mib * MIB) as usize].chunks_mut(64 << 10) {
         let (reader, writer) = rustix::pipe::pipe()?;
         let length = part.len();
         let part = [IoSliceRaw::from_slice_mut(part)];

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -114,7 +115,7 @@ fn start_guardian(record: &mut Record, config: &Path) -> anyhow::Result<()> {
 fn adopt(record: &mut Record, config: &Config, roots: &Roots, log: &Log) -> io::Result<()> {
     let work = Undo {
         roots,
-        files: std::sync::Arc::new(Sysfs::new(roots.clone())),
+        files: Arc::new(Sysfs::new(roots.clone())),
         log,
         operation_time: config.limits.operation_time,
         until: std::time::Instant::now(),
@@ -130,7 +131,9 @@ pub fn guard(config: &Path) -> anyhow::Result<ExitCode> {
     // It has to work when memory is at its shortest.
     protect(&log);
     let state = guardian::watch(io::stdin().lock());
-    match guardian::act(&state, &config, &Roots::live(), log)? {
+    let roots = Roots::live();
+    let files = Arc::new(Sysfs::new(roots.clone()));
+    match guardian::act(&state, &config, &roots, files, log)? {
         Acted::Not | Acted::Relieved | Acted::Undone => Ok(ExitCode::SUCCESS),
     }
 }

@@ -21,7 +21,7 @@ use prairie_regions::lock::Lock;
 use prairie_regions::operation::Sysfs;
 use prairie_regions::record::{Record, boot_id};
 use prairie_regions::request;
-use prairie_regions::run::{protect, run as drive};
+use prairie_regions::run::{lock_memory, protect, run as drive};
 use prairie_regions::undo::{Undo, make_whole};
 
 use crate::commands::daemon::LogFormat;
@@ -94,6 +94,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(requests) = requests {
         daemon.listen(requests);
     }
+    if lock.is_some() {
+        lock_memory(daemon.log());
+    }
     drive(daemon, &args.config, &roots, &signals, &Notify::from_env())?;
     if lock.is_some() {
         let _ = fs::remove_file(socket);
@@ -130,6 +133,7 @@ pub fn guard(config: &Path) -> anyhow::Result<ExitCode> {
     let log = Log::new(Format::Text, Verbosity::Quiet, Box::new(io::stderr()));
     // It has to work when memory is at its shortest.
     protect(&log);
+    lock_memory(&log);
     let state = guardian::watch(io::stdin().lock());
     let roots = Roots::live();
     let files = Arc::new(Sysfs::new(roots.clone()));

@@ -156,7 +156,7 @@ run-offload:
 	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) PACED=$(abspath $(TARGET)/debug/paced) vm/tests/offload.sh --short
 run-regions:
 	@echo "== regions on a real kernel"
-	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) KERNEL_LOAD=$(abspath $(TARGET)/debug/kernel_load) vm/tests/regions.sh --short
+	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) KILL_OFFLINE=$(abspath $(TARGET)/debug/kill_offline) KERNEL_LOAD=$(abspath $(TARGET)/debug/kernel_load) vm/tests/regions.sh --short
 
 # Commands of results find the programs of the same build beside the one that runs them.
 EXPERIMENTS := $(TARGET)/quick/experiments

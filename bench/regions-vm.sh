@@ -8,7 +8,8 @@
 # `kernel/measure`. RUNS lists pairs KERNEL/AGENT; without it, each of
 # VM_KERNELS runs with each of AGENTS. LOADS, RATES (MiB/s, or full), and HOURS select loads;
 # SECONDS_EACH sets how long the mixed load lasts. ROUNDS (3) repeats the mixed load and the pipes,
-# agents in turn; rounds differ in when parts of the load begin. TABLE names the table of the mixed load.
+# agents in turn; rounds differ in when parts of the load begin. TABLE names the table of the mixed
+# load, PIPES that of the pipes.
 #
 # A run of which FOLDER has a result is not repeated; remove the folder to start again. PRAIRIE and
 # KERNEL_LOAD name binaries to use. Time is counted and disks are persistent memory, so runs repeat
@@ -100,7 +101,7 @@ cat <<END
   "notes": ["$note"]
 }
 {
-  "name": "regions-pipes",
+  "name": "${PIPES:-regions-pipes}",
   "columns": [{"name": "kernel"}, {"name": "agent"}, {"name": "MiB/s"}, {"name": "least free", "unit": "MiB"},
     {"name": "OOM kills"}, {"name": "failed requests"}, {"name": "kernel requests stalled"},
     {"name": "user requests stalled"}, {"name": "longest write of 64 KiB", "unit": "ms"},

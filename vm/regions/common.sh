@@ -44,6 +44,9 @@ is_set_up() { [ "$(figure set_up)" = true ]; }
 has_moved() { [ $(movable) -le $1 ]; }
 has_returned() { [ $(movable) -gt $1 ]; }
 is_whole() { [ $(offline) -eq 0 ]; }
+has_undone() { [ $(movable) -eq 0 ]; }
+# is_online BLOCK: one block.
+is_online() { [ "$(cat $blocks/memory$1/state)" = online ]; }
 is_gone() { ! kill -0 $1 2>/dev/null; }
 complain() { echo "$*" >>$OUT/failed; }
 # trouble: what the kernel complains of.

@@ -81,18 +81,42 @@ for time in $(seq 1 $1); do
 done
 [ -z "$reserving" ] || wait $reserving
 empty_pools
-grep -c "^online: block" $OUT/daemon >$OUT/rescued
 until_true 40 is_set_up || complain "not set up again"
 # The guardian ends by itself after another daemon came.
 kill -9 $daemon
 sleep 1
 is_whole || complain "offline after the last kill"
 # Nobody comes: it undoes everything after its grace.
-until_true 60 eval '[ $(movable) -eq 0 ]' || complain "the guardian left $(movable) blocks"
+until_true 60 has_undone || complain "the guardian left $(movable) blocks"
 settings | cmp -s - $OUT/settings-before || complain "settings after the guardian: $(settings)"
 
-# 6. Told to end, it undoes what it did.
+# 6. Killed while a block is offline. The guardian brings it online, with no other daemon to come.
+run_daemon="exec /in/bin/prairie regions run --config /in/fast.toml >>$OUT/daemon 2>&1"
+# kill_offline WHOM COUNT: starts a daemon, which is killed with its COUNTth block offline; $block.
+kill_offline() {
+    rescues=$(rescued)
+    /in/bin/kill_offline $1 $2 /bin/sh -c "$run_daemon" >$OUT/offline 2>&1
+    block=$(sed -n 's/^block \([0-9]*\) offline$/\1/p' $OUT/offline)
+    [ -n "$block" ] || complain "no block was offline: $(cat $OUT/offline)"
+}
+# rescued: how often a block was found offline and brought online.
+rescued() { grep -c "^online: block .*: done" $OUT/daemon; }
+is_rescued() { is_online $block && [ $(rescued) -gt $rescues ]; }
+for count in 1 2 7; do
+    kill_offline daemon $count
+    until_true 8 is_rescued || complain "the guardian left block $block $(cat $blocks/memory$block/state)"
+    until_true 60 has_undone || complain "the guardian of block $block left $(movable) blocks"
+    is_whole || complain "after block $block: $(places | grep -v ' online ')"
+done
+# Without a guardian the block stays offline until the next daemon comes.
+kill_offline all 3
+sleep 4
+! is_online $block || complain "block $block came back without a guardian"
 start_daemon
+until_true 8 is_rescued || complain "the next daemon left block $block $(cat $blocks/memory$block/state)"
+rescued >$OUT/rescued
+
+# 7. Told to end, it undoes what it did, and what the daemon before it did.
 until_true 40 is_set_up || complain "not set up at last"
 kill -15 $daemon
 until_true 60 is_gone $daemon || complain "SIGTERM did not end it"

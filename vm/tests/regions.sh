@@ -3,8 +3,9 @@
 # it ends. Usage: vm/tests/regions.sh [--short]
 #
 # VM_KERNELS names the kernels, or folders that have one, VM_KEEP a folder to keep what runs said,
-# PRAIRIE and KERNEL_LOAD binaries to use. KILLS is how often the daemon is killed. --short is one
-# machine with one kernel, about a minute and a half; where none is available, it is skipped.
+# PRAIRIE, KERNEL_LOAD, and KILL_OFFLINE binaries to use. KILLS is how often the daemon is killed at
+# any moment; four times more it is killed while a block is offline. --short is one machine with one
+# kernel, about a minute and a half; where none is available, it is skipped.
 set -eu
 cd "$(dirname "$0")/../.."
 short=
@@ -14,6 +15,7 @@ self=vm/tests/regions.sh
 . vm/common.sh
 program prairie "${PRAIRIE:-}" prairie
 program kernel_load "${KERNEL_LOAD:-}" experiments
+program kill_offline "${KILL_OFFLINE:-}" experiments
 
 # one KERNEL KILLS: a machine of 2 GiB, most of it in ZONE_NORMAL.
 one() {

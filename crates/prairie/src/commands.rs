@@ -107,11 +107,11 @@ impl Command {
         }
     }
 
-    /// Runs it. `interrupted` asks it to stop; `whole` is the command line that it is part of.
+    /// Runs it. `interrupted` asks it to stop; `whole` makes the command line that it is part of.
     pub fn run(
         self,
         interrupted: &'static AtomicBool,
-        whole: clap::Command,
+        whole: impl FnOnce() -> clap::Command,
     ) -> anyhow::Result<ExitCode> {
         self.files().check()?;
         match self {
@@ -129,8 +129,8 @@ impl Command {
             Command::Offload(args) => offload::run(&args, interrupted),
             Command::Regions(args) => regions::run(&args),
             Command::Psi(args) => psi::run(&args, interrupted),
-            Command::Completions(args) => completions::run(&args, whole),
-            Command::Man(args) => man::run(&args, whole),
+            Command::Completions(args) => completions::run(&args, whole()),
+            Command::Man(args) => man::run(&args, whole()),
             Command::Export(args) => export::run(&args, interrupted),
             Command::Log(args) => log::run(&args, interrupted),
             Command::Top(args) => top::run(&args, interrupted),

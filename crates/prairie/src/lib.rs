@@ -75,7 +75,9 @@ pub fn main(arguments: Vec<OsString>) -> ExitCode {
     }
     cli.display.apply();
     let interrupted = interrupt::flag(!cli.command.handles_signals());
-    match cli.command.run(interrupted, with_common_help(Cli::command())) {
+    // A daemon lives long, and these are hundreds of kilobytes.
+    drop((whole, matches));
+    match cli.command.run(interrupted, || with_common_help(Cli::command())) {
         Ok(code) => code,
         Err(error) => failed(&error),
     }

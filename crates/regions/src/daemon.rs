@@ -172,7 +172,7 @@ impl Daemon {
         })
     }
 
-    /// Other files for blocks, for tests.
+    /// Other files for blocks: the guardian's own, and those of tests.
     pub fn with_files(mut self, files: Arc<dyn BlockFilesDebug>) -> Daemon {
         self.files = files;
         self

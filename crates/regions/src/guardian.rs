@@ -19,7 +19,7 @@ use signal_hook::consts::SIGTERM;
 use crate::config::Config;
 use crate::daemon::{Daemon, Start};
 use crate::lock::Lock;
-use crate::operation::Sysfs;
+use crate::operation::BlockFilesDebug;
 use crate::record::{Record, State, boot_id};
 use crate::undo::{Undo, make_whole, undo};
 
@@ -44,11 +44,17 @@ pub fn watch(lines: impl BufRead) -> State {
     state
 }
 
-/// Does what is left to do after a daemon that ended with `state`.
+/// Does what is left to do after a daemon that ended with `state`, through the blocks' `files`.
 ///
 /// # Errors
 /// I/O errors of the system.
-pub fn act(state: &State, config: &Config, roots: &Roots, log: Log) -> io::Result<Acted> {
+pub fn act(
+    state: &State,
+    config: &Config,
+    roots: &Roots,
+    files: Arc<dyn BlockFilesDebug>,
+    log: Log,
+) -> io::Result<Acted> {
     let path = &config.daemon.record;
     if state.ended || state.is_clean() {
         return Ok(Acted::Not);
@@ -61,7 +67,6 @@ pub fn act(state: &State, config: &Config, roots: &Roots, log: Log) -> io::Resul
     let mut record = Record::load(path, &boot_id(roots))?;
     record.begin()?;
     let stop = || relieved.load(Ordering::Relaxed);
-    let files = Arc::new(Sysfs::new(roots.clone()));
     let work = |until| Undo {
         roots,
         files: files.clone(),
@@ -71,7 +76,7 @@ pub fn act(state: &State, config: &Config, roots: &Roots, log: Log) -> io::Resul
         stop: &stop,
     };
     make_whole(&mut record, &work(Instant::now()))?;
-    let mut record = grow_meanwhile(record, config, roots, &stop)?;
+    let mut record = grow_meanwhile(record, config, roots, files.clone(), &stop)?;
     if stop() {
         return Ok(Acted::Relieved);
     }
@@ -102,6 +107,7 @@ fn grow_meanwhile(
     record: Record,
     config: &Config,
     roots: &Roots,
+    files: Arc<dyn BlockFilesDebug>,
     stop: &dyn Fn() -> bool,
 ) -> io::Result<Record> {
     let mut config = config.clone();
@@ -112,7 +118,7 @@ fn grow_meanwhile(
     let log = Log::new(Default::default(), Default::default(), Box::new(io::stderr()));
     let start =
         Start { config, roots: roots.clone(), record, log, dry_run: false, grow_only: true };
-    let mut daemon = Daemon::new(start)?;
+    let mut daemon = Daemon::new(start)?.with_files(files);
     let began = Instant::now();
     while began.elapsed() < grace && !stop() {
         daemon.tick(began.elapsed());

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -20,17 +21,9 @@ use crate::daemon::Daemon;
 use crate::operation::Sysfs;
 use crate::undo::{Undo, undo};
 
-/// Keeps the daemon alive and in memory when memory is short. What is refused is reported, and is
-/// no reason not to run.
+/// Keeps the process alive when memory is short. To be called before a thread is started. What is
+/// refused is reported, and is no reason not to run.
 pub fn protect(log: &Log) {
-    if let Err(error) = drop_text() {
-        log.note("warning", format_args!("text of the start stays in memory: {error}"));
-    }
-    // ONFAULT: used pages stay resident, but the program is not read in as a whole.
-    let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
-    if let Err(error) = mlockall(flags) {
-        log.note("warning", format_args!("memory is not locked: {error}"));
-    }
     // SAFETY: mallopt only sets how the allocator returns memory to the kernel: never, and all of it
     // from one area, so that memory that was used once is there again when memory is short. musl's
     // allocator has no such settings.
@@ -48,23 +41,56 @@ pub fn protect(log: &Log) {
     }
 }
 
-/// Gives back the program's code that only the start needed, before memory is locked. What the loop
-/// needs is mapped again when it runs.
-fn drop_text() -> io::Result<()> {
-    for line in fs::read_to_string("/proc/self/maps")?.lines() {
-        let mut words = line.split_ascii_whitespace();
-        let (Some(range), Some("r-xp")) = (words.next(), words.next()) else { continue };
-        let number = |text| usize::from_str_radix(text, 16).map_err(io::Error::other);
-        let Some((start, end)) = range.split_once('-') else { continue };
-        let (start, end) = (number(start)?, number(end)?);
-        if !line.contains(" /") {
-            continue;
-        }
-        // SAFETY: a private mapping of a file that cannot be written: its pages are the file's, and
-        // are mapped again from there when they are next used.
-        unsafe { madvise(start as *mut _, end - start, Advice::LinuxDontNeed)? };
+/// Keeps what the process uses from now on in memory, without what only its start needed. To be
+/// called last before the loop.
+pub fn lock_memory(log: &Log) {
+    if let Err(error) = drop_start() {
+        log.note("warning", format_args!("memory of the start is kept: {error}"));
+    }
+    // ONFAULT: used pages stay resident, but the program is not read in as a whole.
+    let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
+    if let Err(error) = mlockall(flags) {
+        log.note("warning", format_args!("memory is not locked: {error}"));
+    }
+}
+
+/// Returns memory that only the start needed: free heap, and pages of files that are mapped to be
+/// read or executed. The loop maps those that it needs again when it first uses them.
+fn drop_start() -> io::Result<()> {
+    // SAFETY: returns free memory of the allocator to the kernel.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0);
+    }
+    let smaps = fs::read_to_string("/proc/self/smaps")?;
+    for range in file_pages(&smaps) {
+        // SAFETY: a mapping of a file that cannot be written, and without pages of its own: all are
+        // the file's, and are mapped again from there.
+        unsafe { madvise(range.start as *mut _, range.len(), Advice::LinuxDontNeed)? };
     }
     Ok(())
+}
+
+/// The mappings in `smaps` that cannot be written and have no page but their file's. One that was
+/// written once (relocated data, which is read-only from then on) has pages of its own.
+fn file_pages(smaps: &str) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut current = None;
+    for line in smaps.lines() {
+        let mut words = line.split_ascii_whitespace();
+        let (first, second) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+        if let Some((start, end)) = first.split_once('-') {
+            let number = |text| usize::from_str_radix(text, 16).ok();
+            let is_file = line.contains(" /") && !second.contains('w') && second.ends_with('p');
+            current = number(start).zip(number(end)).filter(|_| is_file);
+        } else if first == "Anonymous:"
+            && second == "0"
+            && let Some((start, end)) = current.take()
+        {
+            found.push(start..end);
+        }
+    }
+    found
 }
 
 /// Runs until a signal ends it. `path` is the configuration, for SIGHUP.
@@ -156,4 +182,43 @@ fn stop(daemon: Daemon, roots: &Roots) -> io::Result<()> {
     }
     record.end();
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMAPS: &str = "\
+5000-6000 r--p 00000000 fe:00 42                         /usr/bin/prairie
+Rss:                   4 kB
+Anonymous:             0 kB
+AnonHugePages:         0 kB
+6000-9000 r-xp 00001000 fe:00 42                         /usr/bin/prairie
+Anonymous:             0 kB
+9000-a000 r--p 00004000 fe:00 42                         /usr/bin/prairie
+Anonymous:             4 kB
+a000-b000 rw-p 00005000 fe:00 42                         /usr/bin/prairie
+Anonymous:             0 kB
+b000-c000 r--s 00000000 fe:00 43                         /usr/lib/locale
+Anonymous:             0 kB
+c000-d000 r-xp 00000000 00:00 0                          [vdso]
+Anonymous:             0 kB
+d000-e000 r-xp 00000000 fe:00 44                         /usr/lib/libm.so.6
+VmFlags: rd ex mr mw me
+";
+
+    #[test]
+    fn only_pages_that_the_file_still_has_are_dropped() {
+        assert_eq!(file_pages(SMAPS), [0x5000..0x6000, 0x6000..0x9000]);
+        assert!(file_pages("").is_empty());
+    }
+
+    #[test]
+    fn a_program_goes_on_without_the_pages_of_its_start() {
+        let text: Vec<String> = (0..1000).map(|n| n.to_string()).collect();
+        drop_start().unwrap();
+        assert_eq!(text.iter().map(|n| n.parse::<u32>().unwrap()).sum::<u32>(), 499_500);
+        let smaps = fs::read_to_string("/proc/self/smaps").unwrap();
+        assert!(!file_pages(&smaps).is_empty());
+    }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -20,7 +21,7 @@ use prairie_regions::lock::Lock;
 use prairie_regions::operation::Sysfs;
 use prairie_regions::record::{Record, boot_id};
 use prairie_regions::request;
-use prairie_regions::run::{protect, run as drive};
+use prairie_regions::run::{lock_memory, protect, run as drive};
 use prairie_regions::undo::{Undo, make_whole};
 
 use crate::commands::daemon::LogFormat;
@@ -93,6 +94,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(requests) = requests {
         daemon.listen(requests);
     }
+    if lock.is_some() {
+        lock_memory(daemon.log());
+    }
     drive(daemon, &args.config, &roots, &signals, &Notify::from_env())?;
     if lock.is_some() {
         let _ = fs::remove_file(socket);
@@ -114,7 +118,7 @@ fn start_guardian(record: &mut Record, config: &Path) -> anyhow::Result<()> {
 fn adopt(record: &mut Record, config: &Config, roots: &Roots, log: &Log) -> io::Result<()> {
     let work = Undo {
         roots,
-        files: std::sync::Arc::new(Sysfs::new(roots.clone())),
+        files: Arc::new(Sysfs::new(roots.clone())),
         log,
         operation_time: config.limits.operation_time,
         until: std::time::Instant::now(),
@@ -129,8 +133,11 @@ pub fn guard(config: &Path) -> anyhow::Result<ExitCode> {
     let log = Log::new(Format::Text, Verbosity::Quiet, Box::new(io::stderr()));
     // It has to work when memory is at its shortest.
     protect(&log);
+    lock_memory(&log);
     let state = guardian::watch(io::stdin().lock());
-    match guardian::act(&state, &config, &Roots::live(), log)? {
+    let roots = Roots::live();
+    let files = Arc::new(Sysfs::new(roots.clone()));
+    match guardian::act(&state, &config, &roots, files, log)? {
         Acted::Not | Acted::Relieved | Acted::Undone => Ok(ExitCode::SUCCESS),
     }
 }

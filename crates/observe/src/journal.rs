@@ -475,7 +475,7 @@ mod tests {
     fn unfinished_files_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let names = [".prairie-log-x1y2z3.part", ".prairie-other.part", "mine.part"];
-        names.map(|name| fs::write(dir.path().join(name), "").unwrap());
+        names.iter().for_each(|name| fs::write(dir.path().join(name), "").unwrap());
         let is_there = || names.map(|name| dir.path().join(name).exists());
         let journal = Journal::open(dir.path(), origin(), None).unwrap();
         assert_eq!(is_there(), [false, true, true]);

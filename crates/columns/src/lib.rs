@@ -92,11 +92,14 @@ impl<'a> Writer<'a> {
         self.0.append(KeyValue::new(key.to_owned(), value));
     }
 
-    /// Completes the file.
+    /// Completes the file, with the provenance of this process.
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn finish(self) -> Result<()> {
+    pub fn finish(mut self) -> Result<()> {
+        if let Some((key, value)) = prairie_provenance::pair() {
+            self.append(&key, value);
+        }
         self.0.finish()
     }
 }
@@ -169,11 +172,9 @@ pub fn schema(text: &str) -> Result<Arc<Type>> {
     parse_message_type(text).map(Arc::new)
 }
 
-/// Pairs for the metadata of a file, with the provenance of this process.
-pub fn metadata<const N: usize>(own: [(&str, String); N]) -> Vec<KeyValue> {
-    let own = own.map(|(key, value)| (key.to_owned(), value));
-    let pairs = own.into_iter().chain(prairie_provenance::pair());
-    pairs.map(|(key, value)| KeyValue::new(key, value)).collect()
+/// Pairs for the metadata of a file.
+pub fn metadata<const N: usize>(pairs: [(&str, String); N]) -> Vec<KeyValue> {
+    pairs.map(|(key, value)| KeyValue::new(key.to_owned(), value)).into()
 }
 
 /// The values of an optional column that are there, and its definition levels.

@@ -129,9 +129,6 @@ impl Writer {
         for (key, value) in self.key_values(&metadata) {
             self.parquet.append(key, value);
         }
-        if let Some((key, value)) = prairie_provenance::pair() {
-            self.parquet.append(&key, value);
-        }
         let Writer { path, file, parquet, frame_runs, events, .. } = self;
         parquet.finish().map_err(|e| write_error(&path, e))?;
         let written = file.as_file();

@@ -57,9 +57,6 @@ impl Writer {
         for (key, value) in self.key_values(source) {
             self.parquet.append(key, value);
         }
-        if let Some((key, value)) = prairie_provenance::pair() {
-            self.parquet.append(&key, value);
-        }
         let Writer { path, file, parquet, .. } = self;
         parquet.finish().map_err(|e| write_error(&path, e))?;
         let written = file.as_file();

@@ -170,11 +170,14 @@ fn json(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
-/// Refuses the formats of reports, for output that is none.
+/// Refuses what only reports have, for output that is none.
 ///
 /// # Errors
-/// With `--format md` and `--format csv`.
+/// With `--format md`, `--format csv`, and `--svg`.
 pub fn expect_text() -> anyhow::Result<()> {
+    if let Some(folder) = &display().svg {
+        bail!("--svg {}: this command prints no report", folder.display());
+    }
     match display().format {
         Format::Text | Format::Json => Ok(()),
         format => bail!("--format {format}: this command prints no report, expected text or json"),

@@ -346,6 +346,8 @@ fn bad_input_is_one_line() {
     refused(&["export", "--proc", "none"], 1, "none");
     refused(&["top", "--proc", "proc"], 1, "--once");
     refused(&["top", "--once", "--at", "soon", "--log", "proc"], 1, "not a time");
+    refused(&["top", "--json", "--proc", "proc"], 2, "--once");
+    refused(&["top", "--once", "--svg", "d", "--proc", "proc"], 1, "prints no report");
     refused(&["top", "--once", "--at", "1h", "--log", "proc"], 1, "no log in it");
     refused(&["log", "show", "proc"], 1, "no log in it");
     refused(&["log", "show", "gone"], 1, "gone: no such directory, expected the directory of");
@@ -482,6 +484,10 @@ fn a_log_is_written_shown_and_looked_back_into() {
     let past = succeed(&["top", "--once", "--at", "0s", "--log", "log"]);
     assert!(past.contains("sample 2 of 2"), "{past}");
     let live = succeed(&["top", "--once", "--proc", "proc", "--interval", "100ms"]);
+    let document = succeed(&["top", "--once", "--json", "--at", "0s", "--log", "log"]);
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["figures"], rows[1], "the last row of the log");
+    assert!(document["rates"]["vmstat_compact_stall"].is_f64(), "{}", document["rates"]);
     // The panels Map and Zones are the same, live and in the log.
     let map = |text: &str| {
         text.split("\nUnmovable\n").next().unwrap().split("\nMap\n").nth(1).unwrap().to_owned()

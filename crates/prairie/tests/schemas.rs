@@ -48,6 +48,8 @@ const COMMANDS: &[&str] = &[
     "explain oom.log --json",
     "stalls --from stalls.parquet --json",
     "log show log --json",
+    "top --once --json --interval 100ms --proc proc",
+    "top --once --json --at 0s --log log",
     "offload check --json",
     "regions check --json",
     "fleet report study --json",

@@ -28,6 +28,7 @@ use crate::files::Files;
 use crate::output;
 use crate::view::top::{self as view, Action, Containers, Live, Stalling, State};
 
+mod document;
 mod past;
 
 /// Show fragmentation, compaction, and pressure live, or from a log
@@ -41,6 +42,10 @@ pub struct Args {
     /// Print everything once, as plain text, and exit
     #[arg(long)]
     once: bool,
+
+    /// Print everything once as one JSON document
+    #[arg(long, requires = "once")]
+    json: bool,
 
     /// Time between readings, at least 100ms
     #[arg(long, value_name = "TIME", value_parser = value::time_from(MIN_INTERVAL), default_value = "2s")]
@@ -74,7 +79,8 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 Examples:
   sudo prairie top                             h shows the keys
-  prairie top --once --interval 1s             for scripts
+  prairie top --once --interval 1s             everything as text
+  prairie top --once --json | jq .rates        events a second, for scripts
   prairie top --at 2h --log /var/log/prairie   two hours ago; t and T step
 
 Exit codes:
@@ -165,12 +171,18 @@ fn once(
     }
     let (second, live) = read()?;
     state.take(second, live);
-    print(&state)
+    print(&state, args.json)
 }
 
-/// Prints the state, in 80 columns or in more if asked to.
-fn print(state: &State) -> anyhow::Result<ExitCode> {
+/// Prints the state as a document, or as text in 80 columns or in more if asked to.
+fn print(state: &State, json: bool) -> anyhow::Result<ExitCode> {
     const LEAST: usize = 80;
+    output::expect_text()?;
+    if json {
+        let observation = document::observation(state);
+        output::print_json(&document::document(state, observation.as_ref()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let is_asked = output::display().width.is_some() || std::env::var_os("COLUMNS").is_some();
     let width = if is_asked { Terminal::of_stdout().width.max(LEAST) } else { LEAST };
     output::print_text(&view::text(state, width as u16))?;

@@ -10,7 +10,7 @@ use prairie_report::{Block, Cell, Column, KeyFigure, Report, Section, Table, num
 use prairie_trace::StallPoint;
 use prairie_trace::stalls::{Cause, HugePages, Mismatches, ProcessStalls, Stalls, Tally};
 
-pub use document::document;
+pub use document::{Document, document};
 
 /// What was observed.
 pub struct Observation {

@@ -35,7 +35,7 @@ pub fn show(args: &Args, at: &str, interrupted: &AtomicBool) -> anyhow::Result<E
     let mut state = State::new(origin.host, origin.kernel_release, args.interval);
     rows.show(&mut state);
     if args.once {
-        return print(&state);
+        return print(&state, args.json);
     }
     on_terminal(|terminal| {
         while !interrupted.load(Ordering::Relaxed) {

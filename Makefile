@@ -36,7 +36,7 @@ dist: ## Build what packages contain into target/dist: stripped, debug info apar
 	@# Alone, as otherwise it would be built with what only the command needs of the heap.
 	@$(CARGO) build --release --locked --package prairie-heap-preload
 	@packaging/stage $(TARGET)/release $(DIST)
-	@$(TARGET)/release/prairie survey --proc crates/host/tests/fixtures/linux-6.18/proc --save $(DIST)/example.parquet >/dev/null
+	@$(TARGET)/release/prairie survey --from data/mixed.parquet --save $(DIST)/example.parquet >/dev/null
 
 install: $(if $(wildcard $(DIST)/bin/prairie),,dist) ## Install into PREFIX=/usr/local below DESTDIR=; settings into /etc/prairie
 	@[ -z "$$(find crates Cargo.toml Cargo.lock -type f ! -path '*/tests/*' -newer $(DIST)/bin/prairie -print -quit)" ] || \

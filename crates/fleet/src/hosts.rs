@@ -26,8 +26,8 @@ const fn judged(name: &'static str, label: &'static str, larger_is_worse: bool) 
 /// The measures of reports. Where bounds are known it is the pessimistic one.
 pub const JUDGED: [Judged; 4] = [
     judged("unusable_2_mib", "free memory in pieces smaller than 2 MiB", true),
-    judged("polluted_max", "polluted pageblocks", true),
-    judged("potential_2_mib_min", "2 MiB blocks once compacted", false),
+    judged("polluted_max", "polluted pageblocks, at most", true),
+    judged("potential_2_mib_min", "2 MiB blocks once compacted, at least", false),
     judged("coverage", "anonymous memory on huge pages", false),
 ];
 

@@ -9,7 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
-use prairie_frames::Pfn;
+use prairie_frames::{Order, Pfn};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::classify::SECTION;
@@ -129,7 +129,10 @@ pub fn read_frames(
         progress: &mut |frames| (options.progress)(frames, total),
     };
     match kpageflags::read(&roots.path(wanted::KPAGEFLAGS), &ranges, reading, &mut in_order) {
-        Ok(_) => Ok(()),
+        Ok(_) => {
+            capture.left_out.extend(frames_cut(reach, total));
+            Ok(())
+        }
         Err(Error::Io { source, .. }) if reach == 0 => {
             capture.left_out.push(frames_left_out(&source));
             Ok(())
@@ -194,6 +197,17 @@ fn frames_left_out(error: &io::Error) -> LeftOut {
         why: format!("/{}: {error}", wanted::KPAGEFLAGS),
         remedy: remedy.to_owned(),
     }
+}
+
+/// What is missing where page flags end at the frame `reach` and zones at `total`: of another tree a
+/// part may have been copied.
+fn frames_cut(reach: u64, total: u64) -> Option<LeftOut> {
+    let gib = |frames: u64| (frames * Order::BASE.bytes()) as f64 / f64::from(1 << 30);
+    (reach < total).then(|| LeftOut {
+        what: format!("the frames above {:.2} GiB", gib(reach)),
+        why: format!("/{}: ends there, and zones at {:.2} GiB", wanted::KPAGEFLAGS, gib(total)),
+        remedy: "a whole copy of the file".to_owned(),
+    })
 }
 
 /// The frames to ask for: everything, but for gaps between zones so wide that reading them would

@@ -119,6 +119,9 @@ impl Files {
                 continue;
             }
             let (name, path) = (&output.argument, output.path.display());
+            if output.path == Path::new("-") {
+                bail!("{name} -: not written to standard output, expected a file");
+            }
             if output.role == Role::Output {
                 can_be_written(&output.path)?;
             }

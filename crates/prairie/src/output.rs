@@ -170,14 +170,22 @@ fn json(value: &impl Serialize) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 
-/// Refuses what only reports have, for output that is none.
+/// Refuses what only reports have, for output without one.
 ///
 /// # Errors
-/// With `--format md`, `--format csv`, and `--svg`.
-pub fn expect_text() -> anyhow::Result<()> {
-    if let Some(folder) = &display().svg {
-        bail!("--svg {}: this command prints no report", folder.display());
+/// With `--svg`, `--format md`, and `--format csv`.
+pub fn expect_no_report() -> anyhow::Result<()> {
+    match &display().svg {
+        Some(folder) => bail!("--svg {}: this command prints no report", folder.display()),
+        None => expect_text(),
     }
+}
+
+/// Refuses the formats of reports, for output that is none.
+///
+/// # Errors
+/// With `--format md` and `--format csv`.
+pub fn expect_text() -> anyhow::Result<()> {
     match display().format {
         Format::Text | Format::Json => Ok(()),
         format => bail!("--format {format}: this command prints no report, expected text or json"),

@@ -86,8 +86,11 @@ fn bad_documents_get_one_line() {
     fs::write(here.join("text.json"), "not JSON").unwrap();
     fs::write(here.join("empty.json"), "").unwrap();
     fs::write(here.join("broken.parquet"), "PAR1 broken").unwrap();
+    fs::write(here.join("binary.json"), [0xff, 0xfe]).unwrap();
     fs::create_dir(here.join("nothing")).unwrap();
     for (file, message) in [
+        ("binary.json", "binary.json: not text, expected a JSON document"),
+        (",", ",: no file named"),
         ("missing.json", "cannot read missing.json"),
         ("text.json", "text.json: not JSON"),
         ("empty.json", "empty.json: empty file, expected a JSON document, a saved survey, rows of"),
@@ -96,7 +99,7 @@ fn bad_documents_get_one_line() {
             "other.json",
             "documents of different kinds: prairie-survey before and prairie-lab-run after",
         ),
-        ("broken.parquet", "broken.parquet"),
+        ("broken.parquet", "expected a saved survey, rows of `prairie survey --summary`, or a log"),
         ("nothing", "nothing: no file to compare"),
     ] {
         let output = run(here, &["diff", "a.json", file]);

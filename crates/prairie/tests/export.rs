@@ -348,6 +348,9 @@ fn bad_input_is_one_line() {
     refused(&["top", "--once", "--at", "soon", "--log", "proc"], 1, "not a time");
     refused(&["top", "--json", "--proc", "proc"], 2, "--once");
     refused(&["top", "--once", "--svg", "d", "--proc", "proc"], 1, "prints no report");
+    refused(&["top", "--once", "--log", "proc"], 1, "only with --at");
+    refused(&["survey", "--proc", "proc", "--html", "-"], 1, "expected a file");
+    refused(&["export", "--textfile", "x.prom", "--interval", "1ms"], 2, "at least 1s");
     refused(&["top", "--once", "--at", "1h", "--log", "proc"], 1, "no log in it");
     refused(&["log", "show", "proc"], 1, "no log in it");
     refused(&["log", "show", "gone"], 1, "gone: no such directory, expected the directory of");

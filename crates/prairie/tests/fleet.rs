@@ -137,6 +137,29 @@ fn several_seeds_show_the_spread() {
 }
 
 /// Parts that came together by copying are not added up either.
+/// Of a host on which nearly half of memory is not initialized, both take shares of the rest.
+#[test]
+fn a_report_on_a_saved_survey_has_the_shares_of_its_row() {
+    let here = tempfile::tempdir().unwrap();
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/mixed.parquet");
+    let (data, name) = (data.to_str().unwrap(), "host.parquet");
+    let saved = run(here.path(), &["survey", "--from", data, "--save", name, "--summary", "-"]);
+    let row: Value = serde_json::from_slice(&saved.stdout).unwrap();
+    let output = run(here.path(), &["fleet", "report", name, "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let summary = &report["systems"][0];
+    assert!(row["initialized"].as_f64().unwrap() < 0.6, "{row}");
+    for (name, [min, max]) in [
+        ("polluted", ["polluted_min", "polluted_max"]),
+        ("unmovable", ["unmovable_min", "unmovable_max"]),
+    ] {
+        let of_row = [&row[min], &row[max]].map(|share| share.as_f64().unwrap());
+        let of_report = ["min", "max"].map(|end| summary[name][end].as_f64().unwrap());
+        let apart = |at: usize| (of_row[at] - of_report[at]).abs();
+        assert!(apart(0) < 0.001 && apart(1) < 0.001, "{name}: {of_row:?} {of_report:?}");
+    }
+}
+
 #[test]
 fn a_report_refuses_parts_of_different_studies() {
     let here = tempfile::tempdir().unwrap();

@@ -459,7 +459,7 @@ fn bad_input_gets_one_line() {
             1,
             "--summary - with --json: both print on standard output",
         ),
-        (&["--proc", "proc", "--map", "map.jpeg"], 2, "a picture is written as .png or .svg"),
+        (&["--proc", "proc", "--map", "map.jpeg"], 2, "a name that ends in .png or .svg"),
         (&["--proc", "proc", "--cell", "3M"], 2, "a power of two from 4K to 1T"),
         (&["--proc", "proc", "--threads", "0"], 2, "--threads"),
         (&["--proc", "proc", "--threads", "100000"], 2, "a number from 1 to 1024"),

@@ -109,11 +109,11 @@ pub enum MapError {
         pfn: u64,
     },
     /// Too many classes to distinguish.
-    #[error("the map {0:?} has more than 64 classes")]
+    #[error("the map {0} has more than 64 classes")]
     TooManyClasses(String),
     /// Too many cells for one picture.
     #[error(
-        "the map {map:?} has {cells} cells, more than {}; let one cell stand for more frames",
+        "the map {map} has {cells} cells, more than {}; let one cell stand for more frames",
         MemoryMap::CELLS_MAX
     )]
     TooManyCells {

@@ -3,6 +3,8 @@
 mod log;
 mod side;
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -30,17 +32,17 @@ use crate::view::diff as view;
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// File or directory; several separated by commas
-    before: String,
+    before: OsString,
 
     /// File or directory; several separated by commas
-    after: String,
+    after: OsString,
 
     /// Exit with 3 if the condition holds, such as 'polluted > 5 %'
     #[arg(long, value_name = "CONDITION", value_parser = condition)]
     fail_if: Vec<Named>,
 
     /// Leave out changes of less than this, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 1.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = threshold)]
     threshold: f64,
 
     /// Show all rows, also those that did not change
@@ -130,14 +132,26 @@ impl Args {
     }
 }
 
+/// A change in percent.
+fn threshold(text: &str) -> Result<f64, String> {
+    let percent = text.trim().trim_end_matches('%').trim().parse().ok();
+    percent
+        .filter(|percent: &f64| percent.is_finite() && *percent >= 0.0)
+        .ok_or_else(|| "a number of percent, such as 1".to_owned())
+}
+
 /// The paths of one side.
-fn listed(argument: &str) -> Vec<PathBuf> {
-    argument.split(',').filter(|path| !path.is_empty()).map(PathBuf::from).collect()
+fn listed(argument: &OsStr) -> Vec<PathBuf> {
+    let paths = argument.as_bytes().split(|&byte| byte == b',').filter(|path| !path.is_empty());
+    paths.map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()
 }
 
 /// Compares, prints, and judges.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let side = |argument: &str| Side::read(&listed(argument));
+    let side = |argument: &OsStr| match listed(argument) {
+        paths if paths.is_empty() => bail!("{}: no file named", argument.display()),
+        paths => Side::read(&paths),
+    };
     let (before, after) = (side(&args.before)?, side(&args.after)?);
     if before.kind != after.kind {
         let (one, two) = (&before.kind, &after.kind);

@@ -43,8 +43,8 @@ pub struct Args {
     #[arg(long, requires = "listen")]
     allow_remote: bool,
 
-    /// Rewrite the file of --textfile at this interval [default: once]
-    #[arg(long, value_name = "TIME", value_parser = value::time, requires = "textfile", group = "lasting")]
+    /// Time between two writes of the file, at least 1s [default: once]
+    #[arg(long, value_name = "TIME", value_parser = value::time_from(Duration::from_secs(1)), requires = "textfile", group = "lasting")]
     interval: Option<Duration>,
 
     /// Watch who waits for memory, and export histograms

@@ -80,7 +80,7 @@ struct Shares {
 
 /// Reads and prints until interrupted.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
-    output::expect_text()?;
+    output::expect_no_report()?;
     let files = files(args)?;
     let mut before = (Instant::now(), read(&files)?);
     let mut printed = 0;

@@ -233,7 +233,7 @@ fn say(summary: &Summary, metadata: &Metadata) {
     if summary.frees_missing > 0 {
         output::say(format_args!(
             "{} frames were allocated twice without a free between: the kernel kept some \
-             frees from perf and did not count them (see \"Missing frees\" in docs/src/guide/record.md)",
+             frees from perf and did not count them (see \"Missing frees\" in the guide to prairie record)",
             number::count(summary.frees_missing),
         ));
     }

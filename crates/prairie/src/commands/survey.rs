@@ -66,8 +66,8 @@ pub struct Args {
     #[arg(long)]
     no_map: bool,
 
-    /// Save the host's state, every frame's flags included
-    #[arg(long, value_name = "FILE.parquet", conflicts_with = "from")]
+    /// Save the state, every frame's flags included
+    #[arg(long, value_name = "FILE.parquet")]
     save: Option<PathBuf>,
 
     /// Write one row for a fleet: .jsonl, .parquet, a directory, or -

@@ -55,9 +55,9 @@ pub struct Args {
     #[arg(long, value_name = "TIME", conflicts_with_all = ["interval", "proc"])]
     at: Option<String>,
 
-    /// Log to show with --at
-    #[arg(long, value_name = "DIR", default_value = "/var/log/prairie")]
-    log: PathBuf,
+    /// Log to show with --at [default: /var/log/prairie]
+    #[arg(long, value_name = "DIR")]
+    log: Option<PathBuf>,
 
     /// Socket of the offload daemon
     #[arg(long, value_name = "SOCKET", default_value = "/run/prairie/offload.sock")]
@@ -95,7 +95,7 @@ const MIN_INTERVAL: Duration = Duration::from_millis(100);
 impl Args {
     /// The files that it reads and writes.
     pub fn files(&self) -> Files {
-        Files::default().input_tree("--proc", &self.proc).input_tree("--log", [&self.log])
+        Files::default().input_tree("--proc", &self.proc).input_tree("--log", &self.log)
     }
 }
 
@@ -104,9 +104,10 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     if !args.once && !stdout().is_terminal() {
         bail!("standard output: not a terminal, expected one or --once");
     }
-    match &args.at {
-        Some(at) => past::show(args, at, interrupted),
-        None => live(args, interrupted),
+    match (&args.at, &args.log) {
+        (Some(at), _) => past::show(args, at, interrupted),
+        (None, Some(log)) => bail!("--log {}: only with --at", log.display()),
+        (None, None) => live(args, interrupted),
     }
 }
 
@@ -177,7 +178,7 @@ fn once(
 /// Prints the state as a document, or as text in 80 columns or in more if asked to.
 fn print(state: &State, json: bool) -> anyhow::Result<ExitCode> {
     const LEAST: usize = 80;
-    output::expect_text()?;
+    output::expect_no_report()?;
     if json {
         let observation = document::observation(state);
         output::print_json(&document::document(state, observation.as_ref()))?;

@@ -1,6 +1,7 @@
 //! Parsers of command-line values: times, sizes, names of allocators.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fmt::Display;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{anyhow, ensure};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use prairie_frames::Order;
 use prairie_frames::placement::zones::Kernelcore;
 use prairie_host::BlockMap;
@@ -73,12 +75,18 @@ pub fn bytes(text: &str) -> Option<u64> {
     parse_size::Config::new().with_binary().parse_size(text.trim()).ok()
 }
 
+/// Text; a name in another encoding is refused by the argument that has it.
+pub fn utf8() -> impl TypedValueParser<Value = String> {
+    let in_utf8 = |text: OsString| text.into_string().map_err(|_| "a name in UTF-8");
+    OsStringValueParser::new().try_map(in_utf8)
+}
+
 /// The name of a picture, whose ending is its format.
 pub fn picture(name: &str) -> Result<PathBuf, String> {
     let path = PathBuf::from(name);
     match path.extension().and_then(|ending| ending.to_str()) {
         Some("png" | "svg") => Ok(path),
-        _ => Err("a picture is written as .png or .svg".to_owned()),
+        _ => Err("a name that ends in .png or .svg".to_owned()),
     }
 }
 

@@ -5,8 +5,10 @@
 
 use std::path::Path;
 
+use anyhow::anyhow;
 use prairie_frames::Order;
-use prairie_observe::{Summary, journal, summary};
+use prairie_observe::journal::{self, JournalError};
+use prairie_observe::{Summary, summary};
 use serde_json::{Map, Value};
 
 use crate::commands::log::{row, say_damaged};
@@ -31,9 +33,15 @@ pub fn directory(path: &Path) -> anyhow::Result<Option<Vec<Value>>> {
 /// The documents of one file of a log; `None` if the file is of another kind.
 ///
 /// # Errors
-/// If the file cannot be read.
-pub fn file(path: &Path) -> anyhow::Result<Option<Vec<Value>>> {
-    Ok(journal::read_file(path)?.as_deref().map(of_summaries))
+/// If the file cannot be read; one that is damaged may have been of another kind, any of `expected`.
+pub fn file(path: &Path, expected: &str) -> anyhow::Result<Option<Vec<Value>>> {
+    let rows = journal::read_file(path).map_err(|error| match error {
+        JournalError::Format { path, why } => {
+            anyhow!("{}: damaged: {why}, expected {expected}", path.display())
+        }
+        error => error.into(),
+    })?;
+    Ok(rows.as_deref().map(of_summaries))
 }
 
 fn of_summaries(rows: &[Summary]) -> Vec<Value> {

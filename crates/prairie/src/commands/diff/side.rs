@@ -106,8 +106,10 @@ fn read(path: &Path) -> anyhow::Result<Vec<Value>> {
     if is_parquet {
         return parquet(path);
     }
-    let text =
-        fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let Ok(text) = String::from_utf8(bytes) else {
+        bail!("{}: not text, expected a JSON document, {EXPECTED_PARQUET}", path.display());
+    };
     let documents = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
     let documents: Vec<Value> = documents
         .collect::<Result<_, _>>()
@@ -133,7 +135,7 @@ fn runs(mut document: Value) -> Vec<Value> {
 /// A saved survey, or rows of a fleet or a log.
 fn parquet(path: &Path) -> anyhow::Result<Vec<Value>> {
     let within = || path.display().to_string();
-    if let Some(rows) = log::file(path)? {
+    if let Some(rows) = log::file(path, EXPECTED_PARQUET)? {
         return Ok(rows);
     }
     if let Some(rows) = host_row::read_parquet(path).with_context(within)? {

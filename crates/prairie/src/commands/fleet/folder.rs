@@ -10,6 +10,7 @@ use prairie_fleet::part::{Header, Part};
 use prairie_fleet::row::Row;
 use prairie_host::layout::Layout;
 use prairie_host::survey::FrameReport;
+use prairie_host::survey::frame_report::Potential;
 use prairie_host::{Capture, FrameTally, Survey};
 use prairie_model::sample::BlocksBySize;
 use serde::Serialize;
@@ -180,9 +181,15 @@ fn row(path: &Path, capture: &Capture, frames: &FrameReport) -> Row {
     let free = |order: u8| {
         frames.available.iter().find(|found| found.order == order).map_or(0, |found| found.blocks)
     };
-    let potential = |of: fn(&prairie_host::survey::frame_report::Potential) -> u64| {
-        let blocks =
-            |order: u8| frames.potential.iter().find(|found| found.order == order).map_or(0, of);
+    // As `survey` does: all shares are of initialized memory.
+    let memory = frames.initialized.frames;
+    let uninitialized = frames.present_frames.saturating_sub(memory);
+    let initialized = |blocks: u64, order: u8| blocks.saturating_sub(uninitialized >> order);
+    let potential = |of: &dyn Fn(&Potential) -> u64| {
+        let blocks = |order: u8| {
+            let found = frames.potential.iter().find(|found| found.order == order);
+            found.map_or(0, of).min(memory >> order)
+        };
         BlocksBySize { mib_2: blocks(9), mib_32: blocks(13), gib_1: blocks(18) }
     };
     Row {
@@ -190,18 +197,18 @@ fn row(path: &Path, capture: &Capture, frames: &FrameReport) -> Row {
         system: "host".to_owned(),
         uptime_s: Survey::uptime_of(capture).unwrap_or(f64::NAN),
         server: 0,
-        frames: frames.present_frames,
+        frames: memory,
         free_frames: frames.by_mobility.free,
         free_2_mib: free(9),
         free_4_mib: free(10),
         free_32_mib: free(13),
         free_1_gib: free(18),
-        potential_min: potential(|found| found.unknown_unmovable.blocks),
-        potential_max: potential(|found| found.unknown_movable.blocks),
+        potential_min: potential(&|found| found.unknown_unmovable.blocks),
+        potential_max: potential(&|found| initialized(found.unknown_movable.blocks, found.order)),
         unmovable_frames: frames.by_mobility.unmovable,
-        unknown_frames: frames.by_mobility.unknown,
+        unknown_frames: frames.by_mobility.unknown.saturating_sub(uninitialized),
         polluted_min: frames.polluted.polluted_blocks,
-        polluted_max: frames.polluted_if_unknown_unmovable.polluted_blocks,
+        polluted_max: initialized(frames.polluted_if_unknown_unmovable.polluted_blocks, 9),
         simulated: None,
     }
 }

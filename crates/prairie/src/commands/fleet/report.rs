@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::folder::{Folder, Skipped, nothing_read};
 use super::{rows, sources, stores};
 use crate::called_as::generated_by;
+use crate::commands::value;
 use crate::files::Files;
 use crate::output::{self, Answer, Header, Wanted, no_files};
 use crate::view::{fleet as view, hosts as hosts_view};
@@ -27,7 +28,7 @@ use crate::view::{fleet as view, hosts as hosts_view};
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Files, directories, patterns, or addresses of object stores
-    #[arg(required = true, value_name = "SOURCE")]
+    #[arg(required = true, value_name = "SOURCE", value_parser = value::utf8())]
     sources: Vec<String>,
 
     /// Group rows of hosts by these labels, or kernel

@@ -92,7 +92,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     if args.every < LEAST {
         bail!("--every {}: expected at least 10ms", humantime::format_duration(args.every));
     }
-    output::expect_text()?;
+    output::expect_no_report()?;
     let observed = match args.program.is_empty() {
         false => start::observe(args, interrupted)?,
         true => watch::observe(args, interrupted)?,

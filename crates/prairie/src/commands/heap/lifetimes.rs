@@ -52,7 +52,7 @@ impl Args {
 
 /// Prints the histograms, and writes the sizes.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    output::expect_text()?;
+    output::expect_no_report()?;
     let process = || format!("process {}", args.pid);
     let lifetimes = inspect::lifetimes(args.pid).with_context(process)?;
     let name = name(args.pid);

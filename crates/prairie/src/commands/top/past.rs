@@ -13,6 +13,9 @@ use super::{Args, next_key, on_terminal, print};
 use crate::commands::log::say_damaged;
 use crate::view::top::{self as view, Action, Past, State};
 
+/// Where the unit keeps its log.
+const LOG: &str = "/var/log/prairie";
+
 const SECOND: i64 = 1_000_000_000;
 
 /// The rows around a time.
@@ -23,7 +26,7 @@ struct Rows {
 
 /// Shows the log from the last row at or before the time on.
 pub fn show(args: &Args, at: &str, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
-    let dir = &args.log;
+    let dir = args.log.as_deref().unwrap_or(Path::new(LOG));
     let wanted = time(at)?;
     let Some(origin) = journal::origin(dir)? else {
         bail!("{}: no log in it, expected files of `prairie log run`", dir.display());

@@ -10,10 +10,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
-use common::{NO_RSEQ, WAYS, compiled, messages, preloaded, traps};
+use common::{NO_RSEQ, TWO_NODES, WAYS, compiled, messages, preloaded, traps};
 
-fn succeeds(case: &str) {
-    for settings in WAYS {
+fn succeeds(case: &str, ways: &[&[(&str, &str)]]) {
+    for settings in ways {
         let output = preloaded(traps(), settings).arg(case).output().unwrap();
         assert!(output.status.success(), "{case} {settings:?}: {}", messages(&output));
     }
@@ -23,14 +23,43 @@ macro_rules! cases {
     ($($case:ident)*) => {$(
         #[test]
         fn $case() {
-            succeeds(stringify!($case));
+            succeeds(stringify!($case), &WAYS);
         }
     )*};
 }
 
 cases! {
     family alignment errors signal_allocates signal_forks fork_threads fork_fflush spawn_threads
-    threads_die memory_limit stress untouched cancelled_threads thread_execs
+    threads_die stress untouched cancelled_threads thread_execs
+}
+
+/// Not with two page heaps: the program limits its address space when both have reserved some, and
+/// then neither may have 100 MiB in one piece.
+#[test]
+fn memory_limit() {
+    succeeds("memory_limit", &WAYS[..3]);
+}
+
+/// What has a page heap for each node, and what leaves the process with one.
+#[test]
+fn page_heaps_by_node() {
+    let nodes = |settings: &[(&str, &str)], shell: &str| {
+        let mut command = preloaded("sh", settings);
+        command.env("PRAIRIE_HEAP_STATS", "json:/dev/stdout");
+        let output = command.args(["-c", shell]).output().unwrap();
+        assert!(output.status.success(), "{settings:?}: {}", messages(&output));
+        let text = String::from_utf8(output.stdout).unwrap();
+        let line = text.lines().last().expect("statistics of the last program");
+        let statistics: serde_json::Value = serde_json::from_str(line).unwrap();
+        statistics["nodes"].as_array().map_or(1, Vec::len)
+    };
+    let program = "exec env true";
+    assert_eq!(nodes(&[TWO_NODES], program), 2);
+    assert_eq!(nodes(&[("PRAIRIE_HEAP_NUMA", "16")], program), 16);
+    assert_eq!(nodes(&[("PRAIRIE_HEAP_NUMA", "0")], program), 1);
+    assert_eq!(nodes(&[TWO_NODES, NO_RSEQ], program), 1);
+    assert_eq!(nodes(&[TWO_NODES, ("PRAIRIE_HEAP_TRACE", "/dev/null")], program), 1);
+    assert_eq!(nodes(&[TWO_NODES], "ulimit -v 4000000; exec env true"), 1);
 }
 
 #[test]

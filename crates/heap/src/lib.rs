@@ -27,19 +27,23 @@ mod front;
 pub mod inspect;
 mod mapping;
 pub mod memory;
+mod numa;
 mod page_bits;
 pub mod page_heap;
 #[cfg(feature = "tools")]
 pub mod playback;
 mod process;
 pub mod storage;
+mod system_call;
 mod units;
 
 pub use front::limit::LimitStatistics;
 pub use process::global::PrairieHeap;
 pub use process::huge_page_mode::HugePageMode;
 pub use process::shared::statistics;
-pub use process::statistics::{ClassStatistics, Classes, LargeObjects, SmallObjects, Statistics};
+pub use process::statistics::{
+    ClassStatistics, Classes, LargeObjects, NodeStatistics, Nodes, SmallObjects, Statistics,
+};
 pub use units::{HugePageId, HugePages, HugeRange, PageId, PageRange, Pages};
 
 /// The settings of a process, for programs that start others on the heap.

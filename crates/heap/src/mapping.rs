@@ -4,6 +4,7 @@ use core::ffi::c_void;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
+use crate::system_call::system_call;
 use crate::units::{HugePageId, HugePages, HugeRange, PageRange};
 
 /// Maps `len` huge pages at a multiple of a huge page: maps one more and cuts the ends off.
@@ -35,7 +36,7 @@ pub fn collapse(range: HugeRange) {
     const MADV_COLLAPSE: usize = 25;
     let (start, size) = (range.start.address() as usize, range.len.bytes() as usize);
     // SAFETY: the range lies in a mapping that `map_aligned` made, and keeps its contents.
-    unsafe { system_call(libc::SYS_madvise, [start, size, MADV_COLLAPSE]) };
+    unsafe { system_call(libc::SYS_madvise, [start, size, MADV_COLLAPSE, 0, 0, 0]) };
 }
 
 /// Smallest size of a page of the system.
@@ -50,45 +51,11 @@ pub fn resident_share(page: HugePageId) -> f64 {
     // SAFETY: the kernel writes a byte for each page of the system in the range, and there are at
     // most as many as the array has.
     unsafe {
-        system_call(libc::SYS_mincore, [range[0], range[1], (&raw mut is_resident) as usize])
+        let place = (&raw mut is_resident) as usize;
+        system_call(libc::SYS_mincore, [range[0], range[1], place, 0, 0, 0])
     };
     let resident = is_resident[..pages].iter().filter(|&&byte| byte & 1 == 1).count();
     resident as f64 / pages as f64
-}
-
-/// A system call that rustix does not have. The C library's function would set `errno`, which
-/// malloc must not. Errors are of no use here.
-///
-/// # Safety
-/// As for the call.
-unsafe fn system_call(number: libc::c_long, arguments: [usize; 3]) {
-    let [first, second, third] = arguments;
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: the caller's promise; the kernel changes these registers alone.
-    unsafe {
-        core::arch::asm!(
-            "syscall",
-            inlateout("rax") number => _,
-            in("rdi") first,
-            in("rsi") second,
-            in("rdx") third,
-            lateout("rcx") _,
-            lateout("r11") _,
-            options(nostack),
-        );
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: as above.
-    unsafe {
-        core::arch::asm!(
-            "svc 0",
-            in("x8") number,
-            inlateout("x0") first => _,
-            in("x1") second,
-            in("x2") third,
-            options(nostack),
-        );
-    }
 }
 
 /// Advises the kernel about a range that [`map_aligned`] gave. Whether it took the advice.

@@ -1,10 +1,13 @@
 //! The system interface below the page heap: address space and physical memory.
 
 mod counting;
+pub mod node;
+mod on_node;
 mod shared;
 mod system;
 
 pub use counting::{Calls, CountingMemory, Resident};
+pub use on_node::{OnNode, Placement};
 pub use shared::Shared;
 pub use system::SystemMemory;
 

@@ -13,6 +13,7 @@ mod ranked_lists;
 pub mod ranking;
 mod region;
 mod stats;
+mod sums;
 mod temeraire;
 pub(crate) mod tracker;
 

@@ -8,6 +8,7 @@
 //!                                                               what the environment says
 //! statistics, collect, publish                                  statistics, also for other processes
 //! shared                                                        the heap of this process
+//! nodes                                                         the heaps of several NUMA nodes
 //! setup                                                         its setup in the first call
 //! malloc                                                        slow paths, fast paths for Rust
 //! at_exit, pprof, background, fork                              the rest of the life cycle
@@ -27,6 +28,7 @@ pub mod huge_page_mode;
 mod limit;
 pub mod load;
 pub mod malloc;
+pub mod nodes;
 pub mod output;
 pub mod possible_cpus;
 pub mod pprof;

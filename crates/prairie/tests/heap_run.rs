@@ -48,11 +48,12 @@ fn what_cannot_run_is_said_in_one_line() {
     assert!(messages(&output).contains("/no/such/library.so"), "{}", messages(&output));
 }
 
-#[test]
-fn the_heap_of_a_running_process_can_be_looked_at() {
-    // A shell that has allocated something and then waits.
+/// What `prairie heap stats` prints of a shell that has allocated something and then waits, as JSON
+/// and as text.
+fn stats_of_a_shell(numa: &str) -> (serde_json::Value, String) {
     let words = "x=; i=0; while [ $i -lt 3000 ]; do x=$x.$i; i=$((i+1)); done; echo; read y";
     let mut program = run(&[], &["bash", "-c", words])
+        .env("PRAIRIE_HEAP_NUMA", numa)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -65,13 +66,30 @@ fn the_heap_of_a_running_process_can_be_looked_at() {
     });
     let json: serde_json::Value = serde_json::from_slice(&looked.expect("statistics")).unwrap();
     assert_eq!(schema::check(&json), "prairie-heap-stats");
-    assert_eq!(json["page_heap"]["page_heap"], "temeraire");
-    assert!(json["small"]["live_bytes"].as_u64().unwrap() > 0);
     let text = heap(&["stats", &pid]).output().unwrap();
-    let text = String::from_utf8(text.stdout).unwrap();
-    assert!(text.contains(" s old, ") && text.contains("HugeFiller"), "{text}");
     program.kill().unwrap();
     program.wait().unwrap();
+    (json, String::from_utf8(text.stdout).unwrap())
+}
+
+#[test]
+fn the_heap_of_a_running_process_can_be_looked_at() {
+    let (json, text) = stats_of_a_shell("0");
+    assert_eq!(json["page_heap"]["page_heap"], "temeraire");
+    assert!(json["small"]["live_bytes"].as_u64().unwrap() > 0);
+    assert!(json.get("nodes").is_none());
+    assert!(text.contains(" s old, ") && text.contains("HugeFiller"), "{text}");
+}
+
+#[test]
+fn page_heaps_of_nodes_are_shown_and_add_up() {
+    let (json, text) = stats_of_a_shell("2");
+    let nodes = json["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 2);
+    let live: u64 = nodes.iter().map(|node| node["live_bytes"].as_u64().unwrap()).sum();
+    let pages = json["page_heap"]["backing"]["live"].as_u64().unwrap();
+    assert_eq!(live, pages * 8192);
+    assert!(text.contains("node 0: ") && text.contains("node 1: "), "{text}");
 }
 
 #[test]

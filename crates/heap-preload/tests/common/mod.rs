@@ -47,7 +47,10 @@ pub fn preloaded(program: impl AsRef<std::ffi::OsStr>, settings: &[(&str, &str)]
 }
 
 pub const NO_RSEQ: (&str, &str) = ("GLIBC_TUNABLES", "glibc.pthread.rseq=0");
-pub const WAYS: [&[(&str, &str)]; 3] = [&[], &[NO_RSEQ], &[("PRAIRIE_PAGE_HEAP", "legacy")]];
+/// Page heaps of two nodes that the machine need not have.
+pub const TWO_NODES: (&str, &str) = ("PRAIRIE_HEAP_NUMA", "2");
+pub const WAYS: [&[(&str, &str)]; 4] =
+    [&[], &[NO_RSEQ], &[("PRAIRIE_PAGE_HEAP", "legacy")], &[TWO_NODES]];
 
 pub fn messages(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()

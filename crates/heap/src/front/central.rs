@@ -96,18 +96,22 @@ impl CentralFreeList {
         Ok(true)
     }
 
-    /// Checks the lists. Returns how many spans are in them.
+    /// Checks the lists, whose spans must begin where `is_here` says. Returns how many spans are in
+    /// them.
     ///
     /// # Errors
     /// A message that names the inconsistency.
     #[cfg(debug_assertions)]
-    pub fn validate(&self) -> Result<usize, String> {
+    pub fn validate(&self, is_here: impl Fn(u64) -> bool) -> Result<usize, String> {
         let mut listed = 0;
         for (bucket, &first) in self.buckets.iter().enumerate() {
             let (mut next, mut previous) = (first, null_mut());
             // SAFETY: spans in the lists are alive.
             while let Some(span) = unsafe { next.as_ref() } {
                 let belongs = span.free().checked_ilog2() == Some(bucket as u32);
+                if !is_here(span.start().address()) {
+                    return Err(format!("{span:?} is listed on another node"));
+                }
                 if !belongs || span.previous != previous || listed == self.spans {
                     return Err(format!("{span:?} does not belong where it is listed"));
                 }

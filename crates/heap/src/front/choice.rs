@@ -1,6 +1,6 @@
 //! The page heap that a process runs on.
 
-use crate::memory::SystemMemory;
+use crate::memory::{OnNode, SystemMemory};
 use crate::page_heap::{Clock, Legacy, NewSpan, PageHeap, PageHeapStats, Temeraire};
 use crate::units::{PageRange, Pages};
 
@@ -28,10 +28,9 @@ impl PageHeapChoice {
         }
     }
 
-    /// Such a page heap on the memory of the running process. `None` if there is no storage for its
+    /// Such a page heap on memory of the running process. `None` if there is no storage for its
     /// tables.
-    pub fn make(self) -> Option<ChosenPageHeap> {
-        let memory = SystemMemory::new();
+    pub fn make(self, memory: OnNode<SystemMemory>) -> Option<ChosenPageHeap> {
         match self {
             PageHeapChoice::Temeraire => {
                 Temeraire::new(memory, SystemClock).map(ChosenPageHeap::Temeraire)
@@ -61,9 +60,9 @@ impl Clock for SystemClock {
 #[expect(clippy::large_enum_variant, reason = "a malloc's page heap is in no box")]
 pub enum ChosenPageHeap {
     /// See [`PageHeapChoice::Temeraire`].
-    Temeraire(Temeraire<SystemMemory, SystemClock>),
+    Temeraire(Temeraire<OnNode<SystemMemory>, SystemClock>),
     /// See [`PageHeapChoice::Legacy`].
-    Legacy(Legacy<SystemMemory>),
+    Legacy(Legacy<OnNode<SystemMemory>>),
 }
 
 macro_rules! whichever {

@@ -108,7 +108,7 @@ macro_rules! free_text {
             "mov rax, rdi\n",
             "shr rax, 13\n",
             "sub rax, [rip + {control} + {window_start}]\n",
-            "cmp rax, [rip + {control} + {window_pages}]\n",
+            "cmp rax, [rip + {control} + {free_pages}]\n",
             "jae 90f\n",
             "mov rcx, [rip + {control} + {window_classes}]\n",
             "movzx ecx, byte ptr [rcx + rax]\n",

@@ -7,10 +7,16 @@
 //! page level                        a page heap, span metadata        one lock
 //! ```
 //! No thread holds two of the locks at once (see [`super::sync`]).
+//!
+//! On a machine with several NUMA nodes there is a heap for each, with levels of its own and one
+//! page map for all. An object belongs to the heap of its address ([`NodeMap`]), whoever allocates
+//! or frees it: no level of a heap ever holds an address of another node.
+//!
+//! [`NodeMap`]: crate::memory::node::NodeMap
 
 use core::marker::PhantomData;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering::*};
 
 use super::cache::Lower;
 use super::central::{CentralFreeList, CentralState};
@@ -25,6 +31,7 @@ use super::span::{Refused, Span};
 use super::sync::{ForkLock, Lock};
 use super::transfer::TransferCache;
 use super::{emergency, profile};
+use crate::memory::node::Node;
 use crate::page_heap::PageHeap;
 use crate::storage::{Mapped, Storage};
 use crate::units::{PageId, PageRange, Pages};
@@ -65,8 +72,11 @@ pub struct Tables {
     /// From pages to spans.
     pub page_map: PageMap,
     /// By the number of the class.
-    pub classes: [ClassLevels; CLASSES + 1],
+    pub classes: ClassTable,
 }
+
+/// The levels of each class, by its number.
+pub type ClassTable = [ClassLevels; CLASSES + 1];
 
 impl Tables {
     /// Tables of a heap that holds nothing.
@@ -97,10 +107,20 @@ impl<P> Observer<P> for Unobserved {
 
 /// The shared levels of a heap over a page heap `P`.
 pub struct Heap<P, O = Unobserved> {
-    tables: &'static Tables,
+    page_map: &'static PageMap,
+    classes: &'static ClassTable,
+    /// The node whose memory it hands out.
+    node: Node,
+    /// The kernel's number of that node, for statistics.
+    number: AtomicU32,
+    /// The heap of the next node, in a ring; null while there is one node.
+    next: AtomicPtr<Heap<P, O>>,
     pub(crate) pages: Lock<PageLevel<P>>,
     /// Pages in spans, as the last change left them: what budgets of caches follow.
     live_pages: AtomicUsize,
+    /// Pages with memory behind them, as the last change left them: what the soft limit counts.
+    /// 0 without a limit.
+    backed_pages: AtomicUsize,
     /// What to do after a decline of the heap: nothing, [`EMPTY_CACHES`] or [`GIVE_BACK`].
     asked: AtomicU8,
     /// Bytes in all transfer caches.
@@ -127,10 +147,28 @@ pub struct LargeObject {
 impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
     /// A heap without page heap, which hands out nothing. `tables` are its own.
     pub const fn new(tables: &'static Tables) -> Heap<P, O> {
+        Heap::of_node(&tables.page_map, &tables.classes, Node::FIRST)
+    }
+
+    /// The heap of a node beside another heap, whose page map it shares. `classes` are its own.
+    pub fn beside(other: &Heap<P, O>, classes: &'static ClassTable, node: Node) -> Heap<P, O> {
+        Heap::of_node(other.page_map, classes, node)
+    }
+
+    const fn of_node(
+        page_map: &'static PageMap,
+        classes: &'static ClassTable,
+        node: Node,
+    ) -> Heap<P, O> {
         Heap {
-            tables,
+            page_map,
+            classes,
+            node,
+            number: AtomicU32::new(0),
+            next: AtomicPtr::new(null_mut()),
             pages: Lock::new(PageLevel::new()),
             live_pages: AtomicUsize::new(0),
+            backed_pages: AtomicUsize::new(0),
             asked: AtomicU8::new(0),
             transferred: AtomicUsize::new(0),
             hand: AtomicUsize::new(0),
@@ -153,16 +191,65 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
         self.transfer_arrays.store(storage.as_ptr().cast(), Relaxed);
     }
 
+    /// Opens the page map's window, before the heaps of several nodes can make room in it at once.
+    /// False if memory is short.
+    #[must_use]
+    pub fn open_window(&self) -> bool {
+        let Some((span, _)) = self.new_span(Pages::ONE, Pages::ONE, |range| Span::large(range, 0))
+        else {
+            return false;
+        };
+        // SAFETY: just made, and known to no other thread.
+        unsafe { self.delete_spans(&[span]) };
+        true
+    }
+
+    /// Puts another node's heap behind this one in the ring of all. Called before the other is used.
+    pub fn join(&'static self, other: &'static Heap<P, O>) {
+        let next = self.next.load(Relaxed);
+        let next = if next.is_null() { (&raw const *self).cast_mut() } else { next };
+        other.next.store(next, Relaxed);
+        self.next.store((&raw const *other).cast_mut(), Release);
+    }
+
+    /// The heaps of all nodes, this one first.
+    pub fn all(&self) -> impl Iterator<Item = &Heap<P, O>> {
+        let mut next = Some(self);
+        core::iter::from_fn(move || {
+            let heap = next?;
+            // SAFETY: heaps in the ring live as long as the process.
+            let behind = unsafe { heap.next.load(Acquire).as_ref() };
+            next = behind.filter(|&behind| !core::ptr::eq(behind, self));
+            Some(heap)
+        })
+    }
+
+    /// The node whose memory it hands out.
+    #[inline]
+    pub fn node(&self) -> Node {
+        self.node
+    }
+
+    /// The kernel's number of that node.
+    pub fn node_number(&self) -> u32 {
+        self.number.load(Relaxed)
+    }
+
+    /// Sets the kernel's number of the node.
+    pub fn set_node_number(&self, number: u32) {
+        self.number.store(number, Relaxed);
+    }
+
     /// From pages to spans.
     #[inline]
     pub fn page_map(&self) -> &'static PageMap {
-        &self.tables.page_map
+        self.page_map
     }
 
     /// The levels of a class between the caches and the page level.
     #[inline]
     pub(crate) fn levels(&self, class: SizeClass) -> &'static ClassLevels {
-        &self.tables.classes[class.number()]
+        &self.classes[class.number()]
     }
 
     /// Gives the transfer cache of a class its array.
@@ -248,9 +335,7 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
             return false;
         }
         self.live_pages.store(level.live().pages.0 as usize, Relaxed);
-        if level.keep_within_limit() {
-            self.asked.fetch_max(EMPTY_CACHES, Relaxed);
-        }
+        self.keep_within_limit(&mut level);
         drop(level);
         O::page_operation(self);
         true
@@ -270,14 +355,25 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
             return None;
         }
         self.live_pages.store(level.live().pages.0 as usize, Relaxed);
-        if level.keep_within_limit() {
-            self.asked.fetch_max(EMPTY_CACHES, Relaxed);
-        }
+        self.keep_within_limit(&mut level);
         drop(level);
         O::page_operation(self);
         // SAFETY: the span is forgotten before it is deleted.
         unsafe { self.page_map().note(span) };
         Some((span, new.zeroed))
+    }
+
+    /// Enforces the soft limit on the memory of all nodes, from the free memory of this one.
+    fn keep_within_limit(&self, level: &mut PageLevel<P>) {
+        let others = self.all().skip(1).map(|heap| heap.backed_pages.load(Relaxed) as u64);
+        if level.keep_within_limit(Pages(others.sum())) {
+            self.asked.fetch_max(EMPTY_CACHES, Relaxed);
+        }
+        self.note_backed(level);
+    }
+
+    fn note_backed(&self, level: &PageLevel<P>) {
+        self.backed_pages.store(level.limited().0 as usize, Relaxed);
     }
 
     /// Returns unused spans.
@@ -328,6 +424,7 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
     pub fn release_excess(&self) {
         if let Some(mut level) = self.pages.lock() {
             level.release_excess();
+            self.note_backed(&level);
         }
     }
 
@@ -440,7 +537,11 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
 
     /// Gives memory of at least `pages` back to the system, if the page heap can spare so much.
     pub fn release(&self, pages: Pages) -> Pages {
-        self.pages.lock().map_or(Pages::ZERO, |mut level| level.release(pages))
+        self.pages.lock().map_or(Pages::ZERO, |mut level| {
+            let released = level.release(pages);
+            self.note_backed(&level);
+            released
+        })
     }
 
     /// Gives objects of all transfer caches to the central free lists, as many as `count` says.
@@ -501,12 +602,12 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
         self.locks().any(|lock| lock.bars())
     }
 
-    /// All locks, for fork.
+    /// All locks of this heap, for fork.
     pub fn locks(&self) -> impl Iterator<Item = &dyn ForkLock> {
         let of_class = |levels: &'static ClassLevels| {
             [&levels.transfer as &dyn ForkLock, &levels.central as &dyn ForkLock]
         };
-        let of_classes = self.tables.classes.iter().flat_map(of_class);
+        let of_classes = self.classes.iter().flat_map(of_class);
         of_classes.chain(core::iter::once(&self.pages as &dyn ForkLock))
     }
 }

@@ -32,6 +32,9 @@ const ROOT_ENTRIES: usize = 1 << (ADDRESS_BITS - LEAF_BITS);
 /// Marks of a page.
 const MARKS: u64 = Pages::SIZE / MARK_BYTES as u64;
 
+/// Classes of a leaf outside the window.
+const CLASSES_OF_LEAF: Layout = Layout::new::<[AtomicU8; LEAF_PAGES]>();
+
 #[repr(C)]
 struct Leaf {
     /// The [code] of the class of each page, 0 if it is in no span of small objects. Null where the
@@ -80,7 +83,8 @@ impl PageMap {
     }
 
     /// Makes room for the pages of a range. False if there is no storage; nothing that can be seen
-    /// has changed then. The caller serializes calls.
+    /// has changed then. The first call opens the window and is over before others begin; the heaps
+    /// of several nodes may make room at once afterwards.
     #[must_use]
     pub fn make_room<S: Storage>(&self, range: PageRange, reach: Reach) -> bool {
         let first = leaf_of(range.start);
@@ -94,12 +98,12 @@ impl PageMap {
         if !self.window.is_open() && !self.open_window::<S>(number, reach) {
             return false;
         }
-        let first = (number * LEAF_PAGES) as u64;
         let Some(place) = S::take(Layout::new::<Leaf>()) else { return false };
         let leaf = place.as_ptr().cast::<Leaf>();
-        if self.window.find(first).is_null() {
-            let layout = Layout::new::<[AtomicU8; LEAF_PAGES]>();
-            let Some(classes) = S::take(layout) else {
+        let mut own_classes = None;
+        if self.window.find((number * LEAF_PAGES) as u64).is_null() {
+            own_classes = S::take(CLASSES_OF_LEAF);
+            let Some(classes) = own_classes else {
                 // SAFETY: just taken, and known to no other thread.
                 unsafe { S::give_back(place, Layout::new::<Leaf>()) };
                 return false;
@@ -107,8 +111,15 @@ impl PageMap {
             // SAFETY: fresh storage for a leaf, zeroed, which is a value of all its fields.
             unsafe { (*leaf).classes.store(classes.as_ptr().cast(), Relaxed) };
         }
-        // Calls are serialized: the place is empty still.
-        self.root[number].fill(leaf).is_ok()
+        if self.root[number].fill(leaf).is_err() {
+            // Another node's heap was faster.
+            // SAFETY: as above.
+            unsafe {
+                S::give_back(place, Layout::new::<Leaf>());
+                own_classes.inspect(|&classes| S::give_back(classes, CLASSES_OF_LEAF));
+            }
+        }
+        true
     }
 
     fn open_window<S: Storage>(&self, number: usize, reach: Reach) -> bool {

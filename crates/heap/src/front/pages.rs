@@ -8,7 +8,7 @@ use super::decline::{Decline, Shrunk};
 use super::limit::{LimitStatistics, SoftLimit};
 use super::record::Recorder;
 use super::span::Span;
-use crate::page_heap::{Backing, Clock, NewSpan, PageHeap};
+use crate::page_heap::{Clock, NewSpan, PageHeap};
 use crate::storage::Storage;
 use crate::units::{HugePages, Pages};
 
@@ -266,20 +266,21 @@ impl<P: PageHeap> PageLevel<P> {
         }
     }
 
-    /// Gives free memory back as far as the heap exceeds its soft limit, just after it has grown:
-    /// new memory takes up room only when it is written to. Whether the caches should give up what
-    /// they hold.
-    pub fn keep_within_limit(&mut self) -> bool {
-        if !self.limit.is_set() {
-            return false;
-        }
-        let Some(heap) = self.heap.as_ref() else { return false };
-        let Backing { live, free, .. } = heap.stats().backing;
-        let metadata = Pages::holding(self.metadata.bytes as u64);
-        let excess = self.limit.excess(live + free + metadata);
-        if excess.is_zero() {
-            return false;
-        }
+    /// Pages that the soft limit counts: with memory behind them, and metadata. 0 without a limit.
+    pub fn limited(&self) -> Pages {
+        let Some(heap) = self.heap.as_ref().filter(|_| self.limit.is_set()) else {
+            return Pages::ZERO;
+        };
+        heap.stats().backing.backed() + Pages::holding(self.metadata.bytes as u64)
+    }
+
+    /// Gives free memory back as far as the heap, with `others` of other nodes, exceeds the soft
+    /// limit, just after it has grown: new memory takes up room only when it is written to. Whether
+    /// the caches should give up what they hold.
+    pub fn keep_within_limit(&mut self, others: Pages) -> bool {
+        let excess = self.limit.excess(self.limited() + others);
+        let Some(heap) = self.heap.as_ref().filter(|_| !excess.is_zero()) else { return false };
+        let free = heap.stats().backing.free;
         let released = if free.is_zero() { Pages::ZERO } else { self.release(excess.min(free)) };
         self.limit.shrunk(excess, released, || SystemClock.now_ns())
     }

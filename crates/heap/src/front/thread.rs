@@ -207,7 +207,7 @@ impl Stacks for ThreadStacks {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// The stacks of a fresh cache that no thread has.

@@ -156,7 +156,11 @@ pub unsafe extern "C" fn malloc_usable_size(object: *mut c_void) -> usize {
 /// As for [`realloc`].
 pub unsafe extern "C" fn free_slow(object: *mut c_void) {
     // SAFETY: the caller's promise.
-    inside(|| unsafe { malloc::free(object.cast()) });
+    unsafe {
+        if !malloc::free_to_its_node(object.cast()) {
+            inside(|| malloc::free(object.cast()));
+        }
+    }
 }
 
 /// `free`, where the fast path has marked the object and found its cache full.

@@ -193,6 +193,7 @@ macro_rules! export_free {
                 count = const 8 - 8 * $crate::exported::entry::FIRST_CARRYING as isize,
                 limit = const 12 - 8 * $crate::exported::entry::FIRST_CARRYING as isize,
                 free_mark = const $crate::control_offset!(free_mark),
+                free_pages = const $crate::control_offset!(free_pages),
             )
         }
     )*};

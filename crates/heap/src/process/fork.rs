@@ -8,13 +8,15 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use super::shared::HEAP;
+use super::shared::{HEAP, ProcessHeap};
 use super::{background, publish};
+use crate::front::size_class::CLASSES;
 use crate::front::sync::{ForkClaim, ForkLock, me, set_forking};
 use crate::front::weak::{dso_handle, weak_address};
 use crate::front::{cpu, guard, profile, thread};
+use crate::memory::node::MAX_NODES;
 
-const WORDS: usize = 8;
+const WORDS: usize = (16 + MAX_NODES * (2 * (CLASSES + 1) + 1)).div_ceil(64);
 /// A bit for each lock.
 type LockSet = [u64; WORDS];
 
@@ -44,7 +46,7 @@ pub fn register() {
 
 fn locks() -> impl Iterator<Item = (usize, &'static dyn ForkLock)> {
     let own = [cpu::fork_lock(), thread::fork_lock(), guard::fork_lock(), profile::fork_lock()];
-    own.into_iter().chain(HEAP.locks()).enumerate()
+    own.into_iter().chain(HEAP.all().flat_map(ProcessHeap::locks)).enumerate()
 }
 
 unsafe extern "C" fn prepare() {

@@ -6,12 +6,14 @@
 use core::ptr::null_mut;
 use core::sync::atomic::Ordering::*;
 
+use super::nodes;
 use super::setup;
 use super::shared::{HEAP, ProcessHeap};
 use crate::front::cache::{Cache, Lower, Stacks};
 use crate::front::control::CONTROL;
 use crate::front::cpu::CpuCaches;
 use crate::front::decline::Shrunk;
+use crate::front::inside::inside;
 use crate::front::misuse::{double_free, interior, not_an_object};
 use crate::front::size_class::{GRANULE, MAX_DIRECT, MAX_SMALL, SizeClass};
 use crate::front::thread::ThreadStacks;
@@ -30,10 +32,13 @@ fn publish_window() {
         return;
     }
     CONTROL.window.open_as(HEAP.page_map().window());
+    if !nodes::are_several() {
+        CONTROL.free_pages.store(CONTROL.window.pages.load(Relaxed), Release);
+    }
 }
 
-fn budget() -> usize {
-    (HEAP.live_pages().bytes() as usize / 8).clamp(SMALLEST_BUDGET, LARGEST_BUDGET)
+fn budget(heap: &ProcessHeap) -> usize {
+    (heap.live_pages().bytes() as usize / 8).clamp(SMALLEST_BUDGET, LARGEST_BUDGET)
 }
 
 /// The caches of the CPUs, if the thread can use them.
@@ -48,7 +53,7 @@ fn cpu_caches() -> Option<CpuCaches> {
 }
 
 fn cache_of<S: Stacks>(stacks: S) -> Cache<'static, S, ProcessHeap> {
-    Cache { stacks, lower: &HEAP, budget: budget() }
+    Cache { stacks, lower: &HEAP, budget: budget(&HEAP) }
 }
 
 fn drain_thread(stacks: &ThreadStacks) {
@@ -58,14 +63,14 @@ fn drain_thread(stacks: &ThreadStacks) {
 /// An object of a class, or null when memory is short.
 fn allocate_class(class: SizeClass) -> *mut u8 {
     take_back_deferred();
-    let object = if let Some(caches) = cpu_caches() {
+    let object = if nodes::are_several() {
+        allocate_class_here(class)
+    } else if let Some(caches) = cpu_caches() {
         cache_of(caches).allocate(class)
     } else if let Some(stacks) = ThreadStacks::of_thread::<Mapped>(drain_thread) {
         cache_of(&stacks).allocate(class)
     } else {
-        let mut object = [null_mut()];
-        HEAP.take(class, &mut object);
-        object[0]
+        take_one(&HEAP, class)
     };
     if object.is_null() {
         return null_mut();
@@ -74,6 +79,39 @@ fn allocate_class(class: SizeClass) -> *mut u8 {
     // SAFETY: the object is the caller's.
     unsafe { mark::clear(HEAP.page_map().window(), object, class) };
     object
+}
+
+/// An object of a class of the node that the thread runs on, where there are several nodes; of
+/// another node if that one has no address space.
+#[cold]
+#[inline(never)]
+fn allocate_class_here(class: SizeClass) -> *mut u8 {
+    let mut objects = nodes::heap_here().all().map(|heap| match nodes::caches(heap.node()) {
+        Some(stacks) => Cache { stacks, lower: heap, budget: budget(heap) }.allocate(class),
+        None => take_one(heap, class),
+    });
+    objects.find(|object| !object.is_null()).unwrap_or(null_mut())
+}
+
+/// An object of a class past all caches, or null.
+#[inline]
+fn take_one(heap: &ProcessHeap, class: SizeClass) -> *mut u8 {
+    let mut object = [null_mut()];
+    heap.take(class, &mut object);
+    object[0]
+}
+
+/// Frees an object of a class, where there are several nodes: into the CPU's cache for objects of
+/// its node.
+#[cold]
+#[inline(never)]
+fn free_class_to_node(class: SizeClass, object: *mut u8) {
+    let node = nodes::of(object);
+    let heap = nodes::heap(node);
+    match nodes::caches(node) {
+        Some(stacks) => Cache { stacks, lower: heap, budget: budget(heap) }.free(class, object),
+        None => heap.give(class, &[object]),
+    }
 }
 
 /// Memory of `size` bytes, aligned to 16 bytes, or null when there is none.
@@ -146,7 +184,9 @@ fn allocate_large(size: usize, align: usize) -> (*mut u8, bool) {
 
 fn allocate_spanned(size: usize, align: usize, sample: Option<u32>) -> (*mut u8, bool) {
     take_back_deferred();
-    let object = HEAP.allocate_large(size, align, sample);
+    // The other nodes serve what this one has no address space for.
+    let mut heaps = nodes::heap_here().all();
+    let object = heaps.find_map(|heap| heap.allocate_large(size, align, sample));
     if let (None, Some(sample)) = (object, sample) {
         profile::forget(sample);
     }
@@ -159,7 +199,7 @@ fn allocate_spanned(size: usize, align: usize, sample: Option<u32>) -> (*mut u8,
 /// region.
 #[cold]
 fn last_resort(size: usize, align: usize, attempt: impl Fn() -> *mut u8) -> *mut u8 {
-    if HEAP.is_barred() {
+    if HEAP.all().any(ProcessHeap::is_barred) {
         return emergency::allocate::<Mapped>(size, align);
     }
     // More than the address space is not available afterwards, either.
@@ -173,17 +213,21 @@ fn last_resort(size: usize, align: usize, attempt: impl Fn() -> *mut u8) -> *mut
 /// Gives what the caches of the CPUs and the transfer caches hold to its spans, and spans that
 /// become empty to the page heap.
 fn empty_caches() {
-    CpuCaches::drain_all(|class, objects| HEAP.give_central(class, objects));
-    HEAP.empty_transfers(|cache| cache.len());
+    CpuCaches::drain_all(nodes::count(), |node, class, objects| {
+        nodes::heap(node).give_central(class, objects);
+    });
+    HEAP.all().for_each(|heap| heap.empty_transfers(|cache| cache.len()));
 }
 
 /// Reacts to a decline of the heap.
 #[inline]
 fn after_decline() {
-    if let Some(shrunk) = HEAP.asked() {
-        empty_caches();
-        if shrunk == Shrunk::GiveBack {
-            HEAP.release_excess();
+    for heap in HEAP.all() {
+        if let Some(shrunk) = heap.asked() {
+            empty_caches();
+            if shrunk == Shrunk::GiveBack {
+                heap.release_excess();
+            }
         }
     }
 }
@@ -235,7 +279,9 @@ fn check_small(object: *mut u8, class: SizeClass) {
 unsafe fn free_unmarked(object: *mut u8) {
     let page = PageId::containing(object as u64);
     if let Some(class) = HEAP.page_map().class(page) {
-        if let Some(caches) = cpu_caches() {
+        if nodes::are_several() {
+            free_class_to_node(class, object);
+        } else if let Some(caches) = cpu_caches() {
             cache_of(caches).free(class, object);
         } else if let Some(stacks) = ThreadStacks::of_thread::<Mapped>(drain_thread) {
             cache_of(&stacks).free(class, object);
@@ -249,7 +295,7 @@ unsafe fn free_unmarked(object: *mut u8) {
     match unsafe { span.as_ref() } {
         Some(known) if known.start().address() == object as u64 => {
             // SAFETY: the object is the caller's to free.
-            unsafe { HEAP.free_large(span) };
+            unsafe { nodes::heap_of(object).free_large(span) };
             after_decline();
         }
         Some(known) => interior(object, known.pages().len.bytes() as usize),
@@ -320,7 +366,8 @@ pub unsafe fn reallocate(object: *mut u8, size: usize) -> *mut u8 {
     }
     let ample = if size > held && held >= GROWING { ample(size, held) } else { size };
     // SAFETY: a live object of the caller; one of whole huge pages is large.
-    if size > held && held >= EXTENSIBLE && unsafe { HEAP.extend_large(object, ample) } {
+    let extends = || unsafe { nodes::heap_of(object).extend_large(object, ample) };
+    if size > held && held >= EXTENSIBLE && extends() {
         publish_window();
         return object;
     }
@@ -346,15 +393,22 @@ pub fn release(pages: Pages) -> Pages {
     }
     take_back_deferred();
     empty_caches();
-    HEAP.release(pages)
+    release_from_all(pages)
+}
+
+fn release_from_all(pages: Pages) -> Pages {
+    HEAP.all().fold(Pages::ZERO, |released, heap| {
+        let left = pages.saturating_sub(released);
+        if left.is_zero() { released } else { released + heap.release(left) }
+    })
 }
 
 /// One second's work of the background thread: gives up what the transfer caches have not needed
 /// since, and up to `pages` of the page heap.
 pub fn release_steadily(pages: Pages) {
     take_back_deferred();
-    HEAP.empty_transfers(|cache| cache.idle());
-    HEAP.release(pages);
+    HEAP.all().for_each(|heap| heap.empty_transfers(|cache| cache.idle()));
+    release_from_all(pages);
 }
 
 /// [`allocate`], from the CPU's cache if it can be: the fast path for Rust.
@@ -386,7 +440,7 @@ pub fn allocate_quickly(size: usize) -> *mut u8 {
 pub unsafe fn free_quickly(object: *mut u8) {
     #[cfg(target_arch = "x86_64")]
     {
-        let place = CONTROL.window.find(PageId::containing(object as u64).0);
+        let place = CONTROL.class_for_free(PageId::containing(object as u64).0);
         // SAFETY: the window has a code for each of its pages.
         let class = unsafe { place.as_ref() }.and_then(|place| code::class(place.load(Relaxed)));
         if let Some(class) = class {
@@ -404,5 +458,40 @@ pub unsafe fn free_quickly(object: *mut u8) {
         }
     }
     // SAFETY: the caller's promise.
-    unsafe { free(object) };
+    unsafe {
+        if !free_to_its_node(object) {
+            free(object);
+        }
+    }
+}
+
+/// Frees a small object into the CPU's cache for objects of its node: the fast path where there are
+/// several nodes. Whether it did; if not, nothing has changed.
+///
+/// # Safety
+/// As for [`free`].
+#[inline]
+pub unsafe fn free_to_its_node(object: *mut u8) -> bool {
+    if !nodes::are_several() {
+        return false;
+    }
+    let place = CONTROL.window.find(PageId::containing(object as u64).0);
+    // SAFETY: the window has a code for each of its pages.
+    let class = unsafe { place.as_ref() }.and_then(|place| code::class(place.load(Relaxed)));
+    let Some(class) = class else { return false };
+    // SAFETY: the caller's promise: an object of the class begins there.
+    if !unsafe { mark::set(&CONTROL.window, object, class) } {
+        double_free(object, class.size());
+    }
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: several nodes are set up only where an area is registered, with their tables.
+        let caches = unsafe { CpuCaches::of_node(&CONTROL.rseq_offset, nodes::of(object)) };
+        if caches.push(class, object) {
+            return true;
+        }
+    }
+    // SAFETY: the caller's promise.
+    inside(|| unsafe { free_marked(object) });
+    true
 }

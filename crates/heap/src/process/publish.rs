@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use super::collect;
 use super::huge_page_mode::HugePageMode;
-use super::statistics::{ClassStatistics, Classes, LargeObjects, SmallObjects, Statistics};
+use super::statistics::{ClassStatistics, Classes, LargeObjects, Nodes, SmallObjects, Statistics};
 use crate::front::choice::SystemClock;
 use crate::front::heap::{Heap, Observer};
 use crate::front::limit::LimitStatistics;
@@ -26,7 +26,7 @@ use crate::units::Pages;
 
 /// Magic number that a reader searches at the start of each page of a process's data. Its seventh
 /// byte is the version of [`Record`] and of the profile's table.
-pub const MAGIC: [u8; 8] = *b"PrHeap\x04\x7f";
+pub const MAGIC: [u8; 8] = *b"PrHeap\x05\x7f";
 /// Least time between two records.
 const EVERY_NS: u64 = 250_000_000;
 
@@ -71,6 +71,7 @@ pub struct Record {
     released_pages: Pages,
     of_temeraire: TemeraireStats,
     of_legacy: LegacyStats,
+    nodes: Nodes,
     /// The classes in use come first, so that a program that uses few touches few pages of them.
     classes: [ClassStatistics; CLASSES],
 }
@@ -162,6 +163,7 @@ impl Record {
             Components::Temeraire(stats) => (self.legacy, self.of_temeraire) = (0, *stats),
             Components::Legacy(stats) => (self.legacy, self.of_legacy) = (1, *stats),
         }
+        self.nodes = statistics.nodes;
         self.classes_in_use = 0;
         for (place, class) in self.classes.iter_mut().zip(classes) {
             *place = class;
@@ -191,6 +193,7 @@ impl Record {
                 released_pages: self.released_pages,
                 components,
             },
+            nodes: self.nodes,
             classes: Classes::Read(self.classes[..in_use].to_vec()),
         }
     }
@@ -203,6 +206,8 @@ mod tests {
     use crate::page_heap::huge_filler::HugeFillerStats;
 
     fn statistics(components: Components, page_heap: &'static str) -> Statistics {
+        let mut nodes = Nodes::default();
+        nodes.set((1, 8), &Backing { live: Pages(15), ..Default::default() });
         let class = |size| ClassStatistics { size, spans: 3, live: 5, ..Default::default() };
         Statistics {
             transparent_huge_pages: HugePageMode::Madvise,
@@ -219,6 +224,7 @@ mod tests {
                 released_pages: Pages(11),
                 components,
             },
+            nodes,
             classes: Classes::Read(vec![class(16), class(4096)]),
         }
     }

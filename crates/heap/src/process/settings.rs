@@ -8,6 +8,7 @@ use crate::front::choice::PageHeapChoice;
 use crate::front::fatal::warn;
 use crate::front::file::File;
 use crate::front::record::MAX_PATH;
+use crate::memory::node::MAX_NODES;
 use crate::storage::with_scratch;
 
 /// The settings of a process.
@@ -24,6 +25,8 @@ pub struct Settings {
     pub limit: Option<Limit>,
     /// Whether all frees are fully checked (`PRAIRIE_HEAP_CHECK`).
     pub check: bool,
+    /// Page heaps by NUMA node (`PRAIRIE_HEAP_NUMA`).
+    pub numa: Numa,
     /// Whether `RTLD_DEEPBIND` is kept when a program opens a plugin with it.
     pub keep_deepbind: bool,
     /// Statistics at exit (`PRAIRIE_HEAP_STATS`).
@@ -38,6 +41,30 @@ pub struct Settings {
     pub guard_one_in: u64,
     /// The process that writes files at exit (`PRAIRIE_HEAP_OWNER`).
     pub owner: Option<u64>,
+}
+
+/// How many page heaps there are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Numa {
+    /// One for each NUMA node that the process may use.
+    #[default]
+    ByNode,
+    /// One.
+    One,
+    /// As many, to which CPUs belong in turn: for tests on machines of one node.
+    InTurn(usize),
+}
+
+impl Numa {
+    /// 1 is by node, 0 is one, and larger numbers are page heaps in turn.
+    pub fn of_value(value: &[u8]) -> Option<Numa> {
+        match number(value)? {
+            0 => Some(Numa::One),
+            1 => Some(Numa::ByNode),
+            count if count <= MAX_NODES as u64 => Some(Numa::InTurn(count as usize)),
+            _ => None,
+        }
+    }
 }
 
 /// A soft limit as the environment states it.
@@ -190,6 +217,7 @@ impl Settings {
             b"PRAIRIE_HEAP_RELEASE" => put(&mut self.release_rate, size(value)),
             b"PRAIRIE_HEAP_LIMIT" => put(&mut self.limit, Limit::of_value(value).map(Some)),
             b"PRAIRIE_HEAP_CHECK" => put(&mut self.check, switch(value)),
+            b"PRAIRIE_HEAP_NUMA" => put(&mut self.numa, Numa::of_value(value)),
             b"PRAIRIE_HEAP_DEEPBIND" => {
                 put(&mut self.keep_deepbind, (value == b"keep").then_some(true))
             }
@@ -243,12 +271,13 @@ fn switch(text: &[u8]) -> Option<bool> {
 }
 
 /// Names of the settings, and their valid values.
-const RIGHT: [(&str, &str); 12] = [
+const RIGHT: [(&str, &str); 13] = [
     ("PRAIRIE_PAGE_HEAP", PageHeapChoice::NAMES),
     ("PRAIRIE_HEAP_EXPERIMENT", "0 to 1000 (per mille of processes)"),
     ("PRAIRIE_HEAP_RELEASE", "bytes per second, such as 10M"),
     ("PRAIRIE_HEAP_LIMIT", "bytes such as 2G, or a share of the cgroup's limit such as 80%"),
     ("PRAIRIE_HEAP_CHECK", "0 or 1"),
+    ("PRAIRIE_HEAP_NUMA", "0, 1, or 2 to 16 (page heaps, for tests)"),
     ("PRAIRIE_HEAP_DEEPBIND", "keep"),
     ("PRAIRIE_HEAP_TRACE", "a path of at most 511 bytes"),
     ("PRAIRIE_HEAP_PROFILE", "a path of at most 511 bytes, with %p, %c and %% in it"),
@@ -341,6 +370,14 @@ mod tests {
         for nonsense in [&b""[..], b"0", b"0%", b"101%", b"%", b"80 %", b"-1", b"2T"] {
             assert_eq!(Limit::of_value(nonsense), None, "{nonsense:?}");
         }
+    }
+
+    #[test]
+    fn page_heaps_are_by_node_one_or_in_turn() {
+        for (value, numa) in [("0", Numa::One), ("1", Numa::ByNode), ("2", Numa::InTurn(2))] {
+            assert_eq!(Numa::of_value(value.as_bytes()), Some(numa));
+        }
+        assert_eq!([&b""[..], b"17", b"-1", b"on"].map(Numa::of_value), [None; 4]);
     }
 
     #[test]

@@ -7,8 +7,9 @@ use rustix::process::{Resource, getrlimit};
 
 use super::deepbind;
 use super::limit;
+use super::nodes;
 use super::possible_cpus;
-use super::settings::Settings;
+use super::settings::{Numa, Settings};
 use super::shared::HEAP;
 use crate::front::choice::PageHeapChoice;
 use crate::front::control::CONTROL;
@@ -18,6 +19,8 @@ use crate::front::protocol::once::{Once, Turn};
 use crate::front::record::Recorder;
 use crate::front::size_class::{MAX_DIRECT, MAX_FINE};
 use crate::front::{guard, profile, rseq, sync};
+use crate::memory::node::{Node, Topology};
+use crate::numa;
 use crate::storage::Mapped;
 use crate::units::Pages;
 
@@ -81,19 +84,47 @@ fn run() {
     if settings.guard_one_in > 0 {
         guard::set_up::<Mapped>(settings.guard_one_in);
     }
-    if let Some(page_heap) = page_heap_of(&settings, random[0]).make() {
-        HEAP.set_up(page_heap, Reach::for_limit(getrlimit(Resource::As).current));
-    }
-    if let Some(bytes) = settings.limit.and_then(limit::bytes) {
-        HEAP.set_limit(Pages(bytes / Pages::SIZE));
-    }
     CpuCaches::set_up(possible_cpus::read());
+    set_up_heaps(&settings, page_heap_of(&settings, random[0]));
     // Odd, so never an aligned pointer exclusive-or its own address, which programs may hold.
     CONTROL.free_mark.store(random[1] | 1, Relaxed);
     CHECK.store(settings.check, Relaxed);
     open_fast_paths();
     if let Some(path) = &settings.trace {
         HEAP.record(Recorder::begin(path.as_c_str()));
+    }
+}
+
+/// Gives each node's heap its page heap.
+fn set_up_heaps(settings: &Settings, choice: PageHeapChoice) {
+    let address_space = getrlimit(Resource::As).current;
+    let reach = Reach::for_limit(address_space);
+    let mut topology = topology_of(settings, address_space);
+    if topology.count() > 1 && !nodes::set_up_map() {
+        topology = Topology::ONE;
+    }
+    if let Some(page_heap) = choice.make(nodes::memory(&topology, Node::FIRST)) {
+        HEAP.set_up(page_heap, reach);
+        if topology.count() > 1 {
+            nodes::set_up(topology, choice, reach);
+        }
+    }
+    if let Some(bytes) = settings.limit.and_then(limit::bytes) {
+        HEAP.all().for_each(|heap| heap.set_limit(Pages(bytes / Pages::SIZE)));
+    }
+}
+
+/// The nodes that have heaps of their own. One if that is asked for; if threads have caches, not
+/// CPUs; if address space is short; and for a trace, which is of one page heap.
+fn topology_of(settings: &Settings, address_space: Option<u64>) -> Topology {
+    let alone = settings.trace.is_some() || address_space.is_some();
+    match settings.numa {
+        _ if alone || rseq::registered_offset().is_none() => Topology::ONE,
+        Numa::One => Topology::ONE,
+        Numa::ByNode => {
+            numa::allowed_nodes().map_or(Topology::ONE, |mask| Topology::of_mask(&mask))
+        }
+        Numa::InTurn(count) => Topology::InTurn { count },
     }
 }
 

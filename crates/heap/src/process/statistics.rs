@@ -8,7 +8,8 @@ use serde::{Serialize, Serializer};
 use super::huge_page_mode::HugePageMode;
 use crate::front::limit::LimitStatistics;
 use crate::front::size_class::SizeClass;
-use crate::page_heap::PageHeapStats;
+use crate::memory::node::MAX_NODES;
+use crate::page_heap::{Backing, PageHeapStats};
 use crate::units::Pages;
 
 /// The heap at one moment. Levels are read one after the other, so sums can be off by what other
@@ -31,6 +32,9 @@ pub struct Statistics {
     pub limit: LimitStatistics,
     /// The page heap.
     pub page_heap: PageHeapStats,
+    /// The page heap of each NUMA node; empty while there is one page heap.
+    #[serde(skip_serializing_if = "Nodes::is_empty")]
+    pub nodes: Nodes,
     /// The size classes in use.
     pub classes: Classes,
 }
@@ -62,6 +66,59 @@ pub struct LargeObjects {
     pub objects: u64,
     /// Bytes of their pages.
     pub bytes: u64,
+}
+
+/// The page heap of a NUMA node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[repr(C)]
+#[non_exhaustive]
+pub struct NodeStatistics {
+    /// The kernel's number of the node.
+    pub node: u64,
+    /// Bytes in spans.
+    pub live_bytes: u64,
+    /// Bytes with memory behind them in no span.
+    pub free_bytes: u64,
+    /// Bytes of address space without memory.
+    pub unbacked_bytes: u64,
+}
+
+/// The page heaps of the NUMA nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Nodes {
+    nodes: [NodeStatistics; MAX_NODES],
+    in_use: u64,
+}
+
+impl Nodes {
+    /// Whether there is one page heap, which needs no list.
+    pub fn is_empty(&self) -> bool {
+        self.in_use == 0
+    }
+
+    /// Each page heap.
+    pub fn iter(&self) -> impl Iterator<Item = NodeStatistics> {
+        let in_use = (self.in_use as usize).min(MAX_NODES);
+        self.nodes[..in_use].iter().copied()
+    }
+
+    /// Sets what the page heap at an index has, on the node of a number.
+    pub(super) fn set(&mut self, (index, number): (usize, u32), backing: &Backing) {
+        self.in_use = self.in_use.max(index as u64 + 1);
+        self.nodes[index] = NodeStatistics {
+            node: number.into(),
+            live_bytes: backing.live.bytes(),
+            free_bytes: backing.free.bytes(),
+            unbacked_bytes: backing.unbacked.bytes(),
+        };
+    }
+}
+
+impl Serialize for Nodes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
 }
 
 /// A size class in use.
@@ -203,6 +260,15 @@ impl fmt::Display for Statistics {
             )?;
         }
         write!(f, "{}", self.page_heap)?;
+        for NodeStatistics { node, live_bytes, free_bytes, unbacked_bytes } in self.nodes.iter() {
+            writeln!(
+                f,
+                "  node {node}: in spans {}, free and backed {}, unbacked {}",
+                Mib(live_bytes as usize),
+                Mib(free_bytes as usize),
+                Mib(unbacked_bytes as usize)
+            )?;
+        }
         writeln!(
             f,
             "{:>8} {:>8} {:>10} {:>8} {:>8} {:>8} {:>8}",

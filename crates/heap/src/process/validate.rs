@@ -6,17 +6,19 @@
 //! transfer caches, caches ─ hold objects of live spans, each of them once, that no span calls free
 //! page level ─ counts the pages of just those spans; the page heap agrees, and with itself
 //! ```
+//! Where there are several NUMA nodes, that is checked for each: its levels hold what lies on it.
 
 use core::alloc::Layout;
 use core::sync::atomic::Ordering::Relaxed;
 
 use super::shared::HEAP;
-use super::{malloc, setup};
+use super::{malloc, nodes, setup};
 use crate::front::cpu::CpuCaches;
 use crate::front::heap::{Heap, Observer};
 use crate::front::size_class::{CLASSES, SizeClass};
 use crate::front::slab::{Slab, begin};
 use crate::front::thread::ThreadStacks;
+use crate::memory::node::Node;
 use crate::page_heap::PageHeap;
 use crate::storage::{Mapped, Storage};
 use crate::units::{PageId, Pages};
@@ -36,37 +38,47 @@ struct OfClass {
     spans_with_free: usize,
 }
 
-/// Checks the heap of the process. No other thread may be inside the heap meanwhile.
+/// Checks the heaps of the process. No other thread may be inside a heap meanwhile.
 ///
 /// # Errors
 /// A message that names the inconsistency.
 pub fn process() -> Result<(), String> {
     setup::ensure_ready();
     malloc::take_back_deferred();
-    let slabs = || CpuCaches::slabs().map(|(_, slab)| slab).chain(ThreadStacks::slabs());
-    heap(&HEAP, slabs)
+    HEAP.all().try_for_each(|of_node| {
+        let of_cpus = || CpuCaches::slabs(of_node.node()).map(|(_, slab)| slab);
+        let of_threads = || (!nodes::are_several()).then(ThreadStacks::slabs).into_iter().flatten();
+        let checked = heap(of_node, nodes::of, || of_cpus().chain(of_threads()));
+        checked.map_err(|error| format!("node {}: {error}", of_node.node().index()))
+    })
 }
 
-/// Checks a heap and the caches in front of it. No other thread may be inside meanwhile.
+/// Checks the heap of a node and the caches in front of it. `node_of` gives the node of an address.
+/// No other thread may be inside meanwhile.
 ///
 /// # Errors
 /// As for [`process`].
 pub fn heap<'a, P: PageHeap, O: Observer<P>, I>(
     heap: &Heap<P, O>,
+    node_of: impl Fn(*mut u8) -> Node,
     slabs: impl Fn() -> I,
 ) -> Result<(), String>
 where
     I: Iterator<Item = &'a Slab>,
 {
-    let spans = spans(heap)?;
-    central_lists(heap, &spans)?;
+    let is_here = |address: u64| node_of(address as *mut u8) == heap.node();
+    let spans = spans(heap, is_here)?;
+    central_lists(heap, &spans, is_here)?;
     slabs().try_for_each(slab)?;
-    cached_objects(heap, &slabs)?;
+    cached_objects(heap, is_here, &slabs)?;
     page_level(heap, &spans)
 }
 
-/// Walks the page map.
-fn spans<P: PageHeap, O: Observer<P>>(heap: &Heap<P, O>) -> Result<Spans, String> {
+/// Walks the spans of the page map that begin on the node.
+fn spans<P: PageHeap, O: Observer<P>>(
+    heap: &Heap<P, O>,
+    is_here: impl Fn(u64) -> bool,
+) -> Result<Spans, String> {
     let mut sums = Spans {
         of_class: [OfClass::default(); CLASSES + 1],
         large: 0,
@@ -82,6 +94,12 @@ fn spans<P: PageHeap, O: Observer<P>>(heap: &Heap<P, O>) -> Result<Spans, String
         let pages = span.pages();
         if page < pages.start || page >= pages.end() || class != span.class() {
             return Err(format!("{page:?} of {class:?} leads to {span:?}"));
+        }
+        if is_here(page.address()) != is_here(pages.start.address()) {
+            return Err(format!("{span:?} lies on two nodes"));
+        }
+        if !is_here(page.address()) {
+            return Ok(());
         }
         known_pages += 1;
         if page != pages.start {
@@ -115,12 +133,13 @@ fn spans<P: PageHeap, O: Observer<P>>(heap: &Heap<P, O>) -> Result<Spans, String
 fn central_lists<P: PageHeap, O: Observer<P>>(
     heap: &Heap<P, O>,
     spans: &Spans,
+    is_here: impl Fn(u64) -> bool,
 ) -> Result<(), String> {
     SizeClass::all().try_for_each(|class| {
         let Some(list) = heap.levels(class).central.lock() else {
             return Err(format!("the central free list of {class:?} is locked"));
         };
-        let listed = list.validate().map_err(|error| format!("{class:?}: {error}"))?;
+        let listed = list.validate(&is_here).map_err(|error| format!("{class:?}: {error}"))?;
         let state = list.state();
         let of_list = OfClass {
             spans: state.spans,
@@ -155,10 +174,11 @@ fn slab(slab: &Slab) -> Result<(), String> {
     Ok(())
 }
 
-/// That each object of a cache is one of a live span, which does not call it free, and is in one
-/// place only.
+/// That each object of a cache is one of a live span of the node, which does not call it free, and
+/// is in one place only.
 fn cached_objects<'a, P: PageHeap, O: Observer<P>, I>(
     heap: &Heap<P, O>,
+    is_here: impl Fn(u64) -> bool,
     slabs: &impl Fn() -> I,
 ) -> Result<(), String>
 where
@@ -185,6 +205,9 @@ where
             let begins = span.class() == Some(class) && span.index_of(object).is_ok();
             begins && !span.is_free(object)
         });
+        if !is_here(object as u64) {
+            return Err(format!("{object:#x} is cached for another node than its own"));
+        }
         if !of_span || next == count {
             return Err(format!("{object:#x} is cached and no object of {class:?} in use"));
         }
@@ -250,6 +273,9 @@ fn page_level<P: PageHeap, O: Observer<P>>(heap: &Heap<P, O>, spans: &Spans) -> 
 }
 
 #[cfg(test)]
+mod two_nodes;
+
+#[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
@@ -273,7 +299,7 @@ mod tests {
     }
 
     fn validated(heap: &TestHeap) -> Result<(), String> {
-        super::heap(heap, core::iter::empty::<&Slab>)
+        super::heap(heap, |_| Node::FIRST, core::iter::empty::<&Slab>)
     }
 
     fn take(heap: &TestHeap, size: usize, count: usize) -> (SizeClass, Vec<*mut u8>) {

@@ -38,6 +38,8 @@ failed=$(($(dmesg | grep -c "page allocation failure") + $(grep -c "kernel_load:
 during="$during failed=$failed user_stalls=$(($(count allocstall_movable) - user_before))"
 sleep 60
 size_after=$(region)
+# What keeps the border up, if it has not come down.
+/in/bin/kernel_load beside >$OUT/beside 2>/dev/null
 sleep 90
 returned=$(($(movable) - grown))
 sleep $wait

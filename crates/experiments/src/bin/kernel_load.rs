@@ -10,6 +10,7 @@
 //! kernel_load splices MIB SECONDS                         memory that vmsplice lends to pipes
 //! kernel_load areas                                       areas without unmovable frames
 //! kernel_load blocks                                      what fills each memory block
+//! kernel_load beside                                      what fills the pageblocks below the border
 //! ```
 //!
 //! `pipes` prints the time of its worst write of 64 KiB, in microseconds. The loads from `tables` on
@@ -50,7 +51,8 @@ fn main() {
         Some("splices") => splices(number(1), number(2)),
         Some("areas") => areas(),
         Some("blocks") => blocks(),
-        _ => Err(io::Error::other("expected a load, areas, or blocks")),
+        Some("beside") => beside(),
+        _ => Err(io::Error::other("expected a load, areas, blocks, or beside")),
     };
     if let Err(error) = done {
         eprintln!("kernel_load: {error}");
@@ -283,6 +285,22 @@ fn blocks() -> io::Result<()> {
         for (class, frames) in classes {
             print!(" {class}={frames}");
         }
+        println!();
+    }
+    Ok(())
+}
+
+/// What fills each of the four pageblocks right below the border: runs of frames, as CLASS@FIRST=FRAMES.
+/// A page that stays there keeps the border from going down.
+fn beside() -> io::Result<()> {
+    let border = border().ok_or_else(|| io::Error::other("the kernel has no border"))?;
+    let mut scanner = Scanner::open(&Roots::live())?;
+    for block in 1..=4 {
+        let start = border - block * SMALLEST;
+        print!("pageblock={start:#x}");
+        scanner.classes(Pfn(start), SMALLEST, &mut |run| {
+            print!(" {:?}@{:#x}={}", run.class, run.start.0, run.frames);
+        })?;
         println!();
     }
     Ok(())

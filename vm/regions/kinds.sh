@@ -1,7 +1,7 @@
 # Runs in the guest: one kind of unmovable memory after the other while page cache fills memory, under
-# one agent; each is measured while it is there and a minute after it has gone. Then each comes again, and
-# pages of 1 GiB are requested beside it: page flags do not show everything that stays where it is.
-# Argument: AGENT.
+# one agent; each is measured while it is there and a minute after it has gone. Then pins come
+# again, and pages of 1 GiB are requested beside them: page flags do not show what is pinned. Argument:
+# AGENT.
 agent=$1 round=1
 . /in/common.sh
 . /in/agent.sh
@@ -70,10 +70,6 @@ dd if=/disk/first of=/dev/null bs=1M 2>/dev/null
 kind forks forks 400 2 3600
 kind pins pins 256 3600
 kind splices splices 64 3600
-judge tables tables 300 3600
-judge dentries dentries /disk 1000000 3600
-echo 2 >/proc/sys/vm/drop_caches
-judge forks forks 400 2 3600
 judge pins pins 256 3600
 judge splices splices 64 3600
 echo "agent=$agent $(agent_cost)" >$OUT/result

@@ -141,12 +141,16 @@ pub struct UnusableByFrames {
 }
 
 impl FrameReport {
+    /// Frames that the kernel has not initialized.
+    pub fn uninitialized_frames(&self) -> u64 {
+        self.present_frames.saturating_sub(self.initialized.frames)
+    }
+
     /// Polluted pageblocks as a share of the initialized ones, 0 to 1: if unknown frames are movable,
     /// and if those that are initialized are unmovable.
     pub fn polluted_bounds(&self) -> (f64, f64) {
         let least = self.initialized.polluted_share;
-        let uninitialized = self.present_frames.saturating_sub(self.initialized.frames);
-        let uninitialized = uninitialized / Order::HUGE.frames();
+        let uninitialized = self.uninitialized_frames() / Order::HUGE.frames();
         let initialized = |blocks: u64| blocks.saturating_sub(uninitialized);
         let blocks = initialized(self.polluted.whole_blocks).max(1);
         let polluted = initialized(self.polluted_if_unknown_unmovable.polluted_blocks);

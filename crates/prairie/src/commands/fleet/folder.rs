@@ -183,7 +183,7 @@ fn row(path: &Path, capture: &Capture, frames: &FrameReport) -> Row {
     };
     // As `survey` does: all shares are of initialized memory.
     let memory = frames.initialized.frames;
-    let uninitialized = frames.present_frames.saturating_sub(memory);
+    let uninitialized = frames.uninitialized_frames();
     let initialized = |blocks: u64, order: u8| blocks.saturating_sub(uninitialized >> order);
     let potential = |of: &dyn Fn(&Potential) -> u64| {
         let blocks = |order: u8| {

@@ -140,7 +140,7 @@ fn measures(survey: &Survey) -> Measures {
 fn of_frames(frames: &FrameReport, own: Measures) -> Measures {
     let initialized = frames.initialized;
     let of_initialized = |part: u64| Some(part as f64 / initialized.frames.max(1) as f64);
-    let uninitialized = frames.present_frames - initialized.frames;
+    let uninitialized = frames.uninitialized_frames();
     let by = &frames.by_mobility;
     let unknown = by.unknown.saturating_sub(uninitialized);
     let (polluted_min, polluted_max) = frames.polluted_bounds();

@@ -104,6 +104,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     if !args.once && !stdout().is_terminal() {
         bail!("standard output: not a terminal, expected one or --once");
     }
+    output::expect_no_report()?;
     match (&args.at, &args.log) {
         (Some(at), _) => past::show(args, at, interrupted),
         (None, Some(log)) => bail!("--log {}: only with --at", log.display()),
@@ -178,7 +179,6 @@ fn once(
 /// Prints the state as a document, or as text in 80 columns or in more if asked to.
 fn print(state: &State, json: bool) -> anyhow::Result<ExitCode> {
     const LEAST: usize = 80;
-    output::expect_no_report()?;
     if json {
         let observation = document::observation(state);
         output::print_json(&document::document(state, observation.as_ref()))?;

@@ -8,6 +8,8 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::bail;
 
+use crate::usage_error::refuse;
+
 /// Every file argument of a command, registered before any of them is opened.
 #[derive(Default)]
 pub struct Files {
@@ -120,7 +122,7 @@ impl Files {
             }
             let (name, path) = (&output.argument, output.path.display());
             if output.path == Path::new("-") {
-                bail!("{name} -: not written to standard output, expected a file");
+                refuse!("{name} -: not written to standard output, expected a file");
             }
             if output.role == Role::Output {
                 can_be_written(&output.path)?;

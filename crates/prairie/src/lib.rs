@@ -130,6 +130,10 @@ fn failed(error: &anyhow::Error) -> ExitCode {
     if output::is_closed_pipe(error) {
         return ExitCode::SUCCESS;
     }
+    if error.chain().any(|cause| cause.is::<usage_error::Misuse>()) {
+        output::say(format!("{} (see --help)", joined_causes(error)));
+        return ExitCode::from(2);
+    }
     output::say(joined_causes(error));
     ExitCode::FAILURE
 }

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use prairie_provenance::Provenance;
 use prairie_report::terminal::stderr_has_unicode;
 use prairie_report::{
@@ -22,6 +22,7 @@ pub use self::display::{Display, as_json, display, has_json};
 pub use self::header::Header;
 use crate::called_as::generated_by;
 use crate::interrupt;
+use crate::usage_error::refuse;
 
 /// The results of a command that reports, before they are printed.
 pub struct Answer<D> {
@@ -176,7 +177,7 @@ fn json(value: &impl Serialize) -> anyhow::Result<String> {
 /// With `--svg`, `--format md`, and `--format csv`.
 pub fn expect_no_report() -> anyhow::Result<()> {
     match &display().svg {
-        Some(folder) => bail!("--svg {}: this command prints no report", folder.display()),
+        Some(folder) => refuse!("--svg {}: this command prints no report", folder.display()),
         None => expect_text(),
     }
 }
@@ -188,7 +189,9 @@ pub fn expect_no_report() -> anyhow::Result<()> {
 pub fn expect_text() -> anyhow::Result<()> {
     match display().format {
         Format::Text | Format::Json => Ok(()),
-        format => bail!("--format {format}: this command prints no report, expected text or json"),
+        format => {
+            refuse!("--format {format}: this command prints no report, expected text or json")
+        }
     }
 }
 

@@ -1,6 +1,29 @@
 //! Errors in the command line, as one line like all others.
 
+use std::fmt;
+
 use clap::error::{ContextKind, ContextValue};
+
+/// Arguments that contradict each other in a way that clap cannot see. The command ends with 2, as it
+/// does after an error that clap finds.
+#[derive(Debug)]
+pub struct Misuse(pub String);
+
+impl fmt::Display for Misuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Misuse {}
+
+/// Returns a [`Misuse`], as `anyhow::bail` returns a failure.
+macro_rules! refuse {
+    ($($text:tt)*) => {
+        return Err($crate::usage_error::Misuse(format!($($text)*)).into())
+    };
+}
+pub(crate) use refuse;
 
 /// What is wrong, with the nearest name if there is one. clap would print a paragraph each.
 pub fn line(error: &clap::Error) -> String {

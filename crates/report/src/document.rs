@@ -104,7 +104,8 @@ impl Report {
         let mut out = String::new();
         let prose =
             |text: &str, indent: &str| wrap(&terminal.text(text), terminal.width, indent) + "\n";
-        out.push_str(&emphasis(&terminal.text(&self.title), terminal));
+        let title = wrap(&terminal.text(&self.title), terminal.width, "");
+        out.push_str(&emphasis(&title, terminal));
         out.push('\n');
         if !self.subtitle.is_empty() {
             out.push_str(&muted(&prose(&self.subtitle, ""), terminal));

@@ -49,6 +49,11 @@ pub struct Terminal {
 }
 
 impl Terminal {
+    /// The columns that output needs at least: a number, its unit, and a word fit beside each other.
+    pub const LEAST_WIDTH: usize = 40;
+    /// The most columns that may be asked for.
+    pub const MOST_WIDTH: usize = 1000;
+
     /// A pipe: 100 columns of ASCII, no color.
     pub const PLAIN: Terminal =
         Terminal { width: 100, colors: Colors::None, unicode: false, background: Theme::Dark };
@@ -68,7 +73,10 @@ impl Terminal {
         let overrides = OVERRIDES.get().copied().unwrap_or_default();
         let set = || std::env::var("COLUMNS").ok()?.parse().ok();
         let own = || if is_terminal { columns() } else { Terminal::PLAIN.width };
-        let width = overrides.width.or_else(set).map_or_else(own, |width| width.clamp(20, 1000));
+        let width = overrides
+            .width
+            .or_else(set)
+            .map_or_else(own, |width| width.clamp(Terminal::LEAST_WIDTH, Terminal::MOST_WIDTH));
         let unicode = is_terminal && has_utf8_locale() && !overrides.ascii;
         Terminal { width, colors, unicode, background: background() }
     }
@@ -132,7 +140,7 @@ fn background_of(asked: &str, colorfgbg: &str) -> Theme {
 /// The terminal's columns, kept within what tables and maps can use.
 fn columns() -> usize {
     let columns = terminal_size::terminal_size().map_or(Terminal::PLAIN.width, |(w, _)| w.0.into());
-    columns.clamp(20, 200)
+    columns.clamp(Terminal::LEAST_WIDTH, 200)
 }
 
 #[cfg(test)]

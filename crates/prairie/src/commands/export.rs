@@ -19,6 +19,7 @@ use super::value;
 use super::watched::Watched;
 use crate::files::Files;
 use crate::output;
+use crate::usage_error::refuse;
 
 mod heaps;
 mod stalls;
@@ -163,7 +164,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     if let Some(address) = args.listen.filter(|address| !address.ip().is_loopback())
         && !args.allow_remote
     {
-        bail!(
+        refuse!(
             "--listen {address}: reachable from other hosts, expected a loopback address or \
              --allow-remote"
         );

@@ -26,6 +26,7 @@ use super::watched::Watched;
 use super::{export, value};
 use crate::files::Files;
 use crate::output;
+use crate::usage_error::refuse;
 use crate::view::top::{self as view, Action, Containers, Live, Stalling, State};
 
 mod document;
@@ -107,7 +108,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     output::expect_no_report()?;
     match (&args.at, &args.log) {
         (Some(at), _) => past::show(args, at, interrupted),
-        (None, Some(log)) => bail!("--log {}: only with --at", log.display()),
+        (None, Some(log)) => refuse!("--log {}: only with --at", log.display()),
         (None, None) => live(args, interrupted),
     }
 }

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{anyhow, ensure};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use prairie_frames::Order;
 use prairie_frames::placement::zones::Kernelcore;
 use prairie_host::BlockMap;
+
+use crate::usage_error::refuse;
 
 /// A duration above 0.
 pub fn time(text: &str) -> Result<Duration, String> {
@@ -111,13 +112,19 @@ pub fn named<T: FromStr<Err: Display>>(
 ) -> anyhow::Result<Vec<T>> {
     let mut seen = BTreeSet::new();
     for name in names {
-        ensure!(seen.insert(name.as_str()), "{option} {name}: named twice");
+        if !seen.insert(name.as_str()) {
+            refuse!("{option} {name}: named twice");
+        }
     }
     let expanded = names.iter().flat_map(|name| match name.as_str() {
         "all" => all.iter().copied().filter(|name| !seen.contains(name)).collect(),
         name => vec![name],
     });
-    expanded.map(|name| name.parse().map_err(|error| anyhow!("{option}: {error}"))).collect()
+    let parsed = |name: &str| match name.parse() {
+        Ok(value) => Ok(value),
+        Err(error) => refuse!("{option}: {error}"),
+    };
+    expanded.map(parsed).collect()
 }
 
 #[cfg(test)]

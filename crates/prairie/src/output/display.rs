@@ -2,13 +2,17 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::ValueEnum;
+use prairie_report::Terminal;
 use prairie_report::terminal::{Overrides, set_overrides};
+
+/// The widths that may be asked for.
+const WIDTHS: RangeInclusive<i64> = Terminal::LEAST_WIDTH as i64..=Terminal::MOST_WIDTH as i64;
 
 /// Options of every report. The help of `prairie` lists them, not that of each command.
 #[derive(Clone, Debug, clap::Args)]
@@ -18,7 +22,7 @@ pub struct Display {
     pub format: Format,
 
     /// Columns of text
-    #[arg(long, global = true, hide = true, value_name = "N", value_parser = clap::value_parser!(u16).range(20..=1000))]
+    #[arg(long, global = true, hide = true, value_name = "N", value_parser = clap::value_parser!(u16).range(WIDTHS))]
     pub width: Option<u16>,
 
     /// No typographic signs

@@ -53,11 +53,14 @@ impl MapSheet {
                     format!("{bytes:>9}  {:>9}", terminal.text(&number::percent(s.share)))
                 })
                 .collect();
-            // As many maps to a line as fit, at least one.
-            let indent = widest + 4;
+            // As many maps to a line as fit: beside the name, or below it if there is no room for one.
+            let beside = widest + 4;
+            let is_narrow = terminal.width < beside + 20;
+            let indent = if is_narrow { 2 } else { beside };
             let to_a_line = ((terminal.width + 3).saturating_sub(indent) / 23).max(1);
             for (at, sizes) in sizes.chunks(to_a_line).enumerate() {
                 match at {
+                    0 if is_narrow => out.push_str(&format!("{sign} {name}\n{:indent$}", "")),
                     0 => out.push_str(&format!("{sign} {name}{:gap$}  ", "")),
                     _ => out.push_str(&format!("{:indent$}", "")),
                 }
@@ -268,10 +271,10 @@ mod tests {
     fn a_legend_of_several_maps_fits_the_width() {
         let one = MapSheet::from(map(vec![0, 1, 2, 0]));
         let sheet = MapSheet { maps: vec![one.maps[0].clone(); 3], ..one };
-        for (width, lines) in [(60, 2), (80, 1), (30, 3)] {
+        for (width, lines) in [(60, 2), (80, 1), (40, 3), (30, 4)] {
             let text = sheet.terminal(Terminal { width, ..Terminal::PLAIN }).unwrap();
             let lengths: Vec<usize> = text.lines().map(str::len).collect();
-            assert!(lengths.iter().all(|length| *length <= width.max(31)), "{text}");
+            assert!(lengths.iter().all(|length| *length <= width), "{text}");
             let free = text.lines().skip_while(|line| !line.starts_with(". free"));
             let of_free = free.take_while(|line| !line.starts_with("m ")).count();
             assert_eq!(of_free, lines, "{text}");

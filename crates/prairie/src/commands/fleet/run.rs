@@ -27,6 +27,7 @@ use crate::commands::seeds::{self, Seeds};
 use crate::commands::value;
 use crate::files::Files;
 use crate::output::{Answer, Wanted};
+use crate::usage_error::refuse;
 use crate::{output, progress};
 
 /// Simulate the servers of a fleet
@@ -179,7 +180,7 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         return repeat(args, seeds, interrupted);
     }
     if args.json {
-        bail!("--json: one study, expected --seeds 2 or more, or `prairie fleet report --json`");
+        refuse!("--json: one study, expected --seeds 2 or more, or `prairie fleet report --json`");
     }
     match write(args, interrupted)? {
         Outcome::Identity(identity) => output::print_document_line(&identity)?,
@@ -216,10 +217,10 @@ pub fn ask(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Answer<Strin
 /// Several seeds need whole studies.
 fn refuse_parts(args: &Args) -> anyhow::Result<()> {
     if args.identity {
-        bail!("--identity: identifies one study, expected no --seeds");
+        refuse!("--identity: identifies one study, expected no --seeds");
     }
     if args.shard.of > 1 {
-        bail!("--shard {}: a part of a study, expected whole ones with --seeds", args.shard);
+        refuse!("--shard {}: a part of a study, expected whole ones with --seeds", args.shard);
     }
     Ok(())
 }
@@ -238,7 +239,7 @@ fn figures(args: &Args, seed: u64, interrupted: &AtomicBool) -> anyhow::Result<O
 /// Simulates, and writes the part, without a word.
 fn write(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<Outcome> {
     if !(args.days > 0.0 && args.days <= 366.0) {
-        bail!("--days {}: expected a number in (0, 366]", args.days);
+        refuse!("--days {}: expected a number in (0, 366]", args.days);
     }
     let study = Study {
         workloads: workloads(args)?,
@@ -307,7 +308,7 @@ fn workload(name: &str) -> anyhow::Result<Workload> {
     }
     if !name.ends_with(".toml") {
         let known = SHIPPED.map(|(name, _)| name).join(", ");
-        bail!(
+        refuse!(
             "--workloads {name}: unknown workload, expected one of {known} or a file that ends \
                in .toml"
         );

@@ -17,6 +17,7 @@ use super::played::{PAGE_HEAPS, PlayedArgs, Rate, answer, document};
 use crate::commands::seeds::{self, Seeds};
 use crate::commands::value;
 use crate::files::Files;
+use crate::usage_error::refuse;
 use crate::{output, progress};
 
 /// Drive page heaps with a synthetic program
@@ -89,7 +90,7 @@ const BATCH: usize = 1 << 13;
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     if let Some(seeds) = args.seeds.from(args.seed) {
         if args.out.is_some() {
-            anyhow::bail!("--out: a trace is that of one run, expected no --seeds");
+            refuse!("--out: a trace is that of one run, expected no --seeds");
         }
         return seeds::repeat(seeds, args.played.wanted(), |seed| {
             let settings = args.settings(seed)?;
@@ -152,7 +153,7 @@ impl Args {
     fn settings(&self, seed: u64) -> anyhow::Result<Settings> {
         let seconds = Duration::from(self.time).as_secs_f64();
         if seconds < 0.001 {
-            anyhow::bail!("--time {}: too short, expected at least 1ms", self.time);
+            refuse!("--time {}: too short, expected at least 1ms", self.time);
         }
         Ok(Settings {
             sizes: self.sizes()?,

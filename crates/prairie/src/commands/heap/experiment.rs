@@ -12,7 +12,6 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::bail;
 use prairie_heap::experiment::Subject;
 use serde::Serialize;
 
@@ -20,6 +19,7 @@ use super::run::PageHeap;
 use crate::commands::value::time;
 use crate::files::Files;
 use crate::output::{self, Header};
+use crate::usage_error::refuse;
 use crate::view::heap_experiment::{self, Comparison};
 
 /// Compare page heaps across processes
@@ -90,7 +90,7 @@ struct Observed {
 /// Runs the experiment and reports it.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     if args.every < LEAST {
-        bail!("--every {}: expected at least 10ms", humantime::format_duration(args.every));
+        refuse!("--every {}: expected at least 10ms", humantime::format_duration(args.every));
     }
     output::expect_no_report()?;
     let observed = match args.program.is_empty() {

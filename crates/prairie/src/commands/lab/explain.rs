@@ -16,6 +16,7 @@ use crate::commands::{replay, survey, value};
 use crate::files::Files;
 use crate::output::{self, Answer, Done, Header, Wanted};
 use crate::progress;
+use crate::usage_error::refuse;
 use crate::view::lab as view;
 
 /// Show the region border of `contiguitas` and its resizer's decisions
@@ -91,7 +92,7 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
         let scenario = scenario_of(args).with_context(within)?;
         if let Some(seeds) = args.seeds.from(scenario.seed) {
             if args.picture.is_some() {
-                bail!("--picture: the timeline is that of one run, expected no --seeds");
+                refuse!("--picture: the timeline is that of one run, expected no --seeds");
             }
             return seeds::repeat(seeds, wanted, |seed| document(&scenario, seed, interrupted));
         }
@@ -143,10 +144,10 @@ fn document(
 
 fn of_recording(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<WakeUps> {
     if args.seed.is_some() {
-        bail!("--seed is for scenarios; a recording has none");
+        refuse!("--seed is for scenarios; a recording has none");
     }
     if args.seeds.from(0).is_some() {
-        bail!("--seeds is for scenarios; every replay of a recording is the same");
+        refuse!("--seeds is for scenarios; every replay of a recording is the same");
     }
     let reader = Reader::open(&args.input)?;
     let Some(before) = &reader.metadata().before else {

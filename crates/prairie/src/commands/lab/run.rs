@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use prairie_model::allocator::{Allocator, World};
 use prairie_report::write_atomically;
 use prairie_sim::machine::scenario::{self, Scenario};
@@ -18,6 +18,7 @@ use crate::commands::allocators::{self, Allocators};
 use crate::commands::seeds::{self, Seeds};
 use crate::files::Files;
 use crate::output::{Answer, Done, Header, Wanted};
+use crate::usage_error::refuse;
 use crate::view::lab as view;
 use crate::{output, progress};
 
@@ -96,7 +97,7 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     let wanted = Wanted { json: args.json, html: args.html.as_deref() };
     if let Some(seeds) = args.seeds.from(subject.seed) {
         if args.out.is_some() {
-            bail!("--out: samples are those of one run, expected no --seeds");
+            refuse!("--out: samples are those of one run, expected no --seeds");
         }
         return seeds::repeat(seeds, wanted, |seed| subject.document(seed, interrupted));
     }

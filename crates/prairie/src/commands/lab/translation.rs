@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use anyhow::bail;
 use prairie_model::random::{Quantity, Size};
 use prairie_sim::translation::hardware::Hardware;
 use prairie_sim::translation::study::{Assumptions, Figure, figure};
@@ -11,6 +10,7 @@ use serde::Serialize;
 use crate::commands::seeds::{self, Seeds};
 use crate::commands::survey;
 use crate::output::{Answer, Header, Wanted, no_files};
+use crate::usage_error::refuse;
 use crate::view::lab as view;
 
 /// Estimate speedups by huge pages on a fragmented machine
@@ -85,16 +85,16 @@ struct Document<'a> {
 /// Computes and prints.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let &[partial, full] = args.degrees.as_slice() else {
-        bail!("--degrees: expected two, partial and full");
+        refuse!("--degrees: expected two, partial and full");
     };
     if !(0.0..=1.0).contains(&partial) || !(0.0..=1.0).contains(&full) {
-        bail!("--degrees {partial},{full}: expected degrees from 0 to 1");
+        refuse!("--degrees {partial},{full}: expected degrees from 0 to 1");
     }
     if !(args.skew > 0.0 && args.skew <= 2.0) || args.skew == 1.0 {
-        bail!("--skew {}: expected a number in (0, 2] except 1", args.skew);
+        refuse!("--skew {}: expected a number in (0, 2] except 1", args.skew);
     }
     if !(args.walk_share > 0.0 && args.walk_share < 100.0) {
-        bail!("--walk-share {}: expected a percentage in (0, 100)", args.walk_share);
+        refuse!("--walk-share {}: expected a percentage in (0, 100)", args.walk_share);
     }
     let assumptions = |seed| Assumptions {
         skew: args.skew,

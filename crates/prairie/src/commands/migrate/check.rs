@@ -20,6 +20,7 @@ use crate::commands::value;
 use crate::files::Files;
 use crate::output::{self, Header};
 use crate::progress;
+use crate::usage_error::refuse;
 use crate::view::migrate_check::{self as view, Check};
 
 /// Check the protocol in every reachable state
@@ -226,7 +227,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     if let Some(path) = &args.svg
         && path.extension().is_none_or(|ending| ending != "svg")
     {
-        bail!("{}: a sequence chart is written as .svg", path.display());
+        refuse!("{}: a sequence chart is written as .svg", path.display());
     }
     if matches!(args.variant, Some(Mistake::List)) {
         output::print_table(view::variants())?;
@@ -286,10 +287,10 @@ fn walk(args: &Args, steps: u64, interrupted: &'static AtomicBool) -> anyhow::Re
     let variant = match args.variant {
         None => None,
         Some(Mistake::One(variant)) if !variant.is_of_messages() => Some(variant),
-        Some(_) => bail!("--random: expected one injected bug of the transaction layer"),
+        Some(_) => refuse!("--random: expected one injected bug of the transaction layer"),
     };
     if args.model != Model::Transaction {
-        bail!("--random: expected the transaction layer");
+        refuse!("--random: expected the transaction layer");
     }
     let caching = match args.caching {
         CachingArg::Cacheable => Caching::Cacheable,
@@ -385,18 +386,18 @@ fn layer(args: &Args, variant: Option<Variant>) -> anyhow::Result<Layer> {
         return Ok(Layer::Transaction);
     }
     if let Some(variant) = variant.filter(|variant| !variant.shows_in_messages()) {
-        bail!("--variant {variant}: the message layer has no such step");
+        refuse!("--variant {variant}: the message layer has no such step");
     }
     let known = [Feature::Aborts, Feature::Again, Feature::Partial];
     if let Some(feature) = args.with.iter().find(|feature| !known.contains(feature)) {
         let name = feature.to_possible_value().map(|value| value.get_name().to_owned());
-        bail!(
+        refuse!(
             "--with {}: the message layer has aborts, again and partial only",
             name.unwrap_or_default()
         );
     }
     if args.pages.is_some_and(|pages| pages > 1) {
-        bail!("--pages: the message layer has one page");
+        refuse!("--pages: the message layer has one page");
     }
     Ok(Layer::Message)
 }

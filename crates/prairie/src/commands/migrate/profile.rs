@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use prairie_migrate::address::{Kind as AccessKind, PageSize};
 use prairie_migrate::profile::{Profile, Profiler};
 use prairie_migrate::workload::{Kind, Request, of_the_program};
@@ -15,6 +15,7 @@ use crate::commands::seeds::{self, Seeds};
 use crate::commands::survey;
 use crate::files::Files;
 use crate::output::{self, Header, Wanted};
+use crate::usage_error::refuse;
 use crate::view::migrate_profile as view;
 
 /// Compare a recorded program with a generated stream
@@ -91,7 +92,7 @@ fn document(profiles: &[(String, Profile)]) -> Document<'_> {
 /// Measures, prints.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.trace.is_none() && args.stream.is_none() {
-        bail!("nothing to profile: expected a trace, or a stream with --stream");
+        refuse!("nothing to profile: expected a trace, or a stream with --stream");
     }
     let mut profiles = Vec::new();
     if let Some(path) = &args.trace {
@@ -114,7 +115,7 @@ fn repeat(
     seeds: Range<u64>,
 ) -> anyhow::Result<ExitCode> {
     if args.stream.is_none() {
-        bail!("--seeds is for generated streams, expected --stream");
+        refuse!("--seeds is for generated streams, expected --stream");
     }
     seeds::repeat(seeds, Wanted { json: args.json, html: None }, |seed| {
         let profiles: Vec<_> = recorded.iter().cloned().chain(of_stream(args, seed)).collect();

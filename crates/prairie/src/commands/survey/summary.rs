@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 
-use anyhow::bail;
 use prairie_fleet::host_row::{self, HostRow, Measures};
 use prairie_frames::Order;
 use prairie_host::Survey;
@@ -13,6 +12,7 @@ use prairie_report::write_atomically;
 
 use super::Args;
 use crate::output;
+use crate::usage_error::refuse;
 
 /// Whether the row goes to a file of that name: not to standard output, not into a directory.
 pub fn is_file(path: &Path) -> bool {
@@ -60,15 +60,15 @@ pub fn write(args: &Args, path: &Path, survey: &Survey) -> anyhow::Result<()> {
 pub fn check(args: &Args, path: &Path) -> anyhow::Result<()> {
     identity(args)?;
     if is_stdout(path) && args.json {
-        bail!("--summary - with --json: both print on standard output, expected one of them");
+        refuse!("--summary - with --json: both print on standard output, expected one of them");
     }
     let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
     let is_known = ["jsonl", "json", "ndjson", "parquet"].contains(&ending);
     if is_file(path) && args.every.is_some() {
-        bail!("{}: one row replaces the other, expected a directory or -", path.display());
+        refuse!("{}: one row replaces the other, expected a directory or -", path.display());
     }
     if is_file(path) && !is_known {
-        bail!("{}: unknown ending, expected .jsonl or .parquet", path.display());
+        refuse!("{}: unknown ending, expected .jsonl or .parquet", path.display());
     }
     Ok(())
 }
@@ -98,7 +98,7 @@ fn identity(args: &Args) -> anyhow::Result<(String, String)> {
         return Ok((name.clone(), name));
     }
     if let Some(proc) = &args.proc {
-        bail!("--proc {}: expected --host with the name of the row's host", proc.display());
+        refuse!("--proc {}: expected --host with the name of the row's host", proc.display());
     }
     let text = |path| fs::read_to_string(path).map(|text: String| text.trim().to_owned());
     let host = text("/proc/sys/kernel/hostname").unwrap_or_default();

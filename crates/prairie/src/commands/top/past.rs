@@ -11,6 +11,7 @@ use prairie_observe::journal::{self, JournalError, ReadRows};
 
 use super::{Args, next_key, on_terminal, print};
 use crate::commands::log::say_damaged;
+use crate::usage_error::refuse;
 use crate::view::top::{self as view, Action, Past, State};
 
 /// Where the unit keeps its log.
@@ -67,9 +68,12 @@ pub fn show(args: &Args, at: &str, interrupted: &AtomicBool) -> anyhow::Result<E
 fn time(text: &str) -> anyhow::Result<i64> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let ago = humantime::parse_duration(text.trim()).ok();
-    journal::parse_time(text, now.as_nanos() as i64, ago).with_context(|| {
-        format!("--at {text}: not a time, expected one such as 2026-11-23 14:05, 14:05, or 2h")
-    })
+    match journal::parse_time(text, now.as_nanos() as i64, ago) {
+        Some(time) => Ok(time),
+        None => {
+            refuse!("--at {text}: not a time, expected one such as 2026-11-23 14:05, 14:05, or 2h")
+        }
+    }
 }
 
 impl Rows {

@@ -1,6 +1,6 @@
 //! The first screen of a survey: four measures with verdicts, the largest sources of unmovable
 //! memory, and advice, on 23 lines of 80 columns, so that a prompt fits below it. Where there are
-//! fewer columns, lines are wrapped instead of cut.
+//! fewer columns, lines are wrapped instead of cut, and their number has no limit.
 
 use prairie_frames::Order;
 use prairie_host::advice::{Advice, Situation, advise};
@@ -18,6 +18,8 @@ use crate::view::advice;
 const LINES: usize = 23;
 /// Columns of the screen.
 const WIDTH: usize = 80;
+/// Columns that text needs beside other text; with fewer it stands below.
+const LEAST_ROOM: usize = 24;
 /// Sources of unmovable memory that are listed.
 const SOURCES: usize = 3;
 
@@ -32,7 +34,8 @@ pub fn screen(survey: &Survey, terminal: Terminal) -> String {
     let missing = missing(survey, terminal);
     let advised = advised(survey, terminal);
     // What is missing matters more than the last line of advice.
-    let room = LINES.saturating_sub(lines.len() + missing.len() + 2);
+    let all = if terminal.width < WIDTH { usize::MAX } else { LINES };
+    let room = all.saturating_sub(lines.len() + missing.len() + 2);
     if !advised.is_empty() {
         lines.extend([String::new(), emphasis("Advice", terminal)]);
         lines.extend(as_many_as_fit(advised, room.saturating_sub(2), terminal));
@@ -65,8 +68,8 @@ fn measures(survey: &Survey, terminal: Terminal) -> Vec<String> {
     let row = |(value, verdict, scale): &(String, Verdict, Scale)| {
         let value = emphasis(&format!("{value:>widest$}"), terminal);
         let word = toned(&format!("{:<7}", verdict.word()), tone(*verdict), terminal);
-        let label = fit(scale.label, widest + "  verdict  better  ".len(), terminal);
-        format!("{value}  {word}  {:<6}  {label}", scale.better.word())
+        let numbers = format!("{value}  {word}  {:<6}  ", scale.better.word());
+        beside(&numbers, widest + "  verdict  better  ".len(), scale.label, terminal)
     };
     let note = survey.frames.as_ref().map(|frames| frames.initialized.share_of_memory);
     let note = note.filter(|share| *share < 1.0).map(|share| {
@@ -166,7 +169,7 @@ fn sources(survey: &Survey, terminal: Terminal) -> Vec<String> {
         let blocks = number::percent(ratio(source.blocks, frames.polluted.polluted_blocks));
         let amount = terminal.text(&format!("{} ({share})", size(survey, source.frames)));
         let text = format!("{}, in {blocks} of polluted pageblocks", source.label);
-        format!("{amount:>20}  {}", fit(&text, 22, terminal))
+        beside(&format!("{amount:>20}  "), 22, &text, terminal)
     };
     lines.extend(frames.unmovable_sources.iter().take(SOURCES).map(row));
     if frames.unmovable_sources.is_empty() {
@@ -179,8 +182,9 @@ fn sources(survey: &Survey, terminal: Terminal) -> Vec<String> {
         && unflagged > 0
     {
         let amount = terminal.text(&size(survey, unflagged));
-        let text = fit(&without_flags(survey, unflagged), 22, terminal);
-        lines.push(muted(&format!("{amount:>20}  {text}"), terminal));
+        let line =
+            beside(&format!("{amount:>20}  "), 22, &without_flags(survey, unflagged), terminal);
+        lines.push(muted(&line, terminal));
     }
     lines
 }
@@ -207,8 +211,8 @@ fn advised(survey: &Survey, terminal: Terminal) -> Vec<String> {
 
 fn advised_line(found: &Advice, terminal: Terminal) -> String {
     let before = found.subject.len() + 4;
-    let text = fit(&advice::line(found, WIDTH - before), before, terminal);
-    format!("  {}: {text}", emphasis(found.subject, terminal))
+    let subject = format!("  {}: ", emphasis(found.subject, terminal));
+    beside(&subject, before, &advice::line(found, WIDTH - before), terminal)
 }
 
 /// The first of these lines; where there are more than `room`, the last line says how many.
@@ -234,6 +238,15 @@ fn missing(survey: &Survey, terminal: Terminal) -> Vec<String> {
         text = line(&number::counted(survey.left_out.len() as u64, "item"));
     }
     vec![String::new(), fit(&text, 0, terminal)]
+}
+
+/// `text` after `left`, which takes `columns`; below it where the terminal has too little room.
+fn beside(left: &str, columns: usize, text: &str, terminal: Terminal) -> String {
+    let is_narrow = terminal.width < WIDTH && terminal.width < columns + LEAST_ROOM;
+    match is_narrow {
+        true => format!("{}\n  {}", left.trim_end(), fit(text, 2, terminal)),
+        false => left.to_owned() + &fit(text, columns, terminal),
+    }
 }
 
 /// What stands in a line after `before` columns: cut at the end of a screen, wrapped where the
@@ -335,14 +348,24 @@ mod tests {
             "{text}"
         );
         assert!(text.trim_end().ends_with("--html FILE"), "{text}");
-        let narrow = screen(&survey, Terminal { width: 60, ..PLAIN });
-        // A name is not broken.
-        let mut lines = narrow.lines().filter(|line| !line.ends_with(".service"));
-        assert!(lines.all(|line| line.chars().count() <= 60), "{narrow}");
-        assert!(
-            !narrow.contains("...") && narrow.contains("Not read: the flags of frames"),
-            "{narrow}"
-        );
+    }
+
+    #[test]
+    fn a_narrow_terminal_shows_everything() {
+        for survey in [Survey::of(&worst()).unwrap(), with_all_classes()] {
+            for width in Terminal::LEAST_WIDTH..WIDTH {
+                let narrow = screen(&survey, Terminal { width, ..PLAIN });
+                // A name is not broken.
+                let mut lines = narrow.lines().filter(|line| !line.ends_with(".service"));
+                assert!(lines.all(|line| line.chars().count() <= width), "{width}: {narrow}");
+                assert!(!narrow.contains("..."), "{width}: {narrow}");
+                let words = narrow.split_whitespace().collect::<Vec<_>>().join(" ");
+                assert!(words.contains("Not read: the flags of frames"), "{width}: {narrow}");
+                for advice in advise(&Situation::of_survey(&survey)) {
+                    assert!(narrow.contains(advice.subject), "{}: {narrow}", advice.subject);
+                }
+            }
+        }
     }
 
     /// The same host with its frames: four kinds of unmovable memory, frames without flags, and

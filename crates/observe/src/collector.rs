@@ -1,6 +1,7 @@
 //! Reads a host again and again: cheap figures when asked, page flags at their own interval.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
@@ -57,7 +58,11 @@ impl Collector {
                 left_out.push(LeftOut {
                     what: "what fills each frame: contiguity, unmovable memory, the map".to_owned(),
                     why: format!("{}: {source}", path.display()),
-                    remedy: remedy::for_refused().to_owned(),
+                    remedy: match source.kind() {
+                        ErrorKind::UnexpectedEof => "a whole copy of the file",
+                        _ => remedy::for_refused(),
+                    }
+                    .to_owned(),
                 });
                 None
             }

@@ -30,7 +30,8 @@ const READ_FRAMES: u64 = 8192;
 /// determines the sample. Without zones, or with a budget of nothing, there are no figures.
 ///
 /// # Errors
-/// [`Error::Io`] where the flags cannot be read; [`Error::Parse`] and [`Error::FrameLimit`] where
+/// [`Error::Io`] where the flags cannot be read, of kind [`io::ErrorKind::UnexpectedEof`] where they
+/// end before the zones do, as in a part of another host's; [`Error::Parse`] and [`Error::FrameLimit`] where
 /// zones or memory map are malformed; [`Error::Interrupted`].
 pub fn walk(
     roots: &Roots,
@@ -45,6 +46,7 @@ pub fn walk(
         return Ok(None);
     }
     let walker = Walker::open(roots, interrupted)?;
+    walker.expect_whole(&layout)?;
     let started = cpu_seconds();
     let block_seconds = walker.trial(&population, seed)?;
     let mut figures = match budget.plan(population.len(), block_seconds) {
@@ -74,6 +76,20 @@ impl Walker<'_> {
 
     fn failed(&self, source: io::Error) -> Error {
         Error::Io { path: self.path.clone(), source }
+    }
+
+    /// Refuses flags that end before the last zone does: shares of a part are not those of the host.
+    fn expect_whole(&self, layout: &Layout) -> Result<(), Error> {
+        let Some(end) = layout.zones().iter().map(|zone| zone.end.0).max() else { return Ok(()) };
+        let mut word = [0; 8];
+        let read = (&self.file).read(Pfn(end.saturating_sub(1)), &mut word);
+        match read.map_err(|error| self.failed(error))? {
+            0 => {
+                let text = format!("ends before frame {end}, the end of the zones");
+                Err(self.failed(io::Error::new(io::ErrorKind::UnexpectedEof, text)))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check(&self) -> Result<(), Error> {

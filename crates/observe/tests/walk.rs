@@ -12,7 +12,7 @@ use prairie_host::{Capture, FrameClass, PageFlags as F, Roots};
 use prairie_observe::block::{BlockReader, Flags};
 use prairie_observe::population::{Population, choose};
 use prairie_observe::sample::SampleTally;
-use prairie_observe::{Budget, Estimate, Figures, reading, walk::walk};
+use prairie_observe::{Budget, Collector, Estimate, Figures, reading, walk::walk};
 use proptest::prelude::*;
 
 const EVERYTHING: Budget = Budget { share: 1.0, interval: Duration::from_secs(3600) };
@@ -122,6 +122,31 @@ fn the_budget_decides_how_much_is_read() {
     let figures = walk(little).unwrap();
     assert_eq!(figures.pageblocks_read, Budget::MIN_SAMPLE);
     assert!(!figures.is_full() && figures.potential.len() == 1);
+}
+
+/// A part of a copied file says nothing about the host.
+#[test]
+fn flags_that_end_before_the_zones_give_no_figures() {
+    let words = linux_6_1();
+    let (_dir, roots) = tree("linux-6.1", &words);
+    let found = fs::read_to_string(roots.proc.join("zoneinfo")).unwrap();
+    fs::write(roots.proc.join("buddyinfo"), "").unwrap();
+    let missing = |frames: usize| {
+        let flags = fs::File::options().write(true).open(roots.proc.join("kpageflags")).unwrap();
+        flags.set_len(frames as u64 * 8).unwrap();
+        let collector = Collector::new(roots.clone(), EVERYTHING);
+        collector.walk(1, &AtomicBool::new(false)).unwrap();
+        let left_out = collector.moment().unwrap().left_out;
+        let flags = left_out.into_iter().find(|left| left.why.contains("kpageflags"));
+        (collector.figures().is_some(), flags)
+    };
+    let zones = prairie_host::texts::zoneinfo::parse(&found).unwrap();
+    let end = zones.iter().map(|zone| zone.end().0).max().unwrap() as usize;
+    assert_eq!(missing(end), (true, None));
+    let (any, left_out) = missing(end - 1);
+    let left_out = left_out.unwrap();
+    assert!(!any && left_out.why.contains(&format!("ends before frame {end}")), "{left_out:?}");
+    assert_eq!(left_out.remedy, "a whole copy of the file");
 }
 
 #[test]

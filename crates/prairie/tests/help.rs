@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{prairie, stderr, stdout, subcommands};
+use common::{prairie, run, stderr, stdout, subcommands};
 
 /// The help of a command, at the width of a pipe.
 fn help(words: &[String]) -> String {
@@ -108,4 +108,41 @@ fn scripts_have_help() {
             assert!(stdout(&output).contains("Usage: "), "{name}: {}", stdout(&output));
         }
     }
+}
+
+/// What contradicts itself ends with 2 before anything is read.
+#[test]
+fn arguments_that_contradict_each_other_are_refused() {
+    let here = tempfile::tempdir().unwrap();
+    for (arguments, expected) in [
+        ("survey --summary - --json", "--summary - with --json"),
+        ("survey --summary - --full", "'--full'"),
+        ("survey --summary - --section map", "'--section"),
+        ("survey --summary - --format csv", "expected no --format"),
+        ("survey --summary a.txt", "expected .jsonl or .parquet"),
+        ("survey --summary a.jsonl --every 1h", "expected a directory or -"),
+        ("survey --summary - --label a=1 --label b=1 --label a=2", "--label a: given twice"),
+        ("survey --summary - --proc /proc", "expected --host"),
+        ("survey --theme dark", "--map"),
+        ("survey --no-map --section map", "expected one of them"),
+        ("survey --html -", "expected a file"),
+        ("survey --width 39", "expected 40 to 1000"),
+        ("export --textfile metrics.txt", "ends in .prom"),
+        ("export --listen 0.0.0.0:9", "--allow-remote"),
+        ("top --once --at tomorrow", "--at tomorrow: not a time"),
+        ("top --once --log log", "only with --at"),
+        ("top --once --format md", "--format md"),
+        ("replay a.parquet --systems linux,linux", "named twice"),
+        ("lab translation --degrees 1", "expected two"),
+        ("migrate check --random 5 --model message", "expected the transaction layer"),
+        ("fleet run --days 0 --out study", "--days 0"),
+    ] {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        let output = run(here.path(), &arguments);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {said}");
+        assert!(said.contains(expected) && said.ends_with("(see --help)\n"), "{said}");
+        assert_eq!((said.lines().count(), stdout(&output).len()), (1, 0), "{arguments:?}: {said}");
+    }
+    assert_eq!(fs::read_dir(here.path()).unwrap().count(), 0, "nothing is written");
 }

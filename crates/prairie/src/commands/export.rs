@@ -33,7 +33,7 @@ mod stalls;
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Write a file for node_exporter's textfile collector
-    #[arg(long, value_name = "FILE.prom", conflicts_with = "listen")]
+    #[arg(long, value_name = "FILE.prom", value_parser = value::textfile, conflicts_with = "listen")]
     textfile: Option<PathBuf>,
 
     /// Answer GET /metrics at this address, such as 127.0.0.1:9751

@@ -24,6 +24,7 @@ use super::{value, wrong_kind};
 pub(super) use crate::called_as::generated_by;
 use crate::files::Files;
 use crate::output::{Answer, Header};
+use crate::usage_error::refuse;
 use crate::view::survey as view;
 use crate::{interrupt, output, progress};
 
@@ -47,7 +48,7 @@ pub struct Args {
     map: Option<PathBuf>,
 
     /// Background of that picture
-    #[arg(long, value_name = "NAME", value_enum, default_value_t = Ground::Light)]
+    #[arg(long, value_name = "NAME", value_enum, default_value_t = Ground::Light, requires = "map")]
     theme: Ground,
 
     /// Memory per map cell, 4K to 1T, a power of two [default: 2M]
@@ -71,7 +72,7 @@ pub struct Args {
     save: Option<PathBuf>,
 
     /// Write one row for a fleet: .jsonl, .parquet, a directory, or -
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["full", "section"])]
     summary: Option<PathBuf>,
 
     /// Label of that row; several times for several labels
@@ -169,6 +170,9 @@ pub fn ask(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<(Answer<Docu
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.summary {
         summary::check(args, path)?;
+    }
+    if args.no_map && args.section.contains(&view::Part::Map) {
+        refuse!("--no-map with --section map: expected one of them");
     }
     loop {
         let code = once(args, interrupted)?;

@@ -91,6 +91,15 @@ pub fn picture(name: &str) -> Result<PathBuf, String> {
     }
 }
 
+/// The name of a file of metrics: node_exporter reads no other.
+pub fn textfile(name: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(name);
+    match path.extension().is_some_and(|ending| ending == "prom") {
+        true => Ok(path),
+        false => Err("a name that ends in .prom".to_owned()),
+    }
+}
+
 /// One name of a list that commas separate, as `linux+no-pcp`: in any case, with spaces around it.
 /// The values of options keep their case: `kernelcore=2G`.
 pub fn name(text: &str) -> Result<String, String> {

@@ -88,9 +88,13 @@ impl Folder {
 
 /// What is wrong with a file, without its name, which stands beside it.
 pub fn reason_of(path: &Path, error: &anyhow::Error) -> String {
-    let text = format!("{error:#}");
-    let name = format!("{}: ", path.display());
-    text.strip_prefix(&name).map(str::to_owned).unwrap_or(text)
+    let name = path.display().to_string();
+    let text = crate::joined_causes(error);
+    let text = text.strip_prefix(&format!("{name}: ")).map(str::to_owned).unwrap_or(text);
+    match text.strip_prefix(&format!("cannot read {name}: ")) {
+        Some(why) => format!("cannot read the file: {why}"),
+        None => text,
+    }
 }
 
 /// Why none of some files could be read.

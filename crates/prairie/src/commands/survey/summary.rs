@@ -62,6 +62,14 @@ pub fn check(args: &Args, path: &Path) -> anyhow::Result<()> {
     if is_stdout(path) && args.json {
         refuse!("--summary - with --json: both print on standard output, expected one of them");
     }
+    if output::is_formatted() {
+        refuse!("--summary {}: one row, expected no --format", path.display());
+    }
+    let mut names: Vec<&str> = args.label.iter().map(|(name, _)| name.as_str()).collect();
+    names.sort_unstable();
+    if let Some([name, _]) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        refuse!("--label {name}: given twice, expected one value");
+    }
     let ending = path.extension().and_then(OsStr::to_str).unwrap_or_default();
     let is_known = ["jsonl", "json", "ndjson", "parquet"].contains(&ending);
     if is_file(path) && args.every.is_some() {

@@ -43,7 +43,8 @@ pub use memory_blocks::{BlockState, BlockZone, MemoryBlock, MemoryBlocks, Occupa
 pub use page_flags::PageFlags;
 pub use prairie_frames::KernelVersion;
 pub use reader::{
-    FrameOptions, Options, capture, capture_texts, capture_to, monotonic_ns, read_frames,
+    FrameOptions, Options, capture, capture_texts, capture_to, frames_cut, monotonic_ns,
+    read_frames,
 };
 pub use roots::Roots;
 pub use survey::{FrameTally, Survey};

@@ -201,7 +201,7 @@ fn frames_left_out(error: &io::Error) -> LeftOut {
 
 /// What is missing where page flags end at the frame `reach` and zones at `total`: of another tree a
 /// part may have been copied.
-fn frames_cut(reach: u64, total: u64) -> Option<LeftOut> {
+pub fn frames_cut(reach: u64, total: u64) -> Option<LeftOut> {
     let gib = |frames: u64| (frames * Order::BASE.bytes()) as f64 / f64::from(1 << 30);
     (reach < total).then(|| LeftOut {
         what: format!("the frames above {:.2} GiB", gib(reach)),

@@ -1,7 +1,6 @@
 //! Reads a host again and again: cheap figures when asked, page flags at their own interval.
 
 use std::fs;
-use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
@@ -16,7 +15,7 @@ use crate::figures::Figures;
 use crate::metrics::{Own, families};
 use crate::moment::Moment;
 use crate::reading;
-use crate::walk::walk;
+use crate::walk::{missing, walk};
 
 /// A host, and what the last walk over its page flags found.
 pub struct Collector {
@@ -58,15 +57,14 @@ impl Collector {
                 left_out.push(LeftOut {
                     what: "what fills each frame: contiguity, unmovable memory, the map".to_owned(),
                     why: format!("{}: {source}", path.display()),
-                    remedy: match source.kind() {
-                        ErrorKind::UnexpectedEof => "a whole copy of the file",
-                        _ => remedy::for_refused(),
-                    }
-                    .to_owned(),
+                    remedy: remedy::for_refused().to_owned(),
                 });
                 None
             }
-            found => found?.map(Arc::new),
+            found => {
+                left_out.extend(missing(&self.roots, &capture));
+                found?.map(Arc::new)
+            }
         };
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         *latest = Latest { figures, left_out, walks: latest.walks + 1 };

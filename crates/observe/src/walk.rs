@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use prairie_frames::{Order, Pfn};
 use prairie_host::classify::SECTION;
 use prairie_host::layout::Layout;
-use prairie_host::{Capture, ClassRun, Error, FrameTally, Roots, kpageflags};
+use prairie_host::{Capture, ClassRun, Error, FrameTally, LeftOut, Roots, frames_cut, kpageflags};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::block::{BlockReader, Flags};
@@ -30,8 +30,7 @@ const READ_FRAMES: u64 = 8192;
 /// determines the sample. Without zones, or with a budget of nothing, there are no figures.
 ///
 /// # Errors
-/// [`Error::Io`] where the flags cannot be read, of kind [`io::ErrorKind::UnexpectedEof`] where they
-/// end before the zones do, as in a part of another host's; [`Error::Parse`] and [`Error::FrameLimit`] where
+/// [`Error::Io`] where the flags cannot be read; [`Error::Parse`] and [`Error::FrameLimit`] where
 /// zones or memory map are malformed; [`Error::Interrupted`].
 pub fn walk(
     roots: &Roots,
@@ -46,7 +45,6 @@ pub fn walk(
         return Ok(None);
     }
     let walker = Walker::open(roots, interrupted)?;
-    walker.expect_whole(&layout)?;
     let started = cpu_seconds();
     let block_seconds = walker.trial(&population, seed)?;
     let mut figures = match budget.plan(population.len(), block_seconds) {
@@ -57,6 +55,19 @@ pub fn walk(
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     figures.at_unix_ns = now.map_or(0, |now| now.as_nanos() as u64);
     Ok(Some(figures))
+}
+
+/// What is missing of the figures of a walk because the flags end before the zones do, as in a copy of
+/// a part of another host's file.
+pub fn missing(roots: &Roots, capture: &Capture) -> Option<LeftOut> {
+    let layout = Layout::of(capture).ok()?;
+    let end = layout.zones().iter().map(|zone| zone.end.0).max()?;
+    let file = File::open(roots.proc.join("kpageflags")).ok()?;
+    let mut last = [0; 8];
+    let is_whole = (&file).read(Pfn(end.checked_sub(1)?), &mut last).ok()? > 0;
+    // A file of /proc has no length.
+    let reach = file.metadata().ok()?.len() / 8;
+    frames_cut(reach, end).filter(|_| !is_whole)
 }
 
 struct Walker<'a> {
@@ -76,20 +87,6 @@ impl Walker<'_> {
 
     fn failed(&self, source: io::Error) -> Error {
         Error::Io { path: self.path.clone(), source }
-    }
-
-    /// Refuses flags that end before the last zone does: shares of a part are not those of the host.
-    fn expect_whole(&self, layout: &Layout) -> Result<(), Error> {
-        let Some(end) = layout.zones().iter().map(|zone| zone.end.0).max() else { return Ok(()) };
-        let mut word = [0; 8];
-        let read = (&self.file).read(Pfn(end.saturating_sub(1)), &mut word);
-        match read.map_err(|error| self.failed(error))? {
-            0 => {
-                let text = format!("ends before frame {end}, the end of the zones");
-                Err(self.failed(io::Error::new(io::ErrorKind::UnexpectedEof, text)))
-            }
-            _ => Ok(()),
-        }
     }
 
     fn check(&self) -> Result<(), Error> {

@@ -143,8 +143,8 @@ fn text_keeps_to_the_width_and_has_no_format() {
     ] {
         let output = run(dir.path(), arguments);
         let expected = "--format csv: this command prints no report, expected text or json";
-        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
-        assert_eq!(refusal(&output).trim_end(), format!("prairie: {expected}"));
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert_eq!(stderr(&output).trim_end(), format!("prairie: {expected} (see --help)"));
         assert!(output.stdout.is_empty());
     }
     for arguments in [["export", "--format", "json"], ["completions", "bash", "--format=csv"]] {

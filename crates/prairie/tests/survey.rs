@@ -366,7 +366,7 @@ fn a_summary_is_one_row() {
         (&["--summary", "rows.jsonl", "--every", "1s"][..], "expected a directory or -"),
     ] {
         let output = run(here, &[&["survey"], wrong].concat());
-        assert_eq!(output.status.code(), Some(1));
+        assert_eq!(output.status.code(), Some(2));
         assert!(stderr(&output).contains(expected), "{}", stderr(&output));
     }
     for wrong in ["rack", "=x", "a b=c"] {
@@ -456,7 +456,7 @@ fn bad_input_gets_one_line() {
         (&["--proc", "proc", "--html", "/dev/full"], 1, "cannot write /dev/full: No space left"),
         (
             &["--proc", "proc", "--host", "h1", "--summary", "-", "--json"],
-            1,
+            2,
             "--summary - with --json: both print on standard output",
         ),
         (&["--proc", "proc", "--map", "map.jpeg"], 2, "a name that ends in .png or .svg"),

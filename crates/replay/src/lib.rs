@@ -12,6 +12,7 @@ pub mod exact;
 pub mod explain;
 pub mod held;
 pub mod initial_state;
+mod purpose;
 pub mod replay;
 pub mod results;
 pub mod run;

@@ -5,7 +5,9 @@
 //! each recorded frame's memory lies now. A block may be freed in other pieces than it was
 //! allocated in, as the kernel does with split compound pages.
 
+mod ages;
 mod pins;
+mod reclaim;
 
 use prairie_frames::placement::{Counter, Placement, Request, Surroundings};
 use prairie_frames::table::mobility_of;
@@ -18,6 +20,7 @@ use serde::Serialize;
 use std::collections::HashSet;
 
 use self::pins::Pins;
+use self::reclaim::Reclaim;
 use crate::held::Held;
 use crate::initial_state::{Content, InitialState};
 
@@ -80,6 +83,14 @@ pub struct Counts {
     pub initial_frames: u64,
     /// Of those, frames that found no place in the system.
     pub initial_without_place: u64,
+    /// With simulated reclaim: frames that the record reclaims and that stay in memory here.
+    pub reclaims_left_out: u64,
+    /// Frames reclaimed in the background, as by kswapd.
+    pub reclaimed_in_background: u64,
+    /// Frames reclaimed by requests that found nothing.
+    pub reclaimed_by_requests: u64,
+    /// Frames freed that were already reclaimed here.
+    pub frees_of_reclaimed: u64,
 }
 
 /// A system in the middle of a replay.
@@ -93,6 +104,8 @@ pub struct Replay<P> {
     /// Pageblocks of memory that was not initialized when the recording began, by number.
     untouched: Vec<bool>,
     pins: Pins,
+    /// Simulated reclaim, if requested.
+    reclaim: Option<Reclaim>,
     counts: Counts,
     until_maintenance: u32,
     /// The time of the first event at which there was upkeep.
@@ -115,8 +128,25 @@ const SECTION: u32 = 1 << 15;
 impl<P: Placement> Replay<P> {
     /// Sets `placement`, which has no memory yet, on the machine's initial state.
     pub fn new(found: &InitialState, placement: P, initial: Initial) -> Replay<P> {
+        let table = FrameTable::new(&found.layout);
+        Replay::with_table(found, placement, initial, table, None)
+    }
+
+    /// The same with simulated reclaim (`replay/reclaim.rs`).
+    pub fn reclaiming(found: &InitialState, placement: P, initial: Initial) -> Replay<P> {
+        let frames = found.layout.frames();
+        let table = FrameTable::with_owners(frames, 2 * frames);
+        Replay::with_table(found, placement, initial, table, Some(Reclaim::new(frames)))
+    }
+
+    fn with_table(
+        found: &InitialState,
+        placement: P,
+        initial: Initial,
+        table: FrameTable,
+        reclaim: Option<Reclaim>,
+    ) -> Replay<P> {
         let layout = found.layout.clone();
-        let table = FrameTable::new(&layout);
         let mut replay = Replay {
             held: Held::new(table.owners()),
             untouched: vec![false; table.blocks().len()],
@@ -125,6 +155,7 @@ impl<P: Placement> Replay<P> {
             placement,
             failed: HashSet::new(),
             pins: Pins::default(),
+            reclaim,
             counts: Counts::default(),
             until_maintenance: MAINTENANCE_EVERY,
             first_ns: None,
@@ -367,14 +398,18 @@ impl<P: Placement> Replay<P> {
                     && let Some(request) = self.request(event, node)
                 {
                     self.allocate(named, &request);
+                    self.balance();
                 }
             }
             EventKind::Free { pfn, order } => {
                 self.counts.frees += 1;
-                if self.node_of(pfn, named, order).is_some() {
+                if self.node_of(pfn, named, order).is_some()
+                    && !self.keep_reclaimed(named, order, event.pid, event.cpu)
+                {
                     self.free(named, order, event.cpu);
                 }
             }
+            EventKind::Stall { point, .. } => self.stalled(point, event.pid),
             // The kernel traces each frame of a batch as freed before: only if that event was
             // lost is this one the free.
             EventKind::FreeBatched { pfn } => {
@@ -382,7 +417,9 @@ impl<P: Placement> Replay<P> {
                     && self.held.contains(frame.0)
                 {
                     self.counts.frees_by_batch_only += 1;
-                    self.free(frame, Order::BASE, event.cpu);
+                    if !self.keep_reclaimed(frame, Order::BASE, event.pid, event.cpu) {
+                        self.free(frame, Order::BASE, event.cpu);
+                    }
                 }
             }
             EventKind::Pin { order, .. } | EventKind::Unpin { order, .. } => {
@@ -414,10 +451,9 @@ impl<P: Placement> Replay<P> {
         // Before the first event there is no time.
         let first = if time_ns > 0 { *self.first_ns.get_or_insert(time_ns) } else { time_ns };
         let now_ns = time_ns.saturating_sub(first);
-        self.placement.observe(Surroundings { now_ns, cache: 0 });
+        self.placement.observe(Surroundings { now_ns, cache: self.reclaimable_frames() });
         self.placement.maintain(&mut self.table);
-        // By now kswapd would have reclaimed what fallbacks have boosted the watermarks by.
-        self.placement.take_boost();
+        self.reclaim_boost();
     }
 
     /// The node of the block that an event names, if the machine has such a block.
@@ -449,9 +485,11 @@ impl<P: Placement> Replay<P> {
             self.free_held(frame, order, request.cpu);
         }
         self.counts.allocated_frames += order.frames();
-        match self.placement.allocate(&mut self.table, request, frame.0) {
+        let placed = self.placement.allocate(&mut self.table, request, frame.0);
+        match placed.or_else(|| self.reclaim_for(request, frame.0)) {
             Some(placed) => {
                 self.held.insert(frame.0, order);
+                self.list_page_cache(frame, request);
                 self.counts.same_frame += u64::from(placed == frame);
                 if !self.failed.is_empty() {
                     self.failed.remove(&frame);
@@ -469,6 +507,7 @@ impl<P: Placement> Replay<P> {
         if !self.pins.is_empty() {
             self.end_pins(frame, order);
         }
+        self.unlist(frame, order);
         // The common case: the block is freed as it was allocated.
         if let Some(placed) = self.table.block_of(frame.0)
             && self.table.order(placed) == order
@@ -483,6 +522,8 @@ impl<P: Placement> Replay<P> {
             self.free_parts(frame, order, cpu);
         } else if self.failed.remove(&frame) {
             self.counts.frees_of_failed += order.frames();
+        } else if self.was_reclaimed(frame) {
+            self.counts.frees_of_reclaimed += order.frames();
         } else {
             self.counts.frees_of_unknown += order.frames();
             self.join(frame);
@@ -494,6 +535,7 @@ impl<P: Placement> Replay<P> {
         let held = each(frame, order.frames()).filter(|f| self.held.contains(f.0)).count();
         self.counts.frees_implied += held as u64;
         self.end_pins(frame, order);
+        self.unlist(frame, order);
         self.free_parts(frame, order, cpu);
     }
 
@@ -549,6 +591,7 @@ impl<P: Placement> Replay<P> {
     pub fn validate(&self) {
         self.placement.validate(&self.table);
         self.validate_pins();
+        self.validate_reclaim();
         for owner in 0..self.table.owners() as u32 {
             let lies = self.table.block_containing(owner).is_some();
             assert_eq!(self.held.contains(owner), lies, "recorded frame {owner}");

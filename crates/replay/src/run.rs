@@ -10,7 +10,7 @@ use prairie_frames::placement::zones::Kernelcore;
 use prairie_frames::{BlockCounts, Layout, MigrateType, Order};
 use prairie_model::allocator::{Allocator, AnyPlacement, Site, World};
 use prairie_model::sample::Sample;
-use prairie_trace::{Event, EventSource};
+use prairie_trace::{Event, EventKind, EventSource, Texts};
 use serde::Serialize;
 
 use crate::initial_state::InitialState;
@@ -35,6 +35,9 @@ pub struct Options {
     /// Whether Linux's compaction runs where an allocator can be compacted
     /// ([`Allocator::compacts_in_replay`]).
     pub compact: bool,
+    /// Whether memory is reclaimed when an allocator needs it instead of when the recorded kernel did
+    /// (`replay/reclaim.rs`).
+    pub reclaim: bool,
 }
 
 /// The most samples that are kept where the caller names no interval: enough for a curve on any
@@ -158,6 +161,8 @@ pub struct Results {
     pub interrupted: bool,
     /// Whether the systems that Linux's compaction works on were compacted.
     pub compacted: bool,
+    /// Whether reclaim was simulated.
+    pub reclaimed: bool,
     /// The systems, in the order requested.
     pub systems: Vec<SystemResult>,
 }
@@ -198,14 +203,21 @@ pub fn run_with(
         || cancel.load(Ordering::Relaxed) || faults.iter().any(|faults| faults.first().is_some());
     let mut clock = Clock::default();
     let mut events = 0;
-    let mut feed = |hand: &mut dyn FnMut(&[Event], u64)| -> prairie_trace::Result<bool> {
+    let mut feed = |hand: &mut dyn FnMut(Batch<'_>)| -> prairie_trace::Result<bool> {
         if is_stopped() {
             return Ok(true);
         }
         while let Some(batch) = source.next_batch()? {
-            let origin = clock.see(batch);
-            hand(batch, origin);
+            let origin_ns = clock.see(batch);
             events += batch.len() as u64;
+            // Names come from the source, which lends the batch.
+            if options.reclaim && batch.iter().any(names_a_process) {
+                let copy = batch.to_vec();
+                let kswapds = kswapds(&copy, source.texts());
+                hand(Batch { events: &copy, origin_ns, kswapds: &kswapds });
+            } else {
+                hand(Batch { events: batch, origin_ns, kswapds: &[] });
+            }
             progress(events);
             if is_stopped() {
                 return Ok(true);
@@ -219,10 +231,34 @@ pub fn run_with(
         run_in_turn(runners, &mut feed)?
     };
     let (duration_ns, compacted) = (clock.duration(), options.compact);
-    Ok(Results { events, duration_ns, interrupted, compacted, systems })
+    let reclaimed = options.reclaim;
+    Ok(Results { events, duration_ns, interrupted, compacted, reclaimed, systems })
 }
 
-type Feed<'a> = dyn FnMut(&mut dyn FnMut(&[Event], u64)) -> prairie_trace::Result<bool> + 'a;
+/// Events, as every runner gets them.
+#[derive(Clone, Copy)]
+struct Batch<'a> {
+    events: &'a [Event],
+    /// The instant that counts as zero.
+    origin_ns: u64,
+    /// Processes among them that are kswapds.
+    kswapds: &'a [i32],
+}
+
+fn names_a_process(event: &Event) -> bool {
+    matches!(event.what, EventKind::Process { .. })
+}
+
+/// The processes that these events name `kswapd0` or with another number.
+fn kswapds(events: &[Event], texts: &Texts) -> Vec<i32> {
+    let is_kswapd = |event: &&Event| match event.what {
+        EventKind::Process { name } => texts.get(name).starts_with("kswapd"),
+        _ => false,
+    };
+    events.iter().filter(is_kswapd).map(|event| event.pid).collect()
+}
+
+type Feed<'a> = dyn FnMut(&mut dyn FnMut(Batch<'_>)) -> prairie_trace::Result<bool> + 'a;
 
 /// A runner, and whether it stays on the calling thread.
 struct Seat {
@@ -234,9 +270,9 @@ fn run_in_turn(
     mut runners: Vec<Seat>,
     feed: &mut Feed<'_>,
 ) -> prairie_trace::Result<(bool, Vec<SystemResult>)> {
-    let interrupted = feed(&mut |batch, origin| {
+    let interrupted = feed(&mut |batch| {
         for seat in &mut runners {
-            seat.runner.apply(batch, origin);
+            seat.runner.apply(batch);
         }
     })?;
     Ok((interrupted, runners.into_iter().map(|seat| seat.runner.finish()).collect()))
@@ -249,9 +285,9 @@ fn run_parallel(
     runners: Vec<Seat>,
     feed: &mut Feed<'_>,
 ) -> prairie_trace::Result<(bool, Vec<SystemResult>)> {
-    type Batch = Arc<(Vec<Event>, u64)>;
+    type Shared = Arc<(Vec<Event>, u64, Vec<i32>)>;
     std::thread::scope(|scope| {
-        let mut senders: Vec<SyncSender<Batch>> = Vec::new();
+        let mut senders: Vec<SyncSender<Shared>> = Vec::new();
         // In the order of the results.
         let mut places = Vec::new();
         let mut staying = Vec::new();
@@ -261,23 +297,25 @@ fn run_parallel(
                 staying.push(runner);
                 continue;
             }
-            let (sender, receiver) = sync_channel::<Batch>(QUEUED);
+            let (sender, receiver) = sync_channel::<Shared>(QUEUED);
             senders.push(sender);
             places.push(Place::Thread(scope.spawn(move || {
-                for batch in receiver {
-                    runner.apply(&batch.0, batch.1);
+                for shared in receiver {
+                    let (events, origin_ns, kswapds) = &*shared;
+                    runner.apply(Batch { events, origin_ns: *origin_ns, kswapds });
                 }
                 runner.finish()
             })));
         }
-        let fed = feed(&mut |batch, origin| {
-            let shared: Batch = Arc::new((batch.to_vec(), origin));
+        let fed = feed(&mut |batch| {
+            let Batch { events, origin_ns, kswapds } = batch;
+            let shared: Shared = Arc::new((events.to_vec(), origin_ns, kswapds.to_vec()));
             for sender in &senders {
                 // A thread that is gone has panicked; joining it below says so.
                 let _ = sender.send(shared.clone());
             }
             for runner in &mut staying {
-                runner.apply(batch, origin);
+                runner.apply(batch);
             }
         });
         drop(senders);
@@ -361,7 +399,10 @@ impl Run {
         placement: AnyPlacement,
         options: &Options,
     ) -> Run {
-        let replay = Replay::new(found, placement, options.initial);
+        let replay = match options.reclaim {
+            false => Replay::new(found, placement, options.initial),
+            true => Replay::reclaiming(found, placement, options.initial),
+        };
         let mut run = Run {
             name,
             summary,
@@ -383,8 +424,11 @@ impl Run {
         Sample::take(layout, table, replay.placement(), time_ns, self.events, failed)
     }
 
-    fn apply(&mut self, batch: &[Event], origin_ns: u64) {
-        let mut rest = batch;
+    fn apply(&mut self, Batch { events, origin_ns, kswapds }: Batch<'_>) {
+        for &pid in kswapds {
+            self.replay.learn_kswapd(pid);
+        }
+        let mut rest = events;
         while !rest.is_empty() {
             let now = |event: &Event| event.time_ns.saturating_sub(origin_ns);
             // Up to the next sample, without stopping in between.

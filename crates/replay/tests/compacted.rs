@@ -64,6 +64,7 @@ fn replayed(compact: bool) -> Results {
         kernelcore: None,
         parallel: false,
         compact,
+        reclaim: false,
     };
     let mut source = Batches::new(scattered().into_iter(), Texts::default());
     run(&machine(), &mut source, &options, &mut |_| {}, &AtomicBool::new(false)).unwrap()

@@ -110,6 +110,7 @@ fn a_new_policy_is_replayed_beside_the_others() {
         kernelcore: None,
         parallel: false,
         compact: false,
+        reclaim: false,
     };
     let mut source = Batches::new(events, Texts::default());
     let results =

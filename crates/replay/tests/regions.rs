@@ -88,6 +88,7 @@ fn replayed(initial: Initial, compact: bool) -> Results {
         kernelcore: None,
         parallel: false,
         compact,
+        reclaim: false,
     };
     let mut source = Batches::new(events().into_iter(), Texts::default());
     run(&machine(), &mut source, &options, &mut |_| {}, &AtomicBool::new(false)).unwrap()

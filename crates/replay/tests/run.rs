@@ -31,6 +31,7 @@ fn options(parallel: bool) -> Options {
         kernelcore,
         parallel,
         compact: false,
+        reclaim: false,
     }
 }
 
@@ -46,9 +47,12 @@ fn events(count: usize) -> Vec<Event> {
 #[test]
 fn threads_change_nothing_and_neither_does_a_second_run() {
     let events = events(60_000);
-    let json = |parallel| serde_json::to_string(&replay(&events, &options(parallel))).unwrap();
-    assert_eq!(json(true), json(false));
-    assert_eq!(json(true), json(true));
+    for reclaim in [false, true] {
+        let options = |parallel| Options { reclaim, compact: reclaim, ..options(parallel) };
+        let json = |parallel| serde_json::to_string(&replay(&events, &options(parallel))).unwrap();
+        assert_eq!(json(true), json(false));
+        assert_eq!(json(true), json(true));
+    }
 }
 
 #[test]

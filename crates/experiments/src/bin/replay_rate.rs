@@ -144,6 +144,7 @@ fn round(
         kernelcore: Some(Kernelcore::Percent(50)),
         parallel: false,
         compact: false,
+        reclaim: false,
     };
     let (mut warm, mut end) = (None, 0);
     let mut note = |events: u64| {

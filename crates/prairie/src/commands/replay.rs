@@ -77,6 +77,10 @@ pub struct Args {
     #[arg(long)]
     compact: bool,
 
+    /// Reclaim memory when an allocator needs it; implies --compact
+    #[arg(long)]
+    reclaim: bool,
+
     /// Replay one allocator after another on one thread
     #[arg(long)]
     in_turn: bool,
@@ -86,7 +90,7 @@ pub struct Args {
     survey: bool,
 
     /// Validate `linux` against the recorded kernel's snapshots
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["systems", "initial", "every", "memory", "compact", "in_turn", "survey", "out", "policy"])]
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["systems", "initial", "every", "memory", "compact", "reclaim", "in_turn", "survey", "out", "policy"])]
     against: Option<PathBuf>,
 
     /// Print JSON instead of the report
@@ -124,6 +128,7 @@ Examples:
   prairie replay trace.parquet --systems linux,contiguitas --html replay.html
   prairie replay trace.parquet --initial replaced --out samples.parquet
   prairie replay trace.parquet --json | jq '.systems[].satisfiable'
+  prairie replay trace.parquet --reclaim                    reclaim as each allocator needs it
   prairie replay trace.parquet --policy ./libmine.so        a policy of your own
   prairie replay perf-script.txt --memory 16G               another tool's trace
   prairie replay boot/trace.parquet --against boot          validate `linux`";
@@ -190,7 +195,8 @@ pub fn ask(
         sample_every_ns: args.every.map(nanoseconds),
         expected_ns: None,
         parallel: !args.in_turn,
-        compact: args.compact,
+        compact: args.compact || args.reclaim,
+        reclaim: args.reclaim,
     };
     let all = guests::all(&options.systems, &args.policy, guests)?;
     let (rules, (found, metadata, results)) = if is_parquet(&args.file)? {

@@ -92,7 +92,7 @@ fn summary(subject: &Subject<'_>) -> Section {
         ),
     };
     blocks.push(Block::KeyFigures(systems.iter().map(figure).collect()));
-    blocks.push(Block::Table(side_by_side(systems)));
+    blocks.push(Block::Table(side_by_side(subject.results)));
     let lost = subject.metadata.lost_events();
     if lost > 0 {
         blocks.push(Block::Warning(format!(
@@ -122,11 +122,16 @@ fn summary(subject: &Subject<'_>) -> Section {
         intro: format!(
             "Each allocator placed every recorded allocation by its own rules. Allocations, frees, \
              and their order are the same for all. {}",
-            if subject.results.compacted {
-                "Nothing was reclaimed but what the record shows; some allocators were compacted, \
-                 as noted below."
-            } else {
-                "Nothing was reclaimed or compacted but what the record shows."
+            match (subject.results.reclaimed, subject.results.compacted) {
+                (true, _) => {
+                    "Memory was reclaimed when an allocator needed it, not when the recorded \
+                     kernel did; some allocators were compacted, as noted below."
+                }
+                (false, true) => {
+                    "Nothing was reclaimed but what the record shows; some allocators were \
+                     compacted, as noted below."
+                }
+                (false, false) => "Nothing was reclaimed or compacted but what the record shows.",
             }
         ),
         blocks,
@@ -142,7 +147,8 @@ fn share(part: u64, whole: u64) -> f64 {
 }
 
 /// One row for each measure, one column for each allocator; the best of a row is marked.
-fn side_by_side(systems: &[SystemResult]) -> Table {
+fn side_by_side(results: &Results) -> Table {
+    let systems = &results.systems;
     let mut columns = vec![Column::text("")];
     columns.extend(systems.iter().map(|system| Column::number(&system.system)));
     let mut rows = Vec::new();
@@ -173,6 +179,14 @@ fn side_by_side(systems: &[SystemResult]) -> Table {
         counted(s.satisfiable.gib_1_after_compaction)
     });
     row("allocations that failed", Best::Least, &|s| counted(s.counts.failed_allocations));
+    if results.reclaimed {
+        let frames =
+            |counts: &Counts| counts.reclaimed_in_background + counts.reclaimed_by_requests;
+        row("frames reclaimed", Best::Least, &|s| counted(frames(&s.counts)));
+        row("… by requests that found nothing", Best::Least, &|s| {
+            counted(s.counts.reclaimed_by_requests)
+        });
+    }
     row("free memory", Best::None, &|s| {
         let bytes = s.end().free_frames * Order::BASE.bytes();
         (bytes as f64, number::bytes(bytes))
@@ -429,8 +443,16 @@ fn replayed_events(subject: &Subject<'_>) -> Section {
         ("ends of pins", |c| c.unpins),
         ("blocks freed while pinned", |c| c.pins_ended_by_free),
     ];
+    let reclaim: [Count; 4] = [
+        ("frames that the record reclaims, left in memory", |c| c.reclaims_left_out),
+        ("frames reclaimed in the background", |c| c.reclaimed_in_background),
+        ("… by requests", |c| c.reclaimed_by_requests),
+        ("frames freed that were already reclaimed here", |c| c.frees_of_reclaimed),
+    ];
+    let has_reclaim = subject.results.reclaimed;
     let has_pins = systems.iter().any(|system| system.counts.pins > 0);
     let rows = rows.into_iter().chain(pins.into_iter().filter(|_| has_pins));
+    let rows = rows.chain(reclaim.into_iter().filter(|_| has_reclaim));
     let mut columns = vec![Column::text("")];
     columns.extend(systems.iter().map(|system| Column::number(&system.system)));
     let row = |(name, count): Count| {

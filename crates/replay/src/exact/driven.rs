@@ -32,6 +32,7 @@ use super::recording::Recording;
 use super::script::Script;
 use super::step::Step;
 use super::threads::By;
+use crate::purpose::purpose;
 use prairie_model::allocator::Allocator;
 use prairie_sim::machine::Machine;
 use prairie_sim::machine::costs::Costs;
@@ -175,25 +176,9 @@ fn swaps(acts: &[Act]) -> bool {
     })
 }
 
-/// The purpose of a request, by its flags (6.1's numbers). Page cache is read ahead
-/// (`readahead_gfp_mask`), made to be written (`FGP_WRITE`), or holds blocks of a disk, which may
-/// not fail; other user memory is anonymous.
+/// The purpose of a request: of those for user memory, single frames alone are pages.
 fn wanted(order: Order, migrate_type: MigrateType, gfp: GfpFlags) -> Purpose {
-    const HARDWALL: GfpFlags = GfpFlags(0x10_0000);
-    const READ_AHEAD: GfpFlags = GfpFlags(0x1_2000);
-    const WRITE: GfpFlags = GfpFlags(0x1000);
-    const NOFAIL: GfpFlags = GfpFlags(0x8000);
-    let any = |flags: &[GfpFlags]| flags.iter().any(|&flags| gfp.contains(flags));
-    if order > Order::BASE || !gfp.contains(HARDWALL) {
-        return Purpose::Other;
-    }
-    if any(&[READ_AHEAD, WRITE, NOFAIL]) {
-        return Purpose::File { dirty: gfp.contains(WRITE) };
-    }
-    match migrate_type {
-        MigrateType::Movable => Purpose::Anonymous,
-        _ => Purpose::Other,
-    }
+    if order > Order::BASE { Purpose::Other } else { purpose(migrate_type, gfp) }
 }
 
 impl Drive<'_> {

@@ -33,7 +33,7 @@ impl Pins {
     }
 
     /// The pinned allocation that `owner`'s frame is of, by its first.
-    fn containing(&self, owner: Owner) -> Option<Owner> {
+    pub(super) fn containing(&self, owner: Owner) -> Option<Owner> {
         let (&first, pinned) = self.pinned.range(..=owner).next_back()?;
         (u64::from(owner - first) < pinned.order.frames()).then_some(first)
     }

@@ -107,6 +107,7 @@ fn replayed(boot: &Boot, systems: &[Allocator]) -> Result<Vec<Potential>> {
         expected_ns: None,
         parallel: false,
         compact: false,
+        reclaim: false,
     };
     let never = AtomicBool::new(false);
     let results = run::run(&boot.found, &mut boot.events(), &options, &mut |_| {}, &never)?;

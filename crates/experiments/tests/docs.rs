@@ -68,6 +68,7 @@ fn in_the_book(text: &str) -> String {
     while let Some((before, link)) = rest.split_once('[') {
         page += before;
         let (words, target) = link.split_once("](").expect("only links have brackets");
+        assert!(!words.contains('\n'), "brackets outside of a link, before {words:?}");
         let (target, after) = target.split_once(')').expect("a link ends");
         page += &match target.strip_prefix("docs/src/") {
             Some(in_book) => format!("[{words}](../{in_book})"),

@@ -121,6 +121,7 @@ def replay(
     kernelcore: str | None = None,
     memory: str | None = None,
     compact: bool = False,
+    reclaim: bool = False,
     progress: Progress | bool = True,
 ) -> Replay:
     """Replays a trace under several allocators in one pass.
@@ -129,7 +130,8 @@ def replay(
     or classes of `Policy`), and paths of shared libraries. `initial` says where memory in use at the
     start is put: in the recorded frames, or re-placed by each allocator. `every` is the time between
     samples, as "100ms"; `memory` the machine's, as "64G", for traces without a snapshot; `compact`
-    adds Linux's compaction under "linux" and "linux-defrag".
+    adds Linux's compaction under "linux" and "linux-defrag"; `reclaim` reclaims memory when an
+    allocator needs it, and compacts.
 
     Raises PrairieError in the command's words, PolicyError for a policy that raises or violates the
     core's rules, KeyboardInterrupt if interrupted.
@@ -142,6 +144,8 @@ def replay(
     words += _option("--memory", memory)
     if compact:
         words.append("--compact")
+    if reclaim:
+        words.append("--reclaim")
     for library in libraries:
         words += ["--policy", library]
     shown = [*names, *libraries, *(policy.name for policy in policies)]

@@ -323,3 +323,37 @@ fn linux_follows_the_rules_of_the_recorded_kernel() {
     let text = String::from_utf8_lossy(&output.stdout).replace('\n', " ");
     assert!(text.contains("`linux` by the rules of 6.18"), "{text}");
 }
+
+/// kswapd is recognized by its name, in a text as in a recording of it: the page cache that it frees
+/// stays in memory.
+#[test]
+fn simulated_reclaim_leaves_out_what_kswapd_freed() {
+    let here = tempfile::tempdir().unwrap();
+    let mut text = String::new();
+    for pfn in 64..128 {
+        let page = format!("page=0x0 pfn={pfn:#x} order=0");
+        let flags = "GFP_HIGHUSER_MOVABLE|__GFP_NORETRY|__GFP_NOWARN";
+        text += &format!(
+            "  cat-7 [000] .... 1.{pfn:06}: mm_page_alloc: {page} migratetype=1 gfp_flags={flags}\n"
+        );
+    }
+    for (pfn, task) in [(70, "kswapd0-40"), (71, "kswapd0-40"), (72, "cat-7")] {
+        text += &format!(
+            "  {task} [000] .... 2.{pfn:06}: mm_page_free: page=0x0 pfn={pfn:#x} order=0\n"
+        );
+    }
+    fs::write(here.path().join("trace.txt"), text).unwrap();
+    let imported = run(here.path(), &["import", "trace.txt", "-o", "trace.parquet"]);
+    assert_eq!(imported.status.code(), Some(0), "{}", stderr(&imported));
+    for file in ["trace.txt", "trace.parquet"] {
+        let arguments = [file, "--memory", "64M", "--systems", "linux,buddy", "--reclaim"];
+        let replay = replayed(here.path(), &arguments);
+        assert_eq!((&replay["reclaimed"], &replay["compacted"]), (&true.into(), &true.into()));
+        for system in systems(&replay) {
+            assert_eq!(system["counts"]["reclaims_left_out"], 2, "{file}");
+            let end = end(system);
+            let used = end["frames"].as_u64().unwrap() - end["free_frames"].as_u64().unwrap();
+            assert_eq!(used, 63, "{file}");
+        }
+    }
+}

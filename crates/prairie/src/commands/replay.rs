@@ -318,7 +318,9 @@ fn replay_recording(
     found.gfp_numbers = metadata.recording.as_ref().and_then(Renumbering::of_recording);
     let expected_ns = metadata.recording.as_ref().map(Recording::duration_ns);
     let options = &run::Options { expected_ns, ..options.clone() };
-    let mut events = reader.events(Columns::REPLAY);
+    // Names tell which process is kswapd.
+    let columns = if options.reclaim { Columns::ALL } else { Columns::REPLAY };
+    let mut events = reader.events(columns);
     let total = Some(metadata.events);
     let results = drive(&found, &mut events, options, guests, total, interrupted)?;
     Ok((found, metadata, results))

@@ -118,11 +118,12 @@ test: export PROPTEST_RNG_SEED := $(shell printf %d "0x$$(git rev-parse --short=
 test: export PRAIRIE_SKIPS := $(abspath $(TARGET))/skips.txt
 test: ## Run every check and every test; stop at the first that fails, and list those skipped
 	@mkdir -p $(TARGET) && : >$(PRAIRIE_SKIPS)
-	@scripts/need cargo cc rustfmt clippy chromium qemu promtool prometheus tmux
+	@scripts/need cargo cc rustfmt clippy aarch64 chromium qemu promtool prometheus tmux
 	@echo "== format"
 	@$(CARGO) fmt --all --check
 	@echo "== lint"
 	@$(CARGO) clippy --quiet --locked --workspace --all-targets -- -D warnings
+	@scripts/lint-aarch64
 	@echo "== docs"
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --locked --workspace --no-deps
 	@scripts/check-links
@@ -201,7 +202,9 @@ fleet-test: build ## Run a fleet study on a local Ray cluster whose second node 
 vm-test: ## Run the tests that need a real kernel, in emulated machines
 	@scripts/need qemu cargo
 	@$(CARGO) build --release --locked --package prairie
-	@export PRAIRIE=$(abspath $(TARGET)/release/prairie); for test in vm/tests/*.sh; do echo "== $$test"; $$test || exit 1; done
+	@: >$(TARGET)/vm-skips.txt
+	@export PRAIRIE=$(abspath $(TARGET)/release/prairie) PRAIRIE_SKIPS=$(abspath $(TARGET)/vm-skips.txt); for test in vm/tests/*.sh; do echo "== $$test"; $$test || exit 1; done
+	@scripts/skips $(TARGET)/vm-skips.txt
 
 vm-record: build ## Record a stock kernel (KERNEL=6.12) from boot into target/recordings, and replay it
 	@scripts/need qemu

@@ -99,6 +99,8 @@ fn main() {
 
 /// Whether the C compiler, which links, knows where an archive is.
 fn compiler_has(archive: &str) -> bool {
-    let asked = Command::new("cc").arg(format!("-print-file-name={archive}")).output();
+    // Cargo names the linker of another architecture.
+    let compiler = std::env::var_os("RUSTC_LINKER").unwrap_or_else(|| "cc".into());
+    let asked = Command::new(compiler).arg(format!("-print-file-name={archive}")).output();
     asked.is_ok_and(|told| Path::new(String::from_utf8_lossy(&told.stdout).trim()).is_absolute())
 }

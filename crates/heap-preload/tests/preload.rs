@@ -30,7 +30,7 @@ macro_rules! cases {
 
 cases! {
     family alignment errors signal_allocates signal_forks fork_threads fork_fflush spawn_threads
-    threads_die stress untouched cancelled_threads thread_execs
+    threads_die stress untouched cancelled_threads thread_execs restarted
 }
 
 /// Not with two page heaps: the program limits its address space when both have reserved some, and

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
@@ -16,6 +17,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 /* Known to no C library of today, but to the heap. */
@@ -675,6 +677,76 @@ static void thread_execs(void) {
     CHECK(!"the program goes on");
 }
 
+/* Threads allocate while signals interrupt them, they move between CPUs, and another thread empties
+ * their caches. A signal that restarts a section of the heap finds the thread at an abort handler,
+ * which a signature precedes. */
+#if defined(__x86_64__)
+#define RSEQ_SIGNATURE 0x53053053
+#define PLACE_IN_PROGRAM(context) ((context)->uc_mcontext.gregs[REG_RIP])
+#elif defined(__aarch64__)
+#define RSEQ_SIGNATURE 0xd428bc00
+#define PLACE_IN_PROGRAM(context) ((context)->uc_mcontext.pc)
+#endif
+extern WEAK const unsigned __rseq_size;
+enum { MOVING_THREADS = 3, ENOUGH_RESTARTS = 50, MOST_SECONDS = 60 };
+static int restarts, enough;
+static cpu_set_t allowed_cpus;
+
+static void counts_restart(int signal, siginfo_t *info, void *context) {
+    uint32_t before;
+    memcpy(&before, (char *)PLACE_IN_PROGRAM((ucontext_t *)context) - 4, sizeof before);
+    if (before == RSEQ_SIGNATURE) __atomic_add_fetch(&restarts, 1, __ATOMIC_RELAXED);
+}
+static void *moves(void *argument) {
+    unsigned seed = (uintptr_t)argument;
+    struct { uint64_t *start; size_t words; } objects[200] = {0};
+    for (unsigned round = 0; !__atomic_load_n(&enough, __ATOMIC_RELAXED); round++) {
+        unsigned place = rand_r(&seed) % 200;
+        uint64_t *start = objects[place].start, mark = (uintptr_t)argument << 32 | place;
+        if (start) CHECK(start[0] == mark && start[objects[place].words - 1] == mark);
+        free(hidden(start));
+        size_t words = 1 + rand_r(&seed) % (round % 64 ? 32 : 1500);
+        start = objects[place].start = hidden(malloc(words * 8));
+        start[0] = start[words - 1] = mark;
+        objects[place].words = words;
+        int cpu = rand_r(&seed) % 64;
+        if (round % 256 == 0 && CPU_ISSET(cpu, &allowed_cpus)) {
+            cpu_set_t one;
+            CPU_ZERO(&one);
+            CPU_SET(cpu, &one);
+            CHECK(sched_setaffinity(0, sizeof one, &one) == 0);
+        }
+    }
+    for (size_t place = 0; place < 200; place++) free(objects[place].start);
+    return NULL;
+}
+static void restarted(void) {
+    pthread_t threads[MOVING_THREADS];
+    struct sigaction counts = {.sa_sigaction = counts_restart, .sa_flags = SA_SIGINFO | SA_RESTART};
+    struct itimerval often = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
+    int registered = &__rseq_size && __rseq_size;
+    sigset_t alarm;
+    CHECK(sched_getaffinity(0, sizeof allowed_cpus, &allowed_cpus) == 0);
+    sigaction(SIGALRM, &counts, NULL);
+    for (uintptr_t i = 0; i < MOVING_THREADS; i++)
+        CHECK(pthread_create(&threads[i], NULL, moves, (void *)(i + 1)) == 0);
+    sigemptyset(&alarm), sigaddset(&alarm, SIGALRM);
+    pthread_sigmask(SIG_BLOCK, &alarm, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    time_t start = time(NULL);
+    for (int round = 0; round < 100 || (registered && time(NULL) - start < MOST_SECONDS); round++) {
+        malloc_trim(0);
+        usleep(1000);
+        if (round > 100 && __atomic_load_n(&restarts, __ATOMIC_RELAXED) >= ENOUGH_RESTARTS) break;
+    }
+    __atomic_store_n(&enough, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < MOVING_THREADS; i++) pthread_join(threads[i], NULL);
+    setitimer(ITIMER_REAL, &never, NULL);
+    printf("%d restarts\n", restarts);
+    CHECK(registered ? restarts >= ENOUGH_RESTARTS : restarts == 0);
+    levels_agree();
+}
+
 int main(int count, char **arguments) {
     static const struct { const char *name; void (*run)(void); } cases[] = {
         {"family", family}, {"alignment", alignment}, {"errors", errors},
@@ -684,7 +756,7 @@ int main(int count, char **arguments) {
         {"count_keys", count_keys}, {"memory_limit", memory_limit}, {"plugin", plugin},
         {"last_thread_ends", last_thread_ends}, {"untouched", untouched},
         {"cancelled_threads", cancelled_threads}, {"thread_execs", thread_execs},
-        {"grows_over_holes", grows_over_holes},
+        {"grows_over_holes", grows_over_holes}, {"restarted", restarted},
     };
     static const struct { const char *name; void (*run)(size_t); } faults[] = {
         {"guard_after_free", guard_after_free}, {"guard_behind", guard_behind},

@@ -17,11 +17,11 @@
 
 use core::alloc::Layout;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU8, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicIsize, AtomicPtr, AtomicU8, AtomicUsize, Ordering::*, fence};
 
 use super::cache::Stacks;
 use super::protocol::entry;
-use super::rseq::Area;
+use super::rseq::{Area, Sections};
 use rustix::thread::{Cpuid, MembarrierCommand, membarrier, membarrier_cpu};
 
 use super::size_class::{CLASSES, MAX_BATCH, SizeClass};
@@ -267,8 +267,13 @@ fn new_table<S: Storage>() -> Option<*mut AtomicPtr<Slab>> {
 fn borrow_from(entry: &AtomicPtr<Slab>, cpu: usize, slab: &'static Slab, act: impl FnOnce()) {
     // SAFETY: the number of a CPU is a plain number.
     let number = unsafe { Cpuid::from_raw(cpu as u32) };
-    let fence = || membarrier_cpu(MembarrierCommand::PrivateExpeditedRseq, number).is_ok();
-    entry::borrow(entry, (&raw const *slab).cast_mut(), emptied(), fence, act);
+    let stop = || {
+        let stopped = membarrier_cpu(MembarrierCommand::PrivateExpeditedRseq, number).is_ok();
+        // Linux returns at once, without a barrier, once it has seen that all other threads ended.
+        fence(Acquire);
+        stopped
+    };
+    entry::borrow(entry, (&raw const *slab).cast_mut(), emptied(), stop, act);
 }
 
 /// Where the node of a CPU is noted, if there are several nodes.

@@ -11,9 +11,17 @@
 //! they read the CPU's slab through [`super::cpu`]'s table, prepare, and end with one store that
 //! commits. A thread without registration has a negative `cpu_id`; the table maps it to a slab that
 //! is empty and full at once, so no section has to check.
+//!
+//! The sections of a CPU need no barriers between them: the CPU sees its own loads and stores in
+//! order, and the kernel orders those of a thread that it moves. Two places are shared with other
+//! CPUs. An entry of the table is stored with release; the sections read it and then what its
+//! address leads to, an order that x86-64 and aarch64 keep. And what a section stored is read by
+//! others only after a barrier on its CPU (`membarrier`).
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 #[cfg(target_arch = "x86_64")]
-use core::arch::asm;
+mod x86_64;
 
 use super::slab::Slab;
 use super::weak::weak_address;
@@ -23,64 +31,8 @@ pub const RSEQ_CS: usize = 8;
 /// Offset of `cpu_id` in the registered area.
 pub const CPU_ID: usize = 4;
 
-/// The end of a section: its descriptor, and its abort handler behind glibc's signature (on x86 the
-/// end of an undefined instruction, `ud1 0x53053053(%rip), %edi`).
-///
-/// Labels: 91 where the section is entered again, 92 its first instruction, 93 behind its last,
-/// 94 the abort handler, 95 the descriptor.
-#[macro_export]
-#[doc(hidden)]
-macro_rules! rseq_describe {
-    () => {
-        concat!(
-            ".pushsection __rseq_cs, \"aw\"\n",
-            ".balign 32\n",
-            "95:\n",
-            ".long 0, 0\n",
-            ".quad 92b, 93b - 92b, 94f\n",
-            ".popsection\n",
-            ".pushsection __rseq_cs_ptr_array, \"aw\"\n",
-            ".quad 95b\n",
-            ".popsection\n",
-            ".pushsection .text.prairie_rseq_abort, \"ax\", @progbits\n",
-            ".byte 0x0f, 0xb9, 0x3d\n",
-            ".long 0x53053053\n",
-            "94:\n",
-            "jmp 91b\n",
-            ".popsection\n",
-        )
-    };
-}
-
-/// A section on stack `$class` of the slab, `{t}`, of the CPU that the thread runs on: enters it,
-/// runs `$body`, which commits right before label 93, and describes it.
-#[cfg(target_arch = "x86_64")]
-macro_rules! section {
-    ($area:expr, $class:expr, [$($body:expr,)*], $($operands:tt)*) => {
-        asm!(
-            "91:",
-            "lea {t}, [rip + 95f]",
-            "mov fs:[{rseq} + {RSEQ_CS}], {t}",
-            "92:",
-            "movsxd {t}, dword ptr fs:[{rseq} + {CPU_ID}]",
-            "mov {t}, [{table} + {t} * 8]",
-            $($body,)*
-            rseq_describe!(),
-            t = out(reg) _,
-            class = in(reg) $class,
-            rseq = in(reg) $area.offset,
-            table = in(reg) $area.table,
-            CPU_ID = const CPU_ID,
-            RSEQ_CS = const RSEQ_CS,
-            $($operands)*
-            options(nostack),
-        )
-    };
-}
-
 /// Where the thread's registered area is: the offset from the thread pointer, or `None` if the C
 /// library has registered none.
-#[cfg(target_arch = "x86_64")]
 pub fn registered_offset() -> Option<isize> {
     let offset = weak_address!("__rseq_offset").cast::<isize>();
     let size = weak_address!("__rseq_size").cast::<u32>();
@@ -90,12 +42,6 @@ pub fn registered_offset() -> Option<isize> {
     // SAFETY: both are constants of the C library, set before any code of a program runs. The size
     // is 0 where the registration is switched off.
     unsafe { (*size != 0).then_some(*offset) }
-}
-
-/// No sections are written for this architecture: threads have caches of their own.
-#[cfg(not(target_arch = "x86_64"))]
-pub fn registered_offset() -> Option<isize> {
-    None
 }
 
 /// The place of the registered area and of the table of slabs: what every section needs.
@@ -108,228 +54,50 @@ pub struct Area {
     pub table: *const *mut Slab,
 }
 
-#[cfg(target_arch = "x86_64")]
-impl Area {
+/// The sections, and what finds the CPU that they are for.
+pub trait Sections {
     /// The slab of the CPU that the thread runs on; it may run on another one at any time.
     ///
     /// # Safety
     /// The area is registered, and the table has an entry for each possible CPU.
-    #[inline]
-    pub unsafe fn slab(self) -> *mut Slab {
-        let slab;
-        // SAFETY: reads `cpu_id`, and the table's entry for it, which exists by the caller's
-        // promise.
-        unsafe {
-            asm!(
-                "movsxd {t}, dword ptr fs:[{rseq} + {CPU_ID}]",
-                "mov {t}, [{table} + {t} * 8]",
-                t = out(reg) slab,
-                rseq = in(reg) self.offset,
-                table = in(reg) self.table,
-                CPU_ID = const CPU_ID,
-                options(nostack, readonly, preserves_flags),
-            );
-        }
-        slab
-    }
+    unsafe fn slab(self) -> *mut Slab;
 
     /// The CPU that the thread runs on, negative if it has no registration.
     ///
     /// # Safety
-    /// As for [`Area::slab`].
-    pub unsafe fn cpu(self) -> i32 {
-        let cpu;
-        // SAFETY: reads `cpu_id`.
-        unsafe {
-            asm!(
-                "mov {cpu:e}, fs:[{rseq} + {CPU_ID}]",
-                cpu = out(reg) cpu,
-                rseq = in(reg) self.offset,
-                CPU_ID = const CPU_ID,
-                options(nostack, readonly, preserves_flags),
-            );
-        }
-        cpu
-    }
+    /// As for [`Sections::slab`].
+    unsafe fn cpu(self) -> i32;
 
     /// Takes the top object of stack `class`, or null if it is empty.
     ///
     /// # Safety
-    /// As for [`Area::slab`], and `class` names a stack.
-    #[inline]
-    pub unsafe fn pop(self, class: usize) -> *mut u8 {
-        let object;
-        // SAFETY: the section reads within the CPU's slab and commits with the decrement.
-        unsafe {
-            section!(
-                self,
-                class,
-                [
-                    "mov {n:e}, [{t} + {class} * 8]",
-                    "mov {object}, [{t} + {n} * 8]",
-                    "test {object}, {object}",
-                    "jz 93f",
-                    "dec dword ptr [{t} + {class} * 8]",
-                    "93:",
-                ],
-                n = out(reg) _,
-                object = out(reg) object,
-            );
-        }
-        object
-    }
+    /// As for [`Sections::slab`], and `class` names a stack.
+    unsafe fn pop(self, class: usize) -> *mut u8;
 
     /// Puts an object on stack `class`. Whether there was room.
     ///
     /// # Safety
-    /// As for [`Area::pop`]; the object is the stack's from now on.
-    #[inline]
-    pub unsafe fn push(self, class: usize, object: *mut u8) -> bool {
-        let done: u32;
-        // SAFETY: the section writes one slot above the top, within the stack's room, and commits
-        // with the increment.
-        unsafe {
-            section!(
-                self,
-                class,
-                [
-                    "xor {done:e}, {done:e}",
-                    "mov {n:e}, [{t} + {class} * 8]",
-                    "cmp {n:e}, [{t} + {class} * 8 + 4]",
-                    "jae 96f",
-                    "mov [{t} + {n} * 8 + 8], {object}",
-                    "inc dword ptr [{t} + {class} * 8]",
-                    "93:",
-                    "mov {done:e}, 1",
-                    "96:",
-                ],
-                n = out(reg) _,
-                done = out(reg) done,
-                object = in(reg) object,
-            );
-        }
-        done != 0
-    }
+    /// As for [`Sections::pop`]; the object is the stack's from now on.
+    unsafe fn push(self, class: usize, object: *mut u8) -> bool;
 
     /// Puts objects on stack `class`, the last one on top, as many as there is room for. Returns
     /// how many.
     ///
     /// # Safety
-    /// As for [`Area::push`].
-    pub unsafe fn push_batch(self, class: usize, objects: &[*mut u8]) -> usize {
-        let pushed: usize;
-        // SAFETY: the section writes slots above the top, within the stack's room, reads within
-        // `objects`, and commits with the addition.
-        unsafe {
-            section!(
-                self,
-                class,
-                [
-                    "mov {n:e}, [{t} + {class} * 8]",
-                    "mov {pushed:e}, [{t} + {class} * 8 + 4]",
-                    "sub {pushed}, {n}",
-                    "cmp {pushed}, {count}",
-                    "cmova {pushed}, {count}",
-                    "test {pushed}, {pushed}",
-                    "jz 93f",
-                    "lea {n}, [{t} + {n} * 8]",
-                    "xor {i:e}, {i:e}",
-                    "97:",
-                    "mov {object}, [{objects} + {i} * 8]",
-                    "mov [{n} + {i} * 8 + 8], {object}",
-                    "inc {i}",
-                    "cmp {i}, {pushed}",
-                    "jb 97b",
-                    "add dword ptr [{t} + {class} * 8], {pushed:e}",
-                    "93:",
-                ],
-                n = out(reg) _,
-                i = out(reg) _,
-                object = out(reg) _,
-                pushed = out(reg) pushed,
-                objects = in(reg) objects.as_ptr(),
-                count = in(reg) objects.len(),
-            );
-        }
-        pushed
-    }
+    /// As for [`Sections::push`].
+    unsafe fn push_batch(self, class: usize, objects: &[*mut u8]) -> usize;
 
     /// Takes the top objects of stack `class`, whose lowest slot is number `begin`, into `objects`.
     /// Returns how many.
     ///
     /// # Safety
-    /// As for [`Area::pop`].
-    pub unsafe fn pop_batch(self, class: usize, begin: usize, objects: &mut [*mut u8]) -> usize {
-        let popped: usize;
-        // SAFETY: the section reads slots of the stack, writes within `objects`, which is written
-        // again if it restarts, and commits with the subtraction.
-        unsafe {
-            section!(
-                self,
-                class,
-                [
-                    "mov {n:e}, [{t} + {class} * 8]",
-                    "mov {popped}, {n}",
-                    "sub {popped}, {begin}",
-                    "mov {object:e}, 0",
-                    "cmovb {popped}, {object}",
-                    "cmp {popped}, {count}",
-                    "cmova {popped}, {count}",
-                    "test {popped}, {popped}",
-                    "jz 93f",
-                    "lea {n}, [{t} + {n} * 8]",
-                    "xor {i:e}, {i:e}",
-                    "97:",
-                    "mov {object}, [{n}]",
-                    "mov [{objects} + {i} * 8], {object}",
-                    "sub {n}, 8",
-                    "inc {i}",
-                    "cmp {i}, {popped}",
-                    "jb 97b",
-                    "sub dword ptr [{t} + {class} * 8], {popped:e}",
-                    "93:",
-                ],
-                n = out(reg) _,
-                i = out(reg) _,
-                object = out(reg) _,
-                popped = out(reg) popped,
-                begin = in(reg) begin,
-                objects = in(reg) objects.as_mut_ptr(),
-                count = in(reg) objects.len(),
-            );
-        }
-        popped
-    }
+    /// As for [`Sections::pop`].
+    unsafe fn pop_batch(self, class: usize, begin: usize, objects: &mut [*mut u8]) -> usize;
 
     /// Replaces the header of stack `class` of `slab`, if the thread runs on the slab's CPU and the
     /// header still is `old`. Whether it did.
     ///
     /// # Safety
-    /// As for [`Area::pop`], and `new` describes objects that are in the stack.
-    pub unsafe fn replace_header(self, slab: *mut Slab, class: usize, old: u64, new: u64) -> bool {
-        let done: u32;
-        // SAFETY: the section writes a header of the CPU's own slab, with one store.
-        unsafe {
-            section!(
-                self,
-                class,
-                [
-                    "xor {done:e}, {done:e}",
-                    "cmp {t}, {slab}",
-                    "jne 96f",
-                    "cmp {old}, [{slab} + {class} * 8]",
-                    "jne 96f",
-                    "mov [{slab} + {class} * 8], {new}",
-                    "93:",
-                    "mov {done:e}, 1",
-                    "96:",
-                ],
-                done = out(reg) done,
-                slab = in(reg) slab,
-                old = in(reg) old,
-                new = in(reg) new,
-            );
-        }
-        done != 0
-    }
+    /// As for [`Sections::pop`], and `new` describes objects that are in the stack.
+    unsafe fn replace_header(self, slab: *mut Slab, class: usize, old: u64, new: u64) -> bool;
 }

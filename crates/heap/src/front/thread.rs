@@ -1,5 +1,5 @@
 //! The caches of threads, where those of the CPUs are unavailable: the C library has registered no
-//! area for restartable sequences, or the architecture has no sections written for it.
+//! area for restartable sequences.
 //!
 //! A thread finds its cache through the heap's word of thread-local storage. When the thread ends,
 //! its objects go below and the cache to the next thread. That is noticed by

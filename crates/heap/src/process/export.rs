@@ -3,8 +3,7 @@
 /// Defines malloc's family, and every C++ operator new and delete, in the crate that calls this
 /// macro: a shared library to preload, or a static one to link.
 ///
-/// On x86-64 `malloc`, `free` and the operators begin with the fast path; elsewhere they call the
-/// heap at once.
+/// `malloc`, `free` and the operators begin with the fast path.
 #[macro_export]
 macro_rules! export_malloc_family {
     () => {
@@ -113,13 +112,12 @@ macro_rules! link_load_and_exit_text {
 
 #[macro_export]
 #[doc(hidden)]
-#[cfg(target_arch = "x86_64")]
 macro_rules! export_malloc {
     ($($name:ident)*) => {$(
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(size: usize) -> *mut c_void {
-            $crate::malloc_naked!("jmp {slow}\n.cfi_endproc\n", slow = sym abi::malloc_slow)
+            $crate::malloc_naked!($crate::malloc_slow_text!(), slow = sym abi::malloc_slow)
         }
     )*};
 }
@@ -128,7 +126,6 @@ macro_rules! export_malloc {
 /// Where a field of the heap's control block lies, in bytes.
 #[macro_export]
 #[doc(hidden)]
-#[cfg(target_arch = "x86_64")]
 macro_rules! control_offset {
     ($($field:tt)*) => {
         $crate::exported::entry::offset_of!($crate::exported::entry::Control, $($field)*)
@@ -137,7 +134,6 @@ macro_rules! control_offset {
 
 #[macro_export]
 #[doc(hidden)]
-#[cfg(target_arch = "x86_64")]
 macro_rules! fast_path {
     ([$($text:expr),*], $($operand:tt)*) => {
         $crate::exported::entry::naked_asm!(
@@ -161,7 +157,6 @@ macro_rules! fast_path {
 
 #[macro_export]
 #[doc(hidden)]
-#[cfg(target_arch = "x86_64")]
 macro_rules! malloc_naked {
     ($slow:expr, $($operand:tt)*) => {
         $crate::fast_path!(
@@ -177,31 +172,18 @@ macro_rules! malloc_naked {
 
 #[macro_export]
 #[doc(hidden)]
-#[cfg(target_arch = "x86_64")]
 macro_rules! export_free {
     ($($name:ident)*) => {$(
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name(object: *mut c_void) {
-            $crate::fast_path!(
-                [$crate::free_text!()],
-                slow = sym abi::free_slow,
-                full = sym abi::free_full,
-                first_carrying = const $crate::exported::entry::FIRST_CARRYING,
-                to_place = const $crate::exported::entry::FIRST_CARRYING
-                    + $crate::exported::entry::PLACE_APART,
-                count = const 8 - 8 * $crate::exported::entry::FIRST_CARRYING as isize,
-                limit = const 12 - 8 * $crate::exported::entry::FIRST_CARRYING as isize,
-                free_mark = const $crate::control_offset!(free_mark),
-                free_pages = const $crate::control_offset!(free_pages),
-            )
+            $crate::free_naked!(slow = sym abi::free_slow, full = sym abi::free_full,)
         }
     )*};
 }
 
 #[macro_export]
 #[doc(hidden)]
-#[cfg(target_arch = "x86_64")]
 macro_rules! export_new {
     ($($name:ident)*) => {$(
         #[unsafe(naked)]
@@ -219,7 +201,6 @@ macro_rules! export_new {
 
 #[macro_export]
 #[doc(hidden)]
-#[cfg(target_arch = "x86_64")]
 macro_rules! export_new_nothrow {
     ($($name:ident)*) => {$(
         #[unsafe(naked)]
@@ -237,7 +218,6 @@ macro_rules! export_new_nothrow {
 
 #[macro_export]
 #[doc(hidden)]
-#[cfg(target_arch = "x86_64")]
 macro_rules! export_new_aligned {
     ($($name:ident)*) => {$(
         #[unsafe(naked)]
@@ -259,7 +239,6 @@ macro_rules! export_new_aligned {
 
 #[macro_export]
 #[doc(hidden)]
-#[cfg(target_arch = "x86_64")]
 macro_rules! export_new_aligned_nothrow {
     ($($name:ident)*) => {$(
         #[unsafe(naked)]
@@ -281,34 +260,16 @@ macro_rules! export_new_aligned_nothrow {
     )*};
 }
 
-/// `dlopen` without `RTLD_DEEPBIND`: asks for the flags and for the C library's own, and jumps.
+/// `dlopen` without `RTLD_DEEPBIND`.
 #[macro_export]
 #[doc(hidden)]
-#[cfg(target_arch = "x86_64")]
 macro_rules! export_dlopen {
     () => {
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         unsafe extern "C" fn dlopen(name: *const core::ffi::c_char, flags: c_int) -> *mut c_void {
             $crate::exported::entry::naked_asm!(
-                ".cfi_startproc",
-                "push rdi",
-                ".cfi_adjust_cfa_offset 8",
-                "mov edi, esi",
-                "call {flags}",
-                "push rax",
-                ".cfi_adjust_cfa_offset 8",
-                "sub rsp, 8",
-                ".cfi_adjust_cfa_offset 8",
-                "call {next}",
-                "add rsp, 8",
-                ".cfi_adjust_cfa_offset -8",
-                "pop rsi",
-                ".cfi_adjust_cfa_offset -8",
-                "pop rdi",
-                ".cfi_adjust_cfa_offset -8",
-                "jmp rax",
-                ".cfi_endproc",
+                $crate::dlopen_text!(),
                 flags = sym $crate::exported::deepbind::flags,
                 next = sym $crate::exported::deepbind::next_dlopen,
             )

@@ -414,8 +414,7 @@ pub fn release_steadily(pages: Pages) {
 /// [`allocate`], from the CPU's cache if it can be: the fast path for Rust.
 #[inline]
 pub fn allocate_quickly(size: usize) -> *mut u8 {
-    #[cfg(target_arch = "x86_64")]
-    if size.wrapping_sub(1) < CONTROL.table_limit.load(Relaxed) {
+    if size.wrapping_sub(1) < CONTROL.table_limit.load(Acquire) {
         // SAFETY: the limit is not 0, so the heap is set up and an area is registered.
         let caches = unsafe { CpuCaches::at(&CONTROL.rseq_offset) };
         // Marks that lie apart are found by the window alone.
@@ -438,23 +437,20 @@ pub fn allocate_quickly(size: usize) -> *mut u8 {
 /// As for [`free`].
 #[inline]
 pub unsafe fn free_quickly(object: *mut u8) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        let place = CONTROL.class_for_free(PageId::containing(object as u64).0);
-        // SAFETY: the window has a code for each of its pages.
-        let class = unsafe { place.as_ref() }.and_then(|place| code::class(place.load(Relaxed)));
-        if let Some(class) = class {
-            // SAFETY: the caller's promise: an object of the class begins there. An area is
-            // registered, as the window is open.
-            unsafe {
-                if !mark::set(&CONTROL.window, object, class) {
-                    double_free(object, class.size());
-                }
-                if CpuCaches::at(&CONTROL.rseq_offset).push(class, object) {
-                    return;
-                }
-                return free_marked(object);
+    let place = CONTROL.class_for_free(PageId::containing(object as u64).0);
+    // SAFETY: the window has a code for each of its pages.
+    let class = unsafe { place.as_ref() }.and_then(|place| code::class(place.load(Relaxed)));
+    if let Some(class) = class {
+        // SAFETY: the caller's promise: an object of the class begins there. An area is
+        // registered, as the window is open.
+        unsafe {
+            if !mark::set(&CONTROL.window, object, class) {
+                double_free(object, class.size());
             }
+            if CpuCaches::at(&CONTROL.rseq_offset).push(class, object) {
+                return;
+            }
+            return free_marked(object);
         }
     }
     // SAFETY: the caller's promise.
@@ -483,13 +479,10 @@ pub unsafe fn free_to_its_node(object: *mut u8) -> bool {
     if !unsafe { mark::set(&CONTROL.window, object, class) } {
         double_free(object, class.size());
     }
-    #[cfg(target_arch = "x86_64")]
-    {
-        // SAFETY: several nodes are set up only where an area is registered, with their tables.
-        let caches = unsafe { CpuCaches::of_node(&CONTROL.rseq_offset, nodes::of(object)) };
-        if caches.push(class, object) {
-            return true;
-        }
+    // SAFETY: several nodes are set up only where an area is registered, with their tables.
+    let caches = unsafe { CpuCaches::of_node(&CONTROL.rseq_offset, nodes::of(object)) };
+    if caches.push(class, object) {
+        return true;
     }
     // SAFETY: the caller's promise.
     inside(|| unsafe { free_marked(object) });

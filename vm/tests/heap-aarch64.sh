@@ -74,6 +74,7 @@ for library in ld-linux-aarch64.so.1 libc.so.6 libm.so.6 libpthread.so.0 libdl.s
     libstdc++.so.6; do
     cp -L "$libc/$library" "$root/lib/"
 done
+aarch64-linux-gnu-strip "$root"/lib/* "$root"/bin/*
 cp "$busybox" "$root/bin/busybox"
 cp vm/heap/aarch64-init "$root/init"
 (cd "$root" && find . | sort | cpio -o -H newc --quiet --owner=0:0) | gzip -1n >"$work/initrd.gz"
@@ -81,7 +82,7 @@ cp vm/heap/aarch64-init "$root/init"
 for kernel in ${VM_KERNELS:-6.1}; do
     image=$(vm/kernel "$kernel" arm64) || skip "no kernel could be fetched"
     timeout --kill-after=5 "${VM_TIMEOUT:-1800}" qemu-system-aarch64 -accel tcg,thread=multi \
-        -machine virt -cpu max -smp 2 -m 1G -nodefaults -no-reboot -display none -monitor none \
+        -machine virt -cpu max,pauth-impdef=on -smp 2 -m 1G -nodefaults -no-reboot -display none -monitor none \
         -serial stdio -kernel "$image/vmlinuz" -initrd "$work/initrd.gz" \
         -append "console=ttyAMA0 panic=-1 nowatchdog quiet" </dev/null >"$work/console-$kernel.log" 2>&1 ||
         fail "$kernel: the machine did not end by itself: $(tail -n 5 "$work/console-$kernel.log")"
@@ -93,7 +94,7 @@ done
 
 # Without restartable sequences, without a machine.
 if command -v qemu-aarch64 >/dev/null 2>&1; then
-    for case in family errors spawn_threads threads_die; do
+    for case in errors restarted; do
         qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_PRELOAD="$root/lib/libprairie_heap.so" \
             "$root/bin/traps" $case || fail "qemu-aarch64: $case failed"
     done

@@ -32,7 +32,7 @@ pub struct Control {
 
 impl Control {
     /// Where the class of a page lies, or null if the fast path of free does not take its objects.
-    /// In the order of the fast path's assembly, as [`Window::find`].
+    /// In the order of the fast path for x86-64, as [`Window::find`].
     #[inline]
     pub fn class_for_free(&self, page: u64) -> *mut AtomicU8 {
         let index = page.wrapping_sub(self.window.start.load(Acquire));

@@ -63,7 +63,7 @@ impl Window {
 
     /// Where the class of a page lies, or null if that is not in the window.
     ///
-    /// In the order of the fast path's assembly, whose loads all acquire on x86: the start first.
+    /// In the order of the fast path for x86-64, whose loads all acquire: the start first.
     /// If a page lies behind it, all other fields are visible.
     #[inline]
     pub fn find(&self, page: u64) -> *mut AtomicU8 {

@@ -3,7 +3,8 @@
 # there and, if it is installed, in qemu-aarch64, which has no restartable sequences.
 # Usage: vm/tests/heap-aarch64.sh
 #
-# An emulated CPU of this host keeps the order of this host's loads and stores, so what only a
+# Time is counted in instructions, so a loaded host changes nothing and a timer interrupts any
+# instruction. One thread emulates both CPUs, and sees all loads and stores in order: what only a
 # weaker order would show is not tested. VM_KERNELS names the kernels, VM_KEEP a folder to keep what
 # runs printed.
 set -eu
@@ -81,7 +82,7 @@ cp vm/heap/aarch64-init "$root/init"
 
 for kernel in ${VM_KERNELS:-6.1}; do
     image=$(vm/kernel "$kernel" arm64) || skip "no kernel could be fetched"
-    timeout --kill-after=5 "${VM_TIMEOUT:-1800}" qemu-system-aarch64 -accel tcg,thread=multi \
+    timeout --kill-after=5 "${VM_TIMEOUT:-1800}" qemu-system-aarch64 -accel tcg -icount shift=0,sleep=off \
         -machine virt -cpu max,pauth-impdef=on -smp 2 -m 1G -nodefaults -no-reboot -display none -monitor none \
         -serial stdio -kernel "$image/vmlinuz" -initrd "$work/initrd.gz" \
         -append "console=ttyAMA0 panic=-1 nowatchdog quiet" </dev/null >"$work/console-$kernel.log" 2>&1 ||

@@ -1,6 +1,6 @@
 #!/bin/sh
-# The heap on aarch64: its per-CPU caches in an emulated machine of two CPUs, and per-thread caches
-# there and, if it is installed, in qemu-aarch64, which has no restartable sequences.
+# The heap on aarch64: per-CPU and per-thread caches in an emulated machine of two CPUs and, if it is
+# installed, in qemu-aarch64, which has no restartable sequences of its own.
 # Usage: vm/tests/heap-aarch64.sh
 #
 # Time is counted in instructions, so a loaded host changes nothing and a timer interrupts any
@@ -75,6 +75,27 @@ for library in ld-linux-aarch64.so.1 libc.so.6 libm.so.6 libpthread.so.0 libdl.s
     libstdc++.so.6; do
     cp -L "$libc/$library" "$root/lib/"
 done
+# Without a machine, if qemu-aarch64 is installed: per-thread caches, and per-CPU caches where a signal
+# handler restarts sections as the kernel does, at any instruction.
+if command -v qemu-aarch64 >/dev/null 2>&1; then
+    emulated=$work/emulated_rseq
+    aarch64-linux-gnu-gcc -g -O1 -no-pie -rdynamic -o "$emulated" $programs/emulated_rseq.c
+    alone() {
+        qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_PRELOAD="$root/lib/libprairie_heap.so" "$@"
+    }
+    alone "$emulated" || fail "qemu-aarch64: emulated sections failed"
+    alone -singlestep "$emulated" || fail "qemu-aarch64: emulated sections failed, each instruction a step"
+    for size in 1 64 1000 1025 4096 5000 30000; do
+        alone "$emulated" $size 2>&1 | grep -q "double free of" ||
+            fail "qemu-aarch64: no double free of $size bytes detected"
+    done
+    for program in "traps errors" "traps restarted" operators; do
+        # shellcheck disable=SC2086 # a program and its argument
+        alone "$root/bin/"$program || fail "qemu-aarch64: $program failed"
+    done
+    echo "qemu-aarch64: per-thread caches and emulated sections work"
+fi
+
 aarch64-linux-gnu-strip "$root"/lib/* "$root"/bin/*
 cp "$busybox" "$root/bin/busybox"
 cp vm/heap/aarch64-init "$root/init"
@@ -92,12 +113,3 @@ for kernel in ${VM_KERNELS:-6.1}; do
         fail "$kernel: not done: $(tail -n 5 "$work/console-$kernel.log")"
     echo "$kernel: $(grep -c ^ok "$work/console-$kernel.log") programs ended as expected"
 done
-
-# Without restartable sequences, without a machine.
-if command -v qemu-aarch64 >/dev/null 2>&1; then
-    for case in errors restarted; do
-        qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_PRELOAD="$root/lib/libprairie_heap.so" \
-            "$root/bin/traps" $case || fail "qemu-aarch64: $case failed"
-    done
-    echo "qemu-aarch64: per-thread caches work"
-fi

@@ -84,7 +84,9 @@ if command -v qemu-aarch64 >/dev/null 2>&1; then
         qemu-aarch64 -L /usr/aarch64-linux-gnu -E LD_PRELOAD="$root/lib/libprairie_heap.so" "$@"
     }
     alone "$emulated" || fail "qemu-aarch64: emulated sections failed"
-    alone -singlestep "$emulated" || fail "qemu-aarch64: emulated sections failed, each instruction a step"
+    step=-singlestep
+    ! qemu-aarch64 --help | grep -q one-insn-per-tb || step=-one-insn-per-tb
+    alone $step "$emulated" || fail "qemu-aarch64: emulated sections failed, each instruction a step"
     for size in 1 64 1000 1025 4096 5000 30000; do
         alone "$emulated" $size 2>&1 | grep -q "double free of" ||
             fail "qemu-aarch64: no double free of $size bytes detected"

@@ -4,8 +4,8 @@
 ///
 /// A size of 1 to 1,024 bytes is of class `(size − 1) / 16 + 1`; up to 32 KiB the class is in a
 /// table, `(size − 1) / 128` being the place; size 0 wraps to more than any limit. The section is
-/// [`Sections::pop`](crate::front::rseq); then the object loses its [mark](crate::front::mark), which of the
-/// larger ones lies in the window: while that is not open, they take the slow path.
+/// [`Sections::pop`](crate::front::rseq); then the object loses its [mark](crate::front::mark),
+/// which of the larger ones lies in the window: while that is not open, they take the slow path.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! malloc_text {
@@ -75,9 +75,10 @@ macro_rules! malloc_section_text {
 
 /// Instructions of free: `{slow}` and `{full}` get the object in its register.
 ///
-/// The class comes from the page map's window as its [code](crate::front::code). An object that has the
-/// [mark](crate::front::mark) of a free one takes the slow path, which ends the process; else it gets the
-/// mark, before the section ([`Sections::push`](crate::front::rseq)) makes it another thread's.
+/// The class comes from the page map's window as its [code](crate::front::code). An object that has
+/// the [mark](crate::front::mark) of a free one takes the slow path, which ends the process; else it
+/// gets the mark, before the section ([`Sections::push`](crate::front::rseq)) makes it another
+/// thread's.
 #[macro_export]
 #[doc(hidden)]
 macro_rules! free_text {

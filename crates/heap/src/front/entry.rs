@@ -3,7 +3,7 @@
 //! The functions are defined in the library that exports them, not here: a program that only links
 //! this crate keeps its own malloc.
 //!
-//! The instructions differ by architecture. Both read the [control block](super::control) while
+//! The instructions differ by architecture. Both read the control block while
 //! another thread may set the heap up, or open the window. x86-64 keeps the order of loads; aarch64
 //! acquires what is stored last.
 

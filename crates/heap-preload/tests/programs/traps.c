@@ -149,14 +149,21 @@ static void errors(void) {
     CHECK(errno == 77);
 }
 
-/* A signal handler that allocates, or forks, whatever its thread was at. */
+/* A signal handler that allocates, or forks, whatever its thread was at. The next signal follows that
+   long after a handler has ended, so that the thread gets on however slow the machine is. */
 static volatile int handled;
+static int wanted;
+static struct itimerval until_next;
 static void *held[64];
+static void ask_for_next(void) {
+    if (handled < wanted) setitimer(ITIMER_REAL, &until_next, NULL);
+}
 static void allocates(int signal) {
     (void)signal;
     for (int i = 0; i < 64; i++) held[i] = malloc(16 + 997 * i);
     for (int i = 0; i < 64; i++) free(held[i]);
     handled++;
+    ask_for_next();
 }
 static void forks(int signal) {
     (void)signal;
@@ -167,6 +174,7 @@ static void forks(int signal) {
         handled = 1000; /* the child goes on with what was interrupted, and ends soon */
     } else if (child > 0)
         handled++;
+    ask_for_next();
     errno = kept;
 }
 static void work(int rounds) {
@@ -180,12 +188,11 @@ static void work(int rounds) {
 }
 static void by_timer(void (*handler)(int), int micros, int times) {
     signal(SIGALRM, handler);
-    struct itimerval every = {{0, micros}, {0, micros}};
+    wanted = times;
+    until_next.it_value.tv_usec = micros;
     pid_t self = getpid();
-    setitimer(ITIMER_REAL, &every, NULL);
+    ask_for_next();
     while (handled < times) work(2000);
-    struct itimerval never = {{0, 0}, {0, 0}};
-    setitimer(ITIMER_REAL, &never, NULL);
     if (getpid() != self) _exit(0);
     int status;
     while (wait(&status) > 0) CHECK(status == 0);

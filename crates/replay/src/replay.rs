@@ -6,23 +6,25 @@
 //! allocated in, as the kernel does with split compound pages.
 
 mod ages;
+mod counts;
+mod gfp_numbers;
+mod hand_over;
 mod pins;
 mod reclaim;
 
 use prairie_frames::placement::{Counter, Placement, Request, Surroundings};
 use prairie_frames::table::mobility_of;
-use prairie_frames::{
-    BlockCounts, Frame, FrameTable, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind,
-};
-use prairie_trace::import::gfp_names::Renumbering;
-use prairie_trace::{Event, EventKind, GfpFlags};
+use prairie_frames::{Frame, FrameTable, Layout, Order, Pfn};
+use prairie_trace::{Event, EventKind};
 use serde::Serialize;
 use std::collections::HashSet;
 
+pub use self::counts::Counts;
+use self::gfp_numbers::GfpNumbers;
 use self::pins::Pins;
 use self::reclaim::Reclaim;
 use crate::held::Held;
-use crate::initial_state::{Content, InitialState};
+use crate::initial_state::InitialState;
 
 /// Where the memory that was in use when the recording began is put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -33,64 +35,6 @@ pub enum Initial {
     /// Re-placed by the allocator, in ascending order of the recorded frames, as if it had run
     /// since boot.
     Replaced,
-}
-
-/// Counts of events that are not placements.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
-    /// Recorded allocations.
-    pub allocations: u64,
-    /// Frames of them.
-    pub allocated_frames: u64,
-    /// Allocations that landed on the very frame that the kernel chose.
-    pub same_frame: u64,
-    /// Recorded frees.
-    pub frees: u64,
-    /// Allocations that nothing fitted.
-    pub failed_allocations: u64,
-    /// Of those, allocations of 2 MiB or more.
-    pub failed_huge_allocations: u64,
-    /// Frames freed whose allocation failed here.
-    pub frees_of_failed: u64,
-    /// Frames freed without a recorded allocation.
-    pub frees_of_unknown: u64,
-    /// Frames allocated while still held, because their free was not recorded. They were freed
-    /// first.
-    pub frees_implied: u64,
-    /// Frees known only from the batched event.
-    pub frees_by_batch_only: u64,
-    /// Recorded pins.
-    pub pins: u64,
-    /// Frames pinned without a recorded allocation.
-    pub pins_of_unknown: u64,
-    /// Pins of blocks that could not move in any case, for which nothing was to be done.
-    pub pins_of_unmovable: u64,
-    /// Blocks that were to be moved before they were pinned and found no room.
-    pub pins_refused: u64,
-    /// Recorded ends of pins.
-    pub unpins: u64,
-    /// Blocks that were freed while they were still known to be pinned.
-    pub pins_ended_by_free: u64,
-    /// Events that name a frame outside every zone.
-    pub outside_zones: u64,
-    /// Blocks that do not start at a multiple of their size.
-    pub misaligned: u64,
-    /// Requests that the kernel itself could not satisfy; no system is asked to.
-    pub failed_in_kernel: u64,
-    /// Frames that joined because an event named memory that was not initialized before.
-    pub joined_frames: u64,
-    /// Frames that were in use at the start.
-    pub initial_frames: u64,
-    /// Of those, frames that found no place in the system.
-    pub initial_without_place: u64,
-    /// With simulated reclaim: frames that the record reclaims and that stay in memory here.
-    pub reclaims_left_out: u64,
-    /// Frames reclaimed in the background, as by kswapd.
-    pub reclaimed_in_background: u64,
-    /// Frames reclaimed by requests that found nothing.
-    pub reclaimed_by_requests: u64,
-    /// Frames freed that were already reclaimed here.
-    pub frees_of_reclaimed: u64,
 }
 
 /// A system in the middle of a replay.
@@ -120,10 +64,6 @@ const MAINTENANCE_EVERY: u32 = 1024;
 /// Events for which memory is fetched ahead: more than a core waits for at a time, and few enough
 /// for its nearest cache.
 const AHEAD: usize = 64;
-
-/// Memory joins in sections, as the kernel grows a zone whose struct pages are not all
-/// initialized yet (`deferred_grow_zone`, `mm/page_alloc.c`): 128 MiB.
-const SECTION: u32 = 1 << 15;
 
 impl<P: Placement> Replay<P> {
     /// Sets `placement`, which has no memory yet, on the machine's initial state.
@@ -193,117 +133,6 @@ impl<P: Placement> Replay<P> {
     /// The policy's counters.
     pub fn counters(&self) -> Vec<Counter> {
         self.placement.counters()
-    }
-
-    fn hand_over(&mut self, found: &InitialState, initial: Initial) {
-        if initial == Initial::AsFound {
-            for (pageblock, migrate_type) in found.pageblock_types() {
-                self.placement.mark_pageblock(pageblock, migrate_type);
-            }
-        }
-        // Memory in use has to lie in the table before the policy learns of what is free around.
-        for stretch in &found.stretches {
-            match stretch.content {
-                Content::Fixed(mobility) => {
-                    for frame in each(stretch.start, stretch.frames) {
-                        self.table.reserve(frame, mobility);
-                    }
-                }
-                Content::Held(mobility) if initial == Initial::AsFound => {
-                    self.hold(found, stretch.start, stretch.frames, mobility);
-                }
-                Content::Untouched => self.leave_untouched(stretch.start, stretch.frames),
-                Content::Held(_) | Content::Free => {}
-            }
-        }
-        for stretch in &found.stretches {
-            let is_free = stretch.content == Content::Free;
-            let is_replaced =
-                initial == Initial::Replaced && matches!(stretch.content, Content::Held(_));
-            if is_free || is_replaced {
-                self.seed(stretch.start, stretch.frames);
-            }
-        }
-        self.placement.start(&mut self.table);
-        self.placement.maintain(&mut self.table);
-        if initial == Initial::Replaced {
-            for stretch in &found.stretches {
-                if let Content::Held(mobility) = stretch.content {
-                    self.replace(found, stretch.start, stretch.frames, mobility);
-                }
-            }
-        }
-    }
-
-    /// Gives free memory to the policy in the largest aligned blocks.
-    fn seed(&mut self, start: Frame, frames: u64) {
-        let end = start.offset(frames);
-        let mut at = start;
-        while at < end {
-            let order = at.largest_block(end, Order::LARGEST_FREE);
-            self.table.add_memory(at, order);
-            self.placement.seed(&mut self.table, at, order);
-            at = at.offset(order.frames());
-        }
-    }
-
-    /// Remembers the whole pageblocks of memory that may join later.
-    fn leave_untouched(&mut self, start: Frame, frames: u64) {
-        let block = BlockCounts::FRAMES as usize;
-        let (start, end) = (start.index(), start.index() + frames as usize);
-        self.untouched[start.div_ceil(block)..(end / block).max(start.div_ceil(block))].fill(true);
-    }
-
-    /// Lets frames stay where they were found, each held under its own number.
-    fn hold(&mut self, found: &InitialState, start: Frame, frames: u64, mobility: Mobility) {
-        self.for_blocks(found, start, frames, |replay, frame, order| {
-            replay.table.add_memory(frame, order);
-            replay.table.allocate(frame, order, mobility, frame.0);
-            replay.held.insert(frame.0, order);
-            replay.counts.initial_frames += order.frames();
-        });
-    }
-
-    /// Lets the policy place what was found in use.
-    fn replace(&mut self, found: &InitialState, start: Frame, frames: u64, mobility: Mobility) {
-        let migrate_type = match mobility {
-            Mobility::Movable => MigrateType::Movable,
-            _ => MigrateType::Unmovable,
-        };
-        // Memory that was in the movable zone may go there again.
-        let zone = self.layout.zone_of(start).map(|zone| &self.layout.zones()[zone].span);
-        let node = zone.map_or(0, |zone| zone.node);
-        let highest_zone = zone.map_or(ZoneKind::Normal, |zone| zone.kind.max(ZoneKind::Normal));
-        self.for_blocks(found, start, frames, |replay, frame, order| {
-            replay.counts.initial_frames += order.frames();
-            let place = Request { highest_zone, node, ..Request::default() };
-            let request = Request { order, migrate_type, mobility, ..place };
-            match replay.placement.allocate(&mut replay.table, &request, frame.0) {
-                Some(_) => replay.held.insert(frame.0, order),
-                None => replay.counts.initial_without_place += order.frames(),
-            }
-            replay.pass(0);
-        });
-    }
-
-    /// Walks the compound pages and single frames of a stretch in use.
-    fn for_blocks(
-        &mut self,
-        found: &InitialState,
-        start: Frame,
-        frames: u64,
-        mut visit: impl FnMut(&mut Self, Frame, Order),
-    ) {
-        let end = start.offset(frames);
-        let mut cursor = found.compounds.partition_point(|&(frame, _)| frame < start);
-        let mut at = start;
-        while at < end {
-            let order = found.block_at(at, &mut cursor);
-            let fits = at.offset(order.frames()) <= end && order <= Order::LARGEST_FREE;
-            let order = if fits { order } else { Order::BASE };
-            visit(self, at, order);
-            at = at.offset(order.frames());
-        }
     }
 
     /// Replays one event. Constant time but for what the policy moves.
@@ -568,22 +397,6 @@ impl<P: Placement> Replay<P> {
         }
     }
 
-    /// Hands over the section around `frame` if it was not initialized before.
-    fn join(&mut self, frame: Frame) {
-        if !self.untouched[frame.pageblock()] {
-            return;
-        }
-        let first = Frame(frame.0 & !(SECTION - 1)).pageblock();
-        let last = (first + (SECTION >> Order::HUGE.get()) as usize).min(self.untouched.len());
-        for pageblock in first..last {
-            if std::mem::take(&mut self.untouched[pageblock]) {
-                self.counts.joined_frames += u64::from(BlockCounts::FRAMES);
-                let start = Frame((pageblock as u32) << Order::HUGE.get());
-                self.seed(start, u64::from(BlockCounts::FRAMES));
-            }
-        }
-    }
-
     /// Checks everything against everything.
     ///
     /// # Panics
@@ -596,29 +409,6 @@ impl<P: Placement> Replay<P> {
             let lies = self.table.block_containing(owner).is_some();
             assert_eq!(self.held.contains(owner), lies, "recorded frame {owner}");
         }
-    }
-}
-
-/// Translates the recorded kernel's flags. A kernel uses few combinations, so the last ones are
-/// remembered.
-struct GfpNumbers {
-    renumbering: Option<Renumbering>,
-    remembered: [(GfpFlags, GfpFlags); 64],
-}
-
-impl GfpNumbers {
-    fn new(renumbering: Option<Renumbering>) -> GfpNumbers {
-        GfpNumbers { renumbering, remembered: [(GfpFlags(0), GfpFlags(0)); 64] }
-    }
-
-    fn translate(&mut self, flags: GfpFlags) -> GfpFlags {
-        let Some(renumbering) = &self.renumbering else { return flags };
-        let slot = (flags.0 ^ flags.0 >> 6 ^ flags.0 >> 12 ^ flags.0 >> 18) as usize % 64;
-        let remembered = &mut self.remembered[slot];
-        if remembered.0 != flags {
-            *remembered = (flags, renumbering.apply(flags));
-        }
-        remembered.1
     }
 }
 

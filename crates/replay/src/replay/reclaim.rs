@@ -66,6 +66,8 @@ struct Target {
     node: Option<u16>,
 }
 
+const EVERYWHERE: Target = Target { highest_zone: ZoneKind::Device, node: None };
+
 impl Reclaim {
     /// Of a machine with `frames`, which is as many as there are recorded owners.
     pub(super) fn new(frames: u64) -> Reclaim {
@@ -119,19 +121,16 @@ impl Reclaim {
         }
     }
 
-    /// Removes the blocks that any of `2^order` owners are of.
-    fn remove_around(&mut self, first: Owner, order: Order) {
-        for owner in first..first + order.frames() as Owner {
-            if self.links.order(owner).is_some() {
-                self.remove(owner);
-            }
-        }
-        for larger in (1..=Order::HUGE.get()).filter_map(Order::new) {
-            let head = Frame(first).align_down(larger).0;
-            if self.links.order(head).is_some_and(|found| found >= larger) {
-                self.remove(head);
-            }
-        }
+    /// A listed block that any of `2^order` owners is of, by its first owner.
+    fn listed_in(&self, first: Owner, order: Order) -> Option<Owner> {
+        // A block that begins before them is aligned to its own order.
+        let heads = (0..=Order::HUGE.get()).filter_map(Order::new).map(|order| {
+            let head = Frame(first).align_down(order).0;
+            (head, self.links.order(head).is_some_and(|found| found >= order))
+        });
+        let around = heads.filter(|(_, covers)| *covers).map(|(head, _)| head).next();
+        let mut others = first + 1..first + order.frames() as Owner;
+        around.or_else(|| others.find(|owner| self.links.order(*owner).is_some()))
     }
 }
 
@@ -170,7 +169,9 @@ impl<P: Placement> Replay<P> {
     /// The record frees these frames: they are no longer reclaimable.
     pub(super) fn unlist(&mut self, frame: Frame, order: Order) {
         if let Some(reclaim) = &mut self.reclaim {
-            reclaim.remove_around(frame.0, order);
+            while let Some(owner) = reclaim.listed_in(frame.0, order) {
+                reclaim.remove(owner);
+            }
         }
     }
 
@@ -199,7 +200,7 @@ impl<P: Placement> Replay<P> {
             return false;
         }
         let owner = frame.0 + reclaim.raised;
-        reclaim.remove_around(frame.0, order);
+        self.unlist(frame, order);
         self.free_reclaimed_before(owner, order, cpu);
         self.held.remove(frame.0, order);
         self.table.release(placed);
@@ -215,24 +216,10 @@ impl<P: Placement> Replay<P> {
     /// Frees what the record reclaimed from the same frames before: of two pages with one name the
     /// older goes.
     fn free_reclaimed_before(&mut self, first: Owner, order: Order, cpu: u16) {
-        while let Some(reclaim) = &self.reclaim {
-            let parts = first..first + order.frames() as Owner;
-            let Some(owner) = parts.into_iter().find_map(|at| self.listed_around(reclaim, at))
-            else {
-                return;
-            };
+        let listed = |replay: &Self| replay.reclaim.as_ref()?.listed_in(first, order);
+        while let Some(owner) = listed(self) {
             self.counts.reclaimed_in_background += self.reclaim_block(owner, cpu);
         }
-    }
-
-    /// The first owner of the listed block that `owner` is of.
-    fn listed_around(&self, reclaim: &Reclaim, owner: Owner) -> Option<Owner> {
-        let orders = (0..=Order::HUGE.get()).filter_map(Order::new);
-        let mut heads = orders.map(|order| (Frame(owner).align_down(order).0, order));
-        let covers = |(head, order): &(Owner, Order)| {
-            reclaim.links.order(*head).is_some_and(|found| found >= *order)
-        };
-        heads.find(covers).map(|(head, _)| head)
     }
 
     /// Lets a request that found nothing reclaim and try again, as far as its flags permit
@@ -244,7 +231,7 @@ impl<P: Placement> Replay<P> {
         }
         let is_costly = request.order.get() > COSTLY && !has(gfp::RETRY_MAYFAIL);
         let tries = if is_costly || has(gfp::NORETRY) { 1 } else { MAX_RETRIES };
-        let target = Target { highest_zone: request.highest_zone, node: None };
+        let target = Target { highest_zone: request.highest_zone, ..EVERYWHERE };
         for _ in 0..tries {
             let freed = self.reclaim(CLUSTER.max(request.order.frames()), target, request.cpu);
             if freed == 0 {
@@ -264,8 +251,7 @@ impl<P: Placement> Replay<P> {
     pub(super) fn reclaim_boost(&mut self) {
         let boost = self.placement.take_boost();
         if self.reclaim.is_some() && boost > 0 {
-            let everywhere = Target { highest_zone: ZoneKind::Device, node: None };
-            self.counts.reclaimed_in_background += self.reclaim(boost, everywhere, 0);
+            self.counts.reclaimed_in_background += self.reclaim(boost, EVERYWHERE, 0);
         }
     }
 
@@ -278,13 +264,12 @@ impl<P: Placement> Replay<P> {
             return;
         }
         reclaim.until_balance = CLUSTER;
-        let everywhere = Target { highest_zone: ZoneKind::Device, node: None };
-        let nodes: Vec<u16> = self.layout.zones().iter().map(|zone| zone.span.node).collect();
-        for node in nodes {
+        let highest_node = self.layout.zones().iter().map(|zone| zone.span.node).max();
+        for node in 0..=highest_node.unwrap_or(0) {
             if !self.is_short(node, |marks| marks.low) {
                 continue;
             }
-            let target = Target { node: Some(node), ..everywhere };
+            let target = Target { node: Some(node), ..EVERYWHERE };
             while self.is_short(node, |marks| marks.high) {
                 let freed = self.reclaim(CLUSTER, target, 0);
                 self.counts.reclaimed_in_background += freed;

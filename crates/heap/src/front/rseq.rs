@@ -18,6 +18,31 @@
 //! address leads to, an order that x86-64 and aarch64 keep. And what a section stored is read by
 //! others only after a barrier on its CPU (`membarrier`).
 
+/// The end of a section: its descriptor, and its abort handler.
+///
+/// Labels: 91 where the section is entered again, 92 its first instruction, 93 behind its last,
+/// 94 the abort handler, 95 the descriptor.
+#[macro_export]
+#[doc(hidden)]
+macro_rules! rseq_describe {
+    () => {
+        concat!(
+            ".pushsection __rseq_cs, \"aw\"\n",
+            ".balign 32\n",
+            "95:\n",
+            ".long 0, 0\n",
+            ".quad 92b, 93b - 92b, 94f\n",
+            ".popsection\n",
+            ".pushsection __rseq_cs_ptr_array, \"aw\"\n",
+            ".quad 95b\n",
+            ".popsection\n",
+            ".pushsection .text.prairie_rseq_abort, \"ax\", @progbits\n",
+            $crate::rseq_abort_text!(),
+            ".popsection\n",
+        )
+    };
+}
+
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 #[cfg(target_arch = "x86_64")]

@@ -5,32 +5,13 @@ use core::arch::asm;
 use super::super::slab::Slab;
 use super::{Area, CPU_ID, RSEQ_CS, Sections};
 
-/// The end of a section: its descriptor, and its abort handler behind glibc's signature (on x86 the
-/// end of an undefined instruction, `ud1 0x53053053(%rip), %edi`).
-///
-/// Labels: 91 where the section is entered again, 92 its first instruction, 93 behind its last,
-/// 94 the abort handler, 95 the descriptor.
+/// The abort handler behind glibc's signature: on x86 the end of an undefined instruction,
+/// `ud1 0x53053053(%rip), %edi`.
 #[macro_export]
 #[doc(hidden)]
-macro_rules! rseq_describe {
+macro_rules! rseq_abort_text {
     () => {
-        concat!(
-            ".pushsection __rseq_cs, \"aw\"\n",
-            ".balign 32\n",
-            "95:\n",
-            ".long 0, 0\n",
-            ".quad 92b, 93b - 92b, 94f\n",
-            ".popsection\n",
-            ".pushsection __rseq_cs_ptr_array, \"aw\"\n",
-            ".quad 95b\n",
-            ".popsection\n",
-            ".pushsection .text.prairie_rseq_abort, \"ax\", @progbits\n",
-            ".byte 0x0f, 0xb9, 0x3d\n",
-            ".long 0x53053053\n",
-            "94:\n",
-            "jmp 91b\n",
-            ".popsection\n",
-        )
+        concat!(".byte 0x0f, 0xb9, 0x3d\n", ".long 0x53053053\n", "94:\n", "jmp 91b\n",)
     };
 }
 

@@ -12,16 +12,15 @@ mod progress;
 #[cfg(test)]
 #[path = "../tests/schema/mod.rs"]
 mod schema;
+mod standard_output;
 mod usage_error;
 mod view;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
 use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use prairie_provenance::{Program, Run};
@@ -29,6 +28,7 @@ use prairie_replay::run::Guest;
 
 pub use output::Answer;
 pub use progress::{Observed, Progress};
+pub use standard_output::note_if_closed;
 
 /// Measure, explain and reduce physical-memory fragmentation
 #[derive(Parser)]
@@ -118,8 +118,7 @@ fn print_message(message: &clap::Error) -> ExitCode {
         output::say(format!("{} (see --help)", usage_error::line(message)));
         return ExitCode::from(2);
     }
-    let flushed = message.print().and_then(|()| io::stdout().flush());
-    match flushed.context("standard output") {
+    match standard_output::print(|| message.print()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(&error),
     }

@@ -22,6 +22,7 @@ pub use self::display::{Display, as_json, display, has_json};
 pub use self::header::Header;
 use crate::called_as::generated_by;
 use crate::interrupt;
+use crate::standard_output;
 use crate::usage_error::refuse;
 
 /// The results of a command that reports, before they are printed.
@@ -234,8 +235,7 @@ pub fn document_line(value: &impl Serialize) -> anyhow::Result<String> {
 }
 
 fn write_out(text: &str) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
+    standard_output::write(text.as_bytes())
 }
 
 /// Writes a report as a page, if requested, and reports it. Draws its charts, if requested.

@@ -72,6 +72,25 @@ fn help_on_a_full_device_fails() {
     assert_eq!(output.status.code(), Some(2));
 }
 
+/// Rust's runtime opens `/dev/null` in place of a closed standard output.
+#[test]
+fn output_to_a_closed_standard_output_fails() {
+    let here = tempfile::tempdir().unwrap();
+    for arguments in [&["--help"][..], &["survey"], &["completions", "bash"]] {
+        let script = r#"exec "$@" >&-"#;
+        let command = prairie(here.path(), arguments);
+        let output = Command::new("sh")
+            .args(["-c", script, "sh"])
+            .arg(command.get_program())
+            .args(command.get_args())
+            .current_dir(here.path())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert_eq!(stderr(&output), "prairie: standard output: closed\n", "{arguments:?}");
+    }
+}
+
 #[test]
 fn values_of_one_kind_have_one_name() {
     let known: Vec<&str> = VALUE_NAMES.split_whitespace().collect();

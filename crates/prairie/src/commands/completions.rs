@@ -1,10 +1,10 @@
 //! `prairie completions`: what a shell needs to complete commands and options.
 
-use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap_complete::Shell;
+
+use crate::standard_output;
 
 /// Print completions for a shell
 ///
@@ -27,6 +27,6 @@ Examples:
 pub fn run(args: &Args, mut command: clap::Command) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "prairie", &mut script);
-    std::io::stdout().write_all(&script).context("standard output")?;
+    standard_output::write(&script)?;
     Ok(ExitCode::SUCCESS)
 }

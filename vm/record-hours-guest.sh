@@ -66,6 +66,7 @@ while [ $cycle -lt $((hours * 3600 / cycle_seconds)) ]; do
     [ $cycle -le 2 ] || rm -rf /small/$((cycle - 2))
     left=$((start + cycle * cycle_seconds - $(seconds)))
     [ $left -le 0 ] || sleep $left
+    /in/bin/prairie survey --summary - >>"$OUT/rows.jsonl"
 done
 wait $recorder
 /in/bin/prairie survey --json >"$OUT/survey.json"

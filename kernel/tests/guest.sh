@@ -39,6 +39,15 @@ users_below() {
     awk '/^Node/ { below = $4 != "Movable" }
          below && /nr_zone_(in)?active_(anon|file)/ { pages += $2 } END { print pages + 0 }' /proc/zoneinfo
 }
+# Zones below the border of which movable requests may use a part.
+lending() {
+    awk '/^Node/ { below = $4 != "Movable" } $1 == "spanned" { spanned = $2 }
+        below && $1 == "protection:" {
+            most = 0
+            for (at = 2; at <= NF; at++) { sub(/^\(/, "", $at); if ($at + 0 > most) most = $at + 0 }
+            if (most < spanned) zones++
+        } END { print zones + 0 }' /proc/zoneinfo
+}
 # served [ZONE]: pages that this zone, or all below the border, ever handed to requests.
 served() {
     awk -v zone="${1:-}" '/^Node/ { counts = $4 != "Movable" && (zone == "" || $4 == zone) }
@@ -378,6 +387,53 @@ oscillates() {
     check "moves" $(moves) -ge "$seconds"
     check "unmovable frames above the border" "$(value scan_strays)" -eq 0
     check_log
+}
+
+# More memory of users than the movable region holds, while much is free below the border, which the
+# resizer may not move: the OOM notifier does, and no task is killed. At its floor, or if a page stays
+# beside the border, the region lends instead, until the region above has room again.
+rescues() {
+    burst 700
+    echo 0 >$sys/step_pageblocks
+    for floor in $(cat $node/floor_kb) 0; do
+        echo "$floor" >$node/floor_kb
+        "$load" hold $(($(cat $node/movable_available_kb) / 1024 + 300)) 0 0 >/tmp/held
+        check "status of the load" $? -eq 0
+        [ "$floor" -eq 0 ] || check "loans at the floor" "$(counter loans)" -ge 1
+        sleep 3
+        check "zones that lend after it" "$(lending)" -eq 0
+    done
+    cat $node/counters
+    check "victims" "$(vmstat oom_kill)" -eq 0
+    check "rescues by the OOM notifier" "$(counter oom_rescues)" -ge 2
+}
+
+# Page flags do not tell pipes, stacks, and most other memory of the kernel from free frames on per-CPU
+# lists. The kernel's own record of who allocated each block does: none above the border is unmovable, after
+# the border went to and fro beside such memory.
+owners() {
+    make_files
+    echo 4 >$sys/oscillate_pageblocks
+    "$load" pipes 60 4 30 0 1000 >/dev/null &
+    "$load" anonymous 300 1000 >/dev/null &
+    "$load" pins 16 1000 >/dev/null &
+    n=0; while [ $n -lt 200 ]; do n=$((n + 1)); sleep 1000 & done
+    mkdir /small
+    n=0; while [ $n -lt 2000 ]; do n=$((n + 1)); echo $n >/small/$n; done
+    (while :; do cat /disk/file >/dev/null; done) &
+    sleep "$2"
+    # The border rests while the owners are read, which takes a while.
+    echo 0 >$sys/oscillate_pageblocks
+    sleep 1
+    cat $node/unmovable_kb >$node/floor_kb
+    cat $node/unmovable_kb >$node/ceiling_kb
+    "$load" owners "$(border)" >/tmp/values
+    grep -v '^owned' /tmp/values
+    cat $node/counters
+    check "moves" $(moves) -ge "$2"
+    check "blocks of the kernel below the border" "$(value owned_below)" -ge 10000
+    check "movable blocks" "$(value owned_movable)" -ge 100000
+    check "unmovable blocks above the border" "$(value owned_above)" -eq 0
 }
 
 # Allocations of the kernel for the load and for the resizer's thread fail at random, those that may wait

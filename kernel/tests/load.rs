@@ -291,23 +291,60 @@ fn near(first: usize) -> Option<()> {
     for (kind, frames) in kinds {
         println!("near_{kind:#x} {frames}");
     }
-    if let Ok(mut owners) = File::open("/sys/kernel/debug/page_owner") {
-        owners.seek(SeekFrom::Start(first as u64 - 512)).ok()?;
-        let mut buffer = vec![0; 8 * PAGE];
-        // A read gives one page's owner.
-        while let Ok(length @ 1..) = owners.read(&mut buffer) {
-            let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
-            let pfn = text.split("PFN ").nth(1)?.split(' ').next()?;
-            let pfn = match pfn.strip_prefix("0x") {
-                Some(hex) => usize::from_str_radix(hex, 16).ok()?,
-                None => pfn.parse().ok()?,
-            };
-            if pfn >= first {
-                break;
+    for owner in owners(first - 512).into_iter().flatten().take_while(|owner| owner.frame < first) {
+        println!("{}", owner.text);
+    }
+    Some(())
+}
+
+/// Who allocated a block, by a kernel that was booted with page_owner=on.
+struct Owner {
+    frame: usize,
+    text: String,
+}
+
+impl Owner {
+    /// Whether the request was of movable memory.
+    fn is_movable(&self) -> bool {
+        self.text.contains(" type Movable Block ")
+    }
+}
+
+/// The owners of all blocks from a frame on; none if the kernel does not keep them.
+fn owners(first: usize) -> Option<impl Iterator<Item = Owner>> {
+    let mut file = File::open("/sys/kernel/debug/page_owner").ok()?;
+    file.seek(SeekFrom::Start(first as u64)).ok()?;
+    let mut buffer = vec![0; 8 * PAGE];
+    Some(std::iter::from_fn(move || {
+        // A read gives one block's owner.
+        let length = file.read(&mut buffer).ok().filter(|&length| length > 0)?;
+        let text = String::from_utf8_lossy(&buffer[..length]).into_owned();
+        let frame = text.split("PFN ").nth(1)?.split(' ').next()?;
+        let frame = match frame.strip_prefix("0x") {
+            Some(hex) => usize::from_str_radix(hex, 16).ok()?,
+            None => frame.parse().ok()?,
+        };
+        Some(Owner { frame, text })
+    }))
+}
+
+/// `owners FIRST`: how many blocks from frame FIRST on were allocated for unmovable memory, and how many
+/// below it; shows the first few of those above.
+fn owned(first: usize) -> Option<()> {
+    let (mut above, mut below, mut movable) = (0u64, 0u64, 0u64);
+    for owner in owners(0)? {
+        match (owner.is_movable(), owner.frame >= first) {
+            (true, _) => movable += 1,
+            (false, false) => below += 1,
+            (false, true) => {
+                above += 1;
+                if above <= 5 {
+                    println!("{}", owner.text);
+                }
             }
-            println!("{text}");
         }
     }
+    println!("owned_above {above}\nowned_below {below}\nowned_movable {movable}");
     Some(())
 }
 
@@ -328,6 +365,7 @@ fn main() -> ExitCode {
         ("names", &[count]) => names(count),
         ("scan", &[seconds]) => scan(seconds),
         ("near", &[first]) => near(first),
+        ("owners", &[first]) => owned(first),
         ("within", &[first, last]) => within(first, last),
         ("blocks", &[above]) => blocks(above),
         _ => {

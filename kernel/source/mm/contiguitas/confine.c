@@ -26,10 +26,18 @@ static bool is_confined(struct zone *zone)
 	return contiguitas_enabled && zone_idx(zone) < ZONE_MOVABLE && populated_zone(movable);
 }
 
-/* All of a zone is reserved: what it spans, for that is known while a hand-over is under way. */
+/*
+ * All of a zone is reserved: what it spans, for that is known while a hand-over is under way. While the
+ * region below lends, its target is.
+ */
 void contiguitas_bar(struct zone *zone)
 {
-	zone->lowmem_reserve[ZONE_MOVABLE] = zone->spanned_pages;
+	const struct contiguitas_node *node = contiguitas_nodes[zone_to_nid(zone)];
+	unsigned long kept = zone->spanned_pages;
+
+	if (node && zone == node->lower && READ_ONCE(node->lends))
+		kept = min(kept, READ_ONCE(node->lends));
+	zone->lowmem_reserve[ZONE_MOVABLE] = kept;
 }
 
 /* Called when the kernel computes its reserves, from boot on. */

@@ -38,7 +38,7 @@ struct contiguitas_counts {
 	unsigned long grow_failures, shrink_failures, aborted_handovers;
 	unsigned long long move_ns, longest_handover_ns;
 	unsigned long retired, recalled, cache_drops;
-	atomic_long_t waits, waits_in_vain, wait_ns, pin_waits, oom_rescues, compactions_skipped;
+	atomic_long_t waits, waits_in_vain, wait_ns, pin_waits, oom_rescues, loans, compactions_skipped;
 };
 
 /* The end of a pause and its length, in jiffies; no length if there is none. */
@@ -78,6 +78,8 @@ struct contiguitas_node {
 	unsigned long retired_from;
 	/* In pages below the border. */
 	unsigned long floor, ceiling;
+	/* What it keeps of its free pages while movable requests may use the others; else 0. */
+	unsigned long lends;
 	struct contiguitas_pressure pressure[CONTIGUITAS_REGIONS];
 	struct contiguitas_counts counts;
 	struct kobject *kobject;

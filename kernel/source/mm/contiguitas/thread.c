@@ -206,8 +206,11 @@ static unsigned int shrink(struct contiguitas_node *node,
 	unsigned int most = READ_ONCE(contiguitas_tunables.step_pageblocks);
 	unsigned int done;
 
-	/* Each CPU puts new objects into the slabs that it has: away from those of a burst. */
-	if (decision->resize == CONTIGUITAS_SHRINK && retire_surplus(node))
+	/*
+	 * Each CPU puts new objects into the slabs that it has: away from those of a burst. What is
+	 * lent cannot be retired.
+	 */
+	if (decision->resize == CONTIGUITAS_SHRINK && !node->lends && retire_surplus(node))
 		contiguitas_drop_empty_slabs();
 	done = carry_out(node, decision, most);
 	if (!done && is_time(&node->slab_pause, SLAB_PAUSE, LONGEST_SLAB_PAUSE)) {
@@ -264,6 +267,42 @@ static unsigned int serve(struct contiguitas_node *node, unsigned long wanted)
 	return done;
 }
 
+/*
+ * A page that stays beside the border keeps all free memory below it. Rather than kill for lack of
+ * that, the region lends what it has beyond its target: movable requests may use it where it lies.
+ * It is theirs until they free it or a hand-over migrates it. How many pageblocks' worth there is.
+ */
+static unsigned int lend(struct contiguitas_node *node)
+{
+	unsigned long long available[CONTIGUITAS_REGIONS], target;
+	struct contiguitas_marks marks;
+
+	contiguitas_recall(node, ULONG_MAX);
+	contiguitas_marks(node, &marks);
+	contiguitas_available(node, available);
+	target = marks.target[CONTIGUITAS_UNMOVABLE];
+	if (available[CONTIGUITAS_UNMOVABLE] < target + pageblock_nr_pages)
+		return 0;
+	WRITE_ONCE(node->lends, target);
+	contiguitas_bar(node->lower);
+	atomic_inc(&node->moves);
+	atomic_long_inc(&node->counts.loans);
+	return (available[CONTIGUITAS_UNMOVABLE] - target) / pageblock_nr_pages;
+}
+
+/* No more is lent as soon as the region above has its own target again. */
+static void end_loan(struct contiguitas_node *node, const struct contiguitas_view *view)
+{
+	struct contiguitas_marks marks;
+
+	contiguitas_marks(node, &marks);
+	if (!node->lends ||
+	    view->available[CONTIGUITAS_MOVABLE] < marks.target[CONTIGUITAS_MOVABLE])
+		return;
+	WRITE_ONCE(node->lends, 0);
+	contiguitas_bar(node->lower);
+}
+
 /* A task is about to be killed. Growth first, for reclaim can help the other side. */
 static unsigned int rescue(struct contiguitas_node *node)
 {
@@ -281,6 +320,8 @@ static unsigned int rescue(struct contiguitas_node *node)
 	done += carry_out(node, &decision, most);
 	if (done)
 		contiguitas_moved(&node->resizer, decision.resize);
+	else if (decision.resize == CONTIGUITAS_YIELD)
+		done = lend(node);
 	return done;
 }
 
@@ -291,6 +332,7 @@ static unsigned int resize(struct contiguitas_node *node, u64 period)
 	unsigned int done = 0;
 
 	observe(node, &view, period);
+	end_loan(node, &view);
 	/* Short of what is in use, though not with what is retired. */
 	if (view.available[CONTIGUITAS_UNMOVABLE] - contiguitas_retired_free(node) <
 	    view.low[CONTIGUITAS_UNMOVABLE])

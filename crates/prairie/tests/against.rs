@@ -63,6 +63,29 @@ fn a_kernel_from_boot_is_met_frame_by_frame() {
     assert!(here.path().join("answer.html").exists());
 }
 
+/// What a recording lacks because the kernel refused a probe is named in the report.
+#[test]
+fn refused_probes_leave_something_open() {
+    let here = tempfile::tempdir().unwrap();
+    let (trace, folder) = recording(here.path());
+    let at = folder.to_str().unwrap();
+    let open = || {
+        let output = run(here.path(), &["replay", &trace, "--against", at, "--json"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+        answer["left_open"].clone()
+    };
+    assert_eq!(open(), serde_json::json!([]));
+    let probes = "p:prairie_bulk alloc_pages_bulk gfp=%di:x32\nr:prairie_bulked alloc_pages_bulk\n";
+    fs::write(folder.join("refused"), probes).unwrap();
+    assert_eq!(open(), serde_json::json!(["what is allocated in bulk"]));
+    let text = stdout(&run(here.path(), &["replay", &trace, "--against", at]));
+    let expected = "because the kernel refused a probe: what is allocated in bulk.";
+    assert!(text.split_whitespace().collect::<Vec<_>>().join(" ").contains(expected), "{text}");
+    fs::write(folder.join("refused"), "p:else nothing\n").unwrap();
+    refused(here.path(), &trace, &folder, &["refused", "p:else nothing", "a probe of vm/record"]);
+}
+
 /// A snapshot that contradicts the events is reported, number by number.
 #[test]
 fn a_snapshot_of_something_else_differs() {

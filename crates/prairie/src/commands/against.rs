@@ -1,5 +1,7 @@
 //! `prairie replay --against`: `linux` validated against the recorded kernel.
 
+mod refused;
+
 use std::fs;
 use std::io::Read;
 use std::path::Path;
@@ -26,6 +28,7 @@ struct Document<'a> {
     #[serde(flatten)]
     header: Header,
     trace: &'a Path,
+    left_open: &'a [&'static str],
     #[serde(flatten)]
     fidelity: &'a Fidelity,
 }
@@ -40,6 +43,7 @@ pub fn run(
 ) -> anyhow::Result<ExitCode> {
     let snapshots = snapshots(folder)?;
     let version = version(folder)?;
+    let left_open = refused::left_open(folder)?;
     let read = |source: &mut dyn EventSource| {
         Recording::read(source, snapshots, version).with_context(|| trace.display().to_string())
     };
@@ -49,10 +53,12 @@ pub fn run(
         read(&mut Imported::open(trace)?)?
     };
     let fidelity = exact::compare(&recording);
-    let report: Report = view::report(trace, &recording, &fidelity, survey::generated_by());
+    let report: Report =
+        view::report(trace, &recording, &fidelity, &left_open, survey::generated_by());
     output::publish(&report, json, html, || Document {
         header: Header::new("prairie-replay-against", 1),
         trace,
+        left_open: &left_open,
         fidelity: &fidelity,
     })?;
     Ok(ExitCode::SUCCESS)

@@ -17,6 +17,7 @@ pub fn report(
     trace: &Path,
     recording: &Recording,
     fidelity: &Fidelity,
+    left_open: &[&str],
     generated_by: String,
 ) -> Report {
     Report {
@@ -40,7 +41,7 @@ pub fn report(
             misses(fidelity),
             measures::section(fidelity),
             snapshots(recording, fidelity),
-            hidden(fidelity),
+            hidden(fidelity, left_open),
         ],
     }
 }
@@ -271,7 +272,7 @@ fn each_difference(recording: &Recording, fidelity: &Fidelity) -> Option<Table> 
     })
 }
 
-fn hidden(fidelity: &Fidelity) -> Section {
+fn hidden(fidelity: &Fidelity, left_open: &[&str]) -> Section {
     let (hidden, odd) = match &fidelity.through_reclaim {
         Some(through) => (&through.hidden, &through.odd),
         None => (&fidelity.hidden, &fidelity.odd),
@@ -316,9 +317,15 @@ fn hidden(fidelity: &Fidelity) -> Section {
         intro: "Inferred from the record: when it must have happened, never which frame the model \
                 would choose."
             .into(),
-        blocks: vec![
-            table("Inferred", &found_out),
-            table("Inconsistencies; 0 if the record is complete and has no reclaim", &strange),
-        ],
+        blocks: iter::empty()
+            .chain((!left_open.is_empty()).then(|| {
+                let open = left_open.join("; ");
+                Block::Text(format!("Not recorded, because the kernel refused a probe: {open}."))
+            }))
+            .chain([
+                table("Inferred", &found_out),
+                table("Inconsistencies; 0 if the record is complete and has no reclaim", &strange),
+            ])
+            .collect(),
     }
 }

@@ -123,7 +123,7 @@ pub struct SettingsConfig {
     pub lowmem_reserve_ratio: Ratio,
     /// `vm.min_free_kbytes`.
     pub min_free: MinFree,
-    /// Whether `vm.watermark_scale_factor` is raised while the kernel region is about to grow.
+    /// Whether page cache is freed for what a growth moves.
     pub make_room: bool,
 }
 

@@ -19,6 +19,7 @@ use crate::config::Config;
 use crate::host::Host;
 use crate::operation::{BlockFilesDebug, Done, Sysfs};
 use crate::policy::{Policy, Reason, Step};
+use crate::reclaim::Reclaim;
 use crate::record::Record;
 use crate::rest::Rest;
 use crate::sample::{NodeSample, Sample, page_bytes};
@@ -96,6 +97,8 @@ pub struct Daemon {
     recent: VecDeque<String>,
     denied: bool,
     requests: Requests,
+    /// Frees page cache for what a growth moves.
+    reclaim: Option<Arc<Reclaim>>,
 }
 
 /// What a daemon is started with.
@@ -123,6 +126,7 @@ impl Daemon {
     pub fn new(start: Start) -> io::Result<Daemon> {
         let Start { config, roots, record, log, dry_run, grow_only } = start;
         let host = Host::open(&roots)?;
+        let reclaim = Reclaim::open(&roots).map(Arc::new);
         if !grow_only {
             host.require_flags()?;
         }
@@ -168,6 +172,7 @@ impl Daemon {
             recent: VecDeque::new(),
             denied: false,
             requests: Requests::default(),
+            reclaim,
             config,
         })
     }

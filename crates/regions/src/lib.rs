@@ -22,6 +22,7 @@ pub mod lock;
 pub mod operation;
 pub mod policy;
 pub mod ratios;
+pub mod reclaim;
 pub mod record;
 pub mod request;
 pub mod rest;

@@ -1,4 +1,5 @@
-//! `vm.watermark_scale_factor`, which is leased while the kernel region grows, and its faults.
+//! Room for what a growth moves: proactive reclaim, or `vm.watermark_scale_factor`, which is leased
+//! while the kernel region grows; and their faults.
 #![allow(missing_docs)]
 
 mod tree;
@@ -6,11 +7,26 @@ mod tree;
 use std::fs;
 use std::sync::Arc;
 
+use prairie_host::PageFlags;
 use prairie_regions::choice::Place;
 use prairie_regions::daemon::Daemon;
 use tree::{BLOCKS, FRAMES, Tree, trouble, work};
 
 const FACTOR: &str = "proc/sys/vm/watermark_scale_factor";
+const RECLAIM: &str = "sys/fs/cgroup/memory.reclaim";
+
+/// A tree with both ways to make room.
+fn with_reclaim() -> Arc<Tree> {
+    let tree = Tree::new();
+    tree.put(FACTOR, "10\n");
+    fs::create_dir_all(tree.path(RECLAIM).parent().unwrap()).unwrap();
+    tree.put(RECLAIM, "");
+    tree
+}
+
+fn requested(tree: &Tree) -> String {
+    fs::read_to_string(tree.path(RECLAIM)).unwrap()
+}
 
 fn factor(tree: &Tree) -> String {
     fs::read_to_string(tree.path(FACTOR)).unwrap().trim().to_owned()
@@ -26,6 +42,17 @@ fn growing(tree: &Arc<Tree>) -> Daemon {
     work(&mut daemon, 20, 3);
     assert!(tree.count(Place::Kernel) > 4, "it grows");
     daemon
+}
+
+/// Page cache fills memory, and kernel memory has nearly all of its region: the daemon grows it.
+fn growing_in_cache(tree: &Arc<Tree>, daemon: &mut Daemon) {
+    work(daemon, 0, 20);
+    tree.fill(4..BLOCKS, PageFlags::LRU | PageFlags::UPTODATE);
+    *tree.greedy.lock().unwrap() = true;
+    *tree.kernel_used.lock().unwrap() = 4 * FRAMES - 600;
+    tree.update();
+    work(daemon, 20, 3);
+    assert!(tree.count(Place::Kernel) > 4, "it grows");
 }
 
 /// Enough for kswapd to free a block and an eighth of it in the movable zone.
@@ -105,4 +132,47 @@ fn a_file_that_refuses_writes_is_one_line_and_the_region_grows() {
     assert_eq!(tree.count(Place::Offline), 0);
     let left = daemon.stop().unwrap();
     assert!(left.state().settings.is_empty(), "{:?}", left.state().settings);
+}
+
+/// Page cache fills the movable zone: it is freed before a block moves, and no watermark is raised.
+#[test]
+fn cache_is_reclaimed_before_a_full_block_moves() {
+    let tree = with_reclaim();
+    let mut daemon = tree.daemon(false);
+    growing_in_cache(&tree, &mut daemon);
+    let requested = requested(&tree);
+    assert!(requested.parse::<u64>().is_ok_and(|bytes| bytes > 0), "{requested:?}");
+    assert_eq!((factor(&tree).as_str(), trouble(&daemon).as_str()), ("10", ""));
+}
+
+#[test]
+fn an_empty_block_needs_no_room() {
+    let tree = with_reclaim();
+    let daemon = growing(&tree);
+    assert_eq!((requested(&tree).as_str(), factor(&tree).as_str()), ("", "10"));
+    daemon.stop().unwrap();
+}
+
+/// A request that the kernel does not take is the last one.
+#[test]
+fn where_reclaim_is_refused_the_factor_is_raised() {
+    let tree = with_reclaim();
+    fs::remove_file(tree.path(RECLAIM)).unwrap();
+    std::os::unix::fs::symlink("/dev/full", tree.path(RECLAIM)).unwrap();
+    let mut daemon = tree.daemon(false);
+    growing_in_cache(&tree, &mut daemon);
+    assert_ne!(factor(&tree), "10");
+    daemon.stop().unwrap();
+    assert_eq!(factor(&tree), "10");
+}
+
+#[test]
+fn turned_off_neither_is_used() {
+    let tree = with_reclaim();
+    let mut daemon = tree.daemon(false);
+    let mut config = daemon.config().clone();
+    config.settings.make_room = false;
+    daemon.reload(config);
+    growing_in_cache(&tree, &mut daemon);
+    assert_eq!((requested(&tree).as_str(), factor(&tree).as_str()), ("", "10"));
 }

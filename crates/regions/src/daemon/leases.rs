@@ -1,6 +1,7 @@
 //! The kernel settings that the daemon leases: set as the regions need them, restored at the end.
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use prairie_daemon::log::Log;
@@ -8,6 +9,7 @@ use prairie_host::Roots;
 
 use super::Daemon;
 use crate::ratios;
+use crate::reclaim::Reclaim;
 use crate::record::Record;
 use crate::sample::NodeSample;
 use crate::settings::{Setting, Value};
@@ -55,7 +57,8 @@ impl Daemon {
         }
         if settings.make_room {
             let nodes: Vec<_> = reserves.iter().map(|(node, _)| *node).collect();
-            self.make_room(&roots, &nodes, self.policy.makes_room(now))?;
+            let wanted = self.reclaim().is_none() && self.policy.makes_room(now);
+            self.make_room(&roots, &nodes, wanted)?;
         }
         Ok(())
     }
@@ -83,6 +86,12 @@ impl Daemon {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Proactive reclaim, if room is to be made and it serves: it knows no nodes.
+    pub(super) fn reclaim(&self) -> Option<&Arc<Reclaim>> {
+        let serves = self.config.settings.make_room && self.last.nodes.len() == 1;
+        self.reclaim.as_ref().filter(|reclaim| serves && reclaim.works())
     }
 
     fn set(&mut self, roots: &Roots, setting: Setting, to: &Value, now: &Value) -> io::Result<()> {

@@ -1,11 +1,13 @@
 //! One operation at a time: begun on a thread of its own, recorded before and after.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::{Current, Daemon, SETUP_PAUSE};
-use crate::choice::Place;
+use crate::choice::{Block, Place};
 use crate::operation::{self, Done, Outcome};
 use crate::policy::{Finished, Reason};
+use crate::reclaim::{self, Reclaim};
 
 impl Daemon {
     /// Begins an operation: to convert a block, or to bring it back online.
@@ -27,10 +29,26 @@ impl Daemon {
         self.current = Some(Current { node: block.node, reason });
         let files = self.files.clone();
         let limit = self.config.limits.operation_time;
+        let room = self.room(&block, to);
         self.timer.begin(limit, move || match to {
-            Some(to) => operation::convert(&*files, number, to),
+            Some(to) => {
+                let started = Instant::now();
+                if let Some((reclaim, frames)) = room {
+                    reclaim.free(frames);
+                }
+                let done = operation::convert(&*files, number, to);
+                Done { took: started.elapsed(), ..done }
+            }
             None => operation::bring_back(&*files, number, target),
         });
+    }
+
+    /// What frees room for the contents of a block that leaves the movable zone, and how many frames.
+    fn room(&self, block: &Block, to: Option<Place>) -> Option<(Arc<Reclaim>, u64)> {
+        let node = self.last.nodes.iter().find(|node| node.node == block.node)?;
+        let found = block.occupancy.filter(|_| to == Some(Place::Kernel))?;
+        let frames = reclaim::needed(&found, &node.movable);
+        self.reclaim().filter(|_| frames > 0).map(|reclaim| (reclaim.clone(), frames))
     }
 
     /// What a dry run does: nothing, but it goes on as if.

@@ -6,6 +6,7 @@ case=$1
 load=/in/load
 sys=/sys/kernel/mm/contiguitas
 node=$sys/node0
+last_frame=1000000000
 failed=0
 ulimit -n 100000
 mount -t debugfs none /sys/kernel/debug 2>/dev/null
@@ -427,11 +428,11 @@ owners() {
     sleep 1
     cat $node/unmovable_kb >$node/floor_kb
     cat $node/unmovable_kb >$node/ceiling_kb
-    "$load" owners "$(border)" >/tmp/values
+    "$load" owners "$(border)" $last_frame >/tmp/values
     grep -v '^owned' /tmp/values
     cat $node/counters
     check "moves" $(moves) -ge "$2"
-    check "blocks of the kernel below the border" "$(value owned_below)" -ge 10000
+    check "blocks of the kernel below the border" "$(value owned_elsewhere)" -ge 10000
     check "movable blocks" "$(value owned_movable)" -ge 100000
     check "unmovable blocks above the border" "$(value owned_above)" -eq 0
 }
@@ -535,6 +536,33 @@ stress() {
     check "seconds" "$(cut -d. -f1 /proc/uptime)" -ge "$seconds"
     check "moves" $(moves) -ge "$seconds"
     end_of_load
+}
+
+# Each node has a border. Page tables of a process on the CPU of the second node make that node's region
+# grow, and not the other one's; and nothing unmovable lies above either.
+nodes() {
+    grown=
+    for number in 0 1; do
+        check "border of node $number" "$(cat $sys/node$number/border_pfn)" -gt 0
+        grown="$grown -$(cat $sys/node$number/unmovable_kb)"
+    done
+    node=$sys/node1
+    taskset -c 1 "$load" tables 400 1000 >/tmp/tables &
+    until grep -qs tables_mib /tmp/tables; do sleep 1; done
+    check "MiB that node 1 grew" $((($(cat $sys/node1/unmovable_kb) ${grown##* }) / 1024)) -ge 100
+    first=${grown% *}
+    check "MiB that node 0 grew" $((($(cat $sys/node0/unmovable_kb) $first) / 1024)) -le 20
+    for number in 0 1; do
+        cat $sys/node$number/unmovable_kb >$sys/node$number/floor_kb
+        cat $sys/node$number/unmovable_kb >$sys/node$number/ceiling_kb
+    done
+    second=$(awk '$1 == "Node" { second = $2 == "1," } second && $1 == "start_pfn:" && $2 > 0 { print $2; exit }' /proc/zoneinfo)
+    "$load" owners "$(cat $sys/node0/border_pfn)" "$second" >/tmp/values
+    check "unmovable blocks above the border of node 0" "$(value owned_above)" -eq 0
+    "$load" owners "$(border)" $last_frame >/tmp/values
+    grep -v '^owned' /tmp/values
+    check "unmovable blocks above the border of node 1" "$(value owned_above)" -eq 0
+    check "victims" "$(vmstat oom_kill)" -eq 0
 }
 
 # Disabled on the command line, there is no border.

@@ -328,14 +328,14 @@ fn owners(first: usize) -> Option<impl Iterator<Item = Owner>> {
     }))
 }
 
-/// `owners FIRST`: how many blocks from frame FIRST on were allocated for unmovable memory, and how many
-/// below it; shows the first few of those above.
-fn owned(first: usize) -> Option<()> {
-    let (mut above, mut below, mut movable) = (0u64, 0u64, 0u64);
+/// `owners FIRST LAST`: how many blocks from frame FIRST up to LAST were allocated for unmovable memory, and
+/// how many elsewhere; shows the first few of the former.
+fn owned(first: usize, last: usize) -> Option<()> {
+    let (mut above, mut elsewhere, mut movable) = (0u64, 0u64, 0u64);
     for owner in owners(0)? {
-        match (owner.is_movable(), owner.frame >= first) {
+        match (owner.is_movable(), (first..last).contains(&owner.frame)) {
             (true, _) => movable += 1,
-            (false, false) => below += 1,
+            (false, false) => elsewhere += 1,
             (false, true) => {
                 above += 1;
                 if above <= 5 {
@@ -344,7 +344,7 @@ fn owned(first: usize) -> Option<()> {
             }
         }
     }
-    println!("owned_above {above}\nowned_below {below}\nowned_movable {movable}");
+    println!("owned_above {above}\nowned_elsewhere {elsewhere}\nowned_movable {movable}");
     Some(())
 }
 
@@ -365,7 +365,7 @@ fn main() -> ExitCode {
         ("names", &[count]) => names(count),
         ("scan", &[seconds]) => scan(seconds),
         ("near", &[first]) => near(first),
-        ("owners", &[first]) => owned(first),
+        ("owners", &[first, last]) => owned(first, last),
         ("within", &[first, last]) => within(first, last),
         ("blocks", &[above]) => blocks(above),
         _ => {

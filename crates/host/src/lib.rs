@@ -3,7 +3,7 @@
 //! [`capture`](fn@capture) reads the raw files into a [`Capture`], [`texts`] parses them,
 //! [`classify`] interprets the [`PageFlags`] of frames as a [`FrameClass`], [`layout`] locates them,
 //! [`survey`] computes the figures, and [`BlockMap`] the cells of a memory map. [`memory_blocks`] are the units in which memory goes
-//! offline. [`psi`] and [`cgroup`] parse the files that the offload daemon reads every period.
+//! offline. [`contiguitas`] has the regions of a kernel with a movable border. [`psi`] and [`cgroup`] parse the files that the offload daemon reads every period.
 //! [`kernel_log`] explains reports of failed allocations, [`verdict`] judges measures, and [`advice`]
 //! holds the rules of what helps, for every command that gives advice.
 #![forbid(unsafe_code)]
@@ -16,6 +16,7 @@ mod capture;
 pub mod cgroup;
 mod class;
 pub mod classify;
+pub mod contiguitas;
 mod error;
 mod kallsyms;
 pub mod kernel_log;
@@ -37,6 +38,7 @@ pub use block_map::{BlockMap, Cell, MapBuilder, ZoneCells};
 pub use capture::{Capture, FrameRun, LeftOut};
 pub use class::FrameClass;
 pub use classify::{ClassRun, Classifier};
+pub use contiguitas::Contiguitas;
 pub use error::{Error, ParseError};
 pub use kallsyms::Kallsyms;
 pub use memory_blocks::{BlockState, BlockZone, MemoryBlock, MemoryBlocks, Occupancy};

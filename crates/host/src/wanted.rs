@@ -4,7 +4,7 @@ use std::io;
 
 use crate::roots::Roots;
 use crate::texts::{buddyinfo, iomem, pagetypeinfo, vmstat, zoneinfo};
-use crate::{Capture, LeftOut, remedy};
+use crate::{Capture, LeftOut, contiguitas, remedy};
 
 /// The page flags, as a capture names them.
 pub(crate) const KPAGEFLAGS: &str = "proc/kpageflags";
@@ -45,8 +45,6 @@ const SYSCTLS: [&str; 15] = [
 const THP: &str = "sys/kernel/mm/transparent_hugepage";
 const HUGETLB: &str = "sys/kernel/mm/hugepages";
 const NODES: &str = "sys/devices/system/node";
-/// Of a kernel with a border between unmovable and movable memory (`kernel/` in this repository).
-pub(crate) const CONTIGUITAS: &str = "sys/kernel/mm/contiguitas";
 
 /// The hierarchy of cgroup v2, where systemd mounts it.
 pub(crate) const CGROUPS: &str = "sys/fs/cgroup";
@@ -73,10 +71,8 @@ pub(crate) fn read_texts(roots: &Roots, capture: &mut Capture) {
         take_directory(roots, &size, capture);
         take_directory(roots, &format!("{size}/stats"), capture);
     }
-    take_directory(roots, CONTIGUITAS, capture);
-    for node in roots.list(CONTIGUITAS).iter().filter(|name| is_numbered(name, "node")) {
-        take_directory(roots, &format!("{CONTIGUITAS}/{node}"), capture);
-    }
+    take_directory(roots, contiguitas::DIRECTORY, capture);
+    contiguitas::read(roots, capture);
     take_cgroups(roots, capture);
     take_pools(roots, HUGETLB, capture);
     for node in roots.list(NODES).iter().filter(|name| is_numbered(name, "node")) {
@@ -124,7 +120,7 @@ fn sized(roots: &Roots, directory: &str) -> Vec<String> {
 }
 
 /// Whether `name` is `prefix` and a number.
-fn is_numbered(name: &str, prefix: &str) -> bool {
+pub(crate) fn is_numbered(name: &str, prefix: &str) -> bool {
     name.strip_prefix(prefix).is_some_and(|number| number.parse::<u32>().is_ok())
 }
 

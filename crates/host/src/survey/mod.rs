@@ -11,6 +11,7 @@ pub mod free_lists;
 pub mod huge_pages;
 pub mod pins;
 pub mod polluted;
+mod regions;
 pub mod settings;
 mod tally;
 mod zones;
@@ -31,7 +32,7 @@ pub use zones::ZoneSurvey;
 
 use crate::layout::Layout;
 use crate::texts::{vmstat, zoneinfo};
-use crate::{Capture, Error, LeftOut};
+use crate::{Capture, Contiguitas, Error, LeftOut};
 
 /// The results of one capture. Times in nanoseconds, sizes in bytes or frames as named, shares from
 /// 0 to 1.
@@ -56,6 +57,9 @@ pub struct Survey {
     pub free_lists: Option<FreeLists>,
     /// Measures over all frames; `None` where the frames could not be read.
     pub frames: Option<FrameReport>,
+    /// The regions of a kernel with a movable border (`kernel/` in Prairie's repository); `None` on
+    /// other kernels.
+    pub contiguitas: Option<Contiguitas>,
     /// Huge pages in use.
     pub huge_pages: HugePages,
     /// Pinned memory by source; `None` where the capture shows nothing of it.
@@ -127,6 +131,7 @@ impl Survey {
         let lists = || zones.iter().filter_map(|zone| zone.free_lists.as_ref());
         let frames = counts.map(|counts| FrameReport::of(&counts.zones.iter().collect::<Vec<_>>()));
         let huge_pages = HugePages::of(capture)?;
+        let contiguitas = regions::survey(capture, counts)?;
         Ok(Survey {
             schema_version: Survey::SCHEMA_VERSION,
             taken_at_unix_ns: capture.taken_at_unix_ns,
@@ -138,6 +143,7 @@ impl Survey {
             cross_checks: checks::cross_checks(capture, &zone_infos, counts)?,
             zones,
             frames,
+            contiguitas,
             huge_pages,
             pins: Pins::of(capture, &vmstat)?,
             cgroups: cgroups::of(capture)?,

@@ -3,8 +3,7 @@
 use serde::Serialize;
 
 use crate::texts::setting::{self, Setting};
-use crate::wanted::CONTIGUITAS;
-use crate::{Capture, ParseError};
+use crate::{Capture, ParseError, contiguitas};
 
 /// One setting of the kernel.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -129,7 +128,7 @@ pub fn settings(capture: &Capture) -> Result<Vec<HostSetting>, ParseError> {
 /// What a file of a kernel with a border between unmovable and movable memory means, if a report
 /// shows it.
 fn of_border(path: &str) -> Option<&'static str> {
-    let (_, name) = path.strip_prefix(CONTIGUITAS)?.rsplit_once('/')?;
+    let (_, name) = path.strip_prefix(contiguitas::DIRECTORY)?.rsplit_once('/')?;
     let meaning = match name {
         "border_pfn" => "first frame of the movable region",
         "unmovable_kb" => "KiB of the unmovable region",

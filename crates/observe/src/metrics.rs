@@ -5,6 +5,8 @@
 //! estimates has its 95 % interval in a metric of its own, `…_interval_…{limit="low"|"high"}`, so
 //! that sums over the metric itself stay meaningful.
 
+mod regions;
+
 use prairie_daemon::metrics::{Family, Kind, Series, Value};
 use prairie_frames::Order;
 
@@ -44,6 +46,7 @@ pub fn families(moment: &Moment, figures: Option<&Figures>, own: Own) -> Vec<Fam
     }
     all.extend(huge_pages(moment));
     all.extend(pressure(moment));
+    all.extend(moment.contiguitas.iter().flat_map(regions::families));
     all.extend(moment.counters.iter().map(|kernel| {
         let stem = format!("prairie_vmstat_{}", kernel.name);
         Family::counter(&stem, None, &sentence(kernel.meaning), one(kernel.value as f64))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prairie_host::survey::{Counter, FreeLists, HugePages, counters};
 use prairie_host::texts::{buddyinfo, fields, vmstat};
-use prairie_host::{Capture, Error, LeftOut, ZoneId, psi};
+use prairie_host::{Capture, Contiguitas, Error, LeftOut, ZoneId, psi};
 
 /// The moment's figures.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,8 @@ pub struct Moment {
     pub huge_pages: HugePages,
     /// Memory pressure; `None` without PSI.
     pub pressure: Option<psi::Pressure>,
+    /// The regions of a kernel with a movable border; `None` on other kernels.
+    pub contiguitas: Option<Contiguitas>,
     /// What is missing, with reason and remedy.
     pub left_out: Vec<LeftOut>,
 }
@@ -66,6 +68,7 @@ impl Moment {
             sizes: fields::sizes(MEMINFO, text(MEMINFO).unwrap_or_default())?,
             huge_pages: HugePages::of(capture)?,
             pressure: text(PRESSURE).map(|text| psi::parse(PRESSURE, text)).transpose()?,
+            contiguitas: Contiguitas::of(capture)?,
             left_out: capture.left_out.clone(),
         })
     }

@@ -6,7 +6,7 @@ use std::io;
 use std::time::SystemTime;
 
 use prairie_host::texts::{buddyinfo, iomem, vmstat, zoneinfo};
-use prairie_host::{Capture, Error, LeftOut, Roots, remedy};
+use prairie_host::{Capture, Error, LeftOut, Roots, contiguitas, remedy};
 
 /// Without these a reading lacks something, and what.
 const TEXTS: [(&str, &str); 4] = [
@@ -19,7 +19,7 @@ const TEXTS: [(&str, &str); 4] = [
 /// Where the pools of hugetlb are.
 const POOLS: &str = "kernel/mm/hugepages";
 
-/// Reads free lists, counters, totals and pressure.
+/// Reads free lists, counters, totals, pressure, and the regions of a kernel that has some.
 ///
 /// # Errors
 /// [`Error::Io`] where `proc` is no directory.
@@ -32,6 +32,7 @@ pub fn texts(roots: &Roots) -> Result<Capture, Error> {
             Err(error) => capture.left_out.push(left_out(name, what, &error)),
         }
     }
+    contiguitas::read(roots, &mut capture);
     for pool in list(roots, POOLS) {
         for counter in ["nr_hugepages", "free_hugepages"] {
             let name = format!("sys/{POOLS}/{pool}/{counter}");

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use prairie_frames::{Mobility, Order};
+use prairie_host::contiguitas::NodeRegions;
 use prairie_host::survey::counters;
 use prairie_host::{BlockMap, FrameClass};
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,8 @@ pub struct Summary {
     shares: Vec<Option<f64>>,
     /// The free lists of each zone.
     pub zones: Vec<ZoneRow>,
+    /// The regions of each node; none on kernels without a movable border.
+    pub regions: Vec<RegionsRow>,
     /// The map of memory; see [`MapCell`].
     pub map: String,
 }
@@ -36,6 +39,69 @@ pub struct ZoneRow {
     pub zone: String,
     /// Free blocks by order.
     pub blocks: Vec<u64>,
+}
+
+/// The regions of one node of a kernel with a movable border.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RegionsRow {
+    /// The NUMA node.
+    pub node: u32,
+    /// The first frame above the border.
+    pub border_pfn: u64,
+    /// Size of the unmovable region.
+    pub unmovable_bytes: u64,
+    /// Size of the movable region.
+    pub movable_bytes: u64,
+    /// Free below the border.
+    pub unmovable_available_bytes: Option<u64>,
+    /// Free above the border.
+    pub movable_available_bytes: Option<u64>,
+    /// The unmovable region grows with less available.
+    pub unmovable_low_bytes: Option<u64>,
+    /// The unmovable region shrinks with more available.
+    pub unmovable_high_bytes: Option<u64>,
+    /// The unmovable region shrinks with less available above the border.
+    pub movable_low_bytes: Option<u64>,
+    /// Memory below the border that is out of use.
+    pub retired_bytes: Option<u64>,
+    /// Microseconds in which some task stalled for unmovable memory.
+    pub unmovable_some_us: Option<u64>,
+    /// The same for movable memory.
+    pub movable_some_us: Option<u64>,
+    /// Pageblocks that the unmovable region took.
+    pub grown_pageblocks: Option<u64>,
+    /// Pageblocks that it gave.
+    pub shrunk_pageblocks: Option<u64>,
+    /// Moves that failed, of both directions.
+    pub failed_moves: Option<u64>,
+    /// Requests that waited for the border.
+    pub waits: Option<u64>,
+}
+
+impl RegionsRow {
+    fn of(node: &NodeRegions) -> RegionsRow {
+        let counter = |name: &str| node.counters.get(name).copied();
+        let failed = [counter("grow_failures"), counter("shrink_failures")];
+        RegionsRow {
+            node: node.node,
+            border_pfn: node.border_pfn,
+            unmovable_bytes: node.unmovable.bytes,
+            movable_bytes: node.movable.bytes,
+            unmovable_available_bytes: node.unmovable.available_bytes,
+            movable_available_bytes: node.movable.available_bytes,
+            unmovable_low_bytes: node.unmovable.low_bytes,
+            unmovable_high_bytes: node.high_bytes,
+            movable_low_bytes: node.movable.low_bytes,
+            retired_bytes: node.retired_bytes,
+            unmovable_some_us: node.unmovable.pressure.map(|stall| stall.total_us),
+            movable_some_us: node.movable.pressure.map(|stall| stall.total_us),
+            grown_pageblocks: counter("pageblocks_grown"),
+            shrunk_pageblocks: counter("pageblocks_shrunk"),
+            failed_moves: failed.into_iter().flatten().reduce(u64::saturating_add),
+            waits: counter("waits"),
+        }
+    }
 }
 
 /// One cell of the map, as a letter: `A` and up for the class that most of it has, `a` and up if
@@ -104,7 +170,7 @@ pub fn share_columns() -> &'static [String] {
 /// Columns that a moment has, and its value.
 type Fixed = (&'static str, fn(&Moment) -> Option<u64>);
 
-const FIXED: [Fixed; 17] = [
+const FIXED: [Fixed; 29] = [
     ("memory_bytes", |m| size(m, "MemTotal")),
     ("free_bytes", |m| {
         (!m.zones.is_empty()).then(|| m.free_lists().free_frames * Order::BASE.bytes())
@@ -124,7 +190,25 @@ const FIXED: [Fixed; 17] = [
     ("swap_free_bytes", |m| size(m, "SwapFree")),
     ("memory_some_us", |m| m.pressure.map(|pressure| pressure.some.total_us)),
     ("memory_full_us", |m| m.pressure.and_then(|pressure| Some(pressure.full?.total_us))),
+    ("unmovable_region_bytes", |m| regions(m, |r| Some(r.unmovable_bytes))),
+    ("unmovable_region_available_bytes", |m| regions(m, |r| r.unmovable_available_bytes)),
+    ("unmovable_region_low_bytes", |m| regions(m, |r| r.unmovable_low_bytes)),
+    ("unmovable_region_high_bytes", |m| regions(m, |r| r.unmovable_high_bytes)),
+    ("retired_bytes", |m| regions(m, |r| r.retired_bytes)),
+    ("movable_region_bytes", |m| regions(m, |r| Some(r.movable_bytes))),
+    ("movable_region_available_bytes", |m| regions(m, |r| r.movable_available_bytes)),
+    ("unmovable_region_some_us", |m| Some(m.contiguitas.as_ref()?.unmovable_pressure?.total_us)),
+    ("movable_region_some_us", |m| Some(m.contiguitas.as_ref()?.movable_pressure?.total_us)),
+    ("border_grown_pageblocks", |m| regions(m, |r| r.grown_pageblocks)),
+    ("border_shrunk_pageblocks", |m| regions(m, |r| r.shrunk_pageblocks)),
+    ("border_waits", |m| regions(m, |r| r.waits)),
 ];
+
+/// The sum over nodes; `None` where no node has a value.
+fn regions(moment: &Moment, value: impl Fn(&RegionsRow) -> Option<u64>) -> Option<u64> {
+    let nodes = moment.contiguitas.iter().flat_map(|regions| &regions.nodes);
+    nodes.filter_map(|node| value(&RegionsRow::of(node))).reduce(u64::saturating_add)
+}
 
 /// Columns of a walk over page flags, besides those of classes and sources. `_low` and `_high` are
 /// the ends of 95 % intervals.
@@ -155,7 +239,7 @@ const FRAMES: [&str; 22] = [
 
 /// Whether a column counts up from boot: only its rise means anything.
 pub fn is_counter(column: &str) -> bool {
-    column.starts_with("vmstat_") || column.ends_with("_us")
+    column.starts_with("vmstat_") || column.starts_with("border_") || column.ends_with("_us")
 }
 
 /// Whether a column comes from a walk over page flags, which rows repeat until the next walk.
@@ -203,6 +287,8 @@ impl Summary {
             blocks: zone.lists.blocks_by_order.clone(),
         };
         row.zones = moment.zones.iter().map(zone).collect();
+        let nodes = moment.contiguitas.iter().flat_map(|regions| &regions.nodes);
+        row.regions = nodes.map(RegionsRow::of).collect();
         row
     }
 
@@ -213,6 +299,7 @@ impl Summary {
             integers: vec![None; integer_columns().len()],
             shares: vec![None; share_columns().len()],
             zones: Vec::new(),
+            regions: Vec::new(),
             map: String::new(),
         }
     }
@@ -295,6 +382,24 @@ impl Summary {
         let seconds = (self.at_unix_ns - before.at_unix_ns) as f64 / 1e9;
         let rise = self.integer(column)? - before.integer(column)?;
         (seconds > 0.0 && rise >= 0).then(|| rise as f64 / seconds)
+    }
+
+    /// The regions of a node.
+    pub fn regions_of(&self, node: u32) -> Option<&RegionsRow> {
+        self.regions.iter().find(|row| row.node == node)
+    }
+
+    /// How fast a counter of a node's regions rose since `before`, a second; as [`Summary::rate`].
+    pub fn regions_rate(
+        &self,
+        before: &Summary,
+        node: u32,
+        counter: impl Fn(&RegionsRow) -> Option<u64>,
+    ) -> Option<f64> {
+        let seconds = (self.at_unix_ns - before.at_unix_ns) as f64 / 1e9;
+        let (now, then) = (counter(self.regions_of(node)?)?, counter(before.regions_of(node)?)?);
+        let rise = now.checked_sub(then)?;
+        (seconds > 0.0).then(|| rise as f64 / seconds)
     }
 
     /// The cells of the map.

@@ -34,9 +34,11 @@ fn host(directory: &Path) -> PathBuf {
     proc
 }
 
+/// What such a host exports whose kernel has a movable border.
 fn exported(arguments: &[&str]) -> String {
     let directory = tempfile::tempdir().unwrap();
     host(directory.path());
+    common::write_regions(directory.path(), 0);
     let all = [&["export", "--proc", "proc", "--frames-budget", "100"], arguments].concat();
     let output = run(directory.path(), &all);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -100,6 +102,39 @@ fn metrics_are_those_of_the_survey() {
     assert_eq!(value(&text, "prairie_memory_pressure_seconds_total{kind=\"full\"}"), 1.5);
     assert_eq!(value(&text, "prairie_hugetlb_free_pages{page_bytes=\"2097152\"}"), 3.0);
     assert!(text.ends_with("# EOF\n"));
+}
+
+#[test]
+fn regions_are_exported_where_the_kernel_has_them() {
+    let text = exported(&[]);
+    for (sample, expected) in [
+        ("border_bytes{node=\"0\"}", f64::from(128 << 20)),
+        ("region_bytes{node=\"0\",region=\"movable\"}", f64::from(256 << 20)),
+        ("available_bytes{node=\"0\",region=\"unmovable\"}", f64::from(16 << 20)),
+        ("low_mark_bytes{node=\"0\",region=\"movable\"}", f64::from(2 << 20)),
+        ("retired_bytes{node=\"0\"}", f64::from(4 << 20)),
+        ("pressure_seconds_total{region=\"unmovable\"}", 0.25),
+        ("node_pressure_seconds_total{node=\"0\",region=\"movable\"}", 0.75),
+        ("moved_pageblocks_total{node=\"0\",direction=\"grow\"}", 7.0),
+        ("failed_moves_total{node=\"0\",direction=\"shrink\"}", 2.0),
+        ("waits_total{node=\"0\"}", 9.0),
+        ("wait_seconds_total{node=\"0\"}", 0.5),
+        ("longest_handover_seconds{node=\"0\"}", 0.031),
+    ] {
+        assert_eq!(value(&text, &format!("prairie_contiguitas_{sample}")), expected, "{sample}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    host(directory.path());
+    let output = run(directory.path(), &["export", "--proc", "proc", "--frames-budget", "0"]);
+    assert!(output.status.success() && !stdout(&output).contains("contiguitas"));
+    // A file that the kernel would not write is named.
+    common::write_regions(directory.path(), 0);
+    let file = directory.path().join("sys/kernel/mm/contiguitas/node0/border_pfn");
+    fs::write(file, "0x8000\n").unwrap();
+    let output = run(directory.path(), &["export", "--proc", "proc", "--frames-budget", "0"]);
+    assert_eq!(output.status.code(), Some(1));
+    let error = stderr(&output);
+    assert!(error.contains("sys/kernel/mm/contiguitas/node0/border_pfn, line 1"), "{error}");
 }
 
 /// The rules of Prometheus for names, and of OpenMetrics for descriptors.

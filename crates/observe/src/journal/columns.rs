@@ -28,6 +28,7 @@ const PRAIRIE_KEY: &str = "prairie.version";
 
 const TIME: &str = "at_unix_ns";
 const ZONES: &str = "zones";
+const REGIONS: &str = "regions";
 const MAP: &str = "map";
 
 /// Who wrote a file.
@@ -129,6 +130,9 @@ fn encode(group: &mut dyn Group, rows: &[Summary]) -> std::result::Result<(), Pa
     let zones = |row: &Summary| serde_json::to_string(&row.zones).unwrap_or_default();
     let zones: Vec<ByteArray> = rows.iter().map(|row| zones(row).as_str().into()).collect();
     group.write(Values::Bytes(&zones), None)?;
+    let regions = |row: &Summary| serde_json::to_string(&row.regions).unwrap_or_default();
+    let regions: Vec<ByteArray> = rows.iter().map(|row| regions(row).as_str().into()).collect();
+    group.write(Values::Bytes(&regions), None)?;
     let maps: Vec<ByteArray> = rows.iter().map(|row| row.map.as_str().into()).collect();
     group.write(Values::Bytes(&maps), None)
 }
@@ -149,7 +153,7 @@ fn schema() -> Arc<Type> {
         .into_iter()
         .chain(integers)
         .chain(shares)
-        .chain([text(ZONES), text(MAP)])
+        .chain([text(ZONES), text(REGIONS), text(MAP)])
         .collect();
     let schema = Type::group_type_builder("prairie_log").with_fields(fields).build();
     Arc::new(schema.expect("a schema that is fixed"))
@@ -251,13 +255,16 @@ fn read_column(
             reader.read_records(rows.len(), Some(&mut levels), None, &mut values)?;
             spread(rows, values, &levels, full, |row, value| row.put_share(name, value))
         }
-        ColumnReader::ByteArrayColumnReader(mut reader) if [ZONES, MAP].contains(&name) => {
+        ColumnReader::ByteArrayColumnReader(mut reader)
+            if [ZONES, REGIONS, MAP].contains(&name) =>
+        {
             let mut values: Vec<ByteArray> = Vec::new();
             reader.read_records(rows.len(), Some(&mut levels), None, &mut values)?;
             spread(rows, values, &levels, full, |row, value| {
                 let text = value.as_utf8().unwrap_or_default();
                 match name {
                     ZONES => row.zones = serde_json::from_str(text).unwrap_or_default(),
+                    REGIONS => row.regions = serde_json::from_str(text).unwrap_or_default(),
                     _ => text.clone_into(&mut row.map),
                 }
             })

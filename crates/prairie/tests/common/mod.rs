@@ -49,6 +49,43 @@ pub fn write_proc(folder: &Path, files: &[(&str, &str)]) -> PathBuf {
     proc
 }
 
+/// The files of a kernel with a border at 128 MiB between unmovable and movable memory, beside the
+/// folder `proc`; `moved` pageblocks later.
+pub fn write_regions(folder: &Path, moved: u64) {
+    let node = folder.join("sys/kernel/mm/contiguitas/node0");
+    fs::create_dir_all(&node).unwrap();
+    fs::create_dir_all(folder.join("proc/pressure")).unwrap();
+    let stalls = |us: u64| format!("some avg10=1.50 avg60=0.10 avg300=0.00 total={us}\n");
+    let (below, above) = (131_072 + 2048 * moved, 262_144 - 2048 * moved);
+    let counters = "wake_ups 12\npageblocks_grown GROWN\npageblocks_shrunk 3\ngrow_failures 1\n\
+                    shrink_failures 2\naborted_handovers 1\npageblocks_retired 6\n\
+                    pageblocks_recalled 4\ncache_drops 1\nturns_refused 5\nmove_us 250000\n\
+                    longest_handover_us 31000\nwaits 9\nwaits_in_vain 2\nwait_us 500000\n\
+                    pin_waits 1\noom_rescues 1\nloans 1\ncompactions_skipped 8\n";
+    for (name, text) in [
+        ("border_pfn", format!("{}\n", 32_768 + 512 * moved)),
+        ("unmovable_kb", format!("{below}\n")),
+        ("movable_kb", format!("{above}\n")),
+        ("unmovable_available_kb", "16384\n".to_owned()),
+        ("movable_available_kb", "65536\n".to_owned()),
+        ("retired_kb", "4096\n".to_owned()),
+        ("unmovable_low_kb", "8192\n".to_owned()),
+        ("unmovable_target_kb", "16384\n".to_owned()),
+        ("unmovable_high_kb", "32768\n".to_owned()),
+        ("movable_low_kb", "2048\n".to_owned()),
+        ("floor_kb", "65536\n".to_owned()),
+        ("ceiling_kb", "294912\n".to_owned()),
+        ("unmovable_pressure", stalls(250_000 + 1000 * moved)),
+        ("movable_pressure", stalls(750_000)),
+        ("counters", counters.replace("GROWN", &(7 + moved).to_string())),
+    ] {
+        fs::write(node.join(name), text).unwrap();
+    }
+    for (name, us) in [("memory_unmovable", 250_000 + 1000 * moved), ("memory_movable", 750_000)] {
+        fs::write(folder.join("proc/pressure").join(name), stalls(us)).unwrap();
+    }
+}
+
 pub fn files_in(directory: &Path) -> Vec<PathBuf> {
     let mut names: Vec<PathBuf> =
         fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -5,6 +5,7 @@ mod free;
 mod huge;
 pub mod map;
 mod pins;
+mod regions;
 pub mod summary;
 mod used;
 mod words;
@@ -23,6 +24,8 @@ pub enum Part {
     Advice,
     /// The map of memory.
     Map,
+    /// Regions of a kernel with a movable border.
+    Regions,
     /// Free lists, zones, and indices.
     Free,
     /// Available and potential contiguity.
@@ -57,6 +60,7 @@ pub fn report(
         Some(summary::section(survey)),
         Some(first::section(survey)),
         map.map(map_section),
+        regions::section(survey),
         free::section(survey),
         used::contiguity(survey),
         used::by_class(survey),
@@ -79,6 +83,7 @@ impl Part {
             Part::Summary => "Summary",
             Part::Advice => "Verdicts and advice",
             Part::Map => "Map of memory",
+            Part::Regions => "Regions",
             Part::Free => "Free memory by zone",
             Part::Contiguity => "Available and potential contiguity",
             Part::Classes => "Memory by class",

@@ -29,6 +29,7 @@ pub fn screen(survey: &Survey, terminal: Terminal) -> String {
     let mut lines = vec![emphasis(&fit(&title(survey), 0, terminal), terminal)];
     lines.push(String::new());
     lines.extend(measures(survey, terminal));
+    lines.extend(regions(survey, terminal));
     lines.extend(sources(survey, terminal));
     let more = fit("More: prairie survey --full, --section NAME, --html FILE", 0, terminal);
     let missing = missing(survey, terminal);
@@ -157,6 +158,16 @@ pub fn section(survey: &Survey) -> Section {
         intro: "Shares of memory and of pageblocks refer to initialized memory.".to_owned(),
         blocks: vec![Block::Table(measures), advice],
     }
+}
+
+/// The regions of a kernel with a movable border.
+fn regions(survey: &Survey, terminal: Terminal) -> Vec<String> {
+    let lines = super::regions::lines(survey);
+    let row = |(name, text): (&str, String)| {
+        let name = emphasis(&format!("{name:<16}"), terminal);
+        beside(&format!("{name}  "), 18, &text, terminal)
+    };
+    lines.into_iter().map(row).collect()
 }
 
 /// The largest sources of unmovable memory.

@@ -1,7 +1,7 @@
 //! The map of a surveyed host.
 
-use prairie_frames::Order;
-use prairie_host::{BlockMap, Cell, FrameClass, Survey};
+use prairie_frames::{Order, ZoneKind};
+use prairie_host::{BlockMap, Cell, FrameClass, Survey, ZoneId};
 use prairie_report::{MapSegment, MapSheet, MapZone, MemoryMap, number};
 
 use super::summary;
@@ -92,7 +92,7 @@ fn together(a: Cell, b: Cell) -> Cell {
 /// The outlines of zones, by whole cells.
 fn zones(survey: &Survey, map: &BlockMap) -> Vec<MapZone> {
     let outline = |zone: &prairie_host::ZoneCells| MapZone {
-        label: super::zone_name(survey, zone.id),
+        label: label(survey, zone.id),
         start_pfn: zone.start.0,
         end_pfn: zone.start.0 + zone.cells.len() as u64 * map.cell.frames(),
     };
@@ -102,10 +102,21 @@ fn zones(survey: &Survey, map: &BlockMap) -> Vec<MapZone> {
     map.zones.iter().filter(with_memory).map(outline).collect()
 }
 
+/// A zone's name, and whether it begins at a border that moves.
+fn label(survey: &Survey, id: ZoneId) -> String {
+    let name = super::zone_name(survey, id);
+    let nodes = survey.contiguitas.iter().flat_map(|regions| &regions.nodes);
+    let has_border = nodes.into_iter().any(|node| node.node == id.node);
+    match has_border && id.kind == ZoneKind::Movable {
+        true => format!("{name}, above the border"),
+        false => name,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use prairie_frames::{Pfn, ZoneKind};
-    use prairie_host::{ZoneCells, ZoneId};
+    use prairie_frames::Pfn;
+    use prairie_host::ZoneCells;
 
     use super::*;
 

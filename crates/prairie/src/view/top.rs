@@ -6,6 +6,7 @@ mod events;
 mod help;
 mod map;
 mod meters;
+mod regions;
 mod stalls;
 pub mod state;
 mod style;
@@ -35,7 +36,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State) {
     }
     let [title_area, meters_area, tabs_area, panel_area, footer_area] = Layout::vertical([
         Constraint::Length(1),
-        Constraint::Length(meters::LINES),
+        Constraint::Length(meters::height(state)),
         Constraint::Length(1),
         Constraint::Fill(1),
         Constraint::Length(1),
@@ -56,7 +57,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &mut State) {
 
 /// Everything at once as plain text, `width` columns wide: the meters and all panels.
 pub fn text(state: &State, width: u16) -> String {
-    let area = Rect::new(0, 0, width, meters::LINES);
+    let area = Rect::new(0, 0, width, meters::height(state));
     let mut buffer = Buffer::empty(area);
     meters::draw(state, area, &mut buffer);
     let mut lines = vec![title(state).to_string(), String::new()];

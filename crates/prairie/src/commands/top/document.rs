@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use prairie_observe::summary::{ZoneRow, integer_columns, is_counter};
+use prairie_observe::summary::{RegionsRow, ZoneRow, integer_columns, is_counter};
 use prairie_offload::status::Status;
 use serde::Serialize;
 use serde_json::Value;
@@ -25,6 +25,8 @@ pub struct Document<'a> {
     rates: BTreeMap<&'a str, f64>,
     /// The free lists.
     zones: &'a [ZoneRow],
+    /// The regions of a kernel with a movable border.
+    regions: &'a [RegionsRow],
     /// As of `prairie stalls --json`.
     stalls: Option<stalls::Document<'a>>,
     /// As of `prairie offload status --json`.
@@ -57,6 +59,7 @@ pub fn document<'a>(state: &'a State, observation: Option<&'a Observation>) -> D
         figures: log::row(&state.now),
         rates: rates.collect(),
         zones: &state.now.zones,
+        regions: &state.now.regions,
         stalls: observation.map(stalls::document),
         containers,
         left_out,

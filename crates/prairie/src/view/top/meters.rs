@@ -8,18 +8,28 @@ use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Paragraph, Widget};
 
-use super::State;
 use super::style::{bold, color, percent, plain, rate, share};
+use super::{State, regions};
+
+/// Lines of bars and rates.
+const LINES: u16 = 5;
 
 /// Their height.
-pub const LINES: u16 = 5;
+pub fn height(state: &State) -> u16 {
+    LINES + u16::from(regions::meter(state).is_some())
+}
 
 /// Draws them.
 pub fn draw(state: &State, area: Rect, buffer: &mut Buffer) {
+    let [meters, border] =
+        Layout::vertical([Constraint::Length(LINES), Constraint::Fill(1)]).areas(area);
     let [bars, rates] =
-        Layout::horizontal([Constraint::Fill(1), Constraint::Length(40)]).spacing(1).areas(area);
+        Layout::horizontal([Constraint::Fill(1), Constraint::Length(40)]).spacing(1).areas(meters);
     Paragraph::new(bar_lines(state, bars.width.into())).render(bars, buffer);
     Paragraph::new(rate_lines(state)).render(rates, buffer);
+    if let Some(line) = regions::meter(state) {
+        Paragraph::new(line).render(border, buffer);
+    }
 }
 
 fn bar_lines(state: &State, width: usize) -> Vec<Line<'static>> {

@@ -7,8 +7,8 @@ use prairie_report::number;
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 
-use super::State;
 use super::style::{bold, dim, percent, plain};
+use super::{State, regions};
 
 /// Columns of the bar of F_u at 2 MiB.
 const BAR: usize = 22;
@@ -26,6 +26,7 @@ pub fn lines(state: &State) -> Vec<Line<'static>> {
     if state.now.zones.is_empty() {
         lines.push(Line::from("no free lists (/proc/buddyinfo)"));
     }
+    lines.extend(regions::lines(state));
     lines
 }
 

@@ -1,5 +1,7 @@
 //! A log as a report: charts over time.
 
+pub mod regions;
+
 use chrono::DateTime;
 use prairie_frames::Order;
 use prairie_observe::Summary;
@@ -10,7 +12,7 @@ type Line<'a> = (&'a str, &'a dyn Fn(&Summary, Option<&Summary>) -> Option<f64>)
 
 /// The report on rows, at least one, ascending by time.
 pub fn report(rows: &[Summary], host: &str, kernel_release: &str, generated_by: String) -> Report {
-    let sections = vec![
+    let mut sections = vec![
         summary(rows),
         fragmentation(rows),
         contiguity(rows),
@@ -18,6 +20,7 @@ pub fn report(rows: &[Summary], host: &str, kernel_release: &str, generated_by: 
         huge_pages(rows),
         events(rows),
     ];
+    sections.extend(regions::sections(rows));
     let (first, last) = (&rows[0], &rows[rows.len() - 1]);
     Report {
         title: format!("{host}, Linux {kernel_release}"),

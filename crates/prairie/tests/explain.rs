@@ -67,6 +67,65 @@ fn a_recording_is_drawn() {
     assert!(fs::read_to_string(here.path().join("b.html")).unwrap().contains("Node 0 over time"));
 }
 
+/// The decisions of a kernel with a border, as tracefs prints them.
+#[test]
+fn a_trace_of_a_kernel_is_drawn() {
+    let here = tempfile::tempdir().unwrap();
+    let event = |ms: u64, event: &str| {
+        let time = format!("{}.{:06}", 100 + ms / 1000, ms % 1000 * 1000);
+        format!("       kcontigd0-45      [001] .....   {time}: contiguitas_{event}\n")
+    };
+    let decide = |ms, size: u64, free: u64, pressure, resize| {
+        event(
+            ms,
+            &format!(
+                "decide: node=0 size={size} available={free},300000 low=9216,6144 high=36864 \
+                 pressure={pressure} resize={resize} beyond=0 border=0x20000"
+            ),
+        )
+    };
+    let moved = |ms, pages: u64, direction| {
+        let rest = format!("pages={pages} direction={direction} error=0 ns=31000000");
+        event(ms, &format!("move: node=0 start=0x20000 {rest}"))
+    };
+    let trace = [
+        "# tracer: nop\n".to_owned(),
+        decide(0, 126_976, 20_000, "0,0", "stay"),
+        event(900, "wait: node=0 pages=1 moved=1 ns=900000"),
+        decide(1000, 126_976, 4000, "12,0", "grow"),
+        moved(1031, 2048, "up"),
+        moved(1062, 2048, "up"),
+        decide(2000, 131_072, 40_000, "8,0", "shrink"),
+        moved(2010, 1024, "down"),
+        decide(3000, 130_048, 30_000, "5,0", "stay"),
+    ];
+    fs::write(here.path().join("border.txt"), trace.concat()).unwrap();
+    let input = here.path().join("border.txt");
+    let found = explained(input.to_str().unwrap(), &[]);
+    let column = |name: &str| {
+        let wake_ups = found["wake_ups"].as_array().unwrap().iter();
+        wake_ups.map(|wake_up| wake_up[name].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(column("action"), ["stay", "grow", "shrink", "stay"]);
+    assert_eq!(column("pageblocks"), [0, 8, 2, 0]);
+    assert_eq!(column("waited"), [0, 1, 0, 0]);
+    assert_eq!(column("pressure_unmovable"), [0.0, 0.012, 0.008, 0.005]);
+    let picture = ["lab", "explain", "border.txt", "--picture", "border.svg"];
+    let output = run(here.path(), &picture);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = String::from_utf8_lossy(&output.stdout);
+    // The column may be too narrow for the whole reason.
+    assert!(text.contains("grown") && text.contains("unmovable memory"), "{text}");
+    let svg = fs::read_to_string(here.path().join("border.svg")).unwrap();
+    assert!(svg.contains("grown (1)") && svg.contains("requests waited (1)"), "{svg}");
+    let bad = trace.concat().replace("available=4000,", "available=");
+    fs::write(here.path().join("border.txt"), bad).unwrap();
+    let output = run(here.path(), &picture);
+    assert_eq!(output.status.code(), Some(1));
+    let expected = "border.txt: line 4: expected available= and two numbers";
+    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+}
+
 #[test]
 fn what_cannot_be_explained_is_refused_in_one_line() {
     let here = tempfile::tempdir().unwrap();

@@ -1,5 +1,7 @@
-//! Why Contiguitas's border is where it is: every wake-up of the resizer, in a scenario or over a
-//! recorded trace.
+//! Why Contiguitas's border is where it is: every wake-up of the resizer, in a scenario, over a
+//! recorded trace, or as a kernel traced it.
+
+mod kernel;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,6 +12,7 @@ use prairie_frames::placement::regions::{Config, Decision, Regions};
 use prairie_trace::EventSource;
 use serde::Serialize;
 
+pub use self::kernel::{TraceError, has_decisions, kernel};
 use crate::initial_state::InitialState;
 use crate::replay::{Initial, Replay};
 use prairie_model::allocator::Allocator;

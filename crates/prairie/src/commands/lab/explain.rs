@@ -23,10 +23,12 @@ use crate::view::lab as view;
 ///
 /// FILE is a scenario (TOML), which is simulated, or a recording (Parquet), which is replayed. No
 /// program waits in a replay: the share of requests that found their region low replaces pressure.
+/// It may also be the text of the tracepoints of a kernel with a movable border (kernel/), from
+/// tracefs, trace-cmd, or perf: the decisions are then the kernel's own.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Scenario (TOML) or recording (Parquet)
+    /// Scenario (TOML), recording (Parquet), or trace of a kernel (text)
     #[arg(value_name = "FILE")]
     input: PathBuf,
 
@@ -63,6 +65,7 @@ impl Args {
 const AFTER_HELP: &str = "\
 Examples:
   prairie lab explain server.toml --picture border.png
+  prairie lab explain border.txt --picture border.png
   prairie lab explain trace.parquet --json | jq '.wake_ups[] | select(.action != \"stay\")'";
 
 /// What `--json` prints.
@@ -87,9 +90,17 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     let wanted = Wanted { json: args.json, html: args.html.as_deref() };
     let within = || args.input.display().to_string();
     let explained = if replay::is_parquet(&args.input)? {
+        refuse_seeds(args)?;
         of_recording(args, interrupted)
     } else {
-        let scenario = scenario_of(args).with_context(within)?;
+        let text = std::fs::read_to_string(&args.input).context("cannot read it");
+        let text = text.with_context(within)?;
+        if explain::has_decisions(&text) {
+            refuse_seeds(args)?;
+            let explained = explain::kernel(&text).with_context(within)?;
+            return answer(args, &explained, wanted);
+        }
+        let scenario = scenario_of(args, &text).with_context(within)?;
         if let Some(seeds) = args.seeds.from(scenario.seed) {
             if args.picture.is_some() {
                 refuse!("--picture: the timeline is that of one run, expected no --seeds");
@@ -102,22 +113,26 @@ pub fn run(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<ExitCode> {
     if explained.wake_ups.is_empty() {
         bail!("{}: too short, expected at least one wake-up of the resizer", args.input.display());
     }
-    let report = view::explain::report(&args.input, &explained, survey::generated_by());
+    answer(args, &explained, wanted)
+}
+
+/// Prints and writes as asked.
+fn answer(args: &Args, explained: &WakeUps, wanted: Wanted<'_>) -> anyhow::Result<ExitCode> {
+    let report = view::explain::report(&args.input, explained, survey::generated_by());
     let done = Done { count: explained.wake_ups.len() as u64, part: "wake-up" };
     let stopped_after = explained.interrupted.then_some(done);
-    let document = Document::new(&explained);
+    let document = Document::new(explained);
     Answer { document, report, stopped_after }.finish(&wanted, |_| {
         let Some(path) = &args.picture else { return Ok(()) };
-        output::write_timeline(&view::explain::timeline(&args.input, &explained), path)?;
+        output::write_timeline(&view::explain::timeline(&args.input, explained), path)?;
         output::wrote(path);
         Ok(())
     })
 }
 
 /// The scenario with its seed, or the requested one.
-fn scenario_of(args: &Args) -> anyhow::Result<Scenario> {
-    let text = std::fs::read_to_string(&args.input).context("cannot read it")?;
-    let mut scenario = scenario::parse(&text)?;
+fn scenario_of(args: &Args, text: &str) -> anyhow::Result<Scenario> {
+    let mut scenario = scenario::parse(text)?;
     scenario.seed = args.seed.unwrap_or(scenario.seed);
     prairie_provenance::set_seed(scenario.seed);
     Ok(scenario)
@@ -142,13 +157,18 @@ fn document(
     Ok(whole.then(|| serde_json::to_value(Document::new(&explained))).transpose()?)
 }
 
-fn of_recording(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<WakeUps> {
+/// A recording has no random seed.
+fn refuse_seeds(args: &Args) -> anyhow::Result<()> {
     if args.seed.is_some() {
         refuse!("--seed is for scenarios; a recording has none");
     }
     if args.seeds.from(0).is_some() {
         refuse!("--seeds is for scenarios; every replay of a recording is the same");
     }
+    Ok(())
+}
+
+fn of_recording(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<WakeUps> {
     let reader = Reader::open(&args.input)?;
     let Some(before) = &reader.metadata().before else {
         bail!("no snapshot of the machine, expected a file of `prairie record`");

@@ -245,6 +245,7 @@ fn read_or_rename(path: &Path, damaged: &mut Vec<JournalError>) -> Result<Vec<Su
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::summary::RegionsRow;
 
     const HOUR: i64 = 3_600_000_000_000;
 
@@ -257,6 +258,8 @@ mod tests {
         row.put("free_bytes", at / 1000);
         row.put_share("unusable_free_space_order_9", 0.25);
         row.map = "ABC a".to_owned();
+        let retired_bytes = Some(at.unsigned_abs());
+        row.regions = vec![RegionsRow { node: 3, retired_bytes, ..RegionsRow::default() }];
         row
     }
 

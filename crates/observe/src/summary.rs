@@ -496,6 +496,22 @@ mod tests {
     }
 
     #[test]
+    fn rates_of_regions_are_those_of_a_node() {
+        let row = |seconds: i64, waits: [Option<u64>; 2]| {
+            let node = |(node, waits)| RegionsRow { node, waits, ..RegionsRow::default() };
+            let regions = [0, 2].into_iter().zip(waits).map(node).collect();
+            Summary { regions, ..Summary::empty(seconds * 1_000_000_000) }
+        };
+        let (before, now) = (row(0, [Some(3), Some(8)]), row(2, [Some(4), Some(7)]));
+        let rate = |node| now.regions_rate(&before, node, |row| row.waits);
+        assert_eq!((rate(0), rate(1), rate(2)), (Some(0.5), None, None));
+        assert_eq!(now.regions_rate(&now, 0, |row| row.waits), None);
+        let unknown = row(4, [None, Some(9)]);
+        assert_eq!(unknown.regions_rate(&now, 0, |row| row.waits), None);
+        assert_eq!(unknown.regions_rate(&now, 2, |row| row.waits), Some(1.0));
+    }
+
+    #[test]
     fn pollution_is_a_share_of_the_pageblocks_that_are_initialized() {
         let mut row = Summary::empty(0);
         assert_eq!(row.initialized_pageblocks(), None);

@@ -428,6 +428,35 @@ mod tests {
         assert!(text.contains(&more), "{more}{text}");
     }
 
+    /// The lines of regions take those of advice.
+    #[test]
+    fn a_kernel_with_regions_fits_the_screen() {
+        let mut capture = worst();
+        let node = "sys/kernel/mm/contiguitas/node0";
+        for (name, text) in [
+            ("border_pfn", "1000000\n"),
+            ("unmovable_kb", "1234567890\n"),
+            ("movable_kb", "1234567890\n"),
+            ("unmovable_available_kb", "1234567890\n"),
+        ] {
+            capture.files.insert(format!("{node}/{name}"), text.to_owned());
+        }
+        let texts = Survey::of(&capture).unwrap();
+        let mut survey = with_all_classes();
+        survey.contiguitas = texts.contiguitas.clone();
+        for survey in [texts, survey] {
+            let text = screen(&survey, PLAIN);
+            fits(&text);
+            for part in ["Unmovable region  1.15 TiB, 1.15 TiB free", "Movable region", "Advice"] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+            for width in Terminal::LEAST_WIDTH..WIDTH {
+                let narrow = screen(&survey, Terminal { width, ..PLAIN });
+                assert!(narrow.contains("Unmovable region") && !narrow.contains("..."), "{narrow}");
+            }
+        }
+    }
+
     /// Situations in which each rule applies, with values as long as they get.
     fn situations() -> Vec<Situation> {
         let request = |order, can_wait, verdict| AskedFor {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use prairie_frames::Order;
 use prairie_host::Roots;
+use prairie_observe::summary::RegionsRow;
 use prairie_observe::{Budget, Collector, Summary};
 use prairie_offload::status::{CgroupStatus, Status};
 use prairie_trace::stalls::Stalls;
@@ -76,8 +77,40 @@ fn everything_fits_eighty_by_twenty_four() {
     }
 }
 
+/// The same host with a border that moves.
+fn state_with_regions() -> State {
+    let mut state = state();
+    let regions = |us| RegionsRow {
+        border_pfn: 1 << 26,
+        unmovable_bytes: 1000 << 20,
+        unmovable_some_us: Some(us),
+        ..RegionsRow::default()
+    };
+    state.now.regions = vec![regions(1_500_000)];
+    state.before.as_mut().unwrap().regions = vec![regions(500_000)];
+    state
+}
+
+#[test]
+fn regions_have_a_line_and_rows() {
+    let mut state = state_with_regions();
+    let text = screen(&mut state, 80, 24);
+    assert_eq!(text.lines().count(), 24, "{text}");
+    assert!(text.contains("\nBorder  256 GiB; below 0 B of 0 B free, above"), "{text}");
+    state.panel = Panel::Zones;
+    let text = screen(&mut state, 80, 24);
+    let row = |name: &str| text.lines().find(|line| line.starts_with(name)).unwrap();
+    assert!(row("   0 unmovable").ends_with("1000 MiB          -          -    50.0 %"), "{text}");
+    assert!(row("   0 movable").contains("0x4000000"), "{text}");
+    // With two nodes there is no one border.
+    state.now.regions.push(RegionsRow { node: 1, ..RegionsRow::default() });
+    assert!(screen(&mut state, 80, 24).contains("\nBorder  2 nodes; below"));
+}
+
 #[test]
 fn other_sizes_do_not_panic() {
+    let mut with_regions = state_with_regions();
+    screen(&mut with_regions, 60, 12);
     let mut state = state();
     for (width, height) in [(1, 1), (40, 10), (60, 12), (81, 25), (200, 60)] {
         for panel in Panel::ALL {

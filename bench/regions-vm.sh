@@ -9,7 +9,7 @@
 # VM_KERNELS runs with each of AGENTS. LOADS, RATES (MiB/s, or full), and HOURS select loads;
 # SECONDS_EACH sets how long the mixed load lasts. ROUNDS (3) repeats the mixed load and the pipes,
 # agents in turn; rounds differ in when parts of the load begin. TABLE names the table of the mixed
-# load, PIPES that of the pipes.
+# load, PIPES that of the pipes. MAKE_ROOM sets the daemon's `make_room`.
 #
 # A run of which FOLDER has a result is not repeated; remove the folder to start again. PRAIRIE and
 # KERNEL_LOAD name binaries to use. Time is counted and disks are persistent memory, so runs repeat
@@ -24,6 +24,10 @@ target=${CARGO_TARGET_DIR:-target}
 . bench/vm-table.sh
 strip -o "$folder/bin/prairie" "${PRAIRIE:-$target/release/prairie}"
 strip -o "$folder/bin/kernel_load" "${KERNEL_LOAD:-$target/release/kernel_load}"
+{
+    cat vm/regions/measured.toml
+    [ -z "${MAKE_ROOM:-}" ] || printf '\n[settings]\nmake_room = "%s"\n' "$MAKE_ROOM"
+} >"$folder/measured.toml"
 
 # guest NAME KERNEL AGENT SCRIPT ARGUMENT...: one run in a machine of its own; $folder/NAME/result.
 guest() {
@@ -41,7 +45,7 @@ guest() {
     # shellcheck disable=SC2086 # lists of words
     nice vm/run --kernel "$image" --counted $memory --low 256M --pmem 4G --timeout 6000 $append \
         --module ext4 --module nfit --module nd_pmem --program mke2fs --program "$folder/bin/prairie" --file "$folder/bin:bin" \
-        --file vm/regions/common.sh --file vm/regions/agent.sh --file vm/regions/mixed-load.sh --file vm/regions/measured.toml \
+        --file vm/regions/common.sh --file vm/regions/agent.sh --file vm/regions/mixed-load.sh --file "$folder/measured.toml" \
         --file vm/regions/naive.sh --out "$out" "$@" >&2 || echo "$out: the guest ended with $?" >&2
     # A guest that complains did not do what was asked for.
     if [ -s "$out/failed" ]; then

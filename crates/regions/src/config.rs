@@ -123,8 +123,22 @@ pub struct SettingsConfig {
     pub lowmem_reserve_ratio: Ratio,
     /// `vm.min_free_kbytes`.
     pub min_free: MinFree,
-    /// Whether page cache is freed for what a growth moves.
-    pub make_room: bool,
+    /// How page cache makes room for what a growth moves.
+    pub make_room: MakeRoom,
+}
+
+/// How page cache makes room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MakeRoom {
+    /// By kswapd: `vm.watermark_scale_factor` is raised while the kernel region is about to grow.
+    #[default]
+    Kswapd,
+    /// By the root cgroup's `memory.reclaim` before a block moves; by kswapd on hosts where that is
+    /// missing or that have several nodes.
+    Reclaim,
+    /// Not at all.
+    Off,
 }
 
 /// `lowmem_reserve_ratio` of the uppermost kernel zone.
@@ -198,7 +212,7 @@ impl Default for SettingsConfig {
         SettingsConfig {
             lowmem_reserve_ratio: Ratio::Auto,
             min_free: MinFree::Auto,
-            make_room: true,
+            make_room: MakeRoom::default(),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Room for what a growth moves: proactive reclaim, or `vm.watermark_scale_factor`, which is leased
-//! while the kernel region grows; and their faults.
+//! Room for what a growth moves: `vm.watermark_scale_factor`, which is leased while the kernel region
+//! grows, or proactive reclaim; and their faults.
 #![allow(missing_docs)]
 
 mod tree;
@@ -9,11 +9,21 @@ use std::sync::Arc;
 
 use prairie_host::PageFlags;
 use prairie_regions::choice::Place;
+use prairie_regions::config::MakeRoom;
 use prairie_regions::daemon::Daemon;
 use tree::{BLOCKS, FRAMES, Tree, trouble, work};
 
 const FACTOR: &str = "proc/sys/vm/watermark_scale_factor";
 const RECLAIM: &str = "sys/fs/cgroup/memory.reclaim";
+
+/// A daemon that makes room in this way.
+fn making_room(tree: &Arc<Tree>, make_room: MakeRoom) -> Daemon {
+    let mut daemon = tree.daemon(false);
+    let mut config = daemon.config().clone();
+    config.settings.make_room = make_room;
+    daemon.reload(config);
+    daemon
+}
 
 /// A tree with both ways to make room.
 fn with_reclaim() -> Arc<Tree> {
@@ -35,13 +45,17 @@ fn factor(tree: &Tree) -> String {
 /// A tree whose regions are set up and whose kernel memory has just grown by three blocks.
 fn growing(tree: &Arc<Tree>) -> Daemon {
     let mut daemon = tree.daemon(false);
-    work(&mut daemon, 0, 20);
+    grow(tree, &mut daemon);
+    daemon
+}
+
+fn grow(tree: &Arc<Tree>, daemon: &mut Daemon) {
+    work(daemon, 0, 20);
     assert_eq!(tree.count(Place::Kernel), 4);
     *tree.kernel_used.lock().unwrap() = 4 * FRAMES - 600;
     tree.update();
-    work(&mut daemon, 20, 3);
+    work(daemon, 20, 3);
     assert!(tree.count(Place::Kernel) > 4, "it grows");
-    daemon
 }
 
 /// Page cache fills memory, and kernel memory has nearly all of its region: the daemon grows it.
@@ -138,7 +152,7 @@ fn a_file_that_refuses_writes_is_one_line_and_the_region_grows() {
 #[test]
 fn cache_is_reclaimed_before_a_full_block_moves() {
     let tree = with_reclaim();
-    let mut daemon = tree.daemon(false);
+    let mut daemon = making_room(&tree, MakeRoom::Reclaim);
     growing_in_cache(&tree, &mut daemon);
     let requested = requested(&tree);
     assert!(requested.parse::<u64>().is_ok_and(|bytes| bytes > 0), "{requested:?}");
@@ -148,8 +162,20 @@ fn cache_is_reclaimed_before_a_full_block_moves() {
 #[test]
 fn an_empty_block_needs_no_room() {
     let tree = with_reclaim();
-    let daemon = growing(&tree);
+    let mut daemon = making_room(&tree, MakeRoom::Reclaim);
+    grow(&tree, &mut daemon);
     assert_eq!((requested(&tree).as_str(), factor(&tree).as_str()), ("", "10"));
+    daemon.stop().unwrap();
+}
+
+/// By default kswapd makes room, though there is another way.
+#[test]
+fn reclaim_is_used_only_if_chosen() {
+    let tree = with_reclaim();
+    let mut daemon = tree.daemon(false);
+    growing_in_cache(&tree, &mut daemon);
+    assert_eq!(requested(&tree), "");
+    assert_ne!(factor(&tree), "10");
     daemon.stop().unwrap();
 }
 
@@ -159,7 +185,7 @@ fn where_reclaim_is_refused_the_factor_is_raised() {
     let tree = with_reclaim();
     fs::remove_file(tree.path(RECLAIM)).unwrap();
     std::os::unix::fs::symlink("/dev/full", tree.path(RECLAIM)).unwrap();
-    let mut daemon = tree.daemon(false);
+    let mut daemon = making_room(&tree, MakeRoom::Reclaim);
     growing_in_cache(&tree, &mut daemon);
     assert_ne!(factor(&tree), "10");
     daemon.stop().unwrap();
@@ -169,10 +195,7 @@ fn where_reclaim_is_refused_the_factor_is_raised() {
 #[test]
 fn turned_off_neither_is_used() {
     let tree = with_reclaim();
-    let mut daemon = tree.daemon(false);
-    let mut config = daemon.config().clone();
-    config.settings.make_room = false;
-    daemon.reload(config);
+    let mut daemon = making_room(&tree, MakeRoom::Off);
     growing_in_cache(&tree, &mut daemon);
     assert_eq!((requested(&tree).as_str(), factor(&tree).as_str()), ("", "10"));
 }

@@ -8,6 +8,7 @@ use prairie_daemon::log::Log;
 use prairie_host::Roots;
 
 use super::Daemon;
+use crate::config::MakeRoom;
 use crate::ratios;
 use crate::reclaim::Reclaim;
 use crate::record::Record;
@@ -55,7 +56,7 @@ impl Daemon {
                 self.set(&roots, Setting::MinFreeKbytes, &kib.to_string().parse()?, &before)?;
             }
         }
-        if settings.make_room {
+        if settings.make_room != MakeRoom::Off {
             let nodes: Vec<_> = reserves.iter().map(|(node, _)| *node).collect();
             let wanted = self.reclaim().is_none() && self.policy.makes_room(now);
             self.make_room(&roots, &nodes, wanted)?;
@@ -88,9 +89,10 @@ impl Daemon {
         Ok(())
     }
 
-    /// Proactive reclaim, if room is to be made and it serves: it knows no nodes.
+    /// Proactive reclaim, if it is to make room and can: it knows no nodes.
     pub(super) fn reclaim(&self) -> Option<&Arc<Reclaim>> {
-        let serves = self.config.settings.make_room && self.last.nodes.len() == 1;
+        let is_chosen = self.config.settings.make_room == MakeRoom::Reclaim;
+        let serves = is_chosen && self.last.nodes.len() == 1;
         self.reclaim.as_ref().filter(|reclaim| serves && reclaim.works())
     }
 

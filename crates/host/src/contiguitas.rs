@@ -9,9 +9,8 @@ use serde::Serialize;
 use crate::Capture;
 use crate::error::ParseError;
 use crate::psi::{self, Stall};
-use crate::roots::Roots;
+use crate::roots::{Roots, is_numbered};
 use crate::texts::lines;
-use crate::wanted::is_numbered;
 
 /// Where the kernel shows its regions.
 pub(crate) const DIRECTORY: &str = "sys/kernel/mm/contiguitas";

@@ -56,6 +56,11 @@ impl Roots {
     }
 }
 
+/// Whether `name` is `prefix` and a number.
+pub(crate) fn is_numbered(name: &str, prefix: &str) -> bool {
+    name.strip_prefix(prefix).is_some_and(|number| number.parse::<u32>().is_ok())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::roots::Roots;
+use crate::roots::{Roots, is_numbered};
 use crate::texts::{buddyinfo, iomem, pagetypeinfo, vmstat, zoneinfo};
 use crate::{Capture, LeftOut, contiguitas, remedy};
 
@@ -117,11 +117,6 @@ fn take_pools(roots: &Roots, directory: &str, capture: &mut Capture) {
 fn sized(roots: &Roots, directory: &str) -> Vec<String> {
     let names = roots.list(directory).into_iter().filter(|name| name.starts_with("hugepages-"));
     names.map(|name| format!("{directory}/{name}")).collect()
-}
-
-/// Whether `name` is `prefix` and a number.
-pub(crate) fn is_numbered(name: &str, prefix: &str) -> bool {
-    name.strip_prefix(prefix).is_some_and(|number| number.parse::<u32>().is_ok())
 }
 
 /// Takes every file of a directory that can be read as a text.

@@ -295,9 +295,10 @@ static void end_loan(struct contiguitas_node *node, const struct contiguitas_vie
 {
 	struct contiguitas_marks marks;
 
+	if (!node->lends)
+		return;
 	contiguitas_marks(node, &marks);
-	if (!node->lends ||
-	    view->available[CONTIGUITAS_MOVABLE] < marks.target[CONTIGUITAS_MOVABLE])
+	if (view->available[CONTIGUITAS_MOVABLE] < marks.target[CONTIGUITAS_MOVABLE])
 		return;
 	WRITE_ONCE(node->lends, 0);
 	contiguitas_bar(node->lower);

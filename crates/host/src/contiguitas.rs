@@ -35,7 +35,7 @@ pub const COUNTERS: [(&str, &str); 19] = [
     ("move_us", "microseconds of moves"),
     ("longest_handover_us", "microseconds of the longest hand-over"),
     ("waits", "requests that waited for the border"),
-    ("waits_in_vain", "of these, requests for which the border did not move"),
+    ("waits_in_vain", "waiting requests for which the border did not move"),
     ("wait_us", "microseconds of these waits"),
     ("pin_waits", "long-term pins that waited for the border"),
     ("oom_rescues", "times the border moved instead of an OOM kill"),

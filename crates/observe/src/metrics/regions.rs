@@ -2,45 +2,29 @@
 
 use prairie_daemon::metrics::{Family, Series};
 use prairie_host::Contiguitas;
-use prairie_host::contiguitas::{NodeRegions, Region};
+use prairie_host::contiguitas::{COUNTERS as MEANINGS, NodeRegions, Region};
 use prairie_host::psi::Stall;
 
 use super::label;
 
 const US: f64 = 1e-6;
 
-/// A counter: the end of its metric's name, its help, and its name in the kernel.
-type Counter = (&'static str, &'static str, &'static str);
+/// A counter: the end of its metric's name, and its name in the kernel.
+type Counter = (&'static str, &'static str);
 
 const COUNTERS: [Counter; 12] = [
-    ("wake_ups", "Times the resizer's thread woke", "wake_ups"),
-    (
-        "refused_turns",
-        "Moves refused because the border had just moved the other way",
-        "turns_refused",
-    ),
-    (
-        "aborted_handovers",
-        "Hand-overs of pageblocks that were undone because a page was in use",
-        "aborted_handovers",
-    ),
-    (
-        "retired_pageblocks",
-        "Pageblocks retired, to leave the unmovable region",
-        "pageblocks_retired",
-    ),
-    ("recalled_pageblocks", "Retired pageblocks that came back into use", "pageblocks_recalled"),
-    (
-        "cache_drops",
-        "Times all shrinkers ran so that the unmovable region could shrink",
-        "cache_drops",
-    ),
-    ("waits", "Requests that waited for the border", "waits"),
-    ("vain_waits", "Waiting requests for which the border did not move", "waits_in_vain"),
-    ("pin_waits", "Long-term pins that waited for the border", "pin_waits"),
-    ("oom_rescues", "Times the border moved instead of an OOM kill", "oom_rescues"),
-    ("loans", "Times the unmovable region lent memory instead of an OOM kill", "loans"),
-    ("skipped_compactions", "Compactions skipped for a hand-over", "compactions_skipped"),
+    ("wake_ups", "wake_ups"),
+    ("refused_turns", "turns_refused"),
+    ("aborted_handovers", "aborted_handovers"),
+    ("retired_pageblocks", "pageblocks_retired"),
+    ("recalled_pageblocks", "pageblocks_recalled"),
+    ("cache_drops", "cache_drops"),
+    ("waits", "waits"),
+    ("vain_waits", "waits_in_vain"),
+    ("pin_waits", "pin_waits"),
+    ("oom_rescues", "oom_rescues"),
+    ("loans", "loans"),
+    ("skipped_compactions", "compactions_skipped"),
 ];
 
 /// Counters of both directions: the unmovable region grows or shrinks.
@@ -58,7 +42,7 @@ const MOVES: [(&str, &str, [&str; 2]); 2] = [
 ];
 
 /// Counters of microseconds.
-const TIMES: [Counter; 2] = [
+const TIMES: [(&str, &str, &str); 2] = [
     ("move", "Time of moves of the border", "move_us"),
     ("wait", "Time for which requests waited for the border", "wait_us"),
 ];
@@ -75,9 +59,9 @@ pub fn families(regions: &Contiguitas) -> Vec<Family> {
         });
         all.push(Family::counter(&named(stem), None, help, series.collect()));
     }
-    for (stem, help, name) in COUNTERS {
+    for (stem, name) in COUNTERS {
         let counted = |node: &NodeRegions| Some(*node.counters.get(name)? as f64);
-        all.push(Family::counter(&named(stem), None, help, of_nodes(regions, counted)));
+        all.push(Family::counter(&named(stem), None, &help(name), of_nodes(regions, counted)));
     }
     let seconds =
         |name: &'static str| move |node: &NodeRegions| Some(*node.counters.get(name)? as f64 * US);
@@ -89,6 +73,13 @@ pub fn families(regions: &Contiguitas) -> Vec<Family> {
     let help = "Longest hand-over of pageblocks since boot";
     all.push(Family::gauge(&named("longest_handover"), Some("seconds"), help, longest));
     all
+}
+
+/// What the kernel's counter of this name counts, as a sentence.
+fn help(name: &str) -> String {
+    let (_, meaning) = MEANINGS.iter().find(|(known, _)| *known == name).expect("a known counter");
+    let (first, rest) = meaning.split_at(1);
+    first.to_uppercase() + rest
 }
 
 fn named(stem: &str) -> String {

@@ -30,14 +30,7 @@ macro_rules! cases {
 
 cases! {
     family alignment errors signal_allocates signal_forks fork_threads fork_fflush spawn_threads
-    threads_die stress untouched cancelled_threads thread_execs restarted
-}
-
-/// Not with two page heaps: the program limits its address space when both have reserved some, and
-/// then neither may have 100 MiB in one piece.
-#[test]
-fn memory_limit() {
-    succeeds("memory_limit", &WAYS[..3]);
+    threads_die memory_limit stress untouched cancelled_threads thread_execs restarted
 }
 
 /// What has a page heap for each node, and what leaves the process with one.

@@ -17,17 +17,25 @@ pub fn map_aligned(len: HugePages) -> Option<HugeRange> {
     let mapped =
         unsafe { mmap_anonymous(core::ptr::null_mut(), ample, protection, flags) }.ok()? as usize;
     let start = mapped.next_multiple_of(HugePages::SIZE as usize);
-    unmap(mapped, start - mapped);
-    unmap(start + size, mapped + ample - (start + size));
+    unmap_end(mapped, start - mapped);
+    unmap_end(start + size, mapped + ample - (start + size));
     Some(HugeRange { start: HugePageId(start as u64 / HugePages::SIZE), len })
 }
 
 /// Unmaps an end of a fresh mapping. If the kernel refuses, the address space is lost, not wrong.
-fn unmap(start: usize, size: usize) {
+fn unmap_end(start: usize, size: usize) {
     if size > 0 {
         // SAFETY: the end of a mapping that was just made and that nothing refers to.
         let _ = unsafe { munmap(start as *mut c_void, size) };
     }
+}
+
+/// Unmaps a part of what [`map_aligned`] gave. False if the kernel refuses, as it may where that
+/// would split a mapping in two; nothing has changed then.
+pub fn unmap(range: HugeRange) -> bool {
+    let start = range.start.address() as *mut c_void;
+    // SAFETY: the page heap alone requests this, for huge pages that no span lies on.
+    unsafe { munmap(start, range.len.bytes() as usize) }.is_ok()
 }
 
 /// Puts a range that is in use on huge pages at once, where the kernel can (`MADV_COLLAPSE`, 6.1);

@@ -24,8 +24,6 @@ pub trait Memory {
 
     /// Reserves address space of at least `len` huge pages, aligned to a huge page, with no
     /// physical memory behind it yet. It reads as zeros. `None` if the system refuses.
-    ///
-    /// Address space stays reserved.
     fn reserve(&mut self, len: HugePages) -> Option<HugeRange>;
 
     /// Announces that the range is about to be used as whole huge pages. None of it has memory
@@ -37,4 +35,8 @@ pub trait Memory {
     ///
     /// A range that covers part of a huge page breaks that huge page.
     fn release(&mut self, range: PageRange) -> bool;
+
+    /// Gives address space without memory behind it back to the system. Whether the system took
+    /// it: if not, it is still reserved.
+    fn unreserve(&mut self, range: HugeRange) -> bool;
 }

@@ -21,7 +21,7 @@ pub use legacy::Legacy;
 pub use stats::{Backing, Components, LegacyStats, PageHeapStats, TemeraireStats};
 pub use temeraire::Temeraire;
 
-use crate::units::{PageRange, Pages};
+use crate::units::{HugePages, PageRange, Pages};
 
 /// The interface of a page heap (section 3 of the paper): New, Delete, Release.
 ///
@@ -49,6 +49,15 @@ pub trait PageHeap {
     /// Returns the released pages: perhaps more, as whole huge pages are better released than
     /// parts.
     fn release(&mut self, pages: Pages) -> Pages;
+
+    /// Whole huge pages of address space that nothing uses.
+    fn idle_space(&self) -> HugePages {
+        HugePages::ZERO
+    }
+
+    /// Gives [`PageHeap::idle_space`] back to the system, and the memory behind it: where address
+    /// space is limited, the system may have room in one piece afterwards.
+    fn give_up_space(&mut self) {}
 
     /// State and counters.
     fn stats(&self) -> PageHeapStats;

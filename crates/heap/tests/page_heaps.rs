@@ -26,6 +26,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (any::<usize>(), 1u64..8).prop_map(|(span, by)| Step::Extend(span, by * 256)),
         1 => (any::<usize>(), 1u64..600).prop_map(|(span, by)| Step::Extend(span, by)),
         1 => (1u64..3_000).prop_map(Step::Release),
+        1 => Just(Step::GiveUpSpace),
         1 => (0u64..1_500).prop_map(|ms| Step::Wait(ms * MS)),
         1 => any::<bool>().prop_map(Step::RefuseRelease),
     ];
@@ -264,6 +265,34 @@ fn slack_heavy_programs_get_regions() {
     heap.release(Pages(1 << 30));
     assert_eq!(heap.stats().backing.backed(), Pages(0));
     assert_eq!(heap.validate(), Ok(()));
+}
+
+/// Two page heaps that grew in turn have their free address space in pieces that neither can use
+/// alone. Given up, it serves either.
+#[test]
+fn idle_address_space_goes_back_to_the_system() {
+    let memory = TestMemory::limited(HugePages(20));
+    let mut heaps =
+        [(); 2].map(|()| Temeraire::<_, _>::new(memory.clone(), TestClock::default()).unwrap());
+    let huge = |count: u64| HugePages(count).pages();
+    let spans = [(); 5].map(|()| heaps.each_mut().map(|heap| new(heap, huge(2))));
+    for [of_first, of_other] in spans {
+        memory.touch(of_first);
+        heaps[0].delete(of_first);
+        heaps[1].delete(of_other);
+    }
+    let kept = new(&mut heaps[1], huge(1));
+    // Both keep what they have, and the system has no more.
+    let [first, other] = &mut heaps;
+    assert_eq!(first.new_span(huge(18), Pages::ONE), None);
+    assert!(first.idle_space() > HugePages::ZERO && other.idle_space() > HugePages::ZERO);
+    first.give_up_space();
+    other.give_up_space();
+    assert_eq!(first.stats().backing.backed(), Pages::ZERO);
+    assert_eq!(other.stats().backing.backed(), huge(1));
+    assert!(first.new_span(huge(18), Pages::ONE).is_some());
+    other.delete(kept);
+    assert_eq!((first.validate(), other.validate()), (Ok(()), Ok(())));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::memory::{OnNode, SystemMemory};
 use crate::page_heap::{Clock, Legacy, NewSpan, PageHeap, PageHeapStats, Temeraire};
-use crate::units::{PageRange, Pages};
+use crate::units::{HugePages, PageRange, Pages};
 
 /// A choice of page heap, made once when a process starts (`PRAIRIE_PAGE_HEAP`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -89,6 +89,14 @@ impl PageHeap for ChosenPageHeap {
 
     fn release(&mut self, pages: Pages) -> Pages {
         whichever!(self, it => it.release(pages))
+    }
+
+    fn idle_space(&self) -> HugePages {
+        whichever!(self, it => it.idle_space())
+    }
+
+    fn give_up_space(&mut self) {
+        whichever!(self, it => it.give_up_space());
     }
 
     fn stats(&self) -> PageHeapStats {

@@ -31,7 +31,9 @@ pub struct CountingMemory {
     entries: Vec<Entry>,
     totals: Resident,
     calls: Calls,
-    /// Huge pages that may be reserved; `None` is no limit.
+    /// Huge pages that were given back. Their addresses are not handed out again.
+    unreserved: HugePages,
+    /// Huge pages that may be reserved at a time; `None` is no limit.
     limit: Option<HugePages>,
     refuses_release: bool,
     without_huge_pages: bool,
@@ -65,7 +67,7 @@ impl CountingMemory {
         CountingMemory::default()
     }
 
-    /// The same, with room for `limit` to be reserved.
+    /// The same, with room for `limit` to be reserved at a time.
     pub fn limited(limit: HugePages) -> CountingMemory {
         CountingMemory { limit: Some(limit), ..CountingMemory::default() }
     }
@@ -150,7 +152,7 @@ impl Memory for CountingMemory {
         self.calls.reserve += 1;
         let total = self.reserved().0.checked_add(len.0)?;
         // 16 TiB of address space: more than any trace asks for, less than the index's memory.
-        if total > self.limit.map_or(1 << 23, |limit| limit.0) {
+        if total > self.limit.map_or(1 << 23, |limit| (limit + self.unreserved).0) {
             return None;
         }
         let start = BASE + self.reserved();
@@ -166,6 +168,11 @@ impl Memory for CountingMemory {
             return false;
         }
         self.drop_pages(range);
+        true
+    }
+
+    fn unreserve(&mut self, range: HugeRange) -> bool {
+        self.unreserved += range.len;
         true
     }
 }

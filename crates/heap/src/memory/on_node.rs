@@ -58,6 +58,10 @@ impl<M: Memory> Memory for OnNode<M> {
     fn release(&mut self, range: PageRange) -> bool {
         self.memory.release(range)
     }
+
+    fn unreserve(&mut self, range: HugeRange) -> bool {
+        self.memory.unreserve(range)
+    }
 }
 
 #[cfg(test)]

@@ -44,4 +44,8 @@ impl<M: Memory> Memory for Shared<M> {
     fn release(&mut self, range: PageRange) -> bool {
         self.with(|memory| memory.release(range))
     }
+
+    fn unreserve(&mut self, range: HugeRange) -> bool {
+        self.with(|memory| memory.unreserve(range))
+    }
 }

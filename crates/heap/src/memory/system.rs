@@ -3,7 +3,7 @@
 use rustix::mm::Advice;
 
 use super::Memory;
-use crate::mapping::{advise, collapse, map_aligned, resident_share};
+use crate::mapping::{advise, collapse, map_aligned, resident_share, unmap};
 use crate::storage::Mapped;
 use crate::units::{HugePages, HugeRange, PageRange};
 
@@ -108,6 +108,14 @@ impl Memory for SystemMemory {
             advise(small.pages(), Advice::LinuxHugepage);
             collapse(small);
         }
+    }
+
+    fn unreserve(&mut self, range: HugeRange) -> bool {
+        let unmapped = unmap(range);
+        if unmapped {
+            self.reserved -= range.len;
+        }
+        unmapped
     }
 
     fn release(&mut self, range: PageRange) -> bool {

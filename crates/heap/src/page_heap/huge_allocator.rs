@@ -66,6 +66,21 @@ impl<S: Storage> HugeAllocator<S> {
         }
     }
 
+    /// Huge pages that it holds.
+    pub const fn size(&self) -> HugePages {
+        self.unbacked.total()
+    }
+
+    /// Gives all it holds back to the system, as far as that takes it.
+    pub fn give_up(&mut self, memory: &mut impl Memory) {
+        while let Some(range) = self.unbacked.take_at_most(self.size()) {
+            if !memory.unreserve(range) {
+                return self.put(range);
+            }
+            self.reserved -= range.len;
+        }
+    }
+
     /// The unbacked huge pages that extend a range of another owner to `len` huge pages: the part
     /// before it, then the part behind it, which is as large as it can be. One of them may be empty.
     /// `None` if there are too few. Nothing is taken yet.

@@ -366,6 +366,15 @@ impl<M: Memory, C: Clock, R: Ranking<M::Storage>> PageHeap for Temeraire<M, C, R
         released.pages() + self.filler.subrelease(rest, &mut self.memory)
     }
 
+    fn idle_space(&self) -> HugePages {
+        self.cache.size() + self.allocator.size()
+    }
+
+    fn give_up_space(&mut self) {
+        self.cache.release(self.cache.size(), &mut self.allocator, &mut self.memory);
+        self.allocator.give_up(&mut self.memory);
+    }
+
     fn stats(&self) -> PageHeapStats {
         let components = self.components();
         let by_cache = components.huge_cache.released_by_limit_huge_pages

@@ -195,8 +195,8 @@ fn allocate_spanned(size: usize, align: usize, sample: Option<u32>) -> (*mut u8,
 }
 
 /// When memory is short: another attempt after all caches have given up what they hold, which may
-/// free whole huge pages; or, where this thread itself or a fork holds a needed lock, the emergency
-/// region.
+/// free whole huge pages, and after all nodes have given up their idle address space; or, where this
+/// thread itself or a fork holds a needed lock, the emergency region.
 #[cold]
 fn last_resort(size: usize, align: usize, attempt: impl Fn() -> *mut u8) -> *mut u8 {
     if HEAP.all().any(ProcessHeap::is_barred) {
@@ -207,7 +207,19 @@ fn last_resort(size: usize, align: usize, attempt: impl Fn() -> *mut u8) -> *mut
         return null_mut();
     }
     empty_caches();
-    attempt()
+    let object = attempt();
+    if object.is_null() && give_up_space(size) { attempt() } else { object }
+}
+
+/// Gives the idle address space of all nodes back to the system if it would hold `size` bytes in one
+/// piece. It lies in pieces, for nodes reserve in turn, and none can use another's.
+fn give_up_space(size: usize) -> bool {
+    let idle = HEAP.all().fold(HugePages::ZERO, |sum, heap| sum + heap.idle_space());
+    let is_enough = size as u64 <= idle.bytes();
+    if is_enough {
+        HEAP.all().for_each(ProcessHeap::give_up_space);
+    }
+    is_enough
 }
 
 /// Gives what the caches of the CPUs and the transfer caches hold to its spans, and spans that

@@ -78,6 +78,18 @@ impl Memory for TestMemory {
         }
         released
     }
+
+    fn unreserve(&mut self, range: HugeRange) -> bool {
+        let mut state = self.0.borrow_mut();
+        let pages = range.pages();
+        for live in &state.live {
+            let apart = live.end() <= pages.start || pages.end() <= live.start;
+            assert!(apart, "{range} were given up, though {live} are a span");
+        }
+        let written = state.written.range(pages.start.0..pages.end().0).next();
+        assert_eq!(written, None, "{range} were given up with memory behind them");
+        state.kernel.unreserve(range)
+    }
 }
 
 /// One call, or something that happens between calls.
@@ -92,6 +104,7 @@ pub enum Step {
     /// Of the span of this number, as above, by a number of pages.
     Extend(usize, u64),
     Release(u64),
+    GiveUpSpace,
     Wait(u64),
     RefuseRelease(bool),
 }
@@ -148,6 +161,11 @@ impl<H: PageHeap> Model<H> {
             }
             Step::Extend(number, by) => self.extend(number, Pages(by)),
             Step::Release(pages) => self.release(Pages(pages)),
+            Step::GiveUpSpace => {
+                self.heap.give_up_space();
+                let refuses = self.memory.0.borrow().kernel.refuses_release();
+                assert!(refuses || self.heap.idle_space() == HugePages::ZERO);
+            }
             Step::Wait(ns) => self.clock.advance(ns),
             Step::RefuseRelease(refuse) => {
                 self.memory.0.borrow_mut().kernel.refuse_release(refuse);

@@ -9,7 +9,7 @@ use crate::front::span::Span;
 use crate::front::{emergency, profile};
 use crate::page_heap::PageHeap;
 use crate::storage::Mapped;
-use crate::units::{PageId, PageRange, Pages};
+use crate::units::{HugePages, PageId, PageRange, Pages};
 
 /// A large object as it was allocated.
 #[derive(Clone, Copy, Debug)]
@@ -193,6 +193,21 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
         }
         // SAFETY: the caller's promise.
         unsafe { self.delete_spans(&[span]) };
+    }
+
+    /// Whole huge pages of address space that nothing uses.
+    pub fn idle_space(&self) -> HugePages {
+        self.page_state(|heap| heap.idle_space()).map_or(HugePages::ZERO, |(_, space)| space)
+    }
+
+    /// Gives that address space back to the system.
+    pub fn give_up_space(&self) {
+        if let Some(mut level) = self.pages.lock() {
+            if let Some(heap) = level.page_heap() {
+                heap.give_up_space();
+            }
+            self.note_backed(&level);
+        }
     }
 
     /// Gives memory of at least `pages` back to the system, if the page heap can spare so much.

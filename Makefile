@@ -243,7 +243,7 @@ kernel-check: ## Apply the kernel's patches to both series, and compile its file
 	@kernel/build 6.1 --sources >/dev/null
 	@kernel/build 6.12 --objects mm/contiguitas/
 
-kernel-test: ## Build Contiguitas for Linux 6.12, boot it, and check what it promises (half an hour at first)
+kernel-test: build ## Build Contiguitas for Linux 6.12, boot it, and check what it promises (half an hour at first)
 	@scripts/need cargo cc qemu kernel
 	@kernel/test
 

@@ -538,6 +538,59 @@ stress() {
     end_of_load
 }
 
+# number FILE PATTERN: the first number behind this text.
+number() { sed -n "s/.*$2[^0-9-]*\\([0-9][0-9]*\\).*/\\1/p" "$1" | head -n 1; }
+
+# What prairie says about the border is what the kernel says, while a burst moves it and when it rests.
+# The pictures of /out are those of the burst.
+observes() {
+    PATH=$PATH:/in/bin
+    events=/sys/kernel/debug/tracing
+    echo 1 >$events/events/contiguitas/enable
+    prairie log run /out/log --interval 1s --frames-interval 10s >/out/log.out 2>&1 &
+    logger=$!
+    sleep 3
+    lowest=$(border) grown=$(counter pageblocks_grown)
+    "$load" pipes 500 1 100 0 4 >/tmp/values &
+    until grep -q pipes_ms /tmp/values; do sleep 1; done
+    highest=$(border)
+    wait $!
+    sleep 20
+    kill -INT $logger
+    wait $logger
+    check "status of the log" $? -eq 0
+    echo 0 >$events/events/contiguitas/enable
+    cat $events/trace >/out/border.txt
+    # From now on the border rests.
+    cat $node/unmovable_kb >$node/floor_kb
+    cat $node/unmovable_kb >$node/ceiling_kb
+    prairie survey --json >/out/survey.json
+    check "border in the survey" "$(number /out/survey.json '"border_pfn"')" -eq "$(border)"
+    survey_grown=$(number /out/survey.json '"pageblocks_grown"')
+    check "pageblocks grown in the survey" "$survey_grown" -eq "$(counter pageblocks_grown)"
+    prairie survey --full --svg /out/survey >/out/survey.txt
+    prairie export --encoding prometheus >/out/metrics
+    for region in unmovable movable; do
+        kib=$(cat $node/${region}_kb)
+        bytes=$(awk -v series="region=\"$region\"" \
+            '/^prairie_contiguitas_region_bytes/ && index($0, series) { printf "%d", $NF }' /out/metrics)
+        check "bytes of the $region region exported" "$bytes" -eq $((kib * 1024))
+    done
+    exported=$(awk '/^prairie_contiguitas_moved_pageblocks_total/ && /"grow"/ { print $NF }' /out/metrics)
+    check "pageblocks grown exported" "$exported" -eq "$(counter pageblocks_grown)"
+    prairie top --once >/out/top.txt
+    check "lines of top about the border" "$(grep -ic border /out/top.txt)" -ge 1
+    prairie lab explain /out/border.txt --json >/out/decisions.json
+    prairie lab explain /out/border.txt --picture /out/border.svg >/out/border.out
+    check "decisions to grow in the tracepoints" "$(grep -c '"action": "grow"' /out/decisions.json)" -ge 1
+    prairie regions explain /out/log --picture /out/log.svg >/out/regions.txt
+    prairie log show /out/log --json >/out/log.json
+    logged=$(number /out/log.json '"border_grown_pageblocks"')
+    check "pageblocks grown in the first row of the log" "$logged" -eq "$grown"
+    check "pages that the border went up" $((highest - lowest)) -ge 60000
+    check "victims" "$(vmstat oom_kill)" -eq 0
+}
+
 # Each node has a border. Page tables of a process on the CPU of the second node make that node's region
 # grow, and not the other one's; and nothing unmovable lies above either.
 nodes() {

@@ -299,6 +299,7 @@ fn hidden(fidelity: &Fidelity, left_open: &[&str]) -> Section {
         ("free lists rotated by an unsuccessful search", hidden.turned),
         ("pageblock types that only the first snapshot's counts show", fidelity.settled_pageblocks),
         ("blocks of a refill missed while tracing was re-enabled", fidelity.put_back),
+        ("blocks of late initialization logged after others", fidelity.reordered_hand_overs),
     ];
     let strange = [
         ("blocks taken from the free lists that are not free in the model", odd.not_free),

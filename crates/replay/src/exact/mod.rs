@@ -16,6 +16,7 @@
 //! shows elsewhere later must have left, and the model has to be right about all the others.
 
 pub mod act;
+pub mod at_once;
 pub mod differences;
 pub mod driven;
 pub mod follow;
@@ -73,6 +74,9 @@ pub struct Fidelity {
     pub settled_pageblocks: u64,
     /// Blocks of a refill that tracing missed while it was switched on again ([`lost`]).
     pub put_back: u64,
+    /// Blocks that late initialization handed over at once with other threads, and that the record
+    /// had in another order ([`at_once`]).
+    pub reordered_hand_overs: u64,
     /// Inconsistencies.
     pub odd: Inconsistencies,
     /// Frames of memory that was in use before the first event and freed unseen, while simulating.
@@ -177,6 +181,7 @@ pub fn compare_with(recording: &Recording, config: Config) -> Fidelity {
         hidden: followed.hidden,
         settled_pageblocks: opening.settled,
         put_back: recording.put_back,
+        reordered_hand_overs: recording.reordered_hand_overs,
         odd: followed.odd,
         unknown_frees: free.unknown_frees,
         readings: [free.readings_alike, free.readings],

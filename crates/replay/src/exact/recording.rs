@@ -11,7 +11,7 @@ use super::act::{Act, Action, Edge, Resized};
 use super::probes::{ListReading, ProbeReading, Probes};
 use super::snapshot::Snapshot;
 use super::threads::{By, Threads};
-use super::{joined, lost};
+use super::{at_once, joined, lost};
 use crate::initial_state::zone_spans;
 
 /// What stands between the events of pages.
@@ -63,6 +63,8 @@ pub struct Recording {
     pub outside: u64,
     /// Acts put in: a refill that was not traced ([`lost`]).
     pub put_back: u64,
+    /// Blocks handed over by several threads at once that were put before others ([`at_once`]).
+    pub reordered_hand_overs: u64,
     /// The kernel's release.
     pub version: KernelVersion,
     /// The kernel's numbers of per-CPU lists when it updated its statistics, and the zone of the
@@ -131,6 +133,7 @@ impl Recording {
             reclaim: None,
             outside: 0,
             put_back: 0,
+            reordered_hand_overs: 0,
             version,
             readings: Vec::new(),
             names_limits: false,
@@ -268,6 +271,9 @@ impl Recording {
             let until = recording.lists_from.unwrap_or(recording.acts.len());
             joined::join(&mut recording.acts, until, recording.layout.frames() as usize);
         }
+        let (end, frames) = (recording.until_reclaim(), recording.layout.frames() as usize);
+        recording.reordered_hand_overs =
+            at_once::order_hand_overs(&mut recording.acts, end, frames);
         recording.put_lost_back();
         recording.check()?;
         Ok(recording)

@@ -556,7 +556,7 @@ observes() {
     highest=$(border)
     wait $!
     sleep 20
-    kill -INT $logger
+    kill $logger
     wait $logger
     check "status of the log" $? -eq 0
     echo 0 >$events/events/contiguitas/enable
@@ -564,19 +564,19 @@ observes() {
     # From now on the border rests.
     cat $node/unmovable_kb >$node/floor_kb
     cat $node/unmovable_kb >$node/ceiling_kb
-    prairie survey --json >/out/survey.json
+    prairie survey --json >/out/survey.json 2>/dev/null
     check "border in the survey" "$(number /out/survey.json '"border_pfn"')" -eq "$(border)"
     survey_grown=$(number /out/survey.json '"pageblocks_grown"')
     check "pageblocks grown in the survey" "$survey_grown" -eq "$(counter pageblocks_grown)"
-    prairie survey --full --svg /out/survey >/out/survey.txt
+    prairie survey --full --svg /out/survey >/out/survey.txt 2>/dev/null
     prairie export --encoding prometheus >/out/metrics
     for region in unmovable movable; do
         kib=$(cat $node/${region}_kb)
         bytes=$(awk -v series="region=\"$region\"" \
-            '/^prairie_contiguitas_region_bytes/ && index($0, series) { printf "%d", $NF }' /out/metrics)
+            '/^prairie_contiguitas_region_bytes/ && index($0, series) { printf "%.0f", $NF }' /out/metrics)
         check "bytes of the $region region exported" "$bytes" -eq $((kib * 1024))
     done
-    exported=$(awk '/^prairie_contiguitas_moved_pageblocks_total/ && /"grow"/ { print $NF }' /out/metrics)
+    exported=$(awk '/^prairie_contiguitas_moved_pageblocks_total/ && /"grow"/ { printf "%.0f", $NF }' /out/metrics)
     check "pageblocks grown exported" "$exported" -eq "$(counter pageblocks_grown)"
     prairie top --once >/out/top.txt
     check "lines of top about the border" "$(grep -ic border /out/top.txt)" -ge 1

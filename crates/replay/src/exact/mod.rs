@@ -88,6 +88,36 @@ pub struct Fidelity {
     pub through_reclaim: Option<FromFirstReclaim>,
     /// The comparison with the kernel at each snapshot.
     pub snapshots: Vec<AtSnapshot>,
+    /// The snapshots at which every count is the kernel's.
+    pub equal_snapshots: EqualSnapshots,
+}
+
+/// Snapshots at which free blocks by order and type, frames on each CPU's lists, and pageblocks by
+/// type are the kernel's in every zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct EqualSnapshots {
+    /// Snapshots taken.
+    pub taken: u64,
+    /// Those equal where the record is followed.
+    pub followed: u64,
+    /// Snapshots taken until the first reclaim.
+    pub until_reclaim: u64,
+    /// Those of them equal in the open-loop replay.
+    pub free_running: u64,
+}
+
+impl EqualSnapshots {
+    fn among(snapshots: &[AtSnapshot]) -> EqualSnapshots {
+        let count = |counts: &dyn Fn(&AtSnapshot) -> bool| {
+            snapshots.iter().filter(|snapshot| counts(snapshot)).count() as u64
+        };
+        EqualSnapshots {
+            taken: snapshots.len() as u64,
+            followed: count(&|snapshot| snapshot.followed.is_empty()),
+            until_reclaim: count(&|snapshot| snapshot.free_running.is_some()),
+            free_running: count(&|snapshot| snapshot.free_running.as_deref() == Some(&[])),
+        }
+    }
 }
 
 /// The agreement of the model with the recorded kernel from the first reclaim on. What compaction
@@ -170,6 +200,7 @@ pub fn compare_with(recording: &Recording, config: Config) -> Fidelity {
         followed: beside.differences,
         free_running: free_running.next(),
     });
+    let snapshots: Vec<AtSnapshot> = snapshots.collect();
     Fidelity {
         acts: end,
         ends_at_reclaim: recording.reclaim.is_some(),
@@ -185,7 +216,8 @@ pub fn compare_with(recording: &Recording, config: Config) -> Fidelity {
         odd: followed.odd,
         unknown_frees: free.unknown_frees,
         readings: [free.readings_alike, free.readings],
-        snapshots: snapshots.collect(),
+        equal_snapshots: EqualSnapshots::among(&snapshots),
+        snapshots,
         through_reclaim,
     }
 }

@@ -14,6 +14,10 @@ const BUDDY: u64 = 1 << 10;
 /// Bit of `/proc/kpageflags` where no memory is (`KPF_NOPAGE`).
 const NO_PAGE: u64 = 1 << 20;
 
+/// Frames of a section: memory exists by whole ones (`SECTION_SIZE_BITS` is 27 on x86-64, and on
+/// arm64 with pages of 4 KiB). Linux 7.3 shows no flag at all in one that has no memory.
+const SECTION: usize = 1 << (27 - 12);
+
 /// The files of one snapshot, parsed.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
@@ -55,7 +59,11 @@ impl Snapshot {
     /// Whether there was a frame of this number; true if unknown.
     pub fn is_present(&self, pfn: prairie_frames::Pfn) -> bool {
         let Some(flags) = &self.flags else { return true };
-        flags.get(pfn.0 as usize).is_some_and(|flags| flags & NO_PAGE == 0)
+        flags.get(pfn.0 as usize).is_some_and(|&of_frame| {
+            let in_section =
+                flags.chunks(SECTION).nth(pfn.0 as usize / SECTION).unwrap_or_default();
+            of_frame & NO_PAGE == 0 && in_section.iter().any(|flags| flags & !NO_PAGE != 0)
+        })
     }
 
     /// The limits of the per-CPU lists of each zone of `layout`.
@@ -114,5 +122,31 @@ impl Snapshot {
         let id = id_of(&layout.zones()[zone].span);
         let rows = self.types.free.iter().filter(|row| row.id == id);
         rows.map(|row| (row.migrate_type, row.blocks.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use prairie_frames::Pfn;
+
+    use super::*;
+
+    #[test]
+    fn a_section_without_any_flag_has_no_memory() {
+        let mut flags = vec![0; 3 * SECTION];
+        flags[..SECTION].fill(NO_PAGE);
+        flags[SECTION + 7] = BUDDY;
+        let types = pagetypeinfo::PageTypeInfo {
+            pageblock_order: prairie_frames::Order::HUGE,
+            free: Vec::new(),
+            pageblocks: Vec::new(),
+            mixed: Vec::new(),
+        };
+        let snapshot =
+            Snapshot { name: String::new(), types, zones: Vec::new(), flags: Some(flags) };
+        let present = |pfn: usize| snapshot.is_present(Pfn(pfn as u64));
+        assert_eq!([5, SECTION - 1].map(present), [false; 2], "as Linux 6.1 says");
+        assert_eq!([SECTION, SECTION + 7, 2 * SECTION - 1].map(present), [true; 3]);
+        assert_eq!([2 * SECTION, 3 * SECTION - 1].map(present), [false; 2], "as Linux 7.3 says");
     }
 }

@@ -145,6 +145,8 @@ struct Bulk {
 struct Cpu {
     refill: Option<Refill>,
     bulk: Option<Bulk>,
+    /// The last bulk allocation found nothing that it may have taken.
+    unmet_bulk: bool,
     /// The last allocation of several frames, and what of it went back since.
     exact: Option<(Frame, Order)>,
     last_alloc: usize,
@@ -315,12 +317,10 @@ impl Follow<'_> {
             }
         }
         match act.action {
-            Action::Bulk { migrate_type, frames, node } => {
-                self.end_bulk(act.cpu);
-                if let Some(zone) = self.zone_of_bulk(index, act, migrate_type, node) {
-                    self.bulk(index, act.cpu, Bulk { migrate_type, zone, left: frames });
-                } else {
-                    self.result.odd.bulk_missing += u64::from(frames);
+            Action::Bulk { migrate_type, frames, node, returns } => {
+                self.cpus[usize::from(act.cpu)].unmet_bulk &= returns;
+                if !returns || self.cpus[usize::from(act.cpu)].unmet_bulk {
+                    self.begin_bulk(index, act, migrate_type, (frames, node));
                 }
             }
             Action::Decay(reading) => self.decay(index, act.cpu, reading),

@@ -187,7 +187,7 @@ impl Recording {
                     Some(ProbeReading::Bulk { migrate_type, frames, node }) => {
                         bulks.insert(event.pid, (marks.len(), events.len()));
                         asked.push((marks.len(), frames));
-                        let bulk = Action::Bulk { migrate_type, frames: 0, node };
+                        let bulk = Action::Bulk { migrate_type, frames: 0, node, returns: false };
                         marks.push((events.len(), Mark::Aside(cpu, bulk)));
                     }
                     Some(ProbeReading::Bulked { frames }) => {
@@ -198,6 +198,15 @@ impl Recording {
                             {
                                 *taken = frames.saturating_sub(told);
                                 answered = true;
+                            }
+                            let others = events[from..].iter().any(|other| other.pid != event.pid);
+                            if let (_, Mark::Aside(begun_on, mut action)) = marks[mark]
+                                && let Action::Bulk { returns, .. } = &mut action
+                                && begun_on == cpu
+                                && others
+                            {
+                                *returns = true;
+                                marks.push((events.len(), Mark::Aside(cpu, action)));
                             }
                         }
                     }

@@ -9,10 +9,30 @@ use crate::exact::script::Moment;
 use crate::exact::step::Step;
 
 impl Follow<'_> {
-    /// An allocation in bulk begins.
-    pub(super) fn bulk(&mut self, index: usize, cpu: u16, bulk: Bulk) {
-        self.cpus[usize::from(cpu)].bulk = Some(bulk);
-        self.bulk_from_lists(cpu, Moment::at(index));
+    /// An allocation in bulk begins, or goes on after it was preempted.
+    pub(super) fn begin_bulk(
+        &mut self,
+        index: usize,
+        act: &Act,
+        migrate_type: MigrateType,
+        (frames, node): (u32, Option<u16>),
+    ) {
+        self.end_bulk(act.cpu);
+        self.take_ahead_of_bulk(index, act.cpu, migrate_type, (frames, node));
+        let zone = self.zone_of_bulk(index, act, migrate_type, node);
+        let missing = u64::from(frames);
+        let unmet = &mut self.cpus[usize::from(act.cpu)].unmet_bulk;
+        match (*unmet, zone.is_none()) {
+            (false, true) => self.result.odd.bulk_missing += missing,
+            (true, false) => self.result.odd.bulk_missing -= missing,
+            _ => {}
+        }
+        *unmet = zone.is_none();
+        if let Some(zone) = zone {
+            let bulk = Bulk { migrate_type, zone, left: frames };
+            self.cpus[usize::from(act.cpu)].bulk = Some(bulk);
+            self.bulk_from_lists(act.cpu, Moment::at(index));
+        }
     }
 
     /// The zone that an allocation in bulk takes from, if any has what it asks for.
@@ -36,6 +56,30 @@ impl Follow<'_> {
         match refill {
             Some(refill) => Some(self.machine.linux.zone_index(refill.frame)),
             None => self.bulk_zone(act.cpu, migrate_type, node),
+        }
+    }
+
+    /// Takes blocks that stand ahead of what a bulk allocation got: threads that took them before log
+    /// that later.
+    pub(super) fn take_ahead_of_bulk(
+        &mut self,
+        index: usize,
+        cpu: u16,
+        migrate_type: MigrateType,
+        (frames, node): (u32, Option<u16>),
+    ) {
+        let zones = 0..self.recording.layout.zones().len();
+        for zone in zones.rev().filter(|&zone| self.is_of(zone, node)) {
+            let list = self.machine.linux.cached(zone, cpu, Order::BASE, migrate_type);
+            let listed: Vec<Frame> = list.collect();
+            let late =
+                listed.iter().take_while(|&&frame| self.is_logged_late(frame, index)).count();
+            let (ahead, behind) = listed.split_at(late);
+            let mut got = behind.iter().take(frames as usize);
+            if late > 0 && !behind.is_empty() && got.all(|&frame| self.is_silent(frame)) {
+                ahead.iter().for_each(|&frame| self.take_early(frame, Moment::before(index)));
+                return;
+            }
         }
     }
 
@@ -151,12 +195,13 @@ impl Follow<'_> {
     }
 
     /// Statistics are updated. Where the lists hold more than the kernel's number, frames left them
-    /// unseen.
+    /// unseen. Once the record names what is allocated in bulk, there are no such frames: a thread
+    /// that took one was preempted before it logged that.
     pub(super) fn decay(&mut self, index: usize, cpu: u16, reading: usize) {
         let Some(&(zone, lists)) = self.recording.readings.get(reading) else { return };
         self.end_bulk(cpu);
         let count = self.machine.linux.cached_count(zone, cpu);
-        if count > u64::from(lists.count) {
+        if count > u64::from(lists.count) && index <= self.bulk_from {
             self.clear_heads(index, cpu, zone, count - u64::from(lists.count));
         }
         self.machine.linux.set_tuning(

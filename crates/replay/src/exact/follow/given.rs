@@ -54,21 +54,24 @@ impl Follow<'_> {
 
     /// Whether an interrupt freed a block past the lists while a probe on them ran, which the probe
     /// then did not report: the kernel counts it as missed. The CPU's next report is that of the
-    /// interrupted free, whose lists were in use if it reached them.
+    /// interrupted probe. If it is of a free that reached its list, the lists were in use.
     fn is_missed_past_lists(&self, index: usize, act: &Act) -> bool {
         let lists = &self.machine.linux;
-        self.recording.lists_from.is_some_and(|from| index >= from) && {
-            let mut later = self.recording.acts[index + 1..].iter();
-            later
-                .find(|later| {
-                    later.cpu == act.cpu
-                        && matches!(later.action, Action::Listed | Action::PastLists { .. })
-                })
-                .is_some_and(|later| {
-                    later.action == Action::Listed
-                        && lists.zone_index(later.frame) == lists.zone_index(act.frame)
-                })
-        }
+        let interrupted = |later: &&Act| {
+            later.cpu == act.cpu
+                && matches!(
+                    later.action,
+                    Action::Listed
+                        | Action::PastLists { .. }
+                        | Action::Bulk { .. }
+                        | Action::Decay(_)
+                )
+        };
+        self.recording.lists_from.is_some_and(|from| index >= from)
+            && self.recording.acts[index + 1..].iter().find(interrupted).is_some_and(|later| {
+                later.action == Action::Listed
+                    && lists.zone_index(later.frame) == lists.zone_index(act.frame)
+            })
     }
 
     /// A block that was freed goes to the free lists past the per-CPU lists.

@@ -115,7 +115,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (types(), any::<u32>()).prop_map(|(t, gfp)| Action::Refused(t, GfpFlags(gfp))),
         1 => Just(Action::CompactMemory),
         1 => (types(), 0u32..200, proptest::option::of(0u16..3)).prop_map(|(migrate_type, frames, node)| {
-            Action::Bulk { migrate_type, frames, node }
+            Action::Bulk { migrate_type, frames, node, returns: false }
         }),
         1 => (0usize..2).prop_map(Action::Decay),
         1 => prop::sample::select(&RESIZED[..]).prop_map(Action::Resized),

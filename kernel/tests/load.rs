@@ -170,6 +170,30 @@ fn holes(mib: usize, seconds: usize) -> Option<()> {
     Some(())
 }
 
+/// `odd MIB SECONDS`: memory of which the odd frames of the lowest third are given back.
+fn odd(mib: usize, seconds: usize) -> Option<()> {
+    let area = Area::new(mib * MIB)?;
+    area.touch(PAGE);
+    let mut map = File::open("/proc/self/pagemap").ok()?;
+    map.seek(SeekFrom::Start((area.at as usize / PAGE * 8) as u64)).ok()?;
+    let mut entries = vec![0u8; area.length / PAGE * 8];
+    map.read_exact(&mut entries).ok()?;
+    // The lower 55 bits of an entry are the frame.
+    let words = entries.chunks_exact(8).map(|entry| u64::from_le_bytes(entry.try_into().unwrap()));
+    let frames: Vec<u64> = words.map(|word| word & ((1 << 55) - 1)).collect();
+    let (first, last) = (frames.iter().min()?, frames.iter().max()?);
+    let end = first + (last - first) / 3;
+    for (page, frame) in frames.iter().enumerate() {
+        if frame % 2 == 1 && *frame < end {
+            // SAFETY: a page of the mapping of this value.
+            unsafe { madvise(area.at.add(page * PAGE).cast(), PAGE, DONT_NEED) };
+        }
+    }
+    println!("odd_mib {mib}");
+    std::thread::sleep(Duration::from_secs(seconds as u64));
+    Some(())
+}
+
 /// `pins MIB SECONDS`: memory used, then pinned for long as a buffer of io_uring.
 fn pins(mib: usize, seconds: usize) -> Option<()> {
     let area = Area::new(mib * MIB)?;
@@ -360,6 +384,7 @@ fn main() -> ExitCode {
         ("anonymous", &[mib, seconds]) => anonymous(mib, seconds),
         ("hold", &[mib, seconds, huge]) => hold(mib, seconds, huge),
         ("holes", &[mib, seconds]) => holes(mib, seconds),
+        ("odd", &[mib, seconds]) => odd(mib, seconds),
         ("pins", &[mib, seconds]) => pins(mib, seconds),
         ("tables", &[mib, seconds]) => tables(mib, seconds),
         ("names", &[count]) => names(count),

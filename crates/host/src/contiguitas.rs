@@ -21,7 +21,7 @@ const PRESSURES: [&str; 2] = ["proc/pressure/memory_unmovable", "proc/pressure/m
 const PAGE_BYTES: u64 = 4096;
 
 /// Counters of a node with their meanings, in the kernel's order.
-pub const COUNTERS: [(&str, &str); 19] = [
+pub const COUNTERS: [(&str, &str); 21] = [
     ("wake_ups", "times the resizer's thread woke"),
     ("pageblocks_grown", "pageblocks that the unmovable region took"),
     ("pageblocks_shrunk", "pageblocks that the unmovable region gave"),
@@ -41,6 +41,8 @@ pub const COUNTERS: [(&str, &str); 19] = [
     ("oom_rescues", "times the border moved instead of an OOM kill"),
     ("loans", "times the unmovable region lent memory instead of an OOM kill"),
     ("compactions_skipped", "compactions skipped for a hand-over"),
+    ("retries", "times a request for a huge page was tried again instead of failing"),
+    ("retries_in_vain", "requests for huge pages that failed after all tries beside enough memory"),
 ];
 
 /// The regions of all nodes.

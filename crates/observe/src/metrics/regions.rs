@@ -12,7 +12,7 @@ const US: f64 = 1e-6;
 /// A counter: the end of its metric's name, and its name in the kernel.
 type Counter = (&'static str, &'static str);
 
-const COUNTERS: [Counter; 12] = [
+const COUNTERS: [Counter; 14] = [
     ("wake_ups", "wake_ups"),
     ("refused_turns", "turns_refused"),
     ("aborted_handovers", "aborted_handovers"),
@@ -25,6 +25,8 @@ const COUNTERS: [Counter; 12] = [
     ("oom_rescues", "oom_rescues"),
     ("loans", "loans"),
     ("skipped_compactions", "compactions_skipped"),
+    ("retries", "retries"),
+    ("vain_retries", "retries_in_vain"),
 ];
 
 /// Counters of both directions: the unmovable region grows or shrinks.

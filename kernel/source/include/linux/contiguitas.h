@@ -68,6 +68,17 @@ static inline bool contiguitas_mover_waits(struct zone *zone)
 	return contiguitas_active() && __contiguitas_mover_waits(zone);
 }
 
+/*
+ * Whether compaction looks at every page of a zone for a free one: above the border, at the highest
+ * priority, which contiguitas_retry() sets. Otherwise it samples: a few entries of the free lists, after
+ * which it may skip the upper half of the zone, and every 32nd page once some pageblocks had no free
+ * one. If all free pages lie between these, it finds none, and a further try does not either.
+ */
+static inline bool contiguitas_scans_all(struct zone *zone, bool highest_priority)
+{
+	return contiguitas_active() && highest_priority && zone_idx(zone) == ZONE_MOVABLE;
+}
+
 /* Whether a page still lies in the zone whose lock was taken for it. */
 #define contiguitas_changed_zone(page, zone) (contiguitas_active() && page_zone(page) != (zone))
 
@@ -177,6 +188,7 @@ static inline u64 contiguitas_share_of_min(struct zone *zone, u64 share) { retur
 static inline bool contiguitas_read_trylock(struct zone *zone) { return true; }
 static inline void contiguitas_read_unlock(struct zone *zone) {}
 static inline bool contiguitas_mover_waits(struct zone *zone) { return false; }
+static inline bool contiguitas_scans_all(struct zone *zone, bool highest_priority) { return false; }
 #define contiguitas_changed_zone(page, zone) false
 static inline bool contiguitas_wake(struct zone *zone, enum zone_type highest) { return false; }
 static inline bool contiguitas_keeps_online(void) { return false; }

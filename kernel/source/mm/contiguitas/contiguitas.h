@@ -38,7 +38,8 @@ struct contiguitas_counts {
 	unsigned long grow_failures, shrink_failures, aborted_handovers;
 	unsigned long long move_ns, longest_handover_ns;
 	unsigned long retired, recalled, cache_drops;
-	atomic_long_t waits, waits_in_vain, wait_ns, pin_waits, oom_rescues, loans, compactions_skipped;
+	atomic_long_t waits, waits_in_vain, wait_ns, pin_waits, oom_rescues, loans, compactions_skipped,
+		retries, retries_in_vain;
 };
 
 /* The end of a pause and its length, in jiffies; no length if there is none. */

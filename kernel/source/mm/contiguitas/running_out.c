@@ -174,9 +174,9 @@ bool __contiguitas_wait(const struct alloc_context *ac, unsigned int order, unsi
  * reclaimed were. The zones below the border are barred, so as soon as the movable region has no
  * such block, the first failure of compaction would be the last. There every pageblock can become
  * one: what counts is whether reclaim leaves compaction the pages that it needs. Compaction then
- * looks at all of the zone, wherever it stopped before, and however long it was to pause. Once at
- * least: kcompactd may have made a block now and then, for which the kernel used up all tries while
- * compaction paused.
+ * looks at all of the zone, wherever it stopped before, and however long it was to pause, and at each
+ * page for a free one (contiguitas_scans_all()). Once at least: kcompactd may have made a block now and
+ * then, for which the kernel used up all tries while compaction paused.
  */
 bool __contiguitas_retry(const struct alloc_context *ac, unsigned int order, int tries,
 			 enum compact_priority *priority)
@@ -186,13 +186,17 @@ bool __contiguitas_retry(const struct alloc_context *ac, unsigned int order, int
 	unsigned long pages;
 
 	if (!node || ac->highest_zoneidx != ZONE_MOVABLE || order <= PAGE_ALLOC_COSTLY_ORDER ||
-	    fatal_signal_pending(current) ||
-	    (tries > MAX_RECLAIM_RETRIES && *priority == MIN_COMPACT_PRIORITY))
+	    fatal_signal_pending(current))
 		return false;
 	pages = zone_page_state_snapshot(node->movable, NR_FREE_PAGES) +
 		contiguitas_droppable(node->movable);
 	if (pages < low_wmark_pages(node->movable) + compact_gap(order) + (1UL << order))
 		return false;
+	if (tries > MAX_RECLAIM_RETRIES && *priority == MIN_COMPACT_PRIORITY) {
+		atomic_long_inc(&node->counts.retries_in_vain);
+		return false;
+	}
+	atomic_long_inc(&node->counts.retries);
 	*priority = MIN_COMPACT_PRIORITY;
 	return true;
 }

@@ -70,7 +70,7 @@ static int print_counts(char *buffer, struct contiguitas_node *node)
 		"pageblocks_retired %lu\npageblocks_recalled %lu\ncache_drops %lu\n"
 		"turns_refused %llu\nmove_us %llu\nlongest_handover_us %llu\n"
 		"waits %ld\nwaits_in_vain %ld\nwait_us %ld\npin_waits %ld\noom_rescues %ld\n"
-		"loans %ld\ncompactions_skipped %ld\n",
+		"loans %ld\ncompactions_skipped %ld\nretries %ld\nretries_in_vain %ld\n",
 		counts->wake_ups, counts->grown, counts->shrunk,
 		counts->grow_failures, counts->shrink_failures, counts->aborted_handovers,
 		counts->retired, counts->recalled, counts->cache_drops,
@@ -78,7 +78,8 @@ static int print_counts(char *buffer, struct contiguitas_node *node)
 		atomic_long_read(&counts->waits), atomic_long_read(&counts->waits_in_vain),
 		atomic_long_read(&counts->wait_ns) / 1000, atomic_long_read(&counts->pin_waits),
 		atomic_long_read(&counts->oom_rescues), atomic_long_read(&counts->loans),
-		atomic_long_read(&counts->compactions_skipped));
+		atomic_long_read(&counts->compactions_skipped), atomic_long_read(&counts->retries),
+		atomic_long_read(&counts->retries_in_vain));
 }
 
 NODE_FILE(counters, print_counts(buffer, node))

@@ -24,8 +24,8 @@ enum Mark {
     Probe { cpu: u16, told: ProbeReading, searched: bool },
     /// All memory was compacted on request.
     CompactMemory,
-    /// Something without a block, on a CPU.
-    Aside(u16, Action),
+    /// Something without a block, on a CPU and in a thread.
+    Aside((u16, i32), Action),
     /// A freed block reached its list, on a CPU and in a thread.
     Returned { cpu: u16, thread: i32, block: (Pfn, Order), action: Action },
 }
@@ -182,13 +182,13 @@ impl Recording {
                 if RECLAIM.iter().any(|sign| text.starts_with(sign)) {
                     marks.push((events.len(), Mark::Reclaim));
                 }
-                let cpu = event.cpu;
+                let (cpu, place) = (event.cpu, (event.cpu, event.pid));
                 match probes.take(event.pid, text) {
                     Some(ProbeReading::Bulk { migrate_type, frames, node }) => {
                         bulks.insert(event.pid, (marks.len(), events.len()));
                         asked.push((marks.len(), frames));
                         let bulk = Action::Bulk { migrate_type, frames: 0, node, returns: false };
-                        marks.push((events.len(), Mark::Aside(cpu, bulk)));
+                        marks.push((events.len(), Mark::Aside(place, bulk)));
                     }
                     Some(ProbeReading::Bulked { frames }) => {
                         if let Some((mark, from)) = bulks.remove(&event.pid) {
@@ -202,20 +202,23 @@ impl Recording {
                             let others = events[from..].iter().any(|other| other.pid != event.pid);
                             if let (_, Mark::Aside(begun_on, mut action)) = marks[mark]
                                 && let Action::Bulk { returns, .. } = &mut action
-                                && begun_on == cpu
+                                && begun_on == place
                                 && others
                             {
                                 *returns = true;
-                                marks.push((events.len(), Mark::Aside(cpu, action)));
+                                marks.push((events.len(), Mark::Aside(place, action)));
                             }
                         }
                     }
                     Some(ProbeReading::Decay(lists)) => {
-                        marks.push((events.len(), Mark::Aside(cpu, Action::Decay(readings.len()))));
+                        marks.push((
+                            events.len(),
+                            Mark::Aside(place, Action::Decay(readings.len())),
+                        ));
                         readings.push((0, lists));
                     }
                     Some(ProbeReading::Resized(resized)) => {
-                        marks.push((events.len(), Mark::Aside(cpu, Action::Resized(resized))));
+                        marks.push((events.len(), Mark::Aside(place, Action::Resized(resized))));
                     }
                     Some(ProbeReading::Listed { pfn, order }) => {
                         let (thread, block, action) = (event.pid, (pfn, order), Action::Listed);
@@ -341,9 +344,9 @@ impl Recording {
     fn mark(&mut self, order: &[usize], mark: Mark, time_ns: u64) {
         match mark {
             Mark::CompactMemory => self.acts.push(Act::aside(Action::CompactMemory, time_ns)),
-            Mark::Aside(cpu, action) => {
+            Mark::Aside((cpu, thread), action) => {
                 self.names_limits |= action == Action::Resized(Resized::Boot);
-                self.acts.push(Act { cpu, ..Act::aside(action, time_ns) });
+                self.acts.push(Act { cpu, thread, ..Act::aside(action, time_ns) });
             }
             Mark::Reclaim => {
                 self.reclaim.get_or_insert(self.acts.len());

@@ -59,13 +59,11 @@ impl Follow<'_> {
         let lists = &self.machine.linux;
         let interrupted = |later: &&Act| {
             later.cpu == act.cpu
-                && matches!(
-                    later.action,
-                    Action::Listed
-                        | Action::PastLists { .. }
-                        | Action::Bulk { .. }
-                        | Action::Decay(_)
-                )
+                && match later.action {
+                    Action::Listed | Action::PastLists { .. } => true,
+                    Action::Bulk { .. } | Action::Decay(_) => later.thread == act.thread,
+                    _ => false,
+                }
         };
         self.recording.lists_from.is_some_and(|from| index >= from)
             && self.recording.acts[index + 1..].iter().find(interrupted).is_some_and(|later| {
